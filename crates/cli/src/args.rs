@@ -1,0 +1,416 @@
+//! The flags.
+
+use crate::{exit, size};
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
+use packhorse_core::Consumer;
+use packhorse_pack::{Labels, LongKeys, Part, Policy, Shuffle, SplitBy, Splits, Symlinks};
+use std::path::PathBuf;
+
+/// Turns many small files into few large shards, and looks after them.
+#[derive(Parser)]
+#[command(name = "packhorse", version, arg_required_else_help = true, args_override_self = true, after_help = exit::HELP)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+impl Args {
+    pub(crate) fn log_json(&self) -> bool {
+        self.common.log.is_some()
+    }
+}
+
+/// Flags of every command.
+#[derive(ClapArgs)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Common {
+    /// Say nothing but errors and warnings
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+
+    /// Events and errors as JSON lines on standard error (events: the default where that is no terminal)
+    #[arg(long, global = true, value_parser = ["json"])]
+    pub(crate) log: Option<String>,
+
+    /// The result as JSON on standard output
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// A TOML file with the names of flags as keys, and input for INPUT; flags on the command line win
+    #[arg(long, global = true, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Pack inputs into shards, or fill a plan that was made before
+    #[command(after_help = PACK_EXAMPLES)]
+    Pack(Box<Pack>),
+    /// Decide which sample goes to which shard, and write that down
+    #[command(after_help = PLAN_EXAMPLES)]
+    Plan(Box<PlanArgs>),
+    /// Prove that every shard of the plan is there, and write dataset.json
+    Seal(Seal),
+    /// Say how far a dataset is
+    Status(Dir),
+    /// Check every byte of a dataset, or what other readers would trip over in any shards
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify(Verify),
+    /// List the members of a shard
+    Ls(Ls),
+    /// Write one member of a shard to standard output
+    #[command(after_help = "Examples:\n  packhorse cat shards/shard-000000.tar dress/0001.jpg > 0001.jpg")]
+    Cat(Cat),
+    /// Count what a dataset or a shard holds
+    Stat(Stat),
+    /// Make a corpus to try things on
+    #[command(subcommand)]
+    Synth(Synth),
+    /// Print shell completions
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages
+    Man {
+        /// The folder they go to
+        #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+        out: PathBuf,
+    },
+}
+
+const PACK_EXAMPLES: &str = "\
+Examples:
+  packhorse pack photos --to webdataset --out shards
+  packhorse pack photos --to webdataset --out shards --labels folders --shuffle 7 --shard-size 500MB
+  packhorse pack photos --to webdataset --out shards --image resize=256 --split train=0.9,val=0.1
+  packhorse pack old-shards/*.tar --to webdataset --out shards --index wids,dali,energon
+  find photos -name '*.jpg' -print0 | packhorse pack --files-from - --to webdataset --out shards
+  packhorse pack --plan shards --part 3/16
+
+Stopped or failed? Run the same command again: finished shards stay.";
+
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  packhorse plan photos --to webdataset --out shards --labels folders --dry-run
+  packhorse plan photos --to webdataset --out shards --labels folders
+  sbatch --array=1-16 --wrap 'exec packhorse pack --plan shards'
+  packhorse seal shards";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  packhorse verify shards
+  packhorse verify shards --full
+  packhorse verify anybodys/*.tar --for webdataset,hf,dali";
+
+/// What to pack, and how it is decided.
+#[derive(ClapArgs)]
+pub(crate) struct Planning {
+    /// Folders and files to pack; keys are relative to them. A tar (also .gz, .zst) counts as what is in it
+    #[arg(value_name = "INPUT", value_hint = ValueHint::AnyPath)]
+    pub(crate) input: Vec<PathBuf>,
+
+    /// The format of the shards
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: Option<String>,
+
+    /// The folder of the dataset
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Take the files of this list (newline or NUL after each; - is standard input) instead of walking INPUT. Its
+    /// paths are relative to the first INPUT, or to here without one
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath)]
+    pub(crate) files_from: Option<PathBuf>,
+
+    /// Take only paths that match this glob (again for more; * matches / too)
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) include: Vec<String>,
+
+    /// Leave out paths that match this glob (again for more)
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
+
+    /// Symbolic links: follow or skip
+    #[arg(long, value_name = "HOW", default_value = "follow")]
+    pub(crate) symlinks: Symlinks,
+
+    /// Labels from folder names: folders (the first below INPUT) or parent (the one that holds the file)
+    #[arg(long, value_name = "WHICH")]
+    pub(crate) labels: Option<Labels>,
+
+    /// A table (.csv, .tsv, .jsonl, .parquet) whose rows become the json field of the samples, one for each
+    #[arg(long, value_name = "FILE", requires = "key", value_hint = ValueHint::FilePath)]
+    pub(crate) metadata: Option<PathBuf>,
+
+    /// The column of --metadata that names the sample: its key, or its file
+    #[arg(long, value_name = "COLUMN", requires = "metadata")]
+    pub(crate) key: Option<String>,
+
+    /// The columns of --metadata to take (default: all)
+    #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "metadata")]
+    pub(crate) columns: Vec<String>,
+
+    /// Keep only the first of samples with equal content (reads all inputs)
+    #[arg(long)]
+    pub(crate) dedup: bool,
+
+    /// Shuffle: SEED, block:N or SEED,block:N (blocks of N samples stay together). Off: sorted by key
+    #[arg(long, value_name = "SEED")]
+    pub(crate) shuffle: Option<Shuffle>,
+
+    /// The most bytes in a shard
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) shard_size: Option<u64>,
+
+    /// How many shards (in each split)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) shard_count: Option<u32>,
+
+    /// The most samples in a shard
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) samples_per_shard: Option<u64>,
+
+    /// Splits, such as train=0.9,val=0.1
+    #[arg(long, value_name = "SHARES")]
+    pub(crate) split: Option<Splits>,
+
+    /// What decides a sample's split: hash (of its key: stable when data is added) or order
+    #[arg(long, value_name = "HOW", default_value = "hash")]
+    pub(crate) split_by: SplitBy,
+
+    /// The most samples, from the start of the order
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) limit: Option<u64>,
+
+    /// The name of shards without splits, and of the dataset
+    #[arg(long, value_name = "NAME", default_value = "shard")]
+    pub(crate) name: String,
+
+    /// Keys longer than readers carry: refuse or hash
+    #[arg(long, value_name = "HOW", default_value = "refuse")]
+    pub(crate) long_keys: LongKeys,
+
+    /// Indexes for other readers: wids, wids:md5, dali, energon, none
+    #[arg(long, value_name = "A,B")]
+    pub(crate) index: Option<String>,
+
+    /// check (decode every picture), resize=256[,short|long|exact], resize=WxH (again for both)
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) image: Vec<String>,
+
+    /// JPEG quality of pictures that are written anew
+    #[arg(long, value_name = "Q", default_value_t = 90, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(crate) quality: u8,
+
+    /// Turn pictures as their EXIF orientation says
+    #[arg(long)]
+    pub(crate) orient: bool,
+
+    /// Bad inputs: fail, or skip and record them
+    #[arg(long, value_name = "HOW", default_value = "fail")]
+    pub(crate) on_error: Policy,
+
+    /// Decide and say what would happen; write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// How many threads compute.
+#[derive(ClapArgs)]
+pub(crate) struct Threads {
+    /// Threads that compute [default: the CPUs that this process may use]
+    #[arg(long, visible_alias = "threads", short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+}
+
+impl Threads {
+    pub(crate) fn jobs(&self) -> usize {
+        self.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+    }
+}
+
+/// How hard to work.
+#[derive(ClapArgs)]
+pub(crate) struct Work {
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+
+    /// Threads that wait for the file system
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) io_threads: u16,
+
+    /// The most input held in memory
+    #[arg(long, value_name = "SIZE", default_value = "192MiB", value_parser = size::parse)]
+    pub(crate) memory: u64,
+}
+
+/// The flags that the plan has decided already.
+const PLANNED: [&str; 26] = [
+    "input",
+    "to",
+    "out",
+    "files_from",
+    "include",
+    "exclude",
+    "symlinks",
+    "labels",
+    "metadata",
+    "key",
+    "columns",
+    "dedup",
+    "shuffle",
+    "shard_size",
+    "shard_count",
+    "samples_per_shard",
+    "split",
+    "split_by",
+    "limit",
+    "name",
+    "long_keys",
+    "index",
+    "image",
+    "quality",
+    "orient",
+    "dry_run",
+];
+
+#[derive(ClapArgs)]
+pub(crate) struct Pack {
+    #[command(flatten)]
+    pub(crate) planning: Planning,
+
+    #[command(flatten)]
+    pub(crate) work: Work,
+
+    /// Fill the plan in this folder, instead of scanning and planning
+    #[arg(long, value_name = "DIR", conflicts_with_all = PLANNED, value_hint = ValueHint::DirPath)]
+    pub(crate) plan: Option<PathBuf>,
+
+    /// Only this part of the plan's shards, such as 3/16 [default under Slurm: from the task's environment]
+    #[arg(long, value_name = "i/n", requires = "plan")]
+    pub(crate) part: Option<Part>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct PlanArgs {
+    #[command(flatten)]
+    pub(crate) planning: Planning,
+
+    #[command(flatten)]
+    pub(crate) work: Work,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Dir {
+    /// The dataset's folder
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Seal {
+    #[command(flatten)]
+    pub(crate) dir: Dir,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Verify {
+    /// The dataset's folder; with --for, shards or folders of shards
+    #[arg(value_name = "DIR", required = true, value_hint = ValueHint::AnyPath)]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// Read and hash every byte, parse every member
+    #[arg(long)]
+    pub(crate) full: bool,
+
+    /// Report what these readers would trip over: webdataset, wids, hf, dali, energon
+    #[arg(long = "for", value_name = "A,B", value_delimiter = ',')]
+    pub(crate) readers: Vec<Consumer>,
+
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Ls {
+    /// The shard
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) shard: PathBuf,
+
+    /// Show lengths and offsets too
+    #[arg(long, short)]
+    pub(crate) long: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Cat {
+    /// The shard
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) shard: PathBuf,
+
+    /// The member, KEY.FIELD
+    pub(crate) member: String,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Stat {
+    /// The dataset's folder, or a shard
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) path: PathBuf,
+}
+
+/// A corpus to make.
+#[derive(Subcommand)]
+pub(crate) enum Synth {
+    /// JPEGs of 10 to 25 KB that look like photographs to a codec, in class folders
+    Images(Corpus),
+    /// Documents as JSON lines
+    Text(Corpus),
+    /// NumPy archives with a fixed, a scalar and a jagged member
+    Npz(Corpus),
+    /// Text files of 1 KB
+    Tiny(Corpus),
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Corpus {
+    /// How many files (of text: documents)
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) count: u64,
+
+    /// The folder they go to
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: PathBuf,
+
+    /// Equal seeds, equal bytes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    /// A new flag of a plan must not be taken, and then ignored, beside `--plan`.
+    #[test]
+    fn only_the_policy_goes_with_a_plan() {
+        let planning = Planning::augment_args(clap::Command::new("planning"));
+        let flags: Vec<&str> = planning.get_arguments().map(|arg| arg.get_id().as_str()).collect();
+        let missing: Vec<_> = flags.iter().filter(|flag| !PLANNED.contains(flag)).collect();
+        assert_eq!(missing, [&"on_error"]);
+        assert_eq!(flags.len(), PLANNED.len() + 1);
+    }
+}

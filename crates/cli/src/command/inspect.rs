@@ -1,0 +1,129 @@
+//! `packhorse status`, `ls`, `cat` and `stat`.
+
+use super::Context;
+use crate::args::{Cat, Dir, Ls, Stat};
+use crate::outcome::{counted, done, print, success};
+use crate::size::show;
+use packhorse_core::{Error, FileKind, Kind, Limits, Result};
+use packhorse_dataset::{MANIFEST, Manifest};
+use serde_json::json;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
+    let status = packhorse_pack::status(&*context.store, &args.dir)?;
+    let there = status.shards - status.missing.len() as u64;
+    let mut text = format!("{there} of {} shards, {} of {} samples", status.shards, status.packed, status.samples);
+    text.push_str(match (status.sealed, status.missing.is_empty()) {
+        (true, _) => ", sealed\n",
+        (false, true) => "; seal it with: packhorse seal ",
+        (false, false) => "; fill it with: packhorse pack --plan ",
+    });
+    if !status.sealed {
+        text.push_str(&format!("{}\n", args.dir.display()));
+    }
+    for name in status.missing.iter().take(10) {
+        text.push_str(&format!("  missing: {name}\n"));
+    }
+    if status.missing.len() > 10 {
+        text.push_str(&format!("  and {} more\n", status.missing.len() - 10));
+    }
+    let value = json!({
+        "plan": status.plan.to_string(), "shards": status.shards, "samples": status.samples, "packed": status.packed,
+        "missing": status.missing, "sealed": status.sealed,
+    });
+    context.style.show(&value, &text)?;
+    Ok(success())
+}
+
+pub(super) fn ls(context: &Context<'_>, args: &Ls) -> Result<ExitCode> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    packhorse_pack::list(context.registry, &*context.store, &args.shard, &mut |name, extent| {
+        let full = format!("{}.{}", name.key, name.field);
+        done(if context.style.json {
+            let line = json!({"key": name.key, "field": name.field, "offset": extent.offset, "bytes": extent.len});
+            writeln!(out, "{line}")
+        } else if args.long {
+            writeln!(out, "{:>12} {:>14} {full}", extent.len, extent.offset)
+        } else {
+            writeln!(out, "{full}")
+        })
+    })?;
+    done(out.flush())?;
+    Ok(success())
+}
+
+pub(super) fn cat(context: &Context<'_>, args: &Cat) -> Result<ExitCode> {
+    packhorse_pack::cat(context.registry, &*context.store, &args.shard, &args.member, &mut io::stdout().lock())?;
+    Ok(success())
+}
+
+pub(super) fn stat(context: &Context<'_>, args: &Stat) -> Result<ExitCode> {
+    match context.store.stat(&args.path, true) {
+        Ok(stat) if stat.kind == FileKind::Directory => dataset(context, &args.path)?,
+        _ => shard(context, &args.path)?,
+    }
+    Ok(success())
+}
+
+fn manifest(context: &Context<'_>, dir: &Path) -> Result<(Manifest, Vec<u8>)> {
+    const ENOENT: Option<i32> = Some(2);
+    let path = dir.join(MANIFEST);
+    let missing = "is not sealed: it has no dataset.json; run `packhorse seal`, or see `packhorse status`";
+    let input = context.store.open(&path).map_err(|e| match e.errno() == ENOENT {
+        true => Error::new(Kind::Incomplete, missing).in_input(dir.display()),
+        false => e,
+    })?;
+    let bytes = input.read_all(Limits::default().blob)?;
+    Ok((Manifest::decode(&bytes).map_err(|e| e.in_input(path.display()))?, bytes))
+}
+
+fn dataset(context: &Context<'_>, dir: &Path) -> Result<()> {
+    let (manifest, bytes) = manifest(context, dir)?;
+    if context.style.json {
+        return print(&String::from_utf8_lossy(&bytes));
+    }
+    let mut text = format!(
+        "{} {}: {} in {}, {}\n  root {}\n",
+        manifest.format.format,
+        manifest.name,
+        counted(manifest.samples, "sample"),
+        counted(manifest.shards.len() as u64, "shard"),
+        show(manifest.bytes),
+        manifest.root
+    );
+    for field in &manifest.schema {
+        text.push_str(&format!(
+            "  {} {}{}\n",
+            field.name,
+            field.data_type,
+            if field.nullable { ", may be missing" } else { "" }
+        ));
+    }
+    for split in &manifest.splits {
+        let (samples, shards) = (counted(split.samples, "sample"), counted(split.shards, "shard"));
+        text.push_str(&format!("  split {}: {samples} in {shards}\n", split.name));
+    }
+    if !manifest.classes.is_empty() {
+        text.push_str(&format!("  {} classes: {}\n", manifest.classes.len(), manifest.classes.join(", ")));
+    }
+    if manifest.skipped > 0 {
+        text.push_str(&format!("  left out {}, see skipped.jsonl\n", counted(manifest.skipped, "input")));
+    }
+    print(&text)
+}
+
+fn shard(context: &Context<'_>, path: &Path) -> Result<()> {
+    let stat = packhorse_pack::stat(context.registry, &*context.store, path)?;
+    let mut text = format!("{}: {}\n", path.display(), counted(stat.samples, "sample"));
+    for (field, (count, bytes)) in &stat.fields {
+        text.push_str(&format!("  {field}: {count}, {}\n", show(*bytes)));
+    }
+    let fields: serde_json::Map<_, _> = stat
+        .fields
+        .iter()
+        .map(|(name, (count, bytes))| (name.clone(), json!({"count": count, "bytes": bytes})))
+        .collect();
+    context.style.show(&json!({"samples": stat.samples, "fields": fields}), &text)
+}

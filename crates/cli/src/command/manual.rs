@@ -1,0 +1,24 @@
+//! `packhorse completions` and `packhorse man`.
+
+use super::Context;
+use crate::definition;
+use crate::outcome::{print, success};
+use packhorse_core::{Error, Result};
+use serde_json::json;
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(super) fn completions(shell: clap_complete::Shell) -> Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut definition(), "packhorse", &mut script);
+    print(&String::from_utf8_lossy(&script))?;
+    Ok(success())
+}
+
+/// One page a command, `packhorse-pack.1` and so on.
+pub(super) fn man(context: &Context<'_>, out: &Path) -> Result<ExitCode> {
+    std::fs::create_dir_all(out).map_err(|e| Error::io("create folder", e).in_input(out.display()))?;
+    clap_mangen::generate_to(definition(), out).map_err(|e| Error::io("write man pages", e).in_input(out.display()))?;
+    context.style.show(&json!({"folder": out}), &format!("wrote man pages to {}\n", out.display()))?;
+    Ok(success())
+}

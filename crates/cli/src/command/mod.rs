@@ -1,0 +1,61 @@
+//! The commands: flags in, a call of the library, a result out.
+
+mod inspect;
+mod manual;
+mod pack;
+mod plan;
+mod scanning;
+mod synth;
+mod verify;
+
+use crate::args::{Args, Command, Common};
+use crate::outcome::Style;
+use crate::progress::{Progress, Show};
+use crate::signals;
+use packhorse_core::{Cancel, Limits, Registry, Result, Store};
+use packhorse_storage::Local;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// What every command needs.
+pub(crate) struct Context<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) limits: Limits,
+    pub(crate) progress: Progress,
+    pub(crate) cancel: Cancel,
+    pub(crate) style: Style,
+}
+
+impl<'a> Context<'a> {
+    fn new(registry: &'a Registry, common: &Common) -> Result<Self> {
+        Ok(Self {
+            registry,
+            store: Arc::new(Local),
+            limits: Limits::default(),
+            progress: Progress::new(Show::choose(common.quiet, common.log.is_some())),
+            cancel: signals::cancel()?,
+            style: Style { json: common.json, quiet: common.quiet },
+        })
+    }
+}
+
+/// Runs one command.
+pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
+    let context = Context::new(registry, &args.common)?;
+    let done = match args.command {
+        Command::Pack(args) => pack::run(&context, &args),
+        Command::Plan(args) => plan::run(&context, &args),
+        Command::Seal(args) => pack::seal(&context, &args),
+        Command::Status(args) => inspect::status(&context, &args),
+        Command::Verify(args) => verify::run(&context, &args),
+        Command::Ls(args) => inspect::ls(&context, &args),
+        Command::Cat(args) => inspect::cat(&context, &args),
+        Command::Stat(args) => inspect::stat(&context, &args),
+        Command::Synth(args) => synth::run(&context, &args),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { out } => manual::man(&context, &out),
+    };
+    context.progress.finish();
+    done
+}

@@ -1,0 +1,144 @@
+//! `packhorse pack` and `packhorse seal`.
+
+use super::plan::out;
+use super::scanning::make_plan;
+use super::{Context, plan};
+use crate::args::{Pack, Seal, Work};
+use crate::outcome::{counted, success};
+use crate::size::show;
+use crate::slurm;
+use packhorse_core::{Error, Limits, Result};
+use packhorse_dataset::Manifest;
+use packhorse_pack::{PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, store_plan};
+use packhorse_transform::{Transform, from_description};
+use serde_json::json;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+pub(super) fn run(context: &Context<'_>, args: &Pack) -> Result<ExitCode> {
+    match &args.plan {
+        Some(dir) => fill(context, args, dir),
+        None => whole(context, args),
+    }
+}
+
+/// Scan, plan, pack and seal in one process.
+fn whole(context: &Context<'_>, args: &Pack) -> Result<ExitCode> {
+    let start = Instant::now();
+    if args.part.is_some() {
+        return Err(Error::config("--part is a part of a plan; give the folder of the plan with --plan DIR"));
+    }
+    let out = out(args.planning.out.as_ref())?;
+    let (planned, transforms) = make_plan(context, &args.planning, &args.work)?;
+    if args.planning.dry_run {
+        plan::say(context, &planned, out, None)?;
+        return Ok(success());
+    }
+    let stored = store_plan(&context.store, out, &planned)?;
+    drop(planned);
+    let report = pack(context, &transforms, out, &args.work, Part::ALL, args.planning.on_error)?;
+    let manifest = packhorse_pack::seal(context.registry, &transforms, &context.store, out, &context.cancel)?;
+    context.progress.finish();
+    summary(context, out, &report, Some(&manifest), stored, start)?;
+    Ok(success())
+}
+
+/// Fills a part of a plan.
+fn fill(context: &Context<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
+    let start = Instant::now();
+    let part = match args.part {
+        Some(part) => part,
+        None => slurm::part(&|name| std::env::var(name).ok())?.unwrap_or(Part::ALL),
+    };
+    let transforms = transforms_of(context, dir)?;
+    let report = pack(context, &transforms, dir, &args.work, part, args.planning.on_error)?;
+    context.progress.finish();
+    summary(context, dir, &report, None, Stored::Resumed, start)?;
+    Ok(success())
+}
+
+fn transforms_of(context: &Context<'_>, dir: &Path) -> Result<Vec<Box<dyn Transform>>> {
+    let plan = open_plan(&*context.store, dir)?;
+    plan.header().transforms.iter().map(|text| from_description(text, context.limits)).collect()
+}
+
+fn pack(
+    context: &Context<'_>,
+    transforms: &[Box<dyn Transform>],
+    out: &Path,
+    work: &Work,
+    part: Part,
+    policy: Policy,
+) -> Result<PackReport> {
+    let packing = Packing {
+        registry: context.registry,
+        transforms,
+        store: context.store.clone(),
+        limits: Limits::default(),
+        observer: &context.progress,
+        cancel: &context.cancel,
+    };
+    let options = PackOptions {
+        part,
+        jobs: work.threads.jobs(),
+        io_threads: usize::from(work.io_threads),
+        memory: work.memory,
+        policy,
+    };
+    packhorse_pack::pack(&packing, out, &options)
+}
+
+fn summary(
+    context: &Context<'_>,
+    out: &Path,
+    report: &PackReport,
+    manifest: Option<&Manifest>,
+    stored: Stored,
+    start: Instant,
+) -> Result<()> {
+    let seconds = start.elapsed().as_secs_f64();
+    let rate = show((report.input_bytes as f64 / seconds.max(1e-9)) as u64);
+    let skipped = manifest.map_or(report.skipped, |m| m.skipped);
+    let reused =
+        if report.reused > 0 { format!(", {} of them were there already", report.reused) } else { String::new() };
+    let left_out = if skipped > 0 { format!(", skipped {skipped} (see skipped.jsonl)") } else { String::new() };
+    let mut text = format!(
+        "packed {} ({}) into {} ({}){reused} in {seconds:.2} s, {rate}/s{left_out}\n",
+        counted(report.samples, "sample"),
+        show(report.input_bytes),
+        counted(report.shards, "shard"),
+        show(report.bytes),
+    );
+    match manifest {
+        Some(manifest) => text.push_str(&format!("  sealed {}, root {}\n", out.display(), manifest.root)),
+        None => text.push_str(&format!("  when all parts are done: packhorse seal {}\n", out.display())),
+    }
+    let value = json!({
+        "samples": report.samples, "input_bytes": report.input_bytes, "bytes": report.bytes, "shards": report.shards,
+        "reused": report.reused, "resumed": stored == Stored::Resumed, "skipped": skipped, "seconds": seconds,
+        "root": manifest.map(|m| m.root.to_string()),
+    });
+    context.style.show(&value, &text)
+}
+
+pub(super) fn seal(context: &Context<'_>, args: &Seal) -> Result<ExitCode> {
+    let dir = &args.dir.dir;
+    let transforms = transforms_of(context, dir)?;
+    let manifest = packhorse_pack::seal(context.registry, &transforms, &context.store, dir, &context.cancel)?;
+    context.progress.finish();
+    let text = format!(
+        "sealed {}: {} in {} ({}), root {}\n",
+        dir.display(),
+        counted(manifest.samples, "sample"),
+        counted(manifest.shards.len() as u64, "shard"),
+        show(manifest.bytes),
+        manifest.root
+    );
+    let value = json!({
+        "samples": manifest.samples, "shards": manifest.shards.len(), "bytes": manifest.bytes,
+        "skipped": manifest.skipped, "root": manifest.root.to_string(),
+    });
+    context.style.show(&value, &text)?;
+    Ok(success())
+}

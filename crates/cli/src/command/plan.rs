@@ -1,0 +1,77 @@
+//! `packhorse plan`.
+
+use super::Context;
+use super::scanning::make_plan;
+use crate::args::PlanArgs;
+use crate::outcome::{counted, success};
+use crate::size::show;
+use packhorse_core::{Error, Result};
+use packhorse_pack::{Plan, Stored, store_plan};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub(super) fn run(context: &Context<'_>, args: &PlanArgs) -> Result<ExitCode> {
+    let out = out(args.planning.out.as_ref())?;
+    let (plan, _) = make_plan(context, &args.planning, &args.work)?;
+    let stored = if args.planning.dry_run { None } else { Some(store_plan(&context.store, out, &plan)?) };
+    context.progress.finish();
+    say(context, &plan, out, stored)?;
+    Ok(success())
+}
+
+/// The folder, which every command that plans wants.
+pub(super) fn out(out: Option<&PathBuf>) -> Result<&Path> {
+    out.map(PathBuf::as_path).ok_or_else(|| Error::config("say where the dataset goes with --out DIR"))
+}
+
+/// Says what will happen.
+pub(super) fn say(context: &Context<'_>, plan: &Plan, out: &Path, stored: Option<Stored>) -> Result<()> {
+    let skipped = plan.skipped().len();
+    let counts = plan.class_counts();
+    let classes: Vec<_> = plan.header().classes.iter().zip(&counts).collect();
+    let end = match stored {
+        None => "nothing was written (--dry-run)".to_owned(),
+        Some(Stored::New) => format!("fill it with: packhorse pack --plan {}", out.display()),
+        Some(Stored::Resumed) => {
+            format!("the same plan was there already; go on with: packhorse pack --plan {}", out.display())
+        }
+    };
+    let mut text = format!(
+        "planned {} ({}) in {}{}\n",
+        counted(plan.samples(), "sample"),
+        show(plan.bytes()),
+        counted(plan.shards().len() as u64, "shard"),
+        if skipped > 0 { format!(", left out {skipped}") } else { String::new() }
+    );
+    for (split, shards, samples) in splits(plan) {
+        text.push_str(&format!("  split {split}: {} in {}\n", counted(samples, "sample"), counted(shards, "shard")));
+    }
+    let shown: Vec<String> = classes.iter().take(12).map(|(name, n)| format!("{name} {n}")).collect();
+    if !classes.is_empty() {
+        let more = if classes.len() > 12 { ", …" } else { "" };
+        text.push_str(&format!("  {} classes: {}{more}\n", classes.len(), shown.join(", ")));
+    }
+    text.push_str(&format!("  {end}\n"));
+    context.style.show(&value(plan, skipped), &text)
+}
+
+fn value(plan: &Plan, skipped: usize) -> Value {
+    let header = plan.header();
+    let shards: Vec<Value> =
+        plan.shards().map(|(name, split, samples)| json!({"name": name, "split": split, "samples": samples})).collect();
+    json!({
+        "samples": plan.samples(), "bytes": plan.bytes(), "skipped": skipped, "shards": shards,
+        "classes": header.classes, "class_counts": plan.class_counts(),
+        "fields": header.schema.iter().map(|f| &f.name).filter(|n| *n != packhorse_core::KEY).collect::<Vec<_>>(),
+    })
+}
+
+/// Name, shards and samples of each split.
+fn splits(plan: &Plan) -> Vec<(String, u64, u64)> {
+    let of = |wanted: &String| {
+        let mine = || plan.shards().filter(|(_, split, _)| *split == Some(wanted.as_str()));
+        (wanted.clone(), mine().count() as u64, mine().map(|(.., samples)| samples).sum())
+    };
+    plan.header().splits.iter().map(of).collect()
+}

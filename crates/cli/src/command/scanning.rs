@@ -1,0 +1,101 @@
+//! From flags to a listing, transforms and a plan: what `pack` and `plan` share.
+
+use super::Context;
+use crate::args::{Planning, Work};
+use packhorse_core::{Error, Options, Result};
+use packhorse_pack::{Cut, FilesFrom, Listing, Metadata, Plan, PlanOptions, Scan, ScanOptions, Shuffle, plan, scan};
+use packhorse_transform::Transform;
+use packhorse_transform::image::{Image, ImageOptions};
+use std::path::Path;
+
+/// Scans and plans.
+pub(super) fn make_plan(
+    context: &Context<'_>,
+    args: &Planning,
+    work: &Work,
+) -> Result<(Plan, Vec<Box<dyn Transform>>)> {
+    let transforms = transforms(context, args)?;
+    let options = plan_options(args)?;
+    // Settings are checked before hours go into a scan.
+    context.registry.get(&options.format)?.sink(&options.sink)?;
+    let scanning = Scan {
+        registry: context.registry,
+        store: &*context.store,
+        limits: context.limits,
+        observer: &context.progress,
+        cancel: &context.cancel,
+    };
+    let mut listing = scan(scanning, &scan_options(args, work)?)?;
+    if let (Some(table), Some(key)) = (&args.metadata, &args.key) {
+        attach(context, args, &mut listing, table, key)?;
+    }
+    let plan = plan(context.registry, listing, &transforms, &options, &context.progress)?;
+    Ok((plan, transforms))
+}
+
+fn scan_options(args: &Planning, work: &Work) -> Result<ScanOptions> {
+    if args.input.is_empty() && args.files_from.is_none() {
+        return Err(Error::config(
+            "there is nothing to pack; give folders or files as INPUT, or --plan DIR to fill a plan",
+        ));
+    }
+    let files_from = args.files_from.as_ref().map(|list| match list.as_path() == Path::new("-") {
+        true => FilesFrom::Stdin,
+        false => FilesFrom::Path(list.clone()),
+    });
+    Ok(ScanOptions {
+        roots: args.input.clone(),
+        files_from,
+        include: args.include.clone(),
+        exclude: args.exclude.clone(),
+        symlinks: args.symlinks,
+        output: args.out.clone(),
+        labels: args.labels,
+        dedup: args.dedup,
+        policy: args.on_error,
+        io_threads: usize::from(work.io_threads),
+    })
+}
+
+fn attach(context: &Context<'_>, args: &Planning, listing: &mut Listing, table: &Path, key: &str) -> Result<()> {
+    let columns = (!args.columns.is_empty()).then_some(&args.columns[..]);
+    let metadata = Metadata::read(table, key, columns, &context.limits)?;
+    listing.attach_metadata(&metadata, args.on_error, &context.progress)
+}
+
+fn plan_options(args: &Planning) -> Result<PlanOptions> {
+    let format = args.to.clone().ok_or_else(|| Error::config("say which format with --to, such as --to webdataset"))?;
+    let sink: Options = args.index.iter().map(|index| ("index", index.as_str())).collect();
+    Ok(PlanOptions {
+        format,
+        sink,
+        name: args.name.clone(),
+        shuffle: args.shuffle.unwrap_or(Shuffle::No),
+        cut: Cut { bytes: args.shard_size, shards: args.shard_count, samples: args.samples_per_shard },
+        splits: args.split.clone().unwrap_or_default(),
+        split_by: args.split_by,
+        limit: args.limit,
+        long_keys: args.long_keys,
+        policy: args.on_error,
+    })
+}
+
+fn transforms(context: &Context<'_>, args: &Planning) -> Result<Vec<Box<dyn Transform>>> {
+    let mut options = ImageOptions { quality: args.quality, orient: args.orient, ..ImageOptions::default() };
+    for what in &args.image {
+        match what.split_once('=') {
+            None if what == "check" => options.check = true,
+            Some(("resize", size)) => options.resize = Some(size.parse()?),
+            _ => {
+                return Err(Error::config(format!(
+                    "--image takes check, resize=256[,short|long|exact] or resize=WxH, not \"{what}\""
+                )));
+            }
+        }
+    }
+    let nothing = !options.check && !options.orient && options.resize.is_none();
+    if nothing {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Box::new(Image::new(options, context.limits)?)])
+}

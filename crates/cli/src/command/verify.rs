@@ -1,0 +1,90 @@
+//! `packhorse verify`.
+
+use super::Context;
+use crate::args::Verify;
+use crate::exit::code;
+use crate::outcome::{counted, success};
+use crate::size::show;
+use packhorse_core::{Error, Kind, Result};
+use packhorse_pack::{Depth, check_consumers};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::time::Instant;
+
+pub(super) fn run(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
+    if args.readers.is_empty() { bytes(context, args) } else { readers(context, args) }
+}
+
+fn bytes(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
+    let [dir] = &args.paths[..] else {
+        return Err(Error::config("verify takes one dataset; with --for it takes any number of shards"));
+    };
+    let start = Instant::now();
+    let depth = if args.full { Depth::Full } else { Depth::Quick };
+    let jobs = args.threads.jobs().max(2);
+    let found = packhorse_pack::verify(
+        context.registry,
+        &*context.store,
+        dir,
+        depth,
+        jobs,
+        &context.progress,
+        &context.cancel,
+    )?;
+    context.progress.finish();
+    let seconds = start.elapsed().as_secs_f64();
+    let mut text = String::new();
+    for damage in &found.damages {
+        let member = damage.member.as_ref().map_or(String::new(), |m| format!(" {m}:"));
+        text.push_str(&format!("{}:{member} {}\n", damage.file, damage.problem));
+    }
+    let what = match args.full {
+        true => format!("every byte ({}) read in {seconds:.2} s", show(found.bytes)),
+        false => "names and lengths only; --full reads every byte".to_owned(),
+    };
+    let verdict = if found.damages.is_empty() {
+        "whole".to_owned()
+    } else {
+        format!("damaged: {}", counted(found.damages.len() as u64, "finding"))
+    };
+    text.push_str(&format!(
+        "{verdict}: {} in {} ({what})\n",
+        counted(found.samples, "sample"),
+        counted(found.shards, "shard")
+    ));
+    let damages: Vec<Value> =
+        found.damages.iter().map(|d| json!({"file": d.file, "member": d.member, "problem": d.problem})).collect();
+    let value = json!({
+        "whole": found.damages.is_empty(), "samples": found.samples, "shards": found.shards, "bytes": found.bytes,
+        "seconds": seconds, "damages": damages,
+    });
+    context.style.show(&value, &text)?;
+    Ok(if found.damages.is_empty() { success() } else { ExitCode::from(code(Kind::Incomplete)) })
+}
+
+fn readers(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
+    let report = check_consumers(context.registry, &*context.store, &args.paths, &args.readers, &context.cancel)?;
+    context.progress.finish();
+    let (mut text, mut list) = (String::new(), Vec::new());
+    for (finding, count) in report.findings.iter().flat_map(|f| f.iter()) {
+        let who: Vec<&str> = finding.consumers.iter().map(|c| c.name()).collect();
+        let who = if who.is_empty() { "damage".to_owned() } else { who.join(", ") };
+        let member = finding.member.as_ref().map_or(String::new(), |m| format!(" {m}"));
+        let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+        text.push_str(&format!("{}:{member}{more} {} [{who}]\n", finding.file, finding.problem));
+        list.push(json!({
+            "file": finding.file, "member": finding.member, "count": count, "problem": finding.problem,
+            "readers": finding.consumers.iter().map(|c| c.name()).collect::<Vec<_>>(),
+        }));
+    }
+    let size = format!("{} in {}", counted(report.samples, "sample"), counted(report.shards, "shard"));
+    for reader in &args.readers {
+        let concerned = |f: &packhorse_core::Finding| f.consumers.is_empty() || f.consumers.contains(reader);
+        let n = report.findings.iter().flat_map(|f| f.iter()).filter(|(f, _)| concerned(f)).count() as u64;
+        let verdict = if n == 0 { "reads all of it".to_owned() } else { counted(n, "finding") };
+        text.push_str(&format!("{reader}: {verdict} ({size})\n"));
+    }
+    let value = json!({"shards": report.shards, "samples": report.samples, "findings": list});
+    context.style.show(&value, &text)?;
+    Ok(if list.is_empty() { success() } else { ExitCode::from(code(Kind::Content)) })
+}

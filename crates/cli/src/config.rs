@@ -1,0 +1,128 @@
+//! `--config FILE.toml`: a file with the same keys as the flags.
+
+use clap::{Arg, Command};
+use packhorse_core::{Context, Error, Kind, Result};
+use std::ffi::{OsStr, OsString};
+use toml::Value;
+
+/// Replaces `--config FILE` by the flags that the file holds. They come before the flags of the
+/// command line, which therefore win. The key `input` holds the INPUTs. `program` is the definition
+/// of the whole command line.
+pub(crate) fn expand(mut args: Vec<OsString>, program: &Command) -> Result<Vec<OsString>> {
+    let Some((at, path)) = find(&args) else { return Ok(args) };
+    let taken = if args.get(at).is_some_and(|a| a == "--config") { 2 } else { 1 };
+    args.drain(at..(at + taken).min(args.len()));
+    let path = path.ok_or_else(|| Error::config("--config takes a file"))?;
+    let (end, command) = subcommand(&args, program)
+        .ok_or_else(|| Error::config("--config needs a command, such as packhorse pack --config FILE.toml"))?;
+    let flags = flags(&path, program, command).map_err(|e| e.in_input(path.to_string_lossy()))?;
+    args.splice(end..end, flags);
+    Ok(args)
+}
+
+/// The command that `args` name, and the place after its name.
+fn subcommand<'a>(args: &[OsString], program: &'a Command) -> Option<(usize, &'a Command)> {
+    let named = |(i, arg): (usize, &OsString)| Some((i + 1, program.find_subcommand(arg)?));
+    let (end, command) = args.iter().enumerate().skip(1).find_map(named)?;
+    let deeper = args.get(end).and_then(|arg| command.find_subcommand(arg));
+    Some(deeper.map_or((end, command), |deeper| (end + 1, deeper)))
+}
+
+/// What the file at `path` holds, as flags of `command`.
+fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsString>> {
+    let text = std::fs::read_to_string(path).doing("read").map_err(|e| e.with_kind(Kind::Config))?;
+    let table: toml::Table =
+        text.parse().map_err(|e: toml::de::Error| Error::config(format!("is no TOML: {}", e.message())))?;
+    let mut flags = Vec::new();
+    for (key, value) in table {
+        let known = |of: &Command| of.get_arguments().any(|arg| named(arg, &key));
+        if key == "config" || !(known(command) || known(program)) {
+            let name = command.get_name();
+            return Err(Error::config(format!(
+                "has the key {key}, but packhorse {name} has no flag --{key}; see packhorse {name} --help"
+            )));
+        }
+        push(&key, value, &mut flags)?;
+    }
+    Ok(flags)
+}
+
+fn named(arg: &Arg, key: &str) -> bool {
+    let name = arg.get_long().unwrap_or(arg.get_id().as_str());
+    name == key || arg.get_visible_aliases().is_some_and(|aliases| aliases.contains(&key))
+}
+
+fn find(args: &[OsString]) -> Option<(usize, Option<OsString>)> {
+    let end = args.iter().position(|a| a == "--").unwrap_or(args.len());
+    args.iter().take(end).enumerate().find_map(|(i, arg)| {
+        if arg == "--config" {
+            return Some((i, args.get(i + 1).cloned()));
+        }
+        let value = arg.to_str()?.strip_prefix("--config=")?;
+        Some((i, Some(OsString::from(value))))
+    })
+}
+
+fn push(key: &str, value: Value, flags: &mut Vec<OsString>) -> Result<()> {
+    let text = match value {
+        Value::Array(list) => return list.into_iter().try_for_each(|value| push(key, value, flags)),
+        Value::Boolean(false) => return Ok(()),
+        Value::Boolean(true) => {
+            flags.push(format!("--{key}").into());
+            return Ok(());
+        }
+        Value::String(text) => text,
+        Value::Integer(n) => n.to_string(),
+        Value::Float(n) => n.to_string(),
+        Value::Table(_) | Value::Datetime(_) => {
+            return Err(Error::config(format!("the key {key} has a value that no flag takes")));
+        }
+    };
+    flags.push(match key {
+        "input" => OsString::from(text),
+        _ => OsStr::new(&format!("--{key}={text}")).to_owned(),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(toml: &str, args: &[&str]) -> Vec<String> {
+        let dir = std::env::temp_dir().join(format!("packhorse-config-{}-{}", std::process::id(), toml.len()));
+        std::fs::write(&dir, toml).unwrap();
+        let args = args.iter().map(|a| OsString::from(a.replace("FILE", dir.to_str().unwrap()))).collect();
+        let out = expand(args, &crate::definition()).unwrap().into_iter().map(|a| a.into_string().unwrap()).collect();
+        std::fs::remove_file(dir).unwrap();
+        out
+    }
+
+    #[test]
+    fn flags_of_the_file_come_before_those_of_the_command_line() {
+        let toml = "input = [\"a\", \"b\"]\nto = \"webdataset\"\njobs = 3\norient = true\nquiet = false\n";
+        let args = ["packhorse", "pack", "--config", "FILE", "--jobs", "1"];
+        let wanted = ["packhorse", "pack", "a", "b", "--to=webdataset", "--jobs=3", "--orient", "--jobs", "1"];
+        let mut got = expanded(toml, &args);
+        assert_eq!(got.len(), wanted.len());
+        got.sort();
+        let mut sorted = wanted.map(String::from).to_vec();
+        sorted.sort();
+        assert_eq!(got, sorted);
+        assert_eq!(expanded(toml, &args).last().map(String::as_str), Some("1"));
+    }
+
+    #[test]
+    fn they_come_after_the_command_wherever_it_stands() {
+        let deep =
+            expanded("count = 3\n", &["packhorse", "--log", "json", "synth", "tiny", "--config=FILE", "--out", "x"]);
+        assert_eq!(deep, ["packhorse", "--log", "json", "synth", "tiny", "--count=3", "--out", "x"]);
+        let alias = expanded("threads = 3\nquiet = true\n", &["packhorse", "--config", "FILE", "verify", "x"]);
+        assert_eq!(alias, ["packhorse", "verify", "--quiet", "--threads=3", "x"]);
+    }
+
+    #[test]
+    fn a_table_is_refused() {
+        assert!(push("x", Value::Table(toml::Table::new()), &mut Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,46 @@
+//! Exit codes. They are interface: scripts and schedulers decide by them.
+
+use packhorse_core::Kind;
+
+/// The exit code of an error of this kind. 0 is success.
+pub fn code(kind: Kind) -> u8 {
+    match kind {
+        Kind::Bug => 1,
+        Kind::Config => 2,
+        Kind::Content => 3,
+        Kind::Changed => 4,
+        Kind::Environment => 5,
+        Kind::Incomplete => 6,
+        Kind::Limit => 7,
+        Kind::Unsupported => 8,
+        Kind::Cancelled => 130,
+    }
+}
+
+/// The same as text, for `--help`.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0    done
+  1    a defect of packhorse
+  2    the request makes no sense as given
+  3    bad input (see --on-error skip), or findings of verify --for
+  4    an input changed or vanished since the plan
+  5    the file system failed or is full; safe to run again
+  6    the dataset is not whole: shards are missing or damaged
+  7    something is larger than a limit
+  8    packhorse does not do this
+  130  stopped on request; the same command goes on";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_code() {
+        use Kind::*;
+        for kind in [Bug, Config, Content, Changed, Environment, Incomplete, Limit, Unsupported, Cancelled] {
+            let code = format!("\n  {}", code(kind));
+            assert!(HELP.contains(&code), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The command line: a thin skin over the library's functions.
+//!
+//! This crate owns flags, the terminal, Slurm's environment, signals and exit codes. It knows no
+//! byte layout: formats come in through the registry that the binary hands over.
+
+mod args;
+mod command;
+mod config;
+mod exit;
+mod outcome;
+mod progress;
+mod signals;
+mod size;
+mod slurm;
+
+pub use exit::code;
+
+use clap::{CommandFactory, Parser};
+use packhorse_core::{Error, Registry};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs the command line `args` (the program's name first) with the formats of `registry`.
+pub fn run(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let args = match config::expand(args, &definition()) {
+        Ok(args) => args,
+        Err(error) => return failed(&error, false),
+    };
+    let parsed = match args::Args::try_parse_from(args) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            // Help and version go to standard output and are no error.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let json = parsed.log_json();
+    match command::run(registry, parsed) {
+        Ok(code) => code,
+        Err(error) => failed(&error, json),
+    }
+}
+
+/// The command line's definition, for completions and man pages.
+pub(crate) fn definition() -> clap::Command {
+    args::Args::command()
+}
+
+fn failed(error: &Error, json: bool) -> ExitCode {
+    outcome::report_error(error, json);
+    ExitCode::from(code(error.kind()))
+}

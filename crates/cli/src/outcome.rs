@@ -1,0 +1,65 @@
+//! What is said at the end: results on standard output, everything else on standard error.
+
+use packhorse_core::{Error, Result};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// How results are shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    /// As one JSON document.
+    pub(crate) json: bool,
+    /// Not at all, unless as JSON.
+    pub(crate) quiet: bool,
+}
+
+impl Style {
+    /// Shows a result.
+    pub(crate) fn show(self, value: &Value, text: &str) -> Result<()> {
+        if self.json {
+            return print(&format!("{value:#}\n"));
+        }
+        if self.quiet { Ok(()) } else { print(text) }
+    }
+}
+
+/// Writes to standard output. A reader that went away (`| head`) ends the program quietly.
+pub(crate) fn print(text: &str) -> Result<()> {
+    done(io::stdout().lock().write_all(text.as_bytes()))
+}
+
+/// The result of writing to standard output.
+pub(crate) fn done(result: io::Result<()>) -> Result<()> {
+    match result {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => other.map_err(|e| Error::io("write to standard output", e)),
+    }
+}
+
+/// Says what went wrong.
+pub(crate) fn report_error(error: &Error, as_json: bool) {
+    let line = match as_json {
+        true => json!({
+            "event": "error",
+            "kind": error.kind().name(),
+            "message": error.message(),
+            "input": error.input(),
+            "sample": error.sample(),
+        })
+        .to_string(),
+        false => format!("error: {error}"),
+    };
+    // Nobody is left to tell if standard error is gone.
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// `1 shard`, `2 shards`.
+pub(crate) fn counted(n: u64, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Success.
+pub(crate) fn success() -> ExitCode {
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,200 @@
+//! Events as a person or a program wants to see them.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use packhorse_core::{Event, Observer};
+use serde_json::{Value, json};
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Show {
+    /// Not at all, but for warnings.
+    Quiet,
+    /// A bar with rate and remaining time.
+    Bar,
+    /// A line of JSON an event; counts at most once a second.
+    Json,
+}
+
+impl Show {
+    /// A bar on a terminal, JSON lines elsewhere.
+    pub(crate) fn choose(quiet: bool, json: bool) -> Self {
+        match (json, quiet) {
+            (true, _) => Show::Json,
+            (false, true) => Show::Quiet,
+            (false, false) if std::io::stderr().is_terminal() => Show::Bar,
+            (false, false) => Show::Json,
+        }
+    }
+}
+
+/// Shows events on standard error.
+pub(crate) struct Progress {
+    show: Show,
+    stage: Mutex<Stage>,
+    counts: Counts,
+    said: Mutex<Said>,
+}
+
+#[derive(Default)]
+struct Counts {
+    files: AtomicU64,
+    samples: AtomicU64,
+    bytes: AtomicU64,
+    shards: AtomicU64,
+    skipped: AtomicU64,
+}
+
+/// What is drawn. Nothing before there is something to say: `ls` and `cat` write where a bar would be.
+struct Stage {
+    name: &'static str,
+    bar: ProgressBar,
+}
+
+#[derive(Default)]
+struct Said {
+    last: Option<Instant>,
+    skips: u64,
+}
+
+/// So many skipped inputs are shown one by one; all are in `skipped.jsonl`.
+const SHOWN_SKIPS: u64 = 20;
+
+impl Progress {
+    pub(crate) fn new(show: Show) -> Self {
+        let stage = Stage { name: "", bar: ProgressBar::hidden() };
+        Self { show, stage: Mutex::new(stage), counts: Counts::default(), said: Mutex::default() }
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        self.stage().bar.finish_and_clear();
+    }
+
+    /// Files are counted from here on: `name` says what becomes of them.
+    pub(crate) fn counting(&self, name: &'static str) {
+        self.enter(name, None, "{spinner} {msg}: {human_pos} files, {elapsed}");
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Draws another bar, unless this stage was entered before.
+    fn enter(&self, name: &'static str, length: Option<u64>, template: &str) {
+        let mut stage = self.stage();
+        if self.show != Show::Bar || stage.name == name {
+            return;
+        }
+        stage.bar.finish_and_clear();
+        let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::hidden());
+        let bar = bar.with_style(style(template).progress_chars("=> ")).with_message(name);
+        bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(8));
+        bar.enable_steady_tick(Duration::from_millis(250));
+        *stage = Stage { name, bar };
+    }
+
+    fn advance(&self, n: u64) {
+        self.stage().bar.inc(n);
+    }
+
+    fn say(&self, text: &str) {
+        self.stage().bar.suspend(|| line(text));
+    }
+
+    fn emit(&self, value: &Value) {
+        if self.show == Show::Json {
+            line(&value.to_string());
+        }
+    }
+
+    /// Counts, but not more often than once a second.
+    fn tick(&self) {
+        if self.show != Show::Json {
+            return;
+        }
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.last.is_some_and(|last| last.elapsed() < Duration::from_secs(1)) {
+            return;
+        }
+        said.last = Some(Instant::now());
+        let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        self.emit(&json!({
+            "event": "progress", "files": get(&self.counts.files), "samples": get(&self.counts.samples),
+            "bytes": get(&self.counts.bytes), "shards": get(&self.counts.shards), "skipped": get(&self.counts.skipped),
+        }));
+    }
+
+    fn skipped(&self, error: &packhorse_core::Error) {
+        self.counts.skipped.fetch_add(1, Ordering::Relaxed);
+        if self.show == Show::Json {
+            return self.emit(&json!({"event": "skipped", "input": error.input(), "sample": error.sample(), "reason": error.message()}));
+        }
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.skips += 1;
+        match said.skips {
+            n if n <= SHOWN_SKIPS => self.say(&format!("skipped: {error}")),
+            n if n == SHOWN_SKIPS + 1 => self.say("skipped: more; all are listed in skipped.jsonl"),
+            _ => {}
+        }
+    }
+}
+
+impl Observer for Progress {
+    fn event(&self, event: &Event<'_>) {
+        match event {
+            Event::Scanned { files } => {
+                self.counts.files.fetch_add(*files, Ordering::Relaxed);
+                if self.stage().name.is_empty() {
+                    self.counting("scanning");
+                }
+                self.advance(*files);
+                self.tick();
+            }
+            Event::Planned { samples, bytes, shards } => {
+                self.emit(&json!({"event": "planned", "samples": samples, "bytes": bytes, "shards": shards}));
+                let template =
+                    "{msg} [{wide_bar}] {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left";
+                self.enter("packing", Some(*bytes), template);
+            }
+            Event::Packed { samples, bytes } => {
+                self.counts.samples.fetch_add(*samples, Ordering::Relaxed);
+                self.counts.bytes.fetch_add(*bytes, Ordering::Relaxed);
+                self.advance(*bytes);
+                self.tick();
+            }
+            Event::Shard { name, samples, bytes, input_bytes, reused } => {
+                self.counts.shards.fetch_add(1, Ordering::Relaxed);
+                self.advance(if *reused { *input_bytes } else { 0 });
+                self.emit(
+                    &json!({"event": "shard", "name": name, "samples": samples, "bytes": bytes, "reused": reused}),
+                );
+            }
+            Event::Skipped(error) => self.skipped(error),
+            Event::Warning(text) => match self.show {
+                Show::Json => self.emit(&json!({"event": "warning", "message": text})),
+                Show::Quiet | Show::Bar => self.say(&format!("warning: {text}")),
+            },
+            Event::Verified { bytes } => {
+                self.counts.bytes.fetch_add(*bytes, Ordering::Relaxed);
+                self.enter("verifying", None, "{spinner} {msg}: {decimal_bytes}, {decimal_bytes_per_sec}");
+                self.advance(*bytes);
+                self.tick();
+            }
+            _ => {}
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates are constants: one that does not parse shows as the plain bar.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+fn line(text: &str) {
+    // Names of foreign files must not steer the terminal. Nobody is left to tell if standard error is gone.
+    let _ = writeln!(std::io::stderr().lock(), "{}", text.replace(char::is_control, "?"));
+}

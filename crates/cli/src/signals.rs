@@ -1,0 +1,21 @@
+//! SIGINT, SIGTERM and SIGUSR1 ask the work to stop; what is finished stays, and the same command
+//! goes on. Slurm sends TERM twice: only a second SIGINT, a person's, ends at once.
+
+use packhorse_core::{Cancel, Error, Result};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::flag;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// A flag that the signals raise.
+pub(crate) fn cancel() -> Result<Cancel> {
+    let (stop, pressed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let failed = |e| Error::io("catch signals", e);
+    // In this order: the first SIGINT finds `pressed` still unset.
+    flag::register_conditional_shutdown(SIGINT, 130, pressed.clone()).map_err(failed)?;
+    flag::register(SIGINT, pressed).map_err(failed)?;
+    for signal in [SIGINT, SIGTERM, SIGUSR1] {
+        flag::register(signal, stop.clone()).map_err(failed)?;
+    }
+    Ok(Cancel::from_flag(stop))
+}

@@ -1,0 +1,63 @@
+//! Progress, as seen from outside. Libraries emit events and never print.
+
+use crate::Error;
+
+/// Something that happened. Numbers are increments unless said otherwise.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// `files` more inputs were found.
+    Scanned {
+        /// Regular files and archives seen since the last event.
+        files: u64,
+    },
+    /// The plan is known. Totals of the part that this process fills.
+    Planned {
+        /// Samples to pack.
+        samples: u64,
+        /// Bytes of input to read.
+        bytes: u64,
+        /// Shards to write.
+        shards: u64,
+    },
+    /// Samples went into a shard that is not yet published.
+    Packed {
+        /// Samples since the last event.
+        samples: u64,
+        /// Bytes of input since the last event.
+        bytes: u64,
+    },
+    /// A shard is published with its receipt, or was found so.
+    Shard {
+        /// The shard's name, without an extension.
+        name: &'a str,
+        /// Samples in it.
+        samples: u64,
+        /// Bytes of its data file.
+        bytes: u64,
+        /// Input bytes it stands for.
+        input_bytes: u64,
+        /// Whether an earlier run had already written it.
+        reused: bool,
+    },
+    /// A sample or an input was left out, by policy.
+    Skipped(&'a Error),
+    /// Something that the user should know and that stops nothing.
+    Warning(&'a str),
+    /// A file of `bytes` was checked.
+    Verified {
+        /// Bytes read.
+        bytes: u64,
+    },
+}
+
+/// Whoever wants to see events. Called from many threads; must be quick.
+pub trait Observer: Send + Sync {
+    /// One event.
+    fn event(&self, event: &Event<'_>);
+}
+
+/// Silence.
+impl Observer for () {
+    fn event(&self, _: &Event<'_>) {}
+}

@@ -1,0 +1,132 @@
+//! What a format brings. One crate under `formats/` implements these traits for one container.
+
+use crate::{
+    Consumer, Error, Findings, Input, Limits, Members, Options, Outlet, Result, Rows, SchemaRef, ShardSummary,
+};
+use std::ops::Range;
+
+/// What a format is.
+#[derive(Clone, Copy, Debug)]
+pub struct FormatInfo {
+    /// Its name on the command line and in documents.
+    pub id: &'static str,
+    /// Raised whenever the bytes that its sink writes change. Part of the plan.
+    pub revision: u32,
+    /// File name extensions it reads, without the leading dot; `""` means any file.
+    pub extensions: &'static [&'static str],
+}
+
+/// A format. What it can't do returns `Unsupported`.
+pub trait Format: Send + Sync {
+    /// What it is.
+    fn info(&self) -> &'static FormatInfo;
+
+    /// How to read it; `options` are parsed here, once.
+    fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
+        let _ = (options, limits);
+        Err(Error::unsupported(format!("{} can't be read", self.info().id)))
+    }
+
+    /// How to write it; `options` are parsed here, once.
+    fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
+        let _ = options;
+        Err(Error::unsupported(format!("{} can't be written", self.info().id)))
+    }
+
+    /// Reports what each of `consumers` would trip over in a file of this format, anybody's file.
+    /// `each_key` sees the key of every sample, so that the caller can look for doubles across files.
+    fn check(
+        &self,
+        input: &dyn Input,
+        consumers: &[Consumer],
+        findings: &mut Findings,
+        each_key: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        let _ = (input, consumers, findings, each_key);
+        Err(Error::unsupported(format!("{} can't be checked for other readers", self.info().id)))
+    }
+}
+
+/// One field of a sample inside an input, as [`Source::list`] finds it.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    /// The member's name as the input holds it; key and field follow by [`split_name`](crate::split_name).
+    pub name: &'a [u8],
+    /// Where its bytes lie; a `Content` error where it has none of its own (a link, a device).
+    pub extent: Result<Extent>,
+}
+
+/// Where a field's bytes lie in an input, verbatim: whoever packs reads them without the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The first byte; of the decompressed bytes where the input is compressed.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: u64,
+}
+
+/// Blocks of rows, each bounded in bytes.
+pub type Blocks<'a> = Box<dyn Iterator<Item = Result<Rows>> + Send + 'a>;
+
+/// Reads one format.
+pub trait Source: Send + Sync {
+    /// Calls `each` for every field in `input`, in the order of the input, reading headers only.
+    /// An error of `each` ends the listing and is returned.
+    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()>;
+
+    /// The samples numbered `items` of `input` (past the end: as many as there are), grouped as the
+    /// format groups them.
+    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>>;
+}
+
+/// What is known of a dataset when it is sealed.
+pub struct Sealed<'a> {
+    /// The dataset's name.
+    pub name: &'a str,
+    /// The root digest in hexadecimal.
+    pub root_digest: &'a str,
+    /// The shards in plan order, without their members.
+    pub shards: &'a [ShardSummary],
+    /// Loads the members of shard `i`: one shard at a time keeps memory bounded.
+    pub members: &'a dyn Fn(usize) -> Result<Members>,
+}
+
+/// Writes one format with settled options.
+pub trait Sink: Send + Sync {
+    /// What follows the shard's name in the name of its data file (`".tar"`).
+    fn suffix(&self) -> &'static str;
+
+    /// Whether rows of this schema can be written; the error names field and type.
+    fn accept(&self, schema: &SchemaRef) -> Result<()>;
+
+    /// The longest key, in bytes, that readers carry beside this field.
+    fn longest_key(&self, field: &str) -> usize {
+        let _ = field;
+        usize::MAX
+    }
+
+    /// Whether a field of this name and size can be written so that readers carry it. A `Content`
+    /// error says what to do.
+    fn admit(&self, key: &str, field: &str, bytes: u64) -> Result<()>;
+
+    /// The bytes that a field of `bytes` input bytes takes up in a shard, for cutting shards by size.
+    fn size_of(&self, bytes: u64) -> u64;
+
+    /// Starts a shard.
+    fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>>;
+
+    /// Writes the dataset's companions, those files that belong to no single shard.
+    fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
+        let _ = (dataset, out);
+        Ok(())
+    }
+}
+
+/// Writes one shard.
+pub trait ShardWriter: Send {
+    /// Appends `rows`, in order. Their schema is the one given to [`Sink::create`].
+    fn push(&mut self, rows: &Rows) -> Result<()>;
+
+    /// Ends the shard. Until this returned `Ok` the shard is not complete.
+    fn finish(self: Box<Self>) -> Result<ShardSummary>;
+}

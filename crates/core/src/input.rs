@@ -1,0 +1,100 @@
+//! Where bytes come from.
+
+use crate::{Context, Error, FileStat, Kind, Result};
+use bytes::Bytes;
+use std::io::Read;
+use std::path::Path;
+
+/// A file, an object's ranges, or a member held in memory. Cheap to share between threads.
+pub trait Input: Send + Sync {
+    /// The name by which the user knows it; used in errors and for its extension.
+    fn name(&self) -> &str;
+
+    /// Its length in bytes, where that is known without reading it.
+    fn len(&self) -> Option<u64>;
+
+    /// Whether it is known to hold no byte.
+    fn is_empty(&self) -> bool {
+        self.len() == Some(0)
+    }
+
+    /// Fills `buf` from `offset`. Fewer bytes than that is a `Content` error that says so.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
+
+    /// All bytes in order, decompressed where the input is a compressed one.
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>>;
+
+    /// The file called `name` beside this one (`.idx` beside `.bin`), if there is one.
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// What is known of it now, to see whether it changed since; `None` where nothing can change it.
+    fn stat(&self) -> Result<Option<FileStat>> {
+        Ok(None)
+    }
+
+    /// The path on this machine, for C libraries; `None` where there is none.
+    fn local_path(&self) -> Option<&Path> {
+        None
+    }
+}
+
+/// An input that is already in memory, such as a member of an archive.
+#[derive(Clone, Debug)]
+pub struct MemoryInput {
+    name: String,
+    bytes: Bytes,
+}
+
+impl MemoryInput {
+    /// `bytes`, known to the user as `name`.
+    pub fn new(name: impl Into<String>, bytes: impl Into<Bytes>) -> Self {
+        Self { name: name.into(), bytes: bytes.into() }
+    }
+}
+
+impl Input for MemoryInput {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> Option<u64> {
+        Some(self.bytes.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let slice = usize::try_from(offset).ok().and_then(|from| self.bytes.get(from..)?.get(..buf.len()));
+        match slice {
+            Some(slice) => {
+                buf.copy_from_slice(slice);
+                Ok(())
+            }
+            None => Err(short(self.bytes.len() as u64, offset, buf.len()).in_input(&self.name)),
+        }
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        Ok(Box::new(&self.bytes[..]))
+    }
+}
+
+/// The error of a read past the end.
+fn short(len: u64, offset: u64, wanted: usize) -> Error {
+    Error::new(Kind::Content, format!("is cut short: {wanted} bytes wanted at offset {offset} of {len}"))
+}
+
+impl dyn Input + '_ {
+    /// Everything in memory, at most `limit` bytes.
+    pub fn read_all(&self, limit: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.stream()?.take(limit.saturating_add(1)).read_to_end(&mut bytes).doing("read")?;
+        if bytes.len() as u64 > limit {
+            return Err(
+                Error::new(Kind::Limit, format!("is larger than the limit of {limit} bytes")).in_input(self.name())
+            );
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,39 @@
+//! The words every room of packhorse speaks.
+//!
+//! This crate owns the shape in which data moves ([`Rows`]), what a format brings ([`Format`],
+//! [`Source`], [`Sink`], [`ShardWriter`]), where bytes come from and go to ([`Input`], [`Outlet`],
+//! [`Store`]), and how things go wrong ([`Error`]). It knows bytes, shapes and errors. It starts no
+//! threads, prints nothing, knows no plan and no single format.
+
+mod cancel;
+mod checksum;
+mod error;
+mod event;
+mod findings;
+mod format;
+mod input;
+mod limits;
+mod name;
+mod options;
+mod outlet;
+mod registry;
+mod rows;
+mod store;
+mod summary;
+
+pub use arrow_schema::{DataType, Field, Schema, SchemaRef};
+pub use cancel::Cancel;
+pub use checksum::{Crc32c, crc32c};
+pub use error::{Context, Error, Kind, Result};
+pub use event::{Event, Observer};
+pub use findings::{Consumer, Finding, Findings};
+pub use format::{Blocks, Entry, Extent, Format, FormatInfo, Sealed, ShardWriter, Sink, Source};
+pub use input::{Input, MemoryInput};
+pub use limits::Limits;
+pub use name::{MemberName, NameFault, escape, folder_key, split_base, split_name};
+pub use options::Options;
+pub use outlet::Outlet;
+pub use registry::Registry;
+pub use rows::{KEY, Rows, Sample, is_blob, key_column};
+pub use store::{FileKind, FileStat, Store, StoreFile};
+pub use summary::{Member, Members, ShardSummary};

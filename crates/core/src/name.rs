@@ -1,0 +1,166 @@
+//! From the name of a file or an archive member to a key and a field.
+//!
+//! The split is WebDataset's: `^((?:.*/|)[^.]+)[.]([^/]*)$`, so the key is the directory and the base
+//! name up to its *first* dot, and the field is the rest. On top of it packhorse makes keys that
+//! every reader carries, by one reversible rule, [`escape`].
+
+use std::fmt;
+
+/// A canonical name: what a sample and one of its fields are called everywhere in packhorse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberName {
+    /// The sample's key: `/` between directories, no dot, no white space.
+    pub key: String,
+    /// The field: lower case, may hold dots (`seg.png`).
+    pub field: String,
+}
+
+/// Why a name gives no member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameFault {
+    /// It, or a directory above it, starts with a dot.
+    Hidden,
+    /// It has no extension, so there is no field.
+    NoField,
+}
+
+impl fmt::Display for NameFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NameFault::Hidden => "is hidden (a name that starts with a dot)",
+            NameFault::NoField => "has no extension, so it can't be a field of a sample",
+        })
+    }
+}
+
+/// Splits the relative name `raw` (bytes as the file system or the archive holds them; `/` separates).
+///
+/// Empty and `.` components vanish. The field is made lower case. Both parts go through [`escape`];
+/// a key that would start with the reserved `__` starts with `%5F_`.
+pub fn split_name(raw: &[u8]) -> Result<MemberName, NameFault> {
+    let base = raw.iter().rposition(|b| *b == b'/').map_or(0, |slash| slash + 1);
+    let (dir, base) = raw.split_at(base);
+    let MemberName { key: stem, field } = split_base(base)?;
+    let mut key = folder_key(dir)?;
+    key.push_str(&stem);
+    reserve(&mut key);
+    Ok(MemberName { key, field })
+}
+
+/// The part of a key that comes from the folder `dir`: empty, or ending in `/`.
+pub fn folder_key(dir: &[u8]) -> Result<String, NameFault> {
+    let mut key = String::with_capacity(dir.len() + 1);
+    for part in dir.split(|b| *b == b'/').filter(|part| !part.is_empty() && *part != b".") {
+        if is_hidden(part) {
+            return Err(NameFault::Hidden);
+        }
+        escape(part, false, &mut key);
+        key.push('/');
+    }
+    reserve(&mut key);
+    Ok(key)
+}
+
+/// [`split_name`] of a name without folders; `__` at its start is left to whoever knows the folder.
+pub fn split_base(base: &[u8]) -> Result<MemberName, NameFault> {
+    if is_hidden(base) {
+        return Err(NameFault::Hidden);
+    }
+    let dot = base.iter().position(|b| *b == b'.').ok_or(NameFault::NoField)?;
+    let (stem, ext) = base.split_at(dot);
+    if ext.len() < 2 {
+        return Err(NameFault::NoField);
+    }
+    let mut key = String::with_capacity(stem.len());
+    escape(stem, false, &mut key);
+    let mut field = String::with_capacity(ext.len());
+    escape(ext.get(1..).unwrap_or_default(), true, &mut field);
+    field.make_ascii_lowercase();
+    Ok(MemberName { key, field })
+}
+
+/// Readers take keys that start with `__` for their own.
+fn reserve(key: &mut String) {
+    if key.starts_with("__") {
+        key.replace_range(..1, "%5F");
+    }
+}
+
+/// `..` is no hidden file: an archive may hold it, and it is escaped like any other dot.
+fn is_hidden(part: &[u8]) -> bool {
+    part.first() == Some(&b'.') && part != b".."
+}
+
+/// Appends `raw` to `out` with percent-encoding (RFC 3986 §2.1) of what some reader can't carry in
+/// a name: dots (unless `dots`), white space, control characters, and bytes that are not UTF-8.
+///
+/// A `%` stays as it is, so that names which were escaped before do not change again. Two names
+/// that fall together by this are found as duplicate keys.
+pub fn escape(raw: &[u8], dots: bool, out: &mut String) {
+    for chunk in raw.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if (c == '.' && !dots) || c.is_whitespace() || c.is_control() {
+                let mut buf = [0; 4];
+                c.encode_utf8(&mut buf).bytes().for_each(|byte| push_percent(byte, out));
+            } else {
+                out.push(c);
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| push_percent(*byte, out));
+    }
+}
+
+fn push_percent(byte: u8, out: &mut String) {
+    out.push('%');
+    for nibble in [byte >> 4, byte & 15] {
+        out.push(char::from_digit(nibble.into(), 16).unwrap_or('0').to_ascii_uppercase());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(raw: &[u8]) -> (String, String) {
+        let name = split_name(raw).unwrap();
+        (name.key, name.field)
+    }
+
+    #[test]
+    fn the_key_ends_at_the_first_dot_of_the_base_name() {
+        assert_eq!(split(b"train/dress/0001.jpg"), ("train/dress/0001".into(), "jpg".into()));
+        assert_eq!(split(b"./a/b.seg.PNG"), ("a/b".into(), "seg.png".into()));
+        assert_eq!(split(b"v1.2/x.jpg"), ("v1%2E2/x".into(), "jpg".into()));
+    }
+
+    #[test]
+    fn what_readers_cannot_carry_is_percent_encoded() {
+        assert_eq!(split(b"my photo.jpg").0, "my%20photo");
+        assert_eq!(split(b"a\nb.jpg").0, "a%0Ab");
+        assert_eq!(split(b"\xff\xe9.jpg").0, "%FF%E9");
+        assert_eq!(split("größe/日本.jpg".as_bytes()).0, "größe/日本");
+        assert_eq!(split(b"__key__.jpg").0, "%5F_key__");
+        assert_eq!(split(b"../../etc/x.jpg").0, "%2E%2E/%2E%2E/etc/x");
+    }
+
+    #[test]
+    fn escaping_twice_changes_nothing() {
+        for raw in [&b"my photo.v1/a b.jpg"[..], b"50%.jpg", b"\xff\xff/\x01.txt"] {
+            let (key, field) = split(raw);
+            assert_eq!(split(format!("{key}.{field}").as_bytes()), (key, field));
+        }
+    }
+
+    #[test]
+    fn names_without_a_field_say_why() {
+        for (raw, fault) in [
+            (&b"README"[..], NameFault::NoField),
+            (b"a.", NameFault::NoField),
+            (b"", NameFault::NoField),
+            (b".DS_Store", NameFault::Hidden),
+            (b".git/config.txt", NameFault::Hidden),
+        ] {
+            assert_eq!(split_name(raw), Err(fault));
+        }
+    }
+}

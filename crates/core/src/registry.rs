@@ -1,0 +1,57 @@
+//! Which formats this build knows. The facade fills it and hands it to pack and read.
+
+use crate::{Error, Format, Result};
+use std::sync::Arc;
+
+/// The list of formats. There is no registration by linker magic: what is in here was put here.
+#[derive(Clone, Default)]
+pub struct Registry {
+    formats: Vec<Arc<dyn Format>>,
+}
+
+impl Registry {
+    /// An empty list.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The list with one more format. The last one that claims an extension gets it.
+    pub fn with(mut self, format: impl Format + 'static) -> Self {
+        self.formats.push(Arc::new(format));
+        self
+    }
+
+    /// The format called `id`, or a `Config` error that lists what there is.
+    pub fn get(&self, id: &str) -> Result<&Arc<dyn Format>> {
+        self.formats.iter().find(|f| f.info().id == id).ok_or_else(|| {
+            let known: Vec<_> = self.formats.iter().map(|f| f.info().id).collect();
+            Error::config(format!("no format is called \"{id}\"; this build knows: {}", known.join(", ")))
+        })
+    }
+
+    /// The format that claims the longest extension of the file name `name` (compared without
+    /// regard to ASCII case), or `None`.
+    pub fn by_name(&self, name: &[u8]) -> Option<&Arc<dyn Format>> {
+        let claims = |f: &Arc<dyn Format>| {
+            f.info().extensions.iter().filter(|ext| has_extension(name, ext.as_bytes())).map(|ext| ext.len()).max()
+        };
+        self.formats.iter().filter_map(|f| Some((claims(f)?, f))).max_by_key(|(len, _)| *len).map(|(_, f)| f)
+    }
+
+    /// The format that takes any file: the one that claims the empty extension.
+    pub fn fallback(&self) -> Option<&Arc<dyn Format>> {
+        self.formats.iter().find(|f| f.info().extensions.contains(&""))
+    }
+
+    /// All formats, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Format>> {
+        self.formats.iter()
+    }
+}
+
+fn has_extension(name: &[u8], ext: &[u8]) -> bool {
+    let Some(dot) = name.len().checked_sub(ext.len() + 1) else { return false };
+    !ext.is_empty()
+        && name.get(dot) == Some(&b'.')
+        && name.get(dot + 1..).is_some_and(|tail| tail.eq_ignore_ascii_case(ext))
+}

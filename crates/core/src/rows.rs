@@ -1,0 +1,63 @@
+//! The one shape in which data moves between rooms: an Arrow record batch, with conventions.
+//!
+//! The column [`KEY`] is `Utf8View`. Blobs are `BinaryView`, whose views point into the buffers that
+//! they were read into. Text is `Utf8View`; numbers and labels are primitive columns. A field that a
+//! sample lacks is null. Every other column is a field; columns other than the key stand in the
+//! order of their names.
+
+use crate::{DataType, Error, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, StringViewArray};
+
+/// A block of consecutive samples by column.
+pub type Rows = arrow_array::RecordBatch;
+
+/// The name of the key's column.
+pub const KEY: &str = "__key__";
+
+/// The keys of `rows`, a `Bug` error if they are missing or of another type.
+pub fn key_column(rows: &Rows) -> Result<&StringViewArray> {
+    rows.column_by_name(KEY)
+        .and_then(|column| column.as_string_view_opt())
+        .ok_or_else(|| Error::bug(format!("rows without a {KEY} column of type Utf8View")))
+}
+
+/// Whether a column of this type holds bytes as they are.
+pub fn is_blob(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::BinaryView | DataType::Binary | DataType::LargeBinary)
+}
+
+/// One row of [`Rows`].
+#[derive(Clone, Copy)]
+pub struct Sample<'a> {
+    rows: &'a Rows,
+    row: usize,
+}
+
+impl<'a> Sample<'a> {
+    /// Row `row` of `rows`, or `None` past the end.
+    pub fn new(rows: &'a Rows, row: usize) -> Option<Self> {
+        (row < rows.num_rows()).then_some(Self { rows, row })
+    }
+
+    /// The sample's key.
+    pub fn key(&self) -> Result<&'a str> {
+        Ok(key_column(self.rows)?.value(self.row))
+    }
+
+    /// The bytes of the blob or text field `name`; `None` if the sample lacks it or it is no such type.
+    pub fn bytes(&self, name: &str) -> Option<&'a [u8]> {
+        let column: &'a dyn Array = self.rows.column_by_name(name)?;
+        if column.is_null(self.row) {
+            return None;
+        }
+        match column.data_type() {
+            DataType::BinaryView => Some(column.as_binary_view().value(self.row)),
+            DataType::Binary => Some(column.as_binary::<i32>().value(self.row)),
+            DataType::LargeBinary => Some(column.as_binary::<i64>().value(self.row)),
+            DataType::Utf8View => Some(column.as_string_view().value(self.row).as_bytes()),
+            DataType::Utf8 => Some(column.as_string::<i32>().value(self.row).as_bytes()),
+            _ => None,
+        }
+    }
+}

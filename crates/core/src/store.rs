@@ -1,0 +1,77 @@
+//! The file system as packhorse sees it. `storage` implements it; tests wrap it with faults.
+
+use crate::{Input, Result};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What a directory entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link (only when it was not followed).
+    Symlink,
+    /// A FIFO, a socket or a device: never opened.
+    Special,
+}
+
+/// What is known of a file without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStat {
+    /// What it is.
+    pub kind: FileKind,
+    /// Bytes.
+    pub size: u64,
+    /// Last modification, nanoseconds since 1970-01-01 UTC.
+    pub mtime: i64,
+    /// Device and inode: two names of one directory have the same.
+    pub id: (u64, u64),
+}
+
+/// List, stat, read, create, sync, rename. Every call may fail; none retries.
+///
+/// The contract that durability rests on: what was written, synced, closed without an error,
+/// renamed, and whose directory was then synced, survives a power cut whole; anything less may not.
+pub trait Store: Send + Sync {
+    /// The names in a directory, in no particular order.
+    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>>;
+
+    /// What `path` is; with `follow`, what a symbolic link points to.
+    fn stat(&self, path: &Path, follow: bool) -> Result<FileStat>;
+
+    /// Opens a regular file for reading; never blocks on a FIFO.
+    fn open(&self, path: &Path) -> Result<Box<dyn Input>>;
+
+    /// Creates a new file; it must not exist yet.
+    fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>>;
+
+    /// Syncs and closes a file that somebody else wrote by its path.
+    fn sync_file(&self, path: &Path) -> Result<()>;
+
+    /// Moves `from` over `to` in one step.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Makes the directory's entries durable.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Creates a directory and its parents.
+    fn create_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Removes a file; one that is not there is no error.
+    fn remove(&self, path: &Path) -> Result<()>;
+
+    /// Removes a directory that is empty, in one step; one that is not there is no error.
+    fn remove_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Removes a directory and all that it holds; one that is not there is no error.
+    fn remove_dir_all(&self, dir: &Path) -> Result<()>;
+}
+
+/// A file being written.
+pub trait StoreFile: Write + Send {
+    /// Makes the bytes durable and closes the file. After an error the file's content is unknown:
+    /// discard it and write it anew.
+    fn sync_and_close(self: Box<Self>) -> Result<()>;
+}

@@ -1,0 +1,188 @@
+//! The manifest of a sealed dataset, `dataset.json`.
+//!
+//! Its last member, `blake3`, is the digest of all bytes of the file before the line that holds it.
+
+use crate::{Digest, FieldRecord, RootDigest, SinkRecord};
+use packhorse_core::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// The file's name in a dataset's folder.
+pub const MANIFEST: &str = "dataset.json";
+
+/// A file of the dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Its path relative to the dataset's folder.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// The digest of its bytes.
+    pub blake3: Digest,
+}
+
+/// A shard of the dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardRecord {
+    /// Its name, without an extension.
+    pub name: String,
+    /// Its split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// Its data file.
+    pub file: String,
+    /// Samples in it.
+    pub samples: u64,
+    /// Bytes of its data file.
+    pub bytes: u64,
+    /// The digest of its data file.
+    pub blake3: Digest,
+    /// The digest of its receipt.
+    pub receipt: Digest,
+}
+
+/// A split of the dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitRecord {
+    /// Its name.
+    pub name: String,
+    /// Shards in it.
+    pub shards: u64,
+    /// Samples in it.
+    pub samples: u64,
+}
+
+/// What a sealed dataset is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The version of this layout.
+    pub packhorse_dataset: u32,
+    /// The dataset's name.
+    pub name: String,
+    /// What wrote the shards.
+    pub format: SinkRecord,
+    /// The digest over all shards.
+    pub root: Digest,
+    /// Samples over all shards.
+    pub samples: u64,
+    /// Bytes over all data files.
+    pub bytes: u64,
+    /// Samples and inputs that were left out.
+    pub skipped: u64,
+    /// The columns of a sample.
+    pub schema: Vec<FieldRecord>,
+    /// The class list: a label is a position in it.
+    pub classes: Vec<String>,
+    /// The splits.
+    pub splits: Vec<SplitRecord>,
+    /// The logical digest of the plan.
+    pub plan: Digest,
+    /// The dataset's other files: the stored plan, the list of what was left out, companions.
+    pub files: Vec<FileRecord>,
+    /// The shards, in plan order.
+    pub shards: Vec<ShardRecord>,
+}
+
+impl Manifest {
+    /// The version this build writes and reads.
+    pub const VERSION: u32 = 1;
+
+    /// The bytes of the document.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let bug = |e| Error::bug(format!("can't encode the manifest: {e}"));
+        let mut text = serde_json::to_string_pretty(self).map_err(bug)?;
+        text.truncate(text.trim_end_matches(['}', '\n']).len());
+        text.push_str(",\n");
+        let digest = Digest::of(text.as_bytes());
+        text.push_str(&format!("  \"blake3\": \"{digest}\"\n}}\n"));
+        Ok(text.into_bytes())
+    }
+
+    /// Reads a document and checks its own digest and the root digest.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let damaged = |what: String| Error::content(format!("{what}; make it again with `packhorse seal`"));
+        let manifest: Self = serde_json::from_slice(bytes).map_err(|e| damaged(format!("is no manifest: {e}")))?;
+        if manifest.packhorse_dataset != Self::VERSION {
+            let found = manifest.packhorse_dataset;
+            return Err(Error::unsupported(format!(
+                "is a manifest of version {found}; this build reads version {}",
+                Self::VERSION
+            )));
+        }
+        if !own_digest_holds(bytes) {
+            return Err(damaged("the manifest's own digest does not hold".to_owned()));
+        }
+        if manifest.root_of_shards() != manifest.root {
+            return Err(damaged("the root digest is not that of the shards listed".to_owned()));
+        }
+        Ok(manifest)
+    }
+
+    /// The root digest computed from the shards listed.
+    pub fn root_of_shards(&self) -> Digest {
+        let mut root = RootDigest::default();
+        for shard in &self.shards {
+            root.add(&shard.name, shard.samples, shard.bytes, &shard.blake3);
+        }
+        root.finish()
+    }
+}
+
+fn own_digest_holds(bytes: &[u8]) -> bool {
+    let Some(body) = bytes.strip_suffix(b"\"\n}\n") else { return false };
+    let Some((before, hex)) = body.len().checked_sub(64).and_then(|at| body.split_at_checked(at)) else { return false };
+    let Some(before) = before.strip_suffix(b"  \"blake3\": \"") else { return false };
+    hex == Digest::of(before).to_string().as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let shard = |i: u64| ShardRecord {
+            name: format!("shard-{i:06}"),
+            split: None,
+            file: format!("shard-{i:06}.tar"),
+            samples: i + 1,
+            bytes: 10240,
+            blake3: Digest::of(&i.to_le_bytes()),
+            receipt: Digest::of(b"receipt"),
+        };
+        let sink = SinkRecord { format: "webdataset".into(), revision: 1, options: Default::default() };
+        let mut manifest = Manifest {
+            packhorse_dataset: Manifest::VERSION,
+            name: "demo".into(),
+            format: sink,
+            root: Digest::of(b""),
+            samples: 3,
+            bytes: 20480,
+            skipped: 0,
+            schema: Vec::new(),
+            classes: vec!["cat".into()],
+            splits: Vec::new(),
+            plan: Digest::of(b"plan"),
+            files: Vec::new(),
+            shards: vec![shard(0), shard(1)],
+        };
+        manifest.root = manifest.root_of_shards();
+        manifest
+    }
+
+    #[test]
+    fn round_trip() {
+        let manifest = manifest();
+        assert_eq!(Manifest::decode(&manifest.encode().unwrap()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let good = manifest().encode().unwrap();
+        for at in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[at] ^= 1 << bit;
+                assert!(Manifest::decode(&bad).is_err(), "byte {at} bit {bit}");
+            }
+        }
+    }
+}

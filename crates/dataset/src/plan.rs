@@ -1,0 +1,159 @@
+//! The plan: which sample goes to which shard, and in which order.
+//!
+//! On disk it is `plan.jsonl.zst`, a chain of Zstandard frames (RFC 8878) that `zstd -dc` reads as
+//! JSON lines:
+//!
+//! ```text
+//! frame 0      the header, one line
+//! frame 1…S    a frame a shard: a line a sample
+//! frame S+1    what scan left out: a line each
+//! frame S+2    the table: digest and totals, then where each frame lies: one line
+//! trailer      a skippable frame: where the table lies
+//! ```
+//!
+//! A task reads the trailer, the table, the header and its own frames, and nothing else.
+
+use crate::{FieldRecord, PathText};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// The file's name in a dataset's folder.
+pub const PLAN: &str = "plan.jsonl.zst";
+
+/// What writes the shards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SinkRecord {
+    /// The format's name.
+    pub format: String,
+    /// The revision of its bytes.
+    pub revision: u32,
+    /// Its settings.
+    pub options: BTreeMap<String, String>,
+}
+
+/// Everything that holds for all shards, so that no two tasks decide differently.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The version of this layout.
+    pub packhorse_plan: u32,
+    /// The dataset's name, in companions that want one.
+    pub name: String,
+    /// What writes the shards.
+    pub sink: SinkRecord,
+    /// What happens to the samples on the way, each with its revision, in order.
+    pub transforms: Vec<String>,
+    /// How samples were ordered, cut into shards and labelled: for people, and so that a resume can
+    /// say what differs.
+    pub choices: BTreeMap<String, String>,
+    /// The schema that sources deliver, before the transforms.
+    pub schema: Vec<FieldRecord>,
+    /// The class list: a label is a position in it.
+    pub classes: Vec<String>,
+    /// The splits, in order; empty without splits.
+    pub splits: Vec<String>,
+    /// Where relative paths start. Not part of the digest: inputs may move.
+    pub roots: Vec<PathText>,
+}
+
+impl Header {
+    /// The version this build writes and reads.
+    pub const VERSION: u32 = 1;
+}
+
+/// Where one field of a sample comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The field.
+    #[serde(rename = "f")]
+    pub field: String,
+    /// The root that the path is relative to, a position in [`Header::roots`].
+    #[serde(rename = "r")]
+    pub root: u32,
+    /// The input, relative to its root.
+    #[serde(rename = "p")]
+    pub path: PathText,
+    /// The input's length in bytes.
+    #[serde(rename = "n")]
+    pub size: u64,
+    /// The input's modification time, nanoseconds since 1970. Not part of the digest.
+    #[serde(rename = "t")]
+    pub mtime: i64,
+    /// Offset and length of the field's bytes in the (decompressed) input; absent: all of it.
+    #[serde(rename = "x", default, skip_serializing_if = "Option::is_none")]
+    pub extent: Option<(u64, u64)>,
+}
+
+impl Piece {
+    /// The field's length in bytes.
+    pub fn len(&self) -> u64 {
+        self.extent.map_or(self.size, |(_, len)| len)
+    }
+
+    /// Whether the field holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One planned sample.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its key, unique over the dataset.
+    pub key: String,
+    /// Its label, a position in [`Header::classes`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cls: Option<u32>,
+    /// Its metadata row, a JSON object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json: Option<Box<RawValue>>,
+    /// Its fields in the order of their names.
+    #[serde(rename = "in")]
+    pub pieces: Vec<Piece>,
+}
+
+impl Entry {
+    /// Bytes of input.
+    pub fn bytes(&self) -> u64 {
+        self.pieces.iter().map(Piece::len).sum()
+    }
+
+    /// Feeds what the logical digest holds of this entry: everything but roots' folders and times.
+    /// Texts are preceded by their length; numbers are little-endian u64.
+    pub(crate) fn digest_into(&self, hasher: &mut blake3::Hasher) {
+        let mut bytes = Vec::with_capacity(256);
+        text(&mut bytes, self.key.as_bytes());
+        number(&mut bytes, self.cls.map_or(0, |label| u64::from(label) + 1));
+        text(&mut bytes, self.json.as_ref().map_or("", |json| json.get()).as_bytes());
+        number(&mut bytes, self.pieces.len() as u64);
+        for piece in &self.pieces {
+            text(&mut bytes, piece.field.as_bytes());
+            number(&mut bytes, piece.root.into());
+            match &piece.path {
+                PathText::Text(path) => text(&mut bytes, path.as_bytes()),
+                other => text(&mut bytes, &other.to_bytes()),
+            }
+            number(&mut bytes, piece.size);
+            let (offset, len) = piece.extent.unwrap_or((u64::MAX, piece.size));
+            number(&mut bytes, offset);
+            number(&mut bytes, len);
+        }
+        hasher.update(&bytes);
+    }
+
+    /// Feeds the times that the plan saw.
+    pub(crate) fn stamps_into(&self, hasher: &mut blake3::Hasher) {
+        for piece in &self.pieces {
+            hasher.update(&piece.mtime.to_le_bytes());
+        }
+    }
+}
+
+fn text(out: &mut Vec<u8>, bytes: &[u8]) {
+    number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+fn number(out: &mut Vec<u8>, n: u64) {
+    out.extend_from_slice(&n.to_le_bytes());
+}

@@ -1,0 +1,256 @@
+//! Reads a plan in part: the table, the header, and single shards.
+
+use crate::{Digest, Entry, Header, SkipRecord};
+use blake3::Hasher;
+use packhorse_core::{Context, Error, Input, Kind, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Read};
+
+/// Where a frame lies in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Frame {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// What the table says of one shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardFrame {
+    /// The shard's name, without an extension.
+    pub name: String,
+    /// Its split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// Planned samples.
+    pub samples: u64,
+    /// Bytes of input.
+    pub bytes: u64,
+    #[serde(flatten)]
+    pub(crate) frame: Frame,
+    /// Digest of its entries.
+    pub blake3: Digest,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Table {
+    pub(crate) digest: Digest,
+    pub(crate) stamps: Digest,
+    pub(crate) header: Frame,
+    pub(crate) shards: Vec<ShardFrame>,
+    pub(crate) skipped: Frame,
+    pub(crate) skips: u64,
+}
+
+/// The last bytes of the file: a skippable Zstandard frame.
+pub(crate) struct Trailer {
+    pub(crate) table: Frame,
+    pub(crate) magic: [u8; 8],
+}
+
+pub(crate) const TRAILER_MAGIC: [u8; 8] = *b"PHPLAN\x00\x01";
+const SKIPPABLE: u32 = 0x184D_2A5E;
+const TRAILER_LEN: usize = 32;
+
+impl Trailer {
+    pub(crate) fn encode(&self) -> [u8; TRAILER_LEN] {
+        let mut bytes = [0; TRAILER_LEN];
+        let parts: [&[u8]; 5] = [
+            &SKIPPABLE.to_le_bytes(),
+            &24u32.to_le_bytes(),
+            &self.table.offset.to_le_bytes(),
+            &self.table.len.to_le_bytes(),
+            &self.magic,
+        ];
+        bytes.iter_mut().zip(parts.concat()).for_each(|(to, from)| *to = from);
+        bytes
+    }
+
+    fn decode(bytes: &[u8; TRAILER_LEN]) -> Option<Self> {
+        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let magic: [u8; 8] = bytes.get(24..)?.try_into().ok()?;
+        let table = Frame { offset: word(8)?, len: word(16)? };
+        (magic == TRAILER_MAGIC && bytes.starts_with(&SKIPPABLE.to_le_bytes())).then_some(Self { table, magic })
+    }
+}
+
+/// A plan that is open for reading.
+pub struct PlanReader {
+    input: Box<dyn Input>,
+    header: Header,
+    table: Table,
+}
+
+/// The most that a header or the table may take up when decompressed.
+const DOCUMENT_LIMIT: u64 = 4 << 30;
+
+impl PlanReader {
+    /// Reads the table and the header. A file that is cut short or no plan is a `Content` error.
+    pub fn open(input: Box<dyn Input>) -> Result<Self> {
+        let (table, header) = read_table(&*input).map_err(|e| e.in_input(input.name()))?;
+        Ok(Self { input, header, table })
+    }
+
+    /// What holds for all shards.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The logical digest: no folder and no time is in it.
+    pub fn digest(&self) -> Digest {
+        self.table.digest
+    }
+
+    /// The digest of the inputs' modification times.
+    pub fn stamps(&self) -> Digest {
+        self.table.stamps
+    }
+
+    /// The shards, in order.
+    pub fn shards(&self) -> &[ShardFrame] {
+        &self.table.shards
+    }
+
+    /// Samples over all shards.
+    pub fn samples(&self) -> u64 {
+        self.table.shards.iter().map(|s| s.samples).sum()
+    }
+
+    /// Bytes of input over all shards.
+    pub fn bytes(&self) -> u64 {
+        self.table.shards.iter().map(|s| s.bytes).sum()
+    }
+
+    /// The samples of one shard, in order; damage shows as an error, at the latest at the end.
+    pub fn entries(&self, shard: &ShardFrame) -> Result<Entries<'_>> {
+        let frame = frame_reader(&*self.input, shard.frame)?;
+        Ok(Entries {
+            lines: BufReader::with_capacity(64 << 10, frame),
+            line: Vec::new(),
+            hasher: Hasher::new(),
+            left: shard.samples,
+            expected: shard.blake3,
+            name: self.input.name(),
+        })
+    }
+
+    /// What scan left out.
+    pub fn skipped(&self) -> Result<Vec<SkipRecord>> {
+        let lines = BufReader::new(frame_reader(&*self.input, self.table.skipped)?);
+        lines.split(b'\n').map(|line| parse(&line.doing("read the plan")?)).collect()
+    }
+
+    /// How many inputs scan left out.
+    pub fn skips(&self) -> u64 {
+        self.table.skips
+    }
+}
+
+fn read_table(input: &dyn Input) -> Result<(Table, Header)> {
+    let len = input.len().ok_or_else(|| Error::unsupported("a plan must be a plain file"))?;
+    let mut trailer = [0; TRAILER_LEN];
+    let at = len.checked_sub(TRAILER_LEN as u64).ok_or_else(no_plan)?;
+    input.read_at(at, &mut trailer)?;
+    let trailer = Trailer::decode(&trailer).ok_or_else(no_plan)?;
+    let table: Table = read_line(input, trailer.table)?;
+    let header: Header = read_line(input, table.header)?;
+    if header.packhorse_plan != Header::VERSION {
+        let message =
+            format!("is a plan of version {}; this build reads version {}", header.packhorse_plan, Header::VERSION);
+        return Err(Error::unsupported(message));
+    }
+    Ok((table, header))
+}
+
+fn no_plan() -> Error {
+    Error::content("is no plan, or is cut short; make it again with `packhorse plan`")
+}
+
+fn read_line<T: DeserializeOwned>(input: &dyn Input, frame: Frame) -> Result<T> {
+    let mut line = Vec::new();
+    frame_reader(input, frame)?.take(DOCUMENT_LIMIT).read_to_end(&mut line).doing("read the plan")?;
+    parse(&line)
+}
+
+fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T> {
+    serde_json::from_slice(line).map_err(|e| Error::content(format!("the plan is damaged: {e}")))
+}
+
+fn frame_reader(input: &dyn Input, frame: Frame) -> Result<Box<dyn Read + Send + '_>> {
+    let end = frame.offset.checked_add(frame.len).filter(|end| input.len().is_some_and(|len| *end <= len));
+    end.ok_or_else(no_plan)?;
+    let range = RangeReader { input, at: frame.offset, left: frame.len };
+    let decoder = zstd::Decoder::new(range).doing("read the plan")?.single_frame();
+    Ok(Box::new(Damage(decoder)))
+}
+
+/// Decompression errors are damage of the document, not failed I/O.
+struct Damage<R>(R);
+
+impl<R: Read> Read for Damage<R> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read(buf).map_err(|e| match e.raw_os_error().is_some() || e.get_ref().is_some_and(|e| e.is::<Error>()) {
+            true => e,
+            false => Error::content(format!("the plan is damaged: {e}")).into(),
+        })
+    }
+}
+
+struct RangeReader<'a> {
+    input: &'a dyn Input,
+    at: u64,
+    left: u64,
+}
+
+impl Read for RangeReader<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let n = usize::try_from(self.left).map_or(buf.len(), |left| left.min(buf.len()));
+        let Some(buf) = buf.get_mut(..n) else { return Ok(0) };
+        self.input.read_at(self.at, buf)?;
+        self.at += n as u64;
+        self.left -= n as u64;
+        Ok(n)
+    }
+}
+
+/// The samples of one shard, read line by line.
+pub struct Entries<'a> {
+    lines: BufReader<Box<dyn Read + Send + 'a>>,
+    line: Vec<u8>,
+    hasher: Hasher,
+    left: u64,
+    expected: Digest,
+    name: &'a str,
+}
+
+impl Entries<'_> {
+    fn read(&mut self) -> Result<Option<Entry>> {
+        self.line.clear();
+        let n = self.lines.read_until(b'\n', &mut self.line).doing("read the plan")?;
+        if n == 0 {
+            return self.end().map(|()| None);
+        }
+        let entry: Entry = parse(&self.line)?;
+        entry.digest_into(&mut self.hasher);
+        self.left = self
+            .left
+            .checked_sub(1)
+            .ok_or_else(|| Error::content("the plan is damaged: a shard has too many samples"))?;
+        Ok(Some(entry))
+    }
+
+    fn end(&self) -> Result<()> {
+        if self.left == 0 && Digest::from(self.hasher.finalize()) == self.expected {
+            return Ok(());
+        }
+        Err(Error::new(Kind::Content, "the plan is damaged: a shard's samples do not have their digest"))
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().map_err(|e| e.in_input(self.name)).transpose()
+    }
+}

@@ -1,0 +1,150 @@
+//! Writes a plan frame by frame, so that memory does not grow with it.
+
+use crate::plan_reader::{Frame, ShardFrame, TRAILER_MAGIC, Table, Trailer};
+use crate::{Digest, Entry, Header, SkipRecord};
+use blake3::Hasher;
+use packhorse_core::{Context, Error, Result};
+use serde::Serialize;
+use std::io::Write;
+
+/// Fast, and small enough: a plan is read once by each task.
+const LEVEL: i32 = 1;
+
+/// Writes the frames of a plan in their order: `new`, then `shard` for each shard, then `finish`.
+pub struct PlanWriter<W: Write> {
+    out: W,
+    at: u64,
+    header: Digest,
+    header_frame: Frame,
+    shards: Vec<ShardFrame>,
+    stamps: Hasher,
+}
+
+impl<W: Write> PlanWriter<W> {
+    /// Starts a plan on `out` with its header.
+    pub fn new(mut out: W, header: &Header) -> Result<Self> {
+        let mut at = 0;
+        let header_frame = frame(&mut out, &mut at, &line(header)?)?;
+        let bare = Header { roots: Vec::new(), ..header.clone() };
+        let digest = Digest::of(&line(&bare)?);
+        Ok(Self { out, at, header: digest, header_frame, shards: Vec::new(), stamps: Hasher::new() })
+    }
+
+    /// Writes the next shard.
+    pub fn shard(
+        &mut self,
+        name: &str,
+        split: Option<&str>,
+        entries: impl Iterator<Item = Result<Entry>>,
+    ) -> Result<()> {
+        let mut logical = Hasher::new();
+        let (mut samples, mut bytes) = (0, 0);
+        let mut encoder = encoder(&mut self.out)?;
+        let mut buf = Vec::with_capacity(512);
+        for entry in entries {
+            let entry = entry?;
+            entry.digest_into(&mut logical);
+            entry.stamps_into(&mut self.stamps);
+            samples += 1;
+            bytes += entry.bytes();
+            buf.clear();
+            serde_json::to_writer(&mut buf, &entry).map_err(bug)?;
+            buf.push(b'\n');
+            encoder.write_all(&buf).doing("write the plan")?;
+        }
+        let len = encoder.finish().doing("write the plan")?.n;
+        let frame = Frame { offset: self.at, len };
+        self.at += len;
+        let blake3 = logical.finalize().into();
+        self.shards.push(ShardFrame {
+            name: name.to_owned(),
+            split: split.map(str::to_owned),
+            samples,
+            bytes,
+            frame,
+            blake3,
+        });
+        Ok(())
+    }
+
+    /// Writes what scan left out, the table and the trailer; returns the plan's logical digest and
+    /// the digest of the inputs' times.
+    pub fn finish(mut self, skipped: &[SkipRecord]) -> Result<(Digest, Digest)> {
+        let mut lines = Vec::new();
+        for record in skipped {
+            lines.extend(line(record)?);
+        }
+        let digest = self.digest(&Digest::of(&lines));
+        let stamps = self.stamps.finalize().into();
+        let skipped_frame = frame(&mut self.out, &mut self.at, &lines)?;
+        let table = Table {
+            digest,
+            stamps,
+            header: self.header_frame,
+            shards: std::mem::take(&mut self.shards),
+            skipped: skipped_frame,
+            skips: skipped.len() as u64,
+        };
+        let table = frame(&mut self.out, &mut self.at, &line(&table)?)?;
+        let trailer = Trailer { table, magic: TRAILER_MAGIC };
+        self.out.write_all(&trailer.encode()).doing("write the plan")?;
+        self.out.flush().doing("write the plan")?;
+        Ok((digest, stamps))
+    }
+
+    /// The digest of what decides the shards' bytes: header, shards in order, what was left out.
+    fn digest(&self, skipped: &Digest) -> Digest {
+        let mut hasher = Hasher::new();
+        hasher.update(self.header.as_bytes());
+        for shard in &self.shards {
+            hasher.update(shard.name.as_bytes()).update(&[0]);
+            hasher.update(shard.split.as_deref().unwrap_or_default().as_bytes()).update(&[0]);
+            hasher.update(shard.blake3.as_bytes());
+        }
+        hasher.update(skipped.as_bytes());
+        hasher.finalize().into()
+    }
+}
+
+fn frame(out: &mut impl Write, at: &mut u64, content: &[u8]) -> Result<Frame> {
+    let mut encoder = encoder(out)?;
+    encoder.write_all(content).doing("write the plan")?;
+    let len = encoder.finish().doing("write the plan")?.n;
+    let frame = Frame { offset: *at, len };
+    *at += len;
+    Ok(frame)
+}
+
+/// Every frame ends with a checksum of its content, so that whoever reads a part sees damage in it.
+fn encoder<W: Write>(out: W) -> Result<zstd::Encoder<'static, Counting<W>>> {
+    let mut encoder = zstd::Encoder::new(Counting { out, n: 0 }, LEVEL).doing("start zstd")?;
+    encoder.include_checksum(true).doing("start zstd")?;
+    Ok(encoder)
+}
+
+fn line(value: &impl Serialize) -> Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value).map_err(bug)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+fn bug(error: serde_json::Error) -> Error {
+    Error::bug(format!("can't encode the plan: {error}"))
+}
+
+struct Counting<W> {
+    out: W,
+    n: u64,
+}
+
+impl<W: Write> Write for Counting<W> {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        let n = self.out.write(buf)?;
+        self.n += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,54 @@
+//! An Arrow schema as documents hold it.
+
+use packhorse_core::{DataType, Error, Field, Result, Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One column: its name, its Arrow type as Arrow prints it, and whether samples may lack it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldRecord {
+    /// The field's name.
+    pub name: String,
+    /// The type (`BinaryView`, `Int64`, …).
+    #[serde(rename = "type")]
+    pub data_type: String,
+    /// Whether a sample may lack it.
+    pub nullable: bool,
+}
+
+impl FieldRecord {
+    /// The records of a schema.
+    pub fn of(schema: &Schema) -> Vec<Self> {
+        let record = |f: &Arc<Field>| Self {
+            name: f.name().clone(),
+            data_type: f.data_type().to_string(),
+            nullable: f.is_nullable(),
+        };
+        schema.fields().iter().map(record).collect()
+    }
+
+    /// The schema of the records; a type that Arrow does not know is a `Content` error.
+    pub fn schema(records: &[Self]) -> Result<SchemaRef> {
+        let field = |r: &Self| {
+            let data_type: DataType =
+                r.data_type.parse().map_err(|e| Error::content(format!("field {}: {e}", r.name)))?;
+            Ok(Field::new(&r.name, data_type, r.nullable))
+        };
+        Ok(Arc::new(Schema::new(records.iter().map(field).collect::<Result<Vec<_>>>()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_survive() {
+        let schema = Schema::new(vec![
+            Field::new("__key__", DataType::Utf8View, false),
+            Field::new("cls", DataType::Int64, false),
+            Field::new("jpg", DataType::BinaryView, true),
+        ]);
+        assert_eq!(*FieldRecord::schema(&FieldRecord::of(&schema)).unwrap(), schema);
+    }
+}

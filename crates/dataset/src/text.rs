@@ -1,0 +1,76 @@
+//! Paths in JSON documents.
+
+use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// A path as JSON holds it: a string where it is UTF-8, otherwise `{"hex": "…"}` of its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PathText {
+    /// A path that is UTF-8.
+    Text(String),
+    /// Any other.
+    Bytes {
+        /// Its bytes, two hexadecimal digits each.
+        hex: String,
+    },
+}
+
+impl PathText {
+    /// The path made of `bytes`.
+    pub fn new(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => PathText::Text(text.to_owned()),
+            Err(_) => PathText::Bytes { hex: bytes.iter().map(|b| format!("{b:02x}")).collect() },
+        }
+    }
+
+    /// The path; a hexadecimal text that is none stands for itself.
+    pub fn to_path(&self) -> PathBuf {
+        match self {
+            PathText::Text(text) => PathBuf::from(text),
+            PathText::Bytes { hex } => {
+                PathBuf::from(unhex(hex).map_or_else(|| OsString::from(hex), OsString::from_vec))
+            }
+        }
+    }
+
+    /// Its bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.to_path().into_os_string().into_vec()
+    }
+}
+
+impl From<&OsStr> for PathText {
+    fn from(path: &OsStr) -> Self {
+        Self::new(path.as_bytes())
+    }
+}
+
+impl std::fmt::Display for PathText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.to_path().display().fmt(f)
+    }
+}
+
+fn unhex(hex: &str) -> Option<Vec<u8>> {
+    let nibbles: Option<Vec<u8>> = hex.chars().map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
+    let nibbles = nibbles.filter(|n| n.len() % 2 == 0)?;
+    Some(nibbles.chunks_exact(2).map(|pair| pair.iter().fold(0, |byte, nibble| byte << 4 | nibble)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_survives_json() {
+        for bytes in [&b"plain/a.jpg"[..], b"\xff\x00x", "größe".as_bytes(), b""] {
+            let json = serde_json::to_string(&PathText::new(bytes)).unwrap();
+            assert_eq!(serde_json::from_str::<PathText>(&json).unwrap().to_bytes(), bytes, "{json}");
+        }
+        assert_eq!(serde_json::to_string(&PathText::new(b"\xffa")).unwrap(), r#"{"hex":"ff61"}"#);
+    }
+}

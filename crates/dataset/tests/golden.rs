@@ -1,0 +1,218 @@
+//! The documents as `docs/documents.md` shows them. A change of these bytes is a new version.
+//!
+//! `PACKHORSE_BLESS=1` writes the golden files anew.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something fails")]
+
+use packhorse_core::{DataType, Field, KEY, Limits, Members, MemoryInput, Schema};
+use packhorse_dataset::*;
+use std::path::PathBuf;
+
+fn golden(name: &str, bytes: &[u8]) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/golden").join(name);
+    if std::env::var_os("PACKHORSE_BLESS").is_some() {
+        std::fs::write(&path, bytes).unwrap();
+    }
+    assert!(std::fs::read(&path).unwrap() == bytes, "{name} is not as documented:\n{}", String::from_utf8_lossy(bytes));
+}
+
+fn stored(name: &str) -> Vec<u8> {
+    std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/golden").join(name)).unwrap()
+}
+
+fn header() -> Header {
+    let schema = Schema::new(vec![
+        Field::new(KEY, DataType::Utf8View, false),
+        Field::new("cls", DataType::Int64, false),
+        Field::new("jpg", DataType::BinaryView, false),
+        Field::new("json", DataType::Utf8View, true),
+    ]);
+    Header {
+        packhorse_plan: Header::VERSION,
+        name: "photos".into(),
+        sink: SinkRecord {
+            format: "webdataset".into(),
+            revision: 1,
+            options: [("index".into(), "wids,dali".into())].into(),
+        },
+        transforms: vec!["image/1 resize=256,short quality=90".into()],
+        choices: [("shuffle".into(), "7".into())].into(),
+        schema: FieldRecord::of(&schema),
+        classes: vec!["cat".into(), "dog".into()],
+        splits: vec!["train".into()],
+        roots: vec![PathText::new(b"/data/photos")],
+    }
+}
+
+fn piece(field: &str, path: &[u8], size: u64, extent: Option<(u64, u64)>) -> Piece {
+    Piece { field: field.into(), root: 0, path: PathText::new(path), size, mtime: 1_700_000_000_000_000_000, extent }
+}
+
+fn entries() -> Vec<Entry> {
+    let row = serde_json::value::RawValue::from_string(r#"{"caption":"a dog"}"#.into()).unwrap();
+    vec![
+        Entry { key: "cat/1".into(), cls: Some(0), json: None, pieces: vec![piece("jpg", b"cat/1.jpg", 14_000, None)] },
+        Entry {
+            key: "dog/%FF".into(),
+            cls: Some(1),
+            json: Some(row),
+            pieces: vec![piece("jpg", b"dog/\xff.jpg", 9, None)],
+        },
+        Entry {
+            key: "dog/2".into(),
+            cls: Some(1),
+            json: None,
+            pieces: vec![piece("jpg", b"more.tar", 20_480, Some((512, 900)))],
+        },
+    ]
+}
+
+fn skips() -> Vec<SkipRecord> {
+    vec![SkipRecord { input: Some(PathText::new(b"cat/fifo")), sample: None, reason: "is a FIFO".into() }]
+}
+
+fn plan(entries: Vec<Entry>, roots: &[u8]) -> (Vec<u8>, Digest, Digest) {
+    let mut bytes = Vec::new();
+    let header = Header { roots: vec![PathText::new(roots)], ..header() };
+    let mut writer = PlanWriter::new(&mut bytes, &header).unwrap();
+    let (first, second) = entries.split_at(2);
+    writer.shard("train-000000", Some("train"), first.iter().cloned().map(Ok)).unwrap();
+    writer.shard("train-000001", Some("train"), second.iter().cloned().map(Ok)).unwrap();
+    let (digest, stamps) = writer.finish(&skips()).unwrap();
+    (bytes, digest, stamps)
+}
+
+fn read(bytes: Vec<u8>) -> packhorse_core::Result<(PlanReader, Vec<Entry>)> {
+    let reader = PlanReader::open(Box::new(MemoryInput::new("plan.jsonl.zst", bytes)))?;
+    let mut entries = Vec::new();
+    for shard in reader.shards() {
+        for entry in reader.entries(shard)? {
+            entries.push(entry?);
+        }
+    }
+    reader.skipped()?;
+    Ok((reader, entries))
+}
+
+#[test]
+fn plan_lines() {
+    let (bytes, digest, _) = plan(entries(), b"/data/photos");
+    golden("plan.jsonl", &zstd::decode_all(&bytes[..]).unwrap());
+    assert_eq!(digest.to_string(), "3d35faf6509abfe9892660647b1f7f588ae4636e2fda1e32d0c93d4cc83c90ac");
+}
+
+#[test]
+fn a_plan_written_long_ago_is_read() {
+    if std::env::var_os("PACKHORSE_BLESS").is_some() {
+        golden("plan.jsonl.zst", &plan(entries(), b"/data/photos").0);
+    }
+    let (reader, read) = read(stored("plan.jsonl.zst")).unwrap();
+    assert_eq!(reader.header(), &header());
+    assert_eq!(reader.digest(), plan(entries(), b"/data/photos").1);
+    assert_eq!(reader.skipped().unwrap(), skips());
+    let keys: Vec<_> = read.iter().map(|e| (e.key.as_str(), e.bytes())).collect();
+    assert_eq!(keys, [("cat/1", 14_000), ("dog/%FF", 9), ("dog/2", 900)]);
+    assert_eq!(read[1].pieces[0].path.to_bytes(), b"dog/\xff.jpg");
+}
+
+#[test]
+fn the_digest_holds_what_decides_bytes_and_nothing_else() {
+    let (_, digest, stamps) = plan(entries(), b"/data/photos");
+    let (_, moved, same_stamps) = plan(entries(), b"/elsewhere");
+    assert_eq!((digest, stamps), (moved, same_stamps));
+    let mut touched = entries();
+    touched[0].pieces[0].mtime += 1;
+    let (_, same, other_stamps) = plan(touched, b"/data/photos");
+    assert_eq!(digest, same);
+    assert_ne!(stamps, other_stamps);
+    let changes: [fn(&mut Vec<Entry>); 5] = [
+        |e| e.swap(0, 1),
+        |e| e[0].key.push('x'),
+        |e| e[0].cls = None,
+        |e| e[1].json = None,
+        |e| e[2].pieces[0].extent = Some((512, 901)),
+    ];
+    for change in changes {
+        let mut entries = entries();
+        change(&mut entries);
+        assert_ne!(plan(entries, b"/data/photos").1, digest);
+    }
+}
+
+#[test]
+fn a_plan_that_is_cut_or_damaged_is_refused() {
+    let (good, digest, _) = plan(entries(), b"/data/photos");
+    for len in 0..good.len() {
+        assert!(read(good[..len].to_vec()).is_err(), "cut to {len}");
+    }
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        if let Ok((reader, entries)) = read(bad) {
+            // A few bits of a frame's own header are free; what comes out must be the plan.
+            let same = (reader.digest(), entries.len(), reader.header()) == (digest, 3, &header());
+            assert!(same, "byte {at}");
+        }
+    }
+}
+
+#[test]
+fn receipt() {
+    let file = |name: &str, bytes| FileRecord { name: name.into(), bytes, blake3: Digest::of(name.as_bytes()) };
+    let receipt = Receipt {
+        packhorse_receipt: Receipt::VERSION,
+        plan: Digest::of(b"plan"),
+        shard: "train-000000".into(),
+        split: Some("train".into()),
+        samples: 2,
+        input_bytes: 14_909,
+        files: vec![file("train-000000.tar", 30_720), file("train-000000.members", 210)],
+        notes: [("md5".into(), "9e107d9d372bb6826bd81d3542a419d6".into())].into(),
+        skipped: vec![SkipRecord { input: None, sample: Some("dog/2".into()), reason: "jpg is cut short".into() }],
+    };
+    golden("receipt.json", &receipt.encode().unwrap());
+    assert_eq!(Receipt::decode(&stored("receipt.json")).unwrap(), receipt);
+}
+
+#[test]
+fn manifest() {
+    let shard = |i: u64| ShardRecord {
+        name: format!("train-{i:06}"),
+        split: Some("train".into()),
+        file: format!("train-{i:06}.tar"),
+        samples: 2 - i,
+        bytes: 30_720,
+        blake3: Digest::of(&[i as u8]),
+        receipt: Digest::of(b"receipt"),
+    };
+    let mut manifest = Manifest {
+        packhorse_dataset: Manifest::VERSION,
+        name: "photos".into(),
+        format: header().sink,
+        root: Digest::of(b""),
+        samples: 3,
+        bytes: 61_440,
+        skipped: 1,
+        schema: header().schema,
+        classes: header().classes,
+        splits: vec![SplitRecord { name: "train".into(), shards: 2, samples: 3 }],
+        plan: Digest::of(b"plan"),
+        files: vec![FileRecord { name: "skipped.jsonl".into(), bytes: 70, blake3: Digest::of(b"skipped") }],
+        shards: vec![shard(0), shard(1)],
+    };
+    manifest.root = manifest.root_of_shards();
+    golden("dataset.json", &manifest.encode().unwrap());
+    assert_eq!(Manifest::decode(&stored("dataset.json")).unwrap(), manifest);
+}
+
+#[test]
+fn members() {
+    let mut members = Members::new(vec!["cls".into(), "jpg".into()]);
+    members.push_sample("cat/1");
+    members.push_member(0, 512, 1, 0x1234_5678);
+    members.push_member(1, 1536, 14_000, 0x9abc_def0);
+    members.push_sample("dog/%FF");
+    members.push_member(1, 16_384, 9, 0xffff_ffff);
+    golden("shard.members", &encode_index(&members));
+    assert_eq!(decode_index(&stored("shard.members"), &Limits::default()).unwrap(), members);
+}

@@ -1,0 +1,110 @@
+//! A report, ahead of training, of what each reader would trip over in anybody's shards.
+
+use crate::inputs::{container, open};
+use crate::resume::of_request;
+use packhorse_core::{Cancel, Consumer, Error, FileKind, Findings, Registry, Result, Store};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// What [`check_consumers`] found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Shards looked at.
+    pub shards: u64,
+    /// Samples seen.
+    pub samples: u64,
+    /// Findings, a list a shard, shards without any left out.
+    pub findings: Vec<Findings>,
+}
+
+/// Checks the shards at `paths` (files, or folders of shards) for `consumers`.
+pub fn check_consumers(
+    registry: &Registry,
+    store: &dyn Store,
+    paths: &[PathBuf],
+    consumers: &[Consumer],
+    cancel: &Cancel,
+) -> Result<Report> {
+    let mut report = Report::default();
+    let mut keys: HashMap<u64, usize> = HashMap::new();
+    let mut names: HashMap<PathBuf, PathBuf> = HashMap::new();
+    for (i, path) in shards(registry, store, paths)?.iter().enumerate() {
+        cancel.check()?;
+        let mut findings = Findings::new(path.display().to_string());
+        check_one(registry, store, path, consumers, &mut findings, &mut |key| {
+            report.samples += 1;
+            *keys.entry(hash(key)).or_insert(i) != i
+        })?;
+        let base = path.file_name().map(PathBuf::from).unwrap_or_default();
+        if let Some(other) = names.insert(base, path.clone()) {
+            add(
+                &mut findings,
+                consumers,
+                &[Consumer::Wids],
+                None,
+                &format!("has the name of {}: wids caches shards by name", other.display()),
+            );
+        }
+        report.shards += 1;
+        if !findings.is_empty() {
+            report.findings.push(findings);
+        }
+    }
+    Ok(report)
+}
+
+fn check_one(
+    registry: &Registry,
+    store: &dyn Store,
+    path: &Path,
+    consumers: &[Consumer],
+    findings: &mut Findings,
+    seen_elsewhere: &mut dyn FnMut(&str) -> bool,
+) -> Result<()> {
+    let Some((format, compression)) = container(registry, path) else {
+        return Err(Error::unsupported("is no shard of a format that can be checked").in_input(path.display()));
+    };
+    let input = open(store, path, compression)?;
+    let mut doubles: Vec<String> = Vec::new();
+    format.check(&*input, consumers, findings, &mut |key| {
+        if seen_elsewhere(key) {
+            doubles.push(key.to_owned());
+        }
+    })?;
+    for key in doubles {
+        let problem = "is the key of a sample in another shard: Energon refuses the dataset, others mix them up";
+        add(findings, consumers, &Consumer::ALL, Some(key.as_bytes()), problem);
+    }
+    Ok(())
+}
+
+fn add(findings: &mut Findings, wanted: &[Consumer], who: &[Consumer], member: Option<&[u8]>, problem: &str) {
+    let concerned: Vec<Consumer> = who.iter().copied().filter(|c| wanted.contains(c)).collect();
+    if !concerned.is_empty() {
+        findings.add(&concerned, member, problem);
+    }
+}
+
+/// The files given, and the shards in the folders given, sorted.
+fn shards(registry: &Registry, store: &dyn Store, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut shards = Vec::new();
+    for path in paths {
+        if store.stat(path, true).map_err(of_request)?.kind != FileKind::Directory {
+            shards.push(path.clone());
+            continue;
+        }
+        let mut inside: Vec<_> =
+            store.list(path)?.into_iter().filter(|name| container(registry, name).is_some()).collect();
+        inside.sort();
+        shards.extend(inside.into_iter().map(|name| path.join(name)));
+    }
+    match shards.is_empty() {
+        true => Err(Error::config("there is no shard in it")
+            .in_input(paths.first().map_or(String::new(), |p| p.display().to_string()))),
+        false => Ok(shards),
+    }
+}
+
+fn hash(key: &str) -> u64 {
+    blake3::hash(key.as_bytes()).as_bytes().first_chunk::<8>().map_or(0, |head| u64::from_le_bytes(*head))
+}

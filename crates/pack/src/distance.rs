@@ -1,0 +1,57 @@
+//! How far away the inputs are: in memory, or behind a disk or a network.
+
+use nix::sys::resource::{UsageWho, getrusage};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the last reads showed. Shared by all threads that read.
+///
+/// A read from memory never gives up the processor of its own accord; one that waits for a device
+/// or a server does, once or more. Unlike a clock, the kernel's count of that is not fooled by
+/// other processes that want the processor too.
+#[derive(Default)]
+pub(crate) struct Distance(AtomicBool);
+
+/// Far is where at least one sample in so many had to be waited for.
+const SAMPLES_A_WAIT: u64 = 8;
+
+impl Distance {
+    /// How often this thread has waited so far.
+    pub(crate) fn waits() -> u64 {
+        let usage = getrusage(UsageWho::RUSAGE_THREAD);
+        usage.map_or(0, |usage| u64::try_from(usage.voluntary_context_switches()).unwrap_or(0))
+    }
+
+    /// Takes note of a block of `samples` that was waited for `waits` times.
+    pub(crate) fn saw(&self, waits: u64, samples: u64) {
+        let far = waits * SAMPLES_A_WAIT > samples;
+        if far != self.is_far() {
+            self.0.store(far, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it pays to have many reads in flight.
+    pub(crate) fn is_far(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_sleeps_has_waited() {
+        let before = Distance::waits();
+        (0..5).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
+        assert!(Distance::waits() >= before + 5);
+    }
+
+    #[test]
+    fn one_wait_in_a_block_is_near() {
+        let distance = Distance::default();
+        distance.saw(60, 64);
+        assert!(distance.is_far());
+        distance.saw(1, 64);
+        assert!(!distance.is_far());
+    }
+}

@@ -1,0 +1,314 @@
+//! Ordered read-ahead: many small reads in flight, blocks of rows out in the order of the plan.
+//!
+//! A shard's writer asks for blocks of consecutive samples some way ahead and takes them in order.
+//! Readers, who wait for the file system, are threads apart from those who compute: on storage with
+//! latency it is their number that counts, not the number of cores.
+
+use crate::Policy;
+use crate::distance::Distance;
+use crate::inputs::Inputs;
+use crate::plan::LABEL;
+use crate::space::{Space, Spaces};
+use arrow_array::builder::make_view;
+use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, LargeBinaryArray, RecordBatch, StringViewArray};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use crossbeam_channel::{Receiver, Sender};
+use packhorse_core::{DataType, Error, Field, KEY, Kind, Result, Rows, Schema, SchemaRef};
+use packhorse_dataset::{Entry, Piece, SkipRecord};
+use packhorse_transform::Transform;
+use std::sync::Arc;
+
+/// A block ends when it holds this many bytes of input…
+const BLOCK_BYTES: u64 = 512 << 10;
+/// …or this many samples.
+const BLOCK_SAMPLES: usize = 64;
+
+/// Views address their buffer with signed 32-bit numbers: larger blobs travel alone.
+const VIEW_LIMIT: u64 = i32::MAX as u64;
+
+/// A block of samples as it comes out of the feed.
+pub(crate) struct Block {
+    /// The samples, in order; usually one batch, more where some sample dropped out.
+    pub(crate) rows: Vec<Rows>,
+    /// Samples planned, those that dropped out included.
+    pub(crate) samples: u64,
+    /// Bytes of input planned.
+    pub(crate) bytes: u64,
+    /// Samples that dropped out.
+    pub(crate) skipped: Vec<SkipRecord>,
+    /// The memory behind the rows.
+    memory: Option<Buffer>,
+    /// Where the samples come from, for the errors of transforms.
+    entries: Vec<Entry>,
+}
+
+/// A block that was asked for: it comes through this channel.
+pub(crate) type Promise = Receiver<Result<Block>>;
+
+struct Request {
+    entries: Vec<Entry>,
+    reply: Sender<Result<Block>>,
+}
+
+/// How blocks are put together: what those who read and those who transform need.
+pub(crate) struct Assembly<'a> {
+    pub(crate) inputs: Inputs<'a>,
+    pub(crate) schema: SchemaRef,
+    pub(crate) transforms: &'a [Box<dyn Transform>],
+    pub(crate) policy: Policy,
+    pub(crate) spaces: Spaces,
+    pub(crate) distance: Distance,
+}
+
+/// The writers' end of the feed.
+#[derive(Clone)]
+pub(crate) struct Feed {
+    requests: Sender<Request>,
+}
+
+/// The threads' end: work until all writers are gone.
+pub(crate) struct Service {
+    requests: Receiver<Request>,
+    unfinished: (Sender<Raw>, Receiver<Raw>),
+}
+
+struct Raw {
+    block: Block,
+    reply: Sender<Result<Block>>,
+}
+
+impl Feed {
+    pub(crate) fn new() -> (Self, Service) {
+        let (requests, receiver) = crossbeam_channel::unbounded();
+        (Self { requests }, Service { requests: receiver, unfinished: crossbeam_channel::unbounded() })
+    }
+
+    /// Asks for a block. The caller bounds how many it has asked for.
+    pub(crate) fn ask(&self, entries: Vec<Entry>) -> Result<Promise> {
+        let (reply, promise) = crossbeam_channel::bounded(1);
+        self.requests.send(Request { entries, reply }).map_err(|_| Error::bug("the readers are gone"))?;
+        Ok(promise)
+    }
+}
+
+impl Service {
+    /// Starts `readers` threads that read, and `transformers` that transform where there is anything to
+    /// transform. They end when every [`Feed`] is dropped.
+    pub(crate) fn start<'scope, 'env>(
+        self,
+        threads: &'scope std::thread::Scope<'scope, 'env>,
+        assembly: &'env Assembly<'env>,
+        readers: usize,
+        transformers: usize,
+    ) {
+        let (raw, unfinished) = self.unfinished;
+        for _ in 0..readers.max(1) {
+            let (requests, raw) = (self.requests.clone(), raw.clone());
+            threads.spawn(move || requests.iter().for_each(|request| assembly.serve(request, &raw)));
+        }
+        let transformers = if assembly.transforms.is_empty() { 0 } else { transformers.max(1) };
+        for _ in 0..transformers {
+            let unfinished = unfinished.clone();
+            threads.spawn(move || unfinished.iter().for_each(|raw| assembly.finish(raw)));
+        }
+    }
+}
+
+impl Assembly<'_> {
+    /// Whether to ask other threads for blocks: a transform wants them computed in parallel, and on
+    /// storage with latency many reads must be in flight. Otherwise handing blocks over only costs.
+    pub(crate) fn serves(&self) -> bool {
+        !self.transforms.is_empty() || self.distance.is_far()
+    }
+
+    /// Takes back the memory of a block that is written.
+    pub(crate) fn clear(&self, block: Block) {
+        let Block { rows, memory, .. } = block;
+        drop(rows);
+        memory.into_iter().for_each(|buffer| self.spaces.give_back(buffer));
+    }
+
+    fn serve(&self, request: Request, transformers: &Sender<Raw>) {
+        let Request { entries, reply } = request;
+        match self.read(entries) {
+            Ok(block) if !self.transforms.is_empty() => {
+                let _ = transformers.send(Raw { block, reply });
+            }
+            // A writer that gave up does not wait for its blocks.
+            done => drop(reply.send(done)),
+        }
+    }
+
+    fn finish(&self, raw: Raw) {
+        let Raw { mut block, reply } = raw;
+        let rows = std::mem::take(&mut block.rows);
+        let done = rows.into_iter().try_for_each(|rows| self.transform(rows, &mut block));
+        drop(reply.send(done.map(|()| block)));
+    }
+
+    /// Transforms a batch; if that fails and policy lets it, sample by sample.
+    fn transform(&self, rows: Rows, block: &mut Block) -> Result<()> {
+        match self.transforms.iter().try_fold(rows.clone(), |rows, t| t.apply(rows)) {
+            Ok(done) => block.rows.push(done),
+            Err(e) if !self.skips(&e) => {
+                let piece = guilty(&block.entries, &e);
+                return Err(piece.into_iter().fold(e, |e, piece| e.in_input(self.inputs.path(piece).display())));
+            }
+            Err(e) if rows.num_rows() == 1 => {
+                let input = guilty(&block.entries, &e).map(|piece| piece.path.clone());
+                block.skipped.push(SkipRecord { input, ..SkipRecord::of(&e) });
+            }
+            Err(_) => {
+                let (head, tail) = (rows.num_rows() / 2, rows.num_rows() - rows.num_rows() / 2);
+                self.transform(rows.slice(0, head), block)?;
+                self.transform(rows.slice(head, tail), block)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a block here and now.
+    pub(crate) fn read(&self, entries: Vec<Entry>) -> Result<Block> {
+        let mut block = Block {
+            rows: Vec::new(),
+            samples: entries.len() as u64,
+            bytes: entries.iter().map(Entry::bytes).sum(),
+            skipped: Vec::new(),
+            memory: None,
+            entries: Vec::new(),
+        };
+        let waits = Distance::waits();
+        let mut space = self.spaces.take();
+        let mut read = Vec::with_capacity(entries.len());
+        for entry in entries {
+            self.inputs.check_cancel()?;
+            let start = space.used();
+            let done = self.read_sample(&entry, &mut space);
+            match done {
+                Ok(ends) => read.push((entry, start, ends)),
+                Err((piece, e)) if self.skips(&e) => {
+                    space.truncate(start);
+                    // Receipts must not say where the roots lie.
+                    block.skipped.push(SkipRecord { input: Some(piece.path.clone()), ..SkipRecord::of(&e) });
+                }
+                Err((_, e)) => return Err(e),
+            }
+        }
+        self.distance.saw(Distance::waits().saturating_sub(waits), block.samples);
+        let large = space.used() as u64 > VIEW_LIMIT;
+        let buffer = space.into_buffer();
+        if !read.is_empty() {
+            block.rows.push(self.batch(&read, &buffer, large)?);
+        }
+        block.memory = Some(buffer);
+        if !self.transforms.is_empty() {
+            block.entries = read.into_iter().map(|(entry, ..)| entry).collect();
+        }
+        Ok(block)
+    }
+
+    /// Only what follows from the input alone may be skipped, or a shard would depend on luck.
+    fn skips(&self, error: &Error) -> bool {
+        self.policy == Policy::Skip && matches!(error.kind(), Kind::Content | Kind::Limit)
+    }
+
+    /// Appends the fields of one sample to `space`; returns where each ends.
+    fn read_sample<'e>(&self, entry: &'e Entry, space: &mut Space) -> Result<Vec<usize>, (&'e Piece, Error)> {
+        let mut ends = Vec::with_capacity(entry.pieces.len());
+        for piece in &entry.pieces {
+            self.inputs.read(piece, space).map_err(|e| (piece, e.in_sample(&entry.key)))?;
+            ends.push(space.used());
+        }
+        Ok(ends)
+    }
+
+    fn batch(&self, read: &[(Entry, usize, Vec<usize>)], buffer: &Buffer, large: bool) -> Result<Rows> {
+        let mut fields = Vec::with_capacity(self.schema.fields().len());
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(fields.capacity());
+        for field in self.schema.fields() {
+            let column: ArrayRef = match (field.name().as_str(), field.data_type()) {
+                (KEY, _) => Arc::new(StringViewArray::from_iter_values(read.iter().map(|(e, ..)| &e.key))),
+                ("cls", t) if *t == LABEL => {
+                    Arc::new(read.iter().map(|(e, ..)| e.cls.map(i64::from)).collect::<Int64Array>())
+                }
+                (_, DataType::Utf8View) => {
+                    Arc::new(read.iter().map(|(e, ..)| e.json.as_ref().map(|j| j.get())).collect::<StringViewArray>())
+                }
+                (name, _) if large => Arc::new(large_column(name, read, buffer)?),
+                (name, _) => Arc::new(view_column(name, read, buffer)?),
+            };
+            fields.push(Field::new(field.name(), column.data_type().clone(), field.is_nullable()));
+            columns.push(column);
+        }
+        let schema = if large { Arc::new(Schema::new(fields)) } else { self.schema.clone() };
+        RecordBatch::try_new(schema, columns).map_err(|e| Error::bug(format!("rows do not fit their schema: {e}")))
+    }
+}
+
+/// The input that a transform's error is about: it names the sample, and starts with the field.
+fn guilty<'a>(entries: &'a [Entry], error: &Error) -> Option<&'a Piece> {
+    let entry = entries.iter().find(|entry| Some(entry.key.as_str()) == error.sample())?;
+    let named = |piece: &&Piece| error.message().split(' ').next() == Some(piece.field.as_str());
+    entry.pieces.iter().find(named).or(entry.pieces.first())
+}
+
+/// Where the field `name` of a sample lies in the buffer.
+fn range_of(name: &str, (entry, start, ends): &(Entry, usize, Vec<usize>)) -> Option<(usize, usize)> {
+    let i = entry.pieces.iter().position(|p| p.field == name)?;
+    let from = i.checked_sub(1).map_or(Some(*start), |before| ends.get(before).copied())?;
+    Some((from, *ends.get(i)?))
+}
+
+fn view_column(name: &str, read: &[(Entry, usize, Vec<usize>)], buffer: &Buffer) -> Result<BinaryViewArray> {
+    let ranges: Vec<Option<(usize, usize)>> = read.iter().map(|sample| range_of(name, sample)).collect();
+    let view = |range: &Option<(usize, usize)>| {
+        range.map_or(0, |(from, to)| make_view(buffer.get(from..to).unwrap_or_default(), 0, from as u32))
+    };
+    let views: ScalarBuffer<u128> = ranges.iter().map(view).collect::<Vec<_>>().into();
+    let nulls = NullBuffer::from_iter(ranges.iter().map(Option::is_some));
+    let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
+    BinaryViewArray::try_new(views, vec![buffer.clone()], nulls).map_err(|e| Error::bug(e.to_string()))
+}
+
+/// One sample whose bytes no view can address.
+fn large_column(name: &str, read: &[(Entry, usize, Vec<usize>)], buffer: &Buffer) -> Result<LargeBinaryArray> {
+    let [sample] = read else { return Err(Error::bug("a large sample did not travel alone")) };
+    let (range, nulls) = match range_of(name, sample) {
+        Some(range) => (range, None),
+        None => ((0, 0), Some(NullBuffer::new_null(1))),
+    };
+    let offsets = OffsetBuffer::new(vec![0, (range.1 - range.0) as i64].into());
+    let values = buffer.slice_with_length(range.0, range.1 - range.0);
+    LargeBinaryArray::try_new(offsets, values, nulls).map_err(|e| Error::bug(e.to_string()))
+}
+
+/// Groups consecutive entries into blocks.
+pub(crate) struct Blocks<I: Iterator<Item = Result<Entry>>> {
+    entries: std::iter::Peekable<I>,
+}
+
+impl<I: Iterator<Item = Result<Entry>>> Blocks<I> {
+    pub(crate) fn new(entries: I) -> Self {
+        Self { entries: entries.peekable() }
+    }
+}
+
+impl<I: Iterator<Item = Result<Entry>>> Iterator for Blocks<I> {
+    type Item = Result<Vec<Entry>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (mut block, mut bytes) = (Vec::with_capacity(BLOCK_SAMPLES), 0);
+        while block.len() < BLOCK_SAMPLES {
+            let fits = |e: &Result<Entry>| e.as_ref().map_or(true, |e| bytes == 0 || bytes + e.bytes() <= BLOCK_BYTES);
+            match self.entries.next_if(fits) {
+                Some(Ok(entry)) => {
+                    bytes += entry.bytes();
+                    block.push(entry);
+                }
+                Some(Err(e)) => return Some(Err(e)),
+                None => break,
+            }
+        }
+        (!block.is_empty()).then_some(Ok(block))
+    }
+}

@@ -1,0 +1,123 @@
+//! Fills one shard: feed → sink → stage → publish → receipt.
+
+use crate::feed::{Assembly, Block, Blocks, Feed, Promise};
+use packhorse_core::{Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink};
+use packhorse_dataset::{
+    Digest, Entry, FileRecord, INDEX_SUFFIX, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, SkipRecord, encode_index,
+};
+use packhorse_storage::{Published, Staging};
+use std::collections::VecDeque;
+
+/// What filling a shard needs.
+pub(crate) struct Filler<'a> {
+    pub(crate) plan: &'a PlanReader,
+    pub(crate) assembly: &'a Assembly<'a>,
+    /// Whether there are writers enough to keep all cores busy without anybody's help.
+    pub(crate) crowded: bool,
+    pub(crate) sink: &'a dyn Sink,
+    /// The schema of what reaches the sink.
+    pub(crate) schema: &'a SchemaRef,
+    pub(crate) staging: &'a Staging,
+    pub(crate) observer: &'a dyn Observer,
+    pub(crate) cancel: &'a Cancel,
+    /// The most bytes asked for ahead, for one shard.
+    pub(crate) ahead_bytes: u64,
+    /// The most blocks asked for ahead, for one shard.
+    pub(crate) ahead_blocks: usize,
+}
+
+impl Filler<'_> {
+    /// Fills `shard` and publishes it; the receipt comes last.
+    pub(crate) fn fill(&self, shard: &ShardFrame, feed: &Feed) -> Result<Receipt> {
+        let mut stage = self.staging.stage(&shard.name)?;
+        let (summary, skipped) = {
+            let writer = self.sink.create(self.schema, &mut stage)?;
+            self.write(shard, feed, writer)?
+        };
+        if let Some(members) = &summary.members {
+            stage.write(INDEX_SUFFIX, &encode_index(members))?;
+        }
+        self.cancel.check()?;
+        let files: Vec<FileRecord> = stage.publish()?.into_iter().map(record).collect();
+        let receipt = Receipt {
+            packhorse_receipt: Receipt::VERSION,
+            plan: self.plan.digest(),
+            shard: shard.name.clone(),
+            split: shard.split.clone(),
+            samples: summary.samples,
+            input_bytes: shard.bytes,
+            files,
+            notes: summary.notes,
+            skipped,
+        };
+        self.staging.document(&format!("{}{RECEIPT_SUFFIX}", shard.name), &receipt.encode()?)?;
+        Ok(receipt)
+    }
+
+    fn write(
+        &self,
+        shard: &ShardFrame,
+        feed: &Feed,
+        mut writer: Box<dyn ShardWriter>,
+    ) -> Result<(ShardSummary, Vec<SkipRecord>)> {
+        let mut ahead = Ahead { blocks: Blocks::new(self.plan.entries(shard)?), promised: VecDeque::new(), bytes: 0 };
+        let mut skipped = Vec::new();
+        let mut written = 0;
+        while let Some(mut block) = ahead.next(self, feed)? {
+            self.cancel.check()?;
+            for rows in &block.rows {
+                writer.push(rows)?;
+                written += rows.num_rows() as u64;
+            }
+            self.observer.event(&Event::Packed { samples: block.samples, bytes: block.bytes });
+            for record in &block.skipped {
+                self.observer.event(&Event::Skipped(&as_error(record)));
+            }
+            skipped.append(&mut block.skipped);
+            self.assembly.clear(block);
+        }
+        let summary = writer.finish()?;
+        match summary.samples == written && written + skipped.len() as u64 == shard.samples {
+            true => Ok((summary, skipped)),
+            false => {
+                Err(Error::bug(format!("shard {}: {written} of {} samples reached it", shard.name, shard.samples)))
+            }
+        }
+    }
+}
+
+pub(crate) fn record(file: Published) -> FileRecord {
+    FileRecord { name: file.name, bytes: file.bytes, blake3: Digest::from(file.blake3) }
+}
+
+fn as_error(record: &SkipRecord) -> Error {
+    let error = record.input.iter().fold(Error::new(Kind::Content, &record.reason), |e, input| e.in_input(input));
+    record.sample.iter().fold(error, |e, sample| e.in_sample(sample))
+}
+
+/// Blocks asked for, in order.
+struct Ahead<I: Iterator<Item = Result<Entry>>> {
+    blocks: Blocks<I>,
+    promised: VecDeque<(u64, Promise)>,
+    bytes: u64,
+}
+
+impl<I: Iterator<Item = Result<Entry>>> Ahead<I> {
+    /// The next block: read here where that is quickest, else asked for well ahead.
+    fn next(&mut self, filler: &Filler<'_>, feed: &Feed) -> Result<Option<Block>> {
+        if self.promised.is_empty() && filler.crowded && !filler.assembly.serves() {
+            let Some(entries) = self.blocks.next().transpose()? else { return Ok(None) };
+            return filler.assembly.read(entries).map(Some);
+        }
+        while self.promised.is_empty() || (self.promised.len() < filler.ahead_blocks && self.bytes < filler.ahead_bytes)
+        {
+            let Some(entries) = self.blocks.next().transpose()? else { break };
+            let bytes = entries.iter().map(Entry::bytes).sum();
+            self.promised.push_back((bytes, feed.ask(entries)?));
+            self.bytes += bytes;
+        }
+        let Some((bytes, promise)) = self.promised.pop_front() else { return Ok(None) };
+        self.bytes -= bytes;
+        promise.recv().map_err(|_| Error::bug("a reader ended early"))?.map(Some)
+    }
+}

@@ -1,0 +1,203 @@
+//! Reading what the plan names: whole files, and ranges of archives that are opened once.
+
+use crate::space::Space;
+use packhorse_core::{Cancel, Error, FileStat, Format, Input, Kind, Limits, Registry, Result, Store};
+use packhorse_dataset::Piece;
+use packhorse_storage::{Compression, decompressed, spool};
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The format of an archive called `path` and its compression; `None` for a plain file, which is
+/// packed as it is.
+pub(crate) fn container<'r>(registry: &'r Registry, path: &Path) -> Option<(&'r Arc<dyn Format>, Option<Compression>)> {
+    let name = path.as_os_str().as_bytes();
+    match Compression::of(name) {
+        Some((compression, inside)) => registry.by_name(&inside).map(|format| (format, Some(compression))),
+        None => registry.by_name(name).map(|format| (format, None)),
+    }
+}
+
+/// Opens a file, seen as the bytes inside it where it is compressed.
+pub(crate) fn open(store: &dyn Store, path: &Path, compression: Option<Compression>) -> Result<Box<dyn Input>> {
+    let input = store.open(path)?;
+    Ok(match compression {
+        None => input,
+        Some(compression) => decompressed(input, compression),
+    })
+}
+
+/// How many archives stay open at once. A compressed one is laid down in a scratch file meanwhile.
+const OPEN_ARCHIVES: usize = 16;
+
+/// The inputs of a plan. Shared by all threads that read.
+pub(crate) struct Inputs<'a> {
+    store: &'a dyn Store,
+    registry: &'a Registry,
+    roots: &'a [PathBuf],
+    scratch: &'a Path,
+    limits: Limits,
+    cancel: &'a Cancel,
+    archives: Mutex<Archives>,
+}
+
+#[derive(Default)]
+struct Archives {
+    open: HashMap<PathBuf, (u64, Archive)>,
+    clock: u64,
+}
+
+/// Opened by the first thread that wants it, while others wait.
+type Archive = Arc<OnceLock<Result<Box<dyn Input>, Failure>>>;
+
+/// Why an archive can't be opened, for each thread that wants it.
+struct Failure {
+    kind: Kind,
+    message: String,
+    input: Option<String>,
+}
+
+impl Failure {
+    fn of(error: &Error) -> Self {
+        let input = error.input().map(str::to_owned);
+        Self { kind: error.kind(), message: error.message().to_owned(), input }
+    }
+
+    fn error(&self) -> Error {
+        self.input.iter().fold(Error::new(self.kind, &self.message), |e, input| e.in_input(input))
+    }
+}
+
+impl<'a> Inputs<'a> {
+    pub(crate) fn new(
+        store: &'a dyn Store,
+        registry: &'a Registry,
+        roots: &'a [PathBuf],
+        scratch: &'a Path,
+        limits: Limits,
+        cancel: &'a Cancel,
+    ) -> Self {
+        Self { store, registry, roots, scratch, limits, cancel, archives: Mutex::default() }
+    }
+
+    /// `Err(Cancelled)` once somebody asked to stop: asked before each sample, since the reads of a
+    /// block can take long where each of them waits for the file system.
+    pub(crate) fn check_cancel(&self) -> Result<()> {
+        self.cancel.check()
+    }
+
+    /// Appends the bytes of `piece` to `out`. An input that is not what the plan saw is an error of
+    /// kind `Changed`; one that may not be read is bad content.
+    pub(crate) fn read(&self, piece: &Piece, out: &mut Space) -> Result<()> {
+        let path = self.path(piece);
+        let done = match piece.extent {
+            None => self.file(&path, piece, out),
+            Some((offset, len)) => self.range(&path, piece, offset, len, out),
+        };
+        done.map_err(|e| of_planned_input(e).in_input(path.display()))
+    }
+
+    pub(crate) fn path(&self, piece: &Piece) -> PathBuf {
+        let relative = piece.path.to_path();
+        self.roots.get(piece.root as usize).map_or(relative.clone(), |root| root.join(relative))
+    }
+
+    /// Opens what was a regular file when it was planned.
+    fn open(&self, path: &Path, compression: Option<Compression>) -> Result<Box<dyn Input>> {
+        open(self.store, path, compression).map_err(|e| match e.kind() {
+            Kind::Content => changed("it is no regular file now"),
+            _ => e,
+        })
+    }
+
+    fn file(&self, path: &Path, piece: &Piece, out: &mut Space) -> Result<()> {
+        let input = self.open(path, None)?;
+        if input.len() != Some(piece.size) {
+            return Err(changed(&format!(
+                "it had {} bytes and has {} now",
+                piece.size,
+                input.len().unwrap_or_default()
+            )));
+        }
+        self.append(&*input, 0, piece.size, out)?;
+        check_stamp(input.stat()?, piece)
+    }
+
+    fn range(&self, path: &Path, piece: &Piece, offset: u64, len: u64, out: &mut Space) -> Result<()> {
+        let archive = self.archive(path);
+        let input = match archive.get_or_init(|| self.open_archive(path).map_err(|e| Failure::of(&e))) {
+            Ok(input) => input,
+            Err(failure) => {
+                // Somebody may have better luck: the failure must not outlive this call.
+                self.archives.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
+                return Err(failure.error());
+            }
+        };
+        self.append(&**input, offset, len, out)?;
+        check_stamp(input.stat()?, piece)
+    }
+
+    fn append(&self, input: &dyn Input, offset: u64, len: u64, out: &mut Space) -> Result<()> {
+        // A length that the input does not back must not cost memory.
+        if input.len().is_some_and(|have| offset.saturating_add(len) > have) {
+            return Err(changed("it is shorter now"));
+        }
+        input.read_at(offset, out.grow(self.limits.blob(len)?)?)
+    }
+
+    /// The archive's place in the cache; the one used longest ago makes room.
+    fn archive(&self, path: &Path) -> Archive {
+        let mut archives = self.archives.lock().unwrap_or_else(PoisonError::into_inner);
+        archives.clock += 1;
+        let now = archives.clock;
+        if let Some((used, archive)) = archives.open.get_mut(path) {
+            *used = now;
+            return archive.clone();
+        }
+        if archives.open.len() >= OPEN_ARCHIVES {
+            let oldest = archives.open.iter().min_by_key(|(_, (used, _))| *used).map(|(path, _)| path.clone());
+            oldest.map(|path| archives.open.remove(&path));
+        }
+        let archive = Archive::default();
+        archives.open.insert(path.to_owned(), (now, archive.clone()));
+        archive
+    }
+
+    fn open_archive(&self, path: &Path) -> Result<Box<dyn Input>> {
+        let compression = container(self.registry, path).and_then(|(_, compression)| compression);
+        let input = self.open(path, compression)?;
+        match compression {
+            None => Ok(input),
+            Some(_) => spool(&*input, self.scratch, self.cancel),
+        }
+    }
+}
+
+fn check_stamp(now: Option<FileStat>, piece: &Piece) -> Result<()> {
+    match now {
+        Some(now) if now.size != piece.size => Err(changed("its size is another")),
+        Some(now) if now.mtime != piece.mtime => Err(changed("its modification time is another")),
+        _ => Ok(()),
+    }
+}
+
+fn changed(what: &str) -> Error {
+    Error::new(Kind::Changed, format!("changed since the plan was made: {what}; plan again into a new folder"))
+}
+
+/// Sorts the failures of a planned input: vanished or shorter means changed, a missing permission is
+/// a property of the input, everything else is the file system's.
+fn of_planned_input(error: Error) -> Error {
+    const ENOENT: i32 = 2;
+    const EACCES: i32 = 13;
+    const ENOTDIR: i32 = 20;
+    match (error.kind(), error.errno()) {
+        (Kind::Environment, Some(ENOENT | ENOTDIR)) => {
+            Error::new(Kind::Changed, "vanished since the plan was made; plan again into a new folder").caused_by(error)
+        }
+        (Kind::Environment, Some(EACCES)) => error.with_kind(Kind::Content),
+        (Kind::Content, _) if error.message().starts_with("is cut short") => changed("it is shorter now"),
+        _ => error,
+    }
+}

@@ -1,0 +1,103 @@
+//! Looking inside any shard: what members it holds, one of them, how many.
+
+use crate::inputs::{container, open};
+use crate::resume::of_request;
+use packhorse_core::{
+    Error, Extent, FileKind, Input, Limits, MemberName, Options, Registry, Result, Source, Store, split_name,
+};
+use packhorse_storage::spool;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+/// Calls `each` with name and extent of every field in the shard `path`, in its order. Members that
+/// hold no field are passed over.
+pub fn list(
+    registry: &Registry,
+    store: &dyn Store,
+    path: &Path,
+    each: &mut dyn FnMut(&MemberName, Extent) -> Result<()>,
+) -> Result<()> {
+    let (source, input) = shard(registry, store, path)?;
+    source.list(&*input, &mut |entry| match (split_name(entry.name), entry.extent) {
+        (Ok(name), Ok(extent)) => each(&name, extent),
+        _ => Ok(()),
+    })
+}
+
+fn shard(registry: &Registry, store: &dyn Store, path: &Path) -> Result<(Box<dyn Source>, Box<dyn Input>)> {
+    let Some((format, compression)) = container(registry, path) else {
+        return Err(no_shard(store, path));
+    };
+    Ok((format.source(&Options::new(), Limits::default())?, open(store, path, compression).map_err(of_request)?))
+}
+
+fn no_shard(store: &dyn Store, path: &Path) -> Error {
+    match store.stat(path, true) {
+        Err(e) => of_request(e),
+        Ok(stat) if stat.kind == FileKind::Directory => {
+            Error::config("is a folder; give one of the shards in it").in_input(path.display())
+        }
+        Ok(_) => Error::unsupported("is no shard: its extension belongs to no container").in_input(path.display()),
+    }
+}
+
+/// Writes the bytes of the member `name` (`KEY.FIELD`) of the shard `path` to `out`.
+pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out: &mut dyn Write) -> Result<()> {
+    let wanted =
+        split_name(name.as_bytes()).map_err(|fault| Error::config(format!("\"{name}\" {fault}; give KEY.FIELD")))?;
+    let mut found = None;
+    list(registry, store, path, &mut |member, extent| {
+        found = found.or((*member == wanted).then_some(extent));
+        Ok(())
+    })?;
+    let missing =
+        || Error::config(format!("holds no member {name}; list them with `packhorse ls`")).in_input(path.display());
+    let extent = found.ok_or_else(missing)?;
+    let (_, input) = shard(registry, store, path)?;
+    let input = match input.len() {
+        Some(_) => input,
+        None => spool(&*input, &std::env::temp_dir(), &packhorse_core::Cancel::default())?,
+    };
+    copy(&*input, extent, out)
+}
+
+fn copy(input: &dyn Input, extent: Extent, out: &mut dyn Write) -> Result<()> {
+    use packhorse_core::Context;
+    let mut buf = vec![0; extent.len.min(1 << 20) as usize];
+    let (mut at, end) = (extent.offset, extent.offset + extent.len);
+    while at < end {
+        let n = (end - at).min(buf.len() as u64) as usize;
+        let part = buf.get_mut(..n).unwrap_or_default();
+        input.read_at(at, part)?;
+        out.write_all(part).doing("write")?;
+        at += n as u64;
+    }
+    out.flush().doing("write")
+}
+
+/// What a shard holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Samples: runs of members with one key.
+    pub samples: u64,
+    /// Members and bytes of each field.
+    pub fields: BTreeMap<String, (u64, u64)>,
+}
+
+/// Counts what the shard `path` holds.
+pub fn stat(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Stat> {
+    let mut stat = Stat::default();
+    let mut last = None;
+    list(registry, store, path, &mut |name, extent| {
+        if last.as_ref() != Some(&name.key) {
+            stat.samples += 1;
+            last = Some(name.key.clone());
+        }
+        let (count, bytes) = stat.fields.entry(name.field.clone()).or_default();
+        *count += 1;
+        *bytes += extent.len;
+        Ok(())
+    })?;
+    Ok(stat)
+}

@@ -1,0 +1,37 @@
+//! From inputs to a sealed dataset: scan → plan → pack → seal, and verify.
+//!
+//! Each step is a function with a plain value on either side. This crate owns threads, the plan and
+//! read-ahead. It knows formats only through the [`Registry`](packhorse_core::Registry), and knows
+//! neither a terminal nor Slurm.
+
+mod consumers;
+mod distance;
+mod feed;
+mod fill;
+mod glob;
+mod inputs;
+mod inspect;
+mod metadata;
+mod pack;
+mod part;
+mod plan;
+mod policy;
+mod resume;
+mod scan;
+mod seal;
+mod space;
+mod status;
+mod verify;
+
+pub use consumers::{Report, check_consumers};
+pub use inspect::{Stat, cat, list, stat};
+pub use metadata::Metadata;
+pub use pack::{PackOptions, PackReport, Packing, pack};
+pub use part::Part;
+pub use plan::{Cut, LongKeys, Plan, PlanOptions, Shuffle, SplitBy, Splits, plan};
+pub use policy::Policy;
+pub use resume::{Stored, open_plan, store_plan};
+pub use scan::{FilesFrom, Labels, Listing, SampleRef, Scan, ScanOptions, Symlinks, scan};
+pub use seal::seal;
+pub use status::{Status, status};
+pub use verify::{Damage, Depth, Verification, verify};

@@ -1,0 +1,112 @@
+//! Which columns of a table are wanted.
+
+use packhorse_core::{Error, Limits, Result};
+
+/// Error texts name this many columns at most.
+const LISTED: usize = 40;
+
+/// What the caller asked for.
+pub(super) struct Request<'a> {
+    /// The name of the key column.
+    pub(super) key: &'a str,
+    /// The names of the columns to keep, in this order; `None` for all.
+    pub(super) columns: Option<&'a [String]>,
+    /// Bounds the length of a row.
+    pub(super) limits: Limits,
+}
+
+/// Positions of the wanted columns in a table.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Choice {
+    /// The key column.
+    pub(super) key: usize,
+    /// The columns to keep, in the order of the object's members.
+    pub(super) columns: Vec<usize>,
+}
+
+impl<'a> Request<'a> {
+    /// Refuses a list of columns that is empty or names one twice.
+    pub(super) fn new(key: &'a str, columns: Option<&'a [String]>, limits: Limits) -> Result<Self> {
+        if columns.is_some_and(<[String]>::is_empty) {
+            return Err(Error::config("no column is chosen; name at least one, or leave the list away for all"));
+        }
+        let list = columns.unwrap_or_default();
+        if let Some(twice) = list.iter().enumerate().find(|(i, name)| list.iter().take(*i).any(|n| n == *name)) {
+            return Err(Error::config(format!("the column {:?} is chosen twice; name it once", twice.1)));
+        }
+        Ok(Self { key, columns, limits })
+    }
+
+    /// Finds the wanted columns among `names`. One that is missing is a `Config` error that lists what is there;
+    /// one that stands there twice is a `Content` error.
+    pub(super) fn choose(&self, names: &[String]) -> Result<Choice> {
+        let find = |wanted: &str| {
+            let mut found = names.iter().enumerate().filter(|(_, name)| *name == wanted).map(|(i, _)| i);
+            match (found.next(), found.next()) {
+                (Some(column), None) => Ok(column),
+                (Some(_), Some(_)) => Err(Error::content(format!(
+                    "has the column {wanted:?} twice; rename one, or choose others as the columns to keep"
+                ))),
+                (None, _) => Err(missing(wanted, names)),
+            }
+        };
+        let wanted = self.columns.unwrap_or(names);
+        Ok(Choice { key: find(self.key)?, columns: wanted.iter().map(|name| find(name)).collect::<Result<_>>()? })
+    }
+}
+
+/// The error of a column that is not among `names`.
+pub(super) fn missing(wanted: &str, names: &[String]) -> Error {
+    let mut list = names.iter().take(LISTED).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    if names.len() > LISTED {
+        list.push_str(&format!(" and {} more", names.len() - LISTED));
+    }
+    Error::config(format!("has no column {wanted:?}; choose among {list}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::Kind;
+
+    fn names(list: &[&str]) -> Vec<String> {
+        list.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn choose(key: &str, columns: Option<&[&str]>, table: &[&str]) -> Result<Choice> {
+        let columns = columns.map(names);
+        Request::new(key, columns.as_deref(), Limits::default())?.choose(&names(table))
+    }
+
+    #[test]
+    fn all_columns_or_those_asked_for_in_their_order() {
+        assert_eq!(choose("b", None, &["a", "b"]).unwrap(), Choice { key: 1, columns: vec![0, 1] });
+        let some = choose("b", Some(&["c", "a"]), &["a", "b", "c"]).unwrap();
+        assert_eq!(some, Choice { key: 1, columns: vec![2, 0] });
+    }
+
+    #[test]
+    fn a_missing_column_is_an_error_that_lists_the_others() {
+        for (key, columns) in [("x", None), ("a", Some(&["x"][..]))] {
+            let error = choose(key, columns, &["a", "b"]).unwrap_err();
+            assert_eq!(error.kind(), Kind::Config);
+            assert_eq!(error.message(), r#"has no column "x"; choose among "a", "b""#);
+        }
+        let many: Vec<String> = (0..50).map(|i| i.to_string()).collect();
+        assert!(missing("x", &many).message().ends_with(r#""39" and 10 more"#));
+    }
+
+    #[test]
+    fn a_column_that_stands_there_twice_hurts_only_who_wants_it() {
+        let error = choose("a", None, &["a", "b", "b"]).unwrap_err();
+        assert_eq!(error.kind(), Kind::Content);
+        assert!(choose("a", Some(&["a"]), &["a", "b", "b"]).is_ok());
+    }
+
+    #[test]
+    fn lists_that_make_no_sense_are_refused() {
+        for list in [&[][..], &["a", "a"]] {
+            assert_eq!(choose("a", Some(list), &["a"]).unwrap_err().kind(), Kind::Config);
+        }
+    }
+}

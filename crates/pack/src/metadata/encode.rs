@@ -1,0 +1,188 @@
+//! The values of Arrow arrays as JSON text, for the types that Parquet gives without Arrow's own hints.
+//!
+//! * Integers and decimals in all their digits; floats in the shortest digits that give the same value back, not a
+//!   number and the infinities as null, since JSON has no word for them.
+//! * Dates, times and timestamps as ISO 8601 strings, with `Z` where the file says that they are in UTC, with as many
+//!   decimals of a second as they need (none, 3, 6 or 9).
+//! * Lists as arrays, structs as objects with all their members, maps as objects whose names are the keys' text.
+//! * Binary data, intervals and whatever else: refused by [`check`], by name, before anything is read.
+
+use arrow_array::cast::AsArray;
+use arrow_array::temporal_conversions as time;
+use arrow_array::types::*;
+use arrow_array::{Array, ArrowPrimitiveType};
+use arrow_schema::{DataType, TimeUnit};
+use packhorse_core::{Error, Result};
+use serde::Serialize;
+
+/// Whether JSON can hold the column `name`; an `Unsupported` error says what it is and what to do.
+pub(super) fn check(name: &str, kind: &DataType) -> Result<()> {
+    let inner = |field: &str| format!("{name}.{field}");
+    match kind {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            Err(refused(name, "binary data, which JSON can't hold"))
+        }
+        DataType::List(item) => check(&inner(item.name()), item.data_type()),
+        DataType::Struct(fields) => fields.iter().try_for_each(|f| check(&inner(f.name()), f.data_type())),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(pair) => {
+                if !pair.first().is_some_and(|key| is_name(key.data_type())) {
+                    return Err(refused(name, "a map whose keys are neither text nor integers"));
+                }
+                pair.iter().try_for_each(|f| check(&inner(f.name()), f.data_type()))
+            }
+            _ => Err(refused(name, "a map without entries")),
+        },
+        DataType::Null | DataType::Boolean | DataType::Utf8 | DataType::Date32 => Ok(()),
+        DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(..) => Ok(()),
+        DataType::Decimal128(..) | DataType::Decimal256(..) => Ok(()),
+        kind if kind.is_integer() || kind.is_floating() => Ok(()),
+        kind => Err(refused(name, &format!("values of the type {kind}"))),
+    }
+}
+
+/// Whether a value can be a key, or the name of an object's member.
+pub(super) fn is_name(kind: &DataType) -> bool {
+    *kind == DataType::Utf8 || kind.is_integer()
+}
+
+fn refused(name: &str, what: &str) -> Error {
+    Error::unsupported(format!("the column {name:?} holds {what}; choose the columns to keep without it"))
+}
+
+/// Appends the value at `row` of an array whose type [`check`] has passed.
+pub(super) fn write(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result<()> {
+    if array.is_null(row) {
+        return put(json, &());
+    }
+    match array.data_type() {
+        DataType::Null => put(json, &()),
+        DataType::Boolean => put(json, &array.as_boolean().value(row)),
+        DataType::Utf8 => put(json, array.as_string::<i32>().value(row)),
+        DataType::List(_) => write_list(array, row, json),
+        DataType::Struct(_) => write_struct(array, row, json),
+        DataType::Map(..) => write_map(array, row, json),
+        DataType::Float16 => put(json, &value::<Float16Type>(array, row).to_f32()),
+        DataType::Float32 => put(json, &value::<Float32Type>(array, row)),
+        DataType::Float64 => put(json, &value::<Float64Type>(array, row)),
+        DataType::Decimal128(..) => digits::<Decimal128Type>(array, row, json),
+        DataType::Decimal256(..) => digits::<Decimal256Type>(array, row, json),
+        DataType::Int8 => put(json, &value::<Int8Type>(array, row)),
+        DataType::Int16 => put(json, &value::<Int16Type>(array, row)),
+        DataType::Int32 => put(json, &value::<Int32Type>(array, row)),
+        DataType::Int64 => put(json, &value::<Int64Type>(array, row)),
+        DataType::UInt8 => put(json, &value::<UInt8Type>(array, row)),
+        DataType::UInt16 => put(json, &value::<UInt16Type>(array, row)),
+        DataType::UInt32 => put(json, &value::<UInt32Type>(array, row)),
+        DataType::UInt64 => put(json, &value::<UInt64Type>(array, row)),
+        _ => write_time(array, row, json),
+    }
+}
+
+fn value<T: ArrowPrimitiveType>(array: &dyn Array, row: usize) -> T::Native {
+    array.as_primitive::<T>().value(row)
+}
+
+fn put<T: Serialize + ?Sized>(json: &mut Vec<u8>, value: &T) -> Result<()> {
+    serde_json::to_writer(json, value).map_err(|e| Error::bug("writing a value as JSON failed").caused_by(e))
+}
+
+fn digits<T: DecimalType>(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result<()> {
+    json.extend_from_slice(array.as_primitive::<T>().value_as_string(row).as_bytes());
+    Ok(())
+}
+
+fn write_time(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result<()> {
+    let moment = match array.data_type() {
+        DataType::Date32 => {
+            let date = time::date32_to_datetime(value::<Date32Type>(array, row));
+            return put_time(json, date.map(|date| date.date()), "");
+        }
+        DataType::Time32(TimeUnit::Second) => {
+            return put_time(json, time::time32s_to_time(value::<Time32SecondType>(array, row)), "");
+        }
+        DataType::Time32(_) => {
+            return put_time(json, time::time32ms_to_time(value::<Time32MillisecondType>(array, row)), "");
+        }
+        DataType::Time64(TimeUnit::Microsecond) => {
+            return put_time(json, time::time64us_to_time(value::<Time64MicrosecondType>(array, row)), "");
+        }
+        DataType::Time64(_) => {
+            return put_time(json, time::time64ns_to_time(value::<Time64NanosecondType>(array, row)), "");
+        }
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            time::timestamp_s_to_datetime(value::<TimestampSecondType>(array, row))
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            time::timestamp_ms_to_datetime(value::<TimestampMillisecondType>(array, row))
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            time::timestamp_us_to_datetime(value::<TimestampMicrosecondType>(array, row))
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            time::timestamp_ns_to_datetime(value::<TimestampNanosecondType>(array, row))
+        }
+        kind => return Err(Error::bug(format!("a column of the type {kind} was not refused"))),
+    };
+    // Parquet knows UTC and local time only, so a zone is UTC.
+    let zone = if matches!(array.data_type(), DataType::Timestamp(_, Some(_))) { "Z" } else { "" };
+    put_time(json, moment, zone)
+}
+
+/// chrono's `Debug` is ISO 8601 by contract, with as many decimals as needed.
+fn put_time(json: &mut Vec<u8>, time: Option<impl std::fmt::Debug>, zone: &str) -> Result<()> {
+    let time = time.ok_or_else(|| Error::content("holds a date or time outside the calendar"))?;
+    json.extend_from_slice(format!("\"{time:?}{zone}\"").as_bytes());
+    Ok(())
+}
+
+fn write_list(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result<()> {
+    let list = array.as_list::<i32>().value(row);
+    json.push(b'[');
+    for item in 0..list.len() {
+        if item > 0 {
+            json.push(b',');
+        }
+        write(&list, item, json)?;
+    }
+    json.push(b']');
+    Ok(())
+}
+
+fn write_struct(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result<()> {
+    let members = array.as_struct();
+    json.push(b'{');
+    for (i, (field, column)) in members.fields().iter().zip(members.columns()).enumerate() {
+        if i > 0 {
+            json.push(b',');
+        }
+        put(json, field.name())?;
+        json.push(b':');
+        write(column, row, json)?;
+    }
+    json.push(b'}');
+    Ok(())
+}
+
+fn write_map(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result<()> {
+    let entries = array.as_map().value(row);
+    let (Some(keys), Some(values)) = (entries.columns().first(), entries.columns().get(1)) else {
+        return Err(Error::content("holds a map without values"));
+    };
+    json.push(b'{');
+    for entry in 0..entries.len() {
+        if entry > 0 {
+            json.push(b',');
+        }
+        let start = json.len();
+        write(keys, entry, json)?;
+        if json.get(start) != Some(&b'"') {
+            json.insert(start, b'"');
+            json.push(b'"');
+        }
+        json.push(b':');
+        write(values, entry, json)?;
+    }
+    json.push(b'}');
+    Ok(())
+}

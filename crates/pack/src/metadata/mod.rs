@@ -1,0 +1,216 @@
+//! Tables whose rows become the `.json` members of samples.
+//!
+//! A table is a CSV, TSV, JSONL or Parquet file with one row a sample. One of its columns, the *key column*, says
+//! which sample a row belongs to; the row is kept as the JSON text of one object, exactly as it will stand in the
+//! shard. This module knows tables, keys and JSON text. It knows no plan, no shard and no command line.
+//!
+//! # Keys
+//!
+//! A key value is text: `0001` in a CSV file stays `0001`, and integers of JSON and Parquet stand for their decimal
+//! digits. It may name a file or a sample: `dress/0001.jpg` and `dress/0001` both mean the key `dress/0001`. A value
+//! with an extension is split and escaped by [`packhorse_core::split_name`]; any other goes through the same
+//! [`packhorse_core::escape`] as a whole. So a key value that holds a dot which is no file extension (`v1.2`) is cut
+//! at its first dot, just as the file `v1.2` would be. Two values that fall together are duplicates, which is an error.
+
+mod choice;
+mod csv;
+#[cfg(feature = "parquet")]
+mod depth;
+#[cfg(feature = "parquet")]
+mod encode;
+mod jsonl;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod records;
+
+use crate::resume::of_request;
+use choice::Request;
+use hashbrown::HashTable;
+use packhorse_core::{Context, Error, Kind, Limits, NameFault, Result, escape, folder_key, split_name};
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The extensions of the tables that [`Metadata::read`] knows.
+const KNOWN: &str = ".csv, .tsv, .jsonl or .parquet";
+
+/// The rows of a table by key, each as the JSON text of one object.
+///
+/// Made for tens of millions of rows: all keys and texts lie in one arena, and a row costs about 30 bytes beyond them.
+/// It may be shared between threads.
+#[derive(Debug)]
+pub struct Metadata {
+    /// Of every row in turn, its key and its JSON text.
+    arena: String,
+    rows: Vec<Row>,
+    /// Positions in `rows`, by the hash of the key.
+    index: HashTable<u32>,
+    hasher: RandomState,
+    /// One bit a row, in the order of `rows`.
+    used: Vec<AtomicU64>,
+    /// What the table counts: `"line"` or `"row"`.
+    unit: &'static str,
+}
+
+/// Where a row lies in the arena (up to the next one), and where it stood in the table.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    start: usize,
+    key_len: u32,
+    at: u32,
+}
+
+impl Metadata {
+    /// Reads the table at `path`, whose extension says what it is; `key` is the name of its key column.
+    ///
+    /// The objects hold the members named in `columns`, in that order, or without it all columns in the order of the
+    /// table, the key column included. See the modules of each format for what becomes of its types.
+    ///
+    /// Errors: `Config` for an extension that is not known and for a column that is not there (it lists those which
+    /// are); `Content` for a bad row, a missing key and two rows of one key; `Limit` for a row longer than
+    /// `limits.header`; `Unsupported` for data that JSON can't hold and for Parquet in a build without it.
+    pub fn read(path: &Path, key: &str, columns: Option<&[String]>, limits: &Limits) -> Result<Self> {
+        Self::read_table(path, key, columns, limits).map_err(|e| of_request(e).in_input(path.display()))
+    }
+
+    fn read_table(path: &Path, key: &str, columns: Option<&[String]>, limits: &Limits) -> Result<Self> {
+        let request = Request::new(key, columns, *limits)?;
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        match extension.as_str() {
+            "csv" => csv::read(&open(path)?, b',', &request),
+            "tsv" => csv::read(&open(path)?, b'\t', &request),
+            "jsonl" => jsonl::read(&open(path)?, &request),
+            #[cfg(feature = "parquet")]
+            "parquet" => parquet::read(open(path)?, &request),
+            #[cfg(not(feature = "parquet"))]
+            "parquet" => Err(Error::unsupported(
+                "is a Parquet file, which this build can't read; install a build with the feature `parquet`, \
+                 or write the table as .csv or .jsonl",
+            )),
+            _ => Err(Error::config(format!("is no table that packhorse knows; a metadata file ends in {KNOWN}"))),
+        }
+    }
+
+    /// A table without rows, which counts in `unit`s.
+    fn empty(unit: &'static str) -> Self {
+        let (index, hasher) = (HashTable::new(), RandomState::new());
+        Self { arena: String::new(), rows: Vec::new(), index, hasher, used: Vec::new(), unit }
+    }
+
+    /// The JSON text of the row of `key`, a canonical key as [`split_name`] makes it. Marks the row used.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let row = *self.index.find(self.hasher.hash_one(key), |row| self.key(*row) == key)?;
+        let word = self.used.get(row as usize / 64)?;
+        word.fetch_or(1 << (row % 64), Ordering::Relaxed);
+        self.parts(row).map(|(_, json)| json)
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    /// Whether the table has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// How many rows [`Metadata::get`] never gave, and the key of the first of them in the order of the table.
+    pub fn unused(&self) -> (u64, Option<&str>) {
+        let used = self.used.iter().map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum::<u64>();
+        let full = self.used.iter().take_while(|word| word.load(Ordering::Relaxed) == u64::MAX).count();
+        let ones = self.used.get(full).map_or(0, |word| word.load(Ordering::Relaxed).trailing_ones());
+        let first = u32::try_from(full * 64).ok().and_then(|row| self.parts(row.checked_add(ones)?));
+        (self.len().saturating_sub(used), first.map(|(key, _)| key))
+    }
+
+    /// Adds the row which stands `at` the table's line or row, counted from 1, and whose key column holds `value`.
+    fn insert(&mut self, value: &str, json: &str, at: u64) -> Result<()> {
+        let unit = self.unit;
+        let key =
+            canonical(value).map_err(|fault| Error::content(format!("{unit} {at}: the key {value:?} {fault}")))?;
+        let hash = self.hasher.hash_one(key.as_str());
+        if let Some(row) = self.index.find(hash, |row| self.key(*row) == key) {
+            let first = self.rows.get(*row as usize).map_or(0, |row| row.at);
+            let text = format!("{unit}s {first} and {at} have the same key {key:?}; leave one row for each sample");
+            return Err(Error::content(text));
+        }
+        let many = || Error::new(Kind::Limit, format!("has more than {} {unit}s; split it", u32::MAX));
+        let row = u32::try_from(self.rows.len()).map_err(|_| many())?;
+        let at = u32::try_from(at).map_err(|_| many())?;
+        let key_len = u32::try_from(key.len()).map_err(|_| Error::new(Kind::Limit, "has a key over 4 GiB"))?;
+        self.rows.push(Row { start: self.arena.len(), key_len, at });
+        self.arena.push_str(&key);
+        self.arena.push_str(json);
+        if row % 64 == 0 {
+            self.used.push(AtomicU64::new(0));
+        }
+        self.remember(hash, row);
+        Ok(())
+    }
+
+    fn remember(&mut self, hash: u64, row: u32) {
+        let Self { arena, rows, index, hasher, .. } = self;
+        index.insert_unique(hash, row, |row| hasher.hash_one(parts(arena, rows, *row).map_or("", |(key, _)| key)));
+    }
+
+    fn key(&self, row: u32) -> &str {
+        self.parts(row).map_or("", |(key, _)| key)
+    }
+
+    /// The key and the JSON text of `row`.
+    fn parts(&self, row: u32) -> Option<(&str, &str)> {
+        parts(&self.arena, &self.rows, row)
+    }
+}
+
+fn parts<'a>(arena: &'a str, rows: &[Row], row: u32) -> Option<(&'a str, &'a str)> {
+    let this = rows.get(row as usize)?;
+    let end = rows.get(row as usize + 1).map_or(arena.len(), |next| next.start);
+    arena.get(this.start..end)?.split_at_checked(this.key_len as usize)
+}
+
+/// The key that a value of the key column means; or what is wrong with the value, and what to do.
+fn canonical(value: &str) -> Result<String, &'static str> {
+    const NONE: &str = "names no sample; give every row the key of its sample";
+    const HIDDEN: &str = "names a hidden file (it starts with a dot), which is never packed; drop the row";
+    match split_name(value.as_bytes()) {
+        Ok(name) if name.key.is_empty() || name.key.ends_with('/') => return Err(NONE),
+        Ok(name) => return Ok(name.key),
+        Err(NameFault::Hidden) => return Err(HIDDEN),
+        Err(NameFault::NoField) => {}
+    }
+    let (dir, base) = value.split_at(value.rfind('/').map_or(0, |slash| slash + 1));
+    if base.is_empty() {
+        return Err(NONE);
+    }
+    let mut key = folder_key(dir.as_bytes()).map_err(|_| HIDDEN)?;
+    // Keys that start with `__` belong to readers; split_name has the same rule.
+    let base = match base.strip_prefix('_') {
+        Some(rest) if key.is_empty() && rest.starts_with('_') => {
+            key.push_str("%5F");
+            rest
+        }
+        _ => base,
+    };
+    escape(base.as_bytes(), false, &mut key);
+    Ok(key)
+}
+
+/// The start of an object's member: the name as a JSON string, and the colon.
+fn member_name(name: &str) -> Result<String> {
+    let text = serde_json::to_string(name);
+    text.map(|text| text + ":").map_err(|e| Error::bug("writing a name as JSON failed").caused_by(e))
+}
+
+/// Opens a regular file; a FIFO would hang, and CSV is read twice.
+fn open(path: &Path) -> Result<File> {
+    if !std::fs::metadata(path).doing("open")?.is_file() {
+        return Err(Error::content("is no regular file; write the table to a file first"));
+    }
+    File::open(path).doing("open")
+}
+
+#[cfg(test)]
+mod tests;

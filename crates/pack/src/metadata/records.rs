@@ -1,0 +1,150 @@
+//! The records of a CSV file, one at a time: where they start, whether they are whole. Knows no types and no keys.
+
+use super::Request;
+use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
+use packhorse_core::{Context, Error, Kind, Result};
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, Chain, Read, Seek, SeekFrom};
+use std::rc::Rc;
+
+/// Read after the file as a record of its own. If it comes out within a field, a quote was never closed.
+const END: &[u8] = b"\n\x04 the file ended here \x04";
+const END_FIELD: &[u8] = b"\x04 the file ended here \x04";
+
+/// The records of a file, one at a time.
+pub(super) struct Records<'a> {
+    reader: Reader<Guard<'a>>,
+    /// The start of the current record, for the guard.
+    start: Rc<Cell<u64>>,
+    record: ByteRecord,
+    /// The number of columns, once the header is read.
+    width: usize,
+    /// Where the current record starts, counted from 1.
+    line: u64,
+    /// Lines the reader counted for the line end of a record: 0 where CR ends it already.
+    end: u64,
+    /// The line after the current record.
+    end_line: u64,
+}
+
+impl<'a> Records<'a> {
+    /// From the start of `file`.
+    pub(super) fn open(mut file: &'a File, delimiter: u8, request: &Request<'_>) -> Result<Self> {
+        file.seek(SeekFrom::Start(0)).doing("seek")?;
+        let (start, limit) = (Rc::new(Cell::new(0)), request.limits.header);
+        let guard = Guard { file: file.chain(END), read: 0, start: Rc::clone(&start), limit };
+        // Lengths are checked here, where the line is known.
+        let reader = ReaderBuilder::new()
+            .delimiter(delimiter)
+            .has_headers(false)
+            .flexible(true)
+            .buffer_capacity(1 << 18)
+            .from_reader(guard);
+        Ok(Self { reader, start, record: ByteRecord::new(), width: 0, line: 0, end: 1, end_line: 1 })
+    }
+
+    /// The names of the columns.
+    pub(super) fn header(&mut self) -> Result<Vec<String>> {
+        if !self.advance()? {
+            return Err(Error::content("has no header line; its first line must name the columns"));
+        }
+        self.width = self.record.len();
+        // The reader counts line feeds. After CR LF the count lags by one line, after the header already.
+        self.end = self.reader.position().line().saturating_sub(self.line + self.breaks()).min(1);
+        (0..self.width).map(|column| self.text(column).map(str::to_owned)).collect()
+    }
+
+    /// Goes to the next record, which must be as wide as the header.
+    pub(super) fn next(&mut self) -> Result<bool> {
+        let more = self.advance()?;
+        let (found, wanted) = (self.record.len(), self.width);
+        if more && found != wanted {
+            let text = format!("has {found} fields, but the header has {wanted}; put fields with delimiters in quotes");
+            return Err(self.at(Kind::Content, &text));
+        }
+        Ok(more)
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        self.start.set(self.reader.position().byte());
+        let found = self.reader.read_byte_record(&mut self.record);
+        let found = found.map_err(|e| self.failed(e))?;
+        let end = self.reader.position().line();
+        self.line = end.saturating_sub(self.breaks() + self.end).max(1);
+        self.end_line = end + 1 - self.end;
+        if found && self.record.len() == 1 && self.field(0) == END_FIELD {
+            return Ok(false);
+        }
+        if !found || self.field(self.record.len().wrapping_sub(1)).ends_with(END_FIELD) {
+            // No line end closed this record.
+            self.line += self.end;
+            return Err(self.at(Kind::Content, "a quote that opens here is never closed; close or double it"));
+        }
+        Ok(true)
+    }
+
+    /// The line where the current record starts, counted from 1.
+    pub(super) fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Line feeds within the current record.
+    fn breaks(&self) -> u64 {
+        self.record.as_slice().iter().map(|b| u64::from(*b == b'\n')).sum()
+    }
+
+    /// The bytes of a field of the current record.
+    pub(super) fn field(&self, column: usize) -> &[u8] {
+        self.record.get(column).unwrap_or_default()
+    }
+
+    /// The text of a field of the current record.
+    pub(super) fn text(&self, column: usize) -> Result<&str> {
+        let text = std::str::from_utf8(self.field(column));
+        text.map_err(|_| {
+            self.at(Kind::Content, &format!("field {} isn't UTF-8; convert the file to UTF-8", column + 1))
+        })
+    }
+
+    /// An error about the current record.
+    pub(super) fn at(&self, kind: Kind, text: &str) -> Error {
+        Error::new(kind, format!("line {}: {text}", self.line))
+    }
+
+    fn failed(&mut self, error: csv::Error) -> Error {
+        match error.into_kind() {
+            ErrorKind::Io(error) => match Err::<(), _>(error).doing("read") {
+                Err(error) if error.kind() == Kind::Limit => {
+                    self.line = self.end_line;
+                    self.at(Kind::Limit, error.message())
+                }
+                Err(error) => error,
+                Ok(()) => Error::bug("a failed read did not fail"),
+            },
+            other => Error::content(format!("can't be read as CSV: {other:?}")),
+        }
+    }
+}
+
+/// Stops a record from growing without end in memory, as one stray quote would make it.
+struct Guard<'a> {
+    file: Chain<&'a File, &'static [u8]>,
+    read: u64,
+    /// Where the current record starts.
+    start: Rc<Cell<u64>>,
+    limit: u64,
+}
+
+impl Read for Guard<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        // The reader asks for more only when it has used up all, so this is the length of the record so far.
+        if self.read.saturating_sub(self.start.get()) > self.limit {
+            let text = format!("is over the limit of {} bytes for a row; is there a quote never closed?", self.limit);
+            return Err(Error::new(Kind::Limit, text).into());
+        }
+        let read = self.file.read(buf)?;
+        self.read += read as u64;
+        Ok(read)
+    }
+}

@@ -1,0 +1,124 @@
+use super::*;
+
+fn table(values: &[&str]) -> Result<Metadata> {
+    let mut rows = Metadata::empty("line");
+    for (at, value) in values.iter().enumerate() {
+        rows.insert(value, &format!("{{\"at\":{at}}}"), at as u64 + 2)?;
+    }
+    Ok(rows)
+}
+
+#[test]
+fn a_key_value_names_a_file_or_a_sample() {
+    for (value, key) in [
+        ("dress/0001.jpg", "dress/0001"),
+        ("dress/0001", "dress/0001"),
+        ("./dress//0001.seg.png", "dress/0001"),
+        ("0001", "0001"),
+        ("my photo", "my%20photo"),
+        ("my photo.jpg", "my%20photo"),
+        ("v1.2/x", "v1%2E2/x"),
+        ("v1.2/x.jpg", "v1%2E2/x"),
+        ("v1.2", "v1"),
+        ("a.", "a%2E"),
+        ("__x", "%5F_x"),
+        ("__x.jpg", "%5F_x"),
+        ("__x/y", "%5F_x/y"),
+        ("a/__x", "a/__x"),
+        ("größe/日本", "größe/日本"),
+    ] {
+        assert_eq!(canonical(value).as_deref(), Ok(key), "{value}");
+    }
+    for value in ["", "a/", "/", "..", "a/..", ".x", "a/.x", ".git/x"] {
+        assert!(canonical(value).is_err(), "{value}");
+    }
+}
+
+#[test]
+fn a_value_means_what_the_file_of_its_name_means() {
+    for stem in ["a", "__a", "my photo", "x/__a", "v1.2/a", "%20", "ä/\u{a0}"] {
+        let file = split_name(format!("{stem}.jpg").as_bytes()).unwrap().key;
+        assert_eq!(canonical(stem).unwrap(), file);
+        assert_eq!(canonical(&file).unwrap(), file, "a canonical key stands for itself");
+    }
+}
+
+#[test]
+fn rows_are_found_by_key_and_those_never_asked_for_are_known() {
+    let names: Vec<String> = (0..1000).map(|i| format!("k/{i:04}.jpg")).collect();
+    let rows = table(&names.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+    assert_eq!((rows.len(), rows.is_empty()), (1000, false));
+    assert_eq!(rows.unused(), (1000, Some("k/0000")));
+    for i in 0..130 {
+        assert_eq!(rows.get(&format!("k/{i:04}")), Some(format!("{{\"at\":{i}}}").as_str()));
+    }
+    assert_eq!(rows.unused(), (870, Some("k/0130")));
+    assert_eq!((rows.get("k/1000"), rows.get("k/0000.jpg"), rows.get("")), (None, None, None));
+    (0..1000).filter(|i| *i != 640).for_each(|i| assert!(rows.get(&format!("k/{i:04}")).is_some()));
+    assert_eq!(rows.unused(), (1, Some("k/0640")));
+    rows.get("k/0640");
+    assert_eq!(rows.unused(), (0, None));
+}
+
+#[test]
+fn full_words_of_used_rows_have_no_first_unused() {
+    for len in [0, 1, 63, 64, 65, 128] {
+        let names: Vec<String> = (0..len).map(|i| i.to_string()).collect();
+        let rows = table(&names.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+        names.iter().for_each(|name| assert!(rows.get(name).is_some()));
+        assert_eq!(rows.unused(), (0, None), "{len}");
+    }
+}
+
+#[test]
+fn two_rows_of_a_key_are_named() {
+    let error = table(&["b", "a.jpg", "c", "a"]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Content);
+    assert!(error.message().starts_with("lines 3 and 5 have the same key \"a\""), "{error}");
+    let error = table(&["b", ".a"]).unwrap_err();
+    assert!(error.message().starts_with("line 3: the key \".a\" names a hidden file"), "{error}");
+}
+
+#[test]
+fn threads_share_a_table() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    shared(&table(&[]).unwrap());
+}
+
+#[test]
+fn the_extension_says_what_a_table_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = Limits::default();
+    for (name, text) in
+        [("a.csv", "id,x\na.jpg,1\n"), ("a.TSV", "id\tx\na.jpg\t1\n"), ("a.jsonl", "{\"id\":\"a.jpg\",\"x\":1}\n")]
+    {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let rows = Metadata::read(&path, "id", None, &limits).unwrap();
+        assert_eq!(rows.get("a"), Some(r#"{"id":"a.jpg","x":1}"#));
+        let error = Metadata::read(&path, "ID", None, &limits).unwrap_err();
+        assert_eq!((error.kind(), error.input()), (Kind::Config, path.to_str()));
+        assert_eq!(error.message(), r#"has no column "ID"; choose among "id", "x""#);
+        let error = Metadata::read(&path, "id", Some(&["y".to_owned()]), &limits).unwrap_err();
+        assert_eq!(error.kind(), Kind::Config);
+    }
+    for name in ["a.json", "a", "a.xlsx"] {
+        let error = Metadata::read(&dir.path().join(name), "id", None, &limits).unwrap_err();
+        assert_eq!(error.kind(), Kind::Config);
+        assert!(error.message().contains(".csv, .tsv, .jsonl or .parquet"));
+    }
+    let error = Metadata::read(&dir.path().join("none.csv"), "id", None, &limits).unwrap_err();
+    assert_eq!((error.kind(), error.errno()), (Kind::Config, Some(2)));
+    std::fs::create_dir(dir.path().join("d.csv")).unwrap();
+    let error = Metadata::read(&dir.path().join("d.csv"), "id", None, &limits).unwrap_err();
+    assert_eq!(error.kind(), Kind::Content);
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn without_the_feature_parquet_says_so() {
+    let file = tempfile::Builder::new().suffix(".parquet").tempfile().unwrap();
+    let error = Metadata::read(file.path(), "id", None, &Limits::default()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported);
+    assert!(error.message().contains("feature `parquet`"));
+}

@@ -1,0 +1,282 @@
+//! pack: fills the shards of one part of the plan, many at once.
+
+use crate::distance::Distance;
+use crate::feed::{Assembly, Feed};
+use crate::fill::Filler;
+use crate::inputs::Inputs;
+use crate::resume::{open_plan, valid_receipt};
+use crate::space::Spaces;
+use crate::{Part, Policy};
+use packhorse_core::{Cancel, Error, Event, Kind, Limits, Observer, Registry, Result, Store};
+use packhorse_dataset::{FieldRecord, PathText, PlanReader, Receipt, ShardFrame};
+use packhorse_storage::Staging;
+use packhorse_transform::Transform;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How to fill a plan. None of it changes a byte.
+#[derive(Clone, Copy, Debug)]
+pub struct PackOptions {
+    /// Which shards.
+    pub part: Part,
+    /// Threads that compute.
+    pub jobs: usize,
+    /// Threads that wait for the file system.
+    pub io_threads: usize,
+    /// The most bytes of input held in memory, unless a single sample is larger.
+    pub memory: u64,
+    /// What to do with bad inputs.
+    pub policy: Policy,
+}
+
+impl Default for PackOptions {
+    /// All shards, one job a CPU this process may use, 32 readers, 192 MiB.
+    fn default() -> Self {
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { part: Part::ALL, jobs, io_threads: 32, memory: 192 << 20, policy: Policy::Fail }
+    }
+}
+
+/// What packing needs from outside.
+#[derive(Clone)]
+pub struct Packing<'a> {
+    /// The formats.
+    pub registry: &'a Registry,
+    /// The transforms that the plan names, in its order.
+    pub transforms: &'a [Box<dyn Transform>],
+    /// The file system.
+    pub store: Arc<dyn Store>,
+    /// Bounds on memory.
+    pub limits: Limits,
+    /// Whoever wants to see progress.
+    pub observer: &'a dyn Observer,
+    /// The request to stop.
+    pub cancel: &'a Cancel,
+}
+
+/// What [`pack`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PackReport {
+    /// Shards of the part.
+    pub shards: u64,
+    /// Of these, shards that were there already.
+    pub reused: u64,
+    /// Samples in the shards of the part.
+    pub samples: u64,
+    /// Bytes of input read for them.
+    pub input_bytes: u64,
+    /// Bytes of their data files.
+    pub bytes: u64,
+    /// Samples left out by policy.
+    pub skipped: u64,
+}
+
+/// Fills the shards of one part of the plan in the folder `out`.
+///
+/// Shards with a valid receipt stay as they are. A shard that fails does not stop the others unless
+/// the file system failed; the first error is returned when the rest is done. Running again goes on
+/// where this run ended, and the bytes of the shards do not depend on how often that happens.
+pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<PackReport> {
+    let plan = open_plan(&*context.store, out)?;
+    check_plan(context, &plan)?;
+    Staging::sweep(&*context.store, out, false);
+    let staging = Staging::open(context.store.clone(), out)?;
+    let roots: Vec<PathBuf> = plan.header().roots.iter().map(PathText::to_path).collect();
+    let schema = FieldRecord::schema(&plan.header().schema)?;
+    let written = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
+    let sink = context.registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
+    let assembly = Assembly {
+        inputs: Inputs::new(
+            &*context.store,
+            context.registry,
+            &roots,
+            staging.scratch(),
+            context.limits,
+            context.cancel,
+        ),
+        schema,
+        transforms: context.transforms,
+        policy: options.policy,
+        spaces: Spaces::default(),
+        distance: Distance::default(),
+    };
+    let mine: Vec<&ShardFrame> =
+        plan.shards().iter().enumerate().filter(|(i, _)| options.part.holds(*i)).map(|(_, s)| s).collect();
+    announce(context.observer, &mine);
+    // Writers mostly wait for readers, so a few more of them than cores hide each other's waits.
+    let writers = (2 * options.jobs).clamp(2, 64).min(mine.len().max(1));
+    let filler = Filler {
+        plan: &plan,
+        assembly: &assembly,
+        crowded: writers >= options.jobs,
+        sink: &*sink,
+        schema: &written,
+        staging: &staging,
+        observer: context.observer,
+        cancel: context.cancel,
+        ahead_bytes: options.memory / writers as u64,
+        ahead_blocks: (2 * options.io_threads / writers).max(4),
+    };
+    let run = Run {
+        filler: &filler,
+        store: &*context.store,
+        out,
+        mine: &mine,
+        next: AtomicUsize::new(0),
+        stop: AtomicBool::new(false),
+        outcome: Mutex::default(),
+    };
+    std::thread::scope(|threads| {
+        let (feed, service) = Feed::new();
+        service.start(threads, &assembly, options.io_threads, options.jobs);
+        for _ in 0..writers {
+            let (feed, run) = (feed.clone(), &run);
+            threads.spawn(move || run.writer(&feed));
+        }
+    });
+    run.outcome.into_inner().unwrap_or_else(PoisonError::into_inner).report(options.part)
+}
+
+fn announce(observer: &dyn Observer, mine: &[&ShardFrame]) {
+    observer.event(&Event::Planned {
+        samples: mine.iter().map(|s| s.samples).sum(),
+        bytes: mine.iter().map(|s| s.bytes).sum(),
+        shards: mine.len() as u64,
+    });
+}
+
+/// The bytes follow from the plan only if this build makes them as the plan's build would.
+fn check_plan(context: &Packing<'_>, plan: &PlanReader) -> Result<()> {
+    let header = plan.header();
+    let info = context.registry.get(&header.sink.format)?.info();
+    if info.revision != header.sink.revision {
+        return Err(Error::config(format!(
+            "the plan is for revision {} of {}, and this build writes revision {}; use the build that planned, or plan again",
+            header.sink.revision, info.id, info.revision
+        )));
+    }
+    let ours: Vec<String> = context.transforms.iter().map(|t| t.describe()).collect();
+    match ours == header.transforms {
+        true => Ok(()),
+        false => Err(Error::config(format!(
+            "the plan has the transforms [{}], and this run has [{}]",
+            header.transforms.join("; "),
+            ours.join("; ")
+        ))),
+    }
+}
+
+/// One run over the shards of a part, shared by the writers.
+struct Run<'a> {
+    filler: &'a Filler<'a>,
+    store: &'a dyn Store,
+    out: &'a Path,
+    mine: &'a [&'a ShardFrame],
+    next: AtomicUsize,
+    stop: AtomicBool,
+    outcome: Mutex<Outcome>,
+}
+
+impl Run<'_> {
+    fn writer(&self, feed: &Feed) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let Some(shard) = self.mine.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let done = self.shard(shard, feed);
+            let fatal = |e: &Error| !matches!(e.kind(), Kind::Content | Kind::Changed);
+            if done.as_ref().is_err_and(fatal) {
+                self.stop.store(true, Ordering::Relaxed);
+            }
+            self.outcome.lock().unwrap_or_else(PoisonError::into_inner).add(done);
+        }
+    }
+
+    /// Fills a shard unless it is there; when the file system fails, once more from the start.
+    fn shard(&self, shard: &ShardFrame, feed: &Feed) -> Result<(Receipt, bool)> {
+        let mut attempts = 0;
+        loop {
+            self.filler.cancel.check()?;
+            match self.attempt(shard, feed) {
+                Ok((receipt, reused)) => {
+                    self.announce(&receipt, reused);
+                    return Ok((receipt, reused));
+                }
+                Err(e) if attempts == 0 && may_pass(&e) => {
+                    attempts += 1;
+                    let message = format!("shard {}: {e}; writing it once more", shard.name);
+                    self.filler.observer.event(&Event::Warning(&message));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// The shard's receipt, and whether it was there already.
+    fn attempt(&self, shard: &ShardFrame, feed: &Feed) -> Result<(Receipt, bool)> {
+        match valid_receipt(self.store, self.out, self.filler.plan.digest(), shard)? {
+            Some(receipt) => Ok((receipt, true)),
+            None => self.filler.fill(shard, feed).map(|receipt| (receipt, false)),
+        }
+    }
+
+    fn announce(&self, receipt: &Receipt, reused: bool) {
+        self.filler.observer.event(&Event::Shard {
+            name: &receipt.shard,
+            samples: receipt.samples,
+            bytes: receipt.files.first().map_or(0, |f| f.bytes),
+            input_bytes: receipt.input_bytes,
+            reused,
+        });
+    }
+}
+
+/// Whether a failure of the file system may have passed. A full disk, a quota, a read-only mount and
+/// a missing permission have not.
+fn may_pass(error: &Error) -> bool {
+    const STAYS: [i32; 6] = [1, 13, 27, 28, 30, 122];
+    error.kind() == Kind::Environment && error.errno().is_some_and(|n| !STAYS.contains(&n))
+}
+
+#[derive(Default)]
+struct Outcome {
+    report: PackReport,
+    errors: Vec<Error>,
+}
+
+impl Outcome {
+    fn add(&mut self, done: Result<(Receipt, bool)>) {
+        let (receipt, reused) = match done {
+            Ok(done) => done,
+            Err(e) => return self.errors.push(e),
+        };
+        let report = &mut self.report;
+        report.shards += 1;
+        report.reused += u64::from(reused);
+        report.samples += receipt.samples;
+        report.input_bytes += receipt.input_bytes;
+        report.bytes += receipt.files.first().map_or(0, |f| f.bytes);
+        report.skipped += receipt.skipped.len() as u64;
+    }
+
+    /// The report, or the error that matters most: a failed file system before a changed input
+    /// before bad content.
+    fn report(mut self, part: Part) -> Result<PackReport> {
+        let rank = |e: &Error| match e.kind() {
+            Kind::Bug => 0,
+            Kind::Environment => 1,
+            Kind::Changed => 3,
+            Kind::Content => 4,
+            Kind::Cancelled => 5,
+            _ => 2,
+        };
+        self.errors.sort_by_key(rank);
+        let others = self.errors.len().saturating_sub(1);
+        let Some(first) = self.errors.into_iter().next() else { return Ok(self.report) };
+        if others == 0 || first.kind() == Kind::Cancelled {
+            return Err(first);
+        }
+        let message = format!("{} (and {others} more shards of part {part} failed)", first.message());
+        let error = first.input().into_iter().fold(Error::new(first.kind(), message), Error::in_input);
+        Err(first.sample().into_iter().fold(error, Error::in_sample))
+    }
+}

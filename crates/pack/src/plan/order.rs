@@ -1,0 +1,145 @@
+//! Seeded orders. Pure: the same numbers give the same order on every machine, for ever.
+
+use packhorse_core::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
+
+/// In which order samples go into shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shuffle {
+    /// Sorted by key.
+    #[default]
+    No,
+    /// All samples permuted.
+    Global {
+        /// Equal seeds, equal orders.
+        seed: u64,
+    },
+    /// Blocks of consecutive samples permuted, samples within a block sorted: inputs that lie
+    /// together are still read together.
+    Blocks {
+        /// Equal seeds, equal orders.
+        seed: u64,
+        /// Samples in a block.
+        size: u32,
+    },
+}
+
+impl FromStr for Shuffle {
+    type Err = Error;
+
+    /// `SEED`, `block:N` (seed 0) or `SEED,block:N`.
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = || Error::config(format!("--shuffle takes SEED, block:N or SEED,block:N, not \"{text}\""));
+        let (seed, block) = match text.split_once(',') {
+            Some((seed, block)) => (seed, Some(block)),
+            None if text.starts_with("block:") => ("0", Some(text)),
+            None => (text, None),
+        };
+        let seed = seed.parse().map_err(|_| bad())?;
+        match block {
+            None => Ok(Shuffle::Global { seed }),
+            Some(block) => {
+                let size = block.strip_prefix("block:").and_then(|n| n.parse().ok()).filter(|n| *n > 0);
+                Ok(Shuffle::Blocks { seed, size: size.ok_or_else(bad)? })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Shuffle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shuffle::No => f.write_str("none"),
+            Shuffle::Global { seed } => write!(f, "{seed}"),
+            Shuffle::Blocks { seed, size } => write!(f, "{seed},block:{size}"),
+        }
+    }
+}
+
+/// The order of `n` samples.
+pub(crate) fn order(n: u32, shuffle: Shuffle) -> Vec<u32> {
+    match shuffle {
+        Shuffle::No => (0..n).collect(),
+        Shuffle::Global { seed } => permutation(n, seed),
+        Shuffle::Blocks { seed, size } => {
+            let blocks = permutation(n.div_ceil(size), seed);
+            blocks.into_iter().flat_map(|b| b * size..(b * size).saturating_add(size).min(n)).collect()
+        }
+    }
+}
+
+/// Fisher–Yates (Durstenfeld 1964) with SplitMix64.
+fn permutation(n: u32, seed: u64) -> Vec<u32> {
+    let mut list: Vec<u32> = (0..n).collect();
+    let mut random = SplitMix64(seed);
+    for i in (1..list.len()).rev() {
+        list.swap(i, random.below(i as u64 + 1) as usize);
+    }
+    list
+}
+
+/// Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (OOPSLA 2014).
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`, each equally likely (Lemire 2019, multiply and reject).
+    fn below(&mut self, n: u64) -> u64 {
+        loop {
+            let wide = u128::from(self.next()) * u128::from(n);
+            if (wide as u64) >= n.wrapping_neg() % n {
+                return (wide >> 64) as u64;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_orders_of_a_seed_are_fixed_for_ever() {
+        assert_eq!(order(10, Shuffle::Global { seed: 7 }), GLOBAL);
+        assert_eq!(order(10, Shuffle::Blocks { seed: 7, size: 3 }), BLOCKS);
+    }
+
+    const GLOBAL: [u32; 10] = [9, 5, 8, 6, 1, 2, 4, 7, 0, 3];
+    const BLOCKS: [u32; 10] = [6, 7, 8, 9, 0, 1, 2, 3, 4, 5];
+
+    #[test]
+    fn forms_of_the_option() {
+        assert_eq!("7".parse::<Shuffle>().unwrap(), Shuffle::Global { seed: 7 });
+        assert_eq!("block:64".parse::<Shuffle>().unwrap(), Shuffle::Blocks { seed: 0, size: 64 });
+        assert_eq!("7,block:64".parse::<Shuffle>().unwrap(), Shuffle::Blocks { seed: 7, size: 64 });
+        for bad in ["", "x", "block:0", "block:", "7,8", "-1"] {
+            assert!(bad.parse::<Shuffle>().is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_order_is_a_permutation(n in 0u32..2000, seed: u64, size in 1u32..100) {
+            for shuffle in [Shuffle::No, Shuffle::Global { seed }, Shuffle::Blocks { seed, size }] {
+                let mut list = order(n, shuffle);
+                list.sort_unstable();
+                prop_assert!(list.into_iter().eq(0..n));
+            }
+        }
+
+        #[test]
+        fn blocks_stay_together(n in 0u32..2000, seed: u64, size in 1u32..100) {
+            for pair in order(n, Shuffle::Blocks { seed, size }).windows(2) {
+                prop_assert!(pair[0] + 1 == pair[1] || pair[1] % size == 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Which split a sample belongs to. Pure.
+
+use packhorse_core::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
+
+/// Named shares of a dataset, such as `train=0.9,val=0.1`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Splits(Vec<(String, f64)>);
+
+/// What decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SplitBy {
+    /// A hash of the key: a sample stays in its split when others are added.
+    #[default]
+    Hash,
+    /// The place in the order: the first samples make the first split.
+    Order,
+}
+
+impl FromStr for SplitBy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "hash" => Ok(SplitBy::Hash),
+            "order" => Ok(SplitBy::Order),
+            other => Err(Error::config(format!("--split-by takes hash or order, not \"{other}\""))),
+        }
+    }
+}
+
+impl fmt::Display for SplitBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SplitBy::Hash => "hash",
+            SplitBy::Order => "order",
+        })
+    }
+}
+
+impl FromStr for Splits {
+    type Err = Error;
+
+    /// `NAME=SHARE,…`; the shares add up to 1.
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = |why: &str| Error::config(format!("--split {text}: {why}; write it like train=0.9,val=0.1"));
+        let mut splits: Vec<(String, f64)> = Vec::new();
+        for part in text.split(',') {
+            let (name, share) = part.split_once('=').ok_or_else(|| bad("a share is missing"))?;
+            let share: f64 = share.trim().parse().map_err(|_| bad("a share is no number"))?;
+            let name = name.trim();
+            let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+            if !plain || splits.iter().any(|(other, _)| other == name) {
+                return Err(bad("names are letters, digits, _ and -, each once"));
+            }
+            if !(share > 0.0 && share <= 1.0) {
+                return Err(bad("a share lies between 0 and 1"));
+            }
+            splits.push((name.to_owned(), share));
+        }
+        let sum: f64 = splits.iter().map(|(_, share)| share).sum();
+        if (sum - 1.0).abs() > 1e-9 {
+            return Err(bad(&format!("the shares add up to {sum}, not to 1")));
+        }
+        Ok(Self(splits))
+    }
+}
+
+impl fmt::Display for Splits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<_> = self.0.iter().map(|(name, share)| format!("{name}={share}")).collect();
+        f.write_str(&parts.join(","))
+    }
+}
+
+impl Splits {
+    /// Their names, in order; empty without splits.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The split of a sample at `place` (between 0 and 1) of the whole.
+    fn at(&self, place: f64) -> u16 {
+        let mut end = 0.0;
+        for (i, (_, share)) in self.0.iter().enumerate() {
+            end += share;
+            if place < end {
+                return i as u16;
+            }
+        }
+        self.0.len().saturating_sub(1) as u16
+    }
+
+    /// The split of the sample called `key`: the first 64 bits of BLAKE3 of the key, as a share of all.
+    pub(crate) fn by_key(&self, key: &str) -> u16 {
+        let hash = blake3::hash(key.as_bytes());
+        let head = hash.as_bytes().first_chunk::<8>().map_or(0, |head| u64::from_be_bytes(*head));
+        self.at((head >> 11) as f64 / (1u64 << 53) as f64)
+    }
+
+    /// The split of sample `i` of `n`.
+    pub(crate) fn by_place(&self, i: usize, n: usize) -> u16 {
+        self.at(i as f64 / n.max(1) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_checked() {
+        assert!("train=0.9,val=0.1".parse::<Splits>().is_ok());
+        for bad in ["", "train", "train=0.9", "train=0.5,train=0.5", "a/b=1", "train=1.5,val=-0.5", "train=x"] {
+            assert!(bad.parse::<Splits>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares_come_out_about_right_and_adding_samples_moves_none() {
+        let splits: Splits = "train=0.8,val=0.1,test=0.1".parse().unwrap();
+        let of = |n: usize| (0..n).map(|i| splits.by_key(&format!("key{i}"))).collect::<Vec<_>>();
+        let (few, many) = (of(5_000), of(10_000));
+        assert_eq!(few, many[..5_000]);
+        for (split, share) in [(0, 0.8), (1, 0.1), (2, 0.1)] {
+            let n = many.iter().filter(|s| **s == split).count() as f64;
+            assert!((n / 10_000.0 - share).abs() < 0.02, "{split}: {n}");
+        }
+    }
+
+    #[test]
+    fn by_order_cuts_in_two() {
+        let splits: Splits = "train=0.75,val=0.25".parse().unwrap();
+        assert_eq!((0..8).map(|i| splits.by_place(i, 8)).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 0, 1, 1]);
+    }
+}

@@ -1,0 +1,26 @@
+//! What to do with bad inputs.
+
+use packhorse_core::Error;
+use std::str::FromStr;
+
+/// What happens when an input is bad. Only bad content can be skipped; a failed disk never is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// The job fails and says which input is to blame.
+    #[default]
+    Fail,
+    /// The sample is left out and recorded.
+    Skip,
+}
+
+impl FromStr for Policy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "fail" => Ok(Policy::Fail),
+            "skip" => Ok(Policy::Skip),
+            other => Err(Error::config(format!("--on-error takes fail or skip, not \"{other}\""))),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The plan of a dataset's folder: stored once, compared when the same work is asked for again.
+
+use crate::plan::Plan;
+use packhorse_core::{Error, Kind, Outlet, Result, Store};
+use packhorse_dataset::{Digest, Header, PLAN, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
+use packhorse_storage::Staging;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What [`store_plan`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// The plan is new.
+    New,
+    /// The folder held the same plan: its finished shards stay.
+    Resumed,
+}
+
+/// Publishes `plan` in the folder `out`. A folder that holds the same plan is resumed; one that
+/// holds another plan, or files of somebody else, is refused with what differs.
+pub fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
+    refuse_strangers(&**store, out)?;
+    Staging::sweep(&**store, out, false);
+    let staging = Staging::open(store.clone(), out)?;
+    let mut stage = staging.stage(PLAN)?;
+    let mut file = std::io::BufWriter::with_capacity(256 << 10, stage.stream("")?);
+    let (digest, stamps) = plan.write(&mut file)?;
+    drop(file);
+    match stored(&**store, out) {
+        Err(e) if is_missing(&e) => stage.publish().map(|_| Stored::New),
+        Err(e) => Err(e),
+        Ok(old) => {
+            let resumed = same(&old, plan.header(), digest, stamps).map(|()| Stored::Resumed);
+            resumed.map_err(|e| e.in_input(out.display()))
+        }
+    }
+}
+
+/// Opens the plan in the folder `out`. Errors: `Config` for a folder without a plan.
+pub fn open_plan(store: &dyn Store, out: &Path) -> Result<PlanReader> {
+    stored(store, out).map_err(|e| match is_missing(&e) {
+        true => Error::config("holds no plan; make one with `packhorse plan`").in_input(out.display()),
+        false => e,
+    })
+}
+
+fn stored(store: &dyn Store, out: &Path) -> Result<PlanReader> {
+    PlanReader::open(store.open(&out.join(PLAN))?)
+}
+
+pub(crate) fn is_missing(error: &Error) -> bool {
+    const ENOENT: i32 = 2;
+    error.errno() == Some(ENOENT)
+}
+
+/// What the caller named and is not there is a fault of the request, not of the file system.
+pub(crate) fn of_request(error: Error) -> Error {
+    if is_missing(&error) { error.with_kind(Kind::Config) } else { error }
+}
+
+/// packhorse writes into a folder of its own.
+fn refuse_strangers(store: &dyn Store, out: &Path) -> Result<()> {
+    let names = match store.list(out) {
+        Ok(names) => names,
+        Err(e) if is_missing(&e) => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    let ours = |name: &Path| name == Path::new(PLAN) || name == Path::new(".staging");
+    match names.iter().find(|name| !ours(name)) {
+        Some(stranger) if !names.iter().any(|name| name == Path::new(PLAN)) => {
+            let message = format!(
+                "is not empty (it holds {}) and has no plan; give --out an empty or a new folder",
+                stranger.display()
+            );
+            Err(Error::config(message).in_input(out.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn same(old: &PlanReader, new: &Header, digest: Digest, stamps: Digest) -> Result<()> {
+    if old.digest() != digest {
+        let what = differences(old.header(), new);
+        return Err(Error::config(format!("holds another plan ({what}); give --out a new folder, or remove this one")));
+    }
+    if old.stamps() != stamps {
+        return Err(Error::new(
+            Kind::Changed,
+            "some inputs were modified since the plan in this folder was made, though none changed its size; \
+             if their content is the same, finish with `packhorse pack --plan`, otherwise pack into a new folder",
+        ));
+    }
+    Ok(())
+}
+
+fn differences(old: &Header, new: &Header) -> String {
+    let mut parts = Vec::new();
+    let mut compare = |what: &str, old: String, new: String| {
+        if old != new {
+            parts.push(format!("{what}: {old} there, {new} now"));
+        }
+    };
+    compare(
+        "format",
+        format!("{} revision {}", old.sink.format, old.sink.revision),
+        format!("{} revision {}", new.sink.format, new.sink.revision),
+    );
+    compare("--name", old.name.clone(), new.name.clone());
+    compare("transforms", shown(&old.transforms), shown(&new.transforms));
+    let names =
+        |h: &Header| h.choices.keys().chain(h.sink.options.keys()).cloned().collect::<std::collections::BTreeSet<_>>();
+    let value = |h: &Header, name: &str| {
+        h.choices.get(name).or_else(|| h.sink.options.get(name)).cloned().unwrap_or_else(|| "not given".into())
+    };
+    for name in names(old).union(&names(new)) {
+        compare(&format!("--{name}"), value(old, name), value(new, name));
+    }
+    compare("classes (--labels)", shown(&old.classes), shown(&new.classes));
+    let fields = |h: &Header| shown(&h.schema.iter().map(|f| f.name.clone()).collect::<Vec<_>>());
+    compare("fields", fields(old), fields(new));
+    if parts.is_empty() { "its inputs are other ones, or were changed".to_owned() } else { parts.join("; ") }
+}
+
+fn shown(list: &[String]) -> String {
+    if list.is_empty() { "none".to_owned() } else { list.join(", ") }
+}
+
+/// The receipt of a shard that is complete: of this plan, and every file there with its length.
+/// A shard that can't be looked at is an error: it may be complete.
+pub(crate) fn valid_receipt(
+    store: &dyn Store,
+    out: &Path,
+    plan: Digest,
+    shard: &ShardFrame,
+) -> Result<Option<Receipt>> {
+    let receipt = match read_receipt(store, out, &shard.name) {
+        Ok(receipt) => receipt,
+        Err(e) if is_missing(&e) || e.kind() != Kind::Environment => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    for file in &receipt.files {
+        match store.stat(&out.join(&file.name), true) {
+            Ok(stat) if stat.size == file.bytes => {}
+            Ok(_) => return Ok(None),
+            Err(e) if is_missing(&e) => return Ok(None),
+            Err(e) => return Err(e),
+        }
+    }
+    let valid = receipt.plan == plan
+        && receipt.shard == shard.name
+        && receipt.samples + receipt.skipped.len() as u64 == shard.samples
+        && !receipt.files.is_empty();
+    Ok(valid.then_some(receipt))
+}
+
+pub(crate) fn read_receipt(store: &dyn Store, out: &Path, shard: &str) -> Result<Receipt> {
+    let path = out.join(format!("{shard}{RECEIPT_SUFFIX}"));
+    Receipt::decode(&store.open(&path)?.read_all(1 << 30)?).map_err(|e| e.in_input(path.display()))
+}

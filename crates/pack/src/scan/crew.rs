@@ -1,0 +1,98 @@
+//! Work that makes more work, shared by threads that wait for the file system. Threads without a task
+//! sleep, so that there may be many of them.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The tasks of one job.
+pub(super) struct Crew<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+struct State<T> {
+    waiting: Vec<T>,
+    /// Tasks that are waiting or being done.
+    open: usize,
+}
+
+impl<T: Send> Crew<T> {
+    /// Does `tasks`, and all that they add, on so many threads; returns when none is left.
+    pub(super) fn run(tasks: Vec<T>, threads: usize, work: &(dyn Fn(T, &Crew<T>) + Sync)) {
+        let crew = Crew { state: Mutex::new(State { open: tasks.len(), waiting: tasks }), changed: Condvar::new() };
+        std::thread::scope(|scope| {
+            for _ in 0..threads.max(1) {
+                scope.spawn(|| {
+                    while let Some(task) = crew.take() {
+                        let _done = Done(&crew);
+                        work(task, &crew);
+                    }
+                });
+            }
+        });
+    }
+
+    /// Adds a task. The last one added is done first, which keeps few waiting.
+    pub(super) fn add(&self, task: T) {
+        let mut state = self.lock();
+        state.open += 1;
+        state.waiting.push(task);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    fn take(&self) -> Option<T> {
+        let mut state = self.lock();
+        loop {
+            if let Some(task) = state.waiting.pop() {
+                return Some(task);
+            }
+            if state.open == 0 {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl<T> Crew<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts a task as done, also if it panics: the others must not wait for it.
+struct Done<'a, T>(&'a Crew<T>);
+
+impl<T> Drop for Done<'_, T> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.open -= 1;
+        if state.open == 0 {
+            self.0.changed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn all_tasks_are_done_once_whatever_they_add() {
+        for threads in [1, 2, 32] {
+            let sum = AtomicU64::new(0);
+            Crew::run(vec![12u64, 3], threads, &|n, crew| {
+                sum.fetch_add(1, Ordering::Relaxed);
+                (0..n).filter(|k| k % 2 == 0).for_each(|k| crew.add(k));
+            });
+            // f(n) = 1 + f(0) + f(2) + … below n: f(12) = 64, f(3) = 4.
+            assert_eq!(sum.load(Ordering::Relaxed), 68);
+        }
+    }
+
+    #[test]
+    fn no_task_no_wait() {
+        Crew::run(Vec::<u64>::new(), 4, &|_, _| {});
+    }
+}

@@ -1,0 +1,70 @@
+//! Leaves out samples whose content was seen before. The one part of scan that reads whole inputs.
+
+use super::{Listing, Scan};
+use crate::inputs::Inputs;
+use crate::space::Space;
+use packhorse_core::{Error, Event, Kind, Result};
+use packhorse_dataset::{Entry, SkipRecord};
+use rayon::prelude::*;
+use std::collections::HashMap;
+
+pub(super) fn apply(context: Scan<'_>, threads: usize, listing: &mut Listing) -> Result<()> {
+    let failed = |e| Error::new(Kind::Environment, format!("can't start threads: {e}"));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build().map_err(failed)?;
+    let scratch = std::env::temp_dir();
+    let inputs =
+        Inputs::new(context.store, context.registry, listing.roots(), &scratch, context.limits, context.cancel);
+    let digest = |i: usize| -> Result<Option<[u8; 32]>> {
+        context.cancel.check()?;
+        let Some(sample) = listing.sample(i) else { return Ok(None) };
+        context.observer.event(&Event::Verified { bytes: sample.bytes() });
+        content(&inputs, &sample.entry()).map(Some)
+    };
+    let digests: Vec<Result<Option<[u8; 32]>>> =
+        pool.install(|| (0..listing.samples()).into_par_iter().map(digest).collect());
+    let mut first: HashMap<[u8; 32], usize> = HashMap::new();
+    let (mut keep, mut faults, mut doubles) = (Vec::with_capacity(digests.len()), Vec::new(), Vec::new());
+    for (i, digest) in digests.into_iter().enumerate() {
+        keep.push(match digest {
+            Ok(Some(digest)) => match *first.entry(digest).or_insert(i) {
+                original if original == i => true,
+                original => {
+                    doubles.push((i, original));
+                    false
+                }
+            },
+            Ok(None) => true,
+            Err(e) if matches!(e.kind(), packhorse_core::Kind::Content | packhorse_core::Kind::Limit) => {
+                faults.push(e);
+                false
+            }
+            Err(e) => return Err(e),
+        });
+    }
+    let records: Vec<SkipRecord> = doubles.iter().filter_map(|(i, original)| record(listing, *i, *original)).collect();
+    records.into_iter().for_each(|record| listing.leave_out(record));
+    faults.into_iter().for_each(|fault: Error| listing.add_fault(fault));
+    listing.retain(&keep);
+    Ok(())
+}
+
+fn record(listing: &Listing, i: usize, original: usize) -> Option<SkipRecord> {
+    let reason = format!("has the same content as sample {}", listing.sample(original)?.key());
+    Some(SkipRecord { input: None, sample: Some(listing.sample(i)?.key()), reason })
+}
+
+/// Digest of a sample's fields: names, lengths and bytes.
+fn content(inputs: &Inputs<'_>, entry: &Entry) -> Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    let mut bytes = Space::default();
+    for piece in &entry.pieces {
+        bytes.truncate(0);
+        inputs.read(piece, &mut bytes).map_err(|e| e.in_sample(&entry.key))?;
+        hasher
+            .update(piece.field.as_bytes())
+            .update(&[0])
+            .update(&(bytes.used() as u64).to_le_bytes())
+            .update(bytes.filled());
+    }
+    Ok(*hasher.finalize().as_bytes())
+}

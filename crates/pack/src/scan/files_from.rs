@@ -1,0 +1,53 @@
+//! A list of files to take, as `find -print0` or any script writes it.
+
+use crate::resume::of_request;
+use packhorse_core::{Context, Result};
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// Where the list is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FilesFrom {
+    /// In a file.
+    Path(PathBuf),
+    /// On standard input.
+    Stdin,
+}
+
+impl FilesFrom {
+    /// The paths. They end with NUL if the list holds any NUL, otherwise with a newline; empty
+    /// ones and a `\r` before a newline vanish.
+    pub fn read(&self) -> Result<Vec<PathBuf>> {
+        let mut bytes = Vec::new();
+        match self {
+            FilesFrom::Path(path) => {
+                let read = std::fs::read(path).doing("read");
+                bytes = read.map_err(|e| of_request(e).in_input(path.display()))?;
+            }
+            FilesFrom::Stdin => {
+                std::io::stdin().lock().read_to_end(&mut bytes).doing("read standard input")?;
+            }
+        }
+        Ok(split(&bytes))
+    }
+}
+
+fn split(bytes: &[u8]) -> Vec<PathBuf> {
+    let nul = bytes.contains(&0);
+    let parts = bytes.split(|b| if nul { *b == 0 } else { *b == b'\n' });
+    let trimmed = parts.map(|part| if nul { part } else { part.strip_suffix(b"\r").unwrap_or(part) });
+    trimmed.filter(|part| !part.is_empty()).map(|part| PathBuf::from(OsString::from_vec(part.to_vec()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newline_or_nul() {
+        assert_eq!(split(b"a b\r\n\nc"), [PathBuf::from("a b"), PathBuf::from("c")]);
+        assert_eq!(split(b"a\nb\0c\0"), [PathBuf::from("a\nb"), PathBuf::from("c")]);
+    }
+}

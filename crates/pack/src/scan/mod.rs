@@ -1,0 +1,105 @@
+//! scan: finds the inputs, groups them into samples, and reads headers only.
+
+mod crew;
+mod dedup;
+mod files_from;
+mod label;
+mod listing;
+mod roots;
+mod walk;
+
+pub use files_from::FilesFrom;
+pub use label::Labels;
+pub use listing::{Listing, SampleRef};
+pub use walk::Symlinks;
+
+use crate::Policy;
+use listing::Builder;
+use packhorse_core::{Cancel, Error, Event, Limits, Observer, Registry, Result, Store};
+use std::path::PathBuf;
+
+/// What to scan, and what to make of it.
+#[derive(Clone, Debug, Default)]
+pub struct ScanOptions {
+    /// Folders and files. Keys are relative to them.
+    pub roots: Vec<PathBuf>,
+    /// A list of files to take instead of walking the roots.
+    pub files_from: Option<FilesFrom>,
+    /// Globs of relative paths to take; empty means all. `*` matches `/` too.
+    pub include: Vec<String>,
+    /// Globs of relative paths to leave out, stronger than `include`.
+    pub exclude: Vec<String>,
+    /// What to do with symbolic links.
+    pub symlinks: Symlinks,
+    /// The folder that the dataset goes to: passed over if it lies among the inputs.
+    pub output: Option<PathBuf>,
+    /// Where labels come from.
+    pub labels: Option<Labels>,
+    /// Whether to keep only the first of samples with equal content.
+    pub dedup: bool,
+    /// What to do with bad inputs.
+    pub policy: Policy,
+    /// Threads that wait for the file system.
+    pub io_threads: usize,
+}
+
+/// What scanning needs from outside.
+#[derive(Clone, Copy)]
+pub struct Scan<'a> {
+    /// The formats.
+    pub registry: &'a Registry,
+    /// The file system.
+    pub store: &'a dyn Store,
+    /// Bounds on what foreign headers may cost.
+    pub limits: Limits,
+    /// Whoever wants to see progress.
+    pub observer: &'a dyn Observer,
+    /// The request to stop.
+    pub cancel: &'a Cancel,
+}
+
+/// Finds all inputs and groups them into samples, sorted by key and field.
+///
+/// The outcome does not depend on threads or on the order in which a folder lists its entries.
+/// Bad inputs are `Content` errors: under [`Policy::Fail`] the first is returned with a count of the
+/// others, under [`Policy::Skip`] all are recorded in the listing.
+pub fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
+    let mut builder = Builder::default();
+    roots::collect(context, options, &mut builder)?;
+    let mut listing = builder.finish();
+    if let Some(labels) = options.labels {
+        label::apply(labels, &mut listing)?;
+    }
+    if options.dedup {
+        dedup::apply(context, options.io_threads, &mut listing)?;
+    }
+    listing.sort_faults();
+    listing.report(context.observer);
+    settle(options.policy, &listing, context.observer)?;
+    if listing.samples() == 0 {
+        return Err(Error::config(format!("found no sample in {}; {}", places(options), listing.ignored())));
+    }
+    Ok(listing)
+}
+
+fn places(options: &ScanOptions) -> String {
+    match options.files_from {
+        Some(_) => "the list of files".to_owned(),
+        None => options.roots.iter().map(|r| r.display().to_string()).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn settle(policy: Policy, listing: &Listing, observer: &dyn Observer) -> Result<()> {
+    let faults = listing.faults();
+    if let (Policy::Fail, Some(first)) = (policy, faults.first()) {
+        let more = match faults.len() {
+            1 => "this input can't be packed".to_owned(),
+            n => format!("{n} inputs can't be packed, this is the first"),
+        };
+        let message = format!("{} ({more}; pass --on-error skip to leave such inputs out)", first.message());
+        let error = first.input().into_iter().fold(Error::new(first.kind(), message), Error::in_input);
+        return Err(first.sample().into_iter().fold(error, Error::in_sample));
+    }
+    faults.iter().for_each(|fault| observer.event(&Event::Skipped(fault)));
+    Ok(())
+}

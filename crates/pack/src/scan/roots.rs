@@ -1,0 +1,86 @@
+//! Where a scan starts: folders, single files, or a list of files.
+
+use super::crew::Crew;
+use super::listing::Builder;
+use super::walk::{Batch, Chain, Folder, Task, Walk};
+use super::{Scan, ScanOptions};
+use packhorse_core::{Error, FileKind, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Runs the walk and feeds `builder`.
+pub(super) fn collect(context: Scan<'_>, options: &ScanOptions, builder: &mut Builder) -> Result<()> {
+    let starts = starts(context, options, builder)?;
+    let (sender, receiver) = crossbeam_channel::bounded(1024);
+    let walk = Walk::new(context, options, sender)?;
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            // The sender must go when the walk ends, or the receiver waits for ever.
+            let walk = walk;
+            Crew::run(starts, options.io_threads, &|task, crew| walk.run(task, crew));
+        });
+        // The receiver must go when the scan is given up, or senders wait for ever.
+        let receiver = receiver;
+        receiver.iter().try_for_each(|batch| match batch {
+            Batch::Abort(error) => {
+                context.cancel.cancel();
+                Err(error)
+            }
+            batch => builder.take(batch),
+        })
+    })
+}
+
+fn starts(context: Scan<'_>, options: &ScanOptions, builder: &mut Builder) -> Result<Vec<Task>> {
+    match &options.files_from {
+        Some(list) => listed(&list.read()?, &options.roots, builder),
+        None => options.roots.iter().map(|root| start(context, root, builder)).collect(),
+    }
+}
+
+/// A root given by the user must be there: that is no matter of policy.
+fn start(context: Scan<'_>, root: &Path, builder: &mut Builder) -> Result<Task> {
+    let stat = context.store.stat(root, true).map_err(|e| e.with_kind(packhorse_core::Kind::Config))?;
+    if stat.kind == FileKind::Directory {
+        let number = builder.root(root);
+        return Ok(Task::Folder(Folder {
+            root: number,
+            base: Arc::new(root.to_owned()),
+            path: PathBuf::new(),
+            above: Some(Chain::root(&stat)),
+        }));
+    }
+    let base = root.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name =
+        root.file_name().map(PathBuf::from).ok_or_else(|| Error::config("is no file").in_input(root.display()))?;
+    let number = builder.root(base);
+    let folder = Folder { root: number, base: Arc::new(base.to_owned()), path: PathBuf::new(), above: None };
+    Ok(Task::Listed(Arc::new(folder), vec![name]))
+}
+
+/// Paths of a list: relative ones start at the first root (or here), absolute ones lie below a root.
+fn listed(paths: &[PathBuf], roots: &[PathBuf], builder: &mut Builder) -> Result<Vec<Task>> {
+    let here = [PathBuf::from(".")];
+    let roots = if roots.is_empty() { &here[..] } else { roots };
+    let mut below: Vec<(Arc<PathBuf>, u32, Vec<PathBuf>)> =
+        roots.iter().map(|root| (Arc::new(root.clone()), builder.root(root), Vec::new())).collect();
+    for path in paths {
+        let home = below.iter_mut().find_map(|(root, _, list)| {
+            if path.is_relative() {
+                Some((path.as_path(), list))
+            } else {
+                path.strip_prefix(&**root).ok().map(|p| (p, list))
+            }
+        });
+        let (relative, list) = home.ok_or_else(|| {
+            Error::config("lies below no INPUT; give the folder that keys shall be relative to as INPUT")
+                .in_input(path.display())
+        })?;
+        list.push(relative.to_owned());
+    }
+    let tasks = below.into_iter().flat_map(|(base, root, list)| {
+        let folder = Arc::new(Folder { root, base, path: PathBuf::new(), above: None });
+        list.chunks(512).map(|paths| Task::Listed(folder.clone(), paths.to_vec())).collect::<Vec<_>>()
+    });
+    Ok(tasks.collect())
+}

@@ -1,0 +1,326 @@
+//! A parallel walk over folders: names, sizes and times; nothing is opened but archives.
+
+use super::crew::Crew;
+use super::{Scan, ScanOptions};
+use crate::glob::Globs;
+use crate::inputs::{container, open};
+use crate::resume::is_missing;
+use crossbeam_channel::Sender;
+use packhorse_core::{Error, Event, FileKind, FileStat, Kind, Options, Result};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What to do with symbolic links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Symlinks {
+    /// Take what they point to. A folder that links to one above itself is entered once.
+    #[default]
+    Follow,
+    /// Leave them out.
+    Skip,
+}
+
+impl FromStr for Symlinks {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "follow" => Ok(Symlinks::Follow),
+            "skip" => Ok(Symlinks::Skip),
+            other => Err(Error::config(format!("--symlinks takes follow or skip, not \"{other}\""))),
+        }
+    }
+}
+
+/// What a thread of the walk hands over.
+pub(crate) enum Batch {
+    /// Files of one folder.
+    Files { root: u32, folder: PathBuf, files: Vec<FoundFile> },
+    /// Members of one archive.
+    Members { root: u32, archive: PathBuf, stat: FileStat, members: Vec<FoundMember> },
+    /// A bad input.
+    Fault(Error),
+    /// An input that is left out without being bad.
+    Ignored(&'static str, PathBuf),
+    /// The scan can't go on.
+    Abort(Error),
+}
+
+pub(crate) struct FoundFile {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) size: u64,
+    pub(crate) mtime: i64,
+}
+
+pub(crate) struct FoundMember {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+pub(crate) const HIDDEN: &str = "hidden";
+pub(crate) const NO_FIELD: &str = "without an extension";
+const EXCLUDED: &str = "not wanted by --include and --exclude";
+const LINK: &str = "a symbolic link";
+const OUTPUT: &str = "the folder of the dataset itself";
+const LOOP: &str = "a symbolic link to a folder above it";
+
+/// Names are looked up in chunks of this many, so that one huge folder keeps all threads busy.
+const CHUNK: usize = 512;
+
+/// One walk: what it needs, and where its findings go.
+pub(super) struct Walk<'a> {
+    pub(super) context: Scan<'a>,
+    pub(super) globs: Globs,
+    pub(super) symlinks: Symlinks,
+    /// Device and inode of the folder of the dataset, if it is there already.
+    output: Option<(u64, u64)>,
+    pub(super) found: Sender<Batch>,
+}
+
+/// Something to look at.
+pub(super) enum Task {
+    /// A folder and all below it.
+    Folder(Folder),
+    /// Some names in a folder.
+    Names(Arc<Folder>, Vec<PathBuf>),
+    /// Some paths of a list, relative to a root.
+    Listed(Arc<Folder>, Vec<PathBuf>),
+    /// The members of an archive.
+    Archive { root: u32, base: Arc<PathBuf>, path: PathBuf, stat: FileStat },
+}
+
+/// A folder to visit.
+pub(super) struct Folder {
+    pub(super) root: u32,
+    pub(super) base: Arc<PathBuf>,
+    pub(super) path: PathBuf,
+    pub(super) above: Option<Arc<Chain>>,
+}
+
+/// The folders on the way down, to see a loop of links.
+pub(super) struct Chain {
+    id: (u64, u64),
+    above: Option<Arc<Chain>>,
+}
+
+impl Chain {
+    /// A folder with nothing above it.
+    pub(super) fn root(stat: &FileStat) -> Arc<Self> {
+        Arc::new(Self { id: stat.id, above: None })
+    }
+
+    fn holds(&self, id: (u64, u64)) -> bool {
+        self.id == id || self.above.as_ref().is_some_and(|above| above.holds(id))
+    }
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(context: Scan<'a>, options: &ScanOptions, found: Sender<Batch>) -> Result<Self> {
+        let globs = Globs::new(&options.include, &options.exclude)?;
+        let output = options.output.as_ref().and_then(|path| context.store.stat(path, true).ok());
+        Ok(Self { context, globs, symlinks: options.symlinks, output: output.map(|stat| stat.id), found })
+    }
+
+    fn send(&self, batch: Batch) {
+        // The other end is gone only when the scan was given up.
+        let _ = self.found.send(batch);
+    }
+
+    fn fault(&self, error: Error) {
+        let batch = match error.kind() {
+            Kind::Content | Kind::Limit => Batch::Fault(error),
+            _ => Batch::Abort(error),
+        };
+        self.send(batch);
+    }
+
+    /// Does one task; what it finds to be done besides goes to the crew.
+    pub(super) fn run(&self, task: Task, crew: &Crew<Task>) {
+        match task {
+            Task::Folder(folder) => self.folder(crew, folder),
+            Task::Names(folder, names) => self.names(crew, &folder, &names),
+            Task::Listed(folder, paths) => self.listed(&folder, &paths),
+            Task::Archive { root, base, path, stat } => self.archive(root, &base, path, stat),
+        }
+    }
+
+    fn folder(&self, crew: &Crew<Task>, folder: Folder) {
+        if self.context.cancel.is_cancelled() {
+            return self.fault(Error::cancelled());
+        }
+        let names = match self.context.store.list(&folder.base.join(&folder.path)) {
+            Ok(names) => names,
+            Err(e) => return self.fault(of_input(e)),
+        };
+        let (hidden, names): (Vec<_>, Vec<_>) =
+            names.into_iter().partition(|n| n.as_os_str().as_bytes().starts_with(b"."));
+        hidden.into_iter().for_each(|name| self.send(Batch::Ignored(HIDDEN, folder.path.join(name))));
+        let folder = Arc::new(folder);
+        for chunk in names.chunks(CHUNK) {
+            crew.add(Task::Names(folder.clone(), chunk.to_vec()));
+        }
+    }
+
+    fn names(&self, crew: &Crew<Task>, folder: &Folder, names: &[PathBuf]) {
+        let mut files = Vec::with_capacity(names.len());
+        for name in names {
+            let path = folder.path.join(name);
+            match self.look(folder, &path) {
+                Ok(Some(Look::File(stat))) => files.push(found(name, &stat)),
+                Ok(Some(Look::Archive(stat))) => {
+                    crew.add(Task::Archive { root: folder.root, base: folder.base.clone(), path, stat });
+                }
+                Ok(Some(Look::Folder(above))) => {
+                    let below = Folder { root: folder.root, base: folder.base.clone(), path, above: Some(above) };
+                    crew.add(Task::Folder(below));
+                }
+                Ok(None) => {}
+                Err(e) => self.fault(of_input(e)),
+            }
+        }
+        self.files(folder.root, &folder.path, files);
+    }
+
+    /// Paths of a list, relative to the root.
+    fn listed(&self, root: &Folder, paths: &[PathBuf]) {
+        if self.context.cancel.is_cancelled() {
+            return self.fault(Error::cancelled());
+        }
+        for path in paths {
+            let folder = path.parent().unwrap_or(Path::new(""));
+            let name = Path::new(path.file_name().unwrap_or_default());
+            match self.look(root, path) {
+                Ok(Some(Look::File(stat))) => self.files(root.root, folder, vec![found(name, &stat)]),
+                Ok(Some(Look::Archive(stat))) => self.archive(root.root, &root.base, path.clone(), stat),
+                Ok(Some(Look::Folder(_))) => {
+                    self.fault(Error::content("is a folder; a list names files").in_input(path.display()));
+                }
+                Ok(None) => {}
+                Err(e) => self.fault(of_list(of_input(e))),
+            }
+        }
+    }
+
+    fn files(&self, root: u32, folder: &Path, files: Vec<FoundFile>) {
+        if !files.is_empty() {
+            self.context.observer.event(&Event::Scanned { files: files.len() as u64 });
+            self.send(Batch::Files { root, folder: folder.to_owned(), files });
+        }
+    }
+
+    /// What lies at `path`, if it is wanted.
+    fn look(&self, folder: &Folder, path: &Path) -> Result<Option<Look>> {
+        let full = folder.base.join(path);
+        let mut stat = self.context.store.stat(&full, false)?;
+        if stat.kind == FileKind::Symlink {
+            if self.symlinks == Symlinks::Skip {
+                self.send(Batch::Ignored(LINK, path.to_owned()));
+                return Ok(None);
+            }
+            stat = self.context.store.stat(&full, true)?;
+        }
+        match stat.kind {
+            FileKind::Directory => Ok(self.below(folder, path, &stat)),
+            FileKind::File if !self.globs.takes(path) => {
+                self.send(Batch::Ignored(EXCLUDED, path.to_owned()));
+                Ok(None)
+            }
+            FileKind::File if container(self.context.registry, path).is_some() => Ok(Some(Look::Archive(stat))),
+            FileKind::File => Ok(Some(Look::File(stat))),
+            FileKind::Symlink | FileKind::Special => {
+                Err(Error::content("is a FIFO, a socket or a device, and holds no sample").in_input(full.display()))
+            }
+        }
+    }
+
+    fn below(&self, folder: &Folder, path: &Path, stat: &FileStat) -> Option<Look> {
+        let reason = if self.globs.prunes(path) {
+            EXCLUDED
+        } else if self.output == Some(stat.id) {
+            OUTPUT
+        } else if folder.above.as_ref().is_some_and(|above| above.holds(stat.id)) {
+            LOOP
+        } else {
+            return Some(Look::Folder(Arc::new(Chain { id: stat.id, above: folder.above.clone() })));
+        };
+        self.send(Batch::Ignored(reason, path.to_owned()));
+        None
+    }
+
+    /// Lists the members of an archive. What was found before an error is handed over all the same.
+    fn archive(&self, root: u32, base: &Path, archive: PathBuf, stat: FileStat) {
+        let mut members = Vec::new();
+        let listed = self.list(&base.join(&archive), &mut members, &mut |members| {
+            self.context.observer.event(&Event::Scanned { files: members.len() as u64 });
+            self.send(Batch::Members { root, archive: archive.clone(), stat, members });
+        });
+        if let Err(e) = listed {
+            self.fault(of_input(e));
+        }
+    }
+
+    fn list(
+        &self,
+        path: &Path,
+        members: &mut Vec<FoundMember>,
+        hand_over: &mut dyn FnMut(Vec<FoundMember>),
+    ) -> Result<()> {
+        let Some((format, compression)) = container(self.context.registry, path) else { return Ok(()) };
+        let input = open(self.context.store, path, compression)?;
+        let source = format.source(&Options::new(), self.context.limits)?;
+        let listed = source.list(&*input, &mut |entry| {
+            self.context.cancel.check()?;
+            match entry.extent {
+                Ok(extent) => {
+                    members.push(FoundMember { name: entry.name.into(), offset: extent.offset, len: extent.len })
+                }
+                Err(e) => self.fault(e.in_sample(entry.name.escape_ascii())),
+            }
+            if members.len() == 4096 {
+                hand_over(std::mem::take(members));
+            }
+            Ok(())
+        });
+        hand_over(std::mem::take(members));
+        listed
+    }
+}
+
+/// What [`Walk::look`] found.
+enum Look {
+    File(FileStat),
+    Archive(FileStat),
+    Folder(Arc<Chain>),
+}
+
+fn found(name: &Path, stat: &FileStat) -> FoundFile {
+    FoundFile { name: name.as_os_str().as_bytes().into(), size: stat.size, mtime: stat.mtime }
+}
+
+/// A file of a list that is not there: most often the list is relative to another folder.
+fn of_list(error: Error) -> Error {
+    if !is_missing(&error) {
+        return error;
+    }
+    let plain = Error::content("is not there; paths of the list are relative to INPUT, or to here without one");
+    error.input().into_iter().fold(plain, Error::in_input)
+}
+
+/// What is wrong with one input, told apart from a file system that fails: a missing permission, a
+/// link to nowhere, a name too long concern this input only.
+pub(crate) fn of_input(error: Error) -> Error {
+    const EPERM: i32 = 1;
+    const ENOENT: i32 = 2;
+    const EACCES: i32 = 13;
+    const ENAMETOOLONG: i32 = 36;
+    const ELOOP: i32 = 40;
+    match error.errno() {
+        Some(EPERM | ENOENT | EACCES | ENAMETOOLONG | ELOOP) if error.kind() == Kind::Environment => {
+            error.with_kind(Kind::Content)
+        }
+        _ => error,
+    }
+}

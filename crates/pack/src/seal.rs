@@ -1,0 +1,179 @@
+//! seal: proves that every planned shard is there exactly once, and writes the manifest.
+
+use crate::fill::record;
+use crate::resume::{open_plan, valid_receipt};
+use packhorse_core::{Cancel, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store};
+use packhorse_dataset::{
+    Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PLAN, PlanReader, Receipt, SKIPPED, ShardRecord,
+    SplitRecord, decode_index,
+};
+use packhorse_storage::Staging;
+use packhorse_transform::Transform;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Seals the dataset in the folder `out`: companions, the list of what was left out, the manifest.
+///
+/// Shards that are missing or whose files do not have the lengths of their receipts are an
+/// `Incomplete` error that lists them. Sealing again writes the same bytes. Leftovers of other hosts
+/// are removed too, so no other host may be packing.
+pub fn seal(
+    registry: &Registry,
+    transforms: &[Box<dyn Transform>],
+    store: &Arc<dyn Store>,
+    out: &Path,
+    cancel: &Cancel,
+) -> Result<Manifest> {
+    let plan = open_plan(&**store, out)?;
+    let receipts = receipts(&**store, out, &plan)?;
+    cancel.check()?;
+    Staging::sweep(&**store, out, true);
+    let staging = Staging::open(store.clone(), out)?;
+    let schema = FieldRecord::schema(&plan.header().schema)?;
+    let schema = transforms.iter().try_fold(schema, |schema, t| t.schema(&schema))?;
+    let mut manifest = manifest(&plan, &receipts, &schema)?;
+    manifest.files.push(plan_record(&**store, out)?);
+    manifest.files.extend(companions(registry, &**store, &staging, &plan, &receipts, &manifest)?);
+    manifest.files.push(skipped(&staging, &plan, &receipts)?);
+    staging.document(MANIFEST, &manifest.encode()?)?;
+    Ok(manifest)
+}
+
+fn receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<Vec<Receipt>> {
+    let mut missing = Vec::new();
+    let mut receipts = Vec::with_capacity(plan.shards().len());
+    for shard in plan.shards() {
+        match valid_receipt(store, out, plan.digest(), shard)? {
+            Some(receipt) => receipts.push(receipt),
+            None => missing.push(shard.name.as_str()),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(receipts);
+    }
+    let named = missing.iter().take(10).copied().collect::<Vec<_>>().join(", ");
+    let more = missing.len().saturating_sub(10);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let message = format!(
+        "{} of {} shards are missing: {named}{more}; fill them with `packhorse pack --plan`, then seal again",
+        missing.len(),
+        plan.shards().len()
+    );
+    Err(Error::new(Kind::Incomplete, message).in_input(out.display()))
+}
+
+fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Result<Manifest> {
+    let header = plan.header();
+    let shards = receipts.iter().map(shard).collect::<Result<Vec<_>>>()?;
+    let split = |name: &String| {
+        let of_split = || receipts.iter().filter(|r| r.split.as_ref() == Some(name));
+        SplitRecord {
+            name: name.clone(),
+            shards: of_split().count() as u64,
+            samples: of_split().map(|r| r.samples).sum(),
+        }
+    };
+    let mut manifest = Manifest {
+        packhorse_dataset: Manifest::VERSION,
+        name: header.name.clone(),
+        format: header.sink.clone(),
+        root: Digest::of(b""),
+        samples: receipts.iter().map(|r| r.samples).sum(),
+        bytes: shards.iter().map(|s| s.bytes).sum(),
+        skipped: plan.skips() + receipts.iter().map(|r| r.skipped.len() as u64).sum::<u64>(),
+        schema: FieldRecord::of(schema),
+        classes: header.classes.clone(),
+        splits: header.splits.iter().map(split).collect(),
+        plan: plan.digest(),
+        files: Vec::new(),
+        shards,
+    };
+    manifest.root = manifest.root_of_shards();
+    Ok(manifest)
+}
+
+fn shard(receipt: &Receipt) -> Result<ShardRecord> {
+    let data = receipt.data()?;
+    Ok(ShardRecord {
+        name: receipt.shard.clone(),
+        split: receipt.split.clone(),
+        file: data.name.clone(),
+        samples: receipt.samples,
+        bytes: data.bytes,
+        blake3: data.blake3,
+        receipt: Digest::of(&receipt.encode()?),
+    })
+}
+
+fn plan_record(store: &dyn Store, out: &Path) -> Result<FileRecord> {
+    let (blake3, bytes) = digest_file(store, &out.join(PLAN), &mut |_| Ok(()))?;
+    Ok(FileRecord { name: PLAN.to_owned(), bytes, blake3 })
+}
+
+/// Digest and length of a file; `each` sees how many bytes came with each read.
+pub(crate) fn digest_file(
+    store: &dyn Store,
+    path: &Path,
+    each: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<(Digest, u64)> {
+    let input = store.open(path)?;
+    let len = input.len().unwrap_or(0);
+    let mut hasher = blake3::Hasher::new();
+    let mut buf = vec![0; usize::try_from(len).map_or(1 << 20, |len| len.min(1 << 20))];
+    let mut at = 0;
+    while at < len {
+        let n = usize::try_from(len - at).map_or(buf.len(), |left| left.min(buf.len()));
+        let part = buf.get_mut(..n).unwrap_or_default();
+        input.read_at(at, part)?;
+        hasher.update(part);
+        at += n as u64;
+        each(n as u64)?;
+    }
+    Ok((Digest::from(hasher.finalize()), len))
+}
+
+fn companions(
+    registry: &Registry,
+    store: &dyn Store,
+    staging: &Staging,
+    plan: &PlanReader,
+    receipts: &[Receipt],
+    manifest: &Manifest,
+) -> Result<Vec<FileRecord>> {
+    let sink = registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
+    let summaries: Vec<ShardSummary> = receipts.iter().map(summary).collect();
+    let members = |i: usize| read_members(store, staging.out(), receipts, i);
+    let root = manifest.root.to_string();
+    let sealed = Sealed { name: &manifest.name, root_digest: &root, shards: &summaries, members: &members };
+    let mut stage = staging.stage("")?;
+    sink.seal(&sealed, &mut stage)?;
+    Ok(stage.publish()?.into_iter().map(record).collect())
+}
+
+fn summary(receipt: &Receipt) -> ShardSummary {
+    ShardSummary {
+        name: receipt.shard.clone(),
+        split: receipt.split.clone(),
+        samples: receipt.samples,
+        bytes: receipt.files.first().map_or(0, |f| f.bytes),
+        notes: receipt.notes.clone(),
+        members: None,
+    }
+}
+
+fn read_members(store: &dyn Store, out: &Path, receipts: &[Receipt], i: usize) -> Result<Members> {
+    let receipt = receipts.get(i).ok_or_else(|| Error::bug("a shard past the last one"))?;
+    let path = out.join(format!("{}{INDEX_SUFFIX}", receipt.shard));
+    let limits = Limits::default();
+    let bytes = store.open(&path)?.read_all(limits.blob)?;
+    decode_index(&bytes, &limits).map_err(|e| e.in_input(path.display()))
+}
+
+fn skipped(staging: &Staging, plan: &PlanReader, receipts: &[Receipt]) -> Result<FileRecord> {
+    let mut lines = Vec::new();
+    for record in plan.skipped()?.iter().chain(receipts.iter().flat_map(|r| &r.skipped)) {
+        serde_json::to_writer(&mut lines, record).map_err(|e| Error::bug(e.to_string()))?;
+        lines.push(b'\n');
+    }
+    staging.document(SKIPPED, &lines).map(record)
+}

@@ -1,0 +1,362 @@
+//! verify: is every byte of a sealed dataset what it was when it was sealed?
+
+use crate::inputs::{container, open};
+use crate::resume::{is_missing, read_receipt};
+use crate::seal::digest_file;
+use packhorse_core::{
+    Cancel, Crc32c, Error, Event, Input, Kind, Limits, Members, Observer, Options, Registry, Result, Store, split_name,
+};
+use packhorse_dataset::{
+    Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord, decode_index,
+};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How closely to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// Manifest, receipts, names and lengths: reads no shard.
+    #[default]
+    Quick,
+    /// Every byte hashed, every member parsed and its checksum compared.
+    Full,
+}
+
+/// One thing that is not as it was.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Damage {
+    /// The file.
+    pub file: String,
+    /// The member of it, where that is known.
+    pub member: Option<String>,
+    /// What is wrong.
+    pub problem: String,
+}
+
+/// What [`verify`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// Shards looked at.
+    pub shards: u64,
+    /// Samples in them, as the manifest says.
+    pub samples: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Everything that is wrong, sorted.
+    pub damages: Vec<Damage>,
+}
+
+/// Compares the dataset in the folder `out` with its manifest. Damage is not an error but a finding;
+/// an error is a dataset that is not sealed, or I/O that failed.
+pub fn verify(
+    registry: &Registry,
+    store: &dyn Store,
+    out: &Path,
+    depth: Depth,
+    jobs: usize,
+    observer: &dyn Observer,
+    cancel: &Cancel,
+) -> Result<Verification> {
+    let path = out.join(MANIFEST);
+    let input = store.open(&path).map_err(|e| match is_missing(&e) {
+        true => Error::new(
+            Kind::Incomplete,
+            "is not sealed: it has no dataset.json; run `packhorse seal`, or check anybody's shards with --for",
+        )
+        .in_input(out.display()),
+        false => e,
+    })?;
+    let manifest = match Manifest::decode(&input.read_all(Limits::default().blob)?) {
+        Ok(manifest) => manifest,
+        Err(e) => {
+            return Ok(Verification { damages: vec![damage(MANIFEST, None, e.message())], ..Verification::default() });
+        }
+    };
+    let check = Check { registry, store, out, depth, observer, cancel, found: Mutex::default() };
+    check.strangers(&manifest)?;
+    check.run(&manifest, jobs)?;
+    let found = check.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut damages = found.damages;
+    damages.sort();
+    Ok(Verification { shards: manifest.shards.len() as u64, samples: manifest.samples, bytes: found.bytes, damages })
+}
+
+fn damage(file: &str, member: Option<String>, problem: impl Into<String>) -> Damage {
+    Damage { file: file.to_owned(), member, problem: problem.into() }
+}
+
+struct Check<'a> {
+    registry: &'a Registry,
+    store: &'a dyn Store,
+    out: &'a Path,
+    depth: Depth,
+    observer: &'a dyn Observer,
+    cancel: &'a Cancel,
+    found: Mutex<Found>,
+}
+
+#[derive(Default)]
+struct Found {
+    damages: Vec<Damage>,
+    bytes: u64,
+}
+
+impl Check<'_> {
+    fn add(&self, damage: Damage) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).damages.push(damage);
+    }
+
+    fn read(&self, bytes: u64) -> Result<()> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).bytes += bytes;
+        self.observer.event(&Event::Verified { bytes });
+        self.cancel.check()
+    }
+
+    /// Shards and files share the threads.
+    fn run(&self, manifest: &Manifest, jobs: usize) -> Result<()> {
+        let next = AtomicUsize::new(0);
+        let failed = Mutex::new(None);
+        std::thread::scope(|threads| {
+            for _ in 0..jobs.max(1) {
+                threads.spawn(|| {
+                    while let Some(done) = self.step(manifest, next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Err(e) = done {
+                            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+
+    fn step(&self, manifest: &Manifest, i: usize) -> Option<Result<()>> {
+        match manifest.shards.get(i) {
+            Some(shard) => Some(self.shard(manifest, shard)),
+            None => manifest.files.get(i - manifest.shards.len()).map(|file| self.file(file)),
+        }
+    }
+
+    fn shard(&self, manifest: &Manifest, shard: &ShardRecord) -> Result<()> {
+        let name = format!("{}{RECEIPT_SUFFIX}", shard.name);
+        let receipt = match read_receipt(self.store, self.out, &shard.name) {
+            Ok(receipt) => receipt,
+            Err(e) if matches!(e.kind(), Kind::Content | Kind::Unsupported) || is_missing(&e) => {
+                self.add(damage(&name, None, e.message()));
+                let data = FileRecord { name: shard.file.clone(), bytes: shard.bytes, blake3: shard.blake3 };
+                return self.file(&data);
+            }
+            Err(e) => return Err(e),
+        };
+        let (digest, _) = digest_file(self.store, &self.out.join(&name), &mut |_| Ok(()))?;
+        if let Some(problem) = disagreement(manifest, shard, &receipt, digest)? {
+            self.add(damage(&name, None, problem));
+        }
+        let whole = receipt
+            .files
+            .iter()
+            .filter(|f| f.name != shard.file)
+            .try_fold(true, |whole, f| self.file(f).map(|()| whole));
+        whole?;
+        self.data(shard, &receipt)
+    }
+
+    /// A file against its record.
+    fn file(&self, file: &FileRecord) -> Result<()> {
+        if self.length(&file.name, file.bytes)? && self.depth == Depth::Full {
+            let (digest, _) = digest_file(self.store, &self.out.join(&file.name), &mut |n| self.read(n))?;
+            if digest != file.blake3 {
+                self.add(damage(&file.name, None, "its bytes do not have the recorded digest"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the file is there with its length.
+    fn length(&self, name: &str, bytes: u64) -> Result<bool> {
+        match self.store.stat(&self.out.join(name), true) {
+            Ok(stat) if stat.size == bytes => Ok(true),
+            Ok(stat) => {
+                self.add(damage(name, None, format!("has {} bytes instead of {bytes}", stat.size)));
+                Ok(false)
+            }
+            Err(e) if is_missing(&e) => {
+                self.add(damage(name, None, "is missing"));
+                Ok(false)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// A shard's data file: its digest, and with its index each member's checksum and place.
+    fn data(&self, shard: &ShardRecord, receipt: &Receipt) -> Result<()> {
+        if !self.length(&shard.file, shard.bytes)? || self.depth == Depth::Quick {
+            return Ok(());
+        }
+        let members = receipt.files.iter().find(|f| f.name.ends_with(INDEX_SUFFIX)).and_then(|f| self.members(&f.name));
+        let input = self.store.open(&self.out.join(&shard.file))?;
+        let mut pass = Pass {
+            check: self,
+            file: &shard.file,
+            hasher: blake3::Hasher::new(),
+            members: members.as_ref(),
+            next: 0,
+            crc: Crc32c::default(),
+            at: 0,
+        };
+        pass.run(&*input)?;
+        if Digest::from(pass.hasher.finalize()) != shard.blake3 {
+            self.add(damage(&shard.file, None, "its bytes do not have the recorded digest"));
+        }
+        match &members {
+            Some(members) => self.parse(shard, members),
+            None => Ok(()),
+        }
+    }
+
+    fn members(&self, name: &str) -> Option<Members> {
+        let limits = Limits::default();
+        let bytes = self.store.open(&self.out.join(name)).and_then(|input| input.read_all(limits.blob)).ok()?;
+        decode_index(&bytes, &limits).ok()
+    }
+
+    /// Parses the shard anew and compares what it holds with its index.
+    fn parse(&self, shard: &ShardRecord, members: &Members) -> Result<()> {
+        let path = self.out.join(&shard.file);
+        let Some((format, compression)) = container(self.registry, &path) else { return Ok(()) };
+        let input = open(self.store, &path, compression)?;
+        let source = format.source(&Options::new(), Limits::default())?;
+        let mut expected = members.iter().flat_map(|(key, list)| list.map(move |m| (key, m)));
+        let mut n = 0u64;
+        let listed = source.list(&*input, &mut |entry| {
+            n += 1;
+            let found = split_name(entry.name).ok().zip(entry.extent.ok());
+            let same = expected.next().zip(found).is_some_and(|((key, m), (name, extent))| {
+                (key, m.field, m.offset, m.len) == (name.key.as_str(), name.field.as_str(), extent.offset, extent.len)
+            });
+            match same {
+                true => Ok(()),
+                false => Err(Error::content(format!(
+                    "member {} ({}) is not the one in the index",
+                    n - 1,
+                    entry.name.escape_ascii()
+                ))),
+            }
+        });
+        match listed {
+            Err(e) if e.kind() == Kind::Content => self.add(damage(&shard.file, None, e.message())),
+            Err(e) => return Err(e),
+            Ok(()) if n != members.len() as u64 => {
+                self.add(damage(&shard.file, None, format!("holds {n} members instead of {}", members.len())));
+            }
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    /// Files in the folder that the manifest does not know. Of a shard whose receipt can't be read,
+    /// the companions are not known, and nothing is said of them.
+    fn strangers(&self, manifest: &Manifest) -> Result<()> {
+        let mut known: BTreeSet<PathBuf> = [PathBuf::from(MANIFEST)].into();
+        known.extend(manifest.files.iter().map(|f| PathBuf::from(&f.name)));
+        let mut unread = Vec::new();
+        for shard in &manifest.shards {
+            known.insert(format!("{}{RECEIPT_SUFFIX}", shard.name).into());
+            known.insert(shard.file.clone().into());
+            match read_receipt(self.store, self.out, &shard.name) {
+                Ok(receipt) => known.extend(receipt.files.into_iter().map(|f| PathBuf::from(f.name))),
+                Err(_) => unread.push(format!("{}.", shard.name)),
+            }
+        }
+        let folders: BTreeSet<&Path> = known.iter().flat_map(|name| name.ancestors().skip(1)).collect();
+        for folder in &folders {
+            for name in self.store.list(&self.out.join(folder)).or_else(unless_missing)? {
+                let name = folder.join(name);
+                let text = name.to_string_lossy();
+                let of_unread = unread.iter().any(|stem| text.starts_with(stem));
+                if !of_unread && !known.contains(&name) && !folders.contains(&*name) {
+                    self.add(damage(&text, None, "is no part of the dataset"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A folder that is gone holds nothing; that its files are missing is said of each of them.
+fn unless_missing(error: Error) -> Result<Vec<PathBuf>> {
+    if is_missing(&error) { Ok(Vec::new()) } else { Err(error) }
+}
+
+fn disagreement(
+    manifest: &Manifest,
+    shard: &ShardRecord,
+    receipt: &Receipt,
+    digest: Digest,
+) -> Result<Option<&'static str>> {
+    if digest != shard.receipt {
+        return Ok(Some("is not the receipt that the manifest knows"));
+    }
+    let data = receipt.data()?;
+    let same = receipt.plan == manifest.plan
+        && (&receipt.shard, receipt.samples) == (&shard.name, shard.samples)
+        && (&data.name, data.bytes, data.blake3) == (&shard.file, shard.bytes, shard.blake3);
+    Ok(if same { None } else { Some("says something else than the manifest") })
+}
+
+/// One pass over a data file: the digest of all bytes, and the checksum of each member.
+struct Pass<'a> {
+    check: &'a Check<'a>,
+    file: &'a str,
+    hasher: blake3::Hasher,
+    members: Option<&'a Members>,
+    /// The member that the pass is at or before.
+    next: usize,
+    /// The checksum of the part of it that was seen.
+    crc: Crc32c,
+    at: u64,
+}
+
+impl Pass<'_> {
+    fn run(&mut self, input: &dyn Input) -> Result<()> {
+        let len = input.len().unwrap_or(0);
+        let mut buf = vec![0; usize::try_from(len).map_or(1 << 20, |len| len.min(1 << 20))];
+        while self.at < len {
+            let n = usize::try_from(len - self.at).map_or(buf.len(), |left| left.min(buf.len()));
+            let part = buf.get_mut(..n).unwrap_or_default();
+            input.read_at(self.at, part)?;
+            self.hasher.update(part);
+            self.members_in(part);
+            self.at += n as u64;
+            self.check.read(n as u64)?;
+        }
+        Ok(())
+    }
+
+    fn members_in(&mut self, part: &[u8]) {
+        let end = self.at + part.len() as u64;
+        while let Some(member) = self.members.and_then(|m| m.member(self.next)).filter(|m| m.offset <= end) {
+            let from = member.offset.max(self.at) - self.at;
+            let to = (member.offset.saturating_add(member.len)).min(end).max(self.at) - self.at;
+            if let Some(bytes) = part.get(from as usize..to as usize) {
+                self.crc.update(bytes);
+            }
+            if member.offset.saturating_add(member.len) > end {
+                return;
+            }
+            if self.crc.finish() != member.crc32c {
+                let name = self.name_of(self.next);
+                self.check.add(damage(self.file, name, "its bytes do not have the recorded checksum"));
+            }
+            (self.next, self.crc) = (self.next + 1, Crc32c::default());
+        }
+    }
+
+    fn name_of(&self, wanted: usize) -> Option<String> {
+        let names = self.members?.iter().flat_map(|(key, list)| list.map(move |m| format!("{key}.{}", m.field)));
+        names.into_iter().nth(wanted)
+    }
+}

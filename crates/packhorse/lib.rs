@@ -1,0 +1,28 @@
+//! packhorse turns many small files into few large shards, and streams shards to a GPU.
+//!
+//! ```text
+//! roots ─scan→ Listing ─plan→ Plan ─pack(Part)→ Receipts ─seal→ Manifest
+//! ```
+//!
+//! This crate is the front door: it re-exports the rooms under short names and lists the formats of
+//! this build in [`registry`]. `examples/pack_images.rs` packs a folder with it;
+//! `examples/add_a_format.rs` adds a format of its own.
+
+pub use packhorse_core as core;
+#[cfg(feature = "pack")]
+pub use packhorse_dataset as dataset;
+#[cfg(feature = "pack")]
+pub use packhorse_pack as pack;
+#[cfg(feature = "pack")]
+pub use packhorse_storage as storage;
+#[cfg(feature = "synth")]
+pub use packhorse_synth as synth;
+#[cfg(feature = "pack")]
+pub use packhorse_transform as transform;
+
+use packhorse_core::Registry;
+
+/// The formats of this build.
+pub fn registry() -> Registry {
+    Registry::new().with(packhorse_files::Files).with(packhorse_webdataset::WebDataset)
+}

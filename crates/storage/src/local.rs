@@ -1,0 +1,228 @@
+//! The local file system as a [`Store`].
+
+use packhorse_core::{Error, FileKind, FileStat, Input, Result, Store, StoreFile};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Files of this machine and of the file systems mounted on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Local;
+
+impl Store for Local {
+    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(dir).map_err(|e| about("list", dir, e))?;
+        entries.map(|entry| entry.map(|e| PathBuf::from(e.file_name())).map_err(|e| about("list", dir, e))).collect()
+    }
+
+    fn stat(&self, path: &Path, follow: bool) -> Result<FileStat> {
+        let found = if follow { std::fs::metadata(path) } else { std::fs::symlink_metadata(path) };
+        found.map(|m| stat_of(&m)).map_err(|e| about("stat", path, e))
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn Input>> {
+        // O_NONBLOCK: opening a FIFO without a writer would hang for ever.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(path)
+            .map_err(|e| about("open", path, e))?;
+        let stat = stat_of(&file.metadata().map_err(|e| about("stat", path, e))?);
+        if stat.kind != FileKind::File {
+            return Err(Error::content("is no regular file").in_input(path.display()));
+        }
+        Ok(Box::new(LocalFile { file, path: path.to_owned(), name: path.to_string_lossy().into_owned(), stat }))
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| about("create", path, e))?;
+        Ok(Box::new(NewFile { file, path: path.to_owned() }))
+    }
+
+    fn sync_file(&self, path: &Path) -> Result<()> {
+        let file = File::open(path).map_err(|e| about("open", path, e))?;
+        file.sync_all().map_err(|e| about("sync", path, e))?;
+        close(file).map_err(|e| about("close", path, e))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        std::fs::rename(from, to).map_err(|e| about("rename", to, e))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let file = File::open(dir).map_err(|e| about("open", dir, e))?;
+        file.sync_all().map_err(|e| about("sync", dir, e))
+    }
+
+    fn create_dir(&self, dir: &Path) -> Result<()> {
+        std::fs::create_dir_all(dir).map_err(|e| about("create folder", dir, e))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        unless_missing(std::fs::remove_file(path)).map_err(|e| about("remove", path, e))
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        unless_missing(std::fs::remove_dir(dir)).map_err(|e| about("remove folder", dir, e))
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> Result<()> {
+        unless_missing(std::fs::remove_dir_all(dir)).map_err(|e| about("remove folder", dir, e))
+    }
+}
+
+fn unless_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn about(action: &str, path: &Path, error: io::Error) -> Error {
+    Error::io(action, error).in_input(path.display())
+}
+
+fn stat_of(meta: &Metadata) -> FileStat {
+    let file_type = meta.file_type();
+    let kind = if file_type.is_file() {
+        FileKind::File
+    } else if file_type.is_dir() {
+        FileKind::Directory
+    } else if file_type.is_symlink() {
+        FileKind::Symlink
+    } else {
+        FileKind::Special
+    };
+    let mtime = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
+    FileStat { kind, size: meta.size(), mtime, id: (meta.dev(), meta.ino()) }
+}
+
+struct LocalFile {
+    file: File,
+    path: PathBuf,
+    name: String,
+    stat: FileStat,
+}
+
+impl Input for LocalFile {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> Option<u64> {
+        Some(self.stat.size)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(buf, offset).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => Error::content(format!(
+                "is cut short: {} bytes wanted at offset {offset} of {}",
+                buf.len(),
+                self.stat.size
+            ))
+            .in_input(&self.name),
+            _ => about("read", &self.path, e),
+        })
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        Ok(Box::new(Cursor { file: &self.file, offset: 0 }))
+    }
+
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        match Local.open(&self.path.with_file_name(name)) {
+            Ok(input) => Ok(Some(input)),
+            Err(e) if e.errno() == Some(libc::ENOENT) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn local_path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
+    fn stat(&self) -> Result<Option<FileStat>> {
+        let meta = self.file.metadata().map_err(|e| about("stat", &self.path, e))?;
+        Ok(Some(stat_of(&meta)))
+    }
+}
+
+/// Sequential reading by position, so that several streams of one file do not disturb each other.
+struct Cursor<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for Cursor<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read_at(buf, self.offset)?;
+        self.offset += n as u64;
+        Ok(n)
+    }
+}
+
+struct NewFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl Write for NewFile {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.file.write(buf).map_err(|e| match e.kind() {
+            // Whoever writes all of something tries again, and must be able to see this.
+            io::ErrorKind::Interrupted => e,
+            _ => about("write", &self.path, e).into(),
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl StoreFile for NewFile {
+    fn sync_and_close(self: Box<Self>) -> Result<()> {
+        self.file.sync_all().map_err(|e| about("sync", &self.path, e))?;
+        close(self.file).map_err(|e| about("close", &self.path, e))
+    }
+}
+
+/// Closes and looks at the result, which dropping a `File` does not. Network file systems report
+/// here that a write came to nothing.
+fn close(file: File) -> io::Result<()> {
+    nix::unistd::close(file).map_err(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::Kind;
+
+    #[test]
+    fn a_fifo_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fifo");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(Local.stat(&path, true).unwrap().kind, FileKind::Special);
+        assert_eq!(Local.open(&path).map(|_| ()).unwrap_err().kind(), Kind::Content);
+    }
+
+    #[test]
+    fn a_read_past_the_end_names_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.bin");
+        std::fs::write(&path, b"12345").unwrap();
+        let error = Local.open(&path).unwrap().read_at(3, &mut [0; 4]).unwrap_err();
+        assert_eq!(error.kind(), Kind::Content);
+        assert!(error.to_string().contains("a.bin"), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_never_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        Local.create(&path).unwrap().sync_and_close().unwrap();
+        assert_eq!(Local.create(&path).map(|_| ()).unwrap_err().errno(), Some(libc::EEXIST));
+    }
+}

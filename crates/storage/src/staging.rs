@@ -1,0 +1,349 @@
+//! How files get their final names: staged, synced, closed, renamed, and the folder synced.
+//!
+//! Every process stages below `OUT/.staging` in a folder of its own, named after its host, its
+//! process and a nonce, so that two writers of one shard (Slurm can leave two) never meet. Only a
+//! rename publishes. A failed sync is never tried again: the staged file is thrown away, since its
+//! content is then unknown.
+
+use blake3::Hasher;
+use packhorse_core::{Error, Outlet, Result, Store, StoreFile};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+const FOLDER: &str = ".staging";
+
+/// A file that has its final name now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Its path relative to the dataset's folder.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// BLAKE3 of its bytes, 256 bits.
+    pub blake3: blake3::Hash,
+}
+
+/// This process's place for unfinished files of one dataset. Removed when dropped.
+pub struct Staging {
+    store: Arc<dyn Store>,
+    out: PathBuf,
+    dir: PathBuf,
+    next: AtomicU64,
+}
+
+impl Staging {
+    /// Makes the folder `out` if need be, durably, and a staging folder in it.
+    pub fn open(store: Arc<dyn Store>, out: &Path) -> Result<Self> {
+        let new: Vec<&Path> = out.ancestors().take_while(|dir| store.stat(dir, true).is_err()).collect();
+        let dir = out.join(FOLDER).join(own_name());
+        // From here on dropping it cleans up.
+        let staging = Self { store, out: out.to_owned(), dir, next: AtomicU64::new(0) };
+        make(&*staging.store, &staging.dir)?;
+        for parent in new.iter().filter_map(|dir| dir.parent()) {
+            staging.store.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
+        }
+        Ok(staging)
+    }
+
+    /// The dataset's folder.
+    pub fn out(&self) -> &Path {
+        &self.out
+    }
+
+    /// A folder for files without a name that must not outlive this process.
+    pub fn scratch(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A group of files that will be published together; their names start with `stem`.
+    pub fn stage(&self, stem: &str) -> Result<Stage> {
+        let dir = self.dir.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        self.store.create_dir(&dir)?;
+        Ok(Stage { store: self.store.clone(), out: self.out.clone(), dir, stem: stem.to_owned(), files: Vec::new() })
+    }
+
+    /// Publishes one small file.
+    pub fn document(&self, name: &str, bytes: &[u8]) -> Result<Published> {
+        let mut stage = self.stage(name)?;
+        stage.write("", bytes)?;
+        stage.publish()?.pop().ok_or_else(|| Error::bug("a staged document vanished"))
+    }
+
+    /// Removes what processes of this host that are gone left behind; with `all`, also what is there
+    /// of other hosts, whether they are gone or not. Never fails: what can't be removed stays.
+    pub fn sweep(store: &dyn Store, out: &Path, all: bool) {
+        let folder = out.join(FOLDER);
+        for name in store.list(&folder).unwrap_or_default() {
+            let gone = match owner(&name.to_string_lossy()) {
+                Owner::Lives => false,
+                Owner::Gone => true,
+                Owner::Elsewhere => all,
+            };
+            if gone {
+                let _ = store.remove_dir_all(&folder.join(name));
+            }
+        }
+        // Fails where somebody has a folder in it, and never takes that along.
+        let _ = store.remove_dir(&folder);
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        let _ = self.store.remove_dir_all(&self.dir);
+        Self::sweep(&*self.store, &self.out, false);
+    }
+}
+
+/// Makes the staging folder `dir`. A process that ends may remove the folder of all staging folders
+/// in the moment before this one is in it: then both are made once more.
+fn make(store: &dyn Store, dir: &Path) -> Result<()> {
+    const ENOENT: i32 = 2;
+    const EEXIST: i32 = 17;
+    const TRIES: usize = 100;
+    let vanished = |made: &Result<()>| made.as_ref().is_err_and(|e| matches!(e.errno(), Some(ENOENT | EEXIST)));
+    let mut made = store.create_dir(dir);
+    for _ in 1..TRIES {
+        if !vanished(&made) {
+            break;
+        }
+        made = store.create_dir(dir);
+    }
+    made
+}
+
+/// Files being written that are published in one go.
+pub struct Stage {
+    store: Arc<dyn Store>,
+    out: PathBuf,
+    dir: PathBuf,
+    stem: String,
+    files: Vec<Staged>,
+}
+
+struct Staged {
+    name: String,
+    /// Filled when the writer is dropped; for a file written by its path it stays empty.
+    done: Option<Arc<Mutex<Option<Written>>>>,
+}
+
+struct Written {
+    file: Box<dyn StoreFile>,
+    hasher: Hasher,
+    bytes: u64,
+}
+
+impl Stage {
+    /// Stages `bytes` as the file with `suffix`.
+    pub fn write(&mut self, suffix: &str, bytes: &[u8]) -> Result<()> {
+        use packhorse_core::Context;
+        let mut writer = self.stream(suffix)?;
+        writer.write_all(bytes).doing("write")
+    }
+
+    /// Syncs, closes and renames all files, in the order in which they were opened, and syncs the
+    /// folders. On an error nothing or a part has been renamed: the files mean nothing until
+    /// somebody publishes a receipt for them.
+    pub fn publish(mut self) -> Result<Vec<Published>> {
+        let files = std::mem::take(&mut self.files);
+        let published = files.iter().map(|staged| self.settle(staged)).collect::<Result<Vec<_>>>()?;
+        let mut dirs = vec![self.out.clone()];
+        for file in &published {
+            let target = self.out.join(&file.name);
+            if let Some(parent) = target.parent().filter(|p| !dirs.iter().any(|d| d == p)) {
+                self.store.create_dir(parent)?;
+                dirs.push(parent.to_owned());
+            }
+            self.store.rename(&self.dir.join(flat(&file.name)), &target)?;
+        }
+        dirs.iter().rev().try_for_each(|dir| self.store.sync_dir(dir))?;
+        Ok(published)
+    }
+
+    fn settle(&self, staged: &Staged) -> Result<Published> {
+        let path = self.dir.join(flat(&staged.name));
+        let Some(done) = &staged.done else {
+            self.store.sync_file(&path)?;
+            return self.digest(&staged.name, &path);
+        };
+        let written = done.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Written { file, hasher, bytes } =
+            written.ok_or_else(|| Error::bug(format!("{} is still being written", staged.name)))?;
+        file.sync_and_close()?;
+        Ok(Published { name: staged.name.clone(), bytes, blake3: hasher.finalize() })
+    }
+
+    fn digest(&self, name: &str, path: &Path) -> Result<Published> {
+        use packhorse_core::Context;
+        let input = self.store.open(path)?;
+        let mut hasher = Hasher::new();
+        let bytes = std::io::copy(&mut input.stream()?, &mut hasher).doing("read")?;
+        Ok(Published { name: name.to_owned(), bytes, blake3: hasher.finalize() })
+    }
+
+    fn add(&mut self, suffix: &str, done: Option<Arc<Mutex<Option<Written>>>>) -> PathBuf {
+        let name = format!("{}{suffix}", self.stem);
+        let path = self.dir.join(flat(&name));
+        self.files.push(Staged { name, done });
+        path
+    }
+}
+
+/// The staged name of a file that will lie in a folder: one level, so that staging needs no folders.
+fn flat(name: &str) -> String {
+    name.replace('/', "%2F")
+}
+
+impl Outlet for Stage {
+    fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
+        let done = Arc::new(Mutex::new(None));
+        let path = self.add(suffix, Some(done.clone()));
+        let file = self.store.create(&path)?;
+        Ok(Box::new(Hashing { written: Some(Written { file, hasher: Hasher::new(), bytes: 0 }), done }))
+    }
+
+    fn path(&mut self, suffix: &str) -> Result<PathBuf> {
+        Ok(self.add(suffix, None))
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = self.store.remove_dir_all(&self.dir);
+    }
+}
+
+/// Hashes what passes through; hands file and hash back to its stage when dropped.
+struct Hashing {
+    written: Option<Written>,
+    done: Arc<Mutex<Option<Written>>>,
+}
+
+impl Write for Hashing {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        let Some(written) = &mut self.written else { return Err(Error::bug("write after drop").into()) };
+        let n = written.file.write(buf)?;
+        written.hasher.update(buf.get(..n).unwrap_or(buf));
+        written.bytes += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Hashing {
+    fn drop(&mut self) {
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = self.written.take();
+    }
+}
+
+/// `HOST,PID,START,NONCE`: whose staging folder this is, and whether its owner can still live.
+fn own_name() -> String {
+    static NONCE: AtomicU64 = AtomicU64::new(0);
+    let pid = std::process::id();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+    let nonce = NONCE.fetch_add(1, Ordering::Relaxed);
+    format!("{},{pid},{},{now:x}-{nonce}", host(), start_time(pid).unwrap_or_default())
+}
+
+/// The host, and the space in which process numbers are counted: containers may share the one and not
+/// the other.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let pids = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let pids: String = pids.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+    format!("{}-{pids}", name.trim().replace(['/', ','], "_"))
+}
+
+/// When a process started, in clock ticks since boot (proc_pid_stat(5), field 22).
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// What is known of the process that made a staging folder.
+enum Owner {
+    /// It runs, on this host.
+    Lives,
+    /// It ran on this host.
+    Gone,
+    /// It runs or ran on another host.
+    Elsewhere,
+}
+
+fn owner(name: &str) -> Owner {
+    let mut parts = name.split(',');
+    let (Some(owner), Some(pid), Some(start)) = (parts.next(), parts.next(), parts.next()) else {
+        return Owner::Elsewhere;
+    };
+    match (pid.parse(), start.parse()) {
+        (Ok(pid), Ok(start)) if owner == host() => {
+            if start_time(pid) == Some(start) {
+                Owner::Lives
+            } else {
+                Owner::Gone
+            }
+        }
+        _ => Owner::Elsewhere,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Local;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn nothing_has_its_final_name_before_publish_and_nothing_else_stays_after() {
+        let out = tempfile::tempdir().unwrap();
+        let staging = Staging::open(Arc::new(Local), out.path()).unwrap();
+        let mut stage = staging.stage("s-000000").unwrap();
+        stage.write(".tar", b"hello").unwrap();
+        std::fs::write(stage.path(".h5").unwrap(), b"by path").unwrap();
+        assert_eq!(names(out.path()), [FOLDER]);
+        let published = stage.publish().unwrap();
+        drop(staging);
+        assert_eq!(names(out.path()), ["s-000000.h5", "s-000000.tar"]);
+        assert_eq!(published[0].blake3, blake3::hash(b"hello"));
+        assert_eq!((published[1].bytes, published[1].blake3), (7, blake3::hash(b"by path")));
+    }
+
+    #[test]
+    fn a_name_in_a_folder_gets_its_folder() {
+        let out = tempfile::tempdir().unwrap();
+        let staging = Staging::open(Arc::new(Local), out.path()).unwrap();
+        staging.document(".nv-meta/split.yaml", b"x").unwrap();
+        assert_eq!(std::fs::read(out.path().join(".nv-meta/split.yaml")).unwrap(), b"x");
+    }
+
+    #[test]
+    fn sweep_removes_what_the_dead_left_and_spares_the_living() {
+        let out = tempfile::tempdir().unwrap();
+        let living = Staging::open(Arc::new(Local), out.path()).unwrap();
+        let dead = format!("{},{},{},1", host(), std::process::id(), 1);
+        let elsewhere = "another-host,1,1,1";
+        for name in [dead.as_str(), elsewhere] {
+            std::fs::create_dir(out.path().join(FOLDER).join(name)).unwrap();
+        }
+        Staging::sweep(&Local, out.path(), false);
+        let left = names(&out.path().join(FOLDER));
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert!(left.contains(&elsewhere.to_owned()));
+        Staging::sweep(&Local, out.path(), true);
+        assert_eq!(names(&out.path().join(FOLDER)).len(), 1);
+        assert!(living.stage("s").unwrap().write(".tar", b"x").is_ok());
+        drop(living);
+        assert!(names(out.path()).is_empty());
+    }
+}

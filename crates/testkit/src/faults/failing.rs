@@ -1,0 +1,240 @@
+//! Any store, with calls that fail when told to.
+
+use packhorse_core::{Error, FileStat, Input, Result, Store, StoreFile};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// Lists a folder.
+    List,
+    /// Looks at a file.
+    Stat,
+    /// Opens a file for reading.
+    Open,
+    /// Reads from a file that was opened.
+    Read,
+    /// Creates a file.
+    Create,
+    /// Writes to a file that was created.
+    Write,
+    /// Syncs and closes a file.
+    Sync,
+    /// Renames; the path is the target.
+    Rename,
+    /// Syncs a folder.
+    SyncDir,
+    /// Creates a folder.
+    CreateDir,
+    /// Removes a file, or a folder with all in it.
+    Remove,
+}
+
+impl CallKind {
+    /// Whether a result depends on it: listing, looking and removing may fail without harm.
+    pub fn matters(self) -> bool {
+        !matches!(self, CallKind::List | CallKind::Stat | CallKind::Remove)
+    }
+}
+
+/// One call to the store.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// What it does.
+    pub kind: CallKind,
+    /// To which file.
+    pub path: &'a Path,
+    /// How many calls came before.
+    pub number: u64,
+}
+
+/// What goes wrong.
+pub enum Fault {
+    /// The call fails with this error number and has no effect.
+    Errno(i32),
+    /// A listing lacks its last name; other calls are as ever.
+    ShortList,
+    /// Somebody does this just before the call.
+    Meanwhile(Box<dyn Fn() + Send + Sync>),
+}
+
+type Rule = (Box<dyn Fn(&Call<'_>) -> bool + Send + Sync>, Fault);
+
+/// A store around another one: counts calls, and lets the ones chosen fail.
+#[derive(Clone)]
+pub struct FailingStore(Arc<Shared>);
+
+struct Shared {
+    inner: Arc<dyn Store>,
+    rules: Vec<Rule>,
+    calls: AtomicU64,
+    hit: Mutex<Vec<(CallKind, PathBuf)>>,
+}
+
+impl FailingStore {
+    /// Around `inner`: each call for which `chosen` is true meets the fault.
+    pub fn new(
+        inner: Arc<dyn Store>,
+        chosen: impl Fn(&Call<'_>) -> bool + Send + Sync + 'static,
+        fault: Fault,
+    ) -> Self {
+        let rules: Vec<Rule> = vec![(Box::new(chosen), fault)];
+        Self(Arc::new(Shared { inner, rules, calls: AtomicU64::new(0), hit: Mutex::default() }))
+    }
+
+    /// Around `inner`, counting only.
+    pub fn counting(inner: Arc<dyn Store>) -> Self {
+        Self::new(inner, |_| false, Fault::ShortList)
+    }
+
+    /// How many calls there were.
+    pub fn calls(&self) -> u64 {
+        self.0.calls.load(Ordering::SeqCst)
+    }
+
+    /// The calls that met the fault.
+    pub fn hit(&self) -> Vec<(CallKind, PathBuf)> {
+        self.0.hit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts a call and lets it fail, or be short (`true`).
+    fn call(&self, kind: CallKind, path: &Path) -> Result<bool> {
+        let call = Call { kind, path, number: self.0.calls.fetch_add(1, Ordering::SeqCst) };
+        for (_, fault) in self.0.rules.iter().filter(|(chosen, _)| chosen(&call)) {
+            self.0.hit.lock().unwrap_or_else(PoisonError::into_inner).push((kind, path.to_owned()));
+            match fault {
+                Fault::Errno(errno) => {
+                    let action = format!("{kind:?}").to_lowercase();
+                    return Err(Error::io(&action, io::Error::from_raw_os_error(*errno)).in_input(path.display()));
+                }
+                Fault::ShortList => return Ok(true),
+                Fault::Meanwhile(work) => work(),
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Store for FailingStore {
+    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
+        let short = self.call(CallKind::List, dir)?;
+        let mut names = self.0.inner.list(dir)?;
+        names.truncate(names.len() - usize::from(short && !names.is_empty()));
+        Ok(names)
+    }
+
+    fn stat(&self, path: &Path, follow: bool) -> Result<FileStat> {
+        self.call(CallKind::Stat, path)?;
+        self.0.inner.stat(path, follow)
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn Input>> {
+        self.call(CallKind::Open, path)?;
+        Ok(Box::new(FailingInput { store: self.clone(), input: self.0.inner.open(path)?, path: path.to_owned() }))
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>> {
+        self.call(CallKind::Create, path)?;
+        Ok(Box::new(FailingFile { store: self.clone(), file: self.0.inner.create(path)?, path: path.to_owned() }))
+    }
+
+    fn sync_file(&self, path: &Path) -> Result<()> {
+        self.call(CallKind::Sync, path)?;
+        self.0.inner.sync_file(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.call(CallKind::Rename, to)?;
+        self.0.inner.rename(from, to)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.call(CallKind::SyncDir, dir)?;
+        self.0.inner.sync_dir(dir)
+    }
+
+    fn create_dir(&self, dir: &Path) -> Result<()> {
+        self.call(CallKind::CreateDir, dir)?;
+        self.0.inner.create_dir(dir)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        self.call(CallKind::Remove, path)?;
+        self.0.inner.remove(path)
+    }
+
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        self.call(CallKind::Remove, dir)?;
+        self.0.inner.remove_dir(dir)
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> Result<()> {
+        self.call(CallKind::Remove, dir)?;
+        self.0.inner.remove_dir_all(dir)
+    }
+}
+
+struct FailingInput {
+    store: FailingStore,
+    input: Box<dyn Input>,
+    path: PathBuf,
+}
+
+impl Input for FailingInput {
+    fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        self.input.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.store.call(CallKind::Read, &self.path)?;
+        self.input.read_at(offset, buf)
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        self.store.call(CallKind::Read, &self.path)?;
+        self.input.stream()
+    }
+
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        self.input.sibling(name)
+    }
+
+    fn stat(&self) -> Result<Option<FileStat>> {
+        self.input.stat()
+    }
+
+    fn local_path(&self) -> Option<&Path> {
+        self.input.local_path()
+    }
+}
+
+struct FailingFile {
+    store: FailingStore,
+    file: Box<dyn StoreFile>,
+    path: PathBuf,
+}
+
+impl Write for FailingFile {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.store.call(CallKind::Write, &self.path)?;
+        self.file.write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl StoreFile for FailingFile {
+    fn sync_and_close(self: Box<Self>) -> Result<()> {
+        self.store.call(CallKind::Sync, &self.path)?;
+        self.file.sync_and_close()
+    }
+}

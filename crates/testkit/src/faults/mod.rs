@@ -1,0 +1,7 @@
+//! Stores that fail.
+
+mod failing;
+mod power;
+
+pub use failing::{Call, CallKind, FailingStore, Fault};
+pub use power::{Loss, Mutant, PowerStore};

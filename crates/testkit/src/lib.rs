@@ -1,0 +1,18 @@
+//! What tests of packhorse share, for its own crates and for formats that live elsewhere.
+//!
+//! * [`conformance`]: what every format must do, as one call.
+//! * [`hostile`]: a folder of everything that file systems allow, with the outcome of each entry; and
+//!   tars with whatever headers a test wants.
+//! * [`faults`]: a store whose calls fail when told to, and one that forgets what was not synced.
+//! * [`memory`]: an outlet and inputs that need no file system.
+//! * [`program`]: running a program with a time limit.
+//!
+//! This crate is for tests: it panics where a check fails, and refuses to know any one format.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::panic, reason = "a failed check is a failed test")]
+
+pub mod conformance;
+pub mod faults;
+pub mod hostile;
+pub mod memory;
+pub mod program;

@@ -1,0 +1,118 @@
+//! An outlet and inputs in memory.
+
+use packhorse_core::{Context, Error, Input, MemoryInput, Outlet, Result};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use tempfile::TempDir;
+
+/// Keeps what a sink writes; files that it writes by path lie in a temporary folder.
+#[derive(Default)]
+pub struct MemoryOutlet {
+    streams: BTreeMap<String, Arc<Mutex<Vec<u8>>>>,
+    paths: BTreeMap<String, PathBuf>,
+    dir: Option<TempDir>,
+}
+
+impl MemoryOutlet {
+    /// No files yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Every file by its suffix, with its bytes. To be called when the writers are dropped.
+    pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let streams = self.streams.iter().map(|(suffix, bytes)| (suffix.clone(), lock(bytes).clone()));
+        let paths = self.paths.iter().map(|(suffix, path)| (suffix.clone(), std::fs::read(path).unwrap_or_default()));
+        streams.chain(paths).collect()
+    }
+
+    fn claim(&self, suffix: &str) -> Result<()> {
+        match self.streams.contains_key(suffix) || self.paths.contains_key(suffix) {
+            true => Err(Error::bug(format!("a sink opened \"{suffix}\" twice"))),
+            false => Ok(()),
+        }
+    }
+}
+
+fn lock(bytes: &Mutex<Vec<u8>>) -> std::sync::MutexGuard<'_, Vec<u8>> {
+    bytes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Outlet for MemoryOutlet {
+    fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
+        self.claim(suffix)?;
+        let bytes = Arc::<Mutex<Vec<u8>>>::default();
+        self.streams.insert(suffix.to_owned(), bytes.clone());
+        Ok(Box::new(Shared(bytes)))
+    }
+
+    fn path(&mut self, suffix: &str) -> Result<PathBuf> {
+        self.claim(suffix)?;
+        let dir = match self.dir.take() {
+            Some(dir) => dir,
+            None => tempfile::tempdir().doing("create a temporary folder")?,
+        };
+        let path = dir.path().join(format!("file{}{}", self.paths.len(), suffix.replace('/', "_")));
+        self.dir = Some(dir);
+        self.paths.insert(suffix.to_owned(), path.clone());
+        Ok(path)
+    }
+}
+
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        lock(&self.0).extend_from_slice(buf);
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The bytes of a [`MemoryInput`] as a compressed file shows them: of unknown length, forward only,
+/// and a few at a time.
+pub struct StreamInput(MemoryInput);
+
+impl StreamInput {
+    /// `bytes`, known to the user as `name`.
+    pub fn new(name: &str, bytes: Vec<u8>) -> Self {
+        Self(MemoryInput::new(name, bytes))
+    }
+}
+
+impl Input for StreamInput {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        None
+    }
+
+    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
+        Err(Error::bug("a stream was read by position").in_input(self.name()))
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        Ok(Box::new(Dribble(self.0.stream()?)))
+    }
+
+    fn local_path(&self) -> Option<&Path> {
+        None
+    }
+}
+
+/// Never more than 700 bytes in one read.
+struct Dribble<'a>(Box<dyn Read + Send + 'a>);
+
+impl Read for Dribble<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let n = buf.len().min(700);
+        self.0.read(buf.get_mut(..n).unwrap_or_default())
+    }
+}

@@ -1,0 +1,134 @@
+//! The suite notices: a format that breaks one promise fails it, the same format unbroken passes.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
+
+use packhorse_core::{
+    Blocks, Entry, Extent, Format, FormatInfo, Input, Limits, Options, Outlet, Result, Rows, SchemaRef, ShardSummary,
+    ShardWriter, Sink, Source,
+};
+use packhorse_testkit::conformance::Suite;
+use packhorse_webdataset::WebDataset;
+use std::io::Write;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Breach {
+    None,
+    TakesAnyOption,
+    ListsOneByteOff,
+    IgnoresTheRange,
+    SwallowsErrors,
+    Panics,
+    Allocates,
+    MiscountsSamples,
+    ForgetsAMember,
+    WritesAByteAPush,
+}
+
+/// A format that keeps every promise but one.
+struct Broken(Breach);
+
+impl Format for Broken {
+    fn info(&self) -> &'static FormatInfo {
+        WebDataset.info()
+    }
+
+    fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
+        let none = Options::new();
+        let inner = WebDataset.source(if self.0 == Breach::TakesAnyOption { &none } else { options }, limits)?;
+        Ok(Box::new(BrokenSource(inner, self.0)))
+    }
+
+    fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
+        Ok(Box::new(BrokenSink(WebDataset.sink(options)?, self.0)))
+    }
+}
+
+struct BrokenSource(Box<dyn Source>, Breach);
+
+impl Source for BrokenSource {
+    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
+        let off = u64::from(self.1 == Breach::ListsOneByteOff);
+        self.0.list(input, &mut |Entry { name, extent }| {
+            each(Entry { name, extent: extent.map(|e| Extent { offset: e.offset - off, len: e.len }) })
+        })
+    }
+
+    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
+        let first = if self.1 == Breach::IgnoresTheRange { 0 } else { items.start };
+        let breach = self.1;
+        Ok(Box::new(self.0.rows(input, first..items.end)?.filter(move |rows| match (breach, rows) {
+            (Breach::SwallowsErrors, Err(_)) => false,
+            (Breach::Panics, Err(e)) => panic!("{e}"),
+            (Breach::Allocates, Err(_)) => Vec::<u8>::new().try_reserve(3 << 30).map_err(|e| panic!("{e}")).is_ok(),
+            _ => true,
+        })))
+    }
+}
+
+struct BrokenSink(Box<dyn Sink>, Breach);
+
+impl Sink for BrokenSink {
+    fn suffix(&self) -> &'static str {
+        self.0.suffix()
+    }
+
+    fn accept(&self, schema: &SchemaRef) -> Result<()> {
+        self.0.accept(schema)
+    }
+
+    fn admit(&self, key: &str, field: &str, bytes: u64) -> Result<()> {
+        self.0.admit(key, field, bytes)
+    }
+
+    fn size_of(&self, bytes: u64) -> u64 {
+        self.0.size_of(bytes)
+    }
+
+    fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
+        let log = out.stream(".log")?;
+        Ok(Box::new(BrokenWriter(self.0.create(schema, out)?, self.1, log)))
+    }
+}
+
+struct BrokenWriter(Box<dyn ShardWriter>, Breach, Box<dyn Write + Send>);
+
+impl ShardWriter for BrokenWriter {
+    fn push(&mut self, rows: &Rows) -> Result<()> {
+        if self.1 == Breach::WritesAByteAPush {
+            self.2.write_all(b"+").unwrap();
+        }
+        self.0.push(rows)
+    }
+
+    fn finish(self: Box<Self>) -> Result<ShardSummary> {
+        let mut summary = self.0.finish()?;
+        summary.samples += u64::from(self.1 == Breach::MiscountsSamples);
+        if let (Breach::ForgetsAMember, Some(members)) = (self.1, &mut summary.members) {
+            members.push_sample("one too many");
+        }
+        Ok(summary)
+    }
+}
+
+fn passes(breach: Breach) -> bool {
+    catch_unwind(AssertUnwindSafe(|| Suite::new(&Broken(breach)).run())).is_ok()
+}
+
+#[test]
+fn each_broken_promise_is_noticed() {
+    assert!(passes(Breach::None));
+    for breach in [
+        Breach::TakesAnyOption,
+        Breach::ListsOneByteOff,
+        Breach::IgnoresTheRange,
+        Breach::SwallowsErrors,
+        Breach::Panics,
+        Breach::Allocates,
+        Breach::MiscountsSamples,
+        Breach::ForgetsAMember,
+        Breach::WritesAByteAPush,
+    ] {
+        assert!(!passes(breach), "nobody noticed: {breach:?}");
+    }
+}

@@ -1,0 +1,55 @@
+//! From the canonical text of a transform back to the transform, so that a plan can be filled by
+//! whoever finds it.
+
+use crate::Transform;
+use crate::image::{Image, ImageOptions};
+use packhorse_core::{Error, Limits, Result};
+
+/// The transform that [`Transform::describe`] gave `text` for. Text of another revision, or of a
+/// transform that this build does not have, is a `Config` error.
+pub fn from_description(text: &str, limits: Limits) -> Result<Box<dyn Transform>> {
+    let unknown = || {
+        Error::config(format!(
+            "the plan has the transform \"{text}\", which this build does not make; use the build that planned"
+        ))
+    };
+    let mut words = text.split(' ');
+    if !words.next().is_some_and(|name| name.starts_with("image/")) {
+        return Err(unknown());
+    }
+    let mut options = ImageOptions::default();
+    for word in words {
+        match word.split_once('=') {
+            None if word == "check" => options.check = true,
+            None if word == "orient" => options.orient = true,
+            Some(("resize", size)) => options.resize = Some(size.parse()?),
+            Some(("quality", quality)) => options.quality = quality.parse().map_err(|_| unknown())?,
+            _ => return Err(unknown()),
+        }
+    }
+    let image = Image::new(options, limits)?;
+    // The revision is in the text too: what does not come out the same is not the same.
+    if image.describe() == text { Ok(Box::new(image)) } else { Err(unknown()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_described_comes_back() {
+        let options =
+            ImageOptions { check: true, resize: Some("256,long".parse().unwrap()), quality: 85, orient: true };
+        for options in [options, ImageOptions { check: true, ..ImageOptions::default() }] {
+            let text = Image::new(options, Limits::default()).unwrap().describe();
+            assert_eq!(from_description(&text, Limits::default()).unwrap().describe(), text);
+        }
+    }
+
+    #[test]
+    fn what_this_build_does_not_make_is_refused() {
+        for text in ["", "image/999 check", "image/1 sharpen", "crop/1", "image/1 quality=x"] {
+            assert!(from_description(text, Limits::default()).is_err(), "{text}");
+        }
+    }
+}

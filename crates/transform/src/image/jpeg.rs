@@ -1,0 +1,89 @@
+//! JPEG in and out. Owns the two codecs' settings; decides nothing about sizes.
+//!
+//! In: zune-jpeg in strict mode. Out: jpeg-encoder, baseline, 4:2:0 with averaged chroma, the tables
+//! of annex K; without its SIMD, whose bytes differ from those of other machines.
+
+mod header;
+
+use super::orientation::Orientation;
+use super::raster::Raster;
+use header::{JpegHeader, require_end};
+use jpeg_encoder::{ChromaSubsamplingMethod, ColorType, Encoder, SamplingFactor};
+use packhorse_core::{Error, Result};
+use std::panic::catch_unwind;
+use zune_jpeg::JpegDecoder;
+use zune_jpeg::zune_core::bytestream::ZCursor;
+use zune_jpeg::zune_core::colorspace::ColorSpace;
+use zune_jpeg::zune_core::options::DecoderOptions;
+
+/// Size and orientation, from the header.
+pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
+    let header = JpegHeader::read(bytes)?;
+    let orientation = header.exif.map(Orientation::from_exif).unwrap_or_default();
+    Ok((header.width.into(), header.height.into(), orientation))
+}
+
+/// The pixels as stored: gray or RGB.
+pub(super) fn decode(bytes: &[u8]) -> Result<Raster> {
+    let header = JpegHeader::read(bytes)?;
+    require_end(bytes)?;
+    let (space, channels) = match header.components {
+        1 => (ColorSpace::Luma, 1),
+        3 | 4 => (ColorSpace::RGB, 3),
+        n => return Err(undecodable(&format!("it has {n} components"))),
+    };
+    // The decoder has been seen to panic on sampling factors that contradict each other.
+    let data = catch_unwind(|| decode_as(bytes, space))
+        .unwrap_or_else(|_| Err(undecodable("the decoder gave up on its structure")))?;
+    Raster::new(header.width.into(), header.height.into(), channels, false, data)
+        .map_err(|_| undecodable("its parts contradict each other"))
+}
+
+fn decode_as(bytes: &[u8], space: ColorSpace) -> Result<Vec<u8>> {
+    let options = DecoderOptions::new_fast()
+        .set_strict_mode(true)
+        .set_max_width(usize::from(u16::MAX))
+        .set_max_height(usize::from(u16::MAX))
+        .jpeg_set_out_colorspace(space);
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    decoder.decode().map_err(|error| undecodable(format!("{error:?}").trim_matches('"')))
+}
+
+fn undecodable(why: &str) -> Error {
+    Error::content(format!("can't be decoded as a JPEG ({why}); get it again or leave it out"))
+}
+
+/// Decodes, lets `edit` change the pixels, and encodes with `quality`.
+pub(super) fn rewrite(bytes: &[u8], quality: u8, edit: impl FnOnce(Raster) -> Result<Raster>) -> Result<Vec<u8>> {
+    let icc = JpegHeader::read(bytes)?.icc();
+    let raster = edit(decode(bytes)?)?;
+    let icc = icc.filter(|profile| describes(profile, raster.channels));
+    encode(&raster, quality, icc.as_deref())
+}
+
+/// Whether an ICC profile is about colours of this many channels (ICC.1, bytes 16 to 19).
+fn describes(profile: &[u8], channels: u8) -> bool {
+    profile.get(16..20) == Some(if channels == 1 { b"GRAY" } else { b"RGB " })
+}
+
+fn encode(raster: &Raster, quality: u8, icc: Option<&[u8]>) -> Result<Vec<u8>> {
+    let failed = |error| Error::content(format!("can't be encoded as a JPEG ({error}); leave it out"));
+    let side = |side: u32| {
+        u16::try_from(side)
+            .map_err(|_| Error::content(format!("is {side} pixels long, too long for a JPEG; leave it out")))
+    };
+    let (width, height) = (side(raster.width)?, side(raster.height)?);
+    let mut out = Vec::with_capacity(raster.data.len() / 8 + 1024);
+    let mut encoder = Encoder::new(&mut out, quality);
+    encoder.set_sampling_factor(SamplingFactor::R_4_2_0);
+    encoder.set_chroma_subsampling_method(ChromaSubsamplingMethod::Average);
+    if let Some(profile) = icc {
+        encoder.add_icc_profile(profile).map_err(failed)?;
+    }
+    let color = if raster.channels == 1 { ColorType::Luma } else { ColorType::Rgb };
+    encoder.encode(&raster.data, width, height, color).map_err(failed)?;
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+use super::super::samples::{fnv, icc, jpeg, jpeg_of, pattern};
+use super::super::{Pixels, decode as decode_public};
+use super::*;
+use packhorse_core::{Kind, Limits};
+use proptest::prelude::*;
+
+fn same(raster: Raster) -> Result<Raster> {
+    Ok(raster)
+}
+
+/// Mean absolute difference.
+fn distance(a: &[u8], b: &[u8]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| f64::from(a.abs_diff(*b))).sum::<f64>() / a.len() as f64
+}
+
+#[test]
+fn pixels_come_back_as_gray_or_rgb() {
+    for (colors, channels) in [(ColorType::Luma, 1), (ColorType::Rgb, 3)] {
+        let raster = decode(&jpeg_of(40, 25, colors, 0, b"")).unwrap();
+        assert_eq!((raster.width, raster.height, raster.channels), (40, 25, channels));
+        assert!(distance(&raster.data, &pattern(40, 25, channels.into())) < 5.0);
+    }
+}
+
+#[test]
+fn cmyk_becomes_rgb_as_adobe_inverts_it() {
+    for colors in [ColorType::Cmyk, ColorType::CmykAsYcck] {
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::new(&mut bytes, 95);
+        encoder.set_sampling_factor(SamplingFactor::R_4_4_4);
+        encoder.encode(&[200, 120, 40, 255].repeat(16 * 16), 16, 16, colors).unwrap();
+        let raster = decode(&bytes).unwrap();
+        // Which of the two readings the encoder means does not matter: neutral it is not, and RGB it is.
+        assert_eq!(raster.channels, 3);
+        let out = rewrite(&bytes, 90, same).unwrap();
+        assert_eq!(JpegHeader::read(&out).unwrap().components, 3);
+        assert!(distance(&raster.data, &decode(&out).unwrap().data) < 4.0);
+    }
+}
+
+#[test]
+fn every_cut_is_refused() {
+    let mut progressive = Vec::new();
+    let mut encoder = Encoder::new(&mut progressive, 90);
+    encoder.set_progressive(true);
+    encoder.encode(&pattern(33, 21, 3), 33, 21, ColorType::Rgb).unwrap();
+    for whole in [jpeg(40, 30), progressive] {
+        assert!(decode(&whole).is_ok());
+        for cut in 0..whole.len() {
+            let error = decode_public(&whole[..cut], &Limits::default()).unwrap_err();
+            assert_eq!(error.kind(), Kind::Content, "{cut}: {error}");
+        }
+    }
+}
+
+#[test]
+fn what_follows_the_end_does_not_matter() {
+    let mut bytes = jpeg(20, 20);
+    bytes.extend_from_slice(b"\0\0trailing \xff\xd8 things");
+    assert!(decode(&bytes).is_ok());
+}
+
+#[test]
+fn an_icc_profile_travels_in_chunks_while_its_colours_stay() {
+    let profile = icc(b"RGB ", 150_000);
+    let out = rewrite(&jpeg_of(16, 16, ColorType::Rgb, 6, &profile), 90, same).unwrap();
+    let header = JpegHeader::read(&out).unwrap();
+    assert_eq!((header.icc(), header.exif), (Some(profile), None));
+    let out = rewrite(&jpeg_of(16, 16, ColorType::Cmyk, 0, &icc(b"CMYK", 500)), 90, same).unwrap();
+    assert_eq!(JpegHeader::read(&out).unwrap().icc(), None);
+}
+
+#[test]
+fn a_bomb_is_refused_before_its_pixels() {
+    let mut bytes = jpeg(16, 16);
+    let frame = bytes.windows(2).position(|w| w == [0xff, 0xc0]).unwrap();
+    bytes[frame + 5..frame + 9].copy_from_slice(&[0xff, 0xff, 0xff, 0xff]);
+    let error = decode_public(&bytes, &Limits::default()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Limit);
+    assert!(error.message().starts_with("is 65535 × 65535 pixels, over the limit"), "{error}");
+}
+
+#[test]
+fn sizes_need_not_be_multiples_of_a_block() {
+    for (width, height) in [(1, 1), (7, 9), (17, 1), (1, 33), (16, 16), (31, 15)] {
+        for colors in [ColorType::Luma, ColorType::Rgb] {
+            let out = rewrite(&jpeg_of(width, height, colors, 0, b""), 90, same).unwrap();
+            let raster = decode(&out).unwrap();
+            assert_eq!((raster.width, raster.height), (width.into(), height.into()));
+        }
+    }
+}
+
+/// A change of these bytes is a change of `REVISION`.
+#[test]
+fn encoded_bytes_are_pinned() {
+    let raster = Raster::new(24, 16, 3, false, pattern(24, 16, 3)).unwrap();
+    let bytes = encode(&raster, 90, None).unwrap();
+    assert_eq!((bytes.len(), fnv(&bytes)), PINNED);
+}
+
+const PINNED: (usize, u64) = (731, 9_627_222_734_360_984_553);
+
+proptest! {
+    #[test]
+    fn no_damage_makes_it_panic(flips in prop::collection::vec((0usize..2000, any::<u8>()), 1..6)) {
+        let mut bytes = jpeg(40, 30);
+        let len = bytes.len();
+        for (at, value) in flips {
+            bytes[at % len] = value;
+        }
+        let limits = Limits { pixels: 1 << 20, ..Limits::default() };
+        if let Ok(Pixels { width, height, channels, data }) = decode_public(&bytes, &limits) {
+            prop_assert_eq!(data.len(), width as usize * height as usize * usize::from(channels));
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(tail in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mut bytes = b"\xff\xd8".to_vec();
+        bytes.extend(tail);
+        prop_assert!(decode_public(&bytes, &Limits::default()).is_err());
+    }
+}

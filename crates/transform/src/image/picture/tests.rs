@@ -1,0 +1,142 @@
+use super::super::Resize;
+use super::super::samples::{exif, jpeg, jpeg_of, png, png_of};
+use super::*;
+use arrow_array::{Array, RecordBatch, StringViewArray, UInt32Array};
+use arrow_schema::{Field, Schema};
+use jpeg_encoder::ColorType;
+use packhorse_core::KEY;
+
+fn image(options: ImageOptions) -> Image {
+    Image::new(options, Limits::default()).unwrap()
+}
+
+fn resize(text: &str) -> Image {
+    image(ImageOptions { resize: Some(text.parse().unwrap()), ..ImageOptions::default() })
+}
+
+fn rows(field: &str, blobs: &[Option<&[u8]>]) -> Rows {
+    let keys: Vec<_> = (0..blobs.len()).map(|i| format!("a/{i}")).collect();
+    let schema = Schema::new(vec![
+        Field::new(KEY, DataType::Utf8View, false),
+        Field::new("cls", DataType::UInt32, false),
+        Field::new(field, DataType::BinaryView, true),
+    ]);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(StringViewArray::from_iter_values(&keys)),
+        Arc::new(UInt32Array::from_iter_values(0..blobs.len() as u32)),
+        Arc::new(BinaryViewArray::from_iter(blobs.iter().copied())),
+    ];
+    RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+}
+
+/// Width and height of the picture in `row` of the last column.
+fn size(rows: &Rows, row: usize) -> (u32, u32) {
+    let pixels = super::super::decode(rows.column(2).as_binary_view().value(row), &Limits::default()).unwrap();
+    (pixels.width, pixels.height)
+}
+
+#[test]
+fn what_is_small_enough_keeps_its_bytes_and_its_buffer() {
+    let (small, large) = (jpeg(30, 20), jpeg(90, 60));
+    let before = rows("jpg", &[Some(&small), None, Some(&large)]);
+    let after = resize("32,short").apply(before.clone()).unwrap();
+    let (old, new) = (before.column(2).as_binary_view(), after.column(2).as_binary_view());
+    assert_eq!(new.value(0), small);
+    assert!(new.is_null(1));
+    assert_eq!(size(&after, 2), (48, 32));
+    assert_eq!(old.views()[0], new.views()[0]);
+    assert_eq!(old.data_buffers()[0].as_ptr(), new.data_buffers()[0].as_ptr());
+    assert_eq!((after.column(0), after.column(1)), (before.column(0), before.column(1)));
+}
+
+#[test]
+fn each_mode_gives_its_size_for_both_kinds() {
+    for (text, expected) in [("20,short", (40, 20)), ("20,long", (20, 10)), ("20,exact", (20, 20)), ("90x7", (90, 7))] {
+        assert_eq!(size(&resize(text).apply(rows("jpg", &[Some(&jpeg(80, 40))])).unwrap(), 0), expected);
+        assert_eq!(size(&resize(text).apply(rows("seg.png", &[Some(&png(80, 40))])).unwrap(), 0), expected);
+    }
+}
+
+#[test]
+fn columns_of_other_names_and_types_pass() {
+    let before = rows("txt", &[Some(b"not a picture")]);
+    assert_eq!(resize("8").apply(before.clone()).unwrap(), before);
+}
+
+#[test]
+fn an_error_names_sample_and_field() {
+    let good = jpeg(10, 10);
+    let error = resize("8").apply(rows("jpg", &[Some(&good), Some(b"GIF89a"), Some(b"")])).unwrap_err();
+    assert_eq!((error.kind(), error.sample()), (packhorse_core::Kind::Content, Some("a/1")));
+    assert!(error.message().starts_with("jpg is a GIF, not a JPEG; "), "{error}");
+}
+
+#[test]
+fn check_finds_what_a_look_at_the_header_misses() {
+    let whole = jpeg(64, 64);
+    let cut = rows("jpg", &[Some(&whole[..whole.len() - 1])]);
+    assert!(resize("64").apply(cut.clone()).is_ok());
+    let check = image(ImageOptions { check: true, ..ImageOptions::default() });
+    assert!(check.apply(cut).unwrap_err().message().contains("is cut short"));
+    let kept = check.apply(rows("jpg", &[Some(&whole)])).unwrap();
+    assert_eq!(kept.column(2).as_binary_view().value(0), whole);
+}
+
+#[test]
+fn orient_turns_what_is_not_upright_and_keeps_what_is() {
+    let orient = image(ImageOptions { orient: true, ..ImageOptions::default() });
+    for number in 0..=8 {
+        let bytes = jpeg_of(24, 16, ColorType::Rgb, number, b"");
+        let after = orient.apply(rows("jpg", &[Some(&bytes)])).unwrap();
+        let new = after.column(2).as_binary_view().value(0);
+        assert_eq!(new == bytes, number < 2, "orientation {number}");
+        assert_eq!(size(&after, 0), if number < 5 { (24, 16) } else { (16, 24) });
+        assert!(jpeg::header(new).unwrap().2.is_upright());
+    }
+    let bytes = png_of((9, 5), ::png::ColorType::Rgb, ::png::BitDepth::Eight, |info| {
+        info.exif_metadata = Some(exif(8).into());
+    });
+    assert_eq!(size(&orient.apply(rows("png", &[Some(&bytes)])).unwrap(), 0), (5, 9));
+}
+
+#[test]
+fn what_is_resized_is_upright_even_unasked_and_what_is_not_is_kept() {
+    let bytes = jpeg_of(60, 40, ColorType::Luma, 6, b"");
+    let after = resize("30x10").apply(rows("jpg", &[Some(&bytes)])).unwrap();
+    assert_eq!(size(&after, 0), (30, 10));
+    let shown = super::super::decode(after.column(2).as_binary_view().value(0), &Limits::default()).unwrap();
+    assert_eq!(shown.channels, 1);
+    // The stored picture grows brighter to the right; turned clockwise, downwards.
+    let line = |y: usize| shown.data[y * 30..][..30].iter().map(|v| u32::from(*v)).sum::<u32>();
+    assert!(line(9) > line(0) + 30 * 60);
+    let kept = resize("64").apply(rows("jpg", &[Some(&bytes)])).unwrap();
+    assert_eq!(kept.column(2).as_binary_view().value(0), bytes);
+}
+
+#[test]
+fn the_description_is_canonical() {
+    let full = ImageOptions { check: true, resize: Some(Resize::Short(256)), quality: 85, orient: true };
+    assert_eq!(image(full).describe(), "image/1 check resize=256,short quality=85 orient");
+    assert_eq!(resize("64x64").describe(), "image/1 resize=64x64 quality=90");
+    assert_eq!(image(ImageOptions { check: true, quality: 5, ..ImageOptions::default() }).describe(), "image/1 check");
+}
+
+#[test]
+fn senseless_options_are_refused() {
+    let limits = Limits { pixels: 100, ..Limits::default() };
+    for options in [
+        ImageOptions { quality: 0, ..ImageOptions::default() },
+        ImageOptions { quality: 101, ..ImageOptions::default() },
+        ImageOptions { resize: Some(Resize::Long(0)), ..ImageOptions::default() },
+        ImageOptions { resize: Some(Resize::Exact { width: 11, height: 11 }), ..ImageOptions::default() },
+    ] {
+        assert_eq!(Image::new(options, limits).unwrap_err().kind(), packhorse_core::Kind::Config);
+    }
+}
+
+#[test]
+fn the_factor_is_about_a_typical_photograph() {
+    assert_eq!(resize("4000").factor(), 1.0);
+    assert_eq!(image(ImageOptions::default()).factor(), 1.0);
+    assert!((0.4..0.5).contains(&resize("256,short").factor()));
+}

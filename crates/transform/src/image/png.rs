@@ -1,0 +1,138 @@
+//! PNG in and out (ISO/IEC 15948). Owns the codec's settings; decides nothing about sizes.
+//!
+//! In: checksums of all chunks and of the pixels are verified up to the end chunk. Out: zlib level
+//! 6 through zlib-rs, adaptive filters; none for palettes.
+
+use super::orientation::Orientation;
+use super::raster::Raster;
+use packhorse_core::{Error, Kind, Result};
+use png::{BitDepth, ColorType, DecodeOptions, Decoder, DecodingError, Encoder, Filter, Info, Reader, Transformations};
+use std::borrow::Cow;
+use std::io::Cursor;
+
+/// Size and orientation, from the chunks before the pixels.
+pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
+    let reader = decoder(bytes).read_info().map_err(refused)?;
+    let info = reader.info();
+    let orientation = info.exif_metadata.as_deref().map(Orientation::from_exif).unwrap_or_default();
+    Ok((info.width, info.height, orientation))
+}
+
+/// The pixels as stored, of 8 bits or, where `deep`, of 8 or 16; palettes become colours.
+pub(super) fn decode(bytes: &[u8], deep: bool) -> Result<Raster> {
+    let mut decoder = decoder(bytes);
+    let depth = if deep { Transformations::IDENTITY } else { Transformations::STRIP_16 };
+    decoder.set_transformations(Transformations::EXPAND | depth);
+    read(&mut decoder.read_info().map_err(refused)?)
+}
+
+/// Decodes, lets `edit` change the pixels (`true`: their values must stay what they are), and encodes.
+pub(super) fn rewrite(bytes: &[u8], edit: impl FnOnce(Raster, bool) -> Result<Raster>) -> Result<Vec<u8>> {
+    let mut decoder = decoder(bytes);
+    let info = decoder.read_header_info().map_err(refused)?;
+    let indexed = info.color_type == ColorType::Indexed;
+    let exact = indexed || info.bit_depth == BitDepth::One;
+    decoder.set_transformations(if indexed { Transformations::IDENTITY } else { Transformations::EXPAND });
+    let mut reader = decoder.read_info().map_err(refused)?;
+    if reader.info().animation_control.is_some() {
+        return Err(Error::content("is an animated PNG, which can't be resized or turned; leave it out"));
+    }
+    let raster = edit(read(&mut reader)?, exact)?;
+    encode(&raster, reader.info(), indexed)
+}
+
+fn decoder(bytes: &[u8]) -> Decoder<Cursor<&[u8]>> {
+    let mut options = DecodeOptions::default();
+    options.set_ignore_adler32(false);
+    options.set_ignore_crc(false);
+    options.set_skip_ancillary_crc_failures(false);
+    options.set_ignore_text_chunk(true);
+    Decoder::new_with_options(Cursor::new(bytes), options)
+}
+
+/// All pixels, and all chunks after them.
+fn read(reader: &mut Reader<Cursor<&[u8]>>) -> Result<Raster> {
+    let size = reader.output_buffer_size().ok_or_else(|| undecodable("it is too large"))?;
+    let mut data = vec![0; size];
+    let frame = reader.next_frame(&mut data).map_err(refused)?;
+    reader.finish().map_err(refused)?;
+    let channels = u8::try_from(frame.color_type.samples()).unwrap_or_default();
+    match frame.bit_depth {
+        BitDepth::Sixteen => data.as_chunks_mut::<2>().0.iter_mut().for_each(to_native),
+        BitDepth::Eight => {}
+        depth => data = unpack(&data, frame.line_size, frame.width as usize, depth as u8),
+    }
+    Raster::new(frame.width, frame.height, channels, frame.bit_depth == BitDepth::Sixteen, data)
+}
+
+fn to_native(sample: &mut [u8; 2]) {
+    *sample = u16::from_be_bytes(*sample).to_ne_bytes();
+}
+
+fn to_big_endian(sample: [u8; 2]) -> [u8; 2] {
+    u16::from_ne_bytes(sample).to_be_bytes()
+}
+
+/// One byte a sample, from lines of samples of 1, 2 or 4 bits, the first in the high bits.
+fn unpack(packed: &[u8], line: usize, width: usize, bits: u8) -> Vec<u8> {
+    let of_byte = |byte: u8| (0..8 / bits).rev().map(move |i| (byte >> (i * bits)) & ((1 << bits) - 1));
+    packed.chunks(line.max(1)).flat_map(|line| line.iter().copied().flat_map(of_byte).take(width)).collect()
+}
+
+fn encode(raster: &Raster, from: &Info<'_>, indexed: bool) -> Result<Vec<u8>> {
+    let failed = |error| Error::content(format!("can't be encoded as a PNG ({error}); leave it out"));
+    let mut out = Vec::with_capacity(raster.data.len() / 2 + 1024);
+    let mut encoder = Encoder::with_info(&mut out, info(raster, from, indexed)).map_err(failed)?;
+    encoder.set_filter(if indexed { Filter::NoFilter } else { Filter::Adaptive });
+    let mut writer = encoder.write_header().map_err(failed)?;
+    if raster.wide {
+        let data: Vec<u8> = raster.data.as_chunks::<2>().0.iter().copied().flat_map(to_big_endian).collect();
+        writer.write_image_data(&data).map_err(failed)?;
+    } else {
+        writer.write_image_data(&raster.data).map_err(failed)?;
+    }
+    writer.finish().map_err(failed)?;
+    Ok(out)
+}
+
+/// What of the old header still holds for the new picture.
+fn info<'a>(raster: &Raster, from: &'a Info<'_>, indexed: bool) -> Info<'a> {
+    let borrow = |chunk: &'a Option<Cow<'_, [u8]>>| chunk.as_deref().map(Cow::Borrowed);
+    let mut info = Info::with_size(raster.width, raster.height);
+    info.bit_depth = if raster.wide { BitDepth::Sixteen } else { BitDepth::Eight };
+    info.color_type = match raster.channels {
+        1 if indexed => ColorType::Indexed,
+        1 => ColorType::Grayscale,
+        2 => ColorType::GrayscaleAlpha,
+        3 => ColorType::Rgb,
+        _ => ColorType::Rgba,
+    };
+    if indexed {
+        info.palette = borrow(&from.palette);
+        info.trns = borrow(&from.trns);
+    }
+    info.icc_profile = borrow(&from.icc_profile);
+    info.source_gamma = from.gama_chunk;
+    info.source_chromaticities = from.chrm_chunk;
+    info.srgb = from.srgb;
+    info
+}
+
+fn refused(error: DecodingError) -> Error {
+    match error {
+        DecodingError::LimitsExceeded => {
+            Error::new(Kind::Limit, "has a row or a metadata chunk over 64 MiB; leave it out")
+        }
+        DecodingError::IoError(_) => {
+            Error::content("is cut short: the end of the PNG is missing; get it again or leave it out")
+        }
+        other => undecodable(&other.to_string()),
+    }
+}
+
+fn undecodable(why: &str) -> Error {
+    Error::content(format!("can't be decoded as a PNG ({why}); get it again or leave it out"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,24 @@
+//! What a transform promises. Owns the trait alone; knows no transform.
+
+use packhorse_core::{Result, Rows, SchemaRef};
+
+/// Rows in, rows out. Pure: what comes out depends on the rows and on [`Transform::describe`], not
+/// on threads, the machine, or how samples are grouped into blocks.
+pub trait Transform: Send + Sync {
+    /// Its name, revision and settled options as canonical text, such as
+    /// `image/1 resize=256,short quality=90`. It goes into the plan: equal text, equal bytes. The
+    /// revision is raised whenever the bytes that come out change.
+    fn describe(&self) -> String;
+
+    /// The schema of what comes out for rows of schema `input`; a `Config` error that names the field
+    /// if such rows can't be taken.
+    fn schema(&self, input: &SchemaRef) -> Result<SchemaRef>;
+
+    /// Transforms `rows`: as many come out as went in, in the same order. Fails on the first sample
+    /// that can't be transformed, with a `Content` error (`Limit` where a limit is at fault) that
+    /// names it.
+    fn apply(&self, rows: Rows) -> Result<Rows>;
+
+    /// Expected bytes out for each byte in, for cutting shards by size before anything is read.
+    fn factor(&self) -> f64;
+}

@@ -1,0 +1,90 @@
+//! Plain files: any file is one field of one sample, its bytes as they are.
+//!
+//! * **Specification**: none. The name splits as WebDataset's members do: the key is the path up to
+//!   the first dot of the base name, the field is the rest.
+//! * **Who else reads it**: everybody.
+//! * **The bytes**: untouched.
+//! * **Options**: none. **Revisions**: 1, the first.
+//!
+//! This format takes what no other format claims. Files that share a key become one sample where
+//! they are planned, not here.
+
+use arrow_array::{ArrayRef, BinaryViewArray, RecordBatch, StringViewArray};
+use packhorse_core::{
+    Blocks, DataType, Entry, Error, Extent, Field, Format, FormatInfo, Input, KEY, Limits, Options, Result, Rows,
+    Schema, Source, split_name,
+};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The format `files`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Files;
+
+static INFO: FormatInfo = FormatInfo { id: "files", revision: 1, extensions: &[""] };
+
+impl Format for Files {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
+        options.only(&[])?;
+        Ok(Box::new(FileSource { limits }))
+    }
+}
+
+struct FileSource {
+    limits: Limits,
+}
+
+impl Source for FileSource {
+    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
+        let len = input.len().ok_or_else(|| Error::unsupported("a file of unknown length").in_input(input.name()))?;
+        each(Entry { name: input.name().as_bytes(), extent: Ok(Extent { offset: 0, len }) })
+    }
+
+    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
+        let one = items.contains(&0).then(|| self.row(input).map_err(|e| e.in_input(input.name())));
+        Ok(Box::new(one.into_iter()))
+    }
+}
+
+impl FileSource {
+    fn row(&self, input: &dyn Input) -> Result<Rows> {
+        let name = split_name(input.name().as_bytes()).map_err(|fault| Error::content(fault.to_string()))?;
+        let bytes = input.read_all(self.limits.blob)?;
+        let fields =
+            vec![Field::new(KEY, DataType::Utf8View, false), Field::new(&name.field, DataType::BinaryView, false)];
+        let key: ArrayRef = Arc::new(StringViewArray::from_iter_values([&name.key]));
+        let blob: ArrayRef = Arc::new(BinaryViewArray::from_iter_values([&bytes]));
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), vec![key, blob]).map_err(|e| Error::bug(e.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::{Kind, MemoryInput, Sample};
+
+    fn source() -> Box<dyn Source> {
+        Files.source(&Options::new(), Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn a_file_is_one_field_of_one_sample() {
+        let input = MemoryInput::new("dress/0001.seg.PNG", b"pixels".to_vec());
+        let source = source();
+        let rows = source.rows(&input, 0..10).unwrap().next().unwrap().unwrap();
+        let sample = Sample::new(&rows, 0).unwrap();
+        assert_eq!((sample.key().unwrap(), sample.bytes("seg.png")), ("dress/0001", Some(&b"pixels"[..])));
+        assert_eq!(source.rows(&input, 1..10).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_without_an_extension_says_so() {
+        let input = MemoryInput::new("README", b"".to_vec());
+        let error = source().rows(&input, 0..1).unwrap().next().unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.input()), (Kind::Content, Some("README")));
+    }
+}

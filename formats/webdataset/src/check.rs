@@ -1,0 +1,230 @@
+//! What each reader of the ecosystem would trip over in anybody's tar shard.
+
+use crate::header::{NAME_LIMIT, SIZE_LIMIT};
+use crate::walk::{Ending, Member, Walk};
+use packhorse_core::{Consumer, Findings, Input, Limits, MemberName, Result, split_name};
+use std::collections::{BTreeSet, HashSet};
+
+use Consumer::{Dali, Energon, HuggingFace, WebDataset, Wids};
+const ALL: &[Consumer] = &Consumer::ALL;
+
+pub(crate) fn check(
+    input: &dyn Input,
+    limits: Limits,
+    wanted: &[Consumer],
+    findings: &mut Findings,
+    each_key: &mut dyn FnMut(&str),
+) -> Result<()> {
+    let mut report = Report { wanted, findings };
+    if input.len().is_none() {
+        report.add(&[Wids, Dali, Energon], None, "is compressed, and only webdataset and Hugging Face read that");
+    }
+    let mut samples = Samples::default();
+    let mut walk = Walk::new(input, limits)?;
+    loop {
+        match walk.next() {
+            Ok(Some(member)) => {
+                report.header(&member);
+                report.name(&member, &mut samples, each_key);
+            }
+            Ok(None) => break,
+            Err(e) => {
+                report.damage(e.message());
+                return Ok(());
+            }
+        }
+    }
+    samples.end(&mut report);
+    report.ending(walk.ending, input.len());
+    Ok(())
+}
+
+struct Report<'a> {
+    wanted: &'a [Consumer],
+    findings: &'a mut Findings,
+}
+
+impl Report<'_> {
+    fn add(&mut self, who: &[Consumer], member: Option<&[u8]>, problem: &str) {
+        let concerned: Vec<Consumer> = who.iter().copied().filter(|c| self.wanted.contains(c)).collect();
+        if !concerned.is_empty() {
+            self.findings.add(&concerned, member, problem);
+        }
+    }
+
+    fn damage(&mut self, problem: &str) {
+        self.findings.add(&[], None, problem);
+    }
+
+    fn header(&mut self, member: &Member) {
+        let name = Some(&member.name[..]);
+        if !member.is_regular() && member.kind != b'5' {
+            self.add(ALL, name, "is no regular file: readers skip it or return nothing");
+        }
+        if member.dialect.pax_path {
+            self.add(&[Wids], name, "has its name in a PAX header: wids finds no sample");
+        } else if member.dialect.pax {
+            self.add(&[WebDataset], name, "has a PAX header: 1,024 bytes more and half the reading speed");
+        }
+        if member.dialect.gnu_long_name {
+            self.add(
+                &[Wids, Dali],
+                name,
+                "has a GNU long name: wids finds no sample, DALI's indexer returns wrong bytes",
+            );
+        }
+        if member.dialect.prefix {
+            self.add(&[Wids], name, "has its name cut at the prefix field");
+        }
+        if member.name.len() > NAME_LIMIT && !member.dialect.pax_path && !member.dialect.gnu_long_name {
+            self.add(&[Wids], name, "has a name of over 100 bytes");
+        }
+        if member.size > SIZE_LIMIT {
+            self.add(&[Wids, Dali], name, "is 8 GiB or larger");
+        }
+    }
+
+    fn name(&mut self, member: &Member, samples: &mut Samples, each_key: &mut dyn FnMut(&str)) {
+        if !member.is_regular() {
+            return;
+        }
+        let raw = &member.name[..];
+        let Some((key, field)) = split_raw(raw) else {
+            self.add(ALL, Some(raw), "has no extension, so no reader sees a field");
+            return;
+        };
+        self.key(raw, key);
+        if field.iter().any(u8::is_ascii_uppercase) {
+            self.add(
+                &[WebDataset, Dali],
+                Some(raw),
+                "has upper case in its field: webdataset lowers it, DALI misses it",
+            );
+        }
+        self.content(member, raw, field);
+        samples.member(self, raw, key, field, each_key);
+    }
+
+    fn key(&mut self, raw: &[u8], key: &[u8]) {
+        let base = key.rsplit(|b| *b == b'/').next().unwrap_or_default();
+        if raw.starts_with(b"./") {
+            self.add(&[Wids, Energon], Some(raw), "starts with ./, which becomes a part of the key");
+        } else if key.contains(&b'.') {
+            self.add(
+                &[HuggingFace, Energon, Dali],
+                Some(raw),
+                "has a dot in its folder's name: readers split it differently",
+            );
+        }
+        if key.iter().any(u8::is_ascii_whitespace) {
+            self.add(&[Dali], Some(raw), "has white space in its name, and DALI's index is split on it");
+        }
+        if base.starts_with(b"__") {
+            self.add(&[WebDataset, Energon, HuggingFace], Some(raw), "starts with the reserved __");
+        }
+        if base.is_empty() {
+            self.add(ALL, Some(raw), "is a hidden file");
+        }
+        if std::str::from_utf8(raw).is_err() {
+            self.add(ALL, Some(raw), "has a name that is not UTF-8");
+        }
+    }
+
+    fn content(&mut self, member: &Member, raw: &[u8], field: &[u8]) {
+        if member.size == 0 && (field == b"cls" || field == b"json") {
+            self.add(&[WebDataset, HuggingFace], Some(raw), "is empty, and can't be decoded");
+        }
+    }
+
+    fn ending(&mut self, ending: Option<Ending>, len: Option<u64>) {
+        match (ending, len) {
+            (Some(Ending::Bare(_)), _) => {
+                self.damage(
+                    "has no end-of-archive mark: it may have been cut between two members, which readers do not notice",
+                );
+            }
+            (Some(Ending::Marked(at)), Some(len)) if len < at + 1024 => {
+                self.damage("has half an end-of-archive mark");
+            }
+            (Some(Ending::Marked(at)), Some(len)) if len > at + 10240 + 1024 => {
+                self.add(
+                    ALL,
+                    None,
+                    "goes on after the end-of-archive mark: readers stop there (tars put one after the other?)",
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Key and field without any escaping, as the readers' own rule splits them.
+fn split_raw(name: &[u8]) -> Option<(&[u8], &[u8])> {
+    let base = name.iter().rposition(|b| *b == b'/').map_or(0, |slash| slash + 1);
+    let dot = base + name.get(base..)?.iter().position(|b| *b == b'.')?;
+    let field = name.get(dot + 1..).filter(|field| !field.is_empty())?;
+    Some((name.get(..dot)?, field))
+}
+
+/// Grouping: members of a sample must be adjacent, and all samples must have the same fields.
+#[derive(Default)]
+struct Samples {
+    seen: HashSet<u64>,
+    key: Vec<u8>,
+    fields: BTreeSet<Vec<u8>>,
+    first: Option<BTreeSet<Vec<u8>>>,
+}
+
+impl Samples {
+    fn member(
+        &mut self,
+        report: &mut Report<'_>,
+        raw: &[u8],
+        key: &[u8],
+        field: &[u8],
+        each_key: &mut dyn FnMut(&str),
+    ) {
+        if key != self.key || self.fields.is_empty() {
+            self.end(report);
+            self.key = key.to_vec();
+            if !self.seen.insert(hash(key)) {
+                report.add(
+                    ALL,
+                    Some(raw),
+                    "belongs to a sample whose other members lie elsewhere: readers see two samples",
+                );
+            } else if let Ok(MemberName { key, .. }) = split_name(raw) {
+                each_key(&key);
+            }
+        }
+        if !self.fields.insert(field.to_vec()) {
+            report.add(
+                &[WebDataset, HuggingFace],
+                Some(raw),
+                "is there twice: webdataset and Hugging Face raise an error",
+            );
+        }
+    }
+
+    fn end(&mut self, report: &mut Report<'_>) {
+        let fields = std::mem::take(&mut self.fields);
+        if fields.is_empty() {
+            return;
+        }
+        match &self.first {
+            None => self.first = Some(fields),
+            Some(first) if *first != fields => {
+                let problem = "has other fields than the first sample: Hugging Face refuses the shard";
+                report.add(&[HuggingFace], Some(&self.key), problem);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn hash(key: &[u8]) -> u64 {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut hasher = DefaultHasher::new();
+    hasher.write(key);
+    hasher.finish()
+}

@@ -1,0 +1,87 @@
+//! How a field's value becomes the bytes of a member.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::{
+    Array, BinaryArray, BinaryViewArray, LargeBinaryArray, PrimitiveArray, StringArray, StringViewArray,
+};
+use packhorse_core::{DataType, Error, Field, Result};
+use std::io::Write;
+
+/// A column, downcast once a block. Blobs and text are their own bytes; integers are decimal digits,
+/// which is what WebDataset's decoders expect of `.cls`.
+pub(crate) enum Column<'a> {
+    BinaryView(&'a BinaryViewArray),
+    Binary(&'a BinaryArray),
+    LargeBinary(&'a LargeBinaryArray),
+    Utf8View(&'a StringViewArray),
+    Utf8(&'a StringArray),
+    Int8(&'a PrimitiveArray<Int8Type>),
+    Int16(&'a PrimitiveArray<Int16Type>),
+    Int32(&'a PrimitiveArray<Int32Type>),
+    Int64(&'a PrimitiveArray<Int64Type>),
+    UInt8(&'a PrimitiveArray<UInt8Type>),
+    UInt16(&'a PrimitiveArray<UInt16Type>),
+    UInt32(&'a PrimitiveArray<UInt32Type>),
+    UInt64(&'a PrimitiveArray<UInt64Type>),
+}
+
+impl<'a> Column<'a> {
+    /// Whether a field of this type can be a member.
+    pub(crate) fn check(field: &Field) -> Result<()> {
+        use DataType::{
+            Binary, BinaryView, Int8, Int16, Int32, Int64, LargeBinary, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
+        };
+        match field.data_type() {
+            BinaryView | Binary | LargeBinary | Utf8View | Utf8 | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16
+            | UInt32 | UInt64 => Ok(()),
+            other => Err(Error::unsupported(format!("field {} of type {other} can't be a tar member", field.name()))),
+        }
+    }
+
+    pub(crate) fn new(array: &'a dyn Array) -> Result<Self> {
+        Ok(match array.data_type() {
+            DataType::BinaryView => Column::BinaryView(array.as_binary_view()),
+            DataType::Binary => Column::Binary(array.as_binary()),
+            DataType::LargeBinary => Column::LargeBinary(array.as_binary()),
+            DataType::Utf8View => Column::Utf8View(array.as_string_view()),
+            DataType::Utf8 => Column::Utf8(array.as_string()),
+            DataType::Int8 => Column::Int8(array.as_primitive()),
+            DataType::Int16 => Column::Int16(array.as_primitive()),
+            DataType::Int32 => Column::Int32(array.as_primitive()),
+            DataType::Int64 => Column::Int64(array.as_primitive()),
+            DataType::UInt8 => Column::UInt8(array.as_primitive()),
+            DataType::UInt16 => Column::UInt16(array.as_primitive()),
+            DataType::UInt32 => Column::UInt32(array.as_primitive()),
+            DataType::UInt64 => Column::UInt64(array.as_primitive()),
+            other => return Err(Error::bug(format!("a column of type {other} got past the check of the schema"))),
+        })
+    }
+
+    /// The bytes of row `row`, `None` where it is null; numbers are written into `digits`.
+    pub(crate) fn bytes<'b>(&'b self, row: usize, digits: &'b mut [u8; 24]) -> Option<&'b [u8]> {
+        match self {
+            Column::BinaryView(a) => a.is_valid(row).then(|| a.value(row)),
+            Column::Binary(a) => a.is_valid(row).then(|| a.value(row)),
+            Column::LargeBinary(a) => a.is_valid(row).then(|| a.value(row)),
+            Column::Utf8View(a) => a.is_valid(row).then(|| a.value(row).as_bytes()),
+            Column::Utf8(a) => a.is_valid(row).then(|| a.value(row).as_bytes()),
+            Column::Int8(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
+            Column::Int16(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
+            Column::Int32(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
+            Column::Int64(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
+            Column::UInt8(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
+            Column::UInt16(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
+            Column::UInt32(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
+            Column::UInt64(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
+        }
+    }
+}
+
+fn decimal(value: impl std::fmt::Display, digits: &mut [u8; 24]) -> &[u8] {
+    let mut rest = &mut digits[..];
+    // 24 bytes hold the sign and the digits of any 64-bit number.
+    let _ = write!(rest, "{value}");
+    let used = 24 - rest.len();
+    digits.get(..used).unwrap_or_default()
+}

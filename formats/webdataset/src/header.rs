@@ -1,0 +1,222 @@
+//! One 512-byte tar header: written in one way, read in all the ways that are around.
+
+use packhorse_core::{Error, Result};
+
+pub(crate) const BLOCK: usize = 512;
+pub(crate) const BLOCK_U64: u64 = BLOCK as u64;
+
+/// The longest member name: a plain header's name field. Longer ones would need a prefix, PAX or
+/// GNU names, each of which some reader does not understand.
+pub(crate) const NAME_LIMIT: usize = 100;
+
+/// The largest member: eleven octal digits.
+pub(crate) const SIZE_LIMIT: u64 = (8 << 30) - 1;
+
+/// Bytes of data rounded up to whole blocks, as far as 64 bits go.
+pub(crate) fn padded(len: u64) -> u64 {
+    len.checked_next_multiple_of(BLOCK_U64).unwrap_or(u64::MAX)
+}
+
+/// Everything of a header but name, size and checksum: mode 0644, owner 0, time 0, a regular file.
+const TEMPLATE: [u8; BLOCK] = template();
+const TEMPLATE_SUM: u32 = sum(&TEMPLATE);
+
+const fn template() -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    let fields: [(usize, &[u8]); 9] = [
+        (100, b"0000644\0"),
+        (108, b"0000000\0"),
+        (116, b"0000000\0"),
+        (136, b"00000000000\0"),
+        (148, b"        "),
+        (156, b"0"),
+        (257, b"ustar\x0000"),
+        (329, b"0000000\0"),
+        (337, b"0000000\0"),
+    ];
+    let mut f = 0;
+    while f < fields.len() {
+        let (at, bytes) = fields[f];
+        let mut i = 0;
+        while i < bytes.len() {
+            block[at + i] = bytes[i];
+            i += 1;
+        }
+        f += 1;
+    }
+    block
+}
+
+const fn sum(block: &[u8; BLOCK]) -> u32 {
+    let mut total = 0;
+    let mut i = 0;
+    while i < BLOCK {
+        total += block[i] as u32;
+        i += 1;
+    }
+    total
+}
+
+/// The header of a regular file of `size` bytes called `key.field`. Name and size within the limits
+/// are the caller's business: see [`admit`].
+pub(crate) fn encode(key: &str, field: &str, size: u64) -> [u8; BLOCK] {
+    let mut block = TEMPLATE;
+    let mut total = TEMPLATE_SUM;
+    let name = key.bytes().chain(*b".").chain(field.bytes());
+    for (to, from) in block.iter_mut().take(NAME_LIMIT).zip(name) {
+        *to = from;
+        total += u32::from(from);
+    }
+    total += octal(&mut block, 124, 11, size);
+    octal(&mut block, 148, 6, total.into());
+    put(&mut block, 154, 0);
+    block
+}
+
+/// Writes `value` as `digits` octal digits at `at`; returns the sum of the digits' bytes.
+fn octal(block: &mut [u8; BLOCK], at: usize, digits: usize, value: u64) -> u32 {
+    let mut total = 0;
+    for i in 0..digits {
+        let digit = b'0' + ((value >> (3 * (digits - 1 - i))) & 7) as u8;
+        put(block, at + i, digit);
+        total += u32::from(digit);
+    }
+    total
+}
+
+fn put(block: &mut [u8; BLOCK], at: usize, byte: u8) {
+    if let Some(to) = block.get_mut(at) {
+        *to = byte;
+    }
+}
+
+/// Whether a plain header can hold this member; the error says what to do.
+pub(crate) fn admit(key: &str, field: &str, size: u64) -> Result<()> {
+    let len = key.len() + 1 + field.len();
+    if len > NAME_LIMIT {
+        return Err(Error::content(format!(
+            "the member name {key}.{field} has {len} bytes, and readers of WebDataset carry at most {NAME_LIMIT}; \
+             shorten it, or pass --long-keys hash"
+        ))
+        .in_sample(key));
+    }
+    if size > SIZE_LIMIT {
+        let message =
+            format!("field {field} has {size} bytes, and a member of a tar shard at most {SIZE_LIMIT}; split it");
+        return Err(Error::content(message).in_sample(key));
+    }
+    Ok(())
+}
+
+/// A header as found in anybody's tar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) name: Vec<u8>,
+    /// The `prefix` field of USTAR, where it is in use.
+    pub(crate) prefix: Vec<u8>,
+    pub(crate) kind: u8,
+    pub(crate) size: u64,
+    pub(crate) magic: [u8; 8],
+}
+
+impl Header {
+    /// Reads a header; `None` for a block of zeros, which ends an archive.
+    pub(crate) fn decode(block: &[u8; BLOCK]) -> Result<Option<Self>> {
+        if block.iter().all(|b| *b == 0) {
+            return Ok(None);
+        }
+        let stored =
+            number(slice(block, 148, 8)).ok_or_else(|| Error::content("has a tar header without a checksum"))?;
+        if !sums(block).contains(&stored) {
+            return Err(Error::content("has a damaged tar header: the checksum does not hold"));
+        }
+        let size =
+            number(slice(block, 124, 12)).ok_or_else(|| Error::content("has a tar header with an unreadable size"))?;
+        let magic: [u8; 8] = slice(block, 257, 8).try_into().unwrap_or_default();
+        let ustar = magic == *b"ustar\x0000";
+        let prefix = if ustar { text(slice(block, 345, 155)) } else { Vec::new() };
+        let kind = slice(block, 156, 1).first().copied().unwrap_or_default();
+        Ok(Some(Self { name: text(slice(block, 0, NAME_LIMIT)), prefix, kind, size, magic }))
+    }
+
+    /// The name with its prefix, as every full tar reader sees it.
+    pub(crate) fn full_name(&self) -> Vec<u8> {
+        match self.prefix.is_empty() {
+            true => self.name.clone(),
+            false => [&self.prefix[..], b"/", &self.name].concat(),
+        }
+    }
+}
+
+fn slice(block: &[u8; BLOCK], at: usize, len: usize) -> &[u8] {
+    block.get(at..at + len).unwrap_or_default()
+}
+
+fn text(field: &[u8]) -> Vec<u8> {
+    field.split(|b| *b == 0).next().unwrap_or_default().to_vec()
+}
+
+/// Octal digits with blanks around, or GNU's base-256 (first bit set).
+fn number(field: &[u8]) -> Option<u64> {
+    if let [first, rest @ ..] = field
+        && first & 0x80 != 0
+    {
+        let head = u64::from(first & 0x7f);
+        return rest.iter().try_fold(head, |n, b| n.checked_mul(256)?.checked_add(u64::from(*b)));
+    }
+    let digits = field.split(|b| *b == 0).next()?.trim_ascii();
+    digits.iter().try_fold(0u64, |n, b| match b {
+        b'0'..=b'7' => n.checked_mul(8)?.checked_add(u64::from(b - b'0')),
+        _ => None,
+    })
+}
+
+/// The checksum over unsigned bytes, and over signed ones as some old tars computed it.
+fn sums(block: &[u8; BLOCK]) -> [u64; 2] {
+    let counted = block.iter().enumerate().map(|(i, b)| if (148..156).contains(&i) { b' ' } else { *b });
+    let (unsigned, signed) =
+        counted.fold((0u64, 0i64), |(u, s), b| (u + u64::from(b), s + i64::from(i8::from_ne_bytes([b]))));
+    [unsigned, u64::try_from(signed).unwrap_or(unsigned)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tar_crate_reads_our_header() {
+        for (key, field, size) in
+            [("dress/0001", "jpg", 12345), (&"k".repeat(96), "cls", 0), ("größe", "x", SIZE_LIMIT)]
+        {
+            let ours = encode(key, field, size);
+            let theirs = tar::Header::from_byte_slice(&ours);
+            assert_eq!(theirs.path_bytes().as_ref(), format!("{key}.{field}").as_bytes());
+            assert_eq!((theirs.size().unwrap(), theirs.mode().unwrap(), theirs.mtime().unwrap()), (size, 0o644, 0));
+            assert_eq!(theirs.entry_type(), tar::EntryType::Regular);
+            let header = Header::decode(&ours).unwrap().unwrap();
+            assert_eq!((header.full_name(), header.size), (format!("{key}.{field}").into_bytes(), size));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_header_is_found() {
+        let good = encode("a", "jpg", 7);
+        for at in 0..BLOCK {
+            for bit in 0..8 {
+                let mut bad = good;
+                bad[at] ^= 1 << bit;
+                // Blanks and zeros around the checksum's digits are the only freedom tar leaves.
+                let harmless = (148..156).contains(&at)
+                    && Header::decode(&bad).unwrap_or_default() == Header::decode(&good).unwrap();
+                assert!(Header::decode(&bad).is_err() || harmless, "byte {at} bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_and_sizes_at_the_limit() {
+        assert!(admit(&"k".repeat(96), "cls", SIZE_LIMIT).is_ok());
+        assert!(admit(&"k".repeat(97), "cls", 0).unwrap_err().message().contains("101 bytes"));
+        assert!(admit("k", "cls", SIZE_LIMIT + 1).is_err());
+    }
+}

@@ -1,0 +1,66 @@
+//! WebDataset: tar archives in which consecutive members of one key are one sample.
+//!
+//! * **Specification**: POSIX.1-1988 USTAR, plus the naming rule of the Python package `webdataset`:
+//!   the key is the directory and the base name up to its first dot, the field is the rest.
+//! * **Who else reads it**: webdataset, wids, Hugging Face datasets, NVIDIA DALI, Megatron-Energon,
+//!   and every tar program.
+//! * **The bytes we write**:
+//!
+//!   ```text
+//!   header  512 B   name = KEY.FIELD (≤ 100 bytes), mode 0644, uid/gid/mtime 0, type 0, "ustar\0" "00"
+//!   data            the field's bytes, zeros up to a multiple of 512
+//!   …               members of a sample adjacent, in the order of their fields
+//!   end    1024 B   zeros
+//!   ```
+//!
+//!   No PAX headers, no GNU long names, no prefix field, no directories: each costs some reader
+//!   speed or correctness.
+//! * **What we read**: all of those, USTAR prefixes, PAX paths and sizes, GNU long names, base-256
+//!   sizes, old v7 headers; `.tar.gz` and `.tar.zst` as streams.
+//! * **Options** of the sink: `index`, a list of `wids` (default), `wids:md5`, `dali`, `energon`, `none`.
+//! * **Revisions**: 1, the first.
+
+mod check;
+mod column;
+mod dali;
+mod energon;
+mod header;
+mod options;
+mod sink;
+mod source;
+mod sqlite;
+mod walk;
+mod wids;
+
+use packhorse_core::{Consumer, Findings, Format, FormatInfo, Input, Limits, Options, Result, Sink, Source};
+
+/// The format `webdataset`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WebDataset;
+
+static INFO: FormatInfo = FormatInfo { id: "webdataset", revision: 1, extensions: &["tar"] };
+
+impl Format for WebDataset {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
+        options.only(&[])?;
+        Ok(Box::new(source::TarSource { limits }))
+    }
+
+    fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
+        Ok(Box::new(sink::TarSink { indexes: options::Indexes::parse(options)? }))
+    }
+
+    fn check(
+        &self,
+        input: &dyn Input,
+        consumers: &[Consumer],
+        findings: &mut Findings,
+        each_key: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        check::check(input, Limits::default(), consumers, findings, each_key)
+    }
+}

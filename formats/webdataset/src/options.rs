@@ -1,0 +1,35 @@
+//! The sink's settings.
+
+use packhorse_core::{Error, Options, Result};
+
+/// What other readers' indexes are written in the same pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Indexes {
+    pub(crate) wids: bool,
+    pub(crate) md5: bool,
+    pub(crate) dali: bool,
+    pub(crate) energon: bool,
+}
+
+impl Indexes {
+    /// From the option `index`, a list of `wids`, `wids:md5`, `dali`, `energon`; or `none`.
+    pub(crate) fn parse(options: &Options) -> Result<Self> {
+        options.only(&["index"])?;
+        let mut indexes = Self::default();
+        for name in options.get("index").unwrap_or("wids").split(',').filter(|name| !name.is_empty()) {
+            match name.trim() {
+                "none" => {}
+                "wids" => indexes.wids = true,
+                "wids:md5" => (indexes.wids, indexes.md5) = (true, true),
+                "dali" => indexes.dali = true,
+                "energon" => indexes.energon = true,
+                other => {
+                    return Err(Error::config(format!(
+                        "no index is called \"{other}\"; known are wids, wids:md5, dali, energon, none"
+                    )));
+                }
+            }
+        }
+        Ok(indexes)
+    }
+}

@@ -1,0 +1,176 @@
+//! Samples as canonical tar shards.
+
+use crate::column::Column;
+use crate::header::{BLOCK, BLOCK_U64, NAME_LIMIT, admit, encode, padded};
+use crate::options::Indexes;
+use crate::{dali, energon, wids};
+use md5::{Digest, Md5};
+use packhorse_core::{
+    Context, Error, KEY, Members, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, crc32c,
+    key_column,
+};
+use std::io::Write;
+
+/// Bytes gathered before they are written: large enough for BLAKE3's widest code, small enough to
+/// stay in the cache between the copy, the hash and the write.
+const BUFFER: usize = 64 << 10;
+
+pub(crate) struct TarSink {
+    pub(crate) indexes: Indexes,
+}
+
+impl Sink for TarSink {
+    fn suffix(&self) -> &'static str {
+        ".tar"
+    }
+
+    fn accept(&self, schema: &SchemaRef) -> Result<()> {
+        fields_of(schema).try_for_each(|(_, field)| Column::check(field))
+    }
+
+    fn longest_key(&self, field: &str) -> usize {
+        NAME_LIMIT.saturating_sub(1 + field.len())
+    }
+
+    fn admit(&self, key: &str, field: &str, bytes: u64) -> Result<()> {
+        admit(key, field, bytes)
+    }
+
+    fn size_of(&self, bytes: u64) -> u64 {
+        BLOCK_U64 + padded(bytes)
+    }
+
+    fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
+        self.accept(schema)?;
+        let mut names: Vec<(usize, String)> = fields_of(schema).map(|(i, f)| (i, f.name().clone())).collect();
+        names.sort_by(|a, b| a.1.cmp(&b.1));
+        let members = Members::new(names.iter().map(|(_, name)| name.clone()).collect());
+        Ok(Box::new(TarWriter {
+            names,
+            tar: Tar {
+                out: out.stream(".tar")?,
+                buf: Vec::with_capacity(BUFFER),
+                at: 0,
+                md5: self.indexes.md5.then(Md5::new),
+            },
+            dali: if self.indexes.dali { Some(out.stream(".idx")?) } else { None },
+            energon: if self.indexes.energon { Some(out.stream(".tar.idx")?) } else { None },
+            members,
+        }))
+    }
+
+    fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
+        if self.indexes.wids {
+            wids::seal(dataset, out)?;
+        }
+        if self.indexes.energon {
+            energon::seal(dataset, out)?;
+        }
+        Ok(())
+    }
+}
+
+fn fields_of(schema: &SchemaRef) -> impl Iterator<Item = (usize, &packhorse_core::Field)> {
+    schema.fields().iter().map(|f| &**f).enumerate().filter(|(_, f)| f.name() != KEY)
+}
+
+struct TarWriter {
+    /// Columns in the order of their names, which is the order of a sample's members.
+    names: Vec<(usize, String)>,
+    tar: Tar,
+    dali: Option<Box<dyn Write + Send>>,
+    energon: Option<Box<dyn Write + Send>>,
+    members: Members,
+}
+
+impl ShardWriter for TarWriter {
+    fn push(&mut self, rows: &Rows) -> Result<()> {
+        let keys = key_column(rows)?;
+        let columns = self.names.iter().map(|(i, _)| Column::new(rows.column(*i))).collect::<Result<Vec<_>>>()?;
+        for row in 0..rows.num_rows() {
+            let key = keys.value(row);
+            self.members.push_sample(key);
+            for (i, ((_, name), column)) in self.names.iter().zip(&columns).enumerate() {
+                let mut digits = [0; 24];
+                let Some(bytes) = column.bytes(row, &mut digits) else { continue };
+                admit(key, name, bytes.len() as u64)?;
+                let crc = crc32c(bytes);
+                let offset = self.tar.member(key, name, bytes)?;
+                let field = u16::try_from(i).map_err(|_| Error::unsupported("more than 65,536 fields"))?;
+                self.members.push_member(field, offset, bytes.len() as u64, crc);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<ShardSummary> {
+        let data_end = self.tar.at;
+        let (bytes, md5) = self.tar.finish()?;
+        if let Some(out) = &mut self.dali {
+            dali::write(&self.members, out)?;
+        }
+        if let Some(out) = &mut self.energon {
+            energon::write(&self.members, data_end, out)?;
+        }
+        Ok(ShardSummary {
+            samples: self.members.samples() as u64,
+            bytes,
+            notes: md5.map(|md5| (wids::MD5.to_owned(), md5)).into_iter().collect(),
+            members: Some(self.members),
+            ..ShardSummary::default()
+        })
+    }
+}
+
+/// The archive itself, through one buffer.
+struct Tar {
+    out: Box<dyn Write + Send>,
+    buf: Vec<u8>,
+    /// Bytes so far, written or buffered.
+    at: u64,
+    md5: Option<Md5>,
+}
+
+impl Tar {
+    /// Appends a member; returns where its bytes start.
+    fn member(&mut self, key: &str, field: &str, bytes: &[u8]) -> Result<u64> {
+        let len = bytes.len() as u64;
+        self.append(&encode(key, field, len))?;
+        let offset = self.at;
+        self.append(bytes)?;
+        let padding = (padded(len) - len) as usize;
+        self.append([0; BLOCK].get(..padding).unwrap_or_default())?;
+        Ok(offset)
+    }
+
+    fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.at += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let room = BUFFER - self.buf.len();
+            let (head, tail) = bytes.split_at(room.min(bytes.len()));
+            self.buf.extend_from_slice(head);
+            bytes = tail;
+            if self.buf.len() == BUFFER {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if let Some(md5) = &mut self.md5 {
+            md5.update(&self.buf);
+        }
+        self.out.write_all(&self.buf).doing("write")?;
+        self.buf.clear();
+        Ok(())
+    }
+
+    /// Writes the end-of-archive mark; returns length and MD5 of the archive.
+    fn finish(&mut self) -> Result<(u64, Option<String>)> {
+        self.append(&[0; 2 * BLOCK])?;
+        self.flush()?;
+        let md5 = self.md5.take().map(|md5| md5.finalize().iter().map(|b| format!("{b:02x}")).collect());
+        Ok((self.at, md5))
+    }
+}

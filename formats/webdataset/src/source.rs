@@ -1,0 +1,174 @@
+//! Tar shards as samples.
+
+use crate::walk::{Ending, Member, Walk};
+use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
+use arrow_array::{ArrayRef, RecordBatch};
+use packhorse_core::{
+    Blocks, DataType, Entry, Error, Extent, Field, Input, KEY, Limits, Result, Rows, Schema, Source, split_name,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A block of rows is handed out when it holds this many bytes.
+const BLOCK_BYTES: usize = 8 << 20;
+
+pub(crate) struct TarSource {
+    pub(crate) limits: Limits,
+}
+
+impl Source for TarSource {
+    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
+        let mut walk = Walk::new(input, self.limits)?;
+        while let Some(member) = walk.next().map_err(|e| e.in_input(input.name()))? {
+            if member.kind == b'5' {
+                continue;
+            }
+            walk.pass(&member).map_err(|e| e.in_input(input.name()).in_sample(member.name.escape_ascii()))?;
+            let extent = match member.is_regular() {
+                true => Ok(Extent { offset: member.data, len: member.size }),
+                false => Err(Error::content(what(member.kind)).in_input(input.name())),
+            };
+            each(Entry { name: &member.name, extent })?;
+        }
+        check_ending(&walk).map_err(|e| e.in_input(input.name()))
+    }
+
+    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
+        let walk = Walk::new(input, self.limits)?;
+        let grouping = Grouping { walk, next: None, sample: 0 };
+        Ok(Box::new(BlocksOf { grouping, items, name: input.name(), done: false }))
+    }
+}
+
+fn what(kind: u8) -> String {
+    let kind = match kind {
+        b'1' => "a hard link",
+        b'2' => "a symbolic link",
+        b'3' | b'4' => "a device",
+        b'6' => "a FIFO",
+        b'S' => "a sparse file",
+        other => return format!("is a tar member of type {}, which holds no field", other.escape_ascii()),
+    };
+    format!("is {kind} in the tar, and only regular files hold fields; pack the files themselves")
+}
+
+pub(crate) fn check_ending(walk: &Walk<'_>) -> Result<()> {
+    match walk.ending {
+        Some(Ending::Bare(at)) => Err(Error::content(format!(
+            "has no end-of-archive mark at byte {at}, so it may have been cut there; write it anew if you can"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Samples as WebDataset's readers group them: consecutive members of one key.
+struct Grouping<'a> {
+    walk: Walk<'a>,
+    /// A member that belongs to the next sample, with its key and field.
+    next: Option<(String, String, Member)>,
+    sample: u64,
+}
+
+struct Group {
+    key: String,
+    fields: BTreeMap<String, Vec<u8>>,
+}
+
+impl Grouping<'_> {
+    /// The next sample; with `read` unset its bytes are passed over.
+    fn next_group(&mut self, read: bool) -> Result<Option<Group>> {
+        let Some((key, field, member)) = self.next_member()? else { return Ok(None) };
+        let mut group = Group { key, fields: BTreeMap::new() };
+        self.add(&mut group, field, &member, read)?;
+        while let Some((key, field, member)) = self.next_member()? {
+            if key != group.key {
+                self.next = Some((key, field, member));
+                break;
+            }
+            self.add(&mut group, field, &member, read)?;
+        }
+        self.sample += 1;
+        Ok(Some(group))
+    }
+
+    fn add(&mut self, group: &mut Group, field: String, member: &Member, read: bool) -> Result<()> {
+        let bytes = if read { self.walk.data(member)? } else { Vec::new() };
+        match group.fields.insert(field, bytes) {
+            None => Ok(()),
+            Some(_) => Err(Error::content("has a field twice").in_sample(&group.key)),
+        }
+    }
+
+    fn next_member(&mut self) -> Result<Option<(String, String, Member)>> {
+        if let Some(next) = self.next.take() {
+            return Ok(Some(next));
+        }
+        while let Some(member) = self.walk.next()? {
+            if let (true, Ok(name)) = (member.is_regular(), split_name(&member.name)) {
+                return Ok(Some((name.key, name.field, member)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+struct BlocksOf<'a> {
+    grouping: Grouping<'a>,
+    items: Range<u64>,
+    name: &'a str,
+    done: bool,
+}
+
+impl BlocksOf<'_> {
+    fn block(&mut self) -> Result<Option<Rows>> {
+        let (mut groups, mut bytes) = (Vec::new(), 0);
+        while bytes < BLOCK_BYTES && self.grouping.sample < self.items.end {
+            let wanted = self.items.start <= self.grouping.sample;
+            let Some(group) = self.grouping.next_group(wanted)? else {
+                check_ending(&self.grouping.walk)?;
+                break;
+            };
+            if wanted {
+                bytes += group.fields.values().map(Vec::len).sum::<usize>();
+                groups.push(group);
+            }
+        }
+        if groups.is_empty() { Ok(None) } else { rows_of(groups).map(Some) }
+    }
+}
+
+impl Iterator for BlocksOf<'_> {
+    type Item = Result<Rows>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let block = self.block().map_err(|e| e.in_input(self.name)).transpose();
+        self.done = !matches!(block, Some(Ok(_)));
+        block
+    }
+}
+
+fn rows_of(groups: Vec<Group>) -> Result<Rows> {
+    let names: BTreeSet<String> = groups.iter().flat_map(|g| g.fields.keys().cloned()).collect();
+    let mut keys = StringViewBuilder::new();
+    let mut columns: Vec<BinaryViewBuilder> = names.iter().map(|_| BinaryViewBuilder::new()).collect();
+    for group in groups {
+        keys.append_value(&group.key);
+        for (name, column) in names.iter().zip(&mut columns) {
+            match group.fields.get(name) {
+                Some(bytes) => column
+                    .try_append_value(bytes)
+                    .map_err(|e| Error::new(packhorse_core::Kind::Limit, e.to_string()))?,
+                None => column.append_null(),
+            }
+        }
+    }
+    let mut fields = vec![Field::new(KEY, DataType::Utf8View, false)];
+    fields.extend(names.iter().map(|name| Field::new(name, DataType::BinaryView, true)));
+    let mut arrays: Vec<ArrayRef> = vec![Arc::new(keys.finish())];
+    arrays.extend(columns.into_iter().map(|mut c| Arc::new(c.finish()) as ArrayRef));
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|e| Error::bug(e.to_string()))
+}

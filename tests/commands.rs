@@ -1,0 +1,225 @@
+//! The command line, as scripts depend on it: members, results, exit codes.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A folder with `cat/{1,2,3}.txt` and `dog/{1,2}.txt`, each holding its own name.
+fn inputs() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["cat/1", "cat/2", "cat/3", "dog/1", "dog/2"] {
+        let path = dir.path().join("in").join(name).with_extension("txt");
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, name).unwrap();
+    }
+    dir
+}
+
+fn run(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_packhorse")).current_dir(dir).args(args).output().unwrap()
+}
+
+fn stdout(dir: &Path, args: &[&str]) -> String {
+    let output = run(dir, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Packs `in` with `flags` and returns the report.
+fn pack(dir: &TempDir, out: &str, flags: &[&str]) -> Value {
+    let args = ["pack", "in", "--to", "webdataset", "--json", "--quiet", "--out", out];
+    serde_json::from_str(&stdout(dir.path(), &[&args[..], flags].concat())).unwrap()
+}
+
+/// The members of all shards, in order.
+fn members(dir: &TempDir, out: &str) -> Vec<String> {
+    let mut shards: Vec<_> = std::fs::read_dir(dir.path().join(out)).unwrap().map(|e| e.unwrap().path()).collect();
+    shards.retain(|path| path.extension().is_some_and(|ext| ext == "tar"));
+    shards.sort();
+    let list = |shard: &std::path::PathBuf| stdout(dir.path(), &["ls", shard.to_str().unwrap()]);
+    shards.iter().flat_map(|shard| list(shard).lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+fn fails(dir: &Path, args: &[&str], code: i32, fragment: &str) {
+    let output = run(dir, args);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    assert!(said.contains(fragment), "{args:?}: {said}");
+}
+
+#[test]
+fn samples_are_sorted_and_labels_are_class_numbers() {
+    let dir = inputs();
+    let report = pack(&dir, "out", &["--labels", "folders"]);
+    assert_eq!(
+        (report["samples"].as_u64(), report["shards"].as_u64(), report["skipped"].as_u64()),
+        (Some(5), Some(1), Some(0))
+    );
+    assert_eq!(members(&dir, "out")[..4], ["cat/1.cls", "cat/1.txt", "cat/2.cls", "cat/2.txt"]);
+    assert_eq!(stdout(dir.path(), &["cat", "out/shard-000000.tar", "dog/2.cls"]), "1");
+    assert_eq!(stdout(dir.path(), &["cat", "out/shard-000000.tar", "dog/2.txt"]), "dog/2");
+    let stat: Value = serde_json::from_str(&stdout(dir.path(), &["stat", "out", "--json"])).unwrap();
+    assert_eq!(stat["classes"], serde_json::json!(["cat", "dog"]));
+}
+
+#[test]
+fn a_second_run_reuses_every_shard_and_another_plan_is_refused_by_name() {
+    let dir = inputs();
+    let first = pack(&dir, "out", &["--samples-per-shard", "2"]);
+    let again = pack(&dir, "out", &["--samples-per-shard", "2"]);
+    assert_eq!((first["reused"].as_u64(), again["reused"].as_u64()), (Some(0), Some(3)));
+    assert_eq!(first["root"], again["root"]);
+    let other = ["pack", "in", "--to", "webdataset", "--out", "out", "--samples-per-shard", "3"];
+    fails(dir.path(), &other, 2, "--samples-per-shard: 2 there, 3 now");
+}
+
+#[test]
+fn lists_globs_and_limits_choose_inputs() {
+    let dir = inputs();
+    std::fs::write(dir.path().join("list"), "cat/2.txt\ndog/1.txt\n").unwrap();
+    pack(&dir, "listed", &["--files-from", "list"]);
+    assert_eq!(members(&dir, "listed"), ["cat/2.txt", "dog/1.txt"]);
+    pack(&dir, "globbed", &["--include", "*.txt", "--exclude", "cat/*"]);
+    assert_eq!(members(&dir, "globbed"), ["dog/1.txt", "dog/2.txt"]);
+    pack(&dir, "limited", &["--limit", "2"]);
+    assert_eq!(members(&dir, "limited"), ["cat/1.txt", "cat/2.txt"]);
+}
+
+#[test]
+fn equal_content_is_kept_once_and_recorded() {
+    let dir = inputs();
+    std::fs::write(dir.path().join("in/dog/3.txt"), "cat/1").unwrap();
+    assert_eq!(pack(&dir, "out", &["--dedup"])["skipped"].as_u64(), Some(1));
+    assert_eq!(members(&dir, "out").len(), 5);
+    let skipped = std::fs::read_to_string(dir.path().join("out/skipped.jsonl")).unwrap();
+    assert!(skipped.contains("dog/3") && skipped.contains("has the same content as sample cat/1"), "{skipped}");
+}
+
+#[test]
+fn splits_stay_when_samples_are_added() {
+    let dir = inputs();
+    let split = ["--split", "train=0.5,val=0.5"];
+    let of = |out: &str, split: &str| {
+        let path = dir.path().join(out).join(format!("{split}-000000.tar"));
+        let list = if path.exists() { stdout(dir.path(), &["ls", path.to_str().unwrap()]) } else { String::new() };
+        list.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    pack(&dir, "few", &split);
+    std::fs::write(dir.path().join("in/dog/9.txt"), "new").unwrap();
+    pack(&dir, "many", &split);
+    for name in ["train", "val"] {
+        let (few, many) = (of("few", name), of("many", name));
+        assert!(few.iter().all(|member| many.contains(member)), "{name}: {few:?} {many:?}");
+    }
+    assert_eq!(of("many", "train").len() + of("many", "val").len(), 6);
+}
+
+#[test]
+fn rows_of_a_table_become_json_fields() {
+    let dir = inputs();
+    std::fs::write(dir.path().join("t.csv"), "file,n,caption\ncat/1.txt,007,a\ncat/2,8,\"b, c\"\n").unwrap();
+    let flags = ["--metadata", "t.csv", "--key", "file", "--on-error", "skip"];
+    assert_eq!(pack(&dir, "out", &flags)["skipped"].as_u64(), Some(3));
+    let row: Value = serde_json::from_str(&stdout(dir.path(), &["cat", "out/shard-000000.tar", "cat/2.json"])).unwrap();
+    assert_eq!(row, serde_json::json!({"file": "cat/2", "n": "8", "caption": "b, c"}));
+    let all = ["pack", "in", "--to", "webdataset", "--out", "o", "--metadata", "t.csv", "--key", "file"];
+    fails(dir.path(), &all, 3, "has no row in the metadata");
+    let wrong = ["pack", "in", "--to", "webdataset", "--out", "o", "--metadata", "t.csv", "--key", "nope"];
+    fails(dir.path(), &wrong, 2, "caption");
+}
+
+#[test]
+fn a_config_file_is_the_same_as_flags_and_flags_win() {
+    let dir = inputs();
+    let toml = "input = \"in\"\nto = \"webdataset\"\nlabels = \"folders\"\nshuffle = \"7\"\nout = \"never\"\n";
+    std::fs::write(dir.path().join("job.toml"), toml).unwrap();
+    stdout(dir.path(), &["pack", "--config", "job.toml", "--out", "a", "--quiet"]);
+    pack(&dir, "b", &["--labels", "folders", "--shuffle", "7"]);
+    assert!(!dir.path().join("never").exists());
+    assert_eq!(
+        std::fs::read(dir.path().join("a/dataset.json")).unwrap(),
+        std::fs::read(dir.path().join("b/dataset.json")).unwrap()
+    );
+}
+
+#[test]
+fn a_dry_run_writes_nothing_and_says_what_would_be() {
+    let dir = inputs();
+    let args =
+        ["plan", "in", "--to", "webdataset", "--out", "out", "--labels", "folders", "--dry-run", "--quiet", "--json"];
+    let plan: Value = serde_json::from_str(&stdout(dir.path(), &args)).unwrap();
+    assert_eq!((&plan["samples"], &plan["class_counts"]), (&serde_json::json!(5), &serde_json::json!([3, 2])));
+    assert!(!dir.path().join("out").exists());
+}
+
+#[test]
+fn every_line_of_the_log_is_json() {
+    let dir = inputs();
+    std::fs::write(dir.path().join("in/bad\u{1b}.jpg"), "no picture").unwrap();
+    let args =
+        ["pack", "in", "--to", "webdataset", "--out", "out", "--image", "check", "--on-error", "skip", "--log", "json"];
+    let output = run(dir.path(), &args);
+    assert!(output.status.success());
+    let events: Vec<Value> =
+        String::from_utf8(output.stderr).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for event in ["planned", "shard", "skipped"] {
+        assert!(events.iter().any(|e| e["event"] == event), "{event}");
+    }
+}
+
+#[test]
+fn exit_codes() {
+    let dir = inputs();
+    let pack = ["pack", "in", "--to", "webdataset", "--out", "out"];
+    fails(dir.path(), &["pack", "in", "--out", "out"], 2, "--to");
+    fails(dir.path(), &["pack", "in", "--to", "hdf6", "--out", "out"], 2, "webdataset");
+    fails(dir.path(), &["pack", "nowhere", "--to", "webdataset", "--out", "out"], 2, "nowhere");
+    fails(dir.path(), &["pack", "in", "--to", "webdataset", "--out", "in"], 2, "is not empty");
+    fails(dir.path(), &[&pack[..], &["--shard-size", "many"]].concat(), 2, "many");
+    fails(dir.path(), &["verify", "in"], 6, "is not sealed");
+    stdout(dir.path(), &[&["plan"], &pack[1..]].concat());
+    fails(dir.path(), &["seal", "out"], 6, "shard-000000");
+    std::fs::write(dir.path().join("in/cat/1.txt"), "longer than before").unwrap();
+    fails(dir.path(), &["pack", "--plan", "out"], 4, "cat/1.txt");
+    fails(dir.path(), &["ls", "in/cat/1.txt"], 8, "is no shard");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_crash() {
+    let dir = inputs();
+    pack(&dir, "out", &[]);
+    let script = format!("{} ls out/shard-000000.tar | head -1", env!("CARGO_BIN_EXE_packhorse"));
+    let output = Command::new("sh").current_dir(dir.path()).args(["-c", &script]).output().unwrap();
+    assert_eq!((String::from_utf8_lossy(&output.stdout).trim(), output.stderr.len()), ("cat/1.txt", 0));
+}
+
+#[test]
+fn manuals_and_completions_know_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = stdout(dir.path(), &["completions", "bash"]);
+    stdout(dir.path(), &["man", "--out", "man"]);
+    for command in ["pack", "plan", "seal", "status", "verify", "ls", "cat", "stat", "synth"] {
+        assert!(
+            script.contains(&format!("packhorse__{command}"))
+                || script.contains(&format!("packhorse__subcmd__{command}")),
+            "{command}"
+        );
+        assert!(dir.path().join(format!("man/packhorse-{command}.1")).exists(), "{command}");
+    }
+}
+
+#[test]
+fn a_resized_picture_has_its_size_and_a_small_one_its_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    stdout(dir.path(), &["synth", "images", "--count", "3", "--out", "in", "--quiet"]);
+    pack(&dir, "out", &["--image", "resize=100", "--limit", "1"]);
+    pack(&dir, "same", &["--image", "resize=5000", "--limit", "1"]);
+    let member = members(&dir, "out").remove(0);
+    let cat = |out: &str| run(dir.path(), &["cat", &format!("{out}/shard-000000.tar"), &member]).stdout;
+    let pixels = packhorse::transform::image::decode(&cat("out"), &Default::default()).unwrap();
+    assert_eq!(pixels.width.min(pixels.height), 100);
+    assert_eq!(cat("same"), std::fs::read(dir.path().join("in").join(&member)).unwrap());
+}

@@ -1,0 +1,45 @@
+//! The examples run, and do what they say.
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+use std::path::Path;
+use std::process::Command;
+
+fn example(name: &str, arguments: &[&Path]) -> String {
+    let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
+    let output = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--offline", "--profile", profile, "--example", name, "--manifest-path"])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+        .arg("--")
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn packhorse(arguments: &[&Path]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_packhorse")).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn pack_images_packs_what_the_command_line_would() {
+    let dir = tempfile::tempdir().unwrap();
+    let [photos, ours, theirs] = ["photos", "ours", "theirs"].map(|name| dir.path().join(name));
+    packhorse(
+        &["synth", "images", "--count", "5", "--out"].map(Path::new).into_iter().chain([&*photos]).collect::<Vec<_>>(),
+    );
+    let said = example("pack_images", &[&photos, &ours]);
+    assert!(said.contains("5 samples in 1 shards"), "{said}");
+    let command = ["pack", "--shuffle", "7", "--to", "webdataset", "--out"].map(Path::new);
+    let printed = packhorse(&command.into_iter().chain([&*theirs, &*photos]).collect::<Vec<_>>());
+    let root = said.lines().find_map(|line| line.strip_prefix("root ")).unwrap();
+    assert!(printed.contains(root), "{said}\n{printed}");
+}
+
+#[test]
+fn add_a_format_conforms_and_reads_back_what_it_packed() {
+    let said = example("add_a_format", &[]);
+    assert!(said.contains("cat: jpg \u{1f408}, txt a cat\ndog: jpg \u{1f415}, txt nothing"), "{said}");
+}

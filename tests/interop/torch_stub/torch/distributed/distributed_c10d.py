@@ -1,0 +1,5 @@
+"""Names imported by Energon."""
+
+
+def reduce_op():
+    raise NotImplementedError("the torch stand-in has no collectives")

@@ -1,0 +1,5 @@
+"""Names used in annotations only."""
+
+
+class Module:
+    """A base class without behaviour."""

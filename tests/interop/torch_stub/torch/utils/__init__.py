@@ -1,0 +1,3 @@
+"""See torch.utils.data."""
+
+from . import data  # noqa: F401

@@ -1,0 +1,248 @@
+//! Whatever stops packing, running the same command again ends in the same bytes.
+//!
+//! `PACKHORSE_KILLS` is the number of kills at random moments (20 where it is not set).
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod corpus;
+    pub(crate) mod process;
+    pub(crate) mod steps;
+    pub(crate) mod strace;
+    pub(crate) mod tree;
+    pub(crate) mod work;
+}
+
+use common::process::{Running, packhorse};
+use common::steps::Step;
+use common::strace;
+use common::tree::{assert_kept, committed};
+use common::work::{Work, text};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const CANCELLED: i32 = 130;
+const KILLED: i32 = 128 + 9;
+
+/// Seeded numbers from 0 up to 1 (xorshift64).
+struct Moments(u64);
+
+impl Moments {
+    fn next(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[test]
+fn killed_at_random_moments() {
+    let kills: u32 = std::env::var("PACKHORSE_KILLS").map_or(20, |n| n.parse().unwrap());
+    let work = Work::new(300, 30);
+    let out = work.dir("out");
+    let mut moments = Moments(0x5eed);
+    let (mut killed, mut finished) = (0, 0);
+    while killed < kills {
+        let before = committed(&out);
+        let mut running = work.pack(&out, &[]).start();
+        running.ends_within(work.took.mul_f64(moments.next()));
+        running.kill();
+        let ended = running.end();
+        let when = format!("after kill {killed}");
+        work.assert_no_half_file(&out, &when);
+        assert_kept(&before, &out, &when);
+        match ended.code() {
+            KILLED => killed += 1,
+            0 => {
+                work.assert_whole(&out, &when);
+                std::fs::remove_dir_all(&out).unwrap();
+                finished += 1;
+            }
+            _ => panic!("{when}: {ended:?}"),
+        }
+    }
+    let before = committed(&out);
+    work.finish(&out, "at the end");
+    assert_kept(&before, &out, "at the end");
+    println!("{killed} kills, {} datasets finished, all equal", finished + 1);
+}
+
+#[test]
+fn killed_at_every_system_call_that_changes_a_disk() {
+    if !strace::available() {
+        return;
+    }
+    let work = Work::new(24, 8);
+    let (out, log) = (work.dir("out"), work.dir("log"));
+    for step in Step::ALL {
+        for syscall in ["fsync", "rename", "write", "mkdir", "unlinkat", "rmdir", "close"] {
+            for k in 1.. {
+                step.prepare(&work, &out);
+                let fault = format!("signal=KILL:when={k}");
+                let ended = strace::inject(step.program(&work, &out), syscall, &fault, None, &log).run();
+                if strace::hits(&ended, &log).is_empty() {
+                    assert_eq!(ended.code(), 0, "{ended:?}");
+                    println!("{step:?}: killed at each of {} {syscall} calls", k - 1);
+                    break;
+                }
+                let when = format!("{step:?} killed at {syscall} {k}");
+                work.assert_no_half_file(&out, &when);
+                let before = committed(&out);
+                work.finish(&out, &when);
+                assert_kept(&before, &out, &when);
+            }
+        }
+    }
+}
+
+/// Sends a signal with the shell's own kill.
+fn send(signal: &str, to: u32) {
+    let sent = Command::new("sh").arg("-c").arg(format!("kill -s {signal} {to} 2>/dev/null")).status().unwrap();
+    // A program that has ended meanwhile is no failure of the test.
+    let _ = sent.success();
+}
+
+/// Sends a signal that asks to stop, and waits for the end: soon, clean, and with the documented code.
+fn stop(work: &Work, out: &Path, running: Running, signals: &[&str], when: &str) -> i32 {
+    let asked = Instant::now();
+    signals.iter().for_each(|signal| send(signal, running.id()));
+    let ended = running.end();
+    assert!(asked.elapsed() < Duration::from_secs(5), "{when}: it took {:?} to stop", asked.elapsed());
+    // A signal that comes before the program has looked at its arguments ends it at once.
+    let at_once = !out.exists() && ended.status.code().is_none();
+    assert!(matches!(ended.code(), 0 | CANCELLED) || at_once, "{when}: {ended:?}");
+    assert!(ended.code() != CANCELLED || ended.said.contains("run the same command again"), "{when}: {ended:?}");
+    work.assert_no_half_file(out, when);
+    assert!(!out.join(".staging").exists(), "{when}: temporary files are left");
+    ended.code()
+}
+
+#[test]
+fn asked_to_stop_it_stops_clean_and_goes_on() {
+    let work = Work::new(300, 30);
+    let mut moments = Moments(0x51641);
+    let mut stopped = 0;
+    for round in 0..8 {
+        for signals in [&["TERM"][..], &["TERM", "TERM"], &["INT"], &["USR1"], &["CONT", "TERM", "TERM"]] {
+            let out = work.dir("out");
+            let mut running = work.pack(&out, &[]).start();
+            running.ends_within(work.took.mul_f64(moments.next()));
+            let when = format!("round {round}, {signals:?}");
+            stopped += u32::from(stop(&work, &out, running, signals, &when) == CANCELLED);
+            let before = committed(&out);
+            work.finish(&out, &when);
+            assert_kept(&before, &out, &when);
+            std::fs::remove_dir_all(&out).unwrap();
+        }
+    }
+    assert!(stopped >= 8, "only {stopped} of 40 runs were stopped on their way");
+}
+
+/// Reads of a file system that takes its time must not hold up the end.
+#[test]
+fn asked_to_stop_it_stops_soon_where_reads_are_slow() {
+    if !strace::available() {
+        return;
+    }
+    let work = Work::new(300, 30);
+    for (signal, threads) in [("TERM", "32"), ("USR1", "2")] {
+        let (out, log) = (work.dir("out"), work.dir("log"));
+        let program = work.pack(&out, &["--io-threads", threads]);
+        let mut running = strace::inject(program, "pread64", "delay_enter=250000", None, &log).start();
+        assert!(!running.ends_within(Duration::from_millis(1500)), "reads are not slow");
+        assert_eq!(stop(&work, &out, running, &[signal], "slow reads"), CANCELLED);
+        work.finish(&out, "slow reads");
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+}
+
+#[test]
+fn two_writers_of_one_plan_do_not_meet() {
+    let work = Work::new(300, 30);
+    for round in 0..8 {
+        let out = work.dir(&format!("out{round}"));
+        work.planning("plan", &out, &[]).succeed();
+        let both = [(); 2].map(|()| packhorse(&["pack", "--plan", text(&out)]).start());
+        for running in both {
+            let ended = running.end();
+            assert_eq!(ended.code(), 0, "{ended:?}");
+        }
+        assert!(!out.join(".staging").exists(), "temporary files are left");
+        packhorse(&["seal", text(&out)]).succeed();
+        work.assert_whole(&out, "two writers");
+    }
+}
+
+#[test]
+fn three_runs_of_one_request_at_once_do_not_meet() {
+    let work = Work::new(300, 30);
+    for round in 0..8 {
+        let out = work.dir(&format!("out{round}"));
+        for running in [(); 3].map(|()| work.pack(&out, &[]).start()) {
+            let ended = running.end();
+            assert_eq!(ended.code(), 0, "{ended:?}");
+        }
+        work.assert_whole(&out, "three runs at once");
+    }
+}
+
+#[test]
+fn parts_make_the_same_bytes_in_any_order_and_at_once() {
+    let work = Work::new(300, 30);
+    let part = |out: &Path, part: &str| packhorse(&["pack", "--plan", text(out), "--part", part]);
+    for (i, order) in [[1, 2, 3], [3, 1, 2], [2, 3, 1]].into_iter().enumerate() {
+        let out = work.dir(&format!("in turn {i}"));
+        work.planning("plan", &out, &[]).succeed();
+        for n in order {
+            assert_eq!(packhorse(&["seal", text(&out)]).run().code(), 6, "sealed before part {n}");
+            part(&out, &format!("{n}/3")).succeed();
+        }
+        packhorse(&["seal", text(&out)]).succeed();
+        work.assert_whole(&out, &format!("parts {order:?}"));
+    }
+    for round in 0..4 {
+        let out = work.dir(&format!("at once {round}"));
+        work.planning("plan", &out, &[]).succeed();
+        let all = [1, 2, 3].map(|n| part(&out, &format!("{n}/3")).start());
+        for running in all {
+            let ended = running.end();
+            assert_eq!(ended.code(), 0, "{ended:?}");
+        }
+        packhorse(&["seal", text(&out)]).succeed();
+        work.assert_whole(&out, "parts at once");
+    }
+}
+
+#[test]
+fn a_plan_with_relative_inputs_is_filled_from_any_folder() {
+    let work = Work::new(300, 30);
+    let out = work.dir("out");
+    let mut plan = work.planning_of(work.input.file_name().unwrap().as_ref(), "plan", &out, &[]);
+    plan.0.current_dir(work.input.parent().unwrap());
+    plan.succeed();
+    let mut pack = packhorse(&["pack", "--plan", text(&out)]);
+    pack.0.current_dir("/");
+    pack.succeed();
+    packhorse(&["seal", text(&out)]).succeed();
+    work.assert_whole(&out, "relative inputs");
+}
+
+#[test]
+fn threads_and_memory_change_no_byte() {
+    let work = Work::new(300, 30);
+    let ways = [
+        &["--jobs", "1", "--io-threads", "1"][..],
+        &["--jobs", "1"],
+        &["--jobs", "8"],
+        &["--io-threads", "1"],
+        &["--memory", "1MiB"],
+        &["--memory", "1", "--jobs", "8"],
+    ];
+    for (i, way) in ways.into_iter().enumerate() {
+        let out = work.dir(&format!("out{i}"));
+        work.pack(&out, way).succeed();
+        work.assert_whole(&out, &format!("{way:?}"));
+    }
+}

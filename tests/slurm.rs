@@ -1,0 +1,194 @@
+//! A Slurm array makes the bytes that one process makes: requeued in the middle of a shard, and after
+//! a task that failed.
+//!
+//! `PACKHORSE_SLURM` names a folder with `slurm-up.sh` and `slurm-down.sh`, which start and stop a
+//! cluster of one node below `$SLURM_ROOT`. Where it is not set, or Slurm is not installed, the test
+//! says so and does nothing.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod corpus;
+    pub(crate) mod process;
+    pub(crate) mod strace;
+    pub(crate) mod tree;
+    pub(crate) mod work;
+}
+
+use common::process::{Program, command};
+use common::strace;
+use common::tree::{assert_kept, committed};
+use common::work::{Work, text};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const TASKS: u32 = 8;
+
+/// A cluster of one node; stopped and wiped when dropped.
+struct Cluster {
+    scripts: PathBuf,
+    /// The cluster's own files.
+    root: PathBuf,
+    /// Where jobs run, and their logs go.
+    jobs: PathBuf,
+    ports: [u16; 2],
+}
+
+impl Cluster {
+    /// Starts a cluster whose jobs find `packhorse` in the folder `bin`.
+    fn start(dir: &Path) -> Option<Self> {
+        let Some(scripts) = std::env::var_os("PACKHORSE_SLURM").map(PathBuf::from) else {
+            println!("skipped: PACKHORSE_SLURM is not set");
+            return None;
+        };
+        if !Path::new("/usr/sbin/slurmctld").exists() {
+            println!("skipped: Slurm is not installed");
+            return None;
+        }
+        let [root, jobs] = ["cluster", "jobs"].map(|name| dir.join(name));
+        std::fs::create_dir(&jobs).unwrap();
+        let free: [_; 2] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let ports = free.each_ref().map(|socket| socket.local_addr().unwrap().port());
+        drop(free);
+        slow_packhorse(&dir.join("bin"));
+        let cluster = Self { scripts, root, jobs, ports };
+        cluster.script("slurm-up.sh", &[]).succeed();
+        Some(cluster)
+    }
+
+    fn script(&self, name: &str, args: &[&str]) -> Program {
+        let mut script = command(text(&self.scripts.join(name)));
+        let [controller, node] = self.ports.map(|port| port.to_string());
+        script.args(args).env("SLURM_ROOT", &self.root).env("SLURM_CTLD_PORT", controller).env("SLURM_D_PORT", node);
+        Program(script)
+    }
+
+    /// What a command of Slurm prints.
+    fn slurm(&self, args: &[&str]) -> String {
+        let mut slurm = command(args[0]);
+        let path = format!("{}:{}", text(&self.jobs.with_file_name("bin")), std::env::var("PATH").unwrap());
+        slurm
+            .args(&args[1..])
+            .current_dir(&self.jobs)
+            .env("SLURM_CONF", self.root.join("slurm.conf"))
+            .env("PATH", path);
+        Program(slurm).succeed().printed.trim().to_owned()
+    }
+
+    /// The second and third line of the example: the array, and the seal once all of it is done.
+    fn submit(&self, out: &Path) -> (String, String) {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/slurm_array.sbatch");
+        let array = format!("--array=0-{}", TASKS - 1);
+        let small = ["--cpus-per-task=1", "--mem=100"];
+        let fill = self.slurm(&[&["sbatch", "--parsable", &array], &small[..], &[script, text(out)]].concat());
+        let (after, seal) = (format!("--dependency=afterok:{fill}"), format!("packhorse seal '{}'", text(out)));
+        let seal = ["sbatch", "--parsable", &after, "--kill-on-invalid-dep=yes", "--mem=100", "--wrap", &seal];
+        (fill, self.slurm(&seal))
+    }
+
+    /// Waits until `done`.
+    fn wait(&self, what: &str, done: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !done() {
+            assert!(start.elapsed() < Duration::from_secs(90), "waiting for {what}:\n{}", self.slurm(&["squeue"]));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Waits until no job is left. A task that was requeued waits some seconds before it may start, and
+    /// the scheduler would look at it again only after a minute, unless something happens.
+    fn drain(&self) {
+        self.wait("the queue to be empty", || {
+            self.slurm(&["scontrol", "update", "PartitionName=p", "State=UP"]);
+            self.slurm(&["squeue", "-h"]).is_empty()
+        });
+    }
+
+    fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.jobs.join(name)).unwrap_or_default()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Jobs run below a folder that is about to go away.
+        let down = self.script("slurm-down.sh", &["--wipe"]).run();
+        if std::thread::panicking() {
+            println!("{down:?}");
+        }
+    }
+}
+
+/// A `packhorse` whose reads take long, as from a busy file system, so that there is time to interfere.
+fn slow_packhorse(bin: &Path) {
+    let packhorse = env!("CARGO_BIN_EXE_packhorse");
+    let slow = "strace -D -f -qq -o /dev/null -e trace=pread64 -e inject=pread64:delay_enter=100000 --";
+    let script =
+        format!("#!/bin/sh\n[ \"$1\" = pack ] && exec {slow} '{packhorse}' \"$@\"\nexec '{packhorse}' \"$@\"\n");
+    std::fs::create_dir(bin).unwrap();
+    let path = bin.join("packhorse");
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+fn receipts(out: &Path) -> usize {
+    committed(out).keys().filter(|name| name.ends_with(".receipt.json")).count()
+}
+
+#[test]
+fn an_array_makes_the_bytes_of_one_process() {
+    if !strace::available() {
+        return;
+    }
+    let work = Work::new(300, 10);
+    let Some(cluster) = Cluster::start(&work.dir("")) else { return };
+    requeued_tasks(&work, &cluster);
+    a_stopped_task(&work, &cluster);
+}
+
+/// Two tasks are stopped in the middle of a shard, and started again.
+fn requeued_tasks(work: &Work, cluster: &Cluster) {
+    let out = work.dir("requeued");
+    work.planning("plan", &out, &[]).succeed();
+    let (fill, seal) = cluster.submit(&out);
+    cluster.wait("the first shards", || receipts(&out) >= 1);
+    for task in [2, 5] {
+        cluster.slurm(&["scontrol", "requeue", &format!("{fill}_{task}")]);
+    }
+    cluster.drain();
+    for task in 0..TASKS {
+        let log = cluster.log(&format!("packhorse-{fill}_{task}.log"));
+        assert_eq!(log.contains("stopped on request"), [2, 5].contains(&task), "task {task}: {log}");
+        assert!(log.contains("when all parts are done"), "task {task}: {log}");
+    }
+    work.assert_whole(&out, "an array with requeued tasks");
+    let said = cluster.log(&format!("slurm-{seal}.out"));
+    let root = said.split("root ").nth(1).unwrap_or_else(|| panic!("{said}")).trim();
+    let manifest = std::fs::read_to_string(work.dir("undisturbed/dataset.json")).unwrap();
+    assert!(manifest.contains(&format!("\"root\": \"{root}\"")), "{said}");
+}
+
+/// A task that its time limit stops fails, nothing is sealed, and submitting again finishes the rest.
+fn a_stopped_task(work: &Work, cluster: &Cluster) {
+    let out = work.dir("stopped");
+    work.planning("plan", &out, &[]).succeed();
+    let (fill, seal) = cluster.submit(&out);
+    cluster.wait("the first shards", || receipts(&out) >= 1);
+    cluster.slurm(&["scancel", "--batch", "--signal=USR1", &format!("{fill}_3")]);
+    cluster.drain();
+    let log = cluster.log(&format!("packhorse-{fill}_3.log"));
+    assert!(log.contains("stopped on request"), "{log}");
+    let job = cluster.slurm(&["scontrol", "show", "job", &format!("{fill}_3")]);
+    assert!(job.contains("ExitCode=130:0"), "{job}");
+    let job = cluster.slurm(&["scontrol", "show", "job", &seal]);
+    assert!(job.contains("JobState=CANCELLED"), "{job}");
+    assert!(!out.join("dataset.json").exists() && !out.join(".staging").exists());
+    work.assert_no_half_file(&out, "a stopped task");
+    let before = committed(&out);
+    cluster.submit(&out);
+    cluster.drain();
+    work.assert_whole(&out, "submitted again");
+    assert_kept(&before, &out, "submitted again");
+}

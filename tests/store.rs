@@ -1,0 +1,301 @@
+//! A file system that fails or loses power at any call: no bad file is ever under its final name, the
+//! error comes out, and the same work asked for again ends in equal bytes.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "what goes wrong here fails the test")]
+
+use packhorse::core::{Cancel, Error, Kind, Limits, Result, Store};
+use packhorse::dataset::{Manifest, Receipt};
+use packhorse::pack::{
+    Cut, Depth, PackOptions, Packing, PlanOptions, Policy, Scan, ScanOptions, pack, plan, scan, seal, store_plan,
+    verify,
+};
+use packhorse::storage::Local;
+use packhorse_testkit::faults::{CallKind, FailingStore, Fault, Loss, Mutant, PowerStore};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+const ENOSPC: i32 = 28;
+const EIO: i32 = 5;
+
+/// scan, plan, pack and seal with one thread of each kind, so that calls come in nearly one order.
+fn work(store: &Arc<dyn Store>, input: &Path, out: &Path) -> Result<Manifest> {
+    work_with("wids,dali", store, input, out)
+}
+
+fn work_with(index: &str, store: &Arc<dyn Store>, input: &Path, out: &Path) -> Result<Manifest> {
+    let (registry, limits, cancel) = (packhorse::registry(), Limits::default(), Cancel::default());
+    let scanning = Scan { registry: &registry, store: &**store, limits, observer: &(), cancel: &cancel };
+    let listing = scan(scanning, &ScanOptions { roots: vec![input.to_owned()], ..ScanOptions::default() })?;
+    let sink = [("index", index)].into_iter().collect();
+    let cut = Cut { samples: Some(2), ..Cut::default() };
+    let plan = plan(&registry, listing, &[], &PlanOptions { cut, sink, ..PlanOptions::default() }, &())?;
+    store_plan(store, out, &plan)?;
+    let packing =
+        Packing { registry: &registry, transforms: &[], store: store.clone(), limits, observer: &(), cancel: &cancel };
+    pack(&packing, out, &PackOptions { jobs: 1, io_threads: 1, ..PackOptions::default() })?;
+    seal(&registry, &[], store, out, &cancel)
+}
+
+const INPUTS: [(&str, &[u8]); 6] =
+    [("a.jpg", b"one"), ("a.cls", b"0"), ("b.jpg", &[7; 3000]), ("c.jpg", b""), ("d.txt", b"four"), ("e.jpg", b"five")];
+
+/// Whatever has its final name is whole: receipts tell the truth, and a manifest even more so.
+fn check(store: &dyn Store, out: &Path) -> Result<(), String> {
+    let read = |name: &Path| {
+        let input = store.open(&out.join(name)).map_err(|e| e.to_string())?;
+        input.read_all(1 << 30).map_err(|e| e.to_string())
+    };
+    for name in store.list(out).unwrap_or_default() {
+        if name.to_string_lossy().ends_with(".receipt.json") {
+            let receipt = Receipt::decode(&read(&name)?).map_err(|e| format!("{}: {e}", name.display()))?;
+            for file in &receipt.files {
+                let bytes = read(Path::new(&file.name))?;
+                if packhorse::dataset::Digest::of(&bytes) != file.blake3 {
+                    return Err(format!("{}: {} is not what it says", name.display(), file.name));
+                }
+            }
+        }
+        if name == Path::new("dataset.json") {
+            let registry = packhorse::registry();
+            let found = verify(&registry, store, out, Depth::Full, 1, &(), &Cancel::default());
+            let damages = found.map_err(|e| e.to_string())?.damages;
+            // Leftovers of a run that died are no damage of the dataset.
+            let damages: Vec<_> = damages.into_iter().filter(|d| d.file != ".staging").collect();
+            if !damages.is_empty() {
+                return Err(format!("{damages:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![dir.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()) {
+            match path.is_dir() {
+                true => folders.push(path),
+                false => drop(files.insert(path.strip_prefix(dir).unwrap().to_owned(), fs::read(&path).unwrap())),
+            }
+        }
+    }
+    files
+}
+
+fn local() -> Arc<dyn Store> {
+    Arc::new(Local)
+}
+
+/// A temporary folder, in memory where there is such a place: thousands of syncs take their time.
+fn in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+fn inputs(dir: &Path) -> PathBuf {
+    let input = dir.join("in");
+    fs::create_dir(&input).unwrap();
+    INPUTS.iter().for_each(|(name, bytes)| fs::write(input.join(name), bytes).unwrap());
+    input
+}
+
+#[test]
+fn whichever_call_fails_no_bad_file_stays_and_a_second_run_completes() {
+    // With an index that is written by its path.
+    const INDEX: &str = "wids,energon";
+    let dir = in_memory();
+    let input = inputs(dir.path());
+    let counting = FailingStore::counting(local());
+    let reference = dir.path().join("reference");
+    work_with(INDEX, &(Arc::new(counting.clone()) as Arc<dyn Store>), &input, &reference).unwrap();
+    let whole = tree(&reference);
+    assert!(counting.calls() > 60, "{}", counting.calls());
+    println!("{} calls", counting.calls());
+    for errno in [ENOSPC, EIO] {
+        for k in 0..counting.calls() + 5 {
+            let out = dir.path().join("out");
+            let failing = FailingStore::new(local(), move |call| call.number == k, Fault::Errno(errno));
+            let done = work_with(INDEX, &(Arc::new(failing.clone()) as Arc<dyn Store>), &input, &out);
+            let what = format!("call {k} {:?} fails with {errno}: {:?}", failing.hit(), done.as_ref().map(|_| ()));
+            // A full disk is never tried again, so it must come out.
+            if let Some((kind, _)) = failing.hit().first().filter(|(kind, _)| errno == ENOSPC && kind.matters()) {
+                let error = done.as_ref().expect_err(&what);
+                assert_eq!((error.kind(), error.errno()), (Kind::Environment, Some(errno)), "{kind:?} {what}");
+            }
+            check(&Local, &out).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(done.is_err() || tree(&out) == whole, "{what}: done, with other files");
+            work_with(INDEX, &local(), &input, &out).unwrap_or_else(|e| panic!("{what}: again: {e}"));
+            assert!(tree(&out) == whole, "{what}: other files after a second run");
+            fs::remove_dir_all(&out).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_short_listing_of_the_output_does_no_harm() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = inputs(dir.path());
+    let reference = dir.path().join("reference");
+    work(&local(), &input, &reference).unwrap();
+    let out = dir.path().join("out");
+    let below = out.clone();
+    let short = FailingStore::new(
+        local(),
+        move |call| call.kind == CallKind::List && call.path.starts_with(&below),
+        Fault::ShortList,
+    );
+    work(&(Arc::new(short.clone()) as Arc<dyn Store>), &input, &out).unwrap();
+    assert!(!short.hit().is_empty());
+    work(&local(), &input, &out).unwrap();
+    assert!(tree(&out) == tree(&reference));
+}
+
+/// A file system with the inputs, about to lose power.
+fn powered() -> (PowerStore, Arc<dyn Store>) {
+    let power = PowerStore::new();
+    INPUTS.iter().for_each(|(name, bytes)| power.put(&Path::new("/in").join(name), bytes));
+    (power.clone(), Arc::new(power))
+}
+
+/// Cuts the power after each change in turn; the first thing that is wrong then, if anything is.
+fn power_cuts(mutant: Mutant, loss: Loss) -> Result<(), String> {
+    let (input, out) = (Path::new("/in"), Path::new("/deep/down/out"));
+    let (reference, store) = powered();
+    work(&store, input, out).unwrap();
+    let whole = reference.files(out);
+    let total = reference.changes();
+    assert!(total > 60 && whole.len() > 10, "{total} changes, {} files", whole.len());
+    for k in 0..=total {
+        let (power, honest) = powered();
+        let store: Arc<dyn Store> = Arc::new(power.mutant(mutant));
+        power.fail_after(k);
+        let done = work(&store, input, out);
+        power.cut(loss);
+        check(&*honest, out).map_err(|e| format!("power cut after change {k}: {e}"))?;
+        if let Ok(manifest) = done {
+            let found = honest.open(&out.join("dataset.json")).map_err(|e| format!("sealed, then: {e}"))?;
+            assert_eq!(found.read_all(1 << 20).unwrap(), manifest.encode().unwrap());
+            check_whole(&power, out, &whole).map_err(|e| format!("sealed, then power cut: {e}"))?;
+        }
+        work(&honest, input, out).map_err(|e| format!("power cut after change {k}, again: {e}"))?;
+        check_whole(&power, out, &whole).map_err(|e| format!("power cut after change {k}, again: {e}"))?;
+    }
+    Ok(())
+}
+
+/// What a run that died left in its staging folder stays while this process lives.
+fn check_whole(power: &PowerStore, out: &Path, whole: &BTreeMap<PathBuf, Vec<u8>>) -> Result<(), String> {
+    let mut files = power.files(out);
+    files.retain(|path, _| !path.starts_with(out.join(".staging")));
+    match files == *whole {
+        true => Ok(()),
+        false => Err(format!("other files: {:?}", files.keys())),
+    }
+}
+
+#[test]
+fn a_power_cut_after_any_change_leaves_no_bad_file_and_loses_nothing_sealed() {
+    for loss in [Loss::Names, Loss::Bytes] {
+        power_cuts(Mutant::None, loss).unwrap_or_else(|e| panic!("{loss:?} lost: {e}"));
+    }
+}
+
+#[test]
+fn a_store_that_does_not_sync_is_found_out() {
+    for (mutant, loss) in [
+        (Mutant::FilesUnsynced, Loss::Bytes),
+        (Mutant::FilesUnsynced, Loss::Names),
+        (Mutant::FoldersUnsynced, Loss::Names),
+        (Mutant::SyncAfterRename, Loss::Bytes),
+    ] {
+        assert!(power_cuts(mutant, loss).is_err(), "nobody noticed {mutant:?} when {loss:?} were lost");
+    }
+}
+
+/// Runs `work` on a thread of its own; panics if it does not end.
+fn ends<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(work()));
+    receiver.recv_timeout(Duration::from_secs(30)).expect("still at work after 30 seconds")
+}
+
+#[test]
+fn a_scan_that_fails_among_thousands_of_folders_ends() {
+    let power = PowerStore::new();
+    for i in 0..3000 {
+        power.put(Path::new(&format!("/in/{i}/x.jpg")), b"x");
+    }
+    let failing =
+        FailingStore::new(Arc::new(power), |call| call.kind == CallKind::List && call.number > 100, Fault::Errno(EIO));
+    let error: Error = ends(move || {
+        work(&(Arc::new(failing) as Arc<dyn Store>), Path::new("/in"), Path::new("/out")).map(|_| ()).unwrap_err()
+    });
+    assert_eq!((error.kind(), error.errno()), (Kind::Environment, Some(EIO)));
+}
+
+#[test]
+fn a_scan_that_is_cancelled_among_thousands_of_folders_ends() {
+    let power = PowerStore::new();
+    for i in 0..3000 {
+        power.put(Path::new(&format!("/in/{i}/x.jpg")), b"x");
+    }
+    let cancel = Cancel::default();
+    let raise = cancel.clone();
+    let store = FailingStore::new(
+        Arc::new(power),
+        |call| call.number == 100,
+        Fault::Meanwhile(Box::new(move || raise.cancel())),
+    );
+    let error = ends(move || {
+        let registry = packhorse::registry();
+        let scanning =
+            Scan { registry: &registry, store: &store, limits: Limits::default(), observer: &(), cancel: &cancel };
+        scan(scanning, &ScanOptions { roots: vec!["/in".into()], ..ScanOptions::default() }).map(|_| ()).unwrap_err()
+    });
+    assert_eq!(error.kind(), Kind::Cancelled);
+}
+
+#[test]
+fn an_input_that_changes_while_it_is_read_is_not_packed_torn() {
+    type Tampering = fn(&Path);
+    let tamperings: [(&str, Tampering); 3] = [
+        ("shortened", |path| fs::File::options().write(true).open(path).unwrap().set_len(1000).unwrap()),
+        ("grown", |path| fs::write(path, [8; 5000]).unwrap()),
+        ("written over", |path| {
+            std::thread::sleep(Duration::from_millis(20));
+            fs::write(path, [8; 3000]).unwrap();
+        }),
+    ];
+    for policy in [Policy::Fail, Policy::Skip] {
+        for (what, tamper) in tamperings {
+            let dir = tempfile::tempdir().unwrap();
+            let (input, out) = (inputs(dir.path()), dir.path().join("out"));
+            let victim = input.join("b.jpg");
+            let (registry, limits, cancel) = (packhorse::registry(), Limits::default(), Cancel::default());
+            let scanning = Scan { registry: &registry, store: &Local, limits, observer: &(), cancel: &cancel };
+            let listing = scan(scanning, &ScanOptions { roots: vec![input], ..ScanOptions::default() }).unwrap();
+            let planned = plan(&registry, listing, &[], &PlanOptions::default(), &()).unwrap();
+            store_plan(&local(), &out, &planned).unwrap();
+            let store = Arc::new(FailingStore::new(
+                local(),
+                |call| call.kind == CallKind::Read && call.path.ends_with("b.jpg"),
+                Fault::Meanwhile(Box::new(move || tamper(&victim))),
+            ));
+            let packing = Packing {
+                registry: &registry,
+                transforms: &[],
+                store: store.clone(),
+                limits,
+                observer: &(),
+                cancel: &cancel,
+            };
+            let error = pack(&packing, &out, &PackOptions { policy, ..PackOptions::default() }).unwrap_err();
+            assert_eq!(error.kind(), Kind::Changed, "{what}: {error}");
+            assert!(!store.hit().is_empty() && error.to_string().contains("b.jpg"), "{what}: {error}");
+            assert!(!out.join("shard-000000.tar").exists(), "{what}");
+        }
+    }
+}
