@@ -138,8 +138,9 @@ fn judge(work: &Work, step: Step, out: &Path, ended: &Ended, when: &str) -> bool
     // anything where standard error fails.
     let loader = ended.code() == 127 && ended.said.contains("shared librar");
     let mute = when.contains("write(2, ");
-    // The standard library's own words: it does not go on where the folder that it lists can't be closed.
-    let closedir = ended.code() == 101 && ended.said.contains("unexpected error during closedir");
+    // The standard library's own words: it panics where the folder that it lists can't be closed, and aborts
+    // where another panic is under way.
+    let closedir = [101, 134].contains(&ended.code()) && ended.said.contains("unexpected error during closedir");
     match ended.code() {
         0 => {
             let done: Tree = work.whole.clone().into_iter().filter(|(name, _)| step.leaves(name)).collect();
