@@ -1,7 +1,7 @@
 //! What a format brings. One crate under `formats/` implements these traits for one container.
 
 use crate::{
-    Consumer, Error, Findings, Input, Limits, Members, Options, Outlet, Result, Rows, SchemaRef, ShardSummary,
+    Codec, Consumer, Error, Findings, Input, Limits, Members, Options, Outlet, Result, Rows, SchemaRef, ShardSummary,
 };
 use std::ops::Range;
 
@@ -31,6 +31,13 @@ pub trait Format: Send + Sync {
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
         let _ = options;
         Err(Error::unsupported(format!("{} can't be written", self.info().id)))
+    }
+
+    /// What is inside one field's bytes; `options` are parsed here, once. Only for formats whose files
+    /// are fields of samples (`.npy`, `.npz`).
+    fn codec(&self, options: &Options, limits: Limits) -> Result<Box<dyn Codec>> {
+        let _ = (options, limits);
+        Err(Error::unsupported(format!("{} is no format of single fields", self.info().id)))
     }
 
     /// Reports what each of `consumers` would trip over in a file of this format, anybody's file.
@@ -68,14 +75,38 @@ pub struct Extent {
 /// Blocks of rows, each bounded in bytes.
 pub type Blocks<'a> = Box<dyn Iterator<Item = Result<Rows>> + Send + 'a>;
 
+/// What a file of typed rows says of itself in its headers.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// The columns, fields in the order of their names; with [`KEY`](crate::KEY) first where the file
+    /// has keys of its own. What the extension types are: [`FieldType`](crate::FieldType).
+    pub schema: SchemaRef,
+    /// How many samples.
+    pub items: u64,
+    /// About how many bytes they are once decoded.
+    pub bytes: u64,
+}
+
 /// Reads one format.
+///
+/// There are two kinds of containers. One holds each field's bytes as they are (a tar): `list` says
+/// where. The other holds typed values by column (HDF5, Parquet, ROOT): `probe` says which.
 pub trait Source: Send + Sync {
     /// Calls `each` for every field in `input`, in the order of the input, reading headers only.
-    /// An error of `each` ends the listing and is returned.
-    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()>;
+    /// An error of `each` ends the listing and is returned. `Unsupported` for typed rows.
+    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
+        let (_, _) = (input, each);
+        Err(Error::unsupported("its fields are no ranges of bytes"))
+    }
+
+    /// What `input` says of itself, reading headers only; `None` where fields are listed.
+    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
+        let _ = input;
+        Ok(None)
+    }
 
     /// The samples numbered `items` of `input` (past the end: as many as there are), grouped as the
-    /// format groups them.
+    /// format groups them. Of typed rows the schema is that of [`Source::probe`].
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>>;
 }
 

@@ -7,8 +7,10 @@
 
 mod cancel;
 mod checksum;
+mod codec;
 mod error;
 mod event;
+mod field_type;
 mod findings;
 mod format;
 mod input;
@@ -20,14 +22,17 @@ mod registry;
 mod rows;
 mod store;
 mod summary;
+mod values;
 
 pub use arrow_schema::{DataType, Field, Schema, SchemaRef};
 pub use cancel::Cancel;
 pub use checksum::{Crc32c, crc32c};
+pub use codec::Codec;
 pub use error::{Context, Error, Kind, Result};
 pub use event::{Event, Observer};
+pub use field_type::{ENCODING, FieldType, NUMPY, numpy_type, with_metadata};
 pub use findings::{Consumer, Finding, Findings};
-pub use format::{Blocks, Entry, Extent, Format, FormatInfo, Sealed, ShardWriter, Sink, Source};
+pub use format::{Blocks, Entry, Extent, Format, FormatInfo, Probe, Sealed, ShardWriter, Sink, Source};
 pub use input::{Input, MemoryInput};
 pub use limits::Limits;
 pub use name::{MemberName, NameFault, escape, folder_key, split_base, split_name};
@@ -37,3 +42,4 @@ pub use registry::Registry;
 pub use rows::{KEY, Rows, Sample, is_blob, key_column};
 pub use store::{FileKind, FileStat, Store, StoreFile};
 pub use summary::{Member, Members, ShardSummary};
+pub use values::{array_of, bytes_of, element_width};

@@ -6,6 +6,7 @@
 //! * [`faults`]: a store whose calls fail when told to, and one that forgets what was not synced.
 //! * [`memory`]: an outlet and inputs that need no file system.
 //! * [`program`]: running a program with a time limit.
+//! * [`typed`]: rows of every kind of field, and the round trip that formats of columns must pass.
 //!
 //! This crate is for tests: it panics where a check fails, and refuses to know any one format.
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
@@ -16,3 +17,4 @@ pub mod faults;
 pub mod hostile;
 pub mod memory;
 pub mod program;
+pub mod typed;

@@ -1,0 +1,98 @@
+//! Between packed little-endian values, as files hold them, and Arrow arrays.
+
+use crate::{DataType, Error, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, make_array};
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use std::sync::Arc;
+
+/// The bytes of one element as files hold it: a Boolean is one byte. `None` for text.
+pub fn element_width(element: &DataType) -> Option<usize> {
+    match element {
+        DataType::Boolean => Some(1),
+        DataType::FixedSizeBinary(n) => usize::try_from(*n).ok(),
+        other => other.primitive_width(),
+    }
+}
+
+/// An array of `len` elements from their packed little-endian bytes, without a copy where the machine
+/// is little-endian and `bytes` is aligned. A Boolean is a byte that is not 0.
+///
+/// Fewer bytes than that, or an element without a width, is a `Bug` error.
+pub fn array_of(element: &DataType, bytes: Buffer, len: usize) -> Result<ArrayRef> {
+    let bug = || Error::bug(format!("{} bytes are no {len} elements of type {element}", bytes.len()));
+    let width = element_width(element).ok_or_else(bug)?;
+    if len.checked_mul(width).is_none_or(|wanted| wanted > bytes.len()) {
+        return Err(bug());
+    }
+    if *element == DataType::Boolean {
+        let values = bytes.as_slice().iter().take(len).map(|byte| *byte != 0);
+        return Ok(Arc::new(BooleanArray::new(values.collect(), None)));
+    }
+    let bytes = host_order(element, bytes.clone());
+    let data = ArrayData::builder(element.clone()).len(len).add_buffer(bytes).align_buffers(true);
+    data.build().map(make_array).map_err(|e| Error::bug(e.to_string()))
+}
+
+/// The elements of `array` as packed little-endian bytes, without a copy where there is none to make.
+/// Elements that are null are zero or whatever the array holds there. An element without a width is a
+/// `Bug` error.
+pub fn bytes_of(array: &dyn Array) -> Result<Buffer> {
+    let element = array.data_type();
+    let bug = || Error::bug(format!("values of type {element} have no fixed width"));
+    let width = element_width(element).ok_or_else(bug)?;
+    if let Some(values) = array.as_boolean_opt() {
+        return Ok(values.values().iter().map(u8::from).collect::<Vec<u8>>().into());
+    }
+    let data = array.to_data();
+    let buffer = data.buffers().first().ok_or_else(bug)?;
+    Ok(host_order(element, buffer.slice_with_length(data.offset() * width, data.len() * width)))
+}
+
+/// Turns the bytes of numbers around where the machine is big-endian: the same step both ways.
+fn host_order(element: &DataType, bytes: Buffer) -> Buffer {
+    match element.primitive_width() {
+        Some(width) if cfg!(target_endian = "big") && width > 1 => {
+            let mut bytes = bytes.to_vec();
+            bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+            bytes.into()
+        }
+        _ => bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::types::Float64Type;
+
+    #[test]
+    fn values_come_back() {
+        let bytes: Vec<u8> = (0..64).collect();
+        for element in
+            [DataType::UInt8, DataType::Int16, DataType::Float16, DataType::Float64, DataType::FixedSizeBinary(4)]
+        {
+            let width = element_width(&element).unwrap();
+            let array = array_of(&element, Buffer::from(bytes.clone()), 64 / width).unwrap();
+            assert_eq!(bytes_of(&array).unwrap().as_slice(), bytes);
+            assert_eq!(bytes_of(&array.slice(1, 2)).unwrap().as_slice(), &bytes[width..3 * width]);
+        }
+        let array = array_of(&DataType::Boolean, Buffer::from(vec![0u8, 1, 7, 0]), 4).unwrap();
+        assert_eq!(bytes_of(&array.slice(1, 3)).unwrap().as_slice(), [1, 1, 0]);
+    }
+
+    #[test]
+    fn an_odd_address_is_no_obstacle() {
+        let bytes = Buffer::from([&[0u8][..], &1.5f64.to_le_bytes()].concat());
+        let array = array_of(&DataType::Float64, bytes.slice(1), 1).unwrap();
+        assert_eq!(array.as_primitive::<Float64Type>().value(0), 1.5);
+    }
+
+    #[test]
+    fn too_few_bytes_are_refused() {
+        assert!(array_of(&DataType::Int32, Buffer::from(vec![0u8; 7]), 2).is_err());
+        assert!(array_of(&DataType::Int32, Buffer::from(vec![0u8; 7]), usize::MAX).is_err());
+        assert!(array_of(&DataType::Utf8View, Buffer::from(vec![0u8; 7]), 0).is_err());
+    }
+}
