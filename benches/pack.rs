@@ -208,7 +208,7 @@ fn warm(corpus: &Corpus, rounds: usize) {
     let planned = || corpus.packhorse_planned("wids,dali,energon");
     let from = format!("{title}, all indexes, from a plan as tar from its lists");
     compare(&from, corpus.bytes(), rounds, &planned, &[("GNU tar, two at a time", &two)]);
-    match std::env::var_os("PACKHORSE_PYTHON") {
+    match std::env::var_os("PACKHORSE_PYTHON").filter(|path| !path.is_empty()) {
         None => println!("  (set PACKHORSE_PYTHON to compare with webdataset)"),
         Some(python) => {
             let python = PathBuf::from(python);

@@ -38,7 +38,7 @@ const END: u8 = 0;
 
 struct Rec;
 
-static INFO: FormatInfo = FormatInfo { id: "rec", revision: 1, extensions: &["rec"] };
+static INFO: FormatInfo = FormatInfo { id: "rec", revision: 1, extensions: &["rec"], fields: &[] };
 
 impl Format for Rec {
     fn info(&self) -> &'static FormatInfo {

@@ -1,5 +1,6 @@
 //! The flags.
 
+use crate::typed::{Reading, Writing};
 use crate::{exit, size};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
 use packhorse_core::Consumer;
@@ -210,12 +211,18 @@ pub(crate) struct Planning {
     #[arg(long)]
     pub(crate) orient: bool,
 
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+
+    #[command(flatten)]
+    pub(crate) writing: Writing,
+
     /// Bad inputs: fail, or skip and record them
-    #[arg(long, value_name = "HOW", default_value = "fail")]
+    #[arg(long, value_name = "HOW", default_value = "fail", help_heading = "Options")]
     pub(crate) on_error: Policy,
 
     /// Decide and say what would happen; write nothing
-    #[arg(long)]
+    #[arg(long, help_heading = "Options")]
     pub(crate) dry_run: bool,
 }
 
@@ -249,7 +256,7 @@ pub(crate) struct Work {
 }
 
 /// The flags that the plan has decided already.
-const PLANNED: [&str; 26] = [
+const PLANNED: [&str; 42] = [
     "input",
     "to",
     "out",
@@ -276,6 +283,22 @@ const PLANNED: [&str; 26] = [
     "quality",
     "orient",
     "dry_run",
+    "from",
+    "decode",
+    "ragged",
+    "tree",
+    "branches",
+    "datasets",
+    "select",
+    "record",
+    "skip_header",
+    "chunk",
+    "filter",
+    "byte_shuffle",
+    "compression",
+    "level",
+    "row_group",
+    "tensor_ext",
 ];
 
 #[derive(ClapArgs)]

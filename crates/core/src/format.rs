@@ -14,6 +14,9 @@ pub struct FormatInfo {
     pub revision: u32,
     /// File name extensions it reads, without the leading dot; `""` means any file.
     pub extensions: &'static [&'static str],
+    /// Extensions of fields whose bytes its [`Codec`] decodes (`npy`); files of such names are fields of
+    /// samples, not containers.
+    pub fields: &'static [&'static str],
 }
 
 /// A format. What it can't do returns `Unsupported`.
@@ -142,6 +145,11 @@ pub trait Sink: Send + Sync {
 
     /// The bytes that a field of `bytes` input bytes takes up in a shard, for cutting shards by size.
     fn size_of(&self, bytes: u64) -> u64;
+
+    /// Whether values are stored by type, so that what is inside encoded fields is worth decoding first.
+    fn typed(&self) -> bool {
+        false
+    }
 
     /// Starts a shard.
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>>;

@@ -38,6 +38,13 @@ impl Registry {
         self.formats.iter().filter_map(|f| Some((claims(f)?, f))).max_by_key(|(len, _)| *len).map(|(_, f)| f)
     }
 
+    /// The format whose codec decodes the field `name`, by what stands after its last dot (compared
+    /// without regard to ASCII case), or `None`.
+    pub fn by_field(&self, name: &str) -> Option<&Arc<dyn Format>> {
+        let extension = name.rsplit('.').next().unwrap_or_default();
+        self.formats.iter().rfind(|f| f.info().fields.iter().any(|field| field.eq_ignore_ascii_case(extension)))
+    }
+
     /// The format that takes any file: the one that claims the empty extension.
     pub fn fallback(&self) -> Option<&Arc<dyn Format>> {
         self.formats.iter().find(|f| f.info().extensions.contains(&""))

@@ -32,6 +32,29 @@ pub struct SinkRecord {
     pub options: BTreeMap<String, String>,
 }
 
+/// How inputs of typed rows are read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceRecord {
+    /// The format's name.
+    pub format: String,
+    /// Its settings.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+}
+
+/// A field whose bytes are decoded into columns, or columns that are encoded as bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodecRecord {
+    /// The field that holds the bytes.
+    pub field: String,
+    /// The format of the bytes.
+    pub format: String,
+    /// The revision of the format.
+    pub revision: u32,
+    /// The columns.
+    pub columns: Vec<FieldRecord>,
+}
+
 /// Everything that holds for all shards, so that no two tasks decide differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
@@ -46,7 +69,16 @@ pub struct Header {
     /// How samples were ordered, cut into shards and labelled: for people, and so that a resume can
     /// say what differs.
     pub choices: BTreeMap<String, String>,
-    /// The schema that sources deliver, before the transforms.
+    /// How inputs of typed rows are read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceRecord>,
+    /// Fields that are decoded as soon as they are read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decode: Vec<CodecRecord>,
+    /// Columns that are encoded for a sink that takes bytes only, after the transforms.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub encode: Vec<CodecRecord>,
+    /// The schema that sources deliver, decoded, before the transforms.
     pub schema: Vec<FieldRecord>,
     /// The class list: a label is a position in it.
     pub classes: Vec<String>,
@@ -82,12 +114,20 @@ pub struct Piece {
     /// Offset and length of the field's bytes in the (decompressed) input; absent: all of it.
     #[serde(rename = "x", default, skip_serializing_if = "Option::is_none")]
     pub extent: Option<(u64, u64)>,
+    /// The samples of an input of typed rows: the first, the one past the last, and about how many bytes
+    /// they are.
+    #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<(u64, u64, u64)>,
 }
 
 impl Piece {
-    /// The field's length in bytes.
+    /// The field's length in bytes; of typed rows, about their bytes.
     pub fn len(&self) -> u64 {
-        self.extent.map_or(self.size, |(_, len)| len)
+        match (self.items, self.extent) {
+            (Some((.., bytes)), _) => bytes,
+            (None, Some((_, len))) => len,
+            (None, None) => self.size,
+        }
     }
 
     /// Whether the field holds no byte.
@@ -96,10 +136,11 @@ impl Piece {
     }
 }
 
-/// One planned sample.
+/// One planned sample, or a run of samples of one input of typed rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its key, unique over the dataset.
+    /// Its key, unique over the dataset. Of a run: what stands before the number of each sample, unless
+    /// the input has keys of its own.
     pub key: String,
     /// Its label, a position in [`Header::classes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,6 +154,17 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The samples of an input of typed rows; `None` for a sample whose fields are bytes.
+    pub fn run(&self) -> Option<(&Piece, std::ops::Range<u64>)> {
+        let piece = self.pieces.first()?;
+        piece.items.map(|(from, to, _)| (piece, from..to))
+    }
+
+    /// How many samples.
+    pub fn samples(&self) -> u64 {
+        self.run().map_or(1, |(_, items)| items.end.saturating_sub(items.start))
+    }
+
     /// Bytes of input.
     pub fn bytes(&self) -> u64 {
         self.pieces.iter().map(Piece::len).sum()
@@ -137,6 +189,10 @@ impl Entry {
             let (offset, len) = piece.extent.unwrap_or((u64::MAX, piece.size));
             number(&mut bytes, offset);
             number(&mut bytes, len);
+            if let Some((from, to, _)) = piece.items {
+                number(&mut bytes, from);
+                number(&mut bytes, to);
+            }
         }
         hasher.update(&bytes);
     }

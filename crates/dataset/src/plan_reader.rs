@@ -234,7 +234,7 @@ impl Entries<'_> {
         entry.digest_into(&mut self.hasher);
         self.left = self
             .left
-            .checked_sub(1)
+            .checked_sub(entry.samples())
             .ok_or_else(|| Error::content("the plan is damaged: a shard has too many samples"))?;
         Ok(Some(entry))
     }

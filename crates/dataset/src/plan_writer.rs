@@ -45,7 +45,7 @@ impl<W: Write> PlanWriter<W> {
             let entry = entry?;
             entry.digest_into(&mut logical);
             entry.stamps_into(&mut self.stamps);
-            samples += 1;
+            samples += entry.samples();
             bytes += entry.bytes();
             buf.clear();
             serde_json::to_writer(&mut buf, &entry).map_err(bug)?;

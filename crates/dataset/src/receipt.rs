@@ -22,6 +22,17 @@ pub struct SkipRecord {
     pub sample: Option<String>,
     /// Why.
     pub reason: String,
+    /// How many samples, from this one on.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub samples: u64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn is_one(samples: &u64) -> bool {
+    *samples == 1
 }
 
 impl SkipRecord {
@@ -31,6 +42,7 @@ impl SkipRecord {
             input: error.input().map(|input| PathText::new(input.as_bytes())),
             sample: error.sample().map(str::to_owned),
             reason: error.message().to_owned(),
+            samples: 1,
         }
     }
 }
@@ -82,6 +94,11 @@ impl Receipt {
                 Self::VERSION
             ))),
         }
+    }
+
+    /// How many samples the plan has and the shard has not.
+    pub fn lost(&self) -> u64 {
+        self.skipped.iter().map(|record| record.samples).sum()
     }
 
     /// The data file.

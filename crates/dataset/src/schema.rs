@@ -2,6 +2,7 @@
 
 use packhorse_core::{DataType, Error, Field, Result, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// One column: its name, its Arrow type as Arrow prints it, and whether samples may lack it.
@@ -14,6 +15,9 @@ pub struct FieldRecord {
     pub data_type: String,
     /// Whether a sample may lack it.
     pub nullable: bool,
+    /// What else Arrow's metadata says of it: its extension type, its NumPy type.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
 }
 
 impl FieldRecord {
@@ -23,6 +27,7 @@ impl FieldRecord {
             name: f.name().clone(),
             data_type: f.data_type().to_string(),
             nullable: f.is_nullable(),
+            metadata: f.metadata().iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
         };
         schema.fields().iter().map(record).collect()
     }
@@ -32,7 +37,8 @@ impl FieldRecord {
         let field = |r: &Self| {
             let data_type: DataType =
                 r.data_type.parse().map_err(|e| Error::content(format!("field {}: {e}", r.name)))?;
-            Ok(Field::new(&r.name, data_type, r.nullable))
+            let metadata: HashMap<String, String> = r.metadata.clone().into_iter().collect();
+            Ok(Field::new(&r.name, data_type, r.nullable).with_metadata(metadata))
         };
         Ok(Arc::new(Schema::new(records.iter().map(field).collect::<Result<Vec<_>>>()?)))
     }
@@ -41,6 +47,7 @@ impl FieldRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packhorse_core::FieldType;
 
     #[test]
     fn types_survive() {
@@ -48,6 +55,10 @@ mod tests {
             Field::new("__key__", DataType::Utf8View, false),
             Field::new("cls", DataType::Int64, false),
             Field::new("jpg", DataType::BinaryView, true),
+            FieldType::Tensor { element: DataType::Float16, shape: vec![3, 4] }.field("x", true),
+            FieldType::Ragged { element: DataType::UInt8, rank: 3 }.field("y", false),
+            FieldType::List { element: DataType::Utf8View, depth: 3 }.field("z", true),
+            FieldType::Scalar(DataType::FixedSizeBinary(8)).field("c", false),
         ]);
         assert_eq!(*FieldRecord::schema(&FieldRecord::of(&schema)).unwrap(), schema);
     }

@@ -37,6 +37,9 @@ fn header() -> Header {
         },
         transforms: vec!["image/1 resize=256,short quality=90".into()],
         choices: [("shuffle".into(), "7".into())].into(),
+        sources: Vec::new(),
+        decode: Vec::new(),
+        encode: Vec::new(),
         schema: FieldRecord::of(&schema),
         classes: vec!["cat".into(), "dog".into()],
         splits: vec!["train".into()],
@@ -45,7 +48,15 @@ fn header() -> Header {
 }
 
 fn piece(field: &str, path: &[u8], size: u64, extent: Option<(u64, u64)>) -> Piece {
-    Piece { field: field.into(), root: 0, path: PathText::new(path), size, mtime: 1_700_000_000_000_000_000, extent }
+    Piece {
+        field: field.into(),
+        root: 0,
+        path: PathText::new(path),
+        size,
+        mtime: 1_700_000_000_000_000_000,
+        extent,
+        items: None,
+    }
 }
 
 fn entries() -> Vec<Entry> {
@@ -68,7 +79,7 @@ fn entries() -> Vec<Entry> {
 }
 
 fn skips() -> Vec<SkipRecord> {
-    vec![SkipRecord { input: Some(PathText::new(b"cat/fifo")), sample: None, reason: "is a FIFO".into() }]
+    vec![SkipRecord { input: Some(PathText::new(b"cat/fifo")), sample: None, reason: "is a FIFO".into(), samples: 1 }]
 }
 
 fn plan(entries: Vec<Entry>, roots: &[u8]) -> (Vec<u8>, Digest, Digest) {
@@ -168,7 +179,12 @@ fn receipt() {
         input_bytes: 14_909,
         files: vec![file("train-000000.tar", 30_720), file("train-000000.members", 210)],
         notes: [("md5".into(), "9e107d9d372bb6826bd81d3542a419d6".into())].into(),
-        skipped: vec![SkipRecord { input: None, sample: Some("dog/2".into()), reason: "jpg is cut short".into() }],
+        skipped: vec![SkipRecord {
+            input: None,
+            sample: Some("dog/2".into()),
+            reason: "jpg is cut short".into(),
+            samples: 1,
+        }],
     };
     golden("receipt.json", &receipt.encode().unwrap());
     assert_eq!(Receipt::decode(&stored("receipt.json")).unwrap(), receipt);

@@ -61,7 +61,7 @@ fn check_one(
     findings: &mut Findings,
     seen_elsewhere: &mut dyn FnMut(&str) -> bool,
 ) -> Result<()> {
-    let Some((format, compression)) = container(registry, path) else {
+    let Some((format, compression)) = container(registry, None, path) else {
         return Err(Error::unsupported("is no shard of a format that can be checked").in_input(path.display()));
     };
     let input = open(store, path, compression)?;
@@ -94,7 +94,7 @@ fn shards(registry: &Registry, store: &dyn Store, paths: &[PathBuf]) -> Result<V
             continue;
         }
         let mut inside: Vec<_> =
-            store.list(path)?.into_iter().filter(|name| container(registry, name).is_some()).collect();
+            store.list(path)?.into_iter().filter(|name| container(registry, None, name).is_some()).collect();
         inside.sort();
         shards.extend(inside.into_iter().map(|name| path.join(name)));
     }

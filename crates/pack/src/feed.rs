@@ -13,9 +13,10 @@ use arrow_array::builder::make_view;
 use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, LargeBinaryArray, RecordBatch, StringViewArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use crossbeam_channel::{Receiver, Sender};
-use packhorse_core::{DataType, Error, Field, KEY, Kind, Result, Rows, Schema, SchemaRef};
+use packhorse_core::{DataType, Error, Field, KEY, Kind, Limits, Options, Registry, Result, Rows, Schema, SchemaRef};
 use packhorse_dataset::{Entry, Piece, SkipRecord};
 use packhorse_transform::Transform;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A block ends when it holds this many bytes of input…
@@ -42,6 +43,13 @@ pub(crate) struct Block {
     entries: Vec<Entry>,
 }
 
+impl Block {
+    /// A block without rows yet, of `samples` samples that were planned.
+    pub(crate) fn of(samples: u64, bytes: u64, entries: Vec<Entry>) -> Self {
+        Self { rows: Vec::new(), samples, bytes, skipped: Vec::new(), memory: None, entries }
+    }
+}
+
 /// A block that was asked for: it comes through this channel.
 pub(crate) type Promise = Receiver<Result<Block>>;
 
@@ -54,7 +62,11 @@ struct Request {
 pub(crate) struct Assembly<'a> {
     pub(crate) inputs: Inputs<'a>,
     pub(crate) schema: SchemaRef,
-    pub(crate) transforms: &'a [Box<dyn Transform>],
+    pub(crate) transforms: Vec<&'a dyn Transform>,
+    pub(crate) registry: &'a Registry,
+    pub(crate) limits: Limits,
+    /// How inputs of typed rows are read, by format.
+    pub(crate) sources: BTreeMap<String, Options>,
     pub(crate) policy: Policy,
     pub(crate) spaces: Spaces,
     pub(crate) distance: Distance,
@@ -147,7 +159,7 @@ impl Assembly<'_> {
     }
 
     /// Transforms a batch; if that fails and policy lets it, sample by sample.
-    fn transform(&self, rows: Rows, block: &mut Block) -> Result<()> {
+    pub(crate) fn transform(&self, rows: Rows, block: &mut Block) -> Result<()> {
         match self.transforms.iter().try_fold(rows.clone(), |rows, t| t.apply(rows)) {
             Ok(done) => block.rows.push(done),
             Err(e) if !self.skips(&e) => {
@@ -169,14 +181,8 @@ impl Assembly<'_> {
 
     /// Reads a block here and now.
     pub(crate) fn read(&self, entries: Vec<Entry>) -> Result<Block> {
-        let mut block = Block {
-            rows: Vec::new(),
-            samples: entries.len() as u64,
-            bytes: entries.iter().map(Entry::bytes).sum(),
-            skipped: Vec::new(),
-            memory: None,
-            entries: Vec::new(),
-        };
+        let bytes = entries.iter().map(Entry::bytes).sum();
+        let mut block = Block::of(entries.len() as u64, bytes, Vec::new());
         let waits = Distance::waits();
         let mut space = self.spaces.take();
         let mut read = Vec::with_capacity(entries.len());
@@ -208,7 +214,7 @@ impl Assembly<'_> {
     }
 
     /// Only what follows from the input alone may be skipped, or a shard would depend on luck.
-    fn skips(&self, error: &Error) -> bool {
+    pub(crate) fn skips(&self, error: &Error) -> bool {
         self.policy == Policy::Skip && matches!(error.kind(), Kind::Content | Kind::Limit)
     }
 
@@ -247,7 +253,9 @@ impl Assembly<'_> {
 
 /// The input that a transform's error is about: it names the sample, and starts with the field.
 fn guilty<'a>(entries: &'a [Entry], error: &Error) -> Option<&'a Piece> {
-    let entry = entries.iter().find(|entry| Some(entry.key.as_str()) == error.sample())?;
+    let sample = error.sample()?;
+    // The keys of a run's samples start with that of the run, or are the input's own.
+    let entry = entries.iter().find(|entry| entry.key == sample || entry.run().is_some())?;
     let named = |piece: &&Piece| error.message().split(' ').next() == Some(piece.field.as_str());
     entry.pieces.iter().find(named).or(entry.pieces.first())
 }
@@ -282,6 +290,14 @@ fn large_column(name: &str, read: &[(Entry, usize, Vec<usize>)], buffer: &Buffer
     LargeBinaryArray::try_new(offsets, values, nulls).map_err(|e| Error::bug(e.to_string()))
 }
 
+/// What a writer wants next.
+pub(crate) enum Ask {
+    /// These samples, whose fields are bytes.
+    Samples(Vec<Entry>),
+    /// A run of samples of an input of typed rows.
+    Run(Entry),
+}
+
 /// Groups consecutive entries into blocks.
 pub(crate) struct Blocks<I: Iterator<Item = Result<Entry>>> {
     entries: std::iter::Peekable<I>,
@@ -294,13 +310,18 @@ impl<I: Iterator<Item = Result<Entry>>> Blocks<I> {
 }
 
 impl<I: Iterator<Item = Result<Entry>>> Iterator for Blocks<I> {
-    type Item = Result<Vec<Entry>>;
+    type Item = Result<Ask>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (mut block, mut bytes) = (Vec::with_capacity(BLOCK_SAMPLES), 0);
         while block.len() < BLOCK_SAMPLES {
-            let fits = |e: &Result<Entry>| e.as_ref().map_or(true, |e| bytes == 0 || bytes + e.bytes() <= BLOCK_BYTES);
+            let fits = |e: &Result<Entry>| match e {
+                Ok(e) if e.run().is_some() => block.is_empty(),
+                Ok(e) => bytes == 0 || bytes + e.bytes() <= BLOCK_BYTES,
+                Err(_) => true,
+            };
             match self.entries.next_if(fits) {
+                Some(Ok(entry)) if entry.run().is_some() => return Some(Ok(Ask::Run(entry))),
                 Some(Ok(entry)) => {
                     bytes += entry.bytes();
                     block.push(entry);
@@ -309,6 +330,6 @@ impl<I: Iterator<Item = Result<Entry>>> Iterator for Blocks<I> {
                 None => break,
             }
         }
-        (!block.is_empty()).then_some(Ok(block))
+        (!block.is_empty()).then_some(Ok(Ask::Samples(block)))
     }
 }

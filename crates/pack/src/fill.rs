@@ -1,6 +1,6 @@
 //! Fills one shard: feed → sink → stage → publish → receipt.
 
-use crate::feed::{Assembly, Block, Blocks, Feed, Promise};
+use crate::feed::{Ask, Assembly, Block, Blocks, Feed, Promise};
 use packhorse_core::{Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink};
 use packhorse_dataset::{
     Digest, Entry, FileRecord, INDEX_SUFFIX, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, SkipRecord, encode_index,
@@ -63,7 +63,7 @@ impl Filler<'_> {
         let mut ahead = Ahead { blocks: Blocks::new(self.plan.entries(shard)?), promised: VecDeque::new(), bytes: 0 };
         let mut skipped = Vec::new();
         let mut written = 0;
-        while let Some(mut block) = ahead.next(self, feed)? {
+        let mut write = |mut block: Block| {
             self.cancel.check()?;
             for rows in &block.rows {
                 writer.push(rows)?;
@@ -75,9 +75,17 @@ impl Filler<'_> {
             }
             skipped.append(&mut block.skipped);
             self.assembly.clear(block);
+            Ok(())
+        };
+        while let Some(next) = ahead.next(self, feed)? {
+            match next {
+                Next::Block(block) => write(block)?,
+                Next::Run(entry) => self.assembly.run(entry, &mut write)?,
+            }
         }
         let summary = writer.finish()?;
-        match summary.samples == written && written + skipped.len() as u64 == shard.samples {
+        let lost: u64 = skipped.iter().map(|record| record.samples).sum();
+        match summary.samples == written && written + lost == shard.samples {
             true => Ok((summary, skipped)),
             false => {
                 Err(Error::bug(format!("shard {}: {written} of {} samples reached it", shard.name, shard.samples)))
@@ -95,29 +103,56 @@ fn as_error(record: &SkipRecord) -> Error {
     record.sample.iter().fold(error, |e, sample| e.in_sample(sample))
 }
 
+/// What comes next in a shard.
+enum Next {
+    Block(Block),
+    Run(Entry),
+}
+
+/// What was asked for.
+enum Coming {
+    Block(Promise),
+    Run(Entry),
+}
+
 /// Blocks asked for, in order.
 struct Ahead<I: Iterator<Item = Result<Entry>>> {
     blocks: Blocks<I>,
-    promised: VecDeque<(u64, Promise)>,
+    promised: VecDeque<(u64, Coming)>,
     bytes: u64,
 }
 
 impl<I: Iterator<Item = Result<Entry>>> Ahead<I> {
     /// The next block: read here where that is quickest, else asked for well ahead.
-    fn next(&mut self, filler: &Filler<'_>, feed: &Feed) -> Result<Option<Block>> {
+    fn next(&mut self, filler: &Filler<'_>, feed: &Feed) -> Result<Option<Next>> {
         if self.promised.is_empty() && filler.crowded && !filler.assembly.serves() {
-            let Some(entries) = self.blocks.next().transpose()? else { return Ok(None) };
-            return filler.assembly.read(entries).map(Some);
+            return match self.blocks.next().transpose()? {
+                None => Ok(None),
+                Some(Ask::Run(entry)) => Ok(Some(Next::Run(entry))),
+                Some(Ask::Samples(entries)) => filler.assembly.read(entries).map(|block| Some(Next::Block(block))),
+            };
         }
         while self.promised.is_empty() || (self.promised.len() < filler.ahead_blocks && self.bytes < filler.ahead_bytes)
         {
-            let Some(entries) = self.blocks.next().transpose()? else { break };
-            let bytes = entries.iter().map(Entry::bytes).sum();
-            self.promised.push_back((bytes, feed.ask(entries)?));
+            let (bytes, coming) = match self.blocks.next().transpose()? {
+                None => break,
+                // Read when its turn comes: it is no small read.
+                Some(Ask::Run(entry)) => (0, Coming::Run(entry)),
+                Some(Ask::Samples(entries)) => {
+                    (entries.iter().map(Entry::bytes).sum(), Coming::Block(feed.ask(entries)?))
+                }
+            };
+            self.promised.push_back((bytes, coming));
             self.bytes += bytes;
         }
-        let Some((bytes, promise)) = self.promised.pop_front() else { return Ok(None) };
+        let Some((bytes, coming)) = self.promised.pop_front() else { return Ok(None) };
         self.bytes -= bytes;
-        promise.recv().map_err(|_| Error::bug("a reader ended early"))?.map(Some)
+        match coming {
+            Coming::Run(entry) => Ok(Some(Next::Run(entry))),
+            Coming::Block(promise) => {
+                let block = promise.recv().map_err(|_| Error::bug("a reader ended early"))??;
+                Ok(Some(Next::Block(block)))
+            }
+        }
     }
 }

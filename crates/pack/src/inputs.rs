@@ -9,9 +9,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The format of an archive called `path` and its compression; `None` for a plain file, which is
-/// packed as it is.
-pub(crate) fn container<'r>(registry: &'r Registry, path: &Path) -> Option<(&'r Arc<dyn Format>, Option<Compression>)> {
+/// The format of a container called `path` and its compression; `None` for a plain file, which is
+/// packed as it is. `from` names the format of files whose names do not say it.
+pub(crate) fn container<'r>(
+    registry: &'r Registry,
+    from: Option<&str>,
+    path: &Path,
+) -> Option<(&'r Arc<dyn Format>, Option<Compression>)> {
+    if let Some(format) = from.and_then(|id| registry.get(id).ok()) {
+        return Some((format, None));
+    }
     let name = path.as_os_str().as_bytes();
     match Compression::of(name) {
         Some((compression, inside)) => registry.by_name(&inside).map(|format| (format, Some(compression))),
@@ -69,6 +76,52 @@ impl Failure {
     }
 }
 
+/// An archive that is open.
+pub(crate) struct Opened(Archive);
+
+impl Opened {
+    /// Its bytes.
+    pub(crate) fn input(&self) -> Result<&dyn Input> {
+        match self.0.get() {
+            Some(Ok(input)) => Ok(&**input),
+            Some(Err(failure)) => Err(failure.error()),
+            None => Err(Error::bug("an archive that nobody opened")),
+        }
+    }
+}
+
+/// A range of an archive.
+struct Section {
+    archive: Opened,
+    name: String,
+    offset: u64,
+    len: u64,
+}
+
+impl Input for Section {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> Option<u64> {
+        Some(self.len)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.len) {
+            let message = format!("is cut short: {} bytes wanted at offset {offset} of {}", buf.len(), self.len);
+            return Err(Error::content(message).in_input(&self.name));
+        }
+        self.archive.input()?.read_at(self.offset + offset, buf)
+    }
+
+    fn stream(&self) -> Result<Box<dyn std::io::Read + Send + '_>> {
+        let mut bytes = vec![0; usize::try_from(self.len).unwrap_or(usize::MAX)];
+        self.read_at(0, &mut bytes)?;
+        Ok(Box::new(std::io::Cursor::new(bytes)))
+    }
+}
+
 impl<'a> Inputs<'a> {
     pub(crate) fn new(
         store: &'a dyn Store,
@@ -103,6 +156,39 @@ impl<'a> Inputs<'a> {
         self.roots.get(piece.root as usize).map_or(relative.clone(), |root| root.join(relative))
     }
 
+    /// The bytes that `piece` names, as an input of their own.
+    pub(crate) fn view(&self, piece: &Piece) -> Result<Box<dyn Input>> {
+        let path = self.path(piece);
+        let opened = match piece.extent {
+            None => self.open(&path, None),
+            Some((offset, len)) => self.opened(&path).map(|archive| -> Box<dyn Input> {
+                let name = format!("{}: {}", path.display(), piece.field);
+                Box::new(Section { archive, name, offset, len })
+            }),
+        };
+        opened.map_err(|e| of_planned_input(e).in_input(path.display()))
+    }
+
+    /// An input of typed rows, opened once for all who read it.
+    pub(crate) fn table(&self, piece: &Piece) -> Result<Opened> {
+        let path = self.path(piece);
+        let opened = self.opened(&path).and_then(|input| {
+            check_stamp(input.input()?.stat()?, piece)?;
+            Ok(input)
+        });
+        opened.map_err(|e| of_planned_input(e).in_input(path.display()))
+    }
+
+    fn opened(&self, path: &Path) -> Result<Opened> {
+        let archive = self.archive(path);
+        if let Err(failure) = archive.get_or_init(|| self.open_archive(path).map_err(|e| Failure::of(&e))) {
+            // Somebody may have better luck: the failure must not outlive this call.
+            self.archives.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
+            return Err(failure.error());
+        }
+        Ok(Opened(archive))
+    }
+
     /// Opens what was a regular file when it was planned.
     fn open(&self, path: &Path, compression: Option<Compression>) -> Result<Box<dyn Input>> {
         open(self.store, path, compression).map_err(|e| match e.kind() {
@@ -125,16 +211,9 @@ impl<'a> Inputs<'a> {
     }
 
     fn range(&self, path: &Path, piece: &Piece, offset: u64, len: u64, out: &mut Space) -> Result<()> {
-        let archive = self.archive(path);
-        let input = match archive.get_or_init(|| self.open_archive(path).map_err(|e| Failure::of(&e))) {
-            Ok(input) => input,
-            Err(failure) => {
-                // Somebody may have better luck: the failure must not outlive this call.
-                self.archives.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
-                return Err(failure.error());
-            }
-        };
-        self.append(&**input, offset, len, out)?;
+        let archive = self.opened(path)?;
+        let input = archive.input()?;
+        self.append(input, offset, len, out)?;
         check_stamp(input.stat()?, piece)
     }
 
@@ -165,7 +244,7 @@ impl<'a> Inputs<'a> {
     }
 
     fn open_archive(&self, path: &Path) -> Result<Box<dyn Input>> {
-        let compression = container(self.registry, path).and_then(|(_, compression)| compression);
+        let compression = container(self.registry, None, path).and_then(|(_, compression)| compression);
         let input = self.open(path, compression)?;
         match compression {
             None => Ok(input),

@@ -26,7 +26,7 @@ pub fn list(
 }
 
 fn shard(registry: &Registry, store: &dyn Store, path: &Path) -> Result<(Box<dyn Source>, Box<dyn Input>)> {
-    let Some((format, compression)) = container(registry, path) else {
+    let Some((format, compression)) = container(registry, None, path) else {
         return Err(no_shard(store, path));
     };
     Ok((format.source(&Options::new(), Limits::default())?, open(store, path, compression).map_err(of_request)?))

@@ -4,6 +4,7 @@
 //! read-ahead. It knows formats only through the [`Registry`](packhorse_core::Registry), and knows
 //! neither a terminal nor Slurm.
 
+mod columns;
 mod consumers;
 mod distance;
 mod feed;
@@ -17,12 +18,15 @@ mod part;
 mod plan;
 mod policy;
 mod resume;
+mod runs;
 mod scan;
 mod seal;
 mod space;
 mod status;
+mod steps;
 mod verify;
 
+pub use columns::Shapes;
 pub use consumers::{Report, check_consumers};
 pub use inspect::{Stat, cat, list, stat};
 pub use metadata::Metadata;
@@ -31,7 +35,7 @@ pub use part::Part;
 pub use plan::{Cut, LongKeys, Plan, PlanOptions, Shuffle, SplitBy, Splits, plan};
 pub use policy::Policy;
 pub use resume::{Stored, open_plan, store_plan};
-pub use scan::{FilesFrom, Labels, Listing, SampleRef, Scan, ScanOptions, Symlinks, scan};
+pub use scan::{Decode, FilesFrom, Labels, Listing, SampleRef, Scan, ScanOptions, Symlinks, scan};
 pub use seal::seal;
 pub use status::{Status, status};
 pub use verify::{Damage, Depth, Verification, verify};

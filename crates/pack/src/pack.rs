@@ -6,7 +6,7 @@ use crate::fill::Filler;
 use crate::inputs::Inputs;
 use crate::resume::{open_plan, valid_receipt};
 use crate::space::Spaces;
-use crate::{Part, Policy};
+use crate::{Part, Policy, steps};
 use packhorse_core::{Cancel, Error, Event, Kind, Limits, Observer, Registry, Result, Store};
 use packhorse_dataset::{FieldRecord, PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
@@ -84,7 +84,10 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
     let staging = Staging::open(context.store.clone(), out)?;
     let roots: Vec<PathBuf> = plan.header().roots.iter().map(PathText::to_path).collect();
     let schema = FieldRecord::schema(&plan.header().schema)?;
-    let written = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
+    let before = steps::before(context.registry, plan.header(), &schema, context.limits)?;
+    let after = steps::after(context.registry, plan.header(), context.limits)?;
+    let transformed = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
+    let written = steps::encoded_schema(&transformed, &plan.header().encode)?;
     let sink = context.registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
     let assembly = Assembly {
         inputs: Inputs::new(
@@ -95,8 +98,11 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
             context.limits,
             context.cancel,
         ),
-        schema,
-        transforms: context.transforms,
+        schema: steps::raw_schema(plan.header(), &schema),
+        transforms: before.iter().chain(context.transforms).chain(&after).map(|t| &**t).collect(),
+        registry: context.registry,
+        limits: context.limits,
+        sources: plan.header().sources.iter().map(|s| (s.format.clone(), s.options.iter().collect())).collect(),
         policy: options.policy,
         spaces: Spaces::default(),
         distance: Distance::default(),
@@ -255,7 +261,7 @@ impl Outcome {
         report.samples += receipt.samples;
         report.input_bytes += receipt.input_bytes;
         report.bytes += receipt.files.first().map_or(0, |f| f.bytes);
-        report.skipped += receipt.skipped.len() as u64;
+        report.skipped += receipt.lost();
     }
 
     /// The report, or the error that matters most: a failed file system before a changed input

@@ -80,7 +80,7 @@ fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Resu
         root: Digest::of(b""),
         samples: receipts.iter().map(|r| r.samples).sum(),
         bytes: shards.iter().map(|s| s.bytes).sum(),
-        skipped: plan.skips() + receipts.iter().map(|r| r.skipped.len() as u64).sum::<u64>(),
+        skipped: plan.skips() + receipts.iter().map(|r| r.lost()).sum::<u64>(),
         schema: FieldRecord::of(schema),
         classes: header.classes.clone(),
         splits: header.splits.iter().map(split).collect(),

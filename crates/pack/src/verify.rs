@@ -226,7 +226,7 @@ impl Check<'_> {
     /// Parses the shard anew and compares what it holds with its index.
     fn parse(&self, shard: &ShardRecord, members: &Members) -> Result<()> {
         let path = self.out.join(&shard.file);
-        let Some((format, compression)) = container(self.registry, &path) else { return Ok(()) };
+        let Some((format, compression)) = container(self.registry, None, &path) else { return Ok(()) };
         let input = open(self.store, &path, compression)?;
         let source = format.source(&Options::new(), Limits::default())?;
         let mut expected = members.iter().flat_map(|(key, list)| list.map(move |m| (key, m)));

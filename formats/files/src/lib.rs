@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Files;
 
-static INFO: FormatInfo = FormatInfo { id: "files", revision: 1, extensions: &[""] };
+static INFO: FormatInfo = FormatInfo { id: "files", revision: 1, extensions: &[""], fields: &[] };
 
 impl Format for Files {
     fn info(&self) -> &'static FormatInfo {

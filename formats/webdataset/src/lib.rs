@@ -38,7 +38,7 @@ use packhorse_core::{Consumer, Findings, Format, FormatInfo, Input, Limits, Opti
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WebDataset;
 
-static INFO: FormatInfo = FormatInfo { id: "webdataset", revision: 1, extensions: &["tar"] };
+static INFO: FormatInfo = FormatInfo { id: "webdataset", revision: 1, extensions: &["tar"], fields: &[] };
 
 impl Format for WebDataset {
     fn info(&self) -> &'static FormatInfo {

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::args::{Planning, Work};
-use packhorse_core::{Error, Options, Result};
+use packhorse_core::{Error, Result};
 use packhorse_pack::{Cut, FilesFrom, Listing, Metadata, Plan, PlanOptions, Scan, ScanOptions, Shuffle, plan, scan};
 use packhorse_transform::Transform;
 use packhorse_transform::image::{Image, ImageOptions};
@@ -17,7 +17,10 @@ pub(super) fn make_plan(
     let transforms = transforms(context, args)?;
     let options = plan_options(args)?;
     // Settings are checked before hours go into a scan.
-    context.registry.get(&options.format)?.sink(&options.sink)?;
+    let typed = context.registry.get(&options.format)?.sink(&options.sink)?.typed();
+    for (format, options) in &options.sources {
+        context.registry.get(format)?.source(options, context.limits)?;
+    }
     let scanning = Scan {
         registry: context.registry,
         store: &*context.store,
@@ -25,7 +28,7 @@ pub(super) fn make_plan(
         observer: &context.progress,
         cancel: &context.cancel,
     };
-    let mut listing = scan(scanning, &scan_options(args, work)?)?;
+    let mut listing = scan(scanning, &scan_options(args, work, typed)?)?;
     if let (Some(table), Some(key)) = (&args.metadata, &args.key) {
         attach(context, args, &mut listing, table, key)?;
     }
@@ -33,7 +36,7 @@ pub(super) fn make_plan(
     Ok((plan, transforms))
 }
 
-fn scan_options(args: &Planning, work: &Work) -> Result<ScanOptions> {
+fn scan_options(args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions> {
     if args.input.is_empty() && args.files_from.is_none() {
         return Err(Error::config(
             "there is nothing to pack; give folders or files as INPUT, or --plan DIR to fill a plan",
@@ -54,6 +57,11 @@ fn scan_options(args: &Planning, work: &Work) -> Result<ScanOptions> {
         dedup: args.dedup,
         policy: args.on_error,
         io_threads: usize::from(work.io_threads),
+        from: args.reading.from.clone(),
+        decode: args.reading.decode,
+        typed,
+        shapes: args.reading.shapes(),
+        sources: args.reading.sources(),
     })
 }
 
@@ -65,7 +73,7 @@ fn attach(context: &Context<'_>, args: &Planning, listing: &mut Listing, table: 
 
 fn plan_options(args: &Planning) -> Result<PlanOptions> {
     let format = args.to.clone().ok_or_else(|| Error::config("say which format with --to, such as --to webdataset"))?;
-    let sink: Options = args.index.iter().map(|index| ("index", index.as_str())).collect();
+    let sink = args.writing.options(args.index.as_deref());
     Ok(PlanOptions {
         format,
         sink,
@@ -77,6 +85,8 @@ fn plan_options(args: &Planning) -> Result<PlanOptions> {
         limit: args.limit,
         long_keys: args.long_keys,
         policy: args.on_error,
+        sources: args.reading.sources(),
+        shapes: args.reading.shapes(),
     })
 }
 

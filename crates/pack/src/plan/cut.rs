@@ -1,7 +1,5 @@
 //! Where one shard ends and the next begins. Pure.
 
-use std::ops::Range;
-
 /// How large shards are. Several bounds may be given; without any a shard holds 1 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
@@ -17,37 +15,49 @@ impl Cut {
     /// What holds without any bound.
     pub const DEFAULT_BYTES: u64 = 1 << 30;
 
-    /// Cuts consecutive samples of the given sizes.
+    /// Cuts consecutive samples, given as runs of samples of equal size; returns how many samples each
+    /// shard gets.
     ///
     /// Shards are balanced: the fewest that keep the bound on bytes (or as many as asked for), each
     /// ending where its equal share of the bytes does. A sample larger than the bound fills a shard.
-    pub(crate) fn ranges(&self, sizes: &[u64]) -> Vec<Range<usize>> {
+    pub(crate) fn shards(&self, runs: &[Run]) -> Vec<u64> {
         let bytes = match (self.bytes, self.shards, self.samples) {
             (None, None, None) => Some(Self::DEFAULT_BYTES),
             (bytes, _, _) => bytes,
         };
-        let most_samples = self.samples.unwrap_or(u64::MAX).max(1);
-        let mut left: u64 = sizes.iter().sum();
-        let mut share = self.share(bytes, left, 0);
-        let mut ranges = Vec::new();
-        let (mut from, mut held) = (0, 0u64);
-        for (i, size) in sizes.iter().enumerate() {
-            let full = bytes.is_some_and(|most| held + size > most);
-            let reached = self.samples.is_none() && held >= share;
-            let enough = (i - from) as u64 >= most_samples;
-            let must = self.shards.is_some_and(|n| must_cut(ranges.len(), n, sizes.len() - i));
-            if i > from && (full || reached || enough || must) {
-                ranges.push(from..i);
-                (from, held) = (i, 0);
-                share = self.share(bytes, left, ranges.len() as u64);
+        let mut left = Run { size: 0, samples: 0 };
+        for run in runs {
+            left.size += run.size * run.samples;
+            left.samples += run.samples;
+        }
+        let mut share = self.share(bytes, left.size, 0);
+        let mut shards = Vec::new();
+        let (mut samples, mut held) = (0, 0u64);
+        for run in runs {
+            let mut rest = run.samples;
+            while rest > 0 {
+                let full = bytes.map_or(u64::MAX, |most| fit(most.saturating_sub(held), run.size));
+                let reached =
+                    if self.samples.is_none() { until(share.saturating_sub(held), run.size) } else { u64::MAX };
+                let enough = self.samples.unwrap_or(u64::MAX).max(1) - samples;
+                let kept = self.shards.map_or(u64::MAX, |n| spare(left.samples, n, shards.len()));
+                let n = rest.min(full).min(reached).min(enough).min(kept);
+                if n == 0 && samples > 0 {
+                    shards.push(samples);
+                    (samples, held) = (0, 0);
+                    share = self.share(bytes, left.size, shards.len() as u64);
+                    continue;
+                }
+                let n = n.max(1);
+                samples += n;
+                rest -= n;
+                held += run.size * n;
+                left.size -= run.size * n;
+                left.samples -= n;
             }
-            held += size;
-            left -= size;
         }
-        if from < sizes.len() {
-            ranges.push(from..sizes.len());
-        }
-        ranges
+        shards.extend((samples > 0).then_some(samples));
+        shards
     }
 
     /// The bytes of the next shard, if what is `left` is shared equally among those that it needs.
@@ -61,9 +71,32 @@ impl Cut {
     }
 }
 
-/// Whether every sample left is needed as a shard of its own to reach the count asked for.
-fn must_cut(done: usize, wanted: u32, samples_left: usize) -> bool {
-    (wanted as usize).saturating_sub(done + 1) >= samples_left
+/// Consecutive samples of equal size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    /// Bytes of one of them.
+    pub(crate) size: u64,
+    /// How many.
+    pub(crate) samples: u64,
+}
+
+/// How many samples fit into `room` bytes.
+fn fit(room: u64, size: u64) -> u64 {
+    room.checked_div(size).unwrap_or(u64::MAX)
+}
+
+/// How many samples it takes until `missing` bytes are there.
+fn until(missing: u64, size: u64) -> u64 {
+    match missing {
+        0 => 0,
+        _ if size == 0 => u64::MAX,
+        _ => missing.div_ceil(size),
+    }
+}
+
+/// How many of the samples left are not needed to give each shard that is still to come one.
+fn spare(samples_left: u64, wanted: u32, done: usize) -> u64 {
+    samples_left.saturating_sub(u64::from(wanted).saturating_sub(done as u64 + 1))
 }
 
 #[cfg(test)]
@@ -72,7 +105,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn lens(cut: Cut, sizes: &[u64]) -> Vec<usize> {
-        cut.ranges(sizes).iter().map(|r| r.len()).collect()
+        let runs: Vec<Run> = sizes.iter().map(|size| Run { size: *size, samples: 1 }).collect();
+        cut.shards(&runs).into_iter().map(|n| n as usize).collect()
     }
 
     #[test]
@@ -100,20 +134,33 @@ mod tests {
             shards in proptest::option::of(1u32..50),
             samples in proptest::option::of(1u64..50),
         ) {
-            let ranges = Cut { bytes, shards, samples }.ranges(&sizes);
+            let lens = lens(Cut { bytes, shards, samples }, &sizes);
             let mut next = 0;
-            for range in &ranges {
-                prop_assert_eq!(range.start, next);
-                prop_assert!(!range.is_empty());
-                next = range.end;
-                let held: u64 = sizes[range.clone()].iter().sum();
-                prop_assert!(range.len() == 1 || bytes.is_none_or(|most| held <= most));
-                prop_assert!(samples.is_none_or(|most| range.len() as u64 <= most));
+            for len in &lens {
+                prop_assert!(*len > 0);
+                let held: u64 = sizes[next..next + len].iter().sum();
+                next += len;
+                prop_assert!(*len == 1 || bytes.is_none_or(|most| held <= most));
+                prop_assert!(samples.is_none_or(|most| *len as u64 <= most));
             }
             prop_assert_eq!(next, sizes.len());
             if let (Some(n), None, None) = (shards, bytes, samples) {
-                prop_assert_eq!(ranges.len(), sizes.len().min(n as usize));
+                prop_assert_eq!(lens.len(), sizes.len().min(n as usize));
             }
+        }
+
+        #[test]
+        fn a_run_is_cut_like_its_samples(
+            runs in proptest::collection::vec((0u64..50, 0u64..30), 0..20),
+            bytes in proptest::option::of(1u64..500),
+            shards in proptest::option::of(1u32..50),
+            samples in proptest::option::of(1u64..50),
+        ) {
+            let cut = Cut { bytes, shards, samples };
+            let together: Vec<Run> = runs.iter().map(|(size, samples)| Run { size: *size, samples: *samples }).collect();
+            let apart: Vec<u64> = runs.iter().flat_map(|(size, n)| std::iter::repeat_n(*size, *n as usize)).collect();
+            let found: Vec<usize> = cut.shards(&together).into_iter().map(|n| n as usize).collect();
+            prop_assert_eq!(found, lens(cut, &apart));
         }
     }
 }

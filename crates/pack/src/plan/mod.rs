@@ -4,20 +4,23 @@ mod cut;
 mod order;
 mod schema;
 mod split;
+mod units;
 
 pub use cut::Cut;
 pub use order::Shuffle;
 pub use split::{SplitBy, Splits};
 
-use crate::Policy;
-use crate::scan::Listing;
-use packhorse_core::{DataType, Error, Event, Observer, Registry, Result, SchemaRef, Sink};
-use packhorse_dataset::{Digest, FieldRecord, Header, PathText, PlanWriter, SinkRecord};
+use crate::scan::{Listing, SampleRef};
+use crate::{Policy, Shapes, steps};
+use cut::Run;
+use packhorse_core::{DataType, Error, Event, Observer, Registry, Result, Sink};
+use packhorse_dataset::{Digest, FieldRecord, Header, PathText, PlanWriter, SinkRecord, SourceRecord};
 use packhorse_transform::Transform;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Range;
 use std::str::FromStr;
+use units::Unit;
 
 /// What to do with keys that are longer than readers carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +67,10 @@ pub struct PlanOptions {
     pub long_keys: LongKeys,
     /// What to do with samples that can't be written.
     pub policy: Policy,
+    /// How inputs of typed rows are read: as scan was told.
+    pub sources: BTreeMap<String, packhorse_core::Options>,
+    /// What to do with arrays of one name whose shapes differ: as scan was told.
+    pub shapes: Shapes,
 }
 
 impl Default for PlanOptions {
@@ -79,6 +86,8 @@ impl Default for PlanOptions {
             limit: None,
             long_keys: LongKeys::Refuse,
             policy: Policy::Fail,
+            sources: BTreeMap::new(),
+            shapes: Shapes::Equal,
         }
     }
 }
@@ -87,7 +96,7 @@ impl Default for PlanOptions {
 pub struct Plan {
     listing: Listing,
     header: Header,
-    order: Vec<u32>,
+    order: Vec<Unit>,
     shards: Vec<Shard>,
     /// Keys that were shortened, by sample.
     short: BTreeMap<u32, String>,
@@ -96,7 +105,8 @@ pub struct Plan {
 struct Shard {
     name: String,
     split: Option<String>,
-    samples: Range<usize>,
+    units: Range<usize>,
+    samples: u64,
 }
 
 /// Decides. Fails under [`Policy::Fail`] if a sample can't be written.
@@ -111,14 +121,17 @@ pub fn plan(
     let format = registry.get(&options.format)?;
     let sink = format.sink(&options.sink)?;
     let short = admit(&mut listing, &*sink, options, observer)?;
-    let schema = schema::of(&listing, observer);
-    let written = transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
-    sink.accept(&written)?;
-    let mut order = order::order(listing.samples() as u32, options.shuffle);
-    order.truncate(options.limit.map_or(usize::MAX, |n| n as usize));
+    let delivered = schema::of(registry, &listing, options, observer)?;
+    let transformed = transforms.iter().try_fold(delivered.schema.clone(), |schema, t| t.schema(&schema))?;
+    let encode = schema::encoded(registry, &*sink, &transformed)?;
+    sink.accept(&steps::encoded_schema(&transformed, &encode)?)?;
+    let mut order = units::units(&listing, options.shuffle, !options.splits.is_empty());
+    units::truncate(&mut order, options.limit.unwrap_or(u64::MAX));
     let factor = transforms.iter().map(|t| t.factor()).product();
     let (order, shards) = shards(&listing, order, &*sink, factor, options);
-    let header = header(&listing, &schema, format.info(), transforms, options);
+    let mut header = header(&listing, format.info(), transforms, options);
+    header.schema = FieldRecord::of(&delivered.schema);
+    (header.decode, header.encode) = (delivered.decode, encode);
     Ok(Plan { listing, header, order, shards, short })
 }
 
@@ -129,6 +142,9 @@ fn check_name(name: &str) -> Result<()> {
         false => Err(Error::config(format!("--name \"{name}\": names of shards are letters, digits, _ and -"))),
     }
 }
+
+/// The digits of a sample's number behind the key of its run.
+const NUMBER: usize = 10;
 
 /// Refuses or renames samples that the sink can't write.
 fn admit(
@@ -146,6 +162,8 @@ fn admit(
         let fields = || sample.fields().chain(labels.iter().copied()).chain(row);
         let mut key = sample.key();
         let longest = fields().map(|(field, _)| sink.longest_key(field)).min().unwrap_or(usize::MAX);
+        // A run's samples have their numbers behind this.
+        let longest = longest.saturating_sub(if sample.table().is_some() { NUMBER } else { 0 });
         if options.long_keys == LongKeys::Hash && key.len() > longest {
             key = shorten(&key, longest);
             short.insert(keep.iter().filter(|k| **k).count() as u32, key.clone());
@@ -155,6 +173,8 @@ fn admit(
             true => {
                 Some(Error::config("has a field json of its own; leave --metadata or exclude *.json").in_sample(&key))
             }
+            // Of typed rows, what is too long shows when it is written.
+            false if sample.table().is_some() => None,
             false => fields().find_map(|(field, bytes)| sink.admit(&key, field, bytes).err()),
         };
         keep.push(fault.is_none());
@@ -185,50 +205,65 @@ fn shorten(key: &str, longest: usize) -> String {
 /// Cuts the order into shards, split by split.
 fn shards(
     listing: &Listing,
-    order: Vec<u32>,
+    order: Vec<Unit>,
     sink: &dyn Sink,
     factor: f64,
     options: &PlanOptions,
-) -> (Vec<u32>, Vec<Shard>) {
-    let mut groups: Vec<(Option<String>, Vec<u32>)> = match options.splits.is_empty() {
+) -> (Vec<Unit>, Vec<Shard>) {
+    let mut groups: Vec<(Option<String>, Vec<Unit>)> = match options.splits.is_empty() {
         true => vec![(None, Vec::new())],
         false => options.splits.names().map(|name| (Some(name.to_owned()), Vec::new())).collect(),
     };
-    let n = order.len();
-    for (place, sample) in order.into_iter().enumerate() {
+    let n: u64 = order.iter().map(|unit| u64::from(unit.count)).sum();
+    let mut place = 0;
+    for unit in order {
         let split = match (options.splits.is_empty(), options.split_by) {
             (true, _) => 0,
-            (false, SplitBy::Order) => options.splits.by_place(place, n),
-            (false, SplitBy::Hash) => listing.sample(sample as usize).map_or(0, |s| options.splits.by_key(&s.key())),
+            (false, SplitBy::Order) => options.splits.by_place(place as usize, n as usize),
+            (false, SplitBy::Hash) => {
+                listing.sample(unit.sample as usize).map_or(0, |s| options.splits.by_key(&unit_key(&s, &unit)))
+            }
         };
-        if let Some((_, samples)) = groups.get_mut(usize::from(split)) {
-            samples.push(sample);
+        place += u64::from(unit.count);
+        if let Some((_, units)) = groups.get_mut(usize::from(split)) {
+            units.push(unit);
         }
     }
-    let (mut order, mut shards) = (Vec::with_capacity(n), Vec::new());
-    for (split, samples) in groups {
-        let sizes: Vec<u64> = samples.iter().map(|i| size(listing, *i, sink, factor)).collect();
-        let start = order.len();
-        for (i, range) in options.cut.ranges(&sizes).into_iter().enumerate() {
+    let (mut order, mut shards) = (Vec::new(), Vec::new());
+    for (split, units) in groups {
+        let run = |unit: &Unit| Run { size: size(listing, unit.sample, sink, factor), samples: unit.count.into() };
+        let lens = options.cut.shards(&units.iter().map(run).collect::<Vec<_>>());
+        for (i, (part, samples)) in units::parts(units, &lens).into_iter().zip(lens).enumerate() {
             let name = format!("{}-{i:06}", split.as_ref().unwrap_or(&options.name));
-            shards.push(Shard { name, split: split.clone(), samples: start + range.start..start + range.end });
+            let start = order.len();
+            order.extend(part);
+            shards.push(Shard { name, split: split.clone(), units: start..order.len(), samples });
         }
-        order.extend(samples);
     }
     (order, shards)
 }
 
-/// The bytes that a sample takes up in a shard, as far as the plan can know.
+/// What decides the split of a unit: the key of its first sample.
+fn unit_key(sample: &SampleRef<'_>, unit: &Unit) -> String {
+    match sample.table() {
+        Some(_) => format!("{}{}", sample.key(), unit.from),
+        None => sample.key(),
+    }
+}
+
+/// The bytes that one sample takes up in a shard, as far as the plan can know.
 fn size(listing: &Listing, i: u32, sink: &dyn Sink, factor: f64) -> u64 {
     let Some(sample) = listing.sample(i as usize) else { return 0 };
-    let inputs: u64 = sample.fields().map(|(_, bytes)| sink.size_of((bytes as f64 * factor) as u64)).sum();
+    let inputs: u64 = sample
+        .fields()
+        .map(|(_, bytes)| sink.size_of(((bytes / sample.samples().max(1)) as f64 * factor) as u64))
+        .sum();
     let label = sample.label().map_or(0, |_| sink.size_of(1));
     inputs + label + sample.row().map_or(0, |row| sink.size_of(row.len() as u64))
 }
 
 fn header(
     listing: &Listing,
-    schema: &SchemaRef,
     info: &packhorse_core::FormatInfo,
     transforms: &[Box<dyn Transform>],
     options: &PlanOptions,
@@ -256,27 +291,39 @@ fn header(
         },
         transforms: transforms.iter().map(|t| t.describe()).collect(),
         choices,
-        schema: FieldRecord::of(schema),
+        sources: options.sources.iter().map(source_record).collect(),
+        decode: Vec::new(),
+        encode: Vec::new(),
+        schema: Vec::new(),
         classes: listing.classes().to_vec(),
         splits: options.splits.names().map(str::to_owned).collect(),
         roots: listing.roots().iter().map(|root| PathText::from(absolute(root).as_os_str())).collect(),
     }
 }
 
+fn source_record((format, options): (&String, &packhorse_core::Options)) -> SourceRecord {
+    let options = options.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    SourceRecord { format: format.clone(), options }
+}
+
 impl Plan {
     /// Samples in all shards.
     pub fn samples(&self) -> u64 {
-        self.order.len() as u64
+        self.shards.iter().map(|shard| shard.samples).sum()
     }
 
     /// Bytes of input in all shards.
     pub fn bytes(&self) -> u64 {
-        self.order.iter().filter_map(|i| self.listing.sample(*i as usize)).map(|s| s.bytes()).sum()
+        let bytes = |unit: &Unit| {
+            let sample = self.listing.sample(unit.sample as usize)?;
+            Some((sample.bytes() as f64 * f64::from(unit.count) / sample.samples().max(1) as f64) as u64)
+        };
+        self.order.iter().filter_map(bytes).sum()
     }
 
     /// Name, split and number of samples of each shard.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, Option<&str>, u64)> {
-        self.shards.iter().map(|s| (s.name.as_str(), s.split.as_deref(), s.samples.len() as u64))
+        self.shards.iter().map(|s| (s.name.as_str(), s.split.as_deref(), s.samples))
     }
 
     /// What holds for all shards.
@@ -287,9 +334,10 @@ impl Plan {
     /// How many samples each class has, in the order of the class list.
     pub fn class_counts(&self) -> Vec<u64> {
         let mut counts = vec![0; self.header.classes.len()];
-        for label in self.order.iter().filter_map(|i| self.listing.sample(*i as usize)?.label()) {
-            if let Some(count) = counts.get_mut(label as usize) {
-                *count += 1;
+        for unit in &self.order {
+            let label = self.listing.sample(unit.sample as usize).and_then(|sample| sample.label());
+            if let Some(count) = label.and_then(|label| counts.get_mut(label as usize)) {
+                *count += u64::from(unit.count);
             }
         }
         counts
@@ -304,10 +352,11 @@ impl Plan {
     pub fn write(&self, out: impl Write) -> Result<(Digest, Digest)> {
         let mut writer = PlanWriter::new(out, &self.header)?;
         for shard in &self.shards {
-            let samples = self.order.get(shard.samples.clone()).unwrap_or_default();
-            let entries = samples.iter().filter_map(|i| {
-                let mut entry = self.listing.sample(*i as usize)?.entry();
-                if let Some(short) = self.short.get(i) {
+            let units = self.order.get(shard.units.clone()).unwrap_or_default();
+            let entries = units.iter().filter_map(|unit| {
+                let items = unit.from..unit.from + u64::from(unit.count);
+                let mut entry = self.listing.sample(unit.sample as usize)?.entry(items);
+                if let Some(short) = self.short.get(&unit.sample) {
                     entry.key.clone_from(short);
                 }
                 Some(Ok(entry))

@@ -70,7 +70,7 @@ pub(crate) fn order(n: u32, shuffle: Shuffle) -> Vec<u32> {
 }
 
 /// Fisher–Yates (Durstenfeld 1964) with SplitMix64.
-fn permutation(n: u32, seed: u64) -> Vec<u32> {
+pub(super) fn permutation(n: u32, seed: u64) -> Vec<u32> {
     let mut list: Vec<u32> = (0..n).collect();
     let mut random = SplitMix64(seed);
     for i in (1..list.len()).rev() {

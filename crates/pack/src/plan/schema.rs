@@ -1,34 +1,116 @@
-//! The columns that sources will deliver, as scan saw them.
+//! The columns that sources will deliver, as scan saw them, and what is decoded and encoded on the way.
 
-use super::LABEL;
+use super::{LABEL, PlanOptions};
+use crate::columns::Columns;
 use crate::scan::Listing;
-use packhorse_core::{DataType, Event, Field, KEY, Observer, Schema, SchemaRef};
+use packhorse_core::{
+    DataType, Error, Event, Field, FieldType, KEY, Kind, Limits, Observer, Options, Registry, Result, Schema,
+    SchemaRef, Sink,
+};
+use packhorse_dataset::{CodecRecord, FieldRecord};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
-/// The key, then every field in the order of the names; one that some sample lacks is nullable.
-pub(super) fn of(listing: &Listing, observer: &dyn Observer) -> SchemaRef {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+/// What sources deliver, once encoded fields are decoded.
+pub(super) struct Delivered {
+    /// The key, then every column in the order of the names; one that some sample lacks is nullable.
+    pub(super) schema: SchemaRef,
+    /// The fields that are decoded.
+    pub(super) decode: Vec<CodecRecord>,
+}
+
+/// Puts together what scan saw. Columns of two origins that can't be one are an error.
+pub(super) fn of(
+    registry: &Registry,
+    listing: &Listing,
+    options: &PlanOptions,
+    observer: &dyn Observer,
+) -> Result<Delivered> {
+    let samples: u64 = listing.iter().map(|s| s.samples()).sum();
+    let mut columns = Columns::default();
+    let counts = blob_counts(listing, samples, observer);
+    for (name, count) in counts.iter().filter(|(name, _)| !listing.decoded().contains_key(**name)) {
+        let blob = FieldType::Blob.field(name, false);
+        columns.add([&blob].into_iter(), *count, Path::new("the inputs"), options.shapes)?;
+    }
+    let mut decode = Vec::new();
+    for (name, decoded) in listing.decoded() {
+        let count = counts.get(name.as_str()).copied().unwrap_or(0);
+        let fields: Vec<Field> = decoded.columns.fields(count).collect();
+        let nullable = |field: &Field| field.clone().with_nullable(field.is_nullable() || count < samples);
+        let inside: Vec<Field> = fields.iter().map(nullable).collect();
+        columns.add(inside.iter(), count, Path::new(name), options.shapes).map_err(of_plan)?;
+        let revision = registry.get(decoded.format)?.info().revision;
+        let records = FieldRecord::of(&Schema::new(inside));
+        decode.push(CodecRecord { field: name.clone(), format: decoded.format.to_owned(), revision, columns: records });
+    }
     for sample in listing.iter() {
+        let Some(table) = sample.table() else { continue };
+        let fields = table.schema.fields().iter().map(|f| &**f).filter(|f| f.name() != KEY);
+        columns.add(fields, table.items, &sample.first_path(), options.shapes).map_err(of_plan)?;
+    }
+    let mut fields: Vec<Field> = columns.fields(samples).collect();
+    let mut given = |name: &str, data_type: DataType| match fields.iter().any(|f| f.name() == name) {
+        true => Err(Error::config(format!("the inputs have a field {name} of their own; drop one of the two"))),
+        false => {
+            fields.push(Field::new(name, data_type, false));
+            Ok(())
+        }
+    };
+    if !listing.classes().is_empty() {
+        given("cls", LABEL)?;
+    }
+    if listing.has_metadata() {
+        given("json", DataType::Utf8View)?;
+    }
+    fields.sort_by(|a, b| a.name().cmp(b.name()));
+    fields.insert(0, Field::new(KEY, DataType::Utf8View, false));
+    Ok(Delivered { schema: Arc::new(Schema::new(fields)), decode })
+}
+
+/// Nothing can be left out any more: it is for whoever asked to choose.
+fn of_plan(error: Error) -> Error {
+    error.with_kind(Kind::Config)
+}
+
+/// How many samples have each field of bytes.
+fn blob_counts<'l>(listing: &'l Listing, samples: u64, observer: &dyn Observer) -> BTreeMap<&'l str, u64> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for sample in listing.iter().filter(|sample| sample.table().is_none()) {
         for (field, _) in sample.fields() {
             *counts.entry(field).or_default() += 1;
         }
     }
-    let n = listing.samples();
-    if let Some((field, count)) = counts.iter().find(|(_, count)| **count < n) {
+    if let Some((field, count)) = counts.iter().find(|(_, count)| **count < samples) {
         observer.event(&Event::Warning(&format!(
-            "only {count} of {n} samples have the field {field}; Hugging Face datasets wants the same fields in every sample"
+            "only {count} of {samples} samples have the field {field}; Hugging Face datasets wants the same fields in every sample"
         )));
     }
-    let mut fields: Vec<Field> =
-        counts.iter().map(|(name, count)| Field::new(*name, DataType::BinaryView, *count < n)).collect();
-    if !listing.classes().is_empty() {
-        fields.push(Field::new("cls", LABEL, false));
+    counts
+}
+
+/// The columns that `sink` can't take but some codec of this build can encode as bytes.
+pub(super) fn encoded(registry: &Registry, sink: &dyn Sink, schema: &SchemaRef) -> Result<Vec<CodecRecord>> {
+    let mut records = Vec::new();
+    for field in schema.fields() {
+        let alone = Arc::new(Schema::new(vec![field.clone()]));
+        let Err(refused) = sink.accept(&alone) else { continue };
+        if refused.kind() != Kind::Unsupported {
+            return Err(refused);
+        }
+        let Some(record) = encoder(registry, field) else { return Err(refused) };
+        records.push(record);
     }
-    if listing.has_metadata() {
-        fields.push(Field::new("json", DataType::Utf8View, false));
-    }
-    fields.sort_by(|a, b| a.name().cmp(b.name()));
-    fields.insert(0, Field::new(KEY, DataType::Utf8View, false));
-    Arc::new(Schema::new(fields))
+    Ok(records)
+}
+
+fn encoder(registry: &Registry, field: &Field) -> Option<CodecRecord> {
+    registry.iter().filter(|format| !format.info().fields.is_empty()).find_map(|format| {
+        let codec = format.codec(&Options::new(), Limits::default()).ok()?;
+        let name = codec.encoded(field).ok()?;
+        let info = format.info();
+        let columns = FieldRecord::of(&Schema::new(vec![field.clone()]));
+        Some(CodecRecord { field: name, format: info.id.to_owned(), revision: info.revision, columns })
+    })
 }

@@ -1,6 +1,7 @@
 //! scan: finds the inputs, groups them into samples, and reads headers only.
 
 mod crew;
+mod decode;
 mod dedup;
 mod files_from;
 mod label;
@@ -8,14 +9,17 @@ mod listing;
 mod roots;
 mod walk;
 
+pub use decode::Decode;
+pub(crate) use decode::Decoded;
 pub use files_from::FilesFrom;
 pub use label::Labels;
 pub use listing::{Listing, SampleRef};
 pub use walk::Symlinks;
 
-use crate::Policy;
+use crate::{Policy, Shapes};
 use listing::Builder;
-use packhorse_core::{Cancel, Error, Event, Limits, Observer, Registry, Result, Store};
+use packhorse_core::{Cancel, Error, Event, Limits, Observer, Options, Registry, Result, Store};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What to scan, and what to make of it.
@@ -41,6 +45,16 @@ pub struct ScanOptions {
     pub policy: Policy,
     /// Threads that wait for the file system.
     pub io_threads: usize,
+    /// The format of all files, where it is not for their names to say.
+    pub from: Option<String>,
+    /// Which encoded fields become columns.
+    pub decode: Decode,
+    /// Whether the dataset's format stores values by type ([`Sink::typed`](packhorse_core::Sink::typed)).
+    pub typed: bool,
+    /// What to do with arrays of one name whose shapes differ.
+    pub shapes: Shapes,
+    /// How inputs of typed rows are read: settings by the name of the format.
+    pub sources: BTreeMap<String, Options>,
 }
 
 /// What scanning needs from outside.
@@ -72,6 +86,9 @@ pub fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
     }
     if options.dedup {
         dedup::apply(context, options.io_threads, &mut listing)?;
+    }
+    if options.decode == Decode::Auto {
+        decode::apply(context, options.typed, options.shapes, options.io_threads, &mut listing)?;
     }
     listing.sort_faults();
     listing.report(context.observer);

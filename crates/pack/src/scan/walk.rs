@@ -1,12 +1,15 @@
 //! A parallel walk over folders: names, sizes and times; nothing is opened but archives.
 
 use super::crew::Crew;
+use super::listing::Table;
 use super::{Scan, ScanOptions};
 use crate::glob::Globs;
 use crate::inputs::{container, open};
 use crate::resume::is_missing;
 use crossbeam_channel::Sender;
-use packhorse_core::{Error, Event, FileKind, FileStat, Kind, Options, Result};
+use packhorse_core::{Error, Event, FileKind, FileStat, Format, Input, Kind, Options, Result, Source};
+use packhorse_storage::Compression;
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -40,6 +43,8 @@ pub(crate) enum Batch {
     Files { root: u32, folder: PathBuf, files: Vec<FoundFile> },
     /// Members of one archive.
     Members { root: u32, archive: PathBuf, stat: FileStat, members: Vec<FoundMember> },
+    /// An input of typed rows.
+    Table { root: u32, path: PathBuf, stat: FileStat, table: Table },
     /// A bad input.
     Fault(Error),
     /// An input that is left out without being bad.
@@ -75,6 +80,10 @@ pub(super) struct Walk<'a> {
     pub(super) context: Scan<'a>,
     pub(super) globs: Globs,
     pub(super) symlinks: Symlinks,
+    /// The format of all files, where it is not for their names to say.
+    from: Option<&'a str>,
+    /// How inputs of typed rows are read, by format.
+    options: &'a BTreeMap<String, Options>,
     /// Device and inode of the folder of the dataset, if it is there already.
     output: Option<(u64, u64)>,
     pub(super) found: Sender<Batch>,
@@ -118,10 +127,12 @@ impl Chain {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(context: Scan<'a>, options: &ScanOptions, found: Sender<Batch>) -> Result<Self> {
+    pub(super) fn new(context: Scan<'a>, options: &'a ScanOptions, found: Sender<Batch>) -> Result<Self> {
         let globs = Globs::new(&options.include, &options.exclude)?;
         let output = options.output.as_ref().and_then(|path| context.store.stat(path, true).ok());
-        Ok(Self { context, globs, symlinks: options.symlinks, output: output.map(|stat| stat.id), found })
+        let output = output.map(|stat| stat.id);
+        let from = options.from.as_deref();
+        Ok(Self { context, globs, symlinks: options.symlinks, from, options: &options.sources, output, found })
     }
 
     fn send(&self, batch: Batch) {
@@ -228,7 +239,7 @@ impl<'a> Walk<'a> {
                 self.send(Batch::Ignored(EXCLUDED, path.to_owned()));
                 Ok(None)
             }
-            FileKind::File if container(self.context.registry, path).is_some() => Ok(Some(Look::Archive(stat))),
+            FileKind::File if self.container(path).is_some() => Ok(Some(Look::Archive(stat))),
             FileKind::File => Ok(Some(Look::File(stat))),
             FileKind::Symlink | FileKind::Special => {
                 Err(Error::content("is a FIFO, a socket or a device, and holds no sample").in_input(full.display()))
@@ -250,28 +261,44 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// Lists the members of an archive. What was found before an error is handed over all the same.
+    /// Looks into an archive, or at the headers of an input of typed rows.
     fn archive(&self, root: u32, base: &Path, archive: PathBuf, stat: FileStat) {
-        let mut members = Vec::new();
-        let listed = self.list(&base.join(&archive), &mut members, &mut |members| {
-            self.context.observer.event(&Event::Scanned { files: members.len() as u64 });
-            self.send(Batch::Members { root, archive: archive.clone(), stat, members });
-        });
-        if let Err(e) = listed {
+        if let Err(e) = self.look_into(root, &base.join(&archive), archive, stat) {
             self.fault(of_input(e));
         }
     }
 
-    fn list(
-        &self,
-        path: &Path,
-        members: &mut Vec<FoundMember>,
-        hand_over: &mut dyn FnMut(Vec<FoundMember>),
-    ) -> Result<()> {
-        let Some((format, compression)) = container(self.context.registry, path) else { return Ok(()) };
+    fn look_into(&self, root: u32, path: &Path, archive: PathBuf, stat: FileStat) -> Result<()> {
+        let Some((format, compression)) = self.container(path) else { return Ok(()) };
+        let id = format.info().id;
+        let source = format.source(self.options.get(id).unwrap_or(&Options::new()), self.context.limits)?;
         let input = open(self.context.store, path, compression)?;
-        let source = format.source(&Options::new(), self.context.limits)?;
-        let listed = source.list(&*input, &mut |entry| {
+        let probe = source.probe(&*input).map_err(|e| match compression {
+            Some(_) => Error::unsupported(format!("{id} can't be read while compressed; decompress it first")),
+            None => e,
+        });
+        match probe.map_err(|e| e.in_input(path.display()))? {
+            Some(probe) => {
+                self.context.observer.event(&Event::Scanned { files: 1 });
+                let table = Table { format: id, schema: probe.schema, items: probe.items, bytes: probe.bytes };
+                self.send(Batch::Table { root, path: archive, stat, table });
+                Ok(())
+            }
+            None => self.list(&*source, &*input, &mut |members| {
+                self.context.observer.event(&Event::Scanned { files: members.len() as u64 });
+                self.send(Batch::Members { root, archive: archive.clone(), stat, members });
+            }),
+        }
+    }
+
+    fn container(&self, path: &Path) -> Option<(&'a Arc<dyn Format>, Option<Compression>)> {
+        container(self.context.registry, self.from, path)
+    }
+
+    /// Lists the members of an archive. What was found before an error is handed over all the same.
+    fn list(&self, source: &dyn Source, input: &dyn Input, hand_over: &mut dyn FnMut(Vec<FoundMember>)) -> Result<()> {
+        let mut members = Vec::new();
+        let listed = source.list(input, &mut |entry| {
             self.context.cancel.check()?;
             match entry.extent {
                 Ok(extent) => {
@@ -280,11 +307,11 @@ impl<'a> Walk<'a> {
                 Err(e) => self.fault(e.in_sample(entry.name.escape_ascii())),
             }
             if members.len() == 4096 {
-                hand_over(std::mem::take(members));
+                hand_over(std::mem::take(&mut members));
             }
             Ok(())
         });
-        hand_over(std::mem::take(members));
+        hand_over(members);
         listed
     }
 }

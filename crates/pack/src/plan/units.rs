@@ -1,0 +1,149 @@
+//! The units that a plan puts in order: samples, and runs of samples of inputs of typed rows. Pure.
+
+use super::Shuffle;
+use super::order::{order, permutation};
+use crate::scan::{Listing, SampleRef};
+
+/// A sample, or consecutive samples of one input of typed rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unit {
+    /// The entry of the listing.
+    pub(super) sample: u32,
+    /// How many samples.
+    pub(super) count: u32,
+    /// The first of them, in the input.
+    pub(super) from: u64,
+}
+
+/// A run is so long that reading it on its own is worth a seek, where no block size is asked for…
+const RUN_BYTES: u64 = 4 << 20;
+/// …but no longer than this.
+const RUN_SAMPLES: u64 = 1 << 16;
+
+/// All samples in the order of `shuffle`.
+///
+/// Samples of typed rows are shuffled by runs, since reading them one by one would decode the same
+/// blocks again and again; `apart` makes runs where nothing is shuffled too, for splits.
+pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Unit> {
+    if listing.tables().is_empty() {
+        let single = |sample| Unit { sample, count: 1, from: 0 };
+        return order(listing.samples() as u32, shuffle).into_iter().map(single).collect();
+    }
+    let chop = apart || shuffle != Shuffle::No;
+    let mut units = Vec::new();
+    // Where each group of units ends that stay together.
+    let mut ends = Vec::new();
+    let mut loose = 0;
+    for (i, sample) in listing.iter().enumerate() {
+        let run = if chop { run_len(&sample, shuffle) } else { u64::from(u32::MAX) };
+        let samples = sample.samples();
+        let mut from = 0;
+        while from < samples {
+            let count = run.min(samples - from);
+            units.push(Unit { sample: i as u32, count: count as u32, from });
+            from += count;
+            let full = match shuffle {
+                Shuffle::Blocks { size, .. } if sample.table().is_none() => loose + 1 >= size,
+                _ => true,
+            };
+            loose = if full { 0 } else { loose + 1 };
+            if full {
+                ends.push(units.len());
+            }
+        }
+    }
+    ends.extend((loose > 0).then_some(units.len()));
+    match shuffle {
+        Shuffle::No => units,
+        Shuffle::Global { seed } | Shuffle::Blocks { seed, .. } => permuted(&units, &ends, seed),
+    }
+}
+
+fn run_len(sample: &SampleRef<'_>, shuffle: Shuffle) -> u64 {
+    match shuffle {
+        Shuffle::Blocks { size, .. } => u64::from(size),
+        _ => {
+            let one = sample.bytes() / sample.samples().max(1);
+            (RUN_BYTES / one.max(1)).clamp(1, RUN_SAMPLES)
+        }
+    }
+}
+
+fn permuted(units: &[Unit], ends: &[usize], seed: u64) -> Vec<Unit> {
+    let group = |i: u32| {
+        let i = i as usize;
+        let from = i.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
+        units.get(from..ends.get(i).copied().unwrap_or(units.len())).unwrap_or_default()
+    };
+    permutation(ends.len() as u32, seed).into_iter().flat_map(group).copied().collect()
+}
+
+/// The first `limit` samples.
+pub(super) fn truncate(units: &mut Vec<Unit>, limit: u64) {
+    let mut left = limit;
+    units.retain_mut(|unit| {
+        unit.count = u64::from(unit.count).min(left) as u32;
+        left -= u64::from(unit.count);
+        unit.count > 0
+    });
+}
+
+/// Cuts a list of units into parts of so many samples each; neighbours that follow each other in one
+/// input become one unit.
+pub(super) fn parts(units: Vec<Unit>, lens: &[u64]) -> Vec<Vec<Unit>> {
+    let mut rest = units.into_iter();
+    let mut open: Option<Unit> = None;
+    let part = |len: &u64| {
+        let (mut left, mut part) = (*len, Vec::new());
+        while left > 0 {
+            let Some(mut unit) = open.take().or_else(|| rest.next()) else { break };
+            let taken = u64::from(unit.count).min(left) as u32;
+            push(&mut part, Unit { count: taken, ..unit });
+            left -= u64::from(taken);
+            unit.from += u64::from(taken);
+            unit.count -= taken;
+            open = (unit.count > 0).then_some(unit);
+        }
+        part
+    };
+    lens.iter().map(part).collect()
+}
+
+fn push(part: &mut Vec<Unit>, unit: Unit) {
+    match part.last_mut() {
+        Some(last) if last.sample == unit.sample && last.from + u64::from(last.count) == unit.from => {
+            match last.count.checked_add(unit.count) {
+                Some(count) => last.count = count,
+                None => part.push(unit),
+            }
+        }
+        _ => part.push(unit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_sample_is_in_one_part(
+            runs in proptest::collection::vec(1u32..40, 1..10),
+            lens in proptest::collection::vec(1u64..30, 1..40),
+        ) {
+            let units: Vec<Unit> =
+                runs.iter().enumerate().map(|(i, count)| Unit { sample: i as u32, count: *count, from: 0 }).collect();
+            let samples = |units: &[Unit]| -> Vec<(u32, u64)> {
+                units.iter().flat_map(|u| (0..u64::from(u.count)).map(|i| (u.sample, u.from + i))).collect()
+            };
+            let parts = parts(units.clone(), &lens);
+            let mut wanted = samples(&units);
+            wanted.truncate(lens.iter().sum::<u64>() as usize);
+            prop_assert_eq!(samples(&parts.concat()), wanted.clone());
+            let mut first = units;
+            truncate(&mut first, wanted.len() as u64);
+            prop_assert_eq!(samples(&first), wanted);
+        }
+    }
+}

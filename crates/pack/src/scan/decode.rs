@@ -1,0 +1,165 @@
+//! What is inside encoded fields (`.npz`, `.npy`): their headers are read, so that the plan knows every
+//! column and its shape.
+
+use super::{Listing, Scan};
+use crate::Shapes;
+use crate::columns::Columns;
+use crate::inputs::Inputs;
+use packhorse_core::{Codec, Error, Field, Kind, Limits, Options, Registry, Result};
+use packhorse_dataset::Piece;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// Which encoded fields become columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Decode {
+    /// Those that this build can decode, if the sink stores values by type; else only archives of
+    /// several arrays, since a single array is a field already.
+    #[default]
+    Auto,
+    /// None: fields stay the bytes that they are.
+    Never,
+}
+
+impl FromStr for Decode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "auto" => Ok(Decode::Auto),
+            "never" => Ok(Decode::Never),
+            other => Err(Error::config(format!("--decode takes auto or never, not \"{other}\""))),
+        }
+    }
+}
+
+/// An encoded field and the columns inside it.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    /// The name of the format that decodes it.
+    pub(crate) format: &'static str,
+    /// The columns, over all samples.
+    pub(crate) columns: Columns,
+}
+
+/// Samples whose headers are read at a time.
+const CHUNK: usize = 4096;
+
+/// Probes every encoded field that is to be decoded. A sample that can't be, or does not fit the others,
+/// is a fault and goes.
+pub(super) fn apply(
+    context: Scan<'_>,
+    typed: bool,
+    shapes: Shapes,
+    threads: usize,
+    listing: &mut Listing,
+) -> Result<()> {
+    let scratch = std::env::temp_dir();
+    let roots = listing.roots().to_vec();
+    let inputs = Inputs::new(context.store, context.registry, &roots, &scratch, context.limits, context.cancel);
+    let failed = |e| Error::new(Kind::Environment, format!("can't start threads: {e}"));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build().map_err(failed)?;
+    let mut found = BTreeMap::new();
+    for name in field_names(listing) {
+        let Some((format, codec)) = codec(context.registry, &name, context.limits)? else { continue };
+        let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name };
+        if !typed && probing.is_single()? {
+            continue;
+        }
+        let mut columns = Columns::default();
+        let faults = pool.install(|| probing.all(shapes, &mut columns))?;
+        found.insert(name, Decoded { format, columns });
+        leave_out(listing, faults);
+    }
+    listing.decoded = found;
+    Ok(())
+}
+
+fn field_names(listing: &Listing) -> Vec<String> {
+    let mut names: BTreeMap<&str, ()> = BTreeMap::new();
+    for sample in listing.iter().filter(|sample| sample.table().is_none()) {
+        names.extend(sample.fields().map(|(name, _)| (name, ())));
+    }
+    names.into_keys().map(str::to_owned).collect()
+}
+
+/// The codec of the field `name`, if this build has one.
+fn codec(registry: &Registry, name: &str, limits: Limits) -> Result<Option<(&'static str, Box<dyn Codec>)>> {
+    let Some(format) = registry.by_field(name) else { return Ok(None) };
+    Ok(Some((format.info().id, format.codec(&Options::new(), limits)?)))
+}
+
+fn leave_out(listing: &mut Listing, faults: Vec<(usize, Error)>) {
+    let mut keep = vec![true; listing.samples()];
+    for (i, fault) in faults {
+        if let Some(keep) = keep.get_mut(i) {
+            *keep = false;
+        }
+        listing.add_fault(fault);
+    }
+    if keep.contains(&false) {
+        listing.retain(&keep);
+    }
+}
+
+struct Probing<'a> {
+    inputs: &'a Inputs<'a>,
+    listing: &'a Listing,
+    codec: &'a dyn Codec,
+    name: &'a str,
+}
+
+impl Probing<'_> {
+    /// Whether the field holds one array under its own name: decoding it and encoding it again would
+    /// change nothing.
+    fn is_single(&self) -> Result<bool> {
+        for i in 0..self.listing.samples() {
+            if let Some(Ok(fields)) = self.one(i).transpose() {
+                let [field] = &fields[..] else { return Ok(false) };
+                return Ok(self.codec.encoded(field).is_ok_and(|name| name == self.name));
+            }
+        }
+        Ok(true)
+    }
+
+    /// The columns of all samples, and the samples that are at fault.
+    fn all(&self, shapes: Shapes, columns: &mut Columns) -> Result<Vec<(usize, Error)>> {
+        let mut faults = Vec::new();
+        for start in (0..self.listing.samples()).step_by(CHUNK) {
+            self.inputs.check_cancel()?;
+            let chunk = start..(start + CHUNK).min(self.listing.samples());
+            let probed: Vec<_> = chunk.clone().into_par_iter().map(|i| self.one(i)).collect();
+            for (i, fields) in chunk.zip(probed) {
+                match fields.and_then(|fields| self.add(columns, i, fields, shapes)) {
+                    Err(e) if matches!(e.kind(), Kind::Content | Kind::Limit | Kind::Unsupported) => {
+                        faults.push((i, e.with_kind(Kind::Content)));
+                    }
+                    other => other?,
+                }
+            }
+        }
+        Ok(faults)
+    }
+
+    fn add(&self, columns: &mut Columns, i: usize, fields: Option<Vec<Field>>, shapes: Shapes) -> Result<()> {
+        let (Some(fields), Some(sample)) = (fields, self.listing.sample(i)) else { return Ok(()) };
+        columns.add(fields.iter(), 1, &sample.first_path(), shapes).map_err(|e| e.in_sample(sample.key()))
+    }
+
+    /// What is inside the field of sample `i`; `None` if the sample lacks it.
+    fn one(&self, i: usize) -> Result<Option<Vec<Field>>> {
+        let Some(sample) = self.listing.sample(i).filter(|sample| sample.table().is_none()) else { return Ok(None) };
+        if !sample.fields().any(|(name, _)| name == self.name) {
+            return Ok(None);
+        }
+        let entry = sample.entry(0..1);
+        let Some(piece) = entry.pieces.iter().find(|piece| piece.field == self.name) else { return Ok(None) };
+        self.probe(piece).map(Some).map_err(|e| e.in_sample(&entry.key))
+    }
+
+    fn probe(&self, piece: &Piece) -> Result<Vec<Field>> {
+        let input = self.inputs.view(piece)?;
+        self.codec.probe(self.name, &*input).map_err(|e| e.in_input(input.name()))
+    }
+}

@@ -1,0 +1,214 @@
+//! Puts a listing together.
+
+use super::{Listing, PieceRef, Place, Table};
+use crate::scan::walk::{Batch, FoundFile, FoundMember, HIDDEN, NO_FIELD};
+use packhorse_core::{Error, FileStat, MemberName, NameFault, Result, folder_key, split_base};
+use rayon::prelude::*;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// From so many pieces on, sorting on all cores pays.
+const PARALLEL_SORT: usize = 1 << 16;
+
+/// Puts a listing together from what the walk hands over, in any order.
+#[derive(Default)]
+pub(in crate::scan) struct Builder {
+    listing: Listing,
+    known: HashMap<(u32, Vec<u8>, String), u32>,
+}
+
+impl Builder {
+    /// The number of the root `path`.
+    pub(in crate::scan) fn root(&mut self, path: &Path) -> u32 {
+        if let Some(i) = self.listing.roots.iter().position(|r| r == path) {
+            return i as u32;
+        }
+        self.listing.roots.push(path.to_owned());
+        (self.listing.roots.len() - 1) as u32
+    }
+
+    pub(in crate::scan) fn take(&mut self, batch: Batch) -> Result<()> {
+        match batch {
+            Batch::Files { root, folder, files } => self.files(root, &folder, &files),
+            Batch::Members { root, archive, stat, members } => self.members(root, &archive, &stat, &members),
+            Batch::Table { root, path, stat, table } => self.table(root, &path, &stat, table),
+            Batch::Fault(error) => self.listing.faults.push(error),
+            Batch::Ignored(why, path) => self.ignore(why, path),
+            Batch::Abort(error) => return Err(error),
+        }
+        match u32::try_from(self.listing.pieces.len()) {
+            Ok(n) if n < u32::MAX => Ok(()),
+            _ => Err(Error::new(packhorse_core::Kind::Limit, "more than 4 billion inputs; make several datasets")),
+        }
+    }
+
+    /// Counts an input that is passed over; the example is the first in the order of names.
+    fn ignore(&mut self, why: &'static str, path: PathBuf) {
+        let (n, first) = self.listing.ignored.entry(why).or_insert_with(|| (0, path.clone()));
+        *n += 1;
+        if path < *first {
+            *first = path;
+        }
+    }
+
+    fn files(&mut self, root: u32, folder: &Path, files: &[FoundFile]) {
+        let mut path = folder.as_os_str().as_bytes().to_vec();
+        let Ok(key) = folder_key(&path) else { return };
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        let place = self.place(root, path, key, None);
+        for file in files {
+            match split_base(&file.name) {
+                Ok(name) => self.push(place, &name, &file.name, (file.size, file.mtime)),
+                Err(fault) => self.ignore(reason(fault), folder.join(std::ffi::OsStr::from_bytes(&file.name))),
+            }
+        }
+    }
+
+    fn members(&mut self, root: u32, archive: &Path, stat: &FileStat, members: &[FoundMember]) {
+        let mut last: Option<(&[u8], u32)> = None;
+        for member in members {
+            let base = member.name.iter().rposition(|b| *b == b'/').map_or(0, |slash| slash + 1);
+            let (folder, base) = member.name.split_at(base);
+            let inside = || archive.join(std::ffi::OsStr::from_bytes(&member.name));
+            let (key, name) = match (folder_key(folder), split_base(base)) {
+                (Ok(key), Ok(name)) => (key, name),
+                (Err(fault), _) | (_, Err(fault)) => {
+                    self.ignore(reason(fault), inside());
+                    continue;
+                }
+            };
+            let place = match last {
+                Some((same, place)) if same == folder => place,
+                _ => self.place(root, archive.as_os_str().as_bytes().to_vec(), key, Some((stat.size, stat.mtime))),
+            };
+            last = Some((folder, place));
+            self.push(place, &name, b"", (member.offset, member.len as i64));
+        }
+    }
+
+    /// Typed rows: one entry, as if the input were a folder of its samples.
+    fn table(&mut self, root: u32, path: &Path, stat: &FileStat, table: Table) {
+        let (folder, base) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+        let key = match (folder_key(folder.as_os_str().as_bytes()), split_base(base.as_bytes())) {
+            (Ok(key), Ok(name)) => format!("{key}{}/", name.key),
+            (Err(fault), _) | (_, Err(fault)) => return self.ignore(reason(fault), path.to_owned()),
+        };
+        let bytes = table.bytes as i64;
+        let place = self.place(root, path.as_os_str().as_bytes().to_vec(), key, Some((stat.size, stat.mtime)));
+        if let Some(place) = self.listing.places.get_mut(place as usize) {
+            place.table = Some(self.listing.tables.len() as u32);
+        }
+        let name = MemberName { key: String::new(), field: table.format.to_owned() };
+        self.listing.tables.push(table);
+        self.push(place, &name, b"", (0, bytes));
+    }
+
+    fn place(&mut self, root: u32, path: Vec<u8>, folder_key: String, archive: Option<(u64, i64)>) -> u32 {
+        let next = self.listing.places.len() as u32;
+        let number = *self.known.entry((root, path.clone(), folder_key.clone())).or_insert(next);
+        if number == next {
+            self.listing.places.push(Place { root, path, folder_key, archive, table: None, rank: 0 });
+        }
+        number
+    }
+
+    fn push(&mut self, place: u32, name: &MemberName, raw: &[u8], (a, b): (u64, i64)) {
+        let (mut stem, field) = (Cow::Borrowed(name.key.as_str()), name.field.as_str());
+        // Here, so that two names which this makes one are found.
+        if stem.starts_with("__") && self.listing.places.get(place as usize).is_some_and(|p| p.folder_key.is_empty()) {
+            stem.to_mut().replace_range(..1, "%5F");
+        }
+        let canonical = raw.is_empty()
+            || raw.strip_prefix(stem.as_bytes()).and_then(|r| r.strip_prefix(b".")) == Some(field.as_bytes());
+        let raw = if canonical { b"" } else { raw };
+        let lens = (u16::try_from(stem.len()), u16::try_from(field.len()), u16::try_from(raw.len()));
+        let (Ok(stem_len), Ok(field_len), Ok(raw_len)) = lens else {
+            let start: String = stem.chars().take(40).collect();
+            return self
+                .listing
+                .faults
+                .push(Error::content(format!("a name of over 65,535 bytes ({start}…) can't be packed")));
+        };
+        let arena = &mut self.listing.arena;
+        let name_at = arena.len() as u64;
+        [stem.as_bytes(), field.as_bytes(), raw].iter().for_each(|part| arena.extend_from_slice(part));
+        self.listing.pieces.push(PieceRef { name_at, a, b, place, stem_len, field_len, raw_len });
+    }
+
+    /// Sorts and groups.
+    pub(in crate::scan) fn finish(mut self) -> Listing {
+        drop(self.known);
+        rank(&mut self.listing.places);
+        let mut pieces = std::mem::take(&mut self.listing.pieces);
+        let listing = &self.listing;
+        let order =
+            |a: &PieceRef, b: &PieceRef| listing.order(a, b).then_with(|| listing.origin(a).cmp(&listing.origin(b)));
+        // No two pieces are equal in this order: it comes out the same either way.
+        match pieces.len() < PARALLEL_SORT {
+            true => pieces.sort_unstable_by(order),
+            false => pieces.par_sort_unstable_by(order),
+        }
+        group(&mut self.listing, pieces);
+        self.listing
+    }
+}
+
+fn reason(fault: NameFault) -> &'static str {
+    match fault {
+        NameFault::Hidden => HIDDEN,
+        NameFault::NoField => NO_FIELD,
+    }
+}
+
+fn rank(places: &mut [Place]) {
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    let key = |places: &[Place], i: usize| places.get(i).map(|p| p.folder_key.clone()).unwrap_or_default();
+    order.sort_by_cached_key(|i| key(places, *i));
+    let (mut rank, mut last) = (0, None);
+    for i in order {
+        let now = key(places, i);
+        rank += u32::from(last.as_ref().is_some_and(|last| *last != now));
+        if let Some(place) = places.get_mut(i) {
+            place.rank = rank;
+        }
+        last = Some(now);
+    }
+}
+
+/// Finds where samples start, and takes out fields that are there twice.
+fn group(listing: &mut Listing, sorted: Vec<PieceRef>) {
+    let mut pieces: Vec<PieceRef> = Vec::with_capacity(sorted.len());
+    let mut starts = Vec::new();
+    let mut faults = Vec::new();
+    for piece in sorted {
+        match pieces.last() {
+            Some(last) if listing.clash(last, &piece) => faults.push(twice(listing, last, &piece)),
+            last => {
+                if !last.is_some_and(|last| listing.same_sample(last, &piece)) {
+                    starts.push(pieces.len() as u32);
+                }
+                pieces.push(piece);
+            }
+        }
+    }
+    (listing.pieces, listing.starts) = (pieces, starts);
+    listing.faults.extend(faults);
+}
+
+fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
+    if listing.is_table(first) || listing.is_table(second) {
+        let first = listing.full_path(first);
+        let message = format!("its samples would have the keys of those of {}; rename one of the two", first.display());
+        return Error::content(message).in_input(listing.full_path(second).display());
+    }
+    let field = String::from_utf8_lossy(listing.field(first)).into_owned();
+    let kept = PathBuf::from(std::ffi::OsString::from_vec(listing.path(first)));
+    let key = listing.places.get(first.place as usize).map_or("", |p| p.folder_key.as_str());
+    Error::content(format!("the sample has its field {field} already from {}; rename one of them", kept.display()))
+        .in_input(listing.full_path(second).display())
+        .in_sample(format!("{key}{}", String::from_utf8_lossy(listing.stem(first))))
+}

@@ -1,0 +1,312 @@
+//! What scan found: samples in order, in about 100 bytes each.
+
+mod builder;
+mod sample;
+
+pub(super) use builder::Builder;
+pub use sample::SampleRef;
+
+use super::Decoded;
+use super::walk::HIDDEN;
+use crate::{Metadata, Policy};
+use packhorse_core::{Error, Event, Observer, Result, SchemaRef};
+use packhorse_dataset::{PathText, SkipRecord};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// Inputs grouped into samples, sorted by key; the fields of a sample by name.
+///
+/// Keys sort by folder first, then by name within the folder.
+#[derive(Debug, Default)]
+pub struct Listing {
+    roots: Vec<PathBuf>,
+    places: Vec<Place>,
+    tables: Vec<Table>,
+    /// The encoded fields that become columns, by name.
+    pub(in crate::scan) decoded: BTreeMap<String, Decoded>,
+    arena: Vec<u8>,
+    pieces: Vec<PieceRef>,
+    /// The first piece of each sample.
+    starts: Vec<u32>,
+    /// The label of each sample; empty without labels.
+    pub(super) labels: Vec<u32>,
+    pub(super) classes: Vec<String>,
+    /// The metadata row of each sample, a range of `json`; empty without metadata.
+    rows: Vec<(u64, u32)>,
+    json: String,
+    faults: Vec<Error>,
+    left_out: Vec<SkipRecord>,
+    ignored: BTreeMap<&'static str, (u64, PathBuf)>,
+}
+
+/// A folder that holds files, or an archive with a folder in it that holds members.
+#[derive(Debug)]
+struct Place {
+    root: u32,
+    path: Vec<u8>,
+    folder_key: String,
+    archive: Option<(u64, i64)>,
+    /// The typed rows in it, a position in the listing's tables.
+    table: Option<u32>,
+    /// Its position among all folder keys; equal keys have equal ranks.
+    rank: u32,
+}
+
+/// An input of typed rows. Its samples are one entry of the listing.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// The name of its format.
+    pub(crate) format: &'static str,
+    /// What each of its samples holds.
+    pub(crate) schema: SchemaRef,
+    /// How many samples.
+    pub(crate) items: u64,
+    /// About how many bytes they are.
+    pub(crate) bytes: u64,
+}
+
+/// One field of one sample. Its stem, field and (where it differs) raw name lie in the arena.
+#[derive(Clone, Copy, Debug)]
+struct PieceRef {
+    name_at: u64,
+    /// A file: its length. A member: its offset. Typed rows: 0.
+    a: u64,
+    /// A file: its time. A member: its length. Typed rows: about how many bytes they are.
+    b: i64,
+    place: u32,
+    stem_len: u16,
+    field_len: u16,
+    raw_len: u16,
+}
+
+impl Listing {
+    /// How many entries: samples whose fields are bytes, and inputs of typed rows.
+    pub fn samples(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Sample `i`, or `None` past the end.
+    pub fn sample(&self, i: usize) -> Option<SampleRef<'_>> {
+        let from = *self.starts.get(i)? as usize;
+        let to = self.starts.get(i + 1).map_or(self.pieces.len(), |to| *to as usize);
+        Some(SampleRef { listing: self, index: i, pieces: self.pieces.get(from..to)? })
+    }
+
+    /// All samples, in order.
+    pub fn iter(&self) -> impl Iterator<Item = SampleRef<'_>> {
+        (0..self.samples()).filter_map(|i| self.sample(i))
+    }
+
+    /// The inputs of typed rows, in no particular order.
+    pub(crate) fn tables(&self) -> &[Table] {
+        &self.tables
+    }
+
+    /// The encoded fields that become columns, by name.
+    pub(crate) fn decoded(&self) -> &BTreeMap<String, Decoded> {
+        &self.decoded
+    }
+
+    /// Where relative paths start.
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// The class list; empty without labels.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Whether samples have metadata rows.
+    pub fn has_metadata(&self) -> bool {
+        !self.rows.is_empty()
+    }
+
+    /// Bad inputs.
+    pub(crate) fn faults(&self) -> &[Error] {
+        &self.faults
+    }
+
+    /// Brings faults, which come in as threads find them, into the order of inputs.
+    pub(super) fn sort_faults(&mut self) {
+        self.faults.sort_by(|a, b| {
+            let key = |e: &Error| (e.input().map(str::to_owned), e.sample().map(str::to_owned), e.message().to_owned());
+            key(a).cmp(&key(b))
+        });
+    }
+
+    pub(crate) fn add_fault(&mut self, error: Error) {
+        self.faults.push(error);
+    }
+
+    pub(super) fn leave_out(&mut self, record: SkipRecord) {
+        self.left_out.push(record);
+    }
+
+    /// What was left out and why, in a fixed order.
+    pub fn skipped(&self) -> Vec<SkipRecord> {
+        let mut records: Vec<_> =
+            self.faults.iter().map(|e| self.relative(e)).chain(self.left_out.iter().cloned()).collect();
+        records.sort_by(|a, b| {
+            let key = |r: &SkipRecord| (r.input.as_ref().map(PathText::to_bytes), r.sample.clone(), r.reason.clone());
+            key(a).cmp(&key(b))
+        });
+        records
+    }
+
+    /// Records must not say where the roots lie: they are part of the plan's digest.
+    fn relative(&self, error: &Error) -> SkipRecord {
+        let mut record = SkipRecord::of(error);
+        let inside = |input: &str| {
+            self.roots
+                .iter()
+                .find_map(|root| Path::new(input).strip_prefix(root).ok().map(|p| PathText::from(p.as_os_str())))
+        };
+        if let Some(path) = error.input().and_then(inside) {
+            record.input = Some(path);
+        }
+        record
+    }
+
+    /// A sentence about what was passed over.
+    pub fn ignored(&self) -> String {
+        if self.ignored.is_empty() {
+            return "there is no file in it".to_owned();
+        }
+        let parts: Vec<_> =
+            self.ignored.iter().map(|(why, (n, first))| format!("{n} {why} (such as {})", first.display())).collect();
+        format!("passed over: {}", parts.join(", "))
+    }
+
+    pub(super) fn report(&self, observer: &dyn Observer) {
+        for (why, (n, first)) in self.ignored.iter().filter(|(why, _)| **why != HIDDEN) {
+            observer
+                .event(&Event::Warning(&format!("passed over {n} inputs that are {why}, such as {}", first.display())));
+        }
+        let empty = self.pieces.iter().filter(|p| self.len_of(p) == 0).count();
+        if empty > 0 {
+            observer.event(&Event::Warning(&format!("{empty} inputs are empty; they are packed as empty fields")));
+        }
+    }
+
+    fn len_of(&self, piece: &PieceRef) -> u64 {
+        match self.places.get(piece.place as usize).and_then(|p| p.archive) {
+            None => piece.a,
+            Some(_) => piece.b as u64,
+        }
+    }
+
+    fn bytes_at(&self, at: u64, len: u16) -> &[u8] {
+        self.arena.get(at as usize..at as usize + usize::from(len)).unwrap_or_default()
+    }
+
+    fn stem(&self, piece: &PieceRef) -> &[u8] {
+        self.bytes_at(piece.name_at, piece.stem_len)
+    }
+
+    fn field(&self, piece: &PieceRef) -> &[u8] {
+        self.bytes_at(piece.name_at + u64::from(piece.stem_len), piece.field_len)
+    }
+
+    /// The order of samples and of fields in a sample; equal only for one field found twice.
+    fn order(&self, a: &PieceRef, b: &PieceRef) -> Ordering {
+        let rank = |p: &PieceRef| self.places.get(p.place as usize).map(|place| place.rank);
+        rank(a)
+            .cmp(&rank(b))
+            .then_with(|| self.stem(a).cmp(self.stem(b)))
+            .then_with(|| self.field(a).cmp(self.field(b)))
+    }
+
+    /// Which of two equal fields comes first: by root, path and place in the archive.
+    fn origin(&self, piece: &PieceRef) -> (u32, Vec<u8>, u64) {
+        let path = self.path(piece);
+        self.places
+            .get(piece.place as usize)
+            .map_or((0, path.clone(), 0), |place| (place.root, path, if place.archive.is_some() { piece.a } else { 0 }))
+    }
+
+    fn path(&self, piece: &PieceRef) -> Vec<u8> {
+        let Some(place) = self.places.get(piece.place as usize) else { return Vec::new() };
+        if place.archive.is_some() {
+            return place.path.clone();
+        }
+        let raw_at = piece.name_at + u64::from(piece.stem_len) + u64::from(piece.field_len);
+        match piece.raw_len {
+            0 => [&place.path[..], self.stem(piece), b".", self.field(piece)].concat(),
+            len => [&place.path[..], self.bytes_at(raw_at, len)].concat(),
+        }
+    }
+
+    fn full_path(&self, piece: &PieceRef) -> PathBuf {
+        let relative = PathBuf::from(std::ffi::OsString::from_vec(self.path(piece)));
+        let root = self.places.get(piece.place as usize).and_then(|place| self.roots.get(place.root as usize));
+        root.map_or(relative.clone(), |root| root.join(relative))
+    }
+
+    fn is_table(&self, piece: &PieceRef) -> bool {
+        self.places.get(piece.place as usize).is_some_and(|place| place.table.is_some())
+    }
+
+    /// Whether there is room for only one of the two: one field found twice, or typed rows with the keys of
+    /// other samples.
+    fn clash(&self, a: &PieceRef, b: &PieceRef) -> bool {
+        self.order(a, b) == Ordering::Equal || self.same_sample(a, b) && (self.is_table(a) || self.is_table(b))
+    }
+
+    fn same_sample(&self, a: &PieceRef, b: &PieceRef) -> bool {
+        let rank = |p: &PieceRef| self.places.get(p.place as usize).map(|place| place.rank);
+        rank(a) == rank(b) && self.stem(a) == self.stem(b)
+    }
+
+    /// Keeps the samples for which `keep` is true.
+    pub(crate) fn retain(&mut self, keep: &[bool]) {
+        let kept = |i: &usize| keep.get(*i).copied().unwrap_or(true);
+        let (mut pieces, mut starts) = (Vec::with_capacity(self.pieces.len()), Vec::new());
+        for i in (0..self.samples()).filter(kept) {
+            starts.push(pieces.len() as u32);
+            pieces.extend_from_slice(self.sample(i).map_or(&[], |s| s.pieces));
+        }
+        self.labels = self.labels.iter().enumerate().filter(|(i, _)| kept(i)).map(|(_, l)| *l).collect();
+        self.rows = self.rows.iter().enumerate().filter(|(i, _)| kept(i)).map(|(_, r)| *r).collect();
+        (self.pieces, self.starts) = (pieces, starts);
+    }
+
+    /// Gives each sample the row of its key, or else of the last part of its key. A sample without a
+    /// row is bad input. Rows without a sample are a warning.
+    pub fn attach_metadata(&mut self, metadata: &Metadata, policy: Policy, observer: &dyn Observer) -> Result<()> {
+        let (mut rows, mut json, mut faults) = (Vec::with_capacity(self.samples()), String::new(), Vec::new());
+        for sample in self.iter() {
+            let key = sample.key();
+            let key = key.trim_end_matches('/').to_owned();
+            let base = key.rsplit('/').next().unwrap_or_default();
+            let row = metadata.get(&key).or_else(|| metadata.get(base)).unwrap_or_else(|| {
+                let fault = Error::content("has no row in the metadata");
+                faults.push(fault.in_input(sample.first_path().display()).in_sample(&key));
+                ""
+            });
+            rows.push((json.len() as u64, row.len() as u32));
+            json.push_str(row);
+        }
+        (self.rows, self.json) = (rows, json);
+        if let (Policy::Fail, Some(first)) = (policy, faults.first()) {
+            let message = format!(
+                "{} ({} samples have none; pass --on-error skip to leave them out)",
+                first.message(),
+                faults.len()
+            );
+            return Err(first.sample().into_iter().fold(Error::content(message), Error::in_sample));
+        }
+        let keep: Vec<bool> = self.rows.iter().map(|(_, len)| *len > 0).collect();
+        self.retain(&keep);
+        faults.iter().for_each(|fault| observer.event(&Event::Skipped(fault)));
+        self.faults.extend(faults);
+        if let (n, Some(first)) = metadata.unused() {
+            observer.event(&Event::Warning(&format!(
+                "{n} rows of the metadata belong to no sample, such as that of {first}"
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! One entry of a listing.
+
+use super::{Listing, PieceRef, Table};
+use packhorse_dataset::{Entry, PathText, Piece};
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// One entry of a listing: a sample whose fields are bytes, or all samples of an input of typed rows.
+#[derive(Clone, Copy)]
+pub struct SampleRef<'a> {
+    pub(super) listing: &'a Listing,
+    pub(super) index: usize,
+    pub(super) pieces: &'a [PieceRef],
+}
+
+impl<'a> SampleRef<'a> {
+    /// How many samples.
+    pub fn samples(&self) -> u64 {
+        self.table().map_or(1, |table| table.items)
+    }
+
+    /// The typed rows, if it is an input of these.
+    pub(crate) fn table(&self) -> Option<&'a Table> {
+        let place = self.listing.places.get(self.pieces.first()?.place as usize)?;
+        self.listing.tables.get(place.table? as usize)
+    }
+
+    /// Its key; of typed rows, what stands before the number of a sample: it ends with `/`.
+    pub fn key(&self) -> String {
+        let Some(first) = self.pieces.first() else { return String::new() };
+        let folder = self.listing.places.get(first.place as usize).map_or("", |p| p.folder_key.as_str());
+        format!("{folder}{}", String::from_utf8_lossy(self.listing.stem(first)))
+    }
+
+    /// Name and length of each field that comes from an input; of typed rows, their format and about how
+    /// many bytes they are.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a str, u64)> + use<'a> {
+        let listing = self.listing;
+        self.pieces.iter().map(|p| (std::str::from_utf8(listing.field(p)).unwrap_or_default(), listing.len_of(p)))
+    }
+
+    /// Bytes of input.
+    pub fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|p| self.listing.len_of(p)).sum()
+    }
+
+    /// Its label.
+    pub fn label(&self) -> Option<u32> {
+        self.listing.labels.get(self.index).copied()
+    }
+
+    /// Its metadata row, a JSON object.
+    pub fn row(&self) -> Option<&'a str> {
+        let (at, len) = *self.listing.rows.get(self.index)?;
+        self.listing.json.get(at as usize..at as usize + len as usize)
+    }
+
+    /// The folder part of its key, without the last `/`.
+    pub(in crate::scan) fn folder(&self) -> &'a str {
+        let place = self.pieces.first().and_then(|p| self.listing.places.get(p.place as usize));
+        place.map_or("", |p| p.folder_key.trim_end_matches('/'))
+    }
+
+    pub(crate) fn first_path(&self) -> PathBuf {
+        self.pieces.first().map(|p| self.listing.full_path(p)).unwrap_or_default()
+    }
+
+    /// What the plan says of it; of typed rows, of the samples `items`.
+    pub fn entry(&self, items: Range<u64>) -> Entry {
+        let pieces = self.pieces.iter().map(|p| self.piece(p, &items)).collect();
+        let json = self.row().and_then(|text| serde_json::value::RawValue::from_string(text.to_owned()).ok());
+        let key = match self.table() {
+            Some(_) => self.key().trim_end_matches('/').to_owned(),
+            None => self.key(),
+        };
+        Entry { key, cls: self.label(), json, pieces }
+    }
+
+    fn piece(&self, p: &PieceRef, items: &Range<u64>) -> Piece {
+        let place = self.listing.places.get(p.place as usize);
+        let (size, mtime, extent) = match place.and_then(|place| place.archive) {
+            None => (p.a, p.b, None),
+            Some((size, mtime)) => (size, mtime, Some((p.a, p.b as u64))),
+        };
+        let run = |table: &Table| {
+            let share = (items.end - items.start) as f64 / table.items.max(1) as f64;
+            (items.start, items.end, (table.bytes as f64 * share) as u64)
+        };
+        let items = self.table().map(run);
+        let field = String::from_utf8_lossy(self.listing.field(p)).into_owned();
+        let path = PathText::new(&self.listing.path(p));
+        let extent = extent.filter(|_| items.is_none());
+        Piece { field, root: place.map_or(0, |place| place.root), path, size, mtime, extent, items }
+    }
+}

@@ -1,0 +1,301 @@
+//! What happens to rows between reading and writing, whatever the user asked for: encoded fields are
+//! decoded, columns are brought into the types of the plan, and columns that a sink can't take are
+//! encoded.
+
+use crate::columns::{same_type, shown};
+use arrow_array::cast::AsArray;
+use arrow_array::{
+    Array, ArrayRef, FixedSizeListArray, Int32Array, ListArray, RecordBatch, StructArray, new_null_array,
+};
+use arrow_buffer::OffsetBuffer;
+use packhorse_core::{
+    Codec, DataType, Error, Field, FieldType, KEY, Limits, Options, Registry, Result, Rows, Schema, SchemaRef,
+};
+use packhorse_dataset::{CodecRecord, FieldRecord, Header};
+use packhorse_transform::Transform;
+use std::sync::Arc;
+
+/// The schema of rows as they come out of inputs whose fields are bytes, before anything is decoded.
+pub(crate) fn raw_schema(header: &Header, delivered: &SchemaRef) -> SchemaRef {
+    let plain = |field: &Field| match (field.name().as_str(), field.data_type()) {
+        (KEY, _) | (_, DataType::BinaryView) => true,
+        ("cls", _) => !header.classes.is_empty(),
+        ("json", DataType::Utf8View) => true,
+        _ => false,
+    };
+    let inside: Vec<&str> = header.decode.iter().flat_map(|r| r.columns.iter().map(|c| c.name.as_str())).collect();
+    let kept = delivered.fields().iter().filter(|f| plain(f) && !inside.contains(&f.name().as_str()));
+    let mut fields: Vec<Field> = kept.map(|f| f.as_ref().clone()).collect();
+    fields.extend(header.decode.iter().map(|record| FieldType::Blob.field(&record.field, true)));
+    sorted(fields)
+}
+
+/// The schema of what `records` make of rows of `schema`.
+pub(crate) fn encoded_schema(schema: &SchemaRef, records: &[CodecRecord]) -> Result<SchemaRef> {
+    let mut fields: Vec<Field> = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        let record = records.iter().find(|r| r.columns.first().is_some_and(|c| c.name == *field.name()));
+        fields.push(match record {
+            None => field.as_ref().clone(),
+            Some(record) => FieldType::Blob.field(&record.field, field.is_nullable()),
+        });
+    }
+    let schema = sorted(fields);
+    match schema.fields().windows(2).find(|pair| pair.first().map(|f| f.name()) == pair.last().map(|f| f.name())) {
+        Some(pair) => Err(Error::config(format!(
+            "two fields would be called {}; rename one with --field",
+            pair.first().map_or("", |f| f.name())
+        ))),
+        None => Ok(schema),
+    }
+}
+
+/// The key first, then the fields in the order of their names.
+fn sorted(mut fields: Vec<Field>) -> SchemaRef {
+    fields.sort_by(|a, b| (a.name() != KEY, a.name()).cmp(&(b.name() != KEY, b.name())));
+    Arc::new(Schema::new(fields))
+}
+
+/// The steps before the transforms of the plan: decoding, and the types of the plan.
+pub(crate) fn before(
+    registry: &Registry,
+    header: &Header,
+    delivered: &SchemaRef,
+    limits: Limits,
+) -> Result<Vec<Box<dyn Transform>>> {
+    let mut steps: Vec<Box<dyn Transform>> = Vec::new();
+    for record in &header.decode {
+        let fields = FieldRecord::schema(&record.columns)?.fields().iter().map(|f| f.as_ref().clone()).collect();
+        let codec = codec(registry, record, limits)?;
+        steps.push(Box::new(Decoding { codec, name: record.field.clone(), fields }));
+    }
+    if raw_schema(header, delivered) != *delivered {
+        steps.push(Box::new(Conforming { schema: delivered.clone() }));
+    }
+    Ok(steps)
+}
+
+/// The steps after the transforms of the plan: encoding.
+pub(crate) fn after(registry: &Registry, header: &Header, limits: Limits) -> Result<Vec<Box<dyn Transform>>> {
+    let mut steps: Vec<Box<dyn Transform>> = Vec::new();
+    for record in &header.encode {
+        let schema = FieldRecord::schema(&record.columns)?;
+        let [field] = &schema.fields()[..] else { return Err(Error::content("the plan encodes no single column")) };
+        let codec = codec(registry, record, limits)?;
+        steps.push(Box::new(Encoding { codec, field: field.as_ref().clone(), name: record.field.clone() }));
+    }
+    Ok(steps)
+}
+
+fn codec(registry: &Registry, record: &CodecRecord, limits: Limits) -> Result<Box<dyn Codec>> {
+    let format = registry.get(&record.format)?;
+    match format.info().revision == record.revision {
+        true => format.codec(&Options::new(), limits),
+        false => Err(Error::config(format!(
+            "the plan is for revision {} of {}, and this build has revision {}; use the build that planned, or plan again",
+            record.revision,
+            record.format,
+            format.info().revision
+        ))),
+    }
+}
+
+/// Puts the columns inside a field in its place.
+struct Decoding {
+    codec: Box<dyn Codec>,
+    name: String,
+    fields: Vec<Field>,
+}
+
+impl Transform for Decoding {
+    fn describe(&self) -> String {
+        format!("decode {}", self.name)
+    }
+
+    fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
+        let others = input.fields().iter().filter(|f| *f.name() != self.name).map(|f| f.as_ref().clone());
+        Ok(sorted(others.chain(self.fields.iter().cloned()).collect()))
+    }
+
+    fn apply(&self, rows: Rows) -> Result<Rows> {
+        let Some((at, _)) = rows.schema().column_with_name(&self.name) else { return Ok(rows) };
+        let arrays = self.codec.decode(&self.name, &rows, &self.fields)?;
+        let mut columns: Vec<(Field, ArrayRef)> = columns(&rows).collect();
+        columns.remove(at);
+        columns.extend(self.fields.iter().cloned().zip(arrays));
+        assembled(columns)
+    }
+
+    fn factor(&self) -> f64 {
+        1.0
+    }
+}
+
+/// Puts a field of bytes in the place of a column.
+struct Encoding {
+    codec: Box<dyn Codec>,
+    field: Field,
+    name: String,
+}
+
+impl Transform for Encoding {
+    fn describe(&self) -> String {
+        format!("encode {}", self.name)
+    }
+
+    fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
+        let swap = |f: &Arc<Field>| match f.name() == self.field.name() {
+            true => FieldType::Blob.field(&self.name, f.is_nullable()),
+            false => f.as_ref().clone(),
+        };
+        Ok(sorted(input.fields().iter().map(swap).collect()))
+    }
+
+    fn apply(&self, rows: Rows) -> Result<Rows> {
+        let bug = || Error::bug(format!("rows without the field {}", self.field.name()));
+        let (at, _) = rows.schema().column_with_name(self.field.name()).ok_or_else(bug)?;
+        let mut columns: Vec<(Field, ArrayRef)> = columns(&rows).collect();
+        let (field, column) = columns.swap_remove(at);
+        let bytes = self.codec.encode(&self.field, &column)?;
+        columns.push((FieldType::Blob.field(&self.name, field.is_nullable()), Arc::new(bytes)));
+        assembled(columns)
+    }
+
+    fn factor(&self) -> f64 {
+        1.0
+    }
+}
+
+/// Brings rows into the types of the plan: what an input lacks is null, and what has one shape in it has
+/// any shape in all.
+struct Conforming {
+    schema: SchemaRef,
+}
+
+impl Transform for Conforming {
+    fn describe(&self) -> String {
+        "conform".to_owned()
+    }
+
+    fn schema(&self, _: &SchemaRef) -> Result<SchemaRef> {
+        Ok(self.schema.clone())
+    }
+
+    fn apply(&self, rows: Rows) -> Result<Rows> {
+        let mut conformed = Vec::with_capacity(self.schema.fields().len());
+        for field in self.schema.fields() {
+            let found =
+                rows.schema().column_with_name(field.name()).map(|(at, found)| (found.clone(), rows.column(at)));
+            let column = match found {
+                None => new_null_array(field.data_type(), rows.num_rows()),
+                Some((found, column)) if same_type(&found, field) => column.clone(),
+                // A blob that no view can address.
+                Some((_, column)) if *column.data_type() == DataType::LargeBinary => column.clone(),
+                Some((found, column)) => ragged(&found, column, field)?,
+            };
+            if column.null_count() > 0 && !field.is_nullable() {
+                return Err(lacking(&rows, &column, field));
+            }
+            let field = field.as_ref().clone().with_data_type(column.data_type().clone());
+            conformed.push((field, column));
+        }
+        assembled(conformed)
+    }
+
+    fn factor(&self) -> f64 {
+        1.0
+    }
+}
+
+fn lacking(rows: &Rows, column: &ArrayRef, field: &Field) -> Error {
+    let error = Error::content(format!("{} is missing, and the plan has it in every sample", field.name()));
+    let first = (0..column.len()).find(|i| column.is_null(*i));
+    let key = packhorse_core::key_column(rows).ok().zip(first).map(|(keys, i)| keys.value(i).to_owned());
+    key.into_iter().fold(error, Error::in_sample)
+}
+
+/// Arrays of one shape as arrays of any shape.
+fn ragged(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<ArrayRef> {
+    let differ = || {
+        let (found, wanted_type) = (shown(found), shown(wanted));
+        Error::content(format!("field {} is {found} here and {wanted_type} in the plan", wanted.name()))
+    };
+    let FieldType::Tensor { shape, element } = FieldType::of(found)? else { return Err(differ()) };
+    let fits = FieldType::of(wanted)? == FieldType::Ragged { element, rank: shape.len() };
+    let (Some(list), DataType::Struct(parts), true) = (column.as_fixed_size_list_opt(), wanted.data_type(), fits)
+    else {
+        return Err(differ());
+    };
+    let [data, dims] = &parts[..] else { return Err(differ()) };
+    let (DataType::List(item), DataType::FixedSizeList(dim, rank)) = (data.data_type(), dims.data_type()) else {
+        return Err(differ());
+    };
+    let size = usize::try_from(list.value_length()).unwrap_or_default();
+    let bug = |e: arrow_schema::ArrowError| Error::bug(e.to_string());
+    let values = list.values().slice(list.offset() * size, list.len() * size);
+    let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(size, list.len()));
+    let data = ListArray::try_new(item.clone(), offsets, values, None).map_err(bug)?;
+    let numbers = shape.iter().map(|d| i32::try_from(*d).unwrap_or(i32::MAX)).collect::<Vec<_>>();
+    let numbers = Int32Array::from(numbers.repeat(list.len()));
+    let dims = FixedSizeListArray::try_new_with_length(dim.clone(), *rank, Arc::new(numbers), None, list.len())
+        .map_err(bug)?;
+    let array = StructArray::try_new(parts.clone(), vec![Arc::new(data), Arc::new(dims)], list.nulls().cloned());
+    Ok(Arc::new(array.map_err(bug)?))
+}
+
+fn columns(rows: &Rows) -> impl Iterator<Item = (Field, ArrayRef)> {
+    rows.schema()
+        .fields()
+        .iter()
+        .map(|f| f.as_ref().clone())
+        .collect::<Vec<_>>()
+        .into_iter()
+        .zip(rows.columns().to_vec())
+}
+
+/// Rows of these columns, in order.
+pub(crate) fn assembled(mut columns: Vec<(Field, ArrayRef)>) -> Result<Rows> {
+    columns.sort_by(|(a, _), (b, _)| (a.name() != KEY, a.name()).cmp(&(b.name() != KEY, b.name())));
+    let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+        .map_err(|e| Error::content(format!("rows do not fit their schema: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{StringViewArray, UInt8Array};
+
+    fn rows(name: &str, n: usize, shape: &[usize]) -> Rows {
+        let field = FieldType::Tensor { element: DataType::UInt8, shape: shape.to_vec() }.field(name, false);
+        let DataType::FixedSizeList(item, size) = field.data_type() else { unreachable!() };
+        let values: Vec<u8> = (0..n * *size as usize).map(|i| i as u8).collect();
+        let array = FixedSizeListArray::try_new(item.clone(), *size, Arc::new(UInt8Array::from(values)), None).unwrap();
+        let keys: Vec<String> = (0..n).map(|i| format!("k{i}")).collect();
+        let keys = Arc::new(StringViewArray::from_iter_values(keys));
+        assembled(vec![(FieldType::Text.field(KEY, false), keys), (field, Arc::new(array))]).unwrap()
+    }
+
+    #[test]
+    fn one_shape_becomes_any_shape_and_what_is_missing_null() {
+        let ragged = FieldType::Ragged { element: DataType::UInt8, rank: 2 }.field("x", true);
+        let other = FieldType::Scalar(DataType::Float32).field("y", true);
+        let schema = sorted(vec![other, ragged, FieldType::Text.field(KEY, false)]);
+        let step = Conforming { schema: schema.clone() };
+        let found = step.apply(rows("x", 4, &[2, 3]).slice(1, 2)).unwrap();
+        assert_eq!(found.schema(), schema);
+        assert_eq!(found.column_by_name("y").unwrap().null_count(), 2);
+        let parts = found.column_by_name("x").unwrap().as_struct();
+        let values = parts.column(0).as_list::<i32>().value(1);
+        assert_eq!(values.as_primitive::<arrow_array::types::UInt8Type>().values(), &[12, 13, 14, 15, 16, 17]);
+        assert!(step.apply(rows("x", 1, &[6])).is_err());
+    }
+
+    #[test]
+    fn what_every_sample_has_in_the_plan_must_be_there() {
+        let schema =
+            sorted(vec![FieldType::Scalar(DataType::Int8).field("y", false), FieldType::Text.field(KEY, false)]);
+        let error = Conforming { schema }.apply(rows("x", 2, &[1])).unwrap_err();
+        assert_eq!(error.sample(), Some("k0"));
+    }
+}
