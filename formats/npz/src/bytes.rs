@@ -1,0 +1,46 @@
+//! Bytes by position: of a file, or of a field that is already in memory.
+
+use packhorse_core::{Error, Input, Result};
+use std::borrow::Cow;
+
+/// Where the bytes of an `.npy` or `.npz` file are.
+#[derive(Clone, Copy)]
+pub(crate) enum Bytes<'a> {
+    Memory(&'a [u8]),
+    File { input: &'a dyn Input, len: u64 },
+}
+
+impl<'a> Bytes<'a> {
+    /// Of a file, whose length must be known.
+    pub(crate) fn of(input: &'a dyn Input) -> Result<Self> {
+        let len = input.len().ok_or_else(|| {
+            Error::unsupported("is a stream: NumPy files are read by position, so unpack it first")
+                .in_input(input.name())
+        })?;
+        Ok(Bytes::File { input, len })
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Bytes::Memory(bytes) => bytes.len() as u64,
+            Bytes::File { len, .. } => *len,
+        }
+    }
+
+    /// `len` bytes from `at`, as many of them as there are. Callers have bounded `len`.
+    pub(crate) fn read(&self, at: u64, len: usize) -> Result<Cow<'a, [u8]>> {
+        let left = usize::try_from(self.len().saturating_sub(at)).unwrap_or(usize::MAX);
+        let len = len.min(left);
+        match self {
+            Bytes::Memory(bytes) => {
+                let from = usize::try_from(at).unwrap_or(usize::MAX);
+                Ok(Cow::Borrowed(bytes.get(from..).and_then(|rest| rest.get(..len)).unwrap_or_default()))
+            }
+            Bytes::File { input, .. } => {
+                let mut bytes = vec![0; len];
+                input.read_at(at, &mut bytes)?;
+                Ok(Cow::Owned(bytes))
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Fields that are `.npy` or `.npz` files, decoded into columns.
+
+use crate::bytes::Bytes;
+use crate::column::Column;
+use crate::encode;
+use crate::file::{Array, Naming, arrays, field_name, fields};
+use crate::header::Header;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array as _, ArrayRef, BinaryViewArray};
+use packhorse_core::{Codec, DataType, Error, Field, Input, KEY, Limits, Result, Rows};
+use std::borrow::Cow;
+use std::rc::Rc;
+
+/// Arrays with headers that were parsed before, since most samples have the same.
+const REMEMBERED: usize = 32;
+
+pub(crate) struct NpzCodec {
+    pub(crate) limits: Limits,
+    /// The only arrays of `.npz` files that are looked at.
+    pub(crate) chosen: Option<Vec<String>>,
+}
+
+impl Codec for NpzCodec {
+    fn probe(&self, name: &str, input: &dyn Input) -> Result<Vec<Field>> {
+        let all = || {
+            let bytes = Bytes::of(input)?;
+            let naming = Naming::of(name)?;
+            let mut found = Vec::new();
+            for array in arrays(&naming, bytes, self.chosen.as_deref(), &self.limits)? {
+                let header = array.header(bytes, &self.limits).map_err(|e| array.named(e))?;
+                found.push((array, header));
+            }
+            fields(&found, false)
+        };
+        all().map_err(|e| e.in_input(input.name()))
+    }
+
+    fn decode(&self, name: &str, rows: &Rows, fields: &[Field]) -> Result<Vec<ArrayRef>> {
+        let blobs = Blobs::of(name, rows)?;
+        let naming = Naming::of(name)?;
+        let columns = fields.iter().map(|field| Column::new(field, blobs.share(fields.len()), &self.limits));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let names = fields.iter().map(|field| field.name().as_str()).collect();
+        let mut decoder = Decoder { limits: &self.limits, naming, names, columns, remembered: Vec::new() };
+        for row in 0..rows.num_rows() {
+            decoder.sample(blobs.value(row)).map_err(|e| e.in_sample(key(rows, row)))?;
+        }
+        decoder.columns.into_iter().map(Column::finish).collect()
+    }
+
+    fn encoded(&self, field: &Field) -> Result<String> {
+        encode::encoded(field)
+    }
+
+    fn encode(&self, field: &Field, column: &ArrayRef) -> Result<BinaryViewArray> {
+        encode::encode(field, column)
+    }
+}
+
+/// What a sample is called: its key, or its number in the block where it has none.
+fn key(rows: &Rows, row: usize) -> String {
+    match rows.column_by_name(KEY).and_then(|keys| keys.as_string_view_opt()) {
+        Some(keys) if keys.is_valid(row) => keys.value(row).to_owned(),
+        _ => format!("{row} of the block"),
+    }
+}
+
+/// A column of files.
+struct Blobs<'a>(&'a ArrayRef);
+
+impl<'a> Blobs<'a> {
+    fn of(name: &str, rows: &'a Rows) -> Result<Self> {
+        let column = rows.column_by_name(name).ok_or_else(|| Error::bug(format!("rows have no column {name}")))?;
+        match packhorse_core::is_blob(column.data_type()) {
+            true => Ok(Self(column)),
+            false => Err(Error::bug(format!("column {name} holds {}, not files", column.data_type()))),
+        }
+    }
+
+    fn value(&self, row: usize) -> Option<&'a [u8]> {
+        if self.0.is_null(row) {
+            return None;
+        }
+        Some(match self.0.data_type() {
+            DataType::BinaryView => self.0.as_binary_view().value(row),
+            DataType::Binary => self.0.as_binary::<i32>().value(row),
+            _ => self.0.as_binary::<i64>().value(row),
+        })
+    }
+
+    /// The bytes of all files, split evenly between `n` columns.
+    fn share(&self, n: usize) -> usize {
+        let total: usize = (0..self.0.len()).filter_map(|row| self.value(row)).map(<[u8]>::len).sum();
+        total / n.max(1)
+    }
+}
+
+struct Decoder<'a> {
+    limits: &'a Limits,
+    naming: Naming,
+    /// What the columns are called.
+    names: Vec<&'a str>,
+    columns: Vec<Column<'a>>,
+    remembered: Vec<(Vec<u8>, Rc<Header>)>,
+}
+
+impl Decoder<'_> {
+    fn sample(&mut self, file: Option<&[u8]>) -> Result<()> {
+        let mut filled = vec![false; self.columns.len()];
+        if let Some(file) = file {
+            for array in arrays(&self.naming, Bytes::Memory(file), None, self.limits)? {
+                if self.wants(&array.field) {
+                    self.array(&array, file, &mut filled).map_err(|e| array.named(e))?;
+                }
+            }
+        }
+        let empty = self.columns.iter_mut().zip(&filled).filter(|(_, filled)| !**filled);
+        empty.map(|(column, _)| column).try_for_each(Column::push_null)
+    }
+
+    /// Whether the array is a column, or some of its members are.
+    fn wants(&self, array: &str) -> bool {
+        self.names
+            .iter()
+            .any(|name| name.strip_prefix(array).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    }
+
+    fn array(&mut self, array: &Array, file: &[u8], filled: &mut [bool]) -> Result<()> {
+        let bytes = match &array.member {
+            Some(member) => member.data(file, self.limits)?,
+            None => Cow::Borrowed(file),
+        };
+        let header = self.header(&bytes)?;
+        let data = header.data(&bytes)?;
+        for part in &header.dtype.parts {
+            let name = if part.name.is_empty() {
+                Cow::Borrowed(&array.field)
+            } else {
+                Cow::Owned(field_name(&array.field, &part.name))
+            };
+            let Some(i) = self.names.iter().position(|wanted| *wanted == *name) else { continue };
+            let (Some(column), Some(filled)) = (self.columns.get_mut(i), filled.get_mut(i)) else { continue };
+            if std::mem::replace(filled, true) {
+                return Err(Error::content(format!("is the second of the name {name}; rename it")));
+            }
+            column.push(&header, part, data)?;
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, bytes: &[u8]) -> Result<Rc<Header>> {
+        if let Some((_, header)) = self.remembered.iter().find(|(known, _)| bytes.starts_with(known)) {
+            return Ok(Rc::clone(header));
+        }
+        let header = Rc::new(Header::parse(bytes, self.limits)?);
+        if self.remembered.len() < REMEMBERED {
+            self.remembered.push((bytes.get(..header.start).unwrap_or_default().to_vec(), Rc::clone(&header)));
+        }
+        Ok(header)
+    }
+}

@@ -1,0 +1,237 @@
+//! One column in the making: values of many samples, appended from their files, without a step in between.
+
+use crate::dtype::{Axis, Part};
+use crate::gather::{gather, swap};
+use crate::header::Header;
+use crate::text::push_text;
+use arrow_array::builder::{ArrayBuilder, StringViewBuilder};
+use arrow_array::{ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use packhorse_core::{DataType, Error, Field, FieldType, Kind, Limits, Result, array_of, element_width, numpy_type};
+use std::sync::Arc;
+
+/// A column in the making.
+pub(crate) struct Column<'a> {
+    field: &'a Field,
+    kind: FieldType,
+    values: Values,
+    /// For each sample the number of elements before its end, where that differs: starts with 0.
+    ends: Vec<i32>,
+    /// For each sample its dimensions, where they differ.
+    shapes: Vec<i32>,
+    valid: Vec<bool>,
+    most: u64,
+}
+
+enum Values {
+    /// Packed little-endian elements of so many bytes.
+    Packed(Vec<u8>, usize),
+    Text(StringViewBuilder),
+}
+
+impl<'a> Column<'a> {
+    /// An empty column `field`. Its type must be one that arrays become. `bytes` is about what it will hold.
+    pub(crate) fn new(field: &'a Field, bytes: usize, limits: &Limits) -> Result<Self> {
+        let kind = FieldType::of(field)?;
+        let no_array = || Error::unsupported(format!("field {} of type {kind} can't hold a NumPy array", field.name()));
+        if matches!(kind, FieldType::Blob | FieldType::List { depth: 2.., .. })
+            || kind.field(field.name(), field.is_nullable()).data_type() != field.data_type()
+        {
+            return Err(no_array());
+        }
+        let values = match kind.element() {
+            None | Some(DataType::Utf8View) => Values::Text(StringViewBuilder::new()),
+            Some(element) => Values::Packed(Vec::with_capacity(bytes), element_width(element).ok_or_else(no_array)?),
+        };
+        Ok(Self { field, kind, values, ends: vec![0], shapes: Vec::new(), valid: Vec::new(), most: limits.blob })
+    }
+
+    /// Appends `part` of the array whose header and data these are: its whole value is one sample's.
+    pub(crate) fn push(&mut self, header: &Header, part: &Part, data: &[u8]) -> Result<()> {
+        let axes: Vec<Axis> = header.axes().into_iter().chain(part.axes.iter().copied()).collect();
+        self.fits(header, part, &axes)?;
+        let elements = axes.iter().fold(1, |n: usize, axis| n.saturating_mul(axis.len));
+        self.admit(elements)?;
+        let src = data.get(part.offset..).unwrap_or_default();
+        push_values(&mut self.values, src, &axes, part)?;
+        self.end(elements, &axes)
+    }
+
+    /// Appends that the sample has no value.
+    pub(crate) fn push_null(&mut self) -> Result<()> {
+        if !self.field.is_nullable() {
+            return Err(Error::content(format!("has no array for the field {} ({})", self.field.name(), self.kind)));
+        }
+        let elements = match &self.kind {
+            FieldType::Tensor { shape, .. } => shape.iter().product(),
+            FieldType::Ragged { rank, .. } => {
+                self.shapes.extend(std::iter::repeat_n(0, *rank));
+                0
+            }
+            FieldType::List { .. } => 0,
+            _ => 1,
+        };
+        self.admit(elements)?;
+        match &mut self.values {
+            Values::Packed(bytes, width) => bytes.resize(bytes.len().saturating_add(elements * *width), 0),
+            Values::Text(text) => (0..elements).for_each(|_| text.append_value("")),
+        }
+        self.ends.push(self.ends.last().copied().unwrap_or(0));
+        self.valid.push(false);
+        Ok(())
+    }
+
+    /// Whether a value of this header belongs in the column.
+    fn fits(&self, header: &Header, part: &Part, axes: &[Axis]) -> Result<()> {
+        let found = &part.element.data_type;
+        let same_element = match &self.kind {
+            FieldType::Blob => false,
+            FieldType::Text => part.element.is_text(),
+            FieldType::Scalar(element)
+            | FieldType::Tensor { element, .. }
+            | FieldType::Ragged { element, .. }
+            | FieldType::List { element, .. } => element == found,
+        };
+        // Text may be of any width; what else has no Arrow type of its own must be called the same.
+        let wanted = numpy_type(self.field).filter(|_| !part.element.is_text());
+        let same_name = wanted.is_none() || wanted == part.element.numpy.as_deref();
+        let same_shape = match &self.kind {
+            FieldType::Tensor { shape, .. } => axes.iter().map(|axis| axis.len).eq(shape.iter().copied()),
+            FieldType::Ragged { rank, .. } => axes.len() == *rank,
+            FieldType::List { .. } => axes.len() == 1,
+            _ => axes.is_empty(),
+        };
+        if same_element && same_name && same_shape {
+            return Ok(());
+        }
+        let name = |numpy: Option<&str>| numpy.map_or(String::new(), |name| format!(" ({name})"));
+        let found = header.field_type(part, false)?;
+        Err(Error::content(format!(
+            "is {found}{}, but the field {} holds {}{}; pack arrays of one type and shape, or leave the sample out",
+            name(part.element.numpy.as_deref()),
+            self.field.name(),
+            self.kind,
+            name(numpy_type(self.field)),
+        )))
+    }
+
+    /// Refuses what would make the column larger than it can be.
+    fn admit(&self, elements: usize) -> Result<()> {
+        let (held, width) = match &self.values {
+            Values::Packed(bytes, width) => (bytes.len(), *width),
+            Values::Text(text) => (text.len().saturating_mul(16), 16),
+        };
+        let bytes = (elements as u64).saturating_mul(width as u64).saturating_add(held as u64);
+        match bytes > self.most {
+            true => Err(Error::new(
+                Kind::Limit,
+                format!(
+                    "field {} would hold {bytes} bytes in one block, over the limit of {} bytes; decode fewer samples at once",
+                    self.field.name(),
+                    self.most
+                ),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn end(&mut self, elements: usize, axes: &[Axis]) -> Result<()> {
+        self.valid.push(true);
+        if !matches!(self.kind, FieldType::Ragged { .. } | FieldType::List { .. }) {
+            return Ok(());
+        }
+        let many = || {
+            Error::new(
+                Kind::Limit,
+                format!(
+                    "field {} holds more than 2^31 elements in one block; decode fewer samples at once",
+                    self.field.name()
+                ),
+            )
+        };
+        let end =
+            self.ends.last().copied().unwrap_or(0).checked_add_unsigned(u32::try_from(elements).map_err(|_| many())?);
+        self.ends.push(end.ok_or_else(many)?);
+        if matches!(self.kind, FieldType::Ragged { .. }) {
+            for axis in axes {
+                self.shapes.push(i32::try_from(axis.len).map_err(|_| many())?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The column.
+    pub(crate) fn finish(self) -> Result<ArrayRef> {
+        let samples = self.valid.len();
+        let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
+        let total = match &self.kind {
+            FieldType::Tensor { shape, .. } => samples * shape.iter().product::<usize>(),
+            FieldType::Ragged { .. } | FieldType::List { .. } => self.ends.last().map_or(0, |n| *n as usize),
+            _ => samples,
+        };
+        let values: ArrayRef = match (self.values, self.kind.element()) {
+            (Values::Packed(bytes, _), Some(element)) => array_of(element, Buffer::from(bytes), total)?,
+            (Values::Text(mut text), _) => Arc::new(text.finish()),
+            (Values::Packed(..), None) => return Err(Error::bug("text is no packed element")),
+        };
+        assemble(self.field, values, self.ends, self.shapes, nulls, samples)
+    }
+}
+
+/// The array of `field` over `values`.
+fn assemble(
+    field: &Field,
+    values: ArrayRef,
+    ends: Vec<i32>,
+    shapes: Vec<i32>,
+    nulls: Option<NullBuffer>,
+    samples: usize,
+) -> Result<ArrayRef> {
+    let offsets = || OffsetBuffer::new(ScalarBuffer::from(ends));
+    let bug = |e: arrow_schema::ArrowError| Error::bug(e.to_string());
+    match field.data_type() {
+        DataType::FixedSizeList(item, size) => Ok(Arc::new(
+            FixedSizeListArray::try_new_with_length(item.clone(), *size, values, nulls, samples).map_err(bug)?,
+        )),
+        DataType::List(item) => Ok(Arc::new(ListArray::try_new(item.clone(), offsets(), values, nulls).map_err(bug)?)),
+        DataType::Struct(parts) => {
+            let [data, shape] = parts.as_ref() else { return Err(Error::bug("no ragged field")) };
+            let (DataType::List(item), DataType::FixedSizeList(dimension, rank)) =
+                (data.data_type(), shape.data_type())
+            else {
+                return Err(Error::bug("no ragged field"));
+            };
+            let data = ListArray::try_new(item.clone(), offsets(), values, None).map_err(bug)?;
+            let shapes = Arc::new(Int32Array::from(shapes));
+            let shapes = FixedSizeListArray::try_new(dimension.clone(), *rank, shapes, None).map_err(bug)?;
+            let parts = StructArray::try_new(parts.clone(), vec![Arc::new(data), Arc::new(shapes)], nulls);
+            Ok(Arc::new(parts.map_err(bug)?))
+        }
+        _ => match nulls {
+            None => Ok(values),
+            nulls => {
+                let data = values.to_data().into_builder().nulls(nulls).build().map_err(bug)?;
+                Ok(arrow_array::make_array(data))
+            }
+        },
+    }
+}
+
+fn push_values(values: &mut Values, src: &[u8], axes: &[Axis], part: &Part) -> Result<()> {
+    let width = part.element.width;
+    match values {
+        Values::Packed(bytes, _) => {
+            let start = bytes.len();
+            gather(src, axes, width, bytes);
+            swap(bytes.get_mut(start..).unwrap_or_default(), part.element.swap);
+            Ok(())
+        }
+        Values::Text(text) => {
+            let mut units = Vec::new();
+            gather(src, axes, width, &mut units);
+            swap(&mut units, part.element.swap);
+            let elements = axes.iter().map(|axis| axis.len).product();
+            push_text(&units, width, elements, text)
+        }
+    }
+}

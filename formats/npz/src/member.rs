@@ -1,0 +1,131 @@
+//! The bytes of one member of an `.npz` file: found by its local header, inflated, checked by CRC-32.
+
+use crate::bytes::Bytes;
+use crate::header::{Header, cut};
+use crate::zip::{LOCAL, Member, u16_at};
+use crc_fast::CrcAlgorithm::Crc32IsoHdlc;
+use flate2::{Decompress, FlushDecompress, Status};
+use packhorse_core::{Error, Limits, Result};
+use std::borrow::Cow;
+
+/// Deflate never makes more of a byte than this.
+const RATIO: u64 = 1032;
+
+/// What is read of a member to find its header.
+const HEAD: usize = 4096;
+
+impl Member {
+    /// Refuses, by name, what is not read, and sizes that can't be.
+    pub(crate) fn check(&self, limits: &Limits) -> Result<usize> {
+        if self.flags & 0b0010_0000_0100_0001 != 0 {
+            return Err(Error::unsupported("is encrypted; save it without a password"));
+        }
+        let possible = match self.method {
+            0 => self.size == self.packed,
+            8 => self.size <= self.packed.saturating_mul(RATIO),
+            other => {
+                let name = match other {
+                    9 => " (Deflate64)",
+                    12 => " (bzip2)",
+                    14 => " (LZMA)",
+                    93 | 20 => " (Zstandard)",
+                    95 => " (XZ)",
+                    _ => "",
+                };
+                return Err(Error::unsupported(format!(
+                    "is compressed by zip's method {other}{name}; save it with numpy.savez or savez_compressed"
+                )));
+            }
+        };
+        match possible {
+            true => limits.blob(self.size),
+            false => Err(Error::content("has a damaged directory: its sizes do not fit each other")),
+        }
+    }
+
+    /// Where the data starts within `local`, which starts with the local header.
+    fn data_at(&self, local: &[u8]) -> Result<usize> {
+        let name = local.get(LOCAL..).and_then(|rest| rest.get(..usize::from(u16_at(local, 26)?)));
+        // The member's name is kept without its last four bytes.
+        let same = name.and_then(|name| name.strip_suffix(b".npy")).is_some_and(|name| name == self.array.as_bytes());
+        let (true, true, Some(extra)) = (local.starts_with(b"PK\x03\x04"), same, u16_at(local, 28)) else {
+            return Err(Error::content("is not where the directory says, so the file is damaged"));
+        };
+        Ok(LOCAL + self.array.len() + 4 + usize::from(extra))
+    }
+
+    /// Its bytes in memory, inflated and checked; borrowed where they are stored.
+    pub(crate) fn data<'a>(&self, file: &'a [u8], limits: &Limits) -> Result<Cow<'a, [u8]>> {
+        let size = self.check(limits)?;
+        let range = usize::try_from(self.start).ok().zip(usize::try_from(self.end).ok());
+        let local = range.and_then(|(from, to)| file.get(from..to)).ok_or_else(cut)?;
+        let packed = usize::try_from(self.packed).ok();
+        let packed =
+            local.get(self.data_at(local)?..).zip(packed).and_then(|(rest, n)| rest.get(..n)).ok_or_else(cut)?;
+        let data = match self.method {
+            0 => Cow::Borrowed(packed),
+            _ => Cow::Owned(inflate(packed, size)?),
+        };
+        self.verify(crc32(&data))?;
+        Ok(data)
+    }
+
+    /// Compares the CRC-32 of its bytes.
+    pub(crate) fn verify(&self, crc: u32) -> Result<()> {
+        match crc == self.crc {
+            true => Ok(()),
+            false => Err(Error::content("is damaged: its CRC-32 does not match; copy the file again")),
+        }
+    }
+
+    /// Its bytes up to the end of the `.npy` header. They are not checked.
+    pub(crate) fn head(&self, bytes: Bytes<'_>, limits: &Limits) -> Result<Vec<u8>> {
+        self.check(limits)?;
+        let mut window = HEAD;
+        loop {
+            let span = usize::try_from(self.end - self.start).unwrap_or(usize::MAX);
+            let local = bytes.read(self.start, window.min(span))?;
+            let at = self.data_at(&local)?;
+            let found = local.get(at..).unwrap_or_default();
+            let packed = found.get(..usize::try_from(self.packed).unwrap_or(usize::MAX)).unwrap_or(found);
+            // A deflated header is smaller than it is, but for a few bytes of every block.
+            let head = if self.method == 0 { packed.to_vec() } else { inflate_some(packed, window)? };
+            let whole = head.len() >= 12 && head.len() >= Header::size(&head, limits)?;
+            if whole || window >= span {
+                return Ok(head);
+            }
+            if window as u64 / 8 > limits.header {
+                return Err(Error::content("has a damaged header: it does not end"));
+            }
+            window = window.saturating_mul(4);
+        }
+    }
+}
+
+/// CRC-32 as zip has it.
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(Crc32IsoHdlc, bytes) as u32
+}
+
+fn no_deflate() -> Error {
+    Error::content("is damaged: its deflated data can't be inflated; copy the file again")
+}
+
+/// All of `packed`, which must become `size` bytes.
+pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>> {
+    // A byte more: a stream that is too long shows it.
+    let mut out = Vec::with_capacity(size.saturating_add(1));
+    let mut stream = Decompress::new(false);
+    let status = stream.decompress_vec(packed, &mut out, FlushDecompress::Finish).map_err(|_| no_deflate())?;
+    match status == Status::StreamEnd && out.len() == size && stream.total_in() == packed.len() as u64 {
+        true => Ok(out),
+        false => Err(no_deflate()),
+    }
+}
+
+/// What the start of a deflated stream holds, at most `most` bytes.
+fn inflate_some(packed: &[u8], most: usize) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(most);
+    Decompress::new(false).decompress_vec(packed, &mut out, FlushDecompress::None).map_err(|_| no_deflate())?;
+    Ok(out)
+}

@@ -1,0 +1,98 @@
+//! NumPy writes, packhorse reads the same; packhorse writes, byte for byte what NumPy does.
+//!
+//! `PACKHORSE_PYTHON` names a Python that has `tests/interop/requirements.txt` installed; where it is
+//! unset the test says so and does nothing; with `CI=true` that is a failure.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BinaryViewArray, RecordBatch};
+use packhorse_core::{
+    Codec, DataType, Field, FieldType, Format, Limits, MemoryInput, Options, Schema, bytes_of, numpy_type,
+};
+use packhorse_npz::Npz;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+fn python() -> Option<PathBuf> {
+    match std::env::var_os("PACKHORSE_PYTHON") {
+        Some(path) => Some(path.into()),
+        None if std::env::var("CI").is_ok_and(|ci| ci == "true") => panic!("PACKHORSE_PYTHON is not set"),
+        None => {
+            println!("skipped: PACKHORSE_PYTHON is not set");
+            None
+        }
+    }
+}
+
+fn make(python: &Path, folder: &Path) -> (Vec<Value>, Vec<u8>) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/make_arrays.py");
+    let output = Command::new(python).arg("-B").arg(script).arg(folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let manifest = std::fs::read(folder.join("manifest.json")).unwrap();
+    (serde_json::from_slice(&manifest).unwrap(), std::fs::read(folder.join("saved.bin")).unwrap())
+}
+
+fn rows(name: &str, files: &[&[u8]]) -> RecordBatch {
+    let schema = Schema::new(vec![Field::new(name, DataType::BinaryView, false)]);
+    let blobs: ArrayRef = Arc::new(BinaryViewArray::from_iter_values(files));
+    RecordBatch::try_new(Arc::new(schema), vec![blobs]).unwrap()
+}
+
+/// The elements of a column, without the lists around them.
+fn elements(column: &ArrayRef) -> ArrayRef {
+    match column.as_fixed_size_list_opt() {
+        Some(lists) => lists.values().clone(),
+        None => column.clone(),
+    }
+}
+
+fn compare(codec: &dyn Codec, file: &Path, entry: &Value, saved: &[u8]) {
+    let what = format!("{} {entry}", file.display());
+    let bytes = std::fs::read(file).unwrap();
+    let name = entry["field"].as_str().unwrap();
+    let input = MemoryInput::new(file.to_str().unwrap(), bytes.clone());
+    let fields = codec.probe(name, &input).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let wanted = entry["fields"].as_array().unwrap();
+    assert_eq!(fields.len(), wanted.len(), "{what}");
+    // Twice the same sample: the second half of each column repeats the first.
+    let columns = codec.decode(name, &rows(name, &[&bytes, &bytes]), &fields).unwrap_or_else(|e| panic!("{what}: {e}"));
+    for ((field, column), wanted) in fields.iter().zip(columns).zip(wanted) {
+        assert_eq!(field.name(), wanted["name"].as_str().unwrap(), "{what}");
+        assert_eq!(FieldType::of(field).unwrap().to_string(), wanted["type"].as_str().unwrap(), "{what}");
+        assert_eq!(numpy_type(field), wanted["numpy"].as_str(), "{what}");
+        assert_eq!((column.len(), column.data_type(), column.null_count()), (2, field.data_type(), 0), "{what}");
+        let range = [0, 1].map(|i| wanted["saved"][i].as_u64().unwrap() as usize);
+        let saved = &saved[range[0]..range[1]];
+        same_values(&column, wanted, saved, &what);
+        if FieldType::of(field).unwrap() != FieldType::Text {
+            let files = codec.encode(field, &column).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(files.iter().flatten().all(|file| file == saved), "{what}: encoded otherwise than numpy.save does");
+        }
+    }
+}
+
+fn same_values(column: &ArrayRef, wanted: &Value, saved: &[u8], what: &str) {
+    let elements = elements(column);
+    if let Some(texts) = wanted["texts"].as_array() {
+        let found: Vec<_> = elements.as_string_view().iter().flatten().collect();
+        let texts: Vec<_> = texts.iter().map(|t| t.as_str().unwrap()).collect();
+        assert_eq!(found, [&texts[..], &texts[..]].concat(), "{what}");
+        return;
+    }
+    let data = &saved[10 + usize::from(u16::from_le_bytes([saved[8], saved[9]]))..];
+    assert!(bytes_of(&elements).unwrap().as_slice() == [data, data].concat(), "{what}: other values");
+}
+
+#[test]
+fn numpy_and_packhorse_agree() {
+    let Some(python) = python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (manifest, saved) = make(&python, folder.path());
+    assert!(manifest.len() > 1000, "only {} files", manifest.len());
+    let codec = Npz.codec(&Options::new(), Limits::default()).unwrap();
+    for entry in &manifest {
+        let file = folder.path().join(entry["file"].as_str().unwrap());
+        compare(&*codec, &file, entry, &saved);
+    }
+}
