@@ -24,5 +24,5 @@ use packhorse_core::Registry;
 
 /// The formats of this build.
 pub fn registry() -> Registry {
-    Registry::new().with(packhorse_files::Files).with(packhorse_webdataset::WebDataset)
+    Registry::new().with(packhorse_files::Files).with(packhorse_webdataset::WebDataset).with(packhorse_npz::Npz)
 }

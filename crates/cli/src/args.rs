@@ -1,6 +1,6 @@
 //! The flags.
 
-use crate::typed::{Reading, Writing};
+use crate::typed::{Fielding, Reading, Writing};
 use crate::{exit, size};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
 use packhorse_core::Consumer;
@@ -215,6 +215,9 @@ pub(crate) struct Planning {
     pub(crate) reading: Reading,
 
     #[command(flatten)]
+    pub(crate) fielding: Fielding,
+
+    #[command(flatten)]
     pub(crate) writing: Writing,
 
     /// Bad inputs: fail, or skip and record them
@@ -256,7 +259,7 @@ pub(crate) struct Work {
 }
 
 /// The flags that the plan has decided already.
-const PLANNED: [&str; 42] = [
+const PLANNED: [&str; 47] = [
     "input",
     "to",
     "out",
@@ -286,12 +289,17 @@ const PLANNED: [&str; 42] = [
     "from",
     "decode",
     "ragged",
+    "rows",
     "tree",
     "branches",
     "datasets",
     "select",
     "record",
     "skip_header",
+    "field",
+    "drop",
+    "cast",
+    "stack",
     "chunk",
     "filter",
     "byte_shuffle",

@@ -1,8 +1,9 @@
 //! The flags that concern typed values: how inputs of columns are read, and how columns are written.
 
 use clap::Args as ClapArgs;
-use packhorse_core::Options;
+use packhorse_core::{Error, Options, Result};
 use packhorse_pack::{Decode, Shapes};
+use packhorse_transform::fields::FieldsOptions;
 use std::collections::BTreeMap;
 
 /// How inputs are read.
@@ -20,6 +21,10 @@ pub(crate) struct Reading {
     /// Take arrays of one name whose shapes differ: each sample keeps a shape of its own
     #[arg(long)]
     pub(crate) ragged: bool,
+
+    /// NPZ, NPY: each index of the first axis is a sample (default: a file is one)
+    #[arg(long)]
+    pub(crate) rows: bool,
 
     /// ROOT: the tree (default: the only one)
     #[arg(long, value_name = "NAME")]
@@ -47,14 +52,17 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    pub(crate) fn shapes(&self) -> Shapes {
-        if self.ragged { Shapes::Ragged } else { Shapes::Equal }
+    /// A format that does not store values by type keeps each array for itself, whatever its shape.
+    pub(crate) fn shapes(&self, typed: bool) -> Shapes {
+        if self.ragged || !typed { Shapes::Ragged } else { Shapes::Equal }
     }
 
     /// The settings by format.
     pub(crate) fn sources(&self) -> BTreeMap<String, Options> {
         let skip = self.skip_header.map(|n| n.to_string());
+        let rows = self.rows.then(|| "true".to_owned());
         let settings = [
+            ("npz", "rows", &rows),
             ("root", "tree", &self.tree),
             ("root", "branches", &self.branches),
             ("hdf5", "datasets", &self.datasets),
@@ -71,6 +79,56 @@ impl Reading {
         }
         sources
     }
+}
+
+/// What becomes of fields.
+#[derive(ClapArgs)]
+#[command(next_help_heading = "Fields")]
+pub(crate) struct Fielding {
+    /// OLD=NEW gives a field another name; NAME alone takes only the fields so named (again for more)
+    #[arg(long, value_name = "NAME[=NEW]")]
+    pub(crate) field: Vec<String>,
+
+    /// Leave a field out (again for more)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) drop: Vec<String>,
+
+    /// Other elements: f16, f32, f64, i8 to i64, u8 to u64, bool, text (again for more)
+    #[arg(long, value_name = "NAME=TYPE")]
+    pub(crate) cast: Vec<String>,
+
+    /// A dense array of this shape from a jagged field, such as p=3 or x=3x4 (again for more)
+    #[arg(long, value_name = "NAME=SHAPE")]
+    pub(crate) stack: Vec<String>,
+}
+
+impl Fielding {
+    pub(crate) fn options(&self) -> Result<FieldsOptions> {
+        let mut options = FieldsOptions { drop: self.drop.clone(), ..FieldsOptions::default() };
+        for field in &self.field {
+            match field.split_once('=') {
+                Some((old, new)) if !old.is_empty() && !new.is_empty() => {
+                    options.rename.insert(old.to_owned(), new.to_owned());
+                }
+                Some(_) => return Err(Error::config(format!("--field takes NAME or OLD=NEW, not \"{field}\""))),
+                None => options.only.push(field.clone()),
+            }
+        }
+        if !options.only.is_empty() {
+            options.only.extend(options.rename.keys().cloned());
+        }
+        (options.cast, options.stack) = (pairs("--cast", &self.cast)?, pairs("--stack", &self.stack)?);
+        Ok(options)
+    }
+}
+
+fn pairs(flag: &str, texts: &[String]) -> Result<BTreeMap<String, String>> {
+    let pair = |text: &String| {
+        let (name, value) =
+            text.split_once('=').ok_or_else(|| Error::config(format!("{flag} takes NAME=VALUE, not \"{text}\"")))?;
+        Ok((name.to_owned(), value.to_owned()))
+    };
+    texts.iter().map(pair).collect()
 }
 
 /// How shards are written.

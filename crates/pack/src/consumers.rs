@@ -1,6 +1,6 @@
 //! A report, ahead of training, of what each reader would trip over in anybody's shards.
 
-use crate::inputs::{container, open};
+use crate::inputs::{Names, container, open};
 use crate::resume::of_request;
 use packhorse_core::{Cancel, Consumer, Error, FileKind, Findings, Registry, Result, Store};
 use std::collections::HashMap;
@@ -61,7 +61,7 @@ fn check_one(
     findings: &mut Findings,
     seen_elsewhere: &mut dyn FnMut(&str) -> bool,
 ) -> Result<()> {
-    let Some((format, compression)) = container(registry, None, path) else {
+    let Some((format, compression)) = container(registry, &Names::default(), path) else {
         return Err(Error::unsupported("is no shard of a format that can be checked").in_input(path.display()));
     };
     let input = open(store, path, compression)?;
@@ -93,8 +93,11 @@ fn shards(registry: &Registry, store: &dyn Store, paths: &[PathBuf]) -> Result<V
             shards.push(path.clone());
             continue;
         }
-        let mut inside: Vec<_> =
-            store.list(path)?.into_iter().filter(|name| container(registry, None, name).is_some()).collect();
+        let mut inside: Vec<_> = store
+            .list(path)?
+            .into_iter()
+            .filter(|name| container(registry, &Names::default(), name).is_some())
+            .collect();
         inside.sort();
         shards.extend(inside.into_iter().map(|name| path.join(name)));
     }

@@ -9,20 +9,32 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+/// What names of files say of their formats.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    /// The format of all files, where it is not for their names to say.
+    pub(crate) from: Option<String>,
+    /// Whether files of encoded arrays are tables of rows, not fields of samples.
+    pub(crate) rows: bool,
+}
+
 /// The format of a container called `path` and its compression; `None` for a plain file, which is
-/// packed as it is. `from` names the format of files whose names do not say it.
+/// packed as it is.
 pub(crate) fn container<'r>(
     registry: &'r Registry,
-    from: Option<&str>,
+    names: &Names,
     path: &Path,
 ) -> Option<(&'r Arc<dyn Format>, Option<Compression>)> {
-    if let Some(format) = from.and_then(|id| registry.get(id).ok()) {
+    if let Some(format) = names.from.as_ref().and_then(|id| registry.get(id).ok()) {
         return Some((format, None));
     }
     let name = path.as_os_str().as_bytes();
     match Compression::of(name) {
         Some((compression, inside)) => registry.by_name(&inside).map(|format| (format, Some(compression))),
-        None => registry.by_name(name).map(|format| (format, None)),
+        None => {
+            let field = || registry.by_field(&String::from_utf8_lossy(name)).filter(|_| names.rows);
+            registry.by_name(name).or_else(field).map(|format| (format, None))
+        }
     }
 }
 
@@ -244,7 +256,7 @@ impl<'a> Inputs<'a> {
     }
 
     fn open_archive(&self, path: &Path) -> Result<Box<dyn Input>> {
-        let compression = container(self.registry, None, path).and_then(|(_, compression)| compression);
+        let compression = container(self.registry, &Names::default(), path).and_then(|(_, compression)| compression);
         let input = self.open(path, compression)?;
         match compression {
             None => Ok(input),

@@ -1,6 +1,6 @@
 //! Looking inside any shard: what members it holds, one of them, how many.
 
-use crate::inputs::{container, open};
+use crate::inputs::{Names, container, open};
 use crate::resume::of_request;
 use packhorse_core::{
     Error, Extent, FileKind, Input, Limits, MemberName, Options, Registry, Result, Source, Store, split_name,
@@ -26,7 +26,7 @@ pub fn list(
 }
 
 fn shard(registry: &Registry, store: &dyn Store, path: &Path) -> Result<(Box<dyn Source>, Box<dyn Input>)> {
-    let Some((format, compression)) = container(registry, None, path) else {
+    let Some((format, compression)) = container(registry, &Names::default(), path) else {
         return Err(no_shard(store, path));
     };
     Ok((format.source(&Options::new(), Limits::default())?, open(store, path, compression).map_err(of_request)?))

@@ -1,6 +1,6 @@
 //! verify: is every byte of a sealed dataset what it was when it was sealed?
 
-use crate::inputs::{container, open};
+use crate::inputs::{Names, container, open};
 use crate::resume::{is_missing, read_receipt};
 use crate::seal::digest_file;
 use packhorse_core::{
@@ -226,7 +226,7 @@ impl Check<'_> {
     /// Parses the shard anew and compares what it holds with its index.
     fn parse(&self, shard: &ShardRecord, members: &Members) -> Result<()> {
         let path = self.out.join(&shard.file);
-        let Some((format, compression)) = container(self.registry, None, &path) else { return Ok(()) };
+        let Some((format, compression)) = container(self.registry, &Names::default(), &path) else { return Ok(()) };
         let input = open(self.store, &path, compression)?;
         let source = format.source(&Options::new(), Limits::default())?;
         let mut expected = members.iter().flat_map(|(key, list)| list.map(move |m| (key, m)));

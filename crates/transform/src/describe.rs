@@ -2,6 +2,7 @@
 //! whoever finds it.
 
 use crate::Transform;
+use crate::fields::Fields;
 use crate::image::{Image, ImageOptions};
 use packhorse_core::{Error, Limits, Result};
 
@@ -14,6 +15,10 @@ pub fn from_description(text: &str, limits: Limits) -> Result<Box<dyn Transform>
         ))
     };
     let mut words = text.split(' ');
+    if text.starts_with("fields/") {
+        let fields = Fields::from_words(text.split(' ').skip(1)).filter(|fields| fields.describe() == text);
+        return Ok(Box::new(fields.ok_or_else(unknown)?));
+    }
     if !words.next().is_some_and(|name| name.starts_with("image/")) {
         return Err(unknown());
     }

@@ -6,13 +6,18 @@
 //! * **The bytes**: untouched.
 //! * **Options**: none. **Revisions**: 1, the first.
 //!
+//! Fields that WebDataset's decoders take for numbers (`.cls`, `.id`, …) or text (`.txt`, `.json`) are
+//! decoded where a container stores values by type.
+//!
 //! This format takes what no other format claims. Files that share a key become one sample where
 //! they are planned, not here.
 
+mod codec;
+
 use arrow_array::{ArrayRef, BinaryViewArray, RecordBatch, StringViewArray};
 use packhorse_core::{
-    Blocks, DataType, Entry, Error, Extent, Field, Format, FormatInfo, Input, KEY, Limits, Options, Result, Rows,
-    Schema, Source, split_name,
+    Blocks, Codec, DataType, Entry, Error, Extent, Field, Format, FormatInfo, Input, KEY, Limits, Options, Result,
+    Rows, Schema, Source, split_name,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +26,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Files;
 
-static INFO: FormatInfo = FormatInfo { id: "files", revision: 1, extensions: &[""], fields: &[] };
+static INFO: FormatInfo = FormatInfo { id: "files", revision: 1, extensions: &[""], fields: codec::FIELDS };
 
 impl Format for Files {
     fn info(&self) -> &'static FormatInfo {
@@ -31,6 +36,11 @@ impl Format for Files {
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         options.only(&[])?;
         Ok(Box::new(FileSource { limits }))
+    }
+
+    fn codec(&self, options: &Options, limits: Limits) -> Result<Box<dyn Codec>> {
+        options.only(&[])?;
+        Ok(Box::new(codec::Plain { limits }))
     }
 }
 

@@ -42,7 +42,7 @@ use packhorse_core::{Codec, Format, FormatInfo, Limits, Options, Result};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Npz;
 
-static INFO: FormatInfo = FormatInfo { id: "npz", revision: 1, extensions: &["npz", "npy"] };
+static INFO: FormatInfo = FormatInfo { id: "npz", revision: 1, extensions: &[], fields: &["npz", "npy"] };
 
 impl Format for Npz {
     fn info(&self) -> &'static FormatInfo {

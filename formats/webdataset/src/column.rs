@@ -8,6 +8,14 @@ use arrow_array::{
 use packhorse_core::{DataType, Error, Field, Result};
 use std::io::Write;
 
+/// The fields that WebDataset's decoders take for decimal digits.
+const DECIMALS: [&str; 6] = ["cls", "cls2", "count", "id", "index", "inx"];
+
+/// Whether an integer of this name is written as digits; under any other name a reader would get text.
+fn is_decimal(name: &str) -> bool {
+    DECIMALS.contains(&name.rsplit('.').next().unwrap_or_default())
+}
+
 /// A column, downcast once a block. Blobs and text are their own bytes; integers are decimal digits,
 /// which is what WebDataset's decoders expect of `.cls`.
 pub(crate) enum Column<'a> {
@@ -33,8 +41,8 @@ impl<'a> Column<'a> {
             Binary, BinaryView, Int8, Int16, Int32, Int64, LargeBinary, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
         };
         match field.data_type() {
-            BinaryView | Binary | LargeBinary | Utf8View | Utf8 | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16
-            | UInt32 | UInt64 => Ok(()),
+            BinaryView | Binary | LargeBinary | Utf8View | Utf8 => Ok(()),
+            Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 if is_decimal(field.name()) => Ok(()),
             other => Err(Error::unsupported(format!("field {} of type {other} can't be a tar member", field.name()))),
         }
     }

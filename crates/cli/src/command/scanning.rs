@@ -5,6 +5,7 @@ use crate::args::{Planning, Work};
 use packhorse_core::{Error, Result};
 use packhorse_pack::{Cut, FilesFrom, Listing, Metadata, Plan, PlanOptions, Scan, ScanOptions, Shuffle, plan, scan};
 use packhorse_transform::Transform;
+use packhorse_transform::fields::Fields;
 use packhorse_transform::image::{Image, ImageOptions};
 use std::path::Path;
 
@@ -15,9 +16,10 @@ pub(super) fn make_plan(
     work: &Work,
 ) -> Result<(Plan, Vec<Box<dyn Transform>>)> {
     let transforms = transforms(context, args)?;
-    let options = plan_options(args)?;
+    let mut options = plan_options(args)?;
     // Settings are checked before hours go into a scan.
     let typed = context.registry.get(&options.format)?.sink(&options.sink)?.typed();
+    options.shapes = args.reading.shapes(typed);
     for (format, options) in &options.sources {
         context.registry.get(format)?.source(options, context.limits)?;
     }
@@ -58,9 +60,10 @@ fn scan_options(args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions
         policy: args.on_error,
         io_threads: usize::from(work.io_threads),
         from: args.reading.from.clone(),
+        rows: args.reading.rows,
         decode: args.reading.decode,
         typed,
-        shapes: args.reading.shapes(),
+        shapes: args.reading.shapes(typed),
         sources: args.reading.sources(),
     })
 }
@@ -86,7 +89,7 @@ fn plan_options(args: &Planning) -> Result<PlanOptions> {
         long_keys: args.long_keys,
         policy: args.on_error,
         sources: args.reading.sources(),
-        shapes: args.reading.shapes(),
+        shapes: packhorse_pack::Shapes::default(),
     })
 }
 
@@ -103,9 +106,13 @@ fn transforms(context: &Context<'_>, args: &Planning) -> Result<Vec<Box<dyn Tran
             }
         }
     }
-    let nothing = !options.check && !options.orient && options.resize.is_none();
-    if nothing {
-        return Ok(Vec::new());
+    let mut transforms: Vec<Box<dyn Transform>> = Vec::new();
+    if options.check || options.orient || options.resize.is_some() {
+        transforms.push(Box::new(Image::new(options, context.limits)?));
     }
-    Ok(vec![Box::new(Image::new(options, context.limits)?)])
+    let fields = Fields::new(args.fielding.options()?)?;
+    if !fields.is_empty() {
+        transforms.push(Box::new(fields));
+    }
+    Ok(transforms)
 }

@@ -47,6 +47,8 @@ pub struct ScanOptions {
     pub io_threads: usize,
     /// The format of all files, where it is not for their names to say.
     pub from: Option<String>,
+    /// Whether files of encoded arrays (`.npz`) are tables: each index of the first axis is a sample.
+    pub rows: bool,
     /// Which encoded fields become columns.
     pub decode: Decode,
     /// Whether the dataset's format stores values by type ([`Sink::typed`](packhorse_core::Sink::typed)).

@@ -4,7 +4,7 @@ use super::crew::Crew;
 use super::listing::Table;
 use super::{Scan, ScanOptions};
 use crate::glob::Globs;
-use crate::inputs::{container, open};
+use crate::inputs::{Names, container, open};
 use crate::resume::is_missing;
 use crossbeam_channel::Sender;
 use packhorse_core::{Error, Event, FileKind, FileStat, Format, Input, Kind, Options, Result, Source};
@@ -80,8 +80,7 @@ pub(super) struct Walk<'a> {
     pub(super) context: Scan<'a>,
     pub(super) globs: Globs,
     pub(super) symlinks: Symlinks,
-    /// The format of all files, where it is not for their names to say.
-    from: Option<&'a str>,
+    names: Names,
     /// How inputs of typed rows are read, by format.
     options: &'a BTreeMap<String, Options>,
     /// Device and inode of the folder of the dataset, if it is there already.
@@ -131,8 +130,8 @@ impl<'a> Walk<'a> {
         let globs = Globs::new(&options.include, &options.exclude)?;
         let output = options.output.as_ref().and_then(|path| context.store.stat(path, true).ok());
         let output = output.map(|stat| stat.id);
-        let from = options.from.as_deref();
-        Ok(Self { context, globs, symlinks: options.symlinks, from, options: &options.sources, output, found })
+        let names = Names { from: options.from.clone(), rows: options.rows };
+        Ok(Self { context, globs, symlinks: options.symlinks, names, options: &options.sources, output, found })
     }
 
     fn send(&self, batch: Batch) {
@@ -292,7 +291,7 @@ impl<'a> Walk<'a> {
     }
 
     fn container(&self, path: &Path) -> Option<(&'a Arc<dyn Format>, Option<Compression>)> {
-        container(self.context.registry, self.from, path)
+        container(self.context.registry, &self.names, path)
     }
 
     /// Lists the members of an archive. What was found before an error is handed over all the same.

@@ -1,0 +1,314 @@
+//! Other types of numbers.
+//!
+//! Integers that do not fit, and fractions that would be lost in an integer, are errors; floats are
+//! rounded to the nearest, ties to even, as IEEE 754 says. Bytes become numbers where they are the
+//! decimal digits of one, and text where they are UTF-8.
+
+use super::of_row;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait, PrimitiveArray,
+    StringViewArray, StructArray,
+};
+use arrow_schema::ArrowError;
+use half::f16;
+use packhorse_core::{DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample};
+use std::sync::Arc;
+
+/// The type called `name`.
+pub(super) fn element(field: &str, name: &str) -> Result<DataType> {
+    Ok(match name {
+        "bool" => DataType::Boolean,
+        "i8" => DataType::Int8,
+        "i16" => DataType::Int16,
+        "i32" => DataType::Int32,
+        "i64" => DataType::Int64,
+        "u8" => DataType::UInt8,
+        "u16" => DataType::UInt16,
+        "u32" => DataType::UInt32,
+        "u64" => DataType::UInt64,
+        "f16" => DataType::Float16,
+        "f32" => DataType::Float32,
+        "f64" => DataType::Float64,
+        "text" => DataType::Utf8View,
+        other => {
+            return Err(Error::config(format!(
+                "--cast {field}={other}: types are bool, i8 to i64, u8 to u64, f16, f32, f64 and text"
+            )));
+        }
+    })
+}
+
+/// What `field` becomes.
+pub(super) fn field(field: &Field, to: &DataType) -> Result<Field> {
+    let refused = || Error::config(format!("field {} ({}) can't be cast to {to}", field.name(), field.data_type()));
+    let from = FieldType::of(field).map_err(|_| refused())?;
+    let numeric = |t: &DataType| t.is_numeric() || *t == DataType::Boolean;
+    let kind = match from {
+        FieldType::Blob | FieldType::Text if *to == DataType::Utf8View => FieldType::Text,
+        FieldType::Blob | FieldType::Text if *to != DataType::Boolean => FieldType::Scalar(to.clone()),
+        _ if !from.element().is_some_and(numeric) || !numeric(to) => return Err(refused()),
+        FieldType::Scalar(_) => FieldType::Scalar(to.clone()),
+        FieldType::Tensor { shape, .. } => FieldType::Tensor { element: to.clone(), shape },
+        FieldType::Ragged { rank, .. } => FieldType::Ragged { element: to.clone(), rank },
+        FieldType::List { depth, .. } => FieldType::List { element: to.clone(), depth },
+        FieldType::Blob | FieldType::Text => return Err(refused()),
+    };
+    let mut metadata: std::collections::HashMap<String, String> = field.metadata().clone().into();
+    metadata.remove(NUMPY);
+    let plain = kind.field(field.name(), field.is_nullable());
+    metadata.extend(plain.metadata().iter().map(|(k, v)| (k.clone(), v.clone())));
+    Ok(plain.with_metadata(metadata))
+}
+
+/// `column`, the column `from` of `rows`, with elements of the type `to`.
+pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    match FieldType::of(from)? {
+        FieldType::Blob | FieldType::Text => parsed(rows, from, to),
+        _ => nested(column, to).map_err(|message| {
+            // Which sample it was shows when each is tried alone, which the caller does.
+            let row = (0..column.len()).find(|row| nested(&column.slice(*row, 1), to).is_err()).unwrap_or(0);
+            of_row(rows, row, format!("{}: {message}", from.name()))
+        }),
+    }
+}
+
+/// Numbers and text from bytes.
+fn parsed(rows: &Rows, from: &Field, to: &DataType) -> Result<ArrayRef> {
+    let mut texts = Vec::with_capacity(rows.num_rows());
+    for row in 0..rows.num_rows() {
+        let bytes = Sample::new(rows, row).and_then(|sample| sample.bytes(from.name()));
+        let text = bytes.map(std::str::from_utf8).transpose();
+        texts.push(text.map_err(|_| of_row(rows, row, format!("{} is not UTF-8", from.name())))?);
+    }
+    if *to == DataType::Utf8View {
+        return Ok(Arc::new(texts.into_iter().collect::<StringViewArray>()));
+    }
+    digits(&texts, to).map_err(|row| {
+        let text: String = texts.get(row).copied().flatten().unwrap_or_default().chars().take(40).collect();
+        of_row(rows, row, format!("{}: \"{text}\" is no {to}", from.name()))
+    })
+}
+
+/// Decimal digits as numbers, or the first row that holds none.
+fn digits(texts: &[Option<&str>], to: &DataType) -> Result<ArrayRef, usize> {
+    fn all<T: Value>(texts: &[Option<&str>]) -> Result<ArrayRef, usize> {
+        let one = |(row, text): (usize, &Option<&str>)| match text {
+            None => Ok(None),
+            Some(text) => T::parse(text.trim()).map(Some).ok_or(row),
+        };
+        let values = texts.iter().enumerate().map(one).collect::<Result<Vec<_>, usize>>()?;
+        Ok(Arc::new(PrimitiveArray::<T>::from_iter(values)))
+    }
+    match to {
+        DataType::Int8 => all::<Int8Type>(texts),
+        DataType::Int16 => all::<Int16Type>(texts),
+        DataType::Int32 => all::<Int32Type>(texts),
+        DataType::Int64 => all::<Int64Type>(texts),
+        DataType::UInt8 => all::<UInt8Type>(texts),
+        DataType::UInt16 => all::<UInt16Type>(texts),
+        DataType::UInt32 => all::<UInt32Type>(texts),
+        DataType::UInt64 => all::<UInt64Type>(texts),
+        DataType::Float16 => all::<Float16Type>(texts),
+        DataType::Float32 => all::<Float32Type>(texts),
+        _ => all::<Float64Type>(texts),
+    }
+}
+
+/// Casts the elements, however deep they lie; or says what does not fit.
+fn nested(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
+    let bug = |e: ArrowError| e.to_string();
+    let item = |field: &Arc<Field>, values: &ArrayRef| {
+        Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
+    };
+    if let Some(list) = column.as_fixed_size_list_opt() {
+        let DataType::FixedSizeList(field, size) = list.data_type() else { return Err("is no list".to_owned()) };
+        let values = nested(list.values(), to)?;
+        let nulls = list.nulls().cloned();
+        let list = FixedSizeListArray::try_new_with_length(item(field, &values), *size, values, nulls, list.len());
+        return Ok(Arc::new(list.map_err(bug)?));
+    }
+    if let Some(list) = column.as_list_opt::<i32>() {
+        return elements(list, to).map(|list| Arc::new(list) as ArrayRef);
+    }
+    if let Some(list) = column.as_list_opt::<i64>() {
+        return elements(list, to).map(|list| Arc::new(list) as ArrayRef);
+    }
+    // A tensor of any shape: its data are cast, its shape stays.
+    if let Some(parts) = column.as_struct_opt() {
+        let mut columns = parts.columns().to_vec();
+        let Some(at) = parts.column_names().iter().position(|name| *name == "data") else {
+            return Err("is no tensor".to_owned());
+        };
+        let data = nested(parts.column(at), to)?;
+        let mut fields: Vec<_> = parts.fields().iter().cloned().collect();
+        if let (Some(field), Some(column)) = (fields.get_mut(at), columns.get_mut(at)) {
+            *field = item(field, &data);
+            *column = data;
+        }
+        let array = StructArray::try_new(fields.into(), columns, parts.nulls().cloned());
+        return Ok(Arc::new(array.map_err(bug)?));
+    }
+    flat(column, to)
+}
+
+fn elements<O: OffsetSizeTrait>(list: &GenericListArray<O>, to: &DataType) -> Result<GenericListArray<O>, String> {
+    let values = nested(list.values(), to)?;
+    let (DataType::List(field) | DataType::LargeList(field)) = list.data_type() else {
+        return Err("is no list".to_owned());
+    };
+    let field = Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()));
+    GenericListArray::try_new(field, list.offsets().clone(), values, list.nulls().cloned()).map_err(|e| e.to_string())
+}
+
+/// Casts an array of numbers.
+fn flat(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
+    fn from<S: Value>(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
+        let array = column.as_primitive::<S>();
+        match to {
+            DataType::Boolean => Ok(Arc::new(BooleanArray::from_unary(array, |v| {
+                S::number(v) != Number::Int(0) && S::number(v) != Number::Float(0.0)
+            }))),
+            DataType::Int8 => each::<S, Int8Type>(array),
+            DataType::Int16 => each::<S, Int16Type>(array),
+            DataType::Int32 => each::<S, Int32Type>(array),
+            DataType::Int64 => each::<S, Int64Type>(array),
+            DataType::UInt8 => each::<S, UInt8Type>(array),
+            DataType::UInt16 => each::<S, UInt16Type>(array),
+            DataType::UInt32 => each::<S, UInt32Type>(array),
+            DataType::UInt64 => each::<S, UInt64Type>(array),
+            DataType::Float16 => each::<S, Float16Type>(array),
+            DataType::Float32 => each::<S, Float32Type>(array),
+            DataType::Float64 => each::<S, Float64Type>(array),
+            other => Err(format!("can't become {other}")),
+        }
+    }
+    match column.data_type() {
+        same if same == to => Ok(column.clone()),
+        DataType::Boolean => {
+            let bits = column.as_boolean().iter().map(|bit| bit.map(u8::from));
+            let bits: ArrayRef = Arc::new(PrimitiveArray::<UInt8Type>::from_iter(bits));
+            flat(&bits, to)
+        }
+        DataType::Int8 => from::<Int8Type>(column, to),
+        DataType::Int16 => from::<Int16Type>(column, to),
+        DataType::Int32 => from::<Int32Type>(column, to),
+        DataType::Int64 => from::<Int64Type>(column, to),
+        DataType::UInt8 => from::<UInt8Type>(column, to),
+        DataType::UInt16 => from::<UInt16Type>(column, to),
+        DataType::UInt32 => from::<UInt32Type>(column, to),
+        DataType::UInt64 => from::<UInt64Type>(column, to),
+        DataType::Float16 => from::<Float16Type>(column, to),
+        DataType::Float32 => from::<Float32Type>(column, to),
+        DataType::Float64 => from::<Float64Type>(column, to),
+        other => Err(format!("{other} can't become {to}")),
+    }
+}
+
+fn each<S: Value, T: Value>(array: &PrimitiveArray<S>) -> Result<ArrayRef, String> {
+    let one = |v: S::Native| {
+        T::of(S::number(v)).ok_or_else(|| ArrowError::CastError(format!("{v:?} does not fit into {}", T::DATA_TYPE)))
+    };
+    let done: PrimitiveArray<T> = array.try_unary(one).map_err(|e| match e {
+        ArrowError::CastError(message) => message,
+        other => other.to_string(),
+    })?;
+    Ok(Arc::new(done))
+}
+
+/// A number, exactly.
+#[derive(Clone, Copy, PartialEq)]
+enum Number {
+    Int(i128),
+    Float(f64),
+}
+
+trait Value: ArrowPrimitiveType {
+    fn number(value: Self::Native) -> Number;
+    /// The nearest value, `None` where an integer can't hold it.
+    fn of(number: Number) -> Option<Self::Native>;
+    fn parse(text: &str) -> Option<Self::Native>;
+}
+
+macro_rules! integers {
+    ($($arrow:ty),*) => {
+        $(impl Value for $arrow {
+            fn number(value: Self::Native) -> Number {
+                Number::Int(i128::from(value))
+            }
+
+            fn of(number: Number) -> Option<Self::Native> {
+                match number {
+                    Number::Int(n) => n.try_into().ok(),
+                    // 2^64 is the first float that no integer here holds; `as` goes to the nearest end.
+                    Number::Float(f) if f.fract() == 0.0 => (f as i128).try_into().ok(),
+                    Number::Float(_) => None,
+                }
+            }
+
+            fn parse(text: &str) -> Option<Self::Native> {
+                text.parse().ok()
+            }
+        })*
+    };
+}
+
+integers!(Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type);
+
+macro_rules! floats {
+    ($($arrow:ty, $to:expr, $from:expr);*) => {
+        $(impl Value for $arrow {
+            fn number(value: Self::Native) -> Number {
+                Number::Float($to(value))
+            }
+
+            fn of(number: Number) -> Option<Self::Native> {
+                match number {
+                    Number::Int(n) => Some($from(n as f64)),
+                    Number::Float(f) => Some($from(f)),
+                }
+            }
+
+            fn parse(text: &str) -> Option<Self::Native> {
+                text.parse().ok()
+            }
+        })*
+    };
+}
+
+floats!(Float16Type, f16::to_f64, f16::from_f64; Float32Type, f64::from, |f: f64| f as f32; Float64Type, f64::from, |f: f64| f);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{Float64Array, Int64Array};
+
+    #[test]
+    fn what_an_integer_cannot_hold_is_refused() {
+        let array = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
+        assert!(flat(&array(vec![255.0, -0.0]), &DataType::UInt8).is_ok());
+        for bad in [256.0, -1.0, 0.5, f64::NAN, f64::INFINITY] {
+            assert!(flat(&array(vec![bad]), &DataType::UInt8).is_err(), "{bad}");
+        }
+        let large: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX]));
+        assert!(flat(&large, &DataType::Int32).is_err());
+        assert_eq!(flat(&large, &DataType::Float64).unwrap().as_primitive::<Float64Type>().value(0), 2f64.powi(63));
+    }
+
+    #[test]
+    fn elements_of_tensors_and_lists_are_cast_and_nothing_else() {
+        let list = FieldType::List { element: DataType::Int64, depth: 1 }.field("x", true);
+        let DataType::List(item) = list.data_type() else { unreachable!() };
+        let values = Arc::new(Int64Array::from(vec![1, 2, 300]));
+        let offsets = arrow_buffer::OffsetBuffer::from_lengths([2, 0, 1]);
+        let array: ArrayRef = Arc::new(GenericListArray::<i32>::try_new(item.clone(), offsets, values, None).unwrap());
+        let found = nested(&array, &DataType::UInt16).unwrap();
+        assert_eq!(found.data_type(), field(&list, &DataType::UInt16).unwrap().data_type());
+        assert_eq!(found.as_list::<i32>().value(2).as_primitive::<UInt16Type>().value(0), 300);
+        assert!(nested(&array, &DataType::UInt8).unwrap_err().contains("300"));
+    }
+}

@@ -1,0 +1,74 @@
+//! Dense arrays from jagged ones whose shapes are equal.
+
+use super::of_row;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, FixedSizeListArray};
+use packhorse_core::{DataType, Error, Field, FieldType, Result, Rows};
+use std::sync::Arc;
+
+/// The shape that `text` says, such as `3x4`.
+pub(super) fn shape(field: &str, text: &str) -> Result<Vec<usize>> {
+    let shape: Option<Vec<usize>> = text.split('x').map(|n| n.parse().ok()).collect();
+    let bounded = |shape: &Vec<usize>| {
+        shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d)).is_some_and(|n| i32::try_from(n).is_ok())
+    };
+    shape.filter(bounded).ok_or_else(|| Error::config(format!("--stack {field}={text}: a shape is such as 3x4")))
+}
+
+/// What `field` becomes.
+pub(super) fn field(field: &Field, shape: &[usize]) -> Result<Field> {
+    let refused = |what: &str| Error::config(format!("field {} ({what}) can't become an array", field.name()));
+    let kind = FieldType::of(field)?;
+    let element = match &kind {
+        FieldType::List { element, depth: 1 } => element,
+        FieldType::Ragged { element, rank } if *rank == shape.len() => element,
+        other => return Err(refused(&other.to_string())),
+    };
+    let dense = FieldType::Tensor { element: element.clone(), shape: shape.to_vec() };
+    Ok(dense.field(field.name(), field.is_nullable()))
+}
+
+/// `column`, the column `from` of `rows`, as dense arrays.
+pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, shape: &[usize]) -> Result<ArrayRef> {
+    let bug = |e: arrow_schema::ArrowError| Error::bug(e.to_string());
+    let wanted = field(from, shape)?;
+    let DataType::FixedSizeList(item, size) = wanted.data_type() else { return Err(Error::bug("no dense array")) };
+    let differs = |row: usize, found: String| {
+        let wanted = shape.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        of_row(rows, row, format!("{} has the shape [{found}] here, and --stack wants [{wanted}]", from.name()))
+    };
+    let list = match column.as_struct_opt() {
+        None => column.clone(),
+        Some(parts) => {
+            let dims = parts.column(1).as_fixed_size_list();
+            for row in (0..parts.len()).filter(|row| parts.is_valid(*row)) {
+                let found = dims.value(row);
+                let found = found.as_primitive::<arrow_array::types::Int32Type>().values();
+                if !found.iter().zip(shape).all(|(a, b)| usize::try_from(*a) == Ok(*b)) {
+                    return Err(differs(row, found.iter().map(i32::to_string).collect::<Vec<_>>().join(",")));
+                }
+            }
+            parts.column(0).clone()
+        }
+    };
+    let list = list.as_list_opt::<i32>().ok_or_else(|| Error::bug("a list of another kind"))?;
+    let size_of = usize::try_from(*size).unwrap_or_default();
+    let nulls = column.nulls().cloned();
+    let wrong = |row: &usize| column.is_valid(*row) && usize::try_from(list.value_length(*row)) != Ok(size_of);
+    if let Some(row) = (0..list.len()).find(wrong) {
+        return Err(differs(row, list.value_length(row).to_string()));
+    }
+    let from = list.value_offsets().first().copied().unwrap_or_default();
+    let from = usize::try_from(from).unwrap_or_default();
+    // Where a sample has none, there is nothing under it either: room must be made.
+    if column.null_count() > 0 {
+        return Err(of_row(
+            rows,
+            (0..column.len()).find(|r| column.is_null(*r)).unwrap_or(0),
+            format!("{} is missing, so it can't be stacked", wanted.name()),
+        ));
+    }
+    let values = list.values().slice(from, size_of * list.len());
+    let array = FixedSizeListArray::try_new_with_length(item.clone(), *size, values, nulls, list.len()).map_err(bug)?;
+    Ok(Arc::new(array))
+}

@@ -1,0 +1,141 @@
+//! Fields that are numbers or text by the names that WebDataset gave them: `.cls` is decimal digits,
+//! `.txt` and `.json` are UTF-8.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, BinaryViewArray, PrimitiveArray, StringViewArray};
+use packhorse_core::{Codec, DataType, Error, Field, FieldType, Input, Limits, Result, Rows, Sample, key_column};
+use std::sync::Arc;
+
+/// Fields whose bytes are the decimal digits of an integer, as WebDataset's decoders have it.
+const DIGITS: [&str; 6] = ["cls", "cls2", "count", "id", "index", "inx"];
+
+/// All fields that this decodes: those, and text.
+pub(crate) const FIELDS: &[&str] =
+    &["cls", "cls2", "count", "id", "index", "inx", "json", "jsn", "text", "transcript", "txt"];
+
+/// No integer has more digits than that.
+const MOST_DIGITS: u64 = 64;
+
+pub(crate) struct Plain {
+    pub(crate) limits: Limits,
+}
+
+impl Codec for Plain {
+    /// One column of the same name: `Int64` where the bytes are digits, else text.
+    fn probe(&self, name: &str, input: &dyn Input) -> Result<Vec<Field>> {
+        let short = is_digits(name) && input.len().is_some_and(|len| len <= MOST_DIGITS);
+        let number = short && integer(&input.read_all(self.limits.header)?).is_some();
+        let kind = if number { FieldType::Scalar(DataType::Int64) } else { FieldType::Text };
+        Ok(vec![kind.field(name, false)])
+    }
+
+    fn decode(&self, name: &str, rows: &Rows, fields: &[Field]) -> Result<Vec<ArrayRef>> {
+        fields.iter().map(|field| if is_int(field) { numbers(name, rows) } else { texts(name, rows) }).collect()
+    }
+
+    fn encoded(&self, field: &Field) -> Result<String> {
+        let name = field.name().rsplit('.').next().unwrap_or_default();
+        let text = FieldType::of(field)? == FieldType::Text;
+        match text || is_int(field) && is_digits(name) {
+            true => Ok(field.name().clone()),
+            false => Err(Error::unsupported(format!("field {} of type {}", field.name(), field.data_type()))),
+        }
+    }
+
+    fn encode(&self, field: &Field, column: &ArrayRef) -> Result<BinaryViewArray> {
+        if let Some(numbers) = column.as_primitive_opt::<Int64Type>() {
+            return Ok(numbers.iter().map(|n| n.map(|n| n.to_string().into_bytes())).collect());
+        }
+        match column.as_string_view_opt() {
+            Some(texts) => Ok(texts.iter().map(|text| text.map(str::as_bytes)).collect()),
+            None => Err(Error::bug(format!("field {} is neither a number nor text", field.name()))),
+        }
+    }
+}
+
+fn is_digits(name: &str) -> bool {
+    let name = name.rsplit('.').next().unwrap_or_default();
+    DIGITS.iter().any(|digits| digits.eq_ignore_ascii_case(name))
+}
+
+fn is_int(field: &Field) -> bool {
+    *field.data_type() == DataType::Int64
+}
+
+fn integer(bytes: &[u8]) -> Option<i64> {
+    std::str::from_utf8(bytes).ok()?.trim().parse().ok()
+}
+
+fn values<'r>(name: &'r str, rows: &'r Rows) -> impl Iterator<Item = (usize, Option<&'r [u8]>)> {
+    (0..rows.num_rows()).map(move |row| (row, Sample::new(rows, row).and_then(|sample| sample.bytes(name))))
+}
+
+fn of_row(rows: &Rows, row: usize, message: String) -> Error {
+    let error = Error::content(message);
+    match key_column(rows) {
+        Ok(keys) if row < keys.len() => error.in_sample(keys.value(row)),
+        _ => error,
+    }
+}
+
+fn numbers(name: &str, rows: &Rows) -> Result<ArrayRef> {
+    let number = |(row, bytes): (usize, Option<&[u8]>)| match bytes {
+        None => Ok(None),
+        Some(bytes) => integer(bytes).map(Some).ok_or_else(|| {
+            let start = bytes.get(..bytes.len().min(40)).unwrap_or_default().escape_ascii();
+            of_row(
+                rows,
+                row,
+                format!("{name} is \"{start}\", and an integer in other samples; pass --decode never to keep bytes"),
+            )
+        }),
+    };
+    let numbers = values(name, rows).map(number).collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(PrimitiveArray::<Int64Type>::from_iter(numbers)))
+}
+
+fn texts(name: &str, rows: &Rows) -> Result<ArrayRef> {
+    let text = |(row, bytes): (usize, Option<&'_ [u8]>)| match bytes.map(|bytes| std::str::from_utf8(bytes)) {
+        None => Ok(None),
+        Some(Ok(text)) => Ok(Some(text.to_owned())),
+        Some(Err(_)) => Err(of_row(rows, row, format!("{name} is not UTF-8; pass --decode never to keep bytes"))),
+    };
+    let texts = values(name, rows).map(text).collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(texts.iter().map(Option::as_deref).collect::<StringViewArray>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::{KEY, MemoryInput, Schema};
+
+    fn rows(name: &str, values: &[&[u8]]) -> Rows {
+        let keys: Vec<String> = (0..values.len()).map(|i| format!("k{i}")).collect();
+        let fields = vec![FieldType::Text.field(KEY, false), FieldType::Blob.field(name, false)];
+        let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values(keys));
+        let bytes: ArrayRef = Arc::new(BinaryViewArray::from_iter_values(values));
+        Rows::try_new(Arc::new(Schema::new(fields)), vec![keys, bytes]).unwrap()
+    }
+
+    #[test]
+    fn digits_are_numbers_and_come_back() {
+        let codec = Plain { limits: Limits::default() };
+        let fields = codec.probe("cls", &MemoryInput::new("a.cls", &b"17\n"[..])).unwrap();
+        let arrays = codec.decode("cls", &rows("cls", &[b"3", b" -4 "]), &fields).unwrap();
+        assert_eq!(arrays[0].as_primitive::<Int64Type>().values(), &[3, -4]);
+        assert_eq!(codec.encode(&fields[0], &arrays[0]).unwrap().value(1), b"-4");
+        let error = codec.decode("cls", &rows("cls", &[b"3", b"cat"]), &fields).unwrap_err();
+        assert_eq!(error.sample(), Some("k1"));
+    }
+
+    #[test]
+    fn words_are_text_and_bytes_an_error() {
+        let codec = Plain { limits: Limits::default() };
+        let fields = codec.probe("cls", &MemoryInput::new("a.cls", &b"cat"[..])).unwrap();
+        assert_eq!(FieldType::of(&fields[0]).unwrap(), FieldType::Text);
+        let fields = codec.probe("txt", &MemoryInput::new("a.txt", &b"1"[..])).unwrap();
+        assert_eq!(codec.encoded(&fields[0]).unwrap(), "txt");
+        assert!(codec.decode("txt", &rows("txt", &[b"\xff"]), &fields).is_err());
+    }
+}
