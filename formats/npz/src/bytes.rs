@@ -1,5 +1,6 @@
 //! Bytes by position: of a file, or of a field that is already in memory.
 
+use crate::header::cut;
 use packhorse_core::{Error, Input, Result};
 use std::borrow::Cow;
 
@@ -40,6 +41,26 @@ impl<'a> Bytes<'a> {
                 let mut bytes = vec![0; len];
                 input.read_at(at, &mut bytes)?;
                 Ok(Cow::Owned(bytes))
+            }
+        }
+    }
+
+    /// Fails where fewer than `len` bytes lie from `at` on.
+    pub(crate) fn holds(&self, at: u64, len: usize) -> Result<()> {
+        match at.checked_add(len as u64).is_some_and(|end| end <= self.len()) {
+            true => Ok(()),
+            false => Err(cut()),
+        }
+    }
+
+    /// Fills `buf` from `at`.
+    pub(crate) fn fill(&self, at: u64, buf: &mut [u8]) -> Result<()> {
+        match self {
+            Bytes::File { input, .. } => input.read_at(at, buf),
+            Bytes::Memory(_) => {
+                let found = self.read(at, buf.len())?;
+                buf.get_mut(..found.len()).filter(|b| b.len() == found.len()).ok_or_else(cut)?.copy_from_slice(&found);
+                self.holds(at, buf.len())
             }
         }
     }

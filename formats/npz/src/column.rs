@@ -48,7 +48,7 @@ impl<'a> Column<'a> {
 
     /// Appends `part` of the array whose header and data these are: its whole value is one sample's.
     pub(crate) fn push(&mut self, header: &Header, part: &Part, data: &[u8]) -> Result<()> {
-        let axes: Vec<Axis> = header.axes().into_iter().chain(part.axes.iter().copied()).collect();
+        let axes: Vec<Axis> = header.axes(header.fortran).into_iter().chain(part.axes.iter().copied()).collect();
         self.fits(header, part, &axes)?;
         let elements = axes.iter().fold(1, |n: usize, axis| n.saturating_mul(axis.len));
         self.admit(elements)?;
@@ -179,7 +179,7 @@ impl<'a> Column<'a> {
 }
 
 /// The array of `field` over `values`.
-fn assemble(
+pub(crate) fn assemble(
     field: &Field,
     values: ArrayRef,
     ends: Vec<i32>,

@@ -161,7 +161,10 @@ fn damaged() -> Error {
 mod tests {
     use super::*;
 
-    fn parts(descr: &str) -> Result<(usize, Vec<(String, usize, Vec<(usize, usize)>)>)> {
+    /// Name, offset, and length and stride of each dimension.
+    type Short = (String, usize, Vec<(usize, usize)>);
+
+    fn parts(descr: &str) -> Result<(usize, Vec<Short>)> {
         let dtype = Dtype::parse(&Literal::parse(descr).unwrap())?;
         let part = |p: Part| (p.name, p.offset, p.axes.iter().map(|a| (a.len, a.stride)).collect());
         Ok((dtype.width, dtype.parts.into_iter().map(part).collect()))

@@ -40,6 +40,11 @@ pub(crate) fn gather(src: &[u8], axes: &[Axis], width: usize, out: &mut Vec<u8>)
     }
 }
 
+/// Whether the elements along `axes` lie one after the other.
+pub(crate) fn contiguous(axes: &[Axis], width: usize) -> bool {
+    axes.iter().any(|axis| axis.len == 0) || coalesced(axes, width).is_empty()
+}
+
 /// The axes with those of length 1 left out, and neighbours that are one run made one; empty if all is.
 fn coalesced(axes: &[Axis], width: usize) -> Vec<Axis> {
     let mut found: Vec<Axis> = Vec::with_capacity(axes.len());

@@ -114,15 +114,15 @@ impl Header {
         bytes.get(self.start..).ok_or_else(cut)
     }
 
-    /// The dimensions and their strides in bytes, outermost first.
-    pub(crate) fn axes(&self) -> Vec<Axis> {
+    /// The dimensions and their strides in bytes, outermost first, if the data is in C or `fortran` order.
+    pub(crate) fn axes(&self, fortran: bool) -> Vec<Axis> {
         let mut stride = self.dtype.width;
         let mut axes: Vec<Axis> = self.shape.iter().map(|len| Axis { len: *len, stride: 0 }).collect();
         let mut set = |axis: &mut Axis| {
             axis.stride = stride;
             stride = stride.saturating_mul(axis.len.max(1));
         };
-        match self.fortran {
+        match fortran {
             true => axes.iter_mut().for_each(&mut set),
             false => axes.iter_mut().rev().for_each(&mut set),
         }

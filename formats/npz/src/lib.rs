@@ -19,7 +19,9 @@
 //!   and titles left out), either byte order, C and Fortran order, any shape. Long doubles and pickled
 //!   object arrays are refused by name; no pickle is ever run.
 //!   Members of a `.npz` file that do not end in `.npy` are no arrays, and left out.
-//! * **Options**: `arrays`, a list of the arrays of `.npz` files to read, separated by commas; default all.
+//! * **Options**: `arrays`, a list of the arrays of `.npz` files to read, separated by commas; default
+//!   all. `rows` of the source: `false` (default), a file is one sample; `true`, each entry of the
+//!   first dimension is one, and all arrays (that `arrays` names) must have the same first dimension.
 //! * **Revisions**: 1, the first.
 
 mod bytes;
@@ -32,11 +34,14 @@ mod file;
 mod gather;
 mod header;
 mod literal;
+mod load;
 mod member;
+mod reader;
+mod source;
 mod text;
 mod zip;
 
-use packhorse_core::{Codec, Format, FormatInfo, Limits, Options, Result};
+use packhorse_core::{Codec, Format, FormatInfo, Limits, Options, Result, Source};
 
 /// The format `npz`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,6 +52,11 @@ static INFO: FormatInfo = FormatInfo { id: "npz", revision: 1, extensions: &[], 
 impl Format for Npz {
     fn info(&self) -> &'static FormatInfo {
         &INFO
+    }
+
+    fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
+        options.only(&["arrays", "rows"])?;
+        Ok(Box::new(source::NpzSource { limits, chosen: chosen(options), rows: options.parse("rows", false)? }))
     }
 
     fn codec(&self, options: &Options, limits: Limits) -> Result<Box<dyn Codec>> {

@@ -56,9 +56,13 @@ impl Member {
 
     /// Its bytes in memory, inflated and checked; borrowed where they are stored.
     pub(crate) fn data<'a>(&self, file: &'a [u8], limits: &Limits) -> Result<Cow<'a, [u8]>> {
-        let size = self.check(limits)?;
         let range = usize::try_from(self.start).ok().zip(usize::try_from(self.end).ok());
-        let local = range.and_then(|(from, to)| file.get(from..to)).ok_or_else(cut)?;
+        self.unpack(range.and_then(|(from, to)| file.get(from..to)).ok_or_else(cut)?, limits)
+    }
+
+    /// Its bytes from `local`, which reaches from its local header to the next member.
+    pub(crate) fn unpack<'a>(&self, local: &'a [u8], limits: &Limits) -> Result<Cow<'a, [u8]>> {
+        let size = self.check(limits)?;
         let packed = usize::try_from(self.packed).ok();
         let packed =
             local.get(self.data_at(local)?..).zip(packed).and_then(|(rest, n)| rest.get(..n)).ok_or_else(cut)?;
@@ -68,6 +72,16 @@ impl Member {
         };
         self.verify(crc32(&data))?;
         Ok(data)
+    }
+
+    /// Where its data starts in the file.
+    pub(crate) fn find(&self, bytes: Bytes<'_>) -> Result<u64> {
+        let window = LOCAL.saturating_add(self.array.len()).saturating_add(4);
+        let at = self.start.saturating_add(self.data_at(&bytes.read(self.start, window)?)? as u64);
+        match at.checked_add(self.packed).is_some_and(|end| end <= self.end) {
+            true => Ok(at),
+            false => Err(cut()),
+        }
     }
 
     /// Compares the CRC-32 of its bytes.
@@ -105,6 +119,25 @@ impl Member {
 /// CRC-32 as zip has it.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     crc_fast::checksum(Crc32IsoHdlc, bytes) as u32
+}
+
+/// The same, of bytes that come in pieces.
+pub(crate) struct Crc32(crc_fast::Digest);
+
+impl Default for Crc32 {
+    fn default() -> Self {
+        Self(crc_fast::Digest::new(Crc32IsoHdlc))
+    }
+}
+
+impl Crc32 {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn finish(&self) -> u32 {
+        self.0.finalize() as u32
+    }
 }
 
 fn no_deflate() -> Error {

@@ -160,6 +160,10 @@ for dtype in STRUCTS:
 for zero in ("U0", "S0"):
     one(np.zeros((), zero))
     several({"z": np.zeros((2, 3), zero)})
+big = np.arange(900_000, dtype="<i4").reshape(300_000, 3)
+several({"c": big, "f": np.asfortranarray(big[:, ::-1]), "flat": big[:, 0] * 0.5, "t": big[:, 0].astype("U9")})
+one(big)
+one(np.asfortranarray(big.reshape(75_000, 3, 4)).astype(">f8"))
 versions()
 streamed()
 saved.close()

@@ -3,10 +3,12 @@
 //! `PACKHORSE_PYTHON` names a Python that has `tests/interop/requirements.txt` installed; where it is
 //! unset the test says so and does nothing; with `CI=true` that is a failure.
 
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, RecordBatch};
 use packhorse_core::{
-    Codec, DataType, Field, FieldType, Format, Limits, MemoryInput, Options, Schema, bytes_of, numpy_type,
+    Codec, DataType, Field, FieldType, Format, Kind, Limits, MemoryInput, Options, Schema, bytes_of, numpy_type,
 };
 use packhorse_npz::Npz;
 use serde_json::Value;
@@ -80,8 +82,53 @@ fn same_values(column: &ArrayRef, wanted: &Value, saved: &[u8], what: &str) {
         assert_eq!(found, [&texts[..], &texts[..]].concat(), "{what}");
         return;
     }
-    let data = &saved[10 + usize::from(u16::from_le_bytes([saved[8], saved[9]]))..];
+    let data = payload(saved);
     assert!(bytes_of(&elements).unwrap().as_slice() == [data, data].concat(), "{what}: other values");
+}
+
+/// What the source makes of the file: the same as the codec, and the same again row by row.
+fn compare_source(file: &Path, entry: &Value, saved: &[u8]) {
+    let what = format!("{} {entry}", file.display());
+    let field = entry["field"].as_str().unwrap();
+    let name = format!("folder/{}.{field}", file.file_stem().unwrap().to_str().unwrap());
+    let input = MemoryInput::new(name, std::fs::read(file).unwrap());
+    let wanted = entry["fields"].as_array().unwrap();
+    for rows in ["false", "true"] {
+        let source = Npz.source(&[("rows", rows)].into_iter().collect(), Limits::default()).unwrap();
+        let probe = match source.probe(&input) {
+            Ok(probe) => probe.unwrap(),
+            Err(e) if rows == "true" && e.kind() == Kind::Content => continue,
+            Err(e) => panic!("{what}: {e}"),
+        };
+        for start in [0, probe.items / 2] {
+            let blocks: Vec<RecordBatch> = source.rows(&input, start..u64::MAX).unwrap().map(|b| b.unwrap()).collect();
+            assert_eq!(blocks.iter().map(RecordBatch::num_rows).sum::<usize>() as u64, probe.items - start, "{what}");
+            for (i, wanted) in wanted.iter().enumerate() {
+                assert_eq!(probe.schema.field(i).name(), wanted["name"].as_str().unwrap());
+                let columns: Vec<ArrayRef> = blocks.iter().map(|b| elements(b.column(i))).collect();
+                assert!(blocks.iter().all(|b| b.schema() == probe.schema), "{what}");
+                let range = [0, 1].map(|i| wanted["saved"][i].as_u64().unwrap() as usize);
+                same_rows(&columns, wanted, payload(&saved[range[0]..range[1]]), (start, probe.items), &what);
+            }
+        }
+    }
+}
+
+fn same_rows(columns: &[ArrayRef], wanted: &Value, data: &[u8], (start, items): (u64, u64), what: &str) {
+    let from = |len: usize| if items == 0 { 0 } else { len / items as usize * start as usize };
+    if let Some(texts) = wanted["texts"].as_array() {
+        let found: Vec<_> = columns.iter().flat_map(|c| c.as_string_view().iter().flatten()).collect();
+        let texts: Vec<_> = texts.iter().map(|t| t.as_str().unwrap()).collect();
+        assert_eq!(found, texts[from(texts.len())..], "{what}");
+        return;
+    }
+    let found: Vec<u8> = columns.iter().flat_map(|c| bytes_of(c).unwrap().to_vec()).collect();
+    assert!(found == data[from(data.len())..], "{what}: other rows from {start} on");
+}
+
+/// What follows the header that `numpy.save` wrote.
+fn payload(saved: &[u8]) -> &[u8] {
+    &saved[10 + usize::from(u16::from_le_bytes([saved[8], saved[9]]))..]
 }
 
 #[test]
@@ -94,5 +141,6 @@ fn numpy_and_packhorse_agree() {
     for entry in &manifest {
         let file = folder.path().join(entry["file"].as_str().unwrap());
         compare(&*codec, &file, entry, &saved);
+        compare_source(&file, entry, &saved);
     }
 }

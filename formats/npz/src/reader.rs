@@ -1,0 +1,206 @@
+//! The rows of one array, block by block, in the order of the file.
+//!
+//! Stored arrays in C order are read by range, deflated ones as a stream; Fortran order interleaves
+//! the rows, so such an array is in memory whole. The CRC-32 is checked when all rows are read from the
+//! first to the last, which is also when it is known.
+
+use crate::bytes::Bytes;
+use crate::dtype::Axis;
+use crate::file::Array;
+use crate::header::{Header, cut};
+use crate::load::load;
+use crate::member::Crc32;
+use arrow_buffer::Buffer;
+use flate2::bufread::DeflateDecoder;
+use packhorse_core::{Context, Error, Limits, Result};
+use std::io::{BufRead, Read};
+use std::ops::Range;
+
+/// Where the rows of an array come from.
+pub(crate) struct Reader<'a> {
+    bytes: Bytes<'a>,
+    array: Array,
+    header: Header,
+    way: Way<'a>,
+    /// The sum of all bytes up to the row `next`; none once a row was left out.
+    crc: Option<Crc32>,
+    next: usize,
+}
+
+enum Way<'a> {
+    /// The data of the array starts here.
+    Ranged(u64),
+    Inflated(Box<DeflateDecoder<Pieces<'a>>>),
+    Whole(Buffer),
+}
+
+/// Some rows: where their bytes are, and where the first of them starts.
+pub(crate) struct Block {
+    pub(crate) bytes: Buffer,
+    pub(crate) start: usize,
+    /// The dimensions, that of the rows first.
+    pub(crate) axes: Vec<Axis>,
+}
+
+impl<'a> Reader<'a> {
+    /// The array from its row `first` on, of which there is one dimension at least.
+    pub(crate) fn new(
+        bytes: Bytes<'a>,
+        (array, header): (Array, Header),
+        first: usize,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let member = array.member.as_ref();
+        let interleaved = header.fortran && header.shape.len() > 1;
+        let mut crc = Crc32::default();
+        let way = match member {
+            _ if interleaved => Way::Whole(load(bytes, &array, limits)?),
+            Some(member) if member.method != 0 => {
+                let at = member.find(bytes)?;
+                let pieces = Pieces { bytes, at, end: at + member.packed, piece: Vec::new(), used: 0 };
+                let mut stream = Box::new(DeflateDecoder::new(pieces));
+                let mut head = vec![0; header.start];
+                exact(&mut stream, &mut head)?;
+                crc.update(&head);
+                Way::Inflated(stream)
+            }
+            Some(member) => {
+                let at = member.find(bytes)?;
+                crc.update(&bytes.read(at, header.start)?);
+                Way::Ranged(at + header.start as u64)
+            }
+            None => Way::Ranged(header.start as u64),
+        };
+        let checked = member.is_some() && !interleaved;
+        let mut reader = Self { bytes, array, header, way, crc: checked.then_some(crc), next: 0 };
+        reader.skip(first)?;
+        Ok(reader)
+    }
+
+    /// An error about this array, by name.
+    pub(crate) fn named(&self, error: Error) -> Error {
+        self.array.named(error)
+    }
+
+    /// The array, and its header.
+    pub(crate) fn array(&self) -> (&Array, &Header) {
+        (&self.array, &self.header)
+    }
+
+    /// Bytes of a row.
+    fn row(&self) -> usize {
+        let inner = self.header.shape.get(1..).unwrap_or_default();
+        inner.iter().fold(self.header.dtype.width, |n, len| n.saturating_mul(*len))
+    }
+
+    fn skip(&mut self, rows: usize) -> Result<()> {
+        let bytes = rows.saturating_mul(self.row());
+        match &mut self.way {
+            Way::Inflated(stream) => {
+                let skipped = std::io::copy(&mut stream.take(bytes as u64), &mut std::io::sink());
+                if skipped.doing("read").map_err(no_deflate)? != bytes as u64 {
+                    return Err(cut());
+                }
+            }
+            Way::Ranged(_) | Way::Whole(_) => {}
+        }
+        self.crc = self.crc.take().filter(|_| bytes == 0);
+        self.next = rows;
+        Ok(())
+    }
+
+    /// The rows `rows`, which start where the last ones ended.
+    pub(crate) fn rows(&mut self, rows: Range<usize>) -> Result<Block> {
+        let (len, row) = (rows.len(), self.row());
+        if let Way::Whole(buffer) = &self.way {
+            let mut axes = self.header.axes(self.header.fortran);
+            if let Some(first) = axes.first_mut() {
+                first.len = len;
+            }
+            let start = self.header.start + rows.start * self.header.dtype.width;
+            return Ok(Block { bytes: buffer.clone(), start, axes });
+        }
+        let mut data = vec![0; len.saturating_mul(row)];
+        match &mut self.way {
+            Way::Ranged(at) => self.bytes.fill(*at + (rows.start * row) as u64, &mut data)?,
+            Way::Inflated(stream) => exact(stream, &mut data)?,
+            Way::Whole(_) => {}
+        }
+        self.next = rows.end;
+        self.sum(&data)?;
+        let mut axes = self.header.axes(false);
+        if let Some(first) = axes.first_mut() {
+            *first = Axis { len, stride: row };
+        }
+        Ok(Block { bytes: Buffer::from(data), start: 0, axes })
+    }
+
+    /// Adds `data` to the sum, and compares it after the last row.
+    fn sum(&mut self, data: &[u8]) -> Result<()> {
+        let Some((crc, member)) = self.crc.as_mut().zip(self.array.member.as_ref()) else { return Ok(()) };
+        crc.update(data);
+        if self.header.shape.first() != Some(&self.next) {
+            return Ok(());
+        }
+        if let Way::Inflated(stream) = &mut self.way {
+            match stream.read(&mut [0]).doing("read").map_err(no_deflate)? {
+                0 => {}
+                _ => return Err(Error::content("is damaged: more can be inflated than the directory says")),
+            }
+        }
+        member.verify(crc.finish())
+    }
+}
+
+fn exact(stream: &mut impl Read, buf: &mut [u8]) -> Result<()> {
+    stream.read_exact(buf).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => cut(),
+        _ => no_deflate(Err::<(), _>(error).doing("read").err().unwrap_or_else(cut)),
+    })
+}
+
+/// An error of the decoder is one of the content; one of reading stays what it is.
+fn no_deflate(error: Error) -> Error {
+    match error.errno() {
+        None if error.kind() == packhorse_core::Kind::Environment => {
+            Error::content("is damaged: its deflated data can't be inflated; copy the file again")
+        }
+        _ => error,
+    }
+}
+
+/// A range of a file in pieces.
+struct Pieces<'a> {
+    bytes: Bytes<'a>,
+    at: u64,
+    end: u64,
+    piece: Vec<u8>,
+    used: usize,
+}
+
+/// Bytes read at once.
+const PIECE: u64 = 1 << 20;
+
+impl BufRead for Pieces<'_> {
+    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
+        if self.used >= self.piece.len() {
+            let len = PIECE.min(self.end.saturating_sub(self.at));
+            self.piece.resize(len as usize, 0);
+            self.bytes.fill(self.at, &mut self.piece)?;
+            (self.at, self.used) = (self.at + len, 0);
+        }
+        Ok(self.piece.get(self.used..).unwrap_or_default())
+    }
+
+    fn consume(&mut self, n: usize) {
+        self.used = self.used.saturating_add(n);
+    }
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.fill_buf()?.read(buf)?;
+        self.consume(n);
+        Ok(n)
+    }
+}

@@ -1,0 +1,225 @@
+//! `.npy` and `.npz` files as typed rows: a file is a sample, or each entry of the first dimension is.
+
+use crate::bytes::Bytes;
+use crate::column::assemble;
+use crate::dtype::{Axis, Part};
+use crate::file::{Array, Naming, arrays, field_name, fields};
+use crate::gather::{contiguous, gather, swap};
+use crate::header::{Header, MAGIC};
+use crate::load::load;
+use crate::reader::{Block, Reader};
+use crate::text::push_text;
+use arrow_array::builder::StringViewBuilder;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_buffer::Buffer;
+use packhorse_core::{
+    Blocks, Error, Input, Limits, Probe, Result, Rows, Schema, SchemaRef, Source, array_of, split_base,
+};
+use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A block of rows has about this many bytes, and no more rows than that.
+const BLOCK_BYTES: usize = 4 << 20;
+const BLOCK_ROWS: usize = 1 << 16;
+
+/// So many rows may be backed by no byte.
+const EMPTY_ROWS: usize = 1 << 16;
+
+pub(crate) struct NpzSource {
+    pub(crate) limits: Limits,
+    /// The only arrays of `.npz` files that are read.
+    pub(crate) chosen: Option<Vec<String>>,
+    /// Whether an entry of the first dimension is a sample.
+    pub(crate) rows: bool,
+}
+
+/// What the headers of a file say.
+struct Layout {
+    arrays: Vec<(Array, Header)>,
+    schema: SchemaRef,
+    items: usize,
+    /// Bytes of all data.
+    bytes: u64,
+}
+
+impl Source for NpzSource {
+    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
+        let layout = self.layout(input).map_err(|e| e.in_input(input.name()))?;
+        Ok(Some(Probe { schema: layout.schema, items: layout.items as u64, bytes: layout.bytes }))
+    }
+
+    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
+        let layout = self.layout(input).map_err(|e| e.in_input(input.name()))?;
+        let end = usize::try_from(items.end).unwrap_or(usize::MAX).min(layout.items);
+        let start = usize::try_from(items.start).unwrap_or(usize::MAX).min(end);
+        if !self.rows {
+            let one = (start..end).map(move |_| self.whole(input, &layout).map_err(|e| e.in_input(input.name())));
+            return Ok(Box::new(one));
+        }
+        let split = Split::new(input, layout, start..end, &self.limits).map_err(|e| e.in_input(input.name()))?;
+        Ok(Box::new(split))
+    }
+}
+
+impl NpzSource {
+    fn layout(&self, input: &dyn Input) -> Result<Layout> {
+        let bytes = Bytes::of(input)?;
+        let mut found = Vec::new();
+        for array in arrays(&naming(input)?, bytes, self.chosen.as_deref(), &self.limits)? {
+            let header = array.header(bytes, &self.limits).map_err(|e| array.named(e))?;
+            found.push((array, header));
+        }
+        let items = if self.rows { first_dimension(&found)? } else { 1 };
+        let schema = Arc::new(Schema::new(fields(&found, self.rows)?));
+        let bytes = found.iter().fold(0u64, |n, (_, header)| n.saturating_add(header.data_len() as u64));
+        Ok(Layout { arrays: found, schema, items, bytes })
+    }
+
+    /// The one sample that the file is.
+    fn whole(&self, input: &dyn Input, layout: &Layout) -> Result<Rows> {
+        let bytes = Bytes::of(input)?;
+        let files =
+            layout.arrays.par_iter().map(|(array, _)| load(bytes, array, &self.limits).map_err(|e| array.named(e)));
+        let mut columns = BTreeMap::new();
+        for ((array, header), file) in layout.arrays.iter().zip(files.collect::<Result<Vec<_>>>()?) {
+            let one = [Axis { len: 1, stride: 0 }];
+            let axes = one.into_iter().chain(header.axes(header.fortran)).collect();
+            put(&mut columns, array, header, &Block { bytes: file, start: header.start, axes })?;
+        }
+        rows_of(&layout.schema, columns, 1)
+    }
+}
+
+/// How fields are called, by the file's name; by its first bytes where that says nothing.
+fn naming(input: &dyn Input) -> Result<Naming> {
+    let base = input.name().rsplit('/').next().unwrap_or_default();
+    if let Some(naming) = split_base(base.as_bytes()).ok().and_then(|name| Naming::of(&name.field).ok()) {
+        return Ok(naming);
+    }
+    match *Bytes::of(input)?.read(0, MAGIC.len())? == MAGIC[..] {
+        true => Ok(Naming::One("npy".into())),
+        false => Ok(Naming::Many(String::new())),
+    }
+}
+
+/// The first dimension that all arrays share.
+fn first_dimension(arrays: &[(Array, Header)]) -> Result<usize> {
+    let mut found: Option<(usize, &Array)> = None;
+    for (array, header) in arrays {
+        let Some(len) = header.shape.first() else {
+            return Err(Error::content(format!(
+                "array {} has no dimension, so rows=true can't split it; leave it out with the option arrays",
+                array.field
+            )));
+        };
+        if *len > EMPTY_ROWS && header.data_len() == 0 {
+            return Err(Error::unsupported(format!("array {} has {len} rows of no bytes", array.field)));
+        }
+        match found {
+            Some((wanted, other)) if wanted != *len => {
+                return Err(Error::content(format!(
+                    "array {} has {len} rows, but {} has {wanted}; leave one out with the option arrays, or unset rows",
+                    array.field, other.field
+                )));
+            }
+            _ => found = Some((*len, array)),
+        }
+    }
+    Ok(found.map_or(0, |(len, _)| len))
+}
+
+/// Puts the columns that `array` becomes into `columns`.
+fn put(columns: &mut BTreeMap<String, ArrayRef>, array: &Array, header: &Header, block: &Block) -> Result<()> {
+    for part in &header.dtype.parts {
+        let values = values(part, block).map_err(|e| array.named(e))?;
+        columns.insert(field_name(&array.field, &part.name), values);
+    }
+    Ok(())
+}
+
+/// The elements of `part` in all rows of `block`, in C order: without a copy where they lie so.
+fn values(part: &Part, block: &Block) -> Result<ArrayRef> {
+    let axes: Vec<Axis> = block.axes.iter().chain(&part.axes).copied().collect();
+    let elements: usize = axes.iter().map(|axis| axis.len).product();
+    let (start, width) = (block.start + part.offset, part.element.width);
+    let src = block.bytes.get(start..).unwrap_or_default();
+    if !part.element.is_text() && part.element.swap <= 1 && contiguous(&axes, width) {
+        let bytes = block.bytes.slice_with_length(start.min(block.bytes.len()), (elements * width).min(src.len()));
+        return array_of(&part.element.data_type, bytes, elements);
+    }
+    let mut packed = Vec::new();
+    gather(src, &axes, width, &mut packed);
+    swap(&mut packed, part.element.swap);
+    if !part.element.is_text() {
+        return array_of(&part.element.data_type, Buffer::from(packed), elements);
+    }
+    let mut text = StringViewBuilder::new();
+    push_text(&packed, width, elements, &mut text)?;
+    Ok(Arc::new(text.finish()))
+}
+
+fn rows_of(schema: &SchemaRef, mut values: BTreeMap<String, ArrayRef>, n: usize) -> Result<Rows> {
+    let column = |field: &Arc<packhorse_core::Field>| {
+        let values = values.remove(field.name()).ok_or_else(|| Error::bug("a field without values"))?;
+        assemble(field, values, Vec::new(), Vec::new(), None, n)
+    };
+    let columns = schema.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(n));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(|e| Error::bug(e.to_string()))
+}
+
+/// The arrays of a file row by row.
+struct Split<'a> {
+    schema: SchemaRef,
+    readers: Vec<Reader<'a>>,
+    left: Range<usize>,
+    /// Rows of a block.
+    block: usize,
+    name: &'a str,
+}
+
+impl<'a> Split<'a> {
+    fn new(input: &'a dyn Input, layout: Layout, items: Range<usize>, limits: &Limits) -> Result<Self> {
+        let row = (layout.bytes / layout.items.max(1) as u64).max(1);
+        let block = (BLOCK_BYTES as u64 / row).clamp(1, BLOCK_ROWS as u64) as usize;
+        let mut readers = Vec::new();
+        if !items.is_empty() {
+            for (array, header) in layout.arrays {
+                let shown = array.clone();
+                let reader = Reader::new(Bytes::of(input)?, (array, header), items.start, limits);
+                readers.push(reader.map_err(|e| shown.named(e))?);
+            }
+        }
+        Ok(Self { schema: layout.schema, readers, left: items, block, name: input.name() })
+    }
+
+    fn block(&mut self) -> Result<Rows> {
+        let end = self.left.end.min(self.left.start.saturating_add(self.block));
+        let rows = self.left.start..end;
+        let mut columns = BTreeMap::new();
+        for reader in &mut self.readers {
+            let block = reader.rows(rows.clone()).map_err(|e| reader.named(e))?;
+            let (array, header) = reader.array();
+            put(&mut columns, array, header, &block)?;
+        }
+        self.left.start = end;
+        rows_of(&self.schema, columns, rows.len())
+    }
+}
+
+impl Iterator for Split<'_> {
+    type Item = Result<Rows>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left.is_empty() {
+            return None;
+        }
+        let block = self.block().map_err(|e| e.in_input(self.name));
+        if block.is_err() {
+            self.left.start = self.left.end;
+        }
+        Some(block)
+    }
+}

@@ -1,0 +1,183 @@
+//! Records as samples, read in blocks.
+
+use crate::layout::{Layout, Member};
+use arrow_array::{ArrayRef, FixedSizeListArray, RecordBatch};
+use arrow_buffer::Buffer;
+use packhorse_core::{Blocks, DataType, Error, Field, Input, Probe, Result, Rows, Schema, SchemaRef, Source, array_of};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A block of rows has about this many bytes, and no more rows than that.
+const BLOCK_BYTES: usize = 4 << 20;
+const BLOCK_ROWS: usize = 1 << 16;
+
+pub(crate) struct RecordSource {
+    pub(crate) layout: Layout,
+    /// Bytes before the first record.
+    pub(crate) skip: u64,
+}
+
+impl Source for RecordSource {
+    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
+        let items = self.items(input).map_err(|e| e.in_input(input.name()))?;
+        let kept: usize = self.layout.members.iter().map(|member| member.width).sum();
+        Ok(Some(Probe { schema: self.schema(), items, bytes: items.saturating_mul(kept as u64) }))
+    }
+
+    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
+        let end = self.items(input).map_err(|e| e.in_input(input.name()))?.min(items.end);
+        let block = (BLOCK_BYTES / self.layout.width).clamp(1, BLOCK_ROWS) as u64;
+        let schema = self.schema();
+        let mut at = items.start;
+        Ok(Box::new(std::iter::from_fn(move || {
+            let rows = at..end.min(at.saturating_add(block));
+            at = rows.end;
+            (!rows.is_empty()).then(|| self.block(input, &schema, rows).map_err(|e| e.in_input(input.name())))
+        })))
+    }
+}
+
+impl RecordSource {
+    fn schema(&self) -> SchemaRef {
+        Arc::new(Schema::new(self.layout.members.iter().map(|member| member.field.clone()).collect::<Vec<Field>>()))
+    }
+
+    /// How many records the file has.
+    fn items(&self, input: &dyn Input) -> Result<u64> {
+        let len = input
+            .len()
+            .ok_or_else(|| Error::unsupported("is a stream: records are read by position, so unpack it first"))?;
+        let body = len.checked_sub(self.skip).ok_or_else(|| {
+            Error::content(format!("has {len} bytes, fewer than the {} that the option skip passes over", self.skip))
+        })?;
+        let width = self.layout.width as u64;
+        match body % width {
+            0 => Ok(body / width),
+            over => Err(Error::content(format!(
+                "is no whole number of records: {over} bytes are left over after {} records of {width} bytes; \
+                 see that the options record and skip are right, or that the file is whole",
+                body / width
+            ))),
+        }
+    }
+
+    fn block(&self, input: &dyn Input, schema: &SchemaRef, rows: Range<u64>) -> Result<Rows> {
+        // A block is one record at least, which is within the limits, and else a few MiB.
+        let n = (rows.end - rows.start) as usize;
+        let mut bytes = vec![0; n * self.layout.width];
+        input.read_at(self.skip + rows.start * self.layout.width as u64, &mut bytes)?;
+        let bytes = Buffer::from(bytes);
+        let columns = self.layout.members.iter().map(|member| column(member, &bytes, self.layout.width, n));
+        RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_>>()?).map_err(|e| Error::bug(e.to_string()))
+    }
+}
+
+/// The column of `member` in the `n` records of `width` bytes: without a copy where it is all of them.
+fn column(member: &Member, records: &Buffer, width: usize, n: usize) -> Result<ArrayRef> {
+    let values = match member.width == width && member.swap == 1 {
+        true => records.clone(),
+        false => {
+            let mut packed = picked(member, records, width);
+            swap(&mut packed, member.swap);
+            Buffer::from(packed)
+        }
+    };
+    let values = array_of(&member.element, values, n * member.elements)?;
+    match member.field.data_type() {
+        DataType::FixedSizeList(item, size) => {
+            let lists = FixedSizeListArray::try_new(item.clone(), *size, values, None);
+            Ok(Arc::new(lists.map_err(|e| Error::bug(e.to_string()))?))
+        }
+        _ => Ok(values),
+    }
+}
+
+/// The bytes of `member` in each record, one after the other.
+fn picked(member: &Member, records: &[u8], width: usize) -> Vec<u8> {
+    let parts = records
+        .chunks_exact(width)
+        .map(|record| record.get(member.offset..).and_then(|rest| rest.get(..member.width)).unwrap_or_default());
+    match member.width {
+        1 => fixed::<1>(parts),
+        2 => fixed::<2>(parts),
+        4 => fixed::<4>(parts),
+        8 => fixed::<8>(parts),
+        _ => parts.fold(Vec::with_capacity(records.len() / width * member.width), |mut out, part| {
+            out.extend_from_slice(part);
+            out
+        }),
+    }
+}
+
+/// Parts of a width that the compiler knows.
+fn fixed<'a, const W: usize>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let parts: Vec<[u8; W]> = parts.filter_map(|part| part.first_chunk().copied()).collect();
+    parts.into_flattened()
+}
+
+/// Turns every piece of `unit` bytes around.
+fn swap(bytes: &mut [u8], unit: usize) {
+    match unit {
+        0 | 1 => {}
+        2 => bytes.as_chunks_mut().0.iter_mut().for_each(|c| *c = u16::from_be_bytes(*c).to_le_bytes()),
+        4 => bytes.as_chunks_mut().0.iter_mut().for_each(|c| *c = u32::from_be_bytes(*c).to_le_bytes()),
+        8 => bytes.as_chunks_mut().0.iter_mut().for_each(|c| *c = u64::from_be_bytes(*c).to_le_bytes()),
+        _ => bytes.chunks_exact_mut(unit).for_each(<[u8]>::reverse),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Float32Type, Int16Type};
+    use packhorse_core::{Kind, Limits, MemoryInput};
+
+    fn source(record: &str, skip: u64) -> RecordSource {
+        RecordSource { layout: Layout::parse(record, &Limits::default()).unwrap(), skip }
+    }
+
+    fn bytes(n: usize) -> Vec<u8> {
+        let record = |i: usize| [&(i as i16).to_be_bytes()[..], b"pad", &(i as f32).to_le_bytes(), &[1; 4]].concat();
+        [b"head".to_vec(), (0..n).flat_map(record).collect()].concat()
+    }
+
+    #[test]
+    fn records_come_in_blocks() {
+        let n = 400_000;
+        let (source, input) = (source(">i2 n, V3 _, <f4[2] x", 4), MemoryInput::new("a.dat", bytes(n)));
+        let probe = source.probe(&input).unwrap().unwrap();
+        assert_eq!((probe.items, probe.bytes), (n as u64, n as u64 * 10));
+        let blocks: Vec<Rows> = source.rows(&input, 3..u64::MAX).unwrap().map(|b| b.unwrap()).collect();
+        assert!(blocks.len() > 3);
+        let mut at = 3;
+        for block in &blocks {
+            assert_eq!(block.schema(), probe.schema);
+            let numbers = block.column(0).as_primitive::<Int16Type>();
+            let x = block.column(1).as_fixed_size_list().values().as_primitive::<Float32Type>().clone();
+            for i in 0..block.num_rows() {
+                assert_eq!((numbers.value(i), x.value(2 * i)), ((at + i) as i16, (at + i) as f32));
+            }
+            at += block.num_rows();
+        }
+        assert_eq!(at, n);
+        assert_eq!(source.rows(&input, n as u64..n as u64 + 9).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_left_over_is_said() {
+        let source = source(">i2 n, V3 _, <f4[2] x", 4);
+        for cut in 0..bytes(3).len() {
+            let input = MemoryInput::new("a.dat", bytes(3)[..cut].to_vec());
+            match source.probe(&input) {
+                Ok(probe) => assert_eq!((probe.unwrap().items, (cut - 4) % 13), ((cut as u64 - 4) / 13, 0)),
+                Err(e) => {
+                    let words =
+                        if cut < 4 { "fewer than".to_owned() } else { format!("{} bytes are left", (cut - 4) % 13) };
+                    assert!(e.kind() == Kind::Content && e.message().contains(&words), "{e}");
+                    assert_eq!(e.input(), Some("a.dat"));
+                }
+            }
+        }
+    }
+}
