@@ -24,5 +24,9 @@ use packhorse_core::Registry;
 
 /// The formats of this build.
 pub fn registry() -> Registry {
-    Registry::new().with(packhorse_files::Files).with(packhorse_webdataset::WebDataset).with(packhorse_npz::Npz)
+    Registry::new()
+        .with(packhorse_files::Files)
+        .with(packhorse_webdataset::WebDataset)
+        .with(packhorse_npz::Npz)
+        .with(packhorse_record::Record)
 }

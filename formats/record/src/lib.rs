@@ -28,7 +28,7 @@ use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Source};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Record;
 
-static INFO: FormatInfo = FormatInfo { id: "record", revision: 1, extensions: &[] };
+static INFO: FormatInfo = FormatInfo { id: "record", revision: 1, extensions: &[], fields: &[] };
 
 impl Format for Record {
     fn info(&self) -> &'static FormatInfo {
