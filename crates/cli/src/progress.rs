@@ -93,6 +93,8 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::hidden());
         let bar = bar.with_style(style(template).progress_chars("=> ")).with_message(name);
         bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(8));
+        // Drawn now, and not when the thread that ticks gets its turn: short work shows too.
+        bar.tick();
         bar.enable_steady_tick(Duration::from_millis(250));
         *stage = Stage { name, bar };
     }

@@ -25,6 +25,9 @@ pub const NUMPY: &str = "packhorse.numpy";
 /// The metadata of a column whose blobs are encoded: `image/jpeg`, `image/png`, …
 pub const ENCODING: &str = "packhorse.encoding";
 
+/// The metadata of a schema that holds the class list of the field `cls`, a JSON array of names.
+pub const CLASSES: &str = "packhorse.classes";
+
 const EXTENSION: &str = "ARROW:extension:name";
 const PARAMETERS: &str = "ARROW:extension:metadata";
 const FIXED: &str = "arrow.fixed_shape_tensor";

@@ -30,7 +30,7 @@ pub use checksum::{Crc32c, crc32c};
 pub use codec::Codec;
 pub use error::{Context, Error, Kind, Result};
 pub use event::{Event, Observer};
-pub use field_type::{ENCODING, FieldType, NUMPY, numpy_type, with_metadata};
+pub use field_type::{CLASSES, ENCODING, FieldType, NUMPY, numpy_type, with_metadata};
 pub use findings::{Consumer, Finding, Findings};
 pub use format::{Blocks, Entry, Extent, Format, FormatInfo, Probe, Sealed, ShardWriter, Sink, Source};
 pub use input::{Input, MemoryInput};

@@ -1,6 +1,7 @@
 //! Looking inside any shard: what members it holds, one of them, how many.
 
 use crate::inputs::{Names, container, open};
+use crate::inspect_rows::{self, columns};
 use crate::resume::of_request;
 use packhorse_core::{
     Error, Extent, FileKind, Input, Limits, MemberName, Options, Registry, Result, Source, Store, split_name,
@@ -25,7 +26,7 @@ pub fn list(
     })
 }
 
-fn shard(registry: &Registry, store: &dyn Store, path: &Path) -> Result<(Box<dyn Source>, Box<dyn Input>)> {
+pub(crate) fn shard(registry: &Registry, store: &dyn Store, path: &Path) -> Result<(Box<dyn Source>, Box<dyn Input>)> {
     let Some((format, compression)) = container(registry, &Names::default(), path) else {
         return Err(no_shard(store, path));
     };
@@ -42,8 +43,12 @@ fn no_shard(store: &dyn Store, path: &Path) -> Error {
     }
 }
 
-/// Writes the bytes of the member `name` (`KEY.FIELD`) of the shard `path` to `out`.
+/// Writes the bytes of the member `name` (`KEY.FIELD`) of the shard `path` to `out`; of typed rows, the
+/// value: bytes and text as they are, numbers and arrays as `.npy`.
 pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out: &mut dyn Write) -> Result<()> {
+    if columns(registry, store, path)?.is_some() {
+        return inspect_rows::cat(registry, store, path, name, out);
+    }
     let wanted =
         split_name(name.as_bytes()).map_err(|fault| Error::config(format!("\"{name}\" {fault}; give KEY.FIELD")))?;
     let mut found = None;

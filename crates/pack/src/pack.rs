@@ -87,7 +87,7 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
     let before = steps::before(context.registry, plan.header(), &schema, context.limits)?;
     let after = steps::after(context.registry, plan.header(), context.limits)?;
     let transformed = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
-    let written = steps::encoded_schema(&transformed, &plan.header().encode)?;
+    let written = steps::written_schema(&transformed, plan.header())?;
     let sink = context.registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
     let assembly = Assembly {
         inputs: Inputs::new(

@@ -9,10 +9,11 @@ use arrow_array::{
 };
 use arrow_buffer::OffsetBuffer;
 use packhorse_core::{
-    Codec, DataType, Error, Field, FieldType, KEY, Limits, Options, Registry, Result, Rows, Schema, SchemaRef,
+    CLASSES, Codec, DataType, Error, Field, FieldType, KEY, Limits, Options, Registry, Result, Rows, Schema, SchemaRef,
 };
 use packhorse_dataset::{CodecRecord, FieldRecord, Header};
 use packhorse_transform::Transform;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The schema of rows as they come out of inputs whose fields are bytes, before anything is decoded.
@@ -48,6 +49,17 @@ pub(crate) fn encoded_schema(schema: &SchemaRef, records: &[CodecRecord]) -> Res
         ))),
         None => Ok(schema),
     }
+}
+
+/// The schema that the sink gets: what comes out of all steps, and the class list as metadata.
+pub(crate) fn written_schema(transformed: &SchemaRef, header: &Header) -> Result<SchemaRef> {
+    let schema = encoded_schema(transformed, &header.encode)?;
+    if header.classes.is_empty() {
+        return Ok(schema);
+    }
+    let classes = serde_json::to_string(&header.classes).map_err(|e| Error::bug(e.to_string()))?;
+    let metadata: HashMap<String, String> = [(CLASSES.to_owned(), classes)].into();
+    Ok(Arc::new(schema.as_ref().clone().with_metadata(metadata)))
 }
 
 /// The key first, then the fields in the order of their names.

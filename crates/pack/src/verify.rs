@@ -213,8 +213,35 @@ impl Check<'_> {
         }
         match &members {
             Some(members) => self.parse(shard, members),
-            None => Ok(()),
+            None => self.rows(shard),
         }
+    }
+
+    /// Reads a shard of typed rows from end to end, and counts them.
+    fn rows(&self, shard: &ShardRecord) -> Result<()> {
+        let path = self.out.join(&shard.file);
+        let Some((format, compression)) = container(self.registry, &Names::default(), &path) else { return Ok(()) };
+        let input = open(self.store, &path, compression)?;
+        let source = format.source(&Options::new(), Limits::default())?;
+        let count = || -> Result<u64> {
+            if source.probe(&*input)?.is_none() {
+                return Ok(shard.samples);
+            }
+            let mut n = 0;
+            for rows in source.rows(&*input, 0..u64::MAX)? {
+                n += rows?.num_rows() as u64;
+            }
+            Ok(n)
+        };
+        match count() {
+            Err(e) if e.kind() == Kind::Environment => return Err(e),
+            Err(e) => self.add(damage(&shard.file, None, e.message())),
+            Ok(n) if n != shard.samples => {
+                self.add(damage(&shard.file, None, format!("holds {n} samples instead of {}", shard.samples)));
+            }
+            Ok(_) => {}
+        }
+        Ok(())
     }
 
     fn members(&self, name: &str) -> Option<Members> {

@@ -1,7 +1,7 @@
 //! How a field's value becomes the bytes of a member.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::types::Int64Type;
 use arrow_array::{
     Array, BinaryArray, BinaryViewArray, LargeBinaryArray, PrimitiveArray, StringArray, StringViewArray,
 };
@@ -16,33 +16,24 @@ fn is_decimal(name: &str) -> bool {
     DECIMALS.contains(&name.rsplit('.').next().unwrap_or_default())
 }
 
-/// A column, downcast once a block. Blobs and text are their own bytes; integers are decimal digits,
-/// which is what WebDataset's decoders expect of `.cls`.
+/// A column, downcast once a block. Blobs and text are their own bytes; 64-bit integers are decimal
+/// digits, which is what WebDataset's decoders expect of `.cls`.
 pub(crate) enum Column<'a> {
     BinaryView(&'a BinaryViewArray),
     Binary(&'a BinaryArray),
     LargeBinary(&'a LargeBinaryArray),
     Utf8View(&'a StringViewArray),
     Utf8(&'a StringArray),
-    Int8(&'a PrimitiveArray<Int8Type>),
-    Int16(&'a PrimitiveArray<Int16Type>),
-    Int32(&'a PrimitiveArray<Int32Type>),
     Int64(&'a PrimitiveArray<Int64Type>),
-    UInt8(&'a PrimitiveArray<UInt8Type>),
-    UInt16(&'a PrimitiveArray<UInt16Type>),
-    UInt32(&'a PrimitiveArray<UInt32Type>),
-    UInt64(&'a PrimitiveArray<UInt64Type>),
 }
 
 impl<'a> Column<'a> {
     /// Whether a field of this type can be a member.
     pub(crate) fn check(field: &Field) -> Result<()> {
-        use DataType::{
-            Binary, BinaryView, Int8, Int16, Int32, Int64, LargeBinary, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
-        };
+        use DataType::{Binary, BinaryView, Int64, LargeBinary, Utf8, Utf8View};
         match field.data_type() {
             BinaryView | Binary | LargeBinary | Utf8View | Utf8 => Ok(()),
-            Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 if is_decimal(field.name()) => Ok(()),
+            Int64 if is_decimal(field.name()) => Ok(()),
             other => Err(Error::unsupported(format!("field {} of type {other} can't be a tar member", field.name()))),
         }
     }
@@ -54,14 +45,7 @@ impl<'a> Column<'a> {
             DataType::LargeBinary => Column::LargeBinary(array.as_binary()),
             DataType::Utf8View => Column::Utf8View(array.as_string_view()),
             DataType::Utf8 => Column::Utf8(array.as_string()),
-            DataType::Int8 => Column::Int8(array.as_primitive()),
-            DataType::Int16 => Column::Int16(array.as_primitive()),
-            DataType::Int32 => Column::Int32(array.as_primitive()),
             DataType::Int64 => Column::Int64(array.as_primitive()),
-            DataType::UInt8 => Column::UInt8(array.as_primitive()),
-            DataType::UInt16 => Column::UInt16(array.as_primitive()),
-            DataType::UInt32 => Column::UInt32(array.as_primitive()),
-            DataType::UInt64 => Column::UInt64(array.as_primitive()),
             other => return Err(Error::bug(format!("a column of type {other} got past the check of the schema"))),
         })
     }
@@ -74,14 +58,7 @@ impl<'a> Column<'a> {
             Column::LargeBinary(a) => a.is_valid(row).then(|| a.value(row)),
             Column::Utf8View(a) => a.is_valid(row).then(|| a.value(row).as_bytes()),
             Column::Utf8(a) => a.is_valid(row).then(|| a.value(row).as_bytes()),
-            Column::Int8(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
-            Column::Int16(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
-            Column::Int32(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
             Column::Int64(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
-            Column::UInt8(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
-            Column::UInt16(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
-            Column::UInt32(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
-            Column::UInt64(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::outcome::{counted, done, print, success};
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Kind, Limits, Result};
 use packhorse_dataset::{MANIFEST, Manifest};
+use packhorse_pack::Columns;
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -38,6 +39,9 @@ pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
 }
 
 pub(super) fn ls(context: &Context<'_>, args: &Ls) -> Result<ExitCode> {
+    if let Some(columns) = packhorse_pack::columns(context.registry, &*context.store, &args.shard)? {
+        return table(context, &columns);
+    }
     let mut out = BufWriter::new(io::stdout().lock());
     packhorse_pack::list(context.registry, &*context.store, &args.shard, &mut |name, extent| {
         let full = format!("{}.{}", name.key, name.field);
@@ -54,6 +58,16 @@ pub(super) fn ls(context: &Context<'_>, args: &Ls) -> Result<ExitCode> {
     Ok(success())
 }
 
+/// The columns of a file of typed rows.
+fn table(context: &Context<'_>, columns: &Columns) -> Result<ExitCode> {
+    let width = columns.fields.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let lines = columns.fields.iter().map(|(name, kind)| format!("{name:width$}  {kind}\n"));
+    let text: String = std::iter::once(format!("{}\n", counted(columns.samples, "sample"))).chain(lines).collect();
+    let fields: Vec<_> = columns.fields.iter().map(|(name, kind)| json!({"field": name, "type": kind})).collect();
+    context.style.show(&json!({"samples": columns.samples, "fields": fields}), &text)?;
+    Ok(success())
+}
+
 pub(super) fn cat(context: &Context<'_>, args: &Cat) -> Result<ExitCode> {
     packhorse_pack::cat(context.registry, &*context.store, &args.shard, &args.member, &mut io::stdout().lock())?;
     Ok(success())
@@ -62,7 +76,10 @@ pub(super) fn cat(context: &Context<'_>, args: &Cat) -> Result<ExitCode> {
 pub(super) fn stat(context: &Context<'_>, args: &Stat) -> Result<ExitCode> {
     match context.store.stat(&args.path, true) {
         Ok(stat) if stat.kind == FileKind::Directory => dataset(context, &args.path)?,
-        _ => shard(context, &args.path)?,
+        _ => match packhorse_pack::columns(context.registry, &*context.store, &args.path)? {
+            Some(columns) => return table(context, &columns),
+            None => shard(context, &args.path)?,
+        },
     }
     Ok(success())
 }

@@ -1,0 +1,77 @@
+//! Looking inside a file of typed rows: its columns, and one value.
+
+use crate::columns::shown;
+use crate::inspect::shard;
+use arrow_array::{Array, ArrayRef};
+use packhorse_core::{Context, Error, FieldType, KEY, Limits, Options, Probe, Registry, Result, Rows, Sample, Store};
+use std::io::Write;
+use std::path::Path;
+
+/// What a file of typed rows says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Columns {
+    /// How many samples.
+    pub samples: u64,
+    /// Name and type of each field, in order, as users read them (`Float32[3,224,224]`).
+    pub fields: Vec<(String, String)>,
+}
+
+/// The columns of the file `path`; `None` where fields are ranges of bytes, which
+/// [`list`](crate::list) names.
+pub fn columns(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Option<Columns>> {
+    let (source, input) = shard(registry, store, path)?;
+    let columns = |probe: Probe| Columns {
+        samples: probe.items,
+        fields: probe.schema.fields().iter().map(|f| (f.name().clone(), shown(f))).collect(),
+    };
+    Ok(source.probe(&*input).map_err(|e| e.in_input(path.display()))?.map(columns))
+}
+
+/// Writes the value `name` (`KEY.FIELD`, or `NUMBER.FIELD` where the file has no keys) of the file of typed
+/// rows `path`: bytes and text as they are, numbers and arrays as `.npy`.
+pub(crate) fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out: &mut dyn Write) -> Result<()> {
+    let (source, input) = shard(registry, store, path)?;
+    let missing =
+        || Error::config(format!("holds no value {name}; `packhorse ls` shows the fields")).in_input(path.display());
+    let probe = source.probe(&*input)?.ok_or_else(missing)?;
+    let named = |f: &&std::sync::Arc<packhorse_core::Field>| {
+        name.strip_suffix(f.name().as_str()).is_some_and(|key| key.ends_with('.')) && f.name() != KEY
+    };
+    let field = probe.schema.fields().iter().filter(named).max_by_key(|f| f.name().len()).ok_or_else(missing)?;
+    let key = name.get(..name.len() - field.name().len() - 1).ok_or_else(missing)?;
+    let keyed = probe.schema.column_with_name(KEY).is_some();
+    let first = if keyed { 0 } else { key.parse::<u64>().map_err(|_| missing())? };
+    let items = if keyed { 0..probe.items } else { first..first.saturating_add(1) };
+    for rows in source.rows(&*input, items)? {
+        let rows = rows?;
+        let found = (0..rows.num_rows()).find(|row| !keyed || key_of(&rows, *row) == Some(key));
+        if let Some(row) = found {
+            let value = rows.slice(row, 1);
+            return write(registry, &value, field, out);
+        }
+    }
+    Err(missing())
+}
+
+fn key_of(rows: &Rows, row: usize) -> Option<&str> {
+    Sample::new(rows, row)?.key().ok()
+}
+
+fn write(registry: &Registry, rows: &Rows, field: &packhorse_core::Field, out: &mut dyn Write) -> Result<()> {
+    let column: &ArrayRef = rows.column_by_name(field.name()).ok_or_else(|| Error::bug("a column is gone"))?;
+    if column.is_null(0) {
+        return Ok(());
+    }
+    if matches!(FieldType::of(field)?, FieldType::Blob | FieldType::Text) {
+        let bytes = Sample::new(rows, 0).and_then(|sample| sample.bytes(field.name())).unwrap_or_default();
+        return out.write_all(bytes).and_then(|()| out.flush()).doing("write");
+    }
+    for format in registry.iter().filter(|format| !format.info().fields.is_empty()) {
+        let codec = format.codec(&Options::new(), Limits::default())?;
+        if codec.encoded(field).is_ok() {
+            let bytes = codec.encode(field, column)?;
+            return out.write_all(bytes.value(0)).and_then(|()| out.flush()).doing("write");
+        }
+    }
+    Err(Error::unsupported(format!("field {} ({}) has no form as a file", field.name(), shown(field))))
+}
