@@ -3,6 +3,13 @@
 //! `PACKHORSE_PYTHON` names a Python with NumPy; without it there is nothing to compare with. Each
 //! figure is the best of a few; the files are in the page cache for both.
 
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a bench prints what it timed"
+)]
+
 use arrow_array::{ArrayRef, BinaryViewArray, RecordBatch};
 use packhorse_core::{DataType, Field, Format, Input, Kind, Limits, MemoryInput, Options, Result, Schema};
 use packhorse_npz::Npz;
