@@ -2,9 +2,10 @@
 
 use crate::bytes::Bytes;
 use crate::file::Array;
-use crate::member::{Crc32, crc32, inflate};
+use crate::member::{crc32, inflate, join_crc32};
 use arrow_buffer::Buffer;
 use packhorse_core::{Limits, Result};
+use rayon::prelude::{IndexedParallelIterator, ParallelIterator, ParallelSliceMut};
 
 /// Up to this size a member is read together with its local header.
 const SMALL: u64 = 64 << 10;
@@ -16,7 +17,7 @@ const PIECE: usize = 1 << 20;
 pub(crate) fn load(bytes: Bytes<'_>, array: &Array, limits: &Limits) -> Result<Buffer> {
     let Some(member) = &array.member else {
         let size = limits.blob(bytes.len())?;
-        return read(bytes, 0, size, &mut |_| ()).map(Buffer::from);
+        return read(bytes, 0, size, false).map(|(data, _)| Buffer::from(data));
     };
     let size = member.check(limits)?;
     let span = member.end - member.start;
@@ -26,25 +27,26 @@ pub(crate) fn load(bytes: Bytes<'_>, array: &Array, limits: &Limits) -> Result<B
     }
     let at = member.find(bytes)?;
     if member.method != 0 {
-        let packed = read(bytes, at, limits.blob(member.packed)?, &mut |_| ())?;
+        let (packed, _) = read(bytes, at, limits.blob(member.packed)?, false)?;
         let data = inflate(&packed, size)?;
         member.verify(crc32(&data))?;
         return Ok(Buffer::from(data));
     }
-    let mut crc = Crc32::default();
-    let data = read(bytes, at, size, &mut |piece| crc.update(piece))?;
-    member.verify(crc.finish())?;
+    let (data, crc) = read(bytes, at, size, true)?;
+    member.verify(crc)?;
     Ok(Buffer::from(data))
 }
 
-/// `size` bytes from `at`, each piece shown to `each`. The size is no more than the file has, or the
-/// read fails.
-fn read(bytes: Bytes<'_>, at: u64, size: usize, each: &mut dyn FnMut(&[u8])) -> Result<Vec<u8>> {
+/// `size` bytes from `at`, in pieces side by side, with their CRC-32 if it is wanted. The size is no
+/// more than the file has, or nothing is read.
+fn read(bytes: Bytes<'_>, at: u64, size: usize, summed: bool) -> Result<(Vec<u8>, u32)> {
     bytes.holds(at, size)?;
     let mut data = vec![0; size];
-    for (i, piece) in data.chunks_mut(PIECE).enumerate() {
+    let pieces = data.par_chunks_mut(PIECE).enumerate().map(|(i, piece)| {
         bytes.fill(at + (i * PIECE) as u64, piece)?;
-        each(piece);
-    }
-    Ok(data)
+        Ok((if summed { crc32(piece) } else { 0 }, piece.len() as u64))
+    });
+    let sums = pieces.collect::<Result<Vec<_>>>()?;
+    let crc = sums.into_iter().filter(|_| summed).fold(0, |crc, (piece, len)| join_crc32(crc, piece, len));
+    Ok((data, crc))
 }

@@ -121,6 +121,11 @@ pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     crc_fast::checksum(Crc32IsoHdlc, bytes) as u32
 }
 
+/// The sum of two pieces from the sum of each; the second has `len` bytes.
+pub(crate) fn join_crc32(first: u32, second: u32, len: u64) -> u32 {
+    crc_fast::checksum_combine(Crc32IsoHdlc, first.into(), second.into(), len) as u32
+}
+
 /// The same, of bytes that come in pieces.
 pub(crate) struct Crc32(crc_fast::Digest);
 

@@ -16,6 +16,7 @@ use packhorse_core::{
     Blocks, Error, Input, Limits, Probe, Result, Rows, Schema, SchemaRef, Source, array_of, split_base,
 };
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,6 +24,9 @@ use std::sync::Arc;
 /// A block of rows has about this many bytes, and no more rows than that.
 const BLOCK_BYTES: usize = 4 << 20;
 const BLOCK_ROWS: usize = 1 << 16;
+
+/// Up to this size a file is read at once.
+const SMALL: u64 = 256 << 10;
 
 /// So many rows may be backed by no byte.
 const EMPTY_ROWS: usize = 1 << 16;
@@ -46,28 +50,31 @@ struct Layout {
 
 impl Source for NpzSource {
     fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
-        let layout = self.layout(input).map_err(|e| e.in_input(input.name()))?;
+        let layout =
+            Bytes::of(input).and_then(|bytes| self.layout(input, bytes)).map_err(|e| e.in_input(input.name()))?;
         Ok(Some(Probe { schema: layout.schema, items: layout.items as u64, bytes: layout.bytes }))
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        let layout = self.layout(input).map_err(|e| e.in_input(input.name()))?;
-        let end = usize::try_from(items.end).unwrap_or(usize::MAX).min(layout.items);
-        let start = usize::try_from(items.start).unwrap_or(usize::MAX).min(end);
         if !self.rows {
-            let one = (start..end).map(move |_| self.whole(input, &layout).map_err(|e| e.in_input(input.name())));
-            return Ok(Box::new(one));
+            let one = items.contains(&0).then_some(());
+            return Ok(Box::new(one.into_iter().map(|()| self.whole(input).map_err(|e| e.in_input(input.name())))));
         }
-        let split = Split::new(input, layout, start..end, &self.limits).map_err(|e| e.in_input(input.name()))?;
-        Ok(Box::new(split))
+        let split = || {
+            let bytes = Bytes::of(input)?;
+            let layout = self.layout(input, bytes)?;
+            let end = usize::try_from(items.end).unwrap_or(usize::MAX).min(layout.items);
+            let start = usize::try_from(items.start).unwrap_or(usize::MAX).min(end);
+            Split::new(input, layout, start..end, &self.limits)
+        };
+        Ok(Box::new(split().map_err(|e| e.in_input(input.name()))?))
     }
 }
 
 impl NpzSource {
-    fn layout(&self, input: &dyn Input) -> Result<Layout> {
-        let bytes = Bytes::of(input)?;
+    fn layout(&self, input: &dyn Input, bytes: Bytes<'_>) -> Result<Layout> {
         let mut found = Vec::new();
-        for array in arrays(&naming(input)?, bytes, self.chosen.as_deref(), &self.limits)? {
+        for array in arrays(&naming(input, bytes)?, bytes, self.chosen.as_deref(), &self.limits)? {
             let header = array.header(bytes, &self.limits).map_err(|e| array.named(e))?;
             found.push((array, header));
         }
@@ -78,12 +85,20 @@ impl NpzSource {
     }
 
     /// The one sample that the file is.
-    fn whole(&self, input: &dyn Input, layout: &Layout) -> Result<Rows> {
-        let bytes = Bytes::of(input)?;
-        let files =
-            layout.arrays.par_iter().map(|(array, _)| load(bytes, array, &self.limits).map_err(|e| array.named(e)));
+    fn whole(&self, input: &dyn Input) -> Result<Rows> {
+        let mut bytes = Bytes::of(input)?;
+        let small = if bytes.len() <= SMALL { bytes.read(0, SMALL as usize)? } else { Cow::Borrowed(&[][..]) };
+        if !small.is_empty() {
+            bytes = Bytes::Memory(&small);
+        }
+        let layout = self.layout(input, bytes)?;
+        let file = |(array, _): &(Array, Header)| load(bytes, array, &self.limits).map_err(|e| array.named(e));
+        let files: Result<Vec<Buffer>> = match layout.bytes > SMALL {
+            true => layout.arrays.par_iter().map(file).collect(),
+            false => layout.arrays.iter().map(file).collect(),
+        };
         let mut columns = BTreeMap::new();
-        for ((array, header), file) in layout.arrays.iter().zip(files.collect::<Result<Vec<_>>>()?) {
+        for ((array, header), file) in layout.arrays.iter().zip(files?) {
             let one = [Axis { len: 1, stride: 0 }];
             let axes = one.into_iter().chain(header.axes(header.fortran)).collect();
             put(&mut columns, array, header, &Block { bytes: file, start: header.start, axes })?;
@@ -93,12 +108,12 @@ impl NpzSource {
 }
 
 /// How fields are called, by the file's name; by its first bytes where that says nothing.
-fn naming(input: &dyn Input) -> Result<Naming> {
+fn naming(input: &dyn Input, bytes: Bytes<'_>) -> Result<Naming> {
     let base = input.name().rsplit('/').next().unwrap_or_default();
     if let Some(naming) = split_base(base.as_bytes()).ok().and_then(|name| Naming::of(&name.field).ok()) {
         return Ok(naming);
     }
-    match *Bytes::of(input)?.read(0, MAGIC.len())? == MAGIC[..] {
+    match *bytes.read(0, MAGIC.len())? == MAGIC[..] {
         true => Ok(Naming::One("npy".into())),
         false => Ok(Naming::Many(String::new())),
     }
