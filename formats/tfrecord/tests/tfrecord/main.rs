@@ -1,0 +1,10 @@
+//! What the format promises, from outside.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::panic, reason = "a failed check is a failed test")]
+
+mod common;
+mod damage;
+mod foreign;
+mod golden;
+mod interop;
+mod round_trip;
