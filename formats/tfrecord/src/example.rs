@@ -14,9 +14,11 @@ pub(crate) struct Encoded {
     pub(crate) ends: Vec<usize>,
 }
 
-/// The samples `rows` as framed records. `features` stand in the order of their names.
-pub(crate) fn encode(features: &[Feature], rows: Range<usize>) -> Result<Encoded> {
-    let mut done = Encoded::default();
+/// The samples `rows` as framed records, in the place of what `done` held. `features` stand in the order
+/// of their names.
+pub(crate) fn encode(features: &[Feature], rows: Range<usize>, done: &mut Encoded) -> Result<()> {
+    done.bytes.clear();
+    done.ends.clear();
     let mut sizes: Vec<Option<Sizes>> = Vec::with_capacity(features.len());
     for row in rows {
         sizes.clear();
@@ -25,7 +27,7 @@ pub(crate) fn encode(features: &[Feature], rows: Range<usize>) -> Result<Encoded
         put_record(features, row, &sizes, inside, &mut done.bytes)?;
         done.ends.push(done.bytes.len());
     }
-    Ok(done)
+    Ok(())
 }
 
 /// The lengths of the messages inside each other.

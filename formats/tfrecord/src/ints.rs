@@ -93,8 +93,12 @@ impl Ints {
 
     /// Appends the numbers of `range`, which take up `size` bytes.
     pub(crate) fn put(&self, range: Range<usize>, size: usize, out: &mut Vec<u8>) {
-        let single = size == range.len();
         let start = out.len();
+        let single = size == range.len();
+        if let (Ints::U8(v), false) = (self, single) {
+            pixels(cut(v, range), size, out);
+            return;
+        }
         out.resize(start + size, 0);
         let to = out.get_mut(start..).unwrap_or_default();
         with_values!(self, range, |values, wide| match single {
@@ -102,6 +106,19 @@ impl Ints {
             false => varints(values.iter().map(|x| wide(*x)), to),
         });
     }
+}
+
+/// Appends bytes as varints, which are `size` bytes: always two are written, and one or both kept.
+fn pixels(values: &[u8], size: usize, out: &mut Vec<u8>) {
+    let mut at = out.len();
+    out.resize(at + size + 1, 0);
+    for x in values {
+        if let Some([first, second]) = out.get_mut(at..at + 2) {
+            (*first, *second) = (*x, 1);
+        }
+        at += 1 + usize::from(x >> 7);
+    }
+    out.truncate(at);
 }
 
 fn cut<T: arrow_buffer::ArrowNativeType>(values: &ScalarBuffer<T>, range: Range<usize>) -> &[T] {
@@ -146,13 +163,9 @@ pub(crate) fn each_int(body: &[u8], mut each: impl FnMut(u64) -> Result<()>) -> 
 /// Appends the numbers of an `Int64List` as packed elements of type `element`. A number that does not
 /// fit is an error that names both.
 pub(crate) fn read(body: &[u8], element: &DataType, out: &mut Vec<u8>) -> Result<()> {
-    let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
     macro_rules! narrow {
         ($t:ty) => {
-            each_int(body, |x| {
-                put(&<$t>::try_from(x as i64).map_err(|_| unfit(x, element))?.to_le_bytes());
-                Ok(())
-            })
+            read_as(body, element, out, |x| <$t>::try_from(x as i64).ok().map(<$t>::to_le_bytes))
         };
     }
     match element {
@@ -162,14 +175,70 @@ pub(crate) fn read(body: &[u8], element: &DataType, out: &mut Vec<u8>) -> Result
         DataType::UInt8 => narrow!(u8),
         DataType::UInt16 => narrow!(u16),
         DataType::UInt32 => narrow!(u32),
-        DataType::Boolean => each_int(body, |x| {
-            put(&[u8::from(x == 1)]);
-            if x <= 1 { Ok(()) } else { Err(unfit(x, element)) }
-        }),
-        _ => each_int(body, |x| {
-            put(&x.to_le_bytes());
-            Ok(())
-        }),
+        DataType::Boolean => read_as(body, element, out, |x| (x <= 1).then_some([x as u8])),
+        _ => read_as(body, element, out, |x| Some(x.to_le_bytes())),
+    }
+}
+
+/// Appends every number as the bytes that `narrow` makes of it; where it makes none the number is refused.
+fn read_as<const W: usize>(
+    body: &[u8],
+    element: &DataType,
+    out: &mut Vec<u8>,
+    narrow: impl Fn(u64) -> Option<[u8; W]>,
+) -> Result<()> {
+    let mut list = Message(body);
+    while let Some((number, value)) = list.next()? {
+        match (number, value) {
+            (1, Value::Bytes(packed)) => unpack(packed, element, out, &narrow)?,
+            (1, Value::Varint(value)) => {
+                out.extend_from_slice(&narrow(value).ok_or_else(|| unfit(value, element))?);
+            }
+            (1, _) => return Err(Error::content("holds numbers that are no integers")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The same for packed numbers. Their number is known ahead: each ends with a byte below 128.
+fn unpack<const W: usize>(
+    packed: &[u8],
+    element: &DataType,
+    out: &mut Vec<u8>,
+    narrow: &impl Fn(u64) -> Option<[u8; W]>,
+) -> Result<()> {
+    let count = packed.iter().filter(|byte| **byte < 0x80).count();
+    let start = out.len();
+    out.resize(start + count * W, 0);
+    let (to, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut();
+    let mut rest = packed;
+    for to in to {
+        let value = match rest {
+            [a @ 0..=0x7f, tail @ ..] => {
+                rest = tail;
+                u64::from(*a)
+            }
+            [a, b @ 0..=0x7f, tail @ ..] => {
+                rest = tail;
+                u64::from(a & 0x7f) | u64::from(*b) << 7
+            }
+            [a, b, c @ 0..=0x7f, tail @ ..] => {
+                rest = tail;
+                u64::from(a & 0x7f) | u64::from(b & 0x7f) << 7 | u64::from(*c) << 14
+            }
+            _ => {
+                let mut message = Message(rest);
+                let value = message.varint()?;
+                rest = message.0;
+                value
+            }
+        };
+        *to = narrow(value).ok_or_else(|| unfit(value, element))?;
+    }
+    match rest {
+        [] => Ok(()),
+        _ => Err(Error::content("ends within a number")),
     }
 }
 

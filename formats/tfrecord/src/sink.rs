@@ -9,7 +9,7 @@ use crate::index;
 use crate::layout::Layout;
 use crate::options::Writing;
 use packhorse_core::{Context, Error, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink};
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator};
 use std::io::Write;
 use std::ops::Range;
 
@@ -20,6 +20,8 @@ const NOTE: &str = "tfrecord.schema";
 const PIECE: usize = 1 << 20;
 /// Pieces encoded side by side before they are written.
 const PIECES: usize = 8;
+/// The largest buffer that is kept to be used again, in bytes.
+const KEPT: usize = 4 * PIECE;
 
 pub(crate) struct RecordSink {
     pub(crate) options: Writing,
@@ -54,7 +56,7 @@ impl Sink for RecordSink {
             false => (Data::Plain(data), Some(out.stream(index::SUFFIX)?)),
         };
         let document = out.stream(document::SUFFIX)?;
-        Ok(Box::new(RecordWriter { layout, data, index, document, records: 0, at: 0 }))
+        Ok(Box::new(RecordWriter { layout, data, index, document, records: 0, at: 0, room: Vec::new() }))
     }
 
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
@@ -77,6 +79,8 @@ struct RecordWriter {
     records: u64,
     /// Bytes of records so far, not compressed.
     at: u64,
+    /// Buffers to encode into.
+    room: Vec<Encoded>,
 }
 
 impl ShardWriter for RecordWriter {
@@ -88,9 +92,13 @@ impl ShardWriter for RecordWriter {
         all.sort_by(|a, b| a.name.cmp(&b.name));
         let pieces: Vec<Range<usize>> = pieces(rows);
         for some in pieces.chunks(PIECES) {
-            let done: Vec<Encoded> =
-                some.to_vec().into_par_iter().map(|piece| encode(&all, piece)).collect::<Result<_>>()?;
-            done.iter().try_for_each(|encoded| self.write(encoded))?;
+            let mut room = std::mem::take(&mut self.room);
+            room.resize_with(PIECES, Encoded::default);
+            let work = room.par_iter_mut().zip(some.par_iter());
+            work.map(|(to, piece)| encode(&all, piece.clone(), to)).collect::<Result<()>>()?;
+            room.iter().take(some.len()).try_for_each(|encoded| self.write(encoded))?;
+            room.retain(|encoded| encoded.bytes.capacity() <= KEPT);
+            self.room = room;
         }
         self.records += rows.num_rows() as u64;
         Ok(())
