@@ -215,11 +215,13 @@ fn unpack<const W: usize>(
     let mut rest = packed;
     for to in to {
         let value = match rest {
-            // One byte or two, without a branch on which: of pixels no one can foretell it.
-            [a, b, ..] if a & b & 0x80 == 0 => {
-                let two = a >> 7;
-                rest = rest.get(1 + usize::from(two)..).unwrap_or_default();
-                u64::from(a & 0x7f) | u64::from(b * two) << 7
+            [a @ 0..=0x7f, tail @ ..] => {
+                rest = tail;
+                u64::from(*a)
+            }
+            [a, b @ 0..=0x7f, tail @ ..] => {
+                rest = tail;
+                u64::from(a & 0x7f) | u64::from(*b) << 7
             }
             [a, b, c @ 0..=0x7f, tail @ ..] => {
                 rest = tail;
