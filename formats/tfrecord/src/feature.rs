@@ -110,54 +110,61 @@ pub(crate) fn features(column: &Column, array: &ArrayRef) -> Result<Vec<Feature>
     if nulls.is_some() && !column.field.is_nullable() {
         return Err(Error::content(format!("field {} is null in a sample, and its column never is", column.name())));
     }
-    let mut made = Vec::new();
-    let mut names = column.parts().into_iter();
-    let mut part = |extents: Extents, values: Ints| {
-        let name = names.next().unwrap_or_default();
-        made.push(Feature { name, nulls: nulls.clone(), extents, values: Values::Ints(values) });
-    };
+    let mut parts = Vec::new();
     let (extents, leaves) = match &column.kind {
         FieldType::Blob | FieldType::Text | FieldType::Scalar(_) => (Extents::Each(1), array.clone()),
-        FieldType::Tensor { shape, .. } => {
-            let mut leaves = array.clone();
-            while let Some(list) = leaves.clone().as_fixed_size_list_opt() {
-                leaves = list.values().clone();
-            }
-            (Extents::Each(shape.iter().product()), leaves)
-        }
-        FieldType::Ragged { rank, .. } => {
-            let of = |name: &str| array.as_struct_opt().and_then(|parts| parts.column_by_name(name)).cloned();
-            let missing = || Error::bug(format!("field {} lacks a part", column.name()));
-            let (data, shape) = (of("data").ok_or_else(missing)?, of("shape").ok_or_else(missing)?);
-            let shape = shape.as_fixed_size_list_opt().ok_or_else(missing)?.values().clone();
-            part(Extents::Each(*rank), Ints::of(&shape)?);
-            let (offsets, leaves) = list(&data).ok_or_else(missing)?;
-            (Extents::Offsets(offsets), leaves)
-        }
-        FieldType::List { depth, .. } => {
-            let missing = || Error::bug(format!("field {} is no list", column.name()));
-            let (mut offsets, mut leaves) = list(array).ok_or_else(missing)?;
-            for _ in 1..*depth {
-                let (inner, deeper) = list(&leaves).ok_or_else(missing)?;
-                no_nulls(column, &leaves, &offsets, nulls.as_ref())?;
-                let (splits, ends) = splits(&offsets, &inner);
-                part(Extents::Offsets(ends), Ints::I64(splits.into()));
-                offsets = offsets.iter().map(|i| inner.get(*i).copied().unwrap_or_default()).collect();
-                leaves = deeper;
-            }
-            (Extents::Offsets(offsets), leaves)
-        }
+        FieldType::Tensor { shape, .. } => (Extents::Each(shape.iter().product()), flat(array)),
+        FieldType::Ragged { rank, .. } => ragged(column, array, *rank, &mut parts)?,
+        FieldType::List { depth, .. } => lists(column, array, *depth, nulls.as_ref(), &mut parts)?,
     };
     if !matches!(column.kind, FieldType::Blob | FieldType::Text | FieldType::Scalar(_)) {
-        let offsets: Vec<usize> = (0..=array.len()).map(|row| extents.of(row).start).collect();
-        let offsets = match &extents {
-            Extents::Offsets(offsets) => offsets,
-            Extents::Each(_) => &offsets,
-        };
-        no_nulls(column, &leaves, offsets, nulls.as_ref())?;
+        no_nulls(column, &leaves, &extents, array.len(), nulls.as_ref())?;
     }
-    made.push(Feature { name: column.name().to_owned(), nulls, extents, values: values(column, leaves)? });
-    Ok(made)
+    let parts = parts.into_iter().map(|(extents, ints)| (extents, Values::Ints(ints)));
+    let all = [(extents, values(column, leaves)?)].into_iter().chain(parts);
+    let names = [column.name().to_owned()].into_iter().chain(column.parts());
+    Ok(names
+        .zip(all)
+        .map(|(name, (extents, values))| Feature { name, nulls: nulls.clone(), extents, values })
+        .collect())
+}
+
+/// What is inside fixed-size lists.
+fn flat(array: &ArrayRef) -> ArrayRef {
+    match array.as_fixed_size_list_opt() {
+        Some(list) => flat(list.values()),
+        None => array.clone(),
+    }
+}
+
+type Parts = Vec<(Extents, Ints)>;
+
+fn ragged(column: &Column, array: &ArrayRef, rank: usize, parts: &mut Parts) -> Result<(Extents, ArrayRef)> {
+    let missing = || Error::bug(format!("field {} lacks a part", column.name()));
+    let of = |name: &str| array.as_struct_opt().and_then(|parts| parts.column_by_name(name)).ok_or_else(missing);
+    parts.push((Extents::Each(rank), Ints::of(&flat(of("shape")?))?));
+    let (offsets, leaves) = list(of("data")?).ok_or_else(missing)?;
+    Ok((Extents::Offsets(offsets), leaves))
+}
+
+fn lists(
+    column: &Column,
+    array: &ArrayRef,
+    depth: usize,
+    nulls: Option<&NullBuffer>,
+    parts: &mut Parts,
+) -> Result<(Extents, ArrayRef)> {
+    let missing = || Error::bug(format!("field {} is no list", column.name()));
+    let (mut offsets, mut leaves) = list(array).ok_or_else(missing)?;
+    for _ in 1..depth {
+        let (inner, deeper) = list(&leaves).ok_or_else(missing)?;
+        let (splits, ends) = splits(&offsets, &inner);
+        parts.push((Extents::Offsets(ends), Ints::I64(splits.into())));
+        let next = offsets.iter().map(|i| inner.get(*i).copied().unwrap_or_default()).collect();
+        no_nulls(column, &leaves, &Extents::Offsets(offsets), array.len(), nulls)?;
+        (offsets, leaves) = (next, deeper);
+    }
+    Ok((Extents::Offsets(offsets), leaves))
 }
 
 /// Offsets and values of a list.
@@ -186,20 +193,23 @@ fn splits(outer: &[usize], inner: &[usize]) -> (Vec<i64>, Vec<usize>) {
 }
 
 /// Refuses a null inside a list or tensor that is not null itself.
-fn no_nulls(column: &Column, values: &ArrayRef, offsets: &[usize], outer: Option<&NullBuffer>) -> Result<()> {
+fn no_nulls(
+    column: &Column,
+    values: &ArrayRef,
+    extents: &Extents,
+    rows: usize,
+    outer: Option<&NullBuffer>,
+) -> Result<()> {
     let Some(inside) = values.logical_nulls().filter(|nulls| nulls.null_count() > 0) else { return Ok(()) };
-    for (row, pair) in offsets.windows(2).enumerate() {
-        let [from, to] = *pair else { continue };
-        let whole = outer.is_none_or(|outer| row >= outer.len() || outer.is_valid(row));
-        if whole && inside.slice(from, to - from).null_count() > 0 {
-            return Err(Error::content(format!(
-                "field {} holds a null inside a {}, which no feature can say: fill it in",
-                column.name(),
-                column.kind
-            )));
-        }
+    let whole = (0..rows).filter(|row| outer.is_none_or(|outer| outer.is_valid(*row)));
+    match whole.map(|row| extents.of(row)).any(|range| inside.slice(range.start, range.len()).null_count() > 0) {
+        false => Ok(()),
+        true => Err(Error::content(format!(
+            "field {} holds a null inside a {}, which no feature can say: fill it in",
+            column.name(),
+            column.kind
+        ))),
     }
-    Ok(())
 }
 
 fn values(column: &Column, leaves: ArrayRef) -> Result<Values> {

@@ -1,6 +1,7 @@
 //! The `.index` beside a file: a line `OFFSET LENGTH` a record, frames included, as `tfrecord2idx` writes it.
 
-use packhorse_core::{Input, Result};
+use crate::document::Size;
+use packhorse_core::{Input, Kind, Result};
 use std::fmt::Write;
 
 /// The suffix of the index.
@@ -18,13 +19,16 @@ pub(crate) fn put_lines(base: u64, ends: &[usize], text: &mut String) -> u64 {
         .0
 }
 
-/// Where record `item` of a file of `len` bytes begins, if `input` is the index of that file: its lines
-/// follow each other from 0 to the end.
-pub(crate) fn find(input: &dyn Input, len: u64, item: u64) -> Result<Option<u64>> {
-    // No line is longer than 40 bytes, no record shorter than 16.
-    let bytes = input.read_all(len.saturating_mul(3).saturating_add(64))?;
+/// Where record `item` of a file of this size begins, if `input` is the index of that file: as many lines
+/// as it has records, which follow each other from 0 to the end.
+pub(crate) fn find(input: &dyn Input, file: Size, item: u64) -> Result<Option<u64>> {
+    // No line is longer than two numbers of 20 digits.
+    let bytes = match input.read_all(file.records.saturating_mul(42)) {
+        Err(error) if error.kind() == Kind::Limit => return Ok(None),
+        bytes => bytes?,
+    };
     let Ok(text) = std::str::from_utf8(&bytes) else { return Ok(None) };
-    let (mut at, mut found) = (0u64, None);
+    let (mut at, mut found, mut lines) = (0u64, None, 0);
     for (number, line) in text.lines().enumerate() {
         let Some((offset, size)) = line.split_once(' ') else { return Ok(None) };
         let (Ok(offset), Ok(size)) = (offset.parse::<u64>(), size.trim_end().parse::<u64>()) else { return Ok(None) };
@@ -36,8 +40,10 @@ pub(crate) fn find(input: &dyn Input, len: u64, item: u64) -> Result<Option<u64>
         }
         let Some(next) = at.checked_add(size) else { return Ok(None) };
         at = next;
+        lines += 1;
     }
-    Ok(if at == len { found.or(Some(len)) } else { None })
+    let whole = at == file.bytes && lines == file.records;
+    Ok(whole.then(|| found.unwrap_or(at)))
 }
 
 #[cfg(test)]
@@ -50,7 +56,10 @@ mod tests {
         let mut text = String::new();
         let end = put_lines(0, &[20, 36], &mut text);
         assert_eq!((put_lines(end, &[100], &mut text), text.as_str()), (136, "0 20\n20 16\n36 100\n"));
-        let find = |text: &str, len, item| find(&MemoryInput::new("a.index", text.to_owned()), len, item).unwrap();
+        let find = |text: &str, bytes, item| {
+            let records = text.lines().count() as u64;
+            find(&MemoryInput::new("a.index", text.to_owned()), Size { records, bytes }, item).unwrap()
+        };
         assert_eq!([0, 1, 2, 3, 9].map(|item| find(&text, 136, item)), [0, 20, 36, 136, 136].map(Some));
         assert_eq!(find(&text, 137, 0), None);
         assert_eq!(find("0 20\n21 16\n", 37, 0), None);

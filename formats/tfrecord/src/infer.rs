@@ -47,12 +47,19 @@ fn look(record: &[u8], seen: &mut BTreeMap<String, Seen>) -> Result<()> {
                 Ok(())
             })?,
             List::Floats(body) => each_floats(body, |packed| n += packed.len() / 4)?,
-            List::Bytes(body) => each_bytes(body, |value| {
-                n += 1;
-                // One blob is no text until somebody says so; asking each would cost.
-                text = text && (n == 1 && name != KEY || std::str::from_utf8(value).is_ok());
-                Ok(())
-            })?,
+            List::Bytes(body) => {
+                each_bytes(body, |_| {
+                    n += 1;
+                    Ok(())
+                })?;
+                // One value is a blob, whatever it holds.
+                if n > 1 || name == KEY {
+                    each_bytes(body, |value| {
+                        text = text && std::str::from_utf8(value).is_ok();
+                        Ok(())
+                    })?;
+                }
+            }
         }
         let list = list.name();
         let Some(before) = seen.get_mut(name) else {

@@ -21,7 +21,7 @@
 //!   ```
 //!
 //!   Features stand in the order of their names, numbers are packed: the bytes are those of C++
-//!   protobuf's deterministic serialisation. How a field becomes features: [`docs/tfrecord.md`] and
+//!   protobuf's deterministic serialisation. How a field becomes features: `docs/tfrecord.md` and
 //!   the module `layout`. Keys are the feature `__key__`.
 //! * **Beside a shard** stand `.schema.json` (types and shapes, which records do not hold) and, where the
 //!   shard is not compressed, `.index` (a line `OFFSET LENGTH` a record, as `tfrecord2idx` writes);
@@ -33,8 +33,6 @@
 //!   `crc` (`on`, default; `off`), `infer` (records that the schema is inferred from, default 1000, at
 //!   most 16 MiB of them).
 //! * **Revisions**: 1, the first.
-//!
-//! [`docs/tfrecord.md`]: ../../../docs/tfrecord.md
 
 mod build;
 mod document;
@@ -43,6 +41,7 @@ mod example;
 mod feature;
 mod feed;
 mod frame;
+mod growing;
 mod gzip;
 mod index;
 mod infer;

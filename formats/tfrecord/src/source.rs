@@ -29,8 +29,8 @@ impl Source for RecordSource {
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
         let open = || {
-            let (layout, _) = self.layout(input)?;
-            let (feed, place) = self.seek(input, items.start)?;
+            let (layout, size) = self.layout(input)?;
+            let (feed, place) = self.seek(input, size, items.start)?;
             let records = Records::new(feed, place, items.clone(), self.options.crc, self.limits);
             let names = Names::of(&layout);
             Ok(BlocksOf { layout, names, records, chunk: None, limits: self.limits, name: input.name(), done: false })
@@ -92,10 +92,10 @@ impl RecordSource {
     }
 
     /// The file's bytes from record `item` on, or from before it where they only come in order.
-    fn seek<'a>(&self, input: &'a dyn Input, item: u64) -> Result<(Feed<'a>, Place)> {
+    fn seek<'a>(&self, input: &'a dyn Input, size: Option<Size>, item: u64) -> Result<(Feed<'a>, Place)> {
         match Feed::open(input)? {
             Feed::At { input, len, .. } if item > 0 => {
-                let place = match self.indexed(input, len, item)? {
+                let place = match indexed(input, size, item)? {
                     Some(place) => place,
                     None => scan::find(input, len, item, self.options.crc)?,
                 };
@@ -104,13 +104,15 @@ impl RecordSource {
             feed => Ok((feed, START)),
         }
     }
+}
 
-    /// The place of record `item` as the index beside the file has it.
-    fn indexed(&self, input: &dyn Input, len: u64, item: u64) -> Result<Option<Place>> {
-        let Some(index) = input.sibling(&format!("{}{}", stem(input.name()), index::SUFFIX))? else { return Ok(None) };
-        let offset = index::find(&*index, len, item)?;
-        Ok(offset.map(|offset| Place { record: item, offset }))
-    }
+/// The place of record `item` as the index beside the file has it; only where the file's size is known,
+/// so that the index of another file is seen to be that.
+fn indexed(input: &dyn Input, size: Option<Size>, item: u64) -> Result<Option<Place>> {
+    let Some(size) = size else { return Ok(None) };
+    let Some(index) = input.sibling(&format!("{}{}", stem(input.name()), index::SUFFIX))? else { return Ok(None) };
+    let offset = index::find(&*index, size, item)?;
+    Ok(offset.map(|offset| Place { record: item, offset }))
 }
 
 const START: Place = Place { record: 0, offset: 0 };

@@ -123,7 +123,7 @@ fn a_record_that_breaks_it_is_named() {
 
 #[test]
 fn what_no_schema_fits_is_said() {
-    let blobs = file(&[vec![bytes("x", &[&[0xff], &[0xfe]])]]);
+    let blobs = file(&[vec![bytes("x", &[&[0xff], b"a"])]]);
     assert_eq!(read(&blobs, &[]).unwrap_err().kind(), Kind::Unsupported);
     let both = file(&[vec![ints("x", &[1])], vec![floats("x", &[1.0])]]);
     assert!(read(&both, &[]).unwrap_err().to_string().contains("record 1: feature x: is a float_list"));
