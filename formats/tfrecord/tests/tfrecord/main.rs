@@ -8,4 +8,5 @@ mod damage;
 mod foreign;
 mod golden;
 mod interop;
+mod kinds;
 mod round_trip;
