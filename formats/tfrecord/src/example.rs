@@ -1,0 +1,218 @@
+//! One record: a `tf.train.Example` written from features, and taken apart.
+
+use crate::feature::Feature;
+use crate::frame::{HEADER, LONGEST, header, masked};
+use crate::wire::{Message, Value, delimited, put_head};
+use packhorse_core::{Error, Kind, Result};
+use std::ops::Range;
+
+/// Records with their frames, one after the other.
+#[derive(Default)]
+pub(crate) struct Encoded {
+    pub(crate) bytes: Vec<u8>,
+    /// Where each frame ends.
+    pub(crate) ends: Vec<usize>,
+}
+
+/// The samples `rows` as framed records, in the place of what `done` held. `features` stand in the order
+/// of their names.
+pub(crate) fn encode(features: &[Feature], rows: Range<usize>, done: &mut Encoded) -> Result<()> {
+    done.bytes.clear();
+    done.ends.clear();
+    let mut sizes: Vec<Option<Sizes>> = Vec::with_capacity(features.len());
+    for row in rows {
+        sizes.clear();
+        sizes.extend(features.iter().map(|feature| Sizes::of(feature, row)));
+        let inside = sizes.iter().flatten().map(|sizes| delimited(sizes.entry)).sum();
+        put_record(features, row, &sizes, inside, &mut done.bytes)?;
+        done.ends.push(done.bytes.len());
+    }
+    Ok(())
+}
+
+/// The lengths of the messages inside each other.
+struct Sizes {
+    tag: u8,
+    list: usize,
+    feature: usize,
+    entry: usize,
+}
+
+impl Sizes {
+    fn of(feature: &Feature, row: usize) -> Option<Self> {
+        let (tag, list) = feature.size(row)?;
+        let inside = delimited(list);
+        Some(Self { tag, list, feature: inside, entry: delimited(feature.name.len()) + delimited(inside) })
+    }
+}
+
+fn put_record(
+    features: &[Feature],
+    row: usize,
+    sizes: &[Option<Sizes>],
+    inside: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let len = delimited(inside) as u64;
+    if len > LONGEST {
+        let why =
+            format!("is {len} bytes as an Example, and no reader takes over 2 GiB: split it, or pack it otherwise");
+        return Err(Error::new(Kind::Content, why));
+    }
+    out.reserve(len as usize + HEADER + 4);
+    out.extend_from_slice(&header(len));
+    let start = out.len();
+    put_head(out, 0x0a, inside);
+    for (feature, sizes) in features.iter().zip(sizes) {
+        let Some(sizes) = sizes else { continue };
+        put_head(out, 0x0a, sizes.entry);
+        put_head(out, 0x0a, feature.name.len());
+        out.extend_from_slice(feature.name.as_bytes());
+        put_head(out, 0x12, sizes.feature);
+        put_head(out, sizes.tag, sizes.list);
+        feature.put(row, sizes.list, out);
+    }
+    let crc = masked(out.get(start..).unwrap_or_default());
+    out.extend_from_slice(&crc.to_le_bytes());
+    Ok(())
+}
+
+/// The content of one of the three lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List<'a> {
+    Bytes(&'a [u8]),
+    Floats(&'a [u8]),
+    Ints(&'a [u8]),
+}
+
+impl List<'_> {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            List::Bytes(_) => "bytes_list",
+            List::Floats(_) => "float_list",
+            List::Ints(_) => "int64_list",
+        }
+    }
+}
+
+/// Calls `each` for every feature of the record that holds a list. A feature without one is, as for
+/// TensorFlow, not there.
+pub(crate) fn each_feature<'a>(record: &'a [u8], each: &mut dyn FnMut(&'a str, List<'a>) -> Result<()>) -> Result<()> {
+    let mut example = Message(record);
+    while let Some((number, value)) = example.next()? {
+        match (number, value) {
+            (1, Value::Bytes(features)) => {
+                let mut features = Message(features);
+                while let Some((number, value)) = features.next()? {
+                    if let (1, Value::Bytes(entry)) = (number, value)
+                        && let Some((name, list)) = parse_entry(entry)?
+                    {
+                        each(name, list)?;
+                    }
+                }
+            }
+            (2, Value::Bytes(_)) => {
+                return Err(Error::unsupported("is a SequenceExample; only records of tf.train.Example are read"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Name and list of an entry of the map.
+fn parse_entry(entry: &[u8]) -> Result<Option<(&str, List<'_>)>> {
+    let (mut entry, mut name, mut feature) = (Message(entry), &[][..], None);
+    while let Some((number, value)) = entry.next()? {
+        match (number, value) {
+            (1, Value::Bytes(bytes)) => name = bytes,
+            (2, Value::Bytes(bytes)) => feature = Some(bytes),
+            _ => {}
+        }
+    }
+    let name = std::str::from_utf8(name).map_err(|_| Error::content("holds a feature whose name is not UTF-8"))?;
+    let about = |error: Error| Error::new(error.kind(), format!("feature {name}: {}", error.message()));
+    let list = feature.map_or(Ok(None), parse_feature).map_err(about)?;
+    Ok(list.map(|list| (name, list)))
+}
+
+fn parse_feature(feature: &[u8]) -> Result<Option<List<'_>>> {
+    let (mut feature, mut list) = (Message(feature), None);
+    while let Some((number, value)) = feature.next()? {
+        let found = match (number, value) {
+            (1, Value::Bytes(list)) => List::Bytes(list),
+            (2, Value::Bytes(list)) => List::Floats(list),
+            (3, Value::Bytes(list)) => List::Ints(list),
+            _ => continue,
+        };
+        if list.replace(found).is_some() {
+            return Err(Error::content("holds two lists"));
+        }
+    }
+    Ok(list)
+}
+
+/// Calls `each` for every value of the `BytesList` in `body`.
+pub(crate) fn each_bytes<'a>(body: &'a [u8], mut each: impl FnMut(&'a [u8]) -> Result<()>) -> Result<()> {
+    let mut list = Message(body);
+    while let Some((number, value)) = list.next()? {
+        match (number, value) {
+            (1, Value::Bytes(value)) => each(value)?,
+            (1, _) => return Err(Error::content("holds values that are no bytes")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Calls `each` for every run of little-endian numbers of the `FloatList` in `body`.
+pub(crate) fn each_floats(body: &[u8], mut each: impl FnMut(&[u8])) -> Result<()> {
+    let mut list = Message(body);
+    while let Some((number, value)) = list.next()? {
+        match (number, value) {
+            (1, Value::Four(value)) => each(&value),
+            (1, Value::Bytes(packed)) if packed.len().is_multiple_of(4) => each(packed),
+            (1, _) => return Err(Error::content("holds numbers that are no floats")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(record: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
+        let mut found = Vec::new();
+        each_feature(record, &mut |name, list| {
+            let (List::Bytes(body) | List::Floats(body) | List::Ints(body)) = list;
+            found.push((format!("{name}:{}", list.name()), body.to_vec()));
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn features_are_found_and_what_is_unknown_is_passed_over() {
+        // Features in two pieces, value before key, an unknown field, and a feature without a list.
+        let record = [
+            0x0a, 9, 0x0a, 7, 0x12, 2, 0x0a, 0, 0x0a, 1, b'a', 0x18, 5, 0x0a, 14, 0x0a, 5, 0x0a, 1, b'b', 0x12, 0,
+            0x0a, 5, 0x0a, 1, b'c', 0x12, 0,
+        ];
+        assert_eq!(all(&record).unwrap(), [("a:bytes_list".to_owned(), vec![])]);
+        assert_eq!(all(&[]).unwrap(), []);
+    }
+
+    #[test]
+    fn others_are_refused() {
+        let kind = |record: &[u8]| all(record).unwrap_err().kind();
+        assert_eq!(kind(&[0x12, 0]), Kind::Unsupported);
+        assert_eq!(kind(&[0x0a, 9, 0x0a, 7, 0x0a, 1, 0xff, 0x12, 2, 0x0a, 0]), Kind::Content);
+        let twice = [0x0a, 11, 0x0a, 9, 0x0a, 1, b'a', 0x12, 4, 0x0a, 0, 0x1a, 0];
+        assert_eq!(all(&twice).unwrap_err().to_string(), "feature a: holds two lists");
+        assert!(each_floats(&[0x0a, 3, 0, 0, 0], |_| ()).is_err());
+        assert!(each_floats(&[0x08, 3], |_| ()).is_err());
+        assert!(each_bytes(&[0x08, 3], |_| Ok(())).is_err());
+    }
+}

@@ -1,0 +1,344 @@
+//! A column that grows by a sample at a time, from the lists that carry it.
+
+use crate::example::{List, each_bytes, each_floats};
+use crate::ints;
+use crate::layout::{Carrier, Column};
+use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
+use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray, StructArray, make_array};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
+use packhorse_core::{DataType, Error, FieldType, Kind, Limits, Result, array_of, element_width};
+use std::sync::Arc;
+
+/// What to do where a record is not as the schema has it.
+pub(crate) const REMEDY: &str = "if the schema was inferred, infer it from more records (option infer)";
+
+/// An error that only a defect of ours explains.
+pub(crate) fn bug(error: impl ToString) -> Error {
+    Error::bug(error.to_string())
+}
+
+/// A column that grows.
+pub(crate) struct Growing<'a> {
+    column: &'a Column,
+    limits: Limits,
+    data: Data,
+    /// Features beside the first.
+    parts: usize,
+    /// Elements so far.
+    count: usize,
+    /// The offsets of lists, the outermost first.
+    levels: Vec<Vec<i32>>,
+    /// The shapes of a ragged tensor, packed `Int32`.
+    shapes: Vec<u8>,
+    valid: Vec<bool>,
+}
+
+enum Data {
+    Fixed(Vec<u8>, usize),
+    Blobs(BinaryViewBuilder),
+    Texts(StringViewBuilder),
+}
+
+impl Data {
+    fn of(column: &Column, bytes: &Buffer) -> Self {
+        match column.kind.element().and_then(element_width) {
+            Some(width) => Data::Fixed(Vec::new(), width),
+            None if column.kind == FieldType::Blob => {
+                let mut views = BinaryViewBuilder::new();
+                views.append_block(bytes.clone());
+                Data::Blobs(views)
+            }
+            None => {
+                let mut views = StringViewBuilder::new();
+                views.append_block(bytes.clone());
+                Data::Texts(views)
+            }
+        }
+    }
+
+    /// Adds one value, which lies within `bytes`.
+    fn view(&mut self, value: &[u8], bytes: &Buffer) -> Result<()> {
+        let offset = (value.as_ptr() as usize).saturating_sub(bytes.as_ptr() as usize);
+        // An empty value may lie anywhere.
+        let offset = if value.is_empty() { 0 } else { u32::try_from(offset).map_err(bug)? };
+        let len = u32::try_from(value.len()).map_err(bug)?;
+        match self {
+            Data::Blobs(views) => views.try_append_view(0, offset, len).map_err(bug),
+            Data::Texts(views) => views.try_append_view(0, offset, len).map_err(|_| Error::content("is no UTF-8")),
+            Data::Fixed(..) => Err(Error::bug("elements of one width are no views")),
+        }
+    }
+}
+
+impl<'a> Growing<'a> {
+    /// Nothing yet; blobs and text will be views into `bytes`.
+    pub(crate) fn new(column: &'a Column, bytes: &Buffer, limits: Limits) -> Self {
+        let levels = match &column.kind {
+            FieldType::Ragged { .. } => 1,
+            FieldType::List { depth, .. } => *depth,
+            _ => 0,
+        };
+        Self {
+            column,
+            limits,
+            data: Data::of(column, bytes),
+            parts: column.parts().len(),
+            count: 0,
+            levels: vec![vec![0]; levels],
+            shapes: Vec::new(),
+            valid: Vec::new(),
+        }
+    }
+
+    /// How many features carry the column.
+    pub(crate) fn features(&self) -> usize {
+        self.parts + 1
+    }
+
+    /// `error`, which concerns the column.
+    pub(crate) fn about(&self, error: &Error) -> Error {
+        Error::new(error.kind(), format!("feature {}: {}", self.column.name(), error.message()))
+    }
+
+    /// Adds a sample: its features, the one called as the column first.
+    pub(crate) fn push(&mut self, lists: &[Option<List<'_>>], bytes: &Buffer) -> Result<()> {
+        let (main, parts) = lists.split_first().ok_or_else(|| Error::bug("a column without features"))?;
+        let Some(main) = main else {
+            if parts.iter().any(Option::is_some) {
+                return Err(Error::content("is missing where its shape or offsets are not"));
+            }
+            return self.push_null();
+        };
+        let before = self.count;
+        self.values(*main, bytes)?;
+        let count = self.count - before;
+        match &self.column.kind {
+            FieldType::Tensor { shape, .. } => self.expect(count, shape.iter().product())?,
+            FieldType::Ragged { rank, .. } => self.ragged(count, *rank, parts)?,
+            FieldType::List { .. } => self.lists(count, parts)?,
+            _ => self.expect(count, 1)?,
+        }
+        self.valid.push(true);
+        Ok(())
+    }
+
+    fn expect(&self, count: usize, wanted: usize) -> Result<()> {
+        match count == wanted {
+            true => Ok(()),
+            false => Err(Error::content(format!("{count} values where {} has {wanted}; {REMEDY}", self.column.kind))),
+        }
+    }
+
+    /// Appends the elements of a list.
+    fn values(&mut self, list: List<'_>, bytes: &Buffer) -> Result<()> {
+        let element = self.column.kind.element().unwrap_or(&DataType::Binary);
+        match (self.column.carrier, list, &mut self.data) {
+            (Carrier::Ints, List::Ints(body), Data::Fixed(out, width)) => {
+                ints::read(body, element, out)?;
+                self.count = out.len() / *width;
+            }
+            (Carrier::Floats, List::Floats(body), Data::Fixed(out, width)) => {
+                each_floats(body, |packed| out.extend_from_slice(packed))?;
+                self.count = out.len() / *width;
+            }
+            (Carrier::Raw, List::Bytes(body), Data::Fixed(out, width)) => {
+                raw(body, *width, out)?;
+                self.count = out.len() / *width;
+            }
+            (Carrier::Bytes, List::Bytes(body), data) => each_bytes(body, |value| {
+                self.count += 1;
+                data.view(value, bytes)
+            })?,
+            (carrier, list, _) => {
+                let wanted = if carrier == Carrier::Raw { "bytes_list" } else { carrier.name() };
+                return Err(Error::content(format!(
+                    "is a {} where {} is carried as {wanted}; {REMEDY}",
+                    list.name(),
+                    self.column.kind
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn ragged(&mut self, count: usize, rank: usize, parts: &[Option<List<'_>>]) -> Result<()> {
+        let [Some(List::Ints(body))] = parts else { return Err(Error::content("lacks its .shape")) };
+        let (mut product, mut dimensions) = (Some(1usize), 0);
+        ints::each_int(body, |x| {
+            let size = i32::try_from(x as i64)
+                .ok()
+                .filter(|size| *size >= 0)
+                .ok_or_else(|| Error::content("has a negative or huge .shape"))?;
+            self.shapes.extend_from_slice(&size.to_le_bytes());
+            product = product.and_then(|n| n.checked_mul(size as usize));
+            dimensions += 1;
+            Ok(())
+        })?;
+        if dimensions != rank || product != Some(count) {
+            return Err(Error::content(format!(
+                "has {count} values and a .shape of {dimensions} dimensions that is not theirs"
+            )));
+        }
+        self.close(0, self.count)
+    }
+
+    /// Ends the lists of a sample of `count` elements.
+    fn lists(&mut self, count: usize, parts: &[Option<List<'_>>]) -> Result<()> {
+        // How many lists, then elements, are on the level below.
+        let mut below = None;
+        for (i, part) in parts.iter().enumerate() {
+            let Some(List::Ints(body)) = part else {
+                return Err(Error::content(format!("lacks its .offsets{}", i + 1)));
+            };
+            let wrong = || Error::content(format!("has .offsets{} that don't rise from 0, or don't fit", i + 1));
+            let level = self.levels.get_mut(i + 1).ok_or_else(|| Error::bug("a list without offsets"))?;
+            let base = i64::from(level.last().copied().unwrap_or_default());
+            let (mut last, mut lists) = (None, 0usize);
+            ints::each_int(body, |x| {
+                let x = x as i64;
+                if last.map_or(x != 0, |last| x < last) {
+                    return Err(wrong());
+                }
+                if last.replace(x).is_some() {
+                    lists += 1;
+                    level.push(x.checked_add(base).and_then(|x| i32::try_from(x).ok()).ok_or_else(wrong)?);
+                }
+                Ok(())
+            })?;
+            let last = last.and_then(|last| usize::try_from(last).ok()).ok_or_else(wrong)?;
+            if below.is_some_and(|below| below != lists) {
+                return Err(wrong());
+            }
+            if i == 0 {
+                let end = level.len() - 1;
+                self.close(0, end)?;
+            }
+            below = Some(last);
+        }
+        match below {
+            None => self.close(0, self.count),
+            Some(below) if below == count => Ok(()),
+            Some(below) => Err(Error::content(format!("has {count} values where its offsets say {below}"))),
+        }
+    }
+
+    /// Ends a list of level `level` before entry `end` of the level below.
+    fn close(&mut self, level: usize, end: usize) -> Result<()> {
+        let end = i32::try_from(end).map_err(|_| Error::new(Kind::Limit, "has over 2^31 values in a few records"))?;
+        self.levels.get_mut(level).ok_or_else(|| Error::bug("a list without offsets"))?.push(end);
+        Ok(())
+    }
+
+    fn push_null(&mut self) -> Result<()> {
+        if !self.column.field.is_nullable() {
+            return Err(Error::content(format!("is missing, and the schema says it is always there; {REMEDY}")));
+        }
+        self.valid.push(false);
+        let n = match &self.column.kind {
+            FieldType::Tensor { shape, .. } => shape.iter().product(),
+            FieldType::Ragged { rank, .. } => {
+                self.shapes.resize(self.shapes.len() + rank * 4, 0);
+                return self.close(0, self.count);
+            }
+            FieldType::List { .. } => {
+                let end = self.levels.get(1).map_or(self.count, |level| level.len() - 1);
+                return self.close(0, end);
+            }
+            _ => 1,
+        };
+        self.count += n;
+        match &mut self.data {
+            Data::Fixed(out, width) => {
+                let len = self.limits.blob((n as u64).saturating_mul(*width as u64))?;
+                out.resize(out.len() + len, 0);
+            }
+            Data::Blobs(views) => views.append_null(),
+            Data::Texts(views) if self.column.kind == FieldType::Text => views.append_null(),
+            Data::Texts(views) => {
+                let n = self.limits.blob((n as u64).saturating_mul(VIEW as u64))? / VIEW;
+                (0..n).for_each(|_| views.append_value(""));
+            }
+        }
+        Ok(())
+    }
+
+    /// About how many bytes it takes up, without what views point to.
+    pub(crate) fn size(&self) -> usize {
+        let data = match &self.data {
+            Data::Fixed(out, _) => out.len(),
+            _ => self.count.saturating_mul(VIEW),
+        };
+        data + self.shapes.len() + self.levels.iter().map(|level| level.len() * 4).sum::<usize>() + self.valid.len()
+    }
+
+    pub(crate) fn finish(self) -> Result<ArrayRef> {
+        let n = self.valid.len();
+        let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
+        let leaves: ArrayRef = match self.data {
+            Data::Blobs(mut views) => return Ok(Arc::new(views.finish())),
+            Data::Texts(mut views) => Arc::new(views.finish()),
+            Data::Fixed(bytes, _) => {
+                let element = self.column.kind.element().ok_or_else(|| Error::bug("a column without elements"))?;
+                array_of(element, Buffer::from_vec(bytes), self.count)?
+            }
+        };
+        match (&self.column.kind, self.column.field.data_type()) {
+            (FieldType::Scalar(_), _) => {
+                leaves.to_data().into_builder().nulls(nulls).build().map(make_array).map_err(bug)
+            }
+            (FieldType::Tensor { .. }, DataType::FixedSizeList(item, size)) => {
+                let list = FixedSizeListArray::try_new_with_length(item.clone(), *size, leaves, nulls, n);
+                Ok(Arc::new(list.map_err(bug)?))
+            }
+            (FieldType::Ragged { .. }, DataType::Struct(parts)) => {
+                let [data, shape] = [0, 1].map(|i| parts.get(i).map(|part| part.data_type()));
+                let (Some(data), Some(DataType::FixedSizeList(item, rank))) = (data, shape) else {
+                    return Err(Error::bug("a ragged tensor without parts"));
+                };
+                let dims = self.shapes.len() / 4;
+                let dims = array_of(&DataType::Int32, Buffer::from_vec(self.shapes), dims)?;
+                let shape = FixedSizeListArray::try_new_with_length(item.clone(), *rank, dims, None, n).map_err(bug)?;
+                let data = nested(data, self.levels, leaves, None)?;
+                let ragged = StructArray::try_new(parts.clone(), vec![data, Arc::new(shape)], nulls);
+                Ok(Arc::new(ragged.map_err(bug)?))
+            }
+            (FieldType::List { .. }, list) => nested(list, self.levels, leaves, nulls),
+            _ => Ok(leaves),
+        }
+    }
+}
+
+/// The bytes of a view.
+const VIEW: usize = 16;
+
+/// Appends the one value of a raw feature.
+fn raw(body: &[u8], width: usize, out: &mut Vec<u8>) -> Result<()> {
+    let mut values = 0;
+    each_bytes(body, |value| {
+        values += 1;
+        out.extend_from_slice(value);
+        match value.len().is_multiple_of(width) {
+            true => Ok(()),
+            false => Err(Error::content(format!("{} bytes are no elements of {width} bytes", value.len()))),
+        }
+    })?;
+    if values == 1 { Ok(()) } else { Err(Error::content(format!("{values} values where raw elements are one"))) }
+}
+
+/// Lists of lists; the outermost may be null.
+fn nested(list: &DataType, levels: Vec<Vec<i32>>, leaves: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let mut items = Vec::new();
+    let mut inside = list;
+    for _ in &levels {
+        let DataType::List(item) = inside else { return Err(Error::bug("a list without offsets")) };
+        items.push(item.clone());
+        inside = item.data_type();
+    }
+    let mut array = leaves;
+    for (level, (item, offsets)) in items.into_iter().zip(levels).enumerate().rev() {
+        let nulls = nulls.clone().filter(|_| level == 0);
+        let offsets = OffsetBuffer::new(offsets.into());
+        array = Arc::new(ListArray::try_new(item, offsets, array, nulls).map_err(bug)?);
+    }
+    Ok(array)
+}

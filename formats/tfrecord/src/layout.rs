@@ -1,0 +1,187 @@
+//! Which features carry a column: the mapping between fields and `tf.train.Feature`.
+//!
+//! | elements | carried as |
+//! | --- | --- |
+//! | `Boolean`, integers | values of an `int64_list`; `UInt64` as the signed number of the same 64 bits |
+//! | `Float32` | values of a `float_list` |
+//! | blobs, text, elements of text | values of a `bytes_list` |
+//! | `Float16`, `Float64`, `FixedSizeBinary` | *raw*: a `bytes_list` of one value, the packed little-endian elements |
+//!
+//! A null is a feature that is not there. Ragged tensors add `NAME.shape`, lists of lists
+//! `NAME.offsets1` (the outermost) and so on: the row splits of `tf.io.RaggedFeature`.
+
+use packhorse_core::{DataType, Error, Field, FieldType, KEY, Result, Schema, SchemaRef, element_width, with_metadata};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How the elements of a column travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// `int64_list`.
+    Ints,
+    /// `float_list`.
+    Floats,
+    /// `bytes_list`, a value an element.
+    Bytes,
+    /// `bytes_list` of one value.
+    Raw,
+}
+
+impl Carrier {
+    pub(crate) const ALL: [Carrier; 4] = [Carrier::Ints, Carrier::Floats, Carrier::Bytes, Carrier::Raw];
+
+    /// Its name in our documents.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Carrier::Ints => "int64_list",
+            Carrier::Floats => "float_list",
+            Carrier::Bytes => "bytes_list",
+            Carrier::Raw => "raw",
+        }
+    }
+
+    /// What carries `element` (`None` for blobs and text) when nothing else is asked for.
+    fn natural(element: Option<&DataType>) -> Self {
+        match element {
+            None | Some(DataType::Utf8View) => Carrier::Bytes,
+            Some(DataType::Float32) => Carrier::Floats,
+            Some(DataType::Boolean) => Carrier::Ints,
+            Some(other) if other.is_integer() => Carrier::Ints,
+            Some(_) => Carrier::Raw,
+        }
+    }
+}
+
+/// A column, and how it travels.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    /// As the source delivers it.
+    pub(crate) field: Field,
+    pub(crate) kind: FieldType,
+    pub(crate) carrier: Carrier,
+}
+
+/// The most dimensions, and the most lists inside each other.
+pub(crate) const DEEPEST: usize = 32;
+
+impl Column {
+    /// The column `name` of `kind`, carried as is natural, or by `carrier` where that can be.
+    pub(crate) fn new(name: &str, kind: FieldType, nullable: bool, carrier: Option<Carrier>) -> Result<Self> {
+        let kind = canonical(kind);
+        let natural = Carrier::natural(kind.element());
+        let raw = kind.element().is_some_and(|element| element_width(element).is_some());
+        let carrier = carrier.unwrap_or(natural);
+        let no = |why: &str| Err(Error::unsupported(format!("field {name} of type {kind}: {why}")));
+        if carrier != natural && !(carrier == Carrier::Raw && raw) {
+            return no(&format!("can't be carried as {}", carrier.name()));
+        }
+        if kind.element().and_then(element_width) == Some(0) {
+            return no("its elements have no bytes");
+        }
+        let (dimensions, size) = match &kind {
+            FieldType::Tensor { shape, .. } => {
+                (shape.len(), shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d)).unwrap_or(usize::MAX))
+            }
+            FieldType::Ragged { rank, .. } => (*rank, 1),
+            FieldType::List { depth, .. } => (*depth, 1),
+            _ => (1, 1),
+        };
+        if dimensions == 0 || dimensions > DEEPEST || i32::try_from(size).is_err() {
+            return no("has no dimension, too many, or over 2^31 elements");
+        }
+        Ok(Self { field: kind.field(name, nullable), kind, carrier })
+    }
+
+    /// The column of a schema; `raw` asks for tensors as raw bytes.
+    fn of(field: &Field, raw: bool) -> Result<Self> {
+        let kind = FieldType::of(field)?;
+        if field.name() == KEY && (kind != FieldType::Text || field.is_nullable()) {
+            return Err(Error::unsupported(format!("field {KEY} of type {kind}: keys are text, and never null")));
+        }
+        let is_tensor = matches!(kind, FieldType::Tensor { .. } | FieldType::Ragged { .. });
+        let wide = kind.element().is_some_and(|element| element_width(element).is_some());
+        let column =
+            Self::new(field.name(), kind, field.is_nullable(), (raw && is_tensor && wide).then_some(Carrier::Raw))?;
+        let own = field.metadata().iter().filter(|(key, _)| !key.starts_with("ARROW:extension:"));
+        Ok(column.with_metadata(own.map(|(k, v)| (k.clone(), v.clone())).collect()))
+    }
+
+    pub(crate) fn with_metadata(mut self, metadata: BTreeMap<String, String>) -> Self {
+        self.field = metadata.iter().fold(self.field, |field, (key, value)| with_metadata(field, key, value));
+        self
+    }
+
+    /// The metadata of the column, without what makes it an extension type.
+    pub(crate) fn metadata(&self) -> BTreeMap<String, String> {
+        let own = self.field.metadata().iter().filter(|(key, _)| !key.starts_with("ARROW:extension:"));
+        own.map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.field.name()
+    }
+
+    /// The features beside the one that is called as the column.
+    pub(crate) fn parts(&self) -> Vec<String> {
+        match &self.kind {
+            FieldType::Ragged { .. } => vec![format!("{}.shape", self.name())],
+            FieldType::List { depth, .. } => (1..*depth).map(|i| format!("{}.offsets{i}", self.name())).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Text in the one type that sources deliver.
+fn canonical(kind: FieldType) -> FieldType {
+    let text = |element: DataType| match element {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        other => other,
+    };
+    match kind {
+        FieldType::Scalar(element) => FieldType::Scalar(text(element)),
+        FieldType::Tensor { element, shape } => FieldType::Tensor { element: text(element), shape },
+        FieldType::Ragged { element, rank } => FieldType::Ragged { element: text(element), rank },
+        FieldType::List { element, depth } => FieldType::List { element: text(element), depth },
+        other => other,
+    }
+}
+
+/// The columns of a file: the key first, if there is one, then fields in the order of their names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layout(pub(crate) Vec<Column>);
+
+impl Layout {
+    /// The columns of `schema`, in its order.
+    pub(crate) fn of(schema: &SchemaRef, raw: bool) -> Result<Self> {
+        let columns = schema.fields().iter().map(|field| Column::of(field, raw)).collect::<Result<Vec<_>>>()?;
+        let layout = Self(columns);
+        layout.names()?;
+        Ok(layout)
+    }
+
+    /// `columns`, in the order that sources deliver.
+    pub(crate) fn sorted(mut columns: Vec<Column>) -> Result<Self> {
+        columns.sort_by(|a, b| (a.name() != KEY, a.name()).cmp(&(b.name() != KEY, b.name())));
+        let layout = Self(columns);
+        layout.names()?;
+        Ok(layout)
+    }
+
+    /// Refuses two features of one name.
+    fn names(&self) -> Result<()> {
+        let mut seen = BTreeSet::new();
+        for name in self.0.iter().flat_map(|column| [vec![column.name().to_owned()], column.parts()].concat()) {
+            if seen.contains(&name) {
+                return Err(Error::unsupported(format!(
+                    "two fields need the feature {name} (tensors and lists add .shape and .offsets): rename one"
+                )));
+            }
+            seen.insert(name);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn schema(&self) -> SchemaRef {
+        Arc::new(Schema::new(self.0.iter().map(|column| column.field.clone()).collect::<Vec<_>>()))
+    }
+}

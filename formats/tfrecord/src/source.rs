@@ -1,0 +1,175 @@
+//! Records as samples.
+
+use crate::build::{Block, Names};
+use crate::document::{self, Size};
+use crate::feed::Feed;
+use crate::index;
+use crate::infer::infer;
+use crate::layout::Layout;
+use crate::options::Reading;
+use crate::records::{Chunk, Records};
+use crate::scan::{self, Place, in_record};
+use packhorse_core::{Blocks, Error, Input, Kind, Limits, Probe, Result, Rows, Source};
+use std::ops::Range;
+
+/// A block is handed out when its columns hold this many bytes.
+const BLOCK_BYTES: usize = 8 << 20;
+/// Or this many rows.
+const BLOCK_ROWS: usize = 8192;
+
+pub(crate) struct RecordSource {
+    pub(crate) options: Reading,
+    pub(crate) limits: Limits,
+}
+
+impl Source for RecordSource {
+    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
+        self.look(input).map(Some).map_err(|e| e.in_input(input.name()))
+    }
+
+    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
+        let open = || {
+            let (layout, size) = self.layout(input)?;
+            let (feed, place) = self.seek(input, size, items.start)?;
+            let records = Records::new(feed, place, items.clone(), self.options.crc, self.limits);
+            let names = Names::of(&layout);
+            Ok(BlocksOf { layout, names, records, chunk: None, limits: self.limits, name: input.name(), done: false })
+        };
+        Ok(Box::new(open().map_err(|e: Error| e.in_input(input.name()))?))
+    }
+}
+
+impl RecordSource {
+    fn look(&self, input: &dyn Input) -> Result<Probe> {
+        let (layout, size) = self.layout(input)?;
+        let end = match Feed::open(input)? {
+            Feed::At { len, .. } => scan::find(input, len, u64::MAX, self.options.crc)?,
+            feed => {
+                let none = u64::MAX - 1..u64::MAX;
+                let mut records = Records::new(feed, START, none, self.options.crc, self.limits);
+                while records.chunk()?.is_some() {}
+                records.place()
+            }
+        };
+        match size {
+            Some(size) if size.records != end.record => {
+                Err(Error::content(format!("has {} records where its schema says {}", end.record, size.records)))
+            }
+            _ => Ok(Probe { schema: layout.schema(), items: end.record, bytes: end.offset }),
+        }
+    }
+
+    /// The columns of `input`, from the document beside it, that of its dataset, or its first records.
+    fn layout(&self, input: &dyn Input) -> Result<(Layout, Option<Size>)> {
+        let own = format!("{}{}", stem(input.name()), document::SUFFIX);
+        if let Some(document) = input.sibling(&own)? {
+            let (layout, size) = self.decode(&*document)?;
+            if let (Some(size), Some(len)) = (size, input.len())
+                && size.bytes != len
+            {
+                return Err(Error::content(format!(
+                    "is {len} bytes long where {own} says {}: fetch both anew",
+                    size.bytes
+                )));
+            }
+            return Ok((layout, size));
+        }
+        if let Some(document) = input.sibling(document::DATASET)? {
+            // Other programs call files of theirs so.
+            match self.decode(&*document) {
+                Err(error) if error.kind() == Kind::Unsupported => {}
+                other => return Ok((other?.0, None)),
+            }
+        }
+        let first = 0..self.options.infer;
+        let mut records = Records::new(Feed::open(input)?, START, first, self.options.crc, self.limits);
+        Ok((infer(&mut records)?, None))
+    }
+
+    fn decode(&self, document: &dyn Input) -> Result<(Layout, Option<Size>)> {
+        let bytes = document.read_all(self.limits.header)?;
+        document::decode(&bytes).map_err(|e| e.in_input(document.name()))
+    }
+
+    /// The file's bytes from record `item` on, or from before it where they only come in order.
+    fn seek<'a>(&self, input: &'a dyn Input, size: Option<Size>, item: u64) -> Result<(Feed<'a>, Place)> {
+        match Feed::open(input)? {
+            Feed::At { input, len, .. } if item > 0 => {
+                let place = match indexed(input, size, item)? {
+                    Some(place) => place,
+                    None => scan::find(input, len, item, self.options.crc)?,
+                };
+                Ok((Feed::At { input, at: place.offset, len }, place))
+            }
+            feed => Ok((feed, START)),
+        }
+    }
+}
+
+/// The place of record `item` as the index beside the file has it; only where the file's size is known,
+/// so that the index of another file is seen to be that.
+fn indexed(input: &dyn Input, size: Option<Size>, item: u64) -> Result<Option<Place>> {
+    let Some(size) = size else { return Ok(None) };
+    let Some(index) = input.sibling(&format!("{}{}", stem(input.name()), index::SUFFIX))? else { return Ok(None) };
+    let offset = index::find(&*index, size, item)?;
+    Ok(offset.map(|offset| Place { record: item, offset }))
+}
+
+const START: Place = Place { record: 0, offset: 0 };
+
+/// A file's name without folder and extension.
+fn stem(name: &str) -> &str {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let name = name.strip_suffix(".gz").unwrap_or(name);
+    name.strip_suffix(".tfrecord").or_else(|| name.strip_suffix(".tfrecords")).unwrap_or(name)
+}
+
+struct BlocksOf<'a> {
+    layout: Layout,
+    names: Names,
+    records: Records<'a>,
+    /// Records that were read, and how many of them were handed out.
+    chunk: Option<(Chunk, usize)>,
+    limits: Limits,
+    name: &'a str,
+    done: bool,
+}
+
+impl BlocksOf<'_> {
+    fn block(&mut self) -> Result<Option<Rows>> {
+        let (chunk, used) = match self.chunk.take() {
+            Some(rest) => rest,
+            None => match self.records.chunk()? {
+                Some(chunk) => (chunk, 0),
+                None => return Ok(None),
+            },
+        };
+        let mut block = Block::new(&self.layout, &self.names, &chunk.bytes, self.limits);
+        for (i, range) in chunk.data.iter().enumerate().skip(used) {
+            let record = chunk.bytes.get(range.clone()).unwrap_or_default();
+            block.push(record).map_err(|e| in_record(e, chunk.first + i as u64))?;
+            if block.size() >= BLOCK_BYTES || block.rows() >= BLOCK_ROWS {
+                break;
+            }
+        }
+        let used = used + block.rows();
+        let rows = block.finish()?;
+        if used < chunk.data.len() {
+            self.chunk = Some((chunk, used));
+        }
+        Ok(Some(rows))
+    }
+}
+
+impl Iterator for BlocksOf<'_> {
+    type Item = Result<Rows>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let block = self.block().map_err(|e| e.in_input(self.name)).transpose();
+        self.done = !matches!(block, Some(Ok(_)));
+        block
+    }
+}

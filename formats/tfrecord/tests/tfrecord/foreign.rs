@@ -1,0 +1,143 @@
+//! Files without a schema beside them: what is inferred, and what is said of records that break it.
+
+use crate::common::source;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Int64Type};
+use packhorse_core::{Error, FieldType, Kind, MemoryInput, Rows, crc32c};
+
+fn field(tag: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![tag];
+    let mut len = bytes.len();
+    while len >= 0x80 {
+        out.push(len as u8 | 0x80);
+        len >>= 7;
+    }
+    out.push(len as u8);
+    out.extend(bytes);
+    out
+}
+
+/// An entry of the map: a feature of one list.
+fn feature(name: &str, tag: u8, list: &[u8]) -> Vec<u8> {
+    field(0x0a, &[field(0x0a, name.as_bytes()), field(0x12, &field(tag, list))].concat())
+}
+
+fn ints(name: &str, values: &[u8]) -> Vec<u8> {
+    feature(name, 0x1a, &field(0x0a, values))
+}
+
+/// Not packed, as old writers have it.
+fn floats(name: &str, values: &[f32]) -> Vec<u8> {
+    let list: Vec<u8> = values.iter().flat_map(|v| [&[0x0d][..], &v.to_le_bytes()].concat()).collect();
+    feature(name, 0x12, &list)
+}
+
+fn bytes(name: &str, values: &[&[u8]]) -> Vec<u8> {
+    feature(name, 0x0a, &values.iter().flat_map(|v| field(0x0a, v)).collect::<Vec<_>>())
+}
+
+fn masked(bytes: &[u8]) -> [u8; 4] {
+    let crc = crc32c(bytes);
+    crc.rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
+}
+
+fn file(records: &[Vec<Vec<u8>>]) -> MemoryInput {
+    let mut out = Vec::new();
+    for features in records {
+        let record = field(0x0a, &features.concat());
+        let len = (record.len() as u64).to_le_bytes();
+        out.extend([&len[..], &masked(&len), &record, &masked(&record)].concat());
+    }
+    MemoryInput::new("foreign.tfrecord", out)
+}
+
+fn read(input: &MemoryInput, options: &[(&str, &str)]) -> Result<Vec<Rows>, Error> {
+    let source = source(options);
+    let probe = source.probe(input)?.unwrap();
+    let rows: Vec<Rows> = source.rows(input, 0..u64::MAX)?.collect::<Result<_, _>>()?;
+    assert_eq!(probe.items, rows.iter().map(|rows| rows.num_rows() as u64).sum::<u64>());
+    assert!(rows.iter().all(|rows| rows.schema() == probe.schema));
+    Ok(rows)
+}
+
+#[test]
+fn a_schema_is_inferred() {
+    let record = |i: u8| {
+        let mut features = vec![
+            bytes("image", &[&[0xff, i]]),
+            ints("label", &[i]),
+            ints("box", &[1, 2, 3, i]),
+            floats("scores", &vec![0.5; usize::from(i)]),
+            bytes("words", &[&b"a"[..], b"b"][..usize::from(i)]),
+            bytes("__key__", &[format!("k{i}").as_bytes()]),
+        ];
+        if i == 1 {
+            features.push(floats("weight", &[1.5]));
+        }
+        features
+    };
+    let rows = read(&file(&[record(0), record(1), record(2)]), &[]).unwrap();
+    let rows = &rows[0];
+    let kinds: Vec<String> = rows
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| format!("{} {}{}", f.name(), FieldType::of(f).unwrap(), if f.is_nullable() { "?" } else { "" }))
+        .collect();
+    let wanted = [
+        "__key__ text",
+        "box Int64[4]",
+        "image blob",
+        "label Int64",
+        "scores list<Float32>",
+        "weight Float32?",
+        "words list<Utf8View>",
+    ];
+    assert_eq!(kinds, wanted);
+    assert_eq!(rows.column(3).as_primitive::<Int64Type>().values(), &[0, 1, 2]);
+    assert_eq!(rows.column(4).as_list::<i32>().value(2).as_primitive::<Float32Type>().values(), &[0.5, 0.5]);
+    assert_eq!(rows.column(5).null_count(), 2);
+}
+
+#[test]
+fn a_record_that_breaks_it_is_named() {
+    let base = || vec![ints("label", &[1]), bytes("image", &[b"x"])];
+    let cases = [
+        (vec![ints("label", &[1, 2]), bytes("image", &[b"x"])], "record 3: feature label: 2 values where Int64 has 1"),
+        (vec![ints("label", &[1])], "record 3: feature image: is missing"),
+        (
+            vec![floats("label", &[1.0]), bytes("image", &[b"x"])],
+            "record 3: feature label: is a float_list where Int64",
+        ),
+        ([base(), vec![ints("more", &[1])]].concat(), "record 3: feature more is not in the schema"),
+    ];
+    for (broken, wanted) in cases {
+        let input = file(&[base(), base(), base(), broken]);
+        let error = read(&input, &[("infer", "3")]).unwrap_err();
+        assert_eq!(error.kind(), Kind::Content);
+        let text = error.to_string();
+        assert!(text.contains(wanted) && text.contains("option infer"), "{text}");
+        assert_eq!(error.input(), Some("foreign.tfrecord"));
+    }
+}
+
+#[test]
+fn what_no_schema_fits_is_said() {
+    let blobs = file(&[vec![bytes("x", &[&[0xff], b"a"])]]);
+    assert_eq!(read(&blobs, &[]).unwrap_err().kind(), Kind::Unsupported);
+    let both = file(&[vec![ints("x", &[1])], vec![floats("x", &[1.0])]]);
+    assert!(read(&both, &[]).unwrap_err().to_string().contains("record 1: feature x: is a float_list"));
+    let key = file(&[vec![ints("__key__", &[1])]]);
+    assert_eq!(read(&key, &[]).unwrap_err().kind(), Kind::Unsupported);
+    let twice = file(&[vec![bytes("__key__", &[b"a"])], vec![]]);
+    assert_eq!(read(&twice, &[]).unwrap_err().kind(), Kind::Unsupported);
+}
+
+#[test]
+fn nothing_is_no_rows() {
+    let source = source(&[]);
+    let probe = source.probe(&file(&[])).unwrap().unwrap();
+    assert_eq!((probe.items, probe.schema.fields().len()), (0, 0));
+    let rows = read(&file(&[vec![], vec![]]), &[]).unwrap();
+    assert_eq!((rows[0].num_rows(), rows[0].num_columns()), (2, 0));
+}

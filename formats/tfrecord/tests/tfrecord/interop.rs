@@ -1,0 +1,121 @@
+//! Others read what we write, and we what they write. `PACKHORSE_PYTHON` names a Python that has
+//! `tests/interop/requirements.txt` installed; DALI is checked where it is installed too.
+
+use crate::common::{corpus, sink, source};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Int64Type};
+use packhorse_core::{MemoryInput, Rows};
+use packhorse_testkit::{program, typed};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+fn python(args: &[&str]) -> Option<program::Ran> {
+    let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
+        println!("skipped: PACKHORSE_PYTHON is not set");
+        return None;
+    };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tfrecord/check.py");
+    let mut command = Command::new(python);
+    command.env("PYTHONDONTWRITEBYTECODE", "1").arg(script).args(args);
+    Some(program::run(&mut command, Duration::from_secs(120)))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test hands files to another program")]
+fn store(dir: &Path, files: &std::collections::BTreeMap<String, Vec<u8>>) {
+    for (suffix, bytes) in files {
+        std::fs::write(dir.join(format!("part{suffix}")), bytes).unwrap();
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn protobuf_and_the_package_tfrecord_read_ours() {
+    let dir = tempfile::tempdir().unwrap();
+    for options in [&[][..], &[("tensors", "raw")], &[("compression", "gzip")]] {
+        let sink = sink(options);
+        for (name, rows) in corpus() {
+            store(dir.path(), &typed::write(&*sink, &rows, &[rows.num_rows()]));
+            let (data, index) = (dir.path().join(format!("part{}", sink.suffix())), dir.path().join("part.index"));
+            let Some(ran) = python(&["read", text(&data), text(&index)]) else { return };
+            assert_eq!(ran.code, Some(0), "{name} {options:?}: {}", ran.stderr);
+            let found: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert_eq!(found.len(), rows.num_rows(), "{name}");
+            if options.is_empty() {
+                values(name, &found);
+            }
+        }
+    }
+}
+
+/// What some features of the corpus must be for others.
+fn values(name: &str, found: &[Value]) {
+    let at = |i: usize, feature: &str| found[i][feature].clone();
+    match name {
+        "blobs" => {
+            assert_eq!(at(3, "cls"), json!(["int64_list", [3]]));
+            assert_eq!(at(1, "txt"), json!(["bytes_list", [hex("naïve text ")]]));
+        }
+        "lists" => {
+            assert_eq!(at(2, "l_flat"), json!(["float_list", [2.0, 2.5]]));
+            assert_eq!(at(5, "l_nested"), json!(["int64_list", [500, 510, 511]]));
+            assert_eq!(at(5, "l_nested.offsets1"), json!(["int64_list", [0, 1, 3]]));
+            assert_eq!(at(3, "l_nested.offsets1"), json!(["int64_list", [0]]));
+            assert_eq!(at(2, "l_words"), json!(["bytes_list", ["", hex(&"ä".repeat(7))]]));
+        }
+        "ragged" => assert_eq!(at(6, "r_uint8.shape"), json!(["int64_list", [2, 1]])),
+        "nulls" => {
+            assert_eq!(at(1, "x_tensor"), Value::Null);
+            assert_eq!(at(3, "x_number"), json!(["bytes_list", ["0000000000000840"]]));
+        }
+        "scalars" => assert_eq!(at(0, "s_float32"), json!(["float_list", [-57.5]])),
+        _ => {}
+    }
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn we_read_what_the_package_tfrecord_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(ran) = python(&["write", text(dir.path())]) else { return };
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for name in ["theirs.tfrecord", "theirs.gz.tfrecord", "theirs.zlib.tfrecord"] {
+        let input = MemoryInput::new(name, std::fs::read(dir.path().join(name)).unwrap());
+        let probe = source(&[]).probe(&input).unwrap().unwrap();
+        assert_eq!(probe.items, 50);
+        let rows: Vec<Rows> = typed::read(&*source(&[]), &input, 10..50);
+        let rows = &rows[0];
+        let column = |name: &str| rows.column_by_name(name).unwrap();
+        assert_eq!(column("label").as_primitive::<Int64Type>().values()[..3], [-15, -14, -13]);
+        let boxes = column("box").as_fixed_size_list().value(2);
+        assert_eq!(boxes.as_primitive::<Int64Type>().values(), &[12, -12, 1 << 40, 0]);
+        assert_eq!(column("weight").as_primitive::<Float32Type>().value(1), 2.75);
+        assert_eq!(column("scores").as_list::<i32>().value(1).len(), 3);
+        assert_eq!(column("image").as_binary_view().value(0), [10, 255].repeat(10));
+    }
+}
+
+#[test]
+fn dali_reads_ours_by_the_index() {
+    let (_, rows) = corpus().into_iter().find(|(name, _)| *name == "blobs").unwrap();
+    let rows = rows.slice(1, 22);
+    let dir = tempfile::tempdir().unwrap();
+    store(dir.path(), &typed::write(&*sink(&[]), &rows, &[22]));
+    let (data, index) = (dir.path().join("part.tfrecord"), dir.path().join("part.index"));
+    let Some(ran) = python(&["dali", text(&data), text(&index)]) else { return };
+    if ran.stderr.contains("No module named 'nvidia") {
+        println!("skipped: DALI is not installed");
+        return;
+    }
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let found: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    let wanted: Vec<Value> = (1..23).map(|i| json!([i, i * i * 3])).collect();
+    assert_eq!(found, Value::from(wanted));
+}
