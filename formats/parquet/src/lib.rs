@@ -6,6 +6,7 @@ mod depth;
 mod fetch;
 mod footer;
 mod huggingface;
+mod ipc;
 mod mapping;
 mod note;
 mod options;
@@ -35,5 +36,25 @@ impl Format for Parquet {
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
         Ok(Box::new(sink::ParquetSink { options: options::ParquetOptions::parse(options)? }))
+    }
+}
+
+/// The format `arrow`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ArrowIpc;
+
+static ARROW: FormatInfo = FormatInfo { id: "arrow", revision: 1, extensions: &["arrow", "feather", "ipc"] };
+
+impl Format for ArrowIpc {
+    fn info(&self) -> &'static FormatInfo {
+        &ARROW
+    }
+
+    fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
+        Ok(Box::new(ipc::IpcSource { choice: options::Choice::parse(options)?, limits }))
+    }
+
+    fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
+        Ok(Box::new(ipc::IpcSink { options: options::IpcOptions::parse(options)? }))
     }
 }

@@ -48,8 +48,8 @@ impl Note {
     }
 
     /// The metadata of the schema.
-    pub(crate) fn metadata(&self) -> std::collections::HashMap<String, String> {
-        self.metadata.clone().into_iter().collect()
+    pub(crate) fn metadata(&self) -> BTreeMap<String, String> {
+        self.metadata.clone()
     }
 }
 

@@ -12,9 +12,10 @@
 use crate::decode::canonical;
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, FixedSizeListArray, ListArray, RecordBatch, RecordBatchOptions, StringArray,
-    StringViewArray, StructArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeListArray, ListArray, RecordBatch, RecordBatchOptions,
+    StringArray, StringViewArray, StructArray, make_array,
 };
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::ArrowError;
 use packhorse_core::{DataType, Error, Field, FieldType, KEY, Result, Rows, Schema, SchemaRef};
 use std::sync::Arc;
@@ -210,31 +211,40 @@ fn viewed_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// `array`, whose text and bytes are views, in the type `wanted`.
+/// `array`, whose text and bytes are views, in the type `wanted`, and with bitmaps that hold nothing past its end:
+/// they are written as they are.
 pub(crate) fn plain(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0).map(|nulls| NullBuffer::new(clean(nulls.inner())));
     match (array.data_type(), wanted) {
         (DataType::Utf8View, DataType::Utf8) => Ok(Arc::new(array.as_string_view().iter().collect::<StringArray>())),
         (DataType::BinaryView, DataType::Binary) => {
             Ok(Arc::new(array.as_binary_view().iter().collect::<BinaryArray>()))
         }
+        (DataType::Boolean, DataType::Boolean) => {
+            Ok(Arc::new(BooleanArray::new(clean(array.as_boolean().values()), nulls)))
+        }
         (DataType::Struct(_), DataType::Struct(parts)) => {
             let children = parts.iter().zip(array.as_struct().columns()).map(|(part, c)| plain(c, part.data_type()));
             let children = children.collect::<Result<Vec<_>>>()?;
-            Ok(Arc::new(StructArray::try_new(parts.clone(), children, array.nulls().cloned()).map_err(bug)?))
+            Ok(Arc::new(StructArray::try_new(parts.clone(), children, nulls).map_err(bug)?))
         }
         (DataType::List(_), DataType::List(item)) => {
             let lists = array.as_list::<i32>();
             let values = plain(lists.values(), item.data_type())?;
-            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
-            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, nulls).map_err(bug)?))
+            let lists = ListArray::try_new(Arc::clone(item), lists.offsets().clone(), values, nulls);
+            Ok(Arc::new(lists.map_err(bug)?))
         }
         (DataType::FixedSizeList(..), DataType::FixedSizeList(item, size)) => {
-            let lists = array.as_fixed_size_list();
-            let (values, nulls) = (plain(lists.values(), item.data_type())?, lists.nulls().cloned());
-            Ok(Arc::new(FixedSizeListArray::try_new(Arc::clone(item), *size, values, nulls).map_err(bug)?))
+            let values = plain(array.as_fixed_size_list().values(), item.data_type())?;
+            let lists = FixedSizeListArray::try_new(Arc::clone(item), *size, values, nulls);
+            Ok(Arc::new(lists.map_err(bug)?))
         }
-        _ => Ok(Arc::clone(array)),
+        _ => array.to_data().into_builder().nulls(nulls).build().map(make_array).map_err(bug),
     }
+}
+
+fn clean(bits: &BooleanBuffer) -> BooleanBuffer {
+    bits.iter().collect()
 }
 
 /// Whether the column `found` of a file is how we store the field `wanted`, with or without extension types.
