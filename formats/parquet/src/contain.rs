@@ -21,7 +21,9 @@ pub(crate) fn arrow_error(error: arrow_schema::ArrowError, what: &str) -> Error 
     use arrow_schema::ArrowError;
     match error {
         ArrowError::IoError(_, error) => io_error(error),
-        ArrowError::NotYetImplemented(text) => Error::unsupported(format!("needs what the {what} reader can't: {text}")),
+        ArrowError::NotYetImplemented(text) => {
+            Error::unsupported(format!("needs what the {what} reader can't: {text}"))
+        }
         ArrowError::ExternalError(source) => match source.downcast::<Error>() {
             Ok(ours) => *ours,
             Err(other) => Error::content(format!("can't be read as {what}: {other}")),

@@ -221,7 +221,8 @@ fn fixed(array: &ArrayRef, size: usize) -> Result<ArrayRef> {
 /// (Nested) lists whose elements are never null.
 fn list(array: &ArrayRef, element: &DataType, depth: usize) -> Result<ArrayRef> {
     let Some(inner) = depth.checked_sub(1) else { return elements(array, element) };
-    let array = if matches!(array.data_type(), DataType::Dictionary(..)) { unpacked(array)? } else { Arc::clone(array) };
+    let array =
+        if matches!(array.data_type(), DataType::Dictionary(..)) { unpacked(array)? } else { Arc::clone(array) };
     let (offsets, values) = packed(&array)?;
     let values = list(&values, element, inner)?;
     if values.null_count() > 0 {
@@ -254,7 +255,8 @@ fn packed(array: &ArrayRef) -> Result<(OffsetBuffer<i32>, ArrayRef)> {
         }
         other => return Err(mismatch(other, "lists")),
     };
-    let shown = |i: usize| if array.is_null(i) { 0 } else { starts.get(i + 1).unwrap_or(&0) - starts.get(i).unwrap_or(&0) };
+    let shown =
+        |i: usize| if array.is_null(i) { 0 } else { starts.get(i + 1).unwrap_or(&0) - starts.get(i).unwrap_or(&0) };
     let total: usize = (0..array.len()).map(shown).sum();
     i32::try_from(total).map_err(|_| Error::unsupported("holds over 2^31 elements in one block"))?;
     let first = starts.first().copied().unwrap_or(0);

@@ -94,9 +94,9 @@ fn starts(metadata: &ParquetMetaData) -> Result<Vec<u64>> {
     let mut sum = 0u64;
     for group in metadata.row_groups() {
         let rows = u64::try_from(group.num_rows()).ok().and_then(|rows| sum.checked_add(rows));
-        sum = rows.filter(|sum| *sum <= i64::MAX as u64).ok_or_else(|| {
-            Error::content("has a row group with an impossible number of rows; write the file anew")
-        })?;
+        sum = rows
+            .filter(|sum| *sum <= i64::MAX as u64)
+            .ok_or_else(|| Error::content("has a row group with an impossible number of rows; write the file anew"))?;
         starts.push(sum);
     }
     Ok(starts)
@@ -107,9 +107,8 @@ fn arrow_schema(metadata: &ParquetMetaData) -> Result<Schema> {
     let metadata = Arc::new(metadata.clone());
     let named = ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new());
     // What the writer noted of Arrow's types may not be what this version knows; Parquet's own types remain.
-    let found = named.or_else(|_| {
-        ArrowReaderMetadata::try_new(metadata, ArrowReaderOptions::new().with_skip_arrow_metadata(true))
-    });
+    let found = named
+        .or_else(|_| ArrowReaderMetadata::try_new(metadata, ArrowReaderOptions::new().with_skip_arrow_metadata(true)));
     let found = found.map_err(parquet_error)?;
     let roots = found.parquet_schema().root_schema().get_fields();
     let fields = found.schema().fields().iter().enumerate().map(|(root, field)| {

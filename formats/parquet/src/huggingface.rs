@@ -32,7 +32,8 @@ pub(crate) fn features(schema: &Schema, stored: &Stored) -> Result<String> {
 }
 
 fn class_names(text: &str) -> Result<Vec<String>> {
-    serde_json::from_str(text).map_err(|e| Error::config(format!("the metadata {CLASSES} is no JSON list of names: {e}")))
+    serde_json::from_str(text)
+        .map_err(|e| Error::config(format!("the metadata {CLASSES} is no JSON list of names: {e}")))
 }
 
 fn feature(field: &Field) -> Value {

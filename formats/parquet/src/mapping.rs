@@ -72,7 +72,9 @@ impl Mapping {
         }
         columns.sort_by(|a, b| order(a).cmp(&order(b)));
         for pair in columns.windows(2) {
-            if let [a, b] = pair && a.field.name() == b.field.name() {
+            if let [a, b] = pair
+                && a.field.name() == b.field.name()
+            {
                 return Err(Error::unsupported(format!("two columns are called {}; rename one", a.field.name())));
             }
         }
@@ -141,11 +143,10 @@ fn derive(file: &Field, choice: &Choice, place: Place, found: &mut Vec<Column>) 
         return Ok(());
     }
     match file.data_type() {
-        DataType::Struct(parts) if !parts.is_empty() && !is_extension(file) => {
-            parts.iter().enumerate().try_for_each(|(i, part)| {
-                derive(part, choice, place.inside(i, file.name(), file.is_nullable()), found)
-            })
-        }
+        DataType::Struct(parts) if !parts.is_empty() && !is_extension(file) => parts
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, part)| derive(part, choice, place.inside(i, file.name(), file.is_nullable()), found)),
         other => refuse(&name, other, "is no field packhorse knows", choice),
     }
 }

@@ -8,9 +8,7 @@ use crate::options::ParquetOptions;
 use crate::properties::properties;
 use crate::stored::{Stored, viewed};
 use arrow_array::RecordBatch;
-use packhorse_core::{
-    Context, Error, Kind, Outlet, Result, Rows, Schema, SchemaRef, ShardSummary, ShardWriter, Sink,
-};
+use packhorse_core::{Context, Error, Kind, Outlet, Result, Rows, Schema, SchemaRef, ShardSummary, ShardWriter, Sink};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowLeafColumn, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema};
 use parquet::file::metadata::KeyValue;
@@ -70,13 +68,12 @@ pub(crate) fn admit(field: &str, bytes: u64) -> Result<()> {
     }
 }
 
-/// The file's metadata.
+/// The file's metadata. What is noted stands in Arrow's schema once more, as pyarrow looks for it only there.
 fn notes(schema: &Schema, stored: &Stored) -> Result<Vec<KeyValue>> {
-    Ok(vec![
-        KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), encode_arrow_schema(&stored.schema)),
-        KeyValue::new(KEY_OF_FEATURES.to_owned(), features(schema, stored)?),
-        KeyValue::new(KEY_OF_NOTE.to_owned(), Note::write(schema)?),
-    ])
+    let notes = [(KEY_OF_FEATURES, features(schema, stored)?), (KEY_OF_NOTE, Note::write(schema)?)];
+    let arrow = Schema::new_with_metadata(stored.schema.fields().clone(), notes.clone());
+    let arrow = (ARROW_SCHEMA_META_KEY, encode_arrow_schema(&arrow));
+    Ok([arrow].into_iter().chain(notes).map(|(key, text)| KeyValue::new(key.to_owned(), text)).collect())
 }
 
 struct ParquetWriter {

@@ -8,6 +8,8 @@
 //! | tensor with `tensor-ext=on` | one fixed-size list with the extension `arrow.fixed_shape_tensor` |
 //! | ragged tensor | `struct<data: list, shape: fixed-size list of i32>` |
 //! | lists | (nested) lists |
+//!
+//! Every column is declared nullable, as Hugging Face wants it; what the field says is in the note.
 
 use crate::decode::canonical;
 use arrow_array::cast::AsArray;
@@ -76,9 +78,8 @@ impl Stored {
     pub(crate) fn columns(&self, rows: &Rows) -> Result<RecordBatch> {
         let keys = rows.column_by_name(KEY).map(|keys| canonical(&FieldType::Text, keys)).transpose()?;
         let arrays = self.fields.iter().zip(rows.columns()).map(|((kind, field), array)| {
-            let array = canonical(kind, array).map_err(|e| {
-                Error::new(e.kind(), format!("field {} of type {kind}: {}", field.name(), e.message()))
-            })?;
+            let array = canonical(kind, array)
+                .map_err(|e| Error::new(e.kind(), format!("field {} of type {kind}: {}", field.name(), e.message())))?;
             store(kind, field, array, keys.as_ref().map(|keys| keys.as_string_view()))
         });
         let arrays = arrays.collect::<Result<Vec<_>>>()?;
@@ -107,7 +108,8 @@ fn check(field: &Field, kind: &FieldType) -> Result<()> {
 
 /// The column of the field `field`.
 fn stored(field: &Field, kind: &FieldType, tensor_ext: bool) -> Field {
-    let (name, nullable) = (field.name().as_str(), field.is_nullable());
+    // Hugging Face knows only nullable fields: it passes by the feature of any other.
+    let (name, nullable) = (field.name().as_str(), true);
     let kind = &textual(kind);
     match kind {
         FieldType::Blob if is_image(name) => {

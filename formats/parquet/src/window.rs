@@ -117,7 +117,8 @@ impl Windows {
         loop {
             if let Some((rest, size)) = self.rest.take() {
                 let end = rest.rows.start.saturating_add(size).min(rest.rows.end);
-                let share = |rows: u64| (u128::from(rest.bytes) * u128::from(rows) / u128::from(rest.len().max(1))) as u64;
+                let share =
+                    |rows: u64| (u128::from(rest.bytes) * u128::from(rows) / u128::from(rest.len().max(1))) as u64;
                 let window = Window { rows: rest.rows.start..end, bytes: share(end - rest.rows.start), ..rest };
                 if end < rest.rows.end {
                     let bytes = rest.bytes - window.bytes;

@@ -12,14 +12,22 @@ fn options(pairs: &[(&str, &str)]) -> Options {
 
 #[test]
 fn every_kind_of_field_comes_back_from_parquet() {
-    for pairs in [&[][..], &[("row-group", "5")], &[("compression", "none")], &[("compression", "snappy"), ("tensor-ext", "on")]] {
+    for pairs in
+        [&[][..], &[("row-group", "5")], &[("compression", "none")], &[("compression", "snappy"), ("tensor-ext", "on")]]
+    {
         typed::round_trips(&Parquet, &options(pairs), &ALL);
     }
 }
 
 #[test]
 fn every_kind_of_field_comes_back_from_arrow() {
-    for pairs in [&[][..], &[("batch", "5")], &[("stream", "on")], &[("compression", "lz4"), ("tensor-ext", "on")], &[("compression", "zstd")]] {
+    for pairs in [
+        &[][..],
+        &[("batch", "5")],
+        &[("stream", "on")],
+        &[("compression", "lz4"), ("tensor-ext", "on")],
+        &[("compression", "zstd")],
+    ] {
         typed::round_trips(&ArrowIpc, &options(pairs), &ALL);
     }
 }

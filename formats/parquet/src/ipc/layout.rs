@@ -150,7 +150,8 @@ fn message(place: &Place<'_>, at: u64, first: bool) -> Result<Option<(u32, bytes
     if at == place.len && !first {
         return Ok(None);
     }
-    let cut = || if first { not_arrow() } else { Error::content(format!("is cut short within a message at byte {at}")) };
+    let cut =
+        || if first { not_arrow() } else { Error::content(format!("is cut short within a message at byte {at}")) };
     let mut start = [0; 8];
     let have = place.len.saturating_sub(at).min(8) as usize;
     place.input.read_at(at, start.get_mut(..have).unwrap_or_default())?;
