@@ -1,0 +1,59 @@
+//! Panics of the crates `parquet` and `arrow` on damaged files, turned into errors.
+//!
+//! Both check most of what they read and panic on some of the rest. Every call into them that sees foreign bytes goes
+//! through [`contained`]. The process's panic hook still runs, so a line appears on stderr unless the program set
+//! another hook; a hook belongs to the whole process and is not ours to change. It needs a build in which panics
+//! unwind, which is Rust's default.
+
+use packhorse_core::{Error, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs `work`; its panic becomes a `Content` error.
+pub(crate) fn contained<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    // Whoever gets the error drops what the work was done on, so nothing half changed is seen.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Error::content("is damaged, or made in a way its reader doesn't know (it gave up); write it anew"))
+    })
+}
+
+/// What an error of the crate `arrow` means to the user; `what` is the format's name.
+pub(crate) fn arrow_error(error: arrow_schema::ArrowError, what: &str) -> Error {
+    use arrow_schema::ArrowError;
+    match error {
+        ArrowError::IoError(_, error) => io_error(error),
+        ArrowError::NotYetImplemented(text) => {
+            Error::unsupported(format!("needs what the {what} reader can't: {text}"))
+        }
+        ArrowError::ExternalError(source) => match source.downcast::<Error>() {
+            Ok(ours) => *ours,
+            Err(other) => Error::content(format!("can't be read as {what}: {other}")),
+        },
+        other => Error::content(format!("can't be read as {what}: {other}")),
+    }
+}
+
+/// What an error of the crate `parquet` means to the user.
+pub(crate) fn parquet_error(error: parquet::errors::ParquetError) -> Error {
+    use parquet::errors::ParquetError;
+    match error {
+        ParquetError::NYI(text) => Error::unsupported(format!("needs what the Parquet reader can't: {text}")),
+        ParquetError::External(source) => match source.downcast::<Error>() {
+            Ok(ours) => *ours,
+            Err(source) => match source.downcast::<std::io::Error>() {
+                Ok(error) => io_error(*error),
+                Err(other) => Error::content(format!("can't be read as Parquet: {other}")),
+            },
+        },
+        other => Error::content(format!("can't be read as Parquet: {other}")),
+    }
+}
+
+fn io_error(error: std::io::Error) -> Error {
+    match error.downcast::<Error>() {
+        Ok(ours) => ours,
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Error::content("is cut short: its bytes end within a value")
+        }
+        Err(error) => Error::io("read", error),
+    }
+}

@@ -1,0 +1,109 @@
+//! The bytes of an input that the crate `parquet` asks for.
+
+use bytes::{Buf, Bytes};
+use packhorse_core::{Error, Input, Limits, Result};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::reader::{ChunkReader, Length};
+use std::ops::Range;
+
+/// Ranges this close are read in one go.
+const GAP: u64 = 64 << 10;
+
+/// `range` of `input`, whose length is `len`; past its end is a `Content` error, before anything is allocated.
+pub(crate) fn read(input: &dyn Input, len: u64, range: Range<u64>, limits: Limits) -> Result<Bytes> {
+    let size = range.end.checked_sub(range.start).filter(|_| range.end <= len);
+    let size = size.ok_or_else(|| {
+        Error::content(format!("is cut short or damaged: bytes {} to {} of {len} are wanted", range.start, range.end))
+    })?;
+    let mut bytes = vec![0; limits.blob(size)?];
+    input.read_at(range.start, &mut bytes)?;
+    Ok(bytes.into())
+}
+
+/// The length of `input`, which must be known: columns are found from the end.
+pub(crate) fn length(input: &dyn Input) -> Result<u64> {
+    input.len().ok_or_else(|| Error::unsupported("is compressed as a whole; unpack it first"))
+}
+
+/// A whole input, read as it is asked for.
+pub(crate) struct Whole<'a> {
+    pub(crate) input: &'a dyn Input,
+    pub(crate) len: u64,
+    pub(crate) limits: Limits,
+}
+
+impl Length for Whole<'_> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl ChunkReader for Whole<'_> {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        let end = self.len.min(start.saturating_add(GAP));
+        Ok(self.get_bytes(start, (end.saturating_sub(start)) as usize)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let range = start..start.saturating_add(length as u64);
+        read(self.input, self.len, range, self.limits).map_err(|e| ParquetError::External(Box::new(e)))
+    }
+}
+
+/// Some ranges of an input, in memory.
+pub(crate) struct Parts {
+    len: u64,
+    /// Disjoint, ascending.
+    parts: Vec<(u64, Bytes)>,
+}
+
+impl Parts {
+    /// Reads `ranges`, those close to each other together.
+    pub(crate) fn read(input: &dyn Input, len: u64, mut ranges: Vec<Range<u64>>, limits: Limits) -> Result<Self> {
+        ranges.retain(|range| range.start < range.end);
+        ranges.sort_unstable_by_key(|range| (range.start, range.end));
+        let mut merged: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match merged.last_mut() {
+                Some(last) if range.start <= last.end.saturating_add(GAP) => last.end = last.end.max(range.end),
+                _ => merged.push(range),
+            }
+        }
+        let part = |range: Range<u64>| Ok((range.start, read(input, len, range, limits)?));
+        Ok(Self { len, parts: merged.into_iter().map(part).collect::<Result<_>>()? })
+    }
+
+    /// What is in memory from `start` on.
+    fn from(&self, start: u64) -> ParquetResult<Bytes> {
+        let place = self.parts.partition_point(|(at, _)| *at <= start).checked_sub(1);
+        let part = place.and_then(|place| self.parts.get(place)).and_then(|(at, bytes)| {
+            let skip = usize::try_from(start - at).ok()?;
+            (skip <= bytes.len()).then(|| bytes.slice(skip..))
+        });
+        part.ok_or_else(|| ParquetError::EOF(format!("byte {start} lies outside of its column")))
+    }
+}
+
+impl Length for Parts {
+    fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+impl ChunkReader for Parts {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let bytes = self.from(start)?;
+        match length <= bytes.len() {
+            true => Ok(bytes.slice(..length)),
+            false => Err(ParquetError::EOF(format!("{length} bytes at {start} reach out of their column"))),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What the end of a Parquet file says of it.
+
+use crate::contain::parquet_error;
+use crate::depth;
+use crate::fetch::{Whole, length, read};
+use crate::mapping::Mapping;
+use crate::note::{KEY_OF_NOTE, Note};
+use crate::options::Choice;
+use crate::stored::viewed_field;
+use arrow_schema::TimeUnit;
+use packhorse_core::{DataType, Error, Field, Input, Limits, Result, Schema};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::basic::{Compression, Type as PhysicalType};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use std::sync::Arc;
+
+/// A file's footer, understood.
+pub(crate) struct Footer {
+    pub(crate) len: u64,
+    pub(crate) arrow: ArrowReaderMetadata,
+    pub(crate) mapping: Mapping,
+    pub(crate) roots: Vec<usize>,
+    /// The positions of the columns that are read, in Parquet's count.
+    pub(crate) leaves: Vec<usize>,
+    /// The number of the first row of every row group, and after the last one that of all rows.
+    pub(crate) starts: Vec<u64>,
+}
+
+impl Footer {
+    /// Reads it; with `pages`, also where the pages of the columns are.
+    pub(crate) fn load(input: &dyn Input, choice: &Choice, limits: Limits, pages: bool) -> Result<Self> {
+        let len = length(input)?;
+        let mut metadata = ParquetMetaDataReader::decode_metadata(&tail(input, len, limits)?).map_err(parquet_error)?;
+        let starts = starts(&metadata)?;
+        let arrow = arrow_schema(&metadata)?;
+        let note = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+        let note = note.filter(|pair| pair.key == KEY_OF_NOTE).find_map(|pair| Note::parse(pair.value.as_deref()?));
+        let readable = |root: usize| readable(&metadata, root);
+        let mapping = Mapping::new(&arrow, note.as_ref(), choice, &readable)?;
+        let roots = mapping.roots();
+        let mask = ProjectionMask::roots(metadata.file_metadata().schema_descr(), roots.iter().copied());
+        let count = metadata.file_metadata().schema_descr().num_columns();
+        let leaves: Vec<usize> = (0..count).filter(|leaf| mask.leaf_included(*leaf)).collect();
+        if pages {
+            let mut reader = ParquetMetaDataReader::new_with_metadata(metadata)
+                .with_offset_index_policy(PageIndexPolicy::Optional)
+                .with_column_index_policy(PageIndexPolicy::Skip);
+            reader.read_page_indexes(&Whole { input, len, limits }).map_err(parquet_error)?;
+            metadata = reader.finish().map_err(parquet_error)?;
+        }
+        let options = ArrowReaderOptions::new().with_schema(Arc::new(arrow));
+        let arrow = ArrowReaderMetadata::try_new(Arc::new(metadata), options).map_err(parquet_error)?;
+        Ok(Self { len, arrow, mapping, roots, leaves, starts })
+    }
+
+    /// How many rows there are.
+    pub(crate) fn rows(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// About how many bytes the columns that are read have in the row group `group`, unpacked.
+    pub(crate) fn bytes(&self, group: usize) -> u64 {
+        let group = self.arrow.metadata().row_groups().get(group);
+        let size = |leaf: &usize| {
+            let column = group.and_then(|group| group.columns().get(*leaf));
+            column.map_or(0, |column| u64::try_from(column.uncompressed_size()).unwrap_or(0))
+        };
+        self.leaves.iter().map(size).fold(0, u64::saturating_add)
+    }
+}
+
+/// The bytes of the footer.
+fn tail(input: &dyn Input, len: u64, limits: Limits) -> Result<bytes::Bytes> {
+    let none = || Error::content("is no Parquet file, or is cut short: it doesn't end in PAR1");
+    let end = len.checked_sub(8).ok_or_else(none)?;
+    let mut last = [0; 8];
+    input.read_at(end, &mut last)?;
+    let [a, b, c, d, magic @ ..] = last;
+    match &magic {
+        b"PAR1" => {}
+        b"PARE" => return Err(Error::unsupported("is an encrypted Parquet file; decrypt it first")),
+        _ => return Err(none()),
+    }
+    let size = u64::from(u32::from_le_bytes([a, b, c, d]));
+    let start = end.checked_sub(size).ok_or_else(|| Error::content("is cut short: its footer is longer than it"))?;
+    let bytes = read(input, len, start..end, limits)?;
+    depth::check(&bytes)?;
+    Ok(bytes)
+}
+
+fn starts(metadata: &ParquetMetaData) -> Result<Vec<u64>> {
+    let mut starts = vec![0u64];
+    let mut sum = 0u64;
+    for group in metadata.row_groups() {
+        let rows = u64::try_from(group.num_rows()).ok().and_then(|rows| sum.checked_add(rows));
+        sum = rows
+            .filter(|sum| *sum <= i64::MAX as u64)
+            .ok_or_else(|| Error::content("has a row group with an impossible number of rows; write the file anew"))?;
+        starts.push(sum);
+    }
+    Ok(starts)
+}
+
+/// The columns as they are to be read: text and bytes as views, categories as their values, INT96 in microseconds.
+fn arrow_schema(metadata: &ParquetMetaData) -> Result<Schema> {
+    let metadata = Arc::new(metadata.clone());
+    let named = ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new());
+    // What the writer noted of Arrow's types may not be what this version knows; Parquet's own types remain.
+    let found = named
+        .or_else(|_| ArrowReaderMetadata::try_new(metadata, ArrowReaderOptions::new().with_skip_arrow_metadata(true)));
+    let found = found.map_err(parquet_error)?;
+    let roots = found.parquet_schema().root_schema().get_fields();
+    let fields = found.schema().fields().iter().enumerate().map(|(root, field)| {
+        let is_int96 = |node: &parquet::schema::types::TypePtr| {
+            node.is_primitive() && node.get_physical_type() == PhysicalType::INT96
+        };
+        match field.data_type() {
+            // In nanoseconds, dates outside 1677 to 2262 would wrap around.
+            DataType::Timestamp(TimeUnit::Nanosecond, None) if roots.get(root).is_some_and(is_int96) => {
+                Field::clone(field).with_data_type(DataType::Timestamp(TimeUnit::Microsecond, None))
+            }
+            _ => viewed_field(field),
+        }
+    });
+    Ok(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// Why the column can't be read at all, if so.
+fn readable(metadata: &ParquetMetaData, root: usize) -> Option<String> {
+    let schema = metadata.file_metadata().schema_descr();
+    let within = (0..schema.num_columns()).filter(|leaf| schema.get_column_root_idx(*leaf) == root);
+    within.into_iter().find_map(|leaf| {
+        let column = schema.column(leaf);
+        if column.physical_type() == PhysicalType::INT96 && column.path().parts().len() > 1 {
+            return Some("holds nested INT96 timestamps".to_owned());
+        }
+        let codecs = metadata.row_groups().iter().filter_map(|group| Some(group.columns().get(leaf)?.compression()));
+        codecs.into_iter().find_map(|codec| match codec {
+            Compression::BROTLI(_) => Some("is compressed by brotli".to_owned()),
+            Compression::LZO => Some("is compressed by LZO".to_owned()),
+            _ => None,
+        })
+    })
+}

@@ -1,0 +1,169 @@
+//! Where the messages of an Arrow IPC file or stream lie, read from their headers alone.
+//!
+//! ```text
+//! file    "ARROW1" 0 0 | messages | end of stream | footer: schema, places of the messages | i32 length | "ARROW1"
+//! stream  messages, the schema first, then dictionaries and record batches | end of stream
+//! message FFFFFFFF | i32 length of the header | header, a flatbuffer | body
+//! end     FFFFFFFF 00000000, or the end of the file
+//! ```
+
+use super::guard;
+use crate::contain::arrow_error;
+use crate::fetch::{length, read};
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::{Block, Endianness, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
+use packhorse_core::{Error, Input, Limits, Result, Schema};
+
+const MAGIC: &[u8; 6] = b"ARROW1";
+
+/// What marks a message since version 0.15; before that there was only the length.
+const MARK: [u8; 4] = [0xff; 4];
+
+/// A message with a body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) offset: u64,
+    /// Bytes before the body, with the mark and the length.
+    pub(crate) head: u32,
+    pub(crate) body: u64,
+    /// Rows of a record batch.
+    pub(crate) rows: u64,
+    /// How many dictionaries stand before it, in a stream; in a file, all.
+    pub(crate) dictionaries: usize,
+}
+
+impl Part {
+    pub(crate) fn block(&self) -> Block {
+        let (head, body) = (i32::try_from(self.head).unwrap_or(i32::MAX), i64::try_from(self.body).unwrap_or(i64::MAX));
+        Block::new(i64::try_from(self.offset).unwrap_or(i64::MAX), head, body)
+    }
+}
+
+/// A file or stream, understood.
+pub(crate) struct Layout {
+    pub(crate) schema: Schema,
+    pub(crate) version: MetadataVersion,
+    pub(crate) dictionaries: Vec<Part>,
+    pub(crate) batches: Vec<Part>,
+}
+
+/// What is known of the input.
+struct Place<'a> {
+    input: &'a dyn Input,
+    len: u64,
+    limits: Limits,
+}
+
+impl Layout {
+    pub(crate) fn load(input: &dyn Input, limits: Limits) -> Result<Self> {
+        let place = Place { input, len: length(input)?, limits };
+        let mut start = [0; 6];
+        if place.len >= 6 {
+            input.read_at(0, &mut start)?;
+        }
+        if start == *MAGIC { file(&place) } else { stream(&place) }
+    }
+}
+
+fn file(place: &Place<'_>) -> Result<Layout> {
+    let cut = || Error::content("is cut short: an Arrow file ends in ARROW1; write it anew");
+    let end = place.len.checked_sub(10).ok_or_else(cut)?;
+    let mut last = [0; 10];
+    place.input.read_at(end, &mut last)?;
+    let [a, b, c, d, magic @ ..] = last;
+    let size = u64::try_from(i32::from_le_bytes([a, b, c, d])).ok().filter(|_| magic == *MAGIC).ok_or_else(cut)?;
+    let start = end.checked_sub(size).ok_or_else(cut)?;
+    let bytes = read(place.input, place.len, start..end, place.limits)?;
+    let footer = root_as_footer(&bytes).map_err(|e| Error::content(format!("has a damaged footer: {e}")))?;
+    let found = footer.schema().ok_or_else(|| Error::content("has a footer without a schema; write it anew"))?;
+    let schema = schema_of(found)?;
+    let dictionaries = footer.dictionaries().into_iter().flatten().map(|block| part(place, block, 0));
+    let dictionaries = dictionaries.collect::<Result<Vec<_>>>()?;
+    let batches = footer.recordBatches().into_iter().flatten().map(|block| part(place, block, dictionaries.len()));
+    let batches = batches.collect::<Result<Vec<_>>>()?;
+    Ok(Layout { schema, version: footer.version(), dictionaries, batches })
+}
+
+fn schema_of(found: arrow_ipc::Schema<'_>) -> Result<Schema> {
+    if found.endianness() != Endianness::Little {
+        return Err(Error::unsupported("is written in big-endian byte order; write it on a little-endian machine"));
+    }
+    try_fb_to_schema(found).map_err(|e| arrow_error(e, "Arrow"))
+}
+
+/// The message at `block` of a file.
+fn part(place: &Place<'_>, block: &Block, dictionaries: usize) -> Result<Part> {
+    let outside = || Error::content("has a record batch outside of the file; write it anew");
+    let offset = u64::try_from(block.offset()).map_err(|_| outside())?;
+    let head = u32::try_from(block.metaDataLength()).ok().filter(|head| *head >= 8).ok_or_else(outside)?;
+    let body = u64::try_from(block.bodyLength()).map_err(|_| outside())?;
+    let end = offset.checked_add(head.into()).and_then(|end| end.checked_add(body));
+    end.filter(|end| *end <= place.len).ok_or_else(outside)?;
+    place.limits.header(head.into())?;
+    let bytes = read(place.input, place.len, offset..offset + u64::from(head), place.limits)?;
+    let skip = if bytes.starts_with(&MARK) { 8 } else { 4 };
+    let message = root_as_message(bytes.get(skip..).unwrap_or_default());
+    let message = message.map_err(|e| Error::content(format!("has a damaged message at byte {offset}: {e}")))?;
+    let rows = guard::rows(&message, body)?;
+    Ok(Part { offset, head, body, rows, dictionaries })
+}
+
+fn stream(place: &Place<'_>) -> Result<Layout> {
+    let mut at = 0u64;
+    let mut layout: Option<Layout> = None;
+    while let Some((head, bytes)) = message(place, at, layout.is_none())? {
+        let message = root_as_message(&bytes);
+        let message = message.map_err(|e| Error::content(format!("has a damaged message at byte {at}: {e}")))?;
+        let body = u64::try_from(message.bodyLength()).ok();
+        let end = body.and_then(|body| at.checked_add(head.into())?.checked_add(body)).filter(|end| *end <= place.len);
+        let (Some(body), Some(end)) = (body, end) else {
+            return Err(Error::content(format!("is cut short: the message at byte {at} has no end")));
+        };
+        match (&mut layout, message.header_as_schema()) {
+            (None, Some(found)) => {
+                let version = message.version();
+                layout = Some(Layout { schema: schema_of(found)?, version, dictionaries: vec![], batches: vec![] });
+            }
+            (None, None) => return Err(not_arrow()),
+            (Some(_), Some(_)) => return Err(Error::content("has a second schema; write it anew")),
+            (Some(layout), None) => {
+                let rows = guard::rows(&message, body)?;
+                let part = Part { offset: at, head, body, rows, dictionaries: layout.dictionaries.len() };
+                match message.header_type() {
+                    MessageHeader::RecordBatch => layout.batches.push(part),
+                    MessageHeader::DictionaryBatch => layout.dictionaries.push(part),
+                    other => return Err(Error::unsupported(format!("has a message of type {other:?} at byte {at}"))),
+                }
+            }
+        }
+        at = end;
+    }
+    layout.ok_or_else(not_arrow)
+}
+
+fn not_arrow() -> Error {
+    Error::content("is no Arrow file and no Arrow stream, or is cut short")
+}
+
+/// The header of the message at `at`, and the bytes up to its body; `None` at the end of the stream.
+fn message(place: &Place<'_>, at: u64, first: bool) -> Result<Option<(u32, bytes::Bytes)>> {
+    if at == place.len && !first {
+        return Ok(None);
+    }
+    let cut =
+        || if first { not_arrow() } else { Error::content(format!("is cut short within a message at byte {at}")) };
+    let mut start = [0; 8];
+    let have = place.len.saturating_sub(at).min(8) as usize;
+    place.input.read_at(at, start.get_mut(..have).unwrap_or_default())?;
+    let [a, b, c, d, e, f, g, h] = start;
+    let (prefix, size) = if [a, b, c, d] == MARK { (8u32, [e, f, g, h]) } else { (4, [a, b, c, d]) };
+    let size = u32::from_le_bytes(size);
+    let head = size.checked_add(prefix).filter(|_| have >= prefix as usize && i32::try_from(size).is_ok());
+    let head = head.ok_or_else(cut)?;
+    if size == 0 && !first {
+        return Ok(None);
+    }
+    let end = at.checked_add(head.into()).filter(|end| *end <= place.len).ok_or_else(cut)?;
+    place.limits.header(head.into())?;
+    Ok(Some((head, read(place.input, place.len, at + u64::from(prefix)..end, place.limits)?)))
+}

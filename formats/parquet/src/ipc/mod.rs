@@ -1,0 +1,9 @@
+//! Arrow IPC, the file format and the stream format.
+
+mod guard;
+mod layout;
+mod sink;
+mod source;
+
+pub(crate) use sink::IpcSink;
+pub(crate) use source::IpcSource;

@@ -1,0 +1,180 @@
+//! Arrow IPC files and streams, anybody's, as samples.
+
+use super::guard;
+use super::layout::{Layout, Part};
+use crate::contain::{arrow_error, contained};
+use crate::decode;
+use crate::mapping::Mapping;
+use crate::note::{KEY_OF_NOTE, Note};
+use crate::options::Choice;
+use arrow_array::RecordBatch;
+use arrow_buffer::{Buffer, MutableBuffer};
+use arrow_ipc::reader::FileDecoder;
+use arrow_ipc::root_as_message;
+use packhorse_core::{Blocks, Error, Input, Limits, Probe, Result, Rows, Source};
+use rayon::prelude::*;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// About as many bytes as a block of rows has, and its most rows.
+const BLOCK: u64 = 4 << 20;
+const BLOCK_ROWS: u64 = 8192;
+
+/// About the most bytes that are decoded side by side.
+const WAVE: u64 = 128 << 20;
+
+pub(crate) struct IpcSource {
+    pub(crate) choice: Choice,
+    pub(crate) limits: Limits,
+}
+
+impl IpcSource {
+    fn load(&self, input: &dyn Input) -> Result<(Layout, Mapping)> {
+        let load = || {
+            let layout = Layout::load(input, self.limits)?;
+            let note = layout.schema.metadata().get(KEY_OF_NOTE).and_then(|text| Note::parse(text));
+            let mapping = Mapping::new(&layout.schema, note.as_ref(), &self.choice, &|_| None)?;
+            Ok((layout, mapping))
+        };
+        contained(load).map_err(|e| e.in_input(input.name()))
+    }
+}
+
+impl Source for IpcSource {
+    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
+        let (layout, mapping) = self.load(input)?;
+        let items = layout.batches.iter().map(|part| part.rows).fold(0, u64::saturating_add);
+        let bytes = layout.batches.iter().map(|part| part.body).fold(0, u64::saturating_add);
+        Ok(Some(Probe { schema: mapping.schema, items, bytes }))
+    }
+
+    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
+        let (layout, mapping) = self.load(input)?;
+        let roots = mapping.roots();
+        let decoder = FileDecoder::new(Arc::new(layout.schema), layout.version).with_projection(roots.clone());
+        let mut wanted = VecDeque::new();
+        let mut start = 0u64;
+        for part in &layout.batches {
+            let end = start.saturating_add(part.rows);
+            let (from, to) = (items.start.max(start), items.end.min(end));
+            if from < to {
+                wanted.push_back((*part, from - start..to - start));
+            }
+            start = end;
+        }
+        let reading = Reading { input, mapping, roots, decoder, limits: self.limits };
+        let dictionaries = layout.dictionaries.into();
+        Ok(Box::new(BlocksOf { reading, dictionaries, read: 0, wanted, ready: VecDeque::new(), done: false }))
+    }
+}
+
+struct Reading<'a> {
+    input: &'a dyn Input,
+    mapping: Mapping,
+    roots: Vec<usize>,
+    decoder: FileDecoder,
+    limits: Limits,
+}
+
+impl Reading<'_> {
+    /// The bytes of a message, aligned, and checked for what they would make us allocate.
+    fn fetch(&self, part: &Part) -> Result<Buffer> {
+        let len = self.limits.blob(part.body.saturating_add(part.head.into()))?;
+        let mut bytes = MutableBuffer::from_len_zeroed(len);
+        self.input.read_at(part.offset, &mut bytes)?;
+        let (head, body) = bytes.split_at_checked(part.head as usize).ok_or_else(|| Error::bug("a head over all"))?;
+        let skip = if head.starts_with(&[0xff; 4]) { 8 } else { 4 };
+        let message = root_as_message(head.get(skip..).unwrap_or_default());
+        let message = message.map_err(|e| Error::content(format!("has a damaged message: {e}")))?;
+        guard::unpacked(&message, body, self.limits)?;
+        Ok(bytes.into())
+    }
+
+    /// The rows `rows` of a record batch.
+    fn decode(&self, part: &Part, rows: &Range<u64>) -> Result<Vec<Rows>> {
+        contained(|| {
+            let batch = self.decoder.read_record_batch(&part.block(), &self.fetch(part)?);
+            let batch = batch.map_err(|e| arrow_error(e, "Arrow"))?;
+            let batch = batch.filter(|batch| batch.num_rows() as u64 == part.rows);
+            let batch = batch.ok_or_else(|| Error::content("has a record batch of another length; write it anew"))?;
+            let size = (part.body / part.rows.max(1)).max(1);
+            let step = (BLOCK / size).clamp(1, BLOCK_ROWS) as usize;
+            let rows = rows.start as usize..rows.end as usize;
+            rows.clone().step_by(step).map(|at| self.block(&batch, at, step.min(rows.end - at))).collect()
+        })
+    }
+
+    fn block(&self, batch: &RecordBatch, at: usize, len: usize) -> Result<Rows> {
+        decode::rows(&self.mapping, &self.roots, batch.slice(at, len).columns(), len)
+    }
+}
+
+struct BlocksOf<'a> {
+    reading: Reading<'a>,
+    dictionaries: Vec<Part>,
+    /// How many dictionaries the decoder knows.
+    read: usize,
+    wanted: VecDeque<(Part, Range<u64>)>,
+    ready: VecDeque<Rows>,
+    done: bool,
+}
+
+impl BlocksOf<'_> {
+    fn block(&mut self) -> Result<Option<Rows>> {
+        loop {
+            if let Some(rows) = self.ready.pop_front() {
+                return Ok(Some(rows));
+            }
+            let wave = self.wave();
+            let Some((first, _)) = wave.first() else { return Ok(None) };
+            self.learn(first.dictionaries)?;
+            let reading = &self.reading;
+            let blocks: Result<Vec<_>> = match wave.as_slice() {
+                [(part, rows)] => reading.decode(part, rows).map(|blocks| vec![blocks]),
+                wave => wave.par_iter().map(|(part, rows)| reading.decode(part, rows)).collect(),
+            };
+            self.ready.extend(blocks?.into_iter().flatten());
+        }
+    }
+
+    /// The record batches to be decoded side by side next, all with the same dictionaries.
+    fn wave(&mut self) -> Vec<(Part, Range<u64>)> {
+        let (mut wave, mut bytes): (Vec<(Part, Range<u64>)>, u64) = (Vec::new(), 0);
+        let most = rayon::current_num_threads().saturating_mul(2);
+        while wave.len() < most && bytes < WAVE {
+            let same = |part: &Part| wave.first().is_none_or(|(first, _)| first.dictionaries == part.dictionaries);
+            let Some(next) = self.wanted.pop_front_if(|(part, _)| same(part)) else { break };
+            bytes = bytes.saturating_add(next.0.body);
+            wave.push(next);
+        }
+        wave
+    }
+
+    /// Reads the dictionaries up to number `upto`, in order, since a later one may replace an earlier.
+    fn learn(&mut self, upto: usize) -> Result<()> {
+        while self.read < upto {
+            let part = self.dictionaries.get(self.read).ok_or_else(|| Error::bug("a dictionary is missing"))?;
+            let reading = &mut self.reading;
+            contained(|| {
+                let bytes = reading.fetch(part)?;
+                reading.decoder.read_dictionary(&part.block(), &bytes).map_err(|e| arrow_error(e, "Arrow"))
+            })?;
+            self.read += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for BlocksOf<'_> {
+    type Item = Result<Rows>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let block = self.block().map_err(|e| e.in_input(self.reading.input.name())).transpose();
+        self.done = !matches!(block, Some(Ok(_)));
+        block
+    }
+}

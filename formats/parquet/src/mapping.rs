@@ -1,0 +1,276 @@
+//! From the columns of a file, anybody's, to fields of samples.
+//!
+//! | column of the file | field |
+//! | --- | --- |
+//! | binary; struct of `bytes` (binary) and `path` (text), Hugging Face's image and audio | blob, its bytes |
+//! | text, of any of Arrow's types; decimals, as their exact digits | text |
+//! | Booleans, integers, floats, fixed-size binary (`\|V5`) | scalar |
+//! | date and timestamp (a time zone is left out: the value is UTC) | scalar of 8 bytes, `<M8[D]`, `<M8[us]`, … |
+//! | time of day and duration | scalar of 8 bytes, `<m8[us]`, … |
+//! | (nested) fixed-size lists of those, and `arrow.fixed_shape_tensor` | tensor |
+//! | (nested) lists of those, fixed-size lists among them | list |
+//! | `arrow.variable_shape_tensor` | ragged tensor |
+//! | dictionary (categories) | as its values |
+//! | struct | its parts as fields `a.b`, each null where the struct is, if at most one of the two can be |
+//! | maps, lists of structs, lists of binary, intervals, unions, nulls | refused, naming column and type |
+//!
+//! Arrow gives every list nullable elements, so the types don't tell whether there are nulls inside lists or null
+//! structs among nullable parts: those are refused when they are met.
+
+use crate::note::Note;
+use crate::options::Choice;
+use crate::stored::{fits, image_parts};
+use packhorse_core::{DataType, Error, Field, FieldType, KEY, NUMPY, Result, Schema, SchemaRef, with_metadata};
+use std::sync::Arc;
+
+/// One field of samples, and where in the file it is found.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    /// The field as it is delivered.
+    pub(crate) field: Field,
+    pub(crate) kind: FieldType,
+    /// The position of the file's column.
+    pub(crate) root: usize,
+    /// Positions of the parts of structs, from the column inwards.
+    pub(crate) path: Vec<usize>,
+    /// Whether a null struct can't be told from a null part, so that it is refused.
+    pub(crate) strict: bool,
+}
+
+/// What is read of a file, in the order in which it is delivered.
+#[derive(Clone, Debug)]
+pub(crate) struct Mapping {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) schema: SchemaRef,
+}
+
+impl Mapping {
+    /// Maps the columns of `file` that are chosen; `note` is what our own sink wrote about them.
+    ///
+    /// `unreadable` says why a column can't be read whatever its type is.
+    pub(crate) fn new(
+        file: &Schema,
+        note: Option<&Note>,
+        choice: &Choice,
+        unreadable: &dyn Fn(usize) -> Option<String>,
+    ) -> Result<Self> {
+        let mut found = Vec::new();
+        for (root, field) in file.fields().iter().enumerate() {
+            if let Some(why) = unreadable(root) {
+                refuse(field.name(), field.data_type(), &why, choice)?;
+                continue;
+            }
+            match note.and_then(|note| note.field(field.name())).filter(|wanted| fits(field, wanted)) {
+                Some(wanted) => found.push(noted(field, wanted, root)?),
+                None => derive(field, choice, Place::root(root), &mut found)?,
+            }
+        }
+        choice.check(found.iter().map(|column| column.field.name().as_str()))?;
+        let mut columns: Vec<Column> = found.into_iter().filter(|column| choice.wants(column.field.name())).collect();
+        if columns.is_empty() {
+            return Err(Error::config("no column is left to read; choose others with the option columns"));
+        }
+        columns.sort_by(|a, b| order(a).cmp(&order(b)));
+        for pair in columns.windows(2) {
+            if let [a, b] = pair
+                && a.field.name() == b.field.name()
+            {
+                return Err(Error::unsupported(format!("two columns are called {}; rename one", a.field.name())));
+            }
+        }
+        let fields: Vec<Field> = columns.iter().map(|column| column.field.clone()).collect();
+        let schema = Schema::new_with_metadata(fields, note.map(Note::metadata).unwrap_or_default());
+        Ok(Self { columns, schema: Arc::new(schema) })
+    }
+
+    /// The positions of the file's columns that are read, in their order.
+    pub(crate) fn roots(&self) -> Vec<usize> {
+        let mut roots: Vec<usize> = self.columns.iter().map(|column| column.root).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        roots
+    }
+}
+
+/// The key first, then by name.
+fn order(column: &Column) -> (bool, &str) {
+    (column.field.name() != KEY, column.field.name())
+}
+
+/// A column that our own sink wrote.
+fn noted(file: &Field, wanted: &Field, root: usize) -> Result<Column> {
+    let kind = FieldType::of(wanted)?;
+    let path = match kind {
+        FieldType::Blob => image_parts(file).map(|(bytes, _)| bytes).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    Ok(Column { field: wanted.clone(), kind, root, path, strict: false })
+}
+
+/// Where a part of a struct is.
+#[derive(Clone)]
+struct Place {
+    root: usize,
+    path: Vec<usize>,
+    prefix: String,
+    /// How many of the structs around it may be null.
+    nullable: usize,
+}
+
+impl Place {
+    fn root(root: usize) -> Self {
+        Self { root, path: Vec::new(), prefix: String::new(), nullable: 0 }
+    }
+
+    fn inside(&self, part: usize, name: &str, nullable: bool) -> Self {
+        let path = self.path.iter().copied().chain([part]).collect();
+        let nullable = self.nullable + usize::from(nullable);
+        Self { root: self.root, path, prefix: format!("{}{name}.", self.prefix), nullable }
+    }
+}
+
+/// Adds the fields that the column (or part of one) `file` becomes.
+fn derive(file: &Field, choice: &Choice, place: Place, found: &mut Vec<Column>) -> Result<()> {
+    let name = format!("{}{}", place.prefix, file.name());
+    if let Some((bytes, _)) = image_parts(file) {
+        let place = place.inside(bytes, "", file.is_nullable());
+        // A null among its bytes is a sample without the field, just as a null image is.
+        found.push(column(file, FieldType::Blob, &name, None, Place { nullable: 0, ..place }, true)?);
+        return Ok(());
+    }
+    if let Some((kind, numpy)) = kind_of(file) {
+        found.push(column(file, kind, &name, numpy, place, file.is_nullable())?);
+        return Ok(());
+    }
+    match file.data_type() {
+        DataType::Struct(parts) if !parts.is_empty() && !is_extension(file) => parts
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, part)| derive(part, choice, place.inside(i, file.name(), file.is_nullable()), found)),
+        other => refuse(&name, other, "is no field packhorse knows", choice),
+    }
+}
+
+/// The error for a column that can't be read, unless it may be left out.
+fn refuse(name: &str, data_type: &DataType, why: &str, choice: &Choice) -> Result<()> {
+    if choice.skip || !choice.wants_within(name) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "column {name} of type {data_type} {why}; choose others with the option columns, or set unsupported=skip"
+    )))
+}
+
+fn column(
+    file: &Field,
+    kind: FieldType,
+    name: &str,
+    numpy: Option<String>,
+    place: Place,
+    nullable: bool,
+) -> Result<Column> {
+    let is_key = name == KEY;
+    if is_key && kind != FieldType::Text {
+        let other = file.data_type();
+        return Err(Error::unsupported(format!("column {name} of type {other}: keys are text; rename the column")));
+    }
+    let nullable = (nullable || place.nullable > 0) && !is_key;
+    let mut field = kind.field(name, nullable);
+    if let Some(numpy) = numpy {
+        field = with_metadata(field, NUMPY, &numpy);
+    }
+    let strict = place.nullable + usize::from(file.is_nullable()) > 1;
+    Ok(Column { field, kind, root: place.root, path: place.path, strict })
+}
+
+fn is_extension(field: &Field) -> bool {
+    field.metadata().get("ARROW:extension:name").is_some_and(|name| name.starts_with("arrow."))
+}
+
+/// What a column holds, with the NumPy type that its metadata or Arrow's type names.
+fn kind_of(field: &Field) -> Option<(FieldType, Option<String>)> {
+    let noted = field.metadata().get(NUMPY).cloned();
+    if field.metadata().get("ARROW:extension:name").is_some_and(|name| name.ends_with("_shape_tensor")) {
+        let kind = FieldType::of(field).ok()?;
+        let sound = kind.element().is_some_and(|element| element_of(element).is_some_and(|(e, _)| e == *element));
+        return sound.then_some((kind, noted));
+    }
+    let (kind, numpy) = plain(field.data_type())?;
+    Some((kind, noted.filter(|_| numpy.is_some()).or(numpy)))
+}
+
+fn plain(data_type: &DataType) -> Option<(FieldType, Option<String>)> {
+    match data_type {
+        DataType::BinaryView | DataType::Binary | DataType::LargeBinary => Some((FieldType::Blob, None)),
+        DataType::Dictionary(_, values) => plain(values),
+        DataType::List(item) | DataType::LargeList(item) => {
+            let (kind, numpy) = plain(item.data_type())?;
+            Some((listed(kind)?, numpy))
+        }
+        DataType::FixedSizeList(item, size) => {
+            let (kind, numpy) = plain(item.data_type())?;
+            Some((vector(kind, usize::try_from(*size).ok()?)?, numpy))
+        }
+        other => match element_of(other)? {
+            (DataType::Utf8View, _) => Some((FieldType::Text, None)),
+            (element, numpy) => Some((FieldType::Scalar(element), numpy)),
+        },
+    }
+}
+
+/// Lists of `kind`.
+fn listed(kind: FieldType) -> Option<FieldType> {
+    match kind {
+        FieldType::Scalar(element) => Some(FieldType::List { element, depth: 1 }),
+        FieldType::Text => Some(FieldType::List { element: DataType::Utf8View, depth: 1 }),
+        FieldType::List { element, depth } => Some(FieldType::List { element, depth: depth + 1 }),
+        FieldType::Tensor { element, shape } => Some(FieldType::List { element, depth: shape.len() + 1 }),
+        FieldType::Blob | FieldType::Ragged { .. } => None,
+    }
+}
+
+/// `size` times `kind`.
+fn vector(kind: FieldType, size: usize) -> Option<FieldType> {
+    match kind {
+        FieldType::Scalar(element) => Some(FieldType::Tensor { element, shape: vec![size] }),
+        FieldType::Text => Some(FieldType::Tensor { element: DataType::Utf8View, shape: vec![size] }),
+        FieldType::Tensor { element, mut shape } => {
+            shape.insert(0, size);
+            let elements = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
+            i32::try_from(elements).ok()?;
+            Some(FieldType::Tensor { element, shape })
+        }
+        other => listed(other),
+    }
+}
+
+/// The element that a value of this type becomes, and the NumPy type where Arrow's says more.
+fn element_of(data_type: &DataType) -> Option<(DataType, Option<String>)> {
+    use DataType::{
+        Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Duration, FixedSizeBinary, Float16,
+        Float32, Float64, LargeUtf8, Time32, Time64, Timestamp, Utf8, Utf8View,
+    };
+    let ticks = |numpy: String| Some((FixedSizeBinary(8), Some(numpy)));
+    match data_type {
+        Boolean | Float16 | Float32 | Float64 => Some((data_type.clone(), None)),
+        integer if integer.is_integer() => Some((integer.clone(), None)),
+        FixedSizeBinary(n) if *n > 0 => Some((data_type.clone(), Some(format!("|V{n}")))),
+        Utf8View | Utf8 | LargeUtf8 | Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => {
+            Some((Utf8View, None))
+        }
+        Timestamp(unit, _) => ticks(format!("<M8[{}]", unit_name(unit))),
+        Date32 => ticks("<M8[D]".to_owned()),
+        Date64 => ticks("<M8[ms]".to_owned()),
+        Time32(unit) | Time64(unit) | Duration(unit) => ticks(format!("<m8[{}]", unit_name(unit))),
+        _ => None,
+    }
+}
+
+fn unit_name(unit: &arrow_schema::TimeUnit) -> &'static str {
+    match unit {
+        arrow_schema::TimeUnit::Second => "s",
+        arrow_schema::TimeUnit::Millisecond => "ms",
+        arrow_schema::TimeUnit::Microsecond => "us",
+        arrow_schema::TimeUnit::Nanosecond => "ns",
+    }
+}

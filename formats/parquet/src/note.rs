@@ -1,0 +1,152 @@
+//! What our sinks write into a file so that our sources give back the very same rows.
+//!
+//! One JSON text under the key [`KEY_OF_NOTE`] of the file's metadata: the fields in the order in which they are
+//! delivered, what each holds, its metadata, and the schema's metadata. Other readers pass it by. Whoever rewrites the
+//! file may have kept it, so it is believed only of columns whose type still fits it.
+//!
+//! ```text
+//! {"version":1,"metadata":{…},"fields":[{"name":"x","kind":"tensor","element":"float32","shape":[3,4],
+//!  "nullable":false,"metadata":{"packhorse.numpy":"<f4"}}, …]}
+//! ```
+
+use packhorse_core::{DataType, Error, Field, FieldType, Result, Schema, with_metadata};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Where the note lies in the file's metadata.
+pub(crate) const KEY_OF_NOTE: &str = "packhorse.schema";
+
+/// The deepest lists and the most dimensions.
+const DEEPEST: usize = 32;
+
+/// The fields as they were given to the sink.
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    fields: BTreeMap<String, Field>,
+    metadata: BTreeMap<String, String>,
+}
+
+impl Note {
+    /// The text for `schema`, whose fields are of the kinds in `FieldType`.
+    pub(crate) fn write(schema: &Schema) -> Result<String> {
+        let fields = schema.fields().iter().map(|field| entry(field)).collect::<Result<Vec<_>>>()?;
+        Ok(json!({"version": 1, "metadata": pairs(schema.metadata().iter()), "fields": fields}).to_string())
+    }
+
+    /// Reads a note; `None` if it is none that we wrote.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let note: Value = serde_json::from_str(text).ok()?;
+        (note.get("version")? == 1).then_some(())?;
+        let fields = note.get("fields")?.as_array()?.iter().map(field_of).collect::<Option<Vec<_>>>()?;
+        let fields = fields.into_iter().map(|field| (field.name().clone(), field)).collect();
+        Some(Self { fields, metadata: texts(note.get("metadata")?)? })
+    }
+
+    /// The field that the column `name` was.
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.get(name)
+    }
+
+    /// The metadata of the schema.
+    pub(crate) fn metadata(&self) -> BTreeMap<String, String> {
+        self.metadata.clone()
+    }
+}
+
+fn pairs<'a>(metadata: impl Iterator<Item = (&'a String, &'a String)>) -> Value {
+    metadata.filter(|(k, _)| !k.starts_with("ARROW:")).map(|(k, v)| (k.clone(), Value::from(v.as_str()))).collect()
+}
+
+fn texts(object: &Value) -> Option<BTreeMap<String, String>> {
+    object.as_object()?.iter().map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect()
+}
+
+fn entry(field: &Field) -> Result<Value> {
+    let mut entry = Map::new();
+    entry.insert("name".to_owned(), field.name().as_str().into());
+    entry.insert("nullable".to_owned(), field.is_nullable().into());
+    entry.insert("metadata".to_owned(), pairs(field.metadata().iter()));
+    let kind = FieldType::of(field)?;
+    if let Some(element) = kind.element() {
+        let name = element_name(element);
+        let name = name.ok_or_else(|| Error::unsupported(format!("field {} of type {kind}", field.name())))?;
+        entry.insert("element".to_owned(), name.into());
+    }
+    let word = match &kind {
+        FieldType::Blob => "blob",
+        FieldType::Text => "text",
+        FieldType::Scalar(_) => "scalar",
+        FieldType::Tensor { shape, .. } => {
+            entry.insert("shape".to_owned(), shape.clone().into());
+            "tensor"
+        }
+        FieldType::Ragged { rank, .. } => {
+            entry.insert("rank".to_owned(), (*rank).into());
+            "ragged"
+        }
+        FieldType::List { depth, .. } => {
+            entry.insert("depth".to_owned(), (*depth).into());
+            "list"
+        }
+    };
+    entry.insert("kind".to_owned(), word.into());
+    Ok(Value::Object(entry))
+}
+
+fn field_of(entry: &Value) -> Option<Field> {
+    let number = |name: &str| usize::try_from(entry.get(name)?.as_u64()?).ok().filter(|n| (1..=DEEPEST).contains(n));
+    let element = || element_type(entry.get("element")?.as_str()?);
+    let kind = match entry.get("kind")?.as_str()? {
+        "blob" => FieldType::Blob,
+        "text" => FieldType::Text,
+        "scalar" => FieldType::Scalar(element()?),
+        "tensor" => FieldType::Tensor { element: element()?, shape: shape(entry.get("shape")?)? },
+        "ragged" => FieldType::Ragged { element: element()?, rank: number("rank")? },
+        "list" => FieldType::List { element: element()?, depth: number("depth")? },
+        _ => return None,
+    };
+    let field = kind.field(entry.get("name")?.as_str()?, entry.get("nullable")?.as_bool()?);
+    let metadata = texts(entry.get("metadata")?)?;
+    let ours = metadata.iter().filter(|(k, _)| !k.starts_with("ARROW:"));
+    Some(ours.fold(field, |field, (k, v)| with_metadata(field, k, v)))
+}
+
+/// A shape whose elements can be counted by Arrow.
+fn shape(value: &Value) -> Option<Vec<usize>> {
+    let shape = value.as_array()?.iter().map(|d| usize::try_from(d.as_u64()?).ok()).collect::<Option<Vec<_>>>()?;
+    let elements = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
+    ((1..=DEEPEST).contains(&shape.len()) && i32::try_from(elements).is_ok()).then_some(shape)
+}
+
+/// The elements and their names in the note; fixed-size binary is `bytes:N`.
+const ELEMENTS: [(&str, DataType); 13] = [
+    ("bool", DataType::Boolean),
+    ("int8", DataType::Int8),
+    ("int16", DataType::Int16),
+    ("int32", DataType::Int32),
+    ("int64", DataType::Int64),
+    ("uint8", DataType::UInt8),
+    ("uint16", DataType::UInt16),
+    ("uint32", DataType::UInt32),
+    ("uint64", DataType::UInt64),
+    ("float16", DataType::Float16),
+    ("float32", DataType::Float32),
+    ("float64", DataType::Float64),
+    ("string", DataType::Utf8View),
+];
+
+/// The name of an element, which is also what Hugging Face calls it.
+pub(crate) fn element_name(element: &DataType) -> Option<String> {
+    match element {
+        DataType::FixedSizeBinary(n) if *n > 0 => Some(format!("bytes:{n}")),
+        DataType::Utf8 | DataType::LargeUtf8 => Some("string".to_owned()),
+        other => ELEMENTS.iter().find(|(_, t)| t == other).map(|(name, _)| (*name).to_owned()),
+    }
+}
+
+fn element_type(name: &str) -> Option<DataType> {
+    match name.strip_prefix("bytes:") {
+        Some(n) => n.parse().ok().filter(|n| *n > 0).map(DataType::FixedSizeBinary),
+        None => ELEMENTS.iter().find(|(known, _)| *known == name).map(|(_, t)| t.clone()),
+    }
+}

@@ -1,0 +1,173 @@
+//! Parquet files, anybody's, as samples.
+
+use crate::contain::{contained, parquet_error};
+use crate::decode;
+use crate::fetch::Parts;
+use crate::footer::Footer;
+use crate::options::Choice;
+use crate::window::{Window, Windows};
+use packhorse_core::{Blocks, Error, FileStat, Input, Limits, Probe, Result, Rows, Source};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
+};
+use rayon::prelude::*;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// About as many bytes as a block of rows has.
+const BLOCK: u64 = 4 << 20;
+
+/// The most rows of a block.
+const BLOCK_ROWS: u64 = 8192;
+
+pub(crate) struct ParquetSource {
+    pub(crate) choice: Choice,
+    pub(crate) limits: Limits,
+    /// The footer read last, for those who read a file piece by piece.
+    pub(crate) last: Mutex<Option<(String, FileStat, Arc<Footer>)>>,
+}
+
+impl ParquetSource {
+    /// The footer of `input`, with its pages; the one read last where nothing changed.
+    fn footer(&self, input: &dyn Input) -> Result<Arc<Footer>> {
+        let Some(stat) = input.stat()? else { return self.load(input, true).map(Arc::new) };
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((name, known, footer)) = &*last
+            && name == input.name()
+            && *known == stat
+        {
+            return Ok(Arc::clone(footer));
+        }
+        let footer = Arc::new(self.load(input, true)?);
+        *last = Some((input.name().to_owned(), stat, Arc::clone(&footer)));
+        Ok(footer)
+    }
+
+    fn load(&self, input: &dyn Input, pages: bool) -> Result<Footer> {
+        let load = || Footer::load(input, &self.choice, self.limits, pages);
+        contained(load).map_err(|e| e.in_input(input.name()))
+    }
+}
+
+impl Source for ParquetSource {
+    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
+        let footer = self.load(input, false)?;
+        let groups = 0..footer.starts.len().saturating_sub(1);
+        let bytes = groups.map(|group| footer.bytes(group)).fold(0, u64::saturating_add);
+        Ok(Some(Probe { schema: Arc::clone(&footer.mapping.schema), items: footer.rows(), bytes }))
+    }
+
+    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
+        let footer = self.footer(input)?;
+        let windows = Windows::new(Arc::clone(&footer), items);
+        let reading = Reading { input, footer, limits: self.limits };
+        Ok(Box::new(BlocksOf { reading, windows, ready: VecDeque::new(), long: None, done: false }))
+    }
+}
+
+/// A file that is being read.
+struct Reading<'a> {
+    input: &'a dyn Input,
+    footer: Arc<Footer>,
+    limits: Limits,
+}
+
+impl Reading<'_> {
+    /// Fetches what `window` needs, and starts to decode it.
+    fn open(&self, window: &Window) -> Result<Long> {
+        let footer = &self.footer;
+        let parts = Parts::read(self.input, footer.len, window.ranges(footer)?, self.limits)?;
+        let mask = ProjectionMask::leaves(footer.arrow.parquet_schema(), footer.leaves.iter().copied());
+        let rows = window.len().max(1);
+        let block = (BLOCK / (window.bytes / rows).max(1)).clamp(1, BLOCK_ROWS);
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(parts, footer.arrow.clone())
+            .with_row_groups(vec![window.group])
+            .with_projection(mask)
+            .with_batch_size(usize::try_from(block).unwrap_or(1));
+        let skip = RowSelector::skip(window.rows.start as usize);
+        let selection = RowSelection::from(vec![skip, RowSelector::select(window.len() as usize)]);
+        let builder = if window.is_whole() { builder } else { builder.with_row_selection(selection) };
+        Ok(Long { reader: builder.build().map_err(parquet_error)?, left: window.len() })
+    }
+
+    /// The next rows of what was opened.
+    fn next(&self, long: &mut Long) -> Result<Option<Rows>> {
+        let Some(batch) = long.reader.next().transpose().map_err(|e| crate::contain::arrow_error(e, "Parquet"))? else {
+            return match long.left {
+                0 => Ok(None),
+                left => Err(Error::content(format!("a row group lacks {left} of its rows; write the file anew"))),
+            };
+        };
+        let left = long.left.checked_sub(batch.num_rows() as u64);
+        long.left = left.ok_or_else(|| Error::content("a row group has more rows than it says; write it anew"))?;
+        decode::rows(&self.footer.mapping, &self.footer.roots, batch.columns(), batch.num_rows()).map(Some)
+    }
+
+    /// All rows of `window`.
+    fn decode(&self, window: &Window) -> Result<Vec<Rows>> {
+        contained(|| {
+            let mut long = self.open(window)?;
+            let mut blocks = Vec::new();
+            while let Some(rows) = self.next(&mut long)? {
+                blocks.push(rows);
+            }
+            Ok(blocks)
+        })
+    }
+}
+
+/// A window that is decoded block by block.
+struct Long {
+    reader: ParquetRecordBatchReader,
+    /// Rows still to come.
+    left: u64,
+}
+
+struct BlocksOf<'a> {
+    reading: Reading<'a>,
+    windows: Windows,
+    ready: VecDeque<Rows>,
+    long: Option<Long>,
+    done: bool,
+}
+
+impl BlocksOf<'_> {
+    fn block(&mut self) -> Result<Option<Rows>> {
+        loop {
+            if let Some(rows) = self.ready.pop_front() {
+                return Ok(Some(rows));
+            }
+            if let Some(long) = &mut self.long {
+                match contained(|| self.reading.next(long))? {
+                    Some(rows) => return Ok(Some(rows)),
+                    None => self.long = None,
+                }
+            }
+            let wave = self.windows.wave();
+            match wave.as_slice() {
+                [] => return Ok(None),
+                [window] if window.is_long() => self.long = Some(contained(|| self.reading.open(window))?),
+                [window] => self.ready.extend(self.reading.decode(window)?),
+                windows => {
+                    let blocks: Result<Vec<_>> = windows.par_iter().map(|w| self.reading.decode(w)).collect();
+                    self.ready.extend(blocks?.into_iter().flatten());
+                }
+            }
+        }
+    }
+}
+
+impl Iterator for BlocksOf<'_> {
+    type Item = Result<Rows>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let block = self.block().map_err(|e| e.in_input(self.reading.input.name())).transpose();
+        self.done = !matches!(block, Some(Ok(_)));
+        block
+    }
+}

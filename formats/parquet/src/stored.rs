@@ -1,0 +1,277 @@
+//! How fields lie in a file: the Arrow types that are written, and the columns in those types.
+//!
+//! | field | column |
+//! | --- | --- |
+//! | blob whose name's last extension is an image type | `struct<bytes: binary, path: string>`, path = `KEY.FIELD` |
+//! | other blobs, text, scalars | binary, string, their own type |
+//! | tensor | (nested) fixed-size lists, outermost dimension first; lists where a dimension is 0 |
+//! | tensor with `tensor-ext=on` | one fixed-size list with the extension `arrow.fixed_shape_tensor` |
+//! | ragged tensor | `struct<data: list, shape: fixed-size list of i32>` |
+//! | lists | (nested) lists |
+//!
+//! Every column is declared nullable, as Hugging Face wants it; what the field says is in the note.
+
+use crate::decode::canonical;
+use arrow_array::cast::AsArray;
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeListArray, ListArray, RecordBatch, RecordBatchOptions,
+    StringArray, StringViewArray, StructArray, make_array,
+};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::ArrowError;
+use packhorse_core::{DataType, Error, Field, FieldType, KEY, Result, Rows, Schema, SchemaRef};
+use std::sync::Arc;
+
+const IMAGES: [&str; 8] = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"];
+
+/// What lies beneath a blob whose name says that it is an image.
+pub(crate) const BYTES: &str = "bytes";
+const PATH: &str = "path";
+
+/// Whether blobs called `name` are images.
+pub(crate) fn is_image(name: &str) -> bool {
+    let extension = name.rsplit('.').next().unwrap_or(name);
+    IMAGES.iter().any(|image| extension.eq_ignore_ascii_case(image))
+}
+
+/// The positions of `bytes` and `path`, if the column is an image as Hugging Face stores it.
+pub(crate) fn image_parts(field: &Field) -> Option<(usize, usize)> {
+    let DataType::Struct(parts) = field.data_type() else { return None };
+    let position = |name: &str| parts.iter().position(|part| part.name() == name);
+    let (bytes, path) = (position(BYTES)?, position(PATH)?);
+    let sound = parts.len() == 2
+        && matches!(parts.get(bytes)?.data_type(), DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+        && matches!(parts.get(path)?.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    sound.then_some((bytes, path))
+}
+
+/// How the fields of a schema are stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    fields: Vec<(FieldType, Field)>,
+    /// The columns of the file, text and bytes in the types that every reader knows.
+    pub(crate) schema: SchemaRef,
+}
+
+impl Stored {
+    /// Settles it for rows of `schema`; `Unsupported`, naming field and type, for what no column can hold.
+    pub(crate) fn new(schema: &Schema, tensor_ext: bool) -> Result<Self> {
+        let mut fields = Vec::new();
+        for field in schema.fields() {
+            let kind = FieldType::of(field)?;
+            check(field, &kind)?;
+            fields.push((kind.clone(), stored(field, &kind, tensor_ext)));
+        }
+        if fields.is_empty() {
+            return Err(Error::unsupported("samples without a field can't be written as columns"));
+        }
+        let columns: Vec<Field> = fields.iter().map(|(_, field)| field.clone()).collect();
+        Ok(Self { fields, schema: Arc::new(Schema::new(columns)) })
+    }
+
+    /// What each field holds, and the column it becomes.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&FieldType, &Field)> {
+        self.fields.iter().map(|(kind, field)| (kind, field))
+    }
+
+    /// `rows` as columns of the file, text and bytes as views.
+    pub(crate) fn columns(&self, rows: &Rows) -> Result<RecordBatch> {
+        let keys = rows.column_by_name(KEY).map(|keys| canonical(&FieldType::Text, keys)).transpose()?;
+        let arrays = self.fields.iter().zip(rows.columns()).map(|((kind, field), array)| {
+            let array = canonical(kind, array)
+                .map_err(|e| Error::new(e.kind(), format!("field {} of type {kind}: {}", field.name(), e.message())))?;
+            store(kind, field, array, keys.as_ref().map(|keys| keys.as_string_view()))
+        });
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        RecordBatch::try_new_with_options(Arc::new(viewed(&self.schema)), arrays, &options).map_err(bug)
+    }
+}
+
+/// Refuses what can't be stored.
+fn check(field: &Field, kind: &FieldType) -> Result<()> {
+    let sound = match kind {
+        FieldType::Tensor { shape, .. } => {
+            let elements = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d));
+            shape.len() <= 32 && elements.is_some_and(|n| i32::try_from(n).is_ok())
+        }
+        FieldType::Ragged { rank, .. } => *rank <= 32,
+        FieldType::List { depth, .. } => *depth <= 32,
+        _ => true,
+    };
+    let element = kind.element().is_none_or(|element| crate::note::element_name(element).is_some());
+    match sound && element {
+        true => Ok(()),
+        false => Err(Error::unsupported(format!("field {} of type {kind} can't be a column", field.name()))),
+    }
+}
+
+/// The column of the field `field`.
+fn stored(field: &Field, kind: &FieldType, tensor_ext: bool) -> Field {
+    // Hugging Face knows only nullable fields: it passes by the feature of any other.
+    let (name, nullable) = (field.name().as_str(), true);
+    let kind = &textual(kind);
+    match kind {
+        FieldType::Blob if is_image(name) => {
+            let parts = [Field::new(BYTES, DataType::Binary, true), Field::new(PATH, DataType::Utf8, true)];
+            Field::new(name, DataType::Struct(parts.into_iter().collect()), nullable)
+        }
+        FieldType::Tensor { element, shape } if shape.contains(&0) => {
+            FieldType::List { element: element.clone(), depth: 1 }.field(name, nullable)
+        }
+        FieldType::Tensor { element, shape } if !tensor_ext => {
+            let wrap = |inner: DataType, size: &usize| {
+                let size = i32::try_from(*size).unwrap_or(i32::MAX);
+                DataType::FixedSizeList(Arc::new(Field::new("item", inner, false)), size)
+            };
+            Field::new(name, shape.iter().rev().fold(element.clone(), wrap), nullable)
+        }
+        FieldType::Ragged { .. } if !tensor_ext => {
+            Field::new(name, kind.field(name, nullable).data_type().clone(), nullable)
+        }
+        FieldType::Blob => Field::new(name, DataType::Binary, nullable),
+        FieldType::Text => Field::new(name, DataType::Utf8, nullable),
+        other => other.field(name, nullable),
+    }
+}
+
+/// The same kind with text elements in the type that every reader knows.
+fn textual(kind: &FieldType) -> FieldType {
+    let text = |element: &DataType| match element {
+        DataType::Utf8View => DataType::Utf8,
+        other => other.clone(),
+    };
+    match kind {
+        FieldType::Tensor { element, shape } => FieldType::Tensor { element: text(element), shape: shape.clone() },
+        FieldType::Ragged { element, rank } => FieldType::Ragged { element: text(element), rank: *rank },
+        FieldType::List { element, depth } => FieldType::List { element: text(element), depth: *depth },
+        other => other.clone(),
+    }
+}
+
+/// A canonical column as `field` stores it, text and bytes still as views.
+fn store(kind: &FieldType, field: &Field, array: ArrayRef, keys: Option<&StringViewArray>) -> Result<ArrayRef> {
+    let wanted = viewed_type(field.data_type());
+    match (kind, &wanted) {
+        (FieldType::Blob, DataType::Struct(parts)) => {
+            let path = |i: usize| {
+                let key = keys.filter(|keys| array.is_valid(i) && keys.is_valid(i))?.value(i);
+                Some(format!("{key}.{}", field.name()))
+            };
+            let paths: StringViewArray = (0..array.len()).map(path).collect();
+            let nulls = array.nulls().cloned();
+            let children: Vec<ArrayRef> = vec![array, Arc::new(paths)];
+            Ok(Arc::new(StructArray::try_new(parts.clone(), children, nulls).map_err(bug)?))
+        }
+        (FieldType::Tensor { .. }, DataType::List(item)) => {
+            let offsets = arrow_buffer::OffsetBuffer::from_lengths(std::iter::repeat_n(0, array.len()));
+            let values = Arc::clone(array.as_fixed_size_list().values());
+            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, array.nulls().cloned()).map_err(bug)?))
+        }
+        (FieldType::Tensor { .. }, DataType::FixedSizeList(..)) => nest(&wanted, array.as_fixed_size_list()),
+        _ => Ok(array),
+    }
+}
+
+/// One fixed list as fixed lists of fixed lists.
+fn nest(wanted: &DataType, array: &FixedSizeListArray) -> Result<ArrayRef> {
+    let mut levels = Vec::new();
+    let mut at = wanted;
+    while let DataType::FixedSizeList(item, size) = at {
+        levels.push((item, *size));
+        at = item.data_type();
+    }
+    let mut values = Arc::clone(array.values());
+    for (depth, (item, size)) in levels.into_iter().enumerate().rev() {
+        let nulls = array.nulls().filter(|_| depth == 0).cloned();
+        values = Arc::new(FixedSizeListArray::try_new(Arc::clone(item), size, values, nulls).map_err(bug)?);
+    }
+    Ok(values)
+}
+
+/// The same schema with text and bytes as views.
+pub(crate) fn viewed(schema: &Schema) -> Schema {
+    let fields: Vec<Field> = schema.fields().iter().map(|field| viewed_field(field)).collect();
+    Schema::new(fields)
+}
+
+/// The same field with text and bytes as views, wherever they are; lists with small offsets; no dictionaries.
+pub(crate) fn viewed_field(field: &Field) -> Field {
+    field.clone().with_data_type(viewed_type(field.data_type()))
+}
+
+fn viewed_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        DataType::Dictionary(_, values) => viewed_type(values),
+        DataType::List(item) | DataType::LargeList(item) => DataType::List(Arc::new(viewed_field(item))),
+        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(Arc::new(viewed_field(item)), *size),
+        DataType::Struct(parts) => DataType::Struct(parts.iter().map(|part| viewed_field(part)).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(Arc::new(viewed_field(entries)), *sorted),
+        other => other.clone(),
+    }
+}
+
+/// `array`, whose text and bytes are views, in the type `wanted`, and with bitmaps that hold nothing past its end:
+/// they are written as they are.
+pub(crate) fn plain(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0).map(|nulls| NullBuffer::new(clean(nulls.inner())));
+    match (array.data_type(), wanted) {
+        (DataType::Utf8View, DataType::Utf8) => Ok(Arc::new(array.as_string_view().iter().collect::<StringArray>())),
+        (DataType::BinaryView, DataType::Binary) => {
+            Ok(Arc::new(array.as_binary_view().iter().collect::<BinaryArray>()))
+        }
+        (DataType::Boolean, DataType::Boolean) => {
+            Ok(Arc::new(BooleanArray::new(clean(array.as_boolean().values()), nulls)))
+        }
+        (DataType::Struct(_), DataType::Struct(parts)) => {
+            let children = parts.iter().zip(array.as_struct().columns()).map(|(part, c)| plain(c, part.data_type()));
+            let children = children.collect::<Result<Vec<_>>>()?;
+            Ok(Arc::new(StructArray::try_new(parts.clone(), children, nulls).map_err(bug)?))
+        }
+        (DataType::List(_), DataType::List(item)) => {
+            let lists = array.as_list::<i32>();
+            let values = plain(lists.values(), item.data_type())?;
+            let lists = ListArray::try_new(Arc::clone(item), lists.offsets().clone(), values, nulls);
+            Ok(Arc::new(lists.map_err(bug)?))
+        }
+        (DataType::FixedSizeList(..), DataType::FixedSizeList(item, size)) => {
+            let values = plain(array.as_fixed_size_list().values(), item.data_type())?;
+            let lists = FixedSizeListArray::try_new(Arc::clone(item), *size, values, nulls);
+            Ok(Arc::new(lists.map_err(bug)?))
+        }
+        _ => array.to_data().into_builder().nulls(nulls).build().map(make_array).map_err(bug),
+    }
+}
+
+fn clean(bits: &BooleanBuffer) -> BooleanBuffer {
+    bits.iter().collect()
+}
+
+/// Whether the column `found` of a file is how we store the field `wanted`, with or without extension types.
+pub(crate) fn fits(found: &Field, wanted: &Field) -> bool {
+    let Ok(kind) = FieldType::of(wanted) else { return false };
+    let alike = |ext: bool| {
+        let stored = stored(wanted, &kind, ext);
+        same(&viewed_type(found.data_type()), &viewed_type(stored.data_type()))
+    };
+    check(wanted, &kind).is_ok() && (alike(false) || alike(true))
+}
+
+/// Whether the types are equal but for the names and the nullability of what is inside lists.
+fn same(a: &DataType, b: &DataType) -> bool {
+    match (a, b) {
+        (DataType::List(a), DataType::List(b)) => same(a.data_type(), b.data_type()),
+        (DataType::FixedSizeList(a, n), DataType::FixedSizeList(b, m)) => n == m && same(a.data_type(), b.data_type()),
+        (DataType::Struct(a), DataType::Struct(b)) => {
+            let pair = |(a, b): (&Arc<Field>, &Arc<Field>)| a.name() == b.name() && same(a.data_type(), b.data_type());
+            a.len() == b.len() && a.iter().zip(b).all(pair)
+        }
+        (a, b) => a == b,
+    }
+}
+
+fn bug(error: ArrowError) -> Error {
+    Error::bug(error.to_string())
+}

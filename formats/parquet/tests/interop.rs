@@ -1,0 +1,101 @@
+//! What other readers make of our files: pyarrow, duckdb, polars, Hugging Face's datasets.
+//!
+//! `PACKHORSE_PYTHON` names a Python with `tests/interop/requirements.txt`; without it these tests pass without a check.
+
+mod common;
+
+use arrow_array::builder::{Int32Builder, ListBuilder};
+use arrow_array::{ArrayRef, BinaryViewArray, FixedSizeListArray, Int64Array, RecordBatch, StringViewArray};
+use arrow_buffer::Buffer;
+use common::{options, oracle, wanted};
+use packhorse_core::{DataType, Field, FieldType, Format, KEY, Rows, Schema, array_of};
+use packhorse_parquet::{ArrowIpc, Parquet};
+use packhorse_testkit::typed;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A PNG of two pixels.
+const PNG: &[u8] = &[
+    137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 2, 0, 0, 0, 1, 8, 0, 0, 0, 0, 209, 73, 32,
+    86, 0, 0, 0, 11, 73, 68, 65, 84, 120, 218, 99, 96, 96, 0, 0, 0, 3, 0, 1, 43, 9, 77, 132, 0, 0, 0, 0, 73, 69, 78,
+    68, 174, 66, 96, 130,
+];
+
+fn tensor(name: &str, element: DataType, shape: &[usize], bytes: Vec<u8>, n: usize) -> (Field, ArrayRef) {
+    let size: usize = shape.iter().product();
+    let values = array_of(&element, Buffer::from(bytes), n * size).unwrap();
+    let field = FieldType::Tensor { element, shape: shape.to_vec() }.field(name, false);
+    let DataType::FixedSizeList(item, _) = field.data_type() else { unreachable!() };
+    let array = FixedSizeListArray::try_new(item.clone(), size as i32, values, None).unwrap();
+    (field, Arc::new(array))
+}
+
+/// What `oracle.py written` expects.
+fn samples() -> Rows {
+    let n = 250;
+    let item = Arc::new(Field::new("item", DataType::Int32, false));
+    let mut lists = ListBuilder::new(Int32Builder::new()).with_field(item);
+    for i in 0..n {
+        (0..i % 4).for_each(|j| lists.values().append_value(j));
+        lists.append(true);
+    }
+    let n = n as usize;
+    let floats = (0..n).flat_map(|i| (0..3).flat_map(move |j| (i as f32 + j as f32 * 0.5).to_le_bytes()));
+    let bytes = (0..n).flat_map(|i| (0..4).map(move |j| ((i + j) % 256) as u8));
+    let text = (0..n).map(|i| "ä".repeat(i % 7));
+    let blobs = (0..n).map(|i| vec![(i % 256) as u8; i % 9]).collect::<Vec<_>>();
+    let mut columns: Vec<(Field, ArrayRef)> = vec![
+        (
+            FieldType::Text.field(KEY, false),
+            Arc::new(StringViewArray::from_iter_values((0..n).map(|i| format!("a/{i:04}")))),
+        ),
+        (FieldType::Blob.field("bin", false), Arc::new(BinaryViewArray::from_iter_values(blobs))),
+        (
+            FieldType::Scalar(DataType::Int64).field("cls", false),
+            Arc::new(Int64Array::from_iter_values((0..n as i64).map(|i| i % 3))),
+        ),
+        (
+            FieldType::Blob.field("img.png", false),
+            Arc::new(BinaryViewArray::from_iter_values(std::iter::repeat_n(PNG, n))),
+        ),
+        (FieldType::List { element: DataType::Int32, depth: 1 }.field("l", false), Arc::new(lists.finish())),
+        tensor("m", DataType::UInt8, &[2, 2], bytes.collect(), n),
+        (FieldType::Text.field("txt", false), Arc::new(StringViewArray::from_iter_values(text))),
+    ];
+    columns.push(tensor("v", DataType::Float32, &[3], floats.collect(), n));
+    let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
+    let metadata = [("packhorse.classes", r#"["cat","dog","cow"]"#)];
+    RecordBatch::try_new(Arc::new(Schema::new_with_metadata(fields, metadata)), arrays).unwrap()
+}
+
+fn write(format: &dyn Format, pairs: &[(&str, &str)], rows: &Rows, path: &Path) -> String {
+    let sink = format.sink(&options(pairs)).unwrap();
+    let files = typed::write(&*sink, rows, &[rows.num_rows()]);
+    std::fs::OpenOptions::new().create(true).truncate(true).write(true).open(path).unwrap();
+    let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    std::io::Write::write_all(&mut file, &files[sink.suffix()]).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn others_read_what_we_write() {
+    let Some(python) = wanted("PACKHORSE_PYTHON") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let rows = samples();
+    let parquet = write(&Parquet, &[], &rows, &dir.path().join("x.parquet"));
+    let arrow = write(&ArrowIpc, &[], &rows, &dir.path().join("x.arrow"));
+    let stream = write(&ArrowIpc, &[("stream", "on")], &rows, &dir.path().join("stream.arrow"));
+    assert_eq!(oracle(&python, &["written".to_owned(), parquet, arrow, stream]).trim(), "ok");
+}
+
+#[test]
+fn hugging_face_loads_every_kind_of_field() {
+    let Some(python) = wanted("PACKHORSE_PYTHON") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let mut arguments = vec!["loads".to_owned()];
+    for (name, rows) in typed::corpus().into_iter().filter(|(_, rows)| rows.num_rows() > 0) {
+        arguments.push(write(&Parquet, &[], &rows, &dir.path().join(format!("{name}.parquet"))));
+        arguments.push(write(&ArrowIpc, &[], &rows, &dir.path().join(format!("{name}.arrow"))));
+    }
+    assert_eq!(oracle(&python, &arguments).trim(), "ok");
+}

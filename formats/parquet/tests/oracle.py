@@ -1,0 +1,191 @@
+"""What pyarrow, duckdb, polars and Hugging Face's datasets make of files, for the tests in Rust.
+
+names FILE...              a JSON object: for each file the names of its columns, or null where pyarrow refuses it
+compare FILE OURS COLUMN.. compares the columns of a Parquet file with those of an Arrow file, one line each
+written PARQUET ARROW STREAM  checks files that packhorse wrote against what `blobs.rs` says they hold
+"""
+
+import json
+import math
+import sys
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+
+def read(path):
+    return pq.read_table(path, coerce_int96_timestamp_unit="us", use_threads=False)
+
+
+def names(paths):
+    found = {}
+    for path in paths:
+        try:
+            found[path] = [[f.name, str(f.type)] for f in pq.ParquetFile(path).schema_arrow]
+        except Exception:
+            found[path] = None
+    print(json.dumps(found))
+
+
+def column(table, name):
+    """The column a.b.c, null where a struct around it is."""
+    for i, field in enumerate(table.schema):
+        if field.name == name:
+            return table.column(i).combine_chunks()
+        if name.startswith(field.name + ".") and pa.types.is_struct(field.type):
+            return inner(table.column(i).combine_chunks(), name[len(field.name) + 1 :])
+    raise KeyError(name)
+
+
+def inner(array, name):
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    for part, values in zip(array.type, array.flatten()):
+        if part.name == name:
+            return values
+        if name.startswith(part.name + "."):
+            return inner(values, name[len(part.name) + 1 :])
+    raise KeyError(name)
+
+
+def plain(array):
+    """Python values in which times are integers and decimals text."""
+    kind = array.type
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_duration(kind) or pa.types.is_date64(kind):
+        return array.view(pa.int64()).to_pylist()
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return array.view(pa.int32()).to_pylist()
+    if pa.types.is_decimal(kind):
+        return [None if v is None else format(v, "f") for v in array.to_pylist()]
+    return array.to_pylist()
+
+
+def ours(array, theirs):
+    values = array.to_pylist()
+    kind = theirs.type
+    times = (pa.types.is_timestamp, pa.types.is_time, pa.types.is_date, pa.types.is_duration)
+    if any(is_time(kind) for is_time in times):
+        return [None if v is None else int.from_bytes(v, "little", signed=True) for v in values]
+    return values
+
+
+def equal(a, b):
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, float) and isinstance(b, float):
+        return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
+    return a == b
+
+
+def compare(path, made, columns):
+    mine = pa.ipc.open_file(made).read_all()
+    for name in columns:
+        try:
+            theirs = column(read(path), name)
+        except Exception as error:
+            print(json.dumps([name, "pyarrow fails", str(error)[:60]]))
+            continue
+        found = mine.column(name).combine_chunks()
+        same = equal(ours(found, theirs), plain(theirs))
+        print(json.dumps([name, "equal" if same else "DIFFERS", str(theirs.type)]))
+
+
+def written(parquet, arrow, stream):
+    import tempfile
+
+    import datasets
+    import duckdb
+    import polars
+
+    datasets.disable_progress_bars()
+    table = pq.read_table(parquet)
+    n = table.num_rows
+    assert n == 250, n
+    expected = {
+        "__key__": [f"a/{i:04}" for i in range(n)],
+        "cls": [i % 3 for i in range(n)],
+        "txt": ["ä" * (i % 7) for i in range(n)],
+        "v": [[i + j * 0.5 for j in range(3)] for i in range(n)],
+        "m": [[[(i + j) % 256 for j in range(2 * r, 2 * r + 2)] for r in range(2)] for i in range(n)],
+        "l": [list(range(i % 4)) for i in range(n)],
+        "bin": [bytes([i % 256]) * (i % 9) for i in range(n)],
+    }
+    tables = {
+        "pyarrow": table,
+        "pyarrow ipc file": pa.ipc.open_file(arrow).read_all(),
+        "pyarrow ipc stream": pa.ipc.open_stream(stream).read_all(),
+        "polars": polars.read_parquet(parquet).to_arrow(),
+        "polars ipc": polars.read_ipc(arrow).to_arrow(),
+        "duckdb": duckdb.sql(f"select * from '{parquet}'").to_arrow_table(),
+    }
+    for who, table in tables.items():
+        assert set(expected) < set(table.column_names), (who, table.column_names)
+        for name, values in expected.items():
+            assert table.column(name).to_pylist() == values, (who, name)
+        images = table.column("img.png").to_pylist()
+        assert [i["path"] for i in images] == [f"a/{i:04}.img.png" for i in range(n)], who
+        assert all(i["bytes"][:4] == b"\x89PNG" for i in images), who
+
+    where = duckdb.sql(f"select count(*) from '{parquet}' where __key__ = 'a/0123'").fetchall()
+    assert where == [(1,)], where
+    meta = pq.ParquetFile(parquet).metadata
+    assert meta.num_row_groups == 3 and meta.created_by.startswith("packhorse-parquet version"), meta
+    group = meta.row_group(0)
+    by_path = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+    image = by_path["img.png.bytes"]
+    assert image.compression == "UNCOMPRESSED" and not image.has_dictionary_page and image.statistics is None, image
+    assert image.has_offset_index, image
+    vector = by_path["v.list.item"]
+    assert "BYTE_STREAM_SPLIT" in vector.encodings and vector.compression == "ZSTD", vector
+
+    with tempfile.TemporaryDirectory() as cache:
+        for kind, path in [("parquet", parquet), ("arrow", arrow), ("arrow", stream)]:
+            loaded = datasets.load_dataset(kind, data_files=path, split="train", cache_dir=f"{cache}/{path[-6:]}")
+            features = loaded.features
+            assert features["img.png"] == datasets.Image(), (path, features)
+            assert features["cls"] == datasets.ClassLabel(names=["cat", "dog", "cow"]), features
+            assert features["cls"].int2str(loaded[4]["cls"]) == "dog"
+            assert features["v"] == datasets.List(datasets.Value("float32"), length=3), features
+            assert loaded[7]["img.png"].size == (2, 1), loaded[7]
+            for name, values in expected.items():
+                assert loaded.select_columns([name])[:][name] == values, (path, name)
+            assert loaded.with_format("numpy")[3]["m"].shape == (2, 2)
+        stream_of = datasets.load_dataset("parquet", data_files=parquet, split="train", streaming=True)
+        assert next(iter(stream_of))["img.png"].size == (2, 1)
+    print("ok")
+
+
+def loads(paths):
+    """Every one of them loads in Hugging Face's datasets, and its rows can be shown."""
+    import tempfile
+
+    import datasets
+
+    datasets.disable_progress_bars()
+    with tempfile.TemporaryDirectory() as cache:
+        for i, path in enumerate(paths):
+            kind = "parquet" if path.endswith(".parquet") else "arrow"
+            loaded = datasets.load_dataset(kind, data_files=path, split="train", cache_dir=f"{cache}/{i}")
+            # The blobs called jpg are no images, so they can't be decoded.
+            shown = [name for name in loaded.column_names if name != "jpg"]
+            assert len(loaded.select_columns(shown)[:]["__key__"]) == 23, path
+    print("ok")
+
+
+def main():
+    command, *rest = sys.argv[1:]
+    if command == "names":
+        names(rest)
+    elif command == "compare":
+        compare(rest[0], rest[1], rest[2:])
+    elif command == "written":
+        written(*rest)
+    elif command == "loads":
+        loads(rest)
+    else:
+        raise SystemExit(f"no command {command}")
+
+
+main()
