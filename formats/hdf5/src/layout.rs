@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 pub(crate) const LAYOUT: &str = "ml-hdf5/1";
 /// The attribute that says what a field is.
 pub(crate) const FIELD: &str = "packhorse_field";
+/// The root's attribute that marks a dataset's master file; it holds the dataset's name.
+pub(crate) const MASTER: &str = "packhorse_master";
 /// The metadata of a column, and of a schema, that names classes: a JSON list of texts.
 pub(crate) const CLASSES: &str = "class_names";
 

@@ -4,10 +4,11 @@ mod checksum;
 mod datatype;
 mod layout;
 mod options;
+mod read;
 mod shuffle;
 mod write;
 
-use packhorse_core::{Format, FormatInfo, Options, Result, Sink};
+use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
 
 /// The format `hdf5`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +19,10 @@ static INFO: FormatInfo = FormatInfo { id: "hdf5", revision: 1, extensions: &["h
 impl Format for Hdf5 {
     fn info(&self) -> &'static FormatInfo {
         &INFO
+    }
+
+    fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
+        Ok(Box::new(read::Hdf5Source::new(options, limits)?))
     }
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {

@@ -11,8 +11,7 @@ use super::spool::{Spill, Spool};
 use crate::layout::{self, CLASSES, LAYOUT};
 use crate::options::{Filter, SinkOptions};
 use packhorse_core::{
-    Error, Field, FieldType, KEY, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink,
-    element_width,
+    Error, Field, FieldType, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, element_width,
 };
 use rayon::prelude::*;
 use std::path::PathBuf;
@@ -241,7 +240,7 @@ impl ShardWriter for ShardFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packhorse_core::{DataType, Options, Schema};
+    use packhorse_core::{DataType, KEY, Options, Schema};
     use std::sync::Arc;
 
     #[test]
