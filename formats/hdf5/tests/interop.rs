@@ -2,7 +2,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
-use packhorse_core::{DataType, FieldType, Format, Options, Rows, bytes_of};
+use packhorse_core::{DataType, FieldType, Format, Limits, MemoryInput, Options, Rows, bytes_of};
 use packhorse_hdf5::Hdf5;
 use packhorse_testkit::typed;
 use serde_json::Value;
@@ -104,4 +104,57 @@ fn h5py_reads_what_we_write() {
             expect(&serde_json::from_str(line).unwrap(), &rows, &format!("{name} with {pairs:?}"));
         }
     }
+}
+
+/// The samples of a file by field, as the scripts print them, read in pieces that fit no chunk.
+fn read(path: &Path, datasets: &str) -> packhorse_core::Result<std::collections::BTreeMap<String, Vec<String>>> {
+    let input = MemoryInput::new(path.to_string_lossy(), std::fs::read(path).unwrap());
+    let mut options = Options::new();
+    if !datasets.is_empty() {
+        options.set("datasets", datasets);
+    }
+    let source = Hdf5.source(&options, Limits::default())?;
+    let probe = source.probe(&input)?.unwrap();
+    let mut fields = std::collections::BTreeMap::<String, Vec<String>>::new();
+    let cuts = [0, 1, 8, 23.min(probe.items), probe.items];
+    for cut in cuts.windows(2) {
+        for rows in source.rows(&input, cut[0].min(probe.items)..cut[1].min(probe.items))? {
+            let rows = rows?;
+            assert_eq!(rows.schema().fields(), probe.schema.fields());
+            for (field, array) in rows.schema().fields().iter().zip(rows.columns()) {
+                let kind = FieldType::of(field).unwrap();
+                let values = (0..array.len()).map(|i| sample(&kind, &array.slice(i, 1)));
+                fields.entry(field.name().clone()).or_default().extend(values);
+            }
+        }
+    }
+    Ok(fields)
+}
+
+#[test]
+fn we_read_what_others_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(lines) = python("make_foreign.py", &[dir.path()]) else { return };
+    let mut wrong = Vec::new();
+    for line in lines.lines() {
+        let wanted: Value = serde_json::from_str(line).unwrap();
+        let text = |key: &str| wanted[key].as_str().unwrap();
+        let what = format!("{} {}", text("file"), text("datasets"));
+        match read(&dir.path().join(text("file")), text("datasets")) {
+            Err(e) if text("error").is_empty() => wrong.push(format!("{what}: {e}")),
+            Err(e) if !e.to_string().contains(text("error")) => wrong.push(format!("{what}: {e}")),
+            Err(_) => {}
+            Ok(_) if !text("error").is_empty() => wrong.push(format!("{what}: no error")),
+            Ok(found) => {
+                let found = serde_json::to_value(found).unwrap();
+                let fields = wanted["fields"].as_object().unwrap();
+                if found.as_object().unwrap().keys().ne(fields.keys()) {
+                    wrong.push(format!("{what}: fields {:?}", found.as_object().unwrap().keys()));
+                }
+                let differs = fields.keys().filter(|name| found[name.as_str()] != fields[name.as_str()]);
+                wrong.extend(differs.map(|name| format!("{what}: {name} differs")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -110,7 +110,10 @@ impl FieldReader {
         let bytes = self.values.read(file, from, to)?;
         let (bytes, datatype) = match &self.member {
             Some((offset, datatype)) => {
-                (member(&bytes, self.values.datatype.size(), *offset, datatype), datatype.clone())
+                let mut bytes = member(&bytes, self.values.datatype.size(), *offset, datatype);
+                let element = if let Datatype::Array { of, .. } = datatype { of } else { datatype };
+                super::dataset::swap(element, &mut bytes);
+                (bytes, element.clone())
             }
             None => (bytes, self.values.datatype.clone()),
         };
@@ -354,9 +357,7 @@ fn references(bytes: &[u8], width: usize) -> impl Iterator<Item = Result<Option<
 fn member(bytes: &[u8], size: u32, offset: u32, datatype: &Datatype) -> Vec<u8> {
     let (from, to) = (offset as usize, offset as usize + datatype.size() as usize);
     let parts = bytes.chunks_exact((size as usize).max(1)).filter_map(|element| element.get(from..to));
-    let mut found = parts.flatten().copied().collect::<Vec<u8>>();
-    super::dataset::swap(datatype, &mut found);
-    found
+    parts.flatten().copied().collect()
 }
 
 fn view(value: usize) -> Result<u32> {
