@@ -1,0 +1,181 @@
+//! The layout ml-hdf5/1: which objects a field of rows becomes, and what their attributes say.
+//!
+//! Every object `/data/FIELD` carries the attribute `packhorse_field`, a JSON text from which the
+//! column comes back exactly: what it holds, its element, shape, rank or depth, whether it may be null,
+//! and its metadata.
+
+use crate::datatype::Datatype;
+use crate::options::SinkOptions;
+use crate::write::Object;
+use packhorse_core::{DataType, ENCODING, Error, Field, FieldType, NUMPY, Result, with_metadata};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The name of this layout, in the root's attribute `packhorse_layout`.
+pub(crate) const LAYOUT: &str = "ml-hdf5/1";
+/// The attribute that says what a field is.
+pub(crate) const FIELD: &str = "packhorse_field";
+/// The root's attribute that marks a dataset's master file; it holds the dataset's name.
+pub(crate) const MASTER: &str = "packhorse_master";
+/// The metadata of a column, and of a schema, that names classes: a JSON list of texts.
+pub(crate) const CLASSES: &str = "class_names";
+
+/// The type of a field's elements in the file; `Unsupported`, naming the field, if there is none.
+pub(crate) fn datatype(field: &Field, kind: &FieldType, options: &SinkOptions) -> Result<Datatype> {
+    let byte = Datatype::Integer { size: 1, signed: false, big: false };
+    let found = match kind {
+        FieldType::Blob if options.vlen => Some(Datatype::Vlen(Box::new(byte))),
+        FieldType::Blob => Some(byte),
+        FieldType::Text => Some(Datatype::VlenText { utf8: true }),
+        _ => kind.element().and_then(|element| Datatype::of(element, field.metadata().get(NUMPY).map(String::as_str))),
+    };
+    found.ok_or_else(|| Error::unsupported(format!("field {} of type {kind}", field.name())))
+}
+
+/// How many `offsets` a field has.
+pub(crate) fn levels(kind: &FieldType, options: &SinkOptions) -> usize {
+    match kind {
+        FieldType::Blob => usize::from(!options.vlen),
+        FieldType::Ragged { .. } => 1,
+        FieldType::List { depth, .. } => *depth,
+        FieldType::Text | FieldType::Scalar(_) | FieldType::Tensor { .. } => 0,
+    }
+}
+
+/// Whether a field with so many `offsets` is a group of datasets.
+pub(crate) fn is_group(levels: usize) -> bool {
+    levels > 0
+}
+
+/// `offsets`, `offsets1`, `offsets2`, …
+pub(crate) fn offsets_name(level: usize) -> String {
+    if level == 0 { "offsets".to_owned() } else { format!("offsets{level}") }
+}
+
+/// Writes the attributes of a field's object.
+pub(crate) fn describe(field: &Field, kind: &FieldType, object: &mut Object) -> Result<()> {
+    let named = |e: Error| Error::new(e.kind(), format!("field {}: {}", field.name(), e.message()));
+    object.text_attribute(FIELD, &to_json(field, kind).to_string()).map_err(named)?;
+    let text = |key: &str| field.metadata().get(key);
+    if let Some(encoding) = text(ENCODING) {
+        object.text_attribute("encoding", encoding).map_err(named)?;
+    }
+    if let Some(numpy) = text(NUMPY) {
+        object.text_attribute("numpy", numpy).map_err(named)?;
+    }
+    if let Some(classes) = text(CLASSES) {
+        classes_attribute(classes, object).map_err(named)?;
+    }
+    Ok(())
+}
+
+/// Writes `class_names` if `json` is a list of texts.
+pub(crate) fn classes_attribute(json: &str, object: &mut Object) -> Result<()> {
+    match serde_json::from_str::<Vec<String>>(json) {
+        Ok(classes) if !classes.is_empty() => object.texts_attribute(CLASSES, &classes),
+        _ => Ok(()),
+    }
+}
+
+fn to_json(field: &Field, kind: &FieldType) -> Value {
+    let metadata: BTreeMap<&String, &String> =
+        field.metadata().iter().filter(|(key, _)| !key.starts_with("ARROW:extension:")).collect();
+    let element = kind.element().map(element_name).unwrap_or_default();
+    let mut json = match kind {
+        FieldType::Blob => json!({"kind": "blob"}),
+        FieldType::Text => json!({"kind": "text"}),
+        FieldType::Scalar(_) => json!({"kind": "scalar", "element": element}),
+        FieldType::Tensor { shape, .. } => json!({"kind": "tensor", "element": element, "shape": shape}),
+        FieldType::Ragged { rank, .. } => json!({"kind": "ragged", "element": element, "rank": rank}),
+        FieldType::List { depth, .. } => json!({"kind": "list", "element": element, "depth": depth}),
+    };
+    if let Some(object) = json.as_object_mut() {
+        object.insert("nullable".to_owned(), field.is_nullable().into());
+        if !metadata.is_empty() {
+            object.insert("metadata".to_owned(), json!(metadata));
+        }
+    }
+    json
+}
+
+/// The column `name` that the attribute `packhorse_field` describes; `None` where it makes no sense.
+pub(crate) fn parse_field(name: &str, text: &str) -> Option<(Field, FieldType)> {
+    let json: Map<String, Value> = serde_json::from_str(text).ok()?;
+    let number = |key: &str| json.get(key)?.as_u64().and_then(|n| usize::try_from(n).ok());
+    let element = || element_of(json.get("element")?.as_str()?);
+    let kind = match json.get("kind")?.as_str()? {
+        "blob" => FieldType::Blob,
+        "text" => FieldType::Text,
+        "scalar" => FieldType::Scalar(element()?),
+        "tensor" => FieldType::Tensor { element: element()?, shape: shape(json.get("shape")?)? },
+        "ragged" => FieldType::Ragged { element: element()?, rank: number("rank").filter(|n| (1..=32).contains(n))? },
+        "list" => FieldType::List { element: element()?, depth: number("depth").filter(|n| (1..=32).contains(n))? },
+        _ => return None,
+    };
+    let mut field = kind.field(name, json.get("nullable")?.as_bool()?);
+    for (key, value) in json.get("metadata").and_then(Value::as_object).into_iter().flatten() {
+        field = with_metadata(field, key, value.as_str()?);
+    }
+    Some((field, kind))
+}
+
+/// Dimensions whose elements can be counted in an `i32`, as Arrow counts them.
+fn shape(json: &Value) -> Option<Vec<usize>> {
+    let dims = json.as_array()?.iter().map(|dim| usize::try_from(dim.as_u64()?).ok());
+    let dims: Vec<usize> = dims.collect::<Option<_>>()?;
+    let product = dims.iter().try_fold(1usize, |product, dim| product.checked_mul((*dim).max(1)))?;
+    (!dims.is_empty() && dims.len() <= 32 && i32::try_from(product).is_ok()).then_some(dims)
+}
+
+fn element_name(element: &DataType) -> String {
+    match element {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text".to_owned(),
+        DataType::FixedSizeBinary(size) => format!("bytes{size}"),
+        other => other.to_string().to_lowercase(),
+    }
+}
+
+fn element_of(name: &str) -> Option<DataType> {
+    Some(match name {
+        "boolean" => DataType::Boolean,
+        "int8" => DataType::Int8,
+        "int16" => DataType::Int16,
+        "int32" => DataType::Int32,
+        "int64" => DataType::Int64,
+        "uint8" => DataType::UInt8,
+        "uint16" => DataType::UInt16,
+        "uint32" => DataType::UInt32,
+        "uint64" => DataType::UInt64,
+        "float16" => DataType::Float16,
+        "float32" => DataType::Float32,
+        "float64" => DataType::Float64,
+        "text" => DataType::Utf8View,
+        other => DataType::FixedSizeBinary(other.strip_prefix("bytes")?.parse().ok().filter(|size| *size > 0)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_come_back() {
+        for kind in [
+            FieldType::Blob,
+            FieldType::Text,
+            FieldType::Scalar(DataType::Boolean),
+            FieldType::Scalar(DataType::FixedSizeBinary(16)),
+            FieldType::Tensor { element: DataType::Float16, shape: vec![3, 0, 2] },
+            FieldType::Tensor { element: DataType::Utf8View, shape: vec![4] },
+            FieldType::Ragged { element: DataType::UInt64, rank: 3 },
+            FieldType::List { element: DataType::Utf8View, depth: 2 },
+        ] {
+            let field = with_metadata(kind.field("x", true), NUMPY, "<\"c8");
+            assert_eq!(parse_field("x", &to_json(&field, &kind).to_string()), Some((field, kind)));
+        }
+        assert!(
+            parse_field("x", "{\"kind\":\"tensor\",\"element\":\"int8\",\"shape\":[65536,65536],\"nullable\":false}")
+                .is_none()
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! The sink's settings.
+
+use packhorse_core::{Error, Options, Result};
+
+/// How chunks of numbers are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filter {
+    /// Not at all; the dataset is then contiguous.
+    None,
+    /// Deflate at this level, HDF5's filter 1: every reader has it.
+    Gzip(i32),
+    /// Zstandard at this level, the registered filter 32015.
+    Zstd(i32),
+}
+
+/// Whether the bytes of elements are grouped by significance before compression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shuffle {
+    /// What makes the first chunks smaller.
+    Auto,
+    On,
+    Off,
+}
+
+/// Settled options of the sink.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SinkOptions {
+    /// Rows a chunk; by the size of a sample if not said.
+    pub(crate) chunk: Option<u64>,
+    pub(crate) filter: Filter,
+    pub(crate) shuffle: Shuffle,
+    /// Blobs as variable-length `u8` instead of values and offsets.
+    pub(crate) vlen: bool,
+}
+
+impl SinkOptions {
+    pub(crate) fn parse(options: &Options) -> Result<Self> {
+        options.only(&["chunk", "filter", "level", "shuffle", "vlen"])?;
+        Ok(Self {
+            chunk: chunk(options)?,
+            filter: filter(options)?,
+            shuffle: match options.get("shuffle").unwrap_or("auto") {
+                "auto" => Shuffle::Auto,
+                "on" => Shuffle::On,
+                "off" => Shuffle::Off,
+                other => return Err(unknown("shuffle", other, "auto, on, off")),
+            },
+            vlen: match options.get("vlen").unwrap_or("off") {
+                "on" => true,
+                "off" => false,
+                other => return Err(unknown("vlen", other, "off, on")),
+            },
+        })
+    }
+}
+
+fn chunk(options: &Options) -> Result<Option<u64>> {
+    match options.get("chunk") {
+        None | Some("auto") => Ok(None),
+        Some(_) => match options.parse("chunk", 0u64)? {
+            0 => Err(Error::config("option chunk: at least one row a chunk")),
+            rows => Ok(Some(rows)),
+        },
+    }
+}
+
+fn filter(options: &Options) -> Result<Filter> {
+    let level = |default: i32, highest: i32| match options.parse("level", default)? {
+        level if (1..=highest).contains(&level) => Ok(level),
+        level => Err(Error::config(format!("option level: {level} is not from 1 to {highest}"))),
+    };
+    match options.get("filter").unwrap_or("gzip") {
+        "gzip" => Ok(Filter::Gzip(level(4, 9)?)),
+        "zstd" => Ok(Filter::Zstd(level(3, 22)?)),
+        "none" if options.get("level").is_some() => Err(Error::config("option level: filter none has no levels")),
+        "none" => Ok(Filter::None),
+        other => Err(unknown("filter", other, "gzip, zstd, none")),
+    }
+}
+
+fn unknown(option: &str, value: &str, known: &str) -> Error {
+    Error::config(format!("option {option}: no \"{value}\"; known are {known}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pairs: &[(&str, &str)]) -> Result<SinkOptions> {
+        SinkOptions::parse(&pairs.iter().copied().collect())
+    }
+
+    #[test]
+    fn defaults_and_values() {
+        let plain = parse(&[]).unwrap();
+        assert_eq!(
+            (plain.chunk, plain.filter, plain.shuffle, plain.vlen),
+            (None, Filter::Gzip(4), Shuffle::Auto, false)
+        );
+        let set =
+            parse(&[("chunk", "7"), ("filter", "zstd"), ("level", "9"), ("shuffle", "off"), ("vlen", "on")]).unwrap();
+        assert_eq!((set.chunk, set.filter, set.shuffle, set.vlen), (Some(7), Filter::Zstd(9), Shuffle::Off, true));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for pair in
+            [("chunk", "0"), ("filter", "lzf"), ("level", "10"), ("shuffle", "yes"), ("vlen", "1"), ("chnk", "1")]
+        {
+            assert_eq!(parse(&[pair]).unwrap_err().kind(), packhorse_core::Kind::Config, "{pair:?}");
+        }
+        assert!(parse(&[("filter", "none"), ("level", "1")]).is_err());
+    }
+}

@@ -1,0 +1,180 @@
+//! A file's bytes, checked against its length, and its superblock.
+
+use crate::bytes::{Cursor, UNDEFINED};
+use crate::checksum::lookup3;
+use packhorse_core::{Error, Input, Limits, Result};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
+/// Metadata is read by pages of this many bytes, of which so many are kept.
+const PAGE: u64 = 16 << 10;
+const PAGES: usize = 64;
+/// Superblocks lie at 0, 512, 1024, … up to here.
+const LAST_SUPERBLOCK: u64 = 1 << 30;
+
+/// An HDF5 file that is being read.
+pub(crate) struct H5File<'a> {
+    input: &'a dyn Input,
+    pub(crate) limits: Limits,
+    len: u64,
+    /// What addresses are relative to.
+    base: u64,
+    /// Bytes of an address, and of a length.
+    pub(crate) offsets: usize,
+    pub(crate) lengths: usize,
+    /// Half the children of a chunk tree's node does not matter to readers; the root group's object does.
+    pub(crate) root: u64,
+    pages: Mutex<BTreeMap<u64, Arc<[u8]>>>,
+}
+
+impl<'a> H5File<'a> {
+    pub(crate) fn open(input: &'a dyn Input, limits: Limits) -> Result<Self> {
+        let len = input.len().ok_or_else(|| {
+            Error::unsupported("HDF5 is read by position, which a compressed input does not allow; decompress it first")
+        })?;
+        let pages = Mutex::default();
+        let mut file = Self { input, limits, len, base: 0, offsets: 8, lengths: 8, root: UNDEFINED, pages };
+        let mut at = 0;
+        while file.bytes(at, 8)? != SIGNATURE {
+            at = if at == 0 { 512 } else { at * 2 };
+            if at > LAST_SUPERBLOCK || at.saturating_add(8) > len {
+                return Err(Error::content("is no HDF5 file: it has no superblock"));
+            }
+        }
+        file.superblock(at)?;
+        Ok(file)
+    }
+
+    fn superblock(&mut self, at: u64) -> Result<()> {
+        let most = 96.min(self.len - at) as usize;
+        let bytes = self.bytes(at, most)?;
+        let mut cursor = Cursor::new(&bytes, "the superblock");
+        cursor.skip(8)?;
+        let version = cursor.u8()?;
+        match version {
+            0 | 1 => {
+                cursor.skip(4)?;
+                self.sizes(&mut cursor)?;
+                cursor.skip(if version == 0 { 9 } else { 13 })?;
+                cursor.skip(4 * self.offsets)?;
+                cursor.skip(self.offsets)?;
+            }
+            2 | 3 => {
+                self.sizes(&mut cursor)?;
+                cursor.skip(1)?;
+                cursor.skip(3 * self.offsets)?;
+                let checked = 12 + 4 * self.offsets;
+                let sum = Cursor::new(bytes.get(checked..).unwrap_or_default(), "the superblock").u32()?;
+                if lookup3(bytes.get(..checked).unwrap_or_default()) != sum {
+                    return Err(Error::content("the superblock's checksum is wrong: the file is damaged"));
+                }
+            }
+            _ => return Err(Error::unsupported(format!("superblocks of version {version}"))),
+        }
+        self.root = cursor.address(self.offsets)?;
+        self.base = at;
+        Ok(())
+    }
+
+    fn sizes(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
+        (self.offsets, self.lengths) = (usize::from(cursor.u8()?), usize::from(cursor.u8()?));
+        match matches!(self.offsets, 2 | 4 | 8) && matches!(self.lengths, 2 | 4 | 8) {
+            true => Ok(()),
+            false => {
+                Err(Error::unsupported(format!("addresses of {} and lengths of {} bytes", self.offsets, self.lengths)))
+            }
+        }
+    }
+
+    /// The file's length.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the file holds `len` bytes at `address`.
+    pub(crate) fn holds(&self, address: u64, len: u64) -> bool {
+        self.place(address, len).is_some()
+    }
+
+    fn place(&self, address: u64, len: u64) -> Option<u64> {
+        let place = address.checked_add(self.base)?;
+        place.checked_add(len).is_some_and(|end| end <= self.len).then_some(place)
+    }
+
+    fn outside(&self, address: u64, len: u64) -> Error {
+        Error::content(format!("{len} bytes at address {address} lie outside the file: it is damaged or cut short"))
+    }
+
+    /// Metadata: `len` bytes at `address`.
+    pub(crate) fn bytes(&self, address: u64, len: usize) -> Result<Vec<u8>> {
+        let place = self.place(address, len as u64).ok_or_else(|| self.outside(address, len as u64))?;
+        if len as u64 > PAGE {
+            let mut bytes = vec![0; len];
+            self.input.read_at(place, &mut bytes)?;
+            return Ok(bytes);
+        }
+        let (mut bytes, mut at) = (Vec::with_capacity(len), place);
+        while bytes.len() < len {
+            let page = self.page(at / PAGE)?;
+            let rest = page.get((at % PAGE) as usize..).unwrap_or_default();
+            let part = rest.get(..rest.len().min(len - bytes.len())).unwrap_or_default();
+            if part.is_empty() {
+                return Err(self.outside(address, len as u64));
+            }
+            bytes.extend_from_slice(part);
+            at += part.len() as u64;
+        }
+        Ok(bytes)
+    }
+
+    fn page(&self, number: u64) -> Result<Arc<[u8]>> {
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(page) = pages.get(&number) {
+            return Ok(page.clone());
+        }
+        let start = number * PAGE;
+        let mut bytes = vec![0; PAGE.min(self.len.saturating_sub(start)) as usize];
+        self.input.read_at(start, &mut bytes)?;
+        if pages.len() >= PAGES {
+            pages.clear();
+        }
+        let page: Arc<[u8]> = bytes.into();
+        pages.insert(number, page.clone());
+        Ok(page)
+    }
+
+    /// Metadata of a fixed size that ends with its checksum, which is checked and left out.
+    pub(crate) fn checked(&self, address: u64, len: usize, what: &str) -> Result<Vec<u8>> {
+        let mut bytes = self.bytes(address, len)?;
+        let at = len.checked_sub(4).ok_or_else(|| Error::bug("nothing to check"))?;
+        let sum = Cursor::new(bytes.get(at..).unwrap_or_default(), "a checksum").u32()?;
+        bytes.truncate(at);
+        match lookup3(&bytes) == sum {
+            true => Ok(bytes),
+            false => Err(Error::content(format!("the checksum of {what} is wrong: the file is damaged"))),
+        }
+    }
+
+    /// Data: fills `bytes` from `address`.
+    pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
+        let place = self.place(address, bytes.len() as u64).ok_or_else(|| self.outside(address, bytes.len() as u64))?;
+        self.input.read_at(place, bytes)
+    }
+}
+
+/// A bound on how often metadata is visited: a tree can't have more nodes than the file has room for.
+pub(crate) struct Visits(u64);
+
+impl Visits {
+    /// Visits to things of at least `size` bytes each.
+    pub(crate) fn new(file: &H5File<'_>, size: u64) -> Self {
+        Self(file.len() / size.max(1) + 1)
+    }
+
+    pub(crate) fn one(&mut self) -> Result<()> {
+        self.0 =
+            self.0.checked_sub(1).ok_or_else(|| Error::content("metadata refers to itself: the file is damaged"))?;
+        Ok(())
+    }
+}

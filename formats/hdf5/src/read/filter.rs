@@ -1,0 +1,178 @@
+//! What happens to a chunk on its way out of the file.
+
+use super::message::Filter;
+use crate::shuffle::unshuffle;
+use libdeflater::Decompressor;
+use packhorse_core::{Context, Error, Result};
+
+const DEFLATE: u16 = 1;
+const SHUFFLE: u16 = 2;
+const FLETCHER32: u16 = 3;
+const ZSTD: u16 = 32015;
+
+/// The most that a byte of deflate can become, and a byte of zstd (a block of 128 KiB in 4 bytes).
+const DEFLATE_RATIO: u64 = 1040;
+const ZSTD_RATIO: u64 = 40_000;
+
+/// Refuses filters that we do not have, by name.
+pub(crate) fn check(filters: &[Filter]) -> Result<()> {
+    let unknown = filters.iter().find(|filter| !matches!(filter.id, DEFLATE | SHUFFLE | FLETCHER32 | ZSTD));
+    match unknown {
+        None => Ok(()),
+        Some(filter) => Err(Error::unsupported(format!(
+            "chunks compressed with {}; rewrite the file with h5repack -f GZIP=4",
+            name(filter)
+        ))),
+    }
+}
+
+fn name(filter: &Filter) -> String {
+    let known = match filter.id {
+        4 => "szip",
+        5 => "nbit",
+        6 => "scaleoffset",
+        305 => "lzo",
+        307 => "bzip2",
+        32000 => "lzf",
+        32001 => "blosc",
+        32004 => "lz4",
+        32008 => "bitshuffle",
+        32013 => "zfp",
+        32017 => "sz",
+        32026 => "blosc2",
+        _ => return format!("filter {} \"{}\"", filter.id, filter.name),
+    };
+    format!("{known} (filter {})", filter.id)
+}
+
+/// Decompresses chunks, one at a time.
+pub(crate) struct Decoder {
+    deflate: Decompressor,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+    before: Vec<u8>,
+}
+
+impl Decoder {
+    pub(crate) fn new() -> Self {
+        Self { deflate: Decompressor::new(), zstd: None, before: Vec::new() }
+    }
+
+    /// The chunk `stored` after all filters not in `mask`, into `out`, which it fills.
+    pub(crate) fn unpack(&mut self, filters: &[Filter], mask: u32, stored: Vec<u8>, out: &mut [u8]) -> Result<()> {
+        let mut now = stored;
+        let used = filters.iter().enumerate().filter(|(i, _)| mask & (1 << (i % 32)) == 0);
+        let used: Vec<&Filter> = used.map(|(_, filter)| filter).collect();
+        // Checksums that were there before compression come out of it.
+        let mut sums = used.iter().filter(|filter| filter.id == FLETCHER32).count();
+        for (i, filter) in used.iter().enumerate().rev() {
+            match filter.id {
+                FLETCHER32 => {
+                    checked(&mut now)?;
+                    sums -= 1;
+                }
+                SHUFFLE => {
+                    let width = filter.parameters.first().map_or(1, |width| *width as usize);
+                    if i == 0 && now.len() == out.len() {
+                        unshuffle(&now, width, out);
+                        self.before = now;
+                        return Ok(());
+                    }
+                    let mut joined = vec![0; now.len()];
+                    unshuffle(&now, width, &mut joined);
+                    now = joined;
+                }
+                _ => {
+                    let most = out.len() + 4 * sums;
+                    if i == 0 {
+                        let len = self.inflate(filter.id, &now, out)?;
+                        return if len == out.len() { Ok(()) } else { Err(size(len, out.len())) };
+                    }
+                    let mut room = std::mem::take(&mut self.before);
+                    plausible(filter.id, now.len(), most)?;
+                    room.resize(most, 0);
+                    let len = self.inflate(filter.id, &now, &mut room)?;
+                    room.truncate(len);
+                    now = room;
+                }
+            }
+        }
+        if now.len() != out.len() {
+            return Err(size(now.len(), out.len()));
+        }
+        out.copy_from_slice(&now);
+        Ok(())
+    }
+
+    fn inflate(&mut self, id: u16, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let damaged = |e: &dyn std::fmt::Display| Error::content(format!("a chunk is damaged: {e}"));
+        match id {
+            DEFLATE => self.deflate.zlib_decompress(input, out).map_err(|e| damaged(&e)),
+            _ => {
+                let made = match self.zstd.take() {
+                    Some(made) => made,
+                    None => zstd::bulk::Decompressor::new().doing("start zstd")?,
+                };
+                self.zstd.insert(made).decompress_to_buffer(input, out).map_err(|e| damaged(&e))
+            }
+        }
+    }
+}
+
+/// Refuses chunks that can't become as large as they say.
+pub(crate) fn plausible(id: u16, stored: usize, wanted: usize) -> Result<()> {
+    let ratio = if id == DEFLATE { DEFLATE_RATIO } else { ZSTD_RATIO };
+    match (stored as u64).saturating_mul(ratio).saturating_add(1 << 16) >= wanted as u64 {
+        true => Ok(()),
+        false => Err(Error::content(format!("a chunk of {stored} bytes can't hold {wanted}: the file is damaged"))),
+    }
+}
+
+/// The most bytes that a chunk can become which takes up `stored` bytes.
+pub(crate) fn most(filters: &[Filter], stored: u64) -> u64 {
+    match filters.iter().any(|filter| matches!(filter.id, DEFLATE | ZSTD)) {
+        true if filters.iter().any(|filter| filter.id == ZSTD) => {
+            stored.saturating_mul(ZSTD_RATIO).saturating_add(1 << 16)
+        }
+        true => stored.saturating_mul(DEFLATE_RATIO).saturating_add(1 << 16),
+        false => stored,
+    }
+}
+
+fn size(found: usize, wanted: usize) -> Error {
+    Error::content(format!("a chunk holds {found} bytes where {wanted} are wanted: the file is damaged"))
+}
+
+/// Takes the checksum off the end of `bytes`.
+fn checked(bytes: &mut Vec<u8>) -> Result<()> {
+    let short = || Error::content("a chunk is cut short: the file is damaged");
+    let at = bytes.len().checked_sub(4).ok_or_else(short)?;
+    let (data, sum) = bytes.split_at_checked(at).ok_or_else(short)?;
+    let sum = sum.iter().rev().fold(0u32, |sum, byte| sum << 8 | u32::from(*byte));
+    let found = fletcher32(data);
+    // HDF5 before 1.6.3 wrote the bytes of each half the other way around on some machines.
+    let swapped = (found & 0x00ff_00ff) << 8 | (found >> 8 & 0x00ff_00ff);
+    if sum != found && sum != swapped {
+        return Err(Error::content("a chunk's checksum is wrong: the file is damaged"));
+    }
+    bytes.truncate(at);
+    Ok(())
+}
+
+/// Fletcher's checksum over big-endian words of 16 bits.
+fn fletcher32(bytes: &[u8]) -> u32 {
+    let (mut first, mut second) = (0u32, 0u32);
+    // 360 words keep both sums below 2^32.
+    for block in bytes.chunks(720) {
+        for word in block.chunks(2) {
+            let high = word.first().copied().unwrap_or_default();
+            let low = word.get(1).copied().unwrap_or_default();
+            first += u32::from(high) << 8 | u32::from(low);
+            second += first;
+        }
+        first = (first & 0xffff) + (first >> 16);
+        second = (second & 0xffff) + (second >> 16);
+    }
+    first = (first & 0xffff) + (first >> 16);
+    second = (second & 0xffff) + (second >> 16);
+    second << 16 | first
+}

@@ -1,0 +1,50 @@
+//! Fixed arrays of chunks: datasets that can't grow.
+
+use super::chunk_index::Grid;
+use super::file::H5File;
+use crate::bytes::{Cursor, UNDEFINED};
+use packhorse_core::{Error, Result};
+
+/// Adds the chunks of the array at `address` to `grid`.
+pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result<()> {
+    if address == UNDEFINED {
+        return Ok(());
+    }
+    let bytes = file.checked(address, 12 + file.lengths + file.offsets, "a fixed array")?;
+    let mut cursor = Cursor::new(&bytes, "a fixed array");
+    cursor.expect(b"FAHD\0")?;
+    let (client, entry, bits) = (cursor.u8()?, usize::from(cursor.u8()?), u32::from(cursor.u8()?));
+    let (count, block) = (cursor.uint(file.lengths)?, cursor.address(file.offsets)?);
+    if block == UNDEFINED {
+        return Ok(());
+    }
+    let page = 1u64.checked_shl(bits).ok_or_else(|| cursor.bad("has pages that make no sense"))?;
+    if entry < file.offsets || !file.holds(block, count.saturating_mul(entry as u64).min(page)) {
+        return Err(cursor.bad("is larger than the file: it is damaged"));
+    }
+    let head = 6 + file.offsets;
+    let elements =
+        |count: u64| usize::try_from(count.saturating_mul(entry as u64)).ok().and_then(|n| n.checked_add(4 + head));
+    let too_large = || Error::content("a fixed array is larger than the file: it is damaged");
+    if count <= page {
+        let bytes = file.checked(block, elements(count).ok_or_else(too_large)?, "a fixed array's block")?;
+        return grid.add_entries(0, bytes.get(head..).unwrap_or_default(), entry, client == 1, file);
+    }
+    let pages = count.div_ceil(page);
+    let map = usize::try_from(pages.div_ceil(8)).map_err(|_| too_large())?;
+    let bytes = file.checked(block, head.saturating_add(map).saturating_add(4), "a fixed array's block")?;
+    let map = bytes.get(head..).unwrap_or_default();
+    let mut at = block.saturating_add(bytes.len() as u64 + 4);
+    for number in 0..pages {
+        let held = page.min(count - number * page);
+        let len = held.saturating_mul(entry as u64).saturating_add(4);
+        let byte = map.get((number / 8) as usize).copied().unwrap_or_default();
+        if byte & (0x80 >> (number % 8)) != 0 {
+            let len = usize::try_from(len).map_err(|_| too_large())?;
+            let bytes = file.checked(at, len, "a fixed array's page")?;
+            grid.add_entries(number * page, &bytes, entry, client == 1, file)?;
+        }
+        at = at.saturating_add(len);
+    }
+    Ok(())
+}

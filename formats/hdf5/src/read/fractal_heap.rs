@@ -1,0 +1,110 @@
+//! Fractal heaps: where groups of many links keep them.
+
+use super::file::H5File;
+use super::tree2::bytes_for;
+use crate::bytes::Cursor;
+use packhorse_core::{Error, Result};
+
+/// An open heap.
+pub(crate) struct FractalHeap {
+    /// Bytes of an offset in the heap, and of an object's length.
+    offset: usize,
+    length: usize,
+    width: u64,
+    first: u64,
+    /// Rows of direct blocks; those after it are indirect.
+    direct_rows: u64,
+    root: u64,
+    /// 0: the root is a direct block.
+    rows: u64,
+}
+
+impl FractalHeap {
+    pub(crate) fn open(file: &H5File<'_>, address: u64) -> Result<Self> {
+        let (o, l) = (file.offsets, file.lengths);
+        let bytes = file.checked(address, 26 + 3 * o + 12 * l, "a fractal heap")?;
+        let mut cursor = Cursor::new(&bytes, "a fractal heap");
+        cursor.expect(b"FRHP\0")?;
+        cursor.skip(2)?;
+        if cursor.u16()? != 0 {
+            return Err(Error::unsupported("fractal heaps with filters; rewrite the file with h5repack"));
+        }
+        cursor.skip(1)?;
+        let managed = u64::from(cursor.u32()?);
+        cursor.skip(10 * l + 2 * o)?;
+        let width = u64::from(cursor.u16()?);
+        let (first, direct) = (cursor.uint(l)?, cursor.uint(l)?);
+        let bits = cursor.u16()?;
+        cursor.skip(2)?;
+        let (root, rows) = (cursor.address(o)?, u64::from(cursor.u16()?));
+        let powers = width.is_power_of_two() && first.is_power_of_two() && direct.is_power_of_two();
+        if !powers || bits > 64 || direct < first {
+            return Err(cursor.bad("has sizes that make no sense"));
+        }
+        let direct_rows = u64::from(direct.ilog2() - first.ilog2()) + 2;
+        let offset = usize::from(bits).div_ceil(8);
+        Ok(Self { offset, length: bytes_for(managed.min(direct)), width, first, direct_rows, root, rows })
+    }
+
+    /// The object that `id` names.
+    pub(crate) fn object(&self, file: &H5File<'_>, id: &[u8]) -> Result<Vec<u8>> {
+        let mut cursor = Cursor::new(id, "a heap's object");
+        let flags = cursor.u8()?;
+        match flags >> 4 & 3 {
+            0 => {
+                let (offset, len) = (cursor.uint(self.offset)?, cursor.uint(self.length)?);
+                let address = self.place(file, offset)?;
+                file.bytes(address, file.limits.header(len)?)
+            }
+            2 => {
+                let len = usize::from(flags & 15) + 1;
+                Ok(cursor.take(len)?.to_vec())
+            }
+            _ => Err(Error::unsupported("links too long for their heap; rewrite the file with h5repack")),
+        }
+    }
+
+    /// The address in the file of the heap's byte `offset`.
+    fn place(&self, file: &H5File<'_>, offset: u64) -> Result<u64> {
+        let damaged = || Error::content("a fractal heap's object lies outside it: the file is damaged");
+        let (mut block, mut rows, mut rest) = (self.root, self.rows, offset);
+        // Every level is at most half as large as the one above.
+        for _ in 0..64 {
+            if rows == 0 {
+                return block.checked_add(rest).ok_or_else(damaged);
+            }
+            let (row, column, start) = self.cell(rest).filter(|(row, _, _)| *row < rows).ok_or_else(damaged)?;
+            let entry = row.checked_mul(self.width).and_then(|cells| cells.checked_add(column)).ok_or_else(damaged)?;
+            let head = (5 + file.offsets + self.offset) as u64;
+            let at = entry.checked_mul(file.offsets as u64).and_then(|at| at.checked_add(head)?.checked_add(block));
+            let bytes = file.bytes(at.ok_or_else(damaged)?, file.offsets)?;
+            block = Cursor::new(&bytes, "a fractal heap's block").address(file.offsets)?;
+            rest -= start;
+            rows = match row < self.direct_rows {
+                true => 0,
+                false => self.rows_of(row),
+            };
+        }
+        Err(damaged())
+    }
+
+    /// Row, column and first byte of the cell that holds the byte `offset` of an indirect block.
+    fn cell(&self, offset: u64) -> Option<(u64, u64, u64)> {
+        let row_bytes = self.width.checked_mul(self.first)?;
+        let row = match offset / row_bytes {
+            0 => 0,
+            rows => u64::from(rows.ilog2()) + 1,
+        };
+        let scale = row.saturating_sub(1) as u32;
+        let size = self.first.checked_shl(scale)?;
+        let start = if row == 0 { 0 } else { row_bytes.checked_shl(scale)? };
+        let column = (offset - start).checked_div(size)?;
+        Some((row, column, start.checked_add(column.checked_mul(size)?)?))
+    }
+
+    /// Rows of an indirect block that stands in `row`.
+    fn rows_of(&self, row: u64) -> u64 {
+        let size = u64::from(self.first.ilog2()) + row - 1;
+        (size + 1).saturating_sub(u64::from(self.first.ilog2() + self.width.ilog2()))
+    }
+}

@@ -1,0 +1,242 @@
+//! What messages say: dataspaces, layouts, filters, fill values, attributes.
+
+use super::file::H5File;
+use super::object::{Object, kind};
+use crate::bytes::Cursor;
+use crate::datatype::{Datatype, Padding};
+use packhorse_core::{Error, Result};
+
+/// Dimensions, and the largest they may become (`u64::MAX`: without end).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Space {
+    pub(crate) dims: Vec<u64>,
+    pub(crate) most: Vec<u64>,
+    /// It has no elements at all.
+    pub(crate) none: bool,
+}
+
+pub(crate) fn space(file: &H5File<'_>, bytes: &[u8]) -> Result<Space> {
+    let mut cursor = Cursor::new(bytes, "a dataspace");
+    let (version, rank, flags) = (cursor.u8()?, usize::from(cursor.u8()?), cursor.u8()?);
+    let none = match version {
+        1 => cursor.skip(5).map(|()| false)?,
+        2 => cursor.u8()? == 2,
+        _ => return Err(Error::unsupported(format!("dataspaces of version {version}"))),
+    };
+    if rank > 32 {
+        return Err(cursor.bad(&format!("has {rank} dimensions, over HDF5's 32")));
+    }
+    let dims = (0..rank).map(|_| cursor.uint(file.lengths)).collect::<Result<Vec<_>>>()?;
+    let most = match flags & 1 {
+        0 => dims.clone(),
+        _ => (0..rank).map(|_| cursor.address(file.lengths)).collect::<Result<_>>()?,
+    };
+    Ok(Space { dims, most, none })
+}
+
+/// The datatype of an object, which may be committed elsewhere.
+pub(crate) fn datatype(file: &H5File<'_>, object: &Object) -> Result<Datatype> {
+    let parse = |bytes: &[u8]| Datatype::parse(&mut Cursor::new(bytes, "a datatype"));
+    let message = object.message(kind::DATATYPE).ok_or_else(|| Error::content("a dataset lacks its datatype"))?;
+    match message.committed(file)? {
+        None => parse(message.bytes()?),
+        Some(address) => {
+            let object = Object::read(file, address)?;
+            parse(object.first(kind::DATATYPE)?.ok_or_else(|| Error::content("a committed datatype is none"))?)
+        }
+    }
+}
+
+/// Where a dataset's elements are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    Compact(Vec<u8>),
+    Contiguous { address: u64 },
+    Chunked(ChunkLayout),
+    Virtual,
+}
+
+/// How chunks are found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkLayout {
+    /// The dimensions of a chunk, without that of an element's bytes.
+    pub(crate) dims: Vec<u64>,
+    pub(crate) address: u64,
+    pub(crate) index: Index,
+    /// Chunks that stick out of the dataset passed no filters.
+    pub(crate) whole_only: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Index {
+    Tree1,
+    /// With its size and mask, where it passed filters.
+    Single(Option<(u64, u32)>),
+    Implicit,
+    FixedArray,
+    ExtensibleArray,
+    Tree2,
+}
+
+pub(crate) fn layout(file: &H5File<'_>, bytes: &[u8]) -> Result<Layout> {
+    let mut cursor = Cursor::new(bytes, "a layout");
+    let version = cursor.u8()?;
+    match version {
+        1 | 2 => old_layout(file, &mut cursor),
+        3..=5 => match cursor.u8()? {
+            0 => {
+                let size = cursor.u16()?;
+                Ok(Layout::Compact(cursor.take(usize::from(size))?.to_vec()))
+            }
+            1 => Ok(Layout::Contiguous { address: cursor.address(file.offsets)? }),
+            2 if version == 3 => {
+                let rank = usize::from(cursor.u8()?);
+                let address = cursor.address(file.offsets)?;
+                let dims = dims(&mut cursor, rank, 4)?;
+                Ok(Layout::Chunked(ChunkLayout { dims, address, index: Index::Tree1, whole_only: false }))
+            }
+            2 => new_chunks(file, &mut cursor),
+            3 => Ok(Layout::Virtual),
+            class => Err(cursor.bad(&format!("is of class {class}"))),
+        },
+        _ => Err(Error::unsupported(format!("layouts of version {version}"))),
+    }
+}
+
+fn old_layout(file: &H5File<'_>, cursor: &mut Cursor<'_>) -> Result<Layout> {
+    let (rank, class) = (usize::from(cursor.u8()?), cursor.u8()?);
+    cursor.skip(5)?;
+    match class {
+        0 => {
+            cursor.skip(4 * rank)?;
+            let size = cursor.u32()? as usize;
+            Ok(Layout::Compact(cursor.take(size)?.to_vec()))
+        }
+        1 => Ok(Layout::Contiguous { address: cursor.address(file.offsets)? }),
+        2 => {
+            let address = cursor.address(file.offsets)?;
+            let dims = dims(cursor, rank, 4)?;
+            Ok(Layout::Chunked(ChunkLayout { dims, address, index: Index::Tree1, whole_only: false }))
+        }
+        _ => Err(cursor.bad(&format!("is of class {class}"))),
+    }
+}
+
+/// The dimensions of a chunk, without the last, which is the size of an element.
+fn dims(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<Vec<u64>> {
+    let mut dims = (0..rank).map(|_| cursor.uint(width)).collect::<Result<Vec<_>>>()?;
+    dims.pop();
+    match dims.contains(&0) {
+        true => Err(cursor.bad("has chunks without elements")),
+        false => Ok(dims),
+    }
+}
+
+fn new_chunks(file: &H5File<'_>, cursor: &mut Cursor<'_>) -> Result<Layout> {
+    let (flags, rank, width) = (cursor.u8()?, usize::from(cursor.u8()?), usize::from(cursor.u8()?));
+    let dims = dims(cursor, rank, width)?;
+    let kind = cursor.u8()?;
+    let index = match kind {
+        1 if flags & 2 != 0 => Index::Single(Some((cursor.uint(file.lengths)?, cursor.u32()?))),
+        1 => Index::Single(None),
+        2 => Index::Implicit,
+        3 => cursor.skip(1).map(|()| Index::FixedArray)?,
+        4 => cursor.skip(5).map(|()| Index::ExtensibleArray)?,
+        5 => cursor.skip(6).map(|()| Index::Tree2)?,
+        _ => return Err(Error::unsupported(format!("chunk indexes of type {kind}"))),
+    };
+    let address = cursor.address(file.offsets)?;
+    Ok(Layout::Chunked(ChunkLayout { dims, address, index, whole_only: flags & 1 != 0 }))
+}
+
+/// A filter of a dataset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Filter {
+    pub(crate) id: u16,
+    pub(crate) name: String,
+    pub(crate) parameters: Vec<u32>,
+}
+
+pub(crate) fn filters(bytes: &[u8]) -> Result<Vec<Filter>> {
+    let mut cursor = Cursor::new(bytes, "a list of filters");
+    let (version, count) = (cursor.u8()?, cursor.u8()?);
+    if !matches!(version, 1 | 2) {
+        return Err(Error::unsupported(format!("lists of filters of version {version}")));
+    }
+    cursor.skip(if version == 1 { 6 } else { 0 })?;
+    (0..count.min(32)).map(|_| filter(&mut cursor, version)).collect()
+}
+
+fn filter(cursor: &mut Cursor<'_>, version: u8) -> Result<Filter> {
+    let id = cursor.u16()?;
+    let len = if version == 1 || id >= 256 { usize::from(cursor.u16()?) } else { 0 };
+    cursor.skip(2)?;
+    let count = cursor.u16()?;
+    let len = if version == 1 { len.next_multiple_of(8) } else { len };
+    let name = cursor.take(len)?.split(|byte| *byte == 0).next().unwrap_or_default();
+    let parameters = (0..count).map(|_| cursor.u32()).collect::<Result<_>>()?;
+    cursor.skip(if version == 1 && count % 2 == 1 { 4 } else { 0 })?;
+    Ok(Filter { id, name: String::from_utf8_lossy(name).into_owned(), parameters })
+}
+
+/// The bytes of an element that was never written; empty for zeros.
+pub(crate) fn fill(object: &Object) -> Result<Vec<u8>> {
+    if let Some(bytes) = object.first(kind::FILL)? {
+        let mut cursor = Cursor::new(bytes, "a fill value");
+        let version = cursor.u8()?;
+        let flags = cursor.u8()?;
+        let given = match version {
+            3 => flags & 0x20 != 0,
+            _ => cursor.u16()? >> 8 != 0,
+        };
+        if given {
+            let len = cursor.u32()? as usize;
+            return Ok(cursor.take(len)?.to_vec());
+        }
+        return Ok(Vec::new());
+    }
+    let Some(bytes) = object.first(kind::OLD_FILL)? else { return Ok(Vec::new()) };
+    let mut cursor = Cursor::new(bytes, "a fill value");
+    let len = cursor.u32()? as usize;
+    Ok(cursor.take(len)?.to_vec())
+}
+
+/// The attribute `name` of an object, where it is text of a fixed length.
+pub(crate) fn text_attribute(file: &H5File<'_>, object: &Object, name: &str) -> Result<Option<String>> {
+    for message in object.all(kind::ATTRIBUTE) {
+        let Ok(bytes) = message.bytes() else { continue };
+        let Ok((found, datatype, data)) = attribute(file, bytes) else { continue };
+        if let (true, Datatype::Fixed { size, padding, .. }) = (found == name.as_bytes(), datatype) {
+            let text = data.get(..size as usize).map(|text| unpadded(text, padding)).unwrap_or_default();
+            return Ok(std::str::from_utf8(text).ok().map(str::to_owned));
+        }
+    }
+    Ok(None)
+}
+
+fn attribute<'a>(file: &H5File<'_>, bytes: &'a [u8]) -> Result<(&'a [u8], Datatype, &'a [u8])> {
+    let mut cursor = Cursor::new(bytes, "an attribute");
+    let (version, flags) = (cursor.u8()?, cursor.u8()?);
+    let sizes = [cursor.u16()?, cursor.u16()?, cursor.u16()?].map(usize::from);
+    if !(1..=3).contains(&version) || (version > 1 && flags != 0) {
+        return Err(cursor.bad("is of a kind that is not read"));
+    }
+    cursor.skip(if version == 3 { 1 } else { 0 })?;
+    let part =
+        |cursor: &mut Cursor<'a>, len: usize| cursor.take(if version == 1 { len.next_multiple_of(8) } else { len });
+    let [name, datatype, space_len] = sizes;
+    let name = part(&mut cursor, name)?.split(|byte| *byte == 0).next().unwrap_or_default();
+    let datatype = Datatype::parse(&mut Cursor::new(part(&mut cursor, datatype)?, "an attribute's datatype"))?;
+    space(file, part(&mut cursor, space_len)?)?;
+    Ok((name, datatype, cursor.rest()))
+}
+
+/// Fixed text without what fills its place.
+pub(crate) fn unpadded(text: &[u8], padding: Padding) -> &[u8] {
+    let filler = if padding == Padding::Spaces { b' ' } else { 0 };
+    let len = match padding {
+        Padding::Zero => text.iter().position(|byte| *byte == 0).unwrap_or(text.len()),
+        Padding::Zeros | Padding::Spaces => text.iter().rposition(|byte| *byte != filler).map_or(0, |last| last + 1),
+    };
+    text.get(..len).unwrap_or_default()
+}

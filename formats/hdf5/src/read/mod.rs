@@ -1,0 +1,24 @@
+//! The source: HDF5 files read by ranges, ours and other people's. Knows nothing of writing.
+//!
+//! `file` holds bytes, `object` and `group` what lies at an address, `chunk_index` (with `tree1`,
+//! `tree2`, `fixed_array`, `extensible_array`) where chunks are, `filter` and `dataset` what is in them.
+
+mod chunk_index;
+mod dataset;
+mod extensible_array;
+mod file;
+mod filter;
+mod fixed_array;
+mod foreign;
+mod fractal_heap;
+mod global_heap;
+mod group;
+mod message;
+mod object;
+mod ours;
+mod source;
+mod tree1;
+mod tree2;
+mod values;
+
+pub(crate) use source::Hdf5Source;

@@ -1,0 +1,116 @@
+//! The source: probing a file, and its rows block by block.
+
+use super::file::H5File;
+use super::object::Object;
+use super::values::FieldReader;
+use super::{foreign, ours};
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use packhorse_core::{Blocks, Error, Input, Limits, Options, Probe, Result, Rows, Schema, SchemaRef, Source};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// About how many bytes a block of rows holds, and at most how many rows.
+const BLOCK_BYTES: u64 = 8 << 20;
+const BLOCK_ROWS: u64 = 1 << 16;
+
+pub(crate) struct Hdf5Source {
+    /// Globs of the datasets to read; empty for all.
+    datasets: Vec<String>,
+    limits: Limits,
+}
+
+impl Hdf5Source {
+    pub(crate) fn new(options: &Options, limits: Limits) -> Result<Self> {
+        options.only(&["datasets"])?;
+        let globs = options.get("datasets").unwrap_or_default().split(',').map(str::trim);
+        Ok(Self { datasets: globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect(), limits })
+    }
+
+    fn open<'a>(&self, input: &'a dyn Input) -> Result<OpenFile<'a>> {
+        let file = H5File::open(input, self.limits)?;
+        let root = Object::read(&file, file.root)?;
+        let (fields, samples) = match self.datasets.is_empty() && ours::is_ours(&file, &root)? {
+            true => ours::fields(&file, &root)?,
+            false => foreign::fields(&file, root, &self.datasets)?,
+        };
+        let schema = Arc::new(Schema::new(fields.iter().map(|field| field.field.clone()).collect::<Vec<_>>()));
+        Ok(OpenFile { file, fields, samples, schema })
+    }
+}
+
+impl Source for Hdf5Source {
+    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
+        let open = self.open(input).map_err(|e| e.in_input(input.name()))?;
+        let each = |field: &FieldReader| field.values.rows().saturating_mul(field.values.row_bytes());
+        let bytes = open.fields.iter().map(each).fold(0, u64::saturating_add);
+        Ok(Some(Probe { schema: open.schema, items: open.samples, bytes }))
+    }
+
+    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
+        let open = self.open(input).map_err(|e| e.in_input(input.name()))?;
+        let items = items.start..items.end.min(open.samples);
+        let each: u64 = open.fields.iter().map(|field| field.row_bytes(open.samples)).sum();
+        let step = (BLOCK_BYTES / each.max(1)).clamp(1, BLOCK_ROWS);
+        Ok(Box::new(BlocksOf { open, items, step, name: input.name() }))
+    }
+}
+
+/// A file with its fields.
+struct OpenFile<'a> {
+    file: H5File<'a>,
+    fields: Vec<FieldReader>,
+    samples: u64,
+    schema: SchemaRef,
+}
+
+struct BlocksOf<'a> {
+    open: OpenFile<'a>,
+    items: Range<u64>,
+    /// Rows of a block when all are of middling size.
+    step: u64,
+    name: &'a str,
+}
+
+impl BlocksOf<'_> {
+    /// How many of the next rows make up a block: by their sizes, at least one.
+    fn rows(&mut self) -> Result<u64> {
+        let count = self.step.min(self.items.end - self.items.start);
+        let mut total = vec![0u64; count as usize];
+        for field in &mut self.open.fields {
+            let weights = field.weights(&self.open.file, self.items.start, self.items.start + count)?;
+            total.iter_mut().zip(weights).for_each(|(total, weight)| *total = total.saturating_add(weight));
+        }
+        let mut sum = 0u64;
+        let fits = total.iter().take_while(|weight| {
+            sum = sum.saturating_add(**weight);
+            sum <= 2 * BLOCK_BYTES
+        });
+        Ok((fits.count() as u64).max(1))
+    }
+
+    fn block(&mut self) -> Result<Rows> {
+        let (from, count) = (self.items.start, self.rows()?);
+        let file = &self.open.file;
+        let read = |field: &mut FieldReader| field.read(file, from, from + count);
+        let columns = self.open.fields.iter_mut().map(read).collect::<Result<Vec<_>>>()?;
+        self.items.start += count;
+        let options = RecordBatchOptions::new().with_row_count(Some(count as usize));
+        RecordBatch::try_new_with_options(self.open.schema.clone(), columns, &options)
+            .map_err(|e| Error::content(format!("its fields do not fit together: {e}")))
+    }
+}
+
+impl Iterator for BlocksOf<'_> {
+    type Item = Result<Rows>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.items.is_empty() {
+            return None;
+        }
+        let block = self.block();
+        if block.is_err() {
+            self.items.start = self.items.end;
+        }
+        Some(block.map_err(|e| e.in_input(self.name)))
+    }
+}

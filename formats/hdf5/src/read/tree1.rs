@@ -1,0 +1,44 @@
+//! Version 1 B-trees of chunks.
+
+use super::chunk_index::{Chunk, Grid};
+use super::file::{H5File, Visits};
+use crate::bytes::{Cursor, UNDEFINED};
+use packhorse_core::Result;
+
+/// Adds the chunks of the tree at `address` to `grid`.
+pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result<()> {
+    if address == UNDEFINED {
+        return Ok(());
+    }
+    let mut visits = Visits::new(file, 8);
+    node(file, address, u8::MAX, &mut visits, grid)
+}
+
+fn node(file: &H5File<'_>, address: u64, above: u8, visits: &mut Visits, grid: &mut Grid) -> Result<()> {
+    visits.one()?;
+    let head = 8 + 2 * file.offsets;
+    let bytes = file.bytes(address, head)?;
+    let mut cursor = Cursor::new(&bytes, "a chunk tree");
+    cursor.expect(b"TREE\x01")?;
+    let (level, count) = (cursor.u8()?, usize::from(cursor.u16()?));
+    if level >= above {
+        return Err(cursor.bad("has levels that do not go down: the file is damaged"));
+    }
+    let rank = grid.rank();
+    let len = count * (16 + 8 * rank + file.offsets);
+    let bytes = file.bytes(address.saturating_add(head as u64), len)?;
+    let mut cursor = Cursor::new(&bytes, "a chunk tree");
+    for _ in 0..count {
+        let (size, mask) = (cursor.u32()?, cursor.u32()?);
+        let offsets = (0..rank).map(|_| cursor.u64()).collect::<Result<Vec<_>>>()?;
+        cursor.skip(8)?;
+        let child = cursor.address(file.offsets)?;
+        if level > 0 {
+            node(file, child, level, visits, grid)?;
+            continue;
+        }
+        visits.one()?;
+        grid.add_at(&offsets, Chunk { address: child, size: u64::from(size), mask });
+    }
+    Ok(())
+}

@@ -1,0 +1,371 @@
+//! Fields of rows out of datasets.
+
+use super::dataset::{Dataset, named};
+use super::file::H5File;
+use super::global_heap::GlobalHeap;
+use super::message::unpadded;
+use crate::bytes::Cursor;
+use crate::datatype::Datatype;
+use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
+use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray, StructArray, make_array};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use packhorse_core::{DataType, Error, Field, FieldType, Kind, Result, array_of, element_width};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A field of a file, open for reading.
+pub(crate) struct FieldReader {
+    pub(crate) field: Field,
+    pub(crate) kind: FieldType,
+    /// The elements; of samples that hold as many each, a row a sample.
+    pub(crate) values: Dataset,
+    /// Where lists end, the outermost first.
+    pub(crate) offsets: Vec<Dataset>,
+    pub(crate) shapes: Option<Dataset>,
+    pub(crate) present: Option<Dataset>,
+    /// Of compounds: which member.
+    pub(crate) member: Option<(u32, Datatype)>,
+    pub(crate) heap: GlobalHeap,
+}
+
+/// A value in the global heap.
+struct Reference {
+    len: usize,
+    address: u64,
+    index: u32,
+}
+
+impl FieldReader {
+    /// A field whose samples are the rows of `values`.
+    pub(crate) fn of_rows(field: Field, kind: FieldType, values: Dataset) -> Self {
+        let heap = GlobalHeap::default();
+        Self { field, kind, values, offsets: Vec::new(), shapes: None, present: None, member: None, heap }
+    }
+
+    /// About how many bytes a sample holds, by what the datasets' dimensions say.
+    pub(crate) fn row_bytes(&self, samples: u64) -> u64 {
+        let values = self.values.rows().saturating_mul(self.values.row_bytes());
+        values / samples.max(1) + 1
+    }
+
+    /// About how many bytes each of the samples `from..to` holds.
+    pub(crate) fn weights(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Vec<u64>> {
+        let count = (to - from) as usize;
+        if let Some(offsets) = self.offsets.first_mut() {
+            let ends = read_offsets(offsets, file, from, to)?;
+            let inner = self.offsets.last().map_or(1, |last| last.rows());
+            let outer = self.offsets.first().map_or(1, |first| first.rows());
+            let each = self.values.row_bytes().saturating_mul(inner.div_ceil(outer.max(1)).max(1));
+            return Ok(ends.windows(2).map(|ends| length(ends).saturating_mul(each)).collect());
+        }
+        let row = self.values.row_bytes();
+        if !matches!(self.values.datatype, Datatype::VlenText { .. } | Datatype::Vlen(_)) {
+            return Ok(vec![row; count]);
+        }
+        let bytes = self.values.read(file, from, to)?;
+        let width = self.vlen_width();
+        let row = (row as usize).max(1);
+        let size = |found: Result<Option<Reference>>| found.ok().flatten().map_or(16, |found| found.len as u64 + 16);
+        let sum = |row: &[u8]| references(row, width).map(size).sum();
+        Ok(bytes.chunks(row).map(sum).chain(std::iter::repeat(1)).take(count).collect())
+    }
+
+    /// The samples `from..to`, as a column of the field's type.
+    pub(crate) fn read(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<ArrayRef> {
+        let name = self.values.name.clone();
+        self.column(file, from, to).map_err(|e| match e.kind() {
+            Kind::Content if !e.message().starts_with("dataset ") => named(&name, e),
+            _ => e,
+        })
+    }
+
+    fn column(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<ArrayRef> {
+        let count = (to - from) as usize;
+        let nulls = match &mut self.present {
+            Some(present) => Some(NullBuffer::from_iter(present.read(file, from, to)?.iter().map(|byte| *byte != 0))),
+            None => None,
+        };
+        match self.kind.clone() {
+            FieldType::Blob if self.offsets.is_empty() => self.heap_blobs(file, from, to, nulls),
+            FieldType::Blob => self.blobs(file, from, to, nulls),
+            FieldType::Text => Ok(with_nulls(self.elements(file, &DataType::Utf8View, from, to)?, nulls)?),
+            FieldType::Scalar(element) => with_nulls(self.elements(file, &element, from, to)?, nulls),
+            FieldType::Tensor { element, .. } => {
+                let flat = self.elements(file, &element, from, to)?;
+                fixed_list(self.field.data_type(), flat, count, nulls)
+            }
+            FieldType::Ragged { element, rank } => self.ragged(file, from..to, &element, rank, nulls),
+            FieldType::List { element, .. } if self.offsets.is_empty() => {
+                self.heap_lists(file, from, to, &element, nulls)
+            }
+            FieldType::List { element, .. } => {
+                let of = self.field.data_type().clone();
+                self.lists(file, from..to, 0, &of, &element, nulls)
+            }
+        }
+    }
+
+    /// Elements in C order of the rows `from..to` of the values.
+    fn elements(&mut self, file: &H5File<'_>, element: &DataType, from: u64, to: u64) -> Result<ArrayRef> {
+        let bytes = self.values.read(file, from, to)?;
+        let (bytes, datatype) = match &self.member {
+            Some((offset, datatype)) => {
+                let mut bytes = member(&bytes, self.values.datatype.size(), *offset, datatype);
+                let element = if let Datatype::Array { of, .. } = datatype { of } else { datatype };
+                super::dataset::swap(element, &mut bytes);
+                (bytes, element.clone())
+            }
+            None => (bytes, self.values.datatype.clone()),
+        };
+        let size = datatype.size() as usize;
+        match (&datatype, element) {
+            (Datatype::VlenText { .. }, DataType::Utf8View) => self.heap_texts(file, &bytes),
+            (Datatype::Fixed { padding, .. }, DataType::Utf8View) => {
+                let mut texts = StringViewBuilder::new();
+                for text in bytes.chunks_exact(size.max(1)) {
+                    texts.append_value(utf8(unpadded(text, *padding))?);
+                }
+                Ok(Arc::new(texts.finish()))
+            }
+            _ if element_width(element) == Some(size) => {
+                let count = bytes.len() / size.max(1);
+                array_of(element, Buffer::from(bytes), count)
+            }
+            _ => Err(Error::content(format!("holds {datatype} where {element} is wanted: the file is damaged"))),
+        }
+    }
+
+    fn heap_texts(&mut self, file: &H5File<'_>, bytes: &[u8]) -> Result<ArrayRef> {
+        let mut texts = StringViewBuilder::new();
+        let mut blocks = BTreeMap::new();
+        for reference in references(bytes, 1) {
+            let Some(Reference { len, address, index }) = reference? else {
+                texts.append_value("");
+                continue;
+            };
+            let collection = self.heap.collection(file, address)?;
+            let at = collection.object(index, len)?;
+            let block = *blocks.entry(address).or_insert_with(|| texts.append_block(collection.bytes.clone()));
+            texts
+                .try_append_view(block, view(at)?, view(len)?)
+                .map_err(|_| Error::content("holds text that is no UTF-8; leave it out with option datasets"))?;
+        }
+        Ok(Arc::new(texts.finish()))
+    }
+
+    fn heap_blobs(&mut self, file: &H5File<'_>, from: u64, to: u64, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        let bytes = self.values.read(file, from, to)?;
+        let mut blobs = BinaryViewBuilder::new();
+        let mut blocks = BTreeMap::new();
+        for (row, reference) in references(&bytes, 1).enumerate() {
+            match reference? {
+                _ if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) => blobs.append_null(),
+                None => blobs.append_value([]),
+                Some(Reference { len, address, index }) => {
+                    let collection = self.heap.collection(file, address)?;
+                    let at = collection.object(index, len)?;
+                    let block = *blocks.entry(address).or_insert_with(|| blobs.append_block(collection.bytes.clone()));
+                    blobs.try_append_view(block, view(at)?, view(len)?).map_err(|e| Error::bug(e.to_string()))?;
+                }
+            }
+        }
+        Ok(Arc::new(blobs.finish()))
+    }
+
+    fn heap_lists(
+        &mut self,
+        file: &H5File<'_>,
+        from: u64,
+        to: u64,
+        element: &DataType,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        let bytes = self.values.read(file, from, to)?;
+        let width = self.vlen_width();
+        let (mut flat, mut lens) = (Vec::new(), Vec::new());
+        for reference in references(&bytes, width) {
+            let found = reference?;
+            lens.push(found.as_ref().map_or(0, |found| found.len / width));
+            if let Some(Reference { len, address, index }) = found {
+                let collection = self.heap.collection(file, address)?;
+                let at = collection.object(index, len)?;
+                flat.extend_from_slice(collection.bytes.as_slice().get(at..at + len).unwrap_or_default());
+            }
+        }
+        if let Datatype::Vlen(of) = &self.values.datatype {
+            super::dataset::swap(of, &mut flat);
+        }
+        let count = flat.len() / width;
+        let flat = array_of(element, Buffer::from(flat), count)?;
+        list(self.field.data_type(), offsets_of(lens.into_iter())?, flat, nulls)
+    }
+
+    fn vlen_width(&self) -> usize {
+        match &self.values.datatype {
+            Datatype::Vlen(of) => (of.size() as usize).max(1),
+            _ => 1,
+        }
+    }
+
+    fn blobs(&mut self, file: &H5File<'_>, from: u64, to: u64, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        let ends = self.ends(file, 0, from, to)?;
+        let (start, end) = (ends.first().copied().unwrap_or(0), ends.last().copied().unwrap_or(0));
+        let mut blobs = BinaryViewBuilder::new();
+        let block = blobs.append_block(Buffer::from(self.values.read(file, start, end)?));
+        for (row, ends) in ends.windows(2).enumerate() {
+            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+                blobs.append_null();
+                continue;
+            }
+            let at = ends.first().map_or(0, |at| at - start);
+            blobs
+                .try_append_view(block, view(at as usize)?, view(length(ends) as usize)?)
+                .map_err(|e| Error::bug(e.to_string()))?;
+        }
+        Ok(Arc::new(blobs.finish()))
+    }
+
+    fn ends(&mut self, file: &H5File<'_>, level: usize, from: u64, to: u64) -> Result<Vec<u64>> {
+        let offsets = self.offsets.get_mut(level).ok_or_else(|| Error::bug("a list without offsets"))?;
+        read_offsets(offsets, file, from, to)
+    }
+
+    fn ragged(
+        &mut self,
+        file: &H5File<'_>,
+        rows: std::ops::Range<u64>,
+        element: &DataType,
+        rank: usize,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        let DataType::Struct(parts) = self.field.data_type().clone() else {
+            return Err(Error::bug("no ragged column"));
+        };
+        let ends = self.ends(file, 0, rows.start, rows.end)?;
+        let shapes = self.shapes.as_mut().ok_or_else(|| Error::bug("a ragged field without shapes"))?;
+        let dims = shapes.read(file, rows.start, rows.end)?;
+        for (shape, ends) in dims.chunks_exact(4 * rank.max(1)).zip(ends.windows(2)) {
+            if elements_of(shape) != Some(length(ends)) {
+                return Err(Error::content(
+                    "has a sample whose shape is not that of its elements: the file is damaged",
+                ));
+            }
+        }
+        let (start, end) = (ends.first().copied().unwrap_or(0), ends.last().copied().unwrap_or(0));
+        let flat = self.elements(file, element, start, end)?;
+        let count = (rows.end - rows.start) as usize;
+        let types: Vec<DataType> = parts.iter().map(|part| part.data_type().clone()).collect();
+        let [data_type, shape_type] = types.as_slice() else { return Err(Error::bug("no ragged column")) };
+        let data = list(data_type, relative(&ends)?, flat, None)?;
+        let dims = array_of(&DataType::Int32, Buffer::from(dims), count * rank)?;
+        let shape = fixed_list(shape_type, dims, count, None)?;
+        let array = StructArray::try_new_with_length(parts, vec![data, shape], nulls, count);
+        Ok(Arc::new(array.map_err(|e| Error::bug(e.to_string()))?))
+    }
+
+    fn lists(
+        &mut self,
+        file: &H5File<'_>,
+        rows: std::ops::Range<u64>,
+        level: usize,
+        of: &DataType,
+        element: &DataType,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        let ends = self.ends(file, level, rows.start, rows.end)?;
+        let (start, end) = (ends.first().copied().unwrap_or(0), ends.last().copied().unwrap_or(0));
+        let inside = match (level + 1 < self.offsets.len(), of) {
+            (true, DataType::List(item)) => self.lists(file, start..end, level + 1, item.data_type(), element, None)?,
+            _ => self.elements(file, element, start, end)?,
+        };
+        list(of, relative(&ends)?, inside, nulls)
+    }
+}
+
+/// `offsets[from..=to]`, which never go down.
+fn read_offsets(offsets: &mut Dataset, file: &H5File<'_>, from: u64, to: u64) -> Result<Vec<u64>> {
+    let end = to.checked_add(1).ok_or_else(|| Error::bug("rows without end"))?;
+    let bytes = offsets.read(file, from, end)?;
+    let ends: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+    match ends.is_sorted() && ends.last().is_none_or(|end| *end <= i64::MAX as u64) {
+        true => Ok(ends),
+        false => Err(named(&offsets.name, Error::content("has offsets that go down: the file is damaged"))),
+    }
+}
+
+/// The length between two ends.
+fn length(ends: &[u64]) -> u64 {
+    match ends {
+        [from, to] => to.saturating_sub(*from),
+        _ => 0,
+    }
+}
+
+/// The elements of a shape of little-endian `i32`.
+fn elements_of(shape: &[u8]) -> Option<u64> {
+    let dims = shape.as_chunks::<4>().0.iter().map(|dim| u64::try_from(i32::from_le_bytes(*dim)).ok());
+    dims.into_iter().try_fold(1u64, |count, dim| count.checked_mul(dim?))
+}
+
+fn relative(ends: &[u64]) -> Result<OffsetBuffer<i32>> {
+    offsets_of(ends.windows(2).map(|ends| usize::try_from(length(ends)).unwrap_or(usize::MAX)))
+}
+
+fn offsets_of(lens: impl Iterator<Item = usize>) -> Result<OffsetBuffer<i32>> {
+    let mut ends = vec![0i32];
+    let mut end = 0i32;
+    for len in lens {
+        let next = i32::try_from(len).ok().and_then(|len| end.checked_add(len));
+        end = next.ok_or_else(|| Error::new(Kind::Limit, "has a sample of over 2,147,483,647 elements"))?;
+        ends.push(end);
+    }
+    Ok(OffsetBuffer::new(ScalarBuffer::from(ends)))
+}
+
+fn list(of: &DataType, offsets: OffsetBuffer<i32>, inside: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let DataType::List(item) = of else { return Err(Error::bug("no list column")) };
+    let array = ListArray::try_new(item.clone(), offsets, inside, nulls);
+    Ok(Arc::new(array.map_err(|e| Error::bug(e.to_string()))?))
+}
+
+fn fixed_list(of: &DataType, flat: ArrayRef, count: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let DataType::FixedSizeList(item, size) = of else { return Err(Error::bug("no column of tensors")) };
+    let array = FixedSizeListArray::try_new_with_length(item.clone(), *size, flat, nulls, count);
+    Ok(Arc::new(array.map_err(|e| Error::bug(e.to_string()))?))
+}
+
+fn with_nulls(array: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let Some(nulls) = nulls else { return Ok(array) };
+    if nulls.len() != array.len() {
+        return Err(Error::content("has another number of samples than it says are there"));
+    }
+    let data = array.to_data().into_builder().nulls(Some(nulls)).build();
+    Ok(make_array(data.map_err(|e| Error::bug(e.to_string()))?))
+}
+
+/// References into the global heap of values whose elements have `width` bytes; `None` for empty ones.
+fn references(bytes: &[u8], width: usize) -> impl Iterator<Item = Result<Option<Reference>>> {
+    bytes.chunks_exact(16).map(move |bytes| {
+        let mut cursor = Cursor::new(bytes, "a reference to the global heap");
+        let (count, address, index) = (cursor.u32()?, cursor.address(8)?, cursor.u32()?);
+        let len = (count as usize).checked_mul(width).ok_or_else(|| cursor.bad("is too long"))?;
+        Ok((len > 0).then_some(Reference { len, address, index }))
+    })
+}
+
+/// One member of every element of a compound.
+fn member(bytes: &[u8], size: u32, offset: u32, datatype: &Datatype) -> Vec<u8> {
+    let (from, to) = (offset as usize, offset as usize + datatype.size() as usize);
+    let parts = bytes.chunks_exact((size as usize).max(1)).filter_map(|element| element.get(from..to));
+    parts.flatten().copied().collect()
+}
+
+fn view(value: usize) -> Result<u32> {
+    let fits = u32::try_from(value).ok().filter(|value| i32::try_from(*value).is_ok());
+    fits.ok_or_else(|| Error::new(Kind::Limit, "has a value of over 2 GiB"))
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes)
+        .map_err(|_| Error::content("holds text that is no UTF-8; leave it out with option datasets"))
+}

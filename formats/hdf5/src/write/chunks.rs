@@ -1,0 +1,231 @@
+//! How a dataset is cut into chunks, and the chunks on their way to the file.
+
+use super::filter::{Coder, Pipeline};
+use super::index::{self, Stored};
+use super::main_file::MainFile;
+use super::object::{Object, chunked, contiguous};
+use crate::datatype::Datatype;
+use crate::options::{Filter, Shuffle, SinkOptions};
+use packhorse_core::Result;
+use rayon::prelude::*;
+
+/// A chunk that we choose ourselves is never larger.
+const LARGEST: u64 = 4 << 20;
+/// From here on a sample is a chunk of its own.
+const ALONE: u64 = 128 << 10;
+/// How many chunks decide about shuffling.
+const PROBES: usize = 4;
+
+/// The shape of chunks.
+#[derive(Clone, Debug)]
+pub(crate) struct Geometry {
+    /// Bytes of an element.
+    width: u64,
+    /// The dimensions of a sample.
+    sample: Vec<u64>,
+    /// The dimensions of a chunk, rows first.
+    chunk: Vec<u64>,
+    /// The axis along which the dataset is cut: all before have chunks of 1, all after are whole.
+    axis: usize,
+}
+
+impl Geometry {
+    /// Chunks of `rows` rows, or about `target` bytes, for samples of dimensions `sample`, none of them 0.
+    pub(crate) fn new(width: u64, sample: &[u64], rows: Option<u64>, target: u64) -> Self {
+        let bytes = sample.iter().fold(width, |bytes, dim| bytes.saturating_mul(*dim)).max(1);
+        let mut chunk: Vec<u64> = [&[1], sample].concat();
+        let mut axis = 0;
+        match rows {
+            Some(rows) => chunk.iter_mut().take(1).for_each(|first| *first = rows),
+            None if bytes < ALONE => chunk.iter_mut().take(1).for_each(|first| *first = (target / bytes).max(1)),
+            None => {
+                let mut inner = bytes;
+                for (i, dim) in chunk.iter_mut().enumerate().skip(1) {
+                    if inner <= LARGEST {
+                        break;
+                    }
+                    inner /= *dim;
+                    (*dim, axis) = ((LARGEST / inner).clamp(1, *dim), i);
+                }
+            }
+        }
+        Self { width, sample: sample.to_vec(), chunk, axis }
+    }
+
+    /// Bytes of a chunk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.chunk.iter().fold(self.width, |bytes, dim| bytes.saturating_mul(*dim))
+    }
+
+    /// How many of the bytes of chunk `number` come from rows; the rest is padding.
+    fn filled(&self, number: u64) -> u64 {
+        let (Some(cut), Some(whole)) =
+            (self.chunk.get(self.axis), self.axis.checked_sub(1).and_then(|i| self.sample.get(i)))
+        else {
+            return self.bytes();
+        };
+        let start = (number % whole.div_ceil(*cut)) * cut;
+        self.bytes() / cut * (whole - start).min(*cut)
+    }
+
+    /// Where chunk `number` starts, in elements, by axis.
+    fn offsets(&self, number: u64) -> Vec<u64> {
+        let mut offsets = vec![0; self.chunk.len()];
+        let mut rest = number;
+        for i in (0..=self.axis).rev() {
+            let (Some(offset), Some(cut)) = (offsets.get_mut(i), self.chunk.get(i)) else { continue };
+            let cuts = i.checked_sub(1).and_then(|i| self.sample.get(i)).map_or(u64::MAX, |dim| dim.div_ceil(*cut));
+            *offset = rest % cuts * cut;
+            rest /= cuts;
+        }
+        offsets
+    }
+}
+
+/// A dataset whose chunks are being filled.
+pub(crate) struct Chunker {
+    geometry: Geometry,
+    pipeline: Pipeline,
+    /// Whether the pipeline's shuffle is final.
+    decided: bool,
+    open: Vec<u8>,
+    full: Vec<Vec<u8>>,
+    /// Chunks begun so far, the open one not counted.
+    number: u64,
+    stored: Vec<Stored>,
+    elements: u64,
+}
+
+impl Chunker {
+    pub(crate) fn new(geometry: Geometry, options: &SinkOptions) -> Self {
+        let width = geometry.width as usize;
+        let shuffles = width > 1 && options.filter != Filter::None;
+        Self {
+            pipeline: Pipeline { filter: options.filter, shuffle: shuffles && options.shuffle == Shuffle::On, width },
+            decided: !shuffles || options.shuffle != Shuffle::Auto,
+            geometry,
+            open: Vec::new(),
+            full: Vec::new(),
+            number: 0,
+            stored: Vec::new(),
+            elements: 0,
+        }
+    }
+
+    /// Appends elements, in C order.
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) {
+        self.elements += bytes.len() as u64 / self.geometry.width.max(1);
+        let whole = self.geometry.bytes() as usize;
+        while !bytes.is_empty() {
+            let wanted = self.geometry.filled(self.number) as usize;
+            let (head, tail) = bytes.split_at((wanted - self.open.len()).min(bytes.len()));
+            if self.open.is_empty() {
+                // All of it at once, but never more than there is: shards may hold fewer rows than a chunk.
+                self.open.reserve(if head.len() == wanted { whole } else { head.len() });
+            }
+            self.open.extend_from_slice(head);
+            bytes = tail;
+            if self.open.len() == wanted {
+                self.close();
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let mut chunk = std::mem::take(&mut self.open);
+        chunk.resize(self.geometry.bytes() as usize, 0);
+        self.full.push(chunk);
+        self.number += 1;
+    }
+
+    /// No more elements will come.
+    pub(crate) fn end(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        if self.number == 0 && self.geometry.axis == 0 {
+            let row: u64 = self.geometry.sample.iter().product::<u64>() * self.geometry.width;
+            let rows = self.open.len() as u64 / row.max(1);
+            self.geometry.chunk.iter_mut().take(1).for_each(|first| *first = rows);
+        }
+        self.close();
+    }
+
+    /// Chunks that can be compressed now; all of them where no more elements will come.
+    pub(crate) fn ready(&mut self, ended: bool) -> Result<Vec<Vec<u8>>> {
+        if !self.decided {
+            if self.full.is_empty() || (self.full.len() < PROBES && !ended) {
+                return Ok(Vec::new());
+            }
+            self.decide()?;
+        }
+        Ok(std::mem::take(&mut self.full))
+    }
+
+    /// Shuffles from now on if that makes the first chunks smaller.
+    fn decide(&mut self) -> Result<()> {
+        let size = |shuffle: bool| -> Result<usize> {
+            let pipeline = Pipeline { shuffle, ..self.pipeline };
+            let probes = self.full.get(..PROBES.min(self.full.len())).unwrap_or_default();
+            let sizes = probes.par_iter().map_init(Coder::new, |coder, chunk| coder.pack(&pipeline, chunk.clone()));
+            sizes.map(|packed| packed.map(|packed| packed.bytes.len())).sum()
+        };
+        self.pipeline.shuffle = size(true)? < size(false)?;
+        self.decided = true;
+        Ok(())
+    }
+
+    pub(crate) fn pipeline(&self) -> Pipeline {
+        self.pipeline
+    }
+
+    /// The next chunk went to the file.
+    pub(crate) fn stored(&mut self, chunk: Stored) {
+        self.stored.push(chunk);
+    }
+
+    /// The dataset's object, its index written; `base` is added to the addresses of chunks.
+    pub(crate) fn object(&mut self, datatype: &Datatype, base: u64, main: &mut MainFile) -> Result<Object> {
+        let row: u64 = self.geometry.sample.iter().product();
+        let rows = self.elements / row.max(1);
+        let dims = [&[rows], &self.geometry.sample[..]].concat();
+        self.stored.iter_mut().for_each(|chunk| chunk.address += base);
+        let tree = index::write(&self.stored, |number| self.geometry.offsets(number), main)?;
+        let layout = chunked(tree, &self.geometry.chunk, datatype.size());
+        let mut object = Object::dataset(datatype, &dims, true, layout);
+        object.filters(&self.pipeline.entries());
+        Ok(object)
+    }
+}
+
+/// The object of a dataset that lies at `address` in one piece.
+pub(crate) fn plain_object(datatype: &Datatype, dims: &[u64], address: u64) -> Object {
+    let bytes = dims.iter().fold(u64::from(datatype.size()), |bytes, dim| bytes.saturating_mul(*dim));
+    Object::dataset(datatype, dims, false, contiguous(address, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_of_the_right_size() {
+        let chunk = |width, sample: &[u64], rows| Geometry::new(width, sample, rows, 512 << 10).chunk;
+        assert_eq!(chunk(4, &[224, 224, 3], None), [1, 224, 224, 3]);
+        assert_eq!(chunk(1, &[32, 32, 3], None), [170, 32, 32, 3]);
+        assert_eq!(chunk(8, &[], None), [65_536]);
+        assert_eq!(chunk(8, &[], Some(10)), [10]);
+        assert_eq!(chunk(4, &[512, 512, 512], None), [1, 4, 512, 512]);
+        assert_eq!(chunk(4, &[3, 2048, 2048], None), [1, 1, 512, 2048]);
+    }
+
+    #[test]
+    fn pieces_of_a_sample_are_numbered_in_order() {
+        let geometry = Geometry { width: 4, sample: vec![2, 5, 3], chunk: vec![1, 1, 2, 3], axis: 2 };
+        let found: Vec<_> = (0..7).map(|i| (geometry.offsets(i), geometry.filled(i))).collect();
+        assert_eq!(found[0], (vec![0, 0, 0, 0], 24));
+        assert_eq!(found[2], (vec![0, 0, 4, 0], 12));
+        assert_eq!(found[3], (vec![0, 1, 0, 0], 24));
+        assert_eq!(found[6], (vec![1, 0, 0, 0], 24));
+    }
+}

@@ -1,0 +1,65 @@
+//! The file that is written: appended to, and its superblock last.
+
+use crate::bytes::{UNDEFINED, padded};
+use crate::checksum::lookup3;
+use packhorse_core::{Context, Result};
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// The first byte after the superblock (version 2), rounded up.
+pub(crate) const START: u64 = 64;
+
+pub(crate) struct MainFile {
+    file: BufWriter<File>,
+    at: u64,
+}
+
+impl MainFile {
+    /// An empty file with room for a superblock.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).doing("create")?;
+        let mut main = Self { file: BufWriter::with_capacity(256 << 10, file), at: 0 };
+        main.append(&[0; START as usize])?;
+        Ok(main)
+    }
+
+    /// Where the next byte goes.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Appends `bytes`; returns their address.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<u64> {
+        let address = self.at;
+        self.file.write_all(bytes).doing("write")?;
+        self.at += bytes.len() as u64;
+        Ok(address)
+    }
+
+    /// Zeros up to a multiple of 8.
+    pub(crate) fn align(&mut self) -> Result<()> {
+        let padding = (padded(self.at) - self.at) as usize;
+        self.append([0; 8].get(..padding).unwrap_or_default()).map(|_| ())
+    }
+
+    /// Writes the superblock and everything that is still in memory; returns the file's length.
+    pub(crate) fn finish(mut self, root: u64) -> Result<u64> {
+        self.align()?;
+        let superblock = superblock(self.at, root);
+        self.file.seek(SeekFrom::Start(0)).doing("write")?;
+        self.file.write_all(&superblock).doing("write")?;
+        self.file.flush().doing("write")?;
+        Ok(self.at)
+    }
+}
+
+/// Version 2: HDF5 1.8 and later.
+fn superblock(end: u64, root: u64) -> Vec<u8> {
+    let mut bytes = b"\x89HDF\r\n\x1a\n\x02\x08\x08\x00".to_vec();
+    for address in [0, UNDEFINED, end, root] {
+        bytes.extend(address.to_le_bytes());
+    }
+    bytes.extend(lookup3(&bytes).to_le_bytes());
+    bytes
+}

@@ -1,0 +1,194 @@
+//! Object headers (version 2, without times) and the messages in them that we write.
+
+use super::main_file::MainFile;
+use crate::bytes::UNDEFINED;
+use crate::checksum::lookup3;
+use crate::datatype::{Datatype, Padding};
+use packhorse_core::{Error, Result};
+
+/// A filter as its message names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FilterEntry {
+    pub(crate) id: u16,
+    pub(crate) parameter: u32,
+}
+
+/// Messages that become one object.
+#[derive(Default)]
+pub(crate) struct Object {
+    messages: Vec<(u8, u8, Vec<u8>)>,
+}
+
+impl Object {
+    /// A group of nothing yet.
+    pub(crate) fn group() -> Self {
+        let mut object = Self::default();
+        let mut info = vec![0, 0];
+        info.extend(UNDEFINED.to_le_bytes().repeat(2));
+        object.push(0x02, 0, info);
+        object.push(0x0a, 0, vec![0, 0]);
+        object
+    }
+
+    /// A dataset of dimensions `dims`, along the first of which it may grow where `grows`.
+    pub(crate) fn dataset(datatype: &Datatype, dims: &[u64], grows: bool, layout: Vec<u8>) -> Self {
+        let mut object = Self::default();
+        object.push(0x01, 0, dataspace(dims, grows));
+        object.push(0x03, 1, datatype.encode());
+        object.push(0x05, 1, vec![3, if grows { 0x0b } else { 0x0a }]);
+        object.push(0x08, 0, layout);
+        object
+    }
+
+    fn push(&mut self, kind: u8, flags: u8, bytes: Vec<u8>) {
+        self.messages.push((kind, flags, bytes));
+    }
+
+    /// The filters that its chunks pass through, in this order when written.
+    pub(crate) fn filters(&mut self, filters: &[FilterEntry]) {
+        if filters.is_empty() {
+            return;
+        }
+        let mut bytes = vec![2, filters.len() as u8];
+        for filter in filters {
+            bytes.extend(filter.id.to_le_bytes());
+            if filter.id >= 256 {
+                bytes.extend([0, 0]);
+            }
+            // Optional: a chunk that did not shrink is stored as it is.
+            bytes.extend([1, 0, 1, 0]);
+            bytes.extend(filter.parameter.to_le_bytes());
+        }
+        self.push(0x0b, 0, bytes);
+    }
+
+    /// A link to an object of this file.
+    pub(crate) fn link(&mut self, name: &str, address: u64) {
+        let mut bytes = link_head(name, 0);
+        bytes.extend(address.to_le_bytes());
+        self.push(0x06, 0, bytes);
+    }
+
+    /// A link to the object `path` of the file `file`, relative to this one.
+    pub(crate) fn external_link(&mut self, name: &str, file: &str, path: &str) {
+        let mut bytes = link_head(name, 64);
+        bytes.extend(((1 + file.len() + 1 + path.len() + 1) as u16).to_le_bytes());
+        bytes.push(0);
+        for text in [file, path] {
+            bytes.extend(text.as_bytes());
+            bytes.push(0);
+        }
+        self.push(0x06, 0, bytes);
+    }
+
+    /// An attribute of text; `Unsupported` where it is too long for one.
+    pub(crate) fn text_attribute(&mut self, name: &str, text: &str) -> Result<()> {
+        let size = u32::try_from(text.len().max(1)).unwrap_or(u32::MAX);
+        let mut data = text.as_bytes().to_vec();
+        data.resize(size as usize, 0);
+        self.attribute(name, &Datatype::Fixed { size, utf8: true, padding: Padding::Zeros }, &[], data)
+    }
+
+    /// An attribute that is a list of texts.
+    pub(crate) fn texts_attribute(&mut self, name: &str, texts: &[String]) -> Result<()> {
+        let size = texts.iter().map(String::len).max().unwrap_or(0).max(1);
+        let mut data = Vec::new();
+        for text in texts {
+            data.extend(text.as_bytes());
+            data.resize(data.len() + size - text.len(), 0);
+        }
+        let datatype = Datatype::Fixed { size: size as u32, utf8: true, padding: Padding::Zeros };
+        self.attribute(name, &datatype, &[texts.len() as u64], data)
+    }
+
+    /// An attribute that is a number.
+    pub(crate) fn number_attribute(&mut self, name: &str, value: i64) -> Result<()> {
+        let datatype = Datatype::Integer { size: 8, signed: true, big: false };
+        self.attribute(name, &datatype, &[], value.to_le_bytes().to_vec())
+    }
+
+    fn attribute(&mut self, name: &str, datatype: &Datatype, dims: &[u64], data: Vec<u8>) -> Result<()> {
+        let (datatype, space) = (datatype.encode(), dataspace(dims, false));
+        let mut bytes = vec![3, 0];
+        for len in [name.len() + 1, datatype.len(), space.len()] {
+            bytes.extend((len as u16).to_le_bytes());
+        }
+        bytes.push(1);
+        bytes.extend(name.as_bytes());
+        bytes.push(0);
+        bytes.extend([datatype, space, data].concat());
+        if bytes.len() > usize::from(u16::MAX) {
+            return Err(Error::unsupported(format!(
+                "attribute {name} of {} bytes: HDF5 carries at most 64 KiB; shorten the field's metadata",
+                bytes.len()
+            )));
+        }
+        self.push(0x0c, 0, bytes);
+        Ok(())
+    }
+
+    /// Writes the object; returns its address.
+    pub(crate) fn write(self, main: &mut MainFile) -> Result<u64> {
+        let size: usize = self.messages.iter().map(|(_, _, bytes)| 4 + bytes.len()).sum();
+        let mut header = b"OHDR\x02\x02".to_vec();
+        header
+            .extend(u32::try_from(size).map_err(|_| Error::unsupported("more than 4 GiB of metadata"))?.to_le_bytes());
+        for (kind, flags, bytes) in self.messages {
+            header.push(kind);
+            header.extend((bytes.len() as u16).to_le_bytes());
+            header.push(flags);
+            header.extend(bytes);
+        }
+        header.extend(lookup3(&header).to_le_bytes());
+        main.align()?;
+        main.append(&header)
+    }
+}
+
+fn link_head(name: &str, kind: u8) -> Vec<u8> {
+    // Length of the name in two bytes, character set given, type given unless it is a hard link.
+    let mut bytes = vec![1, 0x11 | if kind == 0 { 0 } else { 8 }];
+    if kind != 0 {
+        bytes.push(kind);
+    }
+    bytes.push(1);
+    bytes.extend((name.len() as u16).to_le_bytes());
+    bytes.extend(name.as_bytes());
+    bytes
+}
+
+/// Version 2.
+pub(crate) fn dataspace(dims: &[u64], grows: bool) -> Vec<u8> {
+    let mut bytes = vec![2, dims.len() as u8, u8::from(grows), u8::from(!dims.is_empty())];
+    dims.iter().for_each(|dim| bytes.extend(dim.to_le_bytes()));
+    if grows {
+        bytes.extend(UNDEFINED.to_le_bytes());
+        dims.iter().skip(1).for_each(|dim| bytes.extend(dim.to_le_bytes()));
+    }
+    bytes
+}
+
+/// All elements in one piece.
+pub(crate) fn contiguous(address: u64, bytes: u64) -> Vec<u8> {
+    let mut layout = vec![3, 1];
+    layout.extend(if bytes == 0 { UNDEFINED } else { address }.to_le_bytes());
+    layout.extend(bytes.to_le_bytes());
+    layout
+}
+
+/// Chunks of dimensions `dims`, found by a version 1 B-tree.
+pub(crate) fn chunked(tree: u64, dims: &[u64], element: u32) -> Vec<u8> {
+    let mut layout = vec![3, 2, dims.len() as u8 + 1];
+    layout.extend(tree.to_le_bytes());
+    dims.iter().for_each(|dim| layout.extend((*dim as u32).to_le_bytes()));
+    layout.extend(element.to_le_bytes());
+    layout
+}
+
+/// A virtual dataset, described by object `index` of the global heap collection at `address`.
+pub(crate) fn virtual_layout(address: u64, index: u32) -> Vec<u8> {
+    let mut layout = vec![4, 3];
+    layout.extend(address.to_le_bytes());
+    layout.extend(index.to_le_bytes());
+    layout
+}

@@ -1,0 +1,256 @@
+//! The sink and the writer of one shard.
+
+use super::column::{Column, Regions, Values, is_plain};
+use super::feed;
+use super::filter::{Coder, Packed, Pipeline};
+use super::index::Stored;
+use super::main_file::MainFile;
+use super::master;
+use super::object::Object;
+use super::spool::{Spill, Spool};
+use crate::layout::{self, CLASSES, LAYOUT};
+use crate::options::{Filter, SinkOptions};
+use packhorse_core::{
+    Error, Field, FieldType, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, element_width,
+};
+use rayon::prelude::*;
+use std::path::PathBuf;
+
+/// Bytes of rows after which full chunks are compressed and written.
+const EPOCH: usize = 32 << 20;
+/// Chunks that rows per chunk ask for may be this large.
+const LARGEST_ASKED: u64 = 64 << 20;
+
+pub(crate) struct Hdf5Sink {
+    pub(crate) options: SinkOptions,
+}
+
+impl Sink for Hdf5Sink {
+    fn suffix(&self) -> &'static str {
+        ".h5"
+    }
+
+    fn accept(&self, schema: &SchemaRef) -> Result<()> {
+        schema.fields().iter().try_for_each(|field| self.accept_field(field))
+    }
+
+    fn admit(&self, _: &str, _: &str, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn size_of(&self, bytes: u64) -> u64 {
+        bytes.saturating_add(16)
+    }
+
+    fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
+        self.accept(schema)?;
+        let path = out.path(self.suffix())?;
+        Ok(Box::new(ShardFile::create(schema, self.options, path)?))
+    }
+
+    fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
+        master::seal(dataset, self.suffix(), out)
+    }
+}
+
+impl Hdf5Sink {
+    fn accept_field(&self, field: &Field) -> Result<()> {
+        let name = field.name();
+        if name.is_empty() || name == "." || name.contains(['/', '\0']) || name.len() > 4096 {
+            return Err(Error::unsupported(format!(
+                "a field called \"{name}\": HDF5's names hold no slash and are not empty; rename it"
+            )));
+        }
+        let kind = FieldType::of(field)?;
+        let datatype = layout::datatype(field, &kind, &self.options)?;
+        let shape: &[usize] = if let FieldType::Tensor { shape, .. } = &kind { shape } else { &[] };
+        let sample = shape.iter().fold(u64::from(datatype.size()), |bytes, dim| bytes.saturating_mul(*dim as u64));
+        match (&kind, self.options.chunk) {
+            (_, _) if shape.len() > 31 => {
+                Err(Error::unsupported(format!("field {name} of type {kind}: HDF5 has at most 32 dimensions")))
+            }
+            (FieldType::Scalar(_) | FieldType::Tensor { .. }, Some(rows))
+                if rows.saturating_mul(sample) > LARGEST_ASKED && self.options.filter != Filter::None =>
+            {
+                Err(Error::config(format!(
+                    "option chunk: {rows} rows of field {name} are over 64 MiB a chunk; ask for at most {}",
+                    (LARGEST_ASKED / sample.max(1)).max(1)
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The field whose bytes go straight to the file: the first of blobs, else the one of the largest samples.
+fn primary(schema: &SchemaRef, options: &SinkOptions) -> Option<usize> {
+    let size = |field: &Field| match FieldType::of(field) {
+        Ok(kind) if !is_plain(&kind, options) => None,
+        Ok(FieldType::Blob) => Some(usize::MAX),
+        Ok(FieldType::Tensor { element, shape }) => {
+            Some(shape.iter().fold(element_width(&element)?, |size, dim| size.saturating_mul(*dim)))
+        }
+        Ok(kind @ (FieldType::Ragged { .. } | FieldType::List { .. })) => {
+            element_width(kind.element()?).map(|_| usize::MAX - 1)
+        }
+        _ => None,
+    };
+    let sizes = schema.fields().iter().enumerate().filter_map(|(i, field)| Some((size(field)?, i)));
+    sizes.filter(|(size, _)| *size > 0).max_by_key(|(size, i)| (*size, usize::MAX - i)).map(|(_, i)| i)
+}
+
+struct ShardFile {
+    columns: Vec<Column>,
+    regions: Regions,
+    schema: SchemaRef,
+    /// Rows, and bytes since the last epoch.
+    rows: u64,
+    weight: usize,
+}
+
+impl ShardFile {
+    fn create(schema: &SchemaRef, options: SinkOptions, path: PathBuf) -> Result<Self> {
+        let fields = schema.fields().len();
+        let dir = path.parent().map(PathBuf::from).unwrap_or_default();
+        let mut spill = Spill::new(dir, 3 * fields + 1);
+        let target = ((64 << 20) / fields.max(1) as u64).clamp(16 << 10, 512 << 10);
+        let primary = primary(schema, &options);
+        let column = |(i, field): (usize, &std::sync::Arc<Field>)| {
+            Column::new(field, &options, target, primary == Some(i), &mut spill)
+        };
+        let columns = schema.fields().iter().enumerate().map(column).collect::<Result<_>>()?;
+        let regions = Regions { main: MainFile::create(&path)?, spill, body: primary.map(|_| Spool::default()) };
+        Ok(Self { columns, regions, schema: schema.clone(), rows: 0, weight: 0 })
+    }
+
+    /// Appends samples `from..to`.
+    fn append(&mut self, rows: &Rows, from: usize, to: usize) -> Result<()> {
+        self.rows += (to - from) as u64;
+        for (column, array) in self.columns.iter_mut().zip(rows.columns()) {
+            feed::push(column, &array.slice(from, to - from), &mut self.regions)
+                .map_err(|e| Error::new(e.kind(), format!("field {}: {}", column.field.name(), e.message())))?;
+        }
+        Ok(())
+    }
+
+    /// Compresses and writes what is full, field by field; with `ended`, everything.
+    fn flush(&mut self, ended: bool) -> Result<()> {
+        let mut jobs: Vec<(usize, Option<Pipeline>, Vec<u8>)> = Vec::new();
+        for (i, column) in self.columns.iter_mut().enumerate() {
+            match &mut column.values {
+                Values::Chunks(chunker) => {
+                    if ended {
+                        chunker.end();
+                    }
+                    let ready = chunker.ready(ended)?;
+                    jobs.extend(ready.into_iter().map(|chunk| (i, Some(chunker.pipeline()), chunk)));
+                }
+                Values::Heap(heap) => {
+                    if ended {
+                        heap.close();
+                    }
+                    jobs.extend(heap.full.drain(..).map(|collection| (i, None, collection)));
+                }
+                Values::Plain { .. } => {}
+            }
+        }
+        let pack = |coder: &mut Coder, (i, pipeline, bytes): (usize, Option<Pipeline>, Vec<u8>)| match pipeline {
+            Some(pipeline) => Ok((i, coder.pack(&pipeline, bytes)?)),
+            None => Ok((i, Packed { bytes, mask: 0 })),
+        };
+        let packed: Vec<Result<(usize, Packed)>> = jobs.into_par_iter().map_init(Coder::new, pack).collect();
+        packed.into_iter().try_for_each(|packed| packed.and_then(|(i, packed)| self.store(i, &packed)))
+    }
+
+    fn store(&mut self, column: usize, packed: &Packed) -> Result<()> {
+        let address = self.regions.append_body(&packed.bytes)?;
+        let size = u32::try_from(packed.bytes.len()).map_err(|_| Error::bug("a chunk of over 4 GiB"))?;
+        match self.columns.get_mut(column).map(|column| &mut column.values) {
+            Some(Values::Chunks(chunker)) => chunker.stored(Stored { address, size, mask: packed.mask }),
+            Some(Values::Heap(heap)) => heap.addresses.push(address),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Everything after chunks and collections; returns the file's length.
+    fn close(mut self) -> Result<u64> {
+        let base = match self.regions.body.take() {
+            Some(body) => body.drain(&mut self.regions.spill, &mut self.regions.main, |_| {})?,
+            None => 0,
+        };
+        let (mut data, mut present) = (Object::group(), Object::group());
+        let mut lacks = false;
+        let mut columns = self.columns;
+        columns.sort_by(|a, b| a.field.name().cmp(b.field.name()));
+        for column in columns {
+            let name = column.field.name().clone();
+            let (address, gaps) = column.finish(base, &mut self.regions)?;
+            data.link(&name, address);
+            if let Some(gaps) = gaps {
+                present.link(&name, gaps);
+                lacks = true;
+            }
+        }
+        let main = &mut self.regions.main;
+        let mut root = root(self.rows)?;
+        if let Some(classes) = self.schema.metadata().get(CLASSES) {
+            layout::classes_attribute(classes, &mut root)?;
+        }
+        root.link("data", data.write(main)?);
+        if lacks {
+            root.link("present", present.write(main)?);
+        }
+        let root = root.write(main)?;
+        self.regions.main.finish(root)
+    }
+}
+
+/// The root group with the layout's attributes.
+pub(crate) fn root(samples: u64) -> Result<Object> {
+    let mut root = Object::group();
+    root.text_attribute("packhorse_layout", LAYOUT)?;
+    root.number_attribute("num_samples", i64::try_from(samples).unwrap_or(i64::MAX))?;
+    Ok(root)
+}
+
+impl ShardWriter for ShardFile {
+    fn push(&mut self, rows: &Rows) -> Result<()> {
+        let mut from = 0;
+        for row in 0..rows.num_rows() {
+            self.weight += rows.columns().iter().map(|array| feed::weight(array, row)).sum::<usize>();
+            if self.weight >= EPOCH {
+                self.append(rows, from, row + 1)?;
+                self.flush(false)?;
+                (from, self.weight) = (row + 1, 0);
+            }
+        }
+        self.append(rows, from, rows.num_rows())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<ShardSummary> {
+        self.flush(true)?;
+        let notes = master::notes(&self.columns, self.rows);
+        let samples = self.rows;
+        let bytes = self.close()?;
+        Ok(ShardSummary { samples, bytes, notes, ..ShardSummary::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::{DataType, KEY, Options, Schema};
+    use std::sync::Arc;
+
+    #[test]
+    fn what_can_not_be_written_is_named() {
+        let sink = Hdf5Sink { options: SinkOptions::parse(&Options::new()).unwrap() };
+        let accept = |field: Field| sink.accept(&Arc::new(Schema::new(vec![field])));
+        assert!(accept(Field::new(KEY, DataType::Utf8View, false)).is_ok());
+        let error = accept(Field::new("a/b", DataType::Int8, false)).unwrap_err();
+        assert!(error.to_string().contains("a/b"), "{error}");
+        let error = accept(Field::new("when", DataType::Date32, false)).unwrap_err();
+        assert_eq!(error.to_string(), "field when of type Date32");
+    }
+}

@@ -1,0 +1,140 @@
+//! Bytes that can't go to the file yet: in memory while they are few, then in one unnamed file that
+//! all spools of a shard share.
+
+use super::main_file::MainFile;
+use packhorse_core::{Context, Result};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+/// The unnamed file, in the folder of the shard's own file.
+pub(crate) struct Spill {
+    dir: PathBuf,
+    file: Option<File>,
+    at: u64,
+    /// Bytes that one spool keeps in memory.
+    room: usize,
+}
+
+impl Spill {
+    /// No file yet; `spools` will share 64 MiB of memory.
+    pub(crate) fn new(dir: PathBuf, spools: usize) -> Self {
+        Self { dir, file: None, at: 0, room: ((64 << 20) / spools.max(1)).clamp(64 << 10, 1 << 20) }
+    }
+
+    /// Appends `bytes`; returns where they are.
+    fn write(&mut self, bytes: &[u8]) -> Result<u64> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(tempfile::tempfile_in(&self.dir).doing("create a temporary file")?),
+        };
+        file.seek(SeekFrom::Start(self.at)).doing("write")?;
+        file.write_all(bytes).doing("write")?;
+        let at = self.at;
+        self.at += bytes.len() as u64;
+        Ok(at)
+    }
+
+    fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.seek(SeekFrom::Start(at)).doing("read")?;
+        file.read_exact(bytes).doing("read")
+    }
+}
+
+/// One growing run of bytes.
+#[derive(Default)]
+pub(crate) struct Spool {
+    memory: Vec<u8>,
+    /// Start and length in the spill, in order.
+    extents: Vec<(u64, u64)>,
+    len: u64,
+}
+
+/// Bytes copied at a time: a multiple of every record's size.
+const PIECE: u64 = 1 << 20;
+
+impl Spool {
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Appends whole records.
+    pub(crate) fn append(&mut self, bytes: &[u8], spill: &mut Spill) -> Result<()> {
+        self.len += bytes.len() as u64;
+        if bytes.len() >= spill.room {
+            self.flush(spill)?;
+            return self.keep(spill.write(bytes)?, bytes.len() as u64);
+        }
+        self.memory.extend_from_slice(bytes);
+        if self.memory.len() >= spill.room { self.flush(spill) } else { Ok(()) }
+    }
+
+    fn flush(&mut self, spill: &mut Spill) -> Result<()> {
+        if self.memory.is_empty() {
+            return Ok(());
+        }
+        let at = spill.write(&self.memory)?;
+        let len = self.memory.len() as u64;
+        self.memory.clear();
+        self.keep(at, len)
+    }
+
+    fn keep(&mut self, at: u64, len: u64) -> Result<()> {
+        match self.extents.last_mut() {
+            Some((start, before)) if *start + *before == at => *before += len,
+            _ => self.extents.push((at, len)),
+        }
+        Ok(())
+    }
+
+    /// Appends everything to `main`, after `change` saw each piece; returns the address of the first byte.
+    pub(crate) fn drain(self, spill: &mut Spill, main: &mut MainFile, change: impl Fn(&mut [u8])) -> Result<u64> {
+        main.align()?;
+        let address = main.at();
+        let mut piece = Vec::new();
+        for (mut at, mut left) in self.extents {
+            while left > 0 {
+                piece.resize(left.min(PIECE) as usize, 0);
+                spill.read(at, &mut piece)?;
+                change(&mut piece);
+                main.append(&piece)?;
+                (at, left) = (at + piece.len() as u64, left - piece.len() as u64);
+            }
+        }
+        let mut memory = self.memory;
+        change(&mut memory);
+        main.append(&memory)?;
+        Ok(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_went_in_comes_out_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spill = Spill::new(dir.path().to_owned(), 1 << 20);
+        let mut spools = [Spool::default(), Spool::default()];
+        let mut wanted = [Vec::new(), Vec::new()];
+        for i in 0..9000u32 {
+            let record = (i * 7).to_le_bytes().repeat(4);
+            let which = (i % 3 % 2) as usize;
+            spools[which].append(&record, &mut spill).unwrap();
+            wanted[which].extend(record);
+        }
+        let large = vec![9; 3 << 20];
+        spools[0].append(&large, &mut spill).unwrap();
+        wanted[0].extend(large);
+        let path = dir.path().join("file");
+        let mut main = MainFile::create(&path).unwrap();
+        let at = spools.map(|spool| spool.drain(&mut spill, &mut main, |_| {}).unwrap());
+        main.finish(0).unwrap();
+        let found = std::fs::read(path).unwrap();
+        for (at, wanted) in at.into_iter().zip(wanted) {
+            assert!(found[at as usize..].starts_with(&wanted));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+"""Prints what h5py finds in files of the layout ml-hdf5/1, a line of JSON a file: for each field, a text a sample.
+
+Numbers are the hexadecimal of their little-endian bytes, texts that of their UTF-8, joined by "|".
+"""
+
+import json
+import sys
+
+import h5py
+import numpy as np
+
+try:
+    import hdf5plugin  # noqa: F401  (registers zstd)
+except ImportError:
+    pass
+
+
+def one(value):
+    if isinstance(value, str):
+        return value.encode().hex()
+    if isinstance(value, bytes):
+        return value.hex()
+    value = np.asarray(value)
+    if value.dtype == object:
+        return "|".join(one(v) for v in value.ravel())
+    return np.ascontiguousarray(value).tobytes().hex()
+
+
+def sample(node, i):
+    if isinstance(node, h5py.Dataset):
+        value = node[i]
+        if node.dtype.kind == "S":
+            # h5py drops trailing zeros of a scalar.
+            value = node[i : i + 1]
+        return one(value)
+    values = node["values"]
+    if "ragged" in node.attrs:
+        a, b = node["offsets"][i : i + 2]
+        return str(node["shapes"][i].tolist()) + one(values[a:b])
+    depth = sum(name.startswith("offsets") for name in node)
+    if depth == 1 and json.loads(text(node.attrs["packhorse_field"]))["kind"] == "blob":
+        a, b = node["offsets"][i : i + 2]
+        return one(values[a:b])
+    return nested(node, values, 0, depth, i)
+
+
+def nested(node, values, level, depth, i):
+    a, b = node["offsets" + (str(level) if level else "")][i : i + 2]
+    if level + 1 == depth:
+        return "[" + ",".join(one(v) for v in values[a:b]) + "]"
+    return "[" + ",".join(nested(node, values, level + 1, depth, j) for j in range(a, b)) + "]"
+
+
+def text(value):
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def main():
+    for path in sys.argv[1:]:
+        with h5py.File(path, "r") as f:
+            assert text(f.attrs["packhorse_layout"]) == "ml-hdf5/1"
+            n = int(f.attrs["num_samples"])
+            fields = {}
+            for name, node in f["data"].items():
+                there = f["present"][name][:] if "present" in f and name in f["present"] else np.ones(n, "u1")
+                fields[name] = [sample(node, i) if there[i] else None for i in range(n)]
+            print(json.dumps({"samples": n, "fields": fields}))
+
+
+main()

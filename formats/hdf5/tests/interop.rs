@@ -1,0 +1,160 @@
+//! What h5py makes of our files. Runs where `PACKHORSE_PYTHON` names a Python with h5py and hdf5plugin.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use packhorse_core::{DataType, FieldType, Format, Limits, MemoryInput, Options, Rows, bytes_of};
+use packhorse_hdf5::Hdf5;
+use packhorse_testkit::typed;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs `script` of this folder; `None`, with a word, where there is no Python for it.
+fn python(script: &str, arguments: &[&Path]) -> Option<String> {
+    let Ok(python) = std::env::var("PACKHORSE_PYTHON") else {
+        println!("skipped: PACKHORSE_PYTHON is not set");
+        return None;
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(script);
+    let found = Command::new(python).arg(script).args(arguments).output().unwrap();
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+    Some(String::from_utf8(found.stdout).unwrap())
+}
+
+fn options(pairs: &[(&str, &str)]) -> Options {
+    pairs.iter().copied().collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The elements of `array`, as the script prints them.
+fn elements(array: &ArrayRef) -> String {
+    match array.data_type() {
+        DataType::Utf8View => {
+            array.as_string_view().iter().map(|text| hex(text.unwrap().as_bytes())).collect::<Vec<_>>().join("|")
+        }
+        DataType::FixedSizeList(_, _) => elements(array.as_fixed_size_list().values()),
+        _ => hex(&bytes_of(array).unwrap()),
+    }
+}
+
+fn sample(kind: &FieldType, array: &ArrayRef) -> String {
+    match kind {
+        FieldType::Blob => hex(array.as_binary_view().value(0)),
+        FieldType::Ragged { .. } => {
+            let parts = array.as_struct();
+            let shape = parts.column(1).as_fixed_size_list().value(0);
+            let shape: Vec<i32> = shape.as_primitive::<arrow_array::types::Int32Type>().values().to_vec();
+            format!("{shape:?}{}", elements(&parts.column(0).as_list::<i32>().value(0)))
+        }
+        FieldType::List { .. } => list(&array.as_list::<i32>().value(0)),
+        _ => elements(array),
+    }
+}
+
+fn list(array: &ArrayRef) -> String {
+    let one = |i| match array.data_type() {
+        DataType::List(_) => list(&array.as_list::<i32>().value(i)),
+        _ => elements(&array.slice(i, 1)),
+    };
+    format!("[{}]", (0..array.len()).map(one).collect::<Vec<_>>().join(","))
+}
+
+fn expect(found: &Value, rows: &Rows, what: &str) {
+    assert_eq!(found["samples"], rows.num_rows(), "{what}");
+    for (field, array) in rows.schema().fields().iter().zip(rows.columns()) {
+        let kind = FieldType::of(field).unwrap();
+        let values = found["fields"][field.name()].as_array().unwrap();
+        assert_eq!(values.len(), rows.num_rows(), "{what}: {}", field.name());
+        for (i, value) in values.iter().enumerate() {
+            let wanted = array.is_valid(i).then(|| sample(&kind, &array.slice(i, 1)));
+            assert_eq!(value.as_str(), wanted.as_deref(), "{what}: field {}, sample {i}", field.name());
+        }
+    }
+}
+
+#[test]
+fn h5py_reads_what_we_write() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, pairs) in [
+        &[][..],
+        &[("filter", "zstd"), ("chunk", "3"), ("shuffle", "on")],
+        &[("filter", "none"), ("vlen", "on")],
+        &[("chunk", "1"), ("shuffle", "off")],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let sink = Hdf5.sink(&options(pairs)).unwrap();
+        let mut paths = Vec::new();
+        for (name, rows) in typed::corpus() {
+            let path = dir.path().join(format!("{name}{i}.h5"));
+            std::fs::write(&path, &typed::write(&*sink, &rows, &[rows.num_rows()])[".h5"]).unwrap();
+            if Path::new("/usr/bin/h5dump").exists() && *pairs != [("filter", "zstd")] {
+                let dump = Command::new("/usr/bin/h5dump").arg("-H").arg(&path).output().unwrap();
+                assert!(dump.status.success(), "{}", String::from_utf8_lossy(&dump.stderr));
+            }
+            paths.push(path);
+        }
+        let Some(found) = python("dump.py", &paths.iter().map(|p| p.as_path()).collect::<Vec<_>>()) else { return };
+        assert_eq!(found.lines().count(), typed::corpus().len());
+        for (line, (name, rows)) in found.lines().zip(typed::corpus()) {
+            expect(&serde_json::from_str(line).unwrap(), &rows, &format!("{name} with {pairs:?}"));
+        }
+    }
+}
+
+/// The samples of a file by field, as the scripts print them, read in pieces that fit no chunk.
+fn read(path: &Path, datasets: &str) -> packhorse_core::Result<std::collections::BTreeMap<String, Vec<String>>> {
+    let input = MemoryInput::new(path.to_string_lossy(), std::fs::read(path).unwrap());
+    let mut options = Options::new();
+    if !datasets.is_empty() {
+        options.set("datasets", datasets);
+    }
+    let source = Hdf5.source(&options, Limits::default())?;
+    let probe = source.probe(&input)?.unwrap();
+    let mut fields = std::collections::BTreeMap::<String, Vec<String>>::new();
+    let cuts = [0, 1, 8, 23.min(probe.items), probe.items];
+    for cut in cuts.windows(2) {
+        for rows in source.rows(&input, cut[0].min(probe.items)..cut[1].min(probe.items))? {
+            let rows = rows?;
+            assert_eq!(rows.schema().fields(), probe.schema.fields());
+            for (field, array) in rows.schema().fields().iter().zip(rows.columns()) {
+                let kind = FieldType::of(field).unwrap();
+                let values = (0..array.len()).map(|i| sample(&kind, &array.slice(i, 1)));
+                fields.entry(field.name().clone()).or_default().extend(values);
+            }
+        }
+    }
+    Ok(fields)
+}
+
+#[test]
+fn we_read_what_others_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(lines) = python("make_foreign.py", &[dir.path()]) else { return };
+    let mut wrong = Vec::new();
+    for line in lines.lines() {
+        let wanted: Value = serde_json::from_str(line).unwrap();
+        let text = |key: &str| wanted[key].as_str().unwrap();
+        let what = format!("{} {}", text("file"), text("datasets"));
+        match read(&dir.path().join(text("file")), text("datasets")) {
+            Err(e) if text("error").is_empty() => wrong.push(format!("{what}: {e}")),
+            Err(e) if !e.to_string().contains(text("error")) => wrong.push(format!("{what}: {e}")),
+            Err(_) => {}
+            Ok(_) if !text("error").is_empty() => wrong.push(format!("{what}: no error")),
+            Ok(found) => {
+                let found = serde_json::to_value(found).unwrap();
+                let fields = wanted["fields"].as_object().unwrap();
+                if found.as_object().unwrap().keys().ne(fields.keys()) {
+                    wrong.push(format!("{what}: fields {:?}", found.as_object().unwrap().keys()));
+                }
+                let differs = fields.keys().filter(|name| found[name.as_str()] != fields[name.as_str()]);
+                wrong.extend(differs.map(|name| format!("{what}: {name} differs")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
