@@ -24,9 +24,14 @@ use packhorse_core::Registry;
 
 /// The formats of this build.
 pub fn registry() -> Registry {
-    Registry::new()
+    let registry = Registry::new()
         .with(packhorse_files::Files)
         .with(packhorse_webdataset::WebDataset)
+        .with(packhorse_hdf5::Hdf5)
+        .with(packhorse_tfrecord::TfRecord)
         .with(packhorse_npz::Npz)
-        .with(packhorse_record::Record)
+        .with(packhorse_record::Record);
+    #[cfg(feature = "parquet")]
+    let registry = registry.with(packhorse_parquet::Parquet).with(packhorse_parquet::ArrowIpc);
+    registry
 }

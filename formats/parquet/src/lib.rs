@@ -22,7 +22,7 @@ use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parquet;
 
-static PARQUET: FormatInfo = FormatInfo { id: "parquet", revision: 1, extensions: &["parquet"] };
+static PARQUET: FormatInfo = FormatInfo { id: "parquet", revision: 1, extensions: &["parquet"], fields: &[] };
 
 impl Format for Parquet {
     fn info(&self) -> &'static FormatInfo {
@@ -43,7 +43,7 @@ impl Format for Parquet {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArrowIpc;
 
-static ARROW: FormatInfo = FormatInfo { id: "arrow", revision: 1, extensions: &["arrow", "feather", "ipc"] };
+static ARROW: FormatInfo = FormatInfo { id: "arrow", revision: 1, extensions: &["arrow", "feather", "ipc"], fields: &[] };
 
 impl Format for ArrowIpc {
     fn info(&self) -> &'static FormatInfo {

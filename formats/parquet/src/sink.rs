@@ -22,6 +22,10 @@ pub(crate) struct ParquetSink {
 }
 
 impl Sink for ParquetSink {
+    fn typed(&self) -> bool {
+        true
+    }
+
     fn suffix(&self) -> &'static str {
         ".parquet"
     }

@@ -28,6 +28,10 @@ pub(crate) struct RecordSink {
 }
 
 impl Sink for RecordSink {
+    fn typed(&self) -> bool {
+        true
+    }
+
     fn suffix(&self) -> &'static str {
         if self.options.gzip { ".tfrecord.gz" } else { ".tfrecord" }
     }

@@ -26,6 +26,10 @@ pub(crate) struct Hdf5Sink {
 }
 
 impl Sink for Hdf5Sink {
+    fn typed(&self) -> bool {
+        true
+    }
+
     fn suffix(&self) -> &'static str {
         ".h5"
     }

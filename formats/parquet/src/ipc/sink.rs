@@ -23,6 +23,10 @@ pub(crate) struct IpcSink {
 }
 
 impl Sink for IpcSink {
+    fn typed(&self) -> bool {
+        true
+    }
+
     fn suffix(&self) -> &'static str {
         ".arrow"
     }
