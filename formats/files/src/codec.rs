@@ -14,6 +14,9 @@ const DIGITS: [&str; 6] = ["cls", "cls2", "count", "id", "index", "inx"];
 pub(crate) const FIELDS: &[&str] =
     &["cls", "cls2", "count", "id", "index", "inx", "json", "jsn", "text", "transcript", "txt"];
 
+/// What stands behind the name of a field of text whose own name does not say that it is.
+const TEXT: &str = ".txt";
+
 /// No integer has more digits than that.
 const MOST_DIGITS: u64 = 64;
 
@@ -22,12 +25,14 @@ pub(crate) struct Plain {
 }
 
 impl Codec for Plain {
-    /// One column of the same name: `Int64` where the bytes are digits, else text.
+    /// One column: `Int64` where the bytes are digits, else text. `caption.txt` becomes `caption`; other
+    /// fields keep their names.
     fn probe(&self, name: &str, input: &dyn Input) -> Result<Vec<Field>> {
         let short = is_digits(name) && input.len().is_some_and(|len| len <= MOST_DIGITS);
         let number = short && integer(&input.read_all(self.limits.header)?).is_some();
         let kind = if number { FieldType::Scalar(DataType::Int64) } else { FieldType::Text };
-        Ok(vec![kind.field(name, false)])
+        let plain = name.strip_suffix(TEXT).filter(|_| !number && !name.starts_with('.')).unwrap_or(name);
+        Ok(vec![kind.field(plain, false)])
     }
 
     fn decode(&self, name: &str, rows: &Rows, fields: &[Field]) -> Result<Vec<ArrayRef>> {
@@ -35,11 +40,15 @@ impl Codec for Plain {
     }
 
     fn encoded(&self, field: &Field) -> Result<String> {
-        let name = field.name().rsplit('.').next().unwrap_or_default();
+        let name = field.name();
         let text = FieldType::of(field)? == FieldType::Text;
-        match text || is_int(field) && is_digits(name) {
-            true => Ok(field.name().clone()),
-            false => Err(Error::unsupported(format!("field {} of type {}", field.name(), field.data_type()))),
+        let extension = name.rsplit('.').next().unwrap_or_default();
+        let known = FIELDS.iter().any(|known| known.eq_ignore_ascii_case(extension));
+        match (text, known) {
+            (true, true) => Ok(name.clone()),
+            (true, false) => Ok(format!("{name}{TEXT}")),
+            (false, _) if is_int(field) && is_digits(name) => Ok(name.clone()),
+            _ => Err(Error::unsupported(format!("field {name} of type {}", field.data_type()))),
         }
     }
 

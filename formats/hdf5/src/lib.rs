@@ -14,7 +14,8 @@ use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hdf5;
 
-static INFO: FormatInfo = FormatInfo { id: "hdf5", revision: 1, extensions: &["h5", "hdf5", "he5", "nc4"], fields: &[] };
+static INFO: FormatInfo =
+    FormatInfo { id: "hdf5", revision: 1, extensions: &["h5", "hdf5", "he5", "nc4"], fields: &[] };
 
 impl Format for Hdf5 {
     fn info(&self) -> &'static FormatInfo {

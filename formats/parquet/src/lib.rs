@@ -43,7 +43,8 @@ impl Format for Parquet {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArrowIpc;
 
-static ARROW: FormatInfo = FormatInfo { id: "arrow", revision: 1, extensions: &["arrow", "feather", "ipc"], fields: &[] };
+static ARROW: FormatInfo =
+    FormatInfo { id: "arrow", revision: 1, extensions: &["arrow", "feather", "ipc"], fields: &[] };
 
 impl Format for ArrowIpc {
     fn info(&self) -> &'static FormatInfo {

@@ -60,7 +60,8 @@ use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TfRecord;
 
-static INFO: FormatInfo = FormatInfo { id: "tfrecord", revision: 1, extensions: &["tfrecord", "tfrecords"], fields: &[] };
+static INFO: FormatInfo =
+    FormatInfo { id: "tfrecord", revision: 1, extensions: &["tfrecord", "tfrecords"], fields: &[] };
 
 impl Format for TfRecord {
     fn info(&self) -> &'static FormatInfo {

@@ -11,9 +11,12 @@ use std::io::Write;
 /// The fields that WebDataset's decoders take for decimal digits.
 const DECIMALS: [&str; 6] = ["cls", "cls2", "count", "id", "index", "inx"];
 
-/// Whether an integer of this name is written as digits; under any other name a reader would get text.
-fn is_decimal(name: &str) -> bool {
-    DECIMALS.contains(&name.rsplit('.').next().unwrap_or_default())
+/// The fields that they take for text.
+const TEXTS: [&str; 5] = ["json", "jsn", "text", "transcript", "txt"];
+
+/// Whether readers see by the name of a field what it is.
+fn has_extension(name: &str, known: &[&str]) -> bool {
+    known.contains(&name.rsplit('.').next().unwrap_or_default())
 }
 
 /// A column, downcast once a block. Blobs and text are their own bytes; 64-bit integers are decimal
@@ -32,8 +35,9 @@ impl<'a> Column<'a> {
     pub(crate) fn check(field: &Field) -> Result<()> {
         use DataType::{Binary, BinaryView, Int64, LargeBinary, Utf8, Utf8View};
         match field.data_type() {
-            BinaryView | Binary | LargeBinary | Utf8View | Utf8 => Ok(()),
-            Int64 if is_decimal(field.name()) => Ok(()),
+            BinaryView | Binary | LargeBinary => Ok(()),
+            Utf8View | Utf8 if has_extension(field.name(), &TEXTS) => Ok(()),
+            Int64 if has_extension(field.name(), &DECIMALS) => Ok(()),
             other => Err(Error::unsupported(format!("field {} of type {other} can't be a tar member", field.name()))),
         }
     }

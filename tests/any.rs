@@ -1,0 +1,219 @@
+//! Any container to any other and back: what comes out is what went in.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
+use packhorse::core::{
+    Cancel, DataType, Field, FieldType, KEY, Limits, Options, Rows, Schema, Store, array_of, bytes_of, numpy_type,
+};
+use packhorse::pack::{
+    Cut, PackOptions, Packing, PlanOptions, Scan, ScanOptions, Shapes, Shuffle, pack, plan, scan, seal, store_plan,
+};
+use packhorse::storage::Local;
+use packhorse_testkit::typed;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const CONTAINERS: [&str; 5] = ["hdf5", "parquet", "arrow", "tfrecord", "webdataset"];
+
+/// Packs `inputs` into shards of the format `to`; returns its data files, in order.
+fn convert(inputs: &[PathBuf], to: &str, out: &Path, shuffle: Shuffle) -> Vec<PathBuf> {
+    let (registry, limits, cancel) = (packhorse::registry(), Limits::default(), Cancel::default());
+    let store: Arc<dyn Store> = Arc::new(Local);
+    let scanning = Scan { registry: &registry, store: &*store, limits, observer: &(), cancel: &cancel };
+    let typed = registry.get(to).unwrap().sink(&Options::new()).unwrap().typed();
+    let scanned = ScanOptions { roots: inputs.to_vec(), typed, shapes: Shapes::Ragged, ..ScanOptions::default() };
+    let listing = scan(scanning, &scanned).unwrap_or_else(|e| panic!("{to}: {e}"));
+    let options = PlanOptions {
+        format: to.to_owned(),
+        shuffle,
+        cut: Cut { samples: Some(9), ..Cut::default() },
+        shapes: Shapes::Ragged,
+        ..PlanOptions::default()
+    };
+    let plan = plan(&registry, listing, &[], &options, &()).unwrap_or_else(|e| panic!("{to}: {e}"));
+    store_plan(&store, out, &plan).unwrap();
+    let packing =
+        Packing { registry: &registry, transforms: &[], store: store.clone(), limits, observer: &(), cancel: &cancel };
+    pack(&packing, out, &PackOptions { jobs: 2, ..PackOptions::default() }).unwrap_or_else(|e| panic!("{to}: {e}"));
+    let manifest = seal(&registry, &[], &store, out, &cancel).unwrap();
+    manifest.shards.iter().map(|shard| out.join(&shard.file)).collect()
+}
+
+/// Writes `rows` as a shard of the format `id` into the folder `dir`.
+fn written(id: &str, rows: &Rows, dir: &Path) -> PathBuf {
+    let registry = packhorse::registry();
+    let sink = registry.get(id).unwrap().sink(&Options::new()).unwrap();
+    std::fs::create_dir_all(dir).unwrap();
+    for (suffix, bytes) in typed::write(&*sink, rows, &[rows.num_rows()]) {
+        std::fs::write(dir.join(format!("first{suffix}")), bytes).unwrap();
+    }
+    dir.join(format!("first{}", sink.suffix()))
+}
+
+/// The value of each field of each sample, in words that do not depend on how columns are put together.
+type Samples = BTreeMap<String, BTreeMap<String, String>>;
+
+fn samples(files: &[PathBuf]) -> Samples {
+    let registry = packhorse::registry();
+    let mut found = Samples::new();
+    for file in files {
+        let format = registry.by_name(file.to_str().unwrap().as_bytes()).unwrap();
+        let source = format.source(&Options::new(), Limits::default()).unwrap();
+        let input = Local.open(file).unwrap();
+        for rows in source.rows(&*input, 0..u64::MAX).unwrap() {
+            add(&rows.unwrap(), &mut found);
+        }
+    }
+    found
+}
+
+fn add(rows: &Rows, found: &mut Samples) {
+    let keys = rows.column_by_name(KEY).unwrap().as_string_view().clone();
+    for (i, field) in rows.schema().fields().iter().enumerate().filter(|(_, f)| f.name() != KEY) {
+        for row in (0..rows.num_rows()).filter(|row| rows.column(i).is_valid(*row)) {
+            let value = shown(field, &rows.column(i).slice(row, 1));
+            found.entry(keys.value(row).to_owned()).or_default().insert(field.name().clone(), value);
+        }
+    }
+    // A sample whose fields are all missing is a sample too.
+    for row in 0..rows.num_rows() {
+        found.entry(keys.value(row).to_owned()).or_default();
+    }
+}
+
+/// One value: its type, its shape, its bytes. A tensor of one shape is the same as a ragged one with it.
+fn shown(field: &Field, value: &ArrayRef) -> String {
+    let kind = FieldType::of(field).unwrap();
+    let numpy = numpy_type(field).unwrap_or_default();
+    match kind {
+        FieldType::Tensor { element, shape } => {
+            let list = value.as_fixed_size_list();
+            format!("{element} {numpy} {shape:?} {:?}", elements(&list.value(0)))
+        }
+        FieldType::Ragged { element, .. } => {
+            let parts = value.as_struct();
+            let shape = parts.column(1).as_fixed_size_list().value(0);
+            let shape = shape.as_primitive::<arrow_array::types::Int32Type>().values().to_vec();
+            format!("{element} {numpy} {shape:?} {:?}", elements(&parts.column(0).as_list::<i32>().value(0)))
+        }
+        // One level of lists is an array of one dimension, in containers that know no other.
+        FieldType::List { element, depth: 1 } => {
+            let list = value.as_list::<i32>().value(0);
+            format!("{element} {numpy} [{}] {:?}", list.len(), elements(&list))
+        }
+        other => format!("{other} {numpy} {value:?}"),
+    }
+}
+
+fn elements(values: &ArrayRef) -> String {
+    bytes_of(values).map_or_else(|_| format!("{values:?}"), |bytes| format!("{:02x?}", bytes.as_slice()))
+}
+
+/// Which batches of the corpus a tar can carry: nested lists and lists of words have no form as a file.
+fn carries(format: &str, name: &str) -> bool {
+    format != "webdataset" || name != "lists"
+}
+
+#[test]
+fn every_container_to_every_other_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, rows) in typed::corpus().into_iter().filter(|(name, _)| *name != "none") {
+        for a in CONTAINERS.into_iter().filter(|a| *a != "webdataset") {
+            let first = written(a, &rows, &dir.path().join(format!("{name}-{a}")));
+            let wanted = samples(std::slice::from_ref(&first));
+            assert_eq!(wanted.len(), rows.num_rows());
+            for b in CONTAINERS.into_iter().filter(|b| carries(b, name)) {
+                let there =
+                    convert(std::slice::from_ref(&first), b, &dir.path().join(format!("{name}-{a}-{b}")), Shuffle::No);
+                let back =
+                    convert(&there, a, &dir.path().join(format!("{name}-{a}-{b}-{a}")), Shuffle::Global { seed: 3 });
+                let found = samples(&back);
+                let mut wanted = wanted.clone();
+                // In a tar, a sample is its members: without any it is not there.
+                wanted.retain(|_, fields| b != "webdataset" || !fields.is_empty());
+                assert!(found == wanted, "{name}: {a} → {b} → {a}: {}", difference(&wanted, &found));
+            }
+        }
+    }
+}
+
+fn difference(wanted: &Samples, found: &Samples) -> String {
+    for (key, fields) in wanted {
+        let Some(others) = found.get(key) else { return format!("sample {key} is gone") };
+        for (field, value) in fields {
+            if others.get(field) != Some(value) {
+                return format!(
+                    "{key}.{field} was {value} and is {:?}; fields: {:?}",
+                    others.get(field),
+                    others.keys()
+                );
+            }
+        }
+        if others.len() != fields.len() {
+            return format!("{key} has more fields: {:?}", others.keys());
+        }
+    }
+    format!("{} samples instead of {}", found.len(), wanted.len())
+}
+
+/// Any elements in any shape.
+fn column() -> impl Strategy<Value = (DataType, Vec<usize>)> {
+    let elements = prop_oneof![
+        Just(DataType::UInt8),
+        Just(DataType::Int16),
+        Just(DataType::Boolean),
+        Just(DataType::Float32),
+        Just(DataType::Float64),
+        Just(DataType::Float16),
+        Just(DataType::UInt64),
+    ];
+    (elements, proptest::collection::vec(0usize..4, 0..4))
+}
+
+fn batch(columns: &[(DataType, Vec<usize>)], samples: usize, bytes: &[u8]) -> Rows {
+    let keys: Vec<String> = (0..samples).map(|i| format!("k{i}")).collect();
+    let mut fields = vec![FieldType::Text.field(KEY, false)];
+    let mut arrays: Vec<ArrayRef> = vec![Arc::new(arrow_array::StringViewArray::from_iter_values(keys))];
+    for (i, (element, shape)) in columns.iter().enumerate() {
+        let size: usize = shape.iter().product();
+        let raw: Vec<u8> = bytes.iter().copied().cycle().skip(i).take(samples * size.max(1) * 8).collect();
+        let values = array_of(element, raw.into(), samples * size).unwrap();
+        let kind = match shape.is_empty() {
+            true => FieldType::Scalar(element.clone()),
+            false => FieldType::Tensor { element: element.clone(), shape: shape.clone() },
+        };
+        let field = kind.field(&format!("f{i}"), false);
+        arrays.push(match field.data_type() {
+            DataType::FixedSizeList(item, n) => {
+                Arc::new(FixedSizeListArray::try_new_with_length(item.clone(), *n, values, None, samples).unwrap())
+            }
+            _ => values,
+        });
+        fields.push(field);
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_arrays_come_back(
+        columns in proptest::collection::vec(column(), 1..5),
+        samples_wanted in 1usize..20,
+        bytes in proptest::collection::vec(any::<u8>(), 1..64),
+        a in 0usize..4,
+        b in 0usize..5,
+    ) {
+        let (a, b) = (CONTAINERS[a], CONTAINERS[b]);
+        let dir = tempfile::tempdir().unwrap();
+        let first = written(a, &batch(&columns, samples_wanted, &bytes), &dir.path().join("a"));
+        let wanted = samples(std::slice::from_ref(&first));
+        let there = convert(&[first], b, &dir.path().join("b"), Shuffle::Global { seed: 9 });
+        let found = samples(&convert(&there, a, &dir.path().join("c"), Shuffle::No));
+        prop_assert!(found == wanted, "{a} → {b} → {a}: {}", difference(&wanted, &found));
+    }
+}
