@@ -33,7 +33,11 @@ pub(crate) struct Reading {
 impl Reading {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["crc", "infer"])?;
-        Ok(Self { crc: !choice(options, "crc", ["on", "off"])?, infer: options.parse("infer", 1000)? })
+        let infer = options.parse("infer", 1000)?;
+        if infer == 0 {
+            return Err(Error::config("option infer: a schema is inferred from at least 1 record"));
+        }
+        Ok(Self { crc: !choice(options, "crc", ["on", "off"])?, infer })
     }
 }
 

@@ -99,7 +99,7 @@ fn options_are_checked() {
     for bad in [("compression", "zstd"), ("tensors", "x"), ("index", "none")] {
         assert_eq!(TfRecord.sink(&options(&[bad])).err().unwrap().kind(), packhorse_core::Kind::Config);
     }
-    for bad in [("crc", "1"), ("infer", "all"), ("compression", "gzip")] {
+    for bad in [("crc", "1"), ("infer", "all"), ("infer", "0"), ("compression", "gzip")] {
         let error = TfRecord.source(&options(&[bad]), Limits::default()).err().unwrap();
         assert_eq!(error.kind(), packhorse_core::Kind::Config);
     }
