@@ -7,8 +7,10 @@ use crate::{dali, energon, wids};
 use md5::{Digest, Md5};
 use packhorse_core::{
     Context, Error, KEY, Members, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, crc32c,
-    key_column,
+    escape, folder_key, key_column,
 };
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Bytes gathered before they are written: large enough for BLAKE3's widest code, small enough to
@@ -25,7 +27,17 @@ impl Sink for TarSink {
     }
 
     fn accept(&self, schema: &SchemaRef) -> Result<()> {
-        fields_of(schema).try_for_each(|(_, field)| Column::check(field))
+        let mut names = BTreeMap::new();
+        for (_, field) in fields_of(schema) {
+            Column::check(field)?;
+            if let Some(other) = names.insert(member_field(field.name()), field.name()) {
+                return Err(Error::config(format!(
+                    "the fields {other} and {} are one to readers, which do not see case; rename one with --field",
+                    field.name()
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn longest_key(&self, field: &str) -> usize {
@@ -42,7 +54,7 @@ impl Sink for TarSink {
 
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
         self.accept(schema)?;
-        let mut names: Vec<(usize, String)> = fields_of(schema).map(|(i, f)| (i, f.name().clone())).collect();
+        let mut names: Vec<(usize, String)> = fields_of(schema).map(|(i, f)| (i, member_field(f.name()))).collect();
         names.sort_by(|a, b| a.1.cmp(&b.1));
         let members = Members::new(names.iter().map(|(_, name)| name.clone()).collect());
         Ok(Box::new(TarWriter {
@@ -74,6 +86,26 @@ fn fields_of(schema: &SchemaRef) -> impl Iterator<Item = (usize, &packhorse_core
     schema.fields().iter().map(|f| &**f).enumerate().filter(|(_, f)| f.name() != KEY)
 }
 
+/// The name of a field as every reader carries it: lower case, and nothing that splits a member's name.
+fn member_field(name: &str) -> String {
+    let mut carried = String::with_capacity(name.len());
+    escape(name.to_lowercase().as_bytes(), true, &mut carried);
+    carried.replace('/', "%2F")
+}
+
+/// A key as every reader carries it. Those of files are already; those of tables may hold anything.
+fn member_key(key: &str) -> Result<Cow<'_, str>> {
+    let plain = |b: u8| b.is_ascii_graphic() && b != b'.';
+    if key.bytes().all(plain) && !key.starts_with("__") && !key.contains("//") {
+        return Ok(Cow::Borrowed(key));
+    }
+    match folder_key(key.as_bytes()) {
+        Ok(carried) if !carried.is_empty() => Ok(Cow::Owned(carried.trim_end_matches('/').to_owned())),
+        Ok(_) => Err(Error::content("has an empty key").in_sample(key)),
+        Err(fault) => Err(Error::content(format!("its key {fault}")).in_sample(key)),
+    }
+}
+
 struct TarWriter {
     /// Columns in the order of their names, which is the order of a sample's members.
     names: Vec<(usize, String)>,
@@ -88,7 +120,7 @@ impl ShardWriter for TarWriter {
         let keys = key_column(rows)?;
         let columns = self.names.iter().map(|(i, _)| Column::new(rows.column(*i))).collect::<Result<Vec<_>>>()?;
         for row in 0..rows.num_rows() {
-            let key = keys.value(row);
+            let key = &*member_key(keys.value(row))?;
             self.members.push_sample(key);
             for (i, ((_, name), column)) in self.names.iter().zip(&columns).enumerate() {
                 let mut digits = [0; 24];
