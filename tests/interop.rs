@@ -163,3 +163,33 @@ fn shortened(list: &Path, dir: &Path) -> PathBuf {
     std::fs::write(&to, std::fs::read_to_string(list).unwrap().lines().map(line).collect::<String>()).unwrap();
     to
 }
+
+#[test]
+fn every_array_that_numpy_saves_is_the_same_to_every_reader() {
+    let Some(python) = wanted("PACKHORSE_PYTHON") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let arrays = dir.path().join("npz");
+    script(&python, "arrays.py", &[Path::new("make"), &arrays]);
+    let check = |input: &Path, format: &str| {
+        let out = dir.path().join(format!("{format} of {}", input.file_name().unwrap().display()));
+        packhorse(&["pack", text(input), "--to", format, "--out", text(&out), "--samples-per-shard", "2"]);
+        packhorse(&["verify", text(&out), "--full"]);
+        let manifest: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(out.join("dataset.json")).unwrap()).unwrap();
+        let shards = manifest["shards"].as_array().unwrap().iter();
+        let shards: Vec<PathBuf> = shards.map(|shard| out.join(shard["file"].as_str().unwrap())).collect();
+        let args: Vec<&Path> = [Path::new("check"), &arrays, Path::new(format)]
+            .into_iter()
+            .chain(shards.iter().map(PathBuf::as_path))
+            .collect();
+        let said = script(&python, "arrays.py", &args);
+        assert!(said.contains("3 samples of 404 arrays"), "{said}");
+        shards[0].parent().unwrap().to_owned()
+    };
+    check(&arrays, "webdataset");
+    let parquet = check(&arrays, "parquet");
+    let hdf5 = check(&arrays, "hdf5");
+    // And from one container to another.
+    check(&hdf5, "parquet");
+    check(&parquet, "hdf5");
+}

@@ -8,8 +8,9 @@ use crate::inputs::{Names, container, open};
 use crate::resume::is_missing;
 use crossbeam_channel::Sender;
 use packhorse_core::{Error, Event, FileKind, FileStat, Format, Input, Kind, Options, Result, Source};
+use packhorse_dataset::{MANIFEST, Manifest};
 use packhorse_storage::Compression;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -161,10 +162,18 @@ impl<'a> Walk<'a> {
         if self.context.cancel.is_cancelled() {
             return self.fault(Error::cancelled());
         }
-        let names = match self.context.store.list(&folder.base.join(&folder.path)) {
+        let path = folder.base.join(&folder.path);
+        let mut names = match self.context.store.list(&path) {
             Ok(names) => names,
             Err(e) => return self.fault(of_input(e)),
         };
+        // Of a dataset that packhorse sealed, the shards are inputs, and what lies beside them is not.
+        if names.iter().any(|name| name.as_os_str() == MANIFEST)
+            && let Some(manifest) = self.manifest(&path.join(MANIFEST))
+        {
+            let shards: BTreeSet<&Path> = manifest.shards.iter().map(|shard| Path::new(&shard.file)).collect();
+            names.retain(|name| shards.contains(&**name));
+        }
         let (hidden, names): (Vec<_>, Vec<_>) =
             names.into_iter().partition(|n| n.as_os_str().as_bytes().starts_with(b"."));
         hidden.into_iter().for_each(|name| self.send(Batch::Ignored(HIDDEN, folder.path.join(name))));
@@ -172,6 +181,11 @@ impl<'a> Walk<'a> {
         for chunk in names.chunks(CHUNK) {
             crew.add(Task::Names(folder.clone(), chunk.to_vec()));
         }
+    }
+
+    fn manifest(&self, path: &Path) -> Option<Manifest> {
+        let bytes = self.context.store.open(path).and_then(|input| input.read_all(self.context.limits.blob)).ok()?;
+        Manifest::decode(&bytes).ok()
     }
 
     fn names(&self, crew: &Crew<Task>, folder: &Folder, names: &[PathBuf]) {
