@@ -48,7 +48,8 @@ pub(super) fn of(
     for sample in listing.iter() {
         let Some(table) = sample.table() else { continue };
         let fields = table.schema.fields().iter().map(|f| &**f).filter(|f| f.name() != KEY);
-        columns.add(fields, table.items, &sample.first_path(), options.shapes).map_err(of_plan)?;
+        let path = sample.first_path();
+        columns.add(fields, table.items, &path, options.shapes).map_err(|e| of_plan(e).in_input(path.display()))?;
     }
     let mut fields: Vec<Field> = columns.fields(samples).collect();
     let mut given = |name: &str, data_type: DataType| match fields.iter().any(|f| f.name() == name) {

@@ -144,7 +144,8 @@ impl Probing<'_> {
 
     fn add(&self, columns: &mut Columns, i: usize, fields: Option<Vec<Field>>, shapes: Shapes) -> Result<()> {
         let (Some(fields), Some(sample)) = (fields, self.listing.sample(i)) else { return Ok(()) };
-        columns.add(fields.iter(), 1, &sample.first_path(), shapes).map_err(|e| e.in_sample(sample.key()))
+        let found = columns.add(fields.iter(), 1, &sample.relative_path(), shapes);
+        found.map_err(|e| e.in_sample(sample.key()).in_input(sample.first_path().display()))
     }
 
     /// What is inside the field of sample `i`; `None` if the sample lacks it.

@@ -61,6 +61,12 @@ impl<'a> SampleRef<'a> {
         place.map_or("", |p| p.folder_key.trim_end_matches('/'))
     }
 
+    /// The path of its first input, from its root.
+    pub(crate) fn relative_path(&self) -> PathBuf {
+        let path = self.pieces.first().map(|p| self.listing.path(p)).unwrap_or_default();
+        PathText::new(&path).to_path()
+    }
+
     pub(crate) fn first_path(&self) -> PathBuf {
         self.pieces.first().map(|p| self.listing.full_path(p)).unwrap_or_default()
     }
