@@ -108,9 +108,10 @@ impl Decoder<'_> {
     fn sample(&mut self, file: Option<&[u8]>) -> Result<()> {
         let mut filled = vec![false; self.columns.len()];
         if let Some(file) = file {
-            for array in arrays(&self.naming, Bytes::Memory(file), None, self.limits)? {
-                if self.wants(&array.field) {
-                    self.array(&array, file, &mut filled).map_err(|e| array.named(e))?;
+            let found = arrays(&self.naming, Bytes::Memory(file), None, self.limits)?;
+            for array in &found {
+                if self.wants(array, &found) {
+                    self.array(array, file, &mut filled).map_err(|e| array.named(e))?;
                 }
             }
         }
@@ -118,11 +119,14 @@ impl Decoder<'_> {
         empty.map(|(column, _)| column).try_for_each(Column::push_null)
     }
 
-    /// Whether the array is a column, or some of its members are.
-    fn wants(&self, array: &str) -> bool {
-        self.names
-            .iter()
-            .any(|name| name.strip_prefix(array).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    /// Whether the array is a column, or some of its members are: `x` where `x.a` is wanted, unless an
+    /// array is called that.
+    fn wants(&self, array: &Array, all: &[Array]) -> bool {
+        self.names.iter().any(|name| match name.strip_prefix(array.field.as_str()) {
+            Some("") => true,
+            Some(rest) => rest.starts_with('.') && !all.iter().any(|other| other.field == *name),
+            None => false,
+        })
     }
 
     fn array(&mut self, array: &Array, file: &[u8], filled: &mut [bool]) -> Result<()> {

@@ -1,4 +1,7 @@
 //! The bytes of one member of an `.npz` file: found by its local header, inflated, checked by CRC-32.
+//!
+//! flate2 on zlib-rs inflates: pure Rust, in the workspace anyway, and it streams, which rows need.
+//! libdeflate is 1.7 to 3.4 times as fast on whole members, but a C library.
 
 use crate::bytes::Bytes;
 use crate::header::{Header, cut};

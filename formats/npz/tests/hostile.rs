@@ -75,6 +75,28 @@ impl Zip {
     }
 }
 
+/// The archive of one stored member with everything in 64 bits.
+fn zip64(name: &str, data: &[u8]) -> Vec<u8> {
+    let sound = Zip::new().add(name, data, 0);
+    let (mut out, at) = (sound.out, sound.directory.len() - name.len());
+    let mut entry = sound.directory[..at].to_vec();
+    // Sizes and place are in the extra field.
+    entry[20..28].fill(0xff);
+    entry[42..46].fill(0xff);
+    entry[30] = 28;
+    entry.extend(name.as_bytes());
+    entry.extend([1u16, 24].map(u16::to_le_bytes).concat());
+    entry.extend([data.len() as u64, data.len() as u64, 0].map(u64::to_le_bytes).concat());
+    let (start, size) = (out.len() as u64, entry.len() as u64);
+    out.extend(entry);
+    let end = out.len() as u64;
+    out.extend([&b"PK\x06\x06"[..], &44u64.to_le_bytes(), &[45, 0, 45, 0], &[0; 8]].concat());
+    out.extend([1, 1, size, start].map(u64::to_le_bytes).concat());
+    out.extend([&b"PK\x06\x07\0\0\0\0"[..], &end.to_le_bytes(), &1u32.to_le_bytes()].concat());
+    out.extend([&b"PK\x05\x06\0\0\0\0"[..], &[0xff; 12], &[0, 0]].concat());
+    out
+}
+
 fn rows(name: &str, files: &[Option<&[u8]>]) -> RecordBatch {
     let fields = vec![Field::new(KEY, DataType::Utf8View, false), Field::new(name, DataType::BinaryView, true)];
     let keys: Vec<String> = (0..files.len()).map(|i| format!("s{i}")).collect();
@@ -279,4 +301,54 @@ fn rows_need_equal_first_dimensions() {
     let error = source(&[("arrays", "w")]).probe(&input).unwrap_err();
     assert!(error.message().contains("has no array w"), "{error}");
     assert_eq!(Npz.source(&options(&[("rows", "yes")]), Limits::default()).err().unwrap().kind(), Kind::Config);
+}
+
+#[test]
+fn sizes_of_64_bits_are_read() {
+    let file = zip64("x.npy", &npy(&[3, 2]));
+    let fields = codec().probe("npz", &MemoryInput::new("a.npz", file.clone())).unwrap();
+    let found = read("npz", &file, &fields).unwrap();
+    assert_eq!(found[0].to_data(), tensor(&[3, 2]).1.to_data());
+    for cut in 0..file.len() {
+        assert_eq!(read("npz", &file[..cut], &fields).unwrap_err().kind(), Kind::Content, "{cut}");
+    }
+    for bit in 0..file.len() * 8 {
+        let mut flipped = file.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        if let Ok(again) = read("npz", &flipped, &fields) {
+            assert_eq!(again[0].to_data(), found[0].to_data(), "bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn damage_is_found_row_by_row_too() {
+    for (method, shape) in [(0, vec![800_000, 3]), (8, vec![800_000, 3]), (0, vec![7]), (8, vec![7])] {
+        let file = Zip::new().add("x.npy", &npy(&shape), method).finish();
+        for rows in ["true", "false"] {
+            let source = Npz.source(&[("rows", rows)].into_iter().collect(), Limits::default()).unwrap();
+            let whole = |file: &[u8]| {
+                let input = MemoryInput::new("a.npz", file.to_vec());
+                source.rows(&input, 0..u64::MAX).and_then(|blocks| blocks.collect::<Result<Vec<_>>>())
+            };
+            whole(&file).unwrap();
+            let mut flipped = file.clone();
+            // What is no data: the local header, and the directory with its end.
+            let packed = file.len() - 35 - 51 - 22;
+            let at = 35 + if method == 0 { packed / 2 + 64 } else { packed * 3 / 4 };
+            flipped[at] ^= 4;
+            let error = whole(&flipped).unwrap_err();
+            assert!(error.kind() == Kind::Content && error.message().starts_with("array x "), "{error}");
+        }
+    }
+}
+
+#[test]
+fn an_array_is_not_taken_for_a_member_of_another() {
+    let object = handmade("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", 40);
+    let file = Zip::new().add("x.npy", &object, 0).add("x.y.npy", &npy(&[2]), 0).finish();
+    let field = FieldType::Tensor { element: DataType::Float32, shape: vec![2] }.field("x.y", false);
+    assert_eq!(codec().decode("npz", &rows("npz", &[Some(&file)]), &[field]).unwrap()[0].len(), 1);
+    let chosen = Npz.codec(&[("arrays", "x.y")].into_iter().collect(), Limits::default()).unwrap();
+    assert_eq!(chosen.probe("npz", &MemoryInput::new("a.npz", file)).unwrap().len(), 1);
 }
