@@ -119,7 +119,8 @@ fn columns(branch: &Branch, number: usize, member: &Member) -> Result<Vec<Column
 fn one_leaf(branch: &Branch, number: usize, leaf: &Leaf, member: &Member) -> Result<Column, String> {
     let in_collection = IN_COLLECTION.contains(&branch.role);
     let Some(element) = number_of(leaf, member)? else {
-        if in_collection || leaf.counted {
+        let counted = leaf.counted && !(41..60).contains(&leaf.code);
+        if in_collection || counted {
             return Err(format!("{} in a collection that is split", member.type_name));
         }
         return object(branch, number, leaf, member);
@@ -167,7 +168,11 @@ fn packed(title: &str, half: bool) -> Result<Element, String> {
 fn dimensions(leaf: &Leaf) -> Result<Vec<usize>, String> {
     let parts = leaf.title.split('[').skip(1).filter_map(|part| part.split_once(']')).map(|(inside, _)| inside);
     let fixed = parts.filter(|inside| inside.starts_with(|c: char| ('1'..='9').contains(&c)));
-    let found: Vec<usize> = fixed.filter_map(|n| n.parse().ok()).collect();
+    let mut found: Vec<usize> = fixed.filter_map(|n| n.parse().ok()).collect();
+    // Brackets may hold a range instead.
+    if found.is_empty() && leaf.len > 1 && leaf.title.contains('[') {
+        found.extend(usize::try_from(leaf.len));
+    }
     let product = found.iter().try_fold(1usize, |product, n| product.checked_mul(*n));
     let fits = product.is_some_and(|n| n <= VALUES && n as i64 == leaf.len) && found.len() <= DIMENSIONS;
     fits.then_some(found).ok_or_else(|| format!("its title {} does not tell its {} values", leaf.title, leaf.len))

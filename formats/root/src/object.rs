@@ -239,6 +239,11 @@ impl Reader<'_> {
         let Some(width) = width(code) else { return Ok(None) };
         let bytes = self.bytes.take(width)?;
         let raw = bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+        // Early versions counted entries in doubles.
+        if code == 8 {
+            let value = f64::from_bits(raw);
+            return Ok(Some(if value.abs() < 9e15 { value as i64 } else { -1 }));
+        }
         let unsigned = matches!(code, 11..=15 | 17 | 18);
         let shift = 64 - 8 * width as u32;
         let signed = (raw << shift).cast_signed() >> shift;

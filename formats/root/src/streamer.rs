@@ -136,7 +136,13 @@ fn info(
 }
 
 fn element(bytes: &mut Bytes<'_>, class: &str) -> Result<Element> {
-    if class != "TStreamerElement" {
+    // A header for every class between this one and the base of them all.
+    let bases = match class {
+        "TStreamerElement" => 0,
+        "TStreamerSTLstring" => 2,
+        _ => 1,
+    };
+    for _ in 0..bases {
         bytes.header()?;
     }
     let header = bytes.header()?;

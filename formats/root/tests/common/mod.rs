@@ -9,19 +9,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What became of one branch.
-pub enum Found {
+pub(crate) enum Found {
     Unsupported(String),
     Failed(String),
     Column { digest: String, element: String },
 }
 
 /// A line of the table in the documentation.
-pub fn line(kind: &str, equal: usize, unsupported: usize, ours: usize) -> String {
+pub(crate) fn line(kind: &str, equal: usize, unsupported: usize, ours: usize) -> String {
     format!("| {kind} | {equal} | {unsupported} | {ours} |\n")
 }
 
 /// Every branch of a tree of a file.
-pub fn columns(file: &Path, tree: &str) -> BTreeMap<String, Found> {
+pub(crate) fn columns(file: &Path, tree: &str) -> BTreeMap<String, Found> {
     let input = MemoryInput::new(file.to_string_lossy(), std::fs::read(file).unwrap());
     let options: Options = [("tree", tree)].into_iter().collect();
     let mut found = BTreeMap::new();
