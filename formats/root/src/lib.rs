@@ -9,6 +9,7 @@ mod element;
 mod file;
 mod interpret;
 mod nested;
+mod ntuple;
 mod object;
 mod options;
 mod range;

@@ -36,7 +36,7 @@ impl Wanted {
 
     /// Whether it is an error if the field `name` can't be read: it was asked for by its name, or all must be.
     pub(crate) fn insists(&self, name: &str) -> bool {
-        self.fail || self.branches.iter().any(|glob| glob == name)
+        self.takes(name) && self.fail || self.branches.iter().any(|glob| glob == name)
     }
 
     /// A name or pattern that none of `names` fits.

@@ -1,9 +1,9 @@
 //! The source: probing, and rows.
 
 use crate::options::Wanted;
-use crate::rows::Blocks;
-use crate::table::Table;
-use packhorse_core::{Input, Limits, Probe, Result, Source};
+use crate::table::{Data, Table};
+use crate::{ntuple, rows};
+use packhorse_core::{Blocks, Input, Limits, Probe, Result, Source};
 use std::ops::Range;
 
 pub(crate) struct RootSource {
@@ -21,12 +21,18 @@ impl RootSource {
 impl Source for RootSource {
     fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
         let table = self.open(input)?;
-        Ok(Some(Probe { schema: table.schema(), items: table.tree.entries, bytes: table.bytes() }))
+        let schema = table.schema().map_err(|e| e.in_input(input.name()))?;
+        Ok(Some(Probe { schema, items: table.entries(), bytes: table.bytes() }))
     }
 
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<packhorse_core::Blocks<'a>> {
+    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
         let table = self.open(input)?;
-        let schema = table.schema();
-        Ok(Box::new(Blocks::new(table.file, table.tree, table.columns, schema, items)))
+        let schema = table.schema().map_err(|e| e.in_input(input.name()))?;
+        Ok(match table.data {
+            Data::Tree(tree, columns) => Box::new(rows::Blocks::new(table.file, tree, columns, schema, items)),
+            Data::Ntuple(ntuple, columns) => {
+                Box::new(ntuple::Blocks::new(table.file, ntuple, columns, schema, items))
+            }
+        })
     }
 }

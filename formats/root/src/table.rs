@@ -2,6 +2,7 @@
 
 use crate::file::{Item, RootFile};
 use crate::interpret::{Column, interpret};
+use crate::ntuple::{self, Leaf, Node, Ntuple};
 use crate::options::Wanted;
 use crate::report::BranchReport;
 use crate::streamer::Streamers;
@@ -13,16 +14,21 @@ use std::sync::Arc;
 /// An open table of a file.
 pub(crate) struct Table<'a> {
     pub(crate) file: RootFile<'a>,
-    pub(crate) tree: Tree,
-    pub(crate) columns: Vec<Column>,
+    pub(crate) data: Data,
     pub(crate) reports: Vec<BranchReport>,
 }
 
-const TREES: [&str; 3] = ["TTree", "TNtuple", "TNtupleD"];
+/// A tree or an RNTuple, and the columns that are read of it, in the order of their names.
+pub(crate) enum Data {
+    Tree(Tree, Vec<Column>),
+    Ntuple(Ntuple, Vec<(String, Node)>),
+}
+
+const CLASSES: [&str; 4] = ["TTree", "TNtuple", "TNtupleD", ntuple::CLASS];
 
 /// All trees of a file, in the order of their paths; the highest cycle first.
 pub(crate) fn tables(file: &RootFile<'_>) -> Result<Vec<Item>> {
-    let mut found: Vec<Item> = file.items()?.into_iter().filter(|item| TREES.contains(&item.key.class.as_str())).collect();
+    let mut found: Vec<Item> = file.items()?.into_iter().filter(|item| CLASSES.contains(&item.key.class.as_str())).collect();
     found.sort_by(|a, b| a.path.cmp(&b.path).then(b.key.cycle.cmp(&a.key.cycle)));
     Ok(found)
 }
@@ -57,32 +63,24 @@ impl<'a> Table<'a> {
     pub(crate) fn open(input: &'a dyn Input, wanted: &Wanted, limits: Limits) -> Result<Self> {
         let file = RootFile::open(input, limits)?;
         let item = choose(&file, wanted.tree.as_deref())?;
-        let streamers = Streamers::read(&file)?;
-        let tree = Tree::read(&file, &item.key, &streamers)?;
-        let mut table = Self { file, tree, columns: Vec::new(), reports: Vec::new() };
-        table.interpret(&streamers);
+        let mut reports = Vec::new();
+        let data = match item.key.class.as_str() {
+            ntuple::CLASS => {
+                let ntuple = Ntuple::read(&file, &item.key)?;
+                let columns = fields(ntuple::leaves(&ntuple.records), &mut reports);
+                Data::Ntuple(ntuple, columns)
+            }
+            _ => {
+                let streamers = Streamers::read(&file)?;
+                let tree = Tree::read(&file, &item.key, &streamers)?;
+                let columns = branches(&tree, &streamers, &mut reports);
+                Data::Tree(tree, columns)
+            }
+        };
+        reports.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut table = Self { file, data, reports };
         table.select(wanted)?;
         Ok(table)
-    }
-
-    fn interpret(&mut self, streamers: &Streamers) {
-        let mut names = Names::default();
-        for (number, branch) in self.tree.branches.iter().enumerate() {
-            let Some(found) = interpret(&self.tree, number, streamers) else { continue };
-            let report = |name, holds| BranchReport { name, type_name: found.type_name.clone(), holds };
-            match found.columns {
-                Ok(columns) => {
-                    for mut column in columns {
-                        column.name = names.unique(&column.name);
-                        self.reports.push(report(column.name.clone(), Ok(column.holds.clone())));
-                        self.columns.push(column);
-                    }
-                }
-                Err(reason) => self.reports.push(report(names.unique(&branch.path), Err(reason))),
-            }
-        }
-        self.reports.sort_by(|a, b| a.name.cmp(&b.name));
-        self.columns.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
     /// Keeps the columns that are wanted.
@@ -91,34 +89,93 @@ impl<'a> Table<'a> {
         if let Some(glob) = wanted.vain(names) {
             return Err(Error::config(format!("option branches: nothing is called {glob}")));
         }
-        self.columns.retain(|column| wanted.takes(&column.name));
-        let refused = self.reports.iter().filter(|report| wanted.takes(&report.name));
-        let mut refused = refused.filter_map(|report| Some((report, report.holds.as_ref().err()?)));
-        if let Some((report, reason)) = refused.clone().find(|(report, _)| wanted.insists(&report.name)) {
-            let what = format!("branch {} of type {}: {reason}", report.name, report.type_name);
-            return Err(Error::unsupported(what));
+        match &mut self.data {
+            Data::Tree(_, columns) => columns.retain(|column| wanted.takes(&column.name)),
+            Data::Ntuple(_, columns) => columns.retain(|(name, _)| wanted.takes(name)),
         }
+        let refused = self.reports.iter().filter(|report| wanted.insists(&report.name));
+        let mut refused = refused.filter_map(|report| Some((report, report.holds.as_ref().err()?)));
         match refused.next() {
-            Some((report, reason)) if self.columns.is_empty() => {
-                let what = format!("no branch that can be read; {} of type {}: {reason}", report.name, report.type_name);
+            Some((report, reason)) => {
+                let what = format!("branch {} of type {}: {reason}", report.name, report.type_name);
                 Err(Error::unsupported(what))
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
-    /// The columns as a schema, in the order of their names.
-    pub(crate) fn schema(&self) -> SchemaRef {
-        let fields: Vec<_> = self.columns.iter().map(|column| column.holds.field(&column.name, false)).collect();
-        Arc::new(Schema::new(fields))
+    /// The columns as a schema, in the order of their names; `Unsupported` if there are none.
+    pub(crate) fn schema(&self) -> Result<SchemaRef> {
+        let fields: Vec<_> = match &self.data {
+            Data::Tree(_, columns) => columns.iter().map(|column| column.holds.field(&column.name, false)).collect(),
+            Data::Ntuple(_, columns) => columns.iter().map(|(name, node)| node.holds().field(name, false)).collect(),
+        };
+        if !fields.is_empty() {
+            return Ok(Arc::new(Schema::new(fields)));
+        }
+        let mut refused = self.reports.iter().filter_map(|report| Some((report, report.holds.as_ref().err()?)));
+        Err(Error::unsupported(match refused.next() {
+            Some((first, reason)) => format!("no branch can be read; {} of type {}: {reason}", first.name, first.type_name),
+            None => "a tree without branches".to_owned(),
+        }))
+    }
+
+    /// How many entries.
+    pub(crate) fn entries(&self) -> u64 {
+        match &self.data {
+            Data::Tree(tree, _) => tree.entries,
+            Data::Ntuple(ntuple, _) => ntuple.entries,
+        }
     }
 
     /// About how many bytes the columns are.
     pub(crate) fn bytes(&self) -> u64 {
-        let branches: BTreeSet<usize> = self.columns.iter().map(|column| column.branch).collect();
-        let bytes = branches.into_iter().filter_map(|number| self.tree.branches.get(number)).map(|branch| branch.bytes);
-        bytes.fold(0, u64::saturating_add)
+        match &self.data {
+            Data::Tree(tree, columns) => {
+                let numbers: BTreeSet<usize> = columns.iter().map(|column| column.branch).collect();
+                let bytes = numbers.into_iter().filter_map(|number| tree.branches.get(number)).map(|branch| branch.bytes);
+                bytes.fold(0, u64::saturating_add)
+            }
+            Data::Ntuple(ntuple, columns) => {
+                let numbers: Vec<usize> = columns.iter().flat_map(|(_, node)| node.columns()).collect();
+                ntuple.bytes(&numbers)
+            }
+        }
     }
+}
+
+/// The columns of a tree, and what becomes of each branch.
+fn branches(tree: &Tree, streamers: &Streamers, reports: &mut Vec<BranchReport>) -> Vec<Column> {
+    let (mut names, mut columns) = (Names::default(), Vec::new());
+    for (number, branch) in tree.branches.iter().enumerate() {
+        let Some(found) = interpret(tree, number, streamers) else { continue };
+        let mut report = |name, holds| reports.push(BranchReport { name, type_name: found.type_name.clone(), holds });
+        match found.columns {
+            Ok(found) => {
+                for mut column in found {
+                    column.name = names.unique(&column.name);
+                    report(column.name.clone(), Ok(column.holds.clone()));
+                    columns.push(column);
+                }
+            }
+            Err(reason) => report(names.unique(&branch.path), Err(reason)),
+        }
+    }
+    columns.sort_by(|a, b| a.name.cmp(&b.name));
+    columns
+}
+
+/// The columns of an RNTuple, and what becomes of each field.
+fn fields(leaves: Vec<Leaf>, reports: &mut Vec<BranchReport>) -> Vec<(String, Node)> {
+    let (mut names, mut columns) = (Names::default(), Vec::new());
+    for leaf in leaves {
+        let name = names.unique(&leaf.name);
+        let holds = leaf.node.as_ref().map(Node::holds).map_err(Clone::clone);
+        reports.push(BranchReport { name: name.clone(), type_name: leaf.type_name, holds });
+        columns.extend(leaf.node.ok().map(|node| (name, node)));
+    }
+    columns.sort_by(|a, b| a.0.cmp(&b.0));
+    columns
 }
 
 /// Names that were given; a second one gets a number.

@@ -37,8 +37,9 @@ def walk(layout, offsets):
         return walk(layout.content[: ends[-1]], offsets)
     if isinstance(layout, ak.contents.RegularArray):
         inner = layout.content[: layout.size * layout.length]
-        # Fixed dimensions inside lists are lists too.
-        if offsets:
+        # Fixed dimensions inside lists are lists too, and those around lists.
+        shown = str(layout.form.type)
+        if offsets or "var" in shown or "string" in shown:
             offsets.append((np.arange(layout.length + 1, dtype="<i8") * layout.size).tobytes())
         return walk(inner, offsets)
     if isinstance(layout, ak.contents.NumpyArray):
@@ -143,12 +144,65 @@ def of_tree(tree):
         yield from of_branch(branch, path, names)
 
 
+def leaves(layout, path):
+    """The columns that an RNTuple's field becomes: records vanish into the names."""
+    if isinstance(layout, ak.contents.RecordArray):
+        for i, (field, content) in enumerate(zip(layout.fields, layout.contents)):
+            name = f"_{i}" if layout.is_tuple else field
+            yield from leaves(content[: layout.length], f"{path}.{name}")
+    elif isinstance(layout, ak.contents.ListOffsetArray) and layout.parameter("__array__") is None:
+        layout = layout.to_ListOffsetArray64(True)
+        for name, content in leaves(layout.content[: layout.offsets[-1]], path):
+            yield name, content if isinstance(content, Exception) else ak.contents.ListOffsetArray(layout.offsets, content)
+    elif isinstance(layout, ak.contents.RegularArray):
+        for name, content in leaves(layout.content[: layout.size * layout.length], path):
+            regular = ak.contents.RegularArray
+            yield name, content if isinstance(content, Exception) else regular(content, layout.size, layout.length)
+    elif isinstance(layout, (ak.contents.NumpyArray, ak.contents.ListOffsetArray, ak.contents.EmptyArray)):
+        yield path, layout
+    else:
+        yield path, Other(type(layout).__name__)
+
+
+def ntuple_kind(layout, typename):
+    if isinstance(layout, Exception):
+        return "RNTuple: values that may be missing, variants"
+    form = str(layout.form.type)
+    if form.count("var *") > 0:
+        return "RNTuple: lists"
+    if "string" in form:
+        return "RNTuple: strings"
+    return "RNTuple: fixed arrays" if "*" in form else "RNTuple: numbers"
+
+
+def of_ntuple(ntuple):
+    names = set()
+    for field in ntuple.fields:
+        try:
+            # A hundred million numbers are compared by their first million.
+            array = field.array(entry_stop=1_000_000) if ntuple.num_entries > 10_000_000 else field.array()
+            if "RNTupleCardinality" in field.typename:
+                # The type that the file says; uproot gives that of the column of ends.
+                array = ak.values_astype(array, "uint64" if "64" in field.typename else "uint32")
+            found = list(leaves(ak.to_layout(array), field.name))
+        except Exception as error:  # noqa: BLE001
+            name = named(names, field.name)
+            yield {"branch": name, "kind": "RNTuple: not read by uproot either", "type": field.typename, "error": str(error)[:200]}
+            continue
+        for path, layout in found:
+            line = {"branch": named(names, path), "kind": ntuple_kind(layout, field.typename), "type": field.typename}
+            yield line | ({} if isinstance(layout, Exception) else digest(layout))
+
+
 def main():
     for file in sys.argv[1:]:
         with uproot.open(file) as opened:
             for key, name in opened.classnames(recursive=True, cycle=True).items():
                 if name in ("TTree", "TNtuple", "TNtupleD"):
                     for line in of_tree(opened[key]):
+                        print(json.dumps({"file": file, "tree": key, **line}))
+                elif "RNTuple" in name:
+                    for line in of_ntuple(opened[key]):
                         print(json.dumps({"file": file, "tree": key, **line}))
 
 
