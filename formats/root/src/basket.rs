@@ -1,0 +1,152 @@
+//! One basket: the bytes of a branch for consecutive entries, and where each entry begins.
+
+use crate::bytes::Bytes;
+use crate::compression;
+use crate::file::read_key;
+use packhorse_core::{Error, Limits, Result};
+use std::ops::Range;
+
+/// A basket that lies in the tree's own record, since nobody flushed it.
+#[derive(Clone, Debug)]
+pub(crate) struct Embedded {
+    pub(crate) entries: u64,
+    /// Where its data lies in the tree's bytes.
+    pub(crate) data: Range<usize>,
+    /// Where entries begin, counted from the start of the data.
+    pub(crate) offsets: Option<Vec<u32>>,
+}
+
+/// A basket, unpacked.
+#[derive(Debug)]
+pub(crate) struct Basket {
+    bytes: Vec<u8>,
+    data: usize,
+    /// How many entries.
+    pub(crate) entries: usize,
+    /// Where entries begin and, as the last, where they end, in order and within the data.
+    pub(crate) offsets: Option<Vec<u32>>,
+}
+
+/// The end of a key that is followed by a basket: entries, end of the data, what is stored.
+const TAIL: usize = 4 + 4 + 1;
+
+impl Basket {
+    /// The basket in `record`, key and all.
+    pub(crate) fn read(record: &[u8], limits: &Limits) -> Result<Self> {
+        let mut bytes = Bytes::new(record);
+        let key = read_key(&mut bytes)?;
+        let key_bytes = usize::try_from(key.key_bytes).unwrap_or(usize::MAX);
+        let tail = key_bytes.checked_sub(TAIL).ok_or_else(|| Error::content("a basket's key is too short"))?;
+        bytes.advance_to(tail)?;
+        let (entries, end) = (bytes.place(false)?, bytes.place(false)?);
+        bytes.take(1)?;
+        let len = usize::try_from(key.bytes).unwrap_or(usize::MAX).saturating_sub(key_bytes);
+        let packed = bytes.take(len)?;
+        let object_bytes = limits.blob(key.object_bytes)?;
+        let unpacked = match object_bytes > len {
+            true => compression::unpack(packed, object_bytes)?,
+            false => packed.get(..object_bytes).unwrap_or(packed).to_vec(),
+        };
+        let data = usize::try_from(end).unwrap_or(usize::MAX).checked_sub(key_bytes).filter(|n| *n <= unpacked.len());
+        let data = data.ok_or_else(|| Error::content("a basket's data ends outside it"))?;
+        let entries = usize::try_from(entries).unwrap_or(usize::MAX);
+        let table = unpacked.get(data..).unwrap_or_default();
+        let offsets = match table.is_empty() {
+            true => None,
+            false => Some(check(table_of(&mut Bytes::new(table), entries, key_bytes)?, data)?),
+        };
+        Ok(Self { bytes: unpacked, data, entries, offsets })
+    }
+
+    /// The basket that lies in `tree`, the tree's bytes.
+    pub(crate) fn embedded(place: &Embedded, tree: &[u8]) -> Result<Self> {
+        let bytes = tree.get(place.data.clone()).ok_or_else(|| Error::bug("a basket outside its tree"))?.to_vec();
+        let data = bytes.len();
+        let entries = usize::try_from(place.entries).unwrap_or(usize::MAX);
+        let offsets = place.offsets.clone().map(|offsets| check(offsets, data)).transpose()?;
+        Ok(Self { bytes, data, entries, offsets })
+    }
+
+    /// The data, without the table of offsets.
+    pub(crate) fn data(&self) -> &[u8] {
+        self.bytes.get(..self.data).unwrap_or_default()
+    }
+
+    /// How much memory it takes.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len() + self.offsets.as_ref().map_or(0, |offsets| 4 * offsets.len())
+    }
+
+    /// Says where entries begin, for a basket that leaves it to the branch that counts.
+    pub(crate) fn set_offsets(&mut self, offsets: Vec<u32>) -> Result<()> {
+        if offsets.len() != self.entries.saturating_add(1) {
+            return Err(Error::content("a branch that counts has other baskets"));
+        }
+        let end = offsets.last().copied().unwrap_or(0) as usize;
+        if end != self.data {
+            return Err(Error::content(format!("{end} bytes are counted where a basket holds {}", self.data)));
+        }
+        self.offsets = Some(offsets);
+        Ok(())
+    }
+}
+
+/// A table of offsets: its length, an offset an entry counted from the start of the key, and one more
+/// that says nothing.
+fn table_of(bytes: &mut Bytes<'_>, entries: usize, key_bytes: usize) -> Result<Vec<u32>> {
+    let count = bytes.count(4)?;
+    if count < entries {
+        return Err(Error::content(format!("a basket of {entries} entries has {count} offsets")));
+    }
+    let found = bytes.take(4 * count)?.chunks_exact(4).take(entries);
+    let key_bytes = u32::try_from(key_bytes).unwrap_or(u32::MAX);
+    let offset = |four: &[u8]| {
+        let value = four.iter().fold(0u32, |value, byte| value << 8 | u32::from(*byte));
+        value.checked_sub(key_bytes).ok_or_else(|| Error::content("an entry begins before its basket"))
+    };
+    found.map(offset).collect()
+}
+
+/// Offsets in order, within `data` bytes, with the end as the last.
+fn check(mut offsets: Vec<u32>, data: usize) -> Result<Vec<u32>> {
+    offsets.push(u32::try_from(data).map_err(|_| Error::content("a basket of more than 4 GiB"))?);
+    if offsets.windows(2).any(|pair| pair.first() > pair.last()) {
+        return Err(Error::content("the entries of a basket are out of order"));
+    }
+    Ok(offsets)
+}
+
+impl Embedded {
+    /// A `TBasket` among other objects: the key, its own members, the offsets, then the data with room
+    /// for the key before it.
+    pub(crate) fn read(bytes: &mut Bytes<'_>) -> Result<Self> {
+        let key = read_key(bytes)?;
+        let key_bytes = usize::try_from(key.key_bytes).unwrap_or(usize::MAX);
+        bytes.take(2 + 4)?;
+        // A negative size says that a byte of features follows.
+        if bytes.i32()? < 0 {
+            bytes.u8()?;
+        }
+        let (entries, end) = (bytes.place(false)?, bytes.place(false)?);
+        let flag = bytes.u8()? % 80;
+        let count = usize::try_from(entries).unwrap_or(usize::MAX);
+        let has_data = flag == 1 || flag > 10;
+        let mut offsets = None;
+        if flag != 0 && flag % 10 != 2 && count > 0 {
+            offsets = Some(table_of(bytes, count, key_bytes)?);
+        }
+        if flag > 40 {
+            let displacements = bytes.count(4)?;
+            bytes.take(4 * displacements)?;
+        }
+        let start = bytes.at().saturating_add(key_bytes);
+        let len = usize::try_from(end).unwrap_or(usize::MAX);
+        if has_data {
+            bytes.take(len)?;
+        }
+        if !has_data || len < key_bytes {
+            return Ok(Self { entries: 0, data: 0..0, offsets: None });
+        }
+        Ok(Self { entries, data: start..bytes.at(), offsets })
+    }
+}

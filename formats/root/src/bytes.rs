@@ -1,0 +1,190 @@
+//! Big-endian values out of bytes, and the headers that ROOT puts before objects. Knows nothing of files.
+
+use packhorse_core::{Error, Result};
+
+/// A place in some bytes. Running out of them is a `Content` error.
+#[derive(Clone)]
+pub(crate) struct Bytes<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// What stands before an object: its class' version, and where it ends if that is said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) version: u16,
+    pub(crate) end: Option<usize>,
+}
+
+const BYTE_COUNT: u32 = 0x4000_0000;
+
+impl<'a> Bytes<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8]> {
+        let end = self.at.checked_add(n).filter(|end| *end <= self.bytes.len());
+        let found = end.and_then(|end| self.bytes.get(self.at..end));
+        let found = found.ok_or_else(|| Error::content(format!("is cut short: {n} bytes wanted, {} left", self.left())))?;
+        self.at += n;
+        Ok(found)
+    }
+
+    /// Goes on to `to`, which lies ahead; never back, so that every reader comes to an end.
+    pub(crate) fn advance_to(&mut self, to: usize) -> Result<()> {
+        let n = to.checked_sub(self.at).ok_or_else(|| Error::content("an object is longer than it says"))?;
+        self.take(n).map(|_| ())
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let bytes = self.take(N)?;
+        bytes.try_into().map_err(|_| Error::bug("a slice of another length than was taken"))
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn i32(&mut self) -> Result<i32> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    pub(crate) fn i64(&mut self) -> Result<i64> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    /// A 4-byte or, in large files, 8-byte place in the file.
+    pub(crate) fn place(&mut self, large: bool) -> Result<u64> {
+        let place = if large { self.i64()? } else { i64::from(self.i32()?) };
+        u64::try_from(place).map_err(|_| Error::content("a place before the start of the file"))
+    }
+
+    /// A count, which is not negative and (as each thing takes `size` bytes) fits what is left.
+    pub(crate) fn count(&mut self, size: usize) -> Result<usize> {
+        let count = self.i32()?;
+        let fits = |n: &usize| n.checked_mul(size).is_some_and(|bytes| bytes <= self.left());
+        let bad = || Error::content(format!("{count} things announced, which {} bytes can't hold", self.left()));
+        usize::try_from(count).ok().filter(fits).ok_or_else(bad)
+    }
+
+    /// The bytes of a `TString`: a length of one byte or, from 255 on, of four more.
+    pub(crate) fn raw_string(&mut self) -> Result<&'a [u8]> {
+        let len = match self.u8()? {
+            255 => self.count(1)?,
+            short => usize::from(short),
+        };
+        self.take(len)
+    }
+
+    /// A `TString` that is a name.
+    pub(crate) fn string(&mut self) -> Result<String> {
+        self.raw_string().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+    }
+
+    /// Characters up to a zero byte.
+    pub(crate) fn c_string(&mut self) -> Result<String> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let len = rest.iter().position(|byte| *byte == 0).ok_or_else(|| Error::content("a name without an end"))?;
+        let name = String::from_utf8_lossy(self.take(len)?).into_owned();
+        self.take(1)?;
+        Ok(name)
+    }
+
+    /// The version of a class, with or without a count of bytes before it.
+    pub(crate) fn header(&mut self) -> Result<Header> {
+        let mut ahead = self.clone();
+        if let Ok(count) = ahead.u32() {
+            if count & BYTE_COUNT != 0 && count != u32::MAX {
+                let len = (count & !BYTE_COUNT) as usize;
+                let end = ahead.at.checked_add(len).filter(|end| len >= 2 && *end <= self.bytes.len());
+                let end = end.ok_or_else(|| Error::content(format!("an object of {len} bytes where {} are left", ahead.left())))?;
+                self.at = ahead.at;
+                return Ok(Header { version: self.u16()?, end: Some(end) });
+            }
+        }
+        Ok(Header { version: self.u16()?, end: None })
+    }
+
+    /// Goes to the end that `header` gives, if it does.
+    pub(crate) fn finish(&mut self, header: Header) -> Result<()> {
+        header.end.map_or(Ok(()), |end| self.advance_to(end))
+    }
+
+    /// A `TObject`: nothing of it matters.
+    pub(crate) fn skip_object(&mut self) -> Result<()> {
+        let version = self.u16()?;
+        if version & 0x4000 != 0 {
+            self.take(2 + 2)?;
+        }
+        self.u32()?;
+        let is_referenced = self.u32()? & (1 << 4) != 0;
+        if is_referenced {
+            self.u16()?;
+        }
+        Ok(())
+    }
+
+    /// Name and title of a `TNamed`.
+    pub(crate) fn named(&mut self) -> Result<(String, String)> {
+        let header = self.header()?;
+        self.skip_object()?;
+        let named = (self.string()?, self.string()?);
+        self.finish(header)?;
+        Ok(named)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_short_or_long() {
+        let long = [&[255, 0, 0, 1, 0][..], &[b'x'; 256]].concat();
+        let mut bytes = Bytes::new(&long);
+        assert_eq!(bytes.raw_string().unwrap().len(), 256);
+        assert_eq!(bytes.left(), 0);
+        assert_eq!(Bytes::new(b"\x02ab").string().unwrap(), "ab");
+        assert!(Bytes::new(b"\x03ab").string().is_err());
+        assert!(Bytes::new(b"\xff\x7f\xff\xff\xffab").string().is_err());
+    }
+
+    #[test]
+    fn headers_say_where_an_object_ends() {
+        let header = Bytes::new(&[0x40, 0, 0, 4, 0, 3, 9, 9]).header().unwrap();
+        assert_eq!((header.version, header.end), (3, Some(8)));
+        let header = Bytes::new(&[0, 3, 9, 9]).header().unwrap();
+        assert_eq!((header.version, header.end), (3, None));
+        assert!(Bytes::new(&[0x40, 0, 0, 5, 0, 3, 9, 9]).header().is_err());
+    }
+
+    #[test]
+    fn nobody_goes_back() {
+        let mut bytes = Bytes::new(&[0; 4]);
+        bytes.take(3).unwrap();
+        assert!(bytes.advance_to(2).is_err());
+        assert!(bytes.advance_to(5).is_err());
+        assert!(bytes.advance_to(4).is_ok());
+    }
+}

@@ -1,0 +1,117 @@
+//! Blocks of compressed bytes as ROOT writes them: nine bytes of header, then zlib, old zlib, xz, LZ4
+//! with a checksum, or Zstandard. An object larger than 16 MiB is several blocks.
+
+use crate::bytes::Bytes;
+use packhorse_core::{Error, Result};
+use std::io::Read;
+
+/// What the header of a block says.
+struct Block<'a> {
+    method: [u8; 2],
+    compressed: &'a [u8],
+    len: usize,
+}
+
+const HEADER: usize = 9;
+
+/// `compressed` unpacked to exactly `len` bytes; nothing is allocated that the headers of the blocks do
+/// not announce.
+pub(crate) fn unpack(compressed: &[u8], len: usize) -> Result<Vec<u8>> {
+    let blocks = blocks(compressed, len)?;
+    let mut out = vec![0; len];
+    let mut rest = &mut out[..];
+    for block in blocks {
+        let (part, after) = rest.split_at_mut_checked(block.len).ok_or_else(|| differs(len))?;
+        unpack_block(&block, part)?;
+        rest = after;
+    }
+    Ok(out)
+}
+
+/// The blocks, which make `len` bytes together.
+fn blocks(compressed: &[u8], len: usize) -> Result<Vec<Block<'_>>> {
+    let mut bytes = Bytes::new(compressed);
+    let (mut found, mut sum) = (Vec::new(), 0usize);
+    while sum < len && bytes.left() >= HEADER {
+        let block = block(&mut bytes)?;
+        if block.len == 0 {
+            return Err(Error::content("a compressed block of no bytes"));
+        }
+        sum = sum.saturating_add(block.len);
+        found.push(block);
+    }
+    if sum == len { Ok(found) } else { Err(differs(len)) }
+}
+
+fn differs(len: usize) -> Error {
+    Error::content(format!("its compressed blocks do not make the {len} bytes it announces; the file is damaged"))
+}
+
+fn block<'a>(bytes: &mut Bytes<'a>) -> Result<Block<'a>> {
+    let &[a, b, _, c0, c1, c2, u0, u1, u2] = bytes.take(HEADER)? else {
+        return Err(Error::bug("a header of another length than was taken"));
+    };
+    let size = |low: u8, middle: u8, high: u8| u32::from_le_bytes([low, middle, high, 0]) as usize;
+    Ok(Block { method: [a, b], compressed: bytes.take(size(c0, c1, c2))?, len: size(u0, u1, u2) })
+}
+
+fn unpack_block(block: &Block<'_>, out: &mut [u8]) -> Result<()> {
+    match &block.method {
+        b"ZL" => zlib(block.compressed, out),
+        b"CS" => old_zlib(block.compressed, out),
+        b"XZ" => xz(block.compressed, out),
+        b"L4" => lz4(block.compressed, out),
+        b"ZS" => zstd(block.compressed, out),
+        [a, b] => Err(Error::unsupported(format!(
+            "compression \"{}{}\"; known are ZL, CS, XZ, L4 and ZS",
+            char::from(*a),
+            char::from(*b)
+        ))),
+    }
+}
+
+fn damaged(what: &str, error: impl std::fmt::Display) -> Error {
+    Error::content(format!("{what} data is damaged: {error}"))
+}
+
+fn zlib(compressed: &[u8], out: &mut [u8]) -> Result<()> {
+    let wanted = out.len();
+    let found = libdeflater::Decompressor::new().zlib_decompress(compressed, out);
+    exactly(found.map_err(|e| damaged("zlib", e))?, wanted)
+}
+
+/// What ROOT wrote before it used zlib itself: deflate without zlib's frame.
+fn old_zlib(compressed: &[u8], out: &mut [u8]) -> Result<()> {
+    let wanted = out.len();
+    let found = libdeflater::Decompressor::new().deflate_decompress(compressed, out);
+    exactly(found.map_err(|e| damaged("old zlib", e))?, wanted)
+}
+
+fn zstd(compressed: &[u8], out: &mut [u8]) -> Result<()> {
+    let found = zstd::bulk::decompress_to_buffer(compressed, out).map_err(|e| damaged("Zstandard", e))?;
+    exactly(found, out.len())
+}
+
+/// Eight bytes of checksum over what follows, then one LZ4 block.
+fn lz4(compressed: &[u8], out: &mut [u8]) -> Result<()> {
+    let mut bytes = Bytes::new(compressed);
+    let announced = bytes.u64()?;
+    let data = bytes.take(bytes.left())?;
+    if twox_hash::XxHash64::oneshot(0, data) != announced {
+        return Err(damaged("LZ4", "its checksum differs"));
+    }
+    let found = lz4_flex::block::decompress_into(data, out).map_err(|e| damaged("LZ4", e))?;
+    exactly(found, out.len())
+}
+
+/// The dictionary of the largest preset, with its tables: more than that nobody writes for 16 MiB.
+const XZ_MEMORY_KIB: u32 = 128 << 10;
+
+fn xz(compressed: &[u8], out: &mut [u8]) -> Result<()> {
+    let mut reader = lzma_rust2::XzReader::new_mem_limit(compressed, false, XZ_MEMORY_KIB);
+    reader.read_exact(out).map_err(|e| damaged("xz", e))
+}
+
+fn exactly(found: usize, wanted: usize) -> Result<()> {
+    if found == wanted { Ok(()) } else { Err(damaged("compressed", format!("{found} bytes where {wanted} were announced"))) }
+}

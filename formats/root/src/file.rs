@@ -1,0 +1,178 @@
+//! The file around the objects: its header, the keys, the folders. Knows no class of objects.
+
+use crate::bytes::Bytes;
+use crate::compression;
+use packhorse_core::{Error, Input, Limits, Result};
+use std::collections::BTreeSet;
+
+/// An open file.
+pub(crate) struct RootFile<'a> {
+    input: &'a dyn Input,
+    len: u64,
+    limits: Limits,
+    begin: u64,
+    name_bytes: u64,
+    info: (u64, u64),
+}
+
+/// The record of an object: where it is, and what it is called.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    /// Bytes of the record, key and object.
+    pub(crate) bytes: u64,
+    /// Bytes of the object once unpacked.
+    pub(crate) object_bytes: u64,
+    /// Bytes of the key.
+    pub(crate) key_bytes: u64,
+    pub(crate) cycle: u16,
+    pub(crate) seek: u64,
+    pub(crate) class: String,
+    pub(crate) name: String,
+}
+
+/// An object in a folder of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    /// Folders and name, with slashes between.
+    pub(crate) path: String,
+    pub(crate) key: Key,
+}
+
+/// An object's bytes, unpacked, and those of the key before it, which references count too.
+pub(crate) struct Payload {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) key_bytes: usize,
+}
+
+const DEPTH: usize = 64;
+/// A header is shorter than this in files of either size.
+const HEAD: usize = 100;
+
+impl<'a> RootFile<'a> {
+    pub(crate) fn open(input: &'a dyn Input, limits: Limits) -> Result<Self> {
+        let len = input.len().ok_or_else(|| Error::unsupported("a stream; ROOT files are read by position: unpack it to a file first"))?;
+        let mut head = vec![0; usize::try_from(len).unwrap_or(HEAD).min(HEAD)];
+        input.read_at(0, &mut head)?;
+        let mut bytes = Bytes::new(&head);
+        if bytes.take(4)? != b"root" {
+            return Err(Error::content("is no ROOT file: it does not begin with \"root\""));
+        }
+        let large = bytes.u32()? >= 1_000_000;
+        let begin = bytes.place(false)?;
+        bytes.place(large)?;
+        bytes.place(large)?;
+        bytes.take(4 + 4)?;
+        let name_bytes = bytes.place(false)?;
+        bytes.take(1 + 4)?;
+        let info = (bytes.place(large)?, bytes.place(false)?);
+        Ok(Self { input, len, limits, begin, name_bytes, info })
+    }
+
+    pub(crate) fn input(&self) -> &'a dyn Input {
+        self.input
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// `len` bytes from `at`, which the file really has.
+    pub(crate) fn read(&self, at: u64, len: u64) -> Result<Vec<u8>> {
+        if at.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(Error::content(format!("is cut short: {len} bytes wanted at offset {at} of {}", self.len)));
+        }
+        let mut bytes = vec![0; self.limits.blob(len)?];
+        self.input.read_at(at, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// As many of `len` bytes from `at` as the file has.
+    fn read_some(&self, at: u64, len: u64) -> Result<Vec<u8>> {
+        self.read(at, len.min(self.len.saturating_sub(at)))
+    }
+
+    /// The object that `key` stands for.
+    pub(crate) fn payload(&self, key: &Key) -> Result<Payload> {
+        let packed = key.bytes.checked_sub(key.key_bytes).ok_or_else(|| Error::content("a key longer than its record"))?;
+        let at = key.seek.checked_add(key.key_bytes).ok_or_else(|| Error::content("a key outside the file"))?;
+        let bytes = self.read(at, packed)?;
+        let bytes = match key.object_bytes > packed {
+            true => compression::unpack(&bytes, self.limits.blob(key.object_bytes)?)?,
+            false => bytes,
+        };
+        Ok(Payload { bytes, key_bytes: usize::try_from(key.key_bytes).unwrap_or(usize::MAX) })
+    }
+
+    /// The streamer infos' record, if the file has one.
+    pub(crate) fn streamer_info(&self) -> Result<Option<Payload>> {
+        let (at, len) = self.info;
+        if at == 0 || len == 0 {
+            return Ok(None);
+        }
+        let bytes = self.read(at, len)?;
+        let mut key = read_key(&mut Bytes::new(&bytes))?;
+        key.seek = at;
+        self.payload(&key).map(Some)
+    }
+
+    /// Everything in all folders, in the order of the folders' lists.
+    pub(crate) fn items(&self) -> Result<Vec<Item>> {
+        let at = self.begin.checked_add(self.name_bytes).ok_or_else(|| Error::content("a folder outside the file"))?;
+        let mut found = Vec::new();
+        let mut seen = BTreeSet::new();
+        self.folder(at, "", &mut seen, &mut found)?;
+        Ok(found)
+    }
+
+    fn folder(&self, at: u64, path: &str, seen: &mut BTreeSet<u64>, found: &mut Vec<Item>) -> Result<()> {
+        let head = self.read_some(at, HEAD as u64)?;
+        let mut bytes = Bytes::new(&head);
+        let large = bytes.u16()? > 1000;
+        bytes.take(4 + 4)?;
+        let list_bytes = bytes.place(false)?;
+        bytes.place(false)?;
+        bytes.place(large)?;
+        bytes.place(large)?;
+        let list = bytes.place(large)?;
+        // A folder without a list is empty, and one that is its own parent is walked once.
+        if list == 0 || !seen.insert(list) {
+            return Ok(());
+        }
+        for key in self.keys(list, list_bytes)? {
+            let inner = if path.is_empty() { key.name.clone() } else { format!("{path}/{}", key.name) };
+            if key.class == "TDirectory" || key.class == "TDirectoryFile" {
+                if inner.matches('/').count() >= DEPTH {
+                    return Err(Error::content(format!("more than {DEPTH} folders inside each other")));
+                }
+                self.folder(key.seek.saturating_add(key.key_bytes), &inner, seen, found)?;
+            } else {
+                found.push(Item { path: inner, key });
+            }
+        }
+        Ok(())
+    }
+
+    fn keys(&self, at: u64, len: u64) -> Result<Vec<Key>> {
+        let bytes = self.read(at, len)?;
+        let mut bytes = Bytes::new(&bytes);
+        let list = read_key(&mut bytes)?;
+        bytes.advance_to(usize::try_from(list.key_bytes).unwrap_or(usize::MAX))?;
+        let count = bytes.count(1)?;
+        (0..count).map(|_| read_key(&mut bytes)).collect()
+    }
+}
+
+/// A key, as it stands in a list or before its object.
+pub(crate) fn read_key(bytes: &mut Bytes<'_>) -> Result<Key> {
+    let size = bytes.place(false)?;
+    let large = bytes.u16()? > 1000;
+    let object_bytes = bytes.place(false)?;
+    bytes.u32()?;
+    let key_bytes = u64::from(bytes.u16()?);
+    let cycle = bytes.u16()?;
+    let seek = bytes.place(large)?;
+    bytes.take(if large { 8 } else { 4 })?;
+    let (class, name) = (bytes.string()?, bytes.string()?);
+    bytes.raw_string()?;
+    Ok(Key { bytes: size, object_bytes, key_bytes, cycle, seek, class, name })
+}

@@ -1,0 +1,264 @@
+//! What the bytes in a branch's baskets mean. Reads no basket.
+
+use crate::element::{Element, Stored};
+use crate::range::Range;
+use crate::streamer::Streamers;
+use crate::tree::{Branch, Leaf, Tree};
+use crate::typename::Type;
+use packhorse_core::{DataType, FieldType};
+
+/// How the values of an entry lie in a basket.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Layout {
+    /// `len` numbers, from byte `offset` of the `stride` bytes of an entry.
+    Flat { element: Element, len: usize, offset: usize, stride: usize },
+    /// Numbers up to the entry's end, after a byte if it is a pointer to an array.
+    Counted { element: Element, inner: Vec<usize>, marker: bool },
+    /// A `std::vector` of numbers: count of bytes, version, count, numbers.
+    Vector { element: Element },
+    /// A string, after this many bytes of header.
+    Text { header: usize },
+    /// Lists of lists or strings, after a header of six bytes.
+    Nested(Type),
+}
+
+/// A column that a branch (or a leaf of it) becomes.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) branch: usize,
+    pub(crate) layout: Layout,
+    pub(crate) holds: FieldType,
+}
+
+/// What a branch is: its C++ type as far as the file says it, and its columns, or why there are none.
+pub(crate) struct Interpreted {
+    pub(crate) type_name: String,
+    pub(crate) columns: Result<Vec<Column>, String>,
+}
+
+const CLONES_MASTER: i64 = 3;
+const IN_COLLECTION: [i64; 2] = [31, 41];
+const TSTRING: i64 = 65;
+/// More values in an entry, or more dimensions, than any fixed array has.
+const VALUES: usize = 1 << 28;
+const DIMENSIONS: usize = 8;
+
+/// What branch `number` of `tree` holds; `None` if all that it holds is other branches.
+pub(crate) fn interpret(tree: &Tree, number: usize, streamers: &Streamers) -> Option<Interpreted> {
+    let branch = tree.branches.get(number)?;
+    let counts = branch.role == CLONES_MASTER || branch.class == "TClonesArray";
+    if branch.has_children && !counts {
+        return None;
+    }
+    let member = Member::of(branch, streamers);
+    let type_name = member.type_name.clone();
+    let columns = match readable(tree, branch) {
+        Err(reason) => Err(reason),
+        Ok(()) if branch.has_children => {
+            Element::of_code(3).ok_or_else(String::new).map(|count| vec![flat(branch, number, count, &[])])
+        }
+        Ok(()) => columns(branch, number, &member),
+    };
+    Some(Interpreted { type_name, columns })
+}
+
+/// Whether the baskets hold all entries of the tree.
+fn readable(tree: &Tree, branch: &Branch) -> Result<(), String> {
+    if let Some(fault) = &branch.fault {
+        return Err(fault.clone());
+    }
+    if branch.entries != tree.entries {
+        return Err(format!("it has {} entries where the tree has {}", branch.entries, tree.entries));
+    }
+    let held = branch.baskets.last().map_or(0, |last| last.first.saturating_add(last.entries));
+    match held < tree.entries {
+        true => Err(format!("its baskets hold {held} entries of {}", tree.entries)),
+        false => Ok(()),
+    }
+}
+
+/// What the description of the class around a branch says of it.
+struct Member {
+    type_name: String,
+    title: String,
+    /// Whether the branch is itself the object, and no member of one.
+    whole: bool,
+}
+
+impl Member {
+    fn of(branch: &Branch, streamers: &Streamers) -> Self {
+        if branch.parent.is_none() && !branch.class.is_empty() {
+            return Self { type_name: branch.class.clone(), title: String::new(), whole: true };
+        }
+        let name = clean(&branch.name);
+        let classes = [&branch.class, &branch.parent_class].map(|class| class.replace(' ', ""));
+        let found = classes.iter().find_map(|class| streamers.member(class, name));
+        if let Some(member) = found {
+            return Self { type_name: member.type_name.clone(), title: member.title.clone(), whole: false };
+        }
+        let leaves: Vec<&str> = branch.leaves.iter().map(|leaf| leaf.kind.as_str()).collect();
+        Self { type_name: leaves.join(","), title: String::new(), whole: false }
+    }
+}
+
+/// The member's own name: no branches before it, no dimensions after.
+fn clean(name: &str) -> &str {
+    let name = name.split_once('[').map_or(name, |(name, _)| name);
+    name.rsplit_once('.').map_or(name, |(_, name)| name)
+}
+
+fn columns(branch: &Branch, number: usize, member: &Member) -> Result<Vec<Column>, String> {
+    match branch.leaves.as_slice() {
+        [] => Err("it has no leaf".to_owned()),
+        [leaf] => one_leaf(branch, number, leaf, member).map(|column| vec![column]),
+        leaves => leaf_list(branch, number, leaves),
+    }
+}
+
+fn one_leaf(branch: &Branch, number: usize, leaf: &Leaf, member: &Member) -> Result<Column, String> {
+    let in_collection = IN_COLLECTION.contains(&branch.role);
+    let Some(element) = number_of(leaf, member)? else {
+        let counted = leaf.counted && !(41..60).contains(&leaf.code);
+        if in_collection || counted {
+            return Err(format!("{} in a collection that is split", member.type_name));
+        }
+        return object(branch, number, leaf, member);
+    };
+    let dimensions = dimensions(leaf)?;
+    if leaf.counted {
+        return Ok(counted(branch, number, element, dimensions, false));
+    }
+    match in_collection {
+        true => Err("in a collection whose size nobody counts".to_owned()),
+        false => Ok(flat(branch, number, element, &dimensions)),
+    }
+}
+
+/// The number that a leaf holds; `None` if it holds none.
+fn number_of(leaf: &Leaf, member: &Member) -> Result<Option<Element>, String> {
+    let code = if (21..40).contains(&leaf.code) { leaf.code - 20 } else { leaf.code };
+    match (leaf.kind.as_str(), code) {
+        ("TLeafD32", _) => packed(&leaf.title, false).map(Some),
+        ("TLeafF16", _) => packed(&leaf.title, true).map(Some),
+        ("TLeafElement", 9) => packed(&member.title, false).map(Some),
+        ("TLeafElement", 19) => packed(&member.title, true).map(Some),
+        ("TLeafElement", code) => Ok(Element::of_code(code)),
+        (kind, _) => Ok(Element::of_leaf(kind, leaf.unsigned)),
+    }
+}
+
+/// `Double32_t` and `Float16_t`: what the title says decides how they are stored.
+fn packed(title: &str, half: bool) -> Result<Element, String> {
+    let data_type = if half { DataType::Float32 } else { DataType::Float64 };
+    let stored = match Range::of_title(title) {
+        Range::Given(low, high, bits) if low < high => {
+            Stored::Range { low, step: (high - low) / (1u64 << bits) as f64 }
+        }
+        // Without a range the number of bits is that of the mantissa, if it is small.
+        Range::Given(0.0, 0.0, bits @ 2..15) => Stored::Truncated(u32::try_from(bits).unwrap_or(2)),
+        Range::Given(0.0, 0.0, _) | Range::None if half => Stored::Truncated(12),
+        Range::Given(0.0, 0.0, _) | Range::None => Stored::Widened,
+        Range::Given(..) => return Err(format!("its range {title} ends before it begins")),
+    };
+    Ok(Element { data_type, stored })
+}
+
+/// The fixed dimensions in a leaf's title, `x[n][2][3]`, which make as many values as the leaf has.
+fn dimensions(leaf: &Leaf) -> Result<Vec<usize>, String> {
+    let parts = leaf.title.split('[').skip(1).filter_map(|part| part.split_once(']')).map(|(inside, _)| inside);
+    let fixed = parts.filter(|inside| inside.starts_with(|c: char| ('1'..='9').contains(&c)));
+    let mut found: Vec<usize> = fixed.filter_map(|n| n.parse().ok()).collect();
+    // Brackets may hold a range instead.
+    if found.is_empty() && leaf.len > 1 && leaf.title.contains('[') {
+        found.extend(usize::try_from(leaf.len));
+    }
+    let product = found.iter().try_fold(1usize, |product, n| product.checked_mul(*n));
+    let fits = product.is_some_and(|n| n <= VALUES && n as i64 == leaf.len) && found.len() <= DIMENSIONS;
+    fits.then_some(found).ok_or_else(|| format!("its title {} does not tell its {} values", leaf.title, leaf.len))
+}
+
+/// A string or a collection.
+fn object(branch: &Branch, number: usize, leaf: &Leaf, member: &Member) -> Result<Column, String> {
+    let column = |layout, holds| Column { name: branch.path.clone(), branch: number, layout, holds };
+    if leaf.kind == "TLeafC" || branch.streamer_type == TSTRING {
+        return Ok(column(Layout::Text { header: 0 }, FieldType::Text));
+    }
+    if leaf.kind != "TLeafElement" {
+        return Err(format!("a leaf of class {}", leaf.kind));
+    }
+    if (41..60).contains(&leaf.code) {
+        let element = Element::of_code(leaf.code - 40).ok_or_else(|| format!("a pointer, {}", member.type_name))?;
+        return Ok(counted(branch, number, element, Vec::new(), true));
+    }
+    if leaf.len > 1 {
+        return Err(format!("an array of {}", member.type_name));
+    }
+    match Type::parse(&member.type_name) {
+        Some(Type::Text) => Ok(column(Layout::Text { header: if member.whole { 0 } else { 6 } }, FieldType::Text)),
+        Some(Type::List(inner)) => {
+            let holds = list(&inner);
+            Ok(match *inner {
+                Type::Number(element) => column(Layout::Vector { element }, holds),
+                inner => column(Layout::Nested(Type::List(Box::new(inner))), holds),
+            })
+        }
+        _ => Err(format!("an object of class {}", member.type_name)),
+    }
+}
+
+/// The column of a list of `inner`.
+fn list(inner: &Type) -> FieldType {
+    let (mut inner, mut depth) = (inner, 1);
+    while let Type::List(deeper) = inner {
+        (inner, depth) = (deeper, depth + 1);
+    }
+    let element = match inner {
+        Type::Number(element) => element.data_type.clone(),
+        _ => DataType::Utf8View,
+    };
+    FieldType::List { element, depth }
+}
+
+/// Leaves beside each other in one branch are a column each, `branch.leaf`.
+fn leaf_list(branch: &Branch, number: usize, leaves: &[Leaf]) -> Result<Vec<Column>, String> {
+    let mut parts = Vec::new();
+    let mut stride = 0;
+    for leaf in leaves {
+        let element = Element::of_leaf(&leaf.kind, leaf.unsigned).filter(|_| !leaf.counted);
+        let element = element.ok_or_else(|| format!("a list of leaves with {} of class {}", leaf.name, leaf.kind))?;
+        let shape = dimensions(leaf)?;
+        let len = shape.iter().product::<usize>();
+        let offset = stride;
+        stride += len * element.width();
+        parts.push((leaf, element, shape, len, offset));
+    }
+    let column = |(leaf, element, shape, len, offset): (&Leaf, Element, Vec<usize>, usize, usize)| Column {
+        name: format!("{}.{}", branch.path, leaf.name),
+        branch: number,
+        holds: shaped(&element, shape),
+        layout: Layout::Flat { element, len, offset, stride },
+    };
+    Ok(parts.into_iter().map(column).collect())
+}
+
+fn flat(branch: &Branch, number: usize, element: Element, shape: &[usize]) -> Column {
+    let len = shape.iter().product::<usize>();
+    let stride = len * element.width();
+    let holds = shaped(&element, shape.to_vec());
+    let layout = Layout::Flat { element, len, offset: 0, stride };
+    Column { name: branch.path.clone(), branch: number, layout, holds }
+}
+
+fn shaped(element: &Element, shape: Vec<usize>) -> FieldType {
+    match shape.is_empty() {
+        true => FieldType::Scalar(element.data_type.clone()),
+        false => FieldType::Tensor { element: element.data_type.clone(), shape },
+    }
+}
+
+/// Fixed dimensions inside a counted one become lists as well, as no column of tensors in lists exists.
+fn counted(branch: &Branch, number: usize, element: Element, inner: Vec<usize>, marker: bool) -> Column {
+    let holds = FieldType::List { element: element.data_type.clone(), depth: 1 + inner.len() };
+    Column { name: branch.path.clone(), branch: number, layout: Layout::Counted { element, inner, marker }, holds }
+}

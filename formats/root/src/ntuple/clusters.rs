@@ -1,0 +1,65 @@
+//! Which entries lie in which cluster, and where the pages of its columns are.
+
+use super::envelope::{Frame, Locator, Words};
+use packhorse_core::{Error, Result};
+
+/// Consecutive entries, and their pages.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) first: u64,
+    pub(crate) entries: u64,
+    /// Pages of each column, by the column's number; `None` where another representation is used.
+    pub(crate) columns: Vec<Option<Vec<Page>>>,
+}
+
+/// A run of elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    /// Number of its first element in the cluster.
+    pub(crate) first: u64,
+    pub(crate) elements: u64,
+    pub(crate) has_checksum: bool,
+    pub(crate) place: Locator,
+}
+
+/// Appends the clusters that a page list describes.
+pub(crate) fn read(words: &mut Words<'_>, clusters: &mut Vec<Cluster>) -> Result<()> {
+    words.u64()?;
+    let Frame { words: mut summaries, count } = words.frame()?;
+    let start = clusters.len();
+    for _ in 0..count {
+        let mut summary = summaries.frame()?.words;
+        let (first, entries) = (summary.u64()?, summary.u64()? & ((1 << 56) - 1));
+        clusters.push(Cluster { first, entries, columns: Vec::new() });
+    }
+    let Frame { words: mut lists, count } = words.frame()?;
+    if count != clusters.len() - start {
+        return Err(Error::content("a page list with pages of another number of clusters"));
+    }
+    for cluster in clusters.iter_mut().skip(start) {
+        let Frame { words: mut columns, count } = lists.frame()?;
+        for _ in 0..count {
+            cluster.columns.push(pages(columns.frame()?)?);
+        }
+    }
+    Ok(())
+}
+
+/// The pages of one column, and after them where its elements start; negative if it is not in use.
+fn pages(frame: Frame<'_>) -> Result<Option<Vec<Page>>> {
+    let Frame { mut words, count } = frame;
+    let (mut pages, mut first) = (Vec::new(), 0u64);
+    for _ in 0..count {
+        let elements = words.i32()?;
+        let page = Page {
+            first,
+            elements: u64::from(elements.unsigned_abs()),
+            has_checksum: elements < 0,
+            place: words.locator()?,
+        };
+        first = first.saturating_add(page.elements);
+        pages.push(page);
+    }
+    let suspended = words.left() >= 8 && words.i64()? < 0;
+    Ok((!suspended).then_some(pages))
+}

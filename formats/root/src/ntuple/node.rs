@@ -1,0 +1,225 @@
+//! What the fields of an RNTuple become: a column for each number or text at the end of a branch of the
+//! tree of fields. Records vanish into the names; lists and arrays stay around what is in them.
+
+use super::page::{self, is_index};
+use super::schema::Records;
+use packhorse_core::{DataType, FieldType};
+
+/// How a column is put together.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    /// Numbers; columns are representations of the same, of which a cluster uses one.
+    Number { columns: Vec<usize>, element: DataType },
+    /// How many there are in a collection.
+    Count { columns: Vec<usize>, element: DataType },
+    /// Strings: where they end, and their characters.
+    Text { ends: Vec<usize>, characters: Vec<usize> },
+    /// Lists: where they end, and what is in them.
+    List { ends: Vec<usize>, inner: Box<Node> },
+    /// Always so many of what is inside.
+    Array { len: usize, inner: Box<Node> },
+}
+
+/// A column, or why there is none.
+pub(crate) struct Leaf {
+    pub(crate) name: String,
+    pub(crate) type_name: String,
+    pub(crate) node: Result<Node, String>,
+}
+
+const DEPTH: usize = 16;
+/// More elements than any fixed array has.
+const LEN: u64 = 1 << 28;
+const LEAF: u16 = 0;
+const COLLECTION: u16 = 1;
+const RECORD: u16 = 2;
+
+/// The columns of all fields.
+pub(crate) fn leaves(records: &Records) -> Vec<Leaf> {
+    let mut compiler = Compiler { records, children: vec![Vec::new(); records.fields.len()], columns: Vec::new() };
+    for (number, field) in records.fields.iter().enumerate() {
+        if field.parent != number {
+            if let Some(children) = compiler.children.get_mut(field.parent) {
+                children.push(number);
+            }
+        }
+    }
+    compiler.columns = vec![Vec::new(); records.fields.len()];
+    for (number, column) in records.columns.iter().enumerate() {
+        if let Some(columns) = compiler.columns.get_mut(column.field) {
+            columns.push(number);
+        }
+    }
+    let mut found = Vec::new();
+    let top = records.fields.iter().enumerate().filter(|(number, field)| field.parent == *number);
+    for (number, field) in top {
+        compiler.field(number, &field.name, DEPTH, &mut found);
+    }
+    found
+}
+
+struct Compiler<'a> {
+    records: &'a Records,
+    /// The fields inside each field, and the columns of each.
+    children: Vec<Vec<usize>>,
+    columns: Vec<Vec<usize>>,
+}
+
+impl Compiler<'_> {
+    /// Appends the columns of the field `number`, called `path`.
+    fn field(&self, number: usize, path: &str, depth: usize, out: &mut Vec<Leaf>) {
+        let Some(field) = self.records.fields.get(number) else { return };
+        let leaf = |node| Leaf { name: path.to_owned(), type_name: field.type_name.clone(), node };
+        let Some(depth) = depth.checked_sub(1) else {
+            return out.push(leaf(Err(format!("more than {DEPTH} fields inside each other"))));
+        };
+        let children = self.children.get(number).map(Vec::as_slice).unwrap_or_default();
+        let columns = self.columns.get(field.source.unwrap_or(number)).map(Vec::as_slice).unwrap_or_default();
+        match (field.role, field.array, children) {
+            (LEAF, Some(len), _) => self.array(number, len, path, depth, out),
+            // `std::atomic`, enumerations: what is inside is all there is.
+            (LEAF, None, [child]) if columns.is_empty() => self.field(*child, path, depth, out),
+            (LEAF, None, _) => out.push(leaf(self.leaf(columns, &field.type_name))),
+            (COLLECTION, None, [child]) if !is_nullable(&field.type_name) => {
+                let inside = self.inside(*child, path, depth);
+                out.extend(inside.into_iter().map(|inner| self.list(columns, inner)));
+            }
+            (RECORD, None, _) => {
+                for child in children {
+                    let name = self.records.fields.get(*child).map_or("", |field| field.name.as_str());
+                    // The parts of a base class belong to the class.
+                    let base = name.strip_prefix(":_").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+                    let inner = if base { path.to_owned() } else { format!("{path}.{name}") };
+                    self.field(*child, &inner, depth, out);
+                }
+            }
+            _ => out.push(leaf(Err(format!("a field of type {}", field.type_name)))),
+        }
+    }
+
+    fn inside(&self, child: usize, path: &str, depth: usize) -> Vec<Leaf> {
+        let mut inside = Vec::new();
+        self.field(child, path, depth, &mut inside);
+        inside
+    }
+
+    fn array(&self, number: usize, len: u64, path: &str, depth: usize, out: &mut Vec<Leaf>) {
+        let Some(field) = self.records.fields.get(number) else { return };
+        let mut inside = match self.children.get(number).map(Vec::as_slice) {
+            Some([child]) => self.inside(*child, path, depth),
+            // The bits of a `std::bitset` are its own.
+            _ => {
+                let columns = self.columns.get(number).map(Vec::as_slice).unwrap_or_default();
+                let node = self.leaf(columns, &field.type_name);
+                vec![Leaf { name: path.to_owned(), type_name: field.type_name.clone(), node }]
+            }
+        };
+        let fits = usize::try_from(len).ok().filter(|_| (1..=LEN).contains(&len));
+        for leaf in &mut inside {
+            leaf.node = match (leaf.node.clone(), fits) {
+                (Ok(inner), Some(len)) if inner.values().saturating_mul(len as u64) <= LEN => {
+                    Ok(Node::Array { len, inner: Box::new(inner) })
+                }
+                (Ok(_), _) => Err(format!("an array of {len} elements")),
+                (refused, _) => refused,
+            };
+        }
+        out.extend(inside);
+    }
+
+    fn list(&self, columns: &[usize], mut leaf: Leaf) -> Leaf {
+        leaf.node = leaf.node.and_then(|inner| match columns.iter().all(|c| self.is_index(*c)) && !columns.is_empty() {
+            true => Ok(Node::List { ends: columns.to_vec(), inner: Box::new(inner) }),
+            false => Err("a collection without a column of ends".to_owned()),
+        });
+        leaf
+    }
+
+    fn is_index(&self, column: usize) -> bool {
+        self.records.columns.get(column).is_some_and(|column| is_index(column.kind))
+    }
+
+    /// A field with columns of its own.
+    fn leaf(&self, columns: &[usize], type_name: &str) -> Result<Node, String> {
+        let (ends, values): (Vec<usize>, Vec<usize>) = columns.iter().partition(|column| self.is_index(**column));
+        if type_name == "std::string" && !ends.is_empty() && ends.len() == values.len() {
+            return Ok(Node::Text { ends, characters: values });
+        }
+        if type_name.contains("RNTupleCardinality") && values.is_empty() && !ends.is_empty() {
+            let wide = type_name.contains("64");
+            return Ok(Node::Count { columns: ends, element: if wide { DataType::UInt64 } else { DataType::UInt32 } });
+        }
+        let unknown = || format!("a field of type {type_name}");
+        if !ends.is_empty() || values.is_empty() {
+            return Err(unknown());
+        }
+        let types = values.iter().map(|column| Some(page::kind(self.records.columns.get(*column)?.kind)?.0));
+        let types: Vec<DataType> = types.collect::<Option<_>>().ok_or_else(unknown)?;
+        let element = widest(&types).ok_or_else(unknown)?;
+        Ok(Node::Number { columns: values, element })
+    }
+}
+
+/// The type that holds the values of all of `types`: one type, or the widest float.
+fn widest(types: &[DataType]) -> Option<DataType> {
+    let first = types.first()?;
+    let same = types.iter().all(|other| other == first);
+    if same {
+        return Some(first.clone());
+    }
+    let floats = types.iter().all(DataType::is_floating);
+    floats.then(|| types.iter().max_by_key(|float| float.primitive_width()).cloned()).flatten()
+}
+
+/// A value or none: packhorse's lists do not say which.
+fn is_nullable(type_name: &str) -> bool {
+    ["std::optional<", "std::unique_ptr<"].iter().any(|start| type_name.starts_with(start))
+}
+
+impl Node {
+    /// How many values an entry has if their number is fixed, else 1.
+    fn values(&self) -> u64 {
+        match self {
+            Node::Array { len, inner } => inner.values().saturating_mul(*len as u64),
+            _ => 1,
+        }
+    }
+
+    /// What the column holds.
+    pub(crate) fn holds(&self) -> FieldType {
+        let mut shape = Vec::new();
+        let mut node = self;
+        while let Node::Array { len, inner } = node {
+            shape.push(*len);
+            node = inner;
+        }
+        match node {
+            Node::Number { element, .. } | Node::Count { element, .. } if shape.is_empty() => {
+                FieldType::Scalar(element.clone())
+            }
+            Node::Number { element, .. } | Node::Count { element, .. } => {
+                FieldType::Tensor { element: element.clone(), shape }
+            }
+            Node::Text { .. } if shape.is_empty() => FieldType::Text,
+            _ => self.list(0),
+        }
+    }
+
+    fn list(&self, depth: usize) -> FieldType {
+        match self {
+            Node::Number { element, .. } | Node::Count { element, .. } => FieldType::List { element: element.clone(), depth },
+            Node::Text { .. } => FieldType::List { element: DataType::Utf8View, depth },
+            Node::List { inner, .. } | Node::Array { inner, .. } => inner.list(depth + 1),
+        }
+    }
+
+    /// All columns that may be read for it.
+    pub(crate) fn columns(&self) -> Vec<usize> {
+        match self {
+            Node::Number { columns, .. } | Node::Count { columns, .. } => columns.clone(),
+            Node::Text { ends, characters } => [ends.as_slice(), characters.as_slice()].concat(),
+            Node::List { ends, inner } => [ends.clone(), inner.columns()].concat(),
+            Node::Array { inner, .. } => inner.columns(),
+        }
+    }
+}

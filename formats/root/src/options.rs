@@ -1,0 +1,93 @@
+//! What the user asks of a file: which tree, which branches, what to do about those that can't be read.
+
+use packhorse_core::{Error, Options, Result};
+
+/// The options of the source.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// The tree's name or path.
+    pub(crate) tree: Option<String>,
+    branches: Vec<String>,
+    /// Whether a branch that can't be read is an error rather than left out.
+    fail: bool,
+}
+
+impl Wanted {
+    pub(crate) fn parse(options: &Options) -> Result<Self> {
+        options.only(&["tree", "branches", "unsupported"])?;
+        let fail = match options.get("unsupported").unwrap_or("skip") {
+            "skip" => false,
+            "fail" => true,
+            other => return Err(Error::config(format!("option unsupported: \"{other}\" is neither skip nor fail"))),
+        };
+        let branches = options.get("branches").unwrap_or("*").split(',').map(str::trim).filter(|name| !name.is_empty());
+        Ok(Self { tree: options.get("tree").map(str::to_owned), branches: branches.map(str::to_owned).collect(), fail })
+    }
+
+    /// The same tree, but all branches, whether they can be read or not.
+    pub(crate) fn everything(self) -> Self {
+        Self { branches: Vec::new(), fail: false, ..self }
+    }
+
+    /// Whether the field `name` is wanted.
+    pub(crate) fn takes(&self, name: &str) -> bool {
+        self.branches.iter().any(|glob| matches(glob.as_bytes(), name.as_bytes()))
+    }
+
+    /// Whether it is an error if the field `name` can't be read: it was asked for by its name, or all must be.
+    pub(crate) fn insists(&self, name: &str) -> bool {
+        self.takes(name) && self.fail || self.branches.iter().any(|glob| glob == name)
+    }
+
+    /// A name or pattern that none of `names` fits.
+    pub(crate) fn vain<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Option<&str> {
+        let fits = |glob: &&String| names.clone().any(|name| matches(glob.as_bytes(), name.as_bytes()));
+        self.branches.iter().find(|glob| *glob != "*" && !fits(glob)).map(String::as_str)
+    }
+}
+
+/// Whether `name` fits `glob`, in which `*` is any text and `?` any byte.
+fn matches(glob: &[u8], name: &[u8]) -> bool {
+    if glob == name {
+        return true;
+    }
+    let (mut g, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        match glob.get(g) {
+            Some(b'*') => {
+                star = Some((g + 1, n));
+                g += 1;
+            }
+            Some(c) if *c == b'?' || Some(c) == name.get(n) => (g, n) = (g + 1, n + 1),
+            _ => match star {
+                Some((after, from)) => {
+                    (g, n) = (after, from + 1);
+                    star = Some((after, from + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    glob.get(g..).unwrap_or_default().iter().all(|c| *c == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs() {
+        for (glob, name, wanted) in [
+            ("*", "", true),
+            ("jet*", "jets.pt", true),
+            ("*.pt", "jets.pt", true),
+            ("j*s.?t", "jets.pt", true),
+            ("jet", "jets", false),
+            ("*a*b*c", "xxaxxbxxcxxc", true),
+            ("*a*b*c", "xxaxxcxx", false),
+            ("x[3]", "x[3]", true),
+        ] {
+            assert_eq!(matches(glob.as_bytes(), name.as_bytes()), wanted, "{glob} {name}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Blocks of rows from a tree: which baskets each needs, read in long stretches and unpacked by all
+//! threads. A basket that reaches over the end of a block is kept for the next.
+
+use crate::basket::Basket;
+use crate::decode::{self, Piece};
+use crate::bytes::Bytes;
+use crate::file::{RootFile, read_key};
+use crate::interpret::{Column, Layout};
+use crate::tree::{At, Place, Tree};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use packhorse_core::{Error, Kind, Result, Rows, SchemaRef};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// About the bytes of a block.
+const BLOCK: u64 = 8 << 20;
+/// The most rows of a block.
+const ROWS: u64 = 1 << 18;
+/// Baskets this near to each other are read together, up to a stretch of this length.
+const GAP: u64 = 64 << 10;
+const STRETCH: u64 = 16 << 20;
+
+/// The blocks of `items` of a tree.
+pub(crate) struct Blocks<'a> {
+    file: RootFile<'a>,
+    tree: Tree,
+    columns: Vec<Column>,
+    schema: SchemaRef,
+    next: u64,
+    end: u64,
+    rows: u64,
+    kept: BTreeMap<Id, Arc<Basket>>,
+}
+
+/// A basket: its branch and its number there.
+type Id = (usize, usize);
+
+impl<'a> Blocks<'a> {
+    pub(crate) fn new(
+        file: RootFile<'a>,
+        tree: Tree,
+        columns: Vec<Column>,
+        schema: SchemaRef,
+        items: Range<u64>,
+    ) -> Self {
+        let bytes: u64 = branches(&columns).filter_map(|n| tree.branches.get(n)).map(|b| b.bytes).fold(0, u64::saturating_add);
+        let each = bytes / tree.entries.max(1);
+        let rows = (BLOCK / each.max(1)).clamp(1, ROWS);
+        let (next, end) = (items.start, items.end.min(tree.entries));
+        Self { file, tree, columns, schema, next, end, rows, kept: BTreeMap::new() }
+    }
+
+    fn block(&mut self, entries: Range<u64>) -> Result<Rows> {
+        self.load(&entries)?;
+        let arrays: Result<Vec<ArrayRef>> = self.columns.par_iter().map(|column| self.column(column, &entries)).collect();
+        let count = usize::try_from(entries.end - entries.start).unwrap_or(usize::MAX);
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        let rows = RecordBatch::try_new_with_options(self.schema.clone(), arrays?, &options);
+        self.kept.retain(|(branch, number), _| {
+            let place = self.tree.branches.get(*branch).and_then(|branch| branch.baskets.get(*number));
+            place.is_some_and(|place| place.first.saturating_add(place.entries) > entries.end)
+        });
+        rows.map_err(|e| Error::bug(e.to_string()))
+    }
+
+    fn column(&self, column: &Column, entries: &Range<u64>) -> Result<ArrayRef> {
+        let within = |e: Error| Error::new(e.kind(), format!("branch {}: {}", column.name, e.message()));
+        let pieces = self.pieces(column.branch, entries).map_err(within)?;
+        decode::array(column, &pieces).map_err(within)
+    }
+
+    /// The parts of the kept baskets of `branch` that hold `entries`.
+    fn pieces(&self, branch: usize, entries: &Range<u64>) -> Result<Vec<Piece>> {
+        let places = self.places(branch);
+        let mut pieces = Vec::new();
+        for number in needed(places, entries) {
+            let (Some(place), Some(basket)) = (places.get(number), self.kept.get(&(branch, number))) else {
+                return Err(Error::bug("a basket that was not loaded"));
+            };
+            let local = |entry: u64| usize::try_from(entry.clamp(place.first, place.first + place.entries) - place.first);
+            let (Ok(start), Ok(end)) = (local(entries.start), local(entries.end)) else {
+                return Err(Error::content("a basket of more entries than memory has places"));
+            };
+            pieces.push((basket.clone(), start..end));
+        }
+        Ok(pieces)
+    }
+
+    fn places(&self, branch: usize) -> &[Place] {
+        self.tree.branches.get(branch).map(|branch| branch.baskets.as_slice()).unwrap_or_default()
+    }
+
+    /// Reads and unpacks the baskets for `entries` that are not kept from before.
+    fn load(&mut self, entries: &Range<u64>) -> Result<()> {
+        let mut found = Vec::new();
+        let mut stretches: Vec<(Range<u64>, Vec<(Id, Range<u64>)>)> = Vec::new();
+        let mut in_file = Vec::new();
+        for branch in branches(&self.columns) {
+            for number in needed(self.places(branch), entries) {
+                let id = (branch, number);
+                match self.places(branch).get(number).map(|place| &place.at) {
+                    Some(_) if self.kept.contains_key(&id) => {}
+                    Some(At::Tree(place)) => found.push((id, self.finish(id, self.tree.embedded(place)?)?)),
+                    Some(At::File(at, len)) => in_file.push((*at..at.saturating_add(*len), id)),
+                    None => {}
+                }
+            }
+        }
+        let wanted = in_file.iter().map(|(bytes, _): &(Range<u64>, Id)| bytes.end - bytes.start).fold(0, u64::saturating_add);
+        self.afford(wanted)?;
+        in_file.sort_by_key(|(bytes, _)| bytes.start);
+        for (bytes, id) in in_file {
+            match stretches.last_mut() {
+                Some((whole, baskets))
+                    if bytes.start <= whole.end.saturating_add(GAP) && bytes.end.saturating_sub(whole.start) <= STRETCH =>
+                {
+                    whole.end = whole.end.max(bytes.end);
+                    baskets.push((id, bytes));
+                }
+                _ => stretches.push((bytes.clone(), vec![(id, bytes)])),
+            }
+        }
+        let kept = self.kept.values().map(|basket| basket.size() as u64).fold(0, u64::saturating_add);
+        let unpacked = AtomicU64::new(kept);
+        let read = stretches.par_iter().map(|(whole, baskets)| self.stretch(whole, baskets, &unpacked));
+        let read: Result<Vec<_>> = read.collect();
+        found.extend(read?.into_iter().flatten());
+        self.kept.extend(found.into_iter().map(|(id, basket)| (id, Arc::new(basket))));
+        Ok(())
+    }
+
+    /// Whether `bytes` may be held at once.
+    fn afford(&self, bytes: u64) -> Result<()> {
+        match bytes > self.file.limits().blob {
+            true => Err(Error::new(Kind::Limit, format!("the baskets of {} entries take {bytes} bytes", self.rows))),
+            false => Ok(()),
+        }
+    }
+
+    fn stretch(
+        &self,
+        whole: &Range<u64>,
+        baskets: &[(Id, Range<u64>)],
+        unpacked: &AtomicU64,
+    ) -> Result<Vec<(Id, Basket)>> {
+        let bytes = self.file.read(whole.start, whole.end - whole.start)?;
+        let one = |(id, place): &(Id, Range<u64>)| {
+            let local = |at: u64| usize::try_from(at - whole.start).unwrap_or(usize::MAX);
+            let record = bytes.get(local(place.start)..local(place.end)).unwrap_or_default();
+            let within = |e: Error| {
+                let name = self.tree.branches.get(id.0).map_or("", |branch| branch.path.as_str());
+                Error::new(e.kind(), format!("branch {name}: basket {}: {}", id.1, e.message()))
+            };
+            let len = read_key(&mut Bytes::new(record)).map_err(within)?.object_bytes;
+            self.afford(unpacked.fetch_add(len, Ordering::Relaxed).saturating_add(len))?;
+            let basket = Basket::read(record, self.file.limits()).and_then(|basket| self.finish(*id, basket));
+            Ok((*id, basket.map_err(within)?))
+        };
+        baskets.par_iter().map(one).collect()
+    }
+
+    /// Checks the basket's number of entries, and fills in offsets that it leaves to the counting branch.
+    fn finish(&self, id: Id, mut basket: Basket) -> Result<Basket> {
+        let place = self.places(id.0).get(id.1).ok_or_else(|| Error::bug("a basket without a place"))?;
+        if place.entries != basket.entries as u64 {
+            let what = format!("holds {} entries where its branch says {}", basket.entries, place.entries);
+            return Err(Error::content(what));
+        }
+        let layout = self.columns.iter().find(|column| column.branch == id.0).map(|column| &column.layout);
+        if let (None, Some(Layout::Counted { element, inner, marker: false })) = (&basket.offsets, layout) {
+            let size = inner.iter().product::<usize>() * element.width();
+            basket.set_offsets(self.counted(id.0, place, size)?)?;
+        }
+        Ok(basket)
+    }
+
+    /// Where the entries of a basket of `branch` begin, as the branch says that counts its values.
+    fn counted(&self, branch: usize, place: &Place, size: usize) -> Result<Vec<u32>> {
+        let leaf = self.tree.branches.get(branch).and_then(|branch| branch.leaves.first());
+        let counter = leaf.and_then(|leaf| leaf.counter);
+        let counter = counter.ok_or_else(|| Error::unsupported("no offsets, and no branch that counts its values"))?;
+        let element = self.tree.branches.get(counter).and_then(|branch| match branch.leaves.as_slice() {
+            [leaf] if leaf.kind == "TLeafElement" => crate::element::Element::of_code(leaf.code),
+            [leaf] => crate::element::Element::of_leaf(&leaf.kind, leaf.unsigned),
+            _ => None,
+        });
+        let element = element.ok_or_else(|| Error::unsupported("the branch that counts its values is no number"))?;
+        let entries = place.first..place.first.saturating_add(place.entries);
+        let mut pieces = Vec::new();
+        let places = self.places(counter);
+        for number in needed(places, &entries) {
+            let Some(other) = places.get(number) else { continue };
+            let basket = match &other.at {
+                At::File(at, len) => Basket::read(&self.file.read(*at, *len)?, self.file.limits())?,
+                At::Tree(place) => self.tree.embedded(place)?,
+            };
+            let local = |entry: u64| usize::try_from(entry.clamp(other.first, other.first + other.entries) - other.first);
+            pieces.push((Arc::new(basket), local(entries.start).unwrap_or(0)..local(entries.end).unwrap_or(0)));
+        }
+        let mut ends = vec![0u32];
+        for count in decode::counts(&element, &pieces)? {
+            let len = usize::try_from(count).ok().and_then(|n| u32::try_from(n.checked_mul(size)?).ok());
+            let end = len.and_then(|len| ends.last().copied().unwrap_or(0).checked_add(len));
+            ends.push(end.ok_or_else(|| Error::content(format!("an entry of {count} values")))?);
+        }
+        Ok(ends)
+    }
+}
+
+/// The branches of `columns`, each once.
+fn branches(columns: &[Column]) -> impl Iterator<Item = usize> {
+    columns.iter().map(|column| column.branch).collect::<std::collections::BTreeSet<_>>().into_iter()
+}
+
+/// The numbers of the baskets that hold some of `entries`.
+fn needed(places: &[Place], entries: &Range<u64>) -> Range<usize> {
+    let start = places.partition_point(|place| place.first.saturating_add(place.entries) <= entries.start);
+    let end = places.partition_point(|place| place.first < entries.end);
+    start..end.max(start)
+}
+
+impl Iterator for Blocks<'_> {
+    type Item = Result<Rows>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next >= self.end {
+            return None;
+        }
+        let entries = self.next..self.end.min(self.next.saturating_add(self.rows));
+        self.next = entries.end;
+        let rows = self.block(entries).map_err(|e| e.in_input(self.file.input().name()));
+        if rows.is_err() {
+            self.next = self.end;
+        }
+        Some(rows)
+    }
+}

@@ -1,0 +1,38 @@
+//! The source: probing, and rows.
+
+use crate::options::Wanted;
+use crate::table::{Data, Table};
+use crate::{ntuple, rows};
+use packhorse_core::{Blocks, Input, Limits, Probe, Result, Source};
+use std::ops::Range;
+
+pub(crate) struct RootSource {
+    pub(crate) wanted: Wanted,
+    pub(crate) limits: Limits,
+}
+
+impl RootSource {
+    fn open<'a>(&self, input: &'a dyn Input) -> Result<Table<'a>> {
+        let table = Table::open(input, &self.wanted, self.limits);
+        table.map_err(|e| e.in_input(input.name()))
+    }
+}
+
+impl Source for RootSource {
+    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
+        let table = self.open(input)?;
+        let schema = table.schema().map_err(|e| e.in_input(input.name()))?;
+        Ok(Some(Probe { schema, items: table.entries(), bytes: table.bytes() }))
+    }
+
+    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
+        let table = self.open(input)?;
+        let schema = table.schema().map_err(|e| e.in_input(input.name()))?;
+        Ok(match table.data {
+            Data::Tree(tree, columns) => Box::new(rows::Blocks::new(table.file, tree, columns, schema, items)),
+            Data::Ntuple(ntuple, columns) => {
+                Box::new(ntuple::Blocks::new(table.file, ntuple, columns, schema, items))
+            }
+        })
+    }
+}

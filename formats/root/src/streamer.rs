@@ -1,0 +1,201 @@
+//! What a file says of its own classes (`TStreamerInfo`): which members an object has, in which order.
+
+use crate::builtin;
+use crate::bytes::Bytes;
+use crate::file::RootFile;
+use packhorse_core::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One member (or base class) of a class.
+#[derive(Clone, Debug)]
+pub(crate) struct Element {
+    pub(crate) name: Arc<str>,
+    pub(crate) title: String,
+    /// The C++ type.
+    pub(crate) type_name: String,
+    /// What it is, in ROOT's numbers: [`code`].
+    pub(crate) code: i32,
+    /// How many of it there are if it is a fixed array, else 0 or 1.
+    pub(crate) array: usize,
+    /// For a pointer to an array: the member that counts it.
+    pub(crate) counter: String,
+}
+
+/// ROOT's numbers for kinds of members (`TVirtualStreamerInfo::EReadWrite`).
+pub(crate) mod code {
+    pub(crate) const BASE: i32 = 0;
+    pub(crate) const COUNTER: i32 = 6;
+    /// Added for fixed arrays.
+    pub(crate) const FIXED: i32 = 20;
+    /// Added for pointers to counted arrays.
+    pub(crate) const POINTER: i32 = 40;
+    pub(crate) const OBJECT: i32 = 61;
+    pub(crate) const ANY: i32 = 62;
+    pub(crate) const OBJECT_POINTER: i32 = 63;
+    pub(crate) const OBJECT_POINTER_MAY_BE_NULL: i32 = 64;
+    pub(crate) const STRING: i32 = 65;
+    pub(crate) const TOBJECT: i32 = 66;
+    pub(crate) const TNAMED: i32 = 67;
+}
+
+type Classes = BTreeMap<String, BTreeMap<i32, Arc<[Element]>>>;
+
+/// The classes of a file, and those that every reader must know.
+#[derive(Debug)]
+pub(crate) struct Streamers {
+    classes: Classes,
+}
+
+/// More members than any class has.
+const ELEMENTS: usize = 1 << 16;
+
+impl Streamers {
+    /// Those of `file`; none where it has no such record.
+    pub(crate) fn read(file: &RootFile<'_>) -> Result<Self> {
+        let mut classes = Classes::new();
+        if let Some(payload) = file.streamer_info()? {
+            list(&mut Bytes::new(&payload.bytes), payload.key_bytes, &mut classes)
+                .map_err(|e| Error::new(e.kind(), format!("its list of classes: {}", e.message())))?;
+        }
+        Ok(Self { classes })
+    }
+
+    /// The members of `class` in `version`. What ROOT's own classes look like is known for sure; the
+    /// file is asked for all others.
+    pub(crate) fn members(&self, class: &str, version: u16) -> Option<Arc<[Element]>> {
+        builtin::members(class, version).or_else(|| {
+            let versions = self.classes.get(class)?;
+            versions.get(&i32::from(version)).cloned()
+        })
+    }
+
+    /// The member `name` of the newest version of `class`, or of one of its bases.
+    pub(crate) fn member(&self, class: &str, name: &str) -> Option<&Element> {
+        self.member_within(class, name, 16)
+    }
+
+    fn member_within(&self, class: &str, name: &str, depth: usize) -> Option<&Element> {
+        let (_, elements) = self.classes.get(class)?.last_key_value()?;
+        if let Some(found) = elements.iter().find(|e| &*e.name == name && e.code != code::BASE) {
+            return Some(found);
+        }
+        let depth = depth.checked_sub(1)?;
+        let mut bases = elements.iter().filter(|e| e.code == code::BASE);
+        bases.find_map(|base| self.member_within(&base.name, name, depth))
+    }
+}
+
+/// The record is a `TList` of `TStreamerInfo`, and at its end perhaps of rules in words.
+fn list(
+    bytes: &mut Bytes<'_>,
+    key_bytes: usize,
+    classes: &mut Classes,
+) -> Result<()> {
+    let mut tags = Tags { key_bytes, classes: BTreeMap::new() };
+    let header = bytes.header()?;
+    bytes.skip_object()?;
+    bytes.string()?;
+    for _ in 0..bytes.count(1)? {
+        if let Some((class, end)) = tags.next(bytes)? {
+            if class == "TStreamerInfo" {
+                info(bytes, &mut tags, classes)?;
+            }
+            bytes.advance_to(end)?;
+        }
+        bytes.raw_string()?;
+    }
+    bytes.finish(header)
+}
+
+fn info(
+    bytes: &mut Bytes<'_>,
+    tags: &mut Tags,
+    classes: &mut Classes,
+) -> Result<()> {
+    bytes.header()?;
+    let (name, _) = bytes.named()?;
+    bytes.u32()?;
+    let version = bytes.i32()?;
+    let Some((_, end)) = tags.next(bytes)? else { return Ok(()) };
+    bytes.header()?;
+    bytes.skip_object()?;
+    bytes.string()?;
+    let count = bytes.count(4)?;
+    bytes.u32()?;
+    let mut elements = Vec::new();
+    for _ in 0..count.min(ELEMENTS) {
+        if let Some((class, end)) = tags.next(bytes)? {
+            elements.push(element(bytes, &class)?);
+            bytes.advance_to(end)?;
+        }
+    }
+    bytes.advance_to(end)?;
+    classes.entry(name.replace(' ', "")).or_default().insert(version, elements.into());
+    Ok(())
+}
+
+fn element(bytes: &mut Bytes<'_>, class: &str) -> Result<Element> {
+    // A header for every class between this one and the base of them all.
+    let bases = match class {
+        "TStreamerElement" => 0,
+        "TStreamerSTLstring" => 2,
+        _ => 1,
+    };
+    for _ in 0..bases {
+        bytes.header()?;
+    }
+    let header = bytes.header()?;
+    let (name, title) = bytes.named()?;
+    let code = bytes.i32()?;
+    bytes.i32()?;
+    let array = usize::try_from(bytes.i32()?).unwrap_or(0);
+    bytes.i32()?;
+    let dimensions = if header.version == 1 { bytes.count(4)? } else { 5 };
+    bytes.take(4 * dimensions)?;
+    let type_name = bytes.string()?;
+    bytes.finish(header)?;
+    let mut counter = String::new();
+    if class == "TStreamerBasicPointer" || class == "TStreamerLoop" {
+        bytes.i32()?;
+        counter = bytes.string()?;
+    }
+    let code = if class == "TStreamerBase" && code != code::TOBJECT && code != code::TNAMED { code::BASE } else { code };
+    Ok(Element { name: name.as_str().into(), title, type_name, code, array, counter })
+}
+
+/// The names of classes that were said once and are then pointed at.
+struct Tags {
+    key_bytes: usize,
+    classes: BTreeMap<usize, String>,
+}
+
+impl Tags {
+    /// The class and the end of the next object; `None` where there is none, or a reference to one.
+    fn next(&mut self, bytes: &mut Bytes<'_>) -> Result<Option<(String, usize)>> {
+        let start = bytes.at();
+        let count = bytes.u32()?;
+        if count & 0x4000_0000 == 0 || count == u32::MAX {
+            return Ok(None);
+        }
+        let end = start.saturating_add(4).saturating_add((count & !0x4000_0000) as usize);
+        let tag_at = bytes.at() + self.key_bytes + 2;
+        let class = match bytes.u32()? {
+            u32::MAX => {
+                let class = bytes.c_string()?;
+                self.classes.insert(tag_at, class.clone());
+                class
+            }
+            tag if tag & 0x8000_0000 != 0 => {
+                let at = (tag & !0x8000_0000) as usize;
+                let found = self.classes.get(&at).cloned();
+                found.ok_or_else(|| Error::content("an object of a class that was not named before"))?
+            }
+            _ => {
+                bytes.advance_to(end)?;
+                return Ok(None);
+            }
+        };
+        Ok(Some((class, end)))
+    }
+}

@@ -1,0 +1,196 @@
+//! Which of a file's tables is meant, and what its columns are.
+
+use crate::file::{Item, RootFile};
+use crate::interpret::{Column, interpret};
+use crate::ntuple::{self, Leaf, Node, Ntuple};
+use crate::options::Wanted;
+use crate::report::BranchReport;
+use crate::streamer::Streamers;
+use crate::tree::Tree;
+use packhorse_core::{Error, Limits, Input, Result, Schema, SchemaRef};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// An open table of a file.
+pub(crate) struct Table<'a> {
+    pub(crate) file: RootFile<'a>,
+    pub(crate) data: Data,
+    pub(crate) reports: Vec<BranchReport>,
+}
+
+/// A tree or an RNTuple, and the columns that are read of it, in the order of their names.
+pub(crate) enum Data {
+    Tree(Tree, Vec<Column>),
+    Ntuple(Ntuple, Vec<(String, Node)>),
+}
+
+const CLASSES: [&str; 4] = ["TTree", "TNtuple", "TNtupleD", ntuple::CLASS];
+
+/// All trees of a file, in the order of their paths; the highest cycle first.
+pub(crate) fn tables(file: &RootFile<'_>) -> Result<Vec<Item>> {
+    let mut found: Vec<Item> = file.items()?.into_iter().filter(|item| CLASSES.contains(&item.key.class.as_str())).collect();
+    found.sort_by(|a, b| a.path.cmp(&b.path).then(b.key.cycle.cmp(&a.key.cycle)));
+    Ok(found)
+}
+
+/// The one that is meant by `wanted`.
+fn choose(file: &RootFile<'_>, wanted: Option<&str>) -> Result<Item> {
+    let all = tables(file)?;
+    let (name, cycle) = match wanted.and_then(|name| name.rsplit_once(';')) {
+        Some((name, cycle)) if cycle.parse::<u16>().is_ok() => (Some(name), cycle.parse::<u16>().ok()),
+        _ => (wanted, None),
+    };
+    let name = name.map(|name| name.trim_matches('/'));
+    let of_cycle = |item: &&Item| cycle.is_none_or(|cycle| item.key.cycle == cycle);
+    let by_path = |item: &&Item| name.is_none_or(|name| item.path == name);
+    let by_name = |item: &&Item| name.is_none_or(|name| item.key.name == name);
+    let mut found: Vec<&Item> = all.iter().filter(by_path).filter(of_cycle).collect();
+    if found.is_empty() {
+        found = all.iter().filter(by_name).filter(of_cycle).collect();
+    }
+    let paths: BTreeSet<&str> = found.iter().map(|item| item.path.as_str()).collect();
+    let listed = || all.iter().map(|item| item.path.as_str()).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+    match (found.first(), paths.len(), wanted) {
+        (Some(item), 1, _) => Ok((*item).clone()),
+        (None, _, None) => Err(Error::content("holds no tree")),
+        (None, _, Some(name)) => Err(Error::config(format!("option tree: no tree {name}; there are: {}", listed()))),
+        _ => Err(Error::config(format!("holds several trees; choose one by the option tree: {}", listed()))),
+    }
+}
+
+impl<'a> Table<'a> {
+    /// The table of `input` that `wanted` means, with the columns that can be read.
+    pub(crate) fn open(input: &'a dyn Input, wanted: &Wanted, limits: Limits) -> Result<Self> {
+        let file = RootFile::open(input, limits)?;
+        let item = choose(&file, wanted.tree.as_deref())?;
+        let mut reports = Vec::new();
+        let data = match item.key.class.as_str() {
+            ntuple::CLASS => {
+                let ntuple = Ntuple::read(&file, &item.key)?;
+                let columns = fields(ntuple::leaves(&ntuple.records), &mut reports);
+                Data::Ntuple(ntuple, columns)
+            }
+            _ => {
+                let streamers = Streamers::read(&file)?;
+                let tree = Tree::read(&file, &item.key, &streamers)?;
+                let columns = branches(&tree, &streamers, &mut reports);
+                Data::Tree(tree, columns)
+            }
+        };
+        reports.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut table = Self { file, data, reports };
+        table.select(wanted)?;
+        Ok(table)
+    }
+
+    /// Keeps the columns that are wanted.
+    fn select(&mut self, wanted: &Wanted) -> Result<()> {
+        let names = self.reports.iter().map(|report| report.name.as_str());
+        if let Some(glob) = wanted.vain(names) {
+            return Err(Error::config(format!("option branches: nothing is called {glob}")));
+        }
+        match &mut self.data {
+            Data::Tree(_, columns) => columns.retain(|column| wanted.takes(&column.name)),
+            Data::Ntuple(_, columns) => columns.retain(|(name, _)| wanted.takes(name)),
+        }
+        let refused = self.reports.iter().filter(|report| wanted.insists(&report.name));
+        let mut refused = refused.filter_map(|report| Some((report, report.holds.as_ref().err()?)));
+        match refused.next() {
+            Some((report, reason)) => {
+                let what = format!("branch {} of type {}: {reason}", report.name, report.type_name);
+                Err(Error::unsupported(what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The columns as a schema, in the order of their names; `Unsupported` if there are none.
+    pub(crate) fn schema(&self) -> Result<SchemaRef> {
+        let fields: Vec<_> = match &self.data {
+            Data::Tree(_, columns) => columns.iter().map(|column| column.holds.field(&column.name, false)).collect(),
+            Data::Ntuple(_, columns) => columns.iter().map(|(name, node)| node.holds().field(name, false)).collect(),
+        };
+        if !fields.is_empty() {
+            return Ok(Arc::new(Schema::new(fields)));
+        }
+        let mut refused = self.reports.iter().filter_map(|report| Some((report, report.holds.as_ref().err()?)));
+        Err(Error::unsupported(match refused.next() {
+            Some((first, reason)) => format!("no branch can be read; {} of type {}: {reason}", first.name, first.type_name),
+            None => "a tree without branches".to_owned(),
+        }))
+    }
+
+    /// How many entries.
+    pub(crate) fn entries(&self) -> u64 {
+        match &self.data {
+            Data::Tree(tree, _) => tree.entries,
+            Data::Ntuple(ntuple, _) => ntuple.entries,
+        }
+    }
+
+    /// About how many bytes the columns are.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.data {
+            Data::Tree(tree, columns) => {
+                let numbers: BTreeSet<usize> = columns.iter().map(|column| column.branch).collect();
+                let bytes = numbers.into_iter().filter_map(|number| tree.branches.get(number)).map(|branch| branch.bytes);
+                bytes.fold(0, u64::saturating_add)
+            }
+            Data::Ntuple(ntuple, columns) => {
+                let numbers: Vec<usize> = columns.iter().flat_map(|(_, node)| node.columns()).collect();
+                ntuple.bytes(&numbers)
+            }
+        }
+    }
+}
+
+/// The columns of a tree, and what becomes of each branch.
+fn branches(tree: &Tree, streamers: &Streamers, reports: &mut Vec<BranchReport>) -> Vec<Column> {
+    let (mut names, mut columns) = (Names::default(), Vec::new());
+    for (number, branch) in tree.branches.iter().enumerate() {
+        let Some(found) = interpret(tree, number, streamers) else { continue };
+        let mut report = |name, holds| reports.push(BranchReport { name, type_name: found.type_name.clone(), holds });
+        match found.columns {
+            Ok(found) => {
+                for mut column in found {
+                    column.name = names.unique(&column.name);
+                    report(column.name.clone(), Ok(column.holds.clone()));
+                    columns.push(column);
+                }
+            }
+            Err(reason) => report(names.unique(&branch.path), Err(reason)),
+        }
+    }
+    columns.sort_by(|a, b| a.name.cmp(&b.name));
+    columns
+}
+
+/// The columns of an RNTuple, and what becomes of each field.
+fn fields(leaves: Vec<Leaf>, reports: &mut Vec<BranchReport>) -> Vec<(String, Node)> {
+    let (mut names, mut columns) = (Names::default(), Vec::new());
+    for leaf in leaves {
+        let name = names.unique(&leaf.name);
+        let holds = leaf.node.as_ref().map(Node::holds).map_err(Clone::clone);
+        reports.push(BranchReport { name: name.clone(), type_name: leaf.type_name, holds });
+        columns.extend(leaf.node.ok().map(|node| (name, node)));
+    }
+    columns.sort_by(|a, b| a.0.cmp(&b.0));
+    columns
+}
+
+/// Names that were given; a second one gets a number.
+#[derive(Default)]
+struct Names(BTreeMap<String, usize>);
+
+impl Names {
+    fn unique(&mut self, name: &str) -> String {
+        let mut found = name.to_owned();
+        while self.0.contains_key(&found) {
+            let count = self.0.entry(name.to_owned()).or_insert(1);
+            *count += 1;
+            found = format!("{name}#{count}");
+        }
+        self.0.insert(found.clone(), 1);
+        found
+    }
+}

@@ -1,0 +1,230 @@
+//! A `TTree` as its record describes it: branches, leaves and where the baskets are. Decides nothing of
+//! what the bytes in baskets mean.
+
+use crate::basket::{Basket, Embedded};
+use crate::file::{Key, RootFile};
+use crate::object::{self, Object};
+use crate::streamer::Streamers;
+use packhorse_core::{Error, Result};
+use std::collections::BTreeMap;
+
+/// A tree: its entries, its branches (children after their parents), and its record's bytes.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) entries: u64,
+    pub(crate) branches: Vec<Branch>,
+    bytes: Vec<u8>,
+}
+
+/// A branch.
+#[derive(Debug, Default)]
+pub(crate) struct Branch {
+    /// As the file has it.
+    pub(crate) name: String,
+    /// As users know it: with the names of the branches around it where it does not repeat them.
+    pub(crate) path: String,
+    pub(crate) parent: Option<usize>,
+    pub(crate) has_children: bool,
+    /// The class it is a member of, or (at the top) is.
+    pub(crate) class: String,
+    pub(crate) parent_class: String,
+    /// ROOT's number for what role a `TBranchElement` plays.
+    pub(crate) role: i64,
+    pub(crate) streamer_type: i64,
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    pub(crate) leaves: Vec<Leaf>,
+    pub(crate) baskets: Vec<Place>,
+    /// Why its baskets can't be read, if so.
+    pub(crate) fault: Option<String>,
+}
+
+/// A leaf: one value, or array of values, of a branch.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) title: String,
+    /// How many values an entry has, if their number is fixed.
+    pub(crate) len: i64,
+    pub(crate) unsigned: bool,
+    /// ROOT's number for its type, of a `TLeafElement`.
+    pub(crate) code: i64,
+    /// Whether the number of values is counted elsewhere, and by which branch.
+    pub(crate) counted: bool,
+    pub(crate) counter: Option<usize>,
+}
+
+/// A basket: the entries that it holds, and where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) first: u64,
+    pub(crate) entries: u64,
+    pub(crate) at: At,
+}
+
+/// Where a basket is.
+#[derive(Clone, Debug)]
+pub(crate) enum At {
+    /// Offset in the file, and length.
+    File(u64, u64),
+    /// In the tree's record.
+    Tree(Embedded),
+}
+
+impl Tree {
+    /// The tree that `key` stands for.
+    pub(crate) fn read(file: &RootFile<'_>, key: &Key, streamers: &Streamers) -> Result<Self> {
+        let payload = file.payload(key)?;
+        let objects = object::read(&payload.bytes, payload.key_bytes, &key.class, streamers)?;
+        let root = objects.first().ok_or_else(|| Error::bug("an object without itself"))?;
+        let missing = |what: &str| Error::unsupported(format!("tree {}: can't find its {what}", key.name));
+        let entries = root.int("fEntries").ok_or_else(|| missing("number of entries"))?;
+        let entries = u64::try_from(entries).map_err(|_| Error::content("a negative number of entries"))?;
+        let top = root.objects("fBranches").ok_or_else(|| missing("branches"))?;
+        let mut walk = Walk { objects: &objects, branches: Vec::new(), owners: BTreeMap::new(), seen: 0 };
+        walk.branches_of(top, None, 0)?;
+        walk.count();
+        let mut tree = Self { entries, branches: walk.branches, bytes: payload.bytes };
+        tree.last_baskets(file)?;
+        Ok(tree)
+    }
+
+    /// The basket at `place`, of which `record` are the bytes if it lies in the file.
+    pub(crate) fn embedded(&self, place: &Embedded) -> Result<Basket> {
+        Basket::embedded(place, &self.bytes)
+    }
+
+    /// A last basket may have no end in the list of entries: its own header says it.
+    fn last_baskets(&mut self, file: &RootFile<'_>) -> Result<()> {
+        for branch in &mut self.branches {
+            if let Some(Place { entries, at: At::File(at, len), .. }) = branch.baskets.last_mut() {
+                if *entries == u64::MAX {
+                    let basket = Basket::read(&file.read(*at, *len)?, file.limits())?;
+                    *entries = basket.entries as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Walk<'a> {
+    objects: &'a [Object],
+    branches: Vec<Branch>,
+    /// Which branch a leaf, by the number of its object, belongs to.
+    owners: BTreeMap<usize, usize>,
+    seen: usize,
+}
+
+const DEPTH: usize = 64;
+
+impl Walk<'_> {
+    fn branches_of(&mut self, ids: &[Option<usize>], parent: Option<usize>, depth: usize) -> Result<()> {
+        for id in ids.iter().flatten() {
+            let Some(object) = self.objects.get(*id) else { continue };
+            // Objects may be named more often than they are; a tree names each branch once.
+            self.seen += 1;
+            if self.seen > self.objects.len() || depth > DEPTH {
+                return Err(Error::content("branches that are inside themselves"));
+            }
+            let number = self.branches.len();
+            let mut branch = branch(object, self.objects)?;
+            branch.parent = parent;
+            branch.path = self.path(&branch.name, parent);
+            let children = object.objects("fBranches").unwrap_or_default();
+            branch.has_children = children.iter().any(Option::is_some);
+            for leaf in object.objects("fLeaves").unwrap_or_default().iter().flatten() {
+                self.owners.insert(*leaf, number);
+            }
+            self.branches.push(branch);
+            self.branches_of(children, Some(number), depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// `evt` and `Beg` make `evt.Beg`; `jets` and `jets.pt` make `jets.pt`.
+    fn path(&self, name: &str, parent: Option<usize>) -> String {
+        let name = name.trim_end_matches('.').replace('/', ".");
+        match parent.and_then(|number| self.branches.get(number)) {
+            Some(parent) if !name.starts_with(&format!("{}.", parent.path)) => format!("{}.{name}", parent.path),
+            _ => name,
+        }
+    }
+
+    /// Turns the object of the leaf that counts into the branch that it belongs to.
+    fn count(&mut self) {
+        for leaf in self.branches.iter_mut().flat_map(|branch| &mut branch.leaves) {
+            leaf.counter = leaf.counter.and_then(|id| self.owners.get(&id).copied());
+        }
+    }
+}
+
+fn branch(object: &Object, objects: &[Object]) -> Result<Branch> {
+    let name = object.text("fName").to_owned();
+    let within = |e: Error| Error::new(e.kind(), format!("branch {name}: {}", e.message()));
+    let leaves = object.objects("fLeaves").unwrap_or_default().iter().flatten();
+    let entries = u64::try_from(object.int("fEntries").unwrap_or(-1));
+    let entries = entries.map_err(|_| within(Error::content("can't find its number of entries")))?;
+    let mut fault = match object.text("fFileName") {
+        "" => None,
+        other => Some(format!("its data lies in another file, {other}")),
+    };
+    if object.int("fFirstEntry").unwrap_or(0) != 0 {
+        fault = Some("it begins after the tree's first entry".to_owned());
+    }
+    Ok(Branch {
+        class: object.text("fClassName").to_owned(),
+        parent_class: object.text("fParentName").to_owned(),
+        role: object.int("fType").unwrap_or(0),
+        streamer_type: object.int("fStreamerType").unwrap_or(-1),
+        entries,
+        bytes: u64::try_from(object.int("fTotBytes").unwrap_or(0)).unwrap_or(0),
+        leaves: leaves.filter_map(|id| objects.get(*id)).map(leaf).collect(),
+        baskets: baskets(object, objects, entries).map_err(within)?,
+        fault,
+        name,
+        ..Branch::default()
+    })
+}
+
+fn leaf(object: &Object) -> Leaf {
+    Leaf {
+        kind: object.class.clone(),
+        name: object.text("fName").to_owned(),
+        title: object.text("fTitle").to_owned(),
+        len: object.int("fLen").unwrap_or(0),
+        unsigned: object.int("fIsUnsigned") == Some(1),
+        code: object.int("fType").unwrap_or(-1),
+        counted: object.object("fLeafCount").is_some(),
+        counter: object.object("fLeafCount"),
+    }
+}
+
+/// The baskets in the file, then those in the tree's record, until all entries are there.
+fn baskets(object: &Object, objects: &[Object], entries: u64) -> Result<Vec<Place>> {
+    let (seeks, sizes, firsts) = (object.ints("fBasketSeek"), object.ints("fBasketBytes"), object.ints("fBasketEntry"));
+    let written = usize::try_from(object.int("fWriteBasket").unwrap_or(0)).unwrap_or(0);
+    let bad = || Error::content("its list of baskets makes no sense");
+    let number = |n: Option<&i64>| n.and_then(|n| u64::try_from(*n).ok()).ok_or_else(bad);
+    let mut found = Vec::new();
+    let mut next = 0;
+    for (i, seek) in seeks.iter().enumerate().take_while(|(i, seek)| **seek != 0 && *i < written) {
+        let first = number(firsts.get(i))?;
+        let end = if i + 1 < firsts.len() { number(firsts.get(i + 1))? } else { u64::MAX };
+        if first != next || end < first {
+            return Err(bad());
+        }
+        let entries = if end == u64::MAX { u64::MAX } else { end - first };
+        found.push(Place { first, entries, at: At::File(number(Some(seek))?, number(sizes.get(i))?) });
+        next = end;
+    }
+    let embedded = object.objects("fBaskets").unwrap_or_default().iter().flatten();
+    for basket in embedded.filter_map(|id| objects.get(*id)?.basket()) {
+        if next < entries && basket.entries > 0 {
+            found.push(Place { first: next, entries: basket.entries, at: At::Tree(basket.clone()) });
+            next = next.saturating_add(basket.entries);
+        }
+    }
+    Ok(found)
+}
