@@ -4,6 +4,7 @@ mod checksum;
 mod datatype;
 mod layout;
 mod options;
+mod pool;
 mod read;
 mod shuffle;
 mod write;

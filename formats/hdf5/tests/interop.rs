@@ -1,5 +1,7 @@
 //! What h5py makes of our files. Runs where `PACKHORSE_PYTHON` names a Python with h5py and hdf5plugin.
 
+mod large;
+
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use packhorse_core::{DataType, FieldType, Format, Limits, MemoryInput, Options, Rows, bytes_of};
@@ -157,4 +159,17 @@ fn we_read_what_others_write() {
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn h5py_reads_large_files() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, rows, pairs) in large::corpus() {
+        let rows = if name == "pieces" { rows.slice(0, 2) } else { rows };
+        let sink = Hdf5.sink(&options(pairs)).unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, &typed::write(&*sink, &rows, &[rows.num_rows()])[".h5"]).unwrap();
+        let Some(found) = python("dump.py", &[&path]) else { return };
+        expect(&serde_json::from_str(&found).unwrap(), &rows, name);
+    }
 }

@@ -1,7 +1,9 @@
 //! A file's bytes, checked against its length, and its superblock.
 
+use super::filter::Decoder;
 use crate::bytes::{Cursor, UNDEFINED};
 use crate::checksum::lookup3;
+use crate::pool::Pool;
 use packhorse_core::{Error, Input, Limits, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,9 +25,10 @@ pub(crate) struct H5File<'a> {
     /// Bytes of an address, and of a length.
     pub(crate) offsets: usize,
     pub(crate) lengths: usize,
-    /// Half the children of a chunk tree's node does not matter to readers; the root group's object does.
+    /// The address of the root group's object.
     pub(crate) root: u64,
     pages: Mutex<BTreeMap<u64, Arc<[u8]>>>,
+    pub(crate) decoders: Pool<Decoder>,
 }
 
 impl<'a> H5File<'a> {
@@ -34,7 +37,8 @@ impl<'a> H5File<'a> {
             Error::unsupported("HDF5 is read by position, which a compressed input does not allow; decompress it first")
         })?;
         let pages = Mutex::default();
-        let mut file = Self { input, limits, len, base: 0, offsets: 8, lengths: 8, root: UNDEFINED, pages };
+        let decoders = Pool::new(Decoder::new);
+        let mut file = Self { input, limits, len, base: 0, offsets: 8, lengths: 8, root: UNDEFINED, pages, decoders };
         let mut at = 0;
         while file.bytes(at, 8)? != SIGNATURE {
             at = if at == 0 { 512 } else { at * 2 };

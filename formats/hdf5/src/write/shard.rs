@@ -10,6 +10,7 @@ use super::object::Object;
 use super::spool::{Spill, Spool};
 use crate::layout::{self, CLASSES, LAYOUT};
 use crate::options::{Filter, SinkOptions};
+use crate::pool::Pool;
 use packhorse_core::{
     Error, Field, FieldType, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, element_width,
 };
@@ -103,6 +104,7 @@ struct ShardFile {
     columns: Vec<Column>,
     regions: Regions,
     schema: SchemaRef,
+    coders: Pool<Coder>,
     /// Rows, and bytes since the last epoch.
     rows: u64,
     weight: usize,
@@ -120,7 +122,7 @@ impl ShardFile {
         };
         let columns = schema.fields().iter().enumerate().map(column).collect::<Result<_>>()?;
         let regions = Regions { main: MainFile::create(&path)?, spill, body: primary.map(|_| Spool::default()) };
-        Ok(Self { columns, regions, schema: schema.clone(), rows: 0, weight: 0 })
+        Ok(Self { columns, regions, schema: schema.clone(), coders: Pool::new(Coder::new), rows: 0, weight: 0 })
     }
 
     /// Appends samples `from..to`.
@@ -142,7 +144,7 @@ impl ShardFile {
                     if ended {
                         chunker.end();
                     }
-                    let ready = chunker.ready(ended)?;
+                    let ready = chunker.ready(ended, &self.coders)?;
                     jobs.extend(ready.into_iter().map(|chunk| (i, Some(chunker.pipeline()), chunk)));
                 }
                 Values::Heap(heap) => {
@@ -154,11 +156,12 @@ impl ShardFile {
                 Values::Plain { .. } => {}
             }
         }
-        let pack = |coder: &mut Coder, (i, pipeline, bytes): (usize, Option<Pipeline>, Vec<u8>)| match pipeline {
-            Some(pipeline) => Ok((i, coder.pack(&pipeline, bytes)?)),
+        let coders = &self.coders;
+        let pack = |(i, pipeline, bytes): (usize, Option<Pipeline>, Vec<u8>)| match pipeline {
+            Some(pipeline) => coders.with(|coder| coder.pack(&pipeline, bytes)).map(|packed| (i, packed)),
             None => Ok((i, Packed { bytes, mask: 0 })),
         };
-        let packed: Vec<Result<(usize, Packed)>> = jobs.into_par_iter().map_init(Coder::new, pack).collect();
+        let packed: Vec<Result<(usize, Packed)>> = jobs.into_par_iter().map(pack).collect();
         packed.into_iter().try_for_each(|packed| packed.and_then(|(i, packed)| self.store(i, &packed)))
     }
 
