@@ -12,8 +12,11 @@ fn batch(columns: Vec<(&str, FieldType, ArrayRef)>) -> Rows {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
 }
 
+/// Options of a sink.
+pub(crate) type Pairs = &'static [(&'static str, &'static str)];
+
 /// Name, rows, and options of the sink.
-pub fn corpus() -> Vec<(&'static str, Rows, &'static [(&'static str, &'static str)])> {
+pub(crate) fn corpus() -> Vec<(&'static str, Rows, Pairs)> {
     vec![("chunks", chunks(), &[("chunk", "2")]), ("pieces", pieces(), &[]), ("blobs", blobs(), &[])]
 }
 
