@@ -48,8 +48,8 @@
 //! restores its column exactly; `encoding` is that of its blobs, `class_names` the list that the field's
 //! metadata of that name holds.
 //!
-//! [`Sink::seal`] adds the master file `NAME.h5`: external links `/shards/00000`…, `/index/shard` (i32 [N])
-//! and `/index/row` (i64 [N]), `/shards_split` where there are splits, and virtual datasets `/data/FIELD`
+//! [`Sink::seal`] adds the master file `NAME.h5`: external links `/shards/00000`…, `/index/shard` (`i32 [N]`)
+//! and `/index/row` (`i64 [N]`), `/shards_split` where there are splits, and virtual datasets `/data/FIELD`
 //! over fields of one shape (without text) of up to 256 shards. It is for other programs; we read shards.
 //!
 //! # What we read

@@ -35,8 +35,13 @@ impl Sink for Hdf5Sink {
         schema.fields().iter().try_for_each(|field| self.accept_field(field))
     }
 
-    fn admit(&self, _: &str, _: &str, _: u64) -> Result<()> {
-        Ok(())
+    fn admit(&self, _: &str, field: &str, bytes: u64) -> Result<()> {
+        match self.options.vlen && u32::try_from(bytes).is_err() {
+            true => Err(Error::content(format!(
+                "field {field} has {bytes} bytes, over the 4 GiB of a vlen value; leave option vlen off"
+            ))),
+            false => Ok(()),
+        }
     }
 
     fn size_of(&self, bytes: u64) -> u64 {
@@ -64,6 +69,7 @@ impl Hdf5Sink {
         }
         let kind = FieldType::of(field)?;
         let datatype = layout::datatype(field, &kind, &self.options)?;
+        layout::describe(field, &kind, &mut Object::default())?;
         let shape: &[usize] = if let FieldType::Tensor { shape, .. } = &kind { shape } else { &[] };
         let sample = shape.iter().fold(u64::from(datatype.size()), |bytes, dim| bytes.saturating_mul(*dim as u64));
         match (&kind, self.options.chunk) {
