@@ -1,1 +1,152 @@
-fn main() {}
+//! Writing and reading 181 MB of images as floats, chunk by chunk, beside h5py in the same run.
+//!
+//! `PACKHORSE_PYTHON=python cargo bench -p packhorse-hdf5` prints seconds and how many times faster
+//! packhorse is. `IMAGES` changes how many (300), `REPEATS` how often each is measured (3; the best counts).
+
+#![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a bench is no part of the format")]
+
+use arrow_array::{Array, FixedSizeListArray, Float32Array, RecordBatch};
+use packhorse_core::{DataType, FieldType, Format, Input, Limits, Options, Outlet, Result, Rows, Schema};
+use packhorse_hdf5::Hdf5;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+const SHAPE: [usize; 3] = [224, 224, 3];
+const PIXELS: usize = SHAPE[0] * SHAPE[1] * SHAPE[2];
+
+/// Soft shapes with a little noise, 256 levels, normalised as for training.
+fn image(number: usize) -> Vec<f32> {
+    let mut state = number as u32 * 2_654_435_761 + 1;
+    let (a, b) = (0.01 + (number % 7) as f32 * 0.006, 0.02 + (number % 5) as f32 * 0.004);
+    let one = |i: usize| {
+        let (y, x, channel) = (i / 672, i / 3 % 224, i % 3);
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let noise = (state >> 29) as f32 - 3.5;
+        let level = 128.0 + 60.0 * (x as f32 * a + channel as f32).sin() + 50.0 * (y as f32 * b).cos() + noise;
+        (level.round().clamp(0.0, 255.0) / 255.0 - 0.45) / 0.225
+    };
+    (0..PIXELS).map(one).collect()
+}
+
+fn batch(from: usize, to: usize) -> Rows {
+    let kind = FieldType::Tensor { element: DataType::Float32, shape: SHAPE.to_vec() };
+    let field = kind.field("x", false);
+    let DataType::FixedSizeList(item, size) = field.data_type() else { unreachable!() };
+    let flat = Float32Array::from((from..to).flat_map(image).collect::<Vec<f32>>());
+    let column = FixedSizeListArray::try_new(item.clone(), *size, Arc::new(flat), None).unwrap();
+    RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(column)]).unwrap()
+}
+
+struct Folder(PathBuf);
+
+impl Outlet for Folder {
+    fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
+        Ok(Box::new(File::create(self.path(suffix)?).unwrap()))
+    }
+
+    fn path(&mut self, suffix: &str) -> Result<PathBuf> {
+        Ok(self.0.with_extension(suffix.trim_start_matches('.')))
+    }
+}
+
+struct Opened(File, u64);
+
+impl Input for Opened {
+    fn name(&self) -> &str {
+        "file"
+    }
+
+    fn len(&self) -> Option<u64> {
+        Some(self.1)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.0.read_exact_at(buf, offset).unwrap();
+        Ok(())
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        unreachable!("HDF5 is read by position")
+    }
+}
+
+fn write(path: &Path, rows: &[Rows], pairs: &[(&str, &str)]) -> f64 {
+    let start = Instant::now();
+    let sink = Hdf5.sink(&pairs.iter().copied().collect::<Options>()).unwrap();
+    let mut writer = sink.create(&rows[0].schema(), &mut Folder(path.to_owned())).unwrap();
+    rows.iter().for_each(|rows| writer.push(rows).unwrap());
+    writer.finish().unwrap();
+    start.elapsed().as_secs_f64()
+}
+
+fn read(path: &Path, images: usize) -> f64 {
+    let start = Instant::now();
+    let file = File::open(path).unwrap();
+    let len = file.metadata().unwrap().len();
+    let input = Opened(file, len);
+    let source = Hdf5.source(&Options::new(), Limits::default()).unwrap();
+    let rows: usize = source.rows(&input, 0..u64::MAX).unwrap().map(|rows| rows.unwrap().column(0).len()).sum();
+    assert_eq!(rows, images);
+    start.elapsed().as_secs_f64()
+}
+
+/// Seconds that h5py takes: `write-gzip`, `write-zstd` or `read`.
+fn h5py(what: &str, raw: &Path, file: &Path) -> Option<f64> {
+    let python = std::env::var("PACKHORSE_PYTHON").ok()?;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/h5py_times.py");
+    let out = Command::new(python).arg(script).arg(what).args([raw, file]).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap().trim().parse().ok()
+}
+
+fn number(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn best(repeats: usize, mut measure: impl FnMut() -> Option<f64>) -> Option<f64> {
+    (0..repeats).filter_map(|_| measure()).min_by(f64::total_cmp)
+}
+
+fn say(what: &str, bytes: f64, ours: Option<f64>, theirs: Option<f64>) {
+    let Some(ours) = ours else { return };
+    let ratio = theirs.map_or(String::new(), |theirs| format!("  h5py {theirs:.3} s  {:.1} times", theirs / ours));
+    println!("{what:<34} {ours:.3} s  {:.0} MB/s{ratio}", bytes / ours / 1e6);
+}
+
+fn main() {
+    let (images, repeats) = (number("IMAGES", 300), number("REPEATS", 3));
+    let dir = tempfile::tempdir().unwrap();
+    let rows: Vec<Rows> = (0..images).step_by(16).map(|from| batch(from, (from + 16).min(images))).collect();
+    let raw = dir.path().join("raw");
+    let mut file = File::create(&raw).unwrap();
+    for rows in &rows {
+        let list = rows.column(0).as_any().downcast_ref::<FixedSizeListArray>().unwrap();
+        file.write_all(&packhorse_core::bytes_of(list.values()).unwrap()).unwrap();
+    }
+    let bytes = (images * PIXELS * 4) as f64;
+    let path = |name: &str| dir.path().join(name);
+    let gzip = best(repeats, || h5py("write-gzip", &raw, &path("h5py-gzip.h5")));
+    let _ = h5py("write-zstd", &raw, &path("h5py-zstd.h5"));
+    for (filter, shuffle) in [("gzip", "auto"), ("gzip", "on"), ("zstd", "auto"), ("zstd", "on"), ("none", "off")] {
+        let name = path(&format!("{filter}-{shuffle}.h5"));
+        let ours =
+            best(repeats, || Some(write(&name, &rows, &[("filter", filter), ("shuffle", shuffle), ("chunk", "1")])));
+        let size = std::fs::metadata(&name).unwrap().len() as f64 / bytes;
+        say(&format!("write {filter}, shuffle {shuffle} (to {size:.2})"), bytes, ours, gzip);
+    }
+    for name in ["h5py-gzip.h5", "h5py-zstd.h5", "gzip-auto.h5", "zstd-auto.h5", "none-off.h5"] {
+        let name = path(name);
+        if !name.exists() {
+            continue;
+        }
+        let theirs = best(repeats, || h5py("read", &raw, &name));
+        let ours = best(repeats, || Some(read(&name, images)));
+        say(&format!("read {}", name.file_name().unwrap().to_string_lossy()), bytes, ours, theirs);
+    }
+}

@@ -1,9 +1,92 @@
-//! HDF5.
+//! HDF5: datasets in a tree of groups, chunked and compressed; written and read without the C library.
+//!
+//! * **Specification**: the [HDF5 File Format Specification](https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html),
+//!   version 3; filter numbers from the registry of the HDF Group. The layout of shards is our own,
+//!   *ml-hdf5/1*, below.
+//! * **Who else reads it**: what we write, every HDF5 since 1.8: h5py, PyTables, netCDF4, MATLAB, Julia,
+//!   h5dump (with zstd: those that have filter 32015, such as h5py with `import hdf5plugin`). The master
+//!   file's virtual datasets need HDF5 1.10.
+//! * **Why no library**: the C library holds one lock for the whole process, filters included, and writes
+//!   times and its own idea of order; the pure crate that was considered (rust-hdf5 0.7.9) wants a path to
+//!   read from and Rust 1.89, and is a hundred thousand lines to trust with foreign bytes. What shards
+//!   need of HDF5 is small: the writer here is superblock 2, version 2 object headers, contiguous
+//!   and chunked layouts of version 3, version 1 B-trees, link and attribute messages, global heap collections.
+//!
+//! # The bytes we write
+//!
+//! ```text
+//! 0     superblock, version 2 (written last), zeros up to 64
+//! 64    the primary dataset: the values of the first field of blobs, as they came, in one piece
+//!       chunks and global heap collections, in the order of rows, field by field
+//!       values, offsets, shapes: contiguous datasets, each in one piece
+//!       B-trees and object headers; the root's last. No times anywhere: equal rows, equal bytes
+//! ```
+//!
+//! Without blobs (or, unfiltered, without numbers) there is no primary, and chunks begin at 64. What can
+//! not go to the file yet waits in memory, and from 1 MiB on in one unnamed file beside it: memory does
+//! not grow with the shard. Chunks are compressed in parallel; the number of threads does not change them.
+//!
+//! # The layout ml-hdf5/1
+//!
+//! ```text
+//! /                            packhorse_layout = "ml-hdf5/1", num_samples, class_names
+//! /data/__key__                text [N], UTF-8 of any length
+//! /data/FIELD                  of one shape: [N, …], little-endian, chunked, extendable along N
+//! /data/FIELD                  text: UTF-8 of any length [N] (or [N, …])
+//! /data/FIELD/values, offsets  blobs: u8 [bytes], i64 [N+1]; sample i is values[offsets[i]..offsets[i+1]]
+//! /data/FIELD/values, offsets, shapes
+//!                              ragged: elements, i64 [N+1], i32 [N, rank]; attribute ragged = 1
+//! /data/FIELD/values, offsets, offsets1, …
+//!                              lists: offsets [N+1] into the lists of the next level, the last into values
+//! /present/FIELD               u8 [N]: 0 where a sample lacks the field; only where one does. What stands
+//!                              in its place is zero or empty
+//! ```
+//!
+//! Booleans are h5py's enumeration, complex numbers its compound of `r` and `i`, NumPy's `S` fixed text,
+//! its `V` opaque, its times `i64` with the attribute `numpy`. Offsets, shapes, values of blobs and all
+//! values under `filter=none` are contiguous and unfiltered. A field's attribute `packhorse_field` (JSON)
+//! restores its column exactly; `encoding` is that of its blobs, `class_names` the list that the field's
+//! metadata of that name holds.
+//!
+//! [`Sink::seal`] adds the master file `NAME.h5`: external links `/shards/00000`…, `/index/shard` (`i32 [N]`)
+//! and `/index/row` (`i64 [N]`), `/shards_split` where there are splits, and virtual datasets `/data/FIELD`
+//! over fields of one shape (without text) of up to 256 shards. It is for other programs; we read shards.
+//!
+//! # What we read
+//!
+//! Our own files: the same rows. Any other file: every dataset of numbers or text with at least one
+//! dimension is a field, its rows are the samples; its name is its path without the first slash and with
+//! dots for the others; a compound is a field a member (`TABLE.MEMBER`). All must have as many rows: else
+//! the error names two, and the option `datasets` chooses. Scalars, references, times, bit fields,
+//! soft and external links are passed over. Superblocks 0 to 3, object headers of both versions, symbol
+//! tables, link messages and fractal heaps; compact, contiguous and chunked layouts with every index
+//! there is; deflate, shuffle, fletcher32, zstd, other filters are refused by name; fill values; big-endian
+//! numbers turned around; enumerations as their integers, opaque bytes, arrays in compounds; text of fixed and any
+//! length; vlen numbers as lists, vlen `u8` as blobs. Refused: virtual datasets, external files, shared
+//! message tables.
+//!
+//! # Options
+//!
+//! | of the sink | values | default |
+//! | --- | --- | --- |
+//! | `chunk` | rows a chunk, up to 64 MiB; `auto`: one sample from 128 KiB up (a part of it above 4 MiB), else about 512 KiB, less where there are over 128 fields | `auto` |
+//! | `filter` | `gzip`, `zstd`, `none` | `gzip` |
+//! | `level` | gzip 1–9, zstd 1–22 | 4, 3 |
+//! | `shuffle` | `auto` (what makes the first four chunks of the shard smaller), `on`, `off` | `auto` |
+//! | `vlen` | `on`: blobs as vlen `u8` in the global heap, `off`: values and offsets | `off` |
+//!
+//! | of the source | values | default |
+//! | --- | --- | --- |
+//! | `datasets` | globs of paths, separated by commas (`*` any characters, `?` one); a file of our layout is then read as anybody's | all |
+//!
+//! **Revisions**: 1, the first.
+
 mod bytes;
 mod checksum;
 mod datatype;
 mod layout;
 mod options;
+mod pool;
 mod read;
 mod shuffle;
 mod write;

@@ -1,9 +1,19 @@
 //! What h5py makes of our files. Runs where `PACKHORSE_PYTHON` names a Python with h5py and hdf5plugin.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "what goes wrong here fails the test; Python reads files"
+)]
+
+mod large;
+
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
-use packhorse_core::{DataType, FieldType, Format, Limits, MemoryInput, Options, Rows, bytes_of};
+use packhorse_core::{DataType, FieldType, Format, Limits, MemoryInput, Options, Rows, Sealed, ShardSummary, bytes_of};
 use packhorse_hdf5::Hdf5;
+use packhorse_testkit::memory::MemoryOutlet;
 use packhorse_testkit::typed;
 use serde_json::Value;
 use std::path::Path;
@@ -157,4 +167,60 @@ fn we_read_what_others_write() {
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn h5py_reads_large_files() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, rows, pairs) in large::corpus() {
+        let rows = if name == "pieces" { rows.slice(0, 2) } else { rows };
+        let sink = Hdf5.sink(&options(pairs)).unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, &typed::write(&*sink, &rows, &[rows.num_rows()])[".h5"]).unwrap();
+        let Some(found) = python("dump.py", &[&path]) else { return };
+        expect(&serde_json::from_str(&found).unwrap(), &rows, name);
+    }
+}
+
+/// Packs `rows` into three shards and a master file.
+fn dataset(dir: &Path, rows: &Rows) -> std::path::PathBuf {
+    let sink = Hdf5.sink(&Options::new()).unwrap();
+    let mut shards = Vec::new();
+    for (i, (from, to)) in [(0, 5), (5, 5), (5, rows.num_rows())].into_iter().enumerate() {
+        let mut outlet = MemoryOutlet::new();
+        let mut writer = sink.create(&rows.schema(), &mut outlet).unwrap();
+        writer.push(&rows.slice(from, to - from)).unwrap();
+        let summary = writer.finish().unwrap();
+        let (name, split) = (format!("set-{i:06}"), Some(if i < 2 { "train" } else { "val" }.to_owned()));
+        std::fs::write(dir.join(format!("{name}.h5")), &outlet.files()[".h5"]).unwrap();
+        shards.push(ShardSummary { name, split, ..summary });
+    }
+    let mut outlet = MemoryOutlet::new();
+    let members = |_| Ok(packhorse_core::Members::default());
+    sink.seal(&Sealed { name: "set", root_digest: "00ff", shards: &shards, members: &members }, &mut outlet).unwrap();
+    std::fs::write(dir.join("set.h5"), &outlet.files()["set.h5"]).unwrap();
+    dir.join("set.h5")
+}
+
+#[test]
+fn h5py_reads_a_dataset_through_its_master_file() {
+    for (name, rows) in typed::corpus() {
+        let (dir, moved) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        if rows.num_rows() == 0 {
+            continue;
+        }
+        dataset(dir.path(), &rows);
+        for file in std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap()) {
+            std::fs::copy(file.path(), moved.path().join(file.file_name())).unwrap();
+        }
+        drop(dir);
+        let master = moved.path().join("set.h5");
+        let Some(found) = python("master.py", &[&master]) else { return };
+        let fixed = [("scalars", "12"), ("tensors", "9"), ("numpy", "5"), ("blobs", "1"), ("nulls", "2")];
+        let wanted = fixed.iter().find(|(of, _)| *of == name).map_or("0", |(_, count)| count);
+        assert_eq!(found.trim(), wanted, "{name}");
+        let input = MemoryInput::new("set.h5", std::fs::read(&master).unwrap());
+        let error = Hdf5.source(&Options::new(), Limits::default()).unwrap().probe(&input).unwrap_err();
+        assert!(error.to_string().contains("read its shards"), "{error}");
+    }
 }

@@ -1,6 +1,10 @@
 //! Every kind of field, written and read back.
 
-use packhorse_core::Options;
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+mod large;
+
+use packhorse_core::{Format, Limits, Options};
 use packhorse_hdf5::Hdf5;
 use packhorse_testkit::typed;
 
@@ -15,5 +19,14 @@ fn rows_come_back() {
         &[("vlen", "on"), ("chunk", "1")],
     ] {
         typed::round_trips(&Hdf5, &pairs.iter().copied().collect::<Options>(), &ALL);
+    }
+}
+
+#[test]
+fn large_rows_come_back() {
+    let source = Hdf5.source(&Options::new(), Limits::default()).unwrap();
+    for (name, rows, options) in large::corpus() {
+        let sink = Hdf5.sink(&options.iter().copied().collect::<Options>()).unwrap();
+        typed::round_trip(&*sink, &*source, name, &rows);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::chunk_index::{Chunk, Grid};
 use super::file::H5File;
-use super::filter::{self, Decoder};
+use super::filter;
 use super::message::{self, Filter, Layout};
 use super::object::{Object, kind};
 use crate::bytes::UNDEFINED;
@@ -206,7 +206,7 @@ impl Dataset {
             let start = number * tall;
             let bytes = match kept.take().filter(|(at, _)| *at == start) {
                 Some((_, bytes)) => bytes,
-                None => job.decode(&mut Decoder::new(), *number, chunk)?.into(),
+                None => job.decode(*number, chunk)?.into(),
             };
             copy_rows(&bytes, start, &mut out, from, to, row);
             kept = Some((start, bytes));
@@ -246,20 +246,22 @@ impl Job<'_> {
         self.grid.dims().iter().zip(self.dims).skip(1).all(|(chunk, dim)| chunk == dim)
     }
 
-    fn decode(&self, decoder: &mut Decoder, number: u64, chunk: &Chunk) -> Result<Vec<u8>> {
+    fn decode(&self, number: u64, chunk: &Chunk) -> Result<Vec<u8>> {
         let mut out = vec![0; self.grid.bytes() as usize];
-        self.decode_into(decoder, number, chunk, &mut out)?;
+        self.decode_into(number, chunk, &mut out)?;
         Ok(out)
     }
 
-    fn decode_into(&self, decoder: &mut Decoder, number: u64, chunk: &Chunk, out: &mut [u8]) -> Result<()> {
+    fn decode_into(&self, number: u64, chunk: &Chunk, out: &mut [u8]) -> Result<()> {
         let plain = self.filters.is_empty() || (self.whole_only && self.sticks_out(number));
         if plain && chunk.size == out.len() as u64 {
             return self.file.read(chunk.address, out);
         }
         let mut stored = vec![0; chunk.size as usize];
         self.file.read(chunk.address, &mut stored)?;
-        decoder.unpack(if plain { &[] } else { self.filters }, chunk.mask, stored, out)
+        self.file
+            .decoders
+            .with(|decoder| decoder.unpack(if plain { &[] } else { self.filters }, chunk.mask, stored, out))
     }
 
     fn sticks_out(&self, number: u64) -> bool {
@@ -281,10 +283,8 @@ impl Job<'_> {
         // A batch of decoded chunks at a time: what is decoded may be far more than what is wanted.
         let batch = ((32 << 20) / self.grid.bytes().max(1)).max(1) as usize;
         for chunks in chunks.chunks(batch.min(1 << 16)) {
-            let decoded: Vec<Result<Vec<u8>>> = chunks
-                .par_iter()
-                .map_init(Decoder::new, |decoder, (number, chunk)| self.decode(decoder, *number, chunk))
-                .collect();
+            let decoded: Vec<Result<Vec<u8>>> =
+                chunks.par_iter().map(|(number, chunk)| self.decode(*number, chunk)).collect();
             for ((number, _), bytes) in chunks.iter().zip(decoded) {
                 self.copy(&bytes?, &self.grid.start(*number), from, to, out);
             }
@@ -304,9 +304,7 @@ impl Job<'_> {
             jobs.push((*number, chunk, part));
             (rest, at) = (tail, start + self.grid.bytes() as usize);
         }
-        jobs.into_par_iter()
-            .map_init(Decoder::new, |decoder, (number, chunk, part)| self.decode_into(decoder, number, chunk, part))
-            .collect()
+        jobs.into_par_iter().map(|(number, chunk, part)| self.decode_into(number, chunk, part)).collect()
     }
 
     /// What the chunk that starts at `start` has of rows `from..to`, into `out`.

@@ -6,6 +6,7 @@ use super::main_file::MainFile;
 use super::object::{Object, chunked, contiguous};
 use crate::datatype::Datatype;
 use crate::options::{Filter, Shuffle, SinkOptions};
+use crate::pool::Pool;
 use packhorse_core::Result;
 use rayon::prelude::*;
 
@@ -152,22 +153,23 @@ impl Chunker {
     }
 
     /// Chunks that can be compressed now; all of them where no more elements will come.
-    pub(crate) fn ready(&mut self, ended: bool) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn ready(&mut self, ended: bool, coders: &Pool<Coder>) -> Result<Vec<Vec<u8>>> {
         if !self.decided {
             if self.full.is_empty() || (self.full.len() < PROBES && !ended) {
                 return Ok(Vec::new());
             }
-            self.decide()?;
+            self.decide(coders)?;
         }
         Ok(std::mem::take(&mut self.full))
     }
 
     /// Shuffles from now on if that makes the first chunks smaller.
-    fn decide(&mut self) -> Result<()> {
+    fn decide(&mut self, coders: &Pool<Coder>) -> Result<()> {
         let size = |shuffle: bool| -> Result<usize> {
             let pipeline = Pipeline { shuffle, ..self.pipeline };
             let probes = self.full.get(..PROBES.min(self.full.len())).unwrap_or_default();
-            let sizes = probes.par_iter().map_init(Coder::new, |coder, chunk| coder.pack(&pipeline, chunk.clone()));
+            let pack = |chunk: &Vec<u8>| coders.with(|coder| coder.pack(&pipeline, chunk.clone()));
+            let sizes = probes.par_iter().map(pack);
             sizes.map(|packed| packed.map(|packed| packed.bytes.len())).sum()
         };
         self.pipeline.shuffle = size(true)? < size(false)?;

@@ -232,7 +232,7 @@ impl Column {
             _ => Vec::new(),
         };
         let row: u64 = shape.iter().product();
-        let dims = |elements: u64, rows: u64| [&[if row == 0 { rows } else { elements / row }], &shape[..]].concat();
+        let dims = |elements: u64, rows: u64| [&[elements.checked_div(row).unwrap_or(rows)], &shape[..]].concat();
         match &mut self.values {
             Values::Chunks(chunker) => chunker.object(&self.datatype, base, &mut regions.main),
             Values::Plain { primary, spool, len } => {

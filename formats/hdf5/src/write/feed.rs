@@ -25,8 +25,7 @@ pub(crate) fn weight(array: &dyn Array, row: usize) -> usize {
     }
     let mut range = row..row + 1;
     let mut array = array;
-    loop {
-        let Some((values, from, to)) = lists_of(array, range.start, range.end) else { break };
+    while let Some((values, from, to)) = lists_of(array, range.start, range.end) {
         (array, range) = (values, from..to);
     }
     1 + match Bytes::of(array) {

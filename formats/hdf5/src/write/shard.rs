@@ -10,6 +10,7 @@ use super::object::Object;
 use super::spool::{Spill, Spool};
 use crate::layout::{self, CLASSES, LAYOUT};
 use crate::options::{Filter, SinkOptions};
+use crate::pool::Pool;
 use packhorse_core::{
     Error, Field, FieldType, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, element_width,
 };
@@ -38,8 +39,13 @@ impl Sink for Hdf5Sink {
         schema.fields().iter().try_for_each(|field| self.accept_field(field))
     }
 
-    fn admit(&self, _: &str, _: &str, _: u64) -> Result<()> {
-        Ok(())
+    fn admit(&self, _: &str, field: &str, bytes: u64) -> Result<()> {
+        match self.options.vlen && u32::try_from(bytes).is_err() {
+            true => Err(Error::content(format!(
+                "field {field} has {bytes} bytes, over the 4 GiB of a vlen value; leave option vlen off"
+            ))),
+            false => Ok(()),
+        }
     }
 
     fn size_of(&self, bytes: u64) -> u64 {
@@ -67,6 +73,7 @@ impl Hdf5Sink {
         }
         let kind = FieldType::of(field)?;
         let datatype = layout::datatype(field, &kind, &self.options)?;
+        layout::describe(field, &kind, &mut Object::default())?;
         let shape: &[usize] = if let FieldType::Tensor { shape, .. } = &kind { shape } else { &[] };
         let sample = shape.iter().fold(u64::from(datatype.size()), |bytes, dim| bytes.saturating_mul(*dim as u64));
         match (&kind, self.options.chunk) {
@@ -107,6 +114,7 @@ struct ShardFile {
     columns: Vec<Column>,
     regions: Regions,
     schema: SchemaRef,
+    coders: Pool<Coder>,
     /// Rows, and bytes since the last epoch.
     rows: u64,
     weight: usize,
@@ -124,7 +132,7 @@ impl ShardFile {
         };
         let columns = schema.fields().iter().enumerate().map(column).collect::<Result<_>>()?;
         let regions = Regions { main: MainFile::create(&path)?, spill, body: primary.map(|_| Spool::default()) };
-        Ok(Self { columns, regions, schema: schema.clone(), rows: 0, weight: 0 })
+        Ok(Self { columns, regions, schema: schema.clone(), coders: Pool::new(Coder::new), rows: 0, weight: 0 })
     }
 
     /// Appends samples `from..to`.
@@ -146,7 +154,7 @@ impl ShardFile {
                     if ended {
                         chunker.end();
                     }
-                    let ready = chunker.ready(ended)?;
+                    let ready = chunker.ready(ended, &self.coders)?;
                     jobs.extend(ready.into_iter().map(|chunk| (i, Some(chunker.pipeline()), chunk)));
                 }
                 Values::Heap(heap) => {
@@ -158,11 +166,12 @@ impl ShardFile {
                 Values::Plain { .. } => {}
             }
         }
-        let pack = |coder: &mut Coder, (i, pipeline, bytes): (usize, Option<Pipeline>, Vec<u8>)| match pipeline {
-            Some(pipeline) => Ok((i, coder.pack(&pipeline, bytes)?)),
+        let coders = &self.coders;
+        let pack = |(i, pipeline, bytes): (usize, Option<Pipeline>, Vec<u8>)| match pipeline {
+            Some(pipeline) => coders.with(|coder| coder.pack(&pipeline, bytes)).map(|packed| (i, packed)),
             None => Ok((i, Packed { bytes, mask: 0 })),
         };
-        let packed: Vec<Result<(usize, Packed)>> = jobs.into_par_iter().map_init(Coder::new, pack).collect();
+        let packed: Vec<Result<(usize, Packed)>> = jobs.into_par_iter().map(pack).collect();
         packed.into_iter().try_for_each(|packed| packed.and_then(|(i, packed)| self.store(i, &packed)))
     }
 

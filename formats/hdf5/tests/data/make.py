@@ -1,0 +1,29 @@
+"""Makes the small files of this folder, by h5py, for tests that run without Python."""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+HERE = Path(__file__).parent
+N = 40
+
+
+def fill(f):
+    x = np.arange(N * 6, dtype="<i2").reshape(N, 2, 3)
+    f.create_dataset("extensible", data=x, chunks=(3, 2, 3), maxshape=(None, 2, 3), compression="gzip")
+    f.create_dataset("fixed", data=x, chunks=(7, 1, 3), shuffle=True, fletcher32=True)
+    f.create_dataset("tree", data=x, chunks=(9, 2, 2), maxshape=(None, None, 3), compression="gzip")
+    f.create_dataset("single", data=x, chunks=(N, 2, 3), compression="gzip")
+    f["big"] = x.astype(">f4")
+    f["compound"] = np.zeros(N, [("a", "<i4"), ("b", ">f8", (2,)), ("c", "S3")])
+    f.create_dataset("text", data=[f"text {i}" for i in range(N)], dtype=h5py.string_dtype())
+    f["text2"] = np.array([b"ab"] * N, "S4")
+    f["bool"] = np.arange(N) % 3 == 0
+    for i in range(9):
+        f[f"group/name {i}"] = np.arange(N, dtype="u1")
+
+
+for libver, name in [("earliest", "old.h5"), (("v110", "v110"), "new.h5")]:
+    with h5py.File(HERE / name, "w", libver=libver) as f:
+        fill(f)
