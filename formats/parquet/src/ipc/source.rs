@@ -87,7 +87,7 @@ impl Reading<'_> {
         let skip = if head.starts_with(&[0xff; 4]) { 8 } else { 4 };
         let message = root_as_message(head.get(skip..).unwrap_or_default());
         let message = message.map_err(|e| Error::content(format!("has a damaged message: {e}")))?;
-        guard::unpacked(&message, body, self.limits)?;
+        guard::buffers(&message, body, self.limits)?;
         Ok(bytes.into())
     }
 
