@@ -52,16 +52,15 @@ fn truncate_everywhere(format: &dyn Format, pairs: &[(&str, &str)]) {
     }
 }
 
-fn flip_everywhere(format: &dyn Format, pairs: &[(&str, &str)]) {
+/// Flips a bit of every `step`th byte, each time another one.
+fn flip(format: &dyn Format, pairs: &[(&str, &str)], step: usize) {
     quiet();
     let source = format.source(&Options::new(), Limits::default()).unwrap();
     for whole in files(format, pairs) {
-        for at in 0..whole.len() {
-            for mask in [1 << (at % 8), 0xff] {
-                let mut bytes = whole.clone();
-                bytes[at] ^= mask;
-                let _ = read(&*source, bytes);
-            }
+        for at in (0..whole.len()).step_by(step) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            let _ = read(&*source, bytes);
         }
     }
 }
@@ -73,8 +72,8 @@ fn a_parquet_file_cut_short_is_refused() {
 
 #[test]
 fn a_parquet_file_with_flipped_bits_never_panics() {
-    flip_everywhere(&Parquet, &[]);
-    flip_everywhere(&Parquet, &[("compression", "none"), ("row-group", "4")]);
+    flip(&Parquet, &[], 2);
+    flip(&Parquet, &[("compression", "none"), ("row-group", "4")], 5);
 }
 
 #[test]
@@ -85,8 +84,8 @@ fn an_arrow_file_cut_short_is_refused() {
 
 #[test]
 fn an_arrow_file_with_flipped_bits_never_panics() {
-    flip_everywhere(&ArrowIpc, &[("compression", "lz4")]);
-    flip_everywhere(&ArrowIpc, &[("compression", "zstd"), ("stream", "on")]);
+    flip(&ArrowIpc, &[("compression", "lz4")], 1);
+    flip(&ArrowIpc, &[("compression", "zstd"), ("stream", "on")], 1);
 }
 
 #[test]
