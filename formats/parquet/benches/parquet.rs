@@ -2,7 +2,8 @@
 //!
 //! `PACKHORSE_PYTHON` names a Python with pyarrow; without it only our own times are printed. The file lies in
 //! `/dev/shm` where that is, so that no disk is measured. `PACKHORSE_BENCH_MB` sets another size.
-#![expect(clippy::disallowed_methods, reason = "a bench measures time")]
+#![expect(clippy::disallowed_methods, reason = "a bench measures time, and writes the file that it reads")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its figures")]
 
 use arrow_array::{BinaryViewArray, Int64Array, RecordBatch, StringViewArray};
 use packhorse_core::{
@@ -137,7 +138,8 @@ fn ours(rows: &Rows, path: &Path) -> Result<[f64; 3]> {
         Ok(())
     })?;
     let random = best(|| {
-        let (input, source) = (open(path)?, Parquet.source(&Options::from_iter([("columns", "jpg")]), Limits::default())?);
+        let (input, source) =
+            (open(path)?, Parquet.source(&Options::from_iter([("columns", "jpg")]), Limits::default())?);
         let mut state = 1u64;
         for _ in 0..RANDOM {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -170,11 +172,16 @@ fn main() -> Result<()> {
     let ours = ours(&rows, &path)?;
     let theirs = theirs(&path);
     let _ = std::fs::remove_file(&path);
-    println!("{megabytes} MB of blobs of {BLOB} bytes, {} threads; seconds, best of {REPEATS}", rayon::current_num_threads());
+    println!(
+        "{megabytes} MB of blobs of {BLOB} bytes, {} threads; seconds, best of {REPEATS}",
+        rayon::current_num_threads()
+    );
     for (i, what) in ["write", "full read", "300 random images"].into_iter().enumerate() {
         let ours = ours.get(i).copied().unwrap_or(0.0);
         match theirs.as_ref().and_then(|times| times.get(i)) {
-            Some(theirs) => println!("{what:18} {ours:8.3}   pyarrow {theirs:8.3}   {:5.1} times as fast", theirs / ours),
+            Some(theirs) => {
+                println!("{what:18} {ours:8.3}   pyarrow {theirs:8.3}   {:5.1} times as fast", theirs / ours)
+            }
             None => println!("{what:18} {ours:8.3}"),
         }
     }

@@ -64,7 +64,7 @@ impl Source for IpcSource {
             start = end;
         }
         let reading = Reading { input, mapping, roots, decoder, limits: self.limits };
-        let dictionaries = layout.dictionaries.into();
+        let dictionaries = layout.dictionaries;
         Ok(Box::new(BlocksOf { reading, dictionaries, read: 0, wanted, ready: VecDeque::new(), done: false }))
     }
 }
@@ -144,7 +144,10 @@ impl BlocksOf<'_> {
         let most = rayon::current_num_threads().saturating_mul(2);
         while wave.len() < most && bytes < WAVE {
             let same = |part: &Part| wave.first().is_none_or(|(first, _)| first.dictionaries == part.dictionaries);
-            let Some(next) = self.wanted.pop_front_if(|(part, _)| same(part)) else { break };
+            if !self.wanted.front().is_some_and(|(part, _)| same(part)) {
+                break;
+            }
+            let Some(next) = self.wanted.pop_front() else { break };
             bytes = bytes.saturating_add(next.0.body);
             wave.push(next);
         }
