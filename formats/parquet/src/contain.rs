@@ -54,6 +54,8 @@ fn io_error(error: std::io::Error) -> Error {
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             Error::content("is cut short: its bytes end within a value")
         }
-        Err(error) => Error::io("read", error),
+        // What the system refused; everything else is a decompressor's complaint.
+        Err(error) if error.raw_os_error().is_some() => Error::io("read", error),
+        Err(error) => Error::content(format!("can't be unpacked: {error}")),
     }
 }

@@ -53,6 +53,7 @@ impl ChunkReader for Whole<'_> {
 }
 
 /// Some ranges of an input, in memory.
+#[derive(Clone)]
 pub(crate) struct Parts {
     len: u64,
     /// Disjoint, ascending.

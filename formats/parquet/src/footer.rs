@@ -12,7 +12,7 @@ use packhorse_core::{DataType, Error, Field, Input, Limits, Result, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::{Compression, Type as PhysicalType};
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{FileMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use std::sync::Arc;
 
 /// A file's footer, understood.
@@ -23,6 +23,8 @@ pub(crate) struct Footer {
     pub(crate) roots: Vec<usize>,
     /// The positions of the columns that are read, in Parquet's count.
     pub(crate) leaves: Vec<usize>,
+    /// Where INT96 timestamps are read: the same file with those in seconds, and their positions in Parquet's count.
+    pub(crate) seconds: Option<(ArrowReaderMetadata, Vec<usize>)>,
     /// The number of the first row of every row group, and after the last one that of all rows.
     pub(crate) starts: Vec<u64>,
 }
@@ -33,7 +35,8 @@ impl Footer {
         let len = length(input)?;
         let mut metadata = ParquetMetaDataReader::decode_metadata(&tail(input, len, limits)?).map_err(parquet_error)?;
         let starts = starts(&metadata)?;
-        let arrow = arrow_schema(&metadata)?;
+        metadata = counted(metadata, starts.last().copied().unwrap_or(0));
+        let arrow = arrow_schema(&metadata, TimeUnit::Microsecond)?;
         let note = metadata.file_metadata().key_value_metadata().into_iter().flatten();
         let note = note.filter(|pair| pair.key == KEY_OF_NOTE).find_map(|pair| Note::parse(pair.value.as_deref()?));
         let readable = |root: usize| readable(&metadata, root);
@@ -49,9 +52,19 @@ impl Footer {
             reader.read_page_indexes(&Whole { input, len, limits }).map_err(parquet_error)?;
             metadata = reader.finish().map_err(parquet_error)?;
         }
-        let options = ArrowReaderOptions::new().with_schema(Arc::new(arrow));
-        let arrow = ArrowReaderMetadata::try_new(Arc::new(metadata), options).map_err(parquet_error)?;
-        Ok(Self { len, arrow, mapping, roots, leaves, starts })
+        let metadata = Arc::new(metadata);
+        let columns = metadata.file_metadata().schema_descr_ptr();
+        let is_int96 = |leaf: &usize| columns.column(*leaf).physical_type() == PhysicalType::INT96;
+        let int96: Vec<usize> = leaves.iter().copied().filter(is_int96).collect();
+        let read_as = |schema: Schema| {
+            let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+            ArrowReaderMetadata::try_new(Arc::clone(&metadata), options).map_err(parquet_error)
+        };
+        let seconds = match int96.is_empty() {
+            true => None,
+            false => Some((read_as(arrow_schema(&metadata, TimeUnit::Second)?)?, int96)),
+        };
+        Ok(Self { len, arrow: read_as(arrow)?, mapping, roots, leaves, seconds, starts })
     }
 
     /// How many rows there are.
@@ -102,8 +115,27 @@ fn starts(metadata: &ParquetMetaData) -> Result<Vec<u64>> {
     Ok(starts)
 }
 
-/// The columns as they are to be read: text and bytes as views, categories as their values, INT96 in microseconds.
-fn arrow_schema(metadata: &ParquetMetaData) -> Result<Schema> {
+/// The same metadata with the number of rows that the row groups have: the reader makes no batch larger than the file
+/// says it is, and some writers say 0.
+fn counted(metadata: ParquetMetaData, rows: u64) -> ParquetMetaData {
+    let file = metadata.file_metadata();
+    let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+    if file.num_rows() == rows {
+        return metadata;
+    }
+    let file = FileMetaData::new(
+        file.version(),
+        rows,
+        file.created_by().map(str::to_owned),
+        file.key_value_metadata().cloned(),
+        file.schema_descr_ptr(),
+        file.column_orders().cloned(),
+    );
+    ParquetMetaData::new(file, metadata.row_groups().to_vec())
+}
+
+/// The columns as they are to be read: text and bytes as views, categories as their values, INT96 in `int96`.
+fn arrow_schema(metadata: &ParquetMetaData, int96: TimeUnit) -> Result<Schema> {
     let metadata = Arc::new(metadata.clone());
     let named = ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new());
     // What the writer noted of Arrow's types may not be what this version knows; Parquet's own types remain.
@@ -118,7 +150,7 @@ fn arrow_schema(metadata: &ParquetMetaData) -> Result<Schema> {
         match field.data_type() {
             // In nanoseconds, dates outside 1677 to 2262 would wrap around.
             DataType::Timestamp(TimeUnit::Nanosecond, None) if roots.get(root).is_some_and(is_int96) => {
-                Field::clone(field).with_data_type(DataType::Timestamp(TimeUnit::Microsecond, None))
+                Field::clone(field).with_data_type(DataType::Timestamp(int96, None))
             }
             _ => viewed_field(field),
         }

@@ -95,7 +95,10 @@ impl Choice {
 
     /// Whether anything inside the column `name` may be wanted: a struct becomes the columns `name.…`.
     pub(crate) fn wants_within(&self, name: &str) -> bool {
-        let within = |text: &str| text.starts_with(&format!("{name}.")) || text.contains(['*', '?', '[', '{']);
+        let within = |text: &str| {
+            let (fixed, inner) = (text.split(['*', '?', '[', '{']).next().unwrap_or(text), format!("{name}."));
+            fixed.starts_with(&inner) || (fixed.len() < text.len() && inner.starts_with(fixed))
+        };
         let inside = |globs: &Vec<(String, GlobMatcher)>| globs.iter().any(|(text, _)| within(text));
         self.wants(name) || self.globs.as_ref().is_none_or(inside)
     }

@@ -1,16 +1,17 @@
 //! Parquet files, anybody's, as samples.
 
-use crate::contain::{contained, parquet_error};
+use crate::contain::{arrow_error, contained, parquet_error};
 use crate::decode;
 use crate::fetch::Parts;
 use crate::footer::Footer;
 use crate::options::Choice;
 use crate::window::{Window, Windows};
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{TimestampMicrosecondType, TimestampSecondType};
 use packhorse_core::{Blocks, Error, FileStat, Input, Limits, Probe, Result, Rows, Source};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
-};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use rayon::prelude::*;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -79,29 +80,14 @@ impl Reading<'_> {
     fn open(&self, window: &Window) -> Result<Long> {
         let footer = &self.footer;
         let parts = Parts::read(self.input, footer.len, window.ranges(footer)?, self.limits)?;
-        let mask = ProjectionMask::leaves(footer.arrow.parquet_schema(), footer.leaves.iter().copied());
-        let rows = window.len().max(1);
-        let block = (BLOCK / (window.bytes / rows).max(1)).clamp(1, BLOCK_ROWS);
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(parts, footer.arrow.clone())
-            .with_row_groups(vec![window.group])
-            .with_projection(mask)
-            .with_batch_size(usize::try_from(block).unwrap_or(1));
-        let skip = RowSelector::skip(window.rows.start as usize);
-        let selection = RowSelection::from(vec![skip, RowSelector::select(window.len() as usize)]);
-        let builder = if window.is_whole() { builder } else { builder.with_row_selection(selection) };
-        Ok(Long { reader: builder.build().map_err(parquet_error)?, left: window.len() })
+        let reader = reader_of(parts.clone(), &footer.arrow, &footer.leaves, window)?;
+        let seconds = footer.seconds.as_ref().map(|(arrow, leaves)| reader_of(parts, arrow, leaves, window));
+        Ok(Long { reader, seconds: seconds.transpose()?, left: window.len() })
     }
 
     /// The next rows of what was opened.
     fn next(&self, long: &mut Long) -> Result<Option<Rows>> {
-        let Some(batch) = long.reader.next().transpose().map_err(|e| crate::contain::arrow_error(e, "Parquet"))? else {
-            return match long.left {
-                0 => Ok(None),
-                left => Err(Error::content(format!("a row group lacks {left} of its rows; write the file anew"))),
-            };
-        };
-        let left = long.left.checked_sub(batch.num_rows() as u64);
-        long.left = left.ok_or_else(|| Error::content("a row group has more rows than it says; write it anew"))?;
+        let Some(batch) = long.batch()? else { return Ok(None) };
         decode::rows(&self.footer.mapping, &self.footer.roots, batch.columns(), batch.num_rows()).map(Some)
     }
 
@@ -118,11 +104,65 @@ impl Reading<'_> {
     }
 }
 
+/// Starts to decode the columns `leaves` of `window`.
+fn reader_of(
+    parts: Parts,
+    arrow: &ArrowReaderMetadata,
+    leaves: &[usize],
+    window: &Window,
+) -> Result<ParquetRecordBatchReader> {
+    let mask = ProjectionMask::leaves(arrow.parquet_schema(), leaves.iter().copied());
+    let block = (BLOCK / (window.bytes / window.len().max(1)).max(1)).clamp(1, BLOCK_ROWS);
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(parts, arrow.clone())
+        .with_row_groups(vec![window.group])
+        .with_projection(mask)
+        .with_batch_size(usize::try_from(block).unwrap_or(1));
+    let builder = if window.is_whole() { builder } else { builder.with_row_selection(window.selection()) };
+    builder.build().map_err(parquet_error)
+}
+
 /// A window that is decoded block by block.
 struct Long {
     reader: ParquetRecordBatchReader,
+    /// INT96 timestamps in seconds, to see which don't fit microseconds.
+    seconds: Option<ParquetRecordBatchReader>,
     /// Rows still to come.
     left: u64,
+}
+
+impl Long {
+    /// The next columns, as the file has them.
+    fn batch(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(batch) = self.reader.next().transpose().map_err(|e| arrow_error(e, "Parquet"))? else {
+            return match self.left {
+                0 => Ok(None),
+                left => Err(Error::content(format!("a row group lacks {left} of its rows; write the file anew"))),
+            };
+        };
+        let left = self.left.checked_sub(batch.num_rows() as u64);
+        self.left = left.ok_or_else(|| Error::content("a row group has more rows than it says; write it anew"))?;
+        if let Some(seconds) = &mut self.seconds {
+            let seconds = seconds.next().transpose().map_err(|e| arrow_error(e, "Parquet"))?;
+            fits_microseconds(&batch, &seconds.ok_or_else(|| Error::content("a row group lacks rows"))?)?;
+        }
+        Ok(Some(batch))
+    }
+}
+
+/// Refuses timestamps that wrapped around: in seconds, every INT96 timestamp fits.
+fn fits_microseconds(batch: &RecordBatch, seconds: &RecordBatch) -> Result<()> {
+    for (field, exact) in seconds.schema_ref().fields().iter().zip(seconds.columns()) {
+        let micros = batch.column_by_name(field.name()).and_then(|c| c.as_primitive_opt::<TimestampMicrosecondType>());
+        let (Some(micros), Some(exact)) = (micros, exact.as_primitive_opt::<TimestampSecondType>()) else {
+            return Err(Error::bug("INT96 timestamps were read as something else"));
+        };
+        let same = |(a, b): (Option<i64>, Option<i64>)| a.map(|a| a.div_euclid(1_000_000)) == b;
+        if micros.len() != exact.len() || !micros.iter().zip(exact).all(same) {
+            let text = "of type INT96 holds a timestamp beyond the 292,000 years that microseconds count";
+            return Err(Error::unsupported(format!("column {} {text}; leave the column out", field.name())));
+        }
+    }
+    Ok(())
 }
 
 struct BlocksOf<'a> {

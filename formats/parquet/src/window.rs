@@ -66,7 +66,8 @@ impl Window {
         Ok(ranges)
     }
 
-    fn selection(&self) -> RowSelection {
+    /// Its rows, among those of the row group.
+    pub(crate) fn selection(&self) -> RowSelection {
         let (skip, select) = (self.rows.start as usize, self.len() as usize);
         RowSelection::from(vec![RowSelector::skip(skip), RowSelector::select(select)])
     }

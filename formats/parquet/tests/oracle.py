@@ -1,7 +1,7 @@
 """What pyarrow, duckdb, polars and Hugging Face's datasets make of files, for the tests in Rust.
 
 names FILE...              a JSON object: for each file the names of its columns, or null where pyarrow refuses it
-compare FILE OURS COLUMN.. compares the columns of a Parquet file with those of an Arrow file, one line each
+compare JSON               of each [file, ours, columns] compares the columns of a Parquet file with those of an Arrow file
 written PARQUET ARROW STREAM  checks files that packhorse wrote against what `blobs.rs` says they hold
 """
 
@@ -79,17 +79,22 @@ def equal(a, b):
     return a == b
 
 
-def compare(path, made, columns):
+def compare(jobs):
+    print(json.dumps({path: compared(path, made, columns) for path, made, columns in jobs}))
+
+
+def compared(path, made, columns):
     mine = pa.ipc.open_file(made).read_all()
+    found = {}
     for name in columns:
         try:
             theirs = column(read(path), name)
         except Exception as error:
-            print(json.dumps([name, "pyarrow fails", str(error)[:60]]))
+            found[name] = "pyarrow fails: " + str(error).split("\n")[0][:70]
             continue
-        found = mine.column(name).combine_chunks()
-        same = equal(ours(found, theirs), plain(theirs))
-        print(json.dumps([name, "equal" if same else "DIFFERS", str(theirs.type)]))
+        same = equal(ours(mine.column(name).combine_chunks(), theirs), plain(theirs))
+        found[name] = "equal" if same else f"DIFFERS from {theirs.type}"
+    return found
 
 
 def written(parquet, arrow, stream):
@@ -179,7 +184,7 @@ def main():
     if command == "names":
         names(rest)
     elif command == "compare":
-        compare(rest[0], rest[1], rest[2:])
+        compare(json.loads(rest[0]))
     elif command == "written":
         written(*rest)
     elif command == "loads":

@@ -1,6 +1,6 @@
 //! What the header of a message claims, checked before the crate `arrow` allocates for it.
 
-use arrow_ipc::{BodyCompression, Message, RecordBatch};
+use arrow_ipc::Message;
 use packhorse_core::{Error, Kind, Limits, Result};
 
 /// More than Zstandard's densest blocks unpack to, a byte.
@@ -18,32 +18,21 @@ pub(crate) fn rows(message: &Message<'_>, body: u64) -> Result<u64> {
     fits(batch.length()).ok_or_else(damaged)
 }
 
-/// Checks what the buffers in `body` claim to unpack to.
-pub(crate) fn unpacked(message: &Message<'_>, body: &[u8], limits: Limits) -> Result<()> {
+/// Checks that the buffers lie in `body`, and what they claim to unpack to.
+pub(crate) fn buffers(message: &Message<'_>, body: &[u8], limits: Limits) -> Result<()> {
     let dictionary = message.header_as_dictionary_batch();
     if dictionary.is_some_and(|dictionary| dictionary.isDelta()) {
         return Err(Error::unsupported("has a dictionary that grows; write it anew with whole dictionaries"));
     }
-    let batch = message.header_as_record_batch().or_else(|| dictionary?.data());
-    match batch.and_then(|batch| Some((batch, batch.compression()?))) {
-        Some((batch, compression)) => each(batch, compression, body, limits),
-        None => Ok(()),
-    }
-}
-
-fn each(batch: RecordBatch<'_>, _: BodyCompression<'_>, body: &[u8], limits: Limits) -> Result<()> {
+    let Some(batch) = message.header_as_record_batch().or_else(|| dictionary?.data()) else { return Ok(()) };
     let mut sum = 0u64;
     for buffer in batch.buffers().into_iter().flatten() {
-        let start = usize::try_from(buffer.offset()).ok();
-        let packed = u64::try_from(buffer.length()).unwrap_or(0);
-        let first = start.and_then(|start| body.get(start..)?.first_chunk::<8>());
-        let Some(claim) = first.filter(|_| packed > 0).map(|first| i64::from_le_bytes(*first)) else { continue };
-        // -1 says that this buffer is not compressed.
-        let claim = u64::try_from(claim).unwrap_or(0);
-        if claim > packed.saturating_mul(RATIO).saturating_add(1 << 16) {
-            return Err(Error::content(format!("has {packed} bytes that claim to unpack to {claim}; write it anew")));
+        let range = usize::try_from(buffer.offset()).ok().zip(usize::try_from(buffer.length()).ok());
+        let bytes = range.and_then(|(start, len)| body.get(start..start.checked_add(len)?));
+        let bytes = bytes.ok_or_else(|| Error::content("has a column outside of its record batch; write it anew"))?;
+        if batch.compression().is_some() {
+            sum = sum.saturating_add(unpacked(bytes)?);
         }
-        sum = sum.saturating_add(claim);
     }
     match sum <= limits.blob {
         true => Ok(()),
@@ -51,5 +40,15 @@ fn each(batch: RecordBatch<'_>, _: BodyCompression<'_>, body: &[u8], limits: Lim
             let text = format!("has a record batch of {sum} bytes, over the limit of {} bytes", limits.blob);
             Err(Error::new(Kind::Limit, text))
         }
+    }
+}
+
+/// What the compressed buffer `bytes` claims to unpack to; -1 says that it is not compressed.
+fn unpacked(bytes: &[u8]) -> Result<u64> {
+    let Some(claim) = bytes.first_chunk::<8>().map(|first| i64::from_le_bytes(*first)) else { return Ok(0) };
+    let (claim, packed) = (u64::try_from(claim).unwrap_or(0), bytes.len() as u64);
+    match claim <= packed.saturating_mul(RATIO) {
+        true => Ok(claim),
+        false => Err(Error::content(format!("has {packed} bytes that claim to unpack to {claim}; write it anew"))),
     }
 }

@@ -64,7 +64,7 @@ impl Source for IpcSource {
             start = end;
         }
         let reading = Reading { input, mapping, roots, decoder, limits: self.limits };
-        let dictionaries = layout.dictionaries.into();
+        let dictionaries = layout.dictionaries;
         Ok(Box::new(BlocksOf { reading, dictionaries, read: 0, wanted, ready: VecDeque::new(), done: false }))
     }
 }
@@ -87,7 +87,7 @@ impl Reading<'_> {
         let skip = if head.starts_with(&[0xff; 4]) { 8 } else { 4 };
         let message = root_as_message(head.get(skip..).unwrap_or_default());
         let message = message.map_err(|e| Error::content(format!("has a damaged message: {e}")))?;
-        guard::unpacked(&message, body, self.limits)?;
+        guard::buffers(&message, body, self.limits)?;
         Ok(bytes.into())
     }
 
@@ -144,7 +144,10 @@ impl BlocksOf<'_> {
         let most = rayon::current_num_threads().saturating_mul(2);
         while wave.len() < most && bytes < WAVE {
             let same = |part: &Part| wave.first().is_none_or(|(first, _)| first.dictionaries == part.dictionaries);
-            let Some(next) = self.wanted.pop_front_if(|(part, _)| same(part)) else { break };
+            if !self.wanted.front().is_some_and(|(part, _)| same(part)) {
+                break;
+            }
+            let Some(next) = self.wanted.pop_front() else { break };
             bytes = bytes.saturating_add(next.0.body);
             wave.push(next);
         }

@@ -11,6 +11,7 @@ pub(crate) fn options(pairs: &[(&str, &str)]) -> Options {
 }
 
 /// The value of an environment variable; says so where it is unset.
+#[expect(clippy::print_stdout, reason = "a skipped test says so")]
 pub(crate) fn wanted(name: &str) -> Option<PathBuf> {
     let value = std::env::var_os(name).map(PathBuf::from);
     if value.is_none() {

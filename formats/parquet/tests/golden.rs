@@ -1,0 +1,40 @@
+//! The bytes that the sinks write. If one of these changes, raise the format's revision and say so in the changelog.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+
+use packhorse_core::Format;
+use packhorse_parquet::{ArrowIpc, Parquet};
+use packhorse_testkit::typed;
+
+/// The version of this crate stands in every file, so a new version changes them too.
+///
+/// The digest over the files for the whole corpus.
+fn digest(format: &dyn Format, pairs: &[(&str, &str)]) -> String {
+    let sink = format.sink(&pairs.iter().copied().collect()).unwrap();
+    let mut hasher = blake3::Hasher::new();
+    for (_, rows) in typed::corpus() {
+        typed::write(&*sink, &rows, &[rows.num_rows()]).values().for_each(|bytes| {
+            hasher.update(bytes);
+        });
+    }
+    hasher.finalize().to_hex()[..16].to_owned()
+}
+
+#[test]
+fn the_bytes_are_those_of_revision_1() {
+    let found = [
+        digest(&Parquet, &[]),
+        digest(&Parquet, &[("compression", "none"), ("row-group", "7")]),
+        digest(&ArrowIpc, &[]),
+        digest(&ArrowIpc, &[("stream", "on"), ("compression", "zstd"), ("tensor-ext", "on")]),
+    ];
+    assert_eq!(found, ["af93a689470bc3c0", "cb0a2796d17ea5a0", "37bead987896d1f1", "6d279a3dce2e4588"]);
+}
+
+#[test]
+fn the_bytes_do_not_depend_on_threads() {
+    let inside = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| digest(&Parquet, &[("row-group", "4")]))
+    };
+    assert_eq!(inside(1), inside(7));
+}

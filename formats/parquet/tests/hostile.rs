@@ -1,0 +1,109 @@
+//! Damaged files give an error or other values, and nothing worse.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+
+use packhorse_core::{Error, Format, Kind, Limits, MemoryInput, Options, Result, Source};
+use packhorse_parquet::{ArrowIpc, Parquet};
+use packhorse_testkit::typed;
+
+/// Files of a few kinds of fields, small.
+fn files(format: &dyn Format, pairs: &[(&str, &str)]) -> Vec<Vec<u8>> {
+    let sink = format.sink(&pairs.iter().copied().collect()).unwrap();
+    let wanted = ["nulls", "blobs", "ragged"];
+    let corpus = typed::corpus().into_iter().filter(|(name, _)| wanted.contains(name));
+    corpus.map(|(_, rows)| typed::write(&*sink, &rows.slice(0, 9), &[9]).remove(sink.suffix()).unwrap()).collect()
+}
+
+/// Reads everything; `Bug` is never what bytes may lead to.
+fn read(source: &dyn Source, bytes: Vec<u8>) -> Result<u64> {
+    let input = MemoryInput::new("damaged", bytes);
+    let rows = || {
+        source.probe(&input)?;
+        source.rows(&input, 0..u64::MAX)?.try_fold(0, |n, rows| Ok::<_, Error>(n + rows?.num_rows() as u64))
+    };
+    let result = rows();
+    if let Err(error) = &result {
+        assert!(matches!(error.kind(), Kind::Content | Kind::Unsupported | Kind::Limit), "{error}");
+        assert!(error.to_string().starts_with("damaged: "), "{error}");
+    }
+    result
+}
+
+/// Lets the panics of other crates, which are contained, pass in silence.
+fn quiet() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !info.location().is_some_and(|place| place.file().contains("registry")) {
+                hook(info);
+            }
+        }));
+    });
+}
+
+fn truncate_everywhere(format: &dyn Format, pairs: &[(&str, &str)]) {
+    quiet();
+    let source = format.source(&Options::new(), Limits::default()).unwrap();
+    for whole in files(format, pairs) {
+        for end in 0..whole.len() {
+            let rows = read(&*source, whole[..end].to_vec());
+            // A stream without its end is a stream that ended: all that is there must have been whole.
+            assert!(rows.is_err() || pairs.contains(&("stream", "on")), "{end} of {}", whole.len());
+        }
+    }
+}
+
+/// Flips a bit of every `step`th byte, each time another one.
+fn flip(format: &dyn Format, pairs: &[(&str, &str)], step: usize) {
+    quiet();
+    let source = format.source(&Options::new(), Limits::default()).unwrap();
+    for whole in files(format, pairs) {
+        for at in (0..whole.len()).step_by(step) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            let _ = read(&*source, bytes);
+        }
+    }
+}
+
+#[test]
+fn a_parquet_file_cut_short_is_refused() {
+    truncate_everywhere(&Parquet, &[]);
+}
+
+#[test]
+fn a_parquet_file_with_flipped_bits_never_panics() {
+    flip(&Parquet, &[], 2);
+    flip(&Parquet, &[("compression", "none"), ("row-group", "4")], 5);
+}
+
+#[test]
+fn an_arrow_file_cut_short_is_refused() {
+    truncate_everywhere(&ArrowIpc, &[]);
+    truncate_everywhere(&ArrowIpc, &[("stream", "on"), ("batch", "3")]);
+}
+
+#[test]
+fn an_arrow_file_with_flipped_bits_never_panics() {
+    flip(&ArrowIpc, &[("compression", "lz4")], 1);
+    flip(&ArrowIpc, &[("compression", "zstd"), ("stream", "on")], 1);
+}
+
+#[test]
+fn what_is_no_such_file_is_refused() {
+    for format in [&Parquet as &dyn Format, &ArrowIpc] {
+        let source = format.source(&Options::new(), Limits::default()).unwrap();
+        for bytes in [
+            &b""[..],
+            b"PAR1",
+            b"PAR1PAR1",
+            b"PAR1\xff\xff\xff\xffPAR1",
+            b"ARROW1\0\0",
+            b"ARROW1\0\0ARROW1",
+            &[0; 64],
+            &[0xff; 64],
+        ] {
+            assert_eq!(read(&*source, bytes.to_vec()).unwrap_err().kind(), Kind::Content, "{bytes:?}");
+        }
+    }
+}
