@@ -29,6 +29,7 @@ pub fn registry() -> Registry {
         .with(packhorse_webdataset::WebDataset)
         .with(packhorse_hdf5::Hdf5)
         .with(packhorse_tfrecord::TfRecord)
+        .with(packhorse_root::Root)
         .with(packhorse_npz::Npz)
         .with(packhorse_record::Record);
     #[cfg(feature = "parquet")]

@@ -34,7 +34,8 @@ impl<'a> Bytes<'a> {
     pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         let end = self.at.checked_add(n).filter(|end| *end <= self.bytes.len());
         let found = end.and_then(|end| self.bytes.get(self.at..end));
-        let found = found.ok_or_else(|| Error::content(format!("is cut short: {n} bytes wanted, {} left", self.left())))?;
+        let found =
+            found.ok_or_else(|| Error::content(format!("is cut short: {n} bytes wanted, {} left", self.left())))?;
         self.at += n;
         Ok(found)
     }
@@ -118,7 +119,9 @@ impl<'a> Bytes<'a> {
             if count & BYTE_COUNT != 0 && count != u32::MAX {
                 let len = (count & !BYTE_COUNT) as usize;
                 let end = ahead.at.checked_add(len).filter(|end| len >= 2 && *end <= self.bytes.len());
-                let end = end.ok_or_else(|| Error::content(format!("an object of {len} bytes where {} are left", ahead.left())))?;
+                let end = end.ok_or_else(|| {
+                    Error::content(format!("an object of {len} bytes where {} are left", ahead.left()))
+                })?;
                 self.at = ahead.at;
                 return Ok(Header { version: self.u16()?, end: Some(end) });
             }

@@ -30,7 +30,7 @@ use packhorse_core::{Format, FormatInfo, Input, Limits, Options, Result, Source}
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Root;
 
-static INFO: FormatInfo = FormatInfo { id: "root", revision: 1, extensions: &["root"] };
+static INFO: FormatInfo = FormatInfo { id: "root", revision: 1, extensions: &["root"], fields: &[] };
 
 impl Format for Root {
     fn info(&self) -> &'static FormatInfo {

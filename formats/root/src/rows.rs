@@ -2,8 +2,8 @@
 //! threads. A basket that reaches over the end of a block is kept for the next.
 
 use crate::basket::Basket;
-use crate::decode::{self, Piece};
 use crate::bytes::Bytes;
+use crate::decode::{self, Piece};
 use crate::file::{RootFile, read_key};
 use crate::interpret::{Column, Layout};
 use crate::tree::{At, Place, Tree};
@@ -46,7 +46,8 @@ impl<'a> Blocks<'a> {
         schema: SchemaRef,
         items: Range<u64>,
     ) -> Self {
-        let bytes: u64 = branches(&columns).filter_map(|n| tree.branches.get(n)).map(|b| b.bytes).fold(0, u64::saturating_add);
+        let bytes: u64 =
+            branches(&columns).filter_map(|n| tree.branches.get(n)).map(|b| b.bytes).fold(0, u64::saturating_add);
         let each = bytes / tree.entries.max(1);
         let rows = (BLOCK / each.max(1)).clamp(1, ROWS);
         let (next, end) = (items.start, items.end.min(tree.entries));
@@ -55,7 +56,8 @@ impl<'a> Blocks<'a> {
 
     fn block(&mut self, entries: Range<u64>) -> Result<Rows> {
         self.load(&entries)?;
-        let arrays: Result<Vec<ArrayRef>> = self.columns.par_iter().map(|column| self.column(column, &entries)).collect();
+        let arrays: Result<Vec<ArrayRef>> =
+            self.columns.par_iter().map(|column| self.column(column, &entries)).collect();
         let count = usize::try_from(entries.end - entries.start).unwrap_or(usize::MAX);
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let rows = RecordBatch::try_new_with_options(self.schema.clone(), arrays?, &options);
@@ -80,7 +82,8 @@ impl<'a> Blocks<'a> {
             let (Some(place), Some(basket)) = (places.get(number), self.kept.get(&(branch, number))) else {
                 return Err(Error::bug("a basket that was not loaded"));
             };
-            let local = |entry: u64| usize::try_from(entry.clamp(place.first, place.first + place.entries) - place.first);
+            let local =
+                |entry: u64| usize::try_from(entry.clamp(place.first, place.first + place.entries) - place.first);
             let (Ok(start), Ok(end)) = (local(entries.start), local(entries.end)) else {
                 return Err(Error::content("a basket of more entries than memory has places"));
             };
@@ -109,13 +112,15 @@ impl<'a> Blocks<'a> {
                 }
             }
         }
-        let wanted = in_file.iter().map(|(bytes, _): &(Range<u64>, Id)| bytes.end - bytes.start).fold(0, u64::saturating_add);
+        let wanted =
+            in_file.iter().map(|(bytes, _): &(Range<u64>, Id)| bytes.end - bytes.start).fold(0, u64::saturating_add);
         self.afford(wanted)?;
         in_file.sort_by_key(|(bytes, _)| bytes.start);
         for (bytes, id) in in_file {
             match stretches.last_mut() {
                 Some((whole, baskets))
-                    if bytes.start <= whole.end.saturating_add(GAP) && bytes.end.saturating_sub(whole.start) <= STRETCH =>
+                    if bytes.start <= whole.end.saturating_add(GAP)
+                        && bytes.end.saturating_sub(whole.start) <= STRETCH =>
                 {
                     whole.end = whole.end.max(bytes.end);
                     baskets.push((id, bytes));
@@ -197,7 +202,8 @@ impl<'a> Blocks<'a> {
                 At::File(at, len) => Basket::read(&self.file.read(*at, *len)?, self.file.limits())?,
                 At::Tree(place) => self.tree.embedded(place)?,
             };
-            let local = |entry: u64| usize::try_from(entry.clamp(other.first, other.first + other.entries) - other.first);
+            let local =
+                |entry: u64| usize::try_from(entry.clamp(other.first, other.first + other.entries) - other.first);
             pieces.push((Arc::new(basket), local(entries.start).unwrap_or(0)..local(entries.end).unwrap_or(0)));
         }
         let mut ends = vec![0u32];

@@ -112,7 +112,8 @@ fn every_branch_is_as_uproot_reads_it() {
             count.wrong.push(format!("{file} {tree} {name}"));
         }
     }
-    let table: String = counts.iter().map(|(kind, count)| line(kind, count.equal, count.unsupported, count.ours)).collect();
+    let table: String =
+        counts.iter().map(|(kind, count)| line(kind, count.equal, count.unsupported, count.ours)).collect();
     println!("{table}");
     let wrong: Vec<&String> = counts.values().flat_map(|count| &count.wrong).collect();
     for one in wrong.iter().take(60) {

@@ -128,10 +128,11 @@ impl Compiler<'_> {
     }
 
     fn list(&self, columns: &[usize], mut leaf: Leaf) -> Leaf {
-        leaf.node = leaf.node.and_then(|inner| match columns.iter().all(|c| self.is_index(*c)) && !columns.is_empty() {
-            true => Ok(Node::List { ends: columns.to_vec(), inner: Box::new(inner) }),
-            false => Err("a collection without a column of ends".to_owned()),
-        });
+        leaf.node =
+            leaf.node.and_then(|inner| match columns.iter().all(|c| self.is_index(*c)) && !columns.is_empty() {
+                true => Ok(Node::List { ends: columns.to_vec(), inner: Box::new(inner) }),
+                false => Err("a collection without a column of ends".to_owned()),
+            });
         leaf
     }
 
@@ -207,7 +208,9 @@ impl Node {
 
     fn list(&self, depth: usize) -> FieldType {
         match self {
-            Node::Number { element, .. } | Node::Count { element, .. } => FieldType::List { element: element.clone(), depth },
+            Node::Number { element, .. } | Node::Count { element, .. } => {
+                FieldType::List { element: element.clone(), depth }
+            }
             Node::Text { .. } => FieldType::List { element: DataType::Utf8View, depth },
             Node::List { inner, .. } | Node::Array { inner, .. } => inner.list(depth + 1),
         }
