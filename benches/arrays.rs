@@ -1,0 +1,102 @@
+//! NPZ files into HDF5 against the least that it can cost: reading the files and writing the bytes.
+//!
+//! `cargo bench --bench arrays`; `PACKHORSE_PYTHON` with NumPy makes the inputs. Arguments after `--`: a
+//! number of rounds (default 5). Inputs and outputs lie in `/dev/shm` where that is, else in the build
+//! folder. Rounds alternate, and the medians are compared. How each format compares with its peers is
+//! in the benches of its own crate.
+
+#![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// `COUNT` files with the arrays `x`, float32 `[5, 224, 224, 3]` (3 MB), and `y`, a label.
+const MAKE: &str = r#"
+import os, sys
+import numpy as np
+folder, count = sys.argv[1], int(sys.argv[2])
+os.makedirs(folder, exist_ok=True)
+rng = np.random.default_rng(1)
+for i in range(count):
+    np.savez(f"{folder}/{i:04d}.npz", x=rng.random((5, 224, 224, 3), np.float32), y=np.int64(i % 10))
+"#;
+
+const COUNT: usize = 100;
+
+fn main() {
+    let rounds = std::env::args().filter_map(|arg| arg.parse().ok()).next().unwrap_or(5);
+    let Some(python) = std::env::var_os("PACKHORSE_PYTHON").filter(|path| !path.is_empty()) else {
+        return println!("set PACKHORSE_PYTHON to a Python with NumPy, which makes the inputs");
+    };
+    let base =
+        if Path::new("/dev/shm").is_dir() { Path::new("/dev/shm") } else { Path::new(env!("CARGO_TARGET_TMPDIR")) };
+    let home = base.join("packhorse-bench-arrays");
+    let inputs = home.join("npz");
+    run(Command::new(python).args(["-c", MAKE]).arg(&inputs).arg(COUNT.to_string()));
+    let files: Vec<PathBuf> = std::fs::read_dir(&inputs).expect("inputs").map(|e| e.expect("input").path()).collect();
+    let bytes: u64 = files.iter().map(|file| std::fs::metadata(file).expect("input").len()).sum();
+    for format in ["hdf5", "webdataset"] {
+        let (mut ours, mut least) = (Vec::new(), Vec::new());
+        for _ in 0..=rounds {
+            ours.push(packhorse(&inputs, &home.join("out"), format));
+            least.push(copied(&files, &home.join("out")));
+        }
+        let (ours, least) = (median(ours), median(least));
+        println!(
+            "{COUNT} .npz files of {} MB into {format}, not compressed: packhorse {ours:.3} s, {:.0} MB/s; reading and writing the bytes {least:.3} s; {:.2}x",
+            bytes / COUNT as u64 / 1_000_000,
+            bytes as f64 / ours / 1e6,
+            ours / least
+        );
+    }
+    std::fs::remove_dir_all(&home).expect("clean");
+}
+
+/// One command, from files to a sealed dataset with digests.
+fn packhorse(inputs: &Path, out: &Path, format: &str) -> Duration {
+    let _ = std::fs::remove_dir_all(out);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_packhorse"));
+    command.arg("pack").arg(inputs).args(["--to", format, "--quiet", "--shard-count", "2", "--out"]).arg(out);
+    if format == "hdf5" {
+        command.args(["--filter", "none"]);
+    }
+    timed(|| run(&mut command))
+}
+
+/// Reads each file whole and writes its bytes, half of them in each of two threads, into a file each.
+fn copied(files: &[PathBuf], out: &Path) -> Duration {
+    let _ = std::fs::remove_dir_all(out);
+    std::fs::create_dir(out).expect("out");
+    timed(|| {
+        std::thread::scope(|threads| {
+            for (i, half) in files.chunks(files.len().div_ceil(2)).enumerate() {
+                let path = out.join(i.to_string());
+                threads.spawn(move || {
+                    let mut to = File::create(path).expect("out");
+                    for file in half {
+                        to.write_all(&std::fs::read(file).expect("input")).expect("written");
+                    }
+                });
+            }
+        });
+    })
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+fn run(command: &mut Command) {
+    let output = command.stdin(Stdio::null()).output().expect("command starts");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    times.get(times.len() / 2).map_or(0.0, Duration::as_secs_f64)
+}
