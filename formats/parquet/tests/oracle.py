@@ -148,6 +148,8 @@ def written(parquet, arrow, stream):
     image = by_path["img.png.bytes"]
     assert image.compression == "UNCOMPRESSED" and not image.has_dictionary_page and image.statistics is None, image
     assert image.has_offset_index, image
+    key = by_path["__key__"]
+    assert 0 < key.bloom_filter_length < 1000, key.bloom_filter_length
     vector = by_path["v.list.item"]
     assert "BYTE_STREAM_SPLIT" in vector.encodings and vector.compression == "ZSTD", vector
 
