@@ -9,9 +9,10 @@ use arrow_array::builder::{Int32Builder, ListBuilder};
 use arrow_array::{ArrayRef, BinaryViewArray, FixedSizeListArray, Int64Array, RecordBatch, StringViewArray};
 use arrow_buffer::Buffer;
 use common::{options, oracle, wanted};
-use packhorse_core::{DataType, Field, FieldType, Format, KEY, Rows, Schema, array_of};
+use packhorse_core::{DataType, Field, FieldType, Format, KEY, Limits, MemoryInput, Options, Rows, Schema, array_of};
 use packhorse_parquet::{ArrowIpc, Parquet};
 use packhorse_testkit::typed;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -99,4 +100,50 @@ fn hugging_face_loads_every_kind_of_field() {
         arguments.push(write(&ArrowIpc, &[], &rows, &dir.path().join(format!("{name}.arrow"))));
     }
     assert_eq!(oracle(&python, &arguments).trim(), "ok");
+}
+
+/// Rewrites `from` as an Arrow file at `to`, reading it in ranges; the names of its fields.
+fn rewrite(format: &dyn Format, from: &Path, to: &Path) -> Vec<String> {
+    let source = format.source(&Options::new(), Limits::default()).unwrap();
+    let input = MemoryInput::new(from.display().to_string(), std::fs::read(from).unwrap());
+    let probe = source.probe(&input).unwrap().unwrap();
+    assert_eq!(probe.items, 1000);
+    let mut blocks = Vec::new();
+    for range in [0..1, 1..299, 299..650, 650..1000] {
+        blocks.extend(typed::read(&*source, &input, range));
+    }
+    let rows = arrow_select::concat::concat_batches(&probe.schema, &blocks).unwrap();
+    write(&ArrowIpc, &[], &rows, to);
+    probe.schema.fields().iter().map(|field| field.name().clone()).collect()
+}
+
+#[test]
+fn what_others_write_is_read_as_they_read_it() {
+    let Some(python) = wanted("PACKHORSE_PYTHON") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    oracle(&python, &["foreign".to_owned(), dir.path().display().to_string()]);
+    let reference = dir.path().join("x.parquet").display().to_string();
+    let mut jobs = Vec::new();
+    for name in [
+        "x.parquet",
+        "indexed.parquet",
+        "plain.arrow",
+        "lz4.arrow",
+        "zstd.arrow",
+        "plain.stream",
+        "lz4.stream",
+        "x.feather",
+    ] {
+        let format: &dyn Format = if name.ends_with("parquet") { &Parquet } else { &ArrowIpc };
+        let made = dir.path().join(format!("{name}.ours"));
+        let names = rewrite(format, &dir.path().join(name), &made);
+        assert_eq!(names.len(), 24, "{name}: {names:?}");
+        jobs.push((reference.clone(), made.display().to_string(), names));
+    }
+    for job in jobs {
+        let found = oracle(&python, &["compare".to_owned(), serde_json::to_string(&[&job]).unwrap()]);
+        let found: BTreeMap<String, BTreeMap<String, String>> = serde_json::from_str(&found).unwrap();
+        let odd: Vec<_> = found[&reference].iter().filter(|(_, outcome)| *outcome != "equal").collect();
+        assert!(odd.is_empty() && found[&reference].len() == 24, "{}: {odd:?}", job.1);
+    }
 }

@@ -2,9 +2,12 @@
 
 names FILE...              a JSON object: for each file the names of its columns, or null where pyarrow refuses it
 compare JSON               of each [file, ours, columns] compares the columns of a Parquet file with those of an Arrow file
-written PARQUET ARROW STREAM  checks files that packhorse wrote against what `blobs.rs` says they hold
+foreign FOLDER             writes a table of every type there, in many ways
+loads FILE...              loads them by Hugging Face's datasets
+written PARQUET ARROW STREAM  checks files that packhorse wrote against what `interop.rs` says they hold
 """
 
+import datetime
 import json
 import math
 import sys
@@ -76,6 +79,9 @@ def equal(a, b):
         return len(a) == len(b) and all(map(equal, a, b))
     if isinstance(a, float) and isinstance(b, float):
         return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
+    if isinstance(a, bytes) and type(b) is datetime.date:
+        # Dates within lists: days since 1970 in eight bytes.
+        return int.from_bytes(a, "little", signed=True) == (b - datetime.date(1970, 1, 1)).days
     return a == b
 
 
@@ -142,6 +148,8 @@ def written(parquet, arrow, stream):
     image = by_path["img.png.bytes"]
     assert image.compression == "UNCOMPRESSED" and not image.has_dictionary_page and image.statistics is None, image
     assert image.has_offset_index, image
+    key = by_path["__key__"]
+    assert 0 < key.bloom_filter_length < 1000, key.bloom_filter_length
     vector = by_path["v.list.item"]
     assert "BYTE_STREAM_SPLIT" in vector.encodings and vector.compression == "ZSTD", vector
 
@@ -160,6 +168,54 @@ def written(parquet, arrow, stream):
         stream_of = datasets.load_dataset("parquet", data_files=parquet, split="train", streaming=True)
         assert next(iter(stream_of))["img.png"].size == (2, 1)
     print("ok")
+
+
+def foreign(folder):
+    """One table of every type that is read, as others write it: x.parquet, and Arrow files and streams."""
+    import decimal
+
+    import pyarrow.feather
+
+    n = 1000
+    missing = [None if i % 7 == 3 else i for i in range(n)]
+    day = datetime.datetime(2020, 1, 2, 3, 4, 5, 678901)
+    table = pa.table(
+        {
+            "i8": pa.array([None if v is None else v % 100 for v in missing], pa.int8()),
+            "u64": pa.array([2**64 - 1 - i for i in range(n)], pa.uint64()),
+            "f16": pa.array([i / 4 for i in range(n)], pa.float16()),
+            "bool": pa.array([None if v is None else v % 2 == 0 for v in missing]),
+            "text": pa.array([None if v is None else "ä" * (v % 30) for v in missing]),
+            "large": pa.array([f"a longer text of row {i}" for i in range(n)], pa.large_string()),
+            "view": pa.array([f"a longer text of row {i}" for i in range(n)], pa.string_view()),
+            "blob": pa.array([bytes([i % 256]) * (i % 40) for i in range(n)], pa.large_binary()),
+            "fixed": pa.array([None if v is None else f"{v:04}".encode() for v in missing], pa.binary(4)),
+            "category": pa.array([None if v is None else f"class {v % 5}" for v in missing]).dictionary_encode(),
+            "day": pa.array([None if v is None else v for v in missing], pa.int32()).cast(pa.date32()),
+            "zoned": pa.array([day + datetime.timedelta(hours=i) for i in range(n)], pa.timestamp("us", "Europe/Paris")),
+            "ns": pa.array(missing, pa.int64()).cast(pa.timestamp("ns")),
+            "time": pa.array([i * 1000 for i in range(n)], pa.int64()).cast(pa.time64("us")),
+            "span": pa.array(missing, pa.int64()).cast(pa.duration("ms")),
+            "money": pa.array([decimal.Decimal(i) / 100 for i in range(n)], pa.decimal128(12, 2)),
+            "list": pa.array([None if v is None else list(range(v % 5)) for v in missing], pa.list_(pa.int32())),
+            "lists": pa.array([[["x"] * (j + 1) for j in range(i % 3)] for i in range(n)], pa.large_list(pa.list_(pa.string()))),
+            "vector": pa.array([None if v is None else [v, 1.5] for v in missing], pa.list_(pa.float64(), 2)),
+            "matrix": pa.array([[[i, 1], [2, 3], [4, 5]] for i in range(n)], pa.list_(pa.list_(pa.int16(), 2), 3)),
+            "vectors": pa.array([[[float(i), 1.0]] * (i % 3) for i in range(n)], pa.list_(pa.list_(pa.float32(), 2))),
+            "part": pa.array([{"a": i, "b": {"c": str(i)}} for i in range(n)]),
+            "days": pa.array([[i, i + 1] for i in range(n)], pa.list_(pa.date32())),
+        }
+    )
+    pq.write_table(table, f"{folder}/x.parquet", row_group_size=300)
+    pq.write_table(table, f"{folder}/indexed.parquet", row_group_size=300, write_page_index=True, data_page_size=200)
+    for name, options in [("plain", {}), ("lz4", {"compression": "lz4"}), ("zstd", {"compression": "zstd"})]:
+        options = pa.ipc.IpcWriteOptions(**options)
+        with pa.ipc.new_file(f"{folder}/{name}.arrow", table.schema, options=options) as out:
+            out.write_table(table, 300)
+        with pa.ipc.new_stream(f"{folder}/{name}.stream", table.schema, options=options) as out:
+            out.write_table(table, 300)
+    pa.feather.write_feather(table, f"{folder}/x.feather")
+    print(json.dumps(table.column_names))
 
 
 def loads(paths):
@@ -187,6 +243,8 @@ def main():
         compare(json.loads(rest[0]))
     elif command == "written":
         written(*rest)
+    elif command == "foreign":
+        foreign(rest[0])
     elif command == "loads":
         loads(rest)
     else:

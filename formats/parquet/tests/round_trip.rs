@@ -1,8 +1,17 @@
 //! Rows written and read back are the same rows.
 
-use packhorse_core::Options;
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeListArray, LargeStringArray, ListArray,
+    RecordBatch, StringArray, StringViewArray,
+};
+use arrow_buffer::OffsetBuffer;
+use packhorse_core::{DataType, Field, Format, KEY, Kind, Limits, MemoryInput, Options, Rows, Schema};
 use packhorse_parquet::{ArrowIpc, Parquet};
+use packhorse_testkit::memory::MemoryOutlet;
 use packhorse_testkit::typed;
+use std::sync::Arc;
 
 const ALL: [&str; 8] = ["scalars", "tensors", "numpy", "ragged", "lists", "blobs", "nulls", "none"];
 
@@ -30,4 +39,85 @@ fn every_kind_of_field_comes_back_from_arrow() {
     ] {
         typed::round_trips(&ArrowIpc, &options(pairs), &ALL);
     }
+}
+
+/// Every Arrow type that core's table allows for blobs, text and lists.
+fn variants() -> (Rows, Rows) {
+    let words = ["a", "", "a longer word than twelve bytes"];
+    let key: ArrayRef = Arc::new(StringViewArray::from_iter_values(["k/0", "k/1", "k/2"]));
+    let item = |t: DataType| Arc::new(Field::new("item", t, false));
+    let offsets = || OffsetBuffer::<i64>::from_lengths([1, 0, 2]);
+    let large = LargeListArray::new(item(DataType::Utf8), offsets(), Arc::new(StringArray::from(words.to_vec())), None);
+    let given: Vec<(&str, ArrayRef)> = vec![
+        (KEY, key.clone()),
+        ("a.png", Arc::new(LargeBinaryArray::from_iter_values(words))),
+        ("b", Arc::new(BinaryArray::from_iter_values(words))),
+        ("c", Arc::new(LargeStringArray::from_iter_values(words))),
+        ("d", Arc::new(large)),
+    ];
+    let views: ArrayRef = Arc::new(BinaryViewArray::from_iter_values(words));
+    let text: ArrayRef = Arc::new(StringViewArray::from_iter_values(words));
+    let list = ListArray::new(item(DataType::Utf8View), OffsetBuffer::from_lengths([1, 0, 2]), text.clone(), None);
+    let back = vec![(KEY, key), ("a.png", views.clone()), ("b", views), ("c", text), ("d", Arc::new(list))];
+    let batch = |columns: Vec<(&str, ArrayRef)>| {
+        let field = |(name, array): &(&str, ArrayRef)| Field::new(*name, array.data_type().clone(), false);
+        let fields: Vec<Field> = columns.iter().map(field).collect();
+        let arrays = columns.into_iter().map(|(_, array)| array).collect();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+    };
+    (batch(given), batch(back))
+}
+
+#[test]
+fn other_types_of_the_same_fields_come_back_as_ours() {
+    let (given, wanted) = variants();
+    for format in [&Parquet as &dyn Format, &ArrowIpc] {
+        let (sink, source) =
+            (format.sink(&options(&[])).unwrap(), format.source(&options(&[]), Limits::default()).unwrap());
+        sink.accept(&given.schema()).unwrap();
+        let files = typed::write(&*sink, &given, &[3]);
+        let input = MemoryInput::new("x", files[sink.suffix()].clone());
+        typed::same(&typed::read(&*source, &input, 0..3), &wanted, "variants");
+    }
+}
+
+#[test]
+fn a_summary_counts_samples_and_bytes() {
+    let (given, _) = variants();
+    for format in [&Parquet as &dyn Format, &ArrowIpc] {
+        let mut outlet = MemoryOutlet::new();
+        let sink = format.sink(&options(&[])).unwrap();
+        let mut writer = sink.create(&given.schema(), &mut outlet).unwrap();
+        writer.push(&given).unwrap();
+        let summary = writer.finish().unwrap();
+        assert_eq!((summary.samples, summary.bytes), (3, outlet.files()[sink.suffix()].len() as u64));
+    }
+}
+
+#[test]
+fn chosen_columns_alone_are_read() {
+    let (given, wanted) = variants();
+    for format in [&Parquet as &dyn Format, &ArrowIpc] {
+        let sink = format.sink(&options(&[])).unwrap();
+        let input = MemoryInput::new("x", typed::write(&*sink, &given, &[3])[sink.suffix()].clone());
+        let source = format.source(&options(&[("columns", "__key__, ?.png")]), Limits::default()).unwrap();
+        let found = typed::read(&*source, &input, 1..3);
+        typed::same(&found, &wanted.project(&[0, 1]).unwrap().slice(1, 2), "two columns");
+        let none = format.source(&options(&[("columns", "x*")]), Limits::default()).unwrap();
+        assert_eq!(none.probe(&input).unwrap_err().kind(), Kind::Config);
+    }
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    for pairs in
+        [("compression", "gzip"), ("level", "99"), ("row-group", "0"), ("tensor-ext", "yes"), ("colour", "red")]
+    {
+        assert_eq!(Parquet.sink(&options(&[pairs])).map(drop).unwrap_err().kind(), Kind::Config, "{pairs:?}");
+    }
+    for pairs in [("unsupported", "maybe"), ("columns", "a[")] {
+        let source = Parquet.source(&options(&[pairs]), Limits::default());
+        assert_eq!(source.map(drop).unwrap_err().kind(), Kind::Config, "{pairs:?}");
+    }
+    assert_eq!(Parquet.sink(&options(&[])).unwrap().admit("k", "jpg", 1 << 31).unwrap_err().kind(), Kind::Content);
 }
