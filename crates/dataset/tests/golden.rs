@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something fails")]
 
-use packhorse_core::{DataType, Field, KEY, Limits, Members, MemoryInput, Schema};
+use packhorse_core::{DataType, Field, FieldType, KEY, Limits, Members, MemoryInput, Schema};
 use packhorse_dataset::*;
 use std::path::PathBuf;
 
@@ -18,6 +18,11 @@ fn golden(name: &str, bytes: &[u8]) {
 
 fn stored(name: &str) -> Vec<u8> {
     std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/golden").join(name)).unwrap()
+}
+
+fn codec(field: &str, column: &str, kind: FieldType) -> CodecRecord {
+    let columns = FieldRecord::of(&Schema::new(vec![kind.field(column, true)]));
+    CodecRecord { field: field.into(), format: "npz".into(), revision: 1, columns }
 }
 
 fn header() -> Header {
@@ -37,9 +42,9 @@ fn header() -> Header {
         },
         transforms: vec!["image/1 resize=256,short quality=90".into()],
         choices: [("shuffle".into(), "7".into())].into(),
-        sources: Vec::new(),
-        decode: Vec::new(),
-        encode: Vec::new(),
+        sources: vec![SourceRecord { format: "parquet".into(), options: [("columns".into(), "jpg".into())].into() }],
+        decode: vec![codec("view.npz", "view", FieldType::Ragged { element: DataType::Float32, rank: 2 })],
+        encode: vec![codec("view.npy", "view", FieldType::Ragged { element: DataType::Float32, rank: 2 })],
         schema: FieldRecord::of(&schema),
         classes: vec!["cat".into(), "dog".into()],
         splits: vec!["train".into()],
@@ -75,6 +80,12 @@ fn entries() -> Vec<Entry> {
             json: None,
             pieces: vec![piece("jpg", b"more.tar", 20_480, Some((512, 900)))],
         },
+        Entry {
+            key: "table".into(),
+            cls: Some(1),
+            json: None,
+            pieces: vec![Piece { items: Some((100, 107, 700)), ..piece("parquet", b"table.parquet", 4_000, None) }],
+        },
     ]
 }
 
@@ -109,7 +120,7 @@ fn read(bytes: Vec<u8>) -> packhorse_core::Result<(PlanReader, Vec<Entry>)> {
 fn plan_lines() {
     let (bytes, digest, _) = plan(entries(), b"/data/photos");
     golden("plan.jsonl", &zstd::decode_all(&bytes[..]).unwrap());
-    assert_eq!(digest.to_string(), "3d35faf6509abfe9892660647b1f7f588ae4636e2fda1e32d0c93d4cc83c90ac");
+    assert_eq!(digest.to_string(), "ed0270c3f50b79f7921408f2a1e57269670fc692ac740cf55d0c5d3e8dfb5b91");
 }
 
 #[test]
@@ -122,7 +133,8 @@ fn a_plan_written_long_ago_is_read() {
     assert_eq!(reader.digest(), plan(entries(), b"/data/photos").1);
     assert_eq!(reader.skipped().unwrap(), skips());
     let keys: Vec<_> = read.iter().map(|e| (e.key.as_str(), e.bytes())).collect();
-    assert_eq!(keys, [("cat/1", 14_000), ("dog/%FF", 9), ("dog/2", 900)]);
+    assert_eq!(keys, [("cat/1", 14_000), ("dog/%FF", 9), ("dog/2", 900), ("table", 700)]);
+    assert_eq!((read[3].samples(), reader.samples()), (7, 10));
     assert_eq!(read[1].pieces[0].path.to_bytes(), b"dog/\xff.jpg");
 }
 
@@ -161,7 +173,7 @@ fn a_plan_that_is_cut_or_damaged_is_refused() {
         bad[at] ^= 0x10;
         if let Ok((reader, entries)) = read(bad) {
             // A few bits of a frame's own header are free; what comes out must be the plan.
-            let same = (reader.digest(), entries.len(), reader.header()) == (digest, 3, &header());
+            let same = (reader.digest(), entries.len(), reader.header()) == (digest, 4, &header());
             assert!(same, "byte {at}");
         }
     }
