@@ -12,18 +12,58 @@ struct Class(&'static str, &'static [u16], &'static str);
 const HEAD: &str = "TNamed: TAttLine: TAttFill: TAttMarker: fEntries:l fTotBytes:l fZipBytes:l fSavedBytes:l";
 
 const CLASSES: &[Class] = &[
-    Class("TTree", &[16], "* fWeight:d fTimerInterval:i fScanField:i fUpdate:i fMaxEntries:l fMaxEntryLoop:l fMaxVirtualSize:l fAutoSave:l fEstimate:l fBranches:o fLeaves:o"),
-    Class("TTree", &[17], "* fWeight:d fTimerInterval:i fScanField:i fUpdate:i fDefaultEntryOffsetLen:i fMaxEntries:l fMaxEntryLoop:l fMaxVirtualSize:l fAutoSave:l fEstimate:l fBranches:o fLeaves:o"),
-    Class("TTree", &[18], "* fFlushedBytes:l fWeight:d fTimerInterval:i fScanField:i fUpdate:i fDefaultEntryOffsetLen:i fMaxEntries:l fMaxEntryLoop:l fMaxVirtualSize:l fAutoSave:l fAutoFlush:l fEstimate:l fBranches:o fLeaves:o"),
-    Class("TTree", &[19], "* fFlushedBytes:l fWeight:d fTimerInterval:i fScanField:i fUpdate:i fDefaultEntryOffsetLen:i fNClusterRange:n fMaxEntries:l fMaxEntryLoop:l fMaxVirtualSize:l fAutoSave:l fAutoFlush:l fEstimate:l fClusterRangeEnd:L.fNClusterRange fClusterSize:L.fNClusterRange fBranches:o fLeaves:o"),
-    Class("TTree", &[20], "* fFlushedBytes:l fWeight:d fTimerInterval:i fScanField:i fUpdate:i fDefaultEntryOffsetLen:i fNClusterRange:n fMaxEntries:l fMaxEntryLoop:l fMaxVirtualSize:l fAutoSave:l fAutoFlush:l fEstimate:l fClusterRangeEnd:L.fNClusterRange fClusterSize:L.fNClusterRange fIOFeatures:o fBranches:o fLeaves:o"),
+    Class(
+        "TTree",
+        &[16],
+        "* fWeight:d fTimerInterval:i fScanField:i fUpdate:i fMaxEntries:l fMaxEntryLoop:l fMaxVirtualSize:l fAutoSave:l fEstimate:l fBranches:o fLeaves:o",
+    ),
+    Class(
+        "TTree",
+        &[17],
+        "* fWeight:d fTimerInterval:i fScanField:i fUpdate:i fDefaultEntryOffsetLen:i fMaxEntries:l fMaxEntryLoop:l fMaxVirtualSize:l fAutoSave:l fEstimate:l fBranches:o fLeaves:o",
+    ),
+    Class(
+        "TTree",
+        &[18],
+        "* fFlushedBytes:l fWeight:d fTimerInterval:i fScanField:i fUpdate:i fDefaultEntryOffsetLen:i fMaxEntries:l fMaxEntryLoop:l fMaxVirtualSize:l fAutoSave:l fAutoFlush:l fEstimate:l fBranches:o fLeaves:o",
+    ),
+    Class(
+        "TTree",
+        &[19],
+        "* fFlushedBytes:l fWeight:d fTimerInterval:i fScanField:i fUpdate:i fDefaultEntryOffsetLen:i fNClusterRange:n fMaxEntries:l fMaxEntryLoop:l fMaxVirtualSize:l fAutoSave:l fAutoFlush:l fEstimate:l fClusterRangeEnd:L.fNClusterRange fClusterSize:L.fNClusterRange fBranches:o fLeaves:o",
+    ),
+    Class(
+        "TTree",
+        &[20],
+        "* fFlushedBytes:l fWeight:d fTimerInterval:i fScanField:i fUpdate:i fDefaultEntryOffsetLen:i fNClusterRange:n fMaxEntries:l fMaxEntryLoop:l fMaxVirtualSize:l fAutoSave:l fAutoFlush:l fEstimate:l fClusterRangeEnd:L.fNClusterRange fClusterSize:L.fNClusterRange fIOFeatures:o fBranches:o fLeaves:o",
+    ),
     Class("TNtuple", &[2], "TTree:"),
     Class("TNtupleD", &[1], "TTree:"),
-    Class("TBranch", &[10], "TNamed: TAttFill: fCompress:i fBasketSize:i fEntryOffsetLen:i fWriteBasket:i fEntryNumber:l fOffset:i fMaxBaskets:n fSplitLevel:i fEntries:l fTotBytes:l fZipBytes:l fBranches:o fLeaves:o fBaskets:o fBasketBytes:I.fMaxBaskets fBasketEntry:L.fMaxBaskets fBasketSeek:L.fMaxBaskets fFileName:t"),
-    Class("TBranch", &[11, 12], "TNamed: TAttFill: fCompress:i fBasketSize:i fEntryOffsetLen:i fWriteBasket:i fEntryNumber:l fOffset:i fMaxBaskets:n fSplitLevel:i fEntries:l fFirstEntry:l fTotBytes:l fZipBytes:l fBranches:o fLeaves:o fBaskets:o fBasketBytes:I.fMaxBaskets fBasketEntry:L.fMaxBaskets fBasketSeek:L.fMaxBaskets fFileName:t"),
-    Class("TBranch", &[13], "TNamed: TAttFill: fCompress:i fBasketSize:i fEntryOffsetLen:i fWriteBasket:i fEntryNumber:l fIOFeatures:o fOffset:i fMaxBaskets:n fSplitLevel:i fEntries:l fFirstEntry:l fTotBytes:l fZipBytes:l fBranches:o fLeaves:o fBaskets:o fBasketBytes:I.fMaxBaskets fBasketEntry:L.fMaxBaskets fBasketSeek:L.fMaxBaskets fFileName:t"),
-    Class("TBranchElement", &[8, 9], "TBranch: fClassName:t fParentName:t fClonesName:t fCheckSum:i fClassVersion:i fID:i fType:i fStreamerType:i fMaximum:i"),
-    Class("TBranchElement", &[10], "TBranch: fClassName:t fParentName:t fClonesName:t fCheckSum:i fClassVersion:s fID:i fType:i fStreamerType:i fMaximum:i"),
+    Class(
+        "TBranch",
+        &[10],
+        "TNamed: TAttFill: fCompress:i fBasketSize:i fEntryOffsetLen:i fWriteBasket:i fEntryNumber:l fOffset:i fMaxBaskets:n fSplitLevel:i fEntries:l fTotBytes:l fZipBytes:l fBranches:o fLeaves:o fBaskets:o fBasketBytes:I.fMaxBaskets fBasketEntry:L.fMaxBaskets fBasketSeek:L.fMaxBaskets fFileName:t",
+    ),
+    Class(
+        "TBranch",
+        &[11, 12],
+        "TNamed: TAttFill: fCompress:i fBasketSize:i fEntryOffsetLen:i fWriteBasket:i fEntryNumber:l fOffset:i fMaxBaskets:n fSplitLevel:i fEntries:l fFirstEntry:l fTotBytes:l fZipBytes:l fBranches:o fLeaves:o fBaskets:o fBasketBytes:I.fMaxBaskets fBasketEntry:L.fMaxBaskets fBasketSeek:L.fMaxBaskets fFileName:t",
+    ),
+    Class(
+        "TBranch",
+        &[13],
+        "TNamed: TAttFill: fCompress:i fBasketSize:i fEntryOffsetLen:i fWriteBasket:i fEntryNumber:l fIOFeatures:o fOffset:i fMaxBaskets:n fSplitLevel:i fEntries:l fFirstEntry:l fTotBytes:l fZipBytes:l fBranches:o fLeaves:o fBaskets:o fBasketBytes:I.fMaxBaskets fBasketEntry:L.fMaxBaskets fBasketSeek:L.fMaxBaskets fFileName:t",
+    ),
+    Class(
+        "TBranchElement",
+        &[8, 9],
+        "TBranch: fClassName:t fParentName:t fClonesName:t fCheckSum:i fClassVersion:i fID:i fType:i fStreamerType:i fMaximum:i",
+    ),
+    Class(
+        "TBranchElement",
+        &[10],
+        "TBranch: fClassName:t fParentName:t fClonesName:t fCheckSum:i fClassVersion:s fID:i fType:i fStreamerType:i fMaximum:i",
+    ),
     Class("TBranchObject", &[1], "TBranch: fClassName:t"),
     Class("TLeaf", &[2], "TNamed: fLen:i fLenType:i fOffset:i fIsRange:b fIsUnsigned:b fLeafCount:p"),
     Class("TLeafO", &[1], "TLeaf:"),

@@ -113,5 +113,9 @@ fn xz(compressed: &[u8], out: &mut [u8]) -> Result<()> {
 }
 
 fn exactly(found: usize, wanted: usize) -> Result<()> {
-    if found == wanted { Ok(()) } else { Err(damaged("compressed", format!("{found} bytes where {wanted} were announced"))) }
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(damaged("compressed", format!("{found} bytes where {wanted} were announced")))
+    }
 }

@@ -49,7 +49,8 @@ fn flat(element: &Element, len: usize, offset: usize, stride: usize, pieces: &[P
     let mut out = Vec::new();
     for (basket, entries) in pieces {
         if basket.entries.checked_mul(stride) != Some(basket.data().len()) {
-            let what = format!("a basket of {} entries of {stride} bytes holds {}", basket.entries, basket.data().len());
+            let what =
+                format!("a basket of {} entries of {stride} bytes holds {}", basket.entries, basket.data().len());
             return Err(Error::content(what));
         }
         let bytes = basket.data().get(entries.start * stride..entries.end * stride).unwrap_or_default();
@@ -232,7 +233,8 @@ fn string(entry: &[u8], header: usize) -> Result<&str> {
 
 /// `raw` as text.
 pub(crate) fn utf8(raw: &[u8]) -> Result<&str> {
-    std::str::from_utf8(raw).map_err(|_| Error::content("text that is not UTF-8; leave the field out (option branches)"))
+    std::str::from_utf8(raw)
+        .map_err(|_| Error::content("text that is not UTF-8; leave the field out (option branches)"))
 }
 
 /// Calls `each` with the bytes of every entry.

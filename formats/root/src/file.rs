@@ -50,7 +50,9 @@ const HEAD: usize = 100;
 
 impl<'a> RootFile<'a> {
     pub(crate) fn open(input: &'a dyn Input, limits: Limits) -> Result<Self> {
-        let len = input.len().ok_or_else(|| Error::unsupported("a stream; ROOT files are read by position: unpack it to a file first"))?;
+        let len = input.len().ok_or_else(|| {
+            Error::unsupported("a stream; ROOT files are read by position: unpack it to a file first")
+        })?;
         let mut head = vec![0; usize::try_from(len).unwrap_or(HEAD).min(HEAD)];
         input.read_at(0, &mut head)?;
         let mut bytes = Bytes::new(&head);
@@ -93,7 +95,8 @@ impl<'a> RootFile<'a> {
 
     /// The object that `key` stands for.
     pub(crate) fn payload(&self, key: &Key) -> Result<Payload> {
-        let packed = key.bytes.checked_sub(key.key_bytes).ok_or_else(|| Error::content("a key longer than its record"))?;
+        let packed =
+            key.bytes.checked_sub(key.key_bytes).ok_or_else(|| Error::content("a key longer than its record"))?;
         let at = key.seek.checked_add(key.key_bytes).ok_or_else(|| Error::content("a key outside the file"))?;
         let bytes = self.read(at, packed)?;
         let bytes = match key.object_bytes > packed {

@@ -223,7 +223,8 @@ impl Reader<'_> {
         let count = self.objects.get(id).and_then(|object| object.int(&element.counter));
         let count = count.and_then(|n| usize::try_from(n).ok());
         let count = count.filter(|n| n.checked_mul(width).is_some_and(|bytes| bytes <= self.bytes.left()));
-        let count = count.ok_or_else(|| Error::content(format!("member {} counts more than there is", element.name)))?;
+        let count =
+            count.ok_or_else(|| Error::content(format!("member {} counts more than there is", element.name)))?;
         let mut values = Vec::with_capacity(count);
         for _ in 0..count {
             match self.number(if wide { 16 } else { code })? {

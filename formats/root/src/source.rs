@@ -30,9 +30,7 @@ impl Source for RootSource {
         let schema = table.schema().map_err(|e| e.in_input(input.name()))?;
         Ok(match table.data {
             Data::Tree(tree, columns) => Box::new(rows::Blocks::new(table.file, tree, columns, schema, items)),
-            Data::Ntuple(ntuple, columns) => {
-                Box::new(ntuple::Blocks::new(table.file, ntuple, columns, schema, items))
-            }
+            Data::Ntuple(ntuple, columns) => Box::new(ntuple::Blocks::new(table.file, ntuple, columns, schema, items)),
         })
     }
 }

@@ -87,11 +87,7 @@ impl Streamers {
 }
 
 /// The record is a `TList` of `TStreamerInfo`, and at its end perhaps of rules in words.
-fn list(
-    bytes: &mut Bytes<'_>,
-    key_bytes: usize,
-    classes: &mut Classes,
-) -> Result<()> {
+fn list(bytes: &mut Bytes<'_>, key_bytes: usize, classes: &mut Classes) -> Result<()> {
     let mut tags = Tags { key_bytes, classes: BTreeMap::new() };
     let header = bytes.header()?;
     bytes.skip_object()?;
@@ -108,11 +104,7 @@ fn list(
     bytes.finish(header)
 }
 
-fn info(
-    bytes: &mut Bytes<'_>,
-    tags: &mut Tags,
-    classes: &mut Classes,
-) -> Result<()> {
+fn info(bytes: &mut Bytes<'_>, tags: &mut Tags, classes: &mut Classes) -> Result<()> {
     bytes.header()?;
     let (name, _) = bytes.named()?;
     bytes.u32()?;
@@ -160,7 +152,8 @@ fn element(bytes: &mut Bytes<'_>, class: &str) -> Result<Element> {
         bytes.i32()?;
         counter = bytes.string()?;
     }
-    let code = if class == "TStreamerBase" && code != code::TOBJECT && code != code::TNAMED { code::BASE } else { code };
+    let code =
+        if class == "TStreamerBase" && code != code::TOBJECT && code != code::TNAMED { code::BASE } else { code };
     Ok(Element { name: name.as_str().into(), title, type_name, code, array, counter })
 }
 

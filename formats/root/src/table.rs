@@ -7,7 +7,7 @@ use crate::options::Wanted;
 use crate::report::BranchReport;
 use crate::streamer::Streamers;
 use crate::tree::Tree;
-use packhorse_core::{Error, Limits, Input, Result, Schema, SchemaRef};
+use packhorse_core::{Error, Input, Limits, Result, Schema, SchemaRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ const CLASSES: [&str; 4] = ["TTree", "TNtuple", "TNtupleD", ntuple::CLASS];
 
 /// All trees of a file, in the order of their paths; the highest cycle first.
 pub(crate) fn tables(file: &RootFile<'_>) -> Result<Vec<Item>> {
-    let mut found: Vec<Item> = file.items()?.into_iter().filter(|item| CLASSES.contains(&item.key.class.as_str())).collect();
+    let mut found: Vec<Item> =
+        file.items()?.into_iter().filter(|item| CLASSES.contains(&item.key.class.as_str())).collect();
     found.sort_by(|a, b| a.path.cmp(&b.path).then(b.key.cycle.cmp(&a.key.cycle)));
     Ok(found)
 }
@@ -49,7 +50,9 @@ fn choose(file: &RootFile<'_>, wanted: Option<&str>) -> Result<Item> {
         found = all.iter().filter(by_name).filter(of_cycle).collect();
     }
     let paths: BTreeSet<&str> = found.iter().map(|item| item.path.as_str()).collect();
-    let listed = || all.iter().map(|item| item.path.as_str()).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+    let listed = || {
+        all.iter().map(|item| item.path.as_str()).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
+    };
     match (found.first(), paths.len(), wanted) {
         (Some(item), 1, _) => Ok((*item).clone()),
         (None, _, None) => Err(Error::content("holds no tree")),
@@ -115,7 +118,9 @@ impl<'a> Table<'a> {
         }
         let mut refused = self.reports.iter().filter_map(|report| Some((report, report.holds.as_ref().err()?)));
         Err(Error::unsupported(match refused.next() {
-            Some((first, reason)) => format!("no branch can be read; {} of type {}: {reason}", first.name, first.type_name),
+            Some((first, reason)) => {
+                format!("no branch can be read; {} of type {}: {reason}", first.name, first.type_name)
+            }
             None => "a tree without branches".to_owned(),
         }))
     }
@@ -133,7 +138,8 @@ impl<'a> Table<'a> {
         match &self.data {
             Data::Tree(tree, columns) => {
                 let numbers: BTreeSet<usize> = columns.iter().map(|column| column.branch).collect();
-                let bytes = numbers.into_iter().filter_map(|number| tree.branches.get(number)).map(|branch| branch.bytes);
+                let bytes =
+                    numbers.into_iter().filter_map(|number| tree.branches.get(number)).map(|branch| branch.bytes);
                 bytes.fold(0, u64::saturating_add)
             }
             Data::Ntuple(ntuple, columns) => {

@@ -49,7 +49,6 @@ impl Type {
         }
         Self::parse_within(first_argument(inner), depth).map(|inner| Type::List(Box::new(inner)))
     }
-
 }
 
 /// Up to the first comma that is not inside angles: what follows are allocators and orders.

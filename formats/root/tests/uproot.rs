@@ -2,6 +2,9 @@
 //!
 //! `PACKHORSE_PYTHON` names a Python with `tests/interop/requirements.txt`. Without either this says so and
 //! passes.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::panic, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod common;
 
@@ -112,7 +115,8 @@ fn every_branch_is_as_uproot_reads_it() {
             count.wrong.push(format!("{file} {tree} {name}"));
         }
     }
-    let table: String = counts.iter().map(|(kind, count)| line(kind, count.equal, count.unsupported, count.ours)).collect();
+    let table: String =
+        counts.iter().map(|(kind, count)| line(kind, count.equal, count.unsupported, count.ours)).collect();
     println!("{table}");
     let wrong: Vec<&String> = counts.values().flat_map(|count| &count.wrong).collect();
     for one in wrong.iter().take(60) {

@@ -97,7 +97,8 @@ fn join<const N: usize>(bytes: &[u8], then: impl Fn(u64, u64) -> u64) -> Vec<u8>
     }
     let mut previous = 0;
     for i in 0..count {
-        let raw = parts.iter().rev().fold(0u64, |value, part| value << 8 | u64::from(part.get(i).copied().unwrap_or(0)));
+        let raw =
+            parts.iter().rev().fold(0u64, |value, part| value << 8 | u64::from(part.get(i).copied().unwrap_or(0)));
         previous = then(previous, raw);
         out.extend_from_slice(previous.to_le_bytes().get(..N).unwrap_or_default());
     }

@@ -62,7 +62,9 @@ impl Reader<'_> {
                 lists.wrap(inner)
             }
             Node::Array { len, inner } => {
-                let times = |n: u64| n.checked_mul(*len as u64).ok_or_else(|| Error::content("more elements than there can be"));
+                let times = |n: u64| {
+                    n.checked_mul(*len as u64).ok_or_else(|| Error::content("more elements than there can be"))
+                };
                 let elements = times(range.start)?..times(range.end)?;
                 let total = total.map(times).transpose()?;
                 match (name, node.holds()) {
@@ -103,7 +105,13 @@ impl Reader<'_> {
         Ok((start, ends))
     }
 
-    fn numbers(&self, columns: &[usize], element: &DataType, range: Range<u64>, total: Option<u64>) -> Result<ArrayRef> {
+    fn numbers(
+        &self,
+        columns: &[usize],
+        element: &DataType,
+        range: Range<u64>,
+        total: Option<u64>,
+    ) -> Result<ArrayRef> {
         let (found, bytes) = self.elements(columns, range, total)?;
         let len = bytes.len() / element_width(&found).unwrap_or(1);
         let bytes = if found == *element { bytes } else { widen(&found, element, &bytes)? };
@@ -138,8 +146,11 @@ impl Reader<'_> {
         for (number, page) in pages.iter().enumerate().skip(from).take_while(|(_, page)| page.first < range.end) {
             let bytes = self.page(column, number as u64, page)?;
             let local = |at: u64| (at.clamp(page.first, page.first + page.elements) - page.first).saturating_mul(width);
-            let part = usize::try_from(local(range.start)).unwrap_or(usize::MAX)..usize::try_from(local(range.end)).unwrap_or(0);
-            out.extend_from_slice(bytes.get(part).ok_or_else(|| Error::content("a page of fewer elements than it says"))?);
+            let part = usize::try_from(local(range.start)).unwrap_or(usize::MAX)
+                ..usize::try_from(local(range.end)).unwrap_or(0);
+            out.extend_from_slice(
+                bytes.get(part).ok_or_else(|| Error::content("a page of fewer elements than it says"))?,
+            );
         }
         Ok((element, out))
     }
@@ -181,7 +192,9 @@ fn tensor(node: &Node, array: ArrayRef, len: usize, name: &str) -> Result<ArrayR
         None => (array, 1),
     };
     let field = node.holds().field(name, false);
-    let DataType::FixedSizeList(item, size) = field.data_type() else { return Err(Error::bug("a tensor that is none")) };
+    let DataType::FixedSizeList(item, size) = field.data_type() else {
+        return Err(Error::bug("a tensor that is none"));
+    };
     let entries = flat.len() / (len * inner).max(1);
     let array = FixedSizeListArray::try_new_with_length(item.clone(), *size, flat, None, entries);
     array.map(|array| Arc::new(array) as ArrayRef).map_err(|e| Error::bug(e.to_string()))
