@@ -115,18 +115,14 @@ impl<'a> Bytes<'a> {
     /// The version of a class, with or without a count of bytes before it.
     pub(crate) fn header(&mut self) -> Result<Header> {
         let mut ahead = self.clone();
-        if let Ok(count) = ahead.u32() {
-            if count & BYTE_COUNT != 0 && count != u32::MAX {
-                let len = (count & !BYTE_COUNT) as usize;
-                let end = ahead.at.checked_add(len).filter(|end| len >= 2 && *end <= self.bytes.len());
-                let end = end.ok_or_else(|| {
-                    Error::content(format!("an object of {len} bytes where {} are left", ahead.left()))
-                })?;
-                self.at = ahead.at;
-                return Ok(Header { version: self.u16()?, end: Some(end) });
-            }
-        }
-        Ok(Header { version: self.u16()?, end: None })
+        let Some(len) = ahead.u32().ok().and_then(counted) else {
+            return Ok(Header { version: self.u16()?, end: None });
+        };
+        let end = ahead.at.checked_add(len).filter(|end| len >= 2 && *end <= self.bytes.len());
+        let bad = || Error::content(format!("an object of {len} bytes where {} are left", ahead.left()));
+        let end = end.ok_or_else(bad)?;
+        self.at = ahead.at;
+        Ok(Header { version: self.u16()?, end: Some(end) })
     }
 
     /// Goes to the end that `header` gives, if it does.
@@ -156,6 +152,11 @@ impl<'a> Bytes<'a> {
         self.finish(header)?;
         Ok(named)
     }
+}
+
+/// The count of bytes that `word` is, if it is one.
+pub(crate) fn counted(word: u32) -> Option<usize> {
+    (word & BYTE_COUNT != 0 && word != u32::MAX).then_some((word & !BYTE_COUNT) as usize)
 }
 
 #[cfg(test)]

@@ -1,4 +1,29 @@
-//! ROOT files of CERN, read as typed columns.
+//! ROOT files of CERN, read as typed columns: `TTree` (with `TNtuple`), and RNTuple 1.0.
+//!
+//! * **Specification**: for RNTuple its
+//!   [document](https://github.com/root-project/root/blob/master/tree/ntuple/doc/BinaryFormatSpecification.md);
+//!   for the rest [ROOT's notes on its file format](https://root.cern/doc/master/fileformats.html), ROOT's
+//!   own streamers, and uproot's reading of them.
+//! * **Who else reads it**: ROOT, uproot, Go-HEP, UnROOT.jl, jsroot.
+//! * **The bytes**, big-endian but for RNTuple's envelopes and pages:
+//!
+//!   ```text
+//!   "root" version begin end …            100 bytes, places of 4 bytes, or 8 in large files
+//!   key, object                           a record: its length, unpacked length, class, name; its bytes,
+//!   …                                     packed in blocks of at most 16 MiB, each with 9 bytes of header
+//!   key, folder                           the keys of the objects in it
+//!   key, list of TStreamerInfo            which members each class has
+//!
+//!   TTree → TBranch → TLeaf               objects in one record; branches say where their baskets are
+//!   key, basket                           the values of consecutive entries, then where each begins
+//!
+//!   RNTuple → header, footer → page lists → pages     envelopes with checksums, little-endian
+//!   ```
+//! * **Options** of the source: `tree` (name or path, with `;cycle` if need be; default: the only one),
+//!   `branches` (names and globs, separated by commas; default `*`), `unsupported` (`skip` or `fail`; default
+//!   `skip`: branches that can't be read are left out, unless one is asked for by its name).
+//! * **What becomes what**: `docs/root.md`.
+//! * **Revisions**: 1, the first; nothing is written.
 
 mod basket;
 mod builtin;

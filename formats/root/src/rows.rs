@@ -98,40 +98,23 @@ impl<'a> Blocks<'a> {
 
     /// Reads and unpacks the baskets for `entries` that are not kept from before.
     fn load(&mut self, entries: &Range<u64>) -> Result<()> {
-        let mut found = Vec::new();
-        let mut stretches: Vec<(Range<u64>, Vec<(Id, Range<u64>)>)> = Vec::new();
-        let mut in_file = Vec::new();
+        let (mut found, mut in_file) = (Vec::new(), Vec::new());
         for branch in branches(&self.columns) {
             for number in needed(self.places(branch), entries) {
                 let id = (branch, number);
                 match self.places(branch).get(number).map(|place| &place.at) {
                     Some(_) if self.kept.contains_key(&id) => {}
                     Some(At::Tree(place)) => found.push((id, self.finish(id, self.tree.embedded(place)?)?)),
-                    Some(At::File(at, len)) => in_file.push((*at..at.saturating_add(*len), id)),
+                    Some(At::File(at, len)) => in_file.push((id, *at..at.saturating_add(*len))),
                     None => {}
                 }
             }
         }
-        let wanted =
-            in_file.iter().map(|(bytes, _): &(Range<u64>, Id)| bytes.end - bytes.start).fold(0, u64::saturating_add);
-        self.afford(wanted)?;
-        in_file.sort_by_key(|(bytes, _)| bytes.start);
-        for (bytes, id) in in_file {
-            match stretches.last_mut() {
-                Some((whole, baskets))
-                    if bytes.start <= whole.end.saturating_add(GAP)
-                        && bytes.end.saturating_sub(whole.start) <= STRETCH =>
-                {
-                    whole.end = whole.end.max(bytes.end);
-                    baskets.push((id, bytes));
-                }
-                _ => stretches.push((bytes.clone(), vec![(id, bytes)])),
-            }
-        }
+        self.afford(in_file.iter().map(|(_, bytes)| bytes.end - bytes.start).fold(0, u64::saturating_add))?;
         let kept = self.kept.values().map(|basket| basket.size() as u64).fold(0, u64::saturating_add);
         let unpacked = AtomicU64::new(kept);
-        let read = stretches.par_iter().map(|(whole, baskets)| self.stretch(whole, baskets, &unpacked));
-        let read: Result<Vec<_>> = read.collect();
+        let read: Result<Vec<_>> =
+            stretches(in_file).par_iter().map(|stretch| self.stretch(stretch, &unpacked)).collect();
         found.extend(read?.into_iter().flatten());
         self.kept.extend(found.into_iter().map(|(id, basket)| (id, Arc::new(basket))));
         Ok(())
@@ -145,12 +128,9 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    fn stretch(
-        &self,
-        whole: &Range<u64>,
-        baskets: &[(Id, Range<u64>)],
-        unpacked: &AtomicU64,
-    ) -> Result<Vec<(Id, Basket)>> {
+    /// Reads the bytes of a stretch at once, and unpacks its baskets.
+    fn stretch(&self, stretch: &Stretch, unpacked: &AtomicU64) -> Result<Vec<(Id, Basket)>> {
+        let Stretch { whole, baskets } = stretch;
         let bytes = self.file.read(whole.start, whole.end - whole.start)?;
         let one = |(id, place): &(Id, Range<u64>)| {
             let local = |at: u64| usize::try_from(at - whole.start).unwrap_or(usize::MAX);
@@ -219,6 +199,31 @@ impl<'a> Blocks<'a> {
 /// The branches of `columns`, each once.
 fn branches(columns: &[Column]) -> impl Iterator<Item = usize> {
     columns.iter().map(|column| column.branch).collect::<std::collections::BTreeSet<_>>().into_iter()
+}
+
+/// Bytes of the file, and the baskets in them.
+struct Stretch {
+    whole: Range<u64>,
+    baskets: Vec<(Id, Range<u64>)>,
+}
+
+/// Baskets that lie near to each other in the file are read together.
+fn stretches(mut baskets: Vec<(Id, Range<u64>)>) -> Vec<Stretch> {
+    baskets.sort_by_key(|(_, bytes)| bytes.start);
+    let mut found: Vec<Stretch> = Vec::new();
+    for (id, bytes) in baskets {
+        match found.last_mut() {
+            Some(last)
+                if bytes.start <= last.whole.end.saturating_add(GAP)
+                    && bytes.end.saturating_sub(last.whole.start) <= STRETCH =>
+            {
+                last.whole.end = last.whole.end.max(bytes.end);
+                last.baskets.push((id, bytes));
+            }
+            _ => found.push(Stretch { whole: bytes.clone(), baskets: vec![(id, bytes)] }),
+        }
+    }
+    found
 }
 
 /// The numbers of the baskets that hold some of `entries`.

@@ -98,11 +98,11 @@ impl Tree {
     /// A last basket may have no end in the list of entries: its own header says it.
     fn last_baskets(&mut self, file: &RootFile<'_>) -> Result<()> {
         for branch in &mut self.branches {
-            if let Some(Place { entries, at: At::File(at, len), .. }) = branch.baskets.last_mut() {
-                if *entries == u64::MAX {
-                    let basket = Basket::read(&file.read(*at, *len)?, file.limits())?;
-                    *entries = basket.entries as u64;
-                }
+            if let Some(Place { entries, at: At::File(at, len), .. }) = branch.baskets.last_mut()
+                && *entries == u64::MAX
+            {
+                let basket = Basket::read(&file.read(*at, *len)?, file.limits())?;
+                *entries = basket.entries as u64;
             }
         }
         Ok(())

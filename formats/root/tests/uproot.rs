@@ -2,6 +2,9 @@
 //!
 //! `PACKHORSE_PYTHON` names a Python with `tests/interop/requirements.txt`. Without either this says so and
 //! passes.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::panic, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod common;
 

@@ -2,8 +2,9 @@
 //! tree of fields. Records vanish into the names; lists and arrays stay around what is in them.
 
 use super::page::{self, is_index};
-use super::schema::Records;
+use super::schema::{FieldRecord, Records};
 use packhorse_core::{DataType, FieldType};
+use std::collections::BTreeMap;
 
 /// How a column is put together.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub(crate) enum Node {
 /// A column, or why there is none.
 pub(crate) struct Leaf {
     pub(crate) name: String,
+    /// The name with the base class it comes from, for members of two bases that are called the same.
+    qualified: String,
     pub(crate) type_name: String,
     pub(crate) node: Result<Node, String>,
 }
@@ -38,10 +41,8 @@ const RECORD: u16 = 2;
 pub(crate) fn leaves(records: &Records) -> Vec<Leaf> {
     let mut compiler = Compiler { records, children: vec![Vec::new(); records.fields.len()], columns: Vec::new() };
     for (number, field) in records.fields.iter().enumerate() {
-        if field.parent != number {
-            if let Some(children) = compiler.children.get_mut(field.parent) {
-                children.push(number);
-            }
+        if let Some(children) = compiler.children.get_mut(field.parent).filter(|_| field.parent != number) {
+            children.push(number);
         }
     }
     compiler.columns = vec![Vec::new(); records.fields.len()];
@@ -53,9 +54,43 @@ pub(crate) fn leaves(records: &Records) -> Vec<Leaf> {
     let mut found = Vec::new();
     let top = records.fields.iter().enumerate().filter(|(number, field)| field.parent == *number);
     for (number, field) in top {
-        compiler.field(number, &field.name, DEPTH, &mut found);
+        let path = Path { name: field.name.clone(), qualified: field.name.clone(), base: None };
+        compiler.field(number, &path, DEPTH, &mut found);
+    }
+    let mut count = BTreeMap::new();
+    found.iter().for_each(|leaf| *count.entry(leaf.name.clone()).or_insert(0) += 1);
+    for leaf in found.iter_mut().filter(|leaf| count.get(&leaf.name).is_some_and(|n| *n > 1)) {
+        leaf.name.clone_from(&leaf.qualified);
     }
     found
+}
+
+/// What a field is called, and the outermost of the base classes that lead to it.
+struct Path {
+    name: String,
+    qualified: String,
+    base: Option<String>,
+}
+
+impl Path {
+    fn inside(&self, field: &FieldRecord) -> Self {
+        // The parts of a base class belong to the class.
+        let is_base = field.name.strip_prefix(":_").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+        if is_base {
+            let base = self.base.clone().unwrap_or_else(|| field.type_name.clone());
+            return Self { name: self.name.clone(), qualified: self.qualified.clone(), base: Some(base) };
+        }
+        let base = self.base.as_ref().map(|base| format!("{base}::")).unwrap_or_default();
+        Self {
+            name: format!("{}.{}", self.name, field.name),
+            qualified: format!("{}.{base}{}", self.qualified, field.name),
+            base: None,
+        }
+    }
+
+    fn leaf(&self, type_name: &str, node: Result<Node, String>) -> Leaf {
+        Leaf { name: self.name.clone(), qualified: self.qualified.clone(), type_name: type_name.to_owned(), node }
+    }
 }
 
 struct Compiler<'a> {
@@ -67,9 +102,9 @@ struct Compiler<'a> {
 
 impl Compiler<'_> {
     /// Appends the columns of the field `number`, called `path`.
-    fn field(&self, number: usize, path: &str, depth: usize, out: &mut Vec<Leaf>) {
+    fn field(&self, number: usize, path: &Path, depth: usize, out: &mut Vec<Leaf>) {
         let Some(field) = self.records.fields.get(number) else { return };
-        let leaf = |node| Leaf { name: path.to_owned(), type_name: field.type_name.clone(), node };
+        let leaf = |node| path.leaf(&field.type_name, node);
         let Some(depth) = depth.checked_sub(1) else {
             return out.push(leaf(Err(format!("more than {DEPTH} fields inside each other"))));
         };
@@ -86,24 +121,22 @@ impl Compiler<'_> {
             }
             (RECORD, None, _) => {
                 for child in children {
-                    let name = self.records.fields.get(*child).map_or("", |field| field.name.as_str());
-                    // The parts of a base class belong to the class.
-                    let base = name.strip_prefix(":_").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
-                    let inner = if base { path.to_owned() } else { format!("{path}.{name}") };
-                    self.field(*child, &inner, depth, out);
+                    if let Some(record) = self.records.fields.get(*child) {
+                        self.field(*child, &path.inside(record), depth, out);
+                    }
                 }
             }
             _ => out.push(leaf(Err(format!("a field of type {}", field.type_name)))),
         }
     }
 
-    fn inside(&self, child: usize, path: &str, depth: usize) -> Vec<Leaf> {
+    fn inside(&self, child: usize, path: &Path, depth: usize) -> Vec<Leaf> {
         let mut inside = Vec::new();
         self.field(child, path, depth, &mut inside);
         inside
     }
 
-    fn array(&self, number: usize, len: u64, path: &str, depth: usize, out: &mut Vec<Leaf>) {
+    fn array(&self, number: usize, len: u64, path: &Path, depth: usize, out: &mut Vec<Leaf>) {
         let Some(field) = self.records.fields.get(number) else { return };
         let mut inside = match self.children.get(number).map(Vec::as_slice) {
             Some([child]) => self.inside(*child, path, depth),
@@ -111,7 +144,7 @@ impl Compiler<'_> {
             _ => {
                 let columns = self.columns.get(number).map(Vec::as_slice).unwrap_or_default();
                 let node = self.leaf(columns, &field.type_name);
-                vec![Leaf { name: path.to_owned(), type_name: field.type_name.clone(), node }]
+                vec![path.leaf(&field.type_name, node)]
             }
         };
         let fits = usize::try_from(len).ok().filter(|_| (1..=LEN).contains(&len));

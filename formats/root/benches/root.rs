@@ -1,0 +1,76 @@
+//! packhorse and uproot over the same files in the same run: 2 M events, six flat branches and two jagged
+//! ones, by every compression, on one thread and on two. `cargo bench -p packhorse-root`, with
+//! `PACKHORSE_PYTHON` naming a Python that has uproot; files go to `/dev/shm` where that is.
+#![expect(clippy::unwrap_used, reason = "what goes wrong ends the bench")]
+#![expect(clippy::print_stdout, reason = "results")]
+#![expect(clippy::disallowed_methods, reason = "a bench measures time")]
+
+use packhorse_core::{Error, Format, Input, Limits, Options, Result};
+use packhorse_root::Root;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const COMPRESSIONS: [&str; 4] = ["zlib", "lz4", "zstd", "lzma"];
+const REPEATS: usize = 3;
+
+/// A file, read by position.
+struct File(std::fs::File, u64);
+
+impl Input for File {
+    fn name(&self) -> &str {
+        "bench.root"
+    }
+    fn len(&self) -> Option<u64> {
+        Some(self.1)
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.0.read_exact_at(buf, offset).map_err(|e| Error::io("read", e))
+    }
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        Ok(Box::new(&self.0))
+    }
+}
+
+fn main() {
+    let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
+        println!("set PACKHORSE_PYTHON to a Python with uproot");
+        return;
+    };
+    let base = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
+    let folder = base.join(format!("packhorse-bench-root-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/uproot_bench.py");
+    let uproot = |arguments: &[&str]| {
+        let found = Command::new(&python).arg(&script).arg(&folder).args(arguments).output().unwrap();
+        assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+        String::from_utf8(found.stdout).unwrap().trim().to_owned()
+    };
+    uproot(&["write"]);
+    println!("{:6} {:>8} {:>10} {:>10} {:>7}", "", "threads", "uproot s", "ours s", "ratio");
+    for compression in COMPRESSIONS {
+        for threads in [1, 2] {
+            let theirs: f64 = uproot(&["read", compression, &threads.to_string()]).parse().unwrap();
+            let ours = read(&folder.join(format!("{compression}.root")), threads).as_secs_f64();
+            println!("{compression:6} {threads:>8} {theirs:>10.3} {ours:>10.3} {:>6.1}×", theirs / ours);
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The best of some readings of all branches.
+fn read(path: &Path, threads: usize) -> Duration {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let source = Root.source(&Options::new(), Limits::default()).unwrap();
+    let file = std::fs::File::open(path).unwrap();
+    let input = File(file.try_clone().unwrap(), file.metadata().unwrap().len());
+    let once = || {
+        let start = Instant::now();
+        let rows: usize = source.rows(&input, 0..u64::MAX).unwrap().map(|rows| rows.unwrap().num_rows()).sum();
+        assert_eq!(rows, 2_000_000);
+        start.elapsed()
+    };
+    pool.install(|| (0..REPEATS).map(|_| once()).min().unwrap())
+}

@@ -1,0 +1,102 @@
+//! Damaged files: cut anywhere, with bits and bytes changed anywhere. Errors are fine; panics, endless
+//! loops and memory that nothing backs are not. With `PACKHORSE_TEST_DATA` real files too.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+
+use packhorse_core::{Format, Limits, MemoryInput, Options};
+use packhorse_root::Root;
+use std::path::PathBuf;
+
+/// Small, so that what asks for more is refused.
+const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 0, header: 1 << 20 };
+/// Blocks that are looked at: a file may say that it has very many entries.
+const BLOCKS: usize = 20;
+
+fn read(bytes: &[u8]) {
+    let input = MemoryInput::new("damaged.root", bytes.to_vec());
+    let names = Root::trees(&input, LIMITS).unwrap_or_default();
+    let chosen = names.iter().take(4).map(|name| [("tree", name.as_str())].into_iter().collect());
+    for options in chosen.chain([Options::new()]) {
+        let _ = Root::report(&input, &options, LIMITS);
+        let source = Root.source(&options, LIMITS).unwrap();
+        let _ = source.probe(&input);
+        for rows in source.rows(&input, 0..u64::MAX).into_iter().flatten().take(BLOCKS) {
+            let _ = rows;
+        }
+    }
+}
+
+fn small() -> Vec<Vec<u8>> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+/// The same numbers on every machine.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+}
+
+#[test]
+fn files_cut_short() {
+    for bytes in small() {
+        for len in (0..bytes.len()).step_by(7) {
+            read(&bytes[..len]);
+        }
+    }
+}
+
+#[test]
+fn one_bit_differs() {
+    for (n, bytes) in small().into_iter().enumerate() {
+        for at in (n % 3..bytes.len()).step_by(3) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            read(&damaged);
+        }
+    }
+}
+
+#[test]
+fn bytes_that_count_are_extreme() {
+    for (n, bytes) in small().into_iter().enumerate() {
+        for at in (n % 4..bytes.len() - 4).step_by(4) {
+            let mut damaged = bytes.clone();
+            damaged[at..at + 4].copy_from_slice(&[[0x7f, 0xff, 0xff, 0xff], [0xff; 4], [0; 4]][at / 4 % 3]);
+            read(&damaged);
+        }
+    }
+}
+
+#[test]
+fn real_files_damaged() {
+    let Some(data) = std::env::var_os("PACKHORSE_TEST_DATA") else {
+        println!("skipped: PACKHORSE_TEST_DATA is not set");
+        return;
+    };
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let entries = std::fs::read_dir(PathBuf::from(data).join("root")).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for path in files {
+        let bytes = std::fs::read(&path).unwrap();
+        if bytes.len() > 24_000 {
+            continue;
+        }
+        for _ in 0..40 {
+            let mut damaged = bytes.clone();
+            for _ in 0..1 + random.below(4) {
+                let at = random.below(damaged.len());
+                damaged[at] = [0, 0xff, 0x7f, damaged[at] ^ 1 << random.below(8)][random.below(4)];
+            }
+            read(&damaged);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Small files, written by `make_small.py` with uproot: what is in them, any part of them, and what the
+//! options choose. Needs nothing but this folder.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
+use packhorse_core::{DataType, FieldType, Format, Input, Kind, Limits, MemoryInput, Options, Source};
+use packhorse_root::Root;
+use std::ops::Range;
+
+const TREES: [(&str, &[u8]); 4] = [
+    ("zlib", include_bytes!("data/tree-zlib.root")),
+    ("lz4", include_bytes!("data/tree-lz4.root")),
+    ("lzma", include_bytes!("data/tree-lzma.root")),
+    ("zstd", include_bytes!("data/tree-zstd.root")),
+];
+const NTUPLE: &[u8] = include_bytes!("data/ntuple.root");
+const N: u64 = 20;
+
+fn source(options: &[(&str, &str)]) -> Box<dyn Source> {
+    Root.source(&options.iter().copied().collect(), Limits::default()).unwrap()
+}
+
+fn rows(input: &dyn Input, options: &[(&str, &str)], items: Range<u64>) -> Vec<RecordBatch> {
+    source(options).rows(input, items).unwrap().map(Result::unwrap).collect()
+}
+
+fn refused(input: &dyn Input, options: &[(&str, &str)]) -> (Kind, String) {
+    let error = source(options).probe(input).unwrap_err();
+    (error.kind(), error.to_string())
+}
+
+/// The values of `make_small.py`, from entry `first` on.
+fn check(rows: &RecordBatch, first: usize) {
+    for row in 0..rows.num_rows() {
+        let i = first + row;
+        let column = |name: &str| rows.column_by_name(name).unwrap();
+        assert_eq!(column("energy").as_primitive::<Float32Type>().value(row), i as f32 / 4.0);
+        assert_eq!(column("flag").as_boolean().value(row), i.is_multiple_of(3));
+        assert_eq!(column("id").as_primitive::<Int64Type>().value(row), i as i64 - 5);
+        let pt = column("pt").as_list::<i32>().value(row);
+        let wanted: Vec<f64> = (0..i % 4).map(|j| i as f64 + j as f64 / 2.0).collect();
+        assert_eq!(pt.as_primitive::<Float64Type>().values().to_vec(), wanted);
+        if let Some(pos) = rows.column_by_name("pos") {
+            let pos = pos.as_fixed_size_list().value(row);
+            let wanted: Vec<i32> = (0..6).map(|j| (6 * i + j) as i32).collect();
+            assert_eq!(pos.as_primitive::<Int32Type>().values().to_vec(), wanted);
+        }
+        if let Some(word) = rows.column_by_name("word") {
+            assert_eq!(word.as_string_view().value(row), "ä".repeat(i % 5));
+        }
+    }
+}
+
+#[test]
+fn trees_of_every_compression() {
+    for (name, bytes) in TREES {
+        let input = MemoryInput::new(name, bytes);
+        let probe = source(&[]).probe(&input).unwrap().unwrap();
+        assert_eq!(probe.items, N);
+        let types: Vec<String> = probe.schema.fields().iter().map(|f| FieldType::of(f).unwrap().to_string()).collect();
+        assert_eq!(types, ["Float32", "Boolean", "Int64", "Int32[2,3]", "list<Float64>"], "{name}");
+        for (from, to) in [(0, 20), (3, 4), (7, 13), (10, 20), (20, 20), (18, 99)] {
+            let found = rows(&input, &[], from..to);
+            let count: usize = found.iter().map(RecordBatch::num_rows).sum();
+            assert_eq!(count as u64, to.min(N) - from, "{name}");
+            found.iter().for_each(|rows| {
+                assert_eq!(rows.schema(), probe.schema);
+                check(rows, from as usize);
+            });
+        }
+    }
+}
+
+#[test]
+fn an_ntuple() {
+    let input = MemoryInput::new("ntuple", NTUPLE);
+    let probe = source(&[]).probe(&input).unwrap().unwrap();
+    assert_eq!(probe.items, N);
+    for (from, to) in [(0, 20), (3, 4), (7, 13), (18, 99)] {
+        rows(&input, &[], from..to).iter().for_each(|rows| check(rows, from as usize));
+    }
+    assert_eq!(Root::trees(&input, Limits::default()).unwrap(), ["events;1"]);
+}
+
+#[test]
+fn options_choose() {
+    let input = MemoryInput::new("tree", TREES[0].1);
+    for tree in ["events", "dir/events", "/dir/events", "dir/events;1"] {
+        assert_eq!(source(&[("tree", tree)]).probe(&input).unwrap().unwrap().items, N);
+    }
+    let found = rows(&input, &[("branches", "p*,id")], 0..N);
+    let schema = found[0].schema();
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(names, ["id", "pos", "pt"]);
+    let (kind, text) = refused(&input, &[("tree", "other")]);
+    assert_eq!(kind, Kind::Config);
+    assert!(text.contains("there are: dir/events"), "{text}");
+    let (kind, text) = refused(&input, &[("branches", "energi")]);
+    assert_eq!((kind, text.as_str()), (Kind::Config, "tree: option branches: nothing is called energi"));
+    for wrong in [("unsupported", "maybe"), ("branch", "x")] {
+        let options: Options = [wrong].into_iter().collect();
+        assert_eq!(Root.source(&options, Limits::default()).err().unwrap().kind(), Kind::Config);
+    }
+}
+
+#[test]
+fn other_files_are_refused() {
+    for (bytes, wanted) in
+        [(&b"no"[..], Kind::Content), (b"PK\x03\x04 and more", Kind::Content), (b"root", Kind::Content)]
+    {
+        assert_eq!(refused(&MemoryInput::new("x", bytes), &[]).0, wanted);
+    }
+}
+
+#[test]
+fn a_report_says_what_becomes_of_each_branch() {
+    let input = MemoryInput::new("tree", TREES[0].1);
+    let report = Root::report(&input, &Options::new(), Limits::default()).unwrap();
+    let pos = report.iter().find(|branch| branch.name == "pos").unwrap();
+    assert_eq!(pos.holds, Ok(FieldType::Tensor { element: DataType::Int32, shape: vec![2, 3] }));
+}
