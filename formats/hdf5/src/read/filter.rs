@@ -45,21 +45,37 @@ fn name(filter: &Filter) -> String {
     format!("{known} (filter {})", filter.id)
 }
 
-/// Decompresses chunks, one at a time.
+/// Decompresses chunks, one at a time; its buffers are used again.
 pub(crate) struct Decoder {
     deflate: Decompressor,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
-    before: Vec<u8>,
+    now: Vec<u8>,
+    next: Vec<u8>,
 }
 
 impl Decoder {
     pub(crate) fn new() -> Self {
-        Self { deflate: Decompressor::new(), zstd: None, before: Vec::new() }
+        Self { deflate: Decompressor::new(), zstd: None, now: Vec::new(), next: Vec::new() }
     }
 
-    /// The chunk `stored` after all filters not in `mask`, into `out`, which it fills.
-    pub(crate) fn unpack(&mut self, filters: &[Filter], mask: u32, stored: Vec<u8>, out: &mut [u8]) -> Result<()> {
-        let mut now = stored;
+    /// The chunk of `stored` bytes that `read` reads, after all filters not in `mask`, into `out`, which
+    /// it fills.
+    pub(crate) fn unpack(
+        &mut self,
+        filters: &[Filter],
+        mask: u32,
+        stored: usize,
+        read: impl FnOnce(&mut [u8]) -> Result<()>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let mut now = std::mem::take(&mut self.now);
+        now.resize(stored, 0);
+        let done = read(&mut now).and_then(|()| self.apply(filters, mask, &mut now, out));
+        self.now = now;
+        done
+    }
+
+    fn apply(&mut self, filters: &[Filter], mask: u32, now: &mut Vec<u8>, out: &mut [u8]) -> Result<()> {
         let used = filters.iter().enumerate().filter(|(i, _)| mask & (1 << (i % 32)) == 0);
         let used: Vec<&Filter> = used.map(|(_, filter)| filter).collect();
         // Checksums that were there before compression come out of it.
@@ -67,39 +83,44 @@ impl Decoder {
         for (i, filter) in used.iter().enumerate().rev() {
             match filter.id {
                 FLETCHER32 => {
-                    checked(&mut now)?;
+                    checked(now)?;
                     sums -= 1;
                 }
-                SHUFFLE => {
-                    let width = filter.parameters.first().map_or(1, |width| *width as usize);
-                    if i == 0 && now.len() == out.len() {
-                        unshuffle(&now, width, out);
-                        self.before = now;
-                        return Ok(());
-                    }
-                    let mut joined = vec![0; now.len()];
-                    unshuffle(&now, width, &mut joined);
-                    now = joined;
+                SHUFFLE if i == 0 && now.len() == out.len() => {
+                    unshuffle(now, width_of(filter), out);
+                    return Ok(());
+                }
+                DEFLATE | ZSTD if i == 0 => {
+                    let len = self.inflate(filter.id, now, out)?;
+                    return if len == out.len() { Ok(()) } else { Err(size(len, out.len())) };
                 }
                 _ => {
-                    let most = out.len() + 4 * sums;
-                    if i == 0 {
-                        let len = self.inflate(filter.id, &now, out)?;
-                        return if len == out.len() { Ok(()) } else { Err(size(len, out.len())) };
-                    }
-                    let mut room = std::mem::take(&mut self.before);
-                    plausible(filter.id, now.len(), most)?;
-                    room.resize(most, 0);
-                    let len = self.inflate(filter.id, &now, &mut room)?;
-                    room.truncate(len);
-                    now = room;
+                    let mut next = std::mem::take(&mut self.next);
+                    let done = self.step(filter, now, &mut next, out.len() + 4 * sums);
+                    std::mem::swap(now, &mut next);
+                    self.next = next;
+                    done?;
                 }
             }
         }
         if now.len() != out.len() {
             return Err(size(now.len(), out.len()));
         }
-        out.copy_from_slice(&now);
+        out.copy_from_slice(now);
+        Ok(())
+    }
+
+    /// One filter, from `now` to `next`, which will hold at most `most` bytes.
+    fn step(&mut self, filter: &Filter, now: &[u8], next: &mut Vec<u8>, most: usize) -> Result<()> {
+        if filter.id == SHUFFLE {
+            next.resize(now.len(), 0);
+            unshuffle(now, width_of(filter), next);
+            return Ok(());
+        }
+        plausible(filter.id, now.len(), most)?;
+        next.resize(most, 0);
+        let len = self.inflate(filter.id, now, next)?;
+        next.truncate(len);
         Ok(())
     }
 
@@ -116,6 +137,11 @@ impl Decoder {
             }
         }
     }
+}
+
+/// Bytes of the elements that were shuffled.
+fn width_of(filter: &Filter) -> usize {
+    filter.parameters.first().map_or(1, |width| *width as usize)
 }
 
 /// Refuses chunks that can't become as large as they say.
