@@ -60,7 +60,7 @@
 //! the error names two, and the option `datasets` chooses. Scalars, references, times, bit fields,
 //! soft and external links are passed over. Superblocks 0 to 3, object headers of both versions, symbol
 //! tables, link messages and fractal heaps; compact, contiguous and chunked layouts with every index
-//! there is; deflate, shuffle, fletcher32, zstd, other filters are refused by name; fill values; big-endian
+//! there is; deflate, shuffle, fletcher32, lzf, zstd, other filters are refused by name; fill values; big-endian
 //! numbers turned around; enumerations as their integers, opaque bytes, arrays in compounds; text of fixed and any
 //! length; vlen numbers as lists, vlen `u8` as blobs. Refused: virtual datasets, external files, shared
 //! message tables.

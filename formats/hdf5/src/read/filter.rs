@@ -8,15 +8,22 @@ use packhorse_core::{Context, Error, Result};
 const DEFLATE: u16 = 1;
 const SHUFFLE: u16 = 2;
 const FLETCHER32: u16 = 3;
+const LZF: u16 = 32000;
 const ZSTD: u16 = 32015;
 
-/// The most that a byte of deflate can become, and a byte of zstd (a block of 128 KiB in 4 bytes).
-const DEFLATE_RATIO: u64 = 1040;
-const ZSTD_RATIO: u64 = 40_000;
+/// The most bytes that a byte can become: of zstd, a block of 128 KiB in 4 bytes.
+fn ratio(id: u16) -> u64 {
+    match id {
+        DEFLATE => 1040,
+        LZF => 100,
+        ZSTD => 40_000,
+        _ => 1,
+    }
+}
 
 /// Refuses filters that we do not have, by name.
 pub(crate) fn check(filters: &[Filter]) -> Result<()> {
-    let unknown = filters.iter().find(|filter| !matches!(filter.id, DEFLATE | SHUFFLE | FLETCHER32 | ZSTD));
+    let unknown = filters.iter().find(|filter| !matches!(filter.id, DEFLATE | SHUFFLE | FLETCHER32 | LZF | ZSTD));
     match unknown {
         None => Ok(()),
         Some(filter) => Err(Error::unsupported(format!(
@@ -33,7 +40,6 @@ fn name(filter: &Filter) -> String {
         6 => "scaleoffset",
         305 => "lzo",
         307 => "bzip2",
-        32000 => "lzf",
         32001 => "blosc",
         32004 => "lz4",
         32008 => "bitshuffle",
@@ -90,7 +96,7 @@ impl Decoder {
                     unshuffle(now, width_of(filter), out);
                     return Ok(());
                 }
-                DEFLATE | ZSTD if i == 0 => {
+                DEFLATE | LZF | ZSTD if i == 0 => {
                     let len = self.inflate(filter.id, now, out)?;
                     return if len == out.len() { Ok(()) } else { Err(size(len, out.len())) };
                 }
@@ -128,6 +134,7 @@ impl Decoder {
         let damaged = |e: &dyn std::fmt::Display| Error::content(format!("a chunk is damaged: {e}"));
         match id {
             DEFLATE => self.deflate.zlib_decompress(input, out).map_err(|e| damaged(&e)),
+            LZF => super::lzf::decompress(input, out),
             _ => {
                 let made = match self.zstd.take() {
                     Some(made) => made,
@@ -146,8 +153,7 @@ fn width_of(filter: &Filter) -> usize {
 
 /// Refuses chunks that can't become as large as they say.
 pub(crate) fn plausible(id: u16, stored: usize, wanted: usize) -> Result<()> {
-    let ratio = if id == DEFLATE { DEFLATE_RATIO } else { ZSTD_RATIO };
-    match (stored as u64).saturating_mul(ratio).saturating_add(1 << 16) >= wanted as u64 {
+    match (stored as u64).saturating_mul(ratio(id)).saturating_add(1 << 16) >= wanted as u64 {
         true => Ok(()),
         false => Err(Error::content(format!("a chunk of {stored} bytes can't hold {wanted}: the file is damaged"))),
     }
@@ -155,12 +161,9 @@ pub(crate) fn plausible(id: u16, stored: usize, wanted: usize) -> Result<()> {
 
 /// The most bytes that a chunk can become which takes up `stored` bytes.
 pub(crate) fn most(filters: &[Filter], stored: u64) -> u64 {
-    match filters.iter().any(|filter| matches!(filter.id, DEFLATE | ZSTD)) {
-        true if filters.iter().any(|filter| filter.id == ZSTD) => {
-            stored.saturating_mul(ZSTD_RATIO).saturating_add(1 << 16)
-        }
-        true => stored.saturating_mul(DEFLATE_RATIO).saturating_add(1 << 16),
-        false => stored,
+    match filters.iter().map(|filter| ratio(filter.id)).max() {
+        Some(ratio) if ratio > 1 => stored.saturating_mul(ratio).saturating_add(1 << 16),
+        _ => stored,
     }
 }
 
