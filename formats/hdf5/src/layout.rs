@@ -78,8 +78,10 @@ pub(crate) fn classes_attribute(json: &str, object: &mut Object) -> Result<()> {
 }
 
 fn to_json(field: &Field, kind: &FieldType) -> Value {
+    // What makes a tensor of a list follows from its kind.
+    let tensor = matches!(kind, FieldType::Tensor { .. } | FieldType::Ragged { .. });
     let metadata: BTreeMap<&String, &String> =
-        field.metadata().iter().filter(|(key, _)| !key.starts_with("ARROW:extension:")).collect();
+        field.metadata().iter().filter(|(key, _)| !(tensor && key.starts_with("ARROW:extension:"))).collect();
     let element = kind.element().map(element_name).unwrap_or_default();
     let mut json = match kind {
         FieldType::Blob => json!({"kind": "blob"}),
