@@ -46,7 +46,8 @@
 //! its `V` opaque, its times `i64` with the attribute `numpy`. Offsets, shapes, values of blobs and all
 //! values under `filter=none` are contiguous and unfiltered. A field's attribute `packhorse_field` (JSON)
 //! restores its column exactly; `encoding` is that of its blobs, `class_names` the list that the field's
-//! metadata of that name holds.
+//! (at the root, the schema's) metadata of that name holds, over 2,048 names as one text of JSON. The root's
+//! `packhorse_metadata` (JSON) is all of the schema's.
 //!
 //! [`Sink::seal`] adds the master file `NAME.h5`: external links `/shards/00000`…, `/index/shard` (`i32 [N]`)
 //! and `/index/row` (`i64 [N]`), `/shards_split` where there are splits, and virtual datasets `/data/FIELD`
