@@ -7,7 +7,7 @@
 use crate::datatype::Datatype;
 use crate::options::SinkOptions;
 use crate::write::Object;
-use packhorse_core::{DataType, ENCODING, Error, Field, FieldType, NUMPY, Result, with_metadata};
+use packhorse_core::{DataType, ENCODING, Error, Field, FieldType, NUMPY, Result, Schema, with_metadata};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -17,6 +17,8 @@ pub(crate) const LAYOUT: &str = "ml-hdf5/1";
 pub(crate) const FIELD: &str = "packhorse_field";
 /// The root's attribute that marks a dataset's master file; it holds the dataset's name.
 pub(crate) const MASTER: &str = "packhorse_master";
+/// The root's attribute that holds the metadata of the schema, as a JSON object of texts.
+pub(crate) const METADATA: &str = "packhorse_metadata";
 /// The metadata of a column, and of a schema, that names classes: a JSON list of texts.
 pub(crate) const CLASSES: &str = "class_names";
 
@@ -77,9 +79,22 @@ pub(crate) fn classes_attribute(json: &str, object: &mut Object) -> Result<()> {
     }
 }
 
+/// The metadata of a schema as JSON, if it has any.
+pub(crate) fn metadata(schema: &Schema) -> Option<String> {
+    let metadata: BTreeMap<&String, &String> = schema.metadata().iter().collect();
+    (!metadata.is_empty()).then(|| json!(metadata).to_string())
+}
+
+/// What [`metadata`] wrote; empty where it makes no sense.
+pub(crate) fn parse_metadata(text: &str) -> BTreeMap<String, String> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
 fn to_json(field: &Field, kind: &FieldType) -> Value {
+    // What makes a tensor of a list follows from its kind.
+    let tensor = matches!(kind, FieldType::Tensor { .. } | FieldType::Ragged { .. });
     let metadata: BTreeMap<&String, &String> =
-        field.metadata().iter().filter(|(key, _)| !key.starts_with("ARROW:extension:")).collect();
+        field.metadata().iter().filter(|(key, _)| !(tensor && key.starts_with("ARROW:extension:"))).collect();
     let element = kind.element().map(element_name).unwrap_or_default();
     let mut json = match kind {
         FieldType::Blob => json!({"kind": "blob"}),

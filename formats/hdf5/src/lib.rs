@@ -46,7 +46,8 @@
 //! its `V` opaque, its times `i64` with the attribute `numpy`. Offsets, shapes, values of blobs and all
 //! values under `filter=none` are contiguous and unfiltered. A field's attribute `packhorse_field` (JSON)
 //! restores its column exactly; `encoding` is that of its blobs, `class_names` the list that the field's
-//! metadata of that name holds.
+//! (at the root, the schema's) metadata of that name holds, over 2,048 names as one text of JSON. The root's
+//! `packhorse_metadata` (JSON) is all of the schema's.
 //!
 //! [`Sink::seal`] adds the master file `NAME.h5`: external links `/shards/00000`…, `/index/shard` (`i32 [N]`)
 //! and `/index/row` (`i64 [N]`), `/shards_split` where there are splits, and virtual datasets `/data/FIELD`
@@ -60,7 +61,7 @@
 //! the error names two, and the option `datasets` chooses. Scalars, references, times, bit fields,
 //! soft and external links are passed over. Superblocks 0 to 3, object headers of both versions, symbol
 //! tables, link messages and fractal heaps; compact, contiguous and chunked layouts with every index
-//! there is; deflate, shuffle, fletcher32, zstd, other filters are refused by name; fill values; big-endian
+//! there is; deflate, shuffle, fletcher32, lzf, zstd, other filters are refused by name; fill values; big-endian
 //! numbers turned around; enumerations as their integers, opaque bytes, arrays in compounds; text of fixed and any
 //! length; vlen numbers as lists, vlen `u8` as blobs. Refused: virtual datasets, external files, shared
 //! message tables.

@@ -55,6 +55,10 @@ def text(value):
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
+def names(value):
+    return json.loads(value) if isinstance(value, str) else [text(name) for name in value]
+
+
 def main():
     for path in sys.argv[1:]:
         with h5py.File(path, "r") as f:
@@ -64,7 +68,8 @@ def main():
             for name, node in f["data"].items():
                 there = f["present"][name][:] if "present" in f and name in f["present"] else np.ones(n, "u1")
                 fields[name] = [sample(node, i) if there[i] else None for i in range(n)]
-            print(json.dumps({"samples": n, "fields": fields}))
+            classes = {name: names(node.attrs["class_names"]) for name, node in f["data"].items() if "class_names" in node.attrs}
+            print(json.dumps({"samples": n, "fields": fields, "classes": classes}))
 
 
 main()

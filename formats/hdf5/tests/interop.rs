@@ -10,14 +10,18 @@
 mod large;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef};
-use packhorse_core::{DataType, FieldType, Format, Limits, MemoryInput, Options, Rows, Sealed, ShardSummary, bytes_of};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
+use packhorse_core::{
+    DataType, FieldType, Format, Limits, MemoryInput, Options, Rows, Schema, Sealed, ShardSummary, bytes_of,
+    with_metadata,
+};
 use packhorse_hdf5::Hdf5;
 use packhorse_testkit::memory::MemoryOutlet;
 use packhorse_testkit::typed;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 /// Runs `script` of this folder; `None`, with a word, where there is no Python for it.
 fn python(script: &str, arguments: &[&Path]) -> Option<String> {
@@ -222,5 +226,24 @@ fn h5py_reads_a_dataset_through_its_master_file() {
         let input = MemoryInput::new("set.h5", std::fs::read(&master).unwrap());
         let error = Hdf5.source(&Options::new(), Limits::default()).unwrap().probe(&input).unwrap_err();
         assert!(error.to_string().contains("read its shards"), "{error}");
+    }
+}
+
+#[test]
+fn h5py_reads_class_names() {
+    for count in [3, 2000, 5000] {
+        let classes: Vec<String> = (0..count).map(|i| format!("class {i}, also called größe")).collect();
+        let label = FieldType::Scalar(DataType::Int64).field("label", false);
+        let label = with_metadata(label, "class_names", &serde_json::to_string(&classes).unwrap());
+        let labels = Arc::new(Int64Array::from_iter_values(0..5));
+        let rows = RecordBatch::try_new(Arc::new(Schema::new(vec![label])), vec![labels]).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("classes.h5");
+        let sink = Hdf5.sink(&Options::new()).unwrap();
+        std::fs::write(&path, &typed::write(&*sink, &rows, &[5])[".h5"]).unwrap();
+        let Some(found) = python("dump.py", &[&path]) else { return };
+        let found: Value = serde_json::from_str(&found).unwrap();
+        expect(&found, &rows, "classes");
+        assert_eq!(found["classes"]["label"], serde_json::json!(classes));
     }
 }

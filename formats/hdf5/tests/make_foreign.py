@@ -63,6 +63,7 @@ def h5py_zoo(libver, tag):
         "growsaside": dict(chunks=(5, 2, 5), maxshape=(N, None, 5)),
         "single": dict(chunks=(N, 4, 5), compression="gzip"),
         "tiny": dict(chunks=(1, 1, 1), maxshape=(None, 4, 5)),
+        "lzf": dict(chunks=(20, 4, 5), compression="lzf", shuffle=True),
         "zstd": dict(chunks=(9, 4, 5), shuffle=True, **hdf5plugin.Zstd(clevel=3)),
     }
     for kind, how in kinds.items():
@@ -147,9 +148,9 @@ def h5py_refused():
     with h5py.File(DIR / "blosc.h5", "w") as f:
         f.create_dataset("x", data=np.arange(1000), chunks=(100,), **hdf5plugin.Blosc())
     say("blosc.h5", error="blosc")
-    with h5py.File(DIR / "lzf.h5", "w") as f:
-        f.create_dataset("x", data=np.arange(1000), chunks=(100,), compression="lzf")
-    say("lzf.h5", error="lzf")
+    with h5py.File(DIR / "bitshuffle.h5", "w") as f:
+        f.create_dataset("x", data=np.arange(1000), chunks=(100,), **hdf5plugin.Bitshuffle())
+    say("bitshuffle.h5", error="bitshuffle")
     with h5py.File(DIR / "rows.h5", "w") as f:
         f["a"], f["b"] = np.arange(3), np.arange(4)
     say("rows.h5", error="/a has 3 rows and /b has 4")

@@ -4,9 +4,11 @@
 
 mod large;
 
-use packhorse_core::{Format, Limits, Options};
+use arrow_array::{Int64Array, RecordBatch};
+use packhorse_core::{DataType, FieldType, Format, Limits, MemoryInput, Options, Schema, with_metadata};
 use packhorse_hdf5::Hdf5;
 use packhorse_testkit::typed;
+use std::sync::Arc;
 
 const ALL: [&str; 8] = ["scalars", "tensors", "numpy", "ragged", "lists", "blobs", "nulls", "none"];
 
@@ -28,5 +30,24 @@ fn large_rows_come_back() {
     for (name, rows, options) in large::corpus() {
         let sink = Hdf5.sink(&options.iter().copied().collect::<Options>()).unwrap();
         typed::round_trip(&*sink, &*source, name, &rows);
+    }
+}
+
+#[test]
+fn metadata_comes_back() {
+    let classes = |count: usize| serde_json::to_string(&vec!["a class of a rather long name"; count]).unwrap();
+    for count in [3, 2000, 5000] {
+        let label = FieldType::Scalar(DataType::Int64).field("label", false);
+        let label = with_metadata(label, "class_names", &classes(count));
+        let metadata = [("class_names", classes(count)), ("origin", "here".to_owned())];
+        let schema = Schema::new(vec![label]).with_metadata(metadata);
+        let labels = Arc::new(Int64Array::from_iter_values(0..5));
+        let rows = RecordBatch::try_new(Arc::new(schema), vec![labels]).unwrap();
+        let (sink, source) =
+            (Hdf5.sink(&Options::new()).unwrap(), Hdf5.source(&Options::new(), Limits::default()).unwrap());
+        let file = typed::write(&*sink, &rows, &[5]).remove(".h5").unwrap();
+        let input = MemoryInput::new("classes.h5", file);
+        assert_eq!(source.probe(&input).unwrap().unwrap().schema, rows.schema());
+        typed::same(&typed::read(&*source, &input, 0..5), &rows, "classes");
     }
 }

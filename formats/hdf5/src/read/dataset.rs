@@ -257,11 +257,9 @@ impl Job<'_> {
         if plain && chunk.size == out.len() as u64 {
             return self.file.read(chunk.address, out);
         }
-        let mut stored = vec![0; chunk.size as usize];
-        self.file.read(chunk.address, &mut stored)?;
-        self.file
-            .decoders
-            .with(|decoder| decoder.unpack(if plain { &[] } else { self.filters }, chunk.mask, stored, out))
+        let (filters, stored) = (if plain { &[] } else { self.filters }, chunk.size as usize);
+        let read = |bytes: &mut [u8]| self.file.read(chunk.address, bytes);
+        self.file.decoders.with(|decoder| decoder.unpack(filters, chunk.mask, stored, read, out))
     }
 
     fn sticks_out(&self, number: u64) -> bool {

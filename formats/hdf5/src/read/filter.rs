@@ -8,15 +8,22 @@ use packhorse_core::{Context, Error, Result};
 const DEFLATE: u16 = 1;
 const SHUFFLE: u16 = 2;
 const FLETCHER32: u16 = 3;
+const LZF: u16 = 32000;
 const ZSTD: u16 = 32015;
 
-/// The most that a byte of deflate can become, and a byte of zstd (a block of 128 KiB in 4 bytes).
-const DEFLATE_RATIO: u64 = 1040;
-const ZSTD_RATIO: u64 = 40_000;
+/// The most bytes that a byte can become: of zstd, a block of 128 KiB in 4 bytes.
+fn ratio(id: u16) -> u64 {
+    match id {
+        DEFLATE => 1040,
+        LZF => 100,
+        ZSTD => 40_000,
+        _ => 1,
+    }
+}
 
 /// Refuses filters that we do not have, by name.
 pub(crate) fn check(filters: &[Filter]) -> Result<()> {
-    let unknown = filters.iter().find(|filter| !matches!(filter.id, DEFLATE | SHUFFLE | FLETCHER32 | ZSTD));
+    let unknown = filters.iter().find(|filter| !matches!(filter.id, DEFLATE | SHUFFLE | FLETCHER32 | LZF | ZSTD));
     match unknown {
         None => Ok(()),
         Some(filter) => Err(Error::unsupported(format!(
@@ -33,7 +40,6 @@ fn name(filter: &Filter) -> String {
         6 => "scaleoffset",
         305 => "lzo",
         307 => "bzip2",
-        32000 => "lzf",
         32001 => "blosc",
         32004 => "lz4",
         32008 => "bitshuffle",
@@ -45,21 +51,37 @@ fn name(filter: &Filter) -> String {
     format!("{known} (filter {})", filter.id)
 }
 
-/// Decompresses chunks, one at a time.
+/// Decompresses chunks, one at a time; its buffers are used again.
 pub(crate) struct Decoder {
     deflate: Decompressor,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
-    before: Vec<u8>,
+    now: Vec<u8>,
+    next: Vec<u8>,
 }
 
 impl Decoder {
     pub(crate) fn new() -> Self {
-        Self { deflate: Decompressor::new(), zstd: None, before: Vec::new() }
+        Self { deflate: Decompressor::new(), zstd: None, now: Vec::new(), next: Vec::new() }
     }
 
-    /// The chunk `stored` after all filters not in `mask`, into `out`, which it fills.
-    pub(crate) fn unpack(&mut self, filters: &[Filter], mask: u32, stored: Vec<u8>, out: &mut [u8]) -> Result<()> {
-        let mut now = stored;
+    /// The chunk of `stored` bytes that `read` reads, after all filters not in `mask`, into `out`, which
+    /// it fills.
+    pub(crate) fn unpack(
+        &mut self,
+        filters: &[Filter],
+        mask: u32,
+        stored: usize,
+        read: impl FnOnce(&mut [u8]) -> Result<()>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let mut now = std::mem::take(&mut self.now);
+        now.resize(stored, 0);
+        let done = read(&mut now).and_then(|()| self.apply(filters, mask, &mut now, out));
+        self.now = now;
+        done
+    }
+
+    fn apply(&mut self, filters: &[Filter], mask: u32, now: &mut Vec<u8>, out: &mut [u8]) -> Result<()> {
         let used = filters.iter().enumerate().filter(|(i, _)| mask & (1 << (i % 32)) == 0);
         let used: Vec<&Filter> = used.map(|(_, filter)| filter).collect();
         // Checksums that were there before compression come out of it.
@@ -67,39 +89,44 @@ impl Decoder {
         for (i, filter) in used.iter().enumerate().rev() {
             match filter.id {
                 FLETCHER32 => {
-                    checked(&mut now)?;
+                    checked(now)?;
                     sums -= 1;
                 }
-                SHUFFLE => {
-                    let width = filter.parameters.first().map_or(1, |width| *width as usize);
-                    if i == 0 && now.len() == out.len() {
-                        unshuffle(&now, width, out);
-                        self.before = now;
-                        return Ok(());
-                    }
-                    let mut joined = vec![0; now.len()];
-                    unshuffle(&now, width, &mut joined);
-                    now = joined;
+                SHUFFLE if i == 0 && now.len() == out.len() => {
+                    unshuffle(now, width_of(filter), out);
+                    return Ok(());
+                }
+                DEFLATE | LZF | ZSTD if i == 0 => {
+                    let len = self.inflate(filter.id, now, out)?;
+                    return if len == out.len() { Ok(()) } else { Err(size(len, out.len())) };
                 }
                 _ => {
-                    let most = out.len() + 4 * sums;
-                    if i == 0 {
-                        let len = self.inflate(filter.id, &now, out)?;
-                        return if len == out.len() { Ok(()) } else { Err(size(len, out.len())) };
-                    }
-                    let mut room = std::mem::take(&mut self.before);
-                    plausible(filter.id, now.len(), most)?;
-                    room.resize(most, 0);
-                    let len = self.inflate(filter.id, &now, &mut room)?;
-                    room.truncate(len);
-                    now = room;
+                    let mut next = std::mem::take(&mut self.next);
+                    let done = self.step(filter, now, &mut next, out.len() + 4 * sums);
+                    std::mem::swap(now, &mut next);
+                    self.next = next;
+                    done?;
                 }
             }
         }
         if now.len() != out.len() {
             return Err(size(now.len(), out.len()));
         }
-        out.copy_from_slice(&now);
+        out.copy_from_slice(now);
+        Ok(())
+    }
+
+    /// One filter, from `now` to `next`, which will hold at most `most` bytes.
+    fn step(&mut self, filter: &Filter, now: &[u8], next: &mut Vec<u8>, most: usize) -> Result<()> {
+        if filter.id == SHUFFLE {
+            next.resize(now.len(), 0);
+            unshuffle(now, width_of(filter), next);
+            return Ok(());
+        }
+        plausible(filter.id, now.len(), most)?;
+        next.resize(most, 0);
+        let len = self.inflate(filter.id, now, next)?;
+        next.truncate(len);
         Ok(())
     }
 
@@ -107,6 +134,7 @@ impl Decoder {
         let damaged = |e: &dyn std::fmt::Display| Error::content(format!("a chunk is damaged: {e}"));
         match id {
             DEFLATE => self.deflate.zlib_decompress(input, out).map_err(|e| damaged(&e)),
+            LZF => super::lzf::decompress(input, out),
             _ => {
                 let made = match self.zstd.take() {
                     Some(made) => made,
@@ -118,10 +146,14 @@ impl Decoder {
     }
 }
 
+/// Bytes of the elements that were shuffled.
+fn width_of(filter: &Filter) -> usize {
+    filter.parameters.first().map_or(1, |width| *width as usize)
+}
+
 /// Refuses chunks that can't become as large as they say.
 pub(crate) fn plausible(id: u16, stored: usize, wanted: usize) -> Result<()> {
-    let ratio = if id == DEFLATE { DEFLATE_RATIO } else { ZSTD_RATIO };
-    match (stored as u64).saturating_mul(ratio).saturating_add(1 << 16) >= wanted as u64 {
+    match (stored as u64).saturating_mul(ratio(id)).saturating_add(1 << 16) >= wanted as u64 {
         true => Ok(()),
         false => Err(Error::content(format!("a chunk of {stored} bytes can't hold {wanted}: the file is damaged"))),
     }
@@ -129,12 +161,9 @@ pub(crate) fn plausible(id: u16, stored: usize, wanted: usize) -> Result<()> {
 
 /// The most bytes that a chunk can become which takes up `stored` bytes.
 pub(crate) fn most(filters: &[Filter], stored: u64) -> u64 {
-    match filters.iter().any(|filter| matches!(filter.id, DEFLATE | ZSTD)) {
-        true if filters.iter().any(|filter| filter.id == ZSTD) => {
-            stored.saturating_mul(ZSTD_RATIO).saturating_add(1 << 16)
-        }
-        true => stored.saturating_mul(DEFLATE_RATIO).saturating_add(1 << 16),
-        false => stored,
+    match filters.iter().map(|filter| ratio(filter.id)).max() {
+        Some(ratio) if ratio > 1 => stored.saturating_mul(ratio).saturating_add(1 << 16),
+        _ => stored,
     }
 }
 

@@ -30,21 +30,38 @@ pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result
         let bytes = file.checked(block, elements(count).ok_or_else(too_large)?, "a fixed array's block")?;
         return grid.add_entries(0, bytes.get(head..).unwrap_or_default(), entry, client == 1, file);
     }
-    let pages = count.div_ceil(page);
-    let map = usize::try_from(pages.div_ceil(8)).map_err(|_| too_large())?;
-    let bytes = file.checked(block, head.saturating_add(map).saturating_add(4), "a fixed array's block")?;
-    let map = bytes.get(head..).unwrap_or_default();
-    let mut at = block.saturating_add(bytes.len() as u64 + 4);
-    for number in 0..pages {
-        let held = page.min(count - number * page);
-        let len = held.saturating_mul(entry as u64).saturating_add(4);
-        let byte = map.get((number / 8) as usize).copied().unwrap_or_default();
-        if byte & (0x80 >> (number % 8)) != 0 {
-            let len = usize::try_from(len).map_err(|_| too_large())?;
-            let bytes = file.checked(at, len, "a fixed array's page")?;
-            grid.add_entries(number * page, &bytes, entry, client == 1, file)?;
+    let array = Pages { count, page, entry, filtered: client == 1, head };
+    array.read(file, block, grid)
+}
+
+/// An array so long that it comes in pages.
+struct Pages {
+    count: u64,
+    page: u64,
+    entry: usize,
+    filtered: bool,
+    /// Bytes before the map of pages that were written.
+    head: usize,
+}
+
+impl Pages {
+    fn read(&self, file: &H5File<'_>, block: u64, grid: &mut Grid) -> Result<()> {
+        let too_large = |_| Error::content("a fixed array is larger than the file: it is damaged");
+        let pages = self.count.div_ceil(self.page);
+        let map = usize::try_from(pages.div_ceil(8)).map_err(too_large)?;
+        let bytes = file.checked(block, self.head.saturating_add(map).saturating_add(4), "a fixed array's block")?;
+        let map = bytes.get(self.head..).unwrap_or_default();
+        let mut at = block.saturating_add(bytes.len() as u64 + 4);
+        for number in 0..pages {
+            let first = number * self.page;
+            let len = self.page.min(self.count - first).saturating_mul(self.entry as u64).saturating_add(4);
+            let byte = map.get((number / 8) as usize).copied().unwrap_or_default();
+            if byte & (0x80 >> (number % 8)) != 0 {
+                let bytes = file.checked(at, usize::try_from(len).map_err(too_large)?, "a fixed array's page")?;
+                grid.add_entries(first, &bytes, self.entry, self.filtered, file)?;
+            }
+            at = at.saturating_add(len);
         }
-        at = at.saturating_add(len);
+        Ok(())
     }
-    Ok(())
 }

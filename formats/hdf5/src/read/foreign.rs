@@ -123,43 +123,60 @@ pub(crate) fn matches(glob: &[u8], path: &[u8]) -> bool {
 
 fn readers(file: &H5File<'_>, found: &Found) -> Result<Vec<FieldReader>> {
     let name = found.path.trim_start_matches('/').replace('/', ".");
-    let odd = |datatype: &Datatype| {
-        named(&found.path, Error::unsupported(format!("{datatype} with dimensions {:?}", found.dims)))
-    };
-    let open = |datatype: &Datatype, name: &str| -> Result<FieldReader> {
-        let (kind, numpy) = field_type(datatype, &found.dims).ok_or_else(|| odd(datatype))?;
-        let mut field = kind.field(name, false);
-        if let Some(numpy) = numpy {
-            field = with_metadata(field, NUMPY, &numpy);
-        }
-        Ok(FieldReader::of_rows(field, kind, Dataset::open(file, &found.object, &found.path)?))
-    };
     if file.offsets != 8 && matches!(found.datatype, Datatype::VlenText { .. } | Datatype::Vlen(_)) {
-        return Err(odd(&found.datatype));
+        return Err(odd(found, &found.datatype));
     }
-    let Datatype::Compound { members, .. } = &found.datatype else {
-        return Ok(vec![open(&found.datatype, &name)?]);
-    };
-    let mut fields = Vec::new();
-    for (member, offset, datatype) in members {
-        let mut dims = found.dims.clone();
-        let element = match datatype {
-            Datatype::Array { dims: inner, of, .. } => {
-                dims.extend(inner.iter().map(|dim| u64::from(*dim)));
-                of
-            }
-            other => other,
-        };
-        let (kind, numpy) = member_type(element, &dims).ok_or_else(|| odd(datatype))?;
-        let mut field = kind.field(&format!("{name}.{member}"), false);
-        if let Some(numpy) = numpy {
-            field = with_metadata(field, NUMPY, &numpy);
+    match &found.datatype {
+        Datatype::Compound { members, .. } => {
+            let one = |(member, offset, datatype): &(String, u32, Datatype)| {
+                member_reader(file, found, &format!("{name}.{member}"), *offset, datatype)
+            };
+            members.iter().map(one).collect()
         }
-        let mut reader = FieldReader::of_rows(field, kind, Dataset::open(file, &found.object, &found.path)?);
-        reader.member = Some((*offset, datatype.clone()));
-        fields.push(reader);
+        datatype => {
+            let made = field_type(datatype, &found.dims).ok_or_else(|| odd(found, datatype))?;
+            Ok(vec![reader(file, found, &name, made)?])
+        }
     }
-    Ok(fields)
+}
+
+/// The error that a dataset's elements are none that rows can hold.
+fn odd(found: &Found, datatype: &Datatype) -> Error {
+    named(&found.path, Error::unsupported(format!("{datatype} with dimensions {:?}", found.dims)))
+}
+
+fn reader(
+    file: &H5File<'_>,
+    found: &Found,
+    name: &str,
+    (kind, numpy): (FieldType, Option<String>),
+) -> Result<FieldReader> {
+    let mut field = kind.field(name, false);
+    if let Some(numpy) = numpy {
+        field = with_metadata(field, NUMPY, &numpy);
+    }
+    Ok(FieldReader::of_rows(field, kind, Dataset::open(file, &found.object, &found.path)?))
+}
+
+fn member_reader(
+    file: &H5File<'_>,
+    found: &Found,
+    name: &str,
+    offset: u32,
+    datatype: &Datatype,
+) -> Result<FieldReader> {
+    let mut dims = found.dims.clone();
+    let element = match datatype {
+        Datatype::Array { dims: inner, of, .. } => {
+            dims.extend(inner.iter().map(|dim| u64::from(*dim)));
+            of
+        }
+        other => other,
+    };
+    let made = member_type(element, &dims).ok_or_else(|| odd(found, datatype))?;
+    let mut reader = reader(file, found, name, made)?;
+    reader.member = Some((offset, datatype.clone()));
+    Ok(reader)
 }
 
 fn member_type(datatype: &Datatype, dims: &[u64]) -> Option<(FieldType, Option<String>)> {

@@ -13,6 +13,7 @@ mod foreign;
 mod fractal_heap;
 mod global_heap;
 mod group;
+mod lzf;
 mod message;
 mod object;
 mod ours;

@@ -1,11 +1,13 @@
 //! The source: probing a file, and its rows block by block.
 
 use super::file::H5File;
+use super::message::text_attribute;
 use super::object::Object;
 use super::values::FieldReader;
 use super::{foreign, ours};
+use crate::layout::{self, METADATA};
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use packhorse_core::{Blocks, Error, Input, Limits, Options, Probe, Result, Rows, Schema, SchemaRef, Source};
+use packhorse_core::{Blocks, Error, Field, Input, Limits, Options, Probe, Result, Rows, Schema, SchemaRef, Source};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,11 +31,15 @@ impl Hdf5Source {
     fn open<'a>(&self, input: &'a dyn Input) -> Result<OpenFile<'a>> {
         let file = H5File::open(input, self.limits)?;
         let root = Object::read(&file, file.root)?;
-        let (fields, samples) = match self.datasets.is_empty() && ours::is_ours(&file, &root)? {
+        let ours = self.datasets.is_empty() && ours::is_ours(&file, &root)?;
+        let metadata = if ours { text_attribute(&file, &root, METADATA)? } else { None };
+        let (fields, samples) = match ours {
             true => ours::fields(&file, &root)?,
             false => foreign::fields(&file, root, &self.datasets)?,
         };
-        let schema = Arc::new(Schema::new(fields.iter().map(|field| field.field.clone()).collect::<Vec<_>>()));
+        let columns: Vec<Field> = fields.iter().map(|field| field.field.clone()).collect();
+        let metadata = metadata.map(|text| layout::parse_metadata(&text)).unwrap_or_default();
+        let schema = Arc::new(Schema::new(columns).with_metadata(metadata));
         Ok(OpenFile { file, fields, samples, schema })
     }
 }

@@ -1,5 +1,6 @@
 //! Object headers (version 2, without times) and the messages in them that we write.
 
+use super::heap::{Collection, reference};
 use super::main_file::MainFile;
 use crate::bytes::UNDEFINED;
 use crate::checksum::lookup3;
@@ -17,7 +18,14 @@ pub(crate) struct FilterEntry {
 #[derive(Default)]
 pub(crate) struct Object {
     messages: Vec<(u8, u8, Vec<u8>)>,
+    /// Attributes in the global heap: name, texts, whether they are a list.
+    heap: Vec<(String, Vec<String>, bool)>,
 }
+
+/// Longer text does not fit into an attribute's message.
+const LONGEST_TEXT: usize = 32 << 10;
+/// Nor do more references.
+const MOST_TEXTS: usize = 2048;
 
 impl Object {
     /// A group of nothing yet.
@@ -81,24 +89,44 @@ impl Object {
         self.push(0x06, 0, bytes);
     }
 
-    /// An attribute of text; `Unsupported` where it is too long for one.
+    /// An attribute of text; a long one lies in the global heap.
     pub(crate) fn text_attribute(&mut self, name: &str, text: &str) -> Result<()> {
-        let size = u32::try_from(text.len().max(1)).unwrap_or(u32::MAX);
+        if text.len() > LONGEST_TEXT {
+            self.heap.push((name.to_owned(), vec![text.to_owned()], false));
+            return Ok(());
+        }
+        let size = text.len().max(1) as u32;
         let mut data = text.as_bytes().to_vec();
         data.resize(size as usize, 0);
         self.attribute(name, &Datatype::Fixed { size, utf8: true, padding: Padding::Zeros }, &[], data)
     }
 
-    /// An attribute that is a list of texts.
+    /// An attribute that is a list of texts, in the global heap; of very many, one text of JSON.
     pub(crate) fn texts_attribute(&mut self, name: &str, texts: &[String]) -> Result<()> {
-        let size = texts.iter().map(String::len).max().unwrap_or(0).max(1);
-        let mut data = Vec::new();
-        for text in texts {
-            data.extend(text.as_bytes());
-            data.resize(data.len() + size - text.len(), 0);
+        if texts.len() > MOST_TEXTS {
+            return self.text_attribute(name, &serde_json::json!(texts).to_string());
         }
-        let datatype = Datatype::Fixed { size: size as u32, utf8: true, padding: Padding::Zeros };
-        self.attribute(name, &datatype, &[texts.len() as u64], data)
+        self.heap.push((name.to_owned(), texts.to_vec(), true));
+        Ok(())
+    }
+
+    /// Attributes whose texts lie in the global heap.
+    fn write_heap(&mut self, main: &mut MainFile) -> Result<()> {
+        for (name, texts, list) in std::mem::take(&mut self.heap) {
+            let mut collection = Collection::default();
+            let numbers: Vec<u16> = texts.iter().map(|text| collection.push(text.as_bytes())).collect();
+            main.align()?;
+            let address = main.append(&collection.close())?;
+            let one = |(text, number): (&String, &u16)| match u32::try_from(text.len()) {
+                Ok(0) => Ok(reference(0, 0, 0)),
+                Ok(len) => Ok(reference(len, address, *number)),
+                Err(_) => Err(Error::unsupported(format!("attribute {name} of over 4 GiB"))),
+            };
+            let data = texts.iter().zip(&numbers).map(one).collect::<Result<Vec<_>>>()?.concat();
+            let dims = [texts.len() as u64];
+            self.attribute(&name, &Datatype::VlenText { utf8: true }, if list { &dims } else { &[] }, data)?;
+        }
+        Ok(())
     }
 
     /// An attribute that is a number.
@@ -128,7 +156,8 @@ impl Object {
     }
 
     /// Writes the object; returns its address.
-    pub(crate) fn write(self, main: &mut MainFile) -> Result<u64> {
+    pub(crate) fn write(mut self, main: &mut MainFile) -> Result<u64> {
+        self.write_heap(main)?;
         let size: usize = self.messages.iter().map(|(_, _, bytes)| 4 + bytes.len()).sum();
         let mut header = b"OHDR\x02\x02".to_vec();
         header

@@ -8,7 +8,7 @@ use super::main_file::MainFile;
 use super::master;
 use super::object::Object;
 use super::spool::{Spill, Spool};
-use crate::layout::{self, CLASSES, LAYOUT};
+use crate::layout::{self, CLASSES, LAYOUT, METADATA};
 use crate::options::{Filter, SinkOptions};
 use crate::pool::Pool;
 use packhorse_core::{
@@ -207,6 +207,9 @@ impl ShardFile {
         }
         let main = &mut self.regions.main;
         let mut root = root(self.rows)?;
+        if let Some(metadata) = layout::metadata(&self.schema) {
+            root.text_attribute(METADATA, &metadata)?;
+        }
         if let Some(classes) = self.schema.metadata().get(CLASSES) {
             layout::classes_attribute(classes, &mut root)?;
         }
