@@ -20,6 +20,18 @@ const CONTAINERS: [&str; 5] = ["hdf5", "parquet", "arrow", "tfrecord", "webdatas
 
 /// Packs `inputs` into shards of the format `to`; returns its data files, in order.
 fn convert(inputs: &[PathBuf], to: &str, out: &Path, shuffle: Shuffle) -> Vec<PathBuf> {
+    convert_in_parts(inputs, to, out, shuffle, 2, &["1/1"])
+}
+
+/// The same, with so many jobs, part by part.
+fn convert_in_parts(
+    inputs: &[PathBuf],
+    to: &str,
+    out: &Path,
+    shuffle: Shuffle,
+    jobs: usize,
+    parts: &[&str],
+) -> Vec<PathBuf> {
     let (registry, limits, cancel) = (packhorse::registry(), Limits::default(), Cancel::default());
     let store: Arc<dyn Store> = Arc::new(Local);
     let scanning = Scan { registry: &registry, store: &*store, limits, observer: &(), cancel: &cancel };
@@ -37,7 +49,10 @@ fn convert(inputs: &[PathBuf], to: &str, out: &Path, shuffle: Shuffle) -> Vec<Pa
     store_plan(&store, out, &plan).unwrap();
     let packing =
         Packing { registry: &registry, transforms: &[], store: store.clone(), limits, observer: &(), cancel: &cancel };
-    pack(&packing, out, &PackOptions { jobs: 2, ..PackOptions::default() }).unwrap_or_else(|e| panic!("{to}: {e}"));
+    for part in parts {
+        let options = PackOptions { jobs, part: part.parse().unwrap(), ..PackOptions::default() };
+        pack(&packing, out, &options).unwrap_or_else(|e| panic!("{to}: {e}"));
+    }
     let manifest = seal(&registry, &[], &store, out, &cancel).unwrap();
     manifest.shards.iter().map(|shard| out.join(&shard.file)).collect()
 }
@@ -157,6 +172,27 @@ fn difference(wanted: &Samples, found: &Samples) -> String {
         }
     }
     format!("{} samples instead of {}", found.len(), wanted.len())
+}
+
+fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    files.map(|path| (path.strip_prefix(dir).unwrap().to_owned(), std::fs::read(&path).unwrap())).collect()
+}
+
+#[test]
+fn threads_and_parts_do_not_change_a_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, rows) in typed::corpus().into_iter().filter(|(name, _)| ["ragged", "blobs", "nulls"].contains(name)) {
+        let input = written("arrow", &rows, &dir.path().join(name));
+        for to in CONTAINERS {
+            let out = |what: &str| dir.path().join(format!("{name}-{to}-{what}"));
+            let shuffle = Shuffle::Blocks { seed: 5, size: 4 };
+            convert_in_parts(std::slice::from_ref(&input), to, &out("one"), shuffle, 1, &["1/1"]);
+            convert_in_parts(std::slice::from_ref(&input), to, &out("parts"), shuffle, 8, &["3/3", "1/3", "2/3"]);
+            let (one, parts) = (tree(&out("one")), tree(&out("parts")));
+            assert!(one.len() > 3 && one == parts, "{name} as {to}: {:?}, {:?}", one.keys(), parts.keys());
+        }
+    }
 }
 
 /// Any elements in any shape.

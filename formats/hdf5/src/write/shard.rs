@@ -210,7 +210,7 @@ impl ShardFile {
         if let Some(metadata) = layout::metadata(&self.schema) {
             root.text_attribute(METADATA, &metadata)?;
         }
-        if let Some(classes) = self.schema.metadata().get(CLASSES) {
+        if let Some(classes) = self.schema.metadata().get(packhorse_core::CLASSES) {
             layout::classes_attribute(classes, &mut root)?;
         }
         root.link("data", data.write(main)?);
