@@ -295,9 +295,21 @@ fn header(
         decode: Vec::new(),
         encode: Vec::new(),
         schema: Vec::new(),
-        classes: listing.classes().to_vec(),
+        classes: classes(listing),
         splits: options.splits.names().map(str::to_owned).collect(),
         roots: listing.roots().iter().map(|root| PathText::from(absolute(root).as_os_str())).collect(),
+    }
+}
+
+/// The class list that scan made, or the one that all inputs bring with them.
+fn classes(listing: &Listing) -> Vec<String> {
+    let brought = |table: &crate::scan::Table| table.schema.metadata().get(packhorse_core::CLASSES).cloned();
+    let mut lists = listing.tables().iter().map(brought);
+    let first = lists.next().flatten();
+    let all = listing.tables().len() == listing.samples() && lists.all(|list| list == first);
+    match (listing.classes(), first) {
+        ([], Some(list)) if all => serde_json::from_str(&list).unwrap_or_default(),
+        (classes, _) => classes.to_vec(),
     }
 }
 
@@ -331,9 +343,9 @@ impl Plan {
         &self.header
     }
 
-    /// How many samples each class has, in the order of the class list.
+    /// How many samples each class has, in the order of the class list; empty unless scan found the labels.
     pub fn class_counts(&self) -> Vec<u64> {
-        let mut counts = vec![0; self.header.classes.len()];
+        let mut counts = vec![0; self.listing.classes().len()];
         for unit in &self.order {
             let label = self.listing.sample(unit.sample as usize).and_then(|sample| sample.label());
             if let Some(count) = label.and_then(|label| counts.get_mut(label as usize)) {

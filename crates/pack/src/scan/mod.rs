@@ -13,6 +13,7 @@ pub use decode::Decode;
 pub(crate) use decode::Decoded;
 pub use files_from::FilesFrom;
 pub use label::Labels;
+pub(crate) use listing::Table;
 pub use listing::{Listing, SampleRef};
 pub use walk::Symlinks;
 

@@ -13,6 +13,7 @@ use crate::options::{Filter, SinkOptions};
 use crate::pool::Pool;
 use packhorse_core::{
     Error, Field, FieldType, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, element_width,
+    with_metadata,
 };
 use rayon::prelude::*;
 use std::path::PathBuf;
@@ -110,6 +111,17 @@ fn primary(schema: &SchemaRef, options: &SinkOptions) -> Option<usize> {
     sizes.filter(|(size, _)| *size > 0).max_by_key(|(size, i)| (*size, usize::MAX - i)).map(|(_, i)| i)
 }
 
+/// The field of labels knows the names of the classes.
+fn labelled(schema: &SchemaRef, field: &Field) -> Field {
+    let named = field.metadata().contains_key(CLASSES);
+    match schema.metadata().get(packhorse_core::CLASSES) {
+        Some(classes) if field.name() == "cls" && field.data_type().is_integer() && !named => {
+            with_metadata(field.clone(), CLASSES, classes)
+        }
+        _ => field.clone(),
+    }
+}
+
 struct ShardFile {
     columns: Vec<Column>,
     regions: Regions,
@@ -128,7 +140,7 @@ impl ShardFile {
         let target = ((64 << 20) / fields.max(1) as u64).clamp(16 << 10, 512 << 10);
         let primary = primary(schema, &options);
         let column = |(i, field): (usize, &std::sync::Arc<Field>)| {
-            Column::new(field, &options, target, primary == Some(i), &mut spill)
+            Column::new(&labelled(schema, field), &options, target, primary == Some(i), &mut spill)
         };
         let columns = schema.fields().iter().enumerate().map(column).collect::<Result<_>>()?;
         let regions = Regions { main: MainFile::create(&path)?, spill, body: primary.map(|_| Spool::default()) };
