@@ -27,6 +27,7 @@ pub(crate) struct Branch {
     pub(crate) has_children: bool,
     /// The class it is a member of, or (at the top) is.
     pub(crate) class: String,
+    pub(crate) class_version: Option<i32>,
     pub(crate) parent_class: String,
     /// ROOT's number for what role a `TBranchElement` plays.
     pub(crate) role: i64,
@@ -175,6 +176,7 @@ fn branch(object: &Object, objects: &[Object]) -> Result<Branch> {
     }
     Ok(Branch {
         class: object.text("fClassName").to_owned(),
+        class_version: object.int("fClassVersion").and_then(|version| version.try_into().ok()),
         parent_class: object.text("fParentName").to_owned(),
         role: object.int("fType").unwrap_or(0),
         streamer_type: object.int("fStreamerType").unwrap_or(-1),
