@@ -81,7 +81,8 @@ fn readable(tree: &Tree, branch: &Branch) -> Result<(), String> {
 /// What the description of the class around a branch says of it.
 struct Member {
     type_name: String,
-    title: String,
+    /// What is said beside the member, if the file describes it.
+    title: Option<String>,
     /// Whether the branch is itself the object, and no member of one.
     whole: bool,
 }
@@ -89,16 +90,17 @@ struct Member {
 impl Member {
     fn of(branch: &Branch, streamers: &Streamers) -> Self {
         if branch.parent.is_none() && !branch.class.is_empty() {
-            return Self { type_name: branch.class.clone(), title: String::new(), whole: true };
+            return Self { type_name: branch.class.clone(), title: None, whole: true };
         }
         let name = clean(&branch.name);
-        let classes = [&branch.class, &branch.parent_class].map(|class| class.replace(' ', ""));
-        let found = classes.iter().find_map(|class| streamers.member(class, name));
+        let classes = [(&branch.class, branch.class_version), (&branch.parent_class, None)];
+        let member = |(class, version): (&String, _)| streamers.member(&class.replace(' ', ""), version, name);
+        let found = classes.into_iter().find_map(member);
         if let Some(member) = found {
-            return Self { type_name: member.type_name.clone(), title: member.title.clone(), whole: false };
+            return Self { type_name: member.type_name.clone(), title: Some(member.title.clone()), whole: false };
         }
         let leaves: Vec<&str> = branch.leaves.iter().map(|leaf| leaf.kind.as_str()).collect();
-        Self { type_name: leaves.join(","), title: String::new(), whole: false }
+        Self { type_name: leaves.join(","), title: None, whole: false }
     }
 }
 
@@ -141,8 +143,10 @@ fn number_of(leaf: &Leaf, member: &Member) -> Result<Option<Element>, String> {
     match (leaf.kind.as_str(), code) {
         ("TLeafD32", _) => packed(&leaf.title, false).map(Some),
         ("TLeafF16", _) => packed(&leaf.title, true).map(Some),
-        ("TLeafElement", 9) => packed(&member.title, false).map(Some),
-        ("TLeafElement", 19) => packed(&member.title, true).map(Some),
+        ("TLeafElement", 9 | 19) => match &member.title {
+            Some(title) => packed(title, code == 19).map(Some),
+            None => Err(format!("nothing tells the range of {}", member.type_name)),
+        },
         ("TLeafElement", code) => Ok(Element::of_code(code)),
         (kind, _) => Ok(Element::of_leaf(kind, leaf.unsigned)),
     }

@@ -70,8 +70,8 @@ impl Format for Root {
 impl Root {
     /// Every tree and RNTuple of `input`, as `path;cycle`, for the option `tree`.
     pub fn trees(input: &dyn Input, limits: Limits) -> Result<Vec<String>> {
-        let file = file::RootFile::open(input, limits)?;
-        let items = table::tables(&file)?;
+        let items = file::RootFile::open(input, limits).and_then(|file| table::tables(&file));
+        let items = items.map_err(|e| e.in_input(input.name()))?;
         Ok(items.into_iter().map(|item| format!("{};{}", item.path, item.key.cycle)).collect())
     }
 

@@ -70,19 +70,21 @@ impl Streamers {
         })
     }
 
-    /// The member `name` of the newest version of `class`, or of one of its bases.
-    pub(crate) fn member(&self, class: &str, name: &str) -> Option<&Element> {
-        self.member_within(class, name, 16)
+    /// The member `name` of `class` in `version` (or the newest, if the file has no such version), or of
+    /// one of its bases.
+    pub(crate) fn member(&self, class: &str, version: Option<i32>, name: &str) -> Option<&Element> {
+        self.member_within(class, version, name, 16)
     }
 
-    fn member_within(&self, class: &str, name: &str, depth: usize) -> Option<&Element> {
-        let (_, elements) = self.classes.get(class)?.last_key_value()?;
+    fn member_within(&self, class: &str, version: Option<i32>, name: &str, depth: usize) -> Option<&Element> {
+        let versions = self.classes.get(class)?;
+        let elements = version.and_then(|version| versions.get(&version)).or_else(|| versions.values().next_back())?;
         if let Some(found) = elements.iter().find(|e| &*e.name == name && e.code != code::BASE) {
             return Some(found);
         }
         let depth = depth.checked_sub(1)?;
         let mut bases = elements.iter().filter(|e| e.code == code::BASE);
-        bases.find_map(|base| self.member_within(&base.name, name, depth))
+        bases.find_map(|base| self.member_within(&base.name, None, name, depth))
     }
 }
 

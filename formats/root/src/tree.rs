@@ -6,7 +6,7 @@ use crate::file::{Key, RootFile};
 use crate::object::{self, Object};
 use crate::streamer::Streamers;
 use packhorse_core::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A tree: its entries, its branches (children after their parents), and its record's bytes.
 #[derive(Debug)]
@@ -27,6 +27,7 @@ pub(crate) struct Branch {
     pub(crate) has_children: bool,
     /// The class it is a member of, or (at the top) is.
     pub(crate) class: String,
+    pub(crate) class_version: Option<i32>,
     pub(crate) parent_class: String,
     /// ROOT's number for what role a `TBranchElement` plays.
     pub(crate) role: i64,
@@ -82,7 +83,7 @@ impl Tree {
         let entries = root.int("fEntries").ok_or_else(|| missing("number of entries"))?;
         let entries = u64::try_from(entries).map_err(|_| Error::content("a negative number of entries"))?;
         let top = root.objects("fBranches").ok_or_else(|| missing("branches"))?;
-        let mut walk = Walk { objects: &objects, branches: Vec::new(), owners: BTreeMap::new(), seen: 0 };
+        let mut walk = Walk { objects: &objects, branches: Vec::new(), owners: BTreeMap::new(), seen: BTreeSet::new() };
         walk.branches_of(top, None, 0)?;
         walk.count();
         let mut tree = Self { entries, branches: walk.branches, bytes: payload.bytes };
@@ -114,28 +115,34 @@ struct Walk<'a> {
     branches: Vec<Branch>,
     /// Which branch a leaf, by the number of its object, belongs to.
     owners: BTreeMap<usize, usize>,
-    seen: usize,
+    seen: BTreeSet<usize>,
 }
 
 const DEPTH: usize = 64;
+/// Longer than any name.
+const NAME: usize = 4096;
 
 impl Walk<'_> {
     fn branches_of(&mut self, ids: &[Option<usize>], parent: Option<usize>, depth: usize) -> Result<()> {
         for id in ids.iter().flatten() {
             let Some(object) = self.objects.get(*id) else { continue };
-            // Objects may be named more often than they are; a tree names each branch once.
-            self.seen += 1;
-            if self.seen > self.objects.len() || depth > DEPTH {
-                return Err(Error::content("branches that are inside themselves"));
+            // References could name an object very often; a tree names each branch and leaf once.
+            if !self.seen.insert(*id) || depth > DEPTH {
+                return Err(Error::content("a branch that is in two places"));
             }
             let number = self.branches.len();
+            for leaf in object.objects("fLeaves").unwrap_or_default().iter().flatten() {
+                if self.owners.insert(*leaf, number).is_some() {
+                    return Err(Error::content("a leaf that is in two places"));
+                }
+            }
             let mut branch = branch(object, self.objects)?;
             branch.parent = parent;
             branch.path = self.path(&branch.name, parent);
             let children = object.objects("fBranches").unwrap_or_default();
             branch.has_children = children.iter().any(Option::is_some);
-            for leaf in object.objects("fLeaves").unwrap_or_default().iter().flatten() {
-                self.owners.insert(*leaf, number);
+            if branch.path.len() > NAME {
+                return Err(Error::content(format!("a branch with a name of {} bytes", branch.path.len())));
             }
             self.branches.push(branch);
             self.branches_of(children, Some(number), depth + 1)?;
@@ -175,6 +182,7 @@ fn branch(object: &Object, objects: &[Object]) -> Result<Branch> {
     }
     Ok(Branch {
         class: object.text("fClassName").to_owned(),
+        class_version: object.int("fClassVersion").and_then(|version| version.try_into().ok()),
         parent_class: object.text("fParentName").to_owned(),
         role: object.int("fType").unwrap_or(0),
         streamer_type: object.int("fStreamerType").unwrap_or(-1),
@@ -219,8 +227,8 @@ fn baskets(object: &Object, objects: &[Object], entries: u64) -> Result<Vec<Plac
         found.push(Place { first, entries, at: At::File(number(Some(seek))?, number(sizes.get(i))?) });
         next = end;
     }
-    let embedded = object.objects("fBaskets").unwrap_or_default().iter().flatten();
-    for basket in embedded.filter_map(|id| objects.get(*id)?.basket()) {
+    let embedded: BTreeSet<&usize> = object.objects("fBaskets").unwrap_or_default().iter().flatten().collect();
+    for basket in embedded.into_iter().filter_map(|id| objects.get(*id)?.basket()) {
         if next < entries && basket.entries > 0 {
             found.push(Place { first: next, entries: basket.entries, at: At::Tree(basket.clone()) });
             next = next.saturating_add(basket.entries);

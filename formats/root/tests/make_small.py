@@ -20,7 +20,9 @@ values = {
 for name, compression in (("zlib", uproot.ZLIB(1)), ("lz4", uproot.LZ4(1)), ("lzma", uproot.LZMA(1)), ("zstd", uproot.ZSTD(1))):
     with uproot.recreate(HERE / f"tree-{name}.root", compression=compression) as file:
         tree = {key: value for key, value in values.items() if key != "word"}
-        file["dir/events"] = {key: value[: N // 2] for key, value in tree.items()}
+        types = {key: value.type if isinstance(value, ak.Array) else (value.dtype, value.shape[1:]) for key, value in tree.items()}
+        file.mktree("dir/events", types)
+        file["dir/events"].extend({key: value[: N // 2] for key, value in tree.items()})
         file["dir/events"].extend({key: value[N // 2 :] for key, value in tree.items()})
 
 with uproot.recreate(HERE / "ntuple.root", compression=uproot.ZSTD(1)) as file:

@@ -60,14 +60,16 @@ fn trees_of_every_compression() {
         let probe = source(&[]).probe(&input).unwrap().unwrap();
         assert_eq!(probe.items, N);
         let types: Vec<String> = probe.schema.fields().iter().map(|f| FieldType::of(f).unwrap().to_string()).collect();
-        assert_eq!(types, ["Float32", "Boolean", "Int64", "Int32[2,3]", "list<Float64>"], "{name}");
+        assert_eq!(types, ["Float32", "Boolean", "Int64", "Int32", "Int32[2,3]", "list<Float64>"], "{name}");
         for (from, to) in [(0, 20), (3, 4), (7, 13), (10, 20), (20, 20), (18, 99)] {
             let found = rows(&input, &[], from..to);
             let count: usize = found.iter().map(RecordBatch::num_rows).sum();
             assert_eq!(count as u64, to.min(N) - from, "{name}");
+            let mut first = from as usize;
             found.iter().for_each(|rows| {
                 assert_eq!(rows.schema(), probe.schema);
-                check(rows, from as usize);
+                check(rows, first);
+                first += rows.num_rows();
             });
         }
     }

@@ -127,3 +127,19 @@ fn every_branch_is_as_uproot_reads_it() {
     let docs = std::fs::read_to_string(docs).unwrap_or_default();
     assert!(docs.contains(&table), "docs/root.md does not hold this table");
 }
+
+/// uproot stops at baskets without offsets whose counting branch has other baskets; the same values were
+/// written with offsets too.
+#[test]
+fn offsets_from_the_branch_that_counts() {
+    let Some(data) = wanted("PACKHORSE_TEST_DATA") else { return };
+    let [without, with] = ["nooffsets", "withoffsets"]
+        .map(|name| columns(&data.join(format!("root/uproot-small-dy-{name}.root")), "tree"));
+    for (name, found) in &without {
+        match (found, &with[name]) {
+            (Found::Column { digest, .. }, Found::Column { digest: other, .. }) => assert_eq!(digest, other, "{name}"),
+            _ => panic!("{name} can't be read"),
+        }
+    }
+    assert_eq!(without.len(), 8);
+}

@@ -31,6 +31,9 @@ pub(crate) struct Leaf {
 }
 
 const DEPTH: usize = 16;
+/// Longer than any name, and more than anybody's representations of a field.
+const NAME: usize = 4096;
+const COLUMNS: usize = 64;
 /// More elements than any fixed array has.
 const LEN: u64 = 1 << 28;
 const LEAF: u16 = 0;
@@ -105,6 +108,13 @@ impl Compiler<'_> {
     fn field(&self, number: usize, path: &Path, depth: usize, out: &mut Vec<Leaf>) {
         let Some(field) = self.records.fields.get(number) else { return };
         let leaf = |node| path.leaf(&field.type_name, node);
+        if path.qualified.len() > NAME {
+            return out.push(Leaf {
+                name: number.to_string(),
+                qualified: number.to_string(),
+                ..leaf(Err("its name is too long".to_owned()))
+            });
+        }
         let Some(depth) = depth.checked_sub(1) else {
             return out.push(leaf(Err(format!("more than {DEPTH} fields inside each other"))));
         };
@@ -161,11 +171,12 @@ impl Compiler<'_> {
     }
 
     fn list(&self, columns: &[usize], mut leaf: Leaf) -> Leaf {
-        leaf.node =
-            leaf.node.and_then(|inner| match columns.iter().all(|c| self.is_index(*c)) && !columns.is_empty() {
+        leaf.node = leaf.node.and_then(|inner| {
+            match columns.iter().all(|c| self.is_index(*c)) && (1..=COLUMNS).contains(&columns.len()) {
                 true => Ok(Node::List { ends: columns.to_vec(), inner: Box::new(inner) }),
                 false => Err("a collection without a column of ends".to_owned()),
-            });
+            }
+        });
         leaf
     }
 
@@ -184,7 +195,7 @@ impl Compiler<'_> {
             return Ok(Node::Count { columns: ends, element: if wide { DataType::UInt64 } else { DataType::UInt32 } });
         }
         let unknown = || format!("a field of type {type_name}");
-        if !ends.is_empty() || values.is_empty() {
+        if !ends.is_empty() || !(1..=COLUMNS).contains(&values.len()) {
             return Err(unknown());
         }
         let types = values.iter().map(|column| Some(page::kind(self.records.columns.get(*column)?.kind)?.0));
