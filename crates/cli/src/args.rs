@@ -259,7 +259,7 @@ pub(crate) struct Work {
 }
 
 /// The flags that the plan has decided already.
-const PLANNED: [&str; 47] = [
+const PLANNED: [&str; 50] = [
     "input",
     "to",
     "out",
@@ -290,10 +290,12 @@ const PLANNED: [&str; 47] = [
     "decode",
     "ragged",
     "rows",
+    "arrays",
     "tree",
     "branches",
     "datasets",
     "select",
+    "unsupported",
     "record",
     "skip_header",
     "field",
@@ -307,6 +309,7 @@ const PLANNED: [&str; 47] = [
     "level",
     "row_group",
     "tensor_ext",
+    "set",
 ];
 
 #[derive(ClapArgs)]

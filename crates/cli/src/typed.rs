@@ -26,6 +26,10 @@ pub(crate) struct Reading {
     #[arg(long)]
     pub(crate) rows: bool,
 
+    /// NPZ with --rows: the arrays to take
+    #[arg(long, value_name = "A,B", requires = "rows")]
+    pub(crate) arrays: Option<String>,
+
     /// ROOT: the tree (default: the only one)
     #[arg(long, value_name = "NAME")]
     pub(crate) tree: Option<String>,
@@ -41,6 +45,11 @@ pub(crate) struct Reading {
     /// Parquet, Arrow: the columns to take, as globs
     #[arg(long, value_name = "A,B")]
     pub(crate) select: Option<String>,
+
+    /// ROOT, Parquet, Arrow: what can't be read, such as objects of classes: skip (the others are read) or
+    /// fail [default: skip for ROOT, fail for the others]
+    #[arg(long, value_name = "HOW", value_parser = ["skip", "fail"])]
+    pub(crate) unsupported: Option<String>,
 
     /// Binary records of fixed size: their fields as NumPy types, such as "<i4 id, <f4[3] p"
     #[arg(long, value_name = "TYPES")]
@@ -63,11 +72,15 @@ impl Reading {
         let rows = self.rows.then(|| "true".to_owned());
         let settings = [
             ("npz", "rows", &rows),
+            ("npz", "arrays", &self.arrays),
             ("root", "tree", &self.tree),
             ("root", "branches", &self.branches),
             ("hdf5", "datasets", &self.datasets),
             ("parquet", "columns", &self.select),
             ("arrow", "columns", &self.select),
+            ("root", "unsupported", &self.unsupported),
+            ("parquet", "unsupported", &self.unsupported),
+            ("arrow", "unsupported", &self.unsupported),
             ("record", "record", &self.record),
             ("record", "skip", &skip),
         ];
@@ -162,11 +175,15 @@ pub(crate) struct Writing {
     /// Parquet, Arrow: mark tensors as arrow.fixed_shape_tensor
     #[arg(long)]
     pub(crate) tensor_ext: bool,
+
+    /// Any other setting of the format, such as tensors=raw of tfrecord or vlen=on of hdf5 (again for more)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
 }
 
 impl Writing {
     /// The settings of the format that writes; it refuses what it does not know.
-    pub(crate) fn options(&self, index: Option<&str>) -> Options {
+    pub(crate) fn options(&self, index: Option<&str>) -> Result<Options> {
         let number = |n: Option<u64>| n.map(|n| n.to_string());
         let settings = [
             ("index", index.map(str::to_owned)),
@@ -178,6 +195,10 @@ impl Writing {
             ("row-group", number(self.row_group)),
             ("tensor-ext", self.tensor_ext.then(|| "on".to_owned())),
         ];
-        settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+        let mut options: Options = settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        for (name, value) in pairs("--set", &self.set)? {
+            options.set(&name, value);
+        }
+        Ok(options)
     }
 }

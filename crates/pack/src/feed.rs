@@ -137,7 +137,7 @@ impl Assembly<'_> {
     pub(crate) fn clear(&self, block: Block) {
         let Block { rows, memory, .. } = block;
         drop(rows);
-        memory.into_iter().for_each(|buffer| self.spaces.give_back(buffer));
+        memory.map(|buffer| self.spaces.give_back(buffer));
     }
 
     fn serve(&self, request: Request, transformers: &Sender<Raw>) {
@@ -155,6 +155,8 @@ impl Assembly<'_> {
         let Raw { mut block, reply } = raw;
         let rows = std::mem::take(&mut block.rows);
         let done = rows.into_iter().try_for_each(|rows| self.transform(rows, &mut block));
+        // What is decoded or encoded anew needs the bytes that were read no more.
+        block.memory = block.memory.take().and_then(|buffer| self.spaces.give_back(buffer));
         drop(reply.send(done.map(|()| block)));
     }
 

@@ -62,13 +62,17 @@ impl Spaces {
         Space { bytes: free.unwrap_or_default(), used: 0 }
     }
 
-    /// Takes back the memory of a block, if nobody else looks at it.
-    pub(crate) fn give_back(&self, buffer: Buffer) {
-        let Ok(bytes) = buffer.into_vec::<u8>() else { return };
+    /// Takes back the memory of a block, unless somebody else looks at it: then it is returned.
+    pub(crate) fn give_back(&self, buffer: Buffer) -> Option<Buffer> {
+        let bytes = match buffer.into_vec::<u8>() {
+            Ok(bytes) => bytes,
+            Err(buffer) => return Some(buffer),
+        };
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if bytes.len() <= KEEP_BYTES && free.len() < KEEP {
             free.push(bytes);
         }
+        None
     }
 }
 
@@ -83,9 +87,10 @@ mod tests {
         space.grow(1000).unwrap().fill(7);
         let buffer = space.into_buffer();
         let held = buffer.clone();
-        spaces.give_back(buffer);
-        assert!(spaces.take().bytes.is_empty());
-        spaces.give_back(held);
+        let buffer = spaces.give_back(buffer);
+        assert!(buffer.is_some() && spaces.take().bytes.is_empty());
+        drop(buffer);
+        assert!(spaces.give_back(held).is_none());
         let mut space = spaces.take();
         assert_eq!((space.bytes.len(), space.used()), (1000, 0));
         space.grow(10).unwrap().fill(1);

@@ -68,7 +68,7 @@ impl Mapping {
         choice.check(found.iter().map(|column| column.field.name().as_str()))?;
         let mut columns: Vec<Column> = found.into_iter().filter(|column| choice.wants(column.field.name())).collect();
         if columns.is_empty() {
-            return Err(Error::config("no column is left to read; choose others with the option columns"));
+            return Err(Error::config("no column is left to read; choose others with --select"));
         }
         columns.sort_by(|a, b| order(a).cmp(&order(b)));
         for pair in columns.windows(2) {
@@ -157,7 +157,7 @@ fn refuse(name: &str, data_type: &DataType, why: &str, choice: &Choice) -> Resul
         return Ok(());
     }
     Err(Error::unsupported(format!(
-        "column {name} of type {data_type} {why}; choose others with the option columns, or set unsupported=skip"
+        "column {name} of type {data_type} {why}; choose others with --select, or leave such out with --unsupported skip"
     )))
 }
 

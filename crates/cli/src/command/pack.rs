@@ -86,6 +86,8 @@ fn pack(
         memory: work.memory,
         policy,
     };
+    // Formats compress and inflate on this pool; where it is set up already, there is nothing to do.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(options.jobs).build_global();
     packhorse_pack::pack(&packing, out, &options)
 }
 

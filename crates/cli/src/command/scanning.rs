@@ -76,7 +76,7 @@ fn attach(context: &Context<'_>, args: &Planning, listing: &mut Listing, table: 
 
 fn plan_options(args: &Planning) -> Result<PlanOptions> {
     let format = args.to.clone().ok_or_else(|| Error::config("say which format with --to, such as --to webdataset"))?;
-    let sink = args.writing.options(args.index.as_deref());
+    let sink = args.writing.options(args.index.as_deref())?;
     Ok(PlanOptions {
         format,
         sink,

@@ -103,6 +103,11 @@ fn leave_out(listing: &mut Listing, faults: Vec<(usize, Error)>) {
     }
 }
 
+/// Whether an error says something of the input, and not of the file system.
+fn is_of_input(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Content | Kind::Limit | Kind::Unsupported)
+}
+
 struct Probing<'a> {
     inputs: &'a Inputs<'a>,
     listing: &'a Listing,
@@ -115,10 +120,14 @@ impl Probing<'_> {
     /// change nothing.
     fn is_single(&self) -> Result<bool> {
         for i in 0..self.listing.samples() {
-            if let Some(Ok(fields)) = self.one(i).transpose() {
-                let [field] = &fields[..] else { return Ok(false) };
-                return Ok(self.codec.encoded(field).is_ok_and(|name| name == self.name));
-            }
+            let fields = match self.one(i) {
+                Ok(Some(fields)) => fields,
+                Ok(None) => continue,
+                Err(e) if is_of_input(&e) => continue,
+                Err(e) => return Err(e),
+            };
+            let [field] = &fields[..] else { return Ok(false) };
+            return Ok(self.codec.encoded(field).is_ok_and(|name| name == self.name));
         }
         Ok(true)
     }
@@ -132,7 +141,7 @@ impl Probing<'_> {
             let probed: Vec<_> = chunk.clone().into_par_iter().map(|i| self.one(i)).collect();
             for (i, fields) in chunk.zip(probed) {
                 match fields.and_then(|fields| self.add(columns, i, fields, shapes)) {
-                    Err(e) if matches!(e.kind(), Kind::Content | Kind::Limit | Kind::Unsupported) => {
+                    Err(e) if is_of_input(&e) => {
                         faults.push((i, e.with_kind(Kind::Content)));
                     }
                     other => other?,
