@@ -36,7 +36,7 @@ impl Cut {
         for run in runs {
             let mut rest = run.samples;
             while rest > 0 {
-                let full = bytes.map_or(u64::MAX, |most| fit(most.saturating_sub(held), run.size));
+                let full = bytes.map_or(u64::MAX, |most| fit(most.checked_sub(held), run.size));
                 let reached =
                     if self.samples.is_none() { until(share.saturating_sub(held), run.size) } else { u64::MAX };
                 let enough = self.samples.unwrap_or(u64::MAX).max(1) - samples;
@@ -80,9 +80,9 @@ pub(crate) struct Run {
     pub(crate) samples: u64,
 }
 
-/// How many samples fit into `room` bytes.
-fn fit(room: u64, size: u64) -> u64 {
-    room.checked_div(size).unwrap_or(u64::MAX)
+/// How many samples fit into `room` bytes; none where a sample that is too large stands already.
+fn fit(room: Option<u64>, size: u64) -> u64 {
+    room.map_or(0, |room| room.checked_div(size).unwrap_or(u64::MAX))
 }
 
 /// How many samples it takes until `missing` bytes are there.
@@ -121,6 +121,7 @@ mod tests {
     #[test]
     fn a_large_sample_fills_a_shard_and_a_count_is_reached() {
         assert_eq!(lens(Cut { bytes: Some(100), ..Cut::default() }, &[500, 10, 10]), [1, 2]);
+        assert_eq!(lens(Cut { bytes: Some(100), ..Cut::default() }, &[500, 0, 0, 100, 0]), [1, 4]);
         assert_eq!(lens(Cut { shards: Some(3), ..Cut::default() }, &[500, 1, 1]), [1, 1, 1]);
         assert_eq!(lens(Cut { shards: Some(3), ..Cut::default() }, &[1, 1, 500]), [1, 1, 1]);
         assert_eq!(lens(Cut { shards: Some(5), ..Cut::default() }, &[0, 0]), [1, 1]);
