@@ -44,6 +44,15 @@ pub trait Store: Send + Sync {
     /// Opens a regular file for reading; never blocks on a FIFO.
     fn open(&self, path: &Path) -> Result<Box<dyn Input>>;
 
+    /// Fills `buf` with the first bytes of a regular file, and returns what is known of the file when that
+    /// is done (`None` where nothing can change it): for small files, in as few calls as there can be.
+    /// Fewer bytes than that, or no regular file, is a `Content` error.
+    fn read(&self, path: &Path, buf: &mut [u8]) -> Result<Option<FileStat>> {
+        let input = self.open(path)?;
+        input.read_at(0, buf)?;
+        input.stat()
+    }
+
     /// Creates a new file; it must not exist yet.
     fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>>;
 

@@ -1,13 +1,17 @@
 //! Reading what the plan names: whole files, and ranges of archives that are opened once.
 
 use crate::space::Space;
-use packhorse_core::{Cancel, Error, FileStat, Format, Input, Kind, Limits, Registry, Result, Store};
+use packhorse_core::{Cancel, Error, FileKind, FileStat, Format, Input, Kind, Limits, Registry, Result, Store};
 use packhorse_dataset::Piece;
 use packhorse_storage::{Compression, decompressed, spool};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Files up to this size are read without a look at their size first: so much memory a file may cost
+/// that is smaller now.
+const SMALL: u64 = 1 << 20;
 
 /// What names of files say of their formats.
 #[derive(Clone, Debug, Default)]
@@ -210,13 +214,22 @@ impl<'a> Inputs<'a> {
     }
 
     fn file(&self, path: &Path, piece: &Piece, out: &mut Space) -> Result<()> {
+        if piece.size <= SMALL {
+            let read = self.store.read(path, out.grow(self.limits.blob(piece.size)?)?);
+            return match read {
+                Ok(Some(now)) if now.size != piece.size => Err(resized(piece, now.size)),
+                Ok(now) => check_stamp(now, piece),
+                // Something else is there now, or was while it was read.
+                Err(e) if e.kind() == Kind::Content => Err(match self.store.stat(path, true)? {
+                    now if now.kind == FileKind::File => resized(piece, now.size),
+                    _ => changed("it is no regular file now"),
+                }),
+                Err(e) => Err(e),
+            };
+        }
         let input = self.open(path, None)?;
         if input.len() != Some(piece.size) {
-            return Err(changed(&format!(
-                "it had {} bytes and has {} now",
-                piece.size,
-                input.len().unwrap_or_default()
-            )));
+            return Err(resized(piece, input.len().unwrap_or_default()));
         }
         self.append(&*input, 0, piece.size, out)?;
         check_stamp(input.stat()?, piece)
@@ -271,6 +284,10 @@ fn check_stamp(now: Option<FileStat>, piece: &Piece) -> Result<()> {
         Some(now) if now.mtime != piece.mtime => Err(changed("its modification time is another")),
         _ => Ok(()),
     }
+}
+
+fn resized(piece: &Piece, now: u64) -> Error {
+    changed(&format!("it had {} bytes and has {now} now", piece.size))
 }
 
 fn changed(what: &str) -> Error {

@@ -22,17 +22,24 @@ impl Store for Local {
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn Input>> {
-        // O_NONBLOCK: opening a FIFO without a writer would hang for ever.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-            .open(path)
-            .map_err(|e| about("open", path, e))?;
+        let file = opened(path)?;
         let stat = stat_of(&file.metadata().map_err(|e| about("stat", path, e))?);
         if stat.kind != FileKind::File {
             return Err(Error::content("is no regular file").in_input(path.display()));
         }
         Ok(Box::new(LocalFile { file, path: path.to_owned(), name: path.to_string_lossy().into_owned(), stat }))
+    }
+
+    fn read(&self, path: &Path, buf: &mut [u8]) -> Result<Option<FileStat>> {
+        let file = opened(path)?;
+        let read = file.read_exact_at(buf, 0);
+        let stat = stat_of(&file.metadata().map_err(|e| about("stat", path, e))?);
+        match read {
+            // A FIFO or a folder says so in its own way when it is read.
+            _ if stat.kind != FileKind::File => Err(Error::content("is no regular file").in_input(path.display())),
+            Ok(()) => Ok(Some(stat)),
+            Err(e) => Err(of_read(e, path, buf.len(), 0, stat.size)),
+        }
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>> {
@@ -69,6 +76,22 @@ impl Store for Local {
 
     fn remove_dir_all(&self, dir: &Path) -> Result<()> {
         unless_missing(std::fs::remove_dir_all(dir)).map_err(|e| about("remove folder", dir, e))
+    }
+}
+
+/// O_NONBLOCK: opening a FIFO without a writer would hang for ever.
+fn opened(path: &Path) -> Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|e| about("open", path, e))
+}
+
+fn of_read(error: io::Error, path: &Path, wanted: usize, offset: u64, size: u64) -> Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            Error::content(format!("is cut short: {wanted} bytes wanted at offset {offset} of {size}"))
+                .in_input(path.display())
+        }
+        _ => about("read", path, error),
     }
 }
 
@@ -115,15 +138,8 @@ impl Input for LocalFile {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(buf, offset).map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof => Error::content(format!(
-                "is cut short: {} bytes wanted at offset {offset} of {}",
-                buf.len(),
-                self.stat.size
-            ))
-            .in_input(&self.name),
-            _ => about("read", &self.path, e),
-        })
+        let read = self.file.read_exact_at(buf, offset);
+        read.map_err(|e| of_read(e, &self.path, buf.len(), offset, self.stat.size))
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
