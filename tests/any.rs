@@ -195,6 +195,19 @@ fn threads_and_parts_do_not_change_a_byte() {
     }
 }
 
+/// Arrays without an element take no bytes; that is no empty input.
+#[test]
+fn a_table_is_no_empty_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = batch(&[(DataType::Float32, vec![0])], 5, b"x");
+    let input = written("arrow", &rows, &dir.path().join("in"));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_packhorse"));
+    let out = dir.path().join("out");
+    let ended =
+        command.arg("pack").arg(&input).args(["--quiet", "--to", "parquet", "--out"]).arg(&out).output().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+}
+
 /// Any elements in any shape.
 fn column() -> impl Strategy<Value = (DataType, Vec<usize>)> {
     let elements = prop_oneof![

@@ -293,7 +293,9 @@ impl<'a> Walk<'a> {
         match probe.map_err(|e| e.in_input(path.display()))? {
             Some(probe) => {
                 self.context.observer.event(&Event::Scanned { files: 1 });
-                let table = Table { format: id, schema: probe.schema, items: probe.items, bytes: probe.bytes };
+                // A file that does not say how large its values are holds no more of them than it has bytes.
+                let bytes = if probe.bytes == 0 { stat.size } else { probe.bytes };
+                let table = Table { format: id, schema: probe.schema, items: probe.items, bytes };
                 self.send(Batch::Table { root, path: archive, stat, table });
                 Ok(())
             }

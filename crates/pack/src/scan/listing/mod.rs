@@ -185,7 +185,7 @@ impl Listing {
             observer
                 .event(&Event::Warning(&format!("passed over {n} inputs that are {why}, such as {}", first.display())));
         }
-        let empty = self.pieces.iter().filter(|p| self.len_of(p) == 0).count();
+        let empty = self.pieces.iter().filter(|p| self.len_of(p) == 0 && !self.is_table(p)).count();
         if empty > 0 {
             observer.event(&Event::Warning(&format!("{empty} inputs are empty; they are packed as empty fields")));
         }
