@@ -7,11 +7,14 @@
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
 
+mod common;
+
+use common::{median, run, timed};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 /// `COUNT` files with the arrays `x`, float32 `[5, 224, 224, 3]` (3 MB), and `y`, a label.
 const MAKE: &str = r#"
@@ -83,20 +86,4 @@ fn copied(files: &[PathBuf], out: &Path) -> Duration {
             }
         });
     })
-}
-
-fn timed(work: impl FnOnce()) -> Duration {
-    let start = Instant::now();
-    work();
-    start.elapsed()
-}
-
-fn run(command: &mut Command) {
-    let output = command.stdin(Stdio::null()).output().expect("command starts");
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn median(mut times: Vec<Duration>) -> f64 {
-    times.sort();
-    times.get(times.len() / 2).map_or(0.0, Duration::as_secs_f64)
 }

@@ -7,12 +7,15 @@
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
 
+mod common;
+
+use common::{median, run, timed};
 use std::fs::File;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
@@ -181,22 +184,6 @@ for i, path in enumerate(lists):
             with open(os.path.join(root, name), "rb") as file:
                 writer.write({"__key__": name[:-4], "jpg": file.read(), "cls": classes[name.split("/")[0]]})
 "#;
-
-fn timed(work: impl FnOnce()) -> Duration {
-    let start = Instant::now();
-    work();
-    start.elapsed()
-}
-
-fn run(command: &mut Command) {
-    let output = command.stdin(Stdio::null()).output().expect("command starts");
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn median(mut times: Vec<Duration>) -> f64 {
-    times.sort();
-    times[times.len() / 2].as_secs_f64()
-}
 
 /// Runs the rivals in turn and prints each median and its ratio to ours.
 fn compare(
