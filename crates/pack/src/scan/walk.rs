@@ -73,6 +73,9 @@ const LINK: &str = "a symbolic link";
 const OUTPUT: &str = "the folder of the dataset itself";
 const LOOP: &str = "a symbolic link to a folder above it";
 
+/// No table holds more samples than this (2⁴⁰): a header may claim any number, and runs are planned for it.
+const MOST_SAMPLES: u64 = 1 << 40;
+
 /// Names are looked up in chunks of this many, so that one huge folder keeps all threads busy.
 const CHUNK: usize = 512;
 
@@ -291,6 +294,10 @@ impl<'a> Walk<'a> {
             None => e,
         });
         match probe.map_err(|e| e.in_input(path.display()))? {
+            Some(probe) if probe.items > MOST_SAMPLES => {
+                let message = format!("says that it holds {} samples; the most are {MOST_SAMPLES}", probe.items);
+                Err(Error::new(Kind::Limit, message).in_input(path.display()))
+            }
             Some(probe) => {
                 self.context.observer.event(&Event::Scanned { files: 1 });
                 // A file that does not say how large its values are holds no more of them than it has bytes.
