@@ -75,7 +75,9 @@ pub struct Extent {
     pub len: u64,
 }
 
-/// Blocks of rows, each bounded in bytes.
+/// Blocks of rows, each bounded in bytes. An error ends them; but where items are not samples
+/// ([`Probe::counted`]) an error that may be skipped (`Content`, `Limit`) concerns one sample only, and
+/// more blocks may follow it.
 pub type Blocks<'a> = Box<dyn Iterator<Item = Result<Rows>> + Send + 'a>;
 
 /// What a file of typed rows says of itself in its headers.
@@ -84,10 +86,14 @@ pub struct Probe {
     /// The columns, fields in the order of their names; with [`KEY`](crate::KEY) first where the file
     /// has keys of its own. What the extension types are: [`FieldType`](crate::FieldType).
     pub schema: SchemaRef,
-    /// How many samples.
+    /// How many items: samples if they are `counted`.
     pub items: u64,
     /// About how many bytes they are once decoded.
     pub bytes: u64,
+    /// Whether each item is a sample. If not, items are whatever lets the input be split without reading
+    /// it (the bytes of a text file: a document belongs to the range that holds its first byte), ranges of
+    /// them hold any number of samples, and the [`KEY`](crate::KEY) of a row is its place in the input.
+    pub counted: bool,
 }
 
 /// Reads one format.
@@ -108,7 +114,7 @@ pub trait Source: Send + Sync {
         Ok(None)
     }
 
-    /// The samples numbered `items` of `input` (past the end: as many as there are), grouped as the
+    /// The samples of the items numbered `items` of `input` (past the end: as many as there are), grouped as the
     /// format groups them. Of typed rows the schema is that of [`Source::probe`].
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>>;
 }
