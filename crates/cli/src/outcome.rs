@@ -59,6 +59,11 @@ pub(crate) fn counted(n: u64, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
+/// The same, where there may be no count yet.
+pub(crate) fn maybe_counted(n: Option<u64>, noun: &str) -> String {
+    n.map_or_else(|| format!("{noun}s not counted yet"), |n| counted(n, noun))
+}
+
 /// Success.
 pub(crate) fn success() -> ExitCode {
     ExitCode::SUCCESS

@@ -114,10 +114,18 @@ pub struct Piece {
     /// Offset and length of the field's bytes in the (decompressed) input; absent: all of it.
     #[serde(rename = "x", default, skip_serializing_if = "Option::is_none")]
     pub extent: Option<(u64, u64)>,
-    /// The samples of an input of typed rows: the first, the one past the last, and about how many bytes
+    /// The items of an input of typed rows: the first, the one past the last, and about how many bytes
     /// they are.
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
     pub items: Option<(u64, u64, u64)>,
+    /// Whether the items are no samples but hold any number of them, as the bytes of a text file do.
+    #[serde(rename = "u", default, skip_serializing_if = "is_false")]
+    pub uncounted: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+pub(crate) fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl Piece {
@@ -139,8 +147,8 @@ impl Piece {
 /// One planned sample, or a run of samples of one input of typed rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its key, unique over the dataset. Of a run: what stands before the number of each sample, unless
-    /// the input has keys of its own.
+    /// Its key, unique over the dataset. Of a run: what stands before the number or place of each sample,
+    /// unless the input has keys of its own.
     pub key: String,
     /// Its label, a position in [`Header::classes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,15 +162,24 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The samples of an input of typed rows; `None` for a sample whose fields are bytes.
+    /// The items of an input of typed rows; `None` for a sample whose fields are bytes.
     pub fn run(&self) -> Option<(&Piece, std::ops::Range<u64>)> {
         let piece = self.pieces.first()?;
         piece.items.map(|(from, to, _)| (piece, from..to))
     }
 
-    /// How many samples.
+    /// Whether it is not known how many samples it holds.
+    pub fn uncounted(&self) -> bool {
+        self.pieces.first().is_some_and(|piece| piece.uncounted)
+    }
+
+    /// How many samples; none where they are not counted.
     pub fn samples(&self) -> u64 {
-        self.run().map_or(1, |(_, items)| items.end.saturating_sub(items.start))
+        match self.run() {
+            None => 1,
+            Some(_) if self.uncounted() => 0,
+            Some((_, items)) => items.end.saturating_sub(items.start),
+        }
     }
 
     /// Bytes of input.

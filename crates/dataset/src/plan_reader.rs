@@ -1,5 +1,6 @@
 //! Reads a plan in part: the table, the header, and single shards.
 
+use crate::plan::is_false;
 use crate::{Digest, Entry, Header, SkipRecord};
 use blake3::Hasher;
 use packhorse_core::{Context, Error, Input, Kind, Result};
@@ -22,14 +23,24 @@ pub struct ShardFrame {
     /// Its split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Planned samples.
+    /// Planned samples; where they are not all counted, those that are.
     pub samples: u64,
+    /// Whether it has inputs whose samples nobody counted.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub uncounted: bool,
     /// Bytes of input.
     pub bytes: u64,
     #[serde(flatten)]
     pub(crate) frame: Frame,
     /// Digest of its entries.
     pub blake3: Digest,
+}
+
+impl ShardFrame {
+    /// Whether `samples`, packed and left out together, are what was planned.
+    pub fn holds(&self, samples: u64) -> bool {
+        samples == self.samples || self.uncounted && samples > self.samples
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -111,9 +122,9 @@ impl PlanReader {
         &self.table.shards
     }
 
-    /// Samples over all shards.
-    pub fn samples(&self) -> u64 {
-        self.table.shards.iter().map(|s| s.samples).sum()
+    /// Samples over all shards; `None` where they are not all counted.
+    pub fn samples(&self) -> Option<u64> {
+        self.table.shards.iter().map(|s| (!s.uncounted).then_some(s.samples)).sum()
     }
 
     /// Bytes of input over all shards.

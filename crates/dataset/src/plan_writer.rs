@@ -38,7 +38,7 @@ impl<W: Write> PlanWriter<W> {
         entries: impl Iterator<Item = Result<Entry>>,
     ) -> Result<()> {
         let mut logical = Hasher::new();
-        let (mut samples, mut bytes) = (0, 0);
+        let (mut samples, mut bytes, mut uncounted) = (0, 0, false);
         let mut encoder = encoder(&mut self.out)?;
         let mut buf = Vec::with_capacity(512);
         for entry in entries {
@@ -46,6 +46,7 @@ impl<W: Write> PlanWriter<W> {
             entry.digest_into(&mut logical);
             entry.stamps_into(&mut self.stamps);
             samples += entry.samples();
+            uncounted |= entry.uncounted();
             bytes += entry.bytes();
             buf.clear();
             serde_json::to_writer(&mut buf, &entry).map_err(bug)?;
@@ -60,6 +61,7 @@ impl<W: Write> PlanWriter<W> {
             name: name.to_owned(),
             split: split.map(str::to_owned),
             samples,
+            uncounted,
             bytes,
             frame,
             blake3,

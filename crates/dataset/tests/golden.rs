@@ -61,6 +61,7 @@ fn piece(field: &str, path: &[u8], size: u64, extent: Option<(u64, u64)>) -> Pie
         mtime: 1_700_000_000_000_000_000,
         extent,
         items: None,
+        uncounted: false,
     }
 }
 
@@ -124,6 +125,17 @@ fn plan_lines() {
 }
 
 #[test]
+fn what_nobody_counted_has_no_number_of_samples() {
+    let text = Piece { items: Some((0, 4_000, 4_000)), uncounted: true, ..piece("text", b"a.jsonl", 4_000, None) };
+    let (bytes, ..) = plan(vec![entries().remove(0), Entry { pieces: vec![text], ..entries().remove(3) }], b"/data");
+    let (reader, read) = read(bytes).unwrap();
+    assert!(read[1].uncounted() && read[1].samples() == 0);
+    assert_eq!(reader.samples(), None);
+    assert_eq!(reader.shards().len(), 2);
+    assert!(reader.shards()[0].uncounted && reader.shards()[0].holds(17) && !reader.shards()[0].holds(0));
+}
+
+#[test]
 fn a_plan_written_long_ago_is_read() {
     if std::env::var_os("PACKHORSE_BLESS").is_some() {
         golden("plan.jsonl.zst", &plan(entries(), b"/data/photos").0);
@@ -134,7 +146,7 @@ fn a_plan_written_long_ago_is_read() {
     assert_eq!(reader.skipped().unwrap(), skips());
     let keys: Vec<_> = read.iter().map(|e| (e.key.as_str(), e.bytes())).collect();
     assert_eq!(keys, [("cat/1", 14_000), ("dog/%FF", 9), ("dog/2", 900), ("table", 700)]);
-    assert_eq!((read[3].samples(), reader.samples()), (7, 10));
+    assert_eq!((read[3].samples(), reader.samples()), (7, Some(10)));
     assert_eq!(read[1].pieces[0].path.to_bytes(), b"dog/\xff.jpg");
 }
 

@@ -48,6 +48,11 @@ impl Block {
     pub(crate) fn of(samples: u64, bytes: u64, entries: Vec<Entry>) -> Self {
         Self { rows: Vec::new(), samples, bytes, skipped: Vec::new(), memory: None, entries }
     }
+
+    /// The next `samples` samples of the run `entry`.
+    pub(crate) fn of_run(rows: Rows, samples: u64, bytes: u64, entry: &Entry) -> Self {
+        Self { rows: vec![rows], ..Self::of(samples, bytes, vec![entry.clone()]) }
+    }
 }
 
 /// A block that was asked for: it comes through this channel.
@@ -76,6 +81,7 @@ pub(crate) struct Assembly<'a> {
 #[derive(Clone)]
 pub(crate) struct Feed {
     requests: Sender<Request>,
+    unfinished: Sender<Raw>,
 }
 
 /// The threads' end: work until all writers are gone.
@@ -92,13 +98,22 @@ struct Raw {
 impl Feed {
     pub(crate) fn new() -> (Self, Service) {
         let (requests, receiver) = crossbeam_channel::unbounded();
-        (Self { requests }, Service { requests: receiver, unfinished: crossbeam_channel::unbounded() })
+        let unfinished = crossbeam_channel::unbounded();
+        let raw = unfinished.0.clone();
+        (Self { requests, unfinished: raw }, Service { requests: receiver, unfinished })
     }
 
     /// Asks for a block. The caller bounds how many it has asked for.
     pub(crate) fn ask(&self, entries: Vec<Entry>) -> Result<Promise> {
         let (reply, promise) = crossbeam_channel::bounded(1);
         self.requests.send(Request { entries, reply }).map_err(|_| Error::bug("the readers are gone"))?;
+        Ok(promise)
+    }
+
+    /// Has a block transformed. The caller bounds how many it has given away.
+    pub(crate) fn transform(&self, block: Block) -> Result<Promise> {
+        let (reply, promise) = crossbeam_channel::bounded(1);
+        self.unfinished.send(Raw { block, reply }).map_err(|_| Error::bug("those who transform are gone"))?;
         Ok(promise)
     }
 }
@@ -152,16 +167,21 @@ impl Assembly<'_> {
     }
 
     fn finish(&self, raw: Raw) {
-        let Raw { mut block, reply } = raw;
-        let rows = std::mem::take(&mut block.rows);
-        let done = rows.into_iter().try_for_each(|rows| self.transform(rows, &mut block));
+        drop(raw.reply.send(self.transformed(raw.block)));
+    }
+
+    /// A block as transforms leave it.
+    pub(crate) fn transformed(&self, mut block: Block) -> Result<Block> {
+        for rows in std::mem::take(&mut block.rows) {
+            self.transform(rows, &mut block)?;
+        }
         // What is decoded or encoded anew needs the bytes that were read no more.
         block.memory = block.memory.take().and_then(|buffer| self.spaces.give_back(buffer));
-        drop(reply.send(done.map(|()| block)));
+        Ok(block)
     }
 
     /// Transforms a batch; if that fails and policy lets it, sample by sample.
-    pub(crate) fn transform(&self, rows: Rows, block: &mut Block) -> Result<()> {
+    fn transform(&self, rows: Rows, block: &mut Block) -> Result<()> {
         match self.transforms.iter().try_fold(rows.clone(), |rows, t| t.apply(rows)) {
             Ok(done) => block.rows.push(done),
             Err(e) if !self.skips(&e) => {

@@ -1,6 +1,7 @@
 //! Fills one shard: feed → sink → stage → publish → receipt.
 
 use crate::feed::{Ask, Assembly, Block, Blocks, Feed, Promise};
+use crate::runs::Outflow;
 use packhorse_core::{Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink};
 use packhorse_dataset::{
     Digest, Entry, FileRecord, INDEX_SUFFIX, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, SkipRecord, encode_index,
@@ -14,6 +15,8 @@ pub(crate) struct Filler<'a> {
     pub(crate) assembly: &'a Assembly<'a>,
     /// Whether there are writers enough to keep all cores busy without anybody's help.
     pub(crate) crowded: bool,
+    /// Threads that transform.
+    pub(crate) jobs: usize,
     pub(crate) sink: &'a dyn Sink,
     /// The schema of what reaches the sink.
     pub(crate) schema: &'a SchemaRef,
@@ -80,12 +83,17 @@ impl Filler<'_> {
         while let Some(next) = ahead.next(self, feed)? {
             match next {
                 Next::Block(block) => write(block)?,
-                Next::Run(entry) => self.assembly.run(entry, &mut write)?,
+                Next::Run(entry) => {
+                    // Where every core has a writer of its own, handing blocks over only costs.
+                    let helpers = (!self.crowded).then_some(feed);
+                    self.assembly.run(&entry, Outflow::new(helpers, self.jobs, &mut write))?;
+                }
             }
         }
         let summary = writer.finish()?;
         let lost: u64 = skipped.iter().map(|record| record.samples).sum();
-        match summary.samples == written && written + lost == shard.samples {
+        let planned = shard.holds(written + lost);
+        match summary.samples == written && planned {
             true => Ok((summary, skipped)),
             false => {
                 Err(Error::bug(format!("shard {}: {written} of {} samples reached it", shard.name, shard.samples)))

@@ -29,17 +29,23 @@ pub(crate) fn container<'r>(
     names: &Names,
     path: &Path,
 ) -> Option<(&'r Arc<dyn Format>, Option<Compression>)> {
-    if let Some(format) = names.from.as_ref().and_then(|id| registry.get(id).ok()) {
-        return Some((format, None));
-    }
     let name = path.as_os_str().as_bytes();
-    match Compression::of(name) {
+    let compression = Compression::of(name);
+    if let Some(format) = names.from.as_ref().and_then(|id| registry.get(id).ok()) {
+        return Some((format, compression.map(|(compression, _)| compression)));
+    }
+    match compression {
         Some((compression, inside)) => registry.by_name(&inside).map(|format| (format, Some(compression))),
         None => {
             let field = || registry.by_field(&String::from_utf8_lossy(name)).filter(|_| names.rows);
             registry.by_name(name).or_else(field).map(|format| (format, None))
         }
     }
+}
+
+/// How a container is compressed.
+fn compression(path: &Path) -> Option<Compression> {
+    Compression::of(path.as_os_str().as_bytes()).map(|(compression, _)| compression)
 }
 
 /// Opens a file, seen as the bytes inside it where it is compressed.
@@ -57,7 +63,6 @@ const OPEN_ARCHIVES: usize = 16;
 /// The inputs of a plan. Shared by all threads that read.
 pub(crate) struct Inputs<'a> {
     store: &'a dyn Store,
-    registry: &'a Registry,
     roots: &'a [PathBuf],
     scratch: &'a Path,
     limits: Limits,
@@ -141,13 +146,12 @@ impl Input for Section {
 impl<'a> Inputs<'a> {
     pub(crate) fn new(
         store: &'a dyn Store,
-        registry: &'a Registry,
         roots: &'a [PathBuf],
         scratch: &'a Path,
         limits: Limits,
         cancel: &'a Cancel,
     ) -> Self {
-        Self { store, registry, roots, scratch, limits, cancel, archives: Mutex::default() }
+        Self { store, roots, scratch, limits, cancel, archives: Mutex::default() }
     }
 
     /// `Err(Cancelled)` once somebody asked to stop: asked before each sample, since the reads of a
@@ -185,10 +189,15 @@ impl<'a> Inputs<'a> {
         opened.map_err(|e| of_planned_input(e).in_input(path.display()))
     }
 
-    /// An input of typed rows, opened once for all who read it.
+    /// An input of typed rows, opened once for all who read it; a compressed one is one run, which streams
+    /// it.
     pub(crate) fn table(&self, piece: &Piece) -> Result<Opened> {
         let path = self.path(piece);
-        let opened = self.opened(&path).and_then(|input| {
+        let opened = match compression(&path) {
+            None => self.opened(&path),
+            compressed => self.open(&path, compressed).map(|input| Opened(Arc::new(OnceLock::from(Ok(input))))),
+        };
+        let opened = opened.and_then(|input| {
             check_stamp(input.input()?.stat()?, piece)?;
             Ok(input)
         });
@@ -269,7 +278,7 @@ impl<'a> Inputs<'a> {
     }
 
     fn open_archive(&self, path: &Path) -> Result<Box<dyn Input>> {
-        let compression = container(self.registry, &Names::default(), path).and_then(|(_, compression)| compression);
+        let compression = compression(path);
         let input = self.open(path, compression)?;
         match compression {
             None => Ok(input),

@@ -90,14 +90,7 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
     let written = steps::written_schema(&transformed, plan.header())?;
     let sink = context.registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
     let assembly = Assembly {
-        inputs: Inputs::new(
-            &*context.store,
-            context.registry,
-            &roots,
-            staging.scratch(),
-            context.limits,
-            context.cancel,
-        ),
+        inputs: Inputs::new(&*context.store, &roots, staging.scratch(), context.limits, context.cancel),
         schema: steps::raw_schema(plan.header(), &schema),
         transforms: before.iter().chain(context.transforms).chain(&after).map(|t| &**t).collect(),
         registry: context.registry,
@@ -116,6 +109,7 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
         plan: &plan,
         assembly: &assembly,
         crowded: writers >= options.jobs,
+        jobs: options.jobs,
         sink: &*sink,
         schema: &written,
         staging: &staging,

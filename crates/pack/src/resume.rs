@@ -148,7 +148,7 @@ pub(crate) fn valid_receipt(
     }
     let valid = receipt.plan == plan
         && receipt.shard == shard.name
-        && receipt.samples + receipt.lost() == shard.samples
+        && shard.holds(receipt.samples + receipt.lost())
         && !receipt.files.is_empty();
     Ok(valid.then_some(receipt))
 }

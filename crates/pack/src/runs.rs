@@ -1,68 +1,130 @@
 //! Reading runs: consecutive samples of an input of typed rows, block by block.
 
-use crate::feed::{Assembly, Block};
+use crate::feed::{Assembly, Block, Feed, Promise};
 use crate::plan::LABEL;
 use crate::steps::assembled;
+use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, Int64Array, StringViewArray};
-use packhorse_core::{Error, Field, FieldType, Input, KEY, Options, Result, Rows, key_column};
+use packhorse_core::{Blocks, Error, Field, FieldType, KEY, Kind, Options, Result, Rows, key_column};
 use packhorse_dataset::{Entry, Piece, SkipRecord};
-use std::ops::Range;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-impl Assembly<'_> {
-    /// Reads the samples of `entry`, transforms them, and hands them over in order, a block at a time.
-    pub(crate) fn run(&self, entry: Entry, each: &mut dyn FnMut(Block) -> Result<()>) -> Result<()> {
-        let Some((piece, items)) = entry.run() else { return Err(Error::bug("no run of samples")) };
-        let opened = self.inputs.table(piece)?;
-        let path = self.inputs.path(piece);
-        let mut at = items.start;
-        let done = self.blocks(opened.input()?, piece, items.clone(), &mut |rows| {
-            self.inputs.check_cancel()?;
-            let samples = rows.num_rows() as u64;
-            let rows = named(rows, &entry, at)?;
-            let mut block = Block::of(samples, share(piece, samples), vec![entry.clone()]);
-            self.transform(rows, &mut block)?;
-            at += samples;
-            each(block)
-        });
-        match done {
-            Ok(()) if at == items.end => Ok(()),
-            Ok(()) => Err(Error::new(
-                packhorse_core::Kind::Changed,
-                format!("gave {} samples of the {} planned; plan again into a new folder", at, items.end),
-            )
-            .in_input(path.display())),
-            Err(e) if self.skips(&e) => {
-                // What comes before the fault is packed; where the next good sample starts is not known.
-                let lost = items.end - at;
-                let mut block = Block::of(lost, share(piece, lost), Vec::new());
-                let reason = format!("{} (so samples {at} to {} are left out)", e.message(), items.end - 1);
-                block.skipped.push(SkipRecord {
-                    input: Some(piece.path.clone()),
-                    sample: Some(key(&entry, at)),
-                    reason,
-                    samples: lost,
-                });
-                each(block)
+/// So many blocks of a run may wait for their turn, for each thread that transforms.
+const AHEAD: usize = 2;
+
+/// Where the blocks of a run go: transformed, and in order.
+pub(crate) struct Outflow<'a> {
+    /// Those who transform, where others than this thread shall.
+    feed: Option<&'a Feed>,
+    /// How many of them.
+    jobs: usize,
+    promised: VecDeque<Promise>,
+    each: &'a mut dyn FnMut(Block) -> Result<()>,
+}
+
+impl<'a> Outflow<'a> {
+    /// Blocks come out at `each`.
+    pub(crate) fn new(feed: Option<&'a Feed>, jobs: usize, each: &'a mut dyn FnMut(Block) -> Result<()>) -> Self {
+        Self { feed, jobs, promised: VecDeque::new(), each }
+    }
+
+    fn push(&mut self, assembly: &Assembly<'_>, block: Block) -> Result<()> {
+        match self.feed {
+            Some(feed) if !assembly.transforms.is_empty() => {
+                self.promised.push_back(feed.transform(block)?);
+                if self.promised.len() > AHEAD * self.jobs { self.take() } else { Ok(()) }
             }
-            Err(e) => Err(if e.input().is_none() { e.in_input(path.display()) } else { e }),
+            _ => (self.each)(assembly.transformed(block)?),
         }
     }
 
-    fn blocks(
-        &self,
-        input: &dyn Input,
-        piece: &Piece,
-        items: Range<u64>,
-        each: &mut dyn FnMut(Rows) -> Result<()>,
-    ) -> Result<()> {
+    fn take(&mut self) -> Result<()> {
+        let Some(promise) = self.promised.pop_front() else { return Ok(()) };
+        let block = promise.recv().map_err(|_| Error::bug("a thread that transforms ended early"))??;
+        (self.each)(block)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        while !self.promised.is_empty() {
+            self.take()?;
+        }
+        Ok(())
+    }
+}
+
+impl Assembly<'_> {
+    /// Reads the samples of `entry` and hands them over in order, a block at a time.
+    pub(crate) fn run(&self, entry: &Entry, mut out: Outflow<'_>) -> Result<()> {
+        let Some((piece, items)) = entry.run() else { return Err(Error::bug("no run of samples")) };
+        let opened = self.inputs.table(piece)?;
         let none = Options::new();
         let options = self.sources.get(&piece.field).unwrap_or(&none);
         let source = self.registry.get(&piece.field)?.source(options, self.limits)?;
-        for rows in source.rows(input, items)? {
-            each(rows?)?;
+        let blocks = source.rows(opened.input()?, items);
+        let done = blocks.and_then(|blocks| match entry.uncounted() {
+            false => self.counted(entry, blocks, &mut out),
+            true => self.uncounted(entry, blocks, &mut out),
+        });
+        let path = self.inputs.path(piece);
+        done.and_then(|()| out.finish()).map_err(|e| match e.input() {
+            None => e.in_input(path.display()),
+            Some(_) => e,
+        })
+    }
+
+    /// As many samples as there are items.
+    fn counted(&self, entry: &Entry, blocks: Blocks<'_>, out: &mut Outflow<'_>) -> Result<()> {
+        let Some((piece, items)) = entry.run() else { return Err(Error::bug("no run of samples")) };
+        let mut at = items.start;
+        for rows in blocks {
+            self.inputs.check_cancel()?;
+            match rows {
+                Ok(rows) => {
+                    let samples = rows.num_rows() as u64;
+                    let rows = named(&rows, entry, at)?;
+                    at += samples;
+                    out.push(self, Block::of_run(rows, samples, share(piece, samples), entry))?;
+                }
+                Err(e) if self.skips(&e) => {
+                    // What comes before the fault is packed; where the next good sample starts is not known.
+                    let lost = items.end - at;
+                    let mut block = Block::of(lost, share(piece, lost), Vec::new());
+                    let reason = format!("{} (so samples {at} to {} are left out)", e.message(), items.end - 1);
+                    let (input, sample) = (Some(piece.path.clone()), Some(key(entry, at)));
+                    block.skipped.push(SkipRecord { input, sample, reason, samples: lost });
+                    return out.push(self, block);
+                }
+                Err(e) => return Err(e),
+            }
         }
-        Ok(())
+        let changed = || format!("gave {at} samples of the {} planned; plan again into a new folder", items.end);
+        if at == items.end { Ok(()) } else { Err(Error::new(Kind::Changed, changed())) }
+    }
+
+    /// As many samples as there turn out to be; bad ones are left out one by one.
+    fn uncounted(&self, entry: &Entry, blocks: Blocks<'_>, out: &mut Outflow<'_>) -> Result<()> {
+        let Some((piece, _)) = entry.run() else { return Err(Error::bug("no run of samples")) };
+        let mut left = piece.len();
+        for rows in blocks {
+            self.inputs.check_cancel()?;
+            match rows {
+                Ok(rows) => {
+                    let bytes = (rows.get_array_memory_size() as u64).min(left);
+                    left -= bytes;
+                    let samples = rows.num_rows() as u64;
+                    out.push(self, Block::of_run(placed(&rows, entry)?, samples, bytes, entry))?;
+                }
+                Err(e) if self.skips(&e) => {
+                    let mut block = Block::of(1, 0, Vec::new());
+                    block.skipped.push(SkipRecord { input: Some(piece.path.clone()), ..SkipRecord::of(&e) });
+                    out.push(self, block)?;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        // What was read and is in no row, such as the names of JSON fields.
+        out.push(self, Block::of(0, left, Vec::new()))
     }
 }
 
@@ -76,16 +138,39 @@ fn key(entry: &Entry, item: u64) -> String {
     format!("{}/{item:09}", entry.key)
 }
 
-/// Rows with a key, and with the label and the metadata that the plan has for the run.
-fn named(rows: Rows, entry: &Entry, first: u64) -> Result<Rows> {
+/// Rows whose keys are the input's own, or their numbers in it.
+fn named(rows: &Rows, entry: &Entry, first: u64) -> Result<Rows> {
+    match key_column(rows) {
+        Ok(keys) => {
+            let keys = keys.clone();
+            completed(rows, keys, entry)
+        }
+        Err(_) => {
+            let numbers = first..first + rows.num_rows() as u64;
+            completed(rows, StringViewArray::from_iter_values(numbers.map(|i| key(entry, i))), entry)
+        }
+    }
+}
+
+/// Rows whose keys are the name of the input and their places in it.
+fn placed(rows: &Rows, entry: &Entry) -> Result<Rows> {
+    let mut name = String::with_capacity(entry.key.len() + 32);
+    let mut keys = StringViewBuilder::with_capacity(rows.num_rows());
+    for place in key_column(rows)?.iter() {
+        name.clear();
+        [&entry.key, "/", place.unwrap_or_default()].iter().for_each(|part| name.push_str(part));
+        keys.append_value(&name);
+    }
+    completed(rows, keys.finish(), entry)
+}
+
+/// Rows with these keys, and with the label and the metadata that the plan has for the run.
+fn completed(rows: &Rows, keys: StringViewArray, entry: &Entry) -> Result<Rows> {
     let n = rows.num_rows();
     let schema = rows.schema();
-    let mut columns: Vec<(Field, ArrayRef)> =
-        schema.fields().iter().map(|f| f.as_ref().clone()).zip(rows.columns().to_vec()).collect();
-    if key_column(&rows).is_err() {
-        let keys = StringViewArray::from_iter_values((0..n as u64).map(|i| key(entry, first + i)));
-        columns.push((FieldType::Text.field(KEY, false), Arc::new(keys)));
-    }
+    let fields = schema.fields().iter().map(|f| f.as_ref().clone()).zip(rows.columns().to_vec());
+    let mut columns: Vec<(Field, ArrayRef)> = fields.filter(|(field, _)| field.name() != KEY).collect();
+    columns.push((FieldType::Text.field(KEY, false), Arc::new(keys)));
     if let Some(label) = entry.cls {
         columns.push((Field::new("cls", LABEL, false), Arc::new(Int64Array::from_value(i64::from(label), n))));
     }

@@ -12,8 +12,8 @@ pub struct Status {
     pub plan: Digest,
     /// Planned shards.
     pub shards: u64,
-    /// Planned samples.
-    pub samples: u64,
+    /// Planned samples; `None` where they are not all counted.
+    pub samples: Option<u64>,
     /// Samples in complete shards.
     pub packed: u64,
     /// Names of the shards without a valid receipt, in plan order.

@@ -15,7 +15,11 @@ use std::process::ExitCode;
 pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
     let status = packhorse_pack::status(&*context.store, &args.dir)?;
     let there = status.shards - status.missing.len() as u64;
-    let mut text = format!("{there} of {} shards, {} of {} samples", status.shards, status.packed, status.samples);
+    let samples = match status.samples {
+        Some(samples) => format!("{} of {samples} samples", status.packed),
+        None => counted(status.packed, "sample"),
+    };
+    let mut text = format!("{there} of {} shards, {samples}", status.shards);
     text.push_str(match (status.sealed, status.missing.is_empty()) {
         (true, _) => ", sealed\n",
         (false, true) => "; seal it with: packhorse seal ",

@@ -3,7 +3,7 @@
 use super::Context;
 use super::scanning::make_plan;
 use crate::args::PlanArgs;
-use crate::outcome::{counted, success};
+use crate::outcome::{counted, maybe_counted, success};
 use crate::size::show;
 use packhorse_core::{Error, Result};
 use packhorse_pack::{Plan, Stored, store_plan};
@@ -39,13 +39,17 @@ pub(super) fn say(context: &Context<'_>, plan: &Plan, out: &Path, stored: Option
     };
     let mut text = format!(
         "planned {} ({}) in {}{}\n",
-        counted(plan.samples(), "sample"),
+        maybe_counted(plan.samples(), "sample"),
         show(plan.bytes()),
         counted(plan.shards().len() as u64, "shard"),
         if skipped > 0 { format!(", left out {skipped}") } else { String::new() }
     );
     for (split, shards, samples) in splits(plan) {
-        text.push_str(&format!("  split {split}: {} in {}\n", counted(samples, "sample"), counted(shards, "shard")));
+        text.push_str(&format!(
+            "  split {split}: {} in {}\n",
+            maybe_counted(samples, "sample"),
+            counted(shards, "shard")
+        ));
     }
     let shown: Vec<String> = classes.iter().take(12).map(|(name, n)| format!("{name} {n}")).collect();
     if !classes.is_empty() {
@@ -68,7 +72,7 @@ fn value(plan: &Plan, skipped: usize) -> Value {
 }
 
 /// Name, shards and samples of each split.
-fn splits(plan: &Plan) -> Vec<(String, u64, u64)> {
+fn splits(plan: &Plan) -> Vec<(String, u64, Option<u64>)> {
     let of = |wanted: &String| {
         let mine = || plan.shards().filter(|(_, split, _)| *split == Some(wanted.as_str()));
         (wanted.clone(), mine().count() as u64, mine().map(|(.., samples)| samples).sum())

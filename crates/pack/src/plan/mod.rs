@@ -106,7 +106,8 @@ struct Shard {
     name: String,
     split: Option<String>,
     units: Range<usize>,
-    samples: u64,
+    /// `None` where they are not all counted.
+    samples: Option<u64>,
 }
 
 /// Decides. Fails under [`Policy::Fail`] if a sample can't be written.
@@ -236,6 +237,8 @@ fn shards(
         for (i, (part, samples)) in units::parts(units, &lens).into_iter().zip(lens).enumerate() {
             let name = format!("{}-{i:06}", split.as_ref().unwrap_or(&options.name));
             let start = order.len();
+            let counted = part.iter().all(|unit| listing.sample(unit.sample as usize).is_none_or(|s| s.counted()));
+            let samples = counted.then_some(samples);
             order.extend(part);
             shards.push(Shard { name, split: split.clone(), units: start..order.len(), samples });
         }
@@ -254,10 +257,8 @@ fn unit_key(sample: &SampleRef<'_>, unit: &Unit) -> String {
 /// The bytes that one sample takes up in a shard, as far as the plan can know.
 fn size(listing: &Listing, i: u32, sink: &dyn Sink, factor: f64) -> u64 {
     let Some(sample) = listing.sample(i as usize) else { return 0 };
-    let inputs: u64 = sample
-        .fields()
-        .map(|(_, bytes)| sink.size_of(((bytes / sample.samples().max(1)) as f64 * factor) as u64))
-        .sum();
+    let inputs: u64 =
+        sample.fields().map(|(_, bytes)| sink.size_of(((bytes / sample.items().max(1)) as f64 * factor) as u64)).sum();
     let label = sample.label().map_or(0, |_| sink.size_of(1));
     inputs + label + sample.row().map_or(0, |row| sink.size_of(row.len() as u64))
 }
@@ -319,8 +320,8 @@ fn source_record((format, options): (&String, &packhorse_core::Options)) -> Sour
 }
 
 impl Plan {
-    /// Samples in all shards.
-    pub fn samples(&self) -> u64 {
+    /// Samples in all shards; `None` where they are not all counted.
+    pub fn samples(&self) -> Option<u64> {
         self.shards.iter().map(|shard| shard.samples).sum()
     }
 
@@ -328,13 +329,13 @@ impl Plan {
     pub fn bytes(&self) -> u64 {
         let bytes = |unit: &Unit| {
             let sample = self.listing.sample(unit.sample as usize)?;
-            Some((sample.bytes() as f64 * f64::from(unit.count) / sample.samples().max(1) as f64) as u64)
+            Some((sample.bytes() as f64 * f64::from(unit.count) / sample.items().max(1) as f64) as u64)
         };
         self.order.iter().filter_map(bytes).sum()
     }
 
-    /// Name, split and number of samples of each shard.
-    pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, Option<&str>, u64)> {
+    /// Name, split and number of samples of each shard, where these are counted.
+    pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, Option<&str>, Option<u64>)> {
         self.shards.iter().map(|s| (s.name.as_str(), s.split.as_deref(), s.samples))
     }
 

@@ -27,7 +27,7 @@ pub(super) fn of(
     options: &PlanOptions,
     observer: &dyn Observer,
 ) -> Result<Delivered> {
-    let samples: u64 = listing.iter().map(|s| s.samples()).sum();
+    let samples: u64 = listing.iter().map(|s| s.items()).sum();
     let mut columns = Columns::default();
     let counts = blob_counts(listing, samples, observer);
     for (name, count) in counts.iter().filter(|(name, _)| !listing.decoded().contains_key(**name)) {

@@ -1,15 +1,15 @@
-//! The units that a plan puts in order: samples, and runs of samples of inputs of typed rows. Pure.
+//! The units that a plan puts in order: samples, and runs of items of inputs of typed rows. Pure.
 
 use super::Shuffle;
 use super::order::{order, permutation};
 use crate::scan::{Listing, SampleRef};
 
-/// A sample, or consecutive samples of one input of typed rows.
+/// A sample, or consecutive items of one input of typed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     /// The entry of the listing.
     pub(super) sample: u32,
-    /// How many samples.
+    /// How many items.
     pub(super) count: u32,
     /// The first of them, in the input.
     pub(super) from: u64,
@@ -17,7 +17,7 @@ pub(super) struct Unit {
 
 /// A run is so long that reading it on its own is worth a seek, where no block size is asked for…
 const RUN_BYTES: u64 = 4 << 20;
-/// …but no longer than this.
+/// …but of no more samples than this.
 const RUN_SAMPLES: u64 = 1 << 16;
 
 /// All samples in the order of `shuffle`.
@@ -36,10 +36,10 @@ pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Uni
     let mut loose = 0;
     for (i, sample) in listing.iter().enumerate() {
         let run = if chop { run_len(&sample, shuffle) } else { u64::from(u32::MAX) };
-        let samples = sample.samples();
+        let items = sample.items();
         let mut from = 0;
-        while from < samples {
-            let count = run.min(samples - from);
+        while from < items {
+            let count = run.min(items - from);
             units.push(Unit { sample: i as u32, count: count as u32, from });
             from += count;
             let full = match shuffle {
@@ -63,8 +63,9 @@ fn run_len(sample: &SampleRef<'_>, shuffle: Shuffle) -> u64 {
     match shuffle {
         Shuffle::Blocks { size, .. } => u64::from(size),
         _ => {
-            let one = sample.bytes() / sample.samples().max(1);
-            (RUN_BYTES / one.max(1)).clamp(1, RUN_SAMPLES)
+            let one = sample.bytes() / sample.items().max(1);
+            let most = if sample.counted() { RUN_SAMPLES } else { RUN_BYTES };
+            (RUN_BYTES / one.max(1)).clamp(1, most)
         }
     }
 }

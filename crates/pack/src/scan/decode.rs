@@ -57,7 +57,7 @@ pub(super) fn apply(
 ) -> Result<()> {
     let scratch = std::env::temp_dir();
     let roots = listing.roots().to_vec();
-    let inputs = Inputs::new(context.store, context.registry, &roots, &scratch, context.limits, context.cancel);
+    let inputs = Inputs::new(context.store, &roots, &scratch, context.limits, context.cancel);
     let failed = |e| Error::new(Kind::Environment, format!("can't start threads: {e}"));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build().map_err(failed)?;
     let mut found = BTreeMap::new();

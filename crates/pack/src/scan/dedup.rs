@@ -12,8 +12,7 @@ pub(super) fn apply(context: Scan<'_>, threads: usize, listing: &mut Listing) ->
     let failed = |e| Error::new(Kind::Environment, format!("can't start threads: {e}"));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build().map_err(failed)?;
     let scratch = std::env::temp_dir();
-    let inputs =
-        Inputs::new(context.store, context.registry, listing.roots(), &scratch, context.limits, context.cancel);
+    let inputs = Inputs::new(context.store, listing.roots(), &scratch, context.limits, context.cancel);
     let digest = |i: usize| -> Result<Option<[u8; 32]>> {
         context.cancel.check()?;
         // Typed rows are not compared: their bytes say nothing of single samples.

@@ -294,7 +294,7 @@ impl<'a> Walk<'a> {
             None => e,
         });
         match probe.map_err(|e| e.in_input(path.display()))? {
-            Some(probe) if probe.items > MOST_SAMPLES => {
+            Some(probe) if probe.counted && probe.items > MOST_SAMPLES => {
                 let message = format!("says that it holds {} samples; the most are {MOST_SAMPLES}", probe.items);
                 Err(Error::new(Kind::Limit, message).in_input(path.display()))
             }
@@ -302,7 +302,8 @@ impl<'a> Walk<'a> {
                 self.context.observer.event(&Event::Scanned { files: 1 });
                 // A file that does not say how large its values are holds no more of them than it has bytes.
                 let bytes = if probe.bytes == 0 { stat.size } else { probe.bytes };
-                let table = Table { format: id, schema: probe.schema, items: probe.items, bytes };
+                let (items, counted) = (probe.items, probe.counted);
+                let table = Table { format: id, schema: probe.schema, items, bytes, counted };
                 self.send(Batch::Table { root, path: archive, stat, table });
                 Ok(())
             }

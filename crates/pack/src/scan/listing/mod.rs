@@ -54,17 +54,19 @@ struct Place {
     rank: u32,
 }
 
-/// An input of typed rows. Its samples are one entry of the listing.
+/// An input of typed rows. All its samples are one entry of the listing.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// The name of its format.
     pub(crate) format: &'static str,
     /// What each of its samples holds.
     pub(crate) schema: SchemaRef,
-    /// How many samples.
+    /// How many items.
     pub(crate) items: u64,
     /// About how many bytes they are.
     pub(crate) bytes: u64,
+    /// Whether each item is a sample.
+    pub(crate) counted: bool,
 }
 
 /// One field of one sample. Its stem, field and (where it differs) raw name lie in the arena.

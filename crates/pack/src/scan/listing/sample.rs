@@ -14,9 +14,14 @@ pub struct SampleRef<'a> {
 }
 
 impl<'a> SampleRef<'a> {
-    /// How many samples.
-    pub fn samples(&self) -> u64 {
+    /// How many items: samples, where they are counted.
+    pub fn items(&self) -> u64 {
         self.table().map_or(1, |table| table.items)
+    }
+
+    /// Whether its items are samples.
+    pub fn counted(&self) -> bool {
+        self.table().is_none_or(|table| table.counted)
     }
 
     /// The typed rows, if it is an input of these.
@@ -71,7 +76,7 @@ impl<'a> SampleRef<'a> {
         self.pieces.first().map(|p| self.listing.full_path(p)).unwrap_or_default()
     }
 
-    /// What the plan says of it; of typed rows, of the samples `items`.
+    /// What the plan says of it; of typed rows, of the items `items`.
     pub fn entry(&self, items: Range<u64>) -> Entry {
         let pieces = self.pieces.iter().map(|p| self.piece(p, &items)).collect();
         let json = self.row().and_then(|text| serde_json::value::RawValue::from_string(text.to_owned()).ok());
@@ -93,9 +98,10 @@ impl<'a> SampleRef<'a> {
             (items.start, items.end, (table.bytes as f64 * share) as u64)
         };
         let items = self.table().map(run);
+        let uncounted = !self.counted();
         let field = String::from_utf8_lossy(self.listing.field(p)).into_owned();
         let path = PathText::new(&self.listing.path(p));
         let extent = extent.filter(|_| items.is_none());
-        Piece { field, root: place.map_or(0, |place| place.root), path, size, mtime, extent, items }
+        Piece { field, root: place.map_or(0, |place| place.root), path, size, mtime, extent, items, uncounted }
     }
 }
