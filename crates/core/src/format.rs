@@ -114,6 +114,13 @@ pub trait Source: Send + Sync {
         Ok(None)
     }
 
+    /// Calls `each` with the item at which each sample begins, in order. Where items are samples nobody
+    /// asks; elsewhere this reads all of the input.
+    fn starts(&self, input: &dyn Input, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+        let (_, _) = (input, each);
+        Err(Error::unsupported("its samples can't be counted ahead"))
+    }
+
     /// The samples of the items numbered `items` of `input` (past the end: as many as there are), grouped as the
     /// format groups them. Of typed rows the schema is that of [`Source::probe`].
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>>;

@@ -120,7 +120,10 @@ pub struct Piece {
     pub items: Option<(u64, u64, u64)>,
     /// Whether the items are no samples but hold any number of them, as the bytes of a text file do.
     #[serde(rename = "u", default, skip_serializing_if = "is_false")]
-    pub uncounted: bool,
+    pub places: bool,
+    /// How many samples such items hold, where scan counted them.
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
@@ -170,14 +173,14 @@ impl Entry {
 
     /// Whether it is not known how many samples it holds.
     pub fn uncounted(&self) -> bool {
-        self.pieces.first().is_some_and(|piece| piece.uncounted)
+        self.pieces.first().is_some_and(|piece| piece.places && piece.samples.is_none())
     }
 
     /// How many samples; none where they are not counted.
     pub fn samples(&self) -> u64 {
         match self.run() {
             None => 1,
-            Some(_) if self.uncounted() => 0,
+            Some((piece, _)) if piece.places => piece.samples.unwrap_or(0),
             Some((_, items)) => items.end.saturating_sub(items.start),
         }
     }

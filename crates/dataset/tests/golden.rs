@@ -61,7 +61,8 @@ fn piece(field: &str, path: &[u8], size: u64, extent: Option<(u64, u64)>) -> Pie
         mtime: 1_700_000_000_000_000_000,
         extent,
         items: None,
-        uncounted: false,
+        places: false,
+        samples: None,
     }
 }
 
@@ -126,7 +127,7 @@ fn plan_lines() {
 
 #[test]
 fn what_nobody_counted_has_no_number_of_samples() {
-    let text = Piece { items: Some((0, 4_000, 4_000)), uncounted: true, ..piece("text", b"a.jsonl", 4_000, None) };
+    let text = Piece { items: Some((0, 4_000, 4_000)), places: true, ..piece("text", b"a.jsonl", 4_000, None) };
     let (bytes, ..) = plan(vec![entries().remove(0), Entry { pieces: vec![text], ..entries().remove(3) }], b"/data");
     let (reader, read) = read(bytes).unwrap();
     assert!(read[1].uncounted() && read[1].samples() == 0);

@@ -62,9 +62,9 @@ impl Assembly<'_> {
         let options = self.sources.get(&piece.field).unwrap_or(&none);
         let source = self.registry.get(&piece.field)?.source(options, self.limits)?;
         let blocks = source.rows(opened.input()?, items);
-        let done = blocks.and_then(|blocks| match entry.uncounted() {
-            false => self.counted(entry, blocks, &mut out),
-            true => self.uncounted(entry, blocks, &mut out),
+        let done = blocks.and_then(|blocks| match piece.places {
+            false => self.numbered(entry, blocks, &mut out),
+            true => self.placed(entry, blocks, &mut out),
         });
         let path = self.inputs.path(piece);
         done.and_then(|()| out.finish()).map_err(|e| match e.input() {
@@ -74,7 +74,7 @@ impl Assembly<'_> {
     }
 
     /// As many samples as there are items.
-    fn counted(&self, entry: &Entry, blocks: Blocks<'_>, out: &mut Outflow<'_>) -> Result<()> {
+    fn numbered(&self, entry: &Entry, blocks: Blocks<'_>, out: &mut Outflow<'_>) -> Result<()> {
         let Some((piece, items)) = entry.run() else { return Err(Error::bug("no run of samples")) };
         let mut at = items.start;
         for rows in blocks {
@@ -103,7 +103,7 @@ impl Assembly<'_> {
     }
 
     /// As many samples as there turn out to be; bad ones are left out one by one.
-    fn uncounted(&self, entry: &Entry, blocks: Blocks<'_>, out: &mut Outflow<'_>) -> Result<()> {
+    fn placed(&self, entry: &Entry, blocks: Blocks<'_>, out: &mut Outflow<'_>) -> Result<()> {
         let Some((piece, _)) = entry.run() else { return Err(Error::bug("no run of samples")) };
         let mut left = piece.len();
         for rows in blocks {

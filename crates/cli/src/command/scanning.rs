@@ -61,6 +61,9 @@ fn scan_options(args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions
         io_threads: usize::from(work.io_threads),
         from: args.reading.from.clone(),
         rows: args.reading.rows,
+        count: args.limit.is_some()
+            || args.samples_per_shard.is_some()
+            || matches!(args.shuffle, Some(Shuffle::Blocks { .. })),
         decode: args.reading.decode,
         typed,
         shapes: args.reading.shapes(typed),

@@ -119,6 +119,7 @@ pub fn plan(
     observer: &dyn Observer,
 ) -> Result<Plan> {
     check_name(&options.name)?;
+    check_counts(&listing, options)?;
     let format = registry.get(&options.format)?;
     let sink = format.sink(&options.sink)?;
     let short = admit(&mut listing, &*sink, options, observer)?;
@@ -141,6 +142,19 @@ fn check_name(name: &str) -> Result<()> {
     match !name.is_empty() && name.bytes().all(plain) {
         true => Ok(()),
         false => Err(Error::config(format!("--name \"{name}\": names of shards are letters, digits, _ and -"))),
+    }
+}
+
+/// What is planned by samples needs their number.
+fn check_counts(listing: &Listing, options: &PlanOptions) -> Result<()> {
+    let blocks = matches!(options.shuffle, Shuffle::Blocks { .. });
+    let wanted = options.limit.is_some() || options.cut.samples.is_some() || blocks;
+    match listing.iter().find(|sample| wanted && !sample.counted()) {
+        None => Ok(()),
+        Some(sample) => {
+            let message = "its samples were not counted, which a limit, samples per shard and blocks of samples need";
+            Err(Error::config(message).in_input(sample.first_path().display()))
+        }
     }
 }
 

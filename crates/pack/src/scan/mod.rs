@@ -50,6 +50,8 @@ pub struct ScanOptions {
     pub from: Option<String>,
     /// Whether files of encoded arrays (`.npz`) are tables: each index of the first axis is a sample.
     pub rows: bool,
+    /// Whether to count samples where headers do not say how many there are: reads such inputs whole.
+    pub count: bool,
     /// Which encoded fields become columns.
     pub decode: Decode,
     /// Whether the dataset's format stores values by type ([`Sink::typed`](packhorse_core::Sink::typed)).

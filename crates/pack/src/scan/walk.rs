@@ -1,13 +1,13 @@
 //! A parallel walk over folders: names, sizes and times; nothing is opened but archives.
 
 use super::crew::Crew;
-use super::listing::Table;
+use super::listing::{Items, Table};
 use super::{Scan, ScanOptions};
 use crate::glob::Globs;
 use crate::inputs::{Names, container, open};
 use crate::resume::is_missing;
 use crossbeam_channel::Sender;
-use packhorse_core::{Error, Event, FileKind, FileStat, Format, Input, Kind, Options, Result, Source};
+use packhorse_core::{Error, Event, FileKind, FileStat, Format, Input, Kind, Options, Probe, Result, Source};
 use packhorse_dataset::{MANIFEST, Manifest};
 use packhorse_storage::Compression;
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,6 +85,7 @@ pub(super) struct Walk<'a> {
     pub(super) globs: Globs,
     pub(super) symlinks: Symlinks,
     names: Names,
+    count: bool,
     /// How inputs of typed rows are read, by format.
     options: &'a BTreeMap<String, Options>,
     /// Device and inode of the folder of the dataset, if it is there already.
@@ -135,7 +136,8 @@ impl<'a> Walk<'a> {
         let output = options.output.as_ref().and_then(|path| context.store.stat(path, true).ok());
         let output = output.map(|stat| stat.id);
         let names = Names { from: options.from.clone(), rows: options.rows };
-        Ok(Self { context, globs, symlinks: options.symlinks, names, options: &options.sources, output, found })
+        let (symlinks, count) = (options.symlinks, options.count);
+        Ok(Self { context, globs, symlinks, names, count, options: &options.sources, output, found })
     }
 
     fn send(&self, batch: Batch) {
@@ -302,8 +304,8 @@ impl<'a> Walk<'a> {
                 self.context.observer.event(&Event::Scanned { files: 1 });
                 // A file that does not say how large its values are holds no more of them than it has bytes.
                 let bytes = if probe.bytes == 0 { stat.size } else { probe.bytes };
-                let (items, counted) = (probe.items, probe.counted);
-                let table = Table { format: id, schema: probe.schema, items, bytes, counted };
+                let (items, kind) = self.items(&*source, &*input, &probe)?;
+                let table = Table { format: id, schema: probe.schema, items, bytes, kind };
                 self.send(Batch::Table { root, path: archive, stat, table });
                 Ok(())
             }
@@ -311,6 +313,23 @@ impl<'a> Walk<'a> {
                 self.context.observer.event(&Event::Scanned { files: members.len() as u64 });
                 self.send(Batch::Members { root, archive: archive.clone(), stat, members });
             }),
+        }
+    }
+
+    /// How many items a table has, and what they are.
+    fn items(&self, source: &dyn Source, input: &dyn Input, probe: &Probe) -> Result<(u64, Items)> {
+        match (probe.counted, self.count) {
+            (true, _) => Ok((probe.items, Items::Samples)),
+            (false, false) => Ok((probe.items, Items::Places)),
+            (false, true) => {
+                let mut starts = Vec::new();
+                source.starts(input, &mut |start| {
+                    self.context.cancel.check()?;
+                    starts.push(start);
+                    Ok(())
+                })?;
+                Ok((starts.len() as u64, Items::Counted { starts, places: probe.items }))
+            }
         }
     }
 

@@ -61,12 +61,28 @@ pub(crate) struct Table {
     pub(crate) format: &'static str,
     /// What each of its samples holds.
     pub(crate) schema: SchemaRef,
-    /// How many items.
+    /// How many items: samples, or places in it.
     pub(crate) items: u64,
     /// About how many bytes they are.
     pub(crate) bytes: u64,
-    /// Whether each item is a sample.
-    pub(crate) counted: bool,
+    /// What the items are.
+    pub(crate) kind: Items,
+}
+
+/// What the items of an input of typed rows are.
+#[derive(Debug)]
+pub(crate) enum Items {
+    /// Samples.
+    Samples,
+    /// Places, between which there is any number of samples.
+    Places,
+    /// Samples that begin at these of so many places.
+    Counted {
+        /// The place at which each sample begins, in order.
+        starts: Vec<u64>,
+        /// How many places.
+        places: u64,
+    },
 }
 
 /// One field of one sample. Its stem, field and (where it differs) raw name lie in the arena.

@@ -1,6 +1,6 @@
 //! One entry of a listing.
 
-use super::{Listing, PieceRef, Table};
+use super::{Items, Listing, PieceRef, Table};
 use packhorse_dataset::{Entry, PathText, Piece};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ impl<'a> SampleRef<'a> {
 
     /// Whether its items are samples.
     pub fn counted(&self) -> bool {
-        self.table().is_none_or(|table| table.counted)
+        self.table().is_none_or(|table| !matches!(table.kind, Items::Places))
     }
 
     /// The typed rows, if it is an input of these.
@@ -95,13 +95,23 @@ impl<'a> SampleRef<'a> {
         };
         let run = |table: &Table| {
             let share = (items.end - items.start) as f64 / table.items.max(1) as f64;
-            (items.start, items.end, (table.bytes as f64 * share) as u64)
+            let bytes = (table.bytes as f64 * share) as u64;
+            match &table.kind {
+                Items::Samples | Items::Places => (items.start, items.end, bytes),
+                Items::Counted { starts, places } => {
+                    let place = |i: u64| starts.get(i as usize).copied().unwrap_or(*places);
+                    let (from, to) = (place(items.start), place(items.end));
+                    (from, to, to.saturating_sub(from))
+                }
+            }
         };
+        let kind = self.table().map(|table| &table.kind);
+        let places = matches!(kind, Some(Items::Places | Items::Counted { .. }));
+        let samples = matches!(kind, Some(Items::Counted { .. })).then_some(items.end - items.start);
         let items = self.table().map(run);
-        let uncounted = !self.counted();
         let field = String::from_utf8_lossy(self.listing.field(p)).into_owned();
         let path = PathText::new(&self.listing.path(p));
         let extent = extent.filter(|_| items.is_none());
-        Piece { field, root: place.map_or(0, |place| place.root), path, size, mtime, extent, items, uncounted }
+        Piece { field, root: place.map_or(0, |place| place.root), path, size, mtime, extent, items, places, samples }
     }
 }
