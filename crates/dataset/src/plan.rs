@@ -13,7 +13,7 @@
 //!
 //! A task reads the trailer, the table, the header and its own frames, and nothing else.
 
-use crate::{FieldRecord, PathText};
+use crate::{FieldRecord, FileRecord, PathText};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -66,6 +66,9 @@ pub struct Header {
     pub sink: SinkRecord,
     /// What happens to the samples on the way, each with its revision, in order.
     pub transforms: Vec<String>,
+    /// Files in the dataset's folder that the transforms need.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileRecord>,
     /// How samples were ordered, cut into shards and labelled: for people, and so that a resume can
     /// say what differs.
     pub choices: BTreeMap<String, String>,

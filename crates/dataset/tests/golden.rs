@@ -41,6 +41,7 @@ fn header() -> Header {
             options: [("index".into(), "wids,dali".into())].into(),
         },
         transforms: vec!["image/1 resize=256,short quality=90".into()],
+        files: Vec::new(),
         choices: [("shuffle".into(), "7".into())].into(),
         sources: vec![SourceRecord { format: "parquet".into(), options: [("columns".into(), "jpg".into())].into() }],
         decode: vec![codec("view.npz", "view", FieldType::Ragged { element: DataType::Float32, rank: 2 })],

@@ -19,7 +19,7 @@ pub enum Stored {
 /// Publishes `plan` in the folder `out`. A folder that holds the same plan is resumed; one that
 /// holds another plan, or files of somebody else, is refused with what differs.
 pub fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
-    refuse_strangers(&**store, out)?;
+    refuse_strangers(&**store, out, plan)?;
     Staging::sweep(&**store, out, false);
     let staging = Staging::open(store.clone(), out)?;
     let mut stage = staging.stage(PLAN)?;
@@ -27,7 +27,13 @@ pub fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Sto
     let (digest, stamps) = plan.write(&mut file)?;
     drop(file);
     match stored(&**store, out) {
-        Err(e) if is_missing(&e) => stage.publish().map(|_| Stored::New),
+        Err(e) if is_missing(&e) => {
+            // First, so that a plan is never without them.
+            for (name, bytes) in plan.files() {
+                staging.document(name, bytes)?;
+            }
+            stage.publish().map(|_| Stored::New)
+        }
         Err(e) => Err(e),
         Ok(old) => {
             let resumed = same(&old, plan.header(), digest, stamps).map(|()| Stored::Resumed);
@@ -42,6 +48,20 @@ pub fn open_plan(store: &dyn Store, out: &Path) -> Result<PlanReader> {
         true => Error::config("holds no plan; make one with `packhorse plan`").in_input(out.display()),
         false => e,
     })
+}
+
+/// The bytes of the file with this digest (hexadecimal) that a transform of the plan in the folder `out`
+/// needs; `Content` if they are others now.
+pub fn plan_file(store: &dyn Store, out: &Path, plan: &PlanReader, digest: &str) -> Result<Vec<u8>> {
+    let Some(file) = plan.header().files.iter().find(|file| file.blake3.to_string() == digest) else {
+        return Err(Error::content(format!("the plan has no file {digest}")).in_input(out.display()));
+    };
+    let path = out.join(&file.name);
+    let bytes = store.open(&path)?.read_all(file.bytes)?;
+    match Digest::of(&bytes) == file.blake3 {
+        true => Ok(bytes),
+        false => Err(Error::content("is not the file that the plan was made with").in_input(path.display())),
+    }
 }
 
 fn stored(store: &dyn Store, out: &Path) -> Result<PlanReader> {
@@ -59,13 +79,14 @@ pub(crate) fn of_request(error: Error) -> Error {
 }
 
 /// packhorse writes into a folder of its own.
-fn refuse_strangers(store: &dyn Store, out: &Path) -> Result<()> {
+fn refuse_strangers(store: &dyn Store, out: &Path, plan: &Plan) -> Result<()> {
     let names = match store.list(out) {
         Ok(names) => names,
         Err(e) if is_missing(&e) => return Ok(()),
         Err(e) => return Err(e),
     };
-    let ours = |name: &Path| name == Path::new(PLAN) || name == Path::new(".staging");
+    let needed = |name: &Path| plan.files().any(|(file, _)| name == Path::new(file));
+    let ours = |name: &Path| name == Path::new(PLAN) || name == Path::new(".staging") || needed(name);
     match names.iter().find(|name| !ours(name)) {
         Some(stranger) if !names.iter().any(|name| name == Path::new(PLAN)) => {
             let message = format!(

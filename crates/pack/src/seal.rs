@@ -33,6 +33,7 @@ pub fn seal(
     let schema = transforms.iter().try_fold(schema, |schema, t| t.schema(&schema))?;
     let mut manifest = manifest(&plan, &receipts, &schema)?;
     manifest.files.push(plan_record(&**store, out)?);
+    manifest.files.extend(plan.header().files.iter().cloned());
     manifest.files.extend(companions(registry, &**store, &staging, &plan, &receipts, &manifest)?);
     manifest.files.push(skipped(&staging, &plan, &receipts)?);
     staging.document(MANIFEST, &manifest.encode()?)?;

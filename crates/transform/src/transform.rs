@@ -1,6 +1,7 @@
 //! What a transform promises. Owns the trait alone; knows no transform.
 
 use packhorse_core::{Result, Rows, SchemaRef};
+use std::sync::Arc;
 
 /// Rows in, rows out. Pure: what comes out depends on the rows and on [`Transform::describe`], not
 /// on threads, the machine, or how samples are grouped into blocks.
@@ -18,6 +19,12 @@ pub trait Transform: Send + Sync {
     /// that can't be transformed, with a `Content` error (`Limit` where a limit is at fault) that
     /// names it.
     fn apply(&self, rows: Rows) -> Result<Rows>;
+
+    /// Files that whoever makes this transform again from its description needs (a tokenizer): names
+    /// and bytes. They are kept in the dataset's folder.
+    fn files(&self) -> Vec<(String, Arc<[u8]>)> {
+        Vec::new()
+    }
 
     /// Expected bytes out for each byte in, for cutting shards by size before anything is read.
     fn factor(&self) -> f64;

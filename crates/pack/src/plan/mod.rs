@@ -14,12 +14,13 @@ use crate::scan::{Listing, SampleRef};
 use crate::{Policy, Shapes, steps};
 use cut::Run;
 use packhorse_core::{DataType, Error, Event, Observer, Registry, Result, Sink};
-use packhorse_dataset::{Digest, FieldRecord, Header, PathText, PlanWriter, SinkRecord, SourceRecord};
+use packhorse_dataset::{Digest, FieldRecord, FileRecord, Header, PathText, PlanWriter, SinkRecord, SourceRecord};
 use packhorse_transform::Transform;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Range;
 use std::str::FromStr;
+use std::sync::Arc;
 use units::Unit;
 
 /// What to do with keys that are longer than readers carry.
@@ -96,6 +97,8 @@ impl Default for PlanOptions {
 pub struct Plan {
     listing: Listing,
     header: Header,
+    /// What the transforms need, by name.
+    files: Vec<(String, Arc<[u8]>)>,
     order: Vec<Unit>,
     shards: Vec<Shard>,
     /// Keys that were shortened, by sample.
@@ -134,7 +137,14 @@ pub fn plan(
     let mut header = header(&listing, format.info(), transforms, options);
     header.schema = FieldRecord::of(&delivered.schema);
     (header.decode, header.encode) = (delivered.decode, encode);
-    Ok(Plan { listing, header, order, shards, short })
+    let files: Vec<_> = transforms.iter().flat_map(|t| t.files()).collect();
+    let record = |(name, bytes): &(String, Arc<[u8]>)| FileRecord {
+        name: name.clone(),
+        bytes: bytes.len() as u64,
+        blake3: Digest::of(bytes),
+    };
+    header.files = files.iter().map(record).collect();
+    Ok(Plan { listing, header, files, order, shards, short })
 }
 
 fn check_name(name: &str) -> Result<()> {
@@ -305,6 +315,7 @@ fn header(
             options: options.sink.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
         },
         transforms: transforms.iter().map(|t| t.describe()).collect(),
+        files: Vec::new(),
         choices,
         sources: options.sources.iter().map(source_record).collect(),
         decode: Vec::new(),
@@ -356,6 +367,11 @@ impl Plan {
     /// What holds for all shards.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Files that the transforms need: they belong beside the plan.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.files.iter().map(|(name, bytes)| (name.as_str(), &**bytes))
     }
 
     /// How many samples each class has, in the order of the class list; empty unless scan found the labels.
