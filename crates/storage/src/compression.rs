@@ -1,7 +1,7 @@
 //! Compressed inputs: seen as the stream of bytes inside.
 
 use packhorse_core::{Context, Error, FileStat, Input, Result};
-use std::io::Read;
+use std::io::{BufReader, Read};
 
 /// How a file is compressed as a whole, told by the end of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,17 +10,33 @@ pub enum Compression {
     Gzip,
     /// RFC 8878, any number of frames.
     Zstd,
+    /// bzip2, any number of streams.
+    Bzip2,
+    /// [xz](https://tukaani.org/xz/xz-file-format.txt), any number of streams.
+    Xz,
 }
+
+/// The largest window of a zstd frame, as a power of two: what `zstd --long` makes, and what `zstd -d`
+/// takes without being asked for more.
+const ZSTD_WINDOW: u32 = 27;
+
+/// The memory that an xz stream may ask for, in KiB: twice what `xz -9` makes.
+const XZ_MEMORY: u32 = 128 << 10;
 
 impl Compression {
     /// The compression that `name` tells of, and the name of what is inside (`a.tgz` holds `a.tar`).
     pub fn of(name: &[u8]) -> Option<(Compression, Vec<u8>)> {
-        const ENDINGS: [(&[u8], Compression, &[u8]); 5] = [
+        const ENDINGS: [(&[u8], Compression, &[u8]); 10] = [
             (b".tgz", Compression::Gzip, b".tar"),
             (b".tzst", Compression::Zstd, b".tar"),
+            (b".tbz", Compression::Bzip2, b".tar"),
+            (b".tbz2", Compression::Bzip2, b".tar"),
+            (b".txz", Compression::Xz, b".tar"),
             (b".gz", Compression::Gzip, b""),
             (b".zst", Compression::Zstd, b""),
             (b".zstd", Compression::Zstd, b""),
+            (b".bz2", Compression::Bzip2, b""),
+            (b".xz", Compression::Xz, b""),
         ];
         ENDINGS.iter().find_map(|(ending, compression, inside)| {
             let (stem, tail) = name.split_at_checked(name.len().checked_sub(ending.len())?)?;
@@ -31,7 +47,13 @@ impl Compression {
     fn reader<'a>(self, inner: Box<dyn Read + Send + 'a>) -> Result<Box<dyn Read + Send + 'a>> {
         Ok(match self {
             Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(inner)),
-            Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(inner).doing("start zstd")?),
+            Compression::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::new(inner).doing("start zstd")?;
+                decoder.window_log_max(ZSTD_WINDOW).doing("start zstd")?;
+                Box::new(decoder)
+            }
+            Compression::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(inner)),
+            Compression::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(BufReader::new(inner), true, XZ_MEMORY)),
         })
     }
 }
@@ -101,31 +123,80 @@ mod tests {
         encoder.finish().unwrap()
     }
 
+    fn bzip2(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn xz(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::with_preset(1)).unwrap();
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zstd(bytes: &[u8]) -> Vec<u8> {
+        zstd::encode_all(bytes, 1).unwrap()
+    }
+
+    type Encoder = fn(&[u8]) -> Vec<u8>;
+
+    const ALL: [(&str, Encoder); 4] = [("a.gz", gzip), ("a.zst", zstd), ("a.bz2", bzip2), ("a.xz", xz)];
+
+    fn open(name: &str, bytes: Vec<u8>) -> Box<dyn Input> {
+        let (compression, _) = Compression::of(name.as_bytes()).unwrap();
+        decompressed(Box::new(MemoryInput::new(name, bytes)), compression)
+    }
+
     #[test]
     fn names_tell_compression_and_what_is_inside() {
         assert_eq!(Compression::of(b"x/a.TGZ"), Some((Compression::Gzip, b"x/a.tar".to_vec())));
         assert_eq!(Compression::of(b"a.tar.zst"), Some((Compression::Zstd, b"a.tar".to_vec())));
+        assert_eq!(Compression::of(b"a.tbz2"), Some((Compression::Bzip2, b"a.tar".to_vec())));
+        assert_eq!(Compression::of(b"a.jsonl.xz"), Some((Compression::Xz, b"a.jsonl".to_vec())));
         assert_eq!(Compression::of(b"a.tar"), None);
         assert_eq!(Compression::of(b"gz"), None);
     }
 
     #[test]
-    fn concatenated_members_are_one_stream() {
-        let both = [gzip(b"hello "), gzip(b"world")].concat();
-        let input = decompressed(Box::new(MemoryInput::new("a.gz", both)), Compression::Gzip);
-        assert_eq!(input.read_all(100).unwrap(), b"hello world");
+    fn concatenated_streams_are_one() {
+        for (name, encode) in ALL {
+            let three = [encode(b"hello "), encode(b""), encode(b"world")].concat();
+            assert_eq!(open(name, three).read_all(100).unwrap(), b"hello world", "{name}");
+        }
     }
 
     #[test]
-    fn a_cut_stream_is_bad_content() {
-        for (name, compression, whole) in [
-            ("a.gz", Compression::Gzip, gzip(&[7; 5000])),
-            ("a.zst", Compression::Zstd, zstd::encode_all(&[7; 5000][..], 1).unwrap()),
-        ] {
-            let cut = whole[..whole.len() - 4].to_vec();
-            let input = decompressed(Box::new(MemoryInput::new(name, cut)), compression);
-            let error = input.read_all(1 << 20).unwrap_err();
-            assert_eq!((error.kind(), error.input()), (Kind::Content, Some(name)));
+    fn a_cut_or_flipped_stream_is_bad_content() {
+        let bytes: Vec<u8> = (0..5000u32).flat_map(|i| (i * i).to_le_bytes()).collect();
+        for (name, encode) in ALL {
+            let whole = encode(&bytes);
+            for cut in [1, 4, 20, whole.len() / 2, whole.len() - 9, whole.len() - 1] {
+                let error = open(name, whole[..cut].to_vec()).read_all(1 << 20).unwrap_err();
+                assert_eq!((error.kind(), error.input()), (Kind::Content, Some(name)), "{name} cut at {cut}");
+            }
+            for at in 0..whole.len().min(300) {
+                let mut flipped = whole.clone();
+                flipped[at] ^= 1 << (at % 8);
+                if let Err(error) = open(name, flipped).read_all(1 << 20) {
+                    assert!(matches!(error.kind(), Kind::Content | Kind::Limit), "{name}, byte {at}: {error}");
+                }
+            }
         }
+    }
+
+    #[test]
+    fn a_window_that_costs_too_much_is_refused() {
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(ZSTD_WINDOW + 1).unwrap();
+        encoder.write_all(b"hello").unwrap();
+        let error = open("a.zst", encoder.finish().unwrap()).read_all(100).unwrap_err();
+        assert_eq!(error.kind(), Kind::Content, "{error}");
+        let mut options = lzma_rust2::XzOptions::with_preset(1);
+        options.lzma_options.dict_size = 256 << 20;
+        let mut encoder = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
+        encoder.write_all(b"hello").unwrap();
+        let error = open("a.xz", encoder.finish().unwrap()).read_all(100).unwrap_err();
+        assert_eq!(error.kind(), Kind::Content, "{error}");
     }
 }

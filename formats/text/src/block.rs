@@ -1,0 +1,77 @@
+//! Documents gathered into rows.
+
+use arrow_array::builder::StringViewBuilder;
+use arrow_array::{ArrayRef, RecordBatch};
+use packhorse_core::{DataType, Error, Field, FieldType, KEY, Kind, Result, Rows, Schema, SchemaRef};
+use std::sync::Arc;
+
+/// The text of a block, in bytes; a longer document is a block alone.
+const BYTES: usize = 2 << 20;
+
+/// The documents of a block.
+const DOCUMENTS: usize = 16 << 10;
+
+/// The name of the column that holds the text.
+pub(crate) const TEXT: &str = "text";
+
+/// The columns of all rows of this format.
+pub(crate) fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new(KEY, DataType::Utf8View, false), FieldType::Text.field(TEXT, false)]))
+}
+
+/// A key: the document's own, or the place of its first byte.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Key<'a> {
+    Id(&'a str),
+    Offset(u64),
+}
+
+/// The block that is being filled. All its text lies in one buffer.
+pub(crate) struct Block {
+    schema: SchemaRef,
+    keys: StringViewBuilder,
+    texts: StringViewBuilder,
+    bytes: usize,
+    documents: usize,
+}
+
+impl Block {
+    /// An empty block for documents of about `bytes` bytes in all.
+    pub(crate) fn new(bytes: u64) -> Self {
+        let buffer = bytes.clamp(1 << 10, BYTES as u64);
+        let texts = StringViewBuilder::new().with_fixed_block_size(u32::try_from(buffer).unwrap_or(u32::MAX));
+        Self { schema: schema(), keys: StringViewBuilder::new(), texts, bytes: 0, documents: 0 }
+    }
+
+    /// Whether a document of so many bytes is one too many.
+    pub(crate) fn is_full(&self, bytes: usize) -> bool {
+        self.documents == DOCUMENTS || (self.documents > 0 && self.bytes.saturating_add(bytes) > BYTES)
+    }
+
+    /// Appends a document.
+    pub(crate) fn push(&mut self, key: Key<'_>, text: &str) -> Result<()> {
+        self.texts.try_append_value(text).map_err(|e| Error::new(Kind::Limit, e.to_string()))?;
+        match key {
+            Key::Id(id) => self.keys.append_value(id),
+            Key::Offset(offset) => self.keys.append_value(offset_key(offset)),
+        }
+        self.bytes += text.len();
+        self.documents += 1;
+        Ok(())
+    }
+
+    /// The rows so far, if there are any; the block is empty then.
+    pub(crate) fn take(&mut self) -> Option<Result<Rows>> {
+        if self.documents == 0 {
+            return None;
+        }
+        (self.bytes, self.documents) = (0, 0);
+        let columns: Vec<ArrayRef> = vec![Arc::new(self.keys.finish()), Arc::new(self.texts.finish())];
+        Some(RecordBatch::try_new(self.schema.clone(), columns).map_err(|e| Error::bug(e.to_string())))
+    }
+}
+
+/// The key of a document without one: twelve digits lie in the view itself.
+pub(crate) fn offset_key(offset: u64) -> String {
+    format!("{offset:012}")
+}

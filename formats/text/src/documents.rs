@@ -1,0 +1,249 @@
+//! The documents of a range of a file, in order, block by block.
+
+use crate::block::{Block, Key, offset_key};
+use crate::fault::{Fault, utf8};
+use crate::field::Path;
+use crate::options::Document;
+use crate::place::{Place, blank_before};
+use crate::record;
+use crate::window::{Line, Window};
+use memchr::memchr_iter;
+use packhorse_core::{Error, Input, Result, Rows};
+use std::collections::VecDeque;
+
+/// A buffer beyond this size is given back when the long document that needed it is past.
+const SPARE: usize = 8 << 20;
+
+/// What a file is read as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kinds<'a> {
+    Json { text: &'a Path, id: Option<&'a Path> },
+    Plain(Document),
+}
+
+impl Kinds<'_> {
+    /// Whether a file is one document.
+    pub(crate) fn is_whole(self) -> bool {
+        matches!(self, Kinds::Plain(Document::File))
+    }
+}
+
+/// See the module.
+pub(crate) struct Documents<'a> {
+    input: &'a dyn Input,
+    kind: Kinds<'a>,
+    window: Window<'a>,
+    /// Documents that start here or later belong to somebody else.
+    end: u64,
+    limit: u64,
+    place: Place<'a>,
+    block: Block,
+    ready: VecDeque<Result<Rows>>,
+    done: bool,
+    /// What a string with escapes says.
+    unescaped: String,
+    /// The lines of a paragraph.
+    paragraph: Vec<u8>,
+}
+
+impl<'a> Documents<'a> {
+    /// The documents whose first byte lies in `range`; `window` stands at its start, or one byte before where
+    /// that is not the start of the file.
+    pub(crate) fn new(
+        input: &'a dyn Input,
+        kind: Kinds<'a>,
+        mut window: Window<'a>,
+        range: std::ops::Range<u64>,
+        limit: u64,
+    ) -> Result<Self> {
+        let end = range.end;
+        if range.start > 0 {
+            window.pass_line(end)?;
+            let inside = window.position() < end
+                && matches!(kind, Kinds::Plain(Document::Paragraph))
+                && !blank_before(input, window.position())?;
+            while inside && window.position() < end {
+                if window.line()?.is_none_or(|line| line.blank) {
+                    break;
+                }
+            }
+        }
+        let place = Place::new(input, window.position());
+        let block = Block::new(end.saturating_sub(range.start));
+        let (ready, unescaped, paragraph) = (VecDeque::new(), String::new(), Vec::new());
+        Ok(Self { input, kind, window, end, limit, place, block, ready, done: false, unescaped, paragraph })
+    }
+
+    /// Takes up what comes next: a document, or nothing that is one. False at the end.
+    fn step(&mut self) -> Result<bool> {
+        if self.window.position() >= self.end {
+            return Ok(false);
+        }
+        match self.kind {
+            Kinds::Json { text, id } => self.json(text, id),
+            Kinds::Plain(Document::Line) => self.line(),
+            Kinds::Plain(Document::Paragraph) => self.paragraph(),
+            Kinds::Plain(Document::File) => self.file(),
+        }
+    }
+
+    fn json(&mut self, text: &Path, id: Option<&Path>) -> Result<bool> {
+        let Some(line) = self.window.line()? else { return Ok(false) };
+        self.place.ended += 1;
+        let (offset, from) = (line.offset, line.from);
+        let fault = match line.bytes {
+            _ if line.blank => return Ok(true),
+            None => Fault::limit(line.len, self.limit),
+            Some(bytes) => match record::find(bytes, text, id, &mut self.unescaped) {
+                Ok((id, text)) => {
+                    let key = id.as_deref().map_or(Key::Offset(offset), Key::Id);
+                    return push(&mut self.block, &mut self.ready, key, text).map(|()| true);
+                }
+                Err(fault) => fault,
+            },
+        };
+        self.fault(offset, from, 1, fault)
+    }
+
+    fn line(&mut self) -> Result<bool> {
+        let Some(line) = self.window.line()? else { return Ok(false) };
+        self.place.ended += 1;
+        let (offset, from) = (line.offset, line.from);
+        let fault = match line.bytes {
+            None => Fault::limit(line.len, self.limit),
+            Some(bytes) => match utf8(bytes.strip_suffix(b"\r").unwrap_or(bytes)) {
+                Ok("") => return Ok(true),
+                Ok(text) => return push(&mut self.block, &mut self.ready, Key::Offset(offset), text).map(|()| true),
+                Err(fault) => fault,
+            },
+        };
+        self.fault(offset, from, 1, fault)
+    }
+
+    fn paragraph(&mut self) -> Result<bool> {
+        let ended = self.place.ended;
+        let Some(Paragraph { offset, from, len, lines }) = self.gather()? else {
+            return Ok(self.place.ended > ended);
+        };
+        let fault = match &self.paragraph {
+            _ if len > self.limit => Fault::limit(len, self.limit),
+            bytes => match utf8(bytes.strip_suffix(b"\r").unwrap_or(bytes)) {
+                Ok(text) => return push(&mut self.block, &mut self.ready, Key::Offset(offset), text).map(|()| true),
+                Err(fault) => fault,
+            },
+        };
+        let before = line_feeds(self.paragraph.get(..fault.at));
+        self.fault(offset, from, lines.saturating_sub(before), fault)
+    }
+
+    /// The lines up to a blank one; `None` where the very next is blank or belongs to somebody else.
+    fn gather(&mut self) -> Result<Option<Paragraph>> {
+        self.paragraph.clear();
+        let mut found: Option<Paragraph> = None;
+        while let Some(line) = self.window.line()? {
+            self.place.ended += 1;
+            let paragraph = match &mut found {
+                None if line.blank => break,
+                None => found.insert(Paragraph { offset: line.offset, from: line.from, len: line.len, lines: 1 }),
+                Some(paragraph) => {
+                    paragraph.lines += 1;
+                    if line.blank {
+                        break;
+                    }
+                    paragraph.len += 1 + line.len;
+                    paragraph
+                }
+            };
+            if let Some(bytes) = line.bytes.filter(|_| paragraph.len <= self.limit) {
+                if paragraph.lines > 1 {
+                    self.paragraph.push(b'\n');
+                }
+                self.paragraph.extend_from_slice(bytes);
+            }
+        }
+        Ok(found)
+    }
+
+    fn file(&mut self) -> Result<bool> {
+        // A file that says how long it is need not be read to be too long.
+        let line = match self.input.len().filter(|len| *len > self.limit) {
+            Some(len) => Some(Line { offset: 0, from: 0, len, bytes: None, blank: false }),
+            None => self.window.rest()?,
+        };
+        let Some(line) = line else { return Ok(false) };
+        let from = line.from;
+        let fault = match line.bytes.map(utf8) {
+            None => Fault::limit(line.len, self.limit),
+            Some(Ok(text)) => return push(&mut self.block, &mut self.ready, Key::Offset(0), text).map(|()| false),
+            Some(Err(fault)) => {
+                self.place.ended = line_feeds(line.bytes.and_then(|bytes| bytes.get(..fault.at)));
+                fault
+            }
+        };
+        self.fault(0, from, 0, fault).map(|_| false)
+    }
+
+    /// Says what is wrong with the document at `offset`, whose text starts at `from`, in the line `back` lines
+    /// before the next.
+    fn fault(&mut self, offset: u64, from: u64, back: u64, fault: Fault) -> Result<bool> {
+        let (line, byte) = (self.place.line(back)?, from + fault.at as u64);
+        let error = Error::new(fault.kind, format!("line {line}, byte {byte}: {}", fault.message));
+        self.ready.extend(self.block.take());
+        self.ready.push_back(Err(error.in_sample(offset_key(offset)).in_input(self.input.name())));
+        Ok(true)
+    }
+
+    /// Gives back what a long document took.
+    fn shrink(&mut self) {
+        if self.unescaped.capacity() > SPARE {
+            self.unescaped = String::new();
+        }
+        if self.paragraph.capacity() > SPARE {
+            self.paragraph = Vec::new();
+        }
+    }
+}
+
+/// Lines between blank ones.
+struct Paragraph {
+    offset: u64,
+    /// Where its text starts.
+    from: u64,
+    len: u64,
+    /// The lines that were read, with the blank one after it.
+    lines: u64,
+}
+
+impl Iterator for Documents<'_> {
+    type Item = Result<Rows>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                return Some(ready);
+            }
+            if self.done {
+                return None;
+            }
+            let went_on = self.step();
+            self.shrink();
+            if !matches!(went_on, Ok(true)) {
+                self.done = true;
+                self.ready.extend(self.block.take());
+                self.ready.extend(went_on.err().map(|e| Err(e.in_input(self.input.name()))));
+            }
+        }
+    }
+}
+
+/// Appends a document to `block`; what was in it goes to `ready` where there is no more room.
+fn push(block: &mut Block, ready: &mut VecDeque<Result<Rows>>, key: Key<'_>, text: &str) -> Result<()> {
+    if block.is_full(text.len()) {
+        ready.extend(block.take());
+    }
+    block.push(key, text)
+}
+
+fn line_feeds(bytes: Option<&[u8]>) -> u64 {
+    memchr_iter(b'\n', bytes.unwrap_or_default()).count() as u64
+}

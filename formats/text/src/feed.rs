@@ -1,0 +1,80 @@
+//! Bytes in order from some place on, in few large reads.
+
+use packhorse_core::{Context, Input, Result};
+use std::io::{ErrorKind, Read};
+use std::ops::Range;
+
+/// How much one read asks for.
+const READ: u64 = 1 << 20;
+
+/// What is read past the end of a range at first, where only the end of one document is missing.
+const PAST: u64 = 64 << 10;
+
+/// An input from some byte on.
+pub(crate) struct Feed<'a> {
+    input: &'a dyn Input,
+    bytes: Bytes<'a>,
+}
+
+enum Bytes<'a> {
+    At {
+        /// The next byte.
+        at: u64,
+        /// Where what is wanted ends, as far as it is known.
+        end: u64,
+        /// The input's length.
+        len: u64,
+    },
+    Stream(Box<dyn Read + Send + 'a>),
+}
+
+impl<'a> Feed<'a> {
+    /// `input` of `len` bytes, of which at least `range` is wanted.
+    pub(crate) fn at(input: &'a dyn Input, range: Range<u64>, len: u64) -> Self {
+        Self { input, bytes: Bytes::At { at: range.start, end: range.end.min(len), len } }
+    }
+
+    /// All of an `input` that can only be streamed.
+    pub(crate) fn stream(input: &'a dyn Input) -> Result<Self> {
+        Ok(Self { input, bytes: Bytes::Stream(input.stream()?) })
+    }
+
+    /// How many bytes are best asked for next; 0 where there are no more.
+    pub(crate) fn wish(&self) -> usize {
+        let bytes = match &self.bytes {
+            Bytes::At { at, end, len } => {
+                let wanted = if at < end { READ.min(end - at) } else { 0 };
+                wanted.saturating_add(PAST).min(READ + PAST).min(len.saturating_sub(*at))
+            }
+            Bytes::Stream(_) => READ,
+        };
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Fills `buf` as far as there are bytes, and returns how far that is.
+    pub(crate) fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        match &mut self.bytes {
+            Bytes::At { at, len, .. } => {
+                let n = usize::try_from(*len - *at).map_or(buf.len(), |rest| rest.min(buf.len()));
+                self.input.read_at(*at, buf.get_mut(..n).unwrap_or_default())?;
+                *at += n as u64;
+                Ok(n)
+            }
+            Bytes::Stream(stream) => fill(stream, buf),
+        }
+    }
+}
+
+/// Reads until `buf` is full or `stream` ends.
+fn fill(stream: &mut dyn Read, buf: &mut [u8]) -> Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match stream.read(rest) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e).doing("read"),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,117 @@
+//! The source's settings.
+
+use crate::field::Path;
+use packhorse_core::{Error, Options, Result};
+
+/// What is one document of plain text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Document {
+    /// A line that is not empty.
+    Line,
+    /// Lines between blank lines.
+    Paragraph,
+    /// The whole file.
+    File,
+}
+
+/// The options, understood.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Whether files hold JSON lines; `None` where their names say so.
+    pub(crate) json: Option<bool>,
+    pub(crate) text: Path,
+    pub(crate) id: Option<Path>,
+    pub(crate) document: Document,
+}
+
+impl Settings {
+    pub(crate) fn parse(options: &Options) -> Result<Self> {
+        options.only(&["document", "id-field", "json", "text-field"])?;
+        let json = match options.get("json").unwrap_or("auto") {
+            "auto" => None,
+            "yes" => Some(true),
+            "no" => Some(false),
+            other => return Err(unknown("json", other, "auto, yes, no")),
+        };
+        let document = match options.get("document").unwrap_or("file") {
+            "line" => Document::Line,
+            "paragraph" => Document::Paragraph,
+            "file" => Document::File,
+            other => return Err(unknown("document", other, "line, paragraph, file")),
+        };
+        let idle: &[&str] = match json {
+            Some(true) => &["document"],
+            Some(false) => &["id-field", "text-field"],
+            None => &[],
+        };
+        if let Some(name) = idle.iter().find(|name| options.get(name).is_some()) {
+            let json = options.get("json").unwrap_or_default();
+            return Err(Error::config(format!(
+                "option {name} says nothing where json is {json}; leave one of them out"
+            )));
+        }
+        let path = |name: &str, default: Option<&str>| match options.get(name).or(default) {
+            Some("") => Err(Error::config(format!("option {name} names no field; leave it out or name one"))),
+            given => Ok(given.map(Path::parse)),
+        };
+        let text = path("text-field", Some("text"))?.ok_or_else(|| Error::bug("no name of the text"))?;
+        Ok(Self { json, text, id: path("id-field", None)?, document })
+    }
+
+    /// Whether the file called `name` holds JSON lines.
+    pub(crate) fn is_json(&self, name: &str) -> bool {
+        self.json.unwrap_or_else(|| {
+            let inside = without(name, &["gz", "zst", "zstd", "bz2", "xz"]).unwrap_or(name);
+            without(inside, &["jsonl", "ndjson", "json"]).is_some()
+        })
+    }
+}
+
+/// `name` without the one of `extensions` that it has.
+fn without<'a>(name: &'a str, extensions: &[&str]) -> Option<&'a str> {
+    let (stem, extension) = name.rsplit_once('.')?;
+    extensions.iter().any(|known| extension.eq_ignore_ascii_case(known)).then_some(stem)
+}
+
+fn unknown(option: &str, value: &str, known: &str) -> Error {
+    Error::config(format!("option {option}: \"{value}\" is none of {known}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::Kind;
+
+    fn parse(pairs: &[(&str, &str)]) -> Result<Settings> {
+        Settings::parse(&pairs.iter().copied().collect())
+    }
+
+    #[test]
+    fn names_tell_json() {
+        let settings = parse(&[]).unwrap();
+        for name in ["a.jsonl", "x/a.NDJSON", "c4-train.00000-of-01024.json.gz", "a.jsonl.zst", "a.jsonl.xz"] {
+            assert!(settings.is_json(name), "{name}");
+        }
+        for name in ["a.txt", "a.json.txt", "json", "a.gz", "a.jsonl.lz4", "a.jsonl/b"] {
+            assert!(!settings.is_json(name), "{name}");
+        }
+        assert!(parse(&[("json", "yes")]).unwrap().is_json("a.txt"));
+        assert!(!parse(&[("json", "no")]).unwrap().is_json("a.jsonl"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for pairs in [
+            &[("json", "maybe")][..],
+            &[("document", "word")],
+            &[("text-field", "")],
+            &[("id-field", "")],
+            &[("txt-field", "a")],
+            &[("json", "yes"), ("document", "line")],
+            &[("json", "no"), ("text-field", "a")],
+            &[("json", "no"), ("id-field", "a")],
+        ] {
+            assert_eq!(parse(pairs).map(|_| ()).unwrap_err().kind(), Kind::Config, "{pairs:?}");
+        }
+    }
+}

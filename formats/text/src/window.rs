@@ -1,0 +1,147 @@
+//! The lines of a feed, one at a time, each whole in memory unless it is too long.
+
+use crate::feed::Feed;
+use memchr::memchr;
+use packhorse_core::Result;
+
+/// A buffer beyond this size is given back when the long line that needed it is past.
+const SPARE: usize = 8 << 20;
+
+/// A line without its line feed.
+pub(crate) struct Line<'a> {
+    /// Its first byte's place in the input.
+    pub(crate) offset: u64,
+    /// How many bytes it has.
+    pub(crate) len: u64,
+    /// The place of the first of `bytes`: behind the byte order mark, where there is one.
+    pub(crate) from: u64,
+    /// The bytes; `None` where they are more than the limit.
+    pub(crate) bytes: Option<&'a [u8]>,
+    /// Whether it holds nothing that shows.
+    pub(crate) blank: bool,
+}
+
+/// The byte order mark: it says that a file is UTF-8, and is no part of its text.
+pub(crate) const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// `bytes`, which lie at `offset`, without the byte order mark of the file.
+fn unmarked(bytes: &[u8], offset: u64) -> &[u8] {
+    bytes.strip_prefix(MARK).filter(|_| offset == 0).unwrap_or(bytes)
+}
+
+/// A moving window on the bytes of a feed.
+pub(crate) struct Window<'a> {
+    feed: Feed<'a>,
+    buf: Vec<u8>,
+    /// How much of `buf` holds bytes of the input.
+    filled: usize,
+    /// The next byte in `buf`.
+    at: usize,
+    /// The place in the input of the first byte of `buf`.
+    base: u64,
+    /// The longest line that is kept.
+    limit: u64,
+}
+
+/// Bytes that do not show: space, tab, form feed, carriage return.
+pub(crate) fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|b| matches!(b, b' ' | b'\t' | b'\x0c' | b'\r'))
+}
+
+impl<'a> Window<'a> {
+    /// The lines of `feed`, whose first byte lies at `base`.
+    pub(crate) fn new(feed: Feed<'a>, base: u64, limit: u64) -> Self {
+        Self { feed, buf: Vec::new(), filled: 0, at: 0, base, limit }
+    }
+
+    /// The place in the input of the next byte.
+    pub(crate) fn position(&self) -> u64 {
+        self.base + self.at as u64
+    }
+
+    /// The next line; `None` at the end. A last line feed does not start another line.
+    pub(crate) fn line(&mut self) -> Result<Option<Line<'_>>> {
+        let offset = self.position();
+        let (mut dropped, mut blank, mut scanned) = (0u64, true, 0);
+        let end = loop {
+            if let Some(n) = memchr(b'\n', self.ahead(scanned)) {
+                break self.at + scanned + n;
+            }
+            scanned = self.filled - self.at;
+            if dropped + scanned as u64 > self.limit {
+                blank &= is_blank(unmarked(self.ahead(0), self.position()));
+                dropped += scanned as u64;
+                (self.at, scanned) = (self.filled, 0);
+            }
+            if !self.fill()? {
+                if dropped == 0 && scanned == 0 {
+                    return Ok(None);
+                }
+                break self.filled;
+            }
+        };
+        let from = std::mem::replace(&mut self.at, (end + 1).min(self.filled));
+        let bytes = self.buf.get(from..end).unwrap_or_default();
+        let len = dropped + bytes.len() as u64;
+        let shown = unmarked(bytes, offset + dropped);
+        let from = offset + (bytes.len() - shown.len()) as u64;
+        Ok(Some(Line {
+            offset,
+            len,
+            from,
+            bytes: (len <= self.limit).then_some(shown),
+            blank: blank && is_blank(shown),
+        }))
+    }
+
+    /// Passes over the rest of a line, up to `until` at most or a little more.
+    pub(crate) fn pass_line(&mut self, until: u64) -> Result<()> {
+        loop {
+            if let Some(n) = memchr(b'\n', self.ahead(0)) {
+                self.at += n + 1;
+                return Ok(());
+            }
+            self.at = self.filled;
+            if self.position() >= until || !self.fill()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// All bytes up to the end of the input, as if they were one line; `None` if there are none.
+    pub(crate) fn rest(&mut self) -> Result<Option<Line<'_>>> {
+        let offset = self.position();
+        while (self.filled - self.at) as u64 <= self.limit && self.fill()? {}
+        let bytes = self.ahead(0);
+        let shown = unmarked(bytes, offset);
+        let (len, from) = (bytes.len() as u64, offset + (bytes.len() - shown.len()) as u64);
+        let kept = (len <= self.limit).then_some(shown);
+        Ok((len > 0).then_some(Line { offset, len, from, bytes: kept, blank: false }))
+    }
+
+    fn ahead(&self, from: usize) -> &[u8] {
+        self.buf.get(self.at + from..self.filled).unwrap_or_default()
+    }
+
+    /// Reads more bytes behind those that are still ahead; false at the end.
+    fn fill(&mut self) -> Result<bool> {
+        self.buf.copy_within(self.at..self.filled, 0);
+        self.base += self.at as u64;
+        self.filled -= self.at;
+        self.at = 0;
+        // As much again as there is, so that a long line costs no more than its length.
+        let most = usize::try_from(self.limit).unwrap_or(usize::MAX).saturating_add(SPARE);
+        let wish = self.feed.wish();
+        let wanted = self.filled.saturating_add(wish.max(self.filled.min(most.saturating_sub(self.filled))));
+        if self.buf.len() < wanted {
+            self.buf.resize(wanted, 0);
+        } else if self.buf.len() > SPARE && wanted < self.buf.len() / 4 {
+            self.buf.truncate(wanted);
+            self.buf.shrink_to_fit();
+        }
+        let room = self.buf.get_mut(self.filled..wanted).unwrap_or_default();
+        let n = if wish == 0 { 0 } else { self.feed.read(room)? };
+        self.filled += n;
+        Ok(n > 0)
+    }
+}
