@@ -31,7 +31,8 @@ pub fn registry() -> Registry {
         .with(packhorse_tfrecord::TfRecord)
         .with(packhorse_root::Root)
         .with(packhorse_npz::Npz)
-        .with(packhorse_record::Record);
+        .with(packhorse_record::Record)
+        .with(packhorse_text::Text);
     #[cfg(feature = "parquet")]
     let registry = registry.with(packhorse_parquet::Parquet).with(packhorse_parquet::ArrowIpc);
     registry

@@ -1,5 +1,6 @@
 //! The flags.
 
+use crate::tokenizing::Tokenizing;
 use crate::typed::{Fielding, Reading, Writing};
 use crate::{exit, size};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
@@ -218,6 +219,9 @@ pub(crate) struct Planning {
     pub(crate) fielding: Fielding,
 
     #[command(flatten)]
+    pub(crate) tokenizing: Tokenizing,
+
+    #[command(flatten)]
     pub(crate) writing: Writing,
 
     /// Bad inputs: fail, or skip and record them
@@ -259,7 +263,7 @@ pub(crate) struct Work {
 }
 
 /// The flags that the plan has decided already.
-const PLANNED: [&str; 50] = [
+const PLANNED: [&str; 61] = [
     "input",
     "to",
     "out",
@@ -302,6 +306,17 @@ const PLANNED: [&str; 50] = [
     "drop",
     "cast",
     "stack",
+    "text_field",
+    "id_field",
+    "document",
+    "tokenizer",
+    "special",
+    "append_eod",
+    "eod",
+    "empty",
+    "parse_special",
+    "pattern",
+    "check_exact",
     "chunk",
     "filter",
     "byte_shuffle",

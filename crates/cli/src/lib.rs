@@ -12,6 +12,7 @@ mod progress;
 mod signals;
 mod size;
 mod slurm;
+mod tokenizing;
 mod typed;
 
 pub use exit::code;

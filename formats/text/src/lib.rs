@@ -46,6 +46,7 @@ mod options;
 mod place;
 mod record;
 mod source;
+mod starts;
 mod strings;
 mod window;
 

@@ -23,6 +23,15 @@ impl TextSource {
         // A view can't say more than the bound.
         Self { settings, limit: limits.blob.min(i32::MAX.unsigned_abs().into()) }
     }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The same with other settings.
+    pub(crate) fn with(&self, settings: Settings) -> Self {
+        Self { settings, limit: self.limit }
+    }
 }
 
 impl Source for TextSource {
@@ -32,6 +41,10 @@ impl Source for TextSource {
             None => (1, input.stat()?.map_or(0, |stat| stat.size.saturating_mul(EXPANSION))),
         };
         Ok(Some(Probe { schema: schema(), items, bytes, counted: false }))
+    }
+
+    fn starts(&self, input: &dyn Input, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+        crate::starts::starts(self, input, each)
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {

@@ -2,11 +2,12 @@
 
 use super::Context;
 use crate::args::{Planning, Work};
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Options, Result};
 use packhorse_pack::{Cut, FilesFrom, Listing, Metadata, Plan, PlanOptions, Scan, ScanOptions, Shuffle, plan, scan};
 use packhorse_transform::Transform;
 use packhorse_transform::fields::Fields;
 use packhorse_transform::image::{Image, ImageOptions};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Scans and plans.
@@ -67,8 +68,18 @@ fn scan_options(args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions
         decode: args.reading.decode,
         typed,
         shapes: args.reading.shapes(typed),
-        sources: args.reading.sources(),
+        sources: sources(args),
     })
+}
+
+/// How inputs of typed rows are read, by format.
+fn sources(args: &Planning) -> BTreeMap<String, Options> {
+    let mut sources = args.reading.sources();
+    let text = args.tokenizing.source();
+    if text.iter().next().is_some() {
+        sources.insert("text".to_owned(), text);
+    }
+    sources
 }
 
 fn attach(context: &Context<'_>, args: &Planning, listing: &mut Listing, table: &Path, key: &str) -> Result<()> {
@@ -91,7 +102,7 @@ fn plan_options(args: &Planning) -> Result<PlanOptions> {
         limit: args.limit,
         long_keys: args.long_keys,
         policy: args.on_error,
-        sources: args.reading.sources(),
+        sources: sources(args),
         shapes: packhorse_pack::Shapes::default(),
     })
 }
@@ -117,5 +128,6 @@ fn transforms(context: &Context<'_>, args: &Planning) -> Result<Vec<Box<dyn Tran
     if !fields.is_empty() {
         transforms.push(Box::new(fields));
     }
+    transforms.extend(args.tokenizing.transform()?);
     Ok(transforms)
 }

@@ -15,16 +15,21 @@ impl Cut {
     /// What holds without any bound.
     pub const DEFAULT_BYTES: u64 = 1 << 30;
 
+    /// The most bytes a shard shall hold, where that bounds it.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        match (self.bytes, self.shards, self.samples) {
+            (None, None, None) => Some(Self::DEFAULT_BYTES),
+            (bytes, _, _) => bytes,
+        }
+    }
+
     /// Cuts consecutive samples, given as runs of samples of equal size; returns how many samples each
     /// shard gets.
     ///
     /// Shards are balanced: the fewest that keep the bound on bytes (or as many as asked for), each
     /// ending where its equal share of the bytes does. A sample larger than the bound fills a shard.
     pub(crate) fn shards(&self, runs: &[Run]) -> Vec<u64> {
-        let bytes = match (self.bytes, self.shards, self.samples) {
-            (None, None, None) => Some(Self::DEFAULT_BYTES),
-            (bytes, _, _) => bytes,
-        };
+        let bytes = self.limit();
         let mut left = Run { size: 0, samples: 0 };
         for run in runs {
             left.size += run.size * run.samples;

@@ -255,9 +255,13 @@ fn shards(
         }
     }
     let (mut order, mut shards) = (Vec::new(), Vec::new());
+    // Where an item is a byte, its size in a shard is a fraction of one.
+    let grain = if listing.iter().all(|sample| sample.counted()) { 1 } else { GRAIN };
+    let cut = Cut { bytes: options.cut.limit().map(|bytes| bytes.saturating_mul(grain)), ..options.cut };
     for (split, units) in groups {
-        let run = |unit: &Unit| Run { size: size(listing, unit.sample, sink, factor), samples: unit.count.into() };
-        let lens = options.cut.shards(&units.iter().map(run).collect::<Vec<_>>());
+        let size = |unit: &Unit| size(listing, unit.sample, sink, factor, grain);
+        let run = |unit: &Unit| Run { size: size(unit), samples: unit.count.into() };
+        let lens = cut.shards(&units.iter().map(run).collect::<Vec<_>>());
         for (i, (part, samples)) in units::parts(units, &lens).into_iter().zip(lens).enumerate() {
             let name = format!("{}-{i:06}", split.as_ref().unwrap_or(&options.name));
             let start = order.len();
@@ -278,9 +282,23 @@ fn unit_key(sample: &SampleRef<'_>, unit: &Unit) -> String {
     }
 }
 
-/// The bytes that one sample takes up in a shard, as far as the plan can know.
-fn size(listing: &Listing, i: u32, sink: &dyn Sink, factor: f64) -> u64 {
+/// Parts of a byte.
+const GRAIN: u64 = 256;
+
+/// The bytes that one item takes up in a shard, as far as the plan can know, in parts of which `grain` are one.
+fn size(listing: &Listing, i: u32, sink: &dyn Sink, factor: f64, grain: u64) -> u64 {
+    /// What a sink adds to a sample does not count: it is not known how many there are.
+    const LARGE: u64 = 1 << 30;
     let Some(sample) = listing.sample(i as usize) else { return 0 };
+    if !sample.counted() {
+        let written = sink.size_of(LARGE) as f64 / LARGE as f64;
+        let item = sample.bytes() as f64 / sample.items().max(1) as f64;
+        return ((item * factor * written * grain as f64) as u64).max(1);
+    }
+    grain * sample_size(&sample, sink, factor)
+}
+
+fn sample_size(sample: &SampleRef<'_>, sink: &dyn Sink, factor: f64) -> u64 {
     let inputs: u64 =
         sample.fields().map(|(_, bytes)| sink.size_of(((bytes / sample.items().max(1)) as f64 * factor) as u64)).sum();
     let label = sample.label().map_or(0, |_| sink.size_of(1));

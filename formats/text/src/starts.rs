@@ -1,0 +1,59 @@
+//! Where the documents of a file start, for those who need to know how many there are.
+
+use crate::options::Settings;
+use crate::source::TextSource;
+use packhorse_core::{Error, Input, Kind, Result, Source, key_column};
+
+/// Calls `each` with the offset of every document of `input`, of those with faults too.
+pub(crate) fn starts(source: &TextSource, input: &dyn Input, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+    if input.len().is_none() {
+        return Err(Error::unsupported(
+            "its documents can't be counted while it is compressed; decompress it, or do without --limit, \
+             --samples-per-shard and blocks of samples",
+        ));
+    }
+    // Without ids, the keys are the offsets.
+    let plain = source.with(Settings { id: None, ..source.settings().clone() });
+    for rows in plain.rows(input, 0..u64::MAX)? {
+        match rows {
+            Ok(rows) => key_column(&rows)?.iter().flatten().try_for_each(|key| each(offset(key)?))?,
+            Err(e) if matches!(e.kind(), Kind::Content | Kind::Limit) && e.sample().is_some() => {
+                each(offset(e.sample().unwrap_or_default())?)?;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+fn offset(key: &str) -> Result<u64> {
+    key.parse().map_err(|_| Error::bug(format!("a document at {key}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::{Limits, MemoryInput, Options};
+
+    fn found(name: &str, text: &str, options: &[(&str, &str)]) -> Vec<u64> {
+        let options: Options = options.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
+        let source = TextSource::new(Settings::parse(&options).unwrap(), Limits::default());
+        let mut found = Vec::new();
+        let input = MemoryInput::new(name, text.as_bytes().to_vec());
+        starts(&source, &input, &mut |start| {
+            found.push(start);
+            Ok(())
+        })
+        .unwrap();
+        found
+    }
+
+    #[test]
+    fn every_document_counts_once() {
+        let lines = "{\"text\":\"a\",\"id\":\"x\"}\n\n{\"text\": 1}\n{\"text\":\"b\"}\nno json";
+        assert_eq!(found("a.jsonl", lines, &[("id-field", "id")]), [0, 23, 35, 48]);
+        assert_eq!(found("a.txt", "a\n\nb\nc\n\n\nd", &[("document", "paragraph")]), [0, 3, 9]);
+        assert_eq!(found("a.txt", "a\n\nb", &[]), [0]);
+        assert!(found("a.jsonl", "", &[]).is_empty());
+    }
+}
