@@ -93,7 +93,7 @@ impl<'a> Documents<'a> {
         let (offset, from) = (line.offset, line.from);
         let fault = match line.bytes {
             _ if line.blank => return Ok(true),
-            None => Fault::limit(line.len, self.limit),
+            None => Fault::limit(self.limit),
             Some(bytes) => match record::find(bytes, text, id, &mut self.unescaped) {
                 Ok((id, text)) => {
                     let key = id.as_deref().map_or(Key::Offset(offset), Key::Id);
@@ -110,7 +110,7 @@ impl<'a> Documents<'a> {
         self.place.ended += 1;
         let (offset, from) = (line.offset, line.from);
         let fault = match line.bytes {
-            None => Fault::limit(line.len, self.limit),
+            None => Fault::limit(self.limit),
             Some(bytes) => match utf8(bytes.strip_suffix(b"\r").unwrap_or(bytes)) {
                 Ok("") => return Ok(true),
                 Ok(text) => return push(&mut self.block, &mut self.ready, Key::Offset(offset), text).map(|()| true),
@@ -126,7 +126,7 @@ impl<'a> Documents<'a> {
             return Ok(self.place.ended > ended);
         };
         let fault = match &self.paragraph {
-            _ if len > self.limit => Fault::limit(len, self.limit),
+            _ if len > self.limit => Fault::limit(self.limit),
             bytes => match utf8(bytes.strip_suffix(b"\r").unwrap_or(bytes)) {
                 Ok(text) => return push(&mut self.block, &mut self.ready, Key::Offset(offset), text).map(|()| true),
                 Err(fault) => fault,
@@ -173,7 +173,7 @@ impl<'a> Documents<'a> {
         let Some(line) = line else { return Ok(false) };
         let from = line.from;
         let fault = match line.bytes.map(utf8) {
-            None => Fault::limit(line.len, self.limit),
+            None => Fault::limit(self.limit),
             Some(Ok(text)) => return push(&mut self.block, &mut self.ready, Key::Offset(0), text).map(|()| false),
             Some(Err(fault)) => {
                 self.place.ended = line_feeds(line.bytes.and_then(|bytes| bytes.get(..fault.at)));

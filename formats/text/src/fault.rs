@@ -16,9 +16,8 @@ impl Fault {
         Self { kind: Kind::Content, at, message: message.into() }
     }
 
-    pub(crate) fn limit(len: u64, limit: u64) -> Self {
-        let message =
-            format!("a document of {len} bytes or more is over the limit of {limit}; raise the limit or part it");
+    pub(crate) fn limit(limit: u64) -> Self {
+        let message = format!("is over the limit of {limit} bytes; raise the limit or part the document");
         Self { kind: Kind::Limit, at: 0, message }
     }
 }

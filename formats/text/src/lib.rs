@@ -11,7 +11,7 @@
 //!   {"text": "a document", …} [CR] LF   JSON lines: an object a line; white lines are passed over
 //!   a document [CR] LF                  document=line: empty lines are passed over
 //!   a document LF of lines LF LF        document=paragraph: parted by lines without anything but
-//!                                       spaces, tabs, form feeds and CR
+//!                                       spaces, tabs and CR
 //!   a document                          document=file: the whole file
 //!   ```
 //!

@@ -29,6 +29,18 @@ fn unmarked(bytes: &[u8], offset: u64) -> &[u8] {
     bytes.strip_prefix(MARK).filter(|_| offset == 0).unwrap_or(bytes)
 }
 
+impl<'a> Line<'a> {
+    /// The line at `offset`, of `len` bytes, the last of which are `bytes`.
+    fn new(offset: u64, len: u64, bytes: &'a [u8], limit: u64) -> Self {
+        if len > limit {
+            return Self { offset, len, from: offset, bytes: None, blank: false };
+        }
+        let shown = unmarked(bytes, offset);
+        let from = offset + (bytes.len() - shown.len()) as u64;
+        Self { offset, len, from, bytes: Some(shown), blank: false }
+    }
+}
+
 /// A moving window on the bytes of a feed.
 pub(crate) struct Window<'a> {
     feed: Feed<'a>,
@@ -43,9 +55,9 @@ pub(crate) struct Window<'a> {
     limit: u64,
 }
 
-/// Bytes that do not show: space, tab, form feed, carriage return.
+/// Whether all bytes are spaces, tabs and carriage returns: what is white space to JSON in a line.
 pub(crate) fn is_blank(bytes: &[u8]) -> bool {
-    bytes.iter().all(|b| matches!(b, b' ' | b'\t' | b'\x0c' | b'\r'))
+    bytes.iter().all(|b| matches!(b, b' ' | b'\t' | b'\r'))
 }
 
 impl<'a> Window<'a> {
@@ -84,14 +96,8 @@ impl<'a> Window<'a> {
         let bytes = self.buf.get(from..end).unwrap_or_default();
         let len = dropped + bytes.len() as u64;
         let shown = unmarked(bytes, offset + dropped);
-        let from = offset + (bytes.len() - shown.len()) as u64;
-        Ok(Some(Line {
-            offset,
-            len,
-            from,
-            bytes: (len <= self.limit).then_some(shown),
-            blank: blank && is_blank(shown),
-        }))
+        blank = blank && is_blank(shown);
+        Ok(Some(Line { blank, ..Line::new(offset, len, bytes, self.limit) }))
     }
 
     /// Passes over the rest of a line, up to `until` at most or a little more.
@@ -113,10 +119,7 @@ impl<'a> Window<'a> {
         let offset = self.position();
         while (self.filled - self.at) as u64 <= self.limit && self.fill()? {}
         let bytes = self.ahead(0);
-        let shown = unmarked(bytes, offset);
-        let (len, from) = (bytes.len() as u64, offset + (bytes.len() - shown.len()) as u64);
-        let kept = (len <= self.limit).then_some(shown);
-        Ok((len > 0).then_some(Line { offset, len, from, bytes: kept, blank: false }))
+        Ok((!bytes.is_empty()).then(|| Line::new(offset, bytes.len() as u64, bytes, self.limit)))
     }
 
     fn ahead(&self, from: usize) -> &[u8] {

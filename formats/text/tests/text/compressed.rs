@@ -1,0 +1,120 @@
+//! Compressed files: every compression, several streams in a file, damage.
+
+use crate::common::{Found, read, source, whole};
+use packhorse_core::{Input, Kind, MemoryInput};
+use packhorse_storage::{Compression, decompressed};
+use std::io::Write;
+
+fn compress(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let (compression, _) = Compression::of(name.as_bytes()).unwrap();
+    match compression {
+        Compression::Gzip => {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        }
+        Compression::Zstd => {
+            let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+            encoder.include_checksum(true).unwrap();
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        }
+        Compression::Bzip2 => {
+            let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        }
+        Compression::Xz => {
+            let options = lzma_rust2::XzOptions::with_preset(1);
+            let mut encoder = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        }
+    }
+}
+
+fn open(name: &str, bytes: Vec<u8>) -> Box<dyn Input> {
+    let (compression, _) = Compression::of(name.as_bytes()).unwrap();
+    decompressed(Box::new(MemoryInput::new(name, bytes)), compression)
+}
+
+const NAMES: [&str; 4] = ["a.jsonl.gz", "a.jsonl.zst", "a.jsonl.bz2", "a.jsonl.xz"];
+
+/// Lines of JSON that do not compress to nothing.
+fn lines(n: u32) -> Vec<u8> {
+    let line = |i: u32| {
+        let noise = i.wrapping_mul(2_654_435_761);
+        format!("{{\"id\":{i},\"text\":\"document {noise} says\\n{}\"}}\n", noise.rotate_left(9))
+    };
+    (0..n).map(line).collect::<String>().into_bytes()
+}
+
+#[test]
+fn every_compression_gives_what_the_plain_file_gives() {
+    let bytes = lines(30_000);
+    let expected = whole(&[], "a.jsonl", &bytes);
+    assert_eq!(expected.len(), 30_000);
+    let source = source(&[], 1 << 30);
+    for name in NAMES {
+        // Streams that end in the middle of a line, and an empty one.
+        let streams = [&bytes[..500_001], b"", &bytes[500_001..]].map(|part| compress(name, part));
+        for packed in [compress(name, &bytes), streams.concat()] {
+            let input = open(name, packed);
+            let probe = source.probe(&*input).unwrap().unwrap();
+            assert_eq!((probe.items, probe.counted), (1, false));
+            assert!(read(&*source, &*input, 0..1) == expected, "{name}");
+            assert_eq!(read(&*source, &*input, 1..2), []);
+        }
+    }
+}
+
+#[test]
+fn plain_text_is_compressed_too() {
+    for (name, document, n) in [("a.txt.bz2", "paragraph", 2), ("a.txt.xz", "line", 3), ("a.txt.gz", "file", 1)] {
+        let source = source(&[("document", document)], 1 << 30);
+        let input = open(name, compress(name, b"one\ntwo\n\nthree"));
+        assert_eq!(read(&*source, &*input, 0..1).len(), n, "{name}");
+    }
+}
+
+/// Documents before the damage may come, then one error that names the file, then nothing.
+fn ends_with_an_error(found: &[Found], expected: &[Found], name: &str, what: &str) {
+    let (last, before) = found.split_last().unwrap();
+    assert!(expected.starts_with(before), "{name}, {what}: documents that were never there");
+    let error = last.as_ref().unwrap_err();
+    assert!(error.contains("can't be decompressed") && error.starts_with(name), "{name}, {what}: {error}");
+}
+
+#[test]
+fn a_damaged_file_ends_with_an_error_and_without_a_half_document() {
+    let bytes = lines(1000);
+    let expected = whole(&[], "a.jsonl", &bytes);
+    let source = source(&[], 1 << 30);
+    for name in NAMES {
+        let packed = compress(name, &bytes);
+        for cut in [10, packed.len() / 2, packed.len() - 1] {
+            let found = read(&*source, &*open(name, packed[..cut].to_vec()), 0..1);
+            ends_with_an_error(&found, &expected, name, &format!("cut at {cut}"));
+        }
+        for at in (0..packed.len()).step_by(packed.len() / 97) {
+            let mut flipped = packed.clone();
+            flipped[at] ^= 1 << (at % 8);
+            let found = read(&*source, &*open(name, flipped), 0..1);
+            // A flipped bit in a name or a time within a header is no damage.
+            if found != expected && found.last().is_some_and(Result::is_err) {
+                assert!(found.len() <= expected.len() + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bomb_costs_no_more_than_the_limit() {
+    let zeros = vec![b'x'; 64 << 20];
+    let packed = compress("a.jsonl.zst", &[&b"{\"text\":\"a\"}\n"[..], &zeros, b"\n{\"text\":\"b\"}\n"].concat());
+    assert!(packed.len() < 100_000);
+    let source = source(&[], 1 << 20);
+    let input = open("a.jsonl.zst", packed);
+    let kinds: Vec<_> = source.rows(&*input, 0..1).unwrap().map(|rows| rows.map_err(|e| e.kind())).collect();
+    assert!(matches!(kinds[..], [Ok(_), Err(Kind::Limit), Ok(_)]), "{kinds:?}");
+}
