@@ -59,7 +59,8 @@ impl Header {
 
     /// Whether modes follow, by the length of the file, which must be one of two.
     fn settle(&self, entries: u64, len: u64) -> Result<bool> {
-        let arrays = |each: u64| self.sequences.checked_mul(each)?.checked_add(HEADER)?.checked_add(entries.checked_mul(8)?);
+        let arrays =
+            |each: u64| self.sequences.checked_mul(each)?.checked_add(HEADER)?.checked_add(entries.checked_mul(8)?);
         match (arrays(12), arrays(13)) {
             (Some(plain), _) if plain == len => Ok(false),
             (_, Some(moded)) if moded == len => Ok(true),

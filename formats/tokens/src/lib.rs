@@ -84,9 +84,7 @@ pub use merge::{Copy, MergePlan, Section};
 pub use repair::{Repaired, repair};
 pub use verify::{Cure, Look, Problem, Verdict, verify};
 
-use packhorse_core::{
-    Consumer, Findings, Format, FormatInfo, Input, Limits, Options, Result, Sink, Source,
-};
+use packhorse_core::{Consumer, Findings, Format, FormatInfo, Input, Limits, Options, Result, Sink, Source};
 
 /// The format `tokens`. It remembers of each local file it has read through what its index is like, so
 /// that a file that is read in many runs is looked through once.
@@ -111,13 +109,7 @@ impl Format for Tokens {
         Ok(Box::new(write::TokenSink { options: options::Writing::parse(options)? }))
     }
 
-    fn check(
-        &self,
-        input: &dyn Input,
-        _: &[Consumer],
-        findings: &mut Findings,
-        _: &mut dyn FnMut(&str),
-    ) -> Result<()> {
+    fn check(&self, input: &dyn Input, _: &[Consumer], findings: &mut Findings, _: &mut dyn FnMut(&str)) -> Result<()> {
         let verdict = verify(input, &Look::default())?;
         verdict.problems.iter().for_each(|problem| findings.add(&[], None, &problem.to_string()));
         Ok(())

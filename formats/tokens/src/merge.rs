@@ -94,12 +94,7 @@ impl MergePlan {
         let many = || Error::new(Kind::Limit, "the pairs are more together than a file holds");
         let len = shape.tokens.checked_mul(shape.header.dtype.size()).ok_or_else(many)?;
         let header = &mut self.header;
-        self.parts.push(Part {
-            header: shape.header,
-            sequences: header.sequences,
-            offset: self.bytes,
-            len,
-        });
+        self.parts.push(Part { header: shape.header, sequences: header.sequences, offset: self.bytes, len });
         header.sequences = header.sequences.checked_add(shape.header.sequences).ok_or_else(many)?;
         header.documents = header.documents.checked_add(shape.header.documents).ok_or_else(many)?;
         self.bytes = self.bytes.checked_add(len).ok_or_else(many)?;

@@ -19,9 +19,9 @@ impl Layout {
             "datatrove" => Ok(Layout::Datatrove),
             "llmc" => Ok(Layout::Llmc),
             "bare" => Ok(Layout::Bare),
-            other => Err(Error::config(format!(
-                "option layout: no \"{other}\"; known are megatron, datatrove, llmc, bare"
-            ))),
+            other => {
+                Err(Error::config(format!("option layout: no \"{other}\"; known are megatron, datatrove, llmc, bare")))
+            }
         }
     }
 
@@ -127,7 +127,10 @@ mod tests {
     #[test]
     fn values_and_defaults() {
         let plain = Writing::parse(&Options::new()).unwrap();
-        assert_eq!((plain.layout, plain.documents, plain.vocabulary), (Layout::Megatron, cfg!(feature = "documents"), None));
+        assert_eq!(
+            (plain.layout, plain.documents, plain.vocabulary),
+            (Layout::Megatron, cfg!(feature = "documents"), None)
+        );
         let set = Writing::parse(&options(&[("layout", "llmc"), ("documents", "off"), ("vocabulary", "9")])).unwrap();
         assert_eq!((set.layout, set.documents, set.vocabulary), (Layout::Llmc, false, Some(9)));
         let read = Reading::parse(&options(&[("layout", "bare"), ("dtype", "i32"), ("length", "7")])).unwrap();
@@ -136,7 +139,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for pair in [("layout", "x"), ("documents", "yes"), ("vocabulary", "0"), ("tokenizer", "gpt2"), ("dtype", "u16")] {
+        for pair in
+            [("layout", "x"), ("documents", "yes"), ("vocabulary", "0"), ("tokenizer", "gpt2"), ("dtype", "u16")]
+        {
             assert_eq!(Writing::parse(&options(&[pair])).unwrap_err().kind(), Kind::Config, "{pair:?}");
         }
         for pair in [("layout", "x"), ("dtype", "u16"), ("length", "0"), ("length", "99999999"), ("documents", "on")] {

@@ -53,11 +53,10 @@ fn counted(idx: &dyn Input, header: &Header, out: &mut dyn Write) -> Result<()> 
     let mut out = BufWriter::with_capacity(256 << 10, out);
     let longer = |length: i32, last: bool| {
         let length = length.checked_add(i32::from(last));
-        length.ok_or_else(|| Error::content("can't be repaired: a sequence would be of 2^31 tokens").in_input(idx.name()))
+        length
+            .ok_or_else(|| Error::content("can't be repaired: a sequence would be of 2^31 tokens").in_input(idx.name()))
     };
-    each_sequence(idx, header, &mut |length, last| {
-        out.write_all(&longer(length, last)?.to_le_bytes()).doing("write")
-    })?;
+    each_sequence(idx, header, &mut |length, last| out.write_all(&longer(length, last)?.to_le_bytes()).doing("write"))?;
     let mut at = 0u64;
     each_sequence(idx, header, &mut |length, last| {
         out.write_all(&at.to_le_bytes()).doing("write")?;

@@ -34,10 +34,15 @@ impl Shape {
         })?;
         plain &= documents(idx, &header)?;
         if modes {
-            numbers::each_bytes(idx, header.end(), header.sequences, &mut |modes| match modes.iter().all(|m| *m == 0) {
-                true => Ok(()),
-                false => Err(Error::unsupported("has sequences of several modes: multimodal pairs are not read")),
-            })?;
+            numbers::each_bytes(
+                idx,
+                header.end(),
+                header.sequences,
+                &mut |modes| match modes.iter().all(|m| *m == 0) {
+                    true => Ok(()),
+                    false => Err(Error::unsupported("has sequences of several modes: multimodal pairs are not read")),
+                },
+            )?;
         }
         Ok(Self { header, plain, tokens })
     }

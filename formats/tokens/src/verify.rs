@@ -136,7 +136,10 @@ impl Check<'_, '_> {
         if fits && index && self.verdict.problems.len() == 1 && before == 1 {
             self.verdict.cure = Some(Cure::Pointers);
         }
-        if fits && index && let Some(eod) = self.look.eod {
+        if fits
+            && index
+            && let Some(eod) = self.look.eod
+        {
             self.ends(eod)?;
         }
         if let Some(vocabulary) = self.look.vocabulary {
@@ -158,7 +161,9 @@ impl Check<'_, '_> {
                 let (length, pointer) = (i32::from_le_bytes(*length), i64::from_le_bytes(*pointer));
                 let wanted = u128::from(sum) * u128::from(header.dtype.size());
                 if u128::try_from(pointer).ok() != Some(wanted) {
-                    offsets.add(|| format!("has offset {pointer} for sequence {i}, whose lengths before it make {wanted}"));
+                    offsets.add(|| {
+                        format!("has offset {pointer} for sequence {i}, whose lengths before it make {wanted}")
+                    });
                 }
                 match u64::try_from(length) {
                     Ok(length) => sum += length,
@@ -185,7 +190,10 @@ impl Check<'_, '_> {
                     falls.add(|| format!("has a document index that begins with {entry} instead of 0"));
                 } else if entry < last || entry > header.sequences {
                     falls.add(|| {
-                        format!("has {entry} as entry {at} of the document index, after {last} and of {} sequences", header.sequences)
+                        format!(
+                            "has {entry} as entry {at} of the document index, after {last} and of {} sequences",
+                            header.sequences
+                        )
                     });
                 }
                 filled += u64::from(entry > last);
@@ -287,7 +295,9 @@ impl Check<'_, '_> {
             if last {
                 let token = at.checked_sub(1).map(|at| window.token(at)).transpose()?.flatten();
                 if token != Some(eod) {
-                    others.add(|| format!("has a document, the {document}th of those not empty, that doesn't end with {eod}"));
+                    others.add(|| {
+                        format!("has a document, the {document}th of those not empty, that doesn't end with {eod}")
+                    });
                 }
                 document += 1;
             }

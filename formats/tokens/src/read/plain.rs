@@ -38,7 +38,8 @@ impl<'a> Plain<'a> {
         }
         let mut head = [0; 12];
         input.read_at(0, &mut head)?;
-        let number = |at: usize| i32::from_le_bytes(head.get(at..at + 4).and_then(|b| b.try_into().ok()).unwrap_or([0; 4]));
+        let number =
+            |at: usize| i32::from_le_bytes(head.get(at..at + 4).and_then(|b| b.try_into().ok()).unwrap_or([0; 4]));
         let (magic, version, count) = (number(0), number(4), number(8));
         let known = LLMC.iter().find(|(_, m, v)| (*m, *v) == (magic, version));
         let Some((dtype, ..)) = known else {

@@ -41,8 +41,7 @@ impl Megatron {
     }
 
     pub(super) fn finish(mut self) -> Result<()> {
-        let header =
-            Header { dtype: self.dtype, sequences: self.lengths.count(), documents: self.counts.count() };
+        let header = Header { dtype: self.dtype, sequences: self.lengths.count(), documents: self.counts.count() };
         let out = &mut self.out;
         out.write_all(&header.encode()?).doing("write")?;
         self.lengths.each(&mut |lengths| out.write_all(lengths.as_flattened()).doing("write"))?;

@@ -10,10 +10,10 @@ use crate::companion::Companion;
 use crate::dtype::Dtype;
 use crate::options::{Layout, Writing};
 use crate::read::{LENGTHS, TOKENS};
+use arrow_array::Array;
 use data::Data;
 use datatrove::Datatrove;
 use megatron::Megatron;
-use arrow_array::Array;
 use packhorse_core::{
     DataType, Error, KEY, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, key_column,
 };
@@ -79,7 +79,9 @@ impl TokenSink {
     fn columns(&self, schema: &SchemaRef) -> Result<Columns> {
         let (mut tokens, mut lengths) = (None, None);
         for (i, field) in schema.fields().iter().enumerate() {
-            let no = |why: String| Error::unsupported(format!("field {} of type {}: {why}", field.name(), field.data_type()));
+            let no = |why: String| {
+                Error::unsupported(format!("field {} of type {}: {why}", field.name(), field.data_type()))
+            };
             match field.name().as_str() {
                 KEY => {}
                 TOKENS => {
@@ -204,7 +206,8 @@ fn agree(lengths: &[[u8; 4]], tokens: u64) -> Result<()> {
 /// Whether each token is an id of the vocabulary.
 fn known(tokens: &Lists, dtype: Dtype, vocabulary: u64) -> Result<(), (Error, usize)> {
     let values = tokens.bytes.chunks_exact(dtype.width());
-    let known = |bytes: &[u8]| dtype.value(bytes).and_then(|id| u64::try_from(id).ok()).is_some_and(|id| id < vocabulary);
+    let known =
+        |bytes: &[u8]| dtype.value(bytes).and_then(|id| u64::try_from(id).ok()).is_some_and(|id| id < vocabulary);
     match values.clone().position(|bytes| !known(bytes)) {
         None => Ok(()),
         Some(at) => {
