@@ -1,6 +1,6 @@
 //! Where a format's bytes go. A sink never names, hashes, syncs or renames.
 
-use crate::Result;
+use crate::{Error, Result};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -14,4 +14,20 @@ pub trait Outlet {
 
     /// The same for libraries that insist on a path: the file is hashed after they closed it.
     fn path(&mut self, suffix: &str) -> Result<PathBuf>;
+
+    /// Room for bytes whose place in a file is known only later: an array that follows one which is
+    /// still growing. It has no name and is gone when dropped, also after a crash. `Unsupported` where
+    /// there is none.
+    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+        Err(Error::unsupported("there is no room here for bytes that are to be put into place later"))
+    }
+}
+
+/// Bytes that are appended in order and read again at any place.
+pub trait Scratch: Send {
+    /// Adds `bytes` at the end.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Fills `buf` from `offset`; all of it was appended before.
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()>;
 }

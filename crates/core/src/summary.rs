@@ -124,6 +124,8 @@ pub struct ShardSummary {
     pub bytes: u64,
     /// What the sink wants to know again when the dataset is sealed.
     pub notes: BTreeMap<String, String>,
+    /// How many of what else a sample is counted in (`tokens`); shown by name, and summed over shards.
+    pub counts: BTreeMap<String, u64>,
     /// Where the members lie, for formats that keep each field's bytes together.
     pub members: Option<Members>,
 }

@@ -5,6 +5,7 @@
 use crate::{Digest, FieldRecord, RootDigest, SinkRecord};
 use packhorse_core::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The file's name in a dataset's folder.
 pub const MANIFEST: &str = "dataset.json";
@@ -32,6 +33,9 @@ pub struct ShardRecord {
     pub file: String,
     /// Samples in it.
     pub samples: u64,
+    /// How many of what else samples are counted in (`tokens`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, u64>,
     /// Bytes of its data file.
     pub bytes: u64,
     /// The digest of its data file.
@@ -64,6 +68,9 @@ pub struct Manifest {
     pub root: Digest,
     /// Samples over all shards.
     pub samples: u64,
+    /// What else samples are counted in (`tokens`), over all shards.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, u64>,
     /// Bytes over all data files.
     pub bytes: u64,
     /// Samples and inputs that were left out.
@@ -144,6 +151,7 @@ mod tests {
             split: None,
             file: format!("shard-{i:06}.tar"),
             samples: i + 1,
+            counts: BTreeMap::new(),
             bytes: 10240,
             blake3: Digest::of(&i.to_le_bytes()),
             receipt: Digest::of(b"receipt"),
@@ -155,6 +163,7 @@ mod tests {
             format: sink,
             root: Digest::of(b""),
             samples: 3,
+            counts: BTreeMap::new(),
             bytes: 20480,
             skipped: 0,
             schema: Vec::new(),
@@ -171,6 +180,15 @@ mod tests {
     #[test]
     fn round_trip() {
         let manifest = manifest();
+        assert_eq!(Manifest::decode(&manifest.encode().unwrap()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn counts_are_written_only_where_there_are_some() {
+        let mut manifest = manifest();
+        let plain = manifest.encode().unwrap();
+        assert!(!String::from_utf8(plain).unwrap().contains("counts"));
+        manifest.counts.insert("tokens".into(), 7);
         assert_eq!(Manifest::decode(&manifest.encode().unwrap()).unwrap(), manifest);
     }
 

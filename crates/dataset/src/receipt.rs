@@ -68,6 +68,9 @@ pub struct Receipt {
     /// What the format wants to know again when the dataset is sealed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<String, String>,
+    /// How many of what else samples are counted in (`tokens`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, u64>,
     /// Samples that the plan has and the shard has not.
     pub skipped: Vec<SkipRecord>,
 }

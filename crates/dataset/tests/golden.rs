@@ -205,6 +205,7 @@ fn receipt() {
         input_bytes: 14_909,
         files: vec![file("train-000000.tar", 30_720), file("train-000000.members", 210)],
         notes: [("md5".into(), "9e107d9d372bb6826bd81d3542a419d6".into())].into(),
+        counts: Default::default(),
         skipped: vec![SkipRecord {
             input: None,
             sample: Some("dog/2".into()),
@@ -223,6 +224,7 @@ fn manifest() {
         split: Some("train".into()),
         file: format!("train-{i:06}.tar"),
         samples: 2 - i,
+        counts: Default::default(),
         bytes: 30_720,
         blake3: Digest::of(&[i as u8]),
         receipt: Digest::of(b"receipt"),
@@ -233,6 +235,7 @@ fn manifest() {
         format: header().sink,
         root: Digest::of(b""),
         samples: 3,
+        counts: Default::default(),
         bytes: 61_440,
         skipped: 1,
         schema: header().schema,

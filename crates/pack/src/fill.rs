@@ -51,6 +51,7 @@ impl Filler<'_> {
             input_bytes: shard.bytes,
             files,
             notes: summary.notes,
+            counts: summary.counts,
             skipped,
         };
         self.staging.document(&format!("{}{RECEIPT_SUFFIX}", shard.name), &receipt.encode()?)?;

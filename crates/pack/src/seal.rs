@@ -9,6 +9,7 @@ use packhorse_dataset::{
 };
 use packhorse_storage::Staging;
 use packhorse_transform::Transform;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -80,6 +81,7 @@ fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Resu
         format: header.sink.clone(),
         root: Digest::of(b""),
         samples: receipts.iter().map(|r| r.samples).sum(),
+        counts: counts(receipts),
         bytes: shards.iter().map(|s| s.bytes).sum(),
         skipped: plan.skips() + receipts.iter().map(|r| r.lost()).sum::<u64>(),
         schema: FieldRecord::of(schema),
@@ -93,6 +95,15 @@ fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Resu
     Ok(manifest)
 }
 
+/// What else samples are counted in, over all shards.
+fn counts(receipts: &[Receipt]) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for (name, count) in receipts.iter().flat_map(|receipt| &receipt.counts) {
+        *all.entry(name.clone()).or_default() += count;
+    }
+    all
+}
+
 fn shard(receipt: &Receipt) -> Result<ShardRecord> {
     let data = receipt.data()?;
     Ok(ShardRecord {
@@ -100,6 +111,7 @@ fn shard(receipt: &Receipt) -> Result<ShardRecord> {
         split: receipt.split.clone(),
         file: data.name.clone(),
         samples: receipt.samples,
+        counts: receipt.counts.clone(),
         bytes: data.bytes,
         blake3: data.blake3,
         receipt: Digest::of(&receipt.encode()?),
@@ -158,6 +170,7 @@ fn summary(receipt: &Receipt) -> ShardSummary {
         samples: receipt.samples,
         bytes: receipt.files.first().map_or(0, |f| f.bytes),
         notes: receipt.notes.clone(),
+        counts: receipt.counts.clone(),
         members: None,
     }
 }

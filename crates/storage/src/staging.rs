@@ -6,8 +6,10 @@
 //! content is then unknown.
 
 use blake3::Hasher;
-use packhorse_core::{Error, Outlet, Result, Store, StoreFile};
+use packhorse_core::{Context, Error, Outlet, Result, Scratch, Store, StoreFile};
+use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -138,7 +140,6 @@ struct Written {
 impl Stage {
     /// Stages `bytes` as the file with `suffix`.
     pub fn write(&mut self, suffix: &str, bytes: &[u8]) -> Result<()> {
-        use packhorse_core::Context;
         let mut writer = self.stream(suffix)?;
         writer.write_all(bytes).doing("write")
     }
@@ -176,7 +177,6 @@ impl Stage {
     }
 
     fn digest(&self, name: &str, path: &Path) -> Result<Published> {
-        use packhorse_core::Context;
         let input = self.store.open(path)?;
         let mut hasher = Hasher::new();
         let bytes = std::io::copy(&mut input.stream()?, &mut hasher).doing("read")?;
@@ -206,6 +206,37 @@ impl Outlet for Stage {
 
     fn path(&mut self, suffix: &str) -> Result<PathBuf> {
         Ok(self.add(suffix, None))
+    }
+
+    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+        Ok(Box::new(Unnamed { dir: self.dir.clone(), file: None, at: 0 }))
+    }
+}
+
+/// A file without a name, made when the first byte comes.
+struct Unnamed {
+    dir: PathBuf,
+    file: Option<File>,
+    at: u64,
+}
+
+impl Scratch for Unnamed {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(tempfile::tempfile_in(&self.dir).doing("create a temporary file")?),
+        };
+        file.write_all_at(bytes, self.at).doing("write a temporary file")?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        match &self.file {
+            Some(file) => file.read_exact_at(buf, offset).doing("read a temporary file"),
+            None if buf.is_empty() => Ok(()),
+            None => Err(Error::bug("bytes are read that nobody wrote")),
+        }
     }
 }
 
@@ -317,6 +348,23 @@ mod tests {
         assert_eq!(names(out.path()), ["s-000000.h5", "s-000000.tar"]);
         assert_eq!(published[0].blake3, blake3::hash(b"hello"));
         assert_eq!((published[1].bytes, published[1].blake3), (7, blake3::hash(b"by path")));
+    }
+
+    #[test]
+    fn scratch_is_read_at_any_place_and_leaves_nothing() {
+        let out = tempfile::tempdir().unwrap();
+        let staging = Staging::open(Arc::new(Local), out.path()).unwrap();
+        let mut stage = staging.stage("s").unwrap();
+        let mut scratch = stage.scratch().unwrap();
+        assert!(scratch.read_at(0, &mut []).is_ok() && scratch.read_at(0, &mut [0]).is_err());
+        scratch.append(b"0123").unwrap();
+        scratch.append(b"4567").unwrap();
+        let mut buf = [0; 3];
+        scratch.read_at(3, &mut buf).unwrap();
+        assert_eq!(&buf, b"345");
+        assert!(scratch.read_at(6, &mut buf).is_err());
+        assert_eq!(names(&stage.dir), [""; 0]);
+        assert!(stage.publish().unwrap().is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! An outlet and inputs in memory.
 
-use packhorse_core::{Context, Error, Input, MemoryInput, Outlet, Result};
+use packhorse_core::{Context, Error, Input, MemoryInput, Outlet, Result, Scratch};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -58,6 +58,26 @@ impl Outlet for MemoryOutlet {
         self.dir = Some(dir);
         self.paths.insert(suffix.to_owned(), path.clone());
         Ok(path)
+    }
+
+    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+        Ok(Box::new(Kept(Vec::new())))
+    }
+}
+
+struct Kept(Vec<u8>);
+
+impl Scratch for Kept {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let bytes = from.checked_add(buf.len()).and_then(|to| self.0.get(from..to));
+        buf.copy_from_slice(bytes.ok_or_else(|| Error::bug("bytes are read that nobody wrote"))?);
+        Ok(())
     }
 }
 

@@ -114,6 +114,9 @@ fn dataset(context: &Context<'_>, dir: &Path) -> Result<()> {
         show(manifest.bytes),
         manifest.root
     );
+    for (name, count) in &manifest.counts {
+        text.push_str(&format!("  {count} {name}\n"));
+    }
     for field in &manifest.schema {
         text.push_str(&format!(
             "  {} {}{}\n",

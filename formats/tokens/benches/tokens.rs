@@ -1,0 +1,213 @@
+//! Writing and reading pairs, as ratios to plain copies of the same bytes in the same run, and ten million
+//! short documents: time and the most memory used.
+//!
+//! `cargo bench -p packhorse-tokens`
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark reports and stops")]
+
+use arrow_array::{ArrayRef, ListArray, RecordBatch, StringViewArray};
+use arrow_buffer::{Buffer, OffsetBuffer};
+use packhorse_core::{
+    Context, DataType, Field, FieldType, FileStat, Format, Input, KEY, Limits, Options, Outlet, Result, Rows, Schema,
+    Scratch, array_of,
+};
+use packhorse_tokens::{Look, MergePlan, Tokens, verify};
+use std::fs::{File, OpenOptions};
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const REPEATS: usize = 5;
+
+/// The best time of some runs.
+#[expect(clippy::disallowed_methods, reason = "a benchmark knows the time")]
+fn best(repeats: usize, mut run: impl FnMut()) -> Duration {
+    let time = |_| {
+        let start = Instant::now();
+        run();
+        start.elapsed()
+    };
+    (0..repeats).map(time).min().unwrap()
+}
+
+/// Files in a folder, not hashed and not synced.
+struct Folder(PathBuf);
+
+fn create(path: &Path) -> File {
+    OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).unwrap()
+}
+
+impl Outlet for Folder {
+    fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
+        Ok(Box::new(create(&self.0.join(format!("part{suffix}")))))
+    }
+    fn path(&mut self, suffix: &str) -> Result<PathBuf> {
+        Ok(self.0.join(format!("part{suffix}")))
+    }
+    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+        Ok(Box::new(Room(tempfile::tempfile_in(&self.0).unwrap(), 0)))
+    }
+}
+
+struct Room(File, u64);
+
+impl Scratch for Room {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.write_all_at(bytes, self.1).doing("write")?;
+        self.1 += bytes.len() as u64;
+        Ok(())
+    }
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.0.read_exact_at(buf, offset).doing("read")
+    }
+}
+
+struct Local(File, PathBuf, u64);
+
+impl Local {
+    fn open(path: &Path) -> Self {
+        let file = File::open(path).unwrap();
+        let len = file.metadata().unwrap().len();
+        Self(file, path.to_owned(), len)
+    }
+}
+
+impl Input for Local {
+    fn name(&self) -> &str {
+        self.1.to_str().unwrap()
+    }
+    fn len(&self) -> Option<u64> {
+        Some(self.2)
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.0.read_exact_at(buf, offset).doing("read")
+    }
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        Ok(Box::new(&self.0))
+    }
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        Ok(Some(Box::new(Self::open(&self.1.with_file_name(name)))))
+    }
+    fn stat(&self) -> Result<Option<FileStat>> {
+        Ok(None)
+    }
+}
+
+/// `n` documents of about `len` tokens.
+fn rows(n: usize, len: usize, keys: bool) -> Rows {
+    let lens: Vec<usize> = (0..n).map(|i| 1 + (i * 7919) % (2 * len - 1)).collect();
+    let tokens: usize = lens.iter().sum();
+    let bytes: Vec<u8> = (0..tokens as u64).flat_map(|i| ((i * 48_271 % 50_257) as u16).to_le_bytes()).collect();
+    let values = array_of(&DataType::UInt16, Buffer::from_vec(bytes), tokens).unwrap();
+    let item = Arc::new(Field::new("item", DataType::UInt16, false));
+    let lists: ArrayRef = Arc::new(ListArray::try_new(item, OffsetBuffer::from_lengths(lens), values, None).unwrap());
+    let field = FieldType::List { element: DataType::UInt16, depth: 1 }.field("tokens", false);
+    let (mut fields, mut columns) = (vec![field], vec![lists]);
+    if keys {
+        fields.insert(0, Field::new(KEY, DataType::Utf8View, false));
+        columns.insert(0, Arc::new(StringViewArray::from_iter_values((0..n).map(|i| format!("books/{i:09}")))));
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+/// Writes `rows` as often as asked, in blocks as they come from a tokenizer.
+fn write(dir: &Path, rows: &Rows, times: usize, options: &[(&str, &str)]) {
+    let sink = Tokens::default().sink(&options.iter().copied().collect()).unwrap();
+    let mut writer = sink.create(&rows.schema(), &mut Folder(dir.to_owned())).unwrap();
+    for _ in 0..times {
+        for from in (0..rows.num_rows()).step_by(1000) {
+            writer.push(&rows.slice(from, 1000.min(rows.num_rows() - from))).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+}
+
+fn read(path: &Path) -> u64 {
+    let input = Local::open(path);
+    let source = Tokens::default().source(&Options::new(), Limits::default()).unwrap();
+    source.rows(&input, 0..u64::MAX).unwrap().map(|rows| black_box(rows.unwrap()).num_rows() as u64).sum()
+}
+
+/// The file's bytes once through a buffer of this many bytes.
+fn pass(path: &Path, buffer: usize) {
+    let (file, mut buf) = (File::open(path).unwrap(), vec![0; buffer]);
+    while (&file).read(&mut buf).unwrap() > 0 {
+        black_box(&buf);
+    }
+}
+
+/// The most memory this process had, in MB.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1000
+}
+
+fn many_documents(dir: &Path) {
+    let few = rows(100_000, 8, true);
+    println!("10,000,000 documents of 8 tokens; {} MB before", peak());
+    for (options, what) in [(&[("documents", "off")][..], "pair"), (&[], "pair and table of documents")] {
+        let time = best(1, || write(dir, &few, 100, options));
+        println!("  write {what}: {:.2} s, at most {} MB", time.as_secs_f64(), peak());
+    }
+    let (idx, bin) = (dir.join("part.idx"), dir.join("part.bin"));
+    let floor = best(2, || {
+        pass(&idx, 1 << 20);
+        pass(&bin, 1 << 20);
+    });
+    let time = best(2, || assert_eq!(read(&idx), 10_000_000));
+    println!(
+        "  read: {:.2} s, {:.1} x a pass over both files, at most {} MB",
+        time.as_secs_f64(),
+        ratio(time, floor),
+        peak()
+    );
+    let input = Local::open(&idx);
+    let time = best(2, || assert!(verify(&input, &Look::default()).unwrap().problems.is_empty()));
+    println!("  verify: {:.2} s, {:.1} x that pass", time.as_secs_f64(), ratio(time, floor));
+    let inputs: [&dyn Input; 3] = [&input; 3];
+    let time = best(1, || {
+        let plan = MergePlan::new(&inputs).unwrap();
+        plan.write_idx(&inputs, &mut create(&dir.join("merged.idx"))).unwrap();
+    });
+    println!("  .idx of three of them merged: {:.2} s, at most {} MB", time.as_secs_f64(), peak());
+}
+
+fn ratio(a: Duration, b: Duration) -> f64 {
+    a.as_secs_f64() / b.as_secs_f64()
+}
+
+fn main() {
+    let dir = tempfile::tempdir().unwrap();
+    many_documents(dir.path());
+    let rows = rows(100_000, 700, true);
+    let bytes = {
+        write(dir.path(), &rows, 1, &[("documents", "off")]);
+        std::fs::read(dir.path().join("part.bin")).unwrap()
+    };
+    let speed = |time: Duration| bytes.len() as f64 / 1e6 / time.as_secs_f64();
+    let mut copy = vec![0; bytes.len()];
+    let memcpy = best(REPEATS, || black_box(&mut copy).copy_from_slice(black_box(&bytes)));
+    let plain = best(REPEATS, || create(&dir.path().join("plain")).write_all(&bytes).unwrap());
+    println!("{} MB in documents of 700 tokens; memcpy {:.0} MB/s", bytes.len() / 1_000_000, speed(memcpy));
+    println!("  write a file plainly       {:6.0} MB/s", speed(plain));
+    for (options, what) in [
+        (&[("documents", "off")][..], "write the pair"),
+        (&[("documents", "off"), ("vocabulary", "50257")], "  and check the vocabulary"),
+        (&[], "  and the table"),
+    ] {
+        let time = best(REPEATS, || write(dir.path(), &rows, 1, options));
+        println!("  {what:26} {:6.0} MB/s, {:.2} x the time of the plain file", speed(time), ratio(time, plain));
+    }
+    let bin = dir.path().join("part.bin");
+    let plain = best(REPEATS, || pass(&bin, 1 << 20));
+    let time = best(REPEATS, || assert_eq!(read(&dir.path().join("part.idx")), 100_000));
+    println!("  read a file plainly        {:6.0} MB/s", speed(plain));
+    println!(
+        "  read the pair              {:6.0} MB/s, {:.2} x the time of the plain file",
+        speed(time),
+        ratio(time, plain)
+    );
+}

@@ -1,0 +1,140 @@
+//! The table of a shard's documents, `.documents.parquet`.
+
+use crate::column::Lists;
+use arrow_array::builder::{FixedSizeBinaryBuilder, Int64Builder, StringBuilder};
+use arrow_array::{Array, RecordBatch, StringViewArray};
+use packhorse_core::{Context, DataType, Error, Field, Result, Schema};
+use packhorse_core::{Outlet, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use std::io::Write;
+use std::sync::Arc;
+
+const SUFFIX: &str = ".documents.parquet";
+/// Rows of a row group.
+const GROUP: usize = 1 << 17;
+/// Bytes of a digest.
+const DIGEST: usize = 16;
+
+pub(crate) struct Companion {
+    writer: ArrowWriter<Box<dyn Write + Send>>,
+    schema: SchemaRef,
+    documents: i64,
+}
+
+impl Companion {
+    pub(crate) fn create(out: &mut dyn Outlet) -> Result<Self> {
+        let schema: SchemaRef = Arc::new(Schema::new(vec![
+            Field::new("document", DataType::Int64, false),
+            Field::new("key", DataType::Utf8, true),
+            Field::new("source", DataType::Utf8, true),
+            Field::new("offset", DataType::Int64, true),
+            Field::new("tokens", DataType::Int64, false),
+            Field::new("digest", DataType::FixedSizeBinary(DIGEST as i32), false),
+        ]));
+        let writer = ArrowWriter::try_new(out.stream(SUFFIX)?, schema.clone(), Some(properties()?));
+        Ok(Self { writer: writer.map_err(parquet_error)?, schema, documents: 0 })
+    }
+
+    /// Adds a row for each of the lists `tokens`, whose elements have `width` bytes.
+    pub(crate) fn push(&mut self, keys: Option<&StringViewArray>, tokens: &Lists, width: usize) -> Result<()> {
+        let n = tokens.ends.len();
+        let digest = |row: usize| blake3::hash(tokens.bytes(row, width));
+        let digests: Vec<blake3::Hash> = (0..n).into_par_iter().with_min_len(64).map(digest).collect();
+        let mut rows = Columns::default();
+        for (row, digest) in digests.iter().enumerate() {
+            rows.numbers.append_value(self.documents);
+            rows.key(keys.filter(|keys| keys.is_valid(row)).map(|keys| keys.value(row)));
+            let (from, to) = tokens.range(row);
+            rows.tokens.append_value(i64::try_from(to - from).map_err(bug)?);
+            rows.digests.append_value(digest.as_bytes().get(..DIGEST).unwrap_or_default()).map_err(bug)?;
+            self.documents += 1;
+        }
+        let batch = rows.finish(&self.schema)?;
+        self.writer.write(&batch).map_err(parquet_error)
+    }
+
+    pub(crate) fn finish(mut self) -> Result<()> {
+        self.writer.finish().map_err(parquet_error)?;
+        self.writer.inner_mut().flush().doing("write")
+    }
+}
+
+struct Columns {
+    numbers: Int64Builder,
+    keys: StringBuilder,
+    sources: StringBuilder,
+    offsets: Int64Builder,
+    tokens: Int64Builder,
+    digests: FixedSizeBinaryBuilder,
+}
+
+impl Default for Columns {
+    fn default() -> Self {
+        Self {
+            numbers: Int64Builder::new(),
+            keys: StringBuilder::new(),
+            sources: StringBuilder::new(),
+            offsets: Int64Builder::new(),
+            tokens: Int64Builder::new(),
+            digests: FixedSizeBinaryBuilder::new(DIGEST as i32),
+        }
+    }
+}
+
+impl Columns {
+    /// A key, and the parts of it around its last slash.
+    fn key(&mut self, key: Option<&str>) {
+        self.keys.append_option(key);
+        let (source, place) = match key.and_then(|key| key.rsplit_once('/')) {
+            Some((source, place)) => (Some(source), place),
+            None => (None, key.unwrap_or_default()),
+        };
+        let digits = place.bytes().all(|b| b.is_ascii_digit());
+        self.sources.append_option(source);
+        self.offsets.append_option(place.parse().ok().filter(|_| digits));
+    }
+
+    fn finish(mut self, schema: &SchemaRef) -> Result<RecordBatch> {
+        let columns: Vec<Arc<dyn Array>> = vec![
+            Arc::new(self.numbers.finish()),
+            Arc::new(self.keys.finish()),
+            Arc::new(self.sources.finish()),
+            Arc::new(self.offsets.finish()),
+            Arc::new(self.tokens.finish()),
+            Arc::new(self.digests.finish()),
+        ];
+        RecordBatch::try_new(schema.clone(), columns).map_err(bug)
+    }
+}
+
+fn properties() -> Result<WriterProperties> {
+    let digest = ColumnPath::new(vec!["digest".to_owned()]);
+    let level = ZstdLevel::try_new(1).map_err(parquet_error)?;
+    Ok(WriterProperties::builder()
+        .set_created_by(concat!("packhorse-tokens version ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(level))
+        .set_max_row_group_row_count(Some(GROUP))
+        .set_column_compression(digest.clone(), Compression::UNCOMPRESSED)
+        .set_column_dictionary_enabled(digest.clone(), false)
+        .set_column_statistics_enabled(digest, EnabledStatistics::None)
+        .build())
+}
+
+fn parquet_error(error: ParquetError) -> Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+            Ok(error) => Err::<(), _>(*error).doing("write").err().unwrap_or_else(|| Error::bug("no error")),
+            Err(other) => Error::bug(format!("can't write the table of documents: {other}")),
+        },
+        other => Error::bug(format!("can't write the table of documents: {other}")),
+    }
+}
+
+fn bug(error: impl std::fmt::Display) -> Error {
+    Error::bug(error.to_string())
+}

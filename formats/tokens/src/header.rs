@@ -1,0 +1,157 @@
+//! The first 34 bytes of an `.idx`, and where its arrays are.
+
+use crate::dtype::Dtype;
+use packhorse_core::{Error, Input, Result};
+
+/// The bytes of a header; the arrays begin there, unaligned.
+pub(crate) const HEADER: u64 = 34;
+const MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
+const VERSION: u64 = 1;
+
+/// What an `.idx` says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The type of a token.
+    pub dtype: Dtype,
+    /// How many sequences.
+    pub sequences: u64,
+    /// How many documents: one less than the document index has entries.
+    pub documents: u64,
+}
+
+impl Header {
+    /// The header of the `.idx` `input`, and whether modes follow its arrays; the file is as long as that
+    /// makes it. `Content` errors say what is wrong, `Unsupported` what is of another kind.
+    pub(crate) fn read(input: &dyn Input) -> Result<(Self, bool)> {
+        let len = input.len().ok_or_else(|| Error::unsupported("can't be read as a stream; decompress it first"))?;
+        let mut head = [0; HEADER as usize];
+        let there = head.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+        input.read_at(0, head.get_mut(..there).unwrap_or_default())?;
+        if !head.starts_with(MAGIC) {
+            return Err(Error::content(foreign(&head)));
+        }
+        if len < HEADER {
+            return Err(Error::content(format!("is cut short: {len} bytes are no whole header")));
+        }
+        let (header, entries) = Self::parse(&head)?;
+        let modes = header.settle(entries, len)?;
+        Ok((header, modes))
+    }
+
+    fn parse(head: &[u8; HEADER as usize]) -> Result<(Self, u64)> {
+        let u64_at = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(head.get(at..at + 8).unwrap_or(&[0; 8]));
+            u64::from_le_bytes(bytes)
+        };
+        if u64_at(9) != VERSION {
+            return Err(Error::unsupported(format!("is an index of version {}; known is {VERSION}", u64_at(9))));
+        }
+        let code = head.get(17).copied().unwrap_or_default();
+        let dtype = Dtype::of_code(code)
+            .ok_or_else(|| Error::content(format!("has tokens of type {code}; known are 1 to 8")))?;
+        let entries = u64_at(26);
+        let documents = entries
+            .checked_sub(1)
+            .ok_or_else(|| Error::content("has an empty document index, which has at least one entry"))?;
+        Ok((Self { dtype, sequences: u64_at(18), documents }, entries))
+    }
+
+    /// Whether modes follow, by the length of the file, which must be one of two.
+    fn settle(&self, entries: u64, len: u64) -> Result<bool> {
+        let arrays =
+            |each: u64| self.sequences.checked_mul(each)?.checked_add(HEADER)?.checked_add(entries.checked_mul(8)?);
+        match (arrays(12), arrays(13)) {
+            (Some(plain), _) if plain == len => Ok(false),
+            (_, Some(moded)) if moded == len => Ok(true),
+            (plain, _) => Err(Error::content(format!(
+                "is {len} bytes long where {} sequences and {entries} entries of the document index take {}",
+                self.sequences,
+                plain.map_or("more than any file has".to_owned(), |plain| plain.to_string())
+            ))),
+        }
+    }
+
+    /// The header's bytes; a `Config` error for tokens that have no code.
+    pub(crate) fn encode(&self) -> Result<[u8; HEADER as usize]> {
+        let code = self.dtype.code().ok_or_else(|| {
+            Error::unsupported(format!("Megatron has no type {}; make the tokens Int32", self.dtype.name()))
+        })?;
+        let mut head = [0; HEADER as usize];
+        let parts: [&[u8]; 5] = [
+            MAGIC,
+            &VERSION.to_le_bytes(),
+            &[code],
+            &self.sequences.to_le_bytes(),
+            &self.documents.saturating_add(1).to_le_bytes(),
+        ];
+        for (to, from) in head.iter_mut().zip(parts.into_iter().flatten()) {
+            *to = *from;
+        }
+        Ok(head)
+    }
+
+    /// Where the length of sequence `i` is.
+    pub(crate) fn length_at(&self, i: u64) -> u64 {
+        HEADER + 4 * i
+    }
+
+    /// Where the pointer of sequence `i` is.
+    pub(crate) fn pointer_at(&self, i: u64) -> u64 {
+        HEADER + 4 * self.sequences + 8 * i
+    }
+
+    /// Where entry `i` of the document index is.
+    pub(crate) fn entry_at(&self, i: u64) -> u64 {
+        HEADER + 12 * self.sequences + 8 * i
+    }
+
+    /// Where the modes are, if there are any; without them, the length of the file.
+    pub(crate) fn end(&self) -> u64 {
+        self.entry_at(self.documents + 1)
+    }
+}
+
+/// What a file that is no index may be.
+fn foreign(head: &[u8]) -> &'static str {
+    if head.starts_with(b"TNTIDX\0\0") {
+        "is an index of fairseq's or Megatron's old kind (TNTIDX); convert it with their tools"
+    } else if head.starts_with(b"v1.") {
+        "is the index of DALI beside a tar, and none of tokens"
+    } else {
+        "is no index of Megatron's: it doesn't begin with MMIDIDX"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::{Kind, MemoryInput};
+
+    fn read(bytes: &[u8]) -> Result<(Header, bool)> {
+        Header::read(&MemoryInput::new("a.idx", bytes.to_vec()))
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_lengths_decide_on_modes() {
+        let header = Header { dtype: Dtype::U16, sequences: 2, documents: 1 };
+        let mut bytes = header.encode().unwrap().to_vec();
+        bytes.resize(34 + 24 + 16, 0);
+        assert_eq!(read(&bytes).unwrap(), (header, false));
+        assert_eq!((header.pointer_at(0), header.entry_at(0), header.end()), (42, 58, 74));
+        bytes.resize(34 + 26 + 16, 0);
+        assert_eq!(read(&bytes).unwrap(), (header, true));
+        for len in (0..78).filter(|len| ![74, 76].contains(len)) {
+            let mut cut = bytes.clone();
+            cut.resize(len, 0);
+            assert_eq!(read(&cut).unwrap_err().kind(), Kind::Content, "{len}");
+        }
+    }
+
+    #[test]
+    fn huge_counts_do_not_overflow() {
+        let header = Header { dtype: Dtype::U16, sequences: u64::MAX, documents: u64::MAX - 1 };
+        assert_eq!(read(&header.encode().unwrap()).unwrap_err().kind(), Kind::Content);
+        assert!(Header { dtype: Dtype::U32, sequences: 0, documents: 0 }.encode().is_err());
+    }
+}

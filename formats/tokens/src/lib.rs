@@ -1,0 +1,117 @@
+//! Tokens: tokenized text as flat arrays of token ids, with an index of documents beside them.
+//!
+//! * **Specification**: Megatron-LM,
+//!   [`indexed_dataset.py`](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/datasets/indexed_dataset.py).
+//! * **Who else reads it**: Megatron-LM, Megatron-DeepSpeed, NeMo, GPT-NeoX, BlendCorpus; with other
+//!   layouts datatrove and nanotron, llm.c, nanoGPT.
+//! * **The bytes**, all little-endian:
+//!
+//!   ```text
+//!   .bin          the tokens, nothing else
+//!   .idx  0       "MMIDIDX\0\0"
+//!         9       u64     version = 1
+//!         17      u8      type: 1 u8, 2 i8, 3 i16, 4 i32, 5 i64, 6 f64, 7 f32, 8 u16
+//!         18      u64     S, how many sequences
+//!         26      u64     D, entries of the document index: documents + 1
+//!         34      i32[S]  sequence lengths in tokens
+//!         34+4S   i64[S]  byte offsets of sequences in .bin: an exclusive scan
+//!         34+12S  i64[D]  document k is sequences [k] to [k+1]; the first is 0, the last S
+//!         34+12S+8D  i8[S]  modes, of multimodal files only; read where all are 0
+//!   ```
+//!
+//!   Lengths wait in scratch until the shard ends, eight bytes a document: memory does not grow with it.
+//! * **A row is a document**: `tokens`, a list of ids of the file's type. Where some document is other
+//!   than one sequence that is not empty, or no sequence at all, there is also `lengths`, the lengths of
+//!   its sequences (`Int32`). An empty document without `lengths` is written as no sequence. There are no
+//!   keys in a file; keys that are written go to the table of documents.
+//! * **Other layouts**:
+//!
+//!   ```text
+//!   datatrove  .ds: tokens (u16, u32); .ds.index: u64 a document, where it ends, in tokens;
+//!              .ds.metadata: tokenizer|bytes a token, tokens, tokens for people: three lines
+//!   llmc       .bin: 256 i32: 20240520, 1, tokens (u16) or 20240801, 7, tokens (u32); tokens
+//!   bare       .bin: tokens of any type, as nanoGPT has them (u16)
+//!   ```
+//!
+//!   The last two list no documents: their rows are so many tokens each, the last one fewer.
+//! * **Beside each shard** `.documents.parquet` (feature `documents`): a row a document, `document`
+//!   (its number), `key`, `source` and `offset` (the key's parts around its last slash, where the latter
+//!   is a number), `tokens`, `digest` (the first 16 bytes of BLAKE3 of the document's bytes).
+//!   **Beside a dataset** `data-path.txt` (`data-path.SPLIT.txt` a split): `TOKENS PREFIX` a line, which is
+//!   what Megatron's `--data-args-path` takes, for a job that runs in the dataset's folder.
+//! * **Anybody's pair**: [`verify`] checks every number of it, [`repair`] writes the `.idx` anew where
+//!   what went wrong is known, [`MergePlan`] makes one pair of many.
+//!
+//! # Options
+//!
+//! | of the sink | values | default |
+//! | --- | --- | --- |
+//! | `layout` | `megatron`, `datatrove`, `llmc`, `bare` | `megatron` |
+//! | `documents` | `on`, `off`: the table of documents | `on` |
+//! | `vocabulary` | how many ids there are; a token outside is an error | not checked |
+//! | `tokenizer` | the name in `.ds.metadata` | `Unknown Tokenizer` |
+//!
+//! | of the source | values | default |
+//! | --- | --- | --- |
+//! | `layout` | `megatron`, `datatrove`, `llmc`, `bare` | `.ds` is datatrove's, all else Megatron's |
+//! | `dtype` | of `bare`: `u16`, `u32`, `i32`, … | `u16` |
+//! | `length` | tokens a row where no documents are listed | 2048 |
+//!
+//! **Revisions**: 1, the first.
+
+mod column;
+#[cfg(feature = "documents")]
+mod companion;
+#[cfg(not(feature = "documents"))]
+#[path = "companion_off.rs"]
+mod companion;
+mod dtype;
+mod header;
+mod merge;
+mod numbers;
+mod options;
+mod pair;
+mod read;
+mod repair;
+mod seal;
+mod shape;
+mod verify;
+mod write;
+
+pub use dtype::Dtype;
+pub use header::Header;
+pub use merge::{Copy, MergePlan, Section};
+pub use repair::{Repaired, repair};
+pub use verify::{Cure, Look, Problem, Verdict, verify};
+
+use packhorse_core::{Consumer, Findings, Format, FormatInfo, Input, Limits, Options, Result, Sink, Source};
+
+/// The format `tokens`. It remembers of each local file it has read through what its index is like, so
+/// that a file that is read in many runs is looked through once.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens {
+    seen: shape::Seen,
+}
+
+static INFO: FormatInfo = FormatInfo { id: "tokens", revision: 1, extensions: &["idx", "ds"], fields: &[] };
+
+impl Format for Tokens {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
+        let options = options::Reading::parse(options)?;
+        Ok(Box::new(read::TokenSource { options, limits, seen: self.seen.clone() }))
+    }
+
+    fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
+        Ok(Box::new(write::TokenSink { options: options::Writing::parse(options)? }))
+    }
+
+    fn check(&self, input: &dyn Input, _: &[Consumer], findings: &mut Findings, _: &mut dyn FnMut(&str)) -> Result<()> {
+        let verdict = verify(input, &Look::default())?;
+        verdict.problems.iter().for_each(|problem| findings.add(&[], None, &problem.to_string()));
+        Ok(())
+    }
+}

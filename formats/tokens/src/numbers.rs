@@ -1,0 +1,42 @@
+//! Arrays of numbers in a file, in bounded memory.
+
+use packhorse_core::{Input, Result};
+
+/// Bytes read at a time, a multiple of each width.
+const PIECE: usize = 1 << 20;
+
+/// Calls `each` with all of the `count` numbers of `W` bytes at `offset`, a piece at a time.
+pub(crate) fn each<const W: usize>(
+    input: &dyn Input,
+    offset: u64,
+    count: u64,
+    each: &mut dyn FnMut(&[[u8; W]]) -> Result<()>,
+) -> Result<()> {
+    each_bytes(input, offset, count.saturating_mul(W as u64), &mut |bytes| each(bytes.as_chunks::<W>().0))
+}
+
+/// Calls `each` with the `len` bytes at `offset`, a piece at a time.
+pub(crate) fn each_bytes(
+    input: &dyn Input,
+    offset: u64,
+    len: u64,
+    each: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut buf = vec![0; usize::try_from(len).map_or(PIECE, |len| len.min(PIECE))];
+    let mut done = 0;
+    while done < len {
+        let n = usize::try_from(len - done).map_or(buf.len(), |left| left.min(buf.len()));
+        let piece = buf.get_mut(..n).unwrap_or_default();
+        input.read_at(offset.saturating_add(done), piece)?;
+        each(piece)?;
+        done += n as u64;
+    }
+    Ok(())
+}
+
+/// The `count` numbers of `W` bytes at `offset`, which the caller has found to be there and few.
+pub(crate) fn some<const W: usize>(input: &dyn Input, offset: u64, count: usize) -> Result<Vec<[u8; W]>> {
+    let mut bytes = vec![[0; W]; count];
+    input.read_at(offset, bytes.as_flattened_mut())?;
+    Ok(bytes)
+}

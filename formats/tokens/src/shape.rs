@@ -1,0 +1,114 @@
+//! What an index is like as a whole: every length and every entry looked at once.
+
+use crate::header::Header;
+use crate::numbers;
+use packhorse_core::{Error, Input, Result};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the arrays of an `.idx` come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) header: Header,
+    /// Whether each document is one sequence that is not empty, or none.
+    pub(crate) plain: bool,
+    /// Tokens in all sequences.
+    pub(crate) tokens: u64,
+}
+
+impl Shape {
+    /// Looks through lengths, document index and modes of `idx`.
+    pub(crate) fn of(idx: &dyn Input) -> Result<Self> {
+        let (header, modes) = Header::read(idx)?;
+        let (mut tokens, mut plain, mut at) = (0u64, true, 0u64);
+        numbers::each(idx, header.length_at(0), header.sequences, &mut |lengths| {
+            for length in lengths {
+                let length = i32::from_le_bytes(*length);
+                let length = u64::try_from(length)
+                    .map_err(|_| Error::content(format!("has {length} as the length of sequence {at}")))?;
+                tokens += length;
+                plain &= length > 0;
+                at += 1;
+            }
+            Ok(())
+        })?;
+        plain &= documents(idx, &header)?;
+        if modes {
+            numbers::each_bytes(
+                idx,
+                header.end(),
+                header.sequences,
+                &mut |modes| match modes.iter().all(|m| *m == 0) {
+                    true => Ok(()),
+                    false => Err(Error::unsupported("has sequences of several modes: multimodal pairs are not read")),
+                },
+            )?;
+        }
+        Ok(Self { header, plain, tokens })
+    }
+
+    /// Whether a `.bin` of `len` bytes holds these tokens and nothing else.
+    pub(crate) fn fits(&self, bin: &dyn Input, len: u64) -> Result<()> {
+        let wanted = u128::from(self.tokens) * u128::from(self.header.dtype.size());
+        match u128::from(len) == wanted {
+            true => Ok(()),
+            false => Err(Error::content(format!(
+                "is {len} bytes long where its index has sequences for {wanted}; verify the pair, which may be repaired"
+            ))
+            .in_input(bin.name())),
+        }
+    }
+}
+
+/// Whether no document has more than one sequence; an error where the document index is none.
+fn documents(idx: &dyn Input, header: &Header) -> Result<bool> {
+    let (mut plain, mut last, mut at) = (true, 0u64, 0u64);
+    numbers::each(idx, header.entry_at(0), header.documents + 1, &mut |entries| {
+        for entry in entries {
+            let entry = u64::from_le_bytes(*entry);
+            let wrong = (at == 0 && entry != 0) || entry < last || entry > header.sequences;
+            if wrong {
+                return Err(Error::content(format!("has {entry} as entry {at} of the document index, after {last}")));
+            }
+            plain &= entry - last <= 1;
+            (last, at) = (entry, at + 1);
+        }
+        Ok(())
+    })?;
+    match last == header.sequences {
+        true => Ok(plain),
+        false => Err(Error::content(format!(
+            "has a document index that ends at sequence {last} of {}: documents were lost, as some tools' merge does",
+            header.sequences
+        ))),
+    }
+}
+
+/// Shapes of files that were looked through already, by what a file system knows of a file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen(Arc<Mutex<BTreeMap<Stamp, Shape>>>);
+
+/// Device and inode, size, modification time.
+type Stamp = ((u64, u64), u64, i64);
+
+/// Shapes that are remembered.
+const MOST: usize = 4096;
+
+impl Seen {
+    /// The shape of `idx`, which is looked through unless it was before and did not change since.
+    pub(crate) fn shape(&self, idx: &dyn Input) -> Result<Shape> {
+        let Some(stat) = idx.stat()? else { return Shape::of(idx) };
+        let stamp = (stat.id, stat.size, stat.mtime);
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&stamp).copied();
+        if let Some(shape) = known {
+            return Ok(shape);
+        }
+        let shape = Shape::of(idx)?;
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= MOST {
+            seen.clear();
+        }
+        seen.insert(stamp, shape);
+        Ok(shape)
+    }
+}

@@ -1,0 +1,390 @@
+//! Is anybody's pair whole? Every number of it is looked at.
+
+use crate::dtype::Dtype;
+use crate::header::Header;
+use crate::numbers;
+use crate::pair::Pair;
+use packhorse_core::{Error, Input, Kind, Result};
+use std::fmt;
+
+/// What else to look at than the index and the length of the tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// How many ids there are: each token must be one of them. All tokens are read then.
+    pub vocabulary: Option<u64>,
+    /// The token that ends each document that is not empty. The ends of documents are read then.
+    pub eod: Option<i64>,
+}
+
+/// One thing that is wrong with a pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub file: String,
+    /// What is wrong, a lowercase fragment; of the first place, if there are several.
+    pub what: String,
+    /// How many places are wrong in this way.
+    pub count: u64,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count {
+            0 | 1 => f.write_str(&self.what),
+            n => write!(f, "{} (the first of {n})", self.what),
+        }
+    }
+}
+
+/// What is known of how a pair came to be wrong, and how its `.idx` is put right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cure {
+    /// Each document's EOD is in the `.bin` and not in the lengths
+    /// ([Megatron-LM#431](https://github.com/NVIDIA/Megatron-LM/issues/431)): the last sequence of each
+    /// document is one longer.
+    CountEod {
+        /// The token.
+        eod: i64,
+        /// How many documents have one.
+        documents: u64,
+    },
+    /// Lengths fit the tokens and offsets do not fit the lengths: the offsets are summed anew.
+    Pointers,
+}
+
+/// What [`verify`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// What the index says of itself, if it can be read.
+    pub header: Option<Header>,
+    /// Tokens in all sequences.
+    pub tokens: u64,
+    /// Everything that is wrong, in the order of the file.
+    pub problems: Vec<Problem>,
+    /// How to put it right, if that is known; it is for all problems.
+    pub cure: Option<Cure>,
+}
+
+/// Looks at every number of the index of a pair (`input` is either file of it), and at tokens as `look`
+/// says. What is wrong is no error but a finding; an error is I/O that failed.
+pub fn verify(input: &dyn Input, look: &Look) -> Result<Verdict> {
+    let mut verdict = Verdict::default();
+    match Pair::open(input) {
+        Err(e) => verdict.take(e, input)?,
+        Ok(pair) => match Header::read(pair.idx.get()) {
+            Err(e) => verdict.take(e, pair.idx.get())?,
+            Ok((header, modes)) => Check { pair: &pair, header, modes, look, verdict: &mut verdict }.run()?,
+        },
+    }
+    Ok(verdict)
+}
+
+impl Verdict {
+    /// Makes a finding of what is wrong with `input`; what is not its fault is an error.
+    fn take(&mut self, error: Error, input: &dyn Input) -> Result<()> {
+        match error.kind() {
+            Kind::Content | Kind::Unsupported | Kind::Limit => {
+                let file = error.input().unwrap_or(input.name()).to_owned();
+                self.problems.push(Problem { file, what: error.message().to_owned(), count: 1 });
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn add(&mut self, input: &dyn Input, tally: Tally) {
+        if let Some(what) = tally.what {
+            self.problems.push(Problem { file: input.name().to_owned(), what, count: tally.count });
+        }
+    }
+}
+
+/// Places that are wrong in one way: the first is described, all are counted.
+#[derive(Default)]
+struct Tally {
+    what: Option<String>,
+    count: u64,
+}
+
+impl Tally {
+    fn add(&mut self, what: impl FnOnce() -> String) {
+        self.count += 1;
+        self.what.get_or_insert_with(what);
+    }
+}
+
+struct Check<'a, 'p> {
+    pair: &'a Pair<'p>,
+    header: Header,
+    modes: bool,
+    look: &'a Look,
+    verdict: &'a mut Verdict,
+}
+
+/// Sequences looked at in one go.
+const BLOCK: u64 = 1 << 16;
+
+impl Check<'_, '_> {
+    fn run(&mut self) -> Result<()> {
+        self.verdict.header = Some(self.header);
+        let lengths = self.lengths()?;
+        let before = self.verdict.problems.len();
+        let filled = self.documents()?;
+        self.modes()?;
+        let index = lengths && self.verdict.problems.len() == before;
+        let fits = self.size(index, filled)?;
+        if fits && index && self.verdict.problems.len() == 1 && before == 1 {
+            self.verdict.cure = Some(Cure::Pointers);
+        }
+        if fits
+            && index
+            && let Some(eod) = self.look.eod
+        {
+            self.ends(eod)?;
+        }
+        if let Some(vocabulary) = self.look.vocabulary {
+            self.tokens(vocabulary)?;
+        }
+        Ok(())
+    }
+
+    /// Whether no length is negative; offsets are compared with their sums.
+    fn lengths(&mut self) -> Result<bool> {
+        let (header, idx) = (self.header, self.pair.idx.get());
+        let (mut negative, mut offsets, mut sum) = (Tally::default(), Tally::default(), 0u64);
+        let mut from = 0;
+        while from < header.sequences {
+            let n = (header.sequences - from).min(BLOCK);
+            let lengths: Vec<[u8; 4]> = numbers::some(idx, header.length_at(from), n as usize)?;
+            let pointers: Vec<[u8; 8]> = numbers::some(idx, header.pointer_at(from), n as usize)?;
+            for (i, (length, pointer)) in (from..).zip(lengths.iter().zip(&pointers)) {
+                let (length, pointer) = (i32::from_le_bytes(*length), i64::from_le_bytes(*pointer));
+                let wanted = u128::from(sum) * u128::from(header.dtype.size());
+                if u128::try_from(pointer).ok() != Some(wanted) {
+                    offsets.add(|| {
+                        format!("has offset {pointer} for sequence {i}, whose lengths before it make {wanted}")
+                    });
+                }
+                match u64::try_from(length) {
+                    Ok(length) => sum += length,
+                    Err(_) => negative.add(|| format!("has {length} as the length of sequence {i}")),
+                }
+            }
+            from += n;
+        }
+        self.verdict.tokens = sum;
+        let sound = negative.count == 0;
+        self.verdict.add(idx, negative);
+        self.verdict.add(idx, offsets);
+        Ok(sound)
+    }
+
+    /// How many documents have sequences.
+    fn documents(&mut self) -> Result<u64> {
+        let (header, idx) = (self.header, self.pair.idx.get());
+        let (mut falls, mut last, mut at, mut filled) = (Tally::default(), 0u64, 0u64, 0);
+        numbers::each(idx, header.entry_at(0), header.documents + 1, &mut |entries| {
+            for entry in entries {
+                let entry = u64::from_le_bytes(*entry);
+                if at == 0 && entry != 0 {
+                    falls.add(|| format!("has a document index that begins with {entry} instead of 0"));
+                } else if entry < last || entry > header.sequences {
+                    falls.add(|| {
+                        format!(
+                            "has {entry} as entry {at} of the document index, after {last} and of {} sequences",
+                            header.sequences
+                        )
+                    });
+                }
+                filled += u64::from(entry > last);
+                (last, at) = (entry, at + 1);
+            }
+            Ok(())
+        })?;
+        if last != header.sequences && falls.count == 0 {
+            falls.add(|| {
+                format!(
+                    "has a document index that ends at sequence {last} of {}: documents were lost, as NeoX's and NeMo's \
+                     merge does, and no index says where they were",
+                    header.sequences
+                )
+            });
+        }
+        self.verdict.add(idx, falls);
+        Ok(filled)
+    }
+
+    fn modes(&mut self) -> Result<()> {
+        if !self.modes {
+            return Ok(());
+        }
+        let idx = self.pair.idx.get();
+        let (mut others, mut at) = (Tally::default(), 0u64);
+        numbers::each_bytes(idx, self.header.end(), self.header.sequences, &mut |modes| {
+            for mode in modes {
+                if *mode != 0 {
+                    others.add(|| format!("has mode {mode} for sequence {at}: multimodal pairs are not read"));
+                }
+                at += 1;
+            }
+            Ok(())
+        })?;
+        self.verdict.add(idx, others);
+        Ok(())
+    }
+
+    /// Whether the `.bin` is as long as the lengths say; if not, why.
+    fn size(&mut self, index: bool, filled: u64) -> Result<bool> {
+        let bin = self.pair.bin.get();
+        let len = match self.pair.bin_len() {
+            Ok(len) => len,
+            Err(e) => return self.verdict.take(e, bin).map(|()| false),
+        };
+        let size = self.header.dtype.size();
+        let wanted = u128::from(self.verdict.tokens) * u128::from(size);
+        if u128::from(len) == wanted {
+            return Ok(true);
+        }
+        let extra = u128::from(filled) * u128::from(size);
+        let uncounted = index && filled > 0 && u128::from(len) == wanted + extra;
+        let eod = if uncounted { self.uncounted(filled)? } else { None };
+        let what = match eod {
+            Some(eod) => {
+                self.verdict.cure = Some(Cure::CountEod { eod, documents: filled });
+                format!(
+                    "ends {filled} documents with the token {eod}, which the lengths in the index don't count \
+                     (Megatron-LM#431): document k is read k tokens early; repair counts them"
+                )
+            }
+            None => format!(
+                "is {len} bytes long where its index has sequences for {wanted}: the two files are not of one run, \
+                 or one of them is cut short"
+            ),
+        };
+        self.verdict.problems.push(Problem { file: bin.name().to_owned(), what, count: 1 });
+        Ok(false)
+    }
+
+    /// The token after each document, if it is the same after all of them. Of a single document that says
+    /// nothing, unless the token is known.
+    fn uncounted(&self, filled: u64) -> Result<Option<i64>> {
+        if filled < 2 && self.look.eod.is_none() {
+            return Ok(None);
+        }
+        let mut window = Window::new(self.pair.bin.get(), self.header.dtype);
+        let (mut eod, mut same, mut at) = (self.look.eod, true, 0u64);
+        each_sequence(self.pair.idx.get(), &self.header, &mut |length, last| {
+            at = at.saturating_add(u64::from(length.unsigned_abs()));
+            if last && same {
+                let token = window.token(at)?;
+                same = token.is_some() && *eod.get_or_insert(token.unwrap_or_default()) == token.unwrap_or_default();
+                at += 1;
+            }
+            Ok(())
+        })?;
+        Ok(eod.filter(|_| same))
+    }
+
+    /// Documents that don't end with `eod`.
+    fn ends(&mut self, eod: i64) -> Result<()> {
+        let bin = self.pair.bin.get();
+        let mut window = Window::new(bin, self.header.dtype);
+        let (mut others, mut at, mut document) = (Tally::default(), 0u64, 0u64);
+        each_sequence(self.pair.idx.get(), &self.header, &mut |length, last| {
+            at = at.saturating_add(u64::from(length.unsigned_abs()));
+            if last {
+                let token = at.checked_sub(1).map(|at| window.token(at)).transpose()?.flatten();
+                if token != Some(eod) {
+                    others.add(|| {
+                        format!("has a document, the {document}th of those not empty, that doesn't end with {eod}")
+                    });
+                }
+                document += 1;
+            }
+            Ok(())
+        })?;
+        self.verdict.add(bin, others);
+        Ok(())
+    }
+
+    fn tokens(&mut self, vocabulary: u64) -> Result<()> {
+        let (bin, dtype) = (self.pair.bin.get(), self.header.dtype);
+        let (mut others, mut at) = (Tally::default(), 0u64);
+        let len = self.pair.bin_len().unwrap_or_default();
+        numbers::each_bytes(bin, 0, len - len % dtype.size(), &mut |bytes| {
+            for token in bytes.chunks_exact(dtype.width()) {
+                let id = dtype.value(token);
+                if id.and_then(|id| u64::try_from(id).ok()).is_none_or(|id| id >= vocabulary) {
+                    others.add(|| {
+                        let id = id.map_or("no integer".to_owned(), |id| id.to_string());
+                        format!("has {id} as token {at}, and the vocabulary has ids below {vocabulary}")
+                    });
+                }
+                at += 1;
+            }
+            Ok(())
+        })?;
+        self.verdict.add(bin, others);
+        Ok(())
+    }
+}
+
+/// Calls `each` with the length of every sequence of a sound index, and whether it is its document's last.
+pub(crate) fn each_sequence(
+    idx: &dyn Input,
+    header: &Header,
+    each: &mut dyn FnMut(i32, bool) -> Result<()>,
+) -> Result<()> {
+    let mut at = 0u64;
+    let (mut lengths, mut used): (Vec<[u8; 4]>, usize) = (Vec::new(), 0);
+    numbers::each::<8>(idx, header.entry_at(1), header.documents, &mut |entries| {
+        for entry in entries {
+            let end = u64::from_le_bytes(*entry).min(header.sequences);
+            while at < end {
+                if used == lengths.len() {
+                    let n = (header.sequences - at).min(BLOCK) as usize;
+                    (lengths, used) = (numbers::some(idx, header.length_at(at), n)?, 0);
+                }
+                let length = lengths.get(used).copied().unwrap_or_default();
+                (at, used) = (at + 1, used + 1);
+                each(i32::from_le_bytes(length), at == end)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Tokens of a `.bin` that are asked for in order.
+struct Window<'a> {
+    bin: &'a dyn Input,
+    dtype: Dtype,
+    /// The first byte of `buf`.
+    start: u64,
+    buf: Vec<u8>,
+}
+
+/// Bytes of a window.
+const WINDOW: u64 = 1 << 20;
+
+impl<'a> Window<'a> {
+    fn new(bin: &'a dyn Input, dtype: Dtype) -> Self {
+        Self { bin, dtype, start: 0, buf: Vec::new() }
+    }
+
+    /// Token `at`; `None` past the end, and where it is no integer.
+    fn token(&mut self, at: u64) -> Result<Option<i64>> {
+        let Some(offset) = at.checked_mul(self.dtype.size()) else { return Ok(None) };
+        let len = self.bin.len().unwrap_or_default();
+        if offset.checked_add(self.dtype.size()).is_none_or(|end| end > len) {
+            return Ok(None);
+        }
+        let inside = |start: u64, have: usize| offset >= start && offset - start + self.dtype.size() <= have as u64;
+        if !inside(self.start, self.buf.len()) {
+            self.start = offset;
+            self.buf.resize((len - offset).min(WINDOW) as usize, 0);
+            self.bin.read_at(offset, &mut self.buf)?;
+        }
+        let from = (offset - self.start) as usize;
+        Ok(self.buf.get(from..from + self.dtype.width()).and_then(|bytes| self.dtype.value(bytes)))
+    }
+}

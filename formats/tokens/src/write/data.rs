@@ -1,0 +1,89 @@
+//! The file of tokens.
+
+use crate::dtype::Dtype;
+use crate::read::plain::{LLMC, LLMC_HEADER};
+use packhorse_core::{Context, Error, Kind, Outlet, Result};
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+
+/// Bytes gathered, and handed on at a time: they stay in the cache between the hash and the write.
+const PIECE: usize = 256 << 10;
+
+pub(super) struct Data {
+    out: Out,
+    buf: Vec<u8>,
+    bytes: u64,
+}
+
+enum Out {
+    Stream(Box<dyn Write + Send>),
+    /// Its header is written last, as it says how many tokens there are.
+    Llmc(File, Dtype),
+}
+
+impl Data {
+    pub(super) fn stream(out: Box<dyn Write + Send>) -> Self {
+        Self { out: Out::Stream(out), buf: Vec::new(), bytes: 0 }
+    }
+
+    pub(super) fn llmc(dtype: Dtype, out: &mut dyn Outlet) -> Result<Self> {
+        let path = out.path(".bin")?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path).doing("create")?;
+        file.write_all(&[0; LLMC_HEADER as usize]).doing("write")?;
+        Ok(Self { out: Out::Llmc(file, dtype), buf: Vec::new(), bytes: LLMC_HEADER })
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes += bytes.len() as u64;
+        let mut rest = bytes;
+        if !self.buf.is_empty() || rest.len() < PIECE {
+            let (head, tail) = rest.split_at(rest.len().min(PIECE - self.buf.len()));
+            self.buf.extend_from_slice(head);
+            rest = tail;
+            if self.buf.len() == PIECE {
+                self.out.write(&self.buf)?;
+                self.buf.clear();
+            }
+        }
+        let (pieces, tail) = rest.split_at(rest.len() - rest.len() % PIECE);
+        pieces.chunks(PIECE).try_for_each(|piece| self.out.write(piece))?;
+        self.buf.extend_from_slice(tail);
+        Ok(())
+    }
+
+    /// Writes what is still in memory; returns the length of the file.
+    pub(super) fn finish(mut self, tokens: u64) -> Result<u64> {
+        self.out.write(&self.buf)?;
+        match self.out {
+            Out::Stream(mut out) => out.flush().doing("write")?,
+            Out::Llmc(mut file, dtype) => {
+                let header = header(dtype, tokens)?;
+                file.seek(SeekFrom::Start(0)).doing("write")?;
+                file.write_all(&header).doing("write")?;
+            }
+        }
+        Ok(self.bytes)
+    }
+}
+
+impl Out {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Out::Stream(out) => out.write_all(bytes),
+            Out::Llmc(file, _) => file.write_all(bytes),
+        }
+        .doing("write")
+    }
+}
+
+/// The three numbers that llm.c's header begins with.
+fn header(dtype: Dtype, tokens: u64) -> Result<Vec<u8>> {
+    let known = LLMC.iter().find(|(of, ..)| *of == dtype);
+    let (_, magic, version) = known.ok_or_else(|| Error::bug("a type that llm.c doesn't have"))?;
+    let tokens = i32::try_from(tokens).map_err(|_| {
+        let message =
+            format!("{tokens} tokens are more than llm.c's header can say; make shards smaller with --shard-size");
+        Error::new(Kind::Limit, message)
+    })?;
+    Ok([*magic, *version, tokens].iter().flat_map(|n| n.to_le_bytes()).collect())
+}

@@ -1,0 +1,72 @@
+//! The `.idx` of a shard that grows.
+
+use super::spool::Spool;
+use crate::dtype::Dtype;
+use crate::header::Header;
+use packhorse_core::{Context, Error, Outlet, Result};
+use std::io::Write;
+
+pub(super) struct Megatron {
+    out: Box<dyn Write + Send>,
+    dtype: Dtype,
+    /// The length of each sequence.
+    lengths: Spool,
+    /// How many sequences each document has.
+    counts: Spool,
+}
+
+impl Megatron {
+    pub(super) fn create(dtype: Dtype, out: &mut dyn Outlet) -> Result<Self> {
+        let (lengths, counts) = (Spool::new(out.scratch()?), Spool::new(out.scratch()?));
+        Ok(Self { out: out.stream(".idx")?, dtype, lengths, counts })
+    }
+
+    /// The next document. If its sequences are not told, it is one, and none if it is empty.
+    pub(super) fn document(&mut self, tokens: u64, told: Option<&[[u8; 4]]>) -> Result<()> {
+        let count = match told {
+            Some(lengths) => {
+                lengths.iter().try_for_each(|length| self.lengths.push(*length))?;
+                u32::try_from(lengths.len()).map_err(|_| Error::content("has over 2^32 sequences: split it"))?
+            }
+            None if tokens == 0 => 0,
+            None => {
+                let length = i32::try_from(tokens).map_err(|_| {
+                    Error::content(format!("has {tokens} tokens, and a sequence at most {}: split it", i32::MAX))
+                })?;
+                self.lengths.push(length.to_le_bytes())?;
+                1
+            }
+        };
+        self.counts.push(count.to_le_bytes())
+    }
+
+    pub(super) fn finish(mut self) -> Result<()> {
+        let header = Header { dtype: self.dtype, sequences: self.lengths.count(), documents: self.counts.count() };
+        let out = &mut self.out;
+        out.write_all(&header.encode()?).doing("write")?;
+        self.lengths.each(&mut |lengths| out.write_all(lengths.as_flattened()).doing("write"))?;
+        let size = self.dtype.size();
+        scan(&mut self.lengths, size, false, out)?;
+        scan(&mut self.counts, 1, true, out)?;
+        out.flush().doing("write")
+    }
+}
+
+/// Writes the sums of the numbers before each number, times `size`; with `total`, that of all too.
+fn scan(numbers: &mut Spool, size: u64, total: bool, out: &mut dyn Write) -> Result<()> {
+    let mut sum = 0u64;
+    let mut bytes = Vec::new();
+    numbers.each(&mut |piece| {
+        bytes.clear();
+        for number in piece {
+            bytes.extend_from_slice(&sum.to_le_bytes());
+            let more = u64::from(u32::from_le_bytes(*number)) * size;
+            sum = sum.checked_add(more).ok_or_else(|| Error::content("more bytes than a file holds"))?;
+        }
+        out.write_all(&bytes).doing("write")
+    })?;
+    match total {
+        true => out.write_all(&sum.to_le_bytes()).doing("write"),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,34 @@
+//! The bytes that the sink writes. Where they change, raise the format's revision, and write so in the
+//! changelog.
+
+use crate::common::{flat, rows, sink, write};
+use crate::round_trip::sentences;
+use packhorse_core::{DataType, Format};
+use packhorse_tokens::Tokens;
+use std::fmt::Write;
+
+const GOLDEN: &str = include_str!("golden.txt");
+
+#[test]
+fn the_bytes_are_as_they_were() {
+    let mut found = format!("revision {}\n", Tokens::default().info().revision);
+    let lens: Vec<usize> = (0..300).map(|i| (i * 37 % 50) * (i % 3)).collect();
+    let flat = flat(&lens, 5, 65_000);
+    for options in
+        [&[][..], &[("layout", "datatrove"), ("tokenizer", "gpt2")], &[("layout", "llmc")], &[("layout", "bare")]]
+    {
+        for (name, rows) in [
+            ("flat u16", rows(&flat, &DataType::UInt16, true, false)),
+            ("sentences u16", rows(&sentences(), &DataType::UInt16, false, true)),
+        ] {
+            for (file, bytes) in write(&*sink(options), &rows, 100).0.0 {
+                // What lies beside is the same whatever the layout is, but for its own files.
+                if options.is_empty() || !file.ends_with(".parquet") {
+                    let digest = blake3::hash(&bytes).to_hex();
+                    writeln!(found, "{name} {options:?} {file} {} {}", bytes.len(), &digest[..16]).unwrap();
+                }
+            }
+        }
+    }
+    assert!(found == GOLDEN, "other bytes than golden.txt has:\n{found}");
+}

@@ -1,0 +1,15 @@
+//! What the format promises, from outside.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::print_stdout, reason = "what is skipped is said")]
+#![expect(clippy::panic, reason = "a failed check is a failed test")]
+
+mod common;
+mod damage;
+mod golden;
+mod interop;
+mod kinds;
+mod layouts;
+mod merge;
+mod round_trip;
+mod seal;
+mod verify;

@@ -1,0 +1,102 @@
+//! What is written is read again, all of it or any range.
+
+use crate::common::{Document, flat, pair, read, rows, sink, source, write};
+use packhorse_core::DataType;
+use packhorse_testkit::typed;
+
+const ELEMENTS: [DataType; 8] = [
+    DataType::UInt8,
+    DataType::Int8,
+    DataType::Int16,
+    DataType::Int32,
+    DataType::Int64,
+    DataType::Float64,
+    DataType::Float32,
+    DataType::UInt16,
+];
+
+#[test]
+fn every_type_and_any_range() {
+    let lens: Vec<usize> = (0..57).map(|i| (i * 37 % 50) * (i % 3)).collect();
+    let documents = flat(&lens, 5, 100);
+    for element in &ELEMENTS {
+        let wanted = rows(&documents, element, false, false);
+        let folder = pair(&documents, element, false);
+        for suffix in [".idx", ".bin"] {
+            let input = folder.input(suffix);
+            let probe = source(&[]).probe(&input).unwrap().unwrap();
+            assert_eq!((probe.items, probe.counted), (57, true));
+            assert_eq!(probe.bytes, folder.bytes(".bin").len() as u64);
+            assert_eq!(probe.schema.fields(), wanted.schema().fields());
+            for (from, to) in [(0, 57), (0, 1), (3, 3), (20, 57), (56, 99), (57, 60)] {
+                let found = read(&*source(&[]), &input, from as u64..to as u64).unwrap();
+                let (from, to) = (from.min(57), to.min(57));
+                typed::same(&found, &wanted.slice(from, to - from), &format!("{element} {from}..{to}"));
+            }
+        }
+    }
+}
+
+/// Documents of several sequences, of none, and of an empty one.
+pub(crate) fn sentences() -> Vec<Document> {
+    vec![
+        vec![vec![1, 2, 3], vec![4], vec![5, 6]],
+        vec![],
+        vec![vec![7]],
+        vec![vec![], vec![8, 9], vec![]],
+        vec![vec![10; 300]],
+        vec![vec![]],
+    ]
+}
+
+#[test]
+fn sequences_come_back() {
+    let wanted = rows(&sentences(), &DataType::UInt16, false, true);
+    let folder = pair(&sentences(), &DataType::UInt16, true);
+    for (from, to) in [(0, 6), (1, 3), (3, 4), (5, 9)] {
+        let found = read(&*source(&[]), &folder.input(".idx"), from as u64..to as u64).unwrap();
+        let to = to.min(6);
+        typed::same(&found, &wanted.slice(from, to - from), "sentences");
+    }
+    let again = write(&*sink(&[("documents", "off")]), &wanted, 2).0;
+    assert_eq!(again, folder);
+}
+
+#[test]
+fn lengths_that_say_nothing_more_are_not_told() {
+    let documents = flat(&[3, 0, 5], 1, 100);
+    assert_eq!(pair(&documents, &DataType::UInt16, true), pair(&documents, &DataType::UInt16, false));
+}
+
+#[test]
+fn blocks_are_bounded_and_large_documents_travel_alone() {
+    let lens: Vec<usize> = [vec![3; 20_000], vec![700_000, 900_000, 1], vec![0; 9000]].concat();
+    let documents = flat(&lens, 9, 60_000);
+    let wanted = rows(&documents, &DataType::UInt16, false, false);
+    let folder = pair(&documents, &DataType::UInt16, false);
+    let found = read(&*source(&[]), &folder.input(".idx"), 0..u64::MAX).unwrap();
+    assert!(found.iter().all(|rows| rows.num_rows() <= 8192));
+    assert!(found.len() >= 6, "{}", found.len());
+    typed::same(&found, &wanted, "large");
+}
+
+#[test]
+fn groups_of_rows_and_keys_do_not_show() {
+    let lens: Vec<usize> = (0..3000).map(|i| i * 7 % 90).collect();
+    let rows = rows(&flat(&lens, 3, 50_000), &DataType::UInt16, true, false);
+    let (all, summary) = write(&*sink(&[]), &rows, 3000);
+    for each in [1, 7, 1000] {
+        assert_eq!(write(&*sink(&[]), &rows, each), (all.clone(), summary.clone()), "{each}");
+    }
+    let counts: Vec<_> = summary.counts.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+    let (tokens, filled) = (lens.iter().sum::<usize>() as u64, lens.iter().filter(|n| **n > 0).count() as u64);
+    assert_eq!(counts, [("documents", 3000), ("sequences", filled), ("tokens", tokens)]);
+    assert_eq!((summary.samples, summary.bytes), (3000, tokens * 2));
+}
+
+#[test]
+fn no_document_is_a_pair_too() {
+    let folder = pair(&[], &DataType::Int32, false);
+    assert_eq!((folder.bytes(".bin").len(), folder.bytes(".idx").len()), (0, 42));
+    assert!(read(&*source(&[]), &folder.input(".idx"), 0..9).unwrap().is_empty());
+}
