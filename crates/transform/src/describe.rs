@@ -7,8 +7,21 @@ use crate::image::{Image, ImageOptions};
 use packhorse_core::{Error, Limits, Result};
 
 /// The transform that [`Transform::describe`] gave `text` for. Text of another revision, or of a
-/// transform that this build does not have, is a `Config` error.
+/// transform that this build does not have, is a `Config` error. So is one that needs a file: see
+/// [`from_description_with`].
 pub fn from_description(text: &str, limits: Limits) -> Result<Box<dyn Transform>> {
+    from_description_with(text, limits, &|digest| {
+        Err(Error::config(format!("the plan's transform needs the file {digest}, which is not at hand here")))
+    })
+}
+
+/// [`from_description`], where `files` gives the bytes of the file with the blake3 digest (hexadecimal) that it
+/// is asked for: a tokenizer's.
+pub fn from_description_with(
+    text: &str,
+    limits: Limits,
+    files: &dyn Fn(&str) -> Result<Vec<u8>>,
+) -> Result<Box<dyn Transform>> {
     let unknown = || {
         Error::config(format!(
             "the plan has the transform \"{text}\", which this build does not make; use the build that planned"
@@ -19,6 +32,13 @@ pub fn from_description(text: &str, limits: Limits) -> Result<Box<dyn Transform>
         let fields = Fields::from_words(text.split(' ').skip(1)).filter(|fields| fields.describe() == text);
         return Ok(Box::new(fields.ok_or_else(unknown)?));
     }
+    #[cfg(feature = "tokenize")]
+    if text.starts_with("tokenize/") {
+        let tokenize = crate::tokenize::Tokenize::from_words(text.split(' ').skip(1), files)?;
+        return if tokenize.describe() == text { Ok(Box::new(tokenize)) } else { Err(unknown()) };
+    }
+    #[cfg(not(feature = "tokenize"))]
+    let _ = files;
     if !words.next().is_some_and(|name| name.starts_with("image/")) {
         return Err(unknown());
     }

@@ -1,13 +1,14 @@
 //! What happens to rows between reading and writing.
 //!
-//! This crate owns the transforms: [`Transform`] is what one promises, [`image`] and
-//! [`fields`] are two. It refuses
-//! to know where rows come from, where they go, threads, plans and any one format.
+//! This crate owns the transforms: [`Transform`] is what one promises, [`image`],
+//! [`fields`] and, behind the feature `tokenize`, `tokenize` are three. It refuses to know where rows come from, where they go, threads, plans and any one format.
 
 mod describe;
 pub mod fields;
 pub mod image;
+#[cfg(feature = "tokenize")]
+pub mod tokenize;
 mod transform;
 
-pub use describe::from_description;
+pub use describe::{from_description, from_description_with};
 pub use transform::Transform;

@@ -1,0 +1,176 @@
+//! Hugging Face's `tokenizer.json`: what must be known of it beyond what the engines do.
+//!
+//! Specification: the format is that of <https://github.com/huggingface/tokenizers>; version 1.0 is what
+//! its releases to 0.23 write, 2.0 what 1.0 writes. This module owns reading the numbers of tokens out
+//! of it and bringing it into version 2.0. The vocabulary stays text throughout: a score that is parsed
+//! and printed again need not be the same score.
+
+use packhorse_core::{Error, Result};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+type Parts<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+
+/// What a `tokenizer.json` says about its tokens.
+pub(super) struct Facts {
+    /// The highest number and one.
+    pub(super) vocabulary: u64,
+    /// The numbers of those tokens that were asked for.
+    pub(super) named: BTreeMap<String, u32>,
+}
+
+/// Reads `text`, looking for the tokens `wanted`. What is no tokenizer is a `Config` error.
+pub(super) fn facts(text: &str, wanted: &[String]) -> Result<Facts> {
+    let parts: Parts<'_> = serde_json::from_str(text).map_err(|e| damaged(&e.to_string()))?;
+    let model: Parts<'_> = within(&parts, "model")?;
+    refuse_dropout(&model)?;
+    let mut count = Count { next: 0, wanted, named: BTreeMap::new() };
+    let vocabulary = model.get("vocab").ok_or_else(|| damaged("its model has no vocabulary"))?;
+    let mut deserializer = serde_json::Deserializer::from_str(vocabulary.get());
+    (&mut count).deserialize(&mut deserializer).map_err(|e| damaged(&e.to_string()))?;
+    let added = parts.get("added_tokens").map_or("[]", |added| added.get());
+    let added: Option<Vec<Value>> = serde_json::from_str(added).map_err(|e| damaged(&e.to_string()))?;
+    for token in added.unwrap_or_default() {
+        let number = token.get("id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
+        let content = token.get("content").and_then(Value::as_str);
+        let (Some(number), Some(content)) = (number, content) else {
+            return Err(damaged("an added token without number or text"));
+        };
+        count.token(content, number);
+    }
+    Ok(Facts { vocabulary: count.next, named: count.named })
+}
+
+/// The same tokenizer in version 2.0, or why there is none.
+pub(super) fn canonical(text: &str) -> Result<String, String> {
+    let mut parts: Parts<'_> = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let model = parts.remove("model").ok_or("no model")?;
+    let mut model: Parts<'_> = serde_json::from_str(model.get()).map_err(|e| e.to_string())?;
+    let vocabulary = model.remove("vocab").ok_or("no vocabulary")?.get();
+    let mut whole = value(&parts)?;
+    whole["model"] = value(&model)?;
+    // Whether the vocabulary is a list tells the kind of a model that does not say it.
+    whole["model"]["vocab"] = if vocabulary.starts_with('[') { json!([]) } else { json!({}) };
+    tokenizers::canonicalize_value(&mut whole).map_err(|e| e.to_string())?;
+    let mut model = whole["model"].take();
+    model.as_object_mut().ok_or("no model")?.remove("vocab");
+    let (whole, model) = (whole.to_string(), model.to_string());
+    // The model is the only part that is null here by our doing; the first of equal names is ours to find.
+    let (before, after) = whole.split_once("\"model\":null").ok_or("no model")?;
+    let model = model.strip_suffix('}').ok_or("no model")?;
+    Ok(format!("{before}\"model\":{model},\"vocab\":{vocabulary}}}{after}"))
+}
+
+fn value(parts: &Parts<'_>) -> Result<Value, String> {
+    let entries = parts.iter().map(|(name, part)| Ok((name.to_string(), serde_json::from_str(part.get())?)));
+    entries.collect::<Result<serde_json::Map<_, _>, serde_json::Error>>().map(Value::Object).map_err(|e| e.to_string())
+}
+
+fn within<'a>(parts: &Parts<'a>, name: &str) -> Result<Parts<'a>> {
+    let part = parts.get(name).ok_or_else(|| damaged(&format!("it has no {name}")))?;
+    serde_json::from_str(part.get()).map_err(|e| damaged(&e.to_string()))
+}
+
+/// Equal text would not be equal tokens.
+fn refuse_dropout(model: &Parts<'_>) -> Result<()> {
+    match model.get("dropout").map(|value| value.get().parse::<f64>()) {
+        Some(Ok(rate)) if rate > 0.0 => {
+            Err(Error::config("the tokenizer drops merges at random (model.dropout); set it to null"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn damaged(what: &str) -> Error {
+    Error::config(format!("the file is no tokenizer.json: {what}"))
+}
+
+/// Goes through a vocabulary without keeping it.
+struct Count<'w> {
+    next: u64,
+    wanted: &'w [String],
+    named: BTreeMap<String, u32>,
+}
+
+impl Count<'_> {
+    fn token(&mut self, text: &str, number: u32) {
+        self.next = self.next.max(u64::from(number) + 1);
+        if self.wanted.iter().any(|wanted| wanted == text) {
+            self.named.insert(text.to_owned(), number);
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Count<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Count<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a vocabulary")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some((text, number)) = map.next_entry::<Text<'de>, u32>()? {
+            self.token(&text.0, number);
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let mut number = 0u32;
+        while let Some((text, _)) = list.next_element::<(Text<'de>, IgnoredAny)>()? {
+            self.token(&text.0, number);
+            number = number.checked_add(1).ok_or_else(|| serde::de::Error::custom("too many tokens"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Borrowed where the JSON has no escapes.
+#[derive(serde::Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"{"version":"1.0","added_tokens":[{"id":7,"content":"</s>","single_word":false,"lstrip":false,
+        "rstrip":false,"normalized":false,"special":true}],"normalizer":null,"pre_tokenizer":null,"post_processor":null,
+        "model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["a",-1.2345678901234567]]}}"#;
+
+    #[test]
+    fn numbers_without_a_token_count() {
+        let facts = facts(SMALL, &["</s>".to_owned(), "a".to_owned()]).unwrap();
+        assert_eq!((facts.vocabulary, facts.named["</s>"], facts.named["a"]), (8, 7, 1));
+    }
+
+    #[test]
+    fn scores_pass_as_they_are() {
+        let text = canonical(SMALL).unwrap();
+        assert!(text.contains("-1.2345678901234567") && text.contains("\"version\":\"2.0\""), "{text}");
+        assert!(serde_json::from_str::<Value>(&text).is_ok());
+        assert_eq!(canonical(&text).unwrap(), text);
+    }
+
+    #[test]
+    fn what_is_no_tokenizer_is_refused() {
+        for text in
+            ["", "{}", "[]", "{\"model\":{}}", "{\"model\":{\"vocab\":{\"a\":-1}}}", "{\"model\":{\"vocab\":3}}"]
+        {
+            assert!(facts(text, &[]).is_err(), "{text}");
+        }
+        let random = SMALL.replace("\"unk_id\"", "\"dropout\":0.1,\"unk_id\"");
+        assert!(facts(&random, &[]).err().unwrap().to_string().contains("dropout"));
+    }
+}

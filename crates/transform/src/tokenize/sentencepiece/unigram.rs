@@ -1,0 +1,128 @@
+//! Unigram: the cut with the best sum of scores. Owns a port of SentencePiece's `unigram_model.cc`
+//! (`EncodeOptimized`), with its arithmetic: sums are kept in 32 bits and compared in 64.
+//!
+//! The best cut up to a place where no piece reaches across is settled: it is given out there, so that
+//! memory is that of a stretch of text, not of a document.
+
+use super::model::Kind;
+use super::trie::Trie;
+use super::{End, Pieces, width};
+
+/// An unknown character is worse than the worst piece by this.
+const PENALTY: f32 = 10.0;
+
+/// Cuts text by Unigram.
+pub(super) struct Unigram {
+    trie: Trie,
+    lowest: f32,
+    highest: f32,
+}
+
+/// The best way to a place, from its beginning in the stretch.
+#[derive(Clone, Copy)]
+struct Best {
+    score: f32,
+    start: u32,
+    id: u32,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+/// Buffers of one thread.
+#[derive(Default)]
+pub(super) struct Scratch {
+    best: Vec<Best>,
+    cut: Vec<(u32, u32)>,
+}
+
+impl Unigram {
+    pub(super) fn new(pieces: &Pieces) -> Self {
+        let keys = pieces.normal.iter().map(|(text, id)| (&text[..], *id)).collect();
+        let normal = pieces.model.pieces.iter().filter(|piece| piece.kind == Kind::Normal).map(|piece| piece.score);
+        // The reference starts from the smallest positive number, and so has it for logarithms.
+        let (lowest, highest) = normal.fold((f32::MAX, f32::MIN_POSITIVE), |(low, high), s| (low.min(s), high.max(s)));
+        Self { trie: Trie::new(keys), lowest, highest }
+    }
+
+    pub(super) fn encode(&self, pieces: &Pieces, text: &[u8], scratch: &mut Scratch, end: &mut End<'_>) {
+        let nowhere = Best { score: 0.0, start: NOWHERE, id: 0 };
+        let unknown = self.lowest - PENALTY;
+        // The stretch begins at `origin`; the farthest place that any piece of it reaches is `reach`.
+        let (mut origin, mut reach, mut at) = (0, 0, 0);
+        scratch.best.clear();
+        scratch.best.push(nowhere);
+        while let Some(first) = text.get(at) {
+            if at == reach && at > origin {
+                let score = scratch.best.last().map_or(0.0, |best| best.score);
+                settle(text.get(origin..at).unwrap_or_default(), scratch, end);
+                origin = at;
+                scratch.best.clear();
+                scratch.best.push(Best { score, ..nowhere });
+            }
+            let from = at - origin;
+            let here = scratch.best.get(from).map_or(0.0, |best| best.score);
+            let rest = text.get(at..).unwrap_or_default();
+            let one = width(*first).min(rest.len());
+            let mut whole = false;
+            for (length, id) in self.trie.prefixes(rest) {
+                let kind = pieces.kind(id);
+                if kind == Kind::Unused {
+                    continue;
+                }
+                let score = match kind {
+                    // A symbol that the user defined shall always win.
+                    Kind::UserDefined => f64::from(float(length) * self.highest) - 0.1,
+                    _ => f64::from(pieces.score(id)),
+                };
+                scratch.offer(from, from + length, score + f64::from(here), id);
+                reach = reach.max(at + length);
+                whole |= length == one;
+            }
+            if !whole {
+                scratch.offer(from, from + one, f64::from(unknown + here), pieces.unknown);
+                reach = reach.max(at + one);
+            }
+            at += one;
+        }
+        settle(text.get(origin..).unwrap_or_default(), scratch, end);
+    }
+}
+
+impl Scratch {
+    fn offer(&mut self, from: usize, to: usize, score: f64, id: u32) {
+        if self.best.len() <= to {
+            self.best.resize(to + 1, Best { score: 0.0, start: NOWHERE, id: 0 });
+        }
+        let Some(best) = self.best.get_mut(to) else { return };
+        if best.start == NOWHERE || score > f64::from(best.score) {
+            *best = Best { score: single(score), start: u32::try_from(from).unwrap_or(NOWHERE), id };
+        }
+    }
+}
+
+/// Gives out the best cut of the stretch.
+fn settle(stretch: &[u8], scratch: &mut Scratch, end: &mut End<'_>) {
+    scratch.cut.clear();
+    let mut at = stretch.len();
+    while at > 0 {
+        let Some(best) = scratch.best.get(at).filter(|best| best.start != NOWHERE) else { break };
+        scratch.cut.push((best.start, best.id));
+        at = usize::try_from(best.start).unwrap_or(0);
+    }
+    let mut cut = scratch.cut.iter().rev().peekable();
+    while let Some((start, id)) = cut.next() {
+        let start = usize::try_from(*start).unwrap_or(0);
+        let stop = cut.peek().map_or(stretch.len(), |(start, _)| usize::try_from(*start).unwrap_or(0));
+        end.push(stretch.get(start..stop).unwrap_or_default(), *id);
+    }
+}
+
+/// Rounded to 32 bits, as the reference keeps it.
+fn single(score: f64) -> f32 {
+    score as f32
+}
+
+/// Rounded too.
+fn float(length: usize) -> f32 {
+    length as f32
+}

@@ -1,0 +1,144 @@
+//! A tokenizer, whichever file it came from: its engine, its oracle and the numbers of its tokens.
+//! Owns telling the kinds apart and choosing the engine.
+
+use super::engine::{Engine, Fast};
+use super::json::{self, Facts};
+use super::oracle::Oracle;
+use super::sentencepiece::SentencePiece;
+use super::{TokenizeOptions, tiktoken};
+use packhorse_core::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// Tokens that end a document, by the families that have them; the first that a tokenizer has counts.
+const ENDS: [&str; 9] = [
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "</s>",
+    "<eos>",
+    "<|end▁of▁sentence|>",
+    "<｜end▁of▁sentence｜>",
+    "<EOD>",
+    "<eod>",
+    "[EOS]",
+];
+
+/// Tokens that begin a document.
+const BEGINNINGS: [&str; 7] =
+    ["<|begin_of_text|>", "<s>", "<bos>", "<｜begin▁of▁sentence｜>", "<|startoftext|>", "[BOS]", "[CLS]"];
+
+/// A loaded tokenizer.
+pub(super) struct Tokenizer {
+    pub(super) kind: &'static str,
+    pub(super) engine: Box<dyn Engine>,
+    /// Why the engine is not the first one.
+    pub(super) fallback: Option<String>,
+    /// The highest number of a token and one.
+    pub(super) vocabulary: u32,
+    pub(super) parse_special: bool,
+    /// The settled name of tiktoken's pattern.
+    pub(super) pattern: Option<&'static str>,
+    named: BTreeMap<String, u32>,
+    /// What the oracle is made of; `None` where the engine is the last word itself.
+    json: Option<String>,
+    oracle: OnceLock<Oracle>,
+}
+
+impl Tokenizer {
+    /// From the bytes of a `tokenizer.json`, a tiktoken vocabulary or a SentencePiece model.
+    pub(super) fn new(bytes: &[u8], options: &TokenizeOptions) -> Result<Self> {
+        if bytes.trim_ascii_start().starts_with(b"{") {
+            let text = std::str::from_utf8(bytes).map_err(|_| Error::config("the tokenizer.json is not UTF-8"))?;
+            return Self::of_json("tokenizer.json", text.to_owned(), options.parse_special.unwrap_or(true), options);
+        }
+        if tiktoken::is_one(bytes) {
+            let (text, pattern) = tiktoken::to_json(bytes, options.pattern.as_deref())?;
+            let parse_special = options.parse_special.unwrap_or(false);
+            let tokenizer = Self::of_json("tiktoken", text, parse_special, options)?;
+            return Ok(Self { pattern: Some(pattern), ..tokenizer });
+        }
+        let model = SentencePiece::new(bytes)?;
+        if options.parse_special == Some(true) {
+            return Err(Error::config(
+                "a SentencePiece model never parses its control symbols; leave parse_special out",
+            ));
+        }
+        Ok(Self {
+            kind: "sentencepiece",
+            vocabulary: model.vocabulary(),
+            named: model.special(),
+            engine: Box::new(model),
+            fallback: None,
+            parse_special: false,
+            pattern: None,
+            json: None,
+            oracle: OnceLock::new(),
+        })
+    }
+
+    fn of_json(kind: &'static str, text: String, parse_special: bool, options: &TokenizeOptions) -> Result<Self> {
+        let known = ENDS.iter().chain(&BEGINNINGS).map(|name| (*name).to_owned());
+        let wanted: Vec<String> = known.chain(options.eod.clone()).chain(options.bos.clone()).collect();
+        let Facts { vocabulary, named } = json::facts(&text, &wanted)?;
+        let vocabulary = u32::try_from(vocabulary).ok().filter(|n| (1..=i32::MAX.unsigned_abs()).contains(n));
+        let vocabulary = vocabulary.ok_or_else(|| Error::config("the tokenizer's numbers do not fit 31 bits"))?;
+        let fast = json::canonical(&text).and_then(|text| Fast::new(&text, parse_special));
+        let (engine, fallback): (Box<dyn Engine>, _) = match fast {
+            Ok(fast) => (Box::new(fast), None),
+            Err(why) => (Box::new(Oracle::new(text.as_bytes(), parse_special)?), Some(why)),
+        };
+        let json = fallback.is_none().then_some(text);
+        let oracle = OnceLock::new();
+        Ok(Self { kind, engine, fallback, vocabulary, parse_special, pattern: None, named, json, oracle })
+    }
+
+    /// Loads the oracle. A `Config` error for a kind that has none: its engine is the reference's own
+    /// procedure.
+    pub(super) fn load_oracle(&self) -> Result<()> {
+        if self.kind == "sentencepiece" {
+            return Err(Error::config(
+                "a SentencePiece model has no second engine to check with; leave check_exact out",
+            ));
+        }
+        if let (Some(json), None) = (&self.json, self.oracle.get()) {
+            // Another thread's may already be there, and is the same.
+            let _ = self.oracle.set(Oracle::new(json.as_bytes(), self.parse_special)?);
+        }
+        Ok(())
+    }
+
+    /// The oracle, if it was loaded.
+    pub(super) fn oracle(&self) -> Option<&Oracle> {
+        self.oracle.get()
+    }
+
+    /// The number of the end-of-document token: `given` as number or text, or a known one.
+    pub(super) fn end(&self, given: Option<&str>) -> Result<u32> {
+        self.resolve("end-of-document", given, &ENDS)
+    }
+
+    /// The number of the token at the beginning, likewise.
+    pub(super) fn beginning(&self, given: Option<&str>) -> Result<u32> {
+        self.resolve("beginning", given, &BEGINNINGS)
+    }
+
+    fn resolve(&self, what: &str, given: Option<&str>, known: &[&str]) -> Result<u32> {
+        if let Some(text) = given {
+            let number = self.named.get(text).copied().or_else(|| text.parse().ok());
+            let number = number.ok_or_else(|| Error::config(format!("the tokenizer has no token \"{text}\"")))?;
+            return match number < self.vocabulary {
+                true => Ok(number),
+                false => Err(Error::config(format!(
+                    "the {what} token {number} is outside of the vocabulary of {}",
+                    self.vocabulary
+                ))),
+            };
+        }
+        known.iter().find_map(|name| self.named.get(*name).copied()).ok_or_else(|| {
+            Error::config(format!(
+                "the tokenizer has no known {what} token ({}); give its number or text",
+                known.join(", ")
+            ))
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! The transform. Owns what stands around a document's tokens, the column they go to, and checking.
+
+use super::engine::{Engine, Id, Ids, numbers};
+use super::text::{self, Texts};
+use super::tokenizer::Tokenizer;
+use super::words;
+use super::{Empty, Special, TokenizeOptions, TokenizerRecord};
+use crate::Transform;
+use arrow_array::{ArrayRef, Int32Array, ListArray, UInt16Array};
+use arrow_buffer::{OffsetBuffer, ScalarBuffer};
+use packhorse_core::{DataType, Error, FieldType, KEY, Kind, Result, Rows, Schema, SchemaRef, key_column};
+use std::sync::Arc;
+
+/// Raised whenever tokens come out otherwise for the same engine.
+const REVISION: u32 = 1;
+
+/// The field that comes out.
+const TOKENS: &str = "tokens";
+
+/// Vocabularies of fewer tokens go into 16 bits, as Megatron decides it.
+const SMALL: u32 = 65_500;
+
+/// Turns text into tokens. Loading takes a tenth of a second to one second; a clone shares what was loaded.
+#[derive(Clone)]
+pub struct Tokenize {
+    tokenizer: Arc<Tokenizer>,
+    options: TokenizeOptions,
+    name: String,
+    digest: String,
+    /// The token of the beginning, if `special` wants it.
+    bos: Option<u32>,
+    /// The end-of-document token, if anything wants it.
+    eod: Option<u32>,
+}
+
+impl Tokenize {
+    /// Loads `file`, the bytes of a tokenizer that was called `name`. A file that is no tokenizer, or
+    /// options that it can't fulfil, are `Config` errors.
+    pub fn new(file: &[u8], name: &str, options: TokenizeOptions) -> Result<Self> {
+        if !(0.0..=1.0).contains(&options.check_exact) {
+            return Err(Error::config("the share of documents to check is a number from 0 to 1"));
+        }
+        let tokenizer = Tokenizer::new(file, &options).map_err(|e| e.in_input(name))?;
+        if options.check_exact > 0.0 {
+            tokenizer.load_oracle().map_err(|e| e.in_input(name))?;
+        }
+        let bos = match options.special {
+            Special::Bos => Some(tokenizer.beginning(options.bos.as_deref())?),
+            _ => None,
+        };
+        let ends = options.append_eod || options.special == Special::Eod || options.empty == Empty::Eod;
+        let eod = if ends { Some(tokenizer.end(options.eod.as_deref())?) } else { None };
+        let digest = blake3::hash(file).to_hex().to_string();
+        Ok(Self { tokenizer: Arc::new(tokenizer), options, name: name.to_owned(), digest, bos, eod })
+    }
+
+    /// The transform that [`Transform::describe`] gave `text` for. `files` gives the bytes of the file with
+    /// the digest that it is asked for.
+    pub(crate) fn from_words<'w>(
+        words: impl Iterator<Item = &'w str>,
+        files: &dyn Fn(&str) -> Result<Vec<u8>>,
+    ) -> Result<Self> {
+        let (options, digest) = words::options(words)?;
+        let file = files(&digest)?;
+        if blake3::hash(&file).to_hex().as_str() != digest {
+            return Err(Error::new(Kind::Changed, format!("the tokenizer is not the one of the plan, {digest}")));
+        }
+        Self::new(&file, &format!("tokenizer {digest}"), options)
+    }
+
+    /// What a manifest says of the tokenizer.
+    pub fn record(&self) -> TokenizerRecord {
+        let about = self.tokenizer.engine.about();
+        TokenizerRecord {
+            name: self.name.clone(),
+            kind: self.tokenizer.kind,
+            digest: self.digest.clone(),
+            engine: format!("{}-{}", about.name, about.version),
+            unicode: about.unicode,
+            fallback: self.tokenizer.fallback.clone(),
+            vocabulary: self.tokenizer.vocabulary,
+            eod: self.eod,
+        }
+    }
+
+    fn ends(&self) -> bool {
+        self.options.append_eod || self.options.special == Special::Eod
+    }
+
+    fn element(&self) -> DataType {
+        if self.tokenizer.vocabulary < SMALL { DataType::UInt16 } else { DataType::Int32 }
+    }
+
+    /// Appends a document's tokens, those around it too.
+    fn document(&self, text: &str, out: &mut Ids) -> Result<()> {
+        let before = out.len();
+        out.extend(self.bos.map(Id::from));
+        self.tokenizer.engine.encode(text, self.options.special == Special::Template, out)?;
+        let empty = out.len() == before;
+        if if empty { self.options.empty == Empty::Eod } else { self.ends() } {
+            out.extend(self.eod.map(Id::from));
+        }
+        Ok(())
+    }
+
+    /// Compares a document's tokens with the oracle's, if it is one of those to be checked.
+    fn check(&self, key: Option<&str>, text: &str, found: &[u32]) -> Result<()> {
+        let Some(oracle) = self.tokenizer.oracle() else { return Ok(()) };
+        if self.options.check_exact <= 0.0 || share(key.unwrap_or(text)) >= self.options.check_exact {
+            return Ok(());
+        }
+        let mut right = Ids::new();
+        oracle.encode(text, self.options.special == Special::Template, &mut right)?;
+        let right = numbers(&right);
+        let found = found.get(usize::from(self.bos.is_some())..).unwrap_or_default();
+        let end = found.len().saturating_sub(right.len()).min(1);
+        if found.get(..found.len() - end) == Some(right) && (end == 0 || found.last().copied() == self.eod) {
+            return Ok(());
+        }
+        let at = right.iter().zip(found).take_while(|(a, b)| a == b).count();
+        let word = |ids: &[u32]| ids.get(at).map_or("nothing".to_owned(), u32::to_string);
+        let (engine, other) = (self.tokenizer.engine.about(), oracle.about());
+        Err(Error::content(format!(
+            "token {at} is {} by {} {} (Unicode {}), but {} by {} {} (Unicode {})",
+            word(found),
+            engine.name,
+            engine.version,
+            engine.unicode,
+            word(right),
+            other.name,
+            other.version,
+            other.unicode
+        )))
+    }
+
+    fn column(&self, ids: &[u32], offsets: Vec<i32>) -> Result<ListArray> {
+        if let Some(id) = ids.iter().max().filter(|id| **id >= self.tokenizer.vocabulary) {
+            return Err(Error::bug(format!("token {id} is outside of the vocabulary")));
+        }
+        // Every number was just found to fit.
+        let values: ArrayRef = match self.element() {
+            DataType::UInt16 => {
+                let narrow = ids.iter().map(|id| u16::try_from(*id).unwrap_or(u16::MAX));
+                Arc::new(UInt16Array::new(narrow.collect::<Vec<_>>().into(), None))
+            }
+            _ => {
+                let signed = ids.iter().map(|id| i32::try_from(*id).unwrap_or(i32::MAX));
+                Arc::new(Int32Array::new(signed.collect::<Vec<_>>().into(), None))
+            }
+        };
+        let kind = FieldType::List { element: self.element(), depth: 1 }.field(TOKENS, false);
+        let DataType::List(item) = kind.data_type() else { return Err(Error::bug("a list is no list")) };
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        ListArray::try_new(item.clone(), offsets, values, None).map_err(|e| Error::bug(e.to_string()))
+    }
+}
+
+impl Transform for Tokenize {
+    fn describe(&self) -> String {
+        let ends = self.ends();
+        words::describe(REVISION, &self.tokenizer, &self.options, &self.digest, self.bos, self.eod, ends)
+    }
+
+    fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
+        text::field(input, self.options.field.as_deref())?;
+        let key = input.fields().iter().find(|f| f.name() == KEY).cloned();
+        let tokens = FieldType::List { element: self.element(), depth: 1 }.field(TOKENS, false);
+        Ok(Arc::new(Schema::new(key.into_iter().chain([Arc::new(tokens)]).collect::<Vec<_>>())))
+    }
+
+    fn apply(&self, rows: Rows) -> Result<Rows> {
+        let schema = self.schema(&rows.schema())?;
+        let texts = Texts::new(&rows, text::field(&rows.schema(), self.options.field.as_deref())?)?;
+        let keys = rows.column_by_name(KEY).map(|_| key_column(&rows)).transpose()?;
+        // One buffer for the block: a token has about four bytes of text.
+        let mut ids = Ids::with_capacity(texts.bytes() / 4);
+        let mut offsets = Vec::with_capacity(rows.num_rows() + 1);
+        offsets.push(0);
+        for row in 0..rows.num_rows() {
+            let key = keys.map(|keys| keys.value(row));
+            let start = ids.len();
+            let done = texts.get(row).and_then(|text| {
+                self.document(text, &mut ids)?;
+                self.check(key, text, numbers(&ids).get(start..).unwrap_or_default())?;
+                i32::try_from(ids.len()).map_err(|_| Error::new(Kind::Limit, "a block of over 2^31 tokens"))
+            });
+            let sample = |error: Error| error.in_sample(key.map_or_else(|| format!("#{row}"), str::to_owned));
+            offsets.push(done.map_err(sample)?);
+        }
+        let tokens: ArrayRef = Arc::new(self.column(numbers(&ids), offsets)?);
+        let key = rows.column_by_name(KEY).cloned();
+        Rows::try_new(schema, key.into_iter().chain([tokens]).collect()).map_err(|e| Error::bug(e.to_string()))
+    }
+
+    fn factor(&self) -> f64 {
+        // Four bytes of text a token.
+        if self.element() == DataType::UInt16 { 0.5 } else { 1.0 }
+    }
+}
+
+/// A number from 0 to 1 that depends on `text` alone.
+fn share(text: &str) -> f64 {
+    let hash = blake3::hash(text.as_bytes());
+    let first = hash.as_bytes().first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    f64::from(first) / (f64::from(u32::MAX) + 1.0)
+}
+
+#[cfg(test)]
+mod tests;

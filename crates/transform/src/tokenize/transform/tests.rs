@@ -1,0 +1,175 @@
+use super::*;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt16Type;
+use arrow_array::{Array, StringArray, StringViewArray};
+
+/// A tokenizer of letters and one merge, with a template and an end.
+fn json() -> String {
+    r#"{"version":"1.0","added_tokens":[
+    {"id":6,"content":"<s>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
+    {"id":7,"content":"</s>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],
+    "normalizer":null,"pre_tokenizer":null,"decoder":null,"truncation":{"direction":"Right","max_length":3,"strategy":"LongestFirst","stride":0},
+    "padding":null,
+    "post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}],
+    "pair":[{"Sequence":{"id":"A","type_id":0}},{"Sequence":{"id":"B","type_id":1}}],"special_tokens":{"<s>":{"id":"<s>","ids":[6],"tokens":["<s>"]}}},
+    "model":{"type":"BPE","dropout":null,"unk_token":"?","continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,
+    "byte_fallback":false,"vocab":{"?":0,"a":1,"b":2,"ab":3,"<":4,"s":5,"<s>":6,"</s>":7,">":9},"merges":["a b"]}}"#
+        .to_owned()
+}
+
+fn rows(texts: &[Option<&str>], key: bool) -> Rows {
+    let names: Vec<String> = (0..texts.len()).map(|i| format!("k{i}")).collect();
+    let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values(&names));
+    let text: ArrayRef = Arc::new(StringViewArray::from_iter(texts.iter().copied()));
+    let other: ArrayRef = Arc::new(StringViewArray::from_iter(texts.iter().copied()));
+    let mut fields = vec![FieldType::Text.field("body", true), FieldType::Text.field("text", true)];
+    let mut columns = vec![other, text];
+    if key {
+        fields.insert(0, FieldType::Text.field(KEY, false));
+        columns.insert(0, keys);
+    }
+    Rows::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+fn tokens(options: TokenizeOptions, texts: &[Option<&str>]) -> Vec<Vec<u16>> {
+    let tokenize = Tokenize::new(json().as_bytes(), "t.json", options).unwrap();
+    let rows = rows(texts, true);
+    let found = tokenize.apply(rows.clone()).unwrap();
+    assert_eq!(found.schema(), tokenize.schema(&rows.schema()).unwrap());
+    assert_eq!(found.num_columns(), 2);
+    let list = found.column_by_name(TOKENS).unwrap().as_list::<i32>().clone();
+    list.iter().map(|doc| doc.unwrap().as_primitive::<UInt16Type>().values().to_vec()).collect()
+}
+
+#[test]
+fn special_tokens_and_empty_documents() {
+    let texts = [Some("abba"), Some(""), Some("<s>a")];
+    let with = |special, append_eod, empty| TokenizeOptions { special, append_eod, empty, ..Default::default() };
+    // Nothing is truncated, whatever the file says.
+    let plain = [vec![6, 3, 2, 1], vec![6], vec![6, 6, 1]];
+    assert_eq!(tokens(TokenizeOptions::default(), &texts), plain);
+    let none = [vec![3, 2, 1], vec![], vec![6, 1]];
+    assert_eq!(tokens(with(Special::None, false, Empty::Skip), &texts), none);
+    let appended = [vec![3, 2, 1, 7], vec![], vec![6, 1, 7]];
+    assert_eq!(tokens(with(Special::None, true, Empty::Skip), &texts), appended);
+    assert_eq!(tokens(with(Special::Eod, false, Empty::Skip), &texts), appended);
+    assert_eq!(tokens(with(Special::Eod, false, Empty::Eod), &texts)[1], [7]);
+    assert_eq!(tokens(with(Special::None, false, Empty::Eod), &texts), [vec![3, 2, 1], vec![7], vec![6, 1]]);
+    assert_eq!(tokens(with(Special::Bos, true, Empty::Skip), &texts)[0], [6, 3, 2, 1, 7]);
+    let literal = TokenizeOptions { parse_special: Some(false), special: Special::None, ..Default::default() };
+    assert_eq!(tokens(literal, &texts)[2], [4, 5, 9, 1]);
+}
+
+#[test]
+fn the_oracle_agrees() {
+    let texts = [Some("abba"), Some(""), Some("<s>axb</s>")];
+    for special in [Special::Template, Special::None, Special::Bos, Special::Eod] {
+        for empty in [Empty::Skip, Empty::Eod] {
+            for (append_eod, parse) in [(false, None), (true, Some(false))] {
+                let options = TokenizeOptions {
+                    special,
+                    empty,
+                    append_eod,
+                    parse_special: parse,
+                    check_exact: 1.0,
+                    ..Default::default()
+                };
+                assert_eq!(tokens(options, &texts).len(), 3);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_difference_names_document_and_token() {
+    let options = TokenizeOptions { check_exact: 1.0, ..Default::default() };
+    let tokenize = Tokenize::new(json().as_bytes(), "t.json", options).unwrap();
+    let error = tokenize.check(Some("k"), "ab", &[6, 1, 2]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Content);
+    assert!(error.to_string().starts_with("token 1 is 1 by tokenizers 1.0.0-rc.3"), "{error}");
+    assert!(tokenize.check(Some("k"), "ab", &[6]).unwrap_err().to_string().contains("is nothing by"));
+    assert!(tokenize.check(Some("k"), "ab", &[6, 3, 7]).is_err());
+    assert!(tokenize.check(Some("k"), "ab", &[6, 3]).is_ok());
+}
+
+#[test]
+fn what_was_described_comes_back() {
+    let options = TokenizeOptions {
+        append_eod: true,
+        special: Special::Bos,
+        field: Some("bo dy".to_owned()),
+        check_exact: 0.5,
+        ..Default::default()
+    };
+    for options in [options, TokenizeOptions { parse_special: Some(false), ..Default::default() }] {
+        let tokenize = Tokenize::new(json().as_bytes(), "t.json", options).unwrap();
+        let text = tokenize.describe();
+        let limits = packhorse_core::Limits::default();
+        let again = crate::from_description_with(&text, limits, &|digest| {
+            assert_eq!(digest, tokenize.record().digest);
+            Ok(json().into_bytes())
+        });
+        assert_eq!(again.unwrap().describe(), text);
+        assert!(crate::from_description(&text, limits).is_err());
+        assert!(crate::from_description_with(&text, limits, &|_| Ok(b"{}".to_vec())).is_err());
+        let newer = text.replace("tokenize/1", "tokenize/999");
+        assert!(crate::from_description_with(&newer, limits, &|_| Ok(json().into_bytes())).is_err());
+    }
+}
+
+#[test]
+fn fields_are_found_and_slips_named() {
+    let schema = rows(&[], true).schema();
+    let with = |options| Tokenize::new(json().as_bytes(), "t.json", options).unwrap();
+    let named = with(TokenizeOptions { field: Some("cls".to_owned()), ..Default::default() });
+    assert!(named.schema(&schema).unwrap_err().to_string().contains("body, text"));
+    assert!(with(TokenizeOptions::default()).schema(&schema).is_ok());
+    let without: SchemaRef = Arc::new(Schema::empty());
+    assert!(with(TokenizeOptions::default()).schema(&without).is_err());
+    let error = with(TokenizeOptions::default()).apply(rows(&[Some("a"), None], true)).unwrap_err();
+    assert_eq!((error.kind(), error.sample()), (Kind::Content, Some("k1")));
+    let found = with(TokenizeOptions::default()).apply(rows(&[Some("a")], false)).unwrap();
+    assert_eq!(found.num_columns(), 1);
+    let plain: ArrayRef = Arc::new(StringArray::from(vec!["ab"]));
+    let narrow = Rows::try_from_iter([("x", plain)]).unwrap();
+    assert_eq!(with(TokenizeOptions::default()).apply(narrow).unwrap().num_rows(), 1);
+}
+
+#[test]
+fn options_that_can_not_be_are_refused() {
+    let refused = |options| Tokenize::new(json().as_bytes(), "t.json", options).err().unwrap().to_string();
+    let eod = |text: &str| TokenizeOptions { eod: Some(text.to_owned()), append_eod: true, ..Default::default() };
+    assert!(refused(eod("10")).contains("outside of the vocabulary of 10"));
+    assert!(refused(eod("<end>")).contains("no token \"<end>\""));
+    assert!(refused(TokenizeOptions { check_exact: 1.5, ..Default::default() }).contains("from 0 to 1"));
+    let nothing = json().replace("</s>", "</x>");
+    let options = TokenizeOptions { append_eod: true, ..Default::default() };
+    let error = Tokenize::new(nothing.as_bytes(), "t.json", options).err().unwrap();
+    assert!(error.to_string().contains("<|endoftext|>, "), "{error}");
+    for file in ["", "x", "{", "{}", "YQ== 0", "\n\n"] {
+        assert_eq!(
+            Tokenize::new(file.as_bytes(), "t", Default::default()).err().unwrap().kind(),
+            Kind::Config,
+            "{file}"
+        );
+    }
+}
+
+#[test]
+fn what_the_engine_refuses_falls_to_the_oracle() {
+    // The engine has no regular expressions but those it knows.
+    let split = r#""pre_tokenizer":{"type":"Split","pattern":{"Regex":"b+"},"behavior":"Isolated","invert":false}"#;
+    let odd = json().replace(r#""pre_tokenizer":null"#, split);
+    let tokenize = Tokenize::new(odd.as_bytes(), "t.json", TokenizeOptions::default()).unwrap();
+    assert!(tokenize.record().fallback.is_some());
+    assert!(tokenize.describe().starts_with("tokenize/1 engine=tokenizers-0.23.2 unicode="), "{}", tokenize.describe());
+    let found = tokenize.apply(rows(&[Some("abba")], true)).unwrap();
+    let list = found.column_by_name(TOKENS).unwrap().as_list::<i32>().value(0);
+    assert_eq!(list.as_primitive::<UInt16Type>().values(), &[6, 1, 2, 2, 1]);
+}
+
+#[test]
+fn the_share_that_is_checked_is_the_share_asked_for() {
+    let below = (0..10_000).filter(|i| share(&i.to_string()) < 0.1).count();
+    assert!((900..1100).contains(&below), "{below}");
+}
