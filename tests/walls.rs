@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 use std::process::Command;
 
 /// For each crate the crates of this workspace that it may depend on. `*` is any but `python`.
-const WALLS: [(&str, &[&str]); 12] = [
+const WALLS: [(&str, &[&str]); 13] = [
     ("core", &[]),
     ("storage", &["core"]),
     ("dataset", &["core"]),
     ("transform", &["core"]),
     ("synth", &["core"]),
+    ("order", &["core"]),
     ("testkit", &["core", "synth"]),
     ("pack", &["core", "storage", "dataset", "transform"]),
     ("read", &["core", "storage", "dataset", "transform"]),

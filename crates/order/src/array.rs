@@ -1,0 +1,151 @@
+//! Arrays of whole numbers: owned ones that are built here, and views of those and of mapped files.
+
+use crate::npy;
+use packhorse_core::{Error, Kind, Result};
+use std::io::Write;
+
+/// An array of whole numbers in one of the four types that the indices have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Array {
+    /// `<i2`
+    I16(Vec<i16>),
+    /// `<i4`
+    I32(Vec<i32>),
+    /// `<u4`
+    U32(Vec<u32>),
+    /// `<i8`
+    I64(Vec<i64>),
+}
+
+impl Array {
+    /// Numbers, not rows.
+    pub fn len(&self) -> usize {
+        self.view().len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The same numbers, borrowed.
+    pub fn view(&self) -> View<'_> {
+        match self {
+            Array::I16(values) => View::I16(values),
+            Array::I32(values) => View::I32(values),
+            Array::U32(values) => View::U32(values),
+            Array::I64(values) => View::I64(values),
+        }
+    }
+
+    /// Writes the `.npy` file that `numpy.save` writes for this array, `columns` numbers a row
+    /// (1: one-dimensional).
+    pub fn write_npy(&self, columns: usize, out: &mut dyn Write) -> Result<()> {
+        match self {
+            Array::I16(values) => npy::write("<i2", columns, values, |v| v.to_le_bytes(), out),
+            Array::I32(values) => npy::write("<i4", columns, values, |v| v.to_le_bytes(), out),
+            Array::U32(values) => npy::write("<u4", columns, values, |v| v.to_le_bytes(), out),
+            Array::I64(values) => npy::write("<i8", columns, values, |v| v.to_le_bytes(), out),
+        }
+    }
+}
+
+/// Numbers borrowed from memory, or as little-endian bytes, at any alignment, from a mapped file.
+#[derive(Clone, Copy, Debug)]
+pub enum View<'a> {
+    /// In memory.
+    I16(&'a [i16]),
+    /// In memory.
+    I32(&'a [i32]),
+    /// In memory.
+    U32(&'a [u32]),
+    /// In memory.
+    I64(&'a [i64]),
+    /// Bytes, two a number.
+    I16Bytes(&'a [[u8; 2]]),
+    /// Bytes, four a number.
+    I32Bytes(&'a [[u8; 4]]),
+    /// Bytes, four a number.
+    U32Bytes(&'a [[u8; 4]]),
+    /// Bytes, eight a number.
+    I64Bytes(&'a [[u8; 8]]),
+}
+
+impl<'a> View<'a> {
+    /// The numbers in `bytes`, of the type that numpy calls `descr`: `<i2`, `<i4`, `<u4` or `<i8`.
+    ///
+    /// Errors: another type, or bytes that are no whole number of them.
+    pub fn from_bytes(descr: &str, bytes: &'a [u8]) -> Result<Self> {
+        let (view, rest) = match descr {
+            "<i2" => (View::I16Bytes(bytes.as_chunks().0), bytes.len() % 2),
+            "<i4" => (View::I32Bytes(bytes.as_chunks().0), bytes.len() % 4),
+            "<u4" => (View::U32Bytes(bytes.as_chunks().0), bytes.len() % 4),
+            "<i8" => (View::I64Bytes(bytes.as_chunks().0), bytes.len() % 8),
+            _ => {
+                return Err(Error::unsupported(format!("an index of type '{descr}' is not one of <i2, <i4, <u4, <i8")));
+            }
+        };
+        if rest > 0 {
+            let message = format!("{} bytes are no whole number of '{descr}': the file is cut short", bytes.len());
+            return Err(Error::content(message));
+        }
+        Ok(view)
+    }
+
+    /// The lengths of the sequences in the bytes of a Megatron `.idx`, which start at its byte 34.
+    pub fn lengths(bytes: &'a [u8]) -> Result<Self> {
+        Self::from_bytes("<i4", bytes)
+    }
+
+    /// How many numbers.
+    pub fn len(&self) -> usize {
+        match self {
+            View::I16(values) => values.len(),
+            View::I32(values) => values.len(),
+            View::U32(values) => values.len(),
+            View::I64(values) => values.len(),
+            View::I16Bytes(values) => values.len(),
+            View::I32Bytes(values) | View::U32Bytes(values) => values.len(),
+            View::I64Bytes(values) => values.len(),
+        }
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number at `at`.
+    #[inline]
+    pub fn get(&self, at: usize) -> Option<i64> {
+        Some(match self {
+            View::I16(values) => i64::from(*values.get(at)?),
+            View::I32(values) => i64::from(*values.get(at)?),
+            View::U32(values) => i64::from(*values.get(at)?),
+            View::I64(values) => *values.get(at)?,
+            View::I16Bytes(values) => i64::from(i16::from_le_bytes(*values.get(at)?)),
+            View::I32Bytes(values) => i64::from(i32::from_le_bytes(*values.get(at)?)),
+            View::U32Bytes(values) => i64::from(u32::from_le_bytes(*values.get(at)?)),
+            View::I64Bytes(values) => i64::from_le_bytes(*values.get(at)?),
+        })
+    }
+
+    /// The number at `at`, which must be there and not be negative; `what` names the array.
+    pub(crate) fn at(&self, at: u64, what: &str) -> Result<u64> {
+        let value = usize::try_from(at).ok().and_then(|at| self.get(at));
+        value
+            .and_then(|value| u64::try_from(value).ok())
+            .ok_or_else(|| Error::content(format!("the {what} has no entry {at} that could be right: build it anew")))
+    }
+}
+
+/// An empty vector with room for `count`, or an error that says how much memory that is.
+pub(crate) fn room<T>(count: u64, what: &str) -> Result<Vec<T>> {
+    let mut room = Vec::new();
+    let fits = usize::try_from(count).is_ok_and(|count| room.try_reserve_exact(count).is_ok());
+    if !fits {
+        let message = format!("no memory for the {what}: {count} entries of {} bytes", size_of::<T>());
+        return Err(Error::new(Kind::Limit, message));
+    }
+    Ok(room)
+}

@@ -1,0 +1,68 @@
+//! The training order of token datasets: which tokens make sample `k`.
+//!
+//! * **What it is**: the indices that Megatron-LM, Megatron-DeepSpeed, NeMo and BlendCorpus derive from the
+//!   lengths of the sequences in an `.idx` file, number for number, and an index of best-fit packing. No token
+//!   is read, none moves. Everything here is a pure function of its arguments: no files, no clock; rayon's pool
+//!   is used, and the outcome does not depend on it.
+//! * **Specification**: `GPTDataset`, `BlendedDataset` and the helpers of Megatron Core 0.16
+//!   (<https://github.com/NVIDIA/Megatron-LM>), BlendCorpus (<https://github.com/zhenghh04/blendcorpus>), numpy's
+//!   `RandomState` and `numpy.save`.
+//! * **The way**:
+//!
+//!   ```text
+//!   lengths ─┬─ GptIndex ─── GptOrder ──┐
+//!            │    └ GptDescription: the files that Megatron then finds in its cache
+//!            ├─ PackIndex ── PackOrder ─┤
+//!   weights ─┴─ BlendIndex ─────────────┴─ BlendOrder      Order::sample(k) → Segments → cu_seqlens, position_ids
+//!               CorpusBlend (BlendCorpus)                   Sampler: which k a rank takes
+//!   ```
+//!
+//! * **The arrays on disk** are `.npy` files, which [`read_npy`] reads in place from a mapping.
+//! * **Floating point**: weights, their sums and the errors of a blend are 64-bit, operation by operation as in
+//!   Megatron's helpers on x86-64. A compiler that fuses multiplication and addition (the default of GCC on
+//!   64-bit ARM) lets those helpers themselves differ from that.
+//! * **Seeds** are below 2^32: numpy's `RandomState` takes no other integers.
+//! * **Revisions**: 1, the first.
+
+mod array;
+mod blend;
+mod blend_order;
+mod cache;
+mod capacity;
+mod corpus;
+mod gpt;
+mod gpt_order;
+mod json;
+mod lead;
+mod mask;
+mod npy;
+mod order;
+mod pack;
+mod pack_order;
+mod plan;
+mod random_state;
+mod sampler;
+mod samples;
+mod shuffle;
+mod split;
+mod sum;
+
+pub use array::{Array, View};
+pub use blend::{BlendIndex, BlendRequest, SURPLUS};
+pub use blend_order::BlendOrder;
+pub use cache::{BlendDescription, BlendWeights, CacheFile, GptDescription};
+pub use corpus::{Corpus, CorpusBlend, CorpusFile, CorpusOptions};
+pub use gpt::GptIndex;
+pub use gpt_order::GptOrder;
+pub use json::Json;
+pub use mask::{cu_seqlens, position_ids, segment_ids};
+pub use npy::read_npy;
+pub use order::{Order, Segment};
+pub use pack::PackIndex;
+pub use pack_order::PackOrder;
+pub use plan::{GptOptions, GptPlan};
+pub use random_state::RandomState;
+pub use sampler::Sampler;
+pub use shuffle::shuffle;
+pub use split::{Split, Splits};
+pub use sum::{normalized, pairwise_sum};

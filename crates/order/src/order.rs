@@ -1,0 +1,32 @@
+//! Random access: which tokens make sample `k`.
+
+use packhorse_core::Result;
+
+/// A run of tokens of one sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Segment {
+    /// The number that the dataset was given; 0 unless there are several.
+    pub dataset: u32,
+    /// The sequence: its number in the `.idx`.
+    pub sequence: u32,
+    /// Tokens of the sequence before the run.
+    pub offset: u32,
+    /// Tokens of the run, never 0.
+    pub length: u32,
+}
+
+/// An order over samples. A look-up takes a handful of array accesses and no allocation but in `out`.
+pub trait Order: Send + Sync {
+    /// How many samples.
+    fn len(&self) -> u64;
+
+    /// Appends the segments of sample `k` to `out`.
+    ///
+    /// Errors: `k` is not below [`Order::len`], or the arrays contradict one another (kind `Content`).
+    fn sample(&self, k: u64, out: &mut Vec<Segment>) -> Result<()>;
+
+    /// True if there are no samples.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,63 @@
+//! Random access to the bins of a packing.
+
+use crate::{Order, PackIndex, Segment, View};
+use packhorse_core::{Error, Result};
+
+/// The bins of a packing, each a sample.
+#[derive(Clone, Copy, Debug)]
+pub struct PackOrder<'a> {
+    bin: View<'a>,
+    piece: View<'a>,
+    shuffle: Option<View<'a>>,
+    capacity: u64,
+    dataset: u32,
+}
+
+impl<'a> PackOrder<'a> {
+    /// Over the two arrays of a packing into bins of `capacity` tokens.
+    pub fn new(bin: View<'a>, piece: View<'a>, capacity: u32) -> Self {
+        Self { bin, piece, shuffle: None, capacity: u64::from(capacity), dataset: 0 }
+    }
+
+    /// Over a packing just built.
+    pub fn over(index: &'a PackIndex) -> Self {
+        Self::new(index.bin.view(), index.piece.view(), index.capacity)
+    }
+
+    /// The same, shuffled as `shuffle` says.
+    pub fn shuffled(self, shuffle: Option<View<'a>>) -> Self {
+        Self { shuffle, ..self }
+    }
+
+    /// The same, with `dataset` as the number in its segments.
+    pub fn numbered(self, dataset: u32) -> Self {
+        Self { dataset, ..self }
+    }
+}
+
+impl Order for PackOrder<'_> {
+    fn len(&self) -> u64 {
+        self.shuffle.map_or(self.bin.len().saturating_sub(1), |shuffle| shuffle.len()) as u64
+    }
+
+    /// At most the bin's capacity; what it is short of that is padding.
+    fn sample(&self, k: u64, out: &mut Vec<Segment>) -> Result<()> {
+        let bin = match self.shuffle {
+            Some(shuffle) => shuffle.at(k, "shuffle of the bins")?,
+            None => k,
+        };
+        let after = bin.checked_add(1).ok_or_else(|| Error::content("the shuffle of the bins names none"))?;
+        let (begin, end) = (self.bin.at(bin, "bins")?, self.bin.at(after, "bins")?);
+        let mut left = self.capacity;
+        for row in begin..end {
+            let number = |column: u64| self.piece.at(row.saturating_mul(3).saturating_add(column), "pieces");
+            let (sequence, offset, length) = (number(0)?, number(1)?, number(2)?);
+            left = left.checked_sub(length.max(1)).ok_or_else(|| {
+                Error::content(format!("bin {bin} holds more than its {} tokens: build it anew", self.capacity))
+            })?;
+            let (sequence, offset, length) = (sequence as u32, offset as u32, length as u32);
+            out.push(Segment { dataset: self.dataset, sequence, offset, length });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! Which samples a rank takes: Megatron's sequential sampler as arithmetic.
+
+use packhorse_core::{Error, Result};
+use std::ops::Range;
+
+/// Rank `rank` of `ranks` takes `rank·batch .. (rank + 1)·batch` of each consecutive block of `batch·ranks`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampler {
+    rank: u64,
+    ranks: u64,
+    batch: u64,
+}
+
+impl Sampler {
+    /// Errors: no ranks, a rank that is not below their number, an empty batch.
+    pub fn new(rank: u32, ranks: u32, batch: u32) -> Result<Self> {
+        if rank >= ranks || batch == 0 {
+            let message = format!("rank {rank} of {ranks} with {batch} samples a batch takes nothing");
+            return Err(Error::config(message));
+        }
+        Ok(Self { rank: rank.into(), ranks: ranks.into(), batch: batch.into() })
+    }
+
+    /// Samples all ranks take at a step.
+    pub fn step(&self) -> u64 {
+        self.batch * self.ranks
+    }
+
+    /// Steps that `samples` samples last for, counted from `consumed`; a last step that is not full counts
+    /// only if it is kept.
+    pub fn steps(&self, samples: u64, consumed: u64, keep_last: bool) -> u64 {
+        let left = samples.saturating_sub(consumed);
+        if keep_last { left.div_ceil(self.step()) } else { left / self.step() }
+    }
+
+    /// The samples of this rank at `step`, counted from `consumed`, cut at `samples`: empty past the end.
+    pub fn range(&self, samples: u64, consumed: u64, step: u64) -> Range<u64> {
+        let begin = step.saturating_mul(self.step()).saturating_add(consumed).saturating_add(self.rank * self.batch);
+        begin.min(samples)..begin.saturating_add(self.batch).min(samples)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_share_every_step() {
+        let ranks: Vec<_> = (0..3).map(|rank| Sampler::new(rank, 3, 4).unwrap()).collect();
+        let mut seen = Vec::new();
+        for step in 0..ranks[0].steps(50, 2, true) {
+            seen.extend(ranks.iter().flat_map(|rank| rank.range(50, 2, step)));
+        }
+        assert_eq!(seen, (2..50).collect::<Vec<_>>());
+        assert_eq!((ranks[0].steps(50, 2, false), ranks[0].steps(49, 2, false)), (4, 3));
+        assert_eq!(ranks[1].range(1000, 0, 2), 28..32);
+        assert!(ranks[2].range(50, 0, u64::MAX).is_empty());
+        assert!(Sampler::new(3, 3, 1).is_err() && Sampler::new(0, 1, 0).is_err());
+    }
+}
