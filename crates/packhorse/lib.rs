@@ -32,7 +32,8 @@ pub fn registry() -> Registry {
         .with(packhorse_root::Root)
         .with(packhorse_npz::Npz)
         .with(packhorse_record::Record)
-        .with(packhorse_text::Text);
+        .with(packhorse_text::Text)
+        .with(packhorse_tokens::Tokens::default());
     #[cfg(feature = "parquet")]
     let registry = registry.with(packhorse_parquet::Parquet).with(packhorse_parquet::ArrowIpc);
     registry

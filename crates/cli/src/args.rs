@@ -61,6 +61,12 @@ pub(crate) enum Command {
     /// Check every byte of a dataset, or what other readers would trip over in any shards
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(Verify),
+    /// Make one pair of many shards of tokens, their documents one after the other
+    #[command(after_help = MERGE_EXAMPLES)]
+    Merge(Merge),
+    /// Write what is wrong with the index of anybody's tokens anew, where it is known how it went wrong
+    #[command(after_help = REPAIR_EXAMPLES)]
+    Repair(Repair),
     /// List the members of a shard
     Ls(Ls),
     /// Write one member of a shard to standard output
@@ -106,7 +112,19 @@ const VERIFY_EXAMPLES: &str = "\
 Examples:
   packhorse verify shards
   packhorse verify shards --full
-  packhorse verify anybodys/*.tar --for webdataset,hf,dali";
+  packhorse verify anybodys/*.tar --for webdataset,hf,dali
+  packhorse verify anybodys.idx --vocabulary 50257 --eod-id 50256";
+
+const MERGE_EXAMPLES: &str = "\
+Examples:
+  packhorse merge tokens --out data/corpus          data/corpus.bin and data/corpus.idx
+  packhorse merge a.idx b.idx c.idx --out all
+  packhorse merge tokens --split train --out train";
+
+const REPAIR_EXAMPLES: &str = "\
+Examples:
+  packhorse verify corpus.idx
+  packhorse repair corpus.idx --out fixed           writes fixed.idx, for the same .bin";
 
 /// What to pack, and how it is decided.
 #[derive(ClapArgs)]
@@ -366,9 +384,50 @@ pub(crate) struct Seal {
     pub(crate) dir: Dir,
 }
 
+/// What is known of somebody's tokens.
+#[derive(ClapArgs)]
+pub(crate) struct Known {
+    /// Tokens of anybody: how many ids there are; one outside is damage
+    #[arg(long, value_name = "N")]
+    pub(crate) vocabulary: Option<u64>,
+
+    /// Tokens of anybody: the id that ends each document that is not empty
+    #[arg(long, value_name = "ID")]
+    pub(crate) eod_id: Option<u64>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Merge {
+    /// Sealed datasets, and shards (.idx)
+    #[arg(value_name = "INPUT", required = true, value_hint = ValueHint::AnyPath)]
+    pub(crate) input: Vec<PathBuf>,
+
+    /// The name of what is made, without .bin
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::FilePath)]
+    pub(crate) out: PathBuf,
+
+    /// Of datasets, only the shards of this split
+    #[arg(long, value_name = "NAME")]
+    pub(crate) split: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Repair {
+    /// The file (.idx)
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+
+    /// The name of what is written, without .idx
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::FilePath)]
+    pub(crate) out: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) known: Known,
+}
+
 #[derive(ClapArgs)]
 pub(crate) struct Verify {
-    /// The dataset's folder; with --for, shards or folders of shards
+    /// The dataset's folder; with --for, shards or folders of shards; or files of tokens (.idx)
     #[arg(value_name = "DIR", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
 
@@ -379,6 +438,9 @@ pub(crate) struct Verify {
     /// Report what these readers would trip over: webdataset, wids, hf, dali, energon
     #[arg(long = "for", value_name = "A,B", value_delimiter = ',')]
     pub(crate) readers: Vec<Consumer>,
+
+    #[command(flatten)]
+    pub(crate) known: Known,
 
     #[command(flatten)]
     pub(crate) threads: Threads,

@@ -1,7 +1,7 @@
 //! The flags that concern text and tokens.
 
 use clap::{Args as ClapArgs, ValueHint};
-use packhorse_core::{Error, Options, Result};
+use packhorse_core::{Options, Result};
 use packhorse_transform::Transform;
 use std::path::PathBuf;
 
@@ -59,8 +59,7 @@ pub(crate) struct Tokenizing {
 impl Tokenizing {
     /// How the format `text` reads.
     pub(crate) fn source(&self) -> Options {
-        let settings =
-            [("text-field", &self.text_field), ("id-field", &self.id_field), ("document", &self.document)];
+        let settings = [("text-field", &self.text_field), ("id-field", &self.id_field), ("document", &self.document)];
         settings.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect()
     }
 
@@ -92,7 +91,9 @@ impl Tokenizing {
     pub(crate) fn transform(&self) -> Result<Option<Box<dyn Transform>>> {
         match &self.tokenizer {
             None => Ok(None),
-            Some(_) => Err(Error::unsupported("this build has no tokenizers; build it with --features tokenize")),
+            Some(_) => Err(packhorse_core::Error::unsupported(
+                "this build has no tokenizers; build it with --features tokenize",
+            )),
         }
     }
 }

@@ -43,17 +43,34 @@ pub trait Format: Send + Sync {
         Err(Error::unsupported(format!("{} is no format of single fields", self.info().id)))
     }
 
-    /// Reports what each of `consumers` would trip over in a file of this format, anybody's file.
-    /// `each_key` sees the key of every sample, so that the caller can look for doubles across files.
+    /// Reports what is damaged in a file of this format, anybody's file, and what each of `consumers` would
+    /// trip over; `options` say what else is known of it. `each_key` sees the key of every sample, so that
+    /// the caller can look for doubles across files.
     fn check(
         &self,
         input: &dyn Input,
+        options: &Options,
         consumers: &[Consumer],
         findings: &mut Findings,
         each_key: &mut dyn FnMut(&str),
     ) -> Result<()> {
-        let _ = (input, consumers, findings, each_key);
+        let _ = (input, options, consumers, findings, each_key);
         Err(Error::unsupported(format!("{} can't be checked for other readers", self.info().id)))
+    }
+
+    /// Makes one shard of many, in their order.
+    fn merge(&self, inputs: &[&dyn Input], out: &mut dyn Outlet) -> Result<ShardSummary> {
+        let (_, _) = (inputs, out);
+        Err(Error::unsupported(format!("{} can't be merged; pack the shards into larger ones", self.info().id)))
+    }
+
+    /// Writes what is wrong with a file of this format, anybody's file, anew, where it is known how it went
+    /// wrong; `options` say what else is known of it. Returns sentences about what was wrong and what was
+    /// done; `None`, and nothing written, where nothing is wrong. What can't be repaired is a `Content` error
+    /// that says why.
+    fn repair(&self, input: &dyn Input, options: &Options, out: &mut dyn Outlet) -> Result<Option<Vec<String>>> {
+        let (_, _, _) = (input, options, out);
+        Err(Error::unsupported(format!("{} can't be repaired; make the file again", self.info().id)))
     }
 }
 

@@ -37,7 +37,7 @@ pub use input::{Input, MemoryInput};
 pub use limits::Limits;
 pub use name::{MemberName, NameFault, escape, folder_key, split_base, split_name};
 pub use options::Options;
-pub use outlet::{Outlet, Scratch};
+pub use outlet::{Outlet, Part, Scratch};
 pub use registry::Registry;
 pub use rows::{KEY, Rows, Sample, is_blob, key_column};
 pub use store::{FileKind, FileStat, Store, StoreFile};

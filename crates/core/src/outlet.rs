@@ -1,6 +1,6 @@
 //! Where a format's bytes go. A sink never names, hashes, syncs or renames.
 
-use crate::{Error, Result};
+use crate::{Context, Error, Input, Result};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -15,12 +15,40 @@ pub trait Outlet {
     /// The same for libraries that insist on a path: the file is hashed after they closed it.
     fn path(&mut self, suffix: &str) -> Result<PathBuf>;
 
+    /// A new file that is `parts`, one after the other; they may be copied side by side.
+    fn concat(&mut self, suffix: &str, parts: &[Part<'_>]) -> Result<()> {
+        let mut out = self.stream(suffix)?;
+        let mut buf = vec![0; 1 << 20];
+        for part in parts {
+            let mut at = 0;
+            while at < part.len {
+                let n = buf.len().min(usize::try_from(part.len - at).unwrap_or(buf.len()));
+                let piece = buf.get_mut(..n).unwrap_or_default();
+                part.input.read_at(part.offset + at, piece)?;
+                out.write_all(piece).doing("write")?;
+                at += n as u64;
+            }
+        }
+        out.flush().doing("write")
+    }
+
     /// Room for bytes whose place in a file is known only later: an array that follows one which is
     /// still growing. It has no name and is gone when dropped, also after a crash. `Unsupported` where
     /// there is none.
     fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
         Err(Error::unsupported("there is no room here for bytes that are to be put into place later"))
     }
+}
+
+/// A range of an input, to be copied.
+#[derive(Clone, Copy)]
+pub struct Part<'a> {
+    /// The input.
+    pub input: &'a dyn Input,
+    /// The first byte.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: u64,
 }
 
 /// Bytes that are appended in order and read again at any place.

@@ -2,7 +2,7 @@
 
 use crate::inputs::{Names, container, open};
 use crate::resume::of_request;
-use packhorse_core::{Cancel, Consumer, Error, FileKind, Findings, Registry, Result, Store};
+use packhorse_core::{Cancel, Consumer, Error, FileKind, Findings, Options, Registry, Result, Store};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,13 @@ pub struct Report {
     pub findings: Vec<Findings>,
 }
 
-/// Checks the shards at `paths` (files, or folders of shards) for `consumers`.
+/// Checks the shards at `paths` (files, or folders of shards) for damage and for `consumers`; `options` are the
+/// format's own.
 pub fn check_consumers(
     registry: &Registry,
     store: &dyn Store,
     paths: &[PathBuf],
+    options: &Options,
     consumers: &[Consumer],
     cancel: &Cancel,
 ) -> Result<Report> {
@@ -31,7 +33,7 @@ pub fn check_consumers(
     for (i, path) in shards(registry, store, paths)?.iter().enumerate() {
         cancel.check()?;
         let mut findings = Findings::new(path.display().to_string());
-        check_one(registry, store, path, consumers, &mut findings, &mut |key| {
+        check_one(registry, store, path, options, consumers, &mut findings, &mut |key| {
             report.samples += 1;
             *keys.entry(hash(key)).or_insert(i) != i
         })?;
@@ -57,6 +59,7 @@ fn check_one(
     registry: &Registry,
     store: &dyn Store,
     path: &Path,
+    options: &Options,
     consumers: &[Consumer],
     findings: &mut Findings,
     seen_elsewhere: &mut dyn FnMut(&str) -> bool,
@@ -66,7 +69,7 @@ fn check_one(
     };
     let input = open(store, path, compression)?;
     let mut doubles: Vec<String> = Vec::new();
-    format.check(&*input, consumers, findings, &mut |key| {
+    format.check(&*input, options, consumers, findings, &mut |key| {
         if seen_elsewhere(key) {
             doubles.push(key.to_owned());
         }

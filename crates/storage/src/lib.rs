@@ -5,6 +5,7 @@
 //! Nothing else in packhorse renames or syncs a file.
 
 mod compression;
+mod concat;
 mod local;
 mod spool;
 mod staging;

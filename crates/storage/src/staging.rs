@@ -5,8 +5,9 @@
 //! rename publishes. A failed sync is never tried again: the staged file is thrown away, since its
 //! content is then unknown.
 
+use crate::concat::concat;
 use blake3::Hasher;
-use packhorse_core::{Context, Error, Outlet, Result, Scratch, Store, StoreFile};
+use packhorse_core::{Context, Error, Outlet, Part, Result, Scratch, Store, StoreFile};
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -138,6 +139,11 @@ struct Written {
 }
 
 impl Stage {
+    /// The names of its files so far.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|staged| staged.name.as_str())
+    }
+
     /// Stages `bytes` as the file with `suffix`.
     pub fn write(&mut self, suffix: &str, bytes: &[u8]) -> Result<()> {
         let mut writer = self.stream(suffix)?;
@@ -206,6 +212,11 @@ impl Outlet for Stage {
 
     fn path(&mut self, suffix: &str) -> Result<PathBuf> {
         Ok(self.add(suffix, None))
+    }
+
+    fn concat(&mut self, suffix: &str, parts: &[Part<'_>]) -> Result<()> {
+        let path = self.add(suffix, None);
+        concat(&path, parts)
     }
 
     fn scratch(&mut self) -> Result<Box<dyn Scratch>> {

@@ -57,6 +57,11 @@
 //! | `dtype` | of `bare`: `u16`, `u32`, `i32`, … | `u16` |
 //! | `length` | tokens a row where no documents are listed | 2048 |
 //!
+//! | of checking and repairing | values | default |
+//! | --- | --- | --- |
+//! | `vocabulary` | how many ids there are; a token outside is damage | not checked |
+//! | `eod` | the id of the token that ends each document that is not empty | found out where it matters |
+//!
 //! **Revisions**: 1, the first.
 
 mod column;
@@ -84,7 +89,9 @@ pub use merge::{Copy, MergePlan, Section};
 pub use repair::{Repaired, repair};
 pub use verify::{Cure, Look, Problem, Verdict, verify};
 
-use packhorse_core::{Consumer, Findings, Format, FormatInfo, Input, Limits, Options, Result, Sink, Source};
+use packhorse_core::{
+    Consumer, Findings, Format, FormatInfo, Input, Limits, Options, Outlet, Result, ShardSummary, Sink, Source,
+};
 
 /// The format `tokens`. It remembers of each local file it has read through what its index is like, so
 /// that a file that is read in many runs is looked through once.
@@ -109,9 +116,27 @@ impl Format for Tokens {
         Ok(Box::new(write::TokenSink { options: options::Writing::parse(options)? }))
     }
 
-    fn check(&self, input: &dyn Input, _: &[Consumer], findings: &mut Findings, _: &mut dyn FnMut(&str)) -> Result<()> {
-        let verdict = verify(input, &Look::default())?;
+    fn check(
+        &self,
+        input: &dyn Input,
+        options: &Options,
+        _: &[Consumer],
+        findings: &mut Findings,
+        _: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        let verdict = verify(input, &options::look(options)?)?;
         verdict.problems.iter().for_each(|problem| findings.add(&[], None, &problem.to_string()));
         Ok(())
+    }
+
+    fn merge(&self, inputs: &[&dyn Input], out: &mut dyn Outlet) -> Result<ShardSummary> {
+        merge::merge(inputs, out)
+    }
+
+    fn repair(&self, input: &dyn Input, options: &Options, out: &mut dyn Outlet) -> Result<Option<Vec<String>>> {
+        let mut idx = out.stream(".idx")?;
+        let Some(repaired) = repair(input, &options::look(options)?, &mut idx)? else { return Ok(None) };
+        let found = repaired.verdict.problems.iter().map(ToString::to_string);
+        Ok(Some(found.chain([repaired.cure.to_string()]).collect()))
     }
 }

@@ -4,8 +4,8 @@ use crate::header::{HEADER, Header};
 use crate::numbers;
 use crate::pair::Pair;
 use crate::shape::Shape;
-use packhorse_core::{Context, Error, Input, Kind, Result};
-use std::io::Write;
+use packhorse_core::{Context, Error, Input, Kind, Outlet, Part as Range, Result, ShardSummary};
+use std::io::{BufWriter, Write};
 
 /// How pairs become one, their documents one after the other. The document indexes are kept: each entry is
 /// raised by the sequences before it, as Megatron's own merge does.
@@ -172,6 +172,29 @@ impl MergePlan {
         }
         out.flush().doing("write")
     }
+}
+
+/// Carries out a merge: one pair, and what it holds.
+pub(crate) fn merge(inputs: &[&dyn Input], out: &mut dyn Outlet) -> Result<ShardSummary> {
+    let plan = MergePlan::new(inputs)?;
+    let pairs = inputs.iter().map(|input| Pair::open(*input)).collect::<Result<Vec<_>>>()?;
+    let part = |copy: Copy| pairs.get(copy.input).map(|pair| Range { input: pair.bin.get(), offset: 0, len: copy.len });
+    let parts: Vec<Range<'_>> = plan.copies().into_iter().filter_map(part).collect();
+    out.concat(".bin", &parts)?;
+    plan.write_idx(inputs, &mut BufWriter::with_capacity(256 << 10, out.stream(".idx")?))?;
+    let header = plan.header();
+    let documents = header.documents.saturating_sub(1);
+    let counts = [
+        ("documents", documents),
+        ("sequences", header.sequences),
+        ("tokens", plan.bin_len() / header.dtype.size().max(1)),
+    ];
+    Ok(ShardSummary {
+        samples: documents,
+        bytes: plan.bin_len(),
+        counts: counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+        ..ShardSummary::default()
+    })
 }
 
 fn looked(input: &dyn Input) -> Result<Shape> {

@@ -1,6 +1,7 @@
 //! The settings of sink and source.
 
 use crate::dtype::Dtype;
+use crate::verify::Look;
 use packhorse_core::{Error, Options, Result};
 
 /// How tokens and documents lie in files.
@@ -44,6 +45,20 @@ impl Layout {
             (Layout::Megatron | Layout::Bare, _) => Ok(()),
         }
     }
+}
+
+/// What is known of a pair that is checked or repaired.
+pub(crate) fn look(options: &Options) -> Result<Look> {
+    let mut look = Look::default();
+    for (name, value) in options.iter() {
+        let number = || Error::config(format!("option {name} takes a number, not \"{value}\""));
+        match name {
+            "vocabulary" => look.vocabulary = Some(value.parse().map_err(|_| number())?),
+            "eod" => look.eod = Some(value.parse().map_err(|_| number())?),
+            other => return Err(Error::config(format!("no option {other}; known are vocabulary and eod"))),
+        }
+    }
+    Ok(look)
 }
 
 /// How shards are written.

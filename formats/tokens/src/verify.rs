@@ -52,6 +52,18 @@ pub enum Cure {
     Pointers,
 }
 
+impl fmt::Display for Cure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cure::CountEod { eod, documents } => write!(
+                f,
+                "the end of each document (token {eod}) was in the .bin and not in the lengths: {documents} lengths are one longer now"
+            ),
+            Cure::Pointers => f.write_str("the offsets of sequences were summed anew from their lengths"),
+        }
+    }
+}
+
 /// What [`verify`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {

@@ -57,6 +57,7 @@ impl Format for WebDataset {
     fn check(
         &self,
         input: &dyn Input,
+        _: &Options,
         consumers: &[Consumer],
         findings: &mut Findings,
         each_key: &mut dyn FnMut(&str),

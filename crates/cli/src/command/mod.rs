@@ -2,6 +2,7 @@
 
 mod inspect;
 mod manual;
+mod merge;
 mod pack;
 mod plan;
 mod scanning;
@@ -49,6 +50,8 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Seal(args) => pack::seal(&context, &args),
         Command::Status(args) => inspect::status(&context, &args),
         Command::Verify(args) => verify::run(&context, &args),
+        Command::Merge(args) => merge::merge(&context, &args),
+        Command::Repair(args) => merge::repair(&context, &args),
         Command::Ls(args) => inspect::ls(&context, &args),
         Command::Cat(args) => inspect::cat(&context, &args),
         Command::Stat(args) => inspect::stat(&context, &args),

@@ -9,8 +9,8 @@ use crate::size::show;
 use crate::slurm;
 use packhorse_core::{Error, Limits, Result};
 use packhorse_dataset::Manifest;
-use packhorse_pack::{PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, store_plan};
-use packhorse_transform::{Transform, from_description};
+use packhorse_pack::{PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, store_plan};
+use packhorse_transform::{Transform, from_description_with};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -60,7 +60,8 @@ fn fill(context: &Context<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
 
 fn transforms_of(context: &Context<'_>, dir: &Path) -> Result<Vec<Box<dyn Transform>>> {
     let plan = open_plan(&*context.store, dir)?;
-    plan.header().transforms.iter().map(|text| from_description(text, context.limits)).collect()
+    let file = |digest: &str| plan_file(&*context.store, dir, &plan, digest);
+    plan.header().transforms.iter().map(|text| from_description_with(text, context.limits, &file)).collect()
 }
 
 fn pack(

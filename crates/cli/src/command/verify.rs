@@ -1,18 +1,24 @@
 //! `packhorse verify`.
 
 use super::Context;
+use super::merge::known;
 use crate::args::Verify;
 use crate::exit::code;
 use crate::outcome::{counted, success};
 use crate::size::show;
-use packhorse_core::{Error, Kind, Result};
+use packhorse_core::{Error, FileKind, Kind, Result};
 use packhorse_pack::{Depth, check_consumers};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 pub(super) fn run(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
-    if args.readers.is_empty() { bytes(context, args) } else { readers(context, args) }
+    let is_file = |path: &PathBuf| context.store.stat(path, true).is_ok_and(|stat| stat.kind == FileKind::File);
+    match args.readers.is_empty() && !args.paths.iter().all(is_file) {
+        true => bytes(context, args),
+        false => readers(context, args),
+    }
 }
 
 fn bytes(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
@@ -63,7 +69,8 @@ fn bytes(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
 }
 
 fn readers(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
-    let report = check_consumers(context.registry, &*context.store, &args.paths, &args.readers, &context.cancel)?;
+    let (options, store) = (known(&args.known), &*context.store);
+    let report = check_consumers(context.registry, store, &args.paths, &options, &args.readers, &context.cancel)?;
     context.progress.finish();
     let (mut text, mut list) = (String::new(), Vec::new());
     for (finding, count) in report.findings.iter().flat_map(|f| f.iter()) {
@@ -83,6 +90,10 @@ fn readers(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
         let n = report.findings.iter().flat_map(|f| f.iter()).filter(|(f, _)| concerned(f)).count() as u64;
         let verdict = if n == 0 { "reads all of it".to_owned() } else { counted(n, "finding") };
         text.push_str(&format!("{reader}: {verdict} ({size})\n"));
+    }
+    if args.readers.is_empty() {
+        let verdict = if list.is_empty() { "whole".to_owned() } else { counted(list.len() as u64, "finding") };
+        text.push_str(&format!("{verdict}: {}\n", counted(report.shards, "file")));
     }
     let value = json!({"shards": report.shards, "samples": report.samples, "findings": list});
     context.style.show(&value, &text)?;

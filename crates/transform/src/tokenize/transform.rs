@@ -26,6 +26,8 @@ pub struct Tokenize {
     tokenizer: Arc<Tokenizer>,
     options: TokenizeOptions,
     name: String,
+    /// The tokenizer's file as it was given.
+    file: Arc<[u8]>,
     digest: String,
     /// The token of the beginning, if `special` wants it.
     bos: Option<u32>,
@@ -51,7 +53,7 @@ impl Tokenize {
         let ends = options.append_eod || options.special == Special::Eod || options.empty == Empty::Eod;
         let eod = if ends { Some(tokenizer.end(options.eod.as_deref())?) } else { None };
         let digest = blake3::hash(file).to_hex().to_string();
-        Ok(Self { tokenizer: Arc::new(tokenizer), options, name: name.to_owned(), digest, bos, eod })
+        Ok(Self { tokenizer: Arc::new(tokenizer), options, name: name.to_owned(), file: file.into(), digest, bos, eod })
     }
 
     /// The transform that [`Transform::describe`] gave `text` for. `files` gives the bytes of the file with
@@ -190,6 +192,15 @@ impl Transform for Tokenize {
         let tokens: ArrayRef = Arc::new(self.column(numbers(&ids), offsets)?);
         let key = rows.column_by_name(KEY).cloned();
         Rows::try_new(schema, key.into_iter().chain([tokens]).collect()).map_err(|e| Error::bug(e.to_string()))
+    }
+
+    fn files(&self) -> Vec<(String, Arc<[u8]>)> {
+        let name = match self.tokenizer.kind {
+            "tiktoken" => "tokenizer.tiktoken",
+            "sentencepiece" => "tokenizer.model",
+            _ => "tokenizer.json",
+        };
+        vec![(name.to_owned(), self.file.clone())]
     }
 
     fn factor(&self) -> f64 {

@@ -1,0 +1,65 @@
+//! `packhorse merge` and `packhorse repair`.
+
+use super::Context;
+use crate::args::{Known, Merge, Repair};
+use crate::outcome::{counted, success};
+use crate::size::show;
+use packhorse_core::{Options, Result};
+use packhorse_dataset::FileRecord;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::time::Instant;
+
+pub(super) fn merge(context: &Context<'_>, args: &Merge) -> Result<ExitCode> {
+    let start = Instant::now();
+    let split = args.split.as_deref();
+    let merged =
+        packhorse_pack::merge(context.registry, &context.store, &args.input, split, &args.out, &context.cancel)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let counts: Vec<String> = merged.summary.counts.iter().map(|(what, n)| format!("{n} {what}")).collect();
+    let bytes: u64 = merged.files.iter().map(|file| file.bytes).sum();
+    let text = format!(
+        "merged {} ({}) into {} in {seconds:.2} s, {}/s\n  {}\n",
+        counted(merged.shards, "shard"),
+        show(bytes),
+        names(&merged.files),
+        show((bytes as f64 / seconds.max(1e-9)) as u64),
+        counts.join(", "),
+    );
+    let value = json!({
+        "shards": merged.shards, "samples": merged.summary.samples, "counts": merged.summary.counts, "bytes": bytes,
+        "files": files(&merged.files), "seconds": seconds,
+    });
+    context.style.show(&value, &text)?;
+    Ok(success())
+}
+
+pub(super) fn repair(context: &Context<'_>, args: &Repair) -> Result<ExitCode> {
+    let options = known(&args.known);
+    let repaired = packhorse_pack::repair(context.registry, &context.store, &args.file, &options, &args.out)?;
+    let mut text: String = repaired.done.iter().map(|line| format!("{line}\n")).collect();
+    match repaired.files.is_empty() {
+        true => text.push_str("nothing is wrong; nothing was written\n"),
+        false => text.push_str(&format!("  wrote {}\n", names(&repaired.files))),
+    }
+    context.style.show(&json!({"done": repaired.done, "files": files(&repaired.files)}), &text)?;
+    Ok(success())
+}
+
+/// What is known of somebody's tokens.
+pub(super) fn known(args: &Known) -> Options {
+    let number = |n: Option<u64>| n.map(|n| n.to_string());
+    let settings = [("vocabulary", number(args.vocabulary)), ("eod", number(args.eod_id))];
+    settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+fn names(files: &[FileRecord]) -> String {
+    files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn files(files: &[FileRecord]) -> Vec<Value> {
+    files
+        .iter()
+        .map(|file| json!({"name": file.name, "bytes": file.bytes, "blake3": file.blake3.to_string()}))
+        .collect()
+}
