@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// Make one pair of many shards of tokens, their documents one after the other
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(Merge),
+    /// Derive the training order of tokens: the files that Megatron then finds in its cache, or bins of documents
+    #[command(after_help = ORDER_EXAMPLES)]
+    Order(Order),
     /// Write what is wrong with the index of anybody's tokens anew, where it is known how it went wrong
     #[command(after_help = REPAIR_EXAMPLES)]
     Repair(Repair),
@@ -120,6 +123,14 @@ Examples:
   packhorse merge tokens --out data/corpus          data/corpus.bin and data/corpus.idx
   packhorse merge a.idx b.idx c.idx --out all
   packhorse merge tokens --split train --out train";
+
+const ORDER_EXAMPLES: &str = "\
+Examples:
+  packhorse order data/corpus --seq-length 4096 --samples 100000,1000,1000 --seed 1234 --out cache
+  packhorse order 0.7 data/web 0.3 data/code --seq-length 4096 --samples 500000 --out cache
+  packhorse order data/corpus --pack 8192 --out packed
+
+Megatron looks for its cache in --data-cache-path, under a name that --tokenizer-id is a part of.";
 
 const REPAIR_EXAMPLES: &str = "\
 Examples:
@@ -409,6 +420,49 @@ pub(crate) struct Merge {
     /// Of datasets, only the shards of this split
     #[arg(long, value_name = "NAME")]
     pub(crate) split: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Order {
+    /// PREFIX of .bin and .idx as it is given to Megatron, or WEIGHT PREFIX WEIGHT PREFIX …; or a sealed dataset:
+    /// its shards, weighted by their tokens
+    #[arg(value_name = "[WEIGHT] PREFIX", required = true, value_hint = ValueHint::AnyPath)]
+    pub(crate) input: Vec<String>,
+
+    /// The folder that the files go to
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: PathBuf,
+
+    /// Tokens in a sample
+    #[arg(long, value_name = "N", default_value_t = 2048)]
+    pub(crate) seq_length: u32,
+
+    /// Samples wanted of train, valid and test (0 for none) [default: one epoch of each]
+    #[arg(long, value_name = "N,N,N", value_delimiter = ',')]
+    pub(crate) samples: Option<Vec<u64>>,
+
+    /// The shares of train, valid and test, as Megatron takes them
+    #[arg(long, value_name = "SHARES", default_value = "969,30,1")]
+    pub(crate) split: String,
+
+    /// Seeds the shuffles
+    #[arg(long, value_name = "N", default_value_t = 1234)]
+    pub(crate) seed: u32,
+
+    /// Keep the last sample of valid, though it is not full
+    #[arg(long)]
+    pub(crate) keep_last: bool,
+
+    /// JSON that identifies the tokenizer, as under "tokenizer" in any description.txt of Megatron's cache
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) tokenizer_id: Option<PathBuf>,
+
+    /// Instead: whole documents into bins of N tokens, best fit
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pack: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) threads: Threads,
 }
 
 #[derive(ClapArgs)]

@@ -72,6 +72,7 @@ mod companion;
 mod companion;
 mod dtype;
 mod header;
+mod lengths;
 mod merge;
 mod numbers;
 mod options;
@@ -85,6 +86,7 @@ mod write;
 
 pub use dtype::Dtype;
 pub use header::Header;
+pub use lengths::lengths;
 pub use merge::{Copy, MergePlan, Section};
 pub use repair::{Repaired, repair};
 pub use verify::{Cure, Look, Problem, Verdict, verify};

@@ -183,14 +183,13 @@ pub(crate) fn merge(inputs: &[&dyn Input], out: &mut dyn Outlet) -> Result<Shard
     out.concat(".bin", &parts)?;
     plan.write_idx(inputs, &mut BufWriter::with_capacity(256 << 10, out.stream(".idx")?))?;
     let header = plan.header();
-    let documents = header.documents.saturating_sub(1);
     let counts = [
-        ("documents", documents),
+        ("documents", header.documents),
         ("sequences", header.sequences),
         ("tokens", plan.bin_len() / header.dtype.size().max(1)),
     ];
     Ok(ShardSummary {
-        samples: documents,
+        samples: header.documents,
         bytes: plan.bin_len(),
         counts: counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
         ..ShardSummary::default()

@@ -3,6 +3,7 @@
 mod inspect;
 mod manual;
 mod merge;
+mod order;
 mod pack;
 mod plan;
 mod scanning;
@@ -51,6 +52,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Status(args) => inspect::status(&context, &args),
         Command::Verify(args) => verify::run(&context, &args),
         Command::Merge(args) => merge::merge(&context, &args),
+        Command::Order(args) => order::run(&context, &args),
         Command::Repair(args) => merge::repair(&context, &args),
         Command::Ls(args) => inspect::ls(&context, &args),
         Command::Cat(args) => inspect::cat(&context, &args),

@@ -1,0 +1,251 @@
+//! `packhorse order`: the training order of token datasets, as the files that Megatron finds in its cache.
+
+use super::Context;
+use crate::args::Order;
+use crate::outcome::{counted, success};
+use packhorse_core::{Context as _, Error, Outlet, Result};
+use packhorse_dataset::{MANIFEST, Manifest};
+use packhorse_order::{
+    BlendDescription, BlendIndex, BlendRequest, BlendWeights, CacheFile, GptDescription, GptIndex, GptOptions, Json,
+    PackIndex, SURPLUS, Split, Splits, normalized,
+};
+use packhorse_storage::Staging;
+use serde_json::{Value, json};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// A pair of files, and its weight in a blend.
+struct Member {
+    /// Without `.bin` and `.idx`, as it was given.
+    prefix: String,
+    weight: Option<f64>,
+}
+
+/// What is asked of each dataset.
+struct Request<'a> {
+    context: &'a Context<'a>,
+    args: &'a Order,
+    splits: Splits,
+    tokenizer: Json,
+    staging: Staging,
+}
+
+pub(super) fn run(context: &Context<'_>, args: &Order) -> Result<ExitCode> {
+    let start = Instant::now();
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(args.threads.jobs()).build_global();
+    let members = members(context, &args.input)?;
+    let tokenizer = match &args.tokenizer_id {
+        None => Json::Object(Vec::new()),
+        Some(path) => serde_json::from_str(&std::fs::read_to_string(path).doing("read")?)
+            .map_err(|e| Error::config(format!("is no JSON: {e}")).in_input(path.display()))?,
+    };
+    let staging = Staging::open(context.store.clone(), &args.out)?;
+    let request = Request { context, args, splits: Splits::parse(&args.split)?, tokenizer, staging };
+    let made = match args.pack {
+        Some(capacity) => request.packed(&members, capacity)?,
+        None => request.indices(&members)?,
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    let mut text: String = made.iter().map(|made| format!("{}\n", made.0)).collect();
+    text.push_str(&format!("  wrote {} in {seconds:.2} s\n", args.out.display()));
+    let values: Vec<&Value> = made.iter().map(|made| &made.1).collect();
+    context.style.show(&json!({"orders": values, "seconds": seconds}), &text)?;
+    Ok(success())
+}
+
+/// What was made: a sentence, and the same as JSON.
+struct Made(String, Value);
+
+impl Request<'_> {
+    /// The indices of every part of which samples are wanted.
+    fn indices(&self, members: &[Member]) -> Result<Vec<Made>> {
+        let mut made = Vec::new();
+        for (split, samples) in Split::ALL.into_iter().zip(self.samples()?) {
+            let Some(samples) = samples else { continue };
+            match members {
+                [one] => made.extend(self.single(&one.prefix, split, samples)?.map(|(_, made)| made)),
+                _ => self.blend(members, split, samples, &mut made)?,
+            }
+        }
+        match made.is_empty() {
+            false => Ok(made),
+            true => {
+                Err(Error::config("there is no sequence in the parts that are asked for; see --split and --samples"))
+            }
+        }
+    }
+
+    /// For each part whether it is wanted, and how many samples of it; without a number, those of one epoch.
+    fn samples(&self) -> Result<[Option<Option<u64>>; 3]> {
+        let Some(wanted) = &self.args.samples else { return Ok([Some(None); 3]) };
+        if wanted.len() > 3 {
+            return Err(Error::config("--samples takes up to three numbers: of train, valid and test"));
+        }
+        Ok(std::array::from_fn(|i| wanted.get(i).filter(|n| **n > 0).map(|n| Some(*n))))
+    }
+
+    fn blend(&self, members: &[Member], split: Split, samples: Option<u64>, made: &mut Vec<Made>) -> Result<()> {
+        let weights: Option<Vec<f64>> = members.iter().map(|member| member.weight).collect();
+        let (requests, index, weights) = match (weights, samples) {
+            (Some(weights), Some(samples)) => {
+                let request = BlendRequest::new(&weights, samples, SURPLUS)?;
+                let index = BlendIndex::weighted(&request.weights, request.size)?;
+                let twice = normalized(&request.weights);
+                let requests = request.requests.into_iter().map(Some).collect::<Vec<_>>();
+                (requests, Some(index), BlendWeights::Weighted(twice, request.size))
+            }
+            (None, None) => (vec![None; members.len()], None, BlendWeights::Exhaustive(Vec::new())),
+            (Some(_), None) => {
+                return Err(Error::config("weights need --samples: how many samples the blend shall have"));
+            }
+            (None, Some(_)) => {
+                return Err(Error::config(
+                    "--samples of several datasets needs weights: WEIGHT PREFIX WEIGHT PREFIX …",
+                ));
+            }
+        };
+        let (mut datasets, mut sizes) = (Vec::new(), Vec::new());
+        for (member, samples) in members.iter().zip(requests) {
+            let Some((description, one)) = self.single(&member.prefix, split, samples)? else { continue };
+            sizes.push(one.1.get("samples").and_then(Value::as_u64).unwrap_or_default());
+            datasets.push(description);
+            made.push(one);
+        }
+        if datasets.is_empty() {
+            return Ok(());
+        }
+        let (index, weights) = match (index, weights) {
+            (Some(index), weights) => (index, weights),
+            (None, _) => (BlendIndex::exhaustive(&sizes)?, BlendWeights::Exhaustive(sizes)),
+        };
+        let description = BlendDescription { datasets, split, weights };
+        self.publish(description.files(&index))?;
+        let (name, n) = (split.name(), index.sample.len() as u64);
+        made.push(Made(
+            format!("{name}: a blend of {}", counted(n, "sample")),
+            json!({"split": name, "blend": true, "samples": n}),
+        ));
+        Ok(())
+    }
+
+    /// The indices of one dataset; `None` where no sequence of it is in the part.
+    fn single(&self, prefix: &str, split: Split, samples: Option<u64>) -> Result<Option<(GptDescription, Made)>> {
+        let lengths = lengths(self.context, prefix)?;
+        let count = u32::try_from(lengths.len()).map_err(|_| Error::unsupported("over 4 billion sequences"))?;
+        let Some(ids) = self.splits.range(split, count).filter(|ids| !ids.is_empty()) else { return Ok(None) };
+        let (seed, length) = (self.args.seed, self.args.seq_length);
+        let drop_last = split != Split::Valid || !self.args.keep_last;
+        let options = GptOptions { drop_last, ..GptOptions::new(seed, length, samples) };
+        let index = GptIndex::build(&lengths, ids, &options).map_err(|e| e.in_input(format!("{prefix}.idx")))?;
+        let description = GptDescription {
+            dataset_path: prefix.to_owned(),
+            samples,
+            split,
+            seed,
+            sequence_length: length,
+            splits: Some(self.splits.clone()),
+            tokenizer: self.tokenizer.clone(),
+        };
+        self.publish(description.files(&index))?;
+        let (name, plan) = (split.name(), &index.plan);
+        let text = format!(
+            "{name}: {prefix}: {} of {length} tokens, {} of {} tokens",
+            counted(plan.samples, "sample"),
+            counted(plan.epochs, "epoch"),
+            plan.tokens
+        );
+        let value = json!({
+            "split": name, "prefix": prefix, "samples": plan.samples, "epochs": plan.epochs, "tokens": plan.tokens,
+        });
+        Ok(Some((description, Made(text, value))))
+    }
+
+    /// Bins of whole documents.
+    fn packed(&self, members: &[Member], capacity: u32) -> Result<Vec<Made>> {
+        let pack = |member: &Member| {
+            let lengths = lengths(self.context, &member.prefix)?;
+            let index = PackIndex::build(&lengths, capacity)?;
+            let shuffle = index.shuffle(self.args.seed)?;
+            let base = member.prefix.rsplit('/').next().unwrap_or_default();
+            let arrays = [("bin", &index.bin, 1), ("piece", &index.piece, 3), ("shuffle", &shuffle, 1)];
+            let mut stage = self.staging.stage("")?;
+            for (what, array, columns) in arrays {
+                let name = format!("{base}-packed-{capacity}-{what}.npy");
+                let mut out = BufWriter::with_capacity(1 << 20, stage.stream(&name)?);
+                array.write_npy(columns, &mut out)?;
+                out.flush().doing("write")?;
+            }
+            stage.publish()?;
+            let (bins, padding) = (index.bins(), index.padding());
+            let share = padding as f64 / (bins * u64::from(capacity)).max(1) as f64;
+            let text = format!(
+                "{}: {} of {capacity} tokens, {:.3} % padding",
+                member.prefix,
+                counted(bins, "bin"),
+                100.0 * share
+            );
+            Ok(Made(text, json!({"prefix": member.prefix, "bins": bins, "padding": padding})))
+        };
+        members.iter().map(pack).collect()
+    }
+
+    /// The description last: whoever finds it finds all of them.
+    fn publish(&self, mut files: Vec<CacheFile<'_>>) -> Result<()> {
+        files.rotate_left(1);
+        let mut stage = self.staging.stage("")?;
+        for file in files {
+            let mut out = BufWriter::with_capacity(1 << 20, stage.stream(&file.name)?);
+            file.write(&mut out)?;
+            out.flush().doing("write")?;
+        }
+        stage.publish().map(drop)
+    }
+}
+
+fn lengths(context: &Context<'_>, prefix: &str) -> Result<Vec<i32>> {
+    packhorse_tokens::lengths(&*context.store.open(Path::new(&format!("{prefix}.idx")))?)
+}
+
+/// The datasets: `PREFIX…`, or `WEIGHT PREFIX…` as Megatron takes them; a sealed dataset is its shards, weighted
+/// by their tokens.
+fn members(context: &Context<'_>, input: &[String]) -> Result<Vec<Member>> {
+    let mut members = Vec::new();
+    let mut words = input.iter();
+    while let Some(word) = words.next() {
+        let (weight, word) = match word.parse::<f64>() {
+            Ok(weight) => (Some(weight), words.next().ok_or_else(|| Error::config("a weight without a dataset"))?),
+            Err(_) => (None, word),
+        };
+        match sealed(context, Path::new(word))? {
+            Some(shards) => {
+                let total: f64 = shards.iter().map(|(_, tokens)| *tokens as f64).sum();
+                let share = |tokens: u64| weight.map_or(tokens as f64, |weight| weight * tokens as f64 / total);
+                members.extend(shards.into_iter().map(|(prefix, n)| Member { prefix, weight: Some(share(n)) }));
+            }
+            None => {
+                let prefix = word.strip_suffix(".idx").or(word.strip_suffix(".bin")).unwrap_or(word);
+                members.push(Member { prefix: prefix.to_owned(), weight });
+            }
+        }
+    }
+    let given = members.iter().filter(|member| member.weight.is_some()).count();
+    match given == 0 || given == members.len() {
+        true => Ok(members),
+        false => Err(Error::config("some datasets have weights and some have none; give all of them one")),
+    }
+}
+
+/// The shards of a sealed dataset that have tokens, without `.bin`, and how many tokens.
+fn sealed(context: &Context<'_>, dir: &Path) -> Result<Option<Vec<(String, u64)>>> {
+    let path: PathBuf = dir.join(MANIFEST);
+    let Ok(input) = context.store.open(&path) else { return Ok(None) };
+    let manifest = input.read_all(1 << 30).and_then(|bytes| Manifest::decode(&bytes));
+    let manifest = manifest.map_err(|e| e.in_input(path.display()))?;
+    let shard = |shard: &packhorse_dataset::ShardRecord| {
+        let tokens = shard.counts.get("tokens").copied().unwrap_or_default();
+        (dir.join(&shard.name).display().to_string(), tokens)
+    };
+    Ok(Some(manifest.shards.iter().map(shard).filter(|(_, tokens)| *tokens > 0).collect()))
+}

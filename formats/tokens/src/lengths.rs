@@ -1,0 +1,26 @@
+//! The lengths of all sequences of a pair, which is all that the training order is derived from.
+
+use crate::header::Header;
+use crate::numbers;
+use crate::pair::Pair;
+use packhorse_core::{Error, Input, Kind, Result};
+
+/// The lengths in tokens of the sequences of the pair that `input` is either file of. Four bytes of memory a
+/// sequence. A length below zero is a `Content` error.
+pub fn lengths(input: &dyn Input) -> Result<Vec<i32>> {
+    let pair = Pair::open(input)?;
+    let idx = pair.idx.get();
+    let (header, _) = Header::read(idx).map_err(|e| e.in_input(idx.name()))?;
+    let many = || Error::new(Kind::Limit, "has more sequences than memory holds").in_input(idx.name());
+    let mut lengths = Vec::new();
+    // The header was found to fit the file's length.
+    lengths.try_reserve_exact(usize::try_from(header.sequences).map_err(|_| many())?).map_err(|_| many())?;
+    numbers::each::<4>(idx, header.length_at(0), header.sequences, &mut |piece| {
+        lengths.extend(piece.iter().map(|length| i32::from_le_bytes(*length)));
+        Ok(())
+    })?;
+    match lengths.iter().find(|length| **length < 0) {
+        None => Ok(lengths),
+        Some(length) => Err(Error::content(format!("has a sequence of {length} tokens")).in_input(idx.name())),
+    }
+}
