@@ -100,6 +100,16 @@ impl Format for Tokens {
         &INFO
     }
 
+    fn companions(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("idx", "bin"),
+            ("idx", "documents.parquet"),
+            ("ds", "ds.index"),
+            ("ds", "ds.metadata"),
+            ("ds", "documents.parquet"),
+        ]
+    }
+
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         let options = options::Reading::parse(options)?;
         Ok(Box::new(read::TokenSource { options, limits, seen: self.seen.clone() }))
