@@ -87,7 +87,7 @@ impl TokenSink {
                 TOKENS => {
                     let dtype = element(field).and_then(|element| Dtype::of_element(&element));
                     let dtype = dtype.ok_or_else(|| no("tokens are a list of numbers a sample".to_owned()))?;
-                    self.options.layout.takes(dtype).map_err(|why| no(why.to_owned()))?;
+                    self.options.takes(dtype).map_err(|why| no(why.to_owned()))?;
                     tokens = Some((dtype, i));
                 }
                 LENGTHS if element(field) == Some(DataType::Int32) => lengths = Some(i),
