@@ -80,7 +80,7 @@ mod write;
 
 pub use dtype::Dtype;
 pub use header::Header;
-pub use merge::{Copy, MergePlan, Section};
+pub use merge::{Body, MergePlan, Section};
 pub use repair::{Repaired, repair};
 pub use verify::{Cure, Look, Problem, Verdict, verify};
 
