@@ -312,16 +312,17 @@ impl Check<'_, '_> {
         let (mut others, mut at) = (Tally::default(), 0u64);
         let len = self.pair.bin_len().unwrap_or_default();
         numbers::each_bytes(bin, 0, len - len % dtype.size(), &mut |bytes| {
-            for token in bytes.chunks_exact(dtype.width()) {
-                let id = dtype.value(token);
-                if id.and_then(|id| u64::try_from(id).ok()).is_none_or(|id| id >= vocabulary) {
-                    others.add(|| {
-                        let id = id.map_or("no integer".to_owned(), |id| id.to_string());
-                        format!("has {id} as token {at}, and the vocabulary has ids below {vocabulary}")
-                    });
+            if !dtype.all_below(vocabulary, bytes) {
+                for (i, token) in (at..).zip(bytes.chunks_exact(dtype.width())) {
+                    if !dtype.is_below(vocabulary, token) {
+                        others.add(|| {
+                            let id = dtype.value(token).map_or("no integer".to_owned(), |id| id.to_string());
+                            format!("has {id} as token {i}, and the vocabulary has ids below {vocabulary}")
+                        });
+                    }
                 }
-                at += 1;
             }
+            at += bytes.len() as u64 / dtype.size();
             Ok(())
         })?;
         self.verdict.add(bin, others);

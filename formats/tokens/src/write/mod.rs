@@ -205,18 +205,15 @@ fn agree(lengths: &[[u8; 4]], tokens: u64) -> Result<()> {
 
 /// Whether each token is an id of the vocabulary.
 fn known(tokens: &Lists, dtype: Dtype, vocabulary: u64) -> Result<(), (Error, usize)> {
-    let values = tokens.bytes.chunks_exact(dtype.width());
-    let known =
-        |bytes: &[u8]| dtype.value(bytes).and_then(|id| u64::try_from(id).ok()).is_some_and(|id| id < vocabulary);
-    match values.clone().position(|bytes| !known(bytes)) {
-        None => Ok(()),
-        Some(at) => {
-            let bytes = values.clone().nth(at).unwrap_or_default();
-            let id = dtype.value(bytes).map_or("no integer".to_owned(), |id| id.to_string());
-            let message = format!("has the token {id}, and the vocabulary has ids below {vocabulary}");
-            Err((Error::content(message), tokens.ends.partition_point(|end| *end <= at)))
-        }
+    if dtype.all_below(vocabulary, &tokens.bytes) {
+        return Ok(());
     }
+    let values = tokens.bytes.chunks_exact(dtype.width());
+    let first = values.enumerate().find(|(_, token)| !dtype.is_below(vocabulary, token));
+    let (at, token) = first.unwrap_or_default();
+    let id = dtype.value(token).map_or("no integer".to_owned(), |id| id.to_string());
+    let message = format!("has the token {id}, and the vocabulary has ids below {vocabulary}");
+    Err((Error::content(message), tokens.ends.partition_point(|end| *end <= at)))
 }
 
 fn in_row(rows: &Rows, row: usize, error: &Error, name: &str) -> Error {
