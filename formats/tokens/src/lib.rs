@@ -74,7 +74,9 @@ mod pair;
 mod read;
 mod repair;
 mod seal;
+mod sequences;
 mod shape;
+mod verdict;
 mod verify;
 mod write;
 
@@ -82,7 +84,8 @@ pub use dtype::Dtype;
 pub use header::Header;
 pub use merge::{Body, MergePlan, Section};
 pub use repair::{Repaired, repair};
-pub use verify::{Cure, Look, Problem, Verdict, verify};
+pub use verdict::{Cure, Look, Problem, Verdict};
+pub use verify::verify;
 
 use packhorse_core::{Consumer, Findings, Format, FormatInfo, Input, Limits, Options, Result, Sink, Source};
 
