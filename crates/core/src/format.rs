@@ -24,6 +24,12 @@ pub trait Format: Send + Sync {
     /// What it is.
     fn info(&self) -> &'static FormatInfo;
 
+    /// Endings of files that belong to a file of this format and are no inputs of their own, each after the
+    /// extension of that file: `("idx", "bin")` where `x.bin` belongs to `x.idx`.
+    fn companions(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// How to read it; `options` are parsed here, once.
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         let _ = (options, limits);

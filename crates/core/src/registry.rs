@@ -45,6 +45,17 @@ impl Registry {
         self.formats.iter().rfind(|f| f.info().fields.iter().any(|field| field.eq_ignore_ascii_case(extension)))
     }
 
+    /// The names of the files beside `name` that it may belong to (`x.bin` to `x.idx`): those that are there
+    /// are inputs, and `name` is a part of them.
+    pub fn mains<'n>(&self, name: &'n [u8]) -> impl Iterator<Item = Vec<u8>> + use<'_, 'n> {
+        let pairs = self.formats.iter().flat_map(|f| f.companions());
+        pairs.filter_map(|(main, other)| {
+            let stem =
+                name.get(..name.len().checked_sub(other.len())?).filter(|_| has_extension(name, other.as_bytes()))?;
+            Some([stem, main.as_bytes()].concat())
+        })
+    }
+
     /// The format that takes any file: the one that claims the empty extension.
     pub fn fallback(&self) -> Option<&Arc<dyn Format>> {
         self.formats.iter().find(|f| f.info().extensions.contains(&""))
@@ -61,4 +72,37 @@ fn has_extension(name: &[u8], ext: &[u8]) -> bool {
     !ext.is_empty()
         && name.get(dot) == Some(&b'.')
         && name.get(dot + 1..).is_some_and(|tail| tail.eq_ignore_ascii_case(ext))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FormatInfo;
+
+    struct Pairs;
+
+    impl Format for Pairs {
+        fn info(&self) -> &'static FormatInfo {
+            static INFO: FormatInfo = FormatInfo { id: "pairs", revision: 1, extensions: &["idx"], fields: &[] };
+            &INFO
+        }
+
+        fn companions(&self) -> &'static [(&'static str, &'static str)] {
+            &[("idx", "bin"), ("idx", "documents.parquet"), ("tar", "idx")]
+        }
+    }
+
+    #[test]
+    fn what_a_file_may_belong_to() {
+        let registry = Registry::new().with(Pairs);
+        let mains =
+            |name: &str| registry.mains(name.as_bytes()).map(|m| String::from_utf8(m).unwrap()).collect::<Vec<_>>();
+        assert_eq!(mains("some/x.bin"), ["some/x.idx"]);
+        assert_eq!(mains("x.documents.parquet"), ["x.idx"]);
+        assert_eq!(mains("x.idx"), ["x.tar"]);
+        assert_eq!(mains(".bin"), [".idx"]);
+        for name in ["bin", "xbin", "x.parquet", ""] {
+            assert!(mains(name).is_empty(), "{name}");
+        }
+    }
 }

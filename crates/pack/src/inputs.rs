@@ -5,7 +5,8 @@ use packhorse_core::{Cancel, Error, FileKind, FileStat, Format, Input, Kind, Lim
 use packhorse_dataset::Piece;
 use packhorse_storage::{Compression, decompressed, spool};
 use std::collections::HashMap;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -46,6 +47,13 @@ pub(crate) fn container<'r>(
 /// How a container is compressed.
 fn compression(path: &Path) -> Option<Compression> {
     Compression::of(path.as_os_str().as_bytes()).map(|(compression, _)| compression)
+}
+
+/// The file that `path` is a part of (of `x.bin` the `x.idx` beside it), if there is one; else `path`.
+pub(crate) fn main_file(registry: &Registry, store: &dyn Store, path: &Path) -> PathBuf {
+    let mains = registry.mains(path.as_os_str().as_bytes()).map(|name| PathBuf::from(OsString::from_vec(name)));
+    let is_there = |main: &PathBuf| store.stat(main, true).is_ok_and(|stat| stat.kind == FileKind::File);
+    mains.filter(|_| container(registry, &Names::default(), path).is_none()).find(is_there).unwrap_or(path.to_owned())
 }
 
 /// Opens a file, seen as the bytes inside it where it is compressed.

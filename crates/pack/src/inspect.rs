@@ -1,6 +1,6 @@
 //! Looking inside any shard: what members it holds, one of them, how many.
 
-use crate::inputs::{Names, container, open};
+use crate::inputs::{Names, container, main_file, open};
 use crate::inspect_rows::{self, columns};
 use crate::resume::of_request;
 use packhorse_core::{
@@ -27,10 +27,11 @@ pub fn list(
 }
 
 pub(crate) fn shard(registry: &Registry, store: &dyn Store, path: &Path) -> Result<(Box<dyn Source>, Box<dyn Input>)> {
-    let Some((format, compression)) = container(registry, &Names::default(), path) else {
+    let main = main_file(registry, store, path);
+    let Some((format, compression)) = container(registry, &Names::default(), &main) else {
         return Err(no_shard(store, path));
     };
-    Ok((format.source(&Options::new(), Limits::default())?, open(store, path, compression).map_err(of_request)?))
+    Ok((format.source(&Options::new(), Limits::default())?, open(store, &main, compression).map_err(of_request)?))
 }
 
 fn no_shard(store: &dyn Store, path: &Path) -> Error {

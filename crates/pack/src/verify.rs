@@ -1,6 +1,6 @@
 //! verify: is every byte of a sealed dataset what it was when it was sealed?
 
-use crate::inputs::{Names, container, open};
+use crate::inputs::{Names, container, main_file, open};
 use crate::resume::{is_missing, read_receipt};
 use crate::seal::digest_file;
 use packhorse_core::{
@@ -219,7 +219,7 @@ impl Check<'_> {
 
     /// Reads a shard of typed rows from end to end, and counts them.
     fn rows(&self, shard: &ShardRecord) -> Result<()> {
-        let path = self.out.join(&shard.file);
+        let path = main_file(self.registry, self.store, &self.out.join(&shard.file));
         let Some((format, compression)) = container(self.registry, &Names::default(), &path) else { return Ok(()) };
         let input = open(self.store, &path, compression)?;
         let source = format.source(&Options::new(), Limits::default())?;

@@ -17,6 +17,8 @@ use std::sync::Arc;
 const SUFFIX: &str = ".documents.parquet";
 /// Rows of a row group.
 const GROUP: usize = 1 << 17;
+/// From so many bytes on it is worth the while of several threads to hash them.
+const MUCH: usize = 256 << 10;
 /// Bytes of a digest.
 const DIGEST: usize = 16;
 
@@ -44,7 +46,10 @@ impl Companion {
     pub(crate) fn push(&mut self, keys: Option<&StringViewArray>, tokens: &Lists, width: usize) -> Result<()> {
         let n = tokens.ends.len();
         let digest = |row: usize| blake3::hash(tokens.bytes(row, width));
-        let digests: Vec<blake3::Hash> = (0..n).into_par_iter().with_min_len(64).map(digest).collect();
+        let digests: Vec<blake3::Hash> = match tokens.bytes.len() < MUCH {
+            true => (0..n).map(digest).collect(),
+            false => (0..n).into_par_iter().with_min_len(64).map(digest).collect(),
+        };
         let mut rows = Columns::default();
         for (row, digest) in digests.iter().enumerate() {
             rows.numbers.append_value(self.documents);

@@ -85,6 +85,27 @@ impl Dtype {
         TABLE.iter().find(|one| one.0 == self)
     }
 
+    /// Whether each of the tokens is an id of a vocabulary of `ids`.
+    pub(crate) fn all_below(self, ids: u64, tokens: &[u8]) -> bool {
+        let highest = |numbers: &[[u8; 4]]| numbers.iter().fold(0, |top, n| u32::from_le_bytes(*n).max(top));
+        match self {
+            _ if tokens.is_empty() => true,
+            Dtype::U16 => {
+                let numbers = tokens.as_chunks().0.iter();
+                u64::from(numbers.fold(0, |top, n| u16::from_le_bytes(*n).max(top))) < ids
+            }
+            Dtype::U32 => u64::from(highest(tokens.as_chunks().0)) < ids,
+            // As a number without a sign a negative one is 2^31 or more.
+            Dtype::I32 => u64::from(highest(tokens.as_chunks().0)) < ids.min(1 << 31),
+            _ => tokens.chunks_exact(self.width()).all(|token| self.is_below(ids, token)),
+        }
+    }
+
+    /// Whether this token is an id of a vocabulary of `ids`.
+    pub(crate) fn is_below(self, ids: u64, token: &[u8]) -> bool {
+        self.value(token).and_then(|id| u64::try_from(id).ok()).is_some_and(|id| id < ids)
+    }
+
     /// The value of one token's bytes as an integer; `None` for floats that are none.
     pub(crate) fn value(self, bytes: &[u8]) -> Option<i64> {
         let mut wide = [0; 8];
@@ -124,5 +145,23 @@ mod tests {
         assert_eq!(Dtype::F32.value(&7.5f32.to_le_bytes()), None);
         assert_eq!(Dtype::I64.value(&[1]), Some(1));
         assert!(Dtype::of_name("u17").is_err());
+    }
+
+    #[test]
+    fn ids_of_a_vocabulary() {
+        for (dtype, ..) in ALL {
+            let ids: [i64; 3] = [3, 100, 7];
+            let bytes: Vec<u8> = match dtype {
+                Dtype::F64 => ids.iter().flat_map(|id| (*id as f64).to_le_bytes()).collect(),
+                Dtype::F32 => ids.iter().flat_map(|id| (*id as f32).to_le_bytes()).collect(),
+                _ => ids.iter().flat_map(|id| id.to_le_bytes()[..dtype.width()].to_vec()).collect(),
+            };
+            assert!(
+                dtype.all_below(101, &bytes) && !dtype.all_below(100, &bytes) && dtype.all_below(0, &[]),
+                "{dtype:?}"
+            );
+        }
+        assert!(!Dtype::I32.all_below(u64::MAX, &[0xff; 4]) && Dtype::U32.all_below(1 << 32, &[0xff; 4]));
+        assert!(!Dtype::I64.all_below(u64::MAX, &[0xff; 8]) && !Dtype::F32.all_below(9, &1.5f32.to_le_bytes()));
     }
 }

@@ -117,9 +117,9 @@ fn foreign(head: &[u8]) -> &'static str {
     if head.starts_with(b"TNTIDX\0\0") {
         "is an index of fairseq's or Megatron's old kind (TNTIDX); convert it with their tools"
     } else if head.starts_with(b"v1.") {
-        "is the index of DALI beside a tar, and none of tokens"
+        "is the index of DALI for a tar, and none of tokens; leave it out with --exclude"
     } else {
-        "is no index of Megatron's: it doesn't begin with MMIDIDX"
+        "is no index of Megatron's: it doesn't begin with MMIDIDX; leave it out with --exclude"
     }
 }
 

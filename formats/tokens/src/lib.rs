@@ -80,16 +80,19 @@ mod pair;
 mod read;
 mod repair;
 mod seal;
+mod sequences;
 mod shape;
+mod verdict;
 mod verify;
 mod write;
 
 pub use dtype::Dtype;
 pub use header::Header;
 pub use lengths::lengths;
-pub use merge::{Copy, MergePlan, Section};
+pub use merge::{Body, MergePlan, Section};
 pub use repair::{Repaired, repair};
-pub use verify::{Cure, Look, Problem, Verdict, verify};
+pub use verdict::{Cure, Look, Problem, Verdict};
+pub use verify::verify;
 
 use packhorse_core::{
     Consumer, Findings, Format, FormatInfo, Input, Limits, Options, Outlet, Result, ShardSummary, Sink, Source,
@@ -107,6 +110,16 @@ static INFO: FormatInfo = FormatInfo { id: "tokens", revision: 1, extensions: &[
 impl Format for Tokens {
     fn info(&self) -> &'static FormatInfo {
         &INFO
+    }
+
+    fn companions(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("idx", "bin"),
+            ("idx", "documents.parquet"),
+            ("ds", "ds.index"),
+            ("ds", "ds.metadata"),
+            ("ds", "documents.parquet"),
+        ]
     }
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {

@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 /// How pairs become one, their documents one after the other. The document indexes are kept: each entry is
 /// raised by the sequences before it, as Megatron's own merge does.
 ///
-/// Whoever carries it out copies each `.bin` to its place ([`MergePlan::copies`]) and writes the `.idx`, from
+/// Whoever carries it out copies each `.bin` to its place ([`MergePlan::bodies`]) and writes the `.idx`, from
 /// start to end ([`MergePlan::write_idx`]) or by sections at their places ([`MergePlan::sections`]); all of
 /// that may be done at the same time.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ struct Part {
 
 /// The `.bin` of an input, all of it, and where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copy {
+pub struct Body {
     /// Which input.
     pub input: usize,
     /// Where it begins in the merged `.bin`.
@@ -117,9 +117,9 @@ impl MergePlan {
     }
 
     /// Where each `.bin` goes.
-    pub fn copies(&self) -> Vec<Copy> {
-        let copy = |(input, part): (usize, &Part)| Copy { input, offset: part.offset, len: part.len };
-        self.parts.iter().enumerate().map(copy).collect()
+    pub fn bodies(&self) -> Vec<Body> {
+        let body = |(input, part): (usize, &Part)| Body { input, offset: part.offset, len: part.len };
+        self.parts.iter().enumerate().map(body).collect()
     }
 
     /// The first bytes of the merged `.idx`.
@@ -178,7 +178,7 @@ impl MergePlan {
 pub(crate) fn merge(inputs: &[&dyn Input], out: &mut dyn Outlet) -> Result<ShardSummary> {
     let plan = MergePlan::new(inputs)?;
     let pairs = inputs.iter().map(|input| Pair::open(*input)).collect::<Result<Vec<_>>>()?;
-    let part = |copy: Copy| pairs.get(copy.input).map(|pair| Range { input: pair.bin.get(), offset: 0, len: copy.len });
+    let part = |copy: Body| pairs.get(copy.input).map(|pair| Range { input: pair.bin.get(), offset: 0, len: copy.len });
     let parts: Vec<Range<'_>> = plan.copies().into_iter().filter_map(part).collect();
     out.concat(".bin", &parts)?;
     plan.write_idx(inputs, &mut BufWriter::with_capacity(256 << 10, out.stream(".idx")?))?;

@@ -35,16 +35,6 @@ impl Layout {
     pub(crate) fn suffix(self) -> &'static str {
         if self == Layout::Datatrove { ".ds" } else { ".bin" }
     }
-
-    /// Whether tokens of this type can be written; the error says what can.
-    pub(crate) fn takes(self, dtype: Dtype) -> Result<(), &'static str> {
-        match (self, dtype) {
-            (Layout::Megatron, Dtype::U32) => Err("Megatron has no such type; cast it to Int32"),
-            (Layout::Datatrove, Dtype::U16 | Dtype::U32) | (Layout::Llmc, Dtype::U16 | Dtype::U32) => Ok(()),
-            (Layout::Datatrove | Layout::Llmc, _) => Err("this layout has UInt16 and UInt32; cast it to one of them"),
-            (Layout::Megatron | Layout::Bare, _) => Ok(()),
-        }
-    }
 }
 
 /// What is known of a pair that is checked or repaired.
@@ -72,7 +62,23 @@ pub(crate) struct Writing {
     pub(crate) tokenizer: String,
 }
 
+/// From this size of vocabulary on Megatron takes tokens of 32 bits.
+const LARGE: u64 = 65_500;
+
 impl Writing {
+    /// Whether tokens of this type can be written; the error says what can.
+    pub(crate) fn takes(&self, dtype: Dtype) -> Result<(), &'static str> {
+        match (self.layout, dtype) {
+            (Layout::Megatron, Dtype::U32) => Err("Megatron has no such type; cast it to Int32"),
+            (Layout::Megatron, Dtype::U16) if self.vocabulary.is_some_and(|ids| ids >= LARGE) => {
+                Err("Megatron takes Int32 for vocabularies of 65,500 ids and more; cast it to that")
+            }
+            (Layout::Datatrove | Layout::Llmc, Dtype::U16 | Dtype::U32) => Ok(()),
+            (Layout::Datatrove | Layout::Llmc, _) => Err("this layout has UInt16 and UInt32; cast it to one of them"),
+            (Layout::Megatron | Layout::Bare, _) => Ok(()),
+        }
+    }
+
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["layout", "documents", "vocabulary", "tokenizer"])?;
         let layout = Layout::of(options.get("layout").unwrap_or("megatron"))?;

@@ -4,7 +4,9 @@ use crate::header::{HEADER, Header};
 use crate::merge::pointers;
 use crate::numbers;
 use crate::pair::Pair;
-use crate::verify::{Cure, Look, Verdict, each_sequence, verify};
+use crate::sequences::each_sequence;
+use crate::verdict::{Cure, Look, Verdict};
+use crate::verify::verify;
 use packhorse_core::{Context, Error, Input, Result};
 use std::io::{BufWriter, Write};
 

@@ -112,3 +112,51 @@ impl Seen {
         Ok(shape)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::Dtype;
+    use packhorse_core::{FileKind, FileStat, MemoryInput};
+    use std::io::Read;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A file that counts how often it is read.
+    struct Counted(MemoryInput, i64, AtomicUsize);
+
+    impl Input for Counted {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+        fn len(&self) -> Option<u64> {
+            self.0.len()
+        }
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+            self.2.fetch_add(1, Ordering::Relaxed);
+            self.0.read_at(offset, buf)
+        }
+        fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+            self.0.stream()
+        }
+        fn stat(&self) -> Result<Option<FileStat>> {
+            Ok(Some(FileStat { kind: FileKind::File, size: 42, mtime: self.1, id: (1, 2) }))
+        }
+    }
+
+    #[test]
+    fn a_file_is_looked_through_once_until_it_changes() {
+        let header = Header { dtype: Dtype::U16, sequences: 0, documents: 0 };
+        let mut bytes = header.encode().unwrap().to_vec();
+        bytes.resize(42, 0);
+        let file = |mtime| Counted(MemoryInput::new("a.idx", bytes.clone()), mtime, AtomicUsize::new(0));
+        let seen = Seen::default();
+        let reads = |file: &Counted| {
+            assert!(seen.shape(file).unwrap().plain);
+            file.2.swap(0, Ordering::Relaxed)
+        };
+        let (old, new) = (file(1), file(2));
+        assert!(reads(&old) > 0);
+        assert_eq!(reads(&old), 0);
+        assert!(reads(&new) > 0);
+    }
+}

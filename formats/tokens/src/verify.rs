@@ -1,81 +1,11 @@
 //! Is anybody's pair whole? Every number of it is looked at.
 
-use crate::dtype::Dtype;
 use crate::header::Header;
 use crate::numbers;
 use crate::pair::Pair;
-use packhorse_core::{Error, Input, Kind, Result};
-use std::fmt;
-
-/// What else to look at than the index and the length of the tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Look {
-    /// How many ids there are: each token must be one of them. All tokens are read then.
-    pub vocabulary: Option<u64>,
-    /// The token that ends each document that is not empty. The ends of documents are read then.
-    pub eod: Option<i64>,
-}
-
-/// One thing that is wrong with a pair.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The file.
-    pub file: String,
-    /// What is wrong, a lowercase fragment; of the first place, if there are several.
-    pub what: String,
-    /// How many places are wrong in this way.
-    pub count: u64,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.count {
-            0 | 1 => f.write_str(&self.what),
-            n => write!(f, "{} (the first of {n})", self.what),
-        }
-    }
-}
-
-/// What is known of how a pair came to be wrong, and how its `.idx` is put right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cure {
-    /// Each document's EOD is in the `.bin` and not in the lengths
-    /// ([Megatron-LM#431](https://github.com/NVIDIA/Megatron-LM/issues/431)): the last sequence of each
-    /// document is one longer.
-    CountEod {
-        /// The token.
-        eod: i64,
-        /// How many documents have one.
-        documents: u64,
-    },
-    /// Lengths fit the tokens and offsets do not fit the lengths: the offsets are summed anew.
-    Pointers,
-}
-
-impl fmt::Display for Cure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Cure::CountEod { eod, documents } => write!(
-                f,
-                "the end of each document (token {eod}) was in the .bin and not in the lengths: {documents} lengths are one longer now"
-            ),
-            Cure::Pointers => f.write_str("the offsets of sequences were summed anew from their lengths"),
-        }
-    }
-}
-
-/// What [`verify`] found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
-    /// What the index says of itself, if it can be read.
-    pub header: Option<Header>,
-    /// Tokens in all sequences.
-    pub tokens: u64,
-    /// Everything that is wrong, in the order of the file.
-    pub problems: Vec<Problem>,
-    /// How to put it right, if that is known; it is for all problems.
-    pub cure: Option<Cure>,
-}
+use crate::sequences::{Window, each_sequence};
+use crate::verdict::{Cure, Look, Problem, Tally, Verdict};
+use packhorse_core::{Input, Result};
 
 /// Looks at every number of the index of a pair (`input` is either file of it), and at tokens as `look`
 /// says. What is wrong is no error but a finding; an error is I/O that failed.
@@ -89,40 +19,6 @@ pub fn verify(input: &dyn Input, look: &Look) -> Result<Verdict> {
         },
     }
     Ok(verdict)
-}
-
-impl Verdict {
-    /// Makes a finding of what is wrong with `input`; what is not its fault is an error.
-    fn take(&mut self, error: Error, input: &dyn Input) -> Result<()> {
-        match error.kind() {
-            Kind::Content | Kind::Unsupported | Kind::Limit => {
-                let file = error.input().unwrap_or(input.name()).to_owned();
-                self.problems.push(Problem { file, what: error.message().to_owned(), count: 1 });
-                Ok(())
-            }
-            _ => Err(error),
-        }
-    }
-
-    fn add(&mut self, input: &dyn Input, tally: Tally) {
-        if let Some(what) = tally.what {
-            self.problems.push(Problem { file: input.name().to_owned(), what, count: tally.count });
-        }
-    }
-}
-
-/// Places that are wrong in one way: the first is described, all are counted.
-#[derive(Default)]
-struct Tally {
-    what: Option<String>,
-    count: u64,
-}
-
-impl Tally {
-    fn add(&mut self, what: impl FnOnce() -> String) {
-        self.count += 1;
-        self.what.get_or_insert_with(what);
-    }
 }
 
 struct Check<'a, 'p> {
@@ -324,79 +220,20 @@ impl Check<'_, '_> {
         let (mut others, mut at) = (Tally::default(), 0u64);
         let len = self.pair.bin_len().unwrap_or_default();
         numbers::each_bytes(bin, 0, len - len % dtype.size(), &mut |bytes| {
-            for token in bytes.chunks_exact(dtype.width()) {
-                let id = dtype.value(token);
-                if id.and_then(|id| u64::try_from(id).ok()).is_none_or(|id| id >= vocabulary) {
-                    others.add(|| {
-                        let id = id.map_or("no integer".to_owned(), |id| id.to_string());
-                        format!("has {id} as token {at}, and the vocabulary has ids below {vocabulary}")
-                    });
+            if !dtype.all_below(vocabulary, bytes) {
+                for (i, token) in (at..).zip(bytes.chunks_exact(dtype.width())) {
+                    if !dtype.is_below(vocabulary, token) {
+                        others.add(|| {
+                            let id = dtype.value(token).map_or("no integer".to_owned(), |id| id.to_string());
+                            format!("has {id} as token {i}, and the vocabulary has ids below {vocabulary}")
+                        });
+                    }
                 }
-                at += 1;
             }
+            at += bytes.len() as u64 / dtype.size();
             Ok(())
         })?;
         self.verdict.add(bin, others);
         Ok(())
-    }
-}
-
-/// Calls `each` with the length of every sequence of a sound index, and whether it is its document's last.
-pub(crate) fn each_sequence(
-    idx: &dyn Input,
-    header: &Header,
-    each: &mut dyn FnMut(i32, bool) -> Result<()>,
-) -> Result<()> {
-    let mut at = 0u64;
-    let (mut lengths, mut used): (Vec<[u8; 4]>, usize) = (Vec::new(), 0);
-    numbers::each::<8>(idx, header.entry_at(1), header.documents, &mut |entries| {
-        for entry in entries {
-            let end = u64::from_le_bytes(*entry).min(header.sequences);
-            while at < end {
-                if used == lengths.len() {
-                    let n = (header.sequences - at).min(BLOCK) as usize;
-                    (lengths, used) = (numbers::some(idx, header.length_at(at), n)?, 0);
-                }
-                let length = lengths.get(used).copied().unwrap_or_default();
-                (at, used) = (at + 1, used + 1);
-                each(i32::from_le_bytes(length), at == end)?;
-            }
-        }
-        Ok(())
-    })
-}
-
-/// Tokens of a `.bin` that are asked for in order.
-struct Window<'a> {
-    bin: &'a dyn Input,
-    dtype: Dtype,
-    /// The first byte of `buf`.
-    start: u64,
-    buf: Vec<u8>,
-}
-
-/// Bytes of a window.
-const WINDOW: u64 = 1 << 20;
-
-impl<'a> Window<'a> {
-    fn new(bin: &'a dyn Input, dtype: Dtype) -> Self {
-        Self { bin, dtype, start: 0, buf: Vec::new() }
-    }
-
-    /// Token `at`; `None` past the end, and where it is no integer.
-    fn token(&mut self, at: u64) -> Result<Option<i64>> {
-        let Some(offset) = at.checked_mul(self.dtype.size()) else { return Ok(None) };
-        let len = self.bin.len().unwrap_or_default();
-        if offset.checked_add(self.dtype.size()).is_none_or(|end| end > len) {
-            return Ok(None);
-        }
-        let inside = |start: u64, have: usize| offset >= start && offset - start + self.dtype.size() <= have as u64;
-        if !inside(self.start, self.buf.len()) {
-            self.start = offset;
-            self.buf.resize((len - offset).min(WINDOW) as usize, 0);
-            self.bin.read_at(offset, &mut self.buf)?;
-        }
-        let from = (offset - self.start) as usize;
-        Ok(self.buf.get(from..from + self.dtype.width()).and_then(|bytes| self.dtype.value(bytes)))
     }
 }

@@ -45,6 +45,11 @@ impl Format for WebDataset {
         &INFO
     }
 
+    fn companions(&self) -> &'static [(&'static str, &'static str)] {
+        // The indexes of DALI and Energon.
+        &[("tar", "idx"), ("tar", "tar.idx")]
+    }
+
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         options.only(&[])?;
         Ok(Box::new(source::TarSource { limits }))

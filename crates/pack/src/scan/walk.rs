@@ -1,10 +1,11 @@
 //! A parallel walk over folders: names, sizes and times; nothing is opened but archives.
 
+use super::companions;
 use super::crew::Crew;
 use super::listing::{Items, Table};
 use super::{Scan, ScanOptions};
 use crate::glob::Globs;
-use crate::inputs::{Names, container, open};
+use crate::inputs::{Names, container, main_file, open};
 use crate::resume::is_missing;
 use crossbeam_channel::Sender;
 use packhorse_core::{Error, Event, FileKind, FileStat, Format, Input, Kind, Options, Probe, Result, Source};
@@ -71,6 +72,7 @@ pub(crate) const NO_FIELD: &str = "without an extension";
 const EXCLUDED: &str = "not wanted by --include and --exclude";
 const LINK: &str = "a symbolic link";
 const OUTPUT: &str = "the folder of the dataset itself";
+const COMPANION: &str = "a part of a file beside it";
 const LOOP: &str = "a symbolic link to a folder above it";
 
 /// No table holds more samples than this (2⁴⁰): a header may claim any number, and runs are planned for it.
@@ -176,8 +178,16 @@ impl<'a> Walk<'a> {
         if names.iter().any(|name| name.as_os_str() == MANIFEST)
             && let Some(manifest) = self.manifest(&path.join(MANIFEST))
         {
-            let shards: BTreeSet<&Path> = manifest.shards.iter().map(|shard| Path::new(&shard.file)).collect();
-            names.retain(|name| shards.contains(&**name));
+            let shards = manifest.shards.iter().map(|shard| {
+                let file = main_file(self.context.registry, self.context.store, &path.join(&shard.file));
+                file.file_name().map(PathBuf::from).unwrap_or_default()
+            });
+            let shards: BTreeSet<PathBuf> = shards.collect();
+            names.retain(|name| shards.contains(name));
+        }
+        if self.names.from.is_none() {
+            let parts = companions::take(self.context.registry, &mut names);
+            parts.into_iter().for_each(|name| self.send(Batch::Ignored(COMPANION, folder.path.join(name))));
         }
         let (hidden, names): (Vec<_>, Vec<_>) =
             names.into_iter().partition(|n| n.as_os_str().as_bytes().starts_with(b"."));

@@ -69,33 +69,38 @@ impl Table for Megatron<'_> {
         // The file is long enough for them: its length was compared with its header.
         let n = (to - from) as usize;
         let lengths: Vec<[u8; 4]> = numbers::some(idx, header.length_at(from), n)?;
+        let lengths: Vec<i32> = lengths.into_iter().map(i32::from_le_bytes).collect();
         let pointers: Vec<[u8; 8]> = numbers::some(idx, header.pointer_at(from), n)?;
-        let start = pointers.first().map_or(0, |pointer| u64::from_le_bytes(*pointer));
-        let mut stretch = Stretch { start, ..Stretch::default() };
-        let (mut tokens, mut sequence) = (0u64, 0);
-        for end in entries.iter().skip(1) {
-            let end = (end - from) as usize;
-            for (length, pointer) in lengths.iter().zip(&pointers).take(end).skip(sequence) {
-                let place = tokens.checked_mul(header.dtype.size()).and_then(|bytes| bytes.checked_add(start));
-                let length = i32::from_le_bytes(*length);
-                if place != Some(u64::from_le_bytes(*pointer)) || length < 0 {
-                    return Err(Error::content(format!(
-                        "has a sequence between {} and {to} that doesn't begin where the one before ends; \
-                         verify the pair, which may be repaired",
-                        from + sequence as u64
-                    )));
-                }
-                tokens += length.unsigned_abs() as u64;
-                stretch.lengths.push(length);
-            }
-            sequence = end;
-            stretch.ends.push(tokens);
-            stretch.length_ends.push(end);
+        let pointers: Vec<u64> = pointers.into_iter().map(u64::from_le_bytes).collect();
+        let sums = self.sums(from, &lengths, &pointers)?;
+        let length_ends: Vec<usize> = entries.iter().skip(1).map(|end| (end - from) as usize).collect();
+        let ends = length_ends.iter().filter_map(|end| sums.get(*end)).copied().collect();
+        Ok(Stretch { start: pointers.first().copied().unwrap_or(0), ends, lengths, length_ends })
+    }
+}
+
+impl Megatron<'_> {
+    /// The tokens before each of the sequences from `from` on, and in all of them. Each must begin where the
+    /// one before ends, and the last one end within the file.
+    fn sums(&self, from: u64, lengths: &[i32], pointers: &[u64]) -> Result<Vec<u64>> {
+        let (size, start) = (self.shape.header.dtype.size(), pointers.first().copied().unwrap_or(0));
+        let place = |tokens: u64| tokens.checked_mul(size).and_then(|bytes| bytes.checked_add(start));
+        let mut sums = Vec::with_capacity(lengths.len() + 1);
+        let mut sum = 0u64;
+        sums.push(sum);
+        for (i, (length, pointer)) in (from..).zip(lengths.iter().zip(pointers)) {
+            let length = u64::try_from(*length).ok().filter(|_| place(sum) == Some(*pointer));
+            sum += length.ok_or_else(|| {
+                Error::content(format!(
+                    "has sequence {i} at byte {pointer}, which is not where the one before ends; verify the pair, which \
+                     may be repaired"
+                ))
+            })?;
+            sums.push(sum);
         }
-        let end = tokens.checked_mul(header.dtype.size()).and_then(|bytes| bytes.checked_add(start));
-        match end.is_some_and(|end| end <= self.bin_len) {
-            true => Ok(stretch),
-            false => Err(Error::content(format!("has sequences {from} to {to} end after the end of the tokens"))),
+        match place(sum).is_some_and(|end| end <= self.bin_len) {
+            true => Ok(sums),
+            false => Err(Error::content(format!("has sequences from {from} on that end after the end of the tokens"))),
         }
     }
 }

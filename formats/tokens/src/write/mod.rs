@@ -4,19 +4,18 @@ mod data;
 mod datatrove;
 mod megatron;
 mod spool;
+mod writer;
 
-use crate::column::{Lists, element};
+use crate::column::element;
 use crate::companion::Companion;
 use crate::dtype::Dtype;
 use crate::options::{Layout, Writing};
 use crate::read::{LENGTHS, TOKENS};
-use arrow_array::Array;
 use data::Data;
 use datatrove::Datatrove;
 use megatron::Megatron;
-use packhorse_core::{
-    DataType, Error, KEY, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, key_column,
-};
+use packhorse_core::{DataType, Error, KEY, Outlet, Result, SchemaRef, Sealed, ShardWriter, Sink};
+use writer::{Index, TokenWriter};
 
 pub(crate) struct TokenSink {
     pub(crate) options: Writing,
@@ -87,7 +86,7 @@ impl TokenSink {
                 TOKENS => {
                     let dtype = element(field).and_then(|element| Dtype::of_element(&element));
                     let dtype = dtype.ok_or_else(|| no("tokens are a list of numbers a sample".to_owned()))?;
-                    self.options.layout.takes(dtype).map_err(|why| no(why.to_owned()))?;
+                    self.options.takes(dtype).map_err(|why| no(why.to_owned()))?;
                     tokens = Some((dtype, i));
                 }
                 LENGTHS if element(field) == Some(DataType::Int32) => lengths = Some(i),
@@ -103,126 +102,5 @@ impl TokenSink {
             Error::unsupported(format!("there is no field {TOKENS}; make it of text with --tokenizer, or rename one"))
         })?;
         Ok(Columns { dtype, tokens, lengths })
-    }
-}
-
-enum Index {
-    Megatron(Megatron),
-    Datatrove(Datatrove),
-    None,
-}
-
-struct TokenWriter {
-    columns: Columns,
-    data: Data,
-    index: Index,
-    companion: Option<Companion>,
-    vocabulary: Option<u64>,
-    documents: u64,
-    sequences: u64,
-    tokens: u64,
-}
-
-impl ShardWriter for TokenWriter {
-    fn push(&mut self, rows: &Rows) -> Result<()> {
-        let about = |name: &'static str| move |(error, row)| in_row(rows, row, &error, name);
-        let tokens = Lists::of(rows.column(self.columns.tokens)).map_err(about(TOKENS))?;
-        let lengths = match self.columns.lengths {
-            Some(i) => Some(Lists::of(rows.column(i)).map_err(about(LENGTHS))?),
-            None => None,
-        };
-        if let Some(vocabulary) = self.vocabulary {
-            known(&tokens, self.columns.dtype, vocabulary).map_err(about(TOKENS))?;
-        }
-        let before = self.tokens;
-        for row in 0..rows.num_rows() {
-            let (from, to) = tokens.range(row);
-            let told = lengths.as_ref().map(|lengths| lengths.bytes(row, 4).as_chunks::<4>().0);
-            self.document((to - from) as u64, told).map_err(|e| in_row(rows, row, &e, TOKENS))?;
-        }
-        if let Some(companion) = &mut self.companion {
-            companion.push(key_column(rows).ok(), &tokens, self.columns.dtype.width())?;
-        }
-        self.data.write(&tokens.bytes)?;
-        debug_assert_eq!(self.tokens - before, tokens.ends.last().map_or(0, |end| *end as u64));
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<ShardSummary> {
-        let bytes = self.data.finish(self.tokens)?;
-        match self.index {
-            Index::Megatron(index) => index.finish()?,
-            Index::Datatrove(index) => index.finish()?,
-            Index::None => {}
-        }
-        if let Some(companion) = self.companion {
-            companion.finish()?;
-        }
-        let counts = [("documents", self.documents), ("sequences", self.sequences), ("tokens", self.tokens)];
-        Ok(ShardSummary {
-            samples: self.documents,
-            bytes,
-            counts: counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
-            ..ShardSummary::default()
-        })
-    }
-}
-
-impl TokenWriter {
-    /// Takes note of a document of so many tokens, and of the lengths of its sequences if they are told.
-    fn document(&mut self, tokens: u64, told: Option<&[[u8; 4]]>) -> Result<()> {
-        let sequences = match told {
-            Some(lengths) => {
-                agree(lengths, tokens)?;
-                lengths.len() as u64
-            }
-            None => u64::from(tokens > 0),
-        };
-        match &mut self.index {
-            Index::Megatron(index) => index.document(tokens, told)?,
-            Index::Datatrove(index) => index.document(tokens)?,
-            Index::None => {}
-        }
-        self.documents += 1;
-        self.sequences += sequences;
-        self.tokens += tokens;
-        Ok(())
-    }
-}
-
-/// Whether sequences of these lengths are so many tokens.
-fn agree(lengths: &[[u8; 4]], tokens: u64) -> Result<()> {
-    let mut sum = 0u64;
-    for length in lengths {
-        let length = i32::from_le_bytes(*length);
-        sum += u64::try_from(length).map_err(|_| Error::content(format!("has {length} as a sequence's length")))?;
-    }
-    match sum == tokens {
-        true => Ok(()),
-        false => Err(Error::content(format!("has {tokens} tokens where the lengths of its sequences are {sum}"))),
-    }
-}
-
-/// Whether each token is an id of the vocabulary.
-fn known(tokens: &Lists, dtype: Dtype, vocabulary: u64) -> Result<(), (Error, usize)> {
-    let values = tokens.bytes.chunks_exact(dtype.width());
-    let known =
-        |bytes: &[u8]| dtype.value(bytes).and_then(|id| u64::try_from(id).ok()).is_some_and(|id| id < vocabulary);
-    match values.clone().position(|bytes| !known(bytes)) {
-        None => Ok(()),
-        Some(at) => {
-            let bytes = values.clone().nth(at).unwrap_or_default();
-            let id = dtype.value(bytes).map_or("no integer".to_owned(), |id| id.to_string());
-            let message = format!("has the token {id}, and the vocabulary has ids below {vocabulary}");
-            Err((Error::content(message), tokens.ends.partition_point(|end| *end <= at)))
-        }
-    }
-}
-
-fn in_row(rows: &Rows, row: usize, error: &Error, name: &str) -> Error {
-    let error = Error::new(error.kind(), format!("field {name} {}", error.message()));
-    match key_column(rows) {
-        Ok(keys) if row < keys.len() => error.in_sample(keys.value(row)),
-        _ => error,
     }
 }

@@ -32,6 +32,9 @@ fn other_fields_are_refused_by_name() {
         let error = sink(&[]).accept(&schema(fields)).unwrap_err();
         assert!(error.kind() == Kind::Unsupported && error.to_string().contains(said), "{said}: {error}");
     }
+    let large = sink(&[("vocabulary", "65500")]).accept(&schema(vec![tokens()])).unwrap_err();
+    assert!(large.to_string().contains("cast it to that"), "{large}");
+    assert!(sink(&[("vocabulary", "65499")]).accept(&schema(vec![tokens()])).is_ok());
     for (_, rows) in typed::corpus() {
         assert_eq!(sink(&[]).accept(&rows.schema()).unwrap_err().kind(), Kind::Unsupported);
     }

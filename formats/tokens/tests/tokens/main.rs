@@ -5,6 +5,7 @@
 
 mod common;
 mod damage;
+#[cfg(feature = "documents")]
 mod golden;
 mod interop;
 mod kinds;

@@ -8,9 +8,9 @@ use packhorse_tokens::MergePlan;
 /// Both files as the plan says, sections written last to first.
 fn carried_out(plan: &MergePlan, folders: &[&Folder]) -> (Vec<u8>, Vec<u8>) {
     let mut bin = vec![0xff; plan.bin_len() as usize];
-    for copy in plan.copies() {
-        let at = copy.offset as usize;
-        bin[at..at + copy.len as usize].copy_from_slice(folders[copy.input].bytes(".bin"));
+    for body in plan.bodies() {
+        let at = body.offset as usize;
+        bin[at..at + body.len as usize].copy_from_slice(folders[body.input].bytes(".bin"));
     }
     let mut idx = plan.idx_header().unwrap();
     idx.resize(plan.idx_len() as usize, 0xff);

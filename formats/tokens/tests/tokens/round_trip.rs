@@ -3,6 +3,7 @@
 use crate::common::{Document, flat, pair, read, rows, sink, source, write};
 use packhorse_core::DataType;
 use packhorse_testkit::typed;
+use packhorse_tokens::{Look, verify};
 
 const ELEMENTS: [DataType; 8] = [
     DataType::UInt8,
@@ -99,4 +100,18 @@ fn no_document_is_a_pair_too() {
     let folder = pair(&[], &DataType::Int32, false);
     assert_eq!((folder.bytes(".bin").len(), folder.bytes(".idx").len()), (0, 42));
     assert!(read(&*source(&[]), &folder.input(".idx"), 0..9).unwrap().is_empty());
+}
+
+#[test]
+fn an_index_larger_than_what_is_kept_in_memory() {
+    let lens: Vec<usize> = (0..300_000).map(|i| i % 3).collect();
+    let rows = rows(&flat(&lens, 3, 50_000), &DataType::UInt16, false, false);
+    let folder = write(&*sink(&[("documents", "off")]), &rows, 70_000).0;
+    assert_eq!(folder.bytes(".idx").len(), 34 + 200_000 * 12 + 300_001 * 8);
+    assert!(verify(&folder.input(".idx"), &Look::default()).unwrap().problems.is_empty());
+    typed::same(
+        &read(&*source(&[]), &folder.input(".idx"), 290_000..u64::MAX).unwrap(),
+        &rows.slice(290_000, 10_000),
+        "end",
+    );
 }

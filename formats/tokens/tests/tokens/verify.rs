@@ -2,8 +2,8 @@
 
 use crate::common::{Document, Folder, flat, pair};
 use crate::round_trip::sentences;
-use packhorse_core::DataType;
-use packhorse_tokens::{Cure, Look, repair, verify};
+use packhorse_core::{Consumer, DataType, Findings, Format};
+use packhorse_tokens::{Cure, Look, Tokens, repair, verify};
 
 /// The pair as a writer makes it that appends `eod` and does not count it.
 fn uncounted(documents: &[Document], eod: i64) -> Folder {
@@ -118,4 +118,17 @@ fn modes_that_are_zero_are_read_over() {
     let moded = good.with(".idx", idx);
     let error = crate::common::read(&*crate::common::source(&[]), &moded.input(".idx"), 0..9).unwrap_err();
     assert!(error.kind() == packhorse_core::Kind::Unsupported && error.to_string().contains("multimodal"), "{error}");
+}
+
+#[test]
+fn check_finds_the_same() {
+    let found = |folder: &Folder| {
+        let mut findings = Findings::new("part.idx");
+        Tokens::default().check(&folder.input(".idx"), &Consumer::ALL, &mut findings, &mut |_| {}).unwrap();
+        findings.iter().map(|(finding, _)| (finding.consumers.len(), finding.problem.clone())).collect::<Vec<_>>()
+    };
+    let documents = flat(&[3, 0, 5, 1], 1, 100);
+    assert!(found(&pair(&documents, &DataType::UInt16, false)).is_empty());
+    let bad = found(&uncounted(&documents, 7));
+    assert!(matches!(&bad[..], [(0, problem)] if problem.contains("#431")), "{bad:?}");
 }

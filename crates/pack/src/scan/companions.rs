@@ -1,0 +1,46 @@
+//! Files that are parts of others beside them: the `.bin` of an `.idx`.
+
+use packhorse_core::Registry;
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Takes out of `names`, all those of a folder, and returns what belongs to a file that is there too.
+pub(super) fn take(registry: &Registry, names: &mut Vec<PathBuf>) -> Vec<PathBuf> {
+    let mains = |name: &Path| registry.mains(name.as_os_str().as_bytes()).collect::<Vec<_>>();
+    // Most folders have none, and may have a million files.
+    if names.iter().all(|name| mains(name).is_empty()) {
+        return Vec::new();
+    }
+    let all: BTreeSet<Vec<u8>> = names.iter().map(|name| name.as_os_str().as_bytes().to_vec()).collect();
+    names.extract_if(.., |name| mains(name).iter().any(|main| all.contains(main))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::{Format, FormatInfo};
+
+    struct Pairs;
+
+    impl Format for Pairs {
+        fn info(&self) -> &'static FormatInfo {
+            static INFO: FormatInfo = FormatInfo { id: "pairs", revision: 1, extensions: &["idx"], fields: &[] };
+            &INFO
+        }
+
+        fn companions(&self) -> &'static [(&'static str, &'static str)] {
+            &[("idx", "bin"), ("tar", "idx")]
+        }
+    }
+
+    #[test]
+    fn parts_are_taken_out_where_the_whole_is_there() {
+        let registry = Registry::new().with(Pairs);
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let mut names = paths(&["a.bin", "a.idx", "b.bin", "c.idx", "c.tar", "d.jpg"]);
+        assert_eq!(take(&registry, &mut names), paths(&["a.bin", "c.idx"]));
+        assert_eq!(names, paths(&["a.idx", "b.bin", "c.tar", "d.jpg"]));
+        assert_eq!(take(&Registry::new(), &mut names), paths(&[]));
+    }
+}

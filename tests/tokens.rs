@@ -1,0 +1,185 @@
+//! Text into token shards by the command: every document, exactly, whatever the inputs are wrapped in,
+//! however the work is cut, and whatever is wrong with a line.
+
+mod common {
+    pub(crate) mod bytes;
+    pub(crate) mod process;
+    pub(crate) mod tree;
+}
+
+use common::bytes::{EOD, documents, tokenizer};
+use common::process::{Program, packhorse};
+use common::tree::{assert_equal, tree};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// JSON lines in several files, plain and compressed, and what each document says.
+struct Corpus {
+    dir: TempDir,
+    input: PathBuf,
+    /// All documents in the order of the files' names.
+    documents: Vec<String>,
+}
+
+/// Document `i` of file `file`: of any length from nothing to some thousand characters, with all that JSON
+/// escapes.
+fn document(file: usize, i: usize) -> String {
+    let words = ["pack", "the \"horse\"", "wörld", "日本語", "\\", "tab\there", "line\nbreak", "😀", "\u{1}"];
+    let len = (i * 7919 + file * 104_729) % 97;
+    (0..len).map(|n| words[(n * n + i + file) % words.len()]).collect::<Vec<_>>().join(" ")
+}
+
+impl Corpus {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let input = dir.path().join("corpus");
+        std::fs::create_dir_all(input.join("more")).unwrap();
+        std::fs::write(dir.path().join("tokenizer.json"), tokenizer()).unwrap();
+        let mut all = Vec::new();
+        for (file, (name, count)) in
+            [("a.jsonl", 150), ("b.jsonl.gz", 120), ("c.jsonl.zst", 90), ("more/d.jsonl", 40)].into_iter().enumerate()
+        {
+            let texts: Vec<String> = (0..count).map(|i| document(file, i)).collect();
+            let lines: String =
+                texts.iter().map(|t| format!("{}\n", serde_json::json!({"id": 7, "text": t}))).collect();
+            std::fs::write(input.join(name), wrapped(name, lines.as_bytes())).unwrap();
+            all.extend(texts);
+        }
+        Self { dir, input, documents: all }
+    }
+
+    fn dir(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, verb: &str, out: &Path, more: &[&str]) -> Program {
+        let tokenizer = self.dir("tokenizer.json");
+        let what = [verb, text(&self.input), "--to", "tokens", "--tokenizer", text(&tokenizer), "--out", text(out)];
+        packhorse(&[&what[..], more].concat())
+    }
+}
+
+fn wrapped(name: &str, bytes: &[u8]) -> Vec<u8> {
+    if name.ends_with(".gz") {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        return encoder.finish().unwrap();
+    }
+    if name.ends_with(".zst") { zstd::encode_all(bytes, 1).unwrap() } else { bytes.to_vec() }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The documents of all shards, in the order of the shards.
+fn packed(out: &Path) -> Vec<String> {
+    let mut names: Vec<PathBuf> = std::fs::read_dir(out).unwrap().map(|e| e.unwrap().path()).collect();
+    names.retain(|path| path.extension().is_some_and(|e| e == "bin"));
+    names.sort();
+    names.iter().flat_map(|path| documents(path)).map(|tokens| said(&tokens)).collect()
+}
+
+fn said(tokens: &[u16]) -> String {
+    String::from_utf8(tokens.iter().map(|t| u8::try_from(*t).unwrap()).collect()).unwrap()
+}
+
+#[test]
+fn every_document_is_there_in_order() {
+    let corpus = Corpus::new();
+    let out = corpus.dir("out");
+    corpus.command("pack", &out, &["--shard-size", "20KB"]).succeed();
+    assert_eq!(packed(&out), corpus.documents);
+    packhorse(&["verify", "--full", text(&out)]).succeed();
+}
+
+#[test]
+fn the_end_of_a_document_is_counted() {
+    let corpus = Corpus::new();
+    let out = corpus.dir("out");
+    corpus.command("pack", &out, &["--append-eod"]).succeed();
+    let shard = documents(&out.join("shard-000000.bin"));
+    assert_eq!(shard.len(), corpus.documents.len());
+    for (tokens, document) in shard.iter().zip(&corpus.documents) {
+        // An empty document has no sequence, and so no end.
+        match tokens.split_last() {
+            None => assert_eq!(document, ""),
+            Some((end, tokens)) => assert_eq!((*end, said(tokens)), (EOD, document.clone())),
+        }
+    }
+}
+
+#[test]
+fn threads_parts_and_repetition_change_no_byte() {
+    let corpus = Corpus::new();
+    let cut = ["--shard-size", "10KB", "--shuffle", "3", "--append-eod"];
+    let one = corpus.dir("one");
+    corpus.command("pack", &one, &[&cut[..], &["--jobs", "1"]].concat()).succeed();
+    let whole = tree(&one);
+    let eight = corpus.dir("eight");
+    corpus.command("pack", &eight, &[&cut[..], &["--jobs", "8", "--memory", "1MiB"]].concat()).succeed();
+    assert_equal(&whole, &tree(&eight), "eight threads");
+    let parts = corpus.dir("parts");
+    corpus.command("plan", &parts, &cut).succeed();
+    // Whoever fills the plan does not need the tokenizer's file.
+    std::fs::remove_file(corpus.dir("tokenizer.json")).unwrap();
+    for part in ["2/3", "3/3", "1/3", "2/3"] {
+        packhorse(&["pack", "--plan", text(&parts), "--part", part]).succeed();
+    }
+    packhorse(&["seal", text(&parts)]).succeed();
+    assert_equal(&whole, &tree(&parts), "three parts");
+    let mut found = packed(&one);
+    let mut wanted = corpus.documents.clone();
+    assert_ne!(found, wanted);
+    found.sort();
+    wanted.sort();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn a_bad_line_costs_one_document() {
+    let corpus = Corpus::new();
+    let path = corpus.input.join("a.jsonl");
+    let mut lines: Vec<Vec<u8>> = std::fs::read(&path).unwrap().split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
+    lines[3] = b"{\"text\": \"not closed".to_vec();
+    lines[70] = b"{\"other\": 1}".to_vec();
+    lines[100] = b"{\"text\": \"\xff\xfe\"}".to_vec();
+    std::fs::write(&path, lines.join(&b'\n')).unwrap();
+    let out = corpus.dir("out");
+    let refused = corpus.command("pack", &out, &["--shard-size", "10KB"]).run();
+    assert_eq!(refused.code(), 3, "{refused:?}");
+    assert!(refused.said.contains("a.jsonl") && refused.said.contains("line 4"), "{refused:?}");
+    corpus.command("pack", &out, &["--shard-size", "10KB", "--on-error", "skip"]).succeed();
+    let wanted: Vec<&String> =
+        corpus.documents.iter().enumerate().filter(|(i, _)| ![3, 70, 100].contains(i)).map(|(_, d)| d).collect();
+    assert_eq!(packed(&out).iter().collect::<Vec<_>>(), wanted);
+    let skipped = std::fs::read_to_string(out.join("skipped.jsonl")).unwrap();
+    assert_eq!(skipped.lines().count(), 3, "{skipped}");
+    for line in ["line 4", "line 71", "line 101"] {
+        assert!(skipped.contains(line), "{skipped}");
+    }
+}
+
+#[test]
+fn what_counts_documents_makes_scan_count_them() {
+    let corpus = Corpus::new();
+    for name in ["b.jsonl.gz", "c.jsonl.zst"] {
+        std::fs::remove_file(corpus.input.join(name)).unwrap();
+    }
+    let wanted: Vec<String> = [(0, 150), (3, 40)].iter().flat_map(|(f, n)| (0..*n).map(|i| document(*f, i))).collect();
+    let out = corpus.dir("limit");
+    corpus.command("pack", &out, &["--limit", "160", "--samples-per-shard", "50"]).succeed();
+    assert_eq!(packed(&out), wanted[..160]);
+    let lens: Vec<usize> = (0..4).map(|i| documents(&out.join(format!("shard-{i:06}.bin"))).len()).collect();
+    assert_eq!(lens, [50, 50, 50, 10]);
+    let shuffled = corpus.dir("shuffled");
+    corpus.command("pack", &shuffled, &["--shuffle", "9,block:1"]).succeed();
+    let mut found = packed(&shuffled);
+    let moved = found.iter().zip(&wanted).filter(|(a, b)| a != b).count();
+    assert!(moved > 150, "{moved}");
+    let mut wanted = wanted;
+    found.sort();
+    wanted.sort();
+    assert_eq!(found, wanted);
+}
