@@ -1,5 +1,5 @@
 //! Unigram: the cut with the best sum of scores. Owns a port of SentencePiece's `unigram_model.cc`
-//! (`EncodeOptimized`), with its arithmetic: sums are kept in 32 bits and compared in 64.
+//! (`EncodeOptimized`), with its arithmetic: sums are of 32 bits.
 //!
 //! The best cut up to a place where no piece reaches across is settled: it is given out there, so that
 //! memory is that of a stretch of text, not of a document.
@@ -71,15 +71,15 @@ impl Unigram {
                 }
                 let score = match kind {
                     // A symbol that the user defined shall always win.
-                    Kind::UserDefined => f64::from(float(length) * self.highest) - 0.1,
-                    _ => f64::from(pieces.score(id)),
+                    Kind::UserDefined => single(f64::from(float(length) * self.highest) - 0.1),
+                    _ => pieces.score(id),
                 };
-                scratch.offer(from, from + length, score + f64::from(here), id);
+                scratch.offer(from, from + length, score + here, id);
                 reach = reach.max(at + length);
                 whole |= length == one;
             }
             if !whole {
-                scratch.offer(from, from + one, f64::from(unknown + here), pieces.unknown);
+                scratch.offer(from, from + one, unknown + here, pieces.unknown);
                 reach = reach.max(at + one);
             }
             at += one;
@@ -89,13 +89,13 @@ impl Unigram {
 }
 
 impl Scratch {
-    fn offer(&mut self, from: usize, to: usize, score: f64, id: u32) {
+    fn offer(&mut self, from: usize, to: usize, score: f32, id: u32) {
         if self.best.len() <= to {
             self.best.resize(to + 1, Best { score: 0.0, start: NOWHERE, id: 0 });
         }
         let Some(best) = self.best.get_mut(to) else { return };
-        if best.start == NOWHERE || score > f64::from(best.score) {
-            *best = Best { score: single(score), start: u32::try_from(from).unwrap_or(NOWHERE), id };
+        if best.start == NOWHERE || score > best.score {
+            *best = Best { score, start: u32::try_from(from).unwrap_or(NOWHERE), id };
         }
     }
 }
