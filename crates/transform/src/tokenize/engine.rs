@@ -1,7 +1,9 @@
 //! What turns text into numbers. Owns the trait and the first engine, `tokenizers` 1.0.0-rc.3.
 
 use packhorse_core::{Error, Result};
-use tokenizers::pipeline::{EncodeOptions, Override, PipelineToken, PipelineTokenizer};
+use tokenizers::pipeline::{
+    EncodeOptions, Override, PipelineToken, PipelineTokenizer, PreTokenizer, PreTokenizerScratch,
+};
 
 /// Numbers of tokens as the engine writes them; its slice is one of `u32` without a copy.
 pub(super) type Ids = Vec<Id>;
@@ -42,6 +44,9 @@ impl Fast {
     /// From a `tokenizer.json` of version 2.0; the reason, if this engine does not read it.
     pub(super) fn new(json: &str, parse_special: bool) -> Result<Self, String> {
         let tokenizer = tokenizers::from_json(json).map_err(|e| e.to_string())?;
+        // A regular expression that it does not know is refused on use only.
+        let (mut scratch, mut spans) = (PreTokenizerScratch::default(), Vec::new());
+        tokenizer.get_pre_tokenizer().pre_tokenize("a 1", &mut scratch, &mut spans).map_err(|e| e.to_string())?;
         let options = EncodeOptions {
             add_special_tokens: false,
             encode_special_tokens: !parse_special,

@@ -1,5 +1,5 @@
 //! Unigram: the cut with the best sum of scores. Owns a port of SentencePiece's `unigram_model.cc`
-//! (`EncodeOptimized`), with its arithmetic: sums are kept in 32 bits and compared in 64.
+//! (`EncodeOptimized`), with its arithmetic: sums are of 32 bits.
 //!
 //! The best cut up to a place where no piece reaches across is settled: it is given out there, so that
 //! memory is that of a stretch of text, not of a document.
@@ -39,8 +39,7 @@ impl Unigram {
     pub(super) fn new(pieces: &Pieces) -> Self {
         let keys = pieces.normal.iter().map(|(text, id)| (&text[..], *id)).collect();
         let normal = pieces.model.pieces.iter().filter(|piece| piece.kind == Kind::Normal).map(|piece| piece.score);
-        // The reference starts from the smallest positive number, and so has it for logarithms.
-        let (lowest, highest) = normal.fold((f32::MAX, f32::MIN_POSITIVE), |(low, high), s| (low.min(s), high.max(s)));
+        let (lowest, highest) = normal.fold((f32::MAX, f32::MIN), |(low, high), s| (low.min(s), high.max(s)));
         Self { trie: Trie::new(keys), lowest, highest }
     }
 
@@ -71,15 +70,15 @@ impl Unigram {
                 }
                 let score = match kind {
                     // A symbol that the user defined shall always win.
-                    Kind::UserDefined => f64::from(float(length) * self.highest) - 0.1,
-                    _ => f64::from(pieces.score(id)),
+                    Kind::UserDefined => single(f64::from(float(length) * self.highest) - 0.1),
+                    _ => pieces.score(id),
                 };
-                scratch.offer(from, from + length, score + f64::from(here), id);
+                scratch.offer(from, from + length, score + here, id);
                 reach = reach.max(at + length);
                 whole |= length == one;
             }
             if !whole {
-                scratch.offer(from, from + one, f64::from(unknown + here), pieces.unknown);
+                scratch.offer(from, from + one, unknown + here, pieces.unknown);
                 reach = reach.max(at + one);
             }
             at += one;
@@ -89,13 +88,13 @@ impl Unigram {
 }
 
 impl Scratch {
-    fn offer(&mut self, from: usize, to: usize, score: f64, id: u32) {
+    fn offer(&mut self, from: usize, to: usize, score: f32, id: u32) {
         if self.best.len() <= to {
             self.best.resize(to + 1, Best { score: 0.0, start: NOWHERE, id: 0 });
         }
         let Some(best) = self.best.get_mut(to) else { return };
-        if best.start == NOWHERE || score > f64::from(best.score) {
-            *best = Best { score: single(score), start: u32::try_from(from).unwrap_or(NOWHERE), id };
+        if best.start == NOWHERE || score > best.score {
+            *best = Best { score, start: u32::try_from(from).unwrap_or(NOWHERE), id };
         }
     }
 }

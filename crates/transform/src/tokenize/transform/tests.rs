@@ -1,7 +1,7 @@
 use super::*;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt16Type;
-use arrow_array::{Array, StringArray, StringViewArray};
+use arrow_array::{StringArray, StringViewArray};
 
 /// A tokenizer of letters and one merge, with a template and an end.
 fn json() -> String {
