@@ -79,13 +79,16 @@ impl BlendIndex {
         Self::raw(weights, size, |dataset| dataset as i64, Array::I64)
     }
 
-    fn raw<T>(weights: &[f64], size: u64, number: fn(usize) -> T, array: fn(Vec<T>) -> Array) -> Result<Self> {
+    fn raw<T: Clone>(weights: &[f64], size: u64, number: fn(usize) -> T, array: fn(Vec<T>) -> Array) -> Result<Self> {
         let mut lead = Lead::new(weights, size as f64);
         let (mut dataset, mut sample) = (room(size, "blend")?, room(size, "blend")?);
-        for at in 0..size {
+        dataset.resize(size as usize, number(0));
+        sample.resize(size as usize, 0);
+        let places = dataset.iter_mut().zip(sample.iter_mut());
+        for (at, (dataset, sample)) in (0..size).zip(places) {
             let (which, had) = lead.next((at as f64).max(1.0));
-            dataset.push(number(which));
-            sample.push(had as i64);
+            *dataset = number(which);
+            *sample = had as i64;
         }
         Ok(Self { dataset: array(dataset), sample: Array::I64(sample) })
     }

@@ -8,38 +8,48 @@
 
 /// Datasets a block, a multiple of what a vector register holds.
 const BLOCK: usize = 16;
+/// Blocks whose bounds are looked at together.
+const GROUP: usize = 8;
 /// Rounding errors in a bound are below this many units of its largest term. There are about five.
 const SLACK: f64 = 64.0 * f64::EPSILON;
 
-type Block = [f64; BLOCK];
-
 /// The state of a blend: how many samples each dataset has given.
 pub(crate) struct Lead {
-    weights: Vec<Block>,
+    weights: Vec<[f64; BLOCK]>,
     /// Samples given; infinite for a dataset that has no more.
-    given: Vec<Block>,
-    /// Of each block, the greatest weight.
-    steepest: Vec<f64>,
-    /// Of each block, `bound + steepest · y` is over its errors at `y`.
-    bound: Vec<f64>,
-    now: Vec<f64>,
+    given: Vec<[f64; BLOCK]>,
+    bounds: Vec<Bounds>,
+    /// A block with a great error, to begin with: the runner-up of the last call.
+    guess: usize,
     slack: f64,
+}
+
+/// Of each block of a group, `level + steepest · y` is not below its errors at `y`.
+struct Bounds {
+    level: [f64; GROUP],
+    /// The greatest weight.
+    steepest: [f64; GROUP],
 }
 
 impl Lead {
     /// `last` is the greatest `y` that will be asked for; the weights are finite and not negative.
     pub(crate) fn new(weights: &[f64], last: f64) -> Self {
-        let blocks = |values: &mut dyn Iterator<Item = f64>, pad: f64| -> Vec<Block> {
-            let count = weights.len().div_ceil(BLOCK);
-            (0..count).map(|_| [(); BLOCK].map(|()| values.next().unwrap_or(pad))).collect()
+        let blocks = weights.len().div_ceil(BLOCK);
+        let spread = |pad: f64, value: &dyn Fn(f64) -> f64| -> Vec<[f64; BLOCK]> {
+            let mut values = weights.iter().map(|&weight| value(weight));
+            (0..blocks).map(|_| [(); BLOCK].map(|()| values.next().unwrap_or(pad))).collect()
         };
-        let given = blocks(&mut weights.iter().map(|_| 0.0), f64::INFINITY);
-        let weights = blocks(&mut weights.iter().copied(), 0.0);
-        let steepest: Vec<f64> = weights.iter().map(|block| block.iter().copied().fold(0.0, f64::max)).collect();
-        let slack = steepest.iter().copied().fold(1.0, f64::max) * last.max(1.0) * SLACK;
-        let bound = vec![f64::INFINITY; weights.len()];
-        let now = bound.clone();
-        Self { weights, given, steepest, bound, now, slack }
+        let (given, weights) = (spread(f64::INFINITY, &|_| 0.0), spread(0.0, &|weight| weight));
+        let steepest = weights.iter().map(|block| block.iter().copied().fold(0.0, f64::max));
+        let slack = steepest.clone().fold(1.0, f64::max) * last.max(1.0) * SLACK;
+        // A block that is not there is never looked at; the first look at any other sets its level.
+        let mut real = steepest.map(|steepest| (f64::INFINITY, steepest));
+        let bounds = (0..blocks.div_ceil(GROUP)).map(|_| {
+            let pairs = [(); GROUP].map(|()| real.next().unwrap_or((f64::NEG_INFINITY, 0.0)));
+            Bounds { level: pairs.map(|pair| pair.0), steepest: pairs.map(|pair| pair.1) }
+        });
+        let bounds = bounds.collect();
+        Self { weights, given, bounds, guess: 0, slack }
     }
 
     /// The dataset with the greatest error at `y`, the first of several, and how many samples it had given;
@@ -48,13 +58,13 @@ impl Lead {
     pub(crate) fn next(&mut self, y: f64) -> (usize, f64) {
         let (block, error) = if self.weights.len() == 1 { (0, self.greatest(0, y)) } else { self.best(y) };
         let (weights, given) = (&self.weights[block], &mut self.given[block]);
-        let mut found = 0;
-        for (at, (weight, given)) in weights.iter().zip(given.iter()).enumerate().rev() {
-            found = if weight * y - given == error { at } else { found };
+        let mut first = 0u32;
+        for (at, (weight, given)) in weights.iter().zip(given.iter()).enumerate() {
+            first |= u32::from(weight * y - given >= error) << at;
         }
-        let given = &mut given[found];
-        let had = *given;
-        *given += 1.0;
+        let found = first.trailing_zeros() as usize % BLOCK;
+        let had = given[found];
+        given[found] = had + 1.0;
         (block * BLOCK + found, had)
     }
 
@@ -64,50 +74,63 @@ impl Lead {
     }
 
     /// The block that holds the first of the greatest errors, and that error.
-    #[inline]
     fn best(&mut self, y: f64) -> (usize, f64) {
-        for ((now, bound), steepest) in self.now.iter_mut().zip(&self.bound).zip(&self.steepest) {
-            *now = bound + steepest * y;
-        }
-        let (mut block, mut error) = (0, f64::NEG_INFINITY);
-        loop {
-            let (candidate, over) = highest(&self.now);
-            if over < error || over == f64::NEG_INFINITY {
-                return (block, error);
+        let mut block = self.guess;
+        let mut error = self.greatest(block, y);
+        let mut second = (block, f64::NEG_INFINITY);
+        for group in 0..self.bounds.len() {
+            let bounds = &self.bounds[group];
+            let mut now = bounds.level;
+            for (now, steepest) in now.iter_mut().zip(&bounds.steepest) {
+                *now += steepest * y;
             }
-            let greatest = self.greatest(candidate, y);
-            self.bound[candidate] = greatest - self.steepest[candidate] * y + self.slack;
-            self.now[candidate] = f64::NEG_INFINITY;
-            if greatest > error || greatest == error && candidate < block {
-                (block, error) = (candidate, greatest);
+            if highest(&now) < error {
+                continue;
+            }
+            for (at, &now) in now.iter().enumerate() {
+                let candidate = group * GROUP + at;
+                if now < error || now == f64::NEG_INFINITY || candidate == self.guess {
+                    continue;
+                }
+                let greatest = self.greatest(candidate, y);
+                let bounds = &mut self.bounds[group];
+                bounds.level[at] = greatest - bounds.steepest[at] * y + self.slack;
+                if greatest > error || greatest == error && candidate < block {
+                    second = (block, error);
+                    (block, error) = (candidate, greatest);
+                } else if greatest > second.1 {
+                    second = (candidate, greatest);
+                }
             }
         }
+        self.guess = second.0;
+        (block, error)
     }
 
     #[inline]
     fn greatest(&self, block: usize, y: f64) -> f64 {
-        let mut greatest = [f64::NEG_INFINITY; 4];
-        let (weights, given) = (self.weights[block].as_chunks().0, self.given[block].as_chunks().0);
-        for (weights, given) in weights.iter().zip(given) {
-            let pairs: (&[f64; 4], &[f64; 4]) = (weights, given);
-            for (greatest, (weight, given)) in greatest.iter_mut().zip(pairs.0.iter().zip(pairs.1)) {
-                let error = weight * y - given;
-                *greatest = if error > *greatest { error } else { *greatest };
-            }
+        let mut errors = self.weights[block];
+        for (error, given) in errors.iter_mut().zip(&self.given[block]) {
+            *error = *error * y - given;
         }
-        let [a, b, c, d] = greatest;
-        a.max(b).max(c.max(d))
+        let (low, high) = errors.split_at(BLOCK / 2);
+        let mut eight = [0.0; BLOCK / 2];
+        for (place, (a, b)) in eight.iter_mut().zip(low.iter().zip(high)) {
+            *place = greater(*a, *b);
+        }
+        highest(&eight)
     }
 }
 
-/// The first of the greatest values, and where it is.
+/// The greatest of eight, pair by pair.
 #[inline]
-fn highest(values: &[f64]) -> (usize, f64) {
-    let (mut at, mut most) = (0, f64::NEG_INFINITY);
-    for (here, &value) in values.iter().enumerate() {
-        if value > most {
-            (at, most) = (here, value);
-        }
-    }
-    (at, most)
+fn highest(&[a, b, c, d, e, f, g, h]: &[f64; 8]) -> f64 {
+    let four = [greater(a, e), greater(b, f), greater(c, g), greater(d, h)];
+    greater(greater(four[0], four[2]), greater(four[1], four[3]))
+}
+
+/// The one instruction that [`f64::max`], which minds NaN, is not.
+#[inline]
+fn greater(a: f64, b: f64) -> f64 {
+    if a > b { a } else { b }
 }

@@ -16,9 +16,8 @@ fn header(descr: &str, rows: usize, columns: usize) -> Vec<u8> {
     let spare = DIGITS.saturating_sub(rows.to_string().len());
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
     text.extend(std::iter::repeat_n(' ', spare));
-    while (MAGIC.len() + 2 + text.len() + 1) % 64 > 0 {
-        text.push(' ');
-    }
+    let before = MAGIC.len() + 2 + text.len() + 1;
+    text.extend(std::iter::repeat_n(' ', before.next_multiple_of(64) - before));
     text.push('\n');
     // Never over 192 bytes.
     [MAGIC.as_slice(), &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat()
