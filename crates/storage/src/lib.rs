@@ -8,6 +8,7 @@ mod compression;
 mod local;
 mod spool;
 mod staging;
+mod tree;
 
 pub use compression::{Compression, decompressed};
 pub use local::Local;
