@@ -67,6 +67,8 @@ pub(crate) struct Assembly<'a> {
     pub(crate) limits: Limits,
     /// How inputs of typed rows are read, by format.
     pub(crate) sources: BTreeMap<String, Options>,
+    /// Whether transforms are more than decoding and encoding what moves as fast as memory does.
+    pub(crate) heavy: bool,
     pub(crate) policy: Policy,
     pub(crate) spaces: Spaces,
     pub(crate) distance: Distance,
@@ -127,10 +129,10 @@ impl Service {
 }
 
 impl Assembly<'_> {
-    /// Whether to ask other threads for blocks: a transform wants them computed in parallel, and on
+    /// Whether to ask other threads for blocks: a heavy transform wants them computed in parallel, and on
     /// storage with latency many reads must be in flight. Otherwise handing blocks over only costs.
     pub(crate) fn serves(&self) -> bool {
-        !self.transforms.is_empty() || self.distance.is_far()
+        self.heavy || self.distance.is_far()
     }
 
     /// Takes back the memory of a block that is written.
@@ -152,12 +154,22 @@ impl Assembly<'_> {
     }
 
     fn finish(&self, raw: Raw) {
-        let Raw { mut block, reply } = raw;
+        let Raw { block, reply } = raw;
+        drop(reply.send(self.transformed(block)));
+    }
+
+    fn transformed(&self, mut block: Block) -> Result<Block> {
         let rows = std::mem::take(&mut block.rows);
-        let done = rows.into_iter().try_for_each(|rows| self.transform(rows, &mut block));
+        rows.into_iter().try_for_each(|rows| self.transform(rows, &mut block))?;
         // What is decoded or encoded anew needs the bytes that were read no more.
         block.memory = block.memory.take().and_then(|buffer| self.spaces.give_back(buffer));
-        drop(reply.send(done.map(|()| block)));
+        Ok(block)
+    }
+
+    /// Reads and transforms a block here and now.
+    pub(crate) fn block(&self, entries: Vec<Entry>) -> Result<Block> {
+        let block = self.read(entries)?;
+        if self.transforms.is_empty() { Ok(block) } else { self.transformed(block) }
     }
 
     /// Transforms a batch; if that fails and policy lets it, sample by sample.
@@ -181,8 +193,7 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    /// Reads a block here and now.
-    pub(crate) fn read(&self, entries: Vec<Entry>) -> Result<Block> {
+    fn read(&self, entries: Vec<Entry>) -> Result<Block> {
         let bytes = entries.iter().map(Entry::bytes).sum();
         let mut block = Block::of(entries.len() as u64, bytes, Vec::new());
         let waits = Distance::waits();
