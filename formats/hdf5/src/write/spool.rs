@@ -129,7 +129,8 @@ mod tests {
         spools[0].append(&large, &mut spill).unwrap();
         wanted[0].extend(large);
         let path = dir.path().join("file");
-        let mut main = MainFile::create(Box::new(File::create(&path).unwrap())).unwrap();
+        let file = File::options().write(true).create_new(true).open(&path).unwrap();
+        let mut main = MainFile::create(Box::new(file)).unwrap();
         let at = spools.map(|spool| spool.drain(&mut spill, &mut main, |_| {}).unwrap());
         main.finish(0).unwrap();
         let found = std::fs::read(path).unwrap();
