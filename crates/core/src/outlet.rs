@@ -1,7 +1,8 @@
 //! Where a format's bytes go. A sink never names, hashes, syncs or renames.
 
 use crate::{Context, Error, Input, Result};
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 /// Opens the files of one shard (or, at seal, of the dataset). Whoever implements it stages,
@@ -14,6 +15,13 @@ pub trait Outlet {
 
     /// The same for libraries that insist on a path: the file is hashed after they closed it.
     fn path(&mut self, suffix: &str) -> Result<PathBuf>;
+
+    /// The same for a file whose first bytes are known last.
+    fn headed(&mut self, suffix: &str) -> Result<Box<dyn Headed>> {
+        let path = self.path(suffix)?;
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).doing("create")?;
+        Ok(Box::new(file))
+    }
 
     /// A new file that is `parts`, one after the other; they may be copied side by side.
     fn concat(&mut self, suffix: &str, parts: &[Part<'_>]) -> Result<()> {
@@ -58,4 +66,18 @@ pub trait Scratch: Send {
 
     /// Fills `buf` from `offset`; all of it was appended before.
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()>;
+}
+
+/// A file that is written in order but for its first bytes, in whose place others stand meanwhile.
+pub trait Headed: Write + Send {
+    /// Puts `head` over the first bytes, of which there are at most 64 KiB and as many as were written. The
+    /// file is complete then; dropped without that, it never is.
+    fn finish(self: Box<Self>, head: &[u8]) -> Result<()>;
+}
+
+impl Headed for File {
+    fn finish(mut self: Box<Self>, head: &[u8]) -> Result<()> {
+        self.seek(SeekFrom::Start(0)).doing("write")?;
+        self.write_all(head).doing("write")
+    }
 }

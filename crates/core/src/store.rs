@@ -80,6 +80,9 @@ pub trait Store: Send + Sync {
 
 /// A file being written.
 pub trait StoreFile: Write + Send {
+    /// Writes `head` over the first bytes, of which as many were written.
+    fn write_head(&mut self, head: &[u8]) -> Result<()>;
+
     /// Makes the bytes durable and closes the file. After an error the file's content is unknown:
     /// discard it and write it anew.
     fn sync_and_close(self: Box<Self>) -> Result<()>;

@@ -72,6 +72,8 @@ pub(crate) struct Assembly<'a> {
     pub(crate) limits: Limits,
     /// How inputs of typed rows are read, by format.
     pub(crate) sources: BTreeMap<String, Options>,
+    /// Whether transforms are more than decoding and encoding what moves as fast as memory does.
+    pub(crate) heavy: bool,
     pub(crate) policy: Policy,
     pub(crate) spaces: Spaces,
     pub(crate) distance: Distance,
@@ -142,10 +144,10 @@ impl Service {
 }
 
 impl Assembly<'_> {
-    /// Whether to ask other threads for blocks: a transform wants them computed in parallel, and on
+    /// Whether to ask other threads for blocks: a heavy transform wants them computed in parallel, and on
     /// storage with latency many reads must be in flight. Otherwise handing blocks over only costs.
     pub(crate) fn serves(&self) -> bool {
-        !self.transforms.is_empty() || self.distance.is_far()
+        self.heavy || self.distance.is_far()
     }
 
     /// Takes back the memory of a block that is written.
@@ -180,6 +182,12 @@ impl Assembly<'_> {
         Ok(block)
     }
 
+    /// Reads and transforms a block here and now.
+    pub(crate) fn block(&self, entries: Vec<Entry>) -> Result<Block> {
+        let block = self.read(entries)?;
+        if self.transforms.is_empty() { Ok(block) } else { self.transformed(block) }
+    }
+
     /// Transforms a batch; if that fails and policy lets it, sample by sample.
     fn transform(&self, rows: Rows, block: &mut Block) -> Result<()> {
         match self.transforms.iter().try_fold(rows.clone(), |rows, t| t.apply(rows)) {
@@ -201,8 +209,7 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    /// Reads a block here and now.
-    pub(crate) fn read(&self, entries: Vec<Entry>) -> Result<Block> {
+    fn read(&self, entries: Vec<Entry>) -> Result<Block> {
         let bytes = entries.iter().map(Entry::bytes).sum();
         let mut block = Block::of(entries.len() as u64, bytes, Vec::new());
         let waits = Distance::waits();

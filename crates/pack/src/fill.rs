@@ -138,7 +138,7 @@ impl<I: Iterator<Item = Result<Entry>>> Ahead<I> {
             return match self.blocks.next().transpose()? {
                 None => Ok(None),
                 Some(Ask::Run(entry)) => Ok(Some(Next::Run(entry))),
-                Some(Ask::Samples(entries)) => filler.assembly.read(entries).map(|block| Some(Next::Block(block))),
+                Some(Ask::Samples(entries)) => filler.assembly.block(entries).map(|block| Some(Next::Block(block))),
             };
         }
         while self.promised.is_empty() || (self.promised.len() < filler.ahead_blocks && self.bytes < filler.ahead_bytes)

@@ -96,6 +96,7 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
         registry: context.registry,
         limits: context.limits,
         sources: plan.header().sources.iter().map(|s| (s.format.clone(), s.options.iter().collect())).collect(),
+        heavy: !context.transforms.is_empty(),
         policy: options.policy,
         spaces: Spaces::default(),
         distance: Distance::default(),

@@ -9,6 +9,7 @@ mod concat;
 mod local;
 mod spool;
 mod staging;
+mod tree;
 
 pub use compression::{Compression, decompressed};
 pub use local::Local;

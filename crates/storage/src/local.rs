@@ -198,6 +198,10 @@ impl Write for NewFile {
 }
 
 impl StoreFile for NewFile {
+    fn write_head(&mut self, head: &[u8]) -> Result<()> {
+        self.file.write_all_at(head, 0).map_err(|e| about("write", &self.path, e))
+    }
+
     fn sync_and_close(self: Box<Self>) -> Result<()> {
         self.file.sync_all().map_err(|e| about("sync", &self.path, e))?;
         close(self.file).map_err(|e| about("close", &self.path, e))

@@ -6,10 +6,11 @@
 //! content is then unknown.
 
 use crate::concat::concat;
-use blake3::Hasher;
-use packhorse_core::{Context, Error, Outlet, Part, Result, Scratch, Store, StoreFile};
+use crate::tree::Tree;
+use blake3::{Hash, Hasher};
+use packhorse_core::{Context, Error, Headed, Outlet, Part, Result, Scratch, Store, StoreFile};
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,13 +129,15 @@ pub struct Stage {
 
 struct Staged {
     name: String,
-    /// Filled when the writer is dropped; for a file written by its path it stays empty.
-    done: Option<Arc<Mutex<Option<Written>>>>,
+    /// Filled when the file is complete; for a file written by its path it stays empty.
+    done: Option<Done>,
 }
+
+type Done = Arc<Mutex<Option<Written>>>;
 
 struct Written {
     file: Box<dyn StoreFile>,
-    hasher: Hasher,
+    hash: Hash,
     bytes: u64,
 }
 
@@ -176,26 +179,46 @@ impl Stage {
             return self.digest(&staged.name, &path);
         };
         let written = done.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Written { file, hasher, bytes } =
+        let Written { file, hash, bytes } =
             written.ok_or_else(|| Error::bug(format!("{} is still being written", staged.name)))?;
         file.sync_and_close()?;
-        Ok(Published { name: staged.name.clone(), bytes, blake3: hasher.finalize() })
+        Ok(Published { name: staged.name.clone(), bytes, blake3: hash })
     }
 
     fn digest(&self, name: &str, path: &Path) -> Result<Published> {
         let input = self.store.open(path)?;
-        let mut hasher = Hasher::new();
-        let bytes = std::io::copy(&mut input.stream()?, &mut hasher).doing("read")?;
+        let (mut hasher, mut bytes) = (Hasher::new(), 0);
+        let (mut stream, mut piece) = (input.stream()?, vec![0; READ]);
+        loop {
+            let found = match stream.read(&mut piece) {
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                found => found.doing("read")?,
+            };
+            hasher.update(piece.get(..found).unwrap_or_default());
+            bytes += found as u64;
+            if found == 0 {
+                break;
+            }
+        }
         Ok(Published { name: name.to_owned(), bytes, blake3: hasher.finalize() })
     }
 
-    fn add(&mut self, suffix: &str, done: Option<Arc<Mutex<Option<Written>>>>) -> PathBuf {
+    fn create(&mut self, suffix: &str) -> Result<(Box<dyn StoreFile>, Done)> {
+        let done = Done::default();
+        let path = self.add(suffix, Some(done.clone()));
+        Ok((self.store.create(&path)?, done))
+    }
+
+    fn add(&mut self, suffix: &str, done: Option<Done>) -> PathBuf {
         let name = format!("{}{suffix}", self.stem);
         let path = self.dir.join(flat(&name));
         self.files.push(Staged { name, done });
         path
     }
 }
+
+/// Bytes that are hashed at once: what was just read or written is still in the cache.
+const READ: usize = 256 << 10;
 
 /// The staged name of a file that will lie in a folder: one level, so that staging needs no folders.
 fn flat(name: &str) -> String {
@@ -204,14 +227,17 @@ fn flat(name: &str) -> String {
 
 impl Outlet for Stage {
     fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
-        let done = Arc::new(Mutex::new(None));
-        let path = self.add(suffix, Some(done.clone()));
-        let file = self.store.create(&path)?;
-        Ok(Box::new(Hashing { written: Some(Written { file, hasher: Hasher::new(), bytes: 0 }), done }))
+        let (file, done) = self.create(suffix)?;
+        Ok(Box::new(Hashing { file: Some(file), hasher: Hasher::new(), bytes: 0, done }))
     }
 
     fn path(&mut self, suffix: &str) -> Result<PathBuf> {
         Ok(self.add(suffix, None))
+    }
+
+    fn headed(&mut self, suffix: &str) -> Result<Box<dyn Headed>> {
+        let (file, done) = self.create(suffix)?;
+        Ok(Box::new(HashingHeaded { file, tree: Tree::default(), bytes: 0, done }))
     }
 
     fn concat(&mut self, suffix: &str, parts: &[Part<'_>]) -> Result<()> {
@@ -259,16 +285,18 @@ impl Drop for Stage {
 
 /// Hashes what passes through; hands file and hash back to its stage when dropped.
 struct Hashing {
-    written: Option<Written>,
-    done: Arc<Mutex<Option<Written>>>,
+    file: Option<Box<dyn StoreFile>>,
+    hasher: Hasher,
+    bytes: u64,
+    done: Done,
 }
 
 impl Write for Hashing {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        let Some(written) = &mut self.written else { return Err(Error::bug("write after drop").into()) };
-        let n = written.file.write(buf)?;
-        written.hasher.update(buf.get(..n).unwrap_or(buf));
-        written.bytes += n as u64;
+        let Some(file) = &mut self.file else { return Err(Error::bug("write after drop").into()) };
+        let n = file.write(buf)?;
+        self.hasher.update(buf.get(..n).unwrap_or(buf));
+        self.bytes += n as u64;
         Ok(n)
     }
 
@@ -279,7 +307,40 @@ impl Write for Hashing {
 
 impl Drop for Hashing {
     fn drop(&mut self) {
-        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = self.written.take();
+        let written = self.file.take().map(|file| Written { file, hash: self.hasher.finalize(), bytes: self.bytes });
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = written;
+    }
+}
+
+/// The same for a file whose first bytes are known last.
+struct HashingHeaded {
+    file: Box<dyn StoreFile>,
+    tree: Tree,
+    bytes: u64,
+    done: Done,
+}
+
+impl Write for HashingHeaded {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        let piece = buf.get(..READ).unwrap_or(buf);
+        let n = self.file.write(piece)?;
+        self.tree.update(piece.get(..n).unwrap_or(piece));
+        self.bytes += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Headed for HashingHeaded {
+    fn finish(self: Box<Self>, head: &[u8]) -> Result<()> {
+        let Self { mut file, tree, bytes, done } = *self;
+        let hash = tree.finish(head).ok_or_else(|| Error::bug("a head of more than was written"))?;
+        file.write_head(head)?;
+        *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(Written { file, hash, bytes });
+        Ok(())
     }
 }
 

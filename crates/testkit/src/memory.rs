@@ -2,7 +2,9 @@
 
 use packhorse_core::{Context, Error, Input, MemoryInput, Outlet, Result, Scratch};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tempfile::TempDir;
@@ -62,6 +64,29 @@ impl Outlet for MemoryOutlet {
 
     fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
         Ok(Box::new(Kept(Vec::new())))
+    }
+}
+
+/// Scratch in an unnamed file in the folder for temporary files: for outlets that write files, where memory counts.
+pub fn scratch_file() -> Result<Box<dyn Scratch>> {
+    let file = tempfile::tempfile().doing("create a temporary file")?;
+    Ok(Box::new(Unnamed { file, at: 0 }))
+}
+
+struct Unnamed {
+    file: File,
+    at: u64,
+}
+
+impl Scratch for Unnamed {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(bytes, self.at).doing("write")?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(buf, offset).doing("read")
     }
 }
 

@@ -1,4 +1,4 @@
-"""Prints how many seconds h5py takes: `write-gzip|write-zstd|read RAW FILE`."""
+"""Prints how many seconds h5py takes, by the clock and of all processors: `write-gzip|write-zstd|read RAW FILE`."""
 
 import sys
 import time
@@ -9,13 +9,13 @@ import numpy as np
 
 what, raw, path = sys.argv[1:]
 if what == "read":
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     with h5py.File(path, "r") as f:
         (f["x"] if "x" in f else f["data/x"])[:]
 else:
     x = np.fromfile(raw, "<f4").reshape(-1, 224, 224, 3)
     how = dict(compression="gzip", compression_opts=4) if what == "write-gzip" else dict(**hdf5plugin.Zstd(clevel=3))
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     with h5py.File(path, "w") as f:
         f.create_dataset("x", data=x, chunks=(1, 224, 224, 3), shuffle=True, **how)
-print(time.perf_counter() - start)
+print(time.perf_counter() - start, time.process_time() - busy)

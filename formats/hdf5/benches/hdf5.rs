@@ -1,13 +1,14 @@
 //! Writing and reading 181 MB of images as floats, chunk by chunk, beside h5py in the same run.
 //!
 //! `PACKHORSE_PYTHON=python cargo bench -p packhorse-hdf5` prints seconds and how many times faster
-//! packhorse is. `IMAGES` changes how many (300), `REPEATS` how often each is measured (3; the best counts).
+//! packhorse is. `IMAGES` changes how many (300), `REPEATS` how often each is measured (3; the best counts),
+//! and the argument `read` leaves out how long writing takes.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a bench is no part of the format")]
 
 use arrow_array::{Array, FixedSizeListArray, Float32Array, RecordBatch};
-use packhorse_core::{DataType, FieldType, Format, Input, Limits, Options, Outlet, Result, Rows, Schema};
+use packhorse_core::{DataType, FieldType, Format, Input, Limits, Options, Outlet, Result, Rows, Schema, Scratch};
 use packhorse_hdf5::Hdf5;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -53,6 +54,10 @@ impl Outlet for Folder {
     fn path(&mut self, suffix: &str) -> Result<PathBuf> {
         Ok(self.0.with_extension(suffix.trim_start_matches('.')))
     }
+
+    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+        packhorse_testkit::memory::scratch_file()
+    }
 }
 
 struct Opened(File, u64);
@@ -76,47 +81,68 @@ impl Input for Opened {
     }
 }
 
-fn write(path: &Path, rows: &[Rows], pairs: &[(&str, &str)]) -> f64 {
-    let start = Instant::now();
+fn write(path: &Path, rows: &[Rows], pairs: &[(&str, &str)]) {
     let sink = Hdf5.sink(&pairs.iter().copied().collect::<Options>()).unwrap();
     let mut writer = sink.create(&rows[0].schema(), &mut Folder(path.to_owned())).unwrap();
     rows.iter().for_each(|rows| writer.push(rows).unwrap());
     writer.finish().unwrap();
-    start.elapsed().as_secs_f64()
 }
 
-fn read(path: &Path, images: usize) -> f64 {
-    let start = Instant::now();
+fn read(path: &Path, images: usize) {
     let file = File::open(path).unwrap();
     let len = file.metadata().unwrap().len();
     let input = Opened(file, len);
     let source = Hdf5.source(&Options::new(), Limits::default()).unwrap();
     let rows: usize = source.rows(&input, 0..u64::MAX).unwrap().map(|rows| rows.unwrap().column(0).len()).sum();
     assert_eq!(rows, images);
-    start.elapsed().as_secs_f64()
 }
 
-/// Seconds that h5py takes: `write-gzip`, `write-zstd` or `read`.
-fn h5py(what: &str, raw: &Path, file: &Path) -> Option<f64> {
+/// Seconds by the clock, and of all processors.
+type Seconds = (f64, f64);
+
+/// Nanoseconds that the threads of this process have had a processor (proc_pid_schedstat(5)).
+fn processors() -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let one = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("schedstat")).ok();
+    tasks.filter_map(one).filter_map(|text| text.split(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+fn timed(work: impl FnOnce()) -> Seconds {
+    let (start, before) = (Instant::now(), processors());
+    work();
+    (start.elapsed().as_secs_f64(), (processors() - before) / 1e9)
+}
+
+/// What h5py takes: `write-gzip`, `write-zstd` or `read`.
+fn h5py(what: &str, raw: &Path, file: &Path) -> Option<Seconds> {
     let python = std::env::var("PACKHORSE_PYTHON").ok()?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/h5py_times.py");
     let out = Command::new(python).arg(script).arg(what).args([raw, file]).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8(out.stdout).unwrap().trim().parse().ok()
+    let text = String::from_utf8(out.stdout).unwrap();
+    let mut numbers = text.split_whitespace().filter_map(|number| number.parse().ok());
+    numbers.next().zip(numbers.next())
 }
 
 fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-fn best(repeats: usize, mut measure: impl FnMut() -> Option<f64>) -> Option<f64> {
-    (0..repeats).filter_map(|_| measure()).min_by(f64::total_cmp)
+/// The best of each of the two.
+fn best(repeats: usize, mut measure: impl FnMut() -> Option<Seconds>) -> Option<Seconds> {
+    (0..repeats).filter_map(|_| measure()).reduce(|a, b| (a.0.min(b.0), a.1.min(b.1)))
 }
 
-fn say(what: &str, bytes: f64, ours: Option<f64>, theirs: Option<f64>) {
-    let Some(ours) = ours else { return };
-    let ratio = theirs.map_or(String::new(), |theirs| format!("  h5py {theirs:.3} s  {:.1} times", theirs / ours));
-    println!("{what:<34} {ours:.3} s  {:.0} MB/s{ratio}", bytes / ours / 1e6);
+fn say(what: &str, bytes: f64, ours: Option<Seconds>, theirs: Option<Seconds>) {
+    let Some((ours, busy)) = ours else { return };
+    let theirs = theirs.map_or(String::new(), |(theirs, their_busy)| {
+        format!(
+            "  h5py {theirs:.3} s, {their_busy:.3}  {:.1} times, {:.1} a processor",
+            theirs / ours,
+            their_busy / busy
+        )
+    });
+    println!("{what:<34} {ours:.3} s, {busy:.3} of processors  {:.0} MB/s{theirs}", bytes / ours / 1e6);
 }
 
 fn main() {
@@ -131,13 +157,18 @@ fn main() {
     }
     let bytes = (images * PIXELS * 4) as f64;
     let path = |name: &str| dir.path().join(name);
-    let gzip = best(repeats, || h5py("write-gzip", &raw, &path("h5py-gzip.h5")));
+    let writes = !std::env::args().any(|arg| arg == "read");
+    let gzip = best(if writes { repeats } else { 1 }, || h5py("write-gzip", &raw, &path("h5py-gzip.h5")));
     let _ = h5py("write-zstd", &raw, &path("h5py-zstd.h5"));
     for (filter, shuffle) in [("gzip", "auto"), ("gzip", "on"), ("zstd", "auto"), ("zstd", "on"), ("none", "off")] {
         let name = path(&format!("{filter}-{shuffle}.h5"));
-        let ours =
-            best(repeats, || Some(write(&name, &rows, &[("filter", filter), ("shuffle", shuffle), ("chunk", "1")])));
+        let ours = best(if writes { repeats } else { 1 }, || {
+            Some(timed(|| write(&name, &rows, &[("filter", filter), ("shuffle", shuffle), ("chunk", "1")])))
+        });
         let size = std::fs::metadata(&name).unwrap().len() as f64 / bytes;
+        if !writes {
+            continue;
+        }
         say(&format!("write {filter}, shuffle {shuffle} (to {size:.2})"), bytes, ours, gzip);
     }
     for name in ["h5py-gzip.h5", "h5py-zstd.h5", "gzip-auto.h5", "zstd-auto.h5", "none-off.h5"] {
@@ -146,7 +177,7 @@ fn main() {
             continue;
         }
         let theirs = best(repeats, || h5py("read", &raw, &name));
-        let ours = best(repeats, || Some(read(&name, images)));
+        let ours = best(repeats, || Some(timed(|| read(&name, images))));
         say(&format!("read {}", name.file_name().unwrap().to_string_lossy()), bytes, ours, theirs);
     }
 }

@@ -49,17 +49,20 @@ fn join<const W: usize>(input: &[u8], out: &mut [u8]) {
         return out.copy_from_slice(input);
     }
     let (planes, tail) = input.split_at(count * W);
-    let (whole, rest) = out.split_at_mut(count * W);
-    let mut planes: Vec<_> = planes.chunks_exact(count).map(|plane| plane.chunks(BLOCK)).collect();
-    for block in whole.chunks_mut(BLOCK * W) {
-        for (byte, plane) in planes.iter_mut().enumerate() {
-            let Some(plane) = plane.next() else { continue };
-            for (from, element) in plane.iter().zip(block.as_chunks_mut::<W>().0) {
-                if let Some(to) = element.get_mut(byte) {
-                    *to = *from;
-                }
-            }
+    let (elements, rest) = out.split_at_mut(count * W);
+    let planes: [&[u8]; W] =
+        std::array::from_fn(|byte| planes.get(byte * count..(byte + 1) * count).unwrap_or_default());
+    let (blocks, last) = elements.as_chunks_mut::<W>().0.as_chunks_mut::<BLOCK>();
+    let whole = planes.map(|plane| plane.as_chunks::<BLOCK>());
+    for (i, block) in blocks.iter_mut().enumerate() {
+        let from: [&[u8; BLOCK]; W] = whole.map(|(plane, _)| plane.get(i).unwrap_or(&[0; BLOCK]));
+        for (j, element) in block.iter_mut().enumerate() {
+            *element =
+                std::array::from_fn(|byte| from.get(byte).and_then(|plane| plane.get(j)).copied().unwrap_or_default());
         }
+    }
+    for (j, element) in last.iter_mut().enumerate() {
+        *element = whole.map(|(_, part)| part.get(j).copied().unwrap_or_default());
     }
     rest.copy_from_slice(tail);
 }

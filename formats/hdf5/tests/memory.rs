@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch, StringViewArray};
-use packhorse_core::{DataType, Error, FieldType, Format, Input, KEY, Limits, Options, Outlet, Result, Rows, Schema};
+use packhorse_core::{DataType, Error, FieldType, Format, Input, KEY, Limits, Options, Outlet, Result, Rows, Schema, Scratch};
 use packhorse_hdf5::Hdf5;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -19,6 +19,10 @@ impl Outlet for Folder {
 
     fn path(&mut self, suffix: &str) -> Result<PathBuf> {
         Ok(self.0.join(format!("shard{suffix}")))
+    }
+
+    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+        packhorse_testkit::memory::scratch_file()
     }
 }
 

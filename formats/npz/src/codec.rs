@@ -7,7 +7,7 @@ use crate::file::{Array, Naming, arrays, field_name, fields};
 use crate::header::Header;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array as _, ArrayRef, BinaryViewArray};
-use packhorse_core::{Codec, DataType, Error, Field, Input, KEY, Limits, Result, Rows};
+use packhorse_core::{Codec, DataType, Error, Field, Input, KEY, Limits, Pool, Result, Rows};
 use std::borrow::Cow;
 use std::rc::Rc;
 
@@ -18,6 +18,7 @@ pub(crate) struct NpzCodec {
     pub(crate) limits: Limits,
     /// The only arrays of `.npz` files that are looked at.
     pub(crate) chosen: Option<Vec<String>>,
+    pub(crate) pool: Pool,
 }
 
 impl Codec for NpzCodec {
@@ -38,7 +39,7 @@ impl Codec for NpzCodec {
     fn decode(&self, name: &str, rows: &Rows, fields: &[Field]) -> Result<Vec<ArrayRef>> {
         let blobs = Blobs::of(name, rows)?;
         let naming = Naming::of(name)?;
-        let columns = fields.iter().map(|field| Column::new(field, blobs.share(fields.len()), &self.limits));
+        let columns = fields.iter().map(|field| Column::new(field, rows.num_rows(), &self.limits, &self.pool));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let names = fields.iter().map(|field| field.name().as_str()).collect();
         let mut decoder = Decoder { limits: &self.limits, naming, names, columns, remembered: Vec::new() };
@@ -86,12 +87,6 @@ impl<'a> Blobs<'a> {
             DataType::Binary => self.0.as_binary::<i32>().value(row),
             _ => self.0.as_binary::<i64>().value(row),
         })
-    }
-
-    /// The bytes of all files, split evenly between `n` columns.
-    fn share(&self, n: usize) -> usize {
-        let total: usize = (0..self.0.len()).filter_map(|row| self.value(row)).map(<[u8]>::len).sum();
-        total / n.max(1)
     }
 }
 

@@ -1,20 +1,22 @@
 //! One column in the making: values of many samples, appended from their files, without a step in between.
 
 use crate::dtype::{Axis, Part};
-use crate::gather::{gather, swap};
+use crate::gather::{gather, size, swap};
 use crate::header::Header;
 use crate::text::push_text;
 use arrow_array::builder::{ArrayBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use packhorse_core::{DataType, Error, Field, FieldType, Kind, Limits, Result, array_of, element_width, numpy_type};
+use packhorse_core::{
+    DataType, Error, Field, FieldType, Kind, Limits, Memory, Pool, Result, array_of, element_width, numpy_type,
+};
 use std::sync::Arc;
 
 /// A column in the making.
 pub(crate) struct Column<'a> {
     field: &'a Field,
     kind: FieldType,
-    values: Values,
+    values: Values<'a>,
     /// For each sample the number of elements before its end, where that differs: starts with 0.
     ends: Vec<i32>,
     /// For each sample its dimensions, where they differ.
@@ -23,15 +25,53 @@ pub(crate) struct Column<'a> {
     most: u64,
 }
 
-enum Values {
+enum Values<'a> {
     /// Packed little-endian elements of so many bytes.
-    Packed(Vec<u8>, usize),
+    Packed(Packed<'a>, usize),
     Text(StringViewBuilder),
 }
 
+/// Values that are appended in memory out of a pool.
+struct Packed<'a> {
+    pool: &'a Pool,
+    memory: Memory,
+    used: usize,
+    /// Samples that are still to come.
+    samples: usize,
+}
+
+/// No more than this is taken for samples that have yet to come.
+const AHEAD: usize = 8 << 20;
+
+impl<'a> Packed<'a> {
+    fn new(pool: &'a Pool, samples: usize) -> Result<Self> {
+        Ok(Self { pool, memory: pool.take(0)?, used: 0, samples })
+    }
+
+    /// `len` more bytes, to be filled: the next sample's.
+    fn grow(&mut self, len: usize) -> Result<&mut [u8]> {
+        let end = self.used.saturating_add(len);
+        if end > self.memory.len() {
+            // All samples are alike, as a rule.
+            let ahead = len.saturating_mul(self.samples).min(AHEAD);
+            let mut memory = self.pool.take(end.saturating_add(self.used).max(ahead))?;
+            let held = self.memory.get(..self.used).unwrap_or_default();
+            memory.get_mut(..self.used).unwrap_or_default().copy_from_slice(held);
+            self.memory = memory;
+        }
+        self.samples = self.samples.saturating_sub(1);
+        let from = std::mem::replace(&mut self.used, end);
+        Ok(self.memory.get_mut(from..end).unwrap_or_default())
+    }
+
+    fn finish(self) -> Buffer {
+        Buffer::from(self.memory).slice_with_length(0, self.used)
+    }
+}
+
 impl<'a> Column<'a> {
-    /// An empty column `field`. Its type must be one that arrays become. `bytes` is about what it will hold.
-    pub(crate) fn new(field: &'a Field, bytes: usize, limits: &Limits) -> Result<Self> {
+    /// An empty column `field` for `samples` samples. Its type must be one that arrays become.
+    pub(crate) fn new(field: &'a Field, samples: usize, limits: &Limits, pool: &'a Pool) -> Result<Self> {
         let kind = FieldType::of(field)?;
         let no_array = || Error::unsupported(format!("field {} of type {kind} can't hold a NumPy array", field.name()));
         if matches!(kind, FieldType::Blob | FieldType::List { depth: 2.., .. })
@@ -41,7 +81,7 @@ impl<'a> Column<'a> {
         }
         let values = match kind.element() {
             None | Some(DataType::Utf8View) => Values::Text(StringViewBuilder::new()),
-            Some(element) => Values::Packed(Vec::with_capacity(bytes), element_width(element).ok_or_else(no_array)?),
+            Some(element) => Values::Packed(Packed::new(pool, samples)?, element_width(element).ok_or_else(no_array)?),
         };
         Ok(Self { field, kind, values, ends: vec![0], shapes: Vec::new(), valid: Vec::new(), most: limits.blob })
     }
@@ -73,7 +113,7 @@ impl<'a> Column<'a> {
         };
         self.admit(elements)?;
         match &mut self.values {
-            Values::Packed(bytes, width) => bytes.resize(bytes.len().saturating_add(elements * *width), 0),
+            Values::Packed(packed, width) => packed.grow(elements * *width)?.fill(0),
             Values::Text(text) => (0..elements).for_each(|_| text.append_value("")),
         }
         self.ends.push(self.ends.last().copied().unwrap_or(0));
@@ -118,7 +158,7 @@ impl<'a> Column<'a> {
     /// Refuses what would make the column larger than it can be.
     fn admit(&self, elements: usize) -> Result<()> {
         let (held, width) = match &self.values {
-            Values::Packed(bytes, width) => (bytes.len(), *width),
+            Values::Packed(packed, width) => (packed.used, *width),
             Values::Text(text) => (text.len().saturating_mul(16), 16),
         };
         let bytes = (elements as u64).saturating_mul(width as u64).saturating_add(held as u64);
@@ -170,7 +210,7 @@ impl<'a> Column<'a> {
             _ => samples,
         };
         let values: ArrayRef = match (self.values, self.kind.element()) {
-            (Values::Packed(bytes, _), Some(element)) => array_of(element, Buffer::from(bytes), total)?,
+            (Values::Packed(packed, _), Some(element)) => array_of(element, packed.finish(), total)?,
             (Values::Text(mut text), _) => Arc::new(text.finish()),
             (Values::Packed(..), None) => return Err(Error::bug("text is no packed element")),
         };
@@ -217,17 +257,17 @@ pub(crate) fn assemble(
     }
 }
 
-fn push_values(values: &mut Values, src: &[u8], axes: &[Axis], part: &Part) -> Result<()> {
+fn push_values(values: &mut Values<'_>, src: &[u8], axes: &[Axis], part: &Part) -> Result<()> {
     let width = part.element.width;
     match values {
-        Values::Packed(bytes, _) => {
-            let start = bytes.len();
-            gather(src, axes, width, bytes);
-            swap(bytes.get_mut(start..).unwrap_or_default(), part.element.swap);
+        Values::Packed(packed, _) => {
+            let dst = packed.grow(size(axes, width))?;
+            gather(src, axes, width, dst);
+            swap(dst, part.element.swap);
             Ok(())
         }
         Values::Text(text) => {
-            let mut units = Vec::new();
+            let mut units = vec![0; size(axes, width)];
             gather(src, axes, width, &mut units);
             swap(&mut units, part.element.swap);
             let elements = axes.iter().map(|axis| axis.len).product();

@@ -13,22 +13,21 @@ struct Step {
     to: usize,
 }
 
-/// Appends the elements of `width` bytes that lie in `src` along `axes` to `out`, in C order.
-///
-/// What would lie past the end of `src` is zeros; callers have checked that nothing does.
-pub(crate) fn gather(src: &[u8], axes: &[Axis], width: usize, out: &mut Vec<u8>) {
-    let total = axes.iter().fold(width, |n, axis| n.saturating_mul(axis.len));
-    if total == 0 {
+/// The bytes that the elements of `width` bytes along `axes` take.
+pub(crate) fn size(axes: &[Axis], width: usize) -> usize {
+    axes.iter().fold(width, |n, axis| n.saturating_mul(axis.len))
+}
+
+/// Fills `dst`, of their [`size`], with the elements of `width` bytes that lie in `src` along `axes`, in C
+/// order. Callers have checked that none lies past the end of `src`.
+pub(crate) fn gather(src: &[u8], axes: &[Axis], width: usize, dst: &mut [u8]) {
+    if dst.is_empty() {
         return;
     }
     let axes = coalesced(axes, width);
     if axes.is_empty() {
-        out.extend_from_slice(src.get(..total).unwrap_or_default());
-        return;
+        return copy(src, 0, dst, 0, dst.len());
     }
-    let start = out.len();
-    out.resize(start.saturating_add(total), 0);
-    let Some(dst) = out.get_mut(start..) else { return };
     let mut steps = steps(&axes, width);
     match steps.last().copied() {
         Some(last) if last.from == width => {
@@ -179,9 +178,9 @@ mod tests {
                         0 => axes.iter_mut().rev().for_each(&mut set),
                         _ => axes.iter_mut().for_each(&mut set),
                     }
-                    let mut out = vec![9];
+                    let mut out = vec![9; size(&axes, width)];
                     gather(&src, &axes, width, &mut out);
-                    assert_eq!(out[1..], plainly(&src, &axes, width), "{axes:?} {width}");
+                    assert_eq!(out, plainly(&src, &axes, width), "{axes:?} {width}");
                 }
             }
         }

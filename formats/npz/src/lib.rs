@@ -41,7 +41,7 @@ mod source;
 mod text;
 mod zip;
 
-use packhorse_core::{Codec, Format, FormatInfo, Limits, Options, Result, Source};
+use packhorse_core::{Codec, Format, FormatInfo, Limits, Options, Pool, Result, Source};
 
 /// The format `npz`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,12 +56,17 @@ impl Format for Npz {
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         options.only(&["arrays", "rows"])?;
-        Ok(Box::new(source::NpzSource { limits, chosen: chosen(options), rows: options.parse("rows", false)? }))
+        Ok(Box::new(source::NpzSource {
+            limits,
+            chosen: chosen(options),
+            rows: options.parse("rows", false)?,
+            pool: Pool::default(),
+        }))
     }
 
     fn codec(&self, options: &Options, limits: Limits) -> Result<Box<dyn Codec>> {
         options.only(&["arrays"])?;
-        Ok(Box::new(codec::NpzCodec { limits, chosen: chosen(options) }))
+        Ok(Box::new(codec::NpzCodec { limits, chosen: chosen(options), pool: Pool::default() }))
     }
 }
 

@@ -4,20 +4,20 @@ use crate::bytes::Bytes;
 use crate::file::Array;
 use crate::member::{crc32, inflate, join_crc32};
 use arrow_buffer::Buffer;
-use packhorse_core::{Limits, Result};
+use packhorse_core::{Limits, Memory, Pool, Result};
 use rayon::prelude::{IndexedParallelIterator, ParallelIterator, ParallelSliceMut};
 
 /// Up to this size a member is read together with its local header.
 const SMALL: u64 = 64 << 10;
 
 /// A piece stays in the cache between being read and being summed.
-const PIECE: usize = 1 << 20;
+const PIECE: usize = 512 << 10;
 
 /// The `.npy` file that `array` is, whole.
-pub(crate) fn load(bytes: Bytes<'_>, array: &Array, limits: &Limits) -> Result<Buffer> {
+pub(crate) fn load(bytes: Bytes<'_>, array: &Array, limits: &Limits, pool: &Pool) -> Result<Buffer> {
     let Some(member) = &array.member else {
         let size = limits.blob(bytes.len())?;
-        return read(bytes, 0, size, false).map(|(data, _)| Buffer::from(data));
+        return read(bytes, 0, size, false, pool).map(|(data, _)| Buffer::from(data));
     };
     let size = member.check(limits)?;
     let span = member.end - member.start;
@@ -27,25 +27,32 @@ pub(crate) fn load(bytes: Bytes<'_>, array: &Array, limits: &Limits) -> Result<B
     }
     let at = member.find(bytes)?;
     if member.method != 0 {
-        let (packed, _) = read(bytes, at, limits.blob(member.packed)?, false)?;
-        let data = inflate(&packed, size)?;
+        let (packed, _) = read(bytes, at, limits.blob(member.packed)?, false, pool)?;
+        let mut data = pool.take(size)?;
+        inflate(&packed, &mut data)?;
         member.verify(crc32(&data))?;
         return Ok(Buffer::from(data));
     }
-    let (data, crc) = read(bytes, at, size, true)?;
+    let (data, crc) = read(bytes, at, size, true, pool)?;
     member.verify(crc)?;
     Ok(Buffer::from(data))
 }
 
 /// `size` bytes from `at`, in pieces side by side, with their CRC-32 if it is wanted. The size is no
 /// more than the file has, or nothing is read.
-fn read(bytes: Bytes<'_>, at: u64, size: usize, summed: bool) -> Result<(Vec<u8>, u32)> {
+pub(crate) fn read(bytes: Bytes<'_>, at: u64, size: usize, summed: bool, pool: &Pool) -> Result<(Memory, u32)> {
     bytes.holds(at, size)?;
-    let mut data = vec![0; size];
-    let pieces = data.par_chunks_mut(PIECE).enumerate().map(|(i, piece)| {
+    let mut data = pool.take(size)?;
+    let fill = |(i, piece): (usize, &mut [u8])| {
         bytes.fill(at + (i * PIECE) as u64, piece)?;
         Ok((if summed { crc32(piece) } else { 0 }, piece.len() as u64))
-    });
+    };
+    // To hand a single piece to another thread takes longer than to read it.
+    if size <= PIECE {
+        let (crc, _) = fill((0, &mut data))?;
+        return Ok((data, crc));
+    }
+    let pieces = data.par_chunks_mut(PIECE).enumerate().map(fill);
     let sums = pieces.collect::<Result<Vec<_>>>()?;
     let crc = sums.into_iter().filter(|_| summed).fold(0, |crc, (piece, len)| join_crc32(crc, piece, len));
     Ok((data, crc))

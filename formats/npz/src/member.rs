@@ -71,7 +71,11 @@ impl Member {
             local.get(self.data_at(local)?..).zip(packed).and_then(|(rest, n)| rest.get(..n)).ok_or_else(cut)?;
         let data = match self.method {
             0 => Cow::Borrowed(packed),
-            _ => Cow::Owned(inflate(packed, size)?),
+            _ => {
+                let mut data = vec![0; size];
+                inflate(packed, &mut data)?;
+                Cow::Owned(data)
+            }
         };
         self.verify(crc32(&data))?;
         Ok(data)
@@ -126,40 +130,24 @@ pub(crate) fn crc32(bytes: &[u8]) -> u32 {
 
 /// The sum of two pieces from the sum of each; the second has `len` bytes.
 pub(crate) fn join_crc32(first: u32, second: u32, len: u64) -> u32 {
+    // As of nothing.
+    if first == 0 {
+        return second;
+    }
     crc_fast::checksum_combine(Crc32IsoHdlc, first.into(), second.into(), len) as u32
-}
-
-/// The same, of bytes that come in pieces.
-pub(crate) struct Crc32(crc_fast::Digest);
-
-impl Default for Crc32 {
-    fn default() -> Self {
-        Self(crc_fast::Digest::new(Crc32IsoHdlc))
-    }
-}
-
-impl Crc32 {
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    pub(crate) fn finish(&self) -> u32 {
-        self.0.finalize() as u32
-    }
 }
 
 fn no_deflate() -> Error {
     Error::content("is damaged: its deflated data can't be inflated; copy the file again")
 }
 
-/// All of `packed`, which must become `size` bytes.
-pub(crate) fn inflate(packed: &[u8], size: usize) -> Result<Vec<u8>> {
-    // A byte more: a stream that is too long shows it.
-    let mut out = Vec::with_capacity(size.saturating_add(1));
+/// All of `packed`, which must fill `out` and no more.
+pub(crate) fn inflate(packed: &[u8], out: &mut [u8]) -> Result<()> {
     let mut stream = Decompress::new(false);
-    let status = stream.decompress_vec(packed, &mut out, FlushDecompress::Finish).map_err(|_| no_deflate())?;
-    match status == Status::StreamEnd && out.len() == size && stream.total_in() == packed.len() as u64 {
-        true => Ok(out),
+    let status = stream.decompress(packed, out, FlushDecompress::Finish).map_err(|_| no_deflate())?;
+    let whole = stream.total_in() == packed.len() as u64 && stream.total_out() == out.len() as u64;
+    match status == Status::StreamEnd && whole {
+        true => Ok(()),
         false => Err(no_deflate()),
     }
 }

@@ -8,22 +8,23 @@ use crate::bytes::Bytes;
 use crate::dtype::Axis;
 use crate::file::Array;
 use crate::header::{Header, cut};
-use crate::load::load;
-use crate::member::Crc32;
+use crate::load::{self, load};
+use crate::member::{crc32, join_crc32};
 use arrow_buffer::Buffer;
 use flate2::bufread::DeflateDecoder;
-use packhorse_core::{Context, Error, Limits, Result};
+use packhorse_core::{Context, Error, Limits, Pool, Result};
 use std::io::{BufRead, Read};
 use std::ops::Range;
 
 /// Where the rows of an array come from.
 pub(crate) struct Reader<'a> {
     bytes: Bytes<'a>,
+    pool: &'a Pool,
     array: Array,
     header: Header,
     way: Way<'a>,
     /// The sum of all bytes up to the row `next`; none once a row was left out.
-    crc: Option<Crc32>,
+    crc: Option<u32>,
     next: usize,
 }
 
@@ -49,30 +50,31 @@ impl<'a> Reader<'a> {
         (array, header): (Array, Header),
         first: usize,
         limits: &Limits,
+        pool: &'a Pool,
     ) -> Result<Self> {
         let member = array.member.as_ref();
         let interleaved = header.fortran && header.shape.len() > 1;
-        let mut crc = Crc32::default();
+        let mut crc = 0;
         let way = match member {
-            _ if interleaved => Way::Whole(load(bytes, &array, limits)?),
+            _ if interleaved => Way::Whole(load(bytes, &array, limits, pool)?),
             Some(member) if member.method != 0 => {
                 let at = member.find(bytes)?;
                 let pieces = Pieces { bytes, at, end: at + member.packed, piece: Vec::new(), used: 0 };
                 let mut stream = Box::new(DeflateDecoder::new(pieces));
                 let mut head = vec![0; header.start];
                 exact(&mut stream, &mut head)?;
-                crc.update(&head);
+                crc = crc32(&head);
                 Way::Inflated(stream)
             }
             Some(member) => {
                 let at = member.find(bytes)?;
-                crc.update(&bytes.read(at, header.start)?);
+                crc = crc32(&bytes.read(at, header.start)?);
                 Way::Ranged(at + header.start as u64)
             }
             None => Way::Ranged(header.start as u64),
         };
         let checked = member.is_some() && !interleaved;
-        let mut reader = Self { bytes, array, header, way, crc: checked.then_some(crc), next: 0 };
+        let mut reader = Self { bytes, pool, array, header, way, crc: checked.then_some(crc), next: 0 };
         reader.skip(first)?;
         Ok(reader)
     }
@@ -120,14 +122,19 @@ impl<'a> Reader<'a> {
             let start = self.header.start + rows.start * self.header.dtype.width;
             return Ok(Block { bytes: buffer.clone(), start, axes });
         }
-        let mut data = vec![0; len.saturating_mul(row)];
-        match &mut self.way {
-            Way::Ranged(at) => self.bytes.fill(*at + (rows.start * row) as u64, &mut data)?,
-            Way::Inflated(stream) => exact(stream, &mut data)?,
-            Way::Whole(_) => {}
-        }
+        let (size, summed) = (len.saturating_mul(row), self.crc.is_some());
+        let (data, crc) = match &mut self.way {
+            Way::Ranged(at) => load::read(self.bytes, *at + (rows.start * row) as u64, size, summed, self.pool)?,
+            Way::Inflated(stream) => {
+                let mut data = self.pool.take(size)?;
+                exact(stream, &mut data)?;
+                let crc = if summed { crc32(&data) } else { 0 };
+                (data, crc)
+            }
+            Way::Whole(_) => return Err(Error::bug("rows of an array that is in memory")),
+        };
         self.next = rows.end;
-        self.sum(&data)?;
+        self.sum(crc, size)?;
         let mut axes = self.header.axes(false);
         if let Some(first) = axes.first_mut() {
             *first = Axis { len, stride: row };
@@ -135,10 +142,10 @@ impl<'a> Reader<'a> {
         Ok(Block { bytes: Buffer::from(data), start: 0, axes })
     }
 
-    /// Adds `data` to the sum, and compares it after the last row.
-    fn sum(&mut self, data: &[u8]) -> Result<()> {
+    /// Adds the sum of the next `len` bytes, and compares it after the last row.
+    fn sum(&mut self, next: u32, len: usize) -> Result<()> {
         let Some((crc, member)) = self.crc.as_mut().zip(self.array.member.as_ref()) else { return Ok(()) };
-        crc.update(data);
+        *crc = join_crc32(*crc, next, len as u64);
         if self.header.shape.first() != Some(&self.next) {
             return Ok(());
         }
@@ -148,7 +155,7 @@ impl<'a> Reader<'a> {
                 _ => return Err(Error::content("is damaged: more can be inflated than the directory says")),
             }
         }
-        member.verify(crc.finish())
+        member.verify(*crc)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::bytes::Bytes;
 use crate::column::assemble;
 use crate::dtype::{Axis, Part};
 use crate::file::{Array, Naming, arrays, field_name, fields};
-use crate::gather::{contiguous, gather, swap};
+use crate::gather::{contiguous, gather, size, swap};
 use crate::header::{Header, MAGIC};
 use crate::load::load;
 use crate::reader::{Block, Reader};
@@ -13,9 +13,9 @@ use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use packhorse_core::{
-    Blocks, Error, Input, Limits, Probe, Result, Rows, Schema, SchemaRef, Source, array_of, split_base,
+    Blocks, Error, Input, Limits, Pool, Probe, Result, Rows, Schema, SchemaRef, Source, array_of, split_base,
 };
-use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
+use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -37,6 +37,7 @@ pub(crate) struct NpzSource {
     pub(crate) chosen: Option<Vec<String>>,
     /// Whether an entry of the first dimension is a sample.
     pub(crate) rows: bool,
+    pub(crate) pool: Pool,
 }
 
 /// What the headers of a file say.
@@ -65,7 +66,7 @@ impl Source for NpzSource {
             let layout = self.layout(input, bytes)?;
             let end = usize::try_from(items.end).unwrap_or(usize::MAX).min(layout.items);
             let start = usize::try_from(items.start).unwrap_or(usize::MAX).min(end);
-            Split::new(input, layout, start..end, &self.limits)
+            Split::new(input, layout, start..end, &self.limits, &self.pool)
         };
         Ok(Box::new(split().map_err(|e| e.in_input(input.name()))?))
     }
@@ -92,7 +93,8 @@ impl NpzSource {
             bytes = Bytes::Memory(&small);
         }
         let layout = self.layout(input, bytes)?;
-        let file = |(array, _): &(Array, Header)| load(bytes, array, &self.limits).map_err(|e| array.named(e));
+        let file =
+            |(array, _): &(Array, Header)| load(bytes, array, &self.limits, &self.pool).map_err(|e| array.named(e));
         let files: Result<Vec<Buffer>> = match layout.bytes > SMALL {
             true => layout.arrays.par_iter().map(file).collect(),
             false => layout.arrays.iter().map(file).collect(),
@@ -101,7 +103,7 @@ impl NpzSource {
         for ((array, header), file) in layout.arrays.iter().zip(files?) {
             let one = [Axis { len: 1, stride: 0 }];
             let axes = one.into_iter().chain(header.axes(header.fortran)).collect();
-            put(&mut columns, array, header, &Block { bytes: file, start: header.start, axes })?;
+            put(&mut columns, array, header, &Block { bytes: file, start: header.start, axes }, &self.pool)?;
         }
         rows_of(&layout.schema, columns, 1)
     }
@@ -146,16 +148,22 @@ fn first_dimension(arrays: &[(Array, Header)]) -> Result<usize> {
 }
 
 /// Puts the columns that `array` becomes into `columns`.
-fn put(columns: &mut BTreeMap<String, ArrayRef>, array: &Array, header: &Header, block: &Block) -> Result<()> {
+fn put(
+    columns: &mut BTreeMap<String, ArrayRef>,
+    array: &Array,
+    header: &Header,
+    block: &Block,
+    pool: &Pool,
+) -> Result<()> {
     for part in &header.dtype.parts {
-        let values = values(part, block).map_err(|e| array.named(e))?;
+        let values = values(part, block, pool).map_err(|e| array.named(e))?;
         columns.insert(field_name(&array.field, &part.name), values);
     }
     Ok(())
 }
 
 /// The elements of `part` in all rows of `block`, in C order: without a copy where they lie so.
-fn values(part: &Part, block: &Block) -> Result<ArrayRef> {
+fn values(part: &Part, block: &Block, pool: &Pool) -> Result<ArrayRef> {
     let axes: Vec<Axis> = block.axes.iter().chain(&part.axes).copied().collect();
     let elements: usize = axes.iter().map(|axis| axis.len).product();
     let (start, width) = (block.start + part.offset, part.element.width);
@@ -164,7 +172,7 @@ fn values(part: &Part, block: &Block) -> Result<ArrayRef> {
         let bytes = block.bytes.slice_with_length(start.min(block.bytes.len()), (elements * width).min(src.len()));
         return array_of(&part.element.data_type, bytes, elements);
     }
-    let mut packed = Vec::new();
+    let mut packed = pool.take(size(&axes, width))?;
     gather(src, &axes, width, &mut packed);
     swap(&mut packed, part.element.swap);
     if !part.element.is_text() {
@@ -187,6 +195,9 @@ fn rows_of(schema: &SchemaRef, mut values: BTreeMap<String, ArrayRef>, n: usize)
 
 /// The arrays of a file row by row.
 struct Split<'a> {
+    pool: &'a Pool,
+    /// Whether there is enough to read for several threads.
+    large: bool,
     schema: SchemaRef,
     readers: Vec<Reader<'a>>,
     left: Range<usize>,
@@ -196,28 +207,33 @@ struct Split<'a> {
 }
 
 impl<'a> Split<'a> {
-    fn new(input: &'a dyn Input, layout: Layout, items: Range<usize>, limits: &Limits) -> Result<Self> {
+    fn new(input: &'a dyn Input, layout: Layout, items: Range<usize>, limits: &Limits, pool: &'a Pool) -> Result<Self> {
         let row = (layout.bytes / layout.items.max(1) as u64).max(1);
         let block = (BLOCK_BYTES as u64 / row).clamp(1, BLOCK_ROWS as u64) as usize;
-        let mut readers = Vec::new();
+        let (mut readers, large) = (Vec::new(), layout.bytes > SMALL);
         if !items.is_empty() {
             for (array, header) in layout.arrays {
                 let shown = array.clone();
-                let reader = Reader::new(Bytes::of(input)?, (array, header), items.start, limits);
+                let reader = Reader::new(Bytes::of(input)?, (array, header), items.start, limits, pool);
                 readers.push(reader.map_err(|e| shown.named(e))?);
             }
         }
-        Ok(Self { schema: layout.schema, readers, left: items, block, name: input.name() })
+        Ok(Self { pool, large, schema: layout.schema, readers, left: items, block, name: input.name() })
     }
 
     fn block(&mut self) -> Result<Rows> {
         let end = self.left.end.min(self.left.start.saturating_add(self.block));
         let rows = self.left.start..end;
         let mut columns = BTreeMap::new();
-        for reader in &mut self.readers {
-            let block = reader.rows(rows.clone()).map_err(|e| reader.named(e))?;
+        let read = |reader: &mut Reader<'a>| reader.rows(rows.clone()).map_err(|e| reader.named(e));
+        // A block of small rows is no work to share.
+        let blocks: Vec<Block> = match self.large {
+            true => self.readers.par_iter_mut().map(read).collect::<Result<_>>()?,
+            false => self.readers.iter_mut().map(read).collect::<Result<_>>()?,
+        };
+        for (reader, block) in self.readers.iter().zip(blocks) {
             let (array, header) = reader.array();
-            put(&mut columns, array, header, &block)?;
+            put(&mut columns, array, header, &block, self.pool)?;
         }
         self.left.start = end;
         rows_of(&self.schema, columns, rows.len())

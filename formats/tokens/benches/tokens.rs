@@ -69,20 +69,7 @@ impl Outlet for Folder {
         Ok(self.0.join(format!("part{suffix}")))
     }
     fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
-        Ok(Box::new(Room(tempfile::tempfile_in(&self.0).unwrap(), 0)))
-    }
-}
-
-struct Room(File, u64);
-
-impl Scratch for Room {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.0.write_all_at(bytes, self.1).doing("write")?;
-        self.1 += bytes.len() as u64;
-        Ok(())
-    }
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.0.read_exact_at(buf, offset).doing("read")
+        packhorse_testkit::memory::scratch_file()
     }
 }
 

@@ -233,6 +233,11 @@ impl Write for FailingFile {
 }
 
 impl StoreFile for FailingFile {
+    fn write_head(&mut self, head: &[u8]) -> Result<()> {
+        self.store.call(CallKind::Write, &self.path)?;
+        self.file.write_head(head)
+    }
+
     fn sync_and_close(self: Box<Self>) -> Result<()> {
         self.store.call(CallKind::Sync, &self.path)?;
         self.file.sync_and_close()

@@ -288,6 +288,13 @@ impl Write for PowerFile {
 }
 
 impl StoreFile for PowerFile {
+    fn write_head(&mut self, head: &[u8]) -> Result<()> {
+        let mut disk = self.store.change(&self.path)?;
+        let first = disk.files.get_mut(&self.id).and_then(|file| file.live.get_mut(..head.len()));
+        first.ok_or_else(|| Error::bug("a head of more than was written"))?.copy_from_slice(head);
+        Ok(())
+    }
+
     fn sync_and_close(self: Box<Self>) -> Result<()> {
         let mut disk = self.store.change(&self.path)?;
         if !matches!(self.store.mutant, Mutant::FilesUnsynced | Mutant::SyncAfterRename) {

@@ -7,7 +7,7 @@ use super::message::{self, Filter, Layout};
 use super::object::{Object, kind};
 use crate::bytes::UNDEFINED;
 use crate::datatype::Datatype;
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Memory, Result};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) struct Dataset {
     storage: Storage,
     fill: Vec<u8>,
     /// Decoded chunks that cover rows beyond those asked for last: their first row, and rows.
-    kept: Option<(u64, Arc<[u8]>)>,
+    kept: Option<(u64, Arc<Memory>)>,
 }
 
 /// Dimensions and datatype of the dataset that `object` is; `None` where it is none, or has no rows.
@@ -139,11 +139,11 @@ impl Dataset {
     }
 
     /// The elements of rows `from..to`, which exist, in C order and little-endian.
-    pub(crate) fn read(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Vec<u8>> {
+    pub(crate) fn read(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Memory> {
         self.read_raw(file, from, to).map_err(|e| named(&self.name, e))
     }
 
-    fn read_raw(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Vec<u8>> {
+    fn read_raw(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Memory> {
         if from > to || to > self.rows() {
             return Err(Error::content(format!("has {} rows where {to} are wanted: the file is damaged", self.rows())));
         }
@@ -152,32 +152,37 @@ impl Dataset {
         let mut out = match &self.storage {
             Storage::Compact(bytes) => {
                 let start = (from * row) as usize;
-                bytes.get(start..start + len).unwrap_or_default().to_vec()
-            }
-            Storage::Contiguous(address) => {
-                let mut out = vec![0; len];
-                file.read(address.saturating_add(from * row), &mut out)?;
+                let mut out = file.memory.zeros(len)?;
+                let found = bytes.get(start..start + len).unwrap_or_default();
+                out.get_mut(..found.len()).unwrap_or_default().copy_from_slice(found);
                 out
             }
-            Storage::Nothing => self.filled(len),
+            Storage::Contiguous(address) => {
+                let mut out = file.memory.take(len)?;
+                file.read_data(address.saturating_add(from * row), &mut out)?;
+                out
+            }
+            Storage::Nothing => self.filled(file, len)?,
             Storage::Chunked(..) => self.read_chunks(file, from, to, len)?,
         };
         swap(&self.datatype, &mut out);
         Ok(out)
     }
 
-    fn filled(&self, len: usize) -> Vec<u8> {
-        match self.fill.len() == self.datatype.size() as usize && self.fill.iter().any(|byte| *byte != 0) {
-            true => self.fill.iter().copied().cycle().take(len).collect(),
-            false => vec![0; len],
+    /// Elements that were never written.
+    fn filled(&self, file: &H5File<'_>, len: usize) -> Result<Memory> {
+        let mut out = file.memory.zeros(len)?;
+        if self.fill.len() == self.datatype.size() as usize && self.fill.iter().any(|byte| *byte != 0) {
+            out.chunks_exact_mut(self.fill.len()).for_each(|element| element.copy_from_slice(&self.fill));
         }
+        Ok(out)
     }
 
-    fn read_chunks(&mut self, file: &H5File<'_>, from: u64, to: u64, len: usize) -> Result<Vec<u8>> {
-        let Storage::Chunked(grid, filters, whole_only) = &self.storage else { return Ok(Vec::new()) };
+    fn read_chunks(&mut self, file: &H5File<'_>, from: u64, to: u64, len: usize) -> Result<Memory> {
+        let Storage::Chunked(grid, filters, whole_only) = &self.storage else { return file.memory.take(0) };
         let (tall, abreast, row) = (grid.dims().first().copied().unwrap_or(1), grid.abreast(), self.row_bytes());
         if len == 0 {
-            return Ok(Vec::new());
+            return file.memory.take(0);
         }
         file.limits.blob(grid.bytes())?;
         let (first, last) = (from / tall, (to - 1) / tall);
@@ -193,7 +198,9 @@ impl Dataset {
         let job = Job { file, grid, filters, whole_only: *whole_only, dims: &self.dims, row };
         // One chunk across, which also holds other rows: it will be wanted again.
         let keeps = abreast == 1 && tall > 1 && grid.bytes() <= KEPT && job.covers_rows();
-        let mut out = self.filled(len);
+        // Chunks that are all there leave nothing to fill.
+        let whole = chunks.len() as u64 == (last - first + 1).saturating_mul(abreast);
+        let mut out = if whole { file.memory.take(len)? } else { self.filled(file, len)? };
         if !keeps {
             job.read(chunks, from, to, &mut out)?;
             return Ok(out);
@@ -206,7 +213,7 @@ impl Dataset {
             let start = number * tall;
             let bytes = match kept.take().filter(|(at, _)| *at == start) {
                 Some((_, bytes)) => bytes,
-                None => job.decode(*number, chunk)?.into(),
+                None => Arc::new(job.decode(*number, chunk)?),
             };
             copy_rows(&bytes, start, &mut out, from, to, row);
             kept = Some((start, bytes));
@@ -246,8 +253,8 @@ impl Job<'_> {
         self.grid.dims().iter().zip(self.dims).skip(1).all(|(chunk, dim)| chunk == dim)
     }
 
-    fn decode(&self, number: u64, chunk: &Chunk) -> Result<Vec<u8>> {
-        let mut out = vec![0; self.grid.bytes() as usize];
+    fn decode(&self, number: u64, chunk: &Chunk) -> Result<Memory> {
+        let mut out = self.file.memory.take(self.grid.bytes() as usize)?;
         self.decode_into(number, chunk, &mut out)?;
         Ok(out)
     }
@@ -281,7 +288,7 @@ impl Job<'_> {
         // A batch of decoded chunks at a time: what is decoded may be far more than what is wanted.
         let batch = ((32 << 20) / self.grid.bytes().max(1)).max(1) as usize;
         for chunks in chunks.chunks(batch.min(1 << 16)) {
-            let decoded: Vec<Result<Vec<u8>>> =
+            let decoded: Vec<Result<Memory>> =
                 chunks.par_iter().map(|(number, chunk)| self.decode(*number, chunk)).collect();
             for ((number, _), bytes) in chunks.iter().zip(decoded) {
                 self.copy(&bytes?, &self.grid.start(*number), from, to, out);
@@ -302,7 +309,10 @@ impl Job<'_> {
             jobs.push((*number, chunk, part));
             (rest, at) = (tail, start + self.grid.bytes() as usize);
         }
-        jobs.into_par_iter().map(|(number, chunk, part)| self.decode_into(number, chunk, part)).collect()
+        jobs.into_par_iter()
+            .with_max_len(1)
+            .map(|(number, chunk, part)| self.decode_into(number, chunk, part))
+            .collect()
     }
 
     /// What the chunk that starts at `start` has of rows `from..to`, into `out`.

@@ -4,7 +4,8 @@ use super::filter::Decoder;
 use crate::bytes::{Cursor, UNDEFINED};
 use crate::checksum::lookup3;
 use crate::pool::Pool;
-use packhorse_core::{Error, Input, Limits, Result};
+use packhorse_core::{Error, Input, Limits, Pool as MemoryPool, Result};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,6 +13,8 @@ const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 /// Metadata is read by pages of this many bytes, of which so many are kept.
 const PAGE: u64 = 16 << 10;
 const PAGES: usize = 64;
+/// Data is read in pieces of this many bytes at least.
+const PIECE: usize = 1 << 20;
 /// Superblocks lie at 0, 512, 1024, … up to here.
 const LAST_SUPERBLOCK: u64 = 1 << 30;
 
@@ -29,16 +32,19 @@ pub(crate) struct H5File<'a> {
     pub(crate) root: u64,
     pages: Mutex<BTreeMap<u64, Arc<[u8]>>>,
     pub(crate) decoders: Pool<Decoder>,
+    /// Where the memory of rows comes from.
+    pub(crate) memory: MemoryPool,
 }
 
 impl<'a> H5File<'a> {
-    pub(crate) fn open(input: &'a dyn Input, limits: Limits) -> Result<Self> {
+    pub(crate) fn open(input: &'a dyn Input, limits: Limits, memory: MemoryPool) -> Result<Self> {
         let len = input.len().ok_or_else(|| {
             Error::unsupported("HDF5 is read by position, which a compressed input does not allow; decompress it first")
         })?;
         let pages = Mutex::default();
         let decoders = Pool::new(Decoder::new);
-        let mut file = Self { input, limits, len, base: 0, offsets: 8, lengths: 8, root: UNDEFINED, pages, decoders };
+        let (base, offsets, lengths, root) = (0, 8, 8, UNDEFINED);
+        let mut file = Self { input, limits, len, base, offsets, lengths, root, pages, decoders, memory };
         let mut at = 0;
         while file.bytes(at, 8)? != SIGNATURE {
             at = if at == 0 { 512 } else { at * 2 };
@@ -173,6 +179,16 @@ impl<'a> H5File<'a> {
     pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
         let place = self.place(address, bytes.len() as u64).ok_or_else(|| self.outside(address, bytes.len() as u64))?;
         self.input.read_at(place, bytes)
+    }
+
+    /// The same, of many bytes: in pieces side by side.
+    pub(crate) fn read_data(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
+        // To hand a single piece to another thread takes longer than to read it.
+        if bytes.len() <= PIECE {
+            return self.read(address, bytes);
+        }
+        let pieces = bytes.par_chunks_mut(PIECE).enumerate();
+        pieces.map(|(i, piece)| self.read(address.saturating_add((i * PIECE) as u64), piece)).collect()
     }
 }
 

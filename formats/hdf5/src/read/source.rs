@@ -7,29 +7,38 @@ use super::values::FieldReader;
 use super::{foreign, ours};
 use crate::layout::{self, METADATA};
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use packhorse_core::{Blocks, Error, Field, Input, Limits, Options, Probe, Result, Rows, Schema, SchemaRef, Source};
+use packhorse_core::{
+    Blocks, Error, Field, Input, Limits, Options, Pool, Probe, Result, Rows, Schema, SchemaRef, Source,
+};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// About how many bytes a block of rows holds, and at most how many rows.
 const BLOCK_BYTES: u64 = 8 << 20;
 const BLOCK_ROWS: u64 = 1 << 16;
+/// More rows than this are a multiple of it.
+const EVEN: u64 = 8;
 
 pub(crate) struct Hdf5Source {
     /// Globs of the datasets to read; empty for all.
     datasets: Vec<String>,
     limits: Limits,
+    memory: Pool,
 }
 
 impl Hdf5Source {
     pub(crate) fn new(options: &Options, limits: Limits) -> Result<Self> {
         options.only(&["datasets"])?;
         let globs = options.get("datasets").unwrap_or_default().split(',').map(str::trim);
-        Ok(Self { datasets: globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect(), limits })
+        Ok(Self {
+            datasets: globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect(),
+            limits,
+            memory: Pool::default(),
+        })
     }
 
     fn open<'a>(&self, input: &'a dyn Input) -> Result<OpenFile<'a>> {
-        let file = H5File::open(input, self.limits)?;
+        let file = H5File::open(input, self.limits, self.memory.clone())?;
         let root = Object::read(&file, file.root)?;
         let ours = self.datasets.is_empty() && ours::is_ours(&file, &root)?;
         let metadata = if ours { text_attribute(&file, &root, METADATA)? } else { None };
@@ -57,6 +66,8 @@ impl Source for Hdf5Source {
         let items = items.start..items.end.min(open.samples);
         let each: u64 = open.fields.iter().map(|field| field.row_bytes(open.samples)).sum();
         let step = (BLOCK_BYTES / each.max(1)).clamp(1, BLOCK_ROWS);
+        // Where a row is a chunk, all threads shall have as many.
+        let step = if step > EVEN { step.next_multiple_of(EVEN) } else { step };
         Ok(Box::new(BlocksOf { open, items, step, name: input.name() }))
     }
 }

@@ -113,9 +113,9 @@ impl FieldReader {
                 let mut bytes = member(&bytes, self.values.datatype.size(), *offset, datatype);
                 let element = if let Datatype::Array { of, .. } = datatype { of } else { datatype };
                 super::dataset::swap(element, &mut bytes);
-                (bytes, element.clone())
+                (Buffer::from(bytes), element.clone())
             }
-            None => (bytes, self.values.datatype.clone()),
+            None => (Buffer::from(bytes), self.values.datatype.clone()),
         };
         let size = datatype.size() as usize;
         match (&datatype, element) {
@@ -129,7 +129,7 @@ impl FieldReader {
             }
             _ if element_width(element) == Some(size) => {
                 let count = bytes.len() / size.max(1);
-                array_of(element, Buffer::from(bytes), count)
+                array_of(element, bytes, count)
             }
             _ => Err(Error::content(format!("holds {datatype} where {element} is wanted: the file is damaged"))),
         }

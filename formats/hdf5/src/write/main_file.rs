@@ -2,23 +2,20 @@
 
 use crate::bytes::{UNDEFINED, padded};
 use crate::checksum::lookup3;
-use packhorse_core::{Context, Result};
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Seek, SeekFrom, Write};
-use std::path::Path;
+use packhorse_core::{Context, Headed, Result};
+use std::io::{BufWriter, Write};
 
 /// The first byte after the superblock (version 2), rounded up.
 pub(crate) const START: u64 = 64;
 
 pub(crate) struct MainFile {
-    file: BufWriter<File>,
+    file: BufWriter<Box<dyn Headed>>,
     at: u64,
 }
 
 impl MainFile {
-    /// An empty file with room for a superblock.
-    pub(crate) fn create(path: &Path) -> Result<Self> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).doing("create")?;
+    /// The empty `file`, with room for a superblock.
+    pub(crate) fn create(file: Box<dyn Headed>) -> Result<Self> {
         let mut main = Self { file: BufWriter::with_capacity(256 << 10, file), at: 0 };
         main.append(&[0; START as usize])?;
         Ok(main)
@@ -47,9 +44,8 @@ impl MainFile {
     pub(crate) fn finish(mut self, root: u64) -> Result<u64> {
         self.align()?;
         let superblock = superblock(self.at, root);
-        self.file.seek(SeekFrom::Start(0)).doing("write")?;
-        self.file.write_all(&superblock).doing("write")?;
-        self.file.flush().doing("write")?;
+        let file = self.file.into_inner().map_err(|e| e.into_error()).doing("write")?;
+        file.finish(&superblock)?;
         Ok(self.at)
     }
 }

@@ -12,11 +12,10 @@ use crate::layout::{self, CLASSES, LAYOUT, METADATA};
 use crate::options::{Filter, SinkOptions};
 use crate::pool::Pool;
 use packhorse_core::{
-    Error, Field, FieldType, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, element_width,
-    with_metadata,
+    Error, Field, FieldType, Headed, Outlet, Result, Rows, SchemaRef, Scratch, Sealed, ShardSummary, ShardWriter, Sink,
+    element_width, with_metadata,
 };
 use rayon::prelude::*;
-use std::path::PathBuf;
 
 /// Bytes of rows after which full chunks are compressed and written.
 const EPOCH: usize = 32 << 20;
@@ -55,8 +54,8 @@ impl Sink for Hdf5Sink {
 
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
         self.accept(schema)?;
-        let path = out.path(self.suffix())?;
-        Ok(Box::new(ShardFile::create(schema, self.options, path)?))
+        let file = out.headed(self.suffix())?;
+        Ok(Box::new(ShardFile::create(schema, self.options, file, out.scratch()?)?))
     }
 
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
@@ -133,17 +132,16 @@ struct ShardFile {
 }
 
 impl ShardFile {
-    fn create(schema: &SchemaRef, options: SinkOptions, path: PathBuf) -> Result<Self> {
+    fn create(schema: &SchemaRef, options: SinkOptions, file: Box<dyn Headed>, scratch: Box<dyn Scratch>) -> Result<Self> {
         let fields = schema.fields().len();
-        let dir = path.parent().map(PathBuf::from).unwrap_or_default();
-        let mut spill = Spill::new(dir, 3 * fields + 1);
+        let mut spill = Spill::new(scratch, 3 * fields + 1);
         let target = ((64 << 20) / fields.max(1) as u64).clamp(16 << 10, 512 << 10);
         let primary = primary(schema, &options);
         let column = |(i, field): (usize, &std::sync::Arc<Field>)| {
             Column::new(&labelled(schema, field), &options, target, primary == Some(i), &mut spill)
         };
         let columns = schema.fields().iter().enumerate().map(column).collect::<Result<_>>()?;
-        let regions = Regions { main: MainFile::create(&path)?, spill, body: primary.map(|_| Spool::default()) };
+        let regions = Regions { main: MainFile::create(file)?, spill, body: primary.map(|_| Spool::default()) };
         Ok(Self { columns, regions, schema: schema.clone(), coders: Pool::new(Coder::new), rows: 0, weight: 0 })
     }
 

@@ -2,43 +2,32 @@
 //! all spools of a shard share.
 
 use super::main_file::MainFile;
-use packhorse_core::{Context, Result};
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use packhorse_core::{Result, Scratch};
 
-/// The unnamed file, in the folder of the shard's own file.
+/// The unnamed file.
 pub(crate) struct Spill {
-    dir: PathBuf,
-    file: Option<File>,
+    file: Box<dyn Scratch>,
     at: u64,
     /// Bytes that one spool keeps in memory.
     room: usize,
 }
 
 impl Spill {
-    /// No file yet; `spools` will share 64 MiB of memory.
-    pub(crate) fn new(dir: PathBuf, spools: usize) -> Self {
-        Self { dir, file: None, at: 0, room: ((64 << 20) / spools.max(1)).clamp(64 << 10, 1 << 20) }
+    /// `spools` will share 64 MiB of memory before `file` holds anything.
+    pub(crate) fn new(file: Box<dyn Scratch>, spools: usize) -> Self {
+        Self { file, at: 0, room: ((64 << 20) / spools.max(1)).clamp(64 << 10, 1 << 20) }
     }
 
     /// Appends `bytes`; returns where they are.
     fn write(&mut self, bytes: &[u8]) -> Result<u64> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(tempfile::tempfile_in(&self.dir).doing("create a temporary file")?),
-        };
-        file.seek(SeekFrom::Start(self.at)).doing("write")?;
-        file.write_all(bytes).doing("write")?;
+        self.file.append(bytes)?;
         let at = self.at;
         self.at += bytes.len() as u64;
         Ok(at)
     }
 
     fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<()> {
-        let Some(file) = &mut self.file else { return Ok(()) };
-        file.seek(SeekFrom::Start(at)).doing("read")?;
-        file.read_exact(bytes).doing("read")
+        self.file.read_at(at, bytes)
     }
 }
 
@@ -112,11 +101,13 @@ impl Spool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packhorse_core::Outlet;
+    use std::fs::File;
 
     #[test]
     fn what_went_in_comes_out_in_order() {
         let dir = tempfile::tempdir().unwrap();
-        let mut spill = Spill::new(dir.path().to_owned(), 1 << 20);
+        let mut spill = Spill::new(packhorse_testkit::memory::MemoryOutlet::new().scratch().unwrap(), 1 << 20);
         let mut spools = [Spool::default(), Spool::default()];
         let mut wanted = [Vec::new(), Vec::new()];
         for i in 0..9000u32 {
@@ -129,7 +120,8 @@ mod tests {
         spools[0].append(&large, &mut spill).unwrap();
         wanted[0].extend(large);
         let path = dir.path().join("file");
-        let mut main = MainFile::create(&path).unwrap();
+        let file = File::options().write(true).create_new(true).open(&path).unwrap();
+        let mut main = MainFile::create(Box::new(file)).unwrap();
         let at = spools.map(|spool| spool.drain(&mut spill, &mut main, |_| {}).unwrap());
         main.finish(0).unwrap();
         let found = std::fs::read(path).unwrap();

@@ -1,0 +1,197 @@
+//! Memory for large blocks: in huge pages, and used again.
+//!
+//! Where blocks of megabytes come and go, page faults of fresh memory cost more than reading into it.
+//! Memory of at least [`HUGE`] bytes is mapped on its own and asks for huge pages (which most Linux
+//! systems give only to those who ask), so that a fault covers 2 MiB instead of 4 KiB; and what comes
+//! back while others still want some is handed out again.
+
+use crate::{Error, Kind, Result};
+use arrow_buffer::Buffer;
+use bytes::Bytes;
+use memmap2::MmapMut;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// From here on memory is mapped on its own, in multiples of this.
+const HUGE: usize = 2 << 20;
+/// Smaller memory is left to the allocator, which is good at it.
+const SMALL: usize = 64 << 10;
+/// What comes back is freed where so many bytes wait already.
+const KEEP: usize = 32 << 20;
+
+/// Where memory comes from and goes back to; clones share what waits.
+#[derive(Clone, Debug, Default)]
+pub struct Pool(Arc<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting(Mutex<Vec<Pages>>);
+
+/// Memory of a fixed length, to be filled: it holds zeros, or whatever it held before. It becomes a
+/// [`Buffer`] without a copy, and returns to its pool when the last slice of that is dropped.
+#[derive(Debug)]
+pub struct Memory {
+    pages: Pages,
+    len: usize,
+    home: Weak<Waiting>,
+}
+
+#[derive(Debug)]
+enum Pages {
+    Heap(Vec<u8>),
+    Mapped(MmapMut),
+}
+
+impl Pages {
+    fn new(len: usize) -> Result<Self> {
+        let failed = || Error::new(Kind::Environment, format!("no memory for {len} bytes"));
+        if len >= HUGE {
+            let pages = len.checked_next_multiple_of(HUGE).ok_or_else(failed)?;
+            let mapped = MmapMut::map_anon(pages).map_err(|_| failed())?;
+            // Advice: a system without huge pages is none the worse.
+            #[cfg(target_os = "linux")]
+            let _ = mapped.advise(memmap2::Advice::HugePage);
+            return Ok(Pages::Mapped(mapped));
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(|_| failed())?;
+        bytes.resize(len, 0);
+        Ok(Pages::Heap(bytes))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Pages::Heap(bytes) => bytes,
+            Pages::Mapped(pages) => pages,
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Pages::Heap(bytes) => bytes,
+            Pages::Mapped(pages) => pages,
+        }
+    }
+}
+
+impl Pool {
+    /// `len` bytes; callers have bounded `len`. An `Environment` error where the system has no more.
+    pub fn take(&self, len: usize) -> Result<Memory> {
+        let home = Arc::downgrade(&self.0);
+        if len < SMALL {
+            return Ok(Memory { pages: Pages::Heap(vec![0; len]), len, home: Weak::new() });
+        }
+        let found = self.0.take(len);
+        // What a careless caller leaves unfilled shall not look like zeros in tests.
+        #[cfg(debug_assertions)]
+        let found = found.map(|mut pages| {
+            pages.bytes_mut().fill(0xa5);
+            pages
+        });
+        let pages = found.map_or_else(|| Pages::new(len), Ok)?;
+        Ok(Memory { pages, len, home })
+    }
+
+    /// `len` zeros.
+    pub fn zeros(&self, len: usize) -> Result<Memory> {
+        Ok(Memory { pages: Pages::new(len)?, len, home: Arc::downgrade(&self.0) })
+    }
+}
+
+impl Waiting {
+    /// What waits and is large enough, and not more than twice that; the last to come back, which is
+    /// still in the cache, first.
+    fn take(&self, len: usize) -> Option<Pages> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = waiting.iter().rposition(|pages| (len..=len.saturating_mul(2)).contains(&pages.bytes().len()))?;
+        Some(waiting.remove(at))
+    }
+
+    fn give_back(&self, pages: Pages) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held: usize = waiting.iter().map(|pages| pages.bytes().len()).sum();
+        held = held.saturating_add(pages.bytes().len());
+        waiting.push(pages);
+        // What waits longest, and may be of a size that nobody wants any more, goes first.
+        while held > KEEP && !waiting.is_empty() {
+            held -= waiting.remove(0).bytes().len();
+        }
+    }
+}
+
+impl Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.pages.bytes().get(..self.len).unwrap_or_default()
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.pages.bytes_mut().get_mut(..self.len).unwrap_or_default()
+    }
+}
+
+impl AsRef<[u8]> for Memory {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.upgrade() {
+            home.give_back(std::mem::replace(&mut self.pages, Pages::Heap(Vec::new())));
+        }
+    }
+}
+
+impl From<Memory> for Buffer {
+    fn from(memory: Memory) -> Self {
+        Bytes::from_owner(memory).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_comes_back_when_nobody_looks_at_it() {
+        let pool = Pool::default();
+        let mut memory = pool.take(3 << 20).unwrap();
+        assert_eq!(memory.len(), 3 << 20);
+        memory.fill(7);
+        let at = memory.as_ptr();
+        let buffer = Buffer::from(memory);
+        let held = buffer.slice(1 << 20);
+        drop(buffer);
+        let other = pool.take(3 << 20).unwrap();
+        assert_ne!(other.as_ptr(), at);
+        assert_eq!(held[0], 7);
+        drop(held);
+        assert_eq!(pool.take(2 << 20).unwrap().as_ptr(), at);
+        assert!(pool.zeros(2 << 20).unwrap().iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_goes_with_its_pool() {
+        let pool = Pool::default();
+        let many: Vec<Memory> = (1..8).map(|i| pool.take(i << 21).unwrap()).collect();
+        drop(many);
+        let held = |pool: &Pool| pool.0.0.lock().unwrap().iter().map(|pages| pages.bytes().len()).sum::<usize>();
+        assert!((1..=KEEP).contains(&held(&pool)));
+        drop(pool.take(KEEP + 1).unwrap());
+        assert!(held(&pool) <= KEEP);
+        let memory = pool.take(5 << 20).unwrap();
+        drop(pool);
+        assert_eq!(memory.len(), 5 << 20);
+    }
+
+    #[test]
+    fn what_is_small_is_not_kept() {
+        let pool = Pool::default();
+        drop(pool.take(100).unwrap());
+        assert!(pool.take(0).unwrap().is_empty() && pool.0.0.lock().unwrap().is_empty());
+    }
+}
