@@ -1,7 +1,8 @@
 //! What a format brings. One crate under `formats/` implements these traits for one container.
 
 use crate::{
-    Codec, Consumer, Error, Findings, Input, Limits, Members, Options, Outlet, Result, Rows, SchemaRef, ShardSummary,
+    Codec, Consumer, Error, Findings, Input, Limits, Members, Options, Outlet, Result, Rows, Schema, SchemaRef,
+    ShardSummary,
 };
 use std::ops::Range;
 
@@ -147,6 +148,19 @@ pub trait Source: Send + Sync {
     /// The samples of the items numbered `items` of `input` (past the end: as many as there are), grouped as the
     /// format groups them. Of typed rows the schema is that of [`Source::probe`].
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>>;
+
+    /// The columns of `input` as they are there, nested ones too, in Arrow's own types and not as fields of samples:
+    /// what a table of metadata is read from. `choose` is shown all columns and says the positions of those that are
+    /// wanted; the blocks have these in the order of the file. Its error is returned. `None` where inputs are no
+    /// tables.
+    fn table<'a>(
+        &'a self,
+        input: &'a dyn Input,
+        choose: &mut dyn FnMut(&Schema) -> Result<Vec<usize>>,
+    ) -> Result<Option<Blocks<'a>>> {
+        let (_, _) = (input, choose);
+        Ok(None)
+    }
 }
 
 /// What is known of a dataset when it is sealed.

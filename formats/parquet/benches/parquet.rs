@@ -128,15 +128,21 @@ fn open(path: &Path) -> Result<FileInput> {
     Ok(FileInput(file, path.display().to_string(), len))
 }
 
-fn ours(rows: &Rows, path: &Path) -> Result<[f64; 3]> {
-    let n = rows.num_rows() as u64;
-    let written = best(|| write(rows, path))?;
-    let full = best(|| {
-        let (input, source) = (open(path)?, Parquet.source(&Options::new(), Limits::default())?);
+/// All rows, of which there are `n`.
+fn full(path: &Path, n: u64) -> Result<f64> {
+    let source = Parquet.source(&Options::new(), Limits::default())?;
+    best(|| {
+        let input = open(path)?;
         let read = source.rows(&input, 0..n)?.try_fold(0, |n, rows| Ok::<_, Error>(n + rows?.num_rows() as u64))?;
         assert_eq!(read, n);
         Ok(())
-    })?;
+    })
+}
+
+fn ours(rows: &Rows, path: &Path) -> Result<[f64; 3]> {
+    let n = rows.num_rows() as u64;
+    let written = best(|| write(rows, path))?;
+    let full = full(path, n)?;
     let random = best(|| {
         let (input, source) =
             (open(path)?, Parquet.source(&Options::from_iter([("columns", "jpg")]), Limits::default())?);
@@ -165,6 +171,16 @@ fn theirs(path: &Path) -> Option<Vec<f64>> {
 }
 
 fn main() -> Result<()> {
+    // For a profiler: only our full reads, of one file; or only a file to read.
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    if let (Some(path), Some(rows)) = (arguments.next(), arguments.next()) {
+        let rows = rows.parse().unwrap_or(0);
+        if !Path::new(&path).exists() {
+            return write(&samples(rows as usize)?, Path::new(&path));
+        }
+        println!("{:.3} s", full(Path::new(&path), rows)?);
+        return Ok(());
+    }
     let megabytes = std::env::var("PACKHORSE_BENCH_MB").ok().and_then(|mb| mb.parse().ok()).unwrap_or(300usize);
     let folder = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
     let path = folder.join(format!("packhorse-bench-{}.parquet", std::process::id()));

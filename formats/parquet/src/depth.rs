@@ -182,7 +182,9 @@ mod tests {
     #[test]
     fn depth_counts_from_the_root_and_is_bounded() {
         assert_eq!(deepest(&footer(&[])), Some(0));
+        assert_eq!(deepest(&footer(&[3, 0, 0, 0])), Some(2));
         assert_eq!(deepest(&footer(&[2, 2, 0, 1, 0, 0])), Some(4));
+        assert_eq!(deepest(&footer(&[1; 300])), Some(300));
         assert!(check(&footer(&[1; 100])).is_ok());
         assert_eq!(check(&footer(&[1; 100_000])).unwrap_err().kind(), packhorse_core::Kind::Unsupported);
     }
@@ -193,6 +195,14 @@ mod tests {
         for end in 0..whole.len() {
             assert_eq!(deepest(&whole[..end]), None, "{end}");
         }
+    }
+
+    #[test]
+    fn every_type_is_passed_over_and_nesting_is_bounded() {
+        let mut all = vec![0x11, 0x12, 0x13, 7, 0x16, 0x80, 1, 0x17, 1, 2, 3, 4, 5, 6, 7, 8, 0x18, 2, b'a', b'b'];
+        all.extend([0x19, 0x21, 1, 2, 0x1b, 1, 0x58, 3, 1, b'v', 0x1b, 0, 0x1c, 0x15, 4, 0, 0x05, 40, 6, 0]);
+        assert_eq!(deepest(&all), Some(0));
         assert_eq!(deepest(&[0x1c; 1 << 20]), None);
+        assert_eq!(deepest(&[&[0x19][..], &[0x19; 1 << 20]].concat()), None);
     }
 }

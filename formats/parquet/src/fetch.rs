@@ -1,23 +1,27 @@
 //! The bytes of an input that the crate `parquet` asks for.
 
 use bytes::{Buf, Bytes};
-use packhorse_core::{Error, Input, Limits, Result};
+use packhorse_core::{Buffers, Error, Input, Limits, Result};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Ranges this close are read in one go.
 const GAP: u64 = 64 << 10;
 
 /// `range` of `input`, whose length is `len`; past its end is a `Content` error, before anything is allocated.
 pub(crate) fn read(input: &dyn Input, len: u64, range: Range<u64>, limits: Limits) -> Result<Bytes> {
-    let size = range.end.checked_sub(range.start).filter(|_| range.end <= len);
-    let size = size.ok_or_else(|| {
-        Error::content(format!("is cut short or damaged: bytes {} to {} of {len} are wanted", range.start, range.end))
-    })?;
-    let mut bytes = vec![0; limits.blob(size)?];
+    let mut bytes = vec![0; limits.blob(size(len, &range)?)?];
     input.read_at(range.start, &mut bytes)?;
     Ok(bytes.into())
+}
+
+fn size(len: u64, range: &Range<u64>) -> Result<u64> {
+    let size = range.end.checked_sub(range.start).filter(|_| range.end <= len);
+    size.ok_or_else(|| {
+        Error::content(format!("is cut short or damaged: bytes {} to {} of {len} are wanted", range.start, range.end))
+    })
 }
 
 /// The length of `input`, which must be known: columns are found from the end.
@@ -61,8 +65,14 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Reads `ranges`, those close to each other together.
-    pub(crate) fn read(input: &dyn Input, len: u64, mut ranges: Vec<Range<u64>>, limits: Limits) -> Result<Self> {
+    /// Reads `ranges`, those close to each other together, into memory from `buffers`.
+    pub(crate) fn read(
+        input: &dyn Input,
+        len: u64,
+        mut ranges: Vec<Range<u64>>,
+        limits: Limits,
+        buffers: &Arc<Buffers>,
+    ) -> Result<Self> {
         ranges.retain(|range| range.start < range.end);
         ranges.sort_unstable_by_key(|range| (range.start, range.end));
         let mut merged: Vec<Range<u64>> = Vec::new();
@@ -72,7 +82,11 @@ impl Parts {
                 _ => merged.push(range),
             }
         }
-        let part = |range: Range<u64>| Ok((range.start, read(input, len, range, limits)?));
+        let part = |range: Range<u64>| {
+            let wanted = limits.blob(size(len, &range)?)?;
+            let bytes = buffers.filled(wanted, |bytes| input.read_at(range.start, bytes))?;
+            Ok((range.start, Bytes::from_owner(bytes)))
+        };
         Ok(Self { len, parts: merged.into_iter().map(part).collect::<Result<_>>()? })
     }
 

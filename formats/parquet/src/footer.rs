@@ -13,6 +13,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::{Compression, Type as PhysicalType};
 use parquet::file::metadata::{FileMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A file's footer, understood.
@@ -33,9 +34,7 @@ impl Footer {
     /// Reads it; with `pages`, also where the pages of the columns are.
     pub(crate) fn load(input: &dyn Input, choice: &Choice, limits: Limits, pages: bool) -> Result<Self> {
         let len = length(input)?;
-        let mut metadata = ParquetMetaDataReader::decode_metadata(&tail(input, len, limits)?).map_err(parquet_error)?;
-        let starts = starts(&metadata)?;
-        metadata = counted(metadata, starts.last().copied().unwrap_or(0));
+        let (mut metadata, starts) = metadata(input, len, limits)?;
         let arrow = arrow_schema(&metadata, TimeUnit::Microsecond)?;
         let note = metadata.file_metadata().key_value_metadata().into_iter().flatten();
         let note = note.filter(|pair| pair.key == KEY_OF_NOTE).find_map(|pair| Note::parse(pair.value.as_deref()?));
@@ -81,6 +80,25 @@ impl Footer {
         };
         self.leaves.iter().map(size).fold(0, u64::saturating_add)
     }
+}
+
+/// Where in a file of `len` bytes the column `leaf` of a row group lies.
+pub(crate) fn chunk(metadata: &ParquetMetaData, group: usize, leaf: usize, len: u64) -> Result<Range<u64>> {
+    let damaged = || Error::content("has a column outside of the file; write it anew");
+    let column = metadata.row_groups().get(group).and_then(|group| group.columns().get(leaf)).ok_or_else(damaged)?;
+    let start = column.dictionary_page_offset().filter(|at| *at > 0).unwrap_or(column.data_page_offset());
+    let start = u64::try_from(start).map_err(|_| damaged())?;
+    let size = u64::try_from(column.compressed_size()).map_err(|_| damaged())?;
+    let end = start.checked_add(size).filter(|end| *end <= len).ok_or_else(damaged)?;
+    Ok(start..end)
+}
+
+/// What a file of `len` bytes says of itself, its rows counted; and the first row of every row group.
+pub(crate) fn metadata(input: &dyn Input, len: u64, limits: Limits) -> Result<(ParquetMetaData, Vec<u64>)> {
+    let metadata = ParquetMetaDataReader::decode_metadata(&tail(input, len, limits)?).map_err(parquet_error)?;
+    let starts = starts(&metadata)?;
+    let rows = starts.last().copied().unwrap_or(0);
+    Ok((counted(metadata, rows), starts))
 }
 
 /// The bytes of the footer.
@@ -142,24 +160,29 @@ fn arrow_schema(metadata: &ParquetMetaData, int96: TimeUnit) -> Result<Schema> {
     let found = named
         .or_else(|_| ArrowReaderMetadata::try_new(metadata, ArrowReaderOptions::new().with_skip_arrow_metadata(true)));
     let found = found.map_err(parquet_error)?;
-    let roots = found.parquet_schema().root_schema().get_fields();
-    let fields = found.schema().fields().iter().enumerate().map(|(root, field)| {
-        let is_int96 = |node: &parquet::schema::types::TypePtr| {
-            node.is_primitive() && node.get_physical_type() == PhysicalType::INT96
-        };
-        match field.data_type() {
-            // In nanoseconds, dates outside 1677 to 2262 would wrap around.
-            DataType::Timestamp(TimeUnit::Nanosecond, None) if roots.get(root).is_some_and(is_int96) => {
-                Field::clone(field).with_data_type(DataType::Timestamp(int96, None))
-            }
-            _ => viewed_field(field),
-        }
-    });
+    let dates = with_int96(&found, int96);
+    let pairs = found.schema().fields().iter().zip(dates.fields());
+    let fields = pairs.map(|(was, field)| if was == field { viewed_field(field) } else { Field::clone(field) });
     Ok(Schema::new(fields.collect::<Vec<_>>()))
 }
 
+/// The schema of a file with INT96 timestamps in `unit`: in nanoseconds, dates outside 1677 to 2262 would wrap around.
+pub(crate) fn with_int96(file: &ArrowReaderMetadata, unit: TimeUnit) -> Schema {
+    let roots = file.parquet_schema().root_schema().get_fields();
+    let is_int96 = |root: usize| {
+        roots.get(root).is_some_and(|node| node.is_primitive() && node.get_physical_type() == PhysicalType::INT96)
+    };
+    let fields = file.schema().fields().iter().enumerate().map(|(root, field)| match field.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, None) if is_int96(root) => {
+            Arc::new(Field::clone(field).with_data_type(DataType::Timestamp(unit, None)))
+        }
+        _ => Arc::clone(field),
+    });
+    Schema::new(fields.collect::<Vec<_>>())
+}
+
 /// Why the column can't be read at all, if so.
-fn readable(metadata: &ParquetMetaData, root: usize) -> Option<String> {
+pub(crate) fn readable(metadata: &ParquetMetaData, root: usize) -> Option<String> {
     let schema = metadata.file_metadata().schema_descr();
     let within = (0..schema.num_columns()).filter(|leaf| schema.get_column_root_idx(*leaf) == root);
     within.into_iter().find_map(|leaf| {

@@ -39,6 +39,7 @@ mod decode;
 mod depth;
 mod fetch;
 mod footer;
+mod groups;
 mod huggingface;
 mod ipc;
 mod mapping;
@@ -48,6 +49,8 @@ mod properties;
 mod sink;
 mod source;
 mod stored;
+mod table;
+mod wave;
 mod window;
 
 use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
@@ -65,7 +68,7 @@ impl Format for Parquet {
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         let choice = options::Choice::parse(options)?;
-        Ok(Box::new(source::ParquetSource { choice, limits, last: Default::default() }))
+        Ok(Box::new(source::ParquetSource { choice, limits, last: Default::default(), buffers: Default::default() }))
     }
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {

@@ -5,29 +5,25 @@ use crate::decode;
 use crate::fetch::Parts;
 use crate::footer::Footer;
 use crate::options::Choice;
+use crate::table::Table;
+use crate::wave::{self, Waves, block_rows};
 use crate::window::{Window, Windows};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampMicrosecondType, TimestampSecondType};
-use packhorse_core::{Blocks, Error, FileStat, Input, Limits, Probe, Result, Rows, Source};
+use packhorse_core::{Blocks, Buffers, Error, FileStat, Input, Limits, Probe, Result, Rows, Schema, Source};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use rayon::prelude::*;
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// About as many bytes as a block of rows has.
-const BLOCK: u64 = 4 << 20;
-
-/// The most rows of a block.
-const BLOCK_ROWS: u64 = 8192;
 
 pub(crate) struct ParquetSource {
     pub(crate) choice: Choice,
     pub(crate) limits: Limits,
     /// The footer read last, for those who read a file piece by piece.
     pub(crate) last: Mutex<Option<(String, FileStat, Arc<Footer>)>>,
+    pub(crate) buffers: Arc<Buffers>,
 }
 
 impl ParquetSource {
@@ -63,8 +59,17 @@ impl Source for ParquetSource {
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
         let footer = self.footer(input)?;
         let windows = Windows::new(Arc::clone(&footer), items);
-        let reading = Reading { input, footer, limits: self.limits };
-        Ok(Box::new(BlocksOf { reading, windows, ready: VecDeque::new(), long: None, done: false }))
+        let reading = Reading { input, footer, limits: self.limits, buffers: &self.buffers };
+        Ok(Box::new(wave::Blocks::new(WavesOf { reading, windows, long: None })))
+    }
+
+    fn table<'a>(
+        &'a self,
+        input: &'a dyn Input,
+        choose: &mut dyn FnMut(&Schema) -> Result<Vec<usize>>,
+    ) -> Result<Option<Blocks<'a>>> {
+        let table = contained(|| Table::open(input, self.limits, choose));
+        Ok(Some(Box::new(table.map_err(|e| e.in_input(input.name()))?)))
     }
 }
 
@@ -73,13 +78,14 @@ struct Reading<'a> {
     input: &'a dyn Input,
     footer: Arc<Footer>,
     limits: Limits,
+    buffers: &'a Arc<Buffers>,
 }
 
 impl Reading<'_> {
     /// Fetches what `window` needs, and starts to decode it.
     fn open(&self, window: &Window) -> Result<Long> {
         let footer = &self.footer;
-        let parts = Parts::read(self.input, footer.len, window.ranges(footer)?, self.limits)?;
+        let parts = Parts::read(self.input, footer.len, window.ranges(footer)?, self.limits, self.buffers)?;
         let reader = reader_of(parts.clone(), &footer.arrow, &footer.leaves, window)?;
         let seconds = footer.seconds.as_ref().map(|(arrow, leaves)| reader_of(parts, arrow, leaves, window));
         Ok(Long { reader, seconds: seconds.transpose()?, left: window.len() })
@@ -112,11 +118,10 @@ fn reader_of(
     window: &Window,
 ) -> Result<ParquetRecordBatchReader> {
     let mask = ProjectionMask::leaves(arrow.parquet_schema(), leaves.iter().copied());
-    let block = (BLOCK / (window.bytes / window.len().max(1)).max(1)).clamp(1, BLOCK_ROWS);
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(parts, arrow.clone())
         .with_row_groups(vec![window.group])
         .with_projection(mask)
-        .with_batch_size(usize::try_from(block).unwrap_or(1));
+        .with_batch_size(block_rows(window.bytes, window.len()));
     let builder = if window.is_whole() { builder } else { builder.with_row_selection(window.selection()) };
     builder.build().map_err(parquet_error)
 }
@@ -165,49 +170,36 @@ fn fits_microseconds(batch: &RecordBatch, seconds: &RecordBatch) -> Result<()> {
     Ok(())
 }
 
-struct BlocksOf<'a> {
+struct WavesOf<'a> {
     reading: Reading<'a>,
     windows: Windows,
-    ready: VecDeque<Rows>,
     long: Option<Long>,
-    done: bool,
 }
 
-impl BlocksOf<'_> {
-    fn block(&mut self) -> Result<Option<Rows>> {
-        loop {
-            if let Some(rows) = self.ready.pop_front() {
-                return Ok(Some(rows));
-            }
-            if let Some(long) = &mut self.long {
-                match contained(|| self.reading.next(long))? {
-                    Some(rows) => return Ok(Some(rows)),
-                    None => self.long = None,
-                }
-            }
-            let wave = self.windows.wave();
-            match wave.as_slice() {
-                [] => return Ok(None),
-                [window] if window.is_long() => self.long = Some(contained(|| self.reading.open(window))?),
-                [window] => self.ready.extend(self.reading.decode(window)?),
-                windows => {
-                    let blocks: Result<Vec<_>> = windows.par_iter().map(|w| self.reading.decode(w)).collect();
-                    self.ready.extend(blocks?.into_iter().flatten());
-                }
-            }
-        }
+impl Waves for WavesOf<'_> {
+    fn name(&self) -> &str {
+        self.reading.input.name()
     }
-}
 
-impl Iterator for BlocksOf<'_> {
-    type Item = Result<Rows>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
+    fn wave(&mut self) -> Result<Option<Vec<Rows>>> {
+        if let Some(long) = &mut self.long {
+            if let Some(rows) = contained(|| self.reading.next(long))? {
+                return Ok(Some(vec![rows]));
+            }
+            self.long = None;
         }
-        let block = self.block().map_err(|e| e.in_input(self.reading.input.name())).transpose();
-        self.done = !matches!(block, Some(Ok(_)));
-        block
+        let wave = self.windows.wave();
+        Ok(Some(match wave.as_slice() {
+            [] => return Ok(None),
+            [window] if window.is_long() => {
+                self.long = Some(contained(|| self.reading.open(window))?);
+                Vec::new()
+            }
+            [window] => self.reading.decode(window)?,
+            windows => {
+                let blocks: Result<Vec<_>> = windows.par_iter().map(|w| self.reading.decode(w)).collect();
+                blocks?.into_iter().flatten().collect()
+            }
+        }))
     }
 }

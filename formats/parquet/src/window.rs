@@ -1,20 +1,18 @@
 //! Which parts of a file are decoded at a time: row groups, or where their pages are known, pieces of them.
 
-use crate::footer::Footer;
-use packhorse_core::{Error, Result};
+use crate::footer::{Footer, chunk};
+use crate::wave::has_room;
+use packhorse_core::Result;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::file::page_index::offset_index::PageLocation;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Row groups are cut into pieces of about this size, where their pages are known.
-const PIECE: u64 = 16 << 20;
+const PIECE: u64 = 8 << 20;
 
 /// A piece this large is decoded block by block instead of as a whole.
 const LONG: u64 = 96 << 20;
-
-/// About the most bytes that are decoded side by side.
-const WAVE: u64 = 128 << 20;
 
 /// Consecutive rows of a row group.
 #[derive(Clone, Debug)]
@@ -45,22 +43,16 @@ impl Window {
 
     /// The bytes of the file that it needs: pages and dictionaries, or whole columns where pages aren't known.
     pub(crate) fn ranges(&self, footer: &Footer) -> Result<Vec<Range<u64>>> {
-        let damaged = || Error::content("has a column outside of the file; write it anew");
-        let group = footer.arrow.metadata().row_groups().get(self.group).ok_or_else(damaged)?;
         let mut ranges = Vec::new();
         for leaf in &footer.leaves {
-            let column = group.columns().get(*leaf).ok_or_else(damaged)?;
-            let start = column.dictionary_page_offset().filter(|at| *at > 0).unwrap_or(column.data_page_offset());
-            let start = u64::try_from(start).map_err(|_| damaged())?;
-            let size = u64::try_from(column.compressed_size()).map_err(|_| damaged())?;
-            let end = start.checked_add(size).filter(|end| *end <= footer.len).ok_or_else(damaged)?;
+            let chunk = chunk(footer.arrow.metadata(), self.group, *leaf, footer.len)?;
             match pages(footer, self.group, *leaf) {
                 Some(pages) if !self.is_whole() => {
-                    let first = pages.first().and_then(|page| u64::try_from(page.offset).ok()).unwrap_or(start);
-                    ranges.push(start..first.max(start));
+                    let first = pages.first().and_then(|page| u64::try_from(page.offset).ok()).unwrap_or(chunk.start);
+                    ranges.push(chunk.start..first.max(chunk.start));
                     ranges.extend(self.selection().scan_ranges(pages));
                 }
-                _ => ranges.push(start..end),
+                _ => ranges.push(chunk),
             }
         }
         Ok(ranges)
@@ -97,8 +89,7 @@ impl Windows {
     /// The windows to be decoded side by side next; none at the end. One that is long comes alone.
     pub(crate) fn wave(&mut self) -> Vec<Window> {
         let (mut wave, mut bytes) = (Vec::new(), 0u64);
-        let most = rayon::current_num_threads().saturating_mul(2);
-        while wave.len() < most && bytes < WAVE {
+        while has_room(wave.len(), bytes) {
             let Some(window) = self.next() else { break };
             if window.is_long() && !wave.is_empty() {
                 self.rest = Some((window, u64::MAX));

@@ -3,8 +3,10 @@
 use crate::bytes::Bytes;
 use crate::compression;
 use crate::file::read_key;
-use packhorse_core::{Error, Limits, Result};
+use arrow_buffer::Buffer;
+use packhorse_core::{Buffers, Error, Limits, Result};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A basket that lies in the tree's own record, since nobody flushed it.
 #[derive(Clone, Debug)]
@@ -19,7 +21,7 @@ pub(crate) struct Embedded {
 /// A basket, unpacked.
 #[derive(Debug)]
 pub(crate) struct Basket {
-    bytes: Vec<u8>,
+    bytes: Buffer,
     data: usize,
     /// How many entries.
     pub(crate) entries: usize,
@@ -31,8 +33,8 @@ pub(crate) struct Basket {
 const TAIL: usize = 4 + 4 + 1;
 
 impl Basket {
-    /// The basket in `record`, key and all.
-    pub(crate) fn read(record: &[u8], limits: &Limits) -> Result<Self> {
+    /// The basket in `record`, key and all, in memory from `buffers`.
+    pub(crate) fn read(record: &[u8], limits: &Limits, buffers: &Arc<Buffers>) -> Result<Self> {
         let mut bytes = Bytes::new(record);
         let key = read_key(&mut bytes)?;
         let key_bytes = usize::try_from(key.key_bytes).unwrap_or(usize::MAX);
@@ -44,8 +46,8 @@ impl Basket {
         let packed = bytes.take(len)?;
         let object_bytes = limits.blob(key.object_bytes)?;
         let unpacked = match object_bytes > len {
-            true => compression::unpack(packed, object_bytes)?,
-            false => packed.get(..object_bytes).unwrap_or(packed).to_vec(),
+            true => compression::unpack_into(buffers, packed, object_bytes)?,
+            false => packed.get(..object_bytes).unwrap_or(packed).into(),
         };
         let data = usize::try_from(end).unwrap_or(usize::MAX).checked_sub(key_bytes).filter(|n| *n <= unpacked.len());
         let data = data.ok_or_else(|| Error::content("a basket's data ends outside it"))?;
@@ -60,7 +62,8 @@ impl Basket {
 
     /// The basket that lies in `tree`, the tree's bytes.
     pub(crate) fn embedded(place: &Embedded, tree: &[u8]) -> Result<Self> {
-        let bytes = tree.get(place.data.clone()).ok_or_else(|| Error::bug("a basket outside its tree"))?.to_vec();
+        let bytes = tree.get(place.data.clone()).ok_or_else(|| Error::bug("a basket outside its tree"))?;
+        let bytes = Buffer::from(bytes);
         let data = bytes.len();
         let entries = usize::try_from(place.entries).unwrap_or(usize::MAX);
         let offsets = place.offsets.clone().map(|offsets| check(offsets, data)).transpose()?;
@@ -98,19 +101,21 @@ fn table_of(bytes: &mut Bytes<'_>, entries: usize, key_bytes: usize) -> Result<V
     if count < entries {
         return Err(Error::content(format!("a basket of {entries} entries has {count} offsets")));
     }
-    let found = bytes.take(4 * count)?.chunks_exact(4).take(entries);
+    let (found, _) = bytes.take(4 * count)?.as_chunks::<4>();
+    let found = found.get(..entries).unwrap_or(found);
     let key_bytes = u32::try_from(key_bytes).unwrap_or(u32::MAX);
-    let offset = |four: &[u8]| {
-        let value = four.iter().fold(0u32, |value, byte| value << 8 | u32::from(*byte));
-        value.checked_sub(key_bytes).ok_or_else(|| Error::content("an entry begins before its basket"))
-    };
-    found.map(offset).collect()
+    if found.iter().any(|offset| u32::from_be_bytes(*offset) < key_bytes) {
+        return Err(Error::content("an entry begins before its basket"));
+    }
+    let mut offsets = Vec::with_capacity(entries.saturating_add(1));
+    offsets.extend(found.iter().map(|offset| u32::from_be_bytes(*offset).wrapping_sub(key_bytes)));
+    Ok(offsets)
 }
 
 /// Offsets in order, within `data` bytes, with the end as the last.
 fn check(mut offsets: Vec<u32>, data: usize) -> Result<Vec<u32>> {
     offsets.push(u32::try_from(data).map_err(|_| Error::content("a basket of more than 4 GiB"))?);
-    if offsets.windows(2).any(|pair| pair.first() > pair.last()) {
+    if !offsets.is_sorted() {
         return Err(Error::content("the entries of a basket are out of order"));
     }
     Ok(offsets)

@@ -2,8 +2,10 @@
 //! with a checksum, or Zstandard. An object larger than 16 MiB is several blocks.
 
 use crate::bytes::Bytes;
-use packhorse_core::{Error, Result};
+use arrow_buffer::Buffer;
+use packhorse_core::{Buffers, Error, Result};
 use std::io::Read;
+use std::sync::Arc;
 
 /// What the header of a block says.
 struct Block<'a> {
@@ -19,13 +21,25 @@ const HEADER: usize = 9;
 pub(crate) fn unpack(compressed: &[u8], len: usize) -> Result<Vec<u8>> {
     let blocks = blocks(compressed, len)?;
     let mut out = vec![0; len];
-    let mut rest = &mut out[..];
+    unpack_blocks(&blocks, &mut out)?;
+    Ok(out)
+}
+
+/// The same into memory from `buffers`.
+pub(crate) fn unpack_into(buffers: &Arc<Buffers>, compressed: &[u8], len: usize) -> Result<Buffer> {
+    let blocks = blocks(compressed, len)?;
+    buffers.filled(len, |out| unpack_blocks(&blocks, out))
+}
+
+fn unpack_blocks(blocks: &[Block<'_>], out: &mut [u8]) -> Result<()> {
+    let len = out.len();
+    let mut rest = out;
     for block in blocks {
         let (part, after) = rest.split_at_mut_checked(block.len).ok_or_else(|| differs(len))?;
-        unpack_block(&block, part)?;
+        unpack_block(block, part)?;
         rest = after;
     }
-    Ok(out)
+    if rest.is_empty() { Ok(()) } else { Err(differs(len)) }
 }
 
 /// The blocks, which make `len` bytes together.

@@ -7,21 +7,21 @@ use crate::interpret::{Column, Layout};
 use crate::nested::Lists;
 use arrow_array::{ArrayRef, FixedSizeListArray, ListArray, StringViewArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use packhorse_core::{DataType, Error, FieldType, Result, array_of};
+use packhorse_core::{Buffers, DataType, Error, FieldType, Result, array_of};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Consecutive entries of one basket.
 pub(crate) type Piece = (Arc<Basket>, Range<usize>);
 
-/// The array of `column` over `pieces`.
-pub(crate) fn array(column: &Column, pieces: &[Piece]) -> Result<ArrayRef> {
+/// The array of `column` over `pieces`, in memory from `buffers`.
+pub(crate) fn array(column: &Column, pieces: &[Piece], buffers: &Arc<Buffers>) -> Result<ArrayRef> {
     match &column.layout {
         Layout::Flat { element, len, offset, stride } => {
-            let bytes = flat(element, *len, *offset, *stride, pieces)?;
+            let bytes = flat(element, *len, *offset, *stride, pieces, buffers)?;
             shaped(column, element, bytes, *len)
         }
-        Layout::Counted { element, inner, marker } => counted(element, inner, *marker, pieces),
+        Layout::Counted { element, inner, marker } => counted(element, inner, *marker, pieces, buffers),
         Layout::Vector { element } => vector(element, pieces),
         Layout::Text { header } => text(*header, pieces),
         Layout::Nested(inner) => {
@@ -33,9 +33,9 @@ pub(crate) fn array(column: &Column, pieces: &[Piece]) -> Result<ArrayRef> {
 }
 
 /// The values of a branch that counts another, as whole numbers.
-pub(crate) fn counts(element: &Element, pieces: &[Piece]) -> Result<Vec<i64>> {
+pub(crate) fn counts(element: &Element, pieces: &[Piece], buffers: &Arc<Buffers>) -> Result<Vec<i64>> {
     let width = element.width();
-    let bytes = flat(element, 1, 0, width, pieces)?;
+    let bytes = flat(element, 1, 0, width, pieces, buffers)?;
     let signed = element.data_type.is_signed_integer();
     let shift = 64usize.saturating_sub(8 * width);
     let number = |bytes: &[u8]| {
@@ -45,38 +45,53 @@ pub(crate) fn counts(element: &Element, pieces: &[Piece]) -> Result<Vec<i64>> {
     Ok(bytes.chunks_exact(width).map(number).collect())
 }
 
-fn flat(element: &Element, len: usize, offset: usize, stride: usize, pieces: &[Piece]) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    for (basket, entries) in pieces {
-        if basket.entries.checked_mul(stride) != Some(basket.data().len()) {
-            let what =
-                format!("a basket of {} entries of {stride} bytes holds {}", basket.entries, basket.data().len());
+fn flat(
+    element: &Element,
+    len: usize,
+    offset: usize,
+    stride: usize,
+    pieces: &[Piece],
+    buffers: &Arc<Buffers>,
+) -> Result<Buffer> {
+    let (width, wide) = (len * element.width(), len * element.column_width());
+    let mut entries = Vec::with_capacity(pieces.len());
+    for (basket, wanted) in pieces {
+        let (held, bytes) = (basket.entries, basket.data());
+        if held.checked_mul(stride) != Some(bytes.len()) {
+            let what = format!("a basket of {held} entries of {stride} bytes holds {}", bytes.len());
             return Err(Error::content(what));
         }
-        let bytes = basket.data().get(entries.start * stride..entries.end * stride).unwrap_or_default();
-        let width = len * element.width();
-        match width == stride {
-            true => element.append(bytes, &mut out),
-            false => {
-                let parts = bytes.chunks_exact(stride).filter_map(|entry| entry.get(offset..offset + width));
-                parts.for_each(|part| element.append(part, &mut out));
+        entries.push(bytes.get(wanted.start * stride..wanted.end * stride).ok_or_else(too_few)?);
+    }
+    let total: usize = pieces.iter().map(|(_, wanted)| wanted.len()).sum();
+    let total = total.checked_mul(wide).ok_or_else(too_long)?;
+    buffers.filled(total, |out| {
+        let mut rest = out;
+        for ((_, wanted), bytes) in pieces.iter().zip(entries) {
+            let (part, after) = rest.split_at_mut_checked(wanted.len() * wide).ok_or_else(too_few)?;
+            rest = after;
+            if width == stride {
+                element.write(bytes, part);
+                continue;
+            }
+            for (entry, place) in bytes.chunks_exact(stride).zip(part.chunks_exact_mut(wide.max(1))) {
+                element.write(entry.get(offset..offset + width).ok_or_else(too_few)?, place);
             }
         }
-    }
-    Ok(out)
+        Ok(())
+    })
 }
 
-/// The bytes of an element as the column has it.
-fn column_width(element: &Element) -> usize {
-    packhorse_core::element_width(&element.data_type).unwrap_or(1)
+fn too_few() -> Error {
+    Error::content("a basket of fewer entries than the tree says")
 }
 
-fn numbers(element: &Element, bytes: Vec<u8>) -> Result<ArrayRef> {
-    let len = bytes.len() / column_width(element);
-    array_of(&element.data_type, Buffer::from_vec(bytes), len)
+fn numbers(element: &Element, bytes: Buffer) -> Result<ArrayRef> {
+    let len = bytes.len() / element.column_width();
+    array_of(&element.data_type, bytes, len)
 }
 
-fn shaped(column: &Column, element: &Element, bytes: Vec<u8>, len: usize) -> Result<ArrayRef> {
+fn shaped(column: &Column, element: &Element, bytes: Buffer, len: usize) -> Result<ArrayRef> {
     let values = numbers(element, bytes)?;
     let field = column.holds.field(&column.name, false);
     let (FieldType::Tensor { .. }, DataType::FixedSizeList(item, size)) = (&column.holds, field.data_type()) else {
@@ -94,6 +109,33 @@ pub(crate) struct Ends(Vec<i32>);
 impl Ends {
     pub(crate) fn new() -> Self {
         Self(vec![0])
+    }
+
+    /// With room for the ends of all entries of `pieces`.
+    fn of(pieces: &[Piece]) -> Self {
+        let entries: usize = pieces.iter().map(|(_, entries)| entries.len()).sum();
+        let mut ends = Vec::with_capacity(entries.saturating_add(1));
+        ends.push(0);
+        Self(ends)
+    }
+
+    /// Adds an end for each but the first of `offsets`, which are in order and count bytes of which `size` are a value.
+    fn extend(&mut self, offsets: &[u32], size: usize) -> Result<()> {
+        let (Some((first, offsets)), Ok(size)) = (offsets.split_first(), u32::try_from(size)) else { return Ok(()) };
+        let last = self.0.last().copied().unwrap_or(0);
+        let values = offsets.last().map_or(0, |end| end.wrapping_sub(*first)).checked_div(size).unwrap_or(0);
+        i32::try_from(values).ok().and_then(|values| last.checked_add(values)).ok_or_else(too_long)?;
+        let bytes = offsets.iter().map(|end| end.wrapping_sub(*first));
+        let odd = if size.is_power_of_two() {
+            let shift = size.trailing_zeros();
+            self.0.extend(bytes.clone().map(|bytes| last.wrapping_add((bytes >> shift).cast_signed())));
+            bytes.fold(0, |odd, bytes| odd | bytes) & (size - 1) != 0
+        } else {
+            let values = |bytes: u32| bytes.checked_div(size).unwrap_or(0).cast_signed();
+            self.0.extend(bytes.clone().map(|bytes| last.wrapping_add(values(bytes))));
+            bytes.into_iter().any(|bytes| !bytes.is_multiple_of(size))
+        };
+        if odd { Err(Error::content(format!("entries that are no lists of values of {size} bytes"))) } else { Ok(()) }
     }
 
     pub(crate) fn push(&mut self, len: usize) -> Result<()> {
@@ -126,32 +168,62 @@ pub(crate) fn regular(values: ArrayRef, len: usize) -> Result<ArrayRef> {
     ends.wrap(values)
 }
 
-fn counted(element: &Element, inner: &[usize], marker: bool, pieces: &[Piece]) -> Result<ArrayRef> {
+fn counted(
+    element: &Element,
+    inner: &[usize],
+    marker: bool,
+    pieces: &[Piece],
+    buffers: &Arc<Buffers>,
+) -> Result<ArrayRef> {
     let size = inner.iter().product::<usize>() * element.width();
-    let (mut ends, mut out) = (Ends::new(), Vec::new());
-    for (basket, entries) in pieces {
-        let offsets = offsets(basket, entries)?;
-        for pair in offsets.windows(2) {
-            let len = span(pair).len().saturating_sub(usize::from(marker));
-            if !len.is_multiple_of(size) {
-                return Err(Error::content(format!("an entry of {len} bytes is no list of values of {size} bytes")));
-            }
-            ends.push(len / size)?;
-        }
-        match marker {
-            // The entries lie one after the other: all of them at once.
-            false => element.append(all_of(basket, offsets), &mut out),
-            true => for_entries(&[(basket.clone(), entries.clone())], |entry| {
-                element.append(marked(entry)?, &mut out);
-                Ok(())
-            })?,
-        }
+    if size == 0 {
+        return Err(Error::unsupported("lists of arrays without an element"));
     }
-    let mut values = numbers(element, out)?;
+    let (ends, values) = match marker {
+        true => marked_lists(element, size, pieces)?,
+        false => lists(element, size, pieces, buffers)?,
+    };
+    let mut values = numbers(element, values)?;
     for len in inner.iter().rev() {
         values = regular(values, *len)?;
     }
     ends.wrap(values)
+}
+
+/// Lists whose values, of `size` bytes each, lie one after the other: all of a basket at once.
+fn lists(element: &Element, size: usize, pieces: &[Piece], buffers: &Arc<Buffers>) -> Result<(Ends, Buffer)> {
+    let (mut ends, mut runs) = (Ends::of(pieces), Vec::with_capacity(pieces.len()));
+    for (basket, entries) in pieces {
+        let offsets = offsets(basket, entries)?;
+        ends.extend(offsets, size)?;
+        runs.push(all_of(basket, offsets));
+    }
+    let wide = |run: &[u8]| run.len() / element.width() * element.column_width();
+    let values = buffers.filled(runs.iter().map(|run| wide(run)).sum(), |out| {
+        let mut rest = out;
+        for run in runs {
+            let (part, after) = rest.split_at_mut_checked(wide(run)).ok_or_else(too_few)?;
+            element.write(run, part);
+            rest = after;
+        }
+        Ok(())
+    })?;
+    Ok((ends, values))
+}
+
+/// Lists with a byte before each that says whether there is anything.
+fn marked_lists(element: &Element, size: usize, pieces: &[Piece]) -> Result<(Ends, Buffer)> {
+    let (mut ends, mut out) = (Ends::of(pieces), Vec::new());
+    for_entries(pieces, |entry| {
+        let values = marked(entry)?;
+        if !values.len().is_multiple_of(size) {
+            let len = values.len();
+            return Err(Error::content(format!("an entry of {len} bytes is no list of values of {size} bytes")));
+        }
+        element.append(values, &mut out);
+        ends.push(values.len() / size)
+    })?;
+    Ok((ends, Buffer::from_vec(out)))
 }
 
 /// What follows the byte that says whether there is anything.
@@ -164,7 +236,8 @@ fn marked(entry: &[u8]) -> Result<&[u8]> {
 }
 
 fn vector(element: &Element, pieces: &[Piece]) -> Result<ArrayRef> {
-    let (mut ends, mut out) = (Ends::new(), Vec::new());
+    let held: usize = pieces.iter().map(|(basket, _)| basket.data().len()).sum();
+    let (mut ends, mut out) = (Ends::of(pieces), Vec::with_capacity(held));
     for_entries(pieces, |entry| {
         let (count, values) = collection(entry)?;
         if count.checked_mul(element.width()) != Some(values.len()) {
@@ -174,7 +247,7 @@ fn vector(element: &Element, pieces: &[Piece]) -> Result<ArrayRef> {
         element.append(values, &mut out);
         ends.push(count)
     })?;
-    ends.wrap(numbers(element, out)?)
+    ends.wrap(numbers(element, Buffer::from_vec(out))?)
 }
 
 /// How many things a collection holds, and their bytes: after a count of bytes and a version.
@@ -250,7 +323,7 @@ fn for_entries(pieces: &[Piece], mut each: impl FnMut(&[u8]) -> Result<()>) -> R
 fn offsets<'a>(basket: &'a Basket, entries: &Range<usize>) -> Result<&'a [u32]> {
     let offsets = basket.offsets.as_deref().ok_or_else(|| Error::unsupported("a basket without offsets"))?;
     let found = offsets.get(entries.start..entries.end.saturating_add(1));
-    found.ok_or_else(|| Error::content("a basket of fewer entries than the tree says"))
+    found.ok_or_else(too_few)
 }
 
 fn span(pair: &[u32]) -> Range<usize> {

@@ -93,11 +93,23 @@ impl Element {
         }
     }
 
+    /// The bytes of a number as the column has it.
+    pub(crate) fn column_width(&self) -> usize {
+        packhorse_core::element_width(&self.data_type).unwrap_or(1)
+    }
+
     /// Appends the numbers stored in `bytes`, little-endian and as wide as the column has them.
     pub(crate) fn append(&self, bytes: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + bytes.len() / self.width() * self.column_width(), 0);
+        self.write(bytes, out.get_mut(start..).unwrap_or_default());
+    }
+
+    /// Writes them to `out`, which has room for exactly these.
+    pub(crate) fn write(&self, bytes: &[u8], out: &mut [u8]) {
         let single = self.data_type == DataType::Float32;
         match &self.stored {
-            Stored::Plain(1) => out.extend_from_slice(bytes),
+            Stored::Plain(1) => turn::<1>(bytes, out),
             Stored::Plain(2) => turn::<2>(bytes, out),
             Stored::Plain(4) => turn::<4>(bytes, out),
             Stored::Plain(_) => turn::<8>(bytes, out),
@@ -119,18 +131,16 @@ impl Element {
 }
 
 /// Turns numbers of `N` bytes around.
-fn turn<const N: usize>(bytes: &[u8], out: &mut Vec<u8>) {
+fn turn<const N: usize>(bytes: &[u8], out: &mut [u8]) {
     each::<N, N>(bytes, out, |mut number| {
         number.reverse();
         number
     });
 }
 
-fn each<const FROM: usize, const TO: usize>(bytes: &[u8], out: &mut Vec<u8>, convert: impl Fn([u8; FROM]) -> [u8; TO]) {
-    let start = out.len();
-    out.resize(start + bytes.len() / FROM * TO, 0);
+fn each<const FROM: usize, const TO: usize>(bytes: &[u8], out: &mut [u8], convert: impl Fn([u8; FROM]) -> [u8; TO]) {
     let (numbers, _) = bytes.as_chunks::<FROM>();
-    let (places, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<TO>();
+    let (places, _) = out.as_chunks_mut::<TO>();
     for (place, number) in places.iter_mut().zip(numbers) {
         *place = convert(*number);
     }

@@ -2,14 +2,17 @@
 
 use crate::bytes::Bytes;
 use crate::compression;
-use packhorse_core::{Error, Input, Limits, Result};
+use arrow_buffer::Buffer;
+use packhorse_core::{Buffers, Error, Input, Limits, Result};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// An open file.
 pub(crate) struct RootFile<'a> {
     input: &'a dyn Input,
     len: u64,
     limits: Limits,
+    buffers: Arc<Buffers>,
     begin: u64,
     name_bytes: u64,
     info: (u64, u64),
@@ -67,7 +70,7 @@ impl<'a> RootFile<'a> {
         let name_bytes = bytes.place(false)?;
         bytes.take(1 + 4)?;
         let info = (bytes.place(large)?, bytes.place(false)?);
-        Ok(Self { input, len, limits, begin, name_bytes, info })
+        Ok(Self { input, len, limits, buffers: Arc::default(), begin, name_bytes, info })
     }
 
     pub(crate) fn input(&self) -> &'a dyn Input {
@@ -78,14 +81,34 @@ impl<'a> RootFile<'a> {
         &self.limits
     }
 
+    /// The same file with memory from `buffers`, which others read with too.
+    pub(crate) fn with_buffers(mut self, buffers: &Arc<Buffers>) -> Self {
+        self.buffers = Arc::clone(buffers);
+        self
+    }
+
+    /// Memory for what is read and decoded of this file.
+    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+        &self.buffers
+    }
+
     /// `len` bytes from `at`, which the file really has.
     pub(crate) fn read(&self, at: u64, len: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.size(at, len)?];
+        self.input.read_at(at, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The same in memory from [`RootFile::buffers`].
+    pub(crate) fn stretch(&self, at: u64, len: u64) -> Result<Buffer> {
+        self.buffers.filled(self.size(at, len)?, |bytes| self.input.read_at(at, bytes))
+    }
+
+    fn size(&self, at: u64, len: u64) -> Result<usize> {
         if at.checked_add(len).is_none_or(|end| end > self.len) {
             return Err(Error::content(format!("is cut short: {len} bytes wanted at offset {at} of {}", self.len)));
         }
-        let mut bytes = vec![0; self.limits.blob(len)?];
-        self.input.read_at(at, &mut bytes)?;
-        Ok(bytes)
+        self.limits.blob(len)
     }
 
     /// As many of `len` bytes from `at` as the file has.

@@ -63,7 +63,7 @@ impl Format for Root {
     }
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
-        Ok(Box::new(source::RootSource { wanted: Wanted::parse(options)?, limits }))
+        Ok(Box::new(source::RootSource { wanted: Wanted::parse(options)?, limits, buffers: Default::default() }))
     }
 }
 

@@ -71,7 +71,7 @@ impl<'a> Blocks<'a> {
     fn column(&self, column: &Column, entries: &Range<u64>) -> Result<ArrayRef> {
         let within = |e: Error| Error::new(e.kind(), format!("branch {}: {}", column.name, e.message()));
         let pieces = self.pieces(column.branch, entries).map_err(within)?;
-        decode::array(column, &pieces).map_err(within)
+        decode::array(column, &pieces, self.file.buffers()).map_err(within)
     }
 
     /// The parts of the kept baskets of `branch` that hold `entries`.
@@ -131,7 +131,7 @@ impl<'a> Blocks<'a> {
     /// Reads the bytes of a stretch at once, and unpacks its baskets.
     fn stretch(&self, stretch: &Stretch, unpacked: &AtomicU64) -> Result<Vec<(Id, Basket)>> {
         let Stretch { whole, baskets } = stretch;
-        let bytes = self.file.read(whole.start, whole.end - whole.start)?;
+        let bytes = self.file.stretch(whole.start, whole.end - whole.start)?;
         let one = |(id, place): &(Id, Range<u64>)| {
             let local = |at: u64| usize::try_from(at - whole.start).unwrap_or(usize::MAX);
             let record = bytes.get(local(place.start)..local(place.end)).unwrap_or_default();
@@ -141,10 +141,12 @@ impl<'a> Blocks<'a> {
             };
             let len = read_key(&mut Bytes::new(record)).map_err(within)?.object_bytes;
             self.afford(unpacked.fetch_add(len, Ordering::Relaxed).saturating_add(len))?;
-            let basket = Basket::read(record, self.file.limits()).and_then(|basket| self.finish(*id, basket));
+            let basket = Basket::read(record, self.file.limits(), self.file.buffers())
+                .and_then(|basket| self.finish(*id, basket));
             Ok((*id, basket.map_err(within)?))
         };
-        baskets.par_iter().map(one).collect()
+        // Baskets are few and of many sizes: each is a task of its own.
+        baskets.par_iter().with_max_len(1).map(one).collect()
     }
 
     /// Checks the basket's number of entries, and fills in offsets that it leaves to the counting branch.
@@ -179,7 +181,9 @@ impl<'a> Blocks<'a> {
         for number in needed(places, &entries) {
             let Some(other) = places.get(number) else { continue };
             let basket = match &other.at {
-                At::File(at, len) => Basket::read(&self.file.read(*at, *len)?, self.file.limits())?,
+                At::File(at, len) => {
+                    Basket::read(&self.file.stretch(*at, *len)?, self.file.limits(), self.file.buffers())?
+                }
                 At::Tree(place) => self.tree.embedded(place)?,
             };
             let local =
@@ -187,7 +191,7 @@ impl<'a> Blocks<'a> {
             pieces.push((Arc::new(basket), local(entries.start).unwrap_or(0)..local(entries.end).unwrap_or(0)));
         }
         let mut ends = vec![0u32];
-        for count in decode::counts(&element, &pieces)? {
+        for count in decode::counts(&element, &pieces, self.file.buffers())? {
             let len = usize::try_from(count).ok().and_then(|n| u32::try_from(n.checked_mul(size)?).ok());
             let end = len.and_then(|len| ends.last().copied().unwrap_or(0).checked_add(len));
             ends.push(end.ok_or_else(|| Error::content(format!("an entry of {count} values")))?);

@@ -3,18 +3,22 @@
 use crate::options::Wanted;
 use crate::table::{Data, Table};
 use crate::{ntuple, rows};
-use packhorse_core::{Blocks, Input, Limits, Probe, Result, Source};
+use packhorse_core::{Blocks, Buffers, Input, Limits, Probe, Result, Source};
 use std::ops::Range;
+use std::sync::Arc;
 
 pub(crate) struct RootSource {
     pub(crate) wanted: Wanted,
     pub(crate) limits: Limits,
+    /// Memory that one file after the other is read into.
+    pub(crate) buffers: Arc<Buffers>,
 }
 
 impl RootSource {
     fn open<'a>(&self, input: &'a dyn Input) -> Result<Table<'a>> {
         let table = Table::open(input, &self.wanted, self.limits);
-        table.map_err(|e| e.in_input(input.name()))
+        let table = table.map_err(|e| e.in_input(input.name()))?;
+        Ok(Table { file: table.file.with_buffers(&self.buffers), ..table })
     }
 }
 

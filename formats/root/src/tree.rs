@@ -102,7 +102,7 @@ impl Tree {
             if let Some(Place { entries, at: At::File(at, len), .. }) = branch.baskets.last_mut()
                 && *entries == u64::MAX
             {
-                let basket = Basket::read(&file.read(*at, *len)?, file.limits())?;
+                let basket = Basket::read(&file.stretch(*at, *len)?, file.limits(), file.buffers())?;
                 *entries = basket.entries as u64;
             }
         }

@@ -84,7 +84,7 @@ fn sources(args: &Planning) -> BTreeMap<String, Options> {
 
 fn attach(context: &Context<'_>, args: &Planning, listing: &mut Listing, table: &Path, key: &str) -> Result<()> {
     let columns = (!args.columns.is_empty()).then_some(&args.columns[..]);
-    let metadata = Metadata::read(table, key, columns, &context.limits)?;
+    let metadata = Metadata::read(context.registry, table, key, columns, &context.limits)?;
     listing.attach_metadata(&metadata, args.on_error, &context.progress)
 }
 

@@ -1,4 +1,4 @@
-//! The values of Arrow arrays as JSON text, for the types that Parquet gives without Arrow's own hints.
+//! The values of Arrow arrays as JSON text, for the types that a table of columns has.
 //!
 //! * Integers and decimals in all their digits; floats in the shortest digits that give the same value back, not a
 //!   number and the infinities as null, since JSON has no word for them.
@@ -33,7 +33,7 @@ pub(super) fn check(name: &str, kind: &DataType) -> Result<()> {
             }
             _ => Err(refused(name, "a map without entries")),
         },
-        DataType::Null | DataType::Boolean | DataType::Utf8 | DataType::Date32 => Ok(()),
+        DataType::Null | DataType::Boolean | DataType::Utf8 | DataType::LargeUtf8 | DataType::Date32 => Ok(()),
         DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(..) => Ok(()),
         DataType::Decimal128(..) | DataType::Decimal256(..) => Ok(()),
         kind if kind.is_integer() || kind.is_floating() => Ok(()),
@@ -59,6 +59,7 @@ pub(super) fn write(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result
         DataType::Null => put(json, &()),
         DataType::Boolean => put(json, &array.as_boolean().value(row)),
         DataType::Utf8 => put(json, array.as_string::<i32>().value(row)),
+        DataType::LargeUtf8 => put(json, array.as_string::<i64>().value(row)),
         DataType::List(_) => write_list(array, row, json),
         DataType::Struct(_) => write_struct(array, row, json),
         DataType::Map(..) => write_map(array, row, json),

@@ -1,6 +1,6 @@
 //! Tables whose rows become the `.json` members of samples.
 //!
-//! A table is a CSV, TSV, JSONL or Parquet file with one row a sample. One of its columns, the *key column*, says
+//! A table is a CSV, TSV or JSONL file, or one of a format that holds columns (Parquet), with one row a sample. One of its columns, the *key column*, says
 //! which sample a row belongs to; the row is kept as the JSON text of one object, exactly as it will stand in the
 //! shard. This module knows tables, keys and JSON text. It knows no plan, no shard and no command line.
 //!
@@ -14,26 +14,25 @@
 
 mod choice;
 mod csv;
-#[cfg(feature = "parquet")]
-mod depth;
-#[cfg(feature = "parquet")]
 mod encode;
 mod jsonl;
-#[cfg(feature = "parquet")]
-mod parquet;
 mod records;
+mod table;
 
 use crate::resume::of_request;
 use choice::Request;
 use hashbrown::HashTable;
-use packhorse_core::{Context, Error, Kind, Limits, NameFault, Result, escape, folder_key, split_name};
+use packhorse_core::{
+    Context, Error, Kind, Limits, NameFault, Options, Registry, Result, Store, escape, folder_key, split_name,
+};
+use packhorse_storage::Local;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The extensions of the tables that [`Metadata::read`] knows.
-const KNOWN: &str = ".csv, .tsv, .jsonl or .parquet";
+/// The extensions of the tables that [`Metadata::read`] knows by itself.
+const KNOWN: &str = ".csv, .tsv, .jsonl, or as a table of columns that this build reads (.parquet)";
 
 /// The rows of a table by key, each as the JSON text of one object.
 ///
@@ -62,33 +61,47 @@ struct Row {
 }
 
 impl Metadata {
-    /// Reads the table at `path`, whose extension says what it is; `key` is the name of its key column.
+    /// Reads the table at `path`, whose extension says what it is: if none of our own, the format of `registry` that
+    /// claims it. `key` is the name of its key column.
     ///
     /// The objects hold the members named in `columns`, in that order, or without it all columns in the order of the
     /// table, the key column included. See the modules of each format for what becomes of its types.
     ///
     /// Errors: `Config` for an extension that is not known and for a column that is not there (it lists those which
     /// are); `Content` for a bad row, a missing key and two rows of one key; `Limit` for a row longer than
-    /// `limits.header`; `Unsupported` for data that JSON can't hold and for Parquet in a build without it.
-    pub fn read(path: &Path, key: &str, columns: Option<&[String]>, limits: &Limits) -> Result<Self> {
-        Self::read_table(path, key, columns, limits).map_err(|e| of_request(e).in_input(path.display()))
+    /// `limits.header`; `Unsupported` for data that JSON can't hold and for formats that hold no table.
+    pub fn read(
+        registry: &Registry,
+        path: &Path,
+        key: &str,
+        columns: Option<&[String]>,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let read = Self::read_table(registry, path, key, columns, limits);
+        read.map_err(|e| of_request(e).in_input(path.display()))
     }
 
-    fn read_table(path: &Path, key: &str, columns: Option<&[String]>, limits: &Limits) -> Result<Self> {
+    fn read_table(
+        registry: &Registry,
+        path: &Path,
+        key: &str,
+        columns: Option<&[String]>,
+        limits: &Limits,
+    ) -> Result<Self> {
         let request = Request::new(key, columns, *limits)?;
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         match extension.as_str() {
             "csv" => csv::read(&open(path)?, b',', &request),
             "tsv" => csv::read(&open(path)?, b'\t', &request),
             "jsonl" => jsonl::read(&open(path)?, &request),
-            #[cfg(feature = "parquet")]
-            "parquet" => parquet::read(open(path)?, &request),
-            #[cfg(not(feature = "parquet"))]
-            "parquet" => Err(Error::unsupported(
-                "is a Parquet file, which this build can't read; install a build with the feature `parquet`, \
-                 or write the table as .csv or .jsonl",
-            )),
-            _ => Err(Error::config(format!("is no table that packhorse knows; a metadata file ends in {KNOWN}"))),
+            _ => {
+                let unknown = || {
+                    Error::config(format!("is no table that packhorse knows; a metadata file's name ends in {KNOWN}"))
+                };
+                let format = registry.by_name(path.as_os_str().as_encoded_bytes()).ok_or_else(unknown)?;
+                let source = format.source(&Options::new(), *limits)?;
+                table::read(&*source, &*Local.open(path)?, &request)?.ok_or_else(unknown)
+            }
         }
     }
 

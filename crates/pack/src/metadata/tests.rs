@@ -94,31 +94,22 @@ fn the_extension_says_what_a_table_is() {
     {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
-        let rows = Metadata::read(&path, "id", None, &limits).unwrap();
+        let rows = Metadata::read(&Registry::new(), &path, "id", None, &limits).unwrap();
         assert_eq!(rows.get("a"), Some(r#"{"id":"a.jpg","x":1}"#));
-        let error = Metadata::read(&path, "ID", None, &limits).unwrap_err();
+        let error = Metadata::read(&Registry::new(), &path, "ID", None, &limits).unwrap_err();
         assert_eq!((error.kind(), error.input()), (Kind::Config, path.to_str()));
         assert_eq!(error.message(), r#"has no column "ID"; choose among "id", "x""#);
-        let error = Metadata::read(&path, "id", Some(&["y".to_owned()]), &limits).unwrap_err();
+        let error = Metadata::read(&Registry::new(), &path, "id", Some(&["y".to_owned()]), &limits).unwrap_err();
         assert_eq!(error.kind(), Kind::Config);
     }
     for name in ["a.json", "a", "a.xlsx"] {
-        let error = Metadata::read(&dir.path().join(name), "id", None, &limits).unwrap_err();
+        let error = Metadata::read(&Registry::new(), &dir.path().join(name), "id", None, &limits).unwrap_err();
         assert_eq!(error.kind(), Kind::Config);
-        assert!(error.message().contains(".csv, .tsv, .jsonl or .parquet"));
+        assert!(error.message().contains(".csv, .tsv, .jsonl, or"));
     }
-    let error = Metadata::read(&dir.path().join("none.csv"), "id", None, &limits).unwrap_err();
+    let error = Metadata::read(&Registry::new(), &dir.path().join("none.csv"), "id", None, &limits).unwrap_err();
     assert_eq!((error.kind(), error.errno()), (Kind::Config, Some(2)));
     std::fs::create_dir(dir.path().join("d.csv")).unwrap();
-    let error = Metadata::read(&dir.path().join("d.csv"), "id", None, &limits).unwrap_err();
+    let error = Metadata::read(&Registry::new(), &dir.path().join("d.csv"), "id", None, &limits).unwrap_err();
     assert_eq!(error.kind(), Kind::Content);
-}
-
-#[cfg(not(feature = "parquet"))]
-#[test]
-fn without_the_feature_parquet_says_so() {
-    let file = tempfile::Builder::new().suffix(".parquet").tempfile().unwrap();
-    let error = Metadata::read(file.path(), "id", None, &Limits::default()).unwrap_err();
-    assert_eq!(error.kind(), Kind::Unsupported);
-    assert!(error.message().contains("feature `parquet`"));
 }

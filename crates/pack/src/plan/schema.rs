@@ -94,7 +94,10 @@ fn blob_counts<'l>(listing: &'l Listing, samples: u64, observer: &dyn Observer) 
 /// The columns that `sink` can't take but some codec of this build can encode as bytes.
 pub(super) fn encoded(registry: &Registry, sink: &dyn Sink, schema: &SchemaRef) -> Result<Vec<CodecRecord>> {
     let mut records = Vec::new();
-    for field in schema.fields() {
+    if sink.accept(schema).is_ok() {
+        return Ok(records);
+    }
+    for field in schema.fields().iter().filter(|field| field.name() != KEY) {
         let alone = Arc::new(Schema::new(vec![field.clone()]));
         let Err(refused) = sink.accept(&alone) else { continue };
         if refused.kind() != Kind::Unsupported {

@@ -1,17 +1,13 @@
 //! Samples as Arrow IPC shards.
 
 use crate::contain::arrow_error;
-use crate::cut::{Cutter, Full};
-use crate::huggingface::{KEY_OF_FEATURES, features};
-use crate::note::{KEY_OF_NOTE, Note};
+use crate::groups::{self, GroupWriter, Groups};
 use crate::options::IpcOptions;
-use crate::sink::admit;
 use crate::stored::{Stored, plain};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
-use packhorse_core::{Context, Error, Outlet, Result, Rows, Schema, SchemaRef, ShardSummary, ShardWriter, Sink};
-use std::collections::BTreeMap;
+use packhorse_core::{Context, Error, Outlet, Result, Rows, Schema, SchemaRef, ShardWriter, Sink};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -32,12 +28,11 @@ impl Sink for IpcSink {
     }
 
     fn accept(&self, schema: &SchemaRef) -> Result<()> {
-        let stored = Stored::new(schema, self.options.tensor_ext)?;
-        features(schema, &stored).map(drop)
+        groups::accept(schema, self.options.tensor_ext)
     }
 
     fn admit(&self, _: &str, field: &str, bytes: u64) -> Result<()> {
-        admit(field, bytes)
+        groups::admit(field, bytes)
     }
 
     fn size_of(&self, bytes: u64) -> u64 {
@@ -46,9 +41,7 @@ impl Sink for IpcSink {
 
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
         let stored = Stored::new(schema, self.options.tensor_ext)?;
-        let metadata = [(KEY_OF_FEATURES, features(schema, &stored)?), (KEY_OF_NOTE, Note::write(schema)?)];
-        let metadata: BTreeMap<_, _> = metadata.into_iter().map(|(key, text)| (key.to_owned(), text)).collect();
-        let columns = Schema::new_with_metadata(stored.schema.fields().clone(), metadata);
+        let columns = Schema::new_with_metadata(stored.schema.fields().clone(), groups::notes(schema, &stored)?);
         let settings = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)
             .and_then(|settings| settings.try_with_compression(self.options.compression))
             .map_err(failed)?;
@@ -57,9 +50,8 @@ impl Sink for IpcSink {
             true => Out::Stream(StreamWriter::try_new_with_options(out, &columns, settings).map_err(failed)?),
             false => Out::File(FileWriter::try_new_with_options(out, &columns, settings).map_err(failed)?),
         };
-        let full = Full::of(stored.fields().map(|(kind, _)| kind), self.options.batch);
-        let cutter = Cutter::new(full, Arc::clone(schema));
-        Ok(Box::new(IpcWriter { shard: Shard { out, stored, columns: Arc::new(columns), samples: 0 }, cutter }))
+        let shard = Shard { out, stored: stored.clone(), columns: Arc::new(columns) };
+        Ok(Box::new(GroupWriter::new(shard, schema, &stored, self.options.batch)))
     }
 }
 
@@ -90,10 +82,9 @@ struct Shard {
     out: Out,
     stored: Stored,
     columns: SchemaRef,
-    samples: u64,
 }
 
-impl Shard {
+impl Groups for Shard {
     fn write(&mut self, rows: &Rows) -> Result<()> {
         let columns = self.stored.columns(rows)?;
         let arrays = self.columns.fields().iter().zip(columns.columns()).map(|(f, array)| plain(array, f.data_type()));
@@ -101,30 +92,14 @@ impl Shard {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.columns), arrays, &options);
         let batch = batch.map_err(|e| Error::bug(e.to_string()))?;
-        self.samples += rows.num_rows() as u64;
         match &mut self.out {
             Out::File(out) => out.write(&batch),
             Out::Stream(out) => out.write(&batch),
         }
         .map_err(failed)
     }
-}
-
-struct IpcWriter {
-    shard: Shard,
-    cutter: Cutter,
-}
-
-impl ShardWriter for IpcWriter {
-    fn push(&mut self, rows: &Rows) -> Result<()> {
-        let Self { shard, cutter } = self;
-        cutter.push(rows, |group| shard.write(&group))
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<ShardSummary> {
-        let Self { shard, cutter } = &mut *self;
-        cutter.flush(&mut |group| shard.write(&group))?;
-        let out = match &mut shard.out {
+    fn end(&mut self) -> Result<u64> {
+        let out = match &mut self.out {
             Out::File(out) => {
                 out.finish().map_err(failed)?;
                 out.get_mut()
@@ -135,7 +110,7 @@ impl ShardWriter for IpcWriter {
             }
         };
         out.flush().doing("write")?;
-        Ok(ShardSummary { samples: shard.samples, bytes: out.bytes, ..ShardSummary::default() })
+        Ok(out.bytes)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::decode;
 use crate::mapping::Mapping;
 use crate::note::{KEY_OF_NOTE, Note};
 use crate::options::Choice;
+use crate::wave::{self, Waves, block_rows, has_room};
 use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::FileDecoder;
@@ -16,13 +17,6 @@ use rayon::prelude::*;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// About as many bytes as a block of rows has, and its most rows.
-const BLOCK: u64 = 4 << 20;
-const BLOCK_ROWS: u64 = 8192;
-
-/// About the most bytes that are decoded side by side.
-const WAVE: u64 = 128 << 20;
 
 pub(crate) struct IpcSource {
     pub(crate) choice: Choice,
@@ -65,7 +59,7 @@ impl Source for IpcSource {
         }
         let reading = Reading { input, mapping, roots, decoder, limits: self.limits };
         let dictionaries = layout.dictionaries;
-        Ok(Box::new(BlocksOf { reading, dictionaries, read: 0, wanted, ready: VecDeque::new(), done: false }))
+        Ok(Box::new(wave::Blocks::new(WavesOf { reading, dictionaries, read: 0, wanted })))
     }
 }
 
@@ -98,8 +92,7 @@ impl Reading<'_> {
             let batch = batch.map_err(|e| arrow_error(e, "Arrow"))?;
             let batch = batch.filter(|batch| batch.num_rows() as u64 == part.rows);
             let batch = batch.ok_or_else(|| Error::content("has a record batch of another length; write it anew"))?;
-            let size = (part.body / part.rows.max(1)).max(1);
-            let step = (BLOCK / size).clamp(1, BLOCK_ROWS) as usize;
+            let step = block_rows(part.body, part.rows);
             let rows = rows.start as usize..rows.end as usize;
             rows.clone().step_by(step).map(|at| self.block(&batch, at, step.min(rows.end - at))).collect()
         })
@@ -110,39 +103,37 @@ impl Reading<'_> {
     }
 }
 
-struct BlocksOf<'a> {
+struct WavesOf<'a> {
     reading: Reading<'a>,
     dictionaries: Vec<Part>,
     /// How many dictionaries the decoder knows.
     read: usize,
     wanted: VecDeque<(Part, Range<u64>)>,
-    ready: VecDeque<Rows>,
-    done: bool,
 }
 
-impl BlocksOf<'_> {
-    fn block(&mut self) -> Result<Option<Rows>> {
-        loop {
-            if let Some(rows) = self.ready.pop_front() {
-                return Ok(Some(rows));
-            }
-            let wave = self.wave();
-            let Some((first, _)) = wave.first() else { return Ok(None) };
-            self.learn(first.dictionaries)?;
-            let reading = &self.reading;
-            let blocks: Result<Vec<_>> = match wave.as_slice() {
-                [(part, rows)] => reading.decode(part, rows).map(|blocks| vec![blocks]),
-                wave => wave.par_iter().map(|(part, rows)| reading.decode(part, rows)).collect(),
-            };
-            self.ready.extend(blocks?.into_iter().flatten());
-        }
+impl Waves for WavesOf<'_> {
+    fn name(&self) -> &str {
+        self.reading.input.name()
     }
 
+    fn wave(&mut self) -> Result<Option<Vec<Rows>>> {
+        let wave = self.parts();
+        let Some((first, _)) = wave.first() else { return Ok(None) };
+        self.learn(first.dictionaries)?;
+        let reading = &self.reading;
+        if let [(part, rows)] = wave.as_slice() {
+            return reading.decode(part, rows).map(Some);
+        }
+        let blocks: Result<Vec<_>> = wave.par_iter().map(|(part, rows)| reading.decode(part, rows)).collect();
+        Ok(Some(blocks?.into_iter().flatten().collect()))
+    }
+}
+
+impl WavesOf<'_> {
     /// The record batches to be decoded side by side next, all with the same dictionaries.
-    fn wave(&mut self) -> Vec<(Part, Range<u64>)> {
+    fn parts(&mut self) -> Vec<(Part, Range<u64>)> {
         let (mut wave, mut bytes): (Vec<(Part, Range<u64>)>, u64) = (Vec::new(), 0);
-        let most = rayon::current_num_threads().saturating_mul(2);
-        while wave.len() < most && bytes < WAVE {
+        while has_room(wave.len(), bytes) {
             let same = |part: &Part| wave.first().is_none_or(|(first, _)| first.dictionaries == part.dictionaries);
             if !self.wanted.front().is_some_and(|(part, _)| same(part)) {
                 break;
@@ -166,18 +157,5 @@ impl BlocksOf<'_> {
             self.read += 1;
         }
         Ok(())
-    }
-}
-
-impl Iterator for BlocksOf<'_> {
-    type Item = Result<Rows>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
-        }
-        let block = self.block().map_err(|e| e.in_input(self.reading.input.name())).transpose();
-        self.done = !matches!(block, Some(Ok(_)));
-        block
     }
 }

@@ -1,0 +1,67 @@
+//! A shard written group by group: what the Parquet and the Arrow sink share.
+
+use crate::cut::{Cutter, Full, MOST};
+use crate::huggingface::{KEY_OF_FEATURES, features};
+use crate::note::{KEY_OF_NOTE, Note};
+use crate::stored::Stored;
+use packhorse_core::{Error, Kind, Result, Rows, Schema, SchemaRef, ShardSummary, ShardWriter};
+use std::sync::Arc;
+
+/// Whether rows of this schema can be written.
+pub(crate) fn accept(schema: &Schema, tensor_ext: bool) -> Result<()> {
+    features(schema, &Stored::new(schema, tensor_ext)?).map(drop)
+}
+
+/// Refuses a field larger than a column holds.
+pub(crate) fn admit(field: &str, bytes: u64) -> Result<()> {
+    match bytes <= MOST {
+        true => Ok(()),
+        false => Err(Error::new(
+            Kind::Content,
+            format!("field {field} has {bytes} bytes; columns hold at most {MOST} a value: pack it as webdataset"),
+        )),
+    }
+}
+
+/// What stands in the file's metadata, beside Arrow's schema.
+pub(crate) fn notes(schema: &Schema, stored: &Stored) -> Result<[(String, String); 2]> {
+    let features = (KEY_OF_FEATURES.to_owned(), features(schema, stored)?);
+    Ok([features, (KEY_OF_NOTE.to_owned(), Note::write(schema)?)])
+}
+
+/// A file that takes row groups, or record batches.
+pub(crate) trait Groups: Send {
+    /// Writes a group.
+    fn write(&mut self, rows: &Rows) -> Result<()>;
+
+    /// Ends the file; how many bytes it has.
+    fn end(&mut self) -> Result<u64>;
+}
+
+/// Cuts the rows of a shard into groups.
+pub(crate) struct GroupWriter<G> {
+    groups: G,
+    cutter: Cutter,
+    samples: u64,
+}
+
+impl<G: Groups> GroupWriter<G> {
+    /// For rows of `schema`, stored as `stored`; `rows` is the size of a group where the user says it.
+    pub(crate) fn new(groups: G, schema: &SchemaRef, stored: &Stored, rows: Option<usize>) -> Self {
+        let full = Full::of(stored.fields().map(|(kind, _)| kind), rows);
+        Self { groups, cutter: Cutter::new(full, Arc::clone(schema)), samples: 0 }
+    }
+}
+
+impl<G: Groups> ShardWriter for GroupWriter<G> {
+    fn push(&mut self, rows: &Rows) -> Result<()> {
+        self.samples += rows.num_rows() as u64;
+        self.cutter.push(rows, |group| self.groups.write(&group))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<ShardSummary> {
+        let Self { groups, cutter, samples } = &mut *self;
+        cutter.flush(&mut |group| groups.write(&group))?;
+        Ok(ShardSummary { samples: *samples, bytes: groups.end()?, ..ShardSummary::default() })
+    }
+}

@@ -1,0 +1,95 @@
+//! The columns of a Parquet file as Parquet has them: nothing of samples, and nothing of what Arrow writers note in the
+//! footer beyond Parquet's own types, so that a duration is its integer and a category its text.
+
+use crate::contain::{arrow_error, contained, parquet_error};
+use crate::fetch::{Parts, length};
+use crate::footer::{chunk, metadata, readable, with_int96};
+use arrow_schema::TimeUnit;
+use packhorse_core::{Buffers, Error, Input, Limits, Result, Rows, Schema};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rows in memory at a time, beside the packed bytes of one row group.
+const BATCH: usize = 1024;
+
+/// A file whose chosen columns are read row group by row group.
+pub(crate) struct Table<'a> {
+    input: &'a dyn Input,
+    len: u64,
+    limits: Limits,
+    arrow: ArrowReaderMetadata,
+    /// The positions of the chosen columns, in Parquet's count.
+    leaves: Vec<usize>,
+    /// The row groups still to come.
+    groups: Range<usize>,
+    reader: Option<ParquetRecordBatchReader>,
+    buffers: Arc<Buffers>,
+}
+
+impl<'a> Table<'a> {
+    /// The columns of `input` that `choose` wants of its schema.
+    pub(crate) fn open(
+        input: &'a dyn Input,
+        limits: Limits,
+        choose: &mut dyn FnMut(&Schema) -> Result<Vec<usize>>,
+    ) -> Result<Self> {
+        let len = length(input)?;
+        let (metadata, _) = metadata(input, len, limits)?;
+        let metadata = Arc::new(metadata);
+        let plain = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let shown = ArrowReaderMetadata::try_new(Arc::clone(&metadata), plain()).map_err(parquet_error)?;
+        let roots = choose(shown.schema())?;
+        for root in &roots {
+            if let (Some(why), Some(field)) = (readable(&metadata, *root), shown.schema().fields().get(*root)) {
+                let text = format!("the column {:?} {why}; choose the columns to keep without it", field.name());
+                return Err(Error::unsupported(text));
+            }
+        }
+        let mask = ProjectionMask::roots(shown.parquet_schema(), roots);
+        let leaves = (0..shown.parquet_schema().num_columns()).filter(|leaf| mask.leaf_included(*leaf)).collect();
+        let options = plain().with_schema(Arc::new(with_int96(&shown, TimeUnit::Microsecond)));
+        let groups = 0..metadata.num_row_groups();
+        let arrow = ArrowReaderMetadata::try_new(metadata, options).map_err(parquet_error)?;
+        Ok(Self { input, len, limits, arrow, leaves, groups, reader: None, buffers: Arc::default() })
+    }
+
+    /// Starts to read a row group.
+    fn group(&self, group: usize) -> Result<ParquetRecordBatchReader> {
+        let range = |leaf: &usize| chunk(self.arrow.metadata(), group, *leaf, self.len);
+        let ranges = self.leaves.iter().map(range).collect::<Result<_>>()?;
+        let parts = Parts::read(self.input, self.len, ranges, self.limits, &self.buffers)?;
+        let mask = ProjectionMask::leaves(self.arrow.parquet_schema(), self.leaves.iter().copied());
+        ParquetRecordBatchReaderBuilder::new_with_metadata(parts, self.arrow.clone())
+            .with_row_groups(vec![group])
+            .with_projection(mask)
+            .with_batch_size(BATCH)
+            .build()
+            .map_err(parquet_error)
+    }
+
+    fn block(&mut self) -> Result<Option<Rows>> {
+        loop {
+            if let Some(rows) = self.reader.as_mut().and_then(Iterator::next) {
+                return rows.map(Some).map_err(|e| arrow_error(e, "Parquet"));
+            }
+            let Some(group) = self.groups.next() else { return Ok(None) };
+            self.reader = Some(self.group(group)?);
+        }
+    }
+}
+
+impl Iterator for Table<'_> {
+    type Item = Result<Rows>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let block = contained(|| self.block()).map_err(|e| e.in_input(self.input.name())).transpose();
+        if !matches!(block, Some(Ok(_))) {
+            (self.groups, self.reader) = (0..0, None);
+        }
+        block
+    }
+}

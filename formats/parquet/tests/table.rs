@@ -1,0 +1,132 @@
+//! A file as a table: its columns as Parquet has them, whatever they hold.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::print_stdout, reason = "a skipped test says so")]
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampMicrosecondType};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::TimeUnit;
+use packhorse_core::{DataType, Format, Kind, Limits, MemoryInput, Options, Result, Rows};
+use packhorse_parquet::{ArrowIpc, Parquet};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file of the columns `n` and `id`, `group` rows a row group.
+fn file(rows: i64, codec: Compression, group: usize) -> Vec<u8> {
+    let n: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    let id: ArrayRef = Arc::new((0..rows).map(|i| Some(format!("a/{i:04}"))).collect::<StringArray>());
+    let batch = RecordBatch::try_from_iter(vec![("n", n), ("id", id)]).unwrap();
+    let properties = WriterProperties::builder().set_compression(codec).set_max_row_group_row_count(Some(group));
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.build())).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+/// The columns called `names`, or all.
+fn table(bytes: Vec<u8>, names: Option<&[&str]>) -> Result<Vec<Rows>> {
+    let source = Parquet.source(&Options::new(), Limits::default())?;
+    let input = MemoryInput::new("damaged", bytes);
+    let blocks = source.table(&input, &mut |schema| {
+        let places = schema.fields().iter().enumerate();
+        let wanted = |name: &String| names.is_none_or(|names| names.contains(&name.as_str()));
+        Ok(places.filter(|(_, field)| wanted(field.name())).map(|(place, _)| place).collect())
+    });
+    blocks?.unwrap().collect()
+}
+
+#[test]
+fn columns_of_every_codec_and_of_many_groups_are_read() {
+    for codec in [
+        Compression::UNCOMPRESSED,
+        Compression::SNAPPY,
+        Compression::GZIP(Default::default()),
+        Compression::ZSTD(Default::default()),
+        Compression::LZ4_RAW,
+        Compression::LZ4,
+    ] {
+        let blocks = table(file(3000, codec, 1700), None).unwrap();
+        assert!(blocks.iter().all(|rows| rows.num_rows() <= 1024));
+        let n = blocks.iter().flat_map(|rows| rows.column(0).as_primitive::<Int64Type>().values().to_vec());
+        assert!(n.eq(0..3000), "{codec}");
+        assert_eq!(blocks[0].column(1).as_string::<i32>().value(7), "a/0007");
+    }
+    let ids = table(file(10, Compression::SNAPPY, 3), Some(&["id"])).unwrap();
+    assert!(ids.iter().all(|rows| rows.num_columns() == 1));
+}
+
+#[test]
+fn an_error_of_the_choice_is_returned_and_other_formats_are_no_tables() {
+    let input = MemoryInput::new("x", file(1, Compression::SNAPPY, 1));
+    let source = Parquet.source(&Options::new(), Limits::default()).unwrap();
+    let error = source.table(&input, &mut |_| Err(packhorse_core::Error::config("none"))).err().unwrap();
+    assert_eq!((error.kind(), error.message()), (Kind::Config, "none"));
+    let arrow = ArrowIpc.source(&Options::new(), Limits::default()).unwrap();
+    assert!(arrow.table(&input, &mut |_| Ok(vec![])).unwrap().is_none());
+}
+
+#[test]
+fn damage_anywhere_is_an_error_and_never_a_panic() {
+    std::panic::set_hook(Box::new(|_| ()));
+    let whole = file(50, Compression::SNAPPY, 20);
+    for end in 0..whole.len() {
+        let error = table(whole[..end].to_vec(), None).unwrap_err();
+        assert!(matches!(error.kind(), Kind::Content | Kind::Unsupported | Kind::Limit), "{error}");
+    }
+    for at in 0..whole.len() {
+        for flip in [1, 0x80] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= flip;
+            let _ = table(bytes, None);
+        }
+    }
+    let _ = std::panic::take_hook();
+}
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let Some(root) = std::env::var_os("PACKHORSE_TEST_DATA") else {
+        println!("skipped: PACKHORSE_TEST_DATA is not set");
+        return Vec::new();
+    };
+    let entries = std::fs::read_dir(Path::new(&root).join("parquet-testing").join(folder)).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|e| e == "parquet"));
+    files.sort();
+    files
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap()
+}
+
+#[test]
+fn real_files_are_read_or_refused_with_reasons() {
+    for path in files("data").into_iter().chain(files("bad_data")) {
+        if let Err(error) = table(read(&path), None) {
+            assert!(matches!(error.kind(), Kind::Content | Kind::Unsupported), "{error}");
+            assert!(!error.message().contains("gave up"), "the reader panicked: {}: {error}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_page_that_fails_its_checksum_is_an_error() {
+    for path in files("data").iter().filter(|path| path.ends_with("datapage_v1-corrupt-checksum.parquet")) {
+        let error = table(read(path), Some(&["a"])).unwrap_err();
+        assert!(error.kind() == Kind::Content && error.message().contains("CRC"), "{error}");
+    }
+}
+
+#[test]
+fn int96_timestamps_keep_dates_far_away() {
+    for path in files("data").iter().filter(|path| path.ends_with("int96_from_spark.parquet")) {
+        let blocks = table(read(path), None).unwrap();
+        let column = blocks[0].column(0);
+        assert_eq!(column.data_type(), &DataType::Timestamp(TimeUnit::Microsecond, None));
+        // 9999-12-31T03:00:00
+        let far = column.as_primitive::<TimestampMicrosecondType>().values().contains(&253_402_225_200_000_000);
+        assert!(far, "{column:?}");
+    }
+}
