@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch, StringViewArray};
-use packhorse_core::{DataType, Error, FieldType, Format, Input, KEY, Limits, Options, Outlet, Result, Rows, Schema, Scratch};
+use packhorse_core::{
+    DataType, Error, FieldType, Format, Input, KEY, Limits, Options, Outlet, Result, Rows, Schema, Scratch,
+};
 use packhorse_hdf5::Hdf5;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};

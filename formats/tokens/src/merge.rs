@@ -179,7 +179,7 @@ pub(crate) fn merge(inputs: &[&dyn Input], out: &mut dyn Outlet) -> Result<Shard
     let plan = MergePlan::new(inputs)?;
     let pairs = inputs.iter().map(|input| Pair::open(*input)).collect::<Result<Vec<_>>>()?;
     let part = |copy: Body| pairs.get(copy.input).map(|pair| Range { input: pair.bin.get(), offset: 0, len: copy.len });
-    let parts: Vec<Range<'_>> = plan.copies().into_iter().filter_map(part).collect();
+    let parts: Vec<Range<'_>> = plan.bodies().into_iter().filter_map(part).collect();
     out.concat(".bin", &parts)?;
     plan.write_idx(inputs, &mut BufWriter::with_capacity(256 << 10, out.stream(".idx")?))?;
     let header = plan.header();

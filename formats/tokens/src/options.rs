@@ -1,7 +1,7 @@
 //! The settings of sink and source.
 
 use crate::dtype::Dtype;
-use crate::verify::Look;
+use crate::verdict::Look;
 use packhorse_core::{Error, Options, Result};
 
 /// How tokens and documents lie in files.

@@ -132,7 +132,12 @@ struct ShardFile {
 }
 
 impl ShardFile {
-    fn create(schema: &SchemaRef, options: SinkOptions, file: Box<dyn Headed>, scratch: Box<dyn Scratch>) -> Result<Self> {
+    fn create(
+        schema: &SchemaRef,
+        options: SinkOptions,
+        file: Box<dyn Headed>,
+        scratch: Box<dyn Scratch>,
+    ) -> Result<Self> {
         let fields = schema.fields().len();
         let mut spill = Spill::new(scratch, 3 * fields + 1);
         let target = ((64 << 20) / fields.max(1) as u64).clamp(16 << 10, 512 << 10);
