@@ -1,6 +1,7 @@
 //! Text into token shards by the command: every document, exactly, whatever the inputs are wrapped in,
 //! however the work is cut, and whatever is wrong with a line.
 
+#[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
     pub(crate) mod bytes;
     pub(crate) mod process;
@@ -9,7 +10,7 @@ mod common {
 
 use common::bytes::{EOD, documents, tokenizer};
 use common::process::{Program, packhorse};
-use common::tree::{assert_equal, tree};
+use common::tree::{assert_equal, assert_kept, assert_no_half_file, committed, tree};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -81,8 +82,9 @@ fn packed(out: &Path) -> Vec<String> {
     names.iter().flat_map(|path| documents(path)).map(|tokens| said(&tokens)).collect()
 }
 
+/// What the tokens say, the end left out.
 fn said(tokens: &[u16]) -> String {
-    String::from_utf8(tokens.iter().map(|t| u8::try_from(*t).unwrap()).collect()).unwrap()
+    String::from_utf8(tokens.iter().filter_map(|t| u8::try_from(*t).ok()).collect()).unwrap()
 }
 
 #[test]
@@ -108,6 +110,82 @@ fn the_end_of_a_document_is_counted() {
             Some((end, tokens)) => assert_eq!((*end, said(tokens)), (EOD, document.clone())),
         }
     }
+    let stat = packhorse(&["stat", text(&out), "--json"]).succeed().printed;
+    let stat: serde_json::Value = serde_json::from_str(&stat).unwrap();
+    let tokens: usize = shard.iter().map(Vec::len).sum();
+    assert_eq!(stat["counts"]["tokens"], tokens);
+    assert_eq!(stat["counts"]["documents"], shard.len());
+}
+
+#[test]
+fn killed_at_any_moment_it_ends_in_the_same_bytes() {
+    let corpus = Corpus::new();
+    let cut = ["--shard-size", "10KB"];
+    let undisturbed = corpus.dir("undisturbed");
+    let took = corpus.command("pack", &undisturbed, &cut).succeed().took;
+    let whole = tree(&undisturbed);
+    for i in 1..=8 {
+        let (out, when) = (corpus.dir(&format!("out{i}")), format!("killed after {i}/9"));
+        let mut running = corpus.command("pack", &out, &cut).start();
+        running.ends_within(took * i / 9);
+        running.kill();
+        running.end();
+        assert_no_half_file(&whole, &out, &when);
+        let before = committed(&out);
+        corpus.command("pack", &out, &cut).succeed();
+        assert_kept(&before, &out, &when);
+        assert_equal(&whole, &tree(&out), &when);
+    }
+}
+
+#[test]
+fn shards_become_one_pair() {
+    let corpus = Corpus::new();
+    let (out, all) = (corpus.dir("out"), corpus.dir("all"));
+    corpus.command("pack", &out, &["--shard-size", "10KB", "--append-eod"]).succeed();
+    packhorse(&["merge", text(&out), "--out", text(&all)]).succeed();
+    let found: Vec<String> = documents(&all.with_extension("bin")).iter().map(|tokens| said(tokens)).collect();
+    assert_eq!(found, corpus.documents);
+    let idx = all.with_extension("idx");
+    packhorse(&["verify", text(&idx), "--vocabulary", "257", "--eod-id", "256"]).succeed();
+    assert_eq!(packhorse(&["verify", text(&idx), "--vocabulary", "256"]).run().code(), 3);
+    // Nobody's pair is written over.
+    let again = packhorse(&["merge", text(&out), "--out", text(&all)]).run();
+    assert!(again.code() == 2 && again.said.contains("there already"), "{again:?}");
+    // The order of training over it, as files that numpy loads.
+    let cache = corpus.dir("cache");
+    let order = ["order", text(&all), "--seq-length", "64", "--samples", "500,10", "--out", text(&cache), "--json"];
+    let order: serde_json::Value = serde_json::from_str(&packhorse(&order).succeed().printed).unwrap();
+    assert_eq!(order["orders"].as_array().unwrap().len(), 2);
+    assert!(order["orders"][0]["samples"].as_u64().unwrap() >= 500, "{order}");
+    let npy = std::fs::read_dir(&cache).unwrap().filter(|e| e.as_ref().unwrap().path().extension().unwrap() == "npy");
+    assert_eq!(npy.count(), 6);
+}
+
+#[test]
+fn ends_that_nobody_counted_are_counted() {
+    let corpus = Corpus::new();
+    let (out, all, fixed) = (corpus.dir("out"), corpus.dir("all"), corpus.dir("fixed"));
+    corpus.command("pack", &out, &["--append-eod", "--empty", "eod"]).succeed();
+    packhorse(&["merge", text(&out), "--out", text(&all)]).succeed();
+    let good = std::fs::read(all.with_extension("idx")).unwrap();
+    // As BlendCorpus wrote it: lengths without the end, and offsets that follow from them.
+    let mut bad = good.clone();
+    let sequences = u64::from_le_bytes(good[18..26].try_into().unwrap()) as usize;
+    let mut at = 0u64;
+    for i in 0..sequences {
+        let length = i32::from_le_bytes(good[34 + 4 * i..][..4].try_into().unwrap()) - 1;
+        bad[34 + 4 * i..][..4].copy_from_slice(&length.to_le_bytes());
+        bad[34 + 4 * sequences + 8 * i..][..8].copy_from_slice(&at.to_le_bytes());
+        at += 2 * length as u64;
+    }
+    let idx = all.with_extension("idx");
+    std::fs::write(&idx, bad).unwrap();
+    let found = packhorse(&["verify", text(&idx)]).run();
+    assert_eq!(found.code(), 3, "{found:?}");
+    let repaired = packhorse(&["repair", text(&idx), "--out", text(&fixed), "--json"]).succeed().printed;
+    assert!(repaired.contains("token 256"), "{repaired}");
+    assert_eq!(std::fs::read(fixed.with_extension("idx")).unwrap(), good);
 }
 
 #[test]

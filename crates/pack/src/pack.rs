@@ -182,13 +182,14 @@ struct Run<'a> {
 impl Run<'_> {
     fn writer(&self, feed: &Feed) {
         while !self.stop.load(Ordering::Relaxed) {
-            let Some(shard) = self.mine.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(shard) = self.mine.get(number) else { return };
             let done = self.shard(shard, feed);
             let fatal = |e: &Error| !matches!(e.kind(), Kind::Content | Kind::Changed);
             if done.as_ref().is_err_and(fatal) {
                 self.stop.store(true, Ordering::Relaxed);
             }
-            self.outcome.lock().unwrap_or_else(PoisonError::into_inner).add(done);
+            self.outcome.lock().unwrap_or_else(PoisonError::into_inner).add(number, done);
         }
     }
 
@@ -241,14 +242,15 @@ fn may_pass(error: &Error) -> bool {
 #[derive(Default)]
 struct Outcome {
     report: PackReport,
-    errors: Vec<Error>,
+    /// With the number of the shard.
+    errors: Vec<(usize, Error)>,
 }
 
 impl Outcome {
-    fn add(&mut self, done: Result<(Receipt, bool)>) {
+    fn add(&mut self, number: usize, done: Result<(Receipt, bool)>) {
         let (receipt, reused) = match done {
             Ok(done) => done,
-            Err(e) => return self.errors.push(e),
+            Err(e) => return self.errors.push((number, e)),
         };
         let report = &mut self.report;
         report.shards += 1;
@@ -260,7 +262,7 @@ impl Outcome {
     }
 
     /// The report, or the error that matters most: a failed file system before a changed input
-    /// before bad content.
+    /// before bad content; of equal ones that of the first shard.
     fn report(mut self, part: Part) -> Result<PackReport> {
         let rank = |e: &Error| match e.kind() {
             Kind::Bug => 0,
@@ -270,9 +272,9 @@ impl Outcome {
             Kind::Cancelled => 5,
             _ => 2,
         };
-        self.errors.sort_by_key(rank);
+        self.errors.sort_by_key(|(number, e)| (rank(e), *number));
         let others = self.errors.len().saturating_sub(1);
-        let Some(first) = self.errors.into_iter().next() else { return Ok(self.report) };
+        let Some((_, first)) = self.errors.into_iter().next() else { return Ok(self.report) };
         if others == 0 || first.kind() == Kind::Cancelled {
             return Err(first);
         }
