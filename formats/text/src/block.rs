@@ -53,7 +53,7 @@ impl Block {
         self.texts.try_append_value(text).map_err(|e| Error::new(Kind::Limit, e.to_string()))?;
         match key {
             Key::Id(id) => self.keys.append_value(id),
-            Key::Offset(offset) => self.keys.append_value(offset_key(offset)),
+            Key::Offset(offset) => append_offset(&mut self.keys, offset),
         }
         self.bytes += text.len();
         self.documents += 1;
@@ -74,4 +74,32 @@ impl Block {
 /// The key of a document without one: twelve digits lie in the view itself.
 pub(crate) fn offset_key(offset: u64) -> String {
     format!("{offset:012}")
+}
+
+/// Appends [`offset_key`], without the detour over a string.
+fn append_offset(keys: &mut StringViewBuilder, offset: u64) {
+    let mut digits = [b'0'; 12];
+    let mut rest = offset;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    match str::from_utf8(&digits) {
+        Ok(digits) if rest == 0 => keys.append_value(digits),
+        _ => keys.append_value(offset_key(offset)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_twelve_digits_or_as_many_as_it_takes() {
+        let offsets = [0, 7, 1_234_567_890, 999_999_999_999, 1_000_000_000_000, u64::MAX];
+        let mut keys = StringViewBuilder::new();
+        offsets.iter().for_each(|offset| append_offset(&mut keys, *offset));
+        let keys = keys.finish();
+        assert!(keys.iter().flatten().eq(offsets.map(offset_key)));
+    }
 }

@@ -41,7 +41,7 @@ pub(crate) struct Documents<'a> {
     ready: VecDeque<Result<Rows>>,
     done: bool,
     /// What a string with escapes says.
-    unescaped: String,
+    unescaped: Vec<u8>,
     /// The lines of a paragraph.
     paragraph: Vec<u8>,
 }
@@ -70,7 +70,7 @@ impl<'a> Documents<'a> {
         }
         let place = Place::new(input, window.position());
         let block = Block::new(end.saturating_sub(range.start));
-        let (ready, unescaped, paragraph) = (VecDeque::new(), String::new(), Vec::new());
+        let (ready, unescaped, paragraph) = (VecDeque::new(), Vec::new(), Vec::new());
         Ok(Self { input, kind, window, end, limit, place, block, ready, done: false, unescaped, paragraph })
     }
 
@@ -196,7 +196,7 @@ impl<'a> Documents<'a> {
     /// Gives back what a long document took.
     fn shrink(&mut self) {
         if self.unescaped.capacity() > SPARE {
-            self.unescaped = String::new();
+            self.unescaped = Vec::new();
         }
         if self.paragraph.capacity() > SPARE {
             self.paragraph = Vec::new();

@@ -42,6 +42,7 @@ mod fault;
 mod feed;
 mod field;
 mod json;
+mod lanes;
 mod options;
 mod place;
 mod record;

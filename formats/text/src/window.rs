@@ -117,6 +117,11 @@ impl<'a> Window<'a> {
     /// All bytes up to the end of the input, as if they were one line; `None` if there are none.
     pub(crate) fn rest(&mut self) -> Result<Option<Line<'_>>> {
         let offset = self.position();
+        if let Some(left) = self.feed.left().filter(|left| *left <= self.limit) {
+            // In one read, of a buffer that need not grow.
+            self.buf.resize(usize::try_from(left).unwrap_or_default(), 0);
+            self.filled = self.feed.read(&mut self.buf)?;
+        }
         while (self.filled - self.at) as u64 <= self.limit && self.fill()? {}
         let bytes = self.ahead(0);
         Ok((!bytes.is_empty()).then(|| Line::new(offset, bytes.len() as u64, bytes, self.limit)))
