@@ -5,7 +5,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use packhorse_core::{DataType, Error, Field, FieldType, KEY, Kind, Result, Rows, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// The text of a block, in bytes; a longer document is a block alone.
+/// The texts and ids of a block, in bytes; a longer document is a block alone.
 const BYTES: usize = 2 << 20;
 
 /// The documents of a block.
@@ -26,6 +26,16 @@ pub(crate) enum Key<'a> {
     Offset(u64),
 }
 
+impl Key<'_> {
+    /// The bytes that it takes outside the view.
+    fn bytes(self) -> usize {
+        match self {
+            Key::Id(id) => id.len(),
+            Key::Offset(_) => 0,
+        }
+    }
+}
+
 /// The block that is being filled. All its text lies in one buffer.
 pub(crate) struct Block {
     schema: SchemaRef,
@@ -43,9 +53,10 @@ impl Block {
         Self { schema: schema(), keys: StringViewBuilder::new(), texts, bytes: 0, documents: 0 }
     }
 
-    /// Whether a document of so many bytes is one too many.
-    pub(crate) fn is_full(&self, bytes: usize) -> bool {
-        self.documents == DOCUMENTS || (self.documents > 0 && self.bytes.saturating_add(bytes) > BYTES)
+    /// Whether this document is one too many.
+    pub(crate) fn is_full(&self, key: Key<'_>, text: &str) -> bool {
+        let bytes = self.bytes.saturating_add(key.bytes()).saturating_add(text.len());
+        self.documents == DOCUMENTS || (self.documents > 0 && bytes > BYTES)
     }
 
     /// Appends a document.
@@ -55,7 +66,7 @@ impl Block {
             Key::Id(id) => self.keys.append_value(id),
             Key::Offset(offset) => append_offset(&mut self.keys, offset),
         }
-        self.bytes += text.len();
+        self.bytes += key.bytes() + text.len();
         self.documents += 1;
         Ok(())
     }

@@ -238,7 +238,7 @@ impl Iterator for Documents<'_> {
 
 /// Appends a document to `block`; what was in it goes to `ready` where there is no more room.
 fn push(block: &mut Block, ready: &mut VecDeque<Result<Rows>>, key: Key<'_>, text: &str) -> Result<()> {
-    if block.is_full(text.len()) {
+    if block.is_full(key, text) {
         ready.extend(block.take());
     }
     block.push(key, text)
