@@ -5,7 +5,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use packhorse_core::{DataType, Error, Field, FieldType, KEY, Kind, Result, Rows, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// The text of a block, in bytes; a longer document is a block alone.
+/// The texts and ids of a block, in bytes; a longer document is a block alone.
 const BYTES: usize = 2 << 20;
 
 /// The documents of a block.
@@ -26,6 +26,16 @@ pub(crate) enum Key<'a> {
     Offset(u64),
 }
 
+impl Key<'_> {
+    /// The bytes that it takes outside the view.
+    fn bytes(self) -> usize {
+        match self {
+            Key::Id(id) => id.len(),
+            Key::Offset(_) => 0,
+        }
+    }
+}
+
 /// The block that is being filled. All its text lies in one buffer.
 pub(crate) struct Block {
     schema: SchemaRef,
@@ -43,9 +53,10 @@ impl Block {
         Self { schema: schema(), keys: StringViewBuilder::new(), texts, bytes: 0, documents: 0 }
     }
 
-    /// Whether a document of so many bytes is one too many.
-    pub(crate) fn is_full(&self, bytes: usize) -> bool {
-        self.documents == DOCUMENTS || (self.documents > 0 && self.bytes.saturating_add(bytes) > BYTES)
+    /// Whether this document is one too many.
+    pub(crate) fn is_full(&self, key: Key<'_>, text: &str) -> bool {
+        let bytes = self.bytes.saturating_add(key.bytes()).saturating_add(text.len());
+        self.documents == DOCUMENTS || (self.documents > 0 && bytes > BYTES)
     }
 
     /// Appends a document.
@@ -53,9 +64,9 @@ impl Block {
         self.texts.try_append_value(text).map_err(|e| Error::new(Kind::Limit, e.to_string()))?;
         match key {
             Key::Id(id) => self.keys.append_value(id),
-            Key::Offset(offset) => self.keys.append_value(offset_key(offset)),
+            Key::Offset(offset) => append_offset(&mut self.keys, offset),
         }
-        self.bytes += text.len();
+        self.bytes += key.bytes() + text.len();
         self.documents += 1;
         Ok(())
     }
@@ -74,4 +85,32 @@ impl Block {
 /// The key of a document without one: twelve digits lie in the view itself.
 pub(crate) fn offset_key(offset: u64) -> String {
     format!("{offset:012}")
+}
+
+/// Appends [`offset_key`], without the detour over a string.
+fn append_offset(keys: &mut StringViewBuilder, offset: u64) {
+    let mut digits = [b'0'; 12];
+    let mut rest = offset;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    match str::from_utf8(&digits) {
+        Ok(digits) if rest == 0 => keys.append_value(digits),
+        _ => keys.append_value(offset_key(offset)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_twelve_digits_or_as_many_as_it_takes() {
+        let offsets = [0, 7, 1_234_567_890, 999_999_999_999, 1_000_000_000_000, u64::MAX];
+        let mut keys = StringViewBuilder::new();
+        offsets.iter().for_each(|offset| append_offset(&mut keys, *offset));
+        let keys = keys.finish();
+        assert!(keys.iter().flatten().eq(offsets.map(offset_key)));
+    }
 }

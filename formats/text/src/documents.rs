@@ -41,7 +41,7 @@ pub(crate) struct Documents<'a> {
     ready: VecDeque<Result<Rows>>,
     done: bool,
     /// What a string with escapes says.
-    unescaped: String,
+    unescaped: Vec<u8>,
     /// The lines of a paragraph.
     paragraph: Vec<u8>,
 }
@@ -70,7 +70,7 @@ impl<'a> Documents<'a> {
         }
         let place = Place::new(input, window.position());
         let block = Block::new(end.saturating_sub(range.start));
-        let (ready, unescaped, paragraph) = (VecDeque::new(), String::new(), Vec::new());
+        let (ready, unescaped, paragraph) = (VecDeque::new(), Vec::new(), Vec::new());
         Ok(Self { input, kind, window, end, limit, place, block, ready, done: false, unescaped, paragraph })
     }
 
@@ -196,7 +196,7 @@ impl<'a> Documents<'a> {
     /// Gives back what a long document took.
     fn shrink(&mut self) {
         if self.unescaped.capacity() > SPARE {
-            self.unescaped = String::new();
+            self.unescaped = Vec::new();
         }
         if self.paragraph.capacity() > SPARE {
             self.paragraph = Vec::new();
@@ -238,7 +238,7 @@ impl Iterator for Documents<'_> {
 
 /// Appends a document to `block`; what was in it goes to `ready` where there is no more room.
 fn push(block: &mut Block, ready: &mut VecDeque<Result<Rows>>, key: Key<'_>, text: &str) -> Result<()> {
-    if block.is_full(text.len()) {
+    if block.is_full(key, text) {
         ready.extend(block.take());
     }
     block.push(key, text)

@@ -12,12 +12,12 @@ const PAST: u64 = 64 << 10;
 
 /// An input from some byte on.
 pub(crate) struct Feed<'a> {
-    input: &'a dyn Input,
     bytes: Bytes<'a>,
 }
 
 enum Bytes<'a> {
     At {
+        input: &'a dyn Input,
         /// The next byte.
         at: u64,
         /// Where what is wanted ends, as far as it is known.
@@ -31,18 +31,18 @@ enum Bytes<'a> {
 impl<'a> Feed<'a> {
     /// `input` of `len` bytes, of which at least `range` is wanted.
     pub(crate) fn at(input: &'a dyn Input, range: Range<u64>, len: u64) -> Self {
-        Self { input, bytes: Bytes::At { at: range.start, end: range.end.min(len), len } }
+        Self { bytes: Bytes::At { input, at: range.start, end: range.end.min(len), len } }
     }
 
     /// All of an `input` that can only be streamed.
     pub(crate) fn stream(input: &'a dyn Input) -> Result<Self> {
-        Ok(Self { input, bytes: Bytes::Stream(input.stream()?) })
+        Ok(Self { bytes: Bytes::Stream(input.stream()?) })
     }
 
     /// How many bytes are best asked for next; 0 where there are no more.
     pub(crate) fn wish(&self) -> usize {
         let bytes = match &self.bytes {
-            Bytes::At { at, end, len } => {
+            Bytes::At { at, end, len, .. } => {
                 let wanted = if at < end { READ.min(end - at) } else { 0 };
                 wanted.saturating_add(PAST).min(READ + PAST).min(len.saturating_sub(*at))
             }
@@ -51,12 +51,20 @@ impl<'a> Feed<'a> {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
+    /// How many bytes there are, where that is known.
+    pub(crate) fn left(&self) -> Option<u64> {
+        match &self.bytes {
+            Bytes::At { at, len, .. } => Some(len - at),
+            Bytes::Stream(_) => None,
+        }
+    }
+
     /// Fills `buf` as far as there are bytes, and returns how far that is.
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         match &mut self.bytes {
-            Bytes::At { at, len, .. } => {
+            Bytes::At { input, at, len, .. } => {
                 let n = usize::try_from(*len - *at).map_or(buf.len(), |rest| rest.min(buf.len()));
-                self.input.read_at(*at, buf.get_mut(..n).unwrap_or_default())?;
+                input.read_at(*at, buf.get_mut(..n).unwrap_or_default())?;
                 *at += n as u64;
                 Ok(n)
             }

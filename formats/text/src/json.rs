@@ -149,11 +149,10 @@ impl Reader<'_> {
         let depth = self.depth - 1;
         if text.escaped {
             // A name with a lone surrogate is nobody's.
-            let mut unescaped = String::new();
-            let whole = str::from_utf8(name).is_ok_and(|name| crate::strings::unescape(name, &mut unescaped).is_ok());
-            searches
-                .iter_mut()
-                .for_each(|search| search.name(depth, if whole { unescaped.as_bytes() } else { b"\xff" }));
+            let mut unescaped = Vec::new();
+            let len = crate::strings::unescape(name, &mut unescaped).ok();
+            let name = len.and_then(|len| unescaped.get(..len)).unwrap_or(b"\xff");
+            searches.iter_mut().for_each(|search| search.name(depth, name));
         } else {
             searches.iter_mut().for_each(|search| search.name(depth, name));
         }

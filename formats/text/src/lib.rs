@@ -32,8 +32,9 @@
 //!   Unicode; objects and lists nest at most 1024 deep; integers may have any number of digits.
 //! * **Errors** concern one document each, name its line and byte, and more documents may follow. One that
 //!   comes from reading or decompressing the file is the last thing that comes.
-//! * **Memory**: the document at hand (at most [`Limits::blob`], and less than 2 GiB), a block of a few
-//!   megabytes, and what is read ahead. Longer lines are passed over without being kept.
+//! * **Memory**: a block of two megabytes and a read of one. A longer line or document (at most
+//!   [`Limits::blob`], and less than 2 GiB) takes three to four times its length while it is at hand: as it was
+//!   read, without its escapes, and in its block. What is over the limit is passed over without being kept.
 //! * **Revisions**: 1, the first.
 
 mod block;
@@ -42,6 +43,7 @@ mod fault;
 mod feed;
 mod field;
 mod json;
+mod lanes;
 mod options;
 mod place;
 mod record;

@@ -13,35 +13,30 @@ pub(crate) fn find<'l>(
     line: &'l [u8],
     text: &Path,
     id: Option<&Path>,
-    unescaped: &'l mut String,
+    unescaped: &'l mut Vec<u8>,
 ) -> Result<(Option<Cow<'l, str>>, &'l str), Fault> {
-    let line = utf8(line)?;
     let mut searches = [Search::new(text), Search::new(id.unwrap_or(text))];
     let wanted = searches.get_mut(..1 + usize::from(id.is_some())).unwrap_or_default();
-    json::read(line.as_bytes(), wanted)
-        .map_err(|fault| Fault::content(fault.at, format!("is no JSON: {}; repair or remove the line", fault.what)))?;
+    json::read(line, wanted).map_err(|fault| no_json(line, &fault))?;
     let [found, found_id] = searches;
-    let id = id.map(|path| key(line, path, found_id.found())).transpose()?;
     let text = match found.found() {
-        Value::Text(range, false) => part(line, &range),
-        Value::Text(range, true) => {
-            unescaped.clear();
-            said(line, text, &range, unescaped)?;
-            unescaped
-        }
-        other => return Err(no_string(text, &other, "string", "text-field")),
+        Value::Text(range, false) => utf8(line)?.get(range).unwrap_or_default(),
+        Value::Text(range, true) => said(line, text, &range, unescaped)?,
+        other => return Err(utf8(line).err().unwrap_or_else(|| no_string(text, &other, "string", "text-field"))),
     };
+    let id = id.map(|path| key(line, path, found_id.found())).transpose()?;
     Ok((id, text))
 }
 
-fn key<'l>(line: &'l str, path: &Path, value: Value) -> Result<Cow<'l, str>, Fault> {
+fn no_json(line: &[u8], fault: &json::Fault) -> Fault {
+    let message = || format!("is no JSON: {}; repair or remove the line", fault.what);
+    utf8(line).err().unwrap_or_else(|| Fault::content(fault.at, message()))
+}
+
+fn key<'l>(line: &'l [u8], path: &Path, value: Value) -> Result<Cow<'l, str>, Fault> {
     let key = match value {
-        Value::Integer(range) | Value::Text(range, false) => Cow::Borrowed(part(line, &range)),
-        Value::Text(range, true) => {
-            let mut unescaped = String::new();
-            said(line, path, &range, &mut unescaped)?;
-            Cow::Owned(unescaped)
-        }
+        Value::Integer(range) | Value::Text(range, false) => Cow::Borrowed(utf8(line.get(range).unwrap_or_default())?),
+        Value::Text(range, true) => Cow::Owned(said(line, path, &range, &mut Vec::new())?.to_owned()),
         other => return Err(no_string(path, &other, "string or integer", "id-field")),
     };
     match key.is_empty() {
@@ -50,16 +45,19 @@ fn key<'l>(line: &'l str, path: &Path, value: Value) -> Result<Cow<'l, str>, Fau
     }
 }
 
-fn part<'l>(line: &'l str, range: &Range<usize>) -> &'l str {
-    line.get(range.clone()).unwrap_or_default()
-}
-
-/// Appends what the escaped string at `range` says.
-fn said(line: &str, path: &Path, range: &Range<usize>, out: &mut String) -> Result<(), Fault> {
-    unescape(part(line, range), out).map_err(|at| {
-        let message = format!("the field \"{}\" holds half of a surrogate pair, which is no Unicode", path.name);
-        Fault::content(range.start + at, message + "; repair or remove the line")
-    })
+/// What the escaped string at `range` of `line` says, put together in `out`. The line is looked at for UTF-8 as well:
+/// what comes of the string is UTF-8 if and only if the string is, as each escape says a whole character.
+fn said<'o>(line: &[u8], path: &Path, range: &Range<usize>, out: &'o mut Vec<u8>) -> Result<&'o str, Fault> {
+    let (head, rest) = line.split_at_checked(range.start).unwrap_or_default();
+    let (text, tail) = rest.split_at_checked(range.len()).unwrap_or_default();
+    let said = unescape(text, out);
+    let whole = said.ok().and_then(|len| str::from_utf8(out.get(..len)?).ok());
+    if let Some(said) = whole.filter(|_| str::from_utf8(head).is_ok() && str::from_utf8(tail).is_ok()) {
+        return Ok(said);
+    }
+    utf8(line)?;
+    let message = format!("the field \"{}\" holds half of a surrogate pair, which is no Unicode", path.name);
+    Err(Fault::content(range.start + said.err().unwrap_or_default(), message + "; repair or remove the line"))
 }
 
 fn no_string(path: &Path, value: &Value, wanted: &str, option: &str) -> Fault {
@@ -81,7 +79,7 @@ mod tests {
 
     fn found(line: &str, id: Option<&str>) -> Result<(Option<String>, String), String> {
         let (text, id) = (Path::parse("text"), id.map(Path::parse));
-        let mut unescaped = "left over".to_owned();
+        let mut unescaped = b"left over".to_vec();
         find(line.as_bytes(), &text, id.as_ref(), &mut unescaped)
             .map(|(id, text)| (id.map(Cow::into_owned), text.to_owned()))
             .map_err(|fault| format!("{}: {}", fault.at, fault.message))

@@ -117,6 +117,11 @@ impl<'a> Window<'a> {
     /// All bytes up to the end of the input, as if they were one line; `None` if there are none.
     pub(crate) fn rest(&mut self) -> Result<Option<Line<'_>>> {
         let offset = self.position();
+        if let Some(left) = self.feed.left().filter(|left| *left <= self.limit) {
+            // In one read, of a buffer that need not grow.
+            self.buf.resize(usize::try_from(left).unwrap_or_default(), 0);
+            self.filled = self.feed.read(&mut self.buf)?;
+        }
         while (self.filled - self.at) as u64 <= self.limit && self.fill()? {}
         let bytes = self.ahead(0);
         Ok((!bytes.is_empty()).then(|| Line::new(offset, bytes.len() as u64, bytes, self.limit)))
@@ -132,10 +137,14 @@ impl<'a> Window<'a> {
         self.base += self.at as u64;
         self.filled -= self.at;
         self.at = 0;
-        // As much again as there is, so that a long line costs no more than its length.
-        let most = usize::try_from(self.limit).unwrap_or(usize::MAX).saturating_add(SPARE);
         let wish = self.feed.wish();
-        let wanted = self.filled.saturating_add(wish.max(self.filled.min(most.saturating_sub(self.filled))));
+        if wish == 0 {
+            return Ok(false);
+        }
+        // As much again as there is, so that the buffer of a long line grows few times.
+        let most = self.limit.saturating_add(SPARE as u64).saturating_sub(self.filled as u64);
+        let most = usize::try_from(most.min(self.feed.left().unwrap_or(most))).unwrap_or(usize::MAX);
+        let wanted = self.filled.saturating_add(wish.max(self.filled.min(most)));
         if self.buf.len() < wanted {
             self.buf.resize(wanted, 0);
         } else if self.buf.len() > SPARE && wanted < self.buf.len() / 4 {
@@ -143,7 +152,7 @@ impl<'a> Window<'a> {
             self.buf.shrink_to_fit();
         }
         let room = self.buf.get_mut(self.filled..wanted).unwrap_or_default();
-        let n = if wish == 0 { 0 } else { self.feed.read(room)? };
+        let n = self.feed.read(room)?;
         self.filled += n;
         Ok(n > 0)
     }

@@ -61,7 +61,7 @@ impl fmt::Display for Cure {
     }
 }
 
-/// What [`verify`] found.
+/// What [`verify`](crate::verify) found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// What the index says of itself, if it can be read.

@@ -147,6 +147,16 @@ fn blocks_are_bounded_and_a_large_document_is_alone() {
 }
 
 #[test]
+fn long_ids_count_too() {
+    let line = |i: usize| format!("{{\"id\":\"{i}{}\",\"text\":\"\"}}\n", "i".repeat(300_000));
+    let input = MemoryInput::new("a.jsonl", (0..50).map(line).collect::<String>().into_bytes());
+    let source = source(&[("id-field", "id")], 1 << 30);
+    let blocks: Vec<_> = source.rows(&input, 0..u64::MAX).unwrap().map(|rows| rows.unwrap()).collect();
+    assert!(blocks.iter().all(|rows| rows.column(0).get_buffer_memory_size() < 6 << 20));
+    assert_eq!(blocks.iter().map(|rows| rows.num_rows()).sum::<usize>(), 50);
+}
+
+#[test]
 fn unknown_options_are_refused() {
     for name in ["no-such-option", "text_field"] {
         let options: Options = [(name, "1")].into_iter().collect();

@@ -124,7 +124,7 @@ fn modes_that_are_zero_are_read_over() {
 fn check_finds_the_same() {
     let found = |folder: &Folder| {
         let mut findings = Findings::new("part.idx");
-        Tokens::default().check(&folder.input(".idx"), &Consumer::ALL, &mut findings, &mut |_| {}).unwrap();
+        Tokens::default().check(&folder.input(".idx"), &Options::new(), &Consumer::ALL, &mut findings, &mut |_| {}).unwrap();
         findings.iter().map(|(finding, _)| (finding.consumers.len(), finding.problem.clone())).collect::<Vec<_>>()
     };
     let documents = flat(&[3, 0, 5, 1], 1, 100);
