@@ -49,7 +49,7 @@ pub enum Cure {
     Pointers,
 }
 
-/// What [`verify`](crate::verify) found.
+/// What [`verify`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// What the index says of itself, if it can be read.
