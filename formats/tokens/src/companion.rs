@@ -143,3 +143,23 @@ fn parquet_error(error: ParquetError) -> Error {
 fn bug(error: impl std::fmt::Display) -> Error {
     Error::bug(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+
+    #[test]
+    fn a_key_is_a_source_and_a_place() {
+        let mut columns = Columns::default();
+        let keys = [Some("a/b/000000000012"), Some("a/b/x"), Some("7"), Some("a/+7"), Some("a/"), None];
+        for key in keys {
+            columns.key(key);
+        }
+        let (sources, offsets) = (columns.sources.finish(), columns.offsets.finish());
+        assert_eq!(sources.iter().collect::<Vec<_>>(), [Some("a/b"), Some("a/b"), None, Some("a"), Some("a"), None]);
+        let offsets: Vec<_> = (&offsets as &dyn Array).as_primitive::<Int64Type>().iter().collect();
+        assert_eq!(offsets, [Some(12), None, Some(7), None, None, None]);
+    }
+}

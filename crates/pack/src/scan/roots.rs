@@ -4,6 +4,7 @@ use super::crew::Crew;
 use super::listing::Builder;
 use super::walk::{Batch, Chain, Folder, Task, Walk};
 use super::{Scan, ScanOptions};
+use crate::inputs::main_file;
 use packhorse_core::{Error, FileKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,6 +51,7 @@ fn start(context: Scan<'_>, root: &Path, builder: &mut Builder) -> Result<Task> 
             above: Some(Chain::root(&stat)),
         }));
     }
+    let root = &main_file(context.registry, context.store, root);
     let base = root.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name =
         root.file_name().map(PathBuf::from).ok_or_else(|| Error::config("is no file").in_input(root.display()))?;
