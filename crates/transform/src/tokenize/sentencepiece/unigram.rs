@@ -39,7 +39,8 @@ impl Unigram {
     pub(super) fn new(pieces: &Pieces) -> Self {
         let keys = pieces.normal.iter().map(|(text, id)| (&text[..], *id)).collect();
         let normal = pieces.model.pieces.iter().filter(|piece| piece.kind == Kind::Normal).map(|piece| piece.score);
-        let (lowest, highest) = normal.fold((f32::MAX, f32::MIN), |(low, high), s| (low.min(s), high.max(s)));
+        // The reference starts from the smallest positive number, and so has it for logarithms.
+        let (lowest, highest) = normal.fold((f32::MAX, f32::MIN_POSITIVE), |(low, high), s| (low.min(s), high.max(s)));
         Self { trie: Trie::new(keys), lowest, highest }
     }
 
