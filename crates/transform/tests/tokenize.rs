@@ -201,3 +201,37 @@ fn sentencepiece_over_real_and_random_texts() {
     assert_eq!(bad, 0);
     assert_eq!(models, 7);
 }
+
+/// Texts without a place to cut: twice the text may take a few times the time, but not its square.
+#[test]
+fn long_runs_take_no_square_of_time() {
+    let Some(data) = path_of("PACKHORSE_TEST_DATA") else { return };
+    let size = if std::env::var_os("PACKHORSE_TEST_WHOLE").is_some() { 8 << 20 } else { 1 << 18 };
+    let runs: [(&str, &str); 6] = [
+        ("letters", "aqzj"),
+        ("one letter", "a"),
+        ("marks", "\u{301}"),
+        ("digits", "7"),
+        ("spaces", " "),
+        ("Han", "中"),
+    ];
+    for name in HF {
+        let file = unpack(&data.join(format!("tokenizers/{name}.json.zst")));
+        for (what, unit) in runs {
+            let seconds = |bytes: usize| {
+                let start = std::time::Instant::now();
+                let tokens = encode(&file, TokenizeOptions::default(), &[unit.repeat(bytes / unit.len())]);
+                (start.elapsed().as_secs_f64(), tokens[0].len())
+            };
+            let load = seconds(4).0;
+            let (one, two) = (seconds(size), seconds(4 * size));
+            eprintln!(
+                "{name}, {what}: {:.2} s and {:.2} s for four times the text, {} tokens",
+                one.0 - load,
+                two.0 - load,
+                two.1
+            );
+            assert!(two.0 - load < 10.0 * (one.0 - load).max(0.2), "{name}, {what}");
+        }
+    }
+}
