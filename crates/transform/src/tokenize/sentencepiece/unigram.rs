@@ -71,10 +71,10 @@ impl Unigram {
                 }
                 let score = match kind {
                     // A symbol that the user defined shall always win.
-                    Kind::UserDefined => single(f64::from(float(length) * self.highest) - 0.1),
-                    _ => pieces.score(id),
+                    Kind::UserDefined => single(f64::from(float(length) * self.highest) - 0.1 + f64::from(here)),
+                    _ => pieces.score(id) + here,
                 };
-                scratch.offer(from, from + length, score + here, id);
+                scratch.offer(from, from + length, score, id);
                 reach = reach.max(at + length);
                 whole |= length == one;
             }
