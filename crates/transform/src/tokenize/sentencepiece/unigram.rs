@@ -39,7 +39,8 @@ impl Unigram {
     pub(super) fn new(pieces: &Pieces) -> Self {
         let keys = pieces.normal.iter().map(|(text, id)| (&text[..], *id)).collect();
         let normal = pieces.model.pieces.iter().filter(|piece| piece.kind == Kind::Normal).map(|piece| piece.score);
-        let (lowest, highest) = normal.fold((f32::MAX, f32::MIN), |(low, high), s| (low.min(s), high.max(s)));
+        // The reference starts from the smallest positive number, and so has it for logarithms.
+        let (lowest, highest) = normal.fold((f32::MAX, f32::MIN_POSITIVE), |(low, high), s| (low.min(s), high.max(s)));
         Self { trie: Trie::new(keys), lowest, highest }
     }
 
@@ -70,10 +71,10 @@ impl Unigram {
                 }
                 let score = match kind {
                     // A symbol that the user defined shall always win.
-                    Kind::UserDefined => single(f64::from(float(length) * self.highest) - 0.1),
-                    _ => pieces.score(id),
+                    Kind::UserDefined => single(f64::from(float(length) * self.highest) - 0.1 + f64::from(here)),
+                    _ => pieces.score(id) + here,
                 };
-                scratch.offer(from, from + length, score + here, id);
+                scratch.offer(from, from + length, score, id);
                 reach = reach.max(at + length);
                 whole |= length == one;
             }
