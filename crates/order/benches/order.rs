@@ -41,22 +41,22 @@ fn best<T>(mut work: impl FnMut() -> T) -> (f64, f64, T) {
     unreachable!("there are repeats")
 }
 
-/// User and system time of this process, in ticks of 10 ms.
+/// What the kernel says that the threads of this process ran for.
 fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit_once(')').map_or("", |pair| pair.1).split_whitespace().skip(11).take(2);
-    fields.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("schedstat")).ok());
+    stats.filter_map(|stat| stat.split(' ').next()?.parse::<f64>().ok()).sum::<f64>() / 1e9
 }
 
 fn report(what: &str, ours: (f64, f64), digest: &str, peer: Option<String>) {
-    println!("{what}: {:.3} s, CPU {:.2} s", ours.0, ours.1);
+    println!("{what}: {:.3} s, CPU {:.3} s", ours.0, ours.1);
     let Some(peer) = peer else { return };
     let words: Vec<&str> = peer.split_whitespace().collect();
     let [name, wall, cpu, theirs] = words[..] else { return };
     assert_eq!(digest, theirs, "the peer has other numbers");
     let (wall, cpu): (f64, f64) = (wall.parse().expect("seconds"), cpu.parse().expect("seconds"));
     println!(
-        "  numpy + {name}: {wall:.3} s, CPU {cpu:.2} s; ours / theirs {:.2}, CPU {:.2}",
+        "  numpy + {name}: {wall:.3} s, CPU {cpu:.3} s; ours / theirs {:.2}, CPU {:.2}",
         ours.0 / wall,
         ours.1 / cpu
     );
@@ -126,7 +126,7 @@ fn pack(random: &mut RandomState) {
     let (wall, cpu, index) = pool.install(|| best(|| PackIndex::build(&lengths, 8192).expect("a packing")));
     let pieces = index.piece.len() / 3;
     let (padding, bins) = (index.padding() as f64, index.bins() as f64);
-    println!("packing of {pieces} pieces into {bins} bins: {wall:.3} s, CPU {cpu:.2} s");
+    println!("packing of {pieces} pieces into {bins} bins: {wall:.3} s, CPU {cpu:.3} s");
     println!("  {:.1} M pieces/s, padding {:.4} %", pieces as f64 / wall / 1e6, 100.0 * padding / (bins * 8192.0));
 }
 

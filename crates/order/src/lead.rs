@@ -13,6 +13,16 @@ const GROUP: usize = 8;
 /// Rounding errors in a bound are below this many units of its largest term. There are about five.
 const SLACK: f64 = 64.0 * f64::EPSILON;
 
+/// 1 at each place in turn.
+const ONE: [[f64; BLOCK]; BLOCK] = {
+    let (mut ones, mut at) = ([[0.0; BLOCK]; BLOCK], 0);
+    while at < BLOCK {
+        ones[at][at] = 1.0;
+        at += 1;
+    }
+    ones
+};
+
 /// The state of a blend: how many samples each dataset has given.
 pub(crate) struct Lead {
     weights: Vec<[f64; BLOCK]>,
@@ -56,15 +66,17 @@ impl Lead {
     /// it has given one more then. `y` never falls from call to call.
     #[inline]
     pub(crate) fn next(&mut self, y: f64) -> (usize, f64) {
-        let (block, error) = if self.weights.len() == 1 { (0, self.greatest(0, y)) } else { self.best(y) };
-        let (weights, given) = (&self.weights[block], &mut self.given[block]);
-        let mut first = 0u32;
-        for (at, (weight, given)) in weights.iter().zip(given.iter()).enumerate() {
-            first |= u32::from(weight * y - given >= error) << at;
-        }
-        let found = first.trailing_zeros() as usize % BLOCK;
+        let (block, error) = if self.weights.len() == 1 { (0, None) } else { self.best(y) };
+        let errors = self.errors(block, y);
+        let error = error.unwrap_or_else(|| top(&errors));
+        let flags = errors.map(|this| u8::from(this >= error));
+        let found = u128::from_le_bytes(flags).trailing_zeros() as usize / 8 % BLOCK;
+        let given = &mut self.given[block];
         let had = given[found];
-        given[found] = had + 1.0;
+        // Whole registers again: one number stored alone would hold up the next look at the block.
+        for (given, one) in given.iter_mut().zip(&ONE[found]) {
+            *given += one;
+        }
         (block * BLOCK + found, had)
     }
 
@@ -74,9 +86,9 @@ impl Lead {
     }
 
     /// The block that holds the first of the greatest errors, and that error.
-    fn best(&mut self, y: f64) -> (usize, f64) {
+    fn best(&mut self, y: f64) -> (usize, Option<f64>) {
         let mut block = self.guess;
-        let mut error = self.greatest(block, y);
+        let mut error = top(&self.errors(block, y));
         let mut second = (block, f64::NEG_INFINITY);
         for group in 0..self.bounds.len() {
             let bounds = &self.bounds[group];
@@ -92,7 +104,7 @@ impl Lead {
                 if now < error || now == f64::NEG_INFINITY || candidate == self.guess {
                     continue;
                 }
-                let greatest = self.greatest(candidate, y);
+                let greatest = top(&self.errors(candidate, y));
                 let bounds = &mut self.bounds[group];
                 bounds.level[at] = greatest - bounds.steepest[at] * y + self.slack;
                 if greatest > error || greatest == error && candidate < block {
@@ -104,22 +116,28 @@ impl Lead {
             }
         }
         self.guess = second.0;
-        (block, error)
+        (block, Some(error))
     }
 
     #[inline]
-    fn greatest(&self, block: usize, y: f64) -> f64 {
+    fn errors(&self, block: usize, y: f64) -> [f64; BLOCK] {
         let mut errors = self.weights[block];
         for (error, given) in errors.iter_mut().zip(&self.given[block]) {
             *error = *error * y - given;
         }
-        let (low, high) = errors.split_at(BLOCK / 2);
-        let mut eight = [0.0; BLOCK / 2];
-        for (place, (a, b)) in eight.iter_mut().zip(low.iter().zip(high)) {
-            *place = greater(*a, *b);
-        }
-        highest(&eight)
+        errors
     }
+}
+
+/// The greatest of a block.
+#[inline]
+fn top(errors: &[f64; BLOCK]) -> f64 {
+    let (low, high) = errors.split_at(BLOCK / 2);
+    let mut eight = [0.0; BLOCK / 2];
+    for (place, (a, b)) in eight.iter_mut().zip(low.iter().zip(high)) {
+        *place = greater(*a, *b);
+    }
+    highest(&eight)
 }
 
 /// The greatest of eight, pair by pair.
