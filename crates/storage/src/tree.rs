@@ -8,7 +8,7 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, me
 use blake3::{Hash, Hasher};
 
 /// A power of two, in bytes; the bytes that are known last lie in the first.
-pub(crate) const SEGMENT: usize = 64 << 10;
+pub(crate) const SEGMENT: usize = 256 << 10;
 
 /// The hash of what was written so far.
 #[derive(Default)]
