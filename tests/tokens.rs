@@ -1,6 +1,8 @@
 //! Text into token shards by the command: every document, exactly, whatever the inputs are wrapped in,
 //! however the work is cut, and whatever is wrong with a line.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
+
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
     pub(crate) mod bytes;

@@ -5,7 +5,6 @@
 //! [`Store`]), and how things go wrong ([`Error`]). It knows bytes, shapes and errors. It starts no
 //! threads, prints nothing, knows no plan and no single format.
 
-mod buffers;
 mod cancel;
 mod checksum;
 mod codec;
@@ -27,7 +26,6 @@ mod summary;
 mod values;
 
 pub use arrow_schema::{DataType, Field, Schema, SchemaRef};
-pub use buffers::Buffers;
 pub use cancel::Cancel;
 pub use checksum::{Crc32c, crc32c};
 pub use codec::Codec;

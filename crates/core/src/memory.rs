@@ -6,7 +6,7 @@
 //! back while others still want some is handed out again.
 
 use crate::{Error, Kind, Result};
-use arrow_buffer::Buffer;
+use arrow_buffer::{Buffer, MutableBuffer};
 use bytes::Bytes;
 use memmap2::MmapMut;
 use std::ops::{Deref, DerefMut};
@@ -26,7 +26,7 @@ pub struct Pool(Arc<Waiting>);
 #[derive(Debug, Default)]
 struct Waiting(Mutex<Vec<Pages>>);
 
-/// Memory of a fixed length, to be filled: it holds zeros, or whatever it held before. It becomes a
+/// Memory of a fixed length, aligned for any element, to be filled: it holds zeros, or whatever it held before. It becomes a
 /// [`Buffer`] without a copy, and returns to its pool when the last slice of that is dropped.
 #[derive(Debug)]
 pub struct Memory {
@@ -37,7 +37,7 @@ pub struct Memory {
 
 #[derive(Debug)]
 enum Pages {
-    Heap(Vec<u8>),
+    Heap(MutableBuffer),
     Mapped(MmapMut),
 }
 
@@ -52,10 +52,7 @@ impl Pages {
             let _ = mapped.advise(memmap2::Advice::HugePage);
             return Ok(Pages::Mapped(mapped));
         }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(len).map_err(|_| failed())?;
-        bytes.resize(len, 0);
-        Ok(Pages::Heap(bytes))
+        Ok(Pages::Heap(MutableBuffer::from_len_zeroed(len)))
     }
 
     fn bytes(&self) -> &[u8] {
@@ -78,7 +75,7 @@ impl Pool {
     pub fn take(&self, len: usize) -> Result<Memory> {
         let home = Arc::downgrade(&self.0);
         if len < SMALL {
-            return Ok(Memory { pages: Pages::Heap(vec![0; len]), len, home: Weak::new() });
+            return Ok(Memory { pages: Pages::Heap(MutableBuffer::from_len_zeroed(len)), len, home: Weak::new() });
         }
         let found = self.0.take(len);
         // What a careless caller leaves unfilled shall not look like zeros in tests.
@@ -89,6 +86,13 @@ impl Pool {
         });
         let pages = found.map_or_else(|| Pages::new(len), Ok)?;
         Ok(Memory { pages, len, home })
+    }
+
+    /// `len` bytes in a [`Buffer`], aligned for any element; `fill` writes all of them.
+    pub fn filled(&self, len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Buffer> {
+        let mut memory = self.take(len)?;
+        fill(&mut memory)?;
+        Ok(memory.into())
     }
 
     /// `len` zeros.
@@ -141,7 +145,7 @@ impl AsRef<[u8]> for Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(home) = self.home.upgrade() {
-            home.give_back(std::mem::replace(&mut self.pages, Pages::Heap(Vec::new())));
+            home.give_back(std::mem::replace(&mut self.pages, Pages::Heap(MutableBuffer::default())));
         }
     }
 }

@@ -13,11 +13,13 @@ use arrow_array::builder::make_view;
 use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, LargeBinaryArray, RecordBatch, StringViewArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use crossbeam_channel::{Receiver, Sender};
-use packhorse_core::{DataType, Error, Field, KEY, Kind, Limits, Options, Registry, Result, Rows, Schema, SchemaRef};
+use packhorse_core::{
+    DataType, Error, Field, KEY, Kind, Limits, Options, Registry, Result, Rows, Schema, SchemaRef, Source,
+};
 use packhorse_dataset::{Entry, Piece, SkipRecord};
 use packhorse_transform::Transform;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A block ends when it holds this many bytes of input…
 const BLOCK_BYTES: u64 = 512 << 10;
@@ -72,6 +74,8 @@ pub(crate) struct Assembly<'a> {
     pub(crate) limits: Limits,
     /// How inputs of typed rows are read, by format.
     pub(crate) sources: BTreeMap<String, Options>,
+    /// Those that were wanted so far: what a source keeps from one run to the next stays.
+    pub(crate) opened: Mutex<BTreeMap<String, Arc<dyn Source>>>,
     /// Whether transforms are more than decoding and encoding what moves as fast as memory does.
     pub(crate) heavy: bool,
     pub(crate) policy: Policy,
@@ -180,6 +184,19 @@ impl Assembly<'_> {
         // What is decoded or encoded anew needs the bytes that were read no more.
         block.memory = block.memory.take().and_then(|buffer| self.spaces.give_back(buffer));
         Ok(block)
+    }
+
+    /// What reads the format `id`.
+    pub(crate) fn source(&self, id: &str) -> Result<Arc<dyn Source>> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(source) = opened.get(id) {
+            return Ok(source.clone());
+        }
+        let none = Options::new();
+        let options = self.sources.get(id).unwrap_or(&none);
+        let source: Arc<dyn Source> = self.registry.get(id)?.source(options, self.limits)?.into();
+        opened.insert(id.to_owned(), source.clone());
+        Ok(source)
     }
 
     /// Reads and transforms a block here and now.

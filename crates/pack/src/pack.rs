@@ -97,6 +97,7 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
         limits: context.limits,
         sources: plan.header().sources.iter().map(|s| (s.format.clone(), s.options.iter().collect())).collect(),
         heavy: !context.transforms.is_empty(),
+        opened: Mutex::default(),
         policy: options.policy,
         spaces: Spaces::default(),
         distance: Distance::default(),

@@ -5,7 +5,7 @@ use crate::plan::LABEL;
 use crate::steps::assembled;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, Int64Array, StringViewArray};
-use packhorse_core::{Blocks, Error, Field, FieldType, KEY, Kind, Options, Result, Rows, key_column};
+use packhorse_core::{Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, key_column};
 use packhorse_dataset::{Entry, Piece, SkipRecord};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -58,9 +58,7 @@ impl Assembly<'_> {
     pub(crate) fn run(&self, entry: &Entry, mut out: Outflow<'_>) -> Result<()> {
         let Some((piece, items)) = entry.run() else { return Err(Error::bug("no run of samples")) };
         let opened = self.inputs.table(piece)?;
-        let none = Options::new();
-        let options = self.sources.get(&piece.field).unwrap_or(&none);
-        let source = self.registry.get(&piece.field)?.source(options, self.limits)?;
+        let source = self.source(&piece.field)?;
         let blocks = source.rows(opened.input()?, items);
         let done = blocks.and_then(|blocks| match piece.places {
             false => self.numbered(entry, blocks, &mut out),

@@ -1,11 +1,10 @@
 //! The bytes of an input that the crate `parquet` asks for.
 
 use bytes::{Buf, Bytes};
-use packhorse_core::{Buffers, Error, Input, Limits, Result};
+use packhorse_core::{Error, Input, Limits, Pool, Result};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Ranges this close are read in one go.
 const GAP: u64 = 64 << 10;
@@ -71,7 +70,7 @@ impl Parts {
         len: u64,
         mut ranges: Vec<Range<u64>>,
         limits: Limits,
-        buffers: &Arc<Buffers>,
+        buffers: &Pool,
     ) -> Result<Self> {
         ranges.retain(|range| range.start < range.end);
         ranges.sort_unstable_by_key(|range| (range.start, range.end));

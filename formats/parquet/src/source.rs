@@ -11,7 +11,7 @@ use crate::window::{Window, Windows};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampMicrosecondType, TimestampSecondType};
-use packhorse_core::{Blocks, Buffers, Error, FileStat, Input, Limits, Probe, Result, Rows, Schema, Source};
+use packhorse_core::{Blocks, Error, FileStat, Input, Limits, Pool, Probe, Result, Rows, Schema, Source};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use rayon::prelude::*;
@@ -23,7 +23,7 @@ pub(crate) struct ParquetSource {
     pub(crate) limits: Limits,
     /// The footer read last, for those who read a file piece by piece.
     pub(crate) last: Mutex<Option<(String, FileStat, Arc<Footer>)>>,
-    pub(crate) buffers: Arc<Buffers>,
+    pub(crate) buffers: Pool,
 }
 
 impl ParquetSource {
@@ -78,7 +78,7 @@ struct Reading<'a> {
     input: &'a dyn Input,
     footer: Arc<Footer>,
     limits: Limits,
-    buffers: &'a Arc<Buffers>,
+    buffers: &'a Pool,
 }
 
 impl Reading<'_> {

@@ -5,7 +5,7 @@ use crate::contain::{arrow_error, contained, parquet_error};
 use crate::fetch::{Parts, length};
 use crate::footer::{chunk, metadata, readable, with_int96};
 use arrow_schema::TimeUnit;
-use packhorse_core::{Buffers, Error, Input, Limits, Result, Rows, Schema};
+use packhorse_core::{Error, Input, Limits, Pool, Result, Rows, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -27,7 +27,7 @@ pub(crate) struct Table<'a> {
     /// The row groups still to come.
     groups: Range<usize>,
     reader: Option<ParquetRecordBatchReader>,
-    buffers: Arc<Buffers>,
+    buffers: Pool,
 }
 
 impl<'a> Table<'a> {
@@ -54,7 +54,7 @@ impl<'a> Table<'a> {
         let options = plain().with_schema(Arc::new(with_int96(&shown, TimeUnit::Microsecond)));
         let groups = 0..metadata.num_row_groups();
         let arrow = ArrowReaderMetadata::try_new(metadata, options).map_err(parquet_error)?;
-        Ok(Self { input, len, limits, arrow, leaves, groups, reader: None, buffers: Arc::default() })
+        Ok(Self { input, len, limits, arrow, leaves, groups, reader: None, buffers: Pool::default() })
     }
 
     /// Starts to read a row group.

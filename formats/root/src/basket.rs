@@ -4,9 +4,8 @@ use crate::bytes::Bytes;
 use crate::compression;
 use crate::file::read_key;
 use arrow_buffer::Buffer;
-use packhorse_core::{Buffers, Error, Limits, Result};
+use packhorse_core::{Error, Limits, Pool, Result};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// A basket that lies in the tree's own record, since nobody flushed it.
 #[derive(Clone, Debug)]
@@ -34,7 +33,7 @@ const TAIL: usize = 4 + 4 + 1;
 
 impl Basket {
     /// The basket in `record`, key and all, in memory from `buffers`.
-    pub(crate) fn read(record: &[u8], limits: &Limits, buffers: &Arc<Buffers>) -> Result<Self> {
+    pub(crate) fn read(record: &[u8], limits: &Limits, buffers: &Pool) -> Result<Self> {
         let mut bytes = Bytes::new(record);
         let key = read_key(&mut bytes)?;
         let key_bytes = usize::try_from(key.key_bytes).unwrap_or(usize::MAX);

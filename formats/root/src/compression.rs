@@ -3,9 +3,8 @@
 
 use crate::bytes::Bytes;
 use arrow_buffer::Buffer;
-use packhorse_core::{Buffers, Error, Result};
+use packhorse_core::{Error, Pool, Result};
 use std::io::Read;
-use std::sync::Arc;
 
 /// What the header of a block says.
 struct Block<'a> {
@@ -26,7 +25,7 @@ pub(crate) fn unpack(compressed: &[u8], len: usize) -> Result<Vec<u8>> {
 }
 
 /// The same into memory from `buffers`.
-pub(crate) fn unpack_into(buffers: &Arc<Buffers>, compressed: &[u8], len: usize) -> Result<Buffer> {
+pub(crate) fn unpack_into(buffers: &Pool, compressed: &[u8], len: usize) -> Result<Buffer> {
     let blocks = blocks(compressed, len)?;
     buffers.filled(len, |out| unpack_blocks(&blocks, out))
 }

@@ -7,7 +7,7 @@ use crate::interpret::{Column, Layout};
 use crate::nested::Lists;
 use arrow_array::{ArrayRef, FixedSizeListArray, ListArray, StringViewArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use packhorse_core::{Buffers, DataType, Error, FieldType, Result, array_of};
+use packhorse_core::{DataType, Error, FieldType, Pool, Result, array_of};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(crate) type Piece = (Arc<Basket>, Range<usize>);
 
 /// The array of `column` over `pieces`, in memory from `buffers`.
-pub(crate) fn array(column: &Column, pieces: &[Piece], buffers: &Arc<Buffers>) -> Result<ArrayRef> {
+pub(crate) fn array(column: &Column, pieces: &[Piece], buffers: &Pool) -> Result<ArrayRef> {
     match &column.layout {
         Layout::Flat { element, len, offset, stride } => {
             let bytes = flat(element, *len, *offset, *stride, pieces, buffers)?;
@@ -33,7 +33,7 @@ pub(crate) fn array(column: &Column, pieces: &[Piece], buffers: &Arc<Buffers>) -
 }
 
 /// The values of a branch that counts another, as whole numbers.
-pub(crate) fn counts(element: &Element, pieces: &[Piece], buffers: &Arc<Buffers>) -> Result<Vec<i64>> {
+pub(crate) fn counts(element: &Element, pieces: &[Piece], buffers: &Pool) -> Result<Vec<i64>> {
     let width = element.width();
     let bytes = flat(element, 1, 0, width, pieces, buffers)?;
     let signed = element.data_type.is_signed_integer();
@@ -51,7 +51,7 @@ fn flat(
     offset: usize,
     stride: usize,
     pieces: &[Piece],
-    buffers: &Arc<Buffers>,
+    buffers: &Pool,
 ) -> Result<Buffer> {
     let (width, wide) = (len * element.width(), len * element.column_width());
     let mut entries = Vec::with_capacity(pieces.len());
@@ -168,13 +168,7 @@ pub(crate) fn regular(values: ArrayRef, len: usize) -> Result<ArrayRef> {
     ends.wrap(values)
 }
 
-fn counted(
-    element: &Element,
-    inner: &[usize],
-    marker: bool,
-    pieces: &[Piece],
-    buffers: &Arc<Buffers>,
-) -> Result<ArrayRef> {
+fn counted(element: &Element, inner: &[usize], marker: bool, pieces: &[Piece], buffers: &Pool) -> Result<ArrayRef> {
     let size = inner.iter().product::<usize>() * element.width();
     if size == 0 {
         return Err(Error::unsupported("lists of arrays without an element"));
@@ -191,7 +185,7 @@ fn counted(
 }
 
 /// Lists whose values, of `size` bytes each, lie one after the other: all of a basket at once.
-fn lists(element: &Element, size: usize, pieces: &[Piece], buffers: &Arc<Buffers>) -> Result<(Ends, Buffer)> {
+fn lists(element: &Element, size: usize, pieces: &[Piece], buffers: &Pool) -> Result<(Ends, Buffer)> {
     let (mut ends, mut runs) = (Ends::of(pieces), Vec::with_capacity(pieces.len()));
     for (basket, entries) in pieces {
         let offsets = offsets(basket, entries)?;

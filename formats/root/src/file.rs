@@ -3,16 +3,15 @@
 use crate::bytes::Bytes;
 use crate::compression;
 use arrow_buffer::Buffer;
-use packhorse_core::{Buffers, Error, Input, Limits, Result};
+use packhorse_core::{Error, Input, Limits, Pool, Result};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// An open file.
 pub(crate) struct RootFile<'a> {
     input: &'a dyn Input,
     len: u64,
     limits: Limits,
-    buffers: Arc<Buffers>,
+    buffers: Pool,
     begin: u64,
     name_bytes: u64,
     info: (u64, u64),
@@ -70,7 +69,7 @@ impl<'a> RootFile<'a> {
         let name_bytes = bytes.place(false)?;
         bytes.take(1 + 4)?;
         let info = (bytes.place(large)?, bytes.place(false)?);
-        Ok(Self { input, len, limits, buffers: Arc::default(), begin, name_bytes, info })
+        Ok(Self { input, len, limits, buffers: Pool::default(), begin, name_bytes, info })
     }
 
     pub(crate) fn input(&self) -> &'a dyn Input {
@@ -82,13 +81,13 @@ impl<'a> RootFile<'a> {
     }
 
     /// The same file with memory from `buffers`, which others read with too.
-    pub(crate) fn with_buffers(mut self, buffers: &Arc<Buffers>) -> Self {
-        self.buffers = Arc::clone(buffers);
+    pub(crate) fn with_buffers(mut self, buffers: &Pool) -> Self {
+        self.buffers = buffers.clone();
         self
     }
 
     /// Memory for what is read and decoded of this file.
-    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+    pub(crate) fn buffers(&self) -> &Pool {
         &self.buffers
     }
 

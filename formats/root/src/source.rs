@@ -3,15 +3,14 @@
 use crate::options::Wanted;
 use crate::table::{Data, Table};
 use crate::{ntuple, rows};
-use packhorse_core::{Blocks, Buffers, Input, Limits, Probe, Result, Source};
+use packhorse_core::{Blocks, Input, Limits, Pool, Probe, Result, Source};
 use std::ops::Range;
-use std::sync::Arc;
 
 pub(crate) struct RootSource {
     pub(crate) wanted: Wanted,
     pub(crate) limits: Limits,
     /// Memory that one file after the other is read into.
-    pub(crate) buffers: Arc<Buffers>,
+    pub(crate) buffers: Pool,
 }
 
 impl RootSource {

@@ -2,7 +2,7 @@
 
 use crate::common::{Document, Folder, flat, pair};
 use crate::round_trip::sentences;
-use packhorse_core::{Consumer, DataType, Findings, Format};
+use packhorse_core::{Consumer, DataType, Findings, Format, Options};
 use packhorse_tokens::{Cure, Look, Tokens, repair, verify};
 
 /// The pair as a writer makes it that appends `eod` and does not count it.
@@ -124,7 +124,9 @@ fn modes_that_are_zero_are_read_over() {
 fn check_finds_the_same() {
     let found = |folder: &Folder| {
         let mut findings = Findings::new("part.idx");
-        Tokens::default().check(&folder.input(".idx"), &Options::new(), &Consumer::ALL, &mut findings, &mut |_| {}).unwrap();
+        Tokens::default()
+            .check(&folder.input(".idx"), &Options::new(), &Consumer::ALL, &mut findings, &mut |_| {})
+            .unwrap();
         findings.iter().map(|(finding, _)| (finding.consumers.len(), finding.problem.clone())).collect::<Vec<_>>()
     };
     let documents = flat(&[3, 0, 5, 1], 1, 100);
