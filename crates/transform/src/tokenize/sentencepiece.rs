@@ -3,7 +3,7 @@
 //! Specification: the source of <https://github.com/google/sentencepiece> (`normalizer.cc`, `bpe_model.cc`,
 //! `unigram_model.cc`). This is a port and no conversion, since `tokenizer.json` can't say it all: BPE
 //! merges equal scores from the left, whatever their halves; Unigram adds scores in 32 bits along the
-//! whole text, so that roundings decide ties; control symbols and bytes are never found in text. Models of
+//! whole text, so that roundings decide what is nearly equal; control symbols and bytes are never found in text. Models of
 //! type `word` and `char` are not read.
 //!
 //! This module owns the engine; its children the file, the normalizer and the two procedures.

@@ -129,7 +129,12 @@ fn text(next: &mut impl FnMut(u32) -> u32) -> String {
 }
 
 /// Letters that Unicode 17 added, which Oniguruma 16 and tiktoken's tables do not have.
-const LETTERS: &[(u32, u32)] = &[(0x323b0, 0x33479)];
+#[rustfmt::skip]
+const LETTERS: &[(u32, u32)] = &[
+    (0x88f, 0x88f), (0xc5c, 0xc5c), (0xcdc, 0xcdc), (0xa7ce, 0xa7d4), (0xa7f1, 0xa7f1), (0x10940, 0x10959),
+    (0x10ec5, 0x10ec7), (0x11db0, 0x11de9), (0x16ea0, 0x16ed3), (0x16ff2, 0x16ff6), (0x187f8, 0x187ff),
+    (0x18d09, 0x18d1e), (0x18d80, 0x18df2), (0x1e6c0, 0x1e6ff), (0x2b73a, 0x2b73f), (0x323b0, 0x33479),
+];
 
 /// Characters that Unicode added after 11, whose NFKC form (or place among combining marks) the oracle does
 /// not know.
