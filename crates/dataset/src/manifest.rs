@@ -64,6 +64,10 @@ pub struct Manifest {
     pub name: String,
     /// What wrote the shards.
     pub format: SinkRecord,
+    /// What happened to the samples on the way, each transform with its revision and settings, in order: of
+    /// tokens also the engine, its release and its Unicode, and the digest of the tokenizer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transforms: Vec<String>,
     /// The digest over all shards.
     pub root: Digest,
     /// Samples over all shards.
@@ -161,6 +165,7 @@ mod tests {
             packhorse_dataset: Manifest::VERSION,
             name: "demo".into(),
             format: sink,
+            transforms: Vec::new(),
             root: Digest::of(b""),
             samples: 3,
             counts: BTreeMap::new(),

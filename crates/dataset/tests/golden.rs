@@ -233,6 +233,7 @@ fn manifest() {
         packhorse_dataset: Manifest::VERSION,
         name: "photos".into(),
         format: header().sink,
+        transforms: Vec::new(),
         root: Digest::of(b""),
         samples: 3,
         counts: Default::default(),

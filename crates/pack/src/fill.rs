@@ -7,7 +7,7 @@ use packhorse_dataset::{
     Digest, Entry, FileRecord, INDEX_SUFFIX, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, SkipRecord, encode_index,
 };
 use packhorse_storage::{Published, Staging};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What filling a shard needs.
 pub(crate) struct Filler<'a> {
@@ -91,7 +91,10 @@ impl Filler<'_> {
                 }
             }
         }
-        let summary = writer.finish()?;
+        let mut summary = writer.finish()?;
+        if !summary.counts.is_empty() {
+            summary.counts.extend(self.input_bytes(shard)?);
+        }
         let lost: u64 = skipped.iter().map(|record| record.samples).sum();
         let planned = shard.holds(written + lost);
         match summary.samples == written && planned {
@@ -100,6 +103,22 @@ impl Filler<'_> {
                 Err(Error::bug(format!("shard {}: {written} of {} samples reached it", shard.name, shard.samples)))
             }
         }
+    }
+}
+
+impl Filler<'_> {
+    /// Bytes of input by the first part of the keys, as formats that count more than samples name sources.
+    fn input_bytes(&self, shard: &ShardFrame) -> Result<BTreeMap<String, u64>> {
+        let mut bytes = BTreeMap::new();
+        for entry in self.plan.entries(shard)? {
+            let entry = entry?;
+            let inside = entry.run().is_some() || entry.key.contains('/');
+            let source = entry.key.split('/').next().filter(|_| inside);
+            if let Some(source) = source {
+                *bytes.entry(format!("input bytes of {source}")).or_default() += entry.bytes();
+            }
+        }
+        Ok(bytes)
     }
 }
 

@@ -79,6 +79,7 @@ fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Resu
         packhorse_dataset: Manifest::VERSION,
         name: header.name.clone(),
         format: header.sink.clone(),
+        transforms: header.transforms.clone(),
         root: Digest::of(b""),
         samples: receipts.iter().map(|r| r.samples).sum(),
         counts: counts(receipts),

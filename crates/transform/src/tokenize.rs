@@ -18,7 +18,7 @@
 //!
 //! `docs/tokenizers.md` lists where engine and oracle are known to differ (characters that one of their
 //! releases of Unicode does not have). [`TokenizeOptions::check_exact`] has a share of the documents
-//! encoded by both; a difference is a `Content` error that names the document and the place.
+//! encoded by both; a difference is an `Unsupported` error, which no policy skips, that names the document and the place.
 //!
 //! Truncation and padding that a `tokenizer.json` asks for are not done: a document is kept whole.
 

@@ -37,6 +37,8 @@
 //! * **Beside each shard** `.documents.parquet` (feature `documents`): a row a document, `document`
 //!   (its number), `key`, `source` and `offset` (the key's parts around its last slash, where the latter
 //!   is a number), `tokens`, `digest` (the first 16 bytes of BLAKE3 of the document's bytes).
+//!   Receipts and the manifest count documents, sequences and tokens, in all and for each source (the first part
+//!   of the keys).
 //!   **Beside a dataset** `data-path.txt` (`data-path.SPLIT.txt` a split): `TOKENS PREFIX` a line, which is
 //!   what Megatron's `--data-args-path` takes, for a job that runs in the dataset's folder.
 //! * **Anybody's pair**: [`verify`] checks every number of it, [`repair`] writes the `.idx` anew where

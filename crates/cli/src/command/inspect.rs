@@ -100,6 +100,9 @@ fn manifest(context: &Context<'_>, dir: &Path) -> Result<(Manifest, Vec<u8>)> {
     Ok((Manifest::decode(&bytes).map_err(|e| e.in_input(path.display()))?, bytes))
 }
 
+/// So many counts of single sources are shown.
+const SOURCES: usize = 30;
+
 fn dataset(context: &Context<'_>, dir: &Path) -> Result<()> {
     let (manifest, bytes) = manifest(context, dir)?;
     if context.style.json {
@@ -114,8 +117,12 @@ fn dataset(context: &Context<'_>, dir: &Path) -> Result<()> {
         show(manifest.bytes),
         manifest.root
     );
-    for (name, count) in &manifest.counts {
+    let (sources, totals): (Vec<_>, Vec<_>) = manifest.counts.iter().partition(|(name, _)| name.contains(" of "));
+    for (name, count) in totals.iter().chain(sources.iter().take(SOURCES)) {
         text.push_str(&format!("  {count} {name}\n"));
+    }
+    if sources.len() > SOURCES {
+        text.push_str(&format!("  and {} more counts (--json has all)\n", sources.len() - SOURCES));
     }
     for field in &manifest.schema {
         text.push_str(&format!(

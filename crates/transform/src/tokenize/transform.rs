@@ -122,7 +122,8 @@ impl Tokenize {
         let at = right.iter().zip(found).take_while(|(a, b)| a == b).count();
         let word = |ids: &[u32]| ids.get(at).map_or("nothing".to_owned(), u32::to_string);
         let (engine, other) = (self.tokenizer.engine.about(), oracle.about());
-        Err(Error::content(format!(
+        // No fault of the input: nobody shall skip it.
+        Err(Error::unsupported(format!(
             "token {at} is {} by {} {} (Unicode {}), but {} by {} {} (Unicode {})",
             word(found),
             engine.name,

@@ -3,6 +3,7 @@
 mod data;
 mod datatrove;
 mod megatron;
+mod sources;
 mod spool;
 mod writer;
 
@@ -15,7 +16,8 @@ use data::Data;
 use datatrove::Datatrove;
 use megatron::Megatron;
 use packhorse_core::{DataType, Error, KEY, Outlet, Result, SchemaRef, Sealed, ShardWriter, Sink};
-use writer::{Index, TokenWriter};
+use sources::Sources;
+use writer::{Counts, Index, TokenWriter};
 
 pub(crate) struct TokenSink {
     pub(crate) options: Writing,
@@ -56,7 +58,9 @@ impl Sink for TokenSink {
         };
         let companion = if self.options.documents { Some(Companion::create(out)?) } else { None };
         let vocabulary = self.options.vocabulary;
-        Ok(Box::new(TokenWriter { columns, data, index, companion, vocabulary, documents: 0, sequences: 0, tokens: 0 }))
+        let (documents, sequences, tokens, sources) = (0, 0, 0, Sources::default());
+        let counts = Counts { documents, sequences, tokens, sources };
+        Ok(Box::new(TokenWriter { columns, data, index, companion, vocabulary, counts }))
     }
 
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {

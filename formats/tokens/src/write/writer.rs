@@ -4,6 +4,7 @@ use super::Columns;
 use super::data::Data;
 use super::datatrove::Datatrove;
 use super::megatron::Megatron;
+use super::sources::Sources;
 use crate::column::Lists;
 use crate::companion::Companion;
 use crate::dtype::Dtype;
@@ -23,9 +24,15 @@ pub(super) struct TokenWriter {
     pub(super) index: Index,
     pub(super) companion: Option<Companion>,
     pub(super) vocabulary: Option<u64>,
+    pub(super) counts: Counts,
+}
+
+/// What is counted.
+pub(super) struct Counts {
     pub(super) documents: u64,
     pub(super) sequences: u64,
     pub(super) tokens: u64,
+    pub(super) sources: Sources,
 }
 
 impl ShardWriter for TokenWriter {
@@ -39,22 +46,25 @@ impl ShardWriter for TokenWriter {
         if let Some(vocabulary) = self.vocabulary {
             known(&tokens, self.columns.dtype, vocabulary).map_err(about(TOKENS))?;
         }
-        let before = self.tokens;
+        let before = self.counts.tokens;
+        let keys = key_column(rows).ok();
         for row in 0..rows.num_rows() {
             let (from, to) = tokens.range(row);
             let told = lengths.as_ref().map(|lengths| lengths.bytes(row, 4).as_chunks::<4>().0);
             self.document((to - from) as u64, told).map_err(|e| in_row(rows, row, &e, TOKENS))?;
+            keys.iter().for_each(|keys| self.counts.sources.add(keys.value(row), (to - from) as u64));
         }
         if let Some(companion) = &mut self.companion {
-            companion.push(key_column(rows).ok(), &tokens, self.columns.dtype.width())?;
+            companion.push(keys, &tokens, self.columns.dtype.width())?;
         }
         self.data.write(&tokens.bytes)?;
-        debug_assert_eq!(self.tokens - before, tokens.ends.last().map_or(0, |end| *end as u64));
+        debug_assert_eq!(self.counts.tokens - before, tokens.ends.last().map_or(0, |end| *end as u64));
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<ShardSummary> {
-        let bytes = self.data.finish(self.tokens)?;
+        let Counts { documents, sequences, tokens, sources } = self.counts;
+        let bytes = self.data.finish(tokens)?;
         match self.index {
             Index::Megatron(index) => index.finish()?,
             Index::Datatrove(index) => index.finish()?,
@@ -63,11 +73,12 @@ impl ShardWriter for TokenWriter {
         if let Some(companion) = self.companion {
             companion.finish()?;
         }
-        let counts = [("documents", self.documents), ("sequences", self.sequences), ("tokens", self.tokens)];
+        let totals = [("documents", documents), ("sequences", sequences), ("tokens", tokens)];
+        let totals = totals.into_iter().map(|(name, count)| (name.to_owned(), count));
         Ok(ShardSummary {
-            samples: self.documents,
+            samples: documents,
             bytes,
-            counts: counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+            counts: totals.chain(sources.counts()).collect(),
             ..ShardSummary::default()
         })
     }
@@ -88,9 +99,9 @@ impl TokenWriter {
             Index::Datatrove(index) => index.document(tokens)?,
             Index::None => {}
         }
-        self.documents += 1;
-        self.sequences += sequences;
-        self.tokens += tokens;
+        self.counts.documents += 1;
+        self.counts.sequences += sequences;
+        self.counts.tokens += tokens;
         Ok(())
     }
 }
