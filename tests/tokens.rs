@@ -218,6 +218,30 @@ fn threads_parts_and_repetition_change_no_byte() {
 }
 
 #[test]
+fn text_comes_from_any_field_and_any_container() {
+    let corpus = Corpus::new();
+    std::fs::remove_dir_all(&corpus.input).unwrap();
+    std::fs::create_dir(&corpus.input).unwrap();
+    let texts: Vec<String> = (0..20).map(|i| document(1, i + 1)).collect();
+    let line = |text: &String| format!("{}\n", serde_json::json!({"meta": {"body": text}, "text": "no"}));
+    std::fs::write(corpus.input.join("a.jsonl"), texts.iter().map(line).collect::<String>()).unwrap();
+    let out = corpus.dir("out");
+    corpus.command("pack", &out, &["--text-field", "meta.body"]).succeed();
+    assert_eq!(packed(&out), texts);
+    // The same through shards of other formats.
+    for format in ["parquet", "webdataset"] {
+        let (shards, out) = (corpus.dir(format), corpus.dir(&format!("from-{format}")));
+        let input = text(&corpus.input);
+        let field = ["--text-field", "meta.body", "--field", "meta.body=txt"];
+        packhorse(&[&["pack", input, "--to", format, "--out", text(&shards)], &field[..]].concat()).succeed();
+        let tokenizer = corpus.dir("tokenizer.json");
+        let tokens = ["pack", text(&shards), "--to", "tokens", "--tokenizer", text(&tokenizer), "--out", text(&out)];
+        packhorse(&tokens).succeed();
+        assert_eq!(packed(&out), texts, "{format}");
+    }
+}
+
+#[test]
 fn a_bad_line_costs_one_document() {
     let corpus = Corpus::new();
     let path = corpus.input.join("a.jsonl");

@@ -11,12 +11,9 @@ const BYTES: usize = 2 << 20;
 /// The documents of a block.
 const DOCUMENTS: usize = 16 << 10;
 
-/// The name of the column that holds the text.
-pub(crate) const TEXT: &str = "text";
-
-/// The columns of all rows of this format.
-pub(crate) fn schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![Field::new(KEY, DataType::Utf8View, false), FieldType::Text.field(TEXT, false)]))
+/// The columns of all rows of this format; `text` is the name of the one that holds the text.
+pub(crate) fn schema(text: &str) -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new(KEY, DataType::Utf8View, false), FieldType::Text.field(text, false)]))
 }
 
 /// A key: the document's own, or the place of its first byte.
@@ -47,10 +44,10 @@ pub(crate) struct Block {
 
 impl Block {
     /// An empty block for documents of about `bytes` bytes in all.
-    pub(crate) fn new(bytes: u64) -> Self {
+    pub(crate) fn new(schema: SchemaRef, bytes: u64) -> Self {
         let buffer = bytes.clamp(1 << 10, BYTES as u64);
         let texts = StringViewBuilder::new().with_fixed_block_size(u32::try_from(buffer).unwrap_or(u32::MAX));
-        Self { schema: schema(), keys: StringViewBuilder::new(), texts, bytes: 0, documents: 0 }
+        Self { schema, keys: StringViewBuilder::new(), texts, bytes: 0, documents: 0 }
     }
 
     /// Whether this document is one too many.

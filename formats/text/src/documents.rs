@@ -48,13 +48,14 @@ pub(crate) struct Documents<'a> {
 
 impl<'a> Documents<'a> {
     /// The documents whose first byte lies in `range`; `window` stands at its start, or one byte before where
-    /// that is not the start of the file.
+    /// that is not the start of the file. They are gathered in `block`, which is empty.
     pub(crate) fn new(
         input: &'a dyn Input,
         kind: Kinds<'a>,
         mut window: Window<'a>,
         range: std::ops::Range<u64>,
         limit: u64,
+        block: Block,
     ) -> Result<Self> {
         let end = range.end;
         if range.start > 0 {
@@ -69,7 +70,6 @@ impl<'a> Documents<'a> {
             }
         }
         let place = Place::new(input, window.position());
-        let block = Block::new(end.saturating_sub(range.start));
         let (ready, unescaped, paragraph) = (VecDeque::new(), Vec::new(), Vec::new());
         Ok(Self { input, kind, window, end, limit, place, block, ready, done: false, unescaped, paragraph })
     }

@@ -15,7 +15,7 @@
 //!   a document                          document=file: the whole file
 //!   ```
 //!
-//! * **What comes out**: a row a document, the columns `__key__` and `text`. The key is the offset of the
+//! * **What comes out**: a row a document, the columns `__key__` and `text` (called as `text-field` is). The key is the offset of the
 //!   document's first byte in the (decompressed) file, as 12 decimal digits, or the value of `id-field`. Text
 //!   is as it stands in the file, without the line end of its last line; empty text in JSON is a document,
 //!   as is a file of nothing but a byte order mark.

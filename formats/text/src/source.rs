@@ -1,6 +1,6 @@
 //! Files of text as typed rows.
 
-use crate::block::schema;
+use crate::block::{Block, schema};
 use crate::documents::{Documents, Kinds};
 use crate::feed::Feed;
 use crate::options::Settings;
@@ -40,7 +40,7 @@ impl Source for TextSource {
             Some(len) => (len, len),
             None => (1, input.stat()?.map_or(0, |stat| stat.size.saturating_mul(EXPANSION))),
         };
-        Ok(Some(Probe { schema: schema(), items, bytes, counted: false }))
+        Ok(Some(Probe { schema: schema(&self.settings.text.name), items, bytes, counted: false }))
     }
 
     fn starts(&self, input: &dyn Input, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
@@ -67,6 +67,7 @@ impl Source for TextSource {
             return Ok(Box::new(std::iter::empty()));
         }
         let window = Window::new(feed, from, self.limit);
-        Ok(Box::new(Documents::new(input, kind, window, range, self.limit)?))
+        let block = Block::new(schema(&text.name), range.end.saturating_sub(range.start));
+        Ok(Box::new(Documents::new(input, kind, window, range, self.limit, block)?))
     }
 }
