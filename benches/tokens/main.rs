@@ -1,0 +1,209 @@
+//! A corpus of JSON lines into tokens: against the tokenizer alone, and against what users run today.
+//!
+//! `cargo bench --bench tokens`; `PACKHORSE_TEST_DATA` has the texts and the tokenizers. `PACKHORSE_PYTHON` with
+//! `tokenizers` runs the structure of Megatron's `preprocess_data` (over the first copy only, since it takes
+//! minutes), `PACKHORSE_GIGATOKEN`, a Python with `gigatoken`, that of its `preprocess_data_fast`. Arguments after
+//! `--`: the number of copies (default 14: 535 MB), and the name of the tokenizer (default gpt2). Copies have other
+//! words (`corpus.rs`). Files lie in `/dev/shm` where that is, else in the build folder.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a bench prints, and ends where it can't go on"
+)]
+
+#[expect(dead_code, reason = "every bench takes a part of what they share")]
+#[path = "../common/mod.rs"]
+mod common;
+mod corpus;
+
+use arrow_array::{RecordBatch, StringViewArray};
+use common::{median, timed};
+use packhorse::core::{FieldType, Rows, Schema};
+use packhorse::transform::Transform;
+use packhorse::transform::tokenize::{Tokenize, TokenizeOptions};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const ROUNDS: usize = 3;
+
+/// Where everything lies.
+struct Bench {
+    home: PathBuf,
+    tokenizer: PathBuf,
+    eod: u32,
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let copies = args.iter().find_map(|arg| arg.parse().ok()).unwrap_or(14);
+    let name = args.iter().find(|arg| arg.parse::<u64>().is_err()).map_or("gpt2", String::as_str);
+    let Some(data) = std::env::var_os("PACKHORSE_TEST_DATA").map(PathBuf::from) else {
+        return println!("set PACKHORSE_TEST_DATA to the folder of texts and tokenizers");
+    };
+    let base = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { env!("CARGO_TARGET_TMPDIR") };
+    let home = Path::new(base).join("packhorse-bench-tokens");
+    std::fs::create_dir_all(&home).expect("a folder");
+    let tokenizer = home.join("tokenizer.json");
+    std::fs::write(&tokenizer, unpacked(&data.join(format!("tokenizers/{name}.json.zst")))).expect("a tokenizer");
+    let eod = if name == "cl100k" { 100_257 } else { 50_256 };
+    let bench = Bench { home, tokenizer, eod };
+    let text = String::from_utf8(unpacked(&data.join("text.jsonl.zst"))).expect("text");
+    let (small, large) = (bench.home.join("small.jsonl"), bench.home.join("large.jsonl"));
+    corpus::write(&text, 1, &small);
+    corpus::write(&text, copies, &large);
+    drop(text);
+    let bytes = |path: &Path| std::fs::metadata(path).expect("a file").len() as f64;
+    println!(
+        "{name}, {:.0} MB of JSON lines; medians of {ROUNDS} rounds, {name} is loaded in every run",
+        bytes(&large) / 1e6
+    );
+
+    let (mut one, mut two, mut alone, mut rss) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let texts = texts(&large);
+    let volume: usize = texts.iter().map(|rows| rows.column(0).get_array_memory_size()).sum();
+    for _ in 0..ROUNDS {
+        one.push(bench.packhorse(&large, 1).0);
+        let (time, peak) = bench.packhorse(&large, 2);
+        two.push(time);
+        rss = rss.max(peak);
+        alone.push(bench.alone(&texts));
+    }
+    drop(texts);
+    let (one, two, alone) = (median(one), median(two), median(alone));
+    let rate = |path: &Path, seconds: f64| bytes(path) / 1e6 / seconds;
+    println!("packhorse, 2 threads: {two:.2} s, {:.0} MB/s, at most {rss} MiB", rate(&large, two));
+    println!("packhorse, 1 thread:  {one:.2} s; two threads are {:.2}x one", one / two);
+    println!(
+        "the tokenizer alone, 2 threads, {:.0} MB of text in memory: {alone:.2} s; packhorse has {:.2} of its speed",
+        volume as f64 / 1e6,
+        alone / two
+    );
+    let (_, peak) = bench.packhorse(&small, 2);
+    println!("memory over {:.0} MB: {peak} MiB", bytes(&small) / 1e6);
+    if let Some(python) = variable("PACKHORSE_GIGATOKEN") {
+        let times: Vec<(f64, u64)> = (0..ROUNDS).map(|_| bench.peer(&python, "whole", &large)).collect();
+        let seconds = median(times.iter().map(|(s, _)| Duration::from_secs_f64(*s)).collect());
+        println!(
+            "gigatoken in the structure of preprocess_data_fast: {seconds:.2} s, {} MiB; packhorse is {:.2}x as fast",
+            times[0].1,
+            seconds / two
+        );
+        bench.same(&large);
+    }
+    if let Some(python) = variable("PACKHORSE_PYTHON") {
+        let (seconds, peak) = bench.peer(&python, "pool", &small);
+        let ratio = rate(&large, two) / rate(&small, seconds);
+        println!(
+            "the structure of preprocess_data over {:.0} MB: {seconds:.1} s, {peak} MiB; packhorse is {ratio:.0}x as fast",
+            bytes(&small) / 1e6
+        );
+        bench.same(&small);
+    }
+    std::fs::remove_dir_all(&bench.home).expect("clean");
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+fn unpacked(path: &Path) -> Vec<u8> {
+    zstd::decode_all(std::fs::File::open(path).expect("test data")).expect("test data")
+}
+
+/// The texts of the corpus, in blocks as the source has them.
+fn texts(path: &Path) -> Vec<Rows> {
+    let lines = std::fs::read_to_string(path).expect("the corpus");
+    let all: Vec<String> = lines
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).expect("JSON")["text"].as_str().expect("text").to_owned()
+        })
+        .collect();
+    let schema = Arc::new(Schema::new(vec![FieldType::Text.field("text", false)]));
+    all.chunks(64)
+        .map(|texts| {
+            let column = StringViewArray::from_iter_values(texts);
+            RecordBatch::try_new(schema.clone(), vec![Arc::new(column)]).expect("rows")
+        })
+        .collect()
+}
+
+impl Bench {
+    /// From the file to a sealed dataset with digests, in a process of its own: its time and the peak of its memory.
+    fn packhorse(&self, input: &Path, jobs: usize) -> (Duration, u64) {
+        let out = self.home.join("out");
+        let _ = std::fs::remove_dir_all(&out);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_packhorse"));
+        command.arg("pack").arg(input).args(["--to", "tokens", "--append-eod", "--quiet", "--shard-count", "8"]);
+        command.arg("--jobs").arg(jobs.to_string()).arg("--eod").arg(self.eod.to_string());
+        command.arg("--tokenizer").arg(&self.tokenizer).arg("--out").arg(&out);
+        let mut peak = 0;
+        let time = timed(|| {
+            let mut child = command.spawn().expect("packhorse starts");
+            let status = PathBuf::from(format!("/proc/{}/status", child.id()));
+            while child.try_wait().expect("packhorse runs").is_none() {
+                peak = peak.max(high_water(&status));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(child.wait().expect("packhorse ends").success());
+        });
+        (time, peak)
+    }
+
+    /// Loading the tokenizer and encoding texts in memory, on two threads, to tokens that nobody keeps.
+    fn alone(&self, texts: &[Rows]) -> Duration {
+        let file = std::fs::read(&self.tokenizer).expect("a tokenizer");
+        timed(|| {
+            let options = TokenizeOptions { eod: Some(self.eod.to_string()), append_eod: true, ..Default::default() };
+            let tokenize = Tokenize::new(&file, "tokenizer.json", options).expect("a tokenizer");
+            let next = AtomicUsize::new(0);
+            std::thread::scope(|threads| {
+                for _ in 0..2 {
+                    threads.spawn(|| {
+                        while let Some(rows) = texts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                            std::hint::black_box(tokenize.apply(rows.clone()).expect("tokens"));
+                        }
+                    });
+                }
+            });
+        })
+    }
+
+    /// A peer by the script beside this bench: seconds without starting Python, and the peak of memory in MiB.
+    fn peer(&self, python: &Path, how: &str, input: &Path) -> (f64, u64) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/preprocess.py");
+        let mut command = Command::new(python);
+        command.arg(script).arg(how).arg(&self.tokenizer).arg(self.eod.to_string()).arg("2").arg(input);
+        let output = command.arg(self.home.join("peer")).output().expect("Python starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut words = printed.split_whitespace();
+        let seconds = words.next().and_then(|word| word.parse().ok()).expect("seconds");
+        (seconds, words.next().and_then(|word| word.parse().ok()).expect("MiB"))
+    }
+
+    /// Peer and packhorse wrote the same tokens: speed counts only then.
+    fn same(&self, input: &Path) {
+        self.packhorse(input, 2);
+        let out = self.home.join("out");
+        let mut names: Vec<PathBuf> =
+            std::fs::read_dir(&out).expect("shards").map(|e| e.expect("a shard").path()).collect();
+        names.retain(|path| path.extension().is_some_and(|extension| extension == "bin"));
+        names.sort();
+        let ours: Vec<u8> = names.iter().flat_map(|path| std::fs::read(path).expect("a shard")).collect();
+        let theirs = std::fs::read(self.home.join("peer.bin")).expect("the peer's tokens");
+        assert!(ours == theirs, "the peer wrote other tokens: {} bytes, packhorse {}", theirs.len(), ours.len());
+    }
+}
+
+/// The most memory that a process had, in MiB.
+fn high_water(status: &Path) -> u64 {
+    let text = std::fs::read_to_string(status).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or_default() / 1024
+}
