@@ -99,7 +99,7 @@ fn shards(registry: &Registry, store: &dyn Store, paths: &[PathBuf]) -> Result<V
         let mut inside: Vec<_> = store
             .list(path)?
             .into_iter()
-            .filter(|name| container(registry, &Names::default(), name).is_some())
+            .filter(|name| is_shard(registry, name))
             .collect();
         inside.sort();
         shards.extend(inside.into_iter().map(|name| path.join(name)));
@@ -109,6 +109,11 @@ fn shards(registry: &Registry, store: &dyn Store, paths: &[PathBuf]) -> Result<V
             .in_input(paths.first().map_or(String::new(), |p| p.display().to_string()))),
         false => Ok(shards),
     }
+}
+
+/// Whether a file is of a format that shards have: text that lies beside them is none.
+fn is_shard(registry: &Registry, name: &Path) -> bool {
+    container(registry, &Names::default(), name).is_some_and(|(format, _)| format.sink(&Options::new()).is_ok())
 }
 
 fn hash(key: &str) -> u64 {
