@@ -96,11 +96,7 @@ fn shards(registry: &Registry, store: &dyn Store, paths: &[PathBuf]) -> Result<V
             shards.push(path.clone());
             continue;
         }
-        let mut inside: Vec<_> = store
-            .list(path)?
-            .into_iter()
-            .filter(|name| is_shard(registry, name))
-            .collect();
+        let mut inside: Vec<_> = store.list(path)?.into_iter().filter(|name| is_shard(registry, name)).collect();
         inside.sort();
         shards.extend(inside.into_iter().map(|name| path.join(name)));
     }

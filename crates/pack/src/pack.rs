@@ -105,8 +105,10 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
     let mine: Vec<&ShardFrame> =
         plan.shards().iter().enumerate().filter(|(i, _)| options.part.holds(*i)).map(|(_, s)| s).collect();
     announce(context.observer, &mine);
-    // Writers mostly wait for readers, so a few more of them than cores hide each other's waits.
-    let writers = (2 * options.jobs).clamp(2, 64).min(mine.len().max(1));
+    // Writers mostly wait for readers, so a few more of them than cores hide each other's waits; where they
+    // transform what they write, they are as many as may compute.
+    let most = if assembly.transforms.is_empty() { (2 * options.jobs).clamp(2, 64) } else { options.jobs.clamp(1, 64) };
+    let writers = most.min(mine.len().max(1));
     let filler = Filler {
         plan: &plan,
         assembly: &assembly,
