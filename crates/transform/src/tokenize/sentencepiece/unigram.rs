@@ -15,7 +15,6 @@ const PENALTY: f32 = 10.0;
 pub(super) struct Unigram {
     trie: Trie,
     lowest: f32,
-    highest: f32,
 }
 
 /// The best way to a place, from its beginning in the stretch.
@@ -39,9 +38,7 @@ impl Unigram {
     pub(super) fn new(pieces: &Pieces) -> Self {
         let keys = pieces.normal.iter().map(|(text, id)| (&text[..], *id)).collect();
         let normal = pieces.model.pieces.iter().filter(|piece| piece.kind == Kind::Normal).map(|piece| piece.score);
-        // The reference starts from the smallest positive number, and so has it for logarithms.
-        let (lowest, highest) = normal.fold((f32::MAX, f32::MIN_POSITIVE), |(low, high), s| (low.min(s), high.max(s)));
-        Self { trie: Trie::new(keys), lowest, highest }
+        Self { trie: Trie::new(keys), lowest: normal.fold(f32::MAX, f32::min) }
     }
 
     pub(super) fn encode(&self, pieces: &Pieces, text: &[u8], scratch: &mut Scratch, end: &mut End<'_>) {
@@ -60,7 +57,7 @@ impl Unigram {
                 scratch.best.push(Best { score, ..nowhere });
             }
             let from = at - origin;
-            let here = scratch.best.get(from).map_or(0.0, |best| best.score);
+            let here = scratch.rebased(from);
             let rest = text.get(at..).unwrap_or_default();
             let one = width(*first).min(rest.len());
             let mut whole = false;
@@ -70,8 +67,8 @@ impl Unigram {
                     continue;
                 }
                 let score = match kind {
-                    // A symbol that the user defined shall always win.
-                    Kind::UserDefined => single(f64::from(float(length) * self.highest) - 0.1 + f64::from(here)),
+                    // A symbol that the user defined wins over what is as long.
+                    Kind::UserDefined => bonus(length) + here,
                     _ => pieces.score(id) + here,
                 };
                 scratch.offer(from, from + length, score, id);
@@ -88,7 +85,24 @@ impl Unigram {
     }
 }
 
+/// A sum beyond this is taken from all sums that are still of use, so that 32 bits go on telling small differences:
+/// a rule of the reference, which decides what long texts become.
+const REBASE: f32 = 100_000.0;
+
 impl Scratch {
+    /// The best sum at `from`, the first place that is still of use.
+    fn rebased(&mut self, from: usize) -> f32 {
+        let here = self.best.get(from).map_or(0.0, |best| best.score);
+        if here.abs() <= REBASE {
+            return here;
+        }
+        let ahead = self.best.iter_mut().skip(from).enumerate();
+        for (_, best) in ahead.filter(|(i, best)| *i == 0 || best.start != NOWHERE) {
+            best.score -= here;
+        }
+        0.0
+    }
+
     fn offer(&mut self, from: usize, to: usize, score: f32, id: u32) {
         if self.best.len() <= to {
             self.best.resize(to + 1, Best { score: 0.0, start: NOWHERE, id: 0 });
@@ -117,12 +131,7 @@ fn settle(stretch: &[u8], scratch: &mut Scratch, end: &mut End<'_>) {
     }
 }
 
-/// Rounded to 32 bits, as the reference keeps it.
-fn single(score: f64) -> f32 {
-    score as f32
-}
-
-/// Rounded too.
-fn float(length: usize) -> f32 {
-    length as f32
+/// The score of a symbol that the user defined, of so many bytes, rounded to 32 bits as the reference does.
+fn bonus(length: usize) -> f32 {
+    (0.1 * (length as f64 - 1.0)) as f32
 }
