@@ -242,6 +242,25 @@ fn text_comes_from_any_field_and_any_container() {
 }
 
 #[test]
+fn text_comes_out_of_json_members() {
+    let corpus = Corpus::new();
+    let (files, tars, out) = (corpus.dir("files"), corpus.dir("tars"), corpus.dir("out"));
+    std::fs::create_dir(&files).unwrap();
+    let texts: Vec<String> = (0..9).map(|i| document(2, i + 1)).collect();
+    for (i, text) in texts.iter().enumerate() {
+        std::fs::write(files.join(format!("{i}.json")), serde_json::json!({"a": {"b": text}}).to_string()).unwrap();
+    }
+    packhorse(&["pack", text(&files), "--to", "webdataset", "--out", text(&tars)]).succeed();
+    let tokenizer = corpus.dir("tokenizer.json");
+    let tokens = ["pack", text(&tars), "--to", "tokens", "--tokenizer", text(&tokenizer), "--text-field", "json.a.b"];
+    packhorse(&[&tokens[..], &["--out", text(&out)]].concat()).succeed();
+    assert_eq!(packed(&out), texts);
+    let typo =
+        packhorse(&[&tokens[..6], &["--text-field", "jsom.a", "--out", text(&corpus.dir("typo"))]].concat()).run();
+    assert!(typo.code() == 2 && typo.said.contains("no field of text is called jsom.a"), "{typo:?}");
+}
+
+#[test]
 fn a_bad_line_costs_one_document() {
     let corpus = Corpus::new();
     let path = corpus.input.join("a.jsonl");

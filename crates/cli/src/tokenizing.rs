@@ -9,8 +9,8 @@ use std::path::PathBuf;
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Text and tokens")]
 pub(crate) struct Tokenizing {
-    /// The field that holds the text: of JSON lines (a.b is b inside of a), of a table, or of a JSON member
-    /// [default: text, or the only field of text]
+    /// The field that holds the text: of JSON lines (a.b is b inside of a), of a table, or inside of a field of JSON
+    /// (json.a is a in the field json) [default: text, or the only field of text]
     #[arg(long, value_name = "NAME")]
     pub(crate) text_field: Option<String>,
 

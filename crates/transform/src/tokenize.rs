@@ -14,7 +14,7 @@
 //! | --- | --- | --- |
 //! | `tokenizer.json` | `tokenizers` 1.0.0-rc.3 | `tokenizers` 0.23, which also takes over what the engine refuses |
 //! | `.tiktoken` | the same, with every pair that joins as a merge | `tiktoken`; for `check_exact` `tokenizers` 0.23 |
-//! | `.model` | a port of SentencePiece's procedure (BPE exact, Unigram nearly) | `sentencepiece` |
+//! | `.model` | a port of SentencePiece's procedure (release 0.2.3) | `sentencepiece` |
 //!
 //! `docs/tokenizers.md` lists where engine and oracle are known to differ (characters that one of their
 //! releases of Unicode does not have). [`TokenizeOptions::check_exact`] has a share of the documents

@@ -3,12 +3,22 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use packhorse_core::{DataType, Error, FieldType, KEY, Result, Rows, SchemaRef};
+use std::borrow::Cow;
 
 /// The field that is taken unless another is named.
 const USUAL: &str = "text";
 
-/// The name of the field of `schema` that holds the text: `given`, or `text`, or the only one there is.
-pub(super) fn field<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Result<&'s str> {
+/// Where the text is: a field, or what is inside of a field of JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place<'s> {
+    field: &'s str,
+    /// The names of objects' members, from the outside to the inside; none for the field itself.
+    inside: Vec<&'s str>,
+}
+
+/// Where `schema` has the text: in the field `given`, or at `a.b`, the member `b` of the JSON in the field `a`; if none
+/// is given, in `text`, or the only field of text there is.
+pub(super) fn place<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Result<Place<'s>> {
     let is_text = |name: &str| {
         schema.field_with_name(name).is_ok_and(|f| FieldType::of(f).is_ok_and(|kind| kind == FieldType::Text))
     };
@@ -16,27 +26,53 @@ pub(super) fn field<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Result
     let texts: Vec<&str> = names.filter(|name| is_text(name)).collect();
     let known = || if texts.is_empty() { "none".to_owned() } else { texts.join(", ") };
     match (given, &texts[..]) {
-        (Some(name), _) if texts.contains(&name) => Ok(name),
+        (Some(name), _) if texts.contains(&name) => Ok(Place { field: name, inside: Vec::new() }),
+        (Some(path), _) if path.split('.').next().is_some_and(|field| texts.contains(&field)) => {
+            let mut names = path.split('.');
+            Ok(Place { field: names.next().unwrap_or_default(), inside: names.collect() })
+        }
         (Some(name), _) => Err(Error::config(format!("no field of text is called {name}; there are: {}", known()))),
-        (None, [name]) => Ok(name),
-        (None, _) if texts.contains(&USUAL) => Ok(USUAL),
+        (None, [name]) => Ok(Place { field: name, inside: Vec::new() }),
+        (None, _) if texts.contains(&USUAL) => Ok(Place { field: USUAL, inside: Vec::new() }),
         (None, _) => Err(Error::config(format!("which field holds the text? fields of text are: {}", known()))),
     }
 }
 
-/// A column of text.
-pub(super) struct Texts<'a>(&'a ArrayRef);
+/// The texts of a block of rows.
+pub(super) struct Texts<'a> {
+    column: &'a ArrayRef,
+    inside: Vec<&'a str>,
+}
 
 impl<'a> Texts<'a> {
-    /// The column `name` of `rows`.
-    pub(super) fn new(rows: &'a Rows, name: &str) -> Result<Self> {
-        let column = rows.column_by_name(name);
-        column.map(Self).ok_or_else(|| Error::bug(format!("rows without the field {name}")))
+    /// Those of `rows` at `place`.
+    pub(super) fn new(rows: &'a Rows, place: Place<'a>) -> Result<Self> {
+        let Place { field, inside } = place;
+        let column = rows.column_by_name(field);
+        column
+            .map(|column| Self { column, inside })
+            .ok_or_else(|| Error::bug(format!("rows without the field {field}")))
     }
 
     /// The text of row `row`; a sample without one is a `Content` error.
-    pub(super) fn get(&self, row: usize) -> Result<&'a str> {
-        let column: &'a dyn Array = self.0;
+    pub(super) fn get(&self, row: usize) -> Result<Cow<'a, str>> {
+        let field = self.field(row)?;
+        if self.inside.is_empty() {
+            return Ok(Cow::Borrowed(field));
+        }
+        let mut value: serde_json::Value = serde_json::from_str(field)
+            .map_err(|e| Error::content(format!("has no text: its JSON is damaged: {e}")))?;
+        for name in &self.inside {
+            value = value.get_mut(name).map(serde_json::Value::take).unwrap_or_default();
+        }
+        match value {
+            serde_json::Value::String(text) => Ok(Cow::Owned(text)),
+            _ => Err(Error::content(format!("has no text: its JSON has no string {}", self.inside.join(".")))),
+        }
+    }
+
+    fn field(&self, row: usize) -> Result<&'a str> {
+        let column: &'a dyn Array = self.column;
         if column.is_null(row) {
             return Err(Error::content("has no text"));
         }
@@ -50,6 +86,6 @@ impl<'a> Texts<'a> {
 
     /// The bytes of all texts together, at most.
     pub(super) fn bytes(&self) -> usize {
-        self.0.get_array_memory_size()
+        self.column.get_array_memory_size()
     }
 }

@@ -9,6 +9,7 @@ use crate::Transform;
 use arrow_array::{ArrayRef, Int32Array, ListArray, UInt16Array};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use packhorse_core::{DataType, Error, FieldType, KEY, Kind, Result, Rows, Schema, SchemaRef, key_column};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Raised whenever tokens come out otherwise for the same engine.
@@ -97,12 +98,25 @@ impl Tokenize {
     fn document(&self, text: &str, out: &mut Ids) -> Result<()> {
         let before = out.len();
         out.extend(self.bos.map(Id::from));
-        self.tokenizer.engine.encode(text, self.options.special == Special::Template, out)?;
+        self.encode(text, out)?;
         let empty = out.len() == before;
         if if empty { self.options.empty == Empty::Eod } else { self.ends() } {
             out.extend(self.eod.map(Id::from));
         }
         Ok(())
+    }
+
+    /// What the engine makes of a document. An engine that gives up on one is no reason to lose the others.
+    fn encode(&self, text: &str, out: &mut Ids) -> Result<()> {
+        let template = self.options.special == Special::Template;
+        let encode = || self.tokenizer.engine.encode(text, template, out);
+        catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|_| {
+            let engine = self.tokenizer.engine.about();
+            Err(Error::content(format!(
+                "can't be tokenized: {} {} fails on it; report the text to its developers",
+                engine.name, engine.version
+            )))
+        })
     }
 
     /// Compares a document's tokens with the oracle's, if it is one of those to be checked.
@@ -165,7 +179,7 @@ impl Transform for Tokenize {
     }
 
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
-        text::field(input, self.options.field.as_deref())?;
+        text::place(input, self.options.field.as_deref())?;
         let key = input.fields().iter().find(|f| f.name() == KEY).cloned();
         let tokens = FieldType::List { element: self.element(), depth: 1 }.field(TOKENS, false);
         Ok(Arc::new(Schema::new(key.into_iter().chain([Arc::new(tokens)]).collect::<Vec<_>>())))
@@ -173,7 +187,8 @@ impl Transform for Tokenize {
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
         let schema = self.schema(&rows.schema())?;
-        let texts = Texts::new(&rows, text::field(&rows.schema(), self.options.field.as_deref())?)?;
+        let from = rows.schema();
+        let texts = Texts::new(&rows, text::place(&from, self.options.field.as_deref())?)?;
         let keys = rows.column_by_name(KEY).map(|_| key_column(&rows)).transpose()?;
         // One buffer for the block: a token has about four bytes of text.
         let mut ids = Ids::with_capacity(texts.bytes() / 4);
@@ -183,8 +198,8 @@ impl Transform for Tokenize {
             let key = keys.map(|keys| keys.value(row));
             let start = ids.len();
             let done = texts.get(row).and_then(|text| {
-                self.document(text, &mut ids)?;
-                self.check(key, text, numbers(&ids).get(start..).unwrap_or_default())?;
+                self.document(&text, &mut ids)?;
+                self.check(key, &text, numbers(&ids).get(start..).unwrap_or_default())?;
                 i32::try_from(ids.len()).map_err(|_| Error::new(Kind::Limit, "a block of over 2^31 tokens"))
             });
             let sample = |error: Error| error.in_sample(key.map_or_else(|| format!("#{row}"), str::to_owned));
