@@ -47,5 +47,5 @@ fuzz_target!(|bytes: &[u8]| {
     for rows in source.rows(&file, 0..u64::MAX).into_iter().flatten() {
         let _ = rows;
     }
-    let _ = WebDataset.check(&file, &Consumer::ALL, &mut Findings::new("a.tar"), &mut |_| {});
+    let _ = WebDataset.check(&file, &Options::new(), &Consumer::ALL, &mut Findings::new("a.tar"), &mut |_| {});
 });
