@@ -165,6 +165,56 @@ fn shards_become_one_pair() {
 }
 
 #[test]
+fn other_layouts_and_names_of_fields_that_are_not_taken() {
+    let corpus = Corpus::new();
+    let out = corpus.dir("ds");
+    corpus.command("pack", &out, &["--set", "layout=datatrove", "--set", "documents=off", "--append-eod"]).succeed();
+    let tokens: usize = corpus.documents.iter().filter(|d| !d.is_empty()).map(|d| d.len() + 1).sum();
+    assert_eq!(std::fs::metadata(out.join("shard-000000.ds")).unwrap().len(), 2 * tokens as u64);
+    assert!(!out.join("shard-000000.documents.parquet").exists());
+    let none = corpus.dir("none");
+    let refused = packhorse(&["pack", text(&corpus.input), "--to", "tokens", "--out", text(&none)]).run();
+    assert!(refused.code() == 8 && refused.said.contains("field text"), "{refused:?}");
+}
+
+#[test]
+fn names_with_dots_and_splits_of_documents() {
+    let corpus = Corpus::new();
+    std::fs::remove_dir_all(&corpus.input).unwrap();
+    std::fs::create_dir(&corpus.input).unwrap();
+    let line = |i: usize| format!("{}\n", serde_json::json!({"text": document(0, i)}));
+    for (file, from) in [("c4.00000-of-00002.jsonl", 0), ("c4.00001-of-00002.jsonl", 60)] {
+        std::fs::write(corpus.input.join(file), (from..from + 60).map(line).collect::<String>()).unwrap();
+    }
+    let out = corpus.dir("out");
+    corpus.command("pack", &out, &["--split", "train=0.5,val=0.5"]).succeed();
+    let [train, val] = ["train", "val"].map(|name| documents(&out.join(format!("{name}-000000.bin"))));
+    assert!(train.len().abs_diff(val.len()) < 50, "{} {}", train.len(), val.len());
+    let mut found: Vec<String> = train.iter().chain(&val).map(|tokens| said(tokens)).collect();
+    let mut wanted: Vec<String> = (0..120).map(|i| document(0, i)).collect();
+    found.sort();
+    wanted.sort();
+    assert_eq!(found, wanted);
+    // An order over both would train on what it is validated with.
+    let mixed = packhorse(&["order", text(&out), "--out", text(&corpus.dir("cache"))]).run();
+    assert!(mixed.code() == 2 && mixed.said.contains("splits of its own"), "{mixed:?}");
+    let doubles = corpus.command("pack", &corpus.dir("dedup"), &["--dedup"]).run();
+    assert!(doubles.code() == 2 && doubles.said.contains("--dedup"), "{doubles:?}");
+}
+
+#[test]
+fn what_is_filled_by_plan_is_checked_too() {
+    let corpus = Corpus::new();
+    let out = corpus.dir("out");
+    corpus.command("plan", &out, &[]).succeed();
+    packhorse(&["pack", "--plan", text(&out), "--check-exact", "1"]).succeed();
+    packhorse(&["seal", text(&out)]).succeed();
+    assert_eq!(packed(&out), corpus.documents);
+    let refused = corpus.command("plan", &corpus.dir("other"), &["--check-exact", "1"]).run();
+    assert_eq!(refused.code(), 2, "{refused:?}");
+}
+
+#[test]
 fn ends_that_nobody_counted_are_counted() {
     let corpus = Corpus::new();
     let (out, all, fixed) = (corpus.dir("out"), corpus.dir("all"), corpus.dir("fixed"));

@@ -330,6 +330,7 @@ const PLANNED: [&str; 61] = [
     "select",
     "unsupported",
     "record",
+    "read",
     "skip_header",
     "field",
     "drop",
@@ -345,7 +346,6 @@ const PLANNED: [&str; 61] = [
     "empty",
     "parse_special",
     "pattern",
-    "check_exact",
     "chunk",
     "filter",
     "byte_shuffle",
@@ -434,7 +434,7 @@ pub(crate) struct Order {
     pub(crate) out: PathBuf,
 
     /// Tokens in a sample
-    #[arg(long, value_name = "N", default_value_t = 2048)]
+    #[arg(long, value_name = "N", default_value_t = 2048, conflicts_with = "pack")]
     pub(crate) seq_length: u32,
 
     /// Samples wanted of train, valid and test (0 for none) [default: one epoch of each]
@@ -571,11 +571,11 @@ mod tests {
 
     /// A new flag of a plan must not be taken, and then ignored, beside `--plan`.
     #[test]
-    fn only_the_policy_goes_with_a_plan() {
+    fn only_policy_and_checks_go_with_a_plan() {
         let planning = Planning::augment_args(clap::Command::new("planning"));
         let flags: Vec<&str> = planning.get_arguments().map(|arg| arg.get_id().as_str()).collect();
         let missing: Vec<_> = flags.iter().filter(|flag| !PLANNED.contains(flag)).collect();
-        assert_eq!(missing, [&"on_error"]);
-        assert_eq!(flags.len(), PLANNED.len() + 1);
+        assert_eq!(missing, [&"check_exact", &"on_error"]);
+        assert_eq!(flags.len(), PLANNED.len() + 2);
     }
 }

@@ -51,8 +51,8 @@ pub(crate) struct Tokenizing {
     #[arg(long, value_name = "NAME", requires = "tokenizer")]
     pub(crate) pattern: Option<String>,
 
-    /// Encode this share of the documents with the reference implementation too; a difference is an error
-    #[arg(long, value_name = "0..1", requires = "tokenizer", default_value_t = 0.0)]
+    /// Encode this share of the documents with the reference implementation too; a difference is an error. Of a plan it is for `pack --plan`
+    #[arg(long, value_name = "0..1", default_value_t = 0.0)]
     pub(crate) check_exact: f64,
 }
 

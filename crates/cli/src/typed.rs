@@ -55,6 +55,10 @@ pub(crate) struct Reading {
     #[arg(long, value_name = "TYPES")]
     pub(crate) record: Option<String>,
 
+    /// Any other setting of the format that --from names, such as layout=bare of tokens (again for more)
+    #[arg(long, value_name = "NAME=VALUE", requires = "from")]
+    pub(crate) read: Vec<String>,
+
     /// Binary records: bytes of header before the first
     #[arg(long, value_name = "BYTES", requires = "record")]
     pub(crate) skip_header: Option<u64>,
@@ -67,7 +71,7 @@ impl Reading {
     }
 
     /// The settings by format.
-    pub(crate) fn sources(&self) -> BTreeMap<String, Options> {
+    pub(crate) fn sources(&self) -> Result<BTreeMap<String, Options>> {
         let skip = self.skip_header.map(|n| n.to_string());
         let rows = self.rows.then(|| "true".to_owned());
         let settings = [
@@ -90,7 +94,12 @@ impl Reading {
                 sources.entry(format.to_owned()).or_default().set(name, value);
             }
         }
-        sources
+        if let Some(from) = &self.from {
+            for (name, value) in pairs("--read", &self.read)? {
+                sources.entry(from.clone()).or_default().set(&name, value);
+            }
+        }
+        Ok(sources)
     }
 }
 

@@ -31,8 +31,18 @@ pub fn merge(
     cancel: &Cancel,
 ) -> Result<Merged> {
     let mut shards = Vec::new();
+    let mut made: Option<(Vec<String>, &PathBuf)> = None;
     for input in inputs {
-        shards.extend(shards_of(registry, &**store, input, split)?);
+        let (transforms, found) = shards_of(registry, &**store, input, split)?;
+        match (transforms, &made) {
+            (Some(ours), Some((theirs, other))) if ours != *theirs => {
+                let message = format!("was made in another way than {}, with another tokenizer, say", other.display());
+                return Err(Error::config(message).in_input(input.display()));
+            }
+            (ours, None) => made = ours.map(|ours| (ours, input)),
+            _ => {}
+        }
+        shards.extend(found);
     }
     let Some((format, first)) = shards.first() else { return Err(Error::config("there is nothing to merge")) };
     if let Some((other, path)) = shards.iter().find(|(other, _)| other.info().id != format.info().id) {
@@ -86,6 +96,8 @@ fn beside(store: &Arc<dyn Store>, out: &Path) -> Result<(Staging, String)> {
     let name = out.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| Error::config("names no file in UTF-8; give a name such as data/corpus"));
     let name = name.map_err(|e| e.in_input(out.display()))?;
+    // Somebody who names one of the files means it.
+    let name = name.strip_suffix(".bin").or(name.strip_suffix(".idx")).unwrap_or(name);
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok((Staging::open(store.clone(), folder)?, name.to_owned()))
 }
@@ -105,21 +117,22 @@ fn publish(store: &dyn Store, staging: &Staging, stage: Stage) -> Result<Vec<Fil
 
 type Shard<'r> = (&'r Arc<dyn Format>, PathBuf);
 
-/// The shard `input`, or those of the sealed dataset `input`.
+/// The shard `input`, or those of the sealed dataset `input` and how they were made.
 fn shards_of<'r>(
     registry: &'r Registry,
     store: &dyn Store,
     input: &Path,
     split: Option<&str>,
-) -> Result<Vec<Shard<'r>>> {
+) -> Result<(Option<Vec<String>>, Vec<Shard<'r>>)> {
     if store.stat(input, true).map_err(of_request)?.kind != FileKind::Directory {
         let Some((format, None)) = container(registry, &Names::default(), input) else {
             return Err(Error::config("is no shard that can be merged").in_input(input.display()));
         };
-        return Ok(vec![(format, input.to_owned())]);
+        return Ok((None, vec![(format, input.to_owned())]));
     }
     let path = input.join(MANIFEST);
-    let manifest = store.open(&path).map_err(of_request)?.read_all(1 << 30).and_then(|bytes| Manifest::decode(&bytes));
+    let manifest = store.open(&path).map_err(of_request);
+    let manifest = manifest.and_then(|file| file.read_all(1 << 30)).and_then(|bytes| Manifest::decode(&bytes));
     let manifest = manifest.map_err(|e| match e.kind() {
         Kind::Config => Error::config("is no sealed dataset; seal it, or name its shards").in_input(input.display()),
         _ => e.in_input(path.display()),
@@ -129,7 +142,7 @@ fn shards_of<'r>(
     let shards: Vec<Shard<'r>> =
         manifest.shards.iter().filter(|s| wanted(&s.split)).map(|s| (format, input.join(&s.file))).collect();
     match shards.is_empty() {
-        false => Ok(shards),
+        false => Ok((Some(manifest.transforms), shards)),
         true => Err(Error::config("has no shard of that split").in_input(input.display())),
     }
 }

@@ -108,7 +108,7 @@ fn same(old: &PlanReader, new: &Header, digest: Digest, stamps: Digest) -> Resul
         return Err(Error::new(
             Kind::Changed,
             "some inputs were modified since the plan in this folder was made, though none changed its size; \
-             if their content is the same, finish with `packhorse pack --plan`, otherwise pack into a new folder",
+             pack into a new folder, or give them back the times they had",
         ));
     }
     Ok(())

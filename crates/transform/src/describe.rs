@@ -15,6 +15,9 @@ pub fn from_description(text: &str, limits: Limits) -> Result<Box<dyn Transform>
     })
 }
 
+/// What may follow the description of a tokenizer, and is no part of it: the share of documents that is checked.
+pub const CHECK_EXACT: &str = " check_exact=";
+
 /// [`from_description`], where `files` gives the bytes of the file with the blake3 digest (hexadecimal) that it
 /// is asked for: a tokenizer's.
 pub fn from_description_with(
@@ -35,7 +38,8 @@ pub fn from_description_with(
     #[cfg(feature = "tokenize")]
     if text.starts_with("tokenize/") {
         let tokenize = crate::tokenize::Tokenize::from_words(text.split(' ').skip(1), files)?;
-        return if tokenize.describe() == text { Ok(Box::new(tokenize)) } else { Err(unknown()) };
+        let described = text.split_once(CHECK_EXACT).map_or(text, |(described, _)| described);
+        return if tokenize.describe() == described { Ok(Box::new(tokenize)) } else { Err(unknown()) };
     }
     #[cfg(not(feature = "tokenize"))]
     let _ = files;

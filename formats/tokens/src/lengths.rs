@@ -1,13 +1,15 @@
 //! The lengths of all sequences of a pair, which is all that the training order is derived from.
 
 use crate::header::Header;
+use crate::merge::looked;
 use crate::numbers;
 use crate::pair::Pair;
 use packhorse_core::{Error, Input, Kind, Result};
 
 /// The lengths in tokens of the sequences of the pair that `input` is either file of. Four bytes of memory a
-/// sequence. A length below zero is a `Content` error.
+/// sequence. A pair whose numbers do not fit each other is a `Content` error.
 pub fn lengths(input: &dyn Input) -> Result<Vec<i32>> {
+    looked(input)?;
     let pair = Pair::open(input)?;
     let idx = pair.idx.get();
     let (header, _) = Header::read(idx).map_err(|e| e.in_input(idx.name()))?;

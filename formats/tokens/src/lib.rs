@@ -142,7 +142,10 @@ impl Format for Tokens {
         _: &mut dyn FnMut(&str),
     ) -> Result<()> {
         let verdict = verify(input, &options::look(options)?)?;
-        verdict.problems.iter().for_each(|problem| findings.add(&[], None, &problem.to_string()));
+        verdict
+            .problems
+            .iter()
+            .for_each(|problem| findings.add(&[], Some(pair::base(&problem.file).as_bytes()), &problem.to_string()));
         Ok(())
     }
 

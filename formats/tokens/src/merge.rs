@@ -196,7 +196,8 @@ pub(crate) fn merge(inputs: &[&dyn Input], out: &mut dyn Outlet) -> Result<Shard
     })
 }
 
-fn looked(input: &dyn Input) -> Result<Shape> {
+/// The index of the pair, once it is found to fit the tokens.
+pub(crate) fn looked(input: &dyn Input) -> Result<Shape> {
     let pair = Pair::open(input)?;
     let shape = Shape::of(pair.idx.get())?;
     shape.fits(pair.bin.get(), pair.bin_len()?)?;

@@ -73,7 +73,8 @@ impl Writing {
             (Layout::Megatron, Dtype::U16) if self.vocabulary.is_some_and(|ids| ids >= LARGE) => {
                 Err("Megatron takes Int32 for vocabularies of 65,500 ids and more; cast it to that")
             }
-            (Layout::Datatrove | Layout::Llmc, Dtype::U16 | Dtype::U32) => Ok(()),
+            // Ids that are not below zero are the same in both types.
+            (Layout::Datatrove | Layout::Llmc, Dtype::U16 | Dtype::U32 | Dtype::I32) => Ok(()),
             (Layout::Datatrove | Layout::Llmc, _) => Err("this layout has UInt16 and UInt32; cast it to one of them"),
             (Layout::Megatron | Layout::Bare, _) => Ok(()),
         }

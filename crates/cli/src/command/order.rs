@@ -3,7 +3,7 @@
 use super::Context;
 use crate::args::Order;
 use crate::outcome::{counted, success};
-use packhorse_core::{Context as _, Error, Outlet, Result};
+use packhorse_core::{Context as _, Error, Kind, Outlet, Result};
 use packhorse_dataset::{MANIFEST, Manifest};
 use packhorse_order::{
     BlendDescription, BlendIndex, BlendRequest, BlendWeights, CacheFile, GptDescription, GptIndex, GptOptions, Json,
@@ -35,7 +35,7 @@ struct Request<'a> {
 pub(super) fn run(context: &Context<'_>, args: &Order) -> Result<ExitCode> {
     let start = Instant::now();
     let _ = rayon::ThreadPoolBuilder::new().num_threads(args.threads.jobs()).build_global();
-    let members = members(context, &args.input)?;
+    let members = members(context, &args.input, args.samples.is_some())?;
     let tokenizer = match &args.tokenizer_id {
         None => Json::Object(Vec::new()),
         Some(path) => serde_json::from_str(&std::fs::read_to_string(path).doing("read")?)
@@ -64,9 +64,15 @@ impl Request<'_> {
         let mut made = Vec::new();
         for (split, samples) in Split::ALL.into_iter().zip(self.samples()?) {
             let Some(samples) = samples else { continue };
+            let before = made.len();
             match members {
                 [one] => made.extend(self.single(&one.prefix, split, samples)?.map(|(_, made)| made)),
                 _ => self.blend(members, split, samples, &mut made)?,
+            }
+            if samples.is_some() && made.len() == before {
+                let name = split.name();
+                let message = format!("no sequence falls into {name}; ask for none of its samples, or see --split");
+                return Err(Error::config(message));
             }
         }
         match made.is_empty() {
@@ -205,12 +211,15 @@ impl Request<'_> {
 }
 
 fn lengths(context: &Context<'_>, prefix: &str) -> Result<Vec<i32>> {
-    packhorse_tokens::lengths(&*context.store.open(Path::new(&format!("{prefix}.idx")))?)
+    let path = format!("{prefix}.idx");
+    let missing = |e: Error| if e.errno() == Some(2) { e.with_kind(Kind::Config) } else { e };
+    let input = context.store.open(Path::new(&path)).map_err(missing)?;
+    packhorse_tokens::lengths(&*input).map_err(|e| if e.input().is_none() { e.in_input(path) } else { e })
 }
 
 /// The datasets: `PREFIX…`, or `WEIGHT PREFIX…` as Megatron takes them; a sealed dataset is its shards, weighted
-/// by their tokens.
-fn members(context: &Context<'_>, input: &[String]) -> Result<Vec<Member>> {
+/// by their tokens where the blend is `weighted`.
+fn members(context: &Context<'_>, input: &[String], weighted: bool) -> Result<Vec<Member>> {
     let mut members = Vec::new();
     let mut words = input.iter();
     while let Some(word) = words.next() {
@@ -221,8 +230,11 @@ fn members(context: &Context<'_>, input: &[String]) -> Result<Vec<Member>> {
         match sealed(context, Path::new(word))? {
             Some(shards) => {
                 let total: f64 = shards.iter().map(|(_, tokens)| *tokens as f64).sum();
-                let share = |tokens: u64| weight.map_or(tokens as f64, |weight| weight * tokens as f64 / total);
-                members.extend(shards.into_iter().map(|(prefix, n)| Member { prefix, weight: Some(share(n)) }));
+                let share = |tokens: u64| match weight {
+                    Some(weight) => Some(weight * tokens as f64 / total),
+                    None => weighted.then_some(tokens as f64),
+                };
+                members.extend(shards.into_iter().map(|(prefix, n)| Member { prefix, weight: share(n) }));
             }
             None => {
                 let prefix = word.strip_suffix(".idx").or(word.strip_suffix(".bin")).unwrap_or(word);
@@ -243,6 +255,11 @@ fn sealed(context: &Context<'_>, dir: &Path) -> Result<Option<Vec<(String, u64)>
     let Ok(input) = context.store.open(&path) else { return Ok(None) };
     let manifest = input.read_all(1 << 30).and_then(|bytes| Manifest::decode(&bytes));
     let manifest = manifest.map_err(|e| e.in_input(path.display()))?;
+    if !manifest.splits.is_empty() {
+        let message = "has splits of its own, which the order would mix; merge one of them \
+            (packhorse merge DIR --split train --out train) and give that, with --split 1";
+        return Err(Error::config(message).in_input(dir.display()));
+    }
     let shard = |shard: &packhorse_dataset::ShardRecord| {
         let tokens = shard.counts.get("tokens").copied().unwrap_or_default();
         (dir.join(&shard.name).display().to_string(), tokens)

@@ -10,7 +10,7 @@ use crate::slurm;
 use packhorse_core::{Error, Limits, Result};
 use packhorse_dataset::Manifest;
 use packhorse_pack::{PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, store_plan};
-use packhorse_transform::{Transform, from_description_with};
+use packhorse_transform::{CHECK_EXACT, Transform, from_description_with};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -41,7 +41,13 @@ fn whole(context: &Context<'_>, args: &Pack) -> Result<ExitCode> {
     let manifest = packhorse_pack::seal(context.registry, &transforms, &context.store, out, &context.cancel)?;
     context.progress.finish();
     summary(context, out, &report, Some(&manifest), stored, start)?;
-    Ok(success())
+    match manifest.samples == 0 && manifest.skipped > 0 {
+        true => {
+            Err(Error::content("nothing is left: everything was left out; skipped.jsonl says why")
+                .in_input(out.display()))
+        }
+        false => Ok(success()),
+    }
 }
 
 /// Fills a part of a plan.
@@ -51,17 +57,23 @@ fn fill(context: &Context<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
         Some(part) => part,
         None => slurm::part(&|name| std::env::var(name).ok())?.unwrap_or(Part::ALL),
     };
-    let transforms = transforms_of(context, dir)?;
+    let transforms = transforms_of(context, dir, args.planning.tokenizing.check_exact)?;
     let report = pack(context, &transforms, dir, &args.work, part, args.planning.on_error)?;
     context.progress.finish();
     summary(context, dir, &report, None, Stored::Resumed, start)?;
     Ok(success())
 }
 
-fn transforms_of(context: &Context<'_>, dir: &Path) -> Result<Vec<Box<dyn Transform>>> {
+/// The transforms of the plan in `dir`; of a tokenizer, so large a share of documents is checked.
+fn transforms_of(context: &Context<'_>, dir: &Path, check: f64) -> Result<Vec<Box<dyn Transform>>> {
     let plan = open_plan(&*context.store, dir)?;
     let file = |digest: &str| plan_file(&*context.store, dir, &plan, digest);
-    plan.header().transforms.iter().map(|text| from_description_with(text, context.limits, &file)).collect()
+    let checked = |text: &String| match text.starts_with("tokenize/") && check > 0.0 {
+        true => format!("{text}{CHECK_EXACT}{check}"),
+        false => text.clone(),
+    };
+    let transforms = plan.header().transforms.iter();
+    transforms.map(|text| from_description_with(&checked(text), context.limits, &file)).collect()
 }
 
 fn pack(
@@ -127,7 +139,7 @@ fn summary(
 
 pub(super) fn seal(context: &Context<'_>, args: &Seal) -> Result<ExitCode> {
     let dir = &args.dir.dir;
-    let transforms = transforms_of(context, dir)?;
+    let transforms = transforms_of(context, dir, 0.0)?;
     let manifest = packhorse_pack::seal(context.registry, &transforms, &context.store, dir, &context.cancel)?;
     context.progress.finish();
     let text = format!(

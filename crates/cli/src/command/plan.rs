@@ -13,6 +13,11 @@ use std::process::ExitCode;
 
 pub(super) fn run(context: &Context<'_>, args: &PlanArgs) -> Result<ExitCode> {
     let out = out(args.planning.out.as_ref())?;
+    if args.planning.tokenizing.check_exact > 0.0 {
+        return Err(Error::config(
+            "nothing is tokenized while planning; give --check-exact to `packhorse pack --plan`",
+        ));
+    }
     let (plan, _) = make_plan(context, &args.planning, &args.work)?;
     let stored = if args.planning.dry_run { None } else { Some(store_plan(&context.store, out, &plan)?) };
     context.progress.finish();

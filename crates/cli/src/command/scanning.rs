@@ -64,22 +64,26 @@ fn scan_options(args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions
         rows: args.reading.rows,
         count: args.limit.is_some()
             || args.samples_per_shard.is_some()
+            || args.split.is_some()
             || matches!(args.shuffle, Some(Shuffle::Blocks { .. })),
         decode: args.reading.decode,
         typed,
         shapes: args.reading.shapes(typed),
-        sources: sources(args),
+        sources: sources(args)?,
     })
 }
 
 /// How inputs of typed rows are read, by format.
-fn sources(args: &Planning) -> BTreeMap<String, Options> {
-    let mut sources = args.reading.sources();
+fn sources(args: &Planning) -> Result<BTreeMap<String, Options>> {
+    let mut sources = args.reading.sources()?;
     let text = args.tokenizing.source();
     if text.iter().next().is_some() {
-        sources.insert("text".to_owned(), text);
+        let known = sources.entry("text".to_owned()).or_default();
+        for (name, value) in text.iter() {
+            known.set(name, value);
+        }
     }
-    sources
+    Ok(sources)
 }
 
 fn attach(context: &Context<'_>, args: &Planning, listing: &mut Listing, table: &Path, key: &str) -> Result<()> {
@@ -102,7 +106,7 @@ fn plan_options(args: &Planning) -> Result<PlanOptions> {
         limit: args.limit,
         long_keys: args.long_keys,
         policy: args.on_error,
-        sources: sources(args),
+        sources: sources(args)?,
         shapes: packhorse_pack::Shapes::default(),
     })
 }

@@ -14,6 +14,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 pub(super) fn run(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
+    for path in &args.paths {
+        let missing = |e: Error| if e.errno() == Some(2) { e.with_kind(Kind::Config) } else { e };
+        context.store.stat(path, true).map_err(missing)?;
+    }
     let is_file = |path: &PathBuf| context.store.stat(path, true).is_ok_and(|stat| stat.kind == FileKind::File);
     match args.readers.is_empty() && !args.paths.iter().all(is_file) {
         true => bytes(context, args),
@@ -25,6 +29,9 @@ fn bytes(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
     let [dir] = &args.paths[..] else {
         return Err(Error::config("verify takes one dataset; with --for it takes any number of shards"));
     };
+    if known(&args.known).iter().next().is_some() {
+        return Err(Error::config("--vocabulary and --eod-id are for files of tokens: name the dataset's .idx files"));
+    }
     let start = Instant::now();
     let depth = if args.full { Depth::Full } else { Depth::Quick };
     let jobs = args.threads.jobs().max(2);

@@ -129,7 +129,10 @@ pub fn plan(
     let delivered = schema::of(registry, &listing, options, observer)?;
     let transformed = transforms.iter().try_fold(delivered.schema.clone(), |schema, t| t.schema(&schema))?;
     let encode = schema::encoded(registry, &*sink, &transformed)?;
-    sink.accept(&steps::encoded_schema(&transformed, &encode)?)?;
+    if let Err(e) = sink.accept(&steps::encoded_schema(&transformed, &encode)?) {
+        // Of columns that no encoding helps, the user knows the names that they have.
+        return Err(sink.accept(&transformed).err().unwrap_or(e));
+    }
     let mut order = units::units(&listing, options.shuffle, !options.splits.is_empty());
     units::truncate(&mut order, options.limit.unwrap_or(u64::MAX));
     let factor = transforms.iter().map(|t| t.factor()).product();
@@ -158,11 +161,13 @@ fn check_name(name: &str) -> Result<()> {
 /// What is planned by samples needs their number.
 fn check_counts(listing: &Listing, options: &PlanOptions) -> Result<()> {
     let blocks = matches!(options.shuffle, Shuffle::Blocks { .. });
-    let wanted = options.limit.is_some() || options.cut.samples.is_some() || blocks;
+    let split = !options.splits.is_empty();
+    let wanted = options.limit.is_some() || options.cut.samples.is_some() || blocks || split;
     match listing.iter().find(|sample| wanted && !sample.counted()) {
         None => Ok(()),
         Some(sample) => {
-            let message = "its samples were not counted, which a limit, samples per shard and blocks of samples need";
+            let message =
+                "its samples were not counted, which a limit, splits, samples per shard and blocks of samples need";
             Err(Error::config(message).in_input(sample.first_path().display()))
         }
     }

@@ -83,7 +83,8 @@ fn blob_counts<'l>(listing: &'l Listing, samples: u64, observer: &dyn Observer) 
             *counts.entry(field).or_default() += 1;
         }
     }
-    if let Some((field, count)) = counts.iter().find(|(_, count)| **count < samples) {
+    let counted = listing.iter().all(|sample| sample.counted());
+    if let Some((field, count)) = counts.iter().find(|(_, count)| counted && **count < samples) {
         observer.event(&Event::Warning(&format!(
             "only {count} of {samples} samples have the field {field}; Hugging Face datasets wants the same fields in every sample"
         )));

@@ -35,7 +35,12 @@ pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Uni
     let mut ends = Vec::new();
     let mut loose = 0;
     for (i, sample) in listing.iter().enumerate() {
-        let run = if chop { run_len(&sample, shuffle) } else { u64::from(u32::MAX) };
+        let run = match (apart && sample.places(), chop) {
+            // Documents were counted, so that each can be in a split of its own.
+            (true, _) => 1,
+            (false, true) => run_len(&sample, shuffle),
+            (false, false) => u64::from(u32::MAX),
+        };
         let items = sample.items();
         let mut from = 0;
         while from < items {

@@ -91,6 +91,10 @@ pub fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
         label::apply(labels, &mut listing)?;
     }
     if options.dedup {
+        if let Some(table) = listing.iter().find(|sample| sample.table().is_some()) {
+            let message = "holds many samples, and --dedup compares files; leave it out, or pack without --dedup";
+            return Err(Error::config(message).in_input(table.first_path().display()));
+        }
         dedup::apply(context, options.io_threads, &mut listing)?;
     }
     if options.decode == Decode::Auto {

@@ -314,7 +314,7 @@ impl<'a> Walk<'a> {
                 self.context.observer.event(&Event::Scanned { files: 1 });
                 // A file that does not say how large its values are holds no more of them than it has bytes.
                 let bytes = if probe.bytes == 0 { stat.size } else { probe.bytes };
-                let (items, kind) = self.items(&*source, &*input, &probe)?;
+                let (items, kind) = self.items(&*source, &*input, &probe).map_err(|e| e.in_input(path.display()))?;
                 let table = Table { format: id, schema: probe.schema, items, bytes, kind };
                 self.send(Batch::Table { root, path: archive, stat, table });
                 Ok(())

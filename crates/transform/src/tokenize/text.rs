@@ -8,6 +8,9 @@ use std::borrow::Cow;
 /// The field that is taken unless another is named.
 const USUAL: &str = "text";
 
+/// The field that holds JSON, and no text to train on.
+const JSON: &str = "json";
+
 /// Where the text is: a field, or what is inside of a field of JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place<'s> {
@@ -32,9 +35,15 @@ pub(super) fn place<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Result
             Ok(Place { field: names.next().unwrap_or_default(), inside: names.collect() })
         }
         (Some(name), _) => Err(Error::config(format!("no field of text is called {name}; there are: {}", known()))),
+        (None, [JSON]) => Err(Error::config(
+            "the only field of text, json, holds JSON; say which member of it is the text with --text-field json.NAME",
+        )),
         (None, [name]) => Ok(Place { field: name, inside: Vec::new() }),
         (None, _) if texts.contains(&USUAL) => Ok(Place { field: USUAL, inside: Vec::new() }),
-        (None, _) => Err(Error::config(format!("which field holds the text? fields of text are: {}", known()))),
+        (None, _) => Err(Error::config(format!(
+            "which field holds the text? say it with --text-field; fields of text are: {}",
+            known()
+        ))),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::read::{LENGTHS, TOKENS};
 use data::Data;
 use datatrove::Datatrove;
 use megatron::Megatron;
-use packhorse_core::{DataType, Error, KEY, Outlet, Result, SchemaRef, Sealed, ShardWriter, Sink};
+use packhorse_core::{DataType, Error, FieldType, KEY, Outlet, Result, SchemaRef, Sealed, ShardWriter, Sink};
 use sources::Sources;
 use writer::{Counts, Index, TokenWriter};
 
@@ -57,7 +57,7 @@ impl Sink for TokenSink {
             Layout::Llmc | Layout::Bare => Index::None,
         };
         let companion = if self.options.documents { Some(Companion::create(out)?) } else { None };
-        let vocabulary = self.options.vocabulary;
+        let vocabulary = self.options.vocabulary.or(columns.signed.then_some(1 << 31));
         let (documents, sequences, tokens, sources) = (0, 0, 0, Sources::default());
         let counts = Counts { documents, sequences, tokens, sources };
         Ok(Box::new(TokenWriter { columns, data, index, companion, vocabulary, counts }))
@@ -73,7 +73,10 @@ impl Sink for TokenSink {
 
 /// Where what is written stands among the columns.
 struct Columns {
+    /// As they are written.
     dtype: Dtype,
+    /// Whether they come as Int32 where the layout has UInt32.
+    signed: bool,
     tokens: usize,
     lengths: Option<usize>,
 }
@@ -95,6 +98,12 @@ impl TokenSink {
                 }
                 LENGTHS if element(field) == Some(DataType::Int32) => lengths = Some(i),
                 LENGTHS => return Err(no("lengths of sequences are a list of Int32 a sample".to_owned())),
+                _ if FieldType::of(field).is_ok_and(|kind| kind == FieldType::Text) => {
+                    return Err(no(format!(
+                        "make tokens of it with --tokenizer, or leave it out with --drop {}",
+                        field.name()
+                    )));
+                }
                 name => {
                     return Err(no(format!(
                         "shards of tokens hold {TOKENS}, {LENGTHS} and keys only; leave it out with --drop {name}"
@@ -105,6 +114,8 @@ impl TokenSink {
         let (dtype, tokens) = tokens.ok_or_else(|| {
             Error::unsupported(format!("there is no field {TOKENS}; make it of text with --tokenizer, or rename one"))
         })?;
-        Ok(Columns { dtype, tokens, lengths })
+        let signed = dtype == Dtype::I32 && matches!(self.options.layout, Layout::Datatrove | Layout::Llmc);
+        let dtype = if signed { Dtype::U32 } else { dtype };
+        Ok(Columns { dtype, signed, tokens, lengths })
     }
 }

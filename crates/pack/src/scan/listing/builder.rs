@@ -3,6 +3,7 @@
 use super::{Listing, PieceRef, Place, Table};
 use crate::scan::walk::{Batch, FoundFile, FoundMember, HIDDEN, NO_FIELD};
 use packhorse_core::{Error, FileStat, MemberName, NameFault, Result, folder_key, split_base};
+use packhorse_storage::Compression;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -92,10 +93,15 @@ impl Builder {
 
     /// Typed rows: one entry, as if the input were a folder of its samples.
     fn table(&mut self, root: u32, path: &Path, stat: &FileStat, table: Table) {
-        let (folder, base) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
-        let key = match (folder_key(folder.as_os_str().as_bytes()), split_base(base.as_bytes())) {
-            (Ok(key), Ok(name)) => format!("{key}{}/", name.key),
-            (Err(fault), _) | (_, Err(fault)) => return self.ignore(reason(fault), path.to_owned()),
+        let base = path.file_name().unwrap_or_default().as_bytes();
+        // Unlike that of a sample the name of a table has no fields behind its first dot.
+        let base = Compression::of(base).map_or_else(|| base.to_vec(), |(_, inside)| inside);
+        let stem =
+            base.iter().rposition(|byte| *byte == b'.').map_or(&base[..], |dot| base.get(..dot).unwrap_or_default());
+        let folder = path.parent().unwrap_or(Path::new("")).join(std::ffi::OsStr::from_bytes(stem));
+        let key = match folder_key(folder.as_os_str().as_bytes()) {
+            Ok(key) => key,
+            Err(fault) => return self.ignore(reason(fault), path.to_owned()),
         };
         let bytes = table.bytes as i64;
         let place = self.place(root, path.as_os_str().as_bytes().to_vec(), key, Some((stat.size, stat.mtime)));

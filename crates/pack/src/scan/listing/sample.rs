@@ -19,6 +19,11 @@ impl<'a> SampleRef<'a> {
         self.table().map_or(1, |table| table.items)
     }
 
+    /// Whether its samples are ranges of places.
+    pub fn places(&self) -> bool {
+        self.table().is_some_and(|table| !matches!(table.kind, Items::Samples))
+    }
+
     /// Whether its items are samples.
     pub fn counted(&self) -> bool {
         self.table().is_none_or(|table| !matches!(table.kind, Items::Places))
