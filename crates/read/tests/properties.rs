@@ -142,9 +142,9 @@ fn steady_state_takes_no_slabs() {
     let count = Arc::default();
     let device = Counting(Host::default(), Arc::clone(&count));
     let options = LoaderOptions { threads: 2, ahead: 3, ..options(2, 10) };
-    let mut loader = TokenLoader::new(tokens, order, &options, device).unwrap();
+    let loader = TokenLoader::new(tokens, order, &options, device).unwrap();
     let mut held = std::collections::VecDeque::new();
-    while let Some(batch) = loader.next() {
+    for batch in loader {
         held.push_back(batch.unwrap());
         if held.len() > 2 {
             held.pop_front();
