@@ -102,7 +102,7 @@ impl Filler {
             self.check(these).map_err(named)?;
             let mut at = row * stride;
             for segment in these {
-                at = self.tokens.take(segment, at, out, reading).map_err(named)?;
+                at = self.tokens.want(segment, at, out.len(), reading).map_err(named)?;
             }
             self.pad(out.get_mut(at..(row + 1) * stride).unwrap_or_default());
             ends.push(segments.len());

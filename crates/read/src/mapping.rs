@@ -10,6 +10,7 @@
 use memmap2::Mmap;
 use packhorse_core::{Error, Input, Kind, Result};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 
 /// The bytes of a whole file, mapped for reading.
 #[derive(Debug)]
@@ -18,16 +19,17 @@ pub(crate) struct Mapping(Mmap);
 impl Mapping {
     /// Maps `input`, if it has a path on this machine and any bytes.
     ///
-    /// Errors: the file can't be opened or mapped; it has another length than the input (kind `Changed`).
+    /// Errors: the file can't be opened or mapped; it is not the file that the input is (kind `Changed`).
     pub(crate) fn of(input: &dyn Input) -> Result<Option<Self>> {
         let (Some(path), Some(len)) = (input.local_path(), input.len().filter(|len| *len > 0)) else {
             return Ok(None);
         };
         let failed = |action, error| Error::io(action, error).in_input(input.name());
         let file = File::open(path).map_err(|error| failed("open", error))?;
-        let now = file.metadata().map_err(|error| failed("stat", error))?.len();
-        if now != len {
-            let message = format!("is {now} bytes long and was {len} when it was opened: open it again");
+        let now = file.metadata().map_err(|error| failed("stat", error))?;
+        let same = input.stat()?.is_none_or(|stat| stat.id == (now.dev(), now.ino()));
+        if now.len() != len || !same {
+            let message = format!("is another file of {} bytes and was one of {len}: open it again", now.len());
             return Err(Error::new(Kind::Changed, message).in_input(input.name()));
         }
         // SAFETY: the map is private to this value, read-only, and never handed out beyond its borrow. That

@@ -17,7 +17,7 @@ pub struct LoaderOptions {
     pub consumed: u64,
     /// What becomes of samples that don't fill a last step.
     pub remainder: Remainder,
-    /// Threads that fill batches; with 0 of them the caller's does, when it takes one.
+    /// Threads that fill batches, no more than `ahead`; with 0 of them the caller's does, when it takes one.
     pub threads: usize,
     /// Batches that are filled or being filled ahead of the caller, at least 1: so many slabs of memory.
     pub ahead: usize,
@@ -53,7 +53,8 @@ pub enum Remainder {
     /// Nobody gets them.
     #[default]
     Drop,
-    /// Every rank gets a last full batch; rows beyond the samples hold padding only, and the loss mask is 0 there.
+    /// Every rank gets a last full batch; rows beyond the samples hold padding only (0 without a token to pad
+    /// with), and the loss mask is 0 there.
     Pad,
     /// Ranks get what is there: last batches have fewer rows, or there is none for this rank.
     Uneven,

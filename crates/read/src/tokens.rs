@@ -4,6 +4,12 @@ use crate::ranges::{self, Want};
 use crate::{TokenFile, Wire};
 use packhorse_core::{Error, Result};
 use packhorse_order::Segment;
+use std::hint::black_box;
+
+/// Ranges of mapped files that are looked at together.
+const TOGETHER: usize = 32;
+/// Of memory.
+const PAGE: usize = 4096;
 
 /// Files of tokens, numbered as the `dataset` of segments has it. Their tokens come in one type.
 #[derive(Debug)]
@@ -15,6 +21,9 @@ pub struct Tokens {
 /// What reading needs again and again, and keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
+    /// In files that are mapped.
+    mapped: Vec<Want>,
+    /// In others.
     wants: Vec<Want>,
     buf: Vec<u8>,
 }
@@ -22,6 +31,7 @@ pub(crate) struct Reading {
 impl Reading {
     /// Drops what was to be read, after an error.
     pub(crate) fn forget(&mut self) {
+        self.mapped.clear();
         self.wants.clear();
     }
 }
@@ -55,16 +65,16 @@ impl Tokens {
         let mut reading = Reading::default();
         let mut at = 0;
         for segment in segments {
-            at = self.take(segment, at, out, &mut reading)?;
+            at = self.want(segment, at, out.len(), &mut reading)?;
         }
         self.finish(out, &mut reading)?;
         Ok(at)
     }
 
-    /// The tokens of a segment to byte `at` of `out`, now or, if they have to be read, with the others in
-    /// [`Tokens::finish`]; says where they end.
+    /// Asks for the tokens of a segment at byte `at` of the `room` bytes that [`Tokens::finish`] gets; says where they
+    /// end. That they are there is found out here.
     #[inline]
-    pub(crate) fn take(&self, segment: &Segment, at: usize, out: &mut [u8], reading: &mut Reading) -> Result<usize> {
+    pub(crate) fn want(&self, segment: &Segment, at: usize, room: usize, reading: &mut Reading) -> Result<usize> {
         let file = self.files.get(segment.dataset as usize).ok_or_else(|| {
             let message = format!("the order names dataset {} of {}", segment.dataset, self.files.len());
             Error::content(message)
@@ -72,23 +82,49 @@ impl Tokens {
         let place = file.place(segment)?;
         let len = segment.length as usize * self.wire.width();
         let end = at.saturating_add(len);
-        let to = out
-            .get_mut(at..end)
-            .ok_or_else(|| Error::config(format!("there is no room for {len} bytes of tokens at byte {at}")))?;
-        match file.mapped(&place) {
-            Some(bytes) => file.convert(bytes, self.wire, to)?,
-            None => {
-                let want = Want { file: segment.dataset, start: place.start, end: place.end, to: at, len };
-                reading.wants.push(want);
-            }
+        if end > room {
+            return Err(Error::config(format!("there is no room for {len} bytes of tokens at byte {at}")));
+        }
+        let want = Want { file: segment.dataset, start: place.start, end: place.end, to: at, len };
+        if file.is_mapped() {
+            reading.mapped.push(want);
+        } else {
+            reading.wants.push(want);
         }
         Ok(end)
     }
 
-    /// Reads what [`Tokens::take`] left.
+    /// Puts what was asked for in its places in `out`.
     pub(crate) fn finish(&self, out: &mut [u8], reading: &mut Reading) -> Result<()> {
-        let result = ranges::read(&self.files, &mut reading.wants, self.wire, out, &mut reading.buf);
-        reading.wants.clear();
-        result
+        let Reading { mapped, wants, buf } = reading;
+        let copied = self.copy(mapped, out);
+        mapped.clear();
+        let read = copied.and_then(|()| ranges::read(&self.files, wants, self.wire, out, buf));
+        wants.clear();
+        read
+    }
+
+    /// Copies ranges of mapped files. The first bytes of many are looked at before any is copied: the waits for pages at
+    /// random places then pass side by side.
+    fn copy(&self, wants: &[Want], out: &mut [u8]) -> Result<()> {
+        for wants in wants.chunks(TOGETHER) {
+            for (_, from) in wants.iter().filter_map(|want| self.mapped(want)) {
+                from.iter().step_by(PAGE).for_each(|byte| {
+                    black_box(*byte);
+                });
+            }
+            for want in wants {
+                let both = self.mapped(want).zip(out.get_mut(want.to..want.to.saturating_add(want.len)));
+                let ((file, from), out) = both.ok_or_else(|| Error::bug("a range of no mapped file"))?;
+                file.convert(from, self.wire, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn mapped(&self, want: &Want) -> Option<(&TokenFile, &[u8])> {
+        let file = self.files.get(want.file as usize)?;
+        Some((file, file.mapped(&(want.start..want.end))?))
     }
 }

@@ -231,3 +231,41 @@ fn a_file_on_disk_is_mapped_or_read() {
     assert_eq!(out[..], encode(Dtype::U16, (0..5).map(made_up))[..]);
     assert_eq!(open(&stem, Access::Map).map(|_| ()).unwrap_err().kind(), Kind::Content);
 }
+
+#[test]
+fn a_file_that_was_replaced_is_not_mapped() {
+    use packhorse_core::Store;
+    let dir = tempfile::tempdir().unwrap();
+    let (bin, other) = (dir.path().join("a.bin"), dir.path().join("b"));
+    std::fs::write(&bin, [0; 4]).unwrap();
+    let input = packhorse_storage::Local.open(&bin).unwrap();
+    assert!(Numbers::read(&*input, "<i4", 0, 1, Access::Map).is_ok());
+    std::fs::write(&other, [0; 4]).unwrap();
+    std::fs::rename(&other, &bin).unwrap();
+    assert_eq!(Numbers::read(&*input, "<i4", 0, 1, Access::Map).unwrap_err().kind(), Kind::Changed);
+    assert!(Numbers::read(&*input, "<i4", 0, 1, Access::Ranges { gap: 0 }).is_ok());
+}
+
+#[test]
+fn a_panic_of_an_order_ends_the_run_with_an_error() {
+    struct Panics;
+    impl Order for Panics {
+        fn len(&self) -> u64 {
+            40
+        }
+        fn sample(&self, k: u64, out: &mut Vec<Segment>) -> packhorse_core::Result<()> {
+            assert!(k != 5, "on purpose");
+            out.push(Segment { dataset: 0, sequence: 0, offset: 0, length: 5 });
+            Ok(())
+        }
+    }
+    let tokens = Arc::new(Tokens::new(vec![in_memory(Dtype::U16, &LENGTHS)]).unwrap());
+    let order: Arc<dyn Order> = Arc::new(Panics);
+    for threads in [1, 3] {
+        let mut kinds = loader(&tokens, &order, &LoaderOptions { threads, ..LoaderOptions::new(1, 4) })
+            .map(|batch| batch.map(|_| ()).map_err(|error| error.kind()))
+            .collect::<Vec<_>>();
+        assert_eq!((kinds.len(), kinds.pop()), (6, Some(Err(Kind::Bug))));
+        assert!(kinds.iter().all(Result::is_ok));
+    }
+}

@@ -110,6 +110,36 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn whatever_an_index_says_tokens_are_right_or_refused(
+        sequences in prop::collection::vec((prop_oneof![-1..20i32, any::<i32>()], prop_oneof![-2..40i64, any::<i64>()]), 1..6),
+        segments in prop::collection::vec((0..2u32, 0..7u32, prop_oneof![0..20u32, any::<u32>()], prop_oneof![0..20u32, any::<u32>()]), 0..4),
+    ) {
+        let bin: Vec<u8> = (0..40).collect();
+        let (lengths, pointers): (Vec<i32>, Vec<i64>) = sequences.iter().copied().unzip();
+        let numbers = |numbers: Vec<i64>| Numbers::from(packhorse_order::Array::I64(numbers));
+        let input = Arc::new(packhorse_core::MemoryInput::new("a.bin", bin.clone()));
+        let file = TokenFile::new(
+            input, &packhorse_core::DataType::UInt16, lengths.clone().into(), Some(numbers(pointers.clone())), Access::Map,
+        );
+        let Ok(tokens) = file.and_then(|file| Tokens::new(vec![file])) else { return Ok(()) };
+        let segments: Vec<_> = segments
+            .into_iter()
+            .map(|(dataset, sequence, offset, length)| packhorse_order::Segment { dataset, sequence, offset, length })
+            .collect();
+        let mut out = vec![0; 100];
+        let Ok(len) = tokens.read(&segments, &mut out) else { return Ok(()) };
+        let mut wanted = Vec::new();
+        for segment in &segments {
+            let start = pointers[segment.sequence as usize] as usize + 2 * segment.offset as usize;
+            prop_assert!(i64::from(segment.offset) + i64::from(segment.length) <= i64::from(lengths[segment.sequence as usize]));
+            wanted.extend_from_slice(&bin[start..start + 2 * segment.length as usize]);
+        }
+        prop_assert_eq!(&out[..len], &wanted[..]);
+    }
+}
+
 #[test]
 fn a_loader_that_is_dropped_early_ends_its_threads() {
     let lengths = vec![50; 200];
