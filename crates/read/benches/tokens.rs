@@ -166,7 +166,7 @@ fn peer(dir: &Path, batches: u64, kind: &'static str) -> Option<(&'static str, f
 
 fn look_up(name: &str, tokens: &Tokens, order: &dyn Order) {
     let mut random = RandomState::new(2);
-    let places: Vec<u64> = (0..20_000).map(|_| random.at_most(order.len() - 1)).collect();
+    let places: Vec<u64> = (0..100_000).map(|_| random.at_most(order.len() - 1)).collect();
     let (mut segments, mut out) = (Vec::<Segment>::new(), vec![0; 2 * (LENGTH as usize + 1)]);
     let (wall, cpu) = best(|| {
         for &place in &places {
@@ -176,5 +176,13 @@ fn look_up(name: &str, tokens: &Tokens, order: &dyn Order) {
         }
     });
     let each = 1e6 / places.len() as f64;
+    let (order_wall, order_cpu) = best(|| {
+        for &place in &places {
+            segments.clear();
+            order.sample(place, &mut segments).expect("a sample");
+            black_box(&segments);
+        }
+    });
     println!("{name}, one sample at random: {:.2} µs, CPU {:.2}", wall * each, cpu * each);
+    println!("  of that which tokens it is made of: {:.2} µs, CPU {:.2}", order_wall * each, order_cpu * each);
 }
