@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use packhorse::read::order::{GptIndex, GptOptions};
-use packhorse::read::{Access, Companions, GptSamples, Host, LoaderOptions, Numbers, TokenLoader, Tokens, token_pair};
+use packhorse::read::{Access, Companions, GptSamples, Host, LoaderOptions, TokenLoader, Tokens, token_pair};
 use packhorse::{core, storage};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,12 +17,9 @@ fn main() -> core::Result<()> {
 
     let file = token_pair(&storage::Local, &idx, Access::Map)?;
     let options = GptOptions::new(1234, length, None);
-    let lengths: Vec<i32> = {
-        let view = file.lengths().view();
-        (0..view.len()).filter_map(|at| view.get(at)).map(|length| length as i32).collect()
-    };
+    let lengths = file.lengths().to_i32s()?;
     let index = GptIndex::build(&lengths, 0..lengths.len() as u32, &options)?;
-    let order = Arc::new(GptSamples::of(index, Numbers::from(lengths), options)?);
+    let order = Arc::new(GptSamples::of(index, file.lengths().clone(), options)?);
     let tokens = Arc::new(Tokens::new(vec![file])?);
 
     let companions = Companions { position_ids: true, cu_seqlens: true, ..Companions::default() };

@@ -2,6 +2,7 @@
 //!
 //! `PACKHORSE_PYTHON` names a Python with numpy, which reads the same samples (`tests/gpt_dataset.py`). The pair, 1 GiB
 //! of u16 in documents of 1 to 2000 tokens, is made in `PACKHORSE_BENCH_DIR`, or `/dev/shm`, and removed again.
+//! With `PACKHORSE_BENCH_COLD` it only reads some batches that are not in memory: the folder is on a disk then.
 //! Prints tokens a second by wall clock and by CPU time, the best of three, and ratios.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
@@ -32,6 +33,9 @@ fn main() {
     };
     let indices = ["document", "sample", "shuffle"].map(index);
     let order: Arc<dyn Order> = Arc::new(GptSamples::new(indices, lengths.clone(), options).expect("an order"));
+    if std::env::var_os("PACKHORSE_BENCH_COLD").is_some() {
+        return cold(dir.path(), &lengths, &order);
+    }
     let steps = order.len() / u64::from(BATCH);
     println!("{} samples, {steps} batches of [{BATCH}, {}], u16", order.len(), LENGTH + 1);
     let few = steps.min(300);
@@ -59,6 +63,27 @@ fn main() {
         let sum: i64 = loader.take(few as usize).map(|batch| ends(&batch.expect("a batch"))).sum();
         assert!(peers.iter().all(|(_, _, _, theirs)| *theirs == sum), "the peers read other tokens");
         look_up(name, &tokens, &*order);
+    }
+}
+
+/// The first batches, from a disk.
+fn cold(dir: &Path, lengths: &Numbers, order: &Arc<dyn Order>) {
+    let python = std::env::var_os("PACKHORSE_PYTHON").expect("a Python, to evict the file");
+    for (name, access) in [("mapped", Access::Map), ("ranges", Access::Ranges { gap: 4096 })] {
+        for threads in [1, 2, 8] {
+            let mut command = Command::new(&python);
+            command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gpt_dataset.py")).arg("evict").arg(dir.join("a"));
+            assert!(command.status().expect("python starts").success());
+            let bin = Arc::from(packhorse_storage::Local.open(&dir.join("a.bin")).expect("a file"));
+            let file = TokenFile::new(bin, &DataType::UInt16, lengths.clone(), None, access).expect("tokens");
+            let tokens = Arc::new(Tokens::new(vec![file]).expect("a file"));
+            let asked = LoaderOptions { threads, ahead: 8, ..LoaderOptions::new(BATCH, LENGTH) };
+            let loader = TokenLoader::new(tokens, Arc::clone(order), &asked, Host::default()).expect("a loader");
+            let start = Instant::now();
+            let batches = loader.take(100).filter(Result::is_ok).count();
+            let rate = (batches as u64 * u64::from(BATCH * (LENGTH + 1))) as f64 / start.elapsed().as_secs_f64() / 1e6;
+            println!("not in memory, {name}, {threads} threads: {rate:.1} M tokens/s");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 /// Mapped, or read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Mapped where the input is a file of this machine, else by ranges. For sealed files: one that is
+    /// Mapped where the input is a file of this machine, else by ranges, with a gap of 64 KiB. For sealed files: one that is
     /// truncated while it is mapped ends the process.
     #[default]
     Map,

@@ -97,6 +97,25 @@ impl Numbers {
     }
 }
 
+impl Numbers {
+    /// A copy in memory, such as an index is built from.
+    ///
+    /// Errors: a number that 32 bits don't hold, no memory.
+    pub fn to_i32s(&self) -> Result<Vec<i32>> {
+        let view = self.view();
+        let mut numbers = Vec::new();
+        if numbers.try_reserve_exact(view.len()).is_err() {
+            return Err(Error::new(Kind::Limit, format!("no memory for {} numbers", view.len())));
+        }
+        for at in 0..view.len() {
+            let number = view.get(at).unwrap_or_default();
+            let wrong = |_| Error::content(format!("number {at} is {number}, which 32 bits don't hold"));
+            numbers.push(i32::try_from(number).map_err(wrong)?);
+        }
+        Ok(numbers)
+    }
+}
+
 impl From<Array> for Numbers {
     fn from(array: Array) -> Self {
         Self(Arc::new(Held::Array(array)))
@@ -151,5 +170,7 @@ mod tests {
         Array::I64(vec![7, 8, 9, 10]).write_npy(2, &mut npy).unwrap();
         let (numbers, columns) = Numbers::npy(&MemoryInput::new("a.npy", npy), Access::Map).unwrap();
         assert_eq!((numbers.view().len(), numbers.view().get(3), columns), (4, Some(10), 2));
+        assert_eq!(numbers.to_i32s().unwrap(), [7, 8, 9, 10]);
+        assert!(Numbers::from(Array::I64(vec![1 << 31])).to_i32s().is_err());
     }
 }

@@ -5,9 +5,10 @@ put together from runs of documents, as int64, and a batch is stacked.
 
 `gpt_dataset.py dump STEM CACHE SEQ OUT` writes all samples in order, `<i8`, and their position ids after them.
 `gpt_dataset.py time STEM CACHE SEQ BATCH FIRST COUNT TYPE` prints the seconds of wall clock and CPU that COUNT batches
-take, and a sum over their tokens.
+take, and a sum over their tokens. `gpt_dataset.py evict STEM` has the system forget what it holds of the `.bin`.
 """
 
+import os
 import sys
 import time
 
@@ -83,5 +84,11 @@ def timed(stem, cache, seq, batch, first, count, kind):
     print(time.perf_counter() - wall, time.process_time() - cpu, total)
 
 
+def evict(stem):
+    with open(stem + ".bin", "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 if __name__ == "__main__":
-    {"dump": dump, "time": timed}[sys.argv[1]](*sys.argv[2:])
+    {"dump": dump, "time": timed, "evict": evict}[sys.argv[1]](*sys.argv[2:])
