@@ -95,9 +95,7 @@ impl Numbers {
             }
         }
     }
-}
 
-impl Numbers {
     /// A copy in memory, such as an index is built from.
     ///
     /// Errors: a number that 32 bits don't hold, no memory.
