@@ -43,3 +43,17 @@ fn add_a_format_conforms_and_reads_back_what_it_packed() {
     let said = example("add_a_format", &[]);
     assert!(said.contains("cat: jpg \u{1f408}, txt a cat\ndog: jpg \u{1f415}, txt nothing"), "{said}");
 }
+
+#[test]
+fn read_tokens_reads_a_pair() {
+    let dir = tempfile::tempdir().unwrap();
+    let idx = dir.path().join("a.idx");
+    let numbers = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    let lengths: Vec<u8> = [60i32, 45].into_iter().flat_map(i32::to_le_bytes).collect();
+    let bytes = [&b"MMIDIDX\0\0"[..], &numbers(&[1]), &[8], &numbers(&[2, 3]), &lengths, &numbers(&[0, 120, 0, 1, 2])];
+    std::fs::write(&idx, bytes.concat()).unwrap();
+    std::fs::write(idx.with_extension("bin"), numbers(&[7; 27])).unwrap();
+    let said = example("read_tokens", &[&idx, Path::new("4")]);
+    assert!(said.contains("3 batches") && said.contains("tokens UInt16 [8, 5] at byte 0"), "{said}");
+    assert!(said.contains(r#"{"version":1,"consumed":8,"samples":26}"#), "{said}");
+}

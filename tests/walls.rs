@@ -16,7 +16,7 @@ const WALLS: [(&str, &[&str]); 13] = [
     ("order", &["core"]),
     ("testkit", &["core", "synth"]),
     ("pack", &["core", "storage", "dataset", "transform"]),
-    ("read", &["core", "storage", "dataset", "transform"]),
+    ("read", &["core", "storage", "dataset", "transform", "order"]),
     ("gpu", &["core", "read"]),
     ("python", &["packhorse", "cli"]),
     ("cli", &["*"]),

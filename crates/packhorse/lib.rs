@@ -13,12 +13,15 @@ pub use packhorse_core as core;
 pub use packhorse_dataset as dataset;
 #[cfg(feature = "pack")]
 pub use packhorse_pack as pack;
-#[cfg(feature = "pack")]
+#[cfg(any(feature = "pack", feature = "read"))]
 pub use packhorse_storage as storage;
 #[cfg(feature = "synth")]
 pub use packhorse_synth as synth;
 #[cfg(feature = "pack")]
 pub use packhorse_transform as transform;
+
+#[cfg(feature = "read")]
+pub mod read;
 
 use packhorse_core::Registry;
 

@@ -131,12 +131,16 @@ impl<'a> View<'a> {
     }
 
     /// The number at `at`, which must be there and not be negative; `what` names the array.
+    #[inline]
     pub(crate) fn at(&self, at: u64, what: &str) -> Result<u64> {
         let value = usize::try_from(at).ok().and_then(|at| self.get(at));
-        value
-            .and_then(|value| u64::try_from(value).ok())
-            .ok_or_else(|| Error::content(format!("the {what} has no entry {at} that could be right: build it anew")))
+        value.and_then(|value| u64::try_from(value).ok()).ok_or_else(|| wrong(at, what))
     }
+}
+
+#[cold]
+fn wrong(at: u64, what: &str) -> Error {
+    Error::content(format!("the {what} has no entry {at} that could be right: build it anew"))
 }
 
 /// An empty vector with room for `count`, or an error that says how much memory that is.

@@ -8,7 +8,13 @@ pub struct BlendOrder<'a> {
     dataset: View<'a>,
     sample: View<'a>,
     shuffle: Option<View<'a>>,
-    orders: Vec<Box<dyn Order + 'a>>,
+    orders: Orders<'a>,
+}
+
+/// The orders of the datasets.
+enum Orders<'a> {
+    Own(Vec<Box<dyn Order + 'a>>),
+    Lent(&'a [Box<dyn Order + 'a>]),
 }
 
 impl<'a> BlendOrder<'a> {
@@ -16,6 +22,15 @@ impl<'a> BlendOrder<'a> {
     ///
     /// Errors: indices of different lengths.
     pub fn new(dataset: View<'a>, sample: View<'a>, orders: Vec<Box<dyn Order + 'a>>) -> Result<Self> {
+        Self::made(dataset, sample, Orders::Own(orders))
+    }
+
+    /// The same over orders that somebody else keeps.
+    pub fn lent(dataset: View<'a>, sample: View<'a>, orders: &'a [Box<dyn Order + 'a>]) -> Result<Self> {
+        Self::made(dataset, sample, Orders::Lent(orders))
+    }
+
+    fn made(dataset: View<'a>, sample: View<'a>, orders: Orders<'a>) -> Result<Self> {
         if dataset.len() != sample.len() {
             let message = format!("a blend of {} datasets and {} samples can't be", dataset.len(), sample.len());
             return Err(Error::content(message));
@@ -50,9 +65,13 @@ impl Order for BlendOrder<'_> {
 
     fn sample(&self, k: u64, out: &mut Vec<Segment>) -> Result<()> {
         let (dataset, sample) = self.origin(k)?;
-        let order = usize::try_from(dataset).ok().and_then(|at| self.orders.get(at));
-        let order = order
-            .ok_or_else(|| Error::content(format!("the blend names dataset {dataset} of {}", self.orders.len())))?;
+        let orders = match &self.orders {
+            Orders::Own(orders) => orders,
+            Orders::Lent(orders) => *orders,
+        };
+        let order = usize::try_from(dataset).ok().and_then(|at| orders.get(at));
+        let order =
+            order.ok_or_else(|| Error::content(format!("the blend names dataset {dataset} of {}", orders.len())))?;
         if sample >= order.len() {
             let message =
                 format!("the blend asks dataset {dataset} for sample {sample} of {}: raise the surplus", order.len());

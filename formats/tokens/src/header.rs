@@ -20,6 +20,13 @@ pub struct Header {
 }
 
 impl Header {
+    /// The header of the `.idx` `input`, whose length fits what the header says.
+    ///
+    /// Errors: `Content` says what is wrong, `Unsupported` what is of another kind.
+    pub fn open(input: &dyn Input) -> Result<Self> {
+        Self::read(input).map(|(header, _)| header).map_err(|error| error.in_input(input.name()))
+    }
+
     /// The header of the `.idx` `input`, and whether modes follow its arrays; the file is as long as that
     /// makes it. `Content` errors say what is wrong, `Unsupported` what is of another kind.
     pub(crate) fn read(input: &dyn Input) -> Result<(Self, bool)> {
@@ -91,13 +98,13 @@ impl Header {
         Ok(head)
     }
 
-    /// Where the length of sequence `i` is.
-    pub(crate) fn length_at(&self, i: u64) -> u64 {
+    /// Where the length of sequence `i` is: an `i32`, in tokens.
+    pub fn length_at(&self, i: u64) -> u64 {
         HEADER + 4 * i
     }
 
-    /// Where the pointer of sequence `i` is.
-    pub(crate) fn pointer_at(&self, i: u64) -> u64 {
+    /// Where the pointer of sequence `i` is: an `i64`, the byte of the `.bin` it begins at.
+    pub fn pointer_at(&self, i: u64) -> u64 {
         HEADER + 4 * self.sequences + 8 * i
     }
 

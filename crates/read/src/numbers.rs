@@ -1,0 +1,174 @@
+//! Arrays of whole numbers that can be shared: made in memory, mapped from a file, or read from one.
+
+use crate::Access;
+use crate::mapping::Mapping;
+use packhorse_core::{Error, Input, Kind, Result};
+use packhorse_order::{Array, View, read_npy};
+use std::sync::Arc;
+
+/// Whole numbers that an order or a list of sequences is made of. A clone shares them.
+#[derive(Clone, Debug)]
+pub struct Numbers(Arc<Held>);
+
+#[derive(Debug)]
+enum Held {
+    Array(Array),
+    /// `bytes` of the file from `from` on, of the type `descr`.
+    File {
+        file: Bytes,
+        from: usize,
+        bytes: usize,
+        descr: &'static str,
+    },
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Mapped(Mapping),
+    Read(Vec<u8>),
+}
+
+impl Bytes {
+    fn get(&self) -> &[u8] {
+        match self {
+            Bytes::Mapped(map) => map.bytes(),
+            Bytes::Read(bytes) => bytes,
+        }
+    }
+}
+
+impl Numbers {
+    /// `count` numbers of the type that numpy calls `descr` (`<i2`, `<i4`, `<u4`, `<i8`), from byte `offset`
+    /// of `input` on: mapped, or read as a whole where `input` is no local file.
+    ///
+    /// Errors: an input that ends before, another type, no memory.
+    pub fn read(input: &dyn Input, descr: &str, offset: u64, count: u64, access: Access) -> Result<Self> {
+        let named = |error: Error| error.in_input(input.name());
+        let (descr, width) = known(descr).map_err(named)?;
+        let bytes = count
+            .checked_mul(width as u64)
+            .filter(|bytes| offset.checked_add(*bytes).is_some_and(|end| input.len().is_some_and(|len| end <= len)));
+        let sizes = bytes.and_then(|bytes| Some((usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?)));
+        let (from, bytes) = sizes.ok_or_else(|| {
+            let len = input.len().unwrap_or_default();
+            named(Error::content(format!("is cut short: {count} numbers wanted at offset {offset} of {len}")))
+        })?;
+        let map = if access.maps() { Mapping::of(input)? } else { None };
+        let (file, from) = match map {
+            Some(map) => (Bytes::Mapped(map), from),
+            None => (Bytes::Read(read(input, offset, bytes)?), 0),
+        };
+        Ok(Self(Arc::new(Held::File { file, from, bytes, descr })))
+    }
+
+    /// The numbers of a `.npy` file, such as Megatron's cache holds, and how many a row.
+    pub fn npy(input: &dyn Input, access: Access) -> Result<(Self, usize)> {
+        let map = if access.maps() { Mapping::of(input)? } else { None };
+        let file = match map {
+            Some(map) => Bytes::Mapped(map),
+            None => {
+                let len = input.len().and_then(|len| usize::try_from(len).ok());
+                let len = len.ok_or_else(|| Error::unsupported("can't be read as a stream").in_input(input.name()))?;
+                Bytes::Read(read(input, 0, len)?)
+            }
+        };
+        let (view, columns) = read_npy(file.get()).map_err(|error| error.in_input(input.name()))?;
+        let (descr, width) = match view {
+            View::I16(_) | View::I16Bytes(_) => ("<i2", 2),
+            View::I32(_) | View::I32Bytes(_) => ("<i4", 4),
+            View::U32(_) | View::U32Bytes(_) => ("<u4", 4),
+            View::I64(_) | View::I64Bytes(_) => ("<i8", 8),
+        };
+        let bytes = view.len() * width;
+        let from = file.get().len() - bytes;
+        Ok((Self(Arc::new(Held::File { file, from, bytes, descr })), columns))
+    }
+
+    /// The numbers, borrowed.
+    pub fn view(&self) -> View<'_> {
+        match &*self.0 {
+            Held::Array(array) => array.view(),
+            Held::File { file, from, bytes, descr } => {
+                let numbers = file.get().get(*from..).and_then(|rest| rest.get(..*bytes)).unwrap_or_default();
+                // The type is known and the bytes are a whole number of them since this was made.
+                View::from_bytes(descr, numbers).unwrap_or(View::I32(&[]))
+            }
+        }
+    }
+
+    /// A copy in memory, such as an index is built from.
+    ///
+    /// Errors: a number that 32 bits don't hold, no memory.
+    pub fn to_i32s(&self) -> Result<Vec<i32>> {
+        let view = self.view();
+        let mut numbers = Vec::new();
+        if numbers.try_reserve_exact(view.len()).is_err() {
+            return Err(Error::new(Kind::Limit, format!("no memory for {} numbers", view.len())));
+        }
+        for at in 0..view.len() {
+            let number = view.get(at).unwrap_or_default();
+            let wrong = |_| Error::content(format!("number {at} is {number}, which 32 bits don't hold"));
+            numbers.push(i32::try_from(number).map_err(wrong)?);
+        }
+        Ok(numbers)
+    }
+}
+
+impl From<Array> for Numbers {
+    fn from(array: Array) -> Self {
+        Self(Arc::new(Held::Array(array)))
+    }
+}
+
+impl From<Vec<i32>> for Numbers {
+    fn from(numbers: Vec<i32>) -> Self {
+        Array::I32(numbers).into()
+    }
+}
+
+/// The type's name, for good, and the bytes of a number.
+fn known(descr: &str) -> Result<(&'static str, usize)> {
+    match [("<i2", 2), ("<i4", 4), ("<u4", 4), ("<i8", 8)].into_iter().find(|(name, _)| *name == descr) {
+        Some(known) => Ok(known),
+        None => Err(Error::unsupported(format!("numbers of type '{descr}' are not one of <i2, <i4, <u4, <i8"))),
+    }
+}
+
+/// `len` bytes, which the input was found to have.
+fn read(input: &dyn Input, offset: u64, len: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if bytes.try_reserve_exact(len).is_err() {
+        let message = format!("no memory for {len} bytes of numbers");
+        return Err(Error::new(Kind::Limit, message).in_input(input.name()));
+    }
+    bytes.resize(len, 0);
+    input.read_at(offset, &mut bytes).map_err(|error| error.in_input(input.name()))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::MemoryInput;
+
+    #[test]
+    fn numbers_of_a_file_and_of_a_cache() {
+        let bytes: Vec<u8> = [0u8; 3].into_iter().chain((0..5i32).flat_map(i32::to_le_bytes)).collect();
+        let input = MemoryInput::new("a.idx", bytes);
+        let numbers = Numbers::read(&input, "<i4", 3, 5, Access::Map).unwrap();
+        assert_eq!(
+            (0..6).map(|at| numbers.view().get(at)).collect::<Vec<_>>(),
+            [0, 1, 2, 3, 4, -1].map(|n| (n >= 0).then_some(n))
+        );
+        assert!(Numbers::read(&input, "<i4", 4, 5, Access::Map).is_err());
+        assert!(Numbers::read(&input, "<i4", u64::MAX, 1, Access::Map).is_err());
+        assert!(Numbers::read(&input, "<i4", 0, u64::MAX, Access::Map).is_err());
+        assert!(Numbers::read(&input, "<f4", 0, 1, Access::Map).is_err());
+        let mut npy = Vec::new();
+        Array::I64(vec![7, 8, 9, 10]).write_npy(2, &mut npy).unwrap();
+        let (numbers, columns) = Numbers::npy(&MemoryInput::new("a.npy", npy), Access::Map).unwrap();
+        assert_eq!((numbers.view().len(), numbers.view().get(3), columns), (4, Some(10), 2));
+        assert_eq!(numbers.to_i32s().unwrap(), [7, 8, 9, 10]);
+        assert!(Numbers::from(Array::I64(vec![1 << 31])).to_i32s().is_err());
+    }
+}

@@ -1,0 +1,183 @@
+//! One file of tokens: its bytes, and where in it each sequence is.
+
+use crate::mapping::Mapping;
+use crate::wire::Element;
+use crate::{Access, Numbers, Wire};
+use packhorse_core::{DataType, Error, Input, Kind, Result};
+use packhorse_order::{Segment, View};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A file of tokens and the places of its sequences.
+pub struct TokenFile {
+    input: Arc<dyn Input>,
+    map: Option<Mapping>,
+    gap: u64,
+    element: Element,
+    len: u64,
+    lengths: Numbers,
+    pointers: Pointers,
+}
+
+/// Where each sequence begins, in bytes.
+enum Pointers {
+    Given(Numbers),
+    Summed(Vec<u64>),
+}
+
+impl TokenFile {
+    /// The tokens in `bin`, of the Arrow type `tokens`, little-endian; `lengths` of its sequences in tokens; and
+    /// `pointers`, the byte each begins at: without them one follows upon another from byte 0.
+    ///
+    /// What is checked here: that the file holds the last sequence (given the sums, hence all of them). Every
+    /// segment that is read is checked against the length of its sequence and of the file.
+    ///
+    /// Errors: a stream, another type, arrays of different lengths, a file that is cut short.
+    pub fn new(
+        bin: Arc<dyn Input>,
+        tokens: &DataType,
+        lengths: Numbers,
+        pointers: Option<Numbers>,
+        access: Access,
+    ) -> Result<Self> {
+        let named = |error: Error| error.in_input(bin.name());
+        let len =
+            bin.len().ok_or_else(|| named(Error::unsupported("can't be read as a stream; decompress it first")))?;
+        let element = Element::of(tokens).map_err(named)?;
+        let pointers = match pointers {
+            Some(pointers) if pointers.view().len() == lengths.view().len() => Pointers::Given(pointers),
+            Some(pointers) => {
+                let (pointers, lengths) = (pointers.view().len(), lengths.view().len());
+                return Err(named(Error::content(format!(
+                    "has {lengths} lengths and {pointers} pointers of sequences"
+                ))));
+            }
+            None => Pointers::Summed(summed(lengths.view(), element.width()).map_err(named)?),
+        };
+        let map = if access.maps() { Mapping::of(&*bin)? } else { None };
+        let file = Self { map, gap: access.gap(), element, len, lengths, pointers, input: bin };
+        file.check_last()?;
+        Ok(file)
+    }
+
+    fn check_last(&self) -> Result<()> {
+        let Some(last) = self.lengths.view().len().checked_sub(1) else { return Ok(()) };
+        let length = self.lengths.view().get(last).unwrap_or_default();
+        let length = u32::try_from(length).map_err(|_| self.fault(format!("has a sequence of {length} tokens")))?;
+        let sequence = u32::try_from(last).map_err(|_| {
+            let message = format!("has {} sequences, which is over 2^32", last + 1);
+            Error::unsupported(message).in_input(self.name())
+        })?;
+        self.place(&Segment { dataset: 0, sequence, offset: 0, length }).map(|_| ())
+    }
+
+    /// The bytes of a segment, all there.
+    pub(crate) fn place(&self, segment: &Segment) -> Result<Range<u64>> {
+        let at = segment.sequence as usize;
+        let Some((length, start)) = self.lengths.view().get(at).zip(self.start(at)) else {
+            let message = format!("has no sequence {at}, for there are {}", self.sequences());
+            return Err(self.fault(message));
+        };
+        let (from, to) = (u64::from(segment.offset), u64::from(segment.offset) + u64::from(segment.length));
+        if i64::try_from(to).is_ok_and(|to| to > length) {
+            let message = format!("has {length} tokens in sequence {at}, and tokens {from} to {to} of it are wanted");
+            return Err(self.fault(format!("{message}: the order is of other data")));
+        }
+        let width = self.element.width() as u64;
+        let bytes = u64::try_from(start)
+            .ok()
+            .and_then(|start| Some(start.checked_add(from * width)?..start.checked_add(to * width)?));
+        bytes.filter(|bytes| bytes.end <= self.len).ok_or_else(|| {
+            let message = format!("is cut short: sequence {at} has {length} tokens from byte {start} on");
+            self.fault(format!("{message}, and the file has {} bytes; fetch it again", self.len))
+        })
+    }
+
+    fn start(&self, at: usize) -> Option<i64> {
+        match &self.pointers {
+            Pointers::Given(pointers) => pointers.view().get(at),
+            Pointers::Summed(starts) => i64::try_from(*starts.get(at)?).ok(),
+        }
+    }
+
+    fn fault(&self, message: String) -> Error {
+        Error::new(Kind::Content, message).in_input(self.name())
+    }
+
+    /// The bytes that [`TokenFile::place`] found, if the file is mapped.
+    #[inline]
+    pub(crate) fn mapped(&self, place: &Range<u64>) -> Option<&[u8]> {
+        // A place is inside the file, and that is mapped as a whole.
+        self.map.as_ref()?.bytes().get(place.start as usize..place.end as usize)
+    }
+
+    /// Fills `buf` with the bytes at `offset`, by reading.
+    pub(crate) fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.input.read_at(offset, buf).map_err(|error| error.in_input(self.name()))
+    }
+
+    /// Tokens in bytes of the file, as tokens of a batch.
+    #[inline]
+    pub(crate) fn convert(&self, from: &[u8], wire: Wire, out: &mut [u8]) -> Result<()> {
+        self.element.convert(from, wire, out).map_err(|error| error.in_input(self.name()))
+    }
+
+    pub(crate) fn is_plain(&self, wire: Wire) -> bool {
+        self.element.is_plain(wire)
+    }
+
+    pub(crate) fn gap(&self) -> u64 {
+        self.gap
+    }
+
+    /// The name by which the user knows it.
+    pub fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    /// How many sequences.
+    pub fn sequences(&self) -> u64 {
+        self.lengths.view().len() as u64
+    }
+
+    /// The lengths of its sequences, which are what an order is made from.
+    pub fn lengths(&self) -> &Numbers {
+        &self.lengths
+    }
+
+    /// The type its tokens have in a batch of their own.
+    pub fn wire(&self) -> Wire {
+        self.element.wire()
+    }
+
+    /// Whether its bytes are mapped rather than read.
+    pub fn is_mapped(&self) -> bool {
+        self.map.is_some()
+    }
+}
+
+/// The byte each sequence begins at.
+fn summed(lengths: View<'_>, width: usize) -> Result<Vec<u64>> {
+    let mut starts = Vec::new();
+    if starts.try_reserve_exact(lengths.len()).is_err() {
+        let message = format!("no memory for where {} sequences begin", lengths.len());
+        return Err(Error::new(Kind::Limit, message));
+    }
+    let mut at = 0u64;
+    for sequence in 0..lengths.len() {
+        let length = lengths.get(sequence).unwrap_or_default();
+        starts.push(at);
+        let bytes = u64::try_from(length).ok().and_then(|length| length.checked_mul(width as u64)?.checked_add(at));
+        at = bytes.ok_or_else(|| Error::content(format!("has {length} tokens in sequence {sequence}")))?;
+    }
+    Ok(starts)
+}
+
+impl std::fmt::Debug for TokenFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TokenFile")
+            .field("name", &self.name())
+            .field("mapped", &self.is_mapped())
+            .finish_non_exhaustive()
+    }
+}
