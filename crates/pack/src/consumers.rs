@@ -3,7 +3,9 @@
 use crate::inputs::{Names, container, open};
 use crate::resume::of_request;
 use packhorse_core::{Cancel, Consumer, Error, FileKind, Findings, Options, Registry, Result, Store};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// What [`check_consumers`] found.
@@ -96,7 +98,13 @@ fn shards(registry: &Registry, store: &dyn Store, paths: &[PathBuf]) -> Result<V
             shards.push(path.clone());
             continue;
         }
-        let mut inside: Vec<_> = store.list(path)?.into_iter().filter(|name| is_shard(registry, name)).collect();
+        let names: HashSet<PathBuf> = store.list(path)?.into_iter().collect();
+        let is_part = |name: &Path| {
+            let mut mains = registry.mains(name.as_os_str().as_bytes()).map(OsString::from_vec);
+            mains.any(|main| names.contains(Path::new(&main)))
+        };
+        let mut inside: Vec<&PathBuf> =
+            names.iter().filter(|name| is_shard(registry, name) && !is_part(name)).collect();
         inside.sort();
         shards.extend(inside.into_iter().map(|name| path.join(name)));
     }
