@@ -24,7 +24,7 @@ pub(crate) fn read(source: &dyn Source, input: &dyn Input, range: Range<u64>) ->
                 assert_eq!(rows.schema(), schema);
                 assert!(rows.num_rows() > 0, "a block without rows");
                 let keys = key_column(&rows).unwrap();
-                let text = |row| Sample::new(&rows, row).unwrap().bytes("text").unwrap().to_vec();
+                let text = |row| Sample::new(&rows, row).unwrap().bytes(schema.field(1).name()).unwrap().to_vec();
                 found.extend(
                     (0..rows.num_rows())
                         .map(|row| Ok((keys.value(row).to_owned(), String::from_utf8(text(row)).unwrap()))),

@@ -40,7 +40,8 @@ fn other_fields_are_refused_by_name() {
     }
     for (layout, element, ok) in [
         ("datatrove", DataType::UInt32, true),
-        ("datatrove", DataType::Int32, false),
+        ("datatrove", DataType::Int32, true),
+        ("datatrove", DataType::Int64, false),
         ("llmc", DataType::UInt32, true),
         ("llmc", DataType::UInt8, false),
         ("bare", DataType::UInt32, true),
