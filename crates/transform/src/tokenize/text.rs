@@ -27,7 +27,13 @@ pub(super) fn place<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Result
     };
     let names = schema.fields().iter().map(|f| f.name().as_str()).filter(|name| *name != KEY);
     let texts: Vec<&str> = names.filter(|name| is_text(name)).collect();
-    let known = || if texts.is_empty() { "none".to_owned() } else { texts.join(", ") };
+    let known = || {
+        if texts.is_empty() {
+            "none (files of JSON lines called otherwise than .jsonl need --from text)".to_owned()
+        } else {
+            texts.join(", ")
+        }
+    };
     match (given, &texts[..]) {
         (Some(name), _) if texts.contains(&name) => Ok(Place { field: name, inside: Vec::new() }),
         (Some(path), _) if path.split('.').next().is_some_and(|field| texts.contains(&field)) => {
