@@ -172,6 +172,8 @@ fn other_layouts_and_names_of_fields_that_are_not_taken() {
     let tokens: usize = corpus.documents.iter().filter(|d| !d.is_empty()).map(|d| d.len() + 1).sum();
     assert_eq!(std::fs::metadata(out.join("shard-000000.ds")).unwrap().len(), 2 * tokens as u64);
     assert!(!out.join("shard-000000.documents.parquet").exists());
+    let checked = packhorse(&["verify", text(&out.join("shard-000000.ds"))]).run();
+    assert!(checked.code() == 8 && checked.said.contains("datatrove"), "{checked:?}");
     let none = corpus.dir("none");
     let refused = packhorse(&["pack", text(&corpus.input), "--to", "tokens", "--out", text(&none)]).run();
     assert!(refused.code() == 8 && refused.said.contains("field text"), "{refused:?}");

@@ -27,6 +27,10 @@ impl<'a> Pair<'a> {
     /// The pair that `input` is one file of; of any name but `.bin` it is the index.
     pub(crate) fn open(input: &'a dyn Input) -> Result<Self> {
         let name = base(input.name());
+        if stem(name, ".ds").is_some() {
+            let message = "is datatrove's and no pair: it can be packed, but not checked, merged or put in order";
+            return Err(Error::unsupported(message).in_input(input.name()));
+        }
         match stem(name, ".bin") {
             Some(stem) => Ok(Self { idx: beside(input, &format!("{stem}.idx"))?, bin: Held::Lent(input) }),
             None => {

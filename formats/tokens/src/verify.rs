@@ -5,13 +5,15 @@ use crate::numbers;
 use crate::pair::Pair;
 use crate::sequences::{Window, each_sequence};
 use crate::verdict::{Cure, Look, Problem, Tally, Verdict};
-use packhorse_core::{Input, Result};
+use packhorse_core::{Input, Kind, Result};
 
 /// Looks at every number of the index of a pair (`input` is either file of it), and at tokens as `look`
 /// says. What is wrong is no error but a finding; an error is I/O that failed.
 pub fn verify(input: &dyn Input, look: &Look) -> Result<Verdict> {
     let mut verdict = Verdict::default();
     match Pair::open(input) {
+        // No pair, and so nobody's damage.
+        Err(e) if e.kind() == Kind::Unsupported => return Err(e),
         Err(e) => verdict.take(e, input)?,
         Ok(pair) => match Header::read(pair.idx.get()) {
             Err(e) => verdict.take(e, pair.idx.get())?,
