@@ -162,6 +162,11 @@ fn shards_become_one_pair() {
     assert!(order["orders"][0]["samples"].as_u64().unwrap() >= 500, "{order}");
     let npy = std::fs::read_dir(&cache).unwrap().filter(|e| e.as_ref().unwrap().path().extension().unwrap() == "npy");
     assert_eq!(npy.count(), 6);
+    // A part without a sequence is told before anything is written.
+    let (empty, none) = (corpus.dir("empty"), ["--split", "1,0,0", "--samples", "5,5"]);
+    let refused = packhorse(&[&["order", text(&all), "--out", text(&empty)], &none[..]].concat()).run();
+    assert!(refused.code() == 2 && refused.said.contains("into valid"), "{refused:?}");
+    assert!(!empty.exists() || std::fs::read_dir(&empty).unwrap().next().is_none());
 }
 
 #[test]

@@ -3,13 +3,14 @@
 use super::Context;
 use crate::args::Order;
 use crate::outcome::{counted, success};
-use packhorse_core::{Context as _, Error, Kind, Outlet, Result};
+use packhorse_core::{Context as _, Error, Input, Kind, Outlet, Result};
 use packhorse_dataset::{MANIFEST, Manifest};
 use packhorse_order::{
     BlendDescription, BlendIndex, BlendRequest, BlendWeights, CacheFile, GptDescription, GptIndex, GptOptions, Json,
     PackIndex, SURPLUS, Split, Splits, normalized,
 };
 use packhorse_storage::Staging;
+use packhorse_tokens::Header;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -62,17 +63,19 @@ impl Request<'_> {
     /// The indices of every part of which samples are wanted.
     fn indices(&self, members: &[Member]) -> Result<Vec<Made>> {
         let mut made = Vec::new();
-        for (split, samples) in Split::ALL.into_iter().zip(self.samples()?) {
-            let Some(samples) = samples else { continue };
-            let before = made.len();
+        let wanted: Vec<(Split, Option<u64>)> = Split::ALL
+            .into_iter()
+            .zip(self.samples()?)
+            .filter_map(|(split, samples)| Some((split, samples?)))
+            .collect();
+        // Before anything is written.
+        for (split, _) in wanted.iter().filter(|(_, samples)| samples.is_some()) {
+            self.check_part(members, *split)?;
+        }
+        for (split, samples) in wanted {
             match members {
                 [one] => made.extend(self.single(&one.prefix, split, samples)?.map(|(_, made)| made)),
                 _ => self.blend(members, split, samples, &mut made)?,
-            }
-            if samples.is_some() && made.len() == before {
-                let name = split.name();
-                let message = format!("no sequence falls into {name}; ask for none of its samples, or see --split");
-                return Err(Error::config(message));
             }
         }
         match made.is_empty() {
@@ -81,6 +84,19 @@ impl Request<'_> {
                 Err(Error::config("there is no sequence in the parts that are asked for; see --split and --samples"))
             }
         }
+    }
+
+    /// Whether any sequence falls into a part of which samples are asked for.
+    fn check_part(&self, members: &[Member], split: Split) -> Result<()> {
+        for member in members {
+            let sequences = Header::open(&*index(self.context, &member.prefix)?)?.sequences;
+            let ids = u32::try_from(sequences).ok().and_then(|n| self.splits.range(split, n));
+            if ids.is_some_and(|ids| !ids.is_empty()) {
+                return Ok(());
+            }
+        }
+        let name = split.name();
+        Err(Error::config(format!("no sequence falls into {name}; ask for none of its samples, or see --split")))
     }
 
     /// For each part whether it is wanted, and how many samples of it; without a number, those of one epoch.
@@ -210,11 +226,15 @@ impl Request<'_> {
     }
 }
 
-fn lengths(context: &Context<'_>, prefix: &str) -> Result<Vec<i32>> {
-    let path = format!("{prefix}.idx");
+/// The index of a pair.
+fn index(context: &Context<'_>, prefix: &str) -> Result<Box<dyn Input>> {
     let missing = |e: Error| if e.errno() == Some(2) { e.with_kind(Kind::Config) } else { e };
-    let input = context.store.open(Path::new(&path)).map_err(missing)?;
-    packhorse_tokens::lengths(&*input).map_err(|e| if e.input().is_none() { e.in_input(path) } else { e })
+    context.store.open(Path::new(&format!("{prefix}.idx"))).map_err(missing)
+}
+
+fn lengths(context: &Context<'_>, prefix: &str) -> Result<Vec<i32>> {
+    let input = index(context, prefix)?;
+    packhorse_tokens::lengths(&*input).map_err(|e| if e.input().is_none() { e.in_input(input.name()) } else { e })
 }
 
 /// The datasets: `PREFIX…`, or `WEIGHT PREFIX…` as Megatron takes them; a sealed dataset is its shards, weighted
