@@ -8,6 +8,7 @@ mod command;
 mod config;
 mod exit;
 mod outcome;
+mod planning;
 mod progress;
 mod signals;
 mod size;

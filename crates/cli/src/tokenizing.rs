@@ -68,7 +68,14 @@ impl Tokenizing {
     pub(crate) fn transform(&self) -> Result<Option<Box<dyn Transform>>> {
         use packhorse_core::Context;
         use packhorse_transform::tokenize::{Tokenize, TokenizeOptions};
-        let Some(path) = &self.tokenizer else { return Ok(None) };
+        let Some(path) = &self.tokenizer else {
+            return match self.check_exact > 0.0 {
+                true => {
+                    Err(packhorse_core::Error::config("--check-exact checks what --tokenizer makes; give that too"))
+                }
+                false => Ok(None),
+            };
+        };
         let file = std::fs::read(path).doing("read").map_err(|e| e.in_input(path.display()));
         let file = file.map_err(|e| e.with_kind(packhorse_core::Kind::Config))?;
         let options = TokenizeOptions {

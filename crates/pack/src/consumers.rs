@@ -2,10 +2,9 @@
 
 use crate::inputs::{Names, container, open};
 use crate::resume::of_request;
+use crate::scan::companions;
 use packhorse_core::{Cancel, Consumer, Error, FileKind, Findings, Options, Registry, Result, Store};
-use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// What [`check_consumers`] found.
@@ -98,13 +97,9 @@ fn shards(registry: &Registry, store: &dyn Store, paths: &[PathBuf]) -> Result<V
             shards.push(path.clone());
             continue;
         }
-        let names: HashSet<PathBuf> = store.list(path)?.into_iter().collect();
-        let is_part = |name: &Path| {
-            let mut mains = registry.mains(name.as_os_str().as_bytes()).map(OsString::from_vec);
-            mains.any(|main| names.contains(Path::new(&main)))
-        };
-        let mut inside: Vec<&PathBuf> =
-            names.iter().filter(|name| is_shard(registry, name) && !is_part(name)).collect();
+        let mut inside = store.list(path)?;
+        companions::take(registry, &mut inside);
+        inside.retain(|name| is_shard(registry, name));
         inside.sort();
         shards.extend(inside.into_iter().map(|name| path.join(name)));
     }

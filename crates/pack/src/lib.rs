@@ -38,7 +38,7 @@ pub use pack::{PackOptions, PackReport, Packing, pack};
 pub use part::Part;
 pub use plan::{Cut, LongKeys, Plan, PlanOptions, Shuffle, SplitBy, Splits, plan};
 pub use policy::Policy;
-pub use resume::{Stored, open_plan, plan_file, store_plan};
+pub use resume::{Stored, of_request, open_plan, plan_file, store_plan};
 pub use scan::{Decode, FilesFrom, Labels, Listing, SampleRef, Scan, ScanOptions, Symlinks, scan};
 pub use seal::seal;
 pub use status::{Status, status};

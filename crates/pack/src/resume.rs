@@ -74,7 +74,7 @@ pub(crate) fn is_missing(error: &Error) -> bool {
 }
 
 /// What the caller named and is not there is a fault of the request, not of the file system.
-pub(crate) fn of_request(error: Error) -> Error {
+pub fn of_request(error: Error) -> Error {
     if is_missing(&error) { error.with_kind(Kind::Config) } else { error }
 }
 

@@ -6,25 +6,29 @@ use crate::fields::Fields;
 use crate::image::{Image, ImageOptions};
 use packhorse_core::{Error, Limits, Result};
 
+/// What it takes to make a transform again, beside its description.
+pub struct Making<'a> {
+    /// Bounds on memory.
+    pub limits: Limits,
+    /// Gives the bytes of the file with the blake3 digest (hexadecimal) that it is asked for: a tokenizer's.
+    pub files: &'a dyn Fn(&str) -> Result<Vec<u8>>,
+    /// The share of documents that a tokenizer's oracle encodes too: no part of the description, since it decides
+    /// no byte.
+    pub check_exact: f64,
+}
+
 /// The transform that [`Transform::describe`] gave `text` for. Text of another revision, or of a
 /// transform that this build does not have, is a `Config` error. So is one that needs a file: see
 /// [`from_description_with`].
 pub fn from_description(text: &str, limits: Limits) -> Result<Box<dyn Transform>> {
-    from_description_with(text, limits, &|digest| {
+    let files = |digest: &str| {
         Err(Error::config(format!("the plan's transform needs the file {digest}, which is not at hand here")))
-    })
+    };
+    from_description_with(text, &Making { limits, files: &files, check_exact: 0.0 })
 }
 
-/// What may follow the description of a tokenizer, and is no part of it: the share of documents that is checked.
-pub const CHECK_EXACT: &str = " check_exact=";
-
-/// [`from_description`], where `files` gives the bytes of the file with the blake3 digest (hexadecimal) that it
-/// is asked for: a tokenizer's.
-pub fn from_description_with(
-    text: &str,
-    limits: Limits,
-    files: &dyn Fn(&str) -> Result<Vec<u8>>,
-) -> Result<Box<dyn Transform>> {
+/// [`from_description`] of any transform.
+pub fn from_description_with(text: &str, making: &Making<'_>) -> Result<Box<dyn Transform>> {
     let unknown = || {
         Error::config(format!(
             "the plan has the transform \"{text}\", which this build does not make; use the build that planned"
@@ -37,12 +41,9 @@ pub fn from_description_with(
     }
     #[cfg(feature = "tokenize")]
     if text.starts_with("tokenize/") {
-        let tokenize = crate::tokenize::Tokenize::from_words(text.split(' ').skip(1), files)?;
-        let described = text.split_once(CHECK_EXACT).map_or(text, |(described, _)| described);
-        return if tokenize.describe() == described { Ok(Box::new(tokenize)) } else { Err(unknown()) };
+        let tokenize = crate::tokenize::Tokenize::from_words(text.split(' ').skip(1), making)?;
+        return if tokenize.describe() == text { Ok(Box::new(tokenize)) } else { Err(unknown()) };
     }
-    #[cfg(not(feature = "tokenize"))]
-    let _ = files;
     if !words.next().is_some_and(|name| name.starts_with("image/")) {
         return Err(unknown());
     }
@@ -56,7 +57,7 @@ pub fn from_description_with(
             _ => return Err(unknown()),
         }
     }
-    let image = Image::new(options, limits)?;
+    let image = Image::new(options, making.limits)?;
     // The revision is in the text too: what does not come out the same is not the same.
     if image.describe() == text { Ok(Box::new(image)) } else { Err(unknown()) }
 }

@@ -3,12 +3,13 @@
 use super::Context;
 use crate::args::Order;
 use crate::outcome::{counted, success};
-use packhorse_core::{Context as _, Error, Input, Kind, Outlet, Result};
+use packhorse_core::{Context as _, Error, Input, Outlet, Result};
 use packhorse_dataset::{MANIFEST, Manifest};
 use packhorse_order::{
     BlendDescription, BlendIndex, BlendRequest, BlendWeights, CacheFile, GptDescription, GptIndex, GptOptions, Json,
     PackIndex, SURPLUS, Split, Splits, normalized,
 };
+use packhorse_pack::of_request;
 use packhorse_storage::Staging;
 use packhorse_tokens::Header;
 use serde_json::{Value, json};
@@ -228,8 +229,7 @@ impl Request<'_> {
 
 /// The index of a pair.
 fn index(context: &Context<'_>, prefix: &str) -> Result<Box<dyn Input>> {
-    let missing = |e: Error| if e.errno() == Some(2) { e.with_kind(Kind::Config) } else { e };
-    context.store.open(Path::new(&format!("{prefix}.idx"))).map_err(missing)
+    context.store.open(Path::new(&format!("{prefix}.idx"))).map_err(of_request)
 }
 
 fn lengths(context: &Context<'_>, prefix: &str) -> Result<Vec<i32>> {

@@ -3,14 +3,15 @@
 use super::plan::out;
 use super::scanning::make_plan;
 use super::{Context, plan};
-use crate::args::{Pack, Seal, Work};
+use crate::args::Seal;
 use crate::outcome::{counted, success};
+use crate::planning::{Pack, Work};
 use crate::size::show;
 use crate::slurm;
 use packhorse_core::{Error, Limits, Result};
 use packhorse_dataset::Manifest;
 use packhorse_pack::{PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, store_plan};
-use packhorse_transform::{CHECK_EXACT, Transform, from_description_with};
+use packhorse_transform::{Making, Transform, from_description_with};
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -65,15 +66,11 @@ fn fill(context: &Context<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
 }
 
 /// The transforms of the plan in `dir`; of a tokenizer, so large a share of documents is checked.
-fn transforms_of(context: &Context<'_>, dir: &Path, check: f64) -> Result<Vec<Box<dyn Transform>>> {
+fn transforms_of(context: &Context<'_>, dir: &Path, check_exact: f64) -> Result<Vec<Box<dyn Transform>>> {
     let plan = open_plan(&*context.store, dir)?;
-    let file = |digest: &str| plan_file(&*context.store, dir, &plan, digest);
-    let checked = |text: &String| match text.starts_with("tokenize/") && check > 0.0 {
-        true => format!("{text}{CHECK_EXACT}{check}"),
-        false => text.clone(),
-    };
-    let transforms = plan.header().transforms.iter();
-    transforms.map(|text| from_description_with(&checked(text), context.limits, &file)).collect()
+    let files = |digest: &str| plan_file(&*context.store, dir, &plan, digest);
+    let making = Making { limits: context.limits, files: &files, check_exact };
+    plan.header().transforms.iter().map(|text| from_description_with(text, &making)).collect()
 }
 
 fn pack(

@@ -2,8 +2,8 @@
 
 use super::Context;
 use super::scanning::make_plan;
-use crate::args::PlanArgs;
 use crate::outcome::{counted, maybe_counted, success};
+use crate::planning::PlanArgs;
 use crate::size::show;
 use packhorse_core::{Error, Result};
 use packhorse_pack::{Plan, Stored, store_plan};

@@ -1,7 +1,7 @@
 //! From flags to a listing, transforms and a plan: what `pack` and `plan` share.
 
 use super::Context;
-use crate::args::{Planning, Work};
+use crate::planning::{Planning, Work};
 use packhorse_core::{Error, Options, Result};
 use packhorse_pack::{Cut, FilesFrom, Listing, Metadata, Plan, PlanOptions, Scan, ScanOptions, Shuffle, plan, scan};
 use packhorse_transform::Transform;

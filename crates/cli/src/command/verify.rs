@@ -7,7 +7,7 @@ use crate::exit::code;
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Kind, Result};
-use packhorse_pack::{Depth, check_consumers};
+use packhorse_pack::{Depth, check_consumers, of_request};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,8 +15,7 @@ use std::time::Instant;
 
 pub(super) fn run(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
     for path in &args.paths {
-        let missing = |e: Error| if e.errno() == Some(2) { e.with_kind(Kind::Config) } else { e };
-        context.store.stat(path, true).map_err(missing)?;
+        context.store.stat(path, true).map_err(of_request)?;
     }
     let is_file = |path: &PathBuf| context.store.stat(path, true).is_ok_and(|stat| stat.kind == FileKind::File);
     match args.readers.is_empty() && !args.paths.iter().all(is_file) {

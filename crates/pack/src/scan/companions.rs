@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Takes out of `names`, all those of a folder, and returns what belongs to a file that is there too.
-pub(super) fn take(registry: &Registry, names: &mut Vec<PathBuf>) -> Vec<PathBuf> {
+pub(crate) fn take(registry: &Registry, names: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     let mains = |name: &Path| registry.mains(name.as_os_str().as_bytes()).collect::<Vec<_>>();
     // Most folders have none, and may have a million files.
     if names.iter().all(|name| mains(name).is_empty()) {

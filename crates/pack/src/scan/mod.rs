@@ -1,6 +1,6 @@
 //! scan: finds the inputs, groups them into samples, and reads headers only.
 
-mod companions;
+pub(crate) mod companions;
 mod crew;
 mod decode;
 mod dedup;

@@ -5,7 +5,7 @@ use super::text::{self, Texts};
 use super::tokenizer::Tokenizer;
 use super::words;
 use super::{Empty, Special, TokenizeOptions, TokenizerRecord};
-use crate::Transform;
+use crate::{Making, Transform};
 use arrow_array::{ArrayRef, Int32Array, ListArray, UInt16Array};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use packhorse_core::{DataType, Error, FieldType, KEY, Kind, Result, Rows, Schema, SchemaRef, key_column};
@@ -57,14 +57,11 @@ impl Tokenize {
         Ok(Self { tokenizer: Arc::new(tokenizer), options, name: name.to_owned(), file: file.into(), digest, bos, eod })
     }
 
-    /// The transform that [`Transform::describe`] gave `text` for. `files` gives the bytes of the file with
-    /// the digest that it is asked for.
-    pub(crate) fn from_words<'w>(
-        words: impl Iterator<Item = &'w str>,
-        files: &dyn Fn(&str) -> Result<Vec<u8>>,
-    ) -> Result<Self> {
+    /// The transform that [`Transform::describe`] gave these words for.
+    pub(crate) fn from_words<'w>(words: impl Iterator<Item = &'w str>, making: &Making<'_>) -> Result<Self> {
         let (options, digest) = words::options(words)?;
-        let file = files(&digest)?;
+        let options = TokenizeOptions { check_exact: making.check_exact, ..options };
+        let file = (making.files)(&digest)?;
         if blake3::hash(&file).to_hex().as_str() != digest {
             return Err(Error::new(Kind::Changed, format!("the tokenizer is not the one of the plan, {digest}")));
         }

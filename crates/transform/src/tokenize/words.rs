@@ -53,7 +53,6 @@ pub(super) fn options<'w>(words: impl Iterator<Item = &'w str>) -> Result<(Token
             Some(("pattern", name)) => options.pattern = Some(name.to_owned()),
             Some(("field", name)) => options.field = Some(serde_json::from_str(name).map_err(|_| unknown())?),
             Some(("tokenizer", text)) => digest = Some(text.to_owned()),
-            Some(("check_exact", rate)) => options.check_exact = rate.parse().map_err(|_| unknown())?,
             Some(("engine" | "unicode" | "vocabulary" | "kind", _)) => {}
             _ => return Err(unknown()),
         }

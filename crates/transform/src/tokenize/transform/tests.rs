@@ -105,15 +105,18 @@ fn what_was_described_comes_back() {
         let tokenize = Tokenize::new(json().as_bytes(), "t.json", options).unwrap();
         let text = tokenize.describe();
         let limits = packhorse_core::Limits::default();
-        let again = crate::from_description_with(&text, limits, &|digest| {
+        let made = |text: &str, files: &dyn Fn(&str) -> Result<Vec<u8>>| {
+            crate::from_description_with(text, &Making { limits, files, check_exact: 0.0 })
+        };
+        let again = made(&text, &|digest| {
             assert_eq!(digest, tokenize.record().digest);
             Ok(json().into_bytes())
         });
         assert_eq!(again.unwrap().describe(), text);
         assert!(crate::from_description(&text, limits).is_err());
-        assert!(crate::from_description_with(&text, limits, &|_| Ok(b"{}".to_vec())).is_err());
+        assert!(made(&text, &|_| Ok(b"{}".to_vec())).is_err());
         let newer = text.replace("tokenize/1", "tokenize/999");
-        assert!(crate::from_description_with(&newer, limits, &|_| Ok(json().into_bytes())).is_err());
+        assert!(made(&newer, &|_| Ok(json().into_bytes())).is_err());
     }
 }
 
