@@ -32,7 +32,8 @@ impl Cut {
         let bytes = self.limit();
         let mut left = Run { size: 0, samples: 0 };
         for run in runs {
-            left.size += run.size * run.samples;
+            // Headers of foreign files may claim anything.
+            left.size = left.size.saturating_add(run.size.saturating_mul(run.samples));
             left.samples += run.samples;
         }
         let mut share = self.share(bytes, left.size, 0);
@@ -56,8 +57,9 @@ impl Cut {
                 let n = n.max(1);
                 samples += n;
                 rest -= n;
-                held += run.size * n;
-                left.size -= run.size * n;
+                let size = run.size.saturating_mul(n);
+                held = held.saturating_add(size);
+                left.size = left.size.saturating_sub(size);
                 left.samples -= n;
             }
         }
@@ -130,6 +132,13 @@ mod tests {
         assert_eq!(lens(Cut { shards: Some(3), ..Cut::default() }, &[500, 1, 1]), [1, 1, 1]);
         assert_eq!(lens(Cut { shards: Some(3), ..Cut::default() }, &[1, 1, 500]), [1, 1, 1]);
         assert_eq!(lens(Cut { shards: Some(5), ..Cut::default() }, &[0, 0]), [1, 1]);
+    }
+
+    #[test]
+    fn sizes_that_no_disk_has_do_not_overflow() {
+        let huge = [Run { size: u64::MAX / 2, samples: 1 << 40 }, Run { size: 1, samples: 3 }];
+        let cut = Cut { shards: Some(3), ..Cut::default() };
+        assert_eq!(cut.shards(&huge).iter().sum::<u64>(), (1 << 40) + 3);
     }
 
     proptest! {

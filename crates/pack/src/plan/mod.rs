@@ -300,7 +300,7 @@ fn size(listing: &Listing, i: u32, sink: &dyn Sink, factor: f64, grain: u64) -> 
         let item = sample.bytes() as f64 / sample.items().max(1) as f64;
         return ((item * factor * written * grain as f64) as u64).max(1);
     }
-    grain * sample_size(&sample, sink, factor)
+    sample_size(&sample, sink, factor).saturating_mul(grain)
 }
 
 fn sample_size(sample: &SampleRef<'_>, sink: &dyn Sink, factor: f64) -> u64 {
