@@ -3,9 +3,10 @@
 //! Its last member, `blake3`, is the digest of all bytes of the file before the line that holds it.
 
 use crate::{Digest, FieldRecord, RootDigest, SinkRecord};
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Limits, Result, Store};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// The file's name in a dataset's folder.
 pub const MANIFEST: &str = "dataset.json";
@@ -97,6 +98,19 @@ impl Manifest {
     /// The version this build writes and reads.
     pub const VERSION: u32 = 1;
 
+    /// The manifest of the dataset in the folder `dir`; `None` where that has none: it is not sealed, or is no
+    /// folder. An error of the document names the file.
+    pub fn read(store: &dyn Store, dir: &Path) -> Result<Option<Self>> {
+        let path = dir.join(MANIFEST);
+        let input = match store.open(&path) {
+            Ok(input) => input,
+            Err(e) if is_absent(&e) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let bytes = input.read_all(Limits::default().blob)?;
+        Self::decode(&bytes).map(Some).map_err(|e| e.in_input(path.display()))
+    }
+
     /// The bytes of the document.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let bug = |e| Error::bug(format!("can't encode the manifest: {e}"));
@@ -138,6 +152,13 @@ impl Manifest {
     }
 }
 
+/// Whether nothing lies there, or what is above it is no folder.
+fn is_absent(error: &Error) -> bool {
+    const ENOENT: i32 = 2;
+    const ENOTDIR: i32 = 20;
+    matches!(error.errno(), Some(ENOENT | ENOTDIR))
+}
+
 fn own_digest_holds(bytes: &[u8]) -> bool {
     let Some(body) = bytes.strip_suffix(b"\"\n}\n") else { return false };
     let Some((before, hex)) = body.len().checked_sub(64).and_then(|at| body.split_at_checked(at)) else { return false };
@@ -148,6 +169,8 @@ fn own_digest_holds(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packhorse_core::Kind;
+    use packhorse_storage::Local;
 
     fn manifest() -> Manifest {
         let shard = |i: u64| ShardRecord {
@@ -186,6 +209,23 @@ mod tests {
     fn round_trip() {
         let manifest = manifest();
         assert_eq!(Manifest::decode(&manifest.encode().unwrap()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn a_folder_has_one_or_none_or_a_damaged_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(MANIFEST);
+        let read = |dir: &Path| Manifest::read(&Local, dir);
+        assert_eq!(read(dir.path()).unwrap(), None);
+        assert_eq!(read(&dir.path().join("nowhere")).unwrap(), None);
+        let mut bytes = manifest().encode().unwrap();
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(read(dir.path()).unwrap(), Some(manifest()));
+        assert_eq!(read(&path).unwrap(), None);
+        bytes.pop();
+        std::fs::write(&path, &bytes).unwrap();
+        let error = read(dir.path()).unwrap_err();
+        assert_eq!((error.kind(), error.input()), (Kind::Content, path.to_str()));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use crate::fill::record;
 use crate::inputs::{Names, container};
 use crate::resume::of_request;
-use packhorse_core::{Cancel, Error, FileKind, Format, Input, Kind, Options, Registry, Result, ShardSummary, Store};
-use packhorse_dataset::{FileRecord, MANIFEST, Manifest};
+use packhorse_core::{Cancel, Error, FileKind, Format, Input, Options, Registry, Result, ShardSummary, Store};
+use packhorse_dataset::{FileRecord, Manifest};
 use packhorse_storage::{Stage, Staging};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -130,13 +130,8 @@ fn shards_of<'r>(
         };
         return Ok((None, vec![(format, input.to_owned())]));
     }
-    let path = input.join(MANIFEST);
-    let manifest = store.open(&path).map_err(of_request);
-    let manifest = manifest.and_then(|file| file.read_all(1 << 30)).and_then(|bytes| Manifest::decode(&bytes));
-    let manifest = manifest.map_err(|e| match e.kind() {
-        Kind::Config => Error::config("is no sealed dataset; seal it, or name its shards").in_input(input.display()),
-        _ => e.in_input(path.display()),
-    })?;
+    let unsealed = || Error::config("is no sealed dataset; seal it, or name its shards").in_input(input.display());
+    let manifest = Manifest::read(store, input)?.ok_or_else(unsealed)?;
     let format = registry.get(&manifest.format.format)?;
     let wanted = |name: &Option<String>| split.is_none_or(|wanted| name.as_deref() == Some(wanted));
     let shards: Vec<Shard<'r>> =

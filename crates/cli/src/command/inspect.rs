@@ -4,8 +4,8 @@ use super::Context;
 use crate::args::{Cat, Dir, Ls, Stat};
 use crate::outcome::{counted, done, print, success};
 use crate::size::show;
-use packhorse_core::{Error, FileKind, Kind, Limits, Result};
-use packhorse_dataset::{MANIFEST, Manifest};
+use packhorse_core::{Error, FileKind, Kind, Result};
+use packhorse_dataset::Manifest;
 use packhorse_pack::Columns;
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
@@ -88,25 +88,15 @@ pub(super) fn stat(context: &Context<'_>, args: &Stat) -> Result<ExitCode> {
     Ok(success())
 }
 
-fn manifest(context: &Context<'_>, dir: &Path) -> Result<(Manifest, Vec<u8>)> {
-    const ENOENT: Option<i32> = Some(2);
-    let path = dir.join(MANIFEST);
-    let missing = "is not sealed: it has no dataset.json; run `packhorse seal`, or see `packhorse status`";
-    let input = context.store.open(&path).map_err(|e| match e.errno() == ENOENT {
-        true => Error::new(Kind::Incomplete, missing).in_input(dir.display()),
-        false => e,
-    })?;
-    let bytes = input.read_all(Limits::default().blob)?;
-    Ok((Manifest::decode(&bytes).map_err(|e| e.in_input(path.display()))?, bytes))
-}
-
 /// So many counts of single sources are shown.
 const SOURCES: usize = 30;
 
 fn dataset(context: &Context<'_>, dir: &Path) -> Result<()> {
-    let (manifest, bytes) = manifest(context, dir)?;
+    let unsealed = "is not sealed: it has no dataset.json; run `packhorse seal`, or see `packhorse status`";
+    let manifest = Manifest::read(&*context.store, dir)?;
+    let manifest = manifest.ok_or_else(|| Error::new(Kind::Incomplete, unsealed).in_input(dir.display()))?;
     if context.style.json {
-        return print(&String::from_utf8_lossy(&bytes));
+        return print(&String::from_utf8_lossy(&manifest.encode()?));
     }
     let mut text = format!(
         "{} {}: {} in {}, {}\n  root {}\n",

@@ -4,7 +4,7 @@ use super::Context;
 use crate::args::Order;
 use crate::outcome::{counted, success};
 use packhorse_core::{Context as _, Error, Input, Outlet, Result};
-use packhorse_dataset::{MANIFEST, Manifest};
+use packhorse_dataset::Manifest;
 use packhorse_order::{
     BlendDescription, BlendIndex, BlendRequest, BlendWeights, CacheFile, GptDescription, GptIndex, GptOptions, Json,
     PackIndex, SURPLUS, Split, Splits, normalized,
@@ -14,7 +14,7 @@ use packhorse_storage::Staging;
 use packhorse_tokens::Header;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -271,10 +271,7 @@ fn members(context: &Context<'_>, input: &[String], weighted: bool) -> Result<Ve
 
 /// The shards of a sealed dataset that have tokens, without `.bin`, and how many tokens.
 fn sealed(context: &Context<'_>, dir: &Path) -> Result<Option<Vec<(String, u64)>>> {
-    let path: PathBuf = dir.join(MANIFEST);
-    let Ok(input) = context.store.open(&path) else { return Ok(None) };
-    let manifest = input.read_all(1 << 30).and_then(|bytes| Manifest::decode(&bytes));
-    let manifest = manifest.map_err(|e| e.in_input(path.display()))?;
+    let Some(manifest) = Manifest::read(&*context.store, dir)? else { return Ok(None) };
     if !manifest.splits.is_empty() {
         let message = "has splits of its own, which the order would mix; merge one of them \
             (packhorse merge DIR --split train --out train) and give that, with --split 1";

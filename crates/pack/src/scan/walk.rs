@@ -176,7 +176,7 @@ impl<'a> Walk<'a> {
         };
         // Of a dataset that packhorse sealed, the shards are inputs, and what lies beside them is not.
         if names.iter().any(|name| name.as_os_str() == MANIFEST)
-            && let Some(manifest) = self.manifest(&path.join(MANIFEST))
+            && let Ok(Some(manifest)) = Manifest::read(self.context.store, &path)
         {
             let shards = manifest.shards.iter().map(|shard| {
                 let file = main_file(self.context.registry, self.context.store, &path.join(&shard.file));
@@ -196,11 +196,6 @@ impl<'a> Walk<'a> {
         for chunk in names.chunks(CHUNK) {
             crew.add(Task::Names(folder.clone(), chunk.to_vec()));
         }
-    }
-
-    fn manifest(&self, path: &Path) -> Option<Manifest> {
-        let bytes = self.context.store.open(path).and_then(|input| input.read_all(self.context.limits.blob)).ok()?;
-        Manifest::decode(&bytes).ok()
     }
 
     fn names(&self, crew: &Crew<Task>, folder: &Folder, names: &[PathBuf]) {
