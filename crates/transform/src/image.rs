@@ -16,7 +16,8 @@
 //!   `cHRM` and `sRGB`. Texts, thumbnails and other metadata are dropped.
 //!
 //! Decoding is strict: a picture that is cut short, or a PNG with a wrong checksum, is refused.
-//! Readers that only want pixels use [`decode`].
+//! Readers that only want pixels use [`decode`]; training loops, which want them of one size, cropped,
+//! flipped and in place, [`ViewDecoder`].
 
 mod column;
 mod decode;
@@ -30,12 +31,17 @@ mod png;
 mod raster;
 mod resize;
 mod scale;
+mod scratch;
+mod view;
+mod view_decoder;
 
 pub use decode::decode;
 pub use options::ImageOptions;
 pub use picture::Image;
 pub use pixels::Pixels;
 pub use resize::Resize;
+pub use view::{Draws, Filter, Size, View};
+pub use view_decoder::ViewDecoder;
 
 #[cfg(test)]
 mod samples;

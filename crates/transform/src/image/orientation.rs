@@ -43,6 +43,27 @@ impl Orientation {
         self == Self::default()
     }
 
+    /// The same, mirrored left to right.
+    pub(super) fn mirrored(self) -> Self {
+        if self.transpose { Self { flip: !self.flip, ..self } } else { Self { mirror: !self.mirror, ..self } }
+    }
+
+    /// Whether rows stay rows, in their order.
+    pub(super) fn keeps_rows(self) -> bool {
+        !self.transpose && !self.flip
+    }
+
+    /// Where the box (left, top, width, height) of the picture lies in what is stored, of `stored`
+    /// (width, height).
+    pub(super) fn stored_box(self, shown: [f64; 4], stored: (f64, f64)) -> [f64; 4] {
+        let [left, top, width, height] = shown;
+        let [left, top, width, height] =
+            if self.transpose { [top, left, height, width] } else { [left, top, width, height] };
+        let left = if self.mirror { stored.0 - left - width } else { left };
+        let top = if self.flip { stored.1 - top - height } else { top };
+        [left, top, width, height]
+    }
+
     /// Stored (width, height) as shown, and the other way round.
     pub(super) fn swap(self, (width, height): (u32, u32)) -> (u32, u32) {
         if self.transpose { (height, width) } else { (width, height) }
@@ -63,6 +84,54 @@ impl Orientation {
         Raster { width, height, data, ..stored }
     }
 
+    /// The picture from stored RGB pixels of the given (width, height); both slices hold just them.
+    pub(super) fn apply_to(self, stored: &[u8], (width, height): (u32, u32), shown: &mut [u8]) {
+        let (width, height) = (width as usize, height as usize);
+        if width == 0 || height == 0 {
+            return;
+        }
+        let (stored, shown) = (stored.as_chunks::<3>().0, shown.as_chunks_mut::<3>().0);
+        let row = |at: usize| if self.flip { height - 1 - at } else { at };
+        let stored_row = |at: usize| stored.get(row(at) * width..(row(at) + 1) * width).unwrap_or_default();
+        if self.transpose {
+            self.transpose(stored_row, height, shown);
+            return;
+        }
+        for (at, shown) in shown.chunks_exact_mut(width).enumerate() {
+            copy(stored_row(at), shown);
+            if self.mirror {
+                shown.reverse();
+            }
+        }
+    }
+
+    /// Sixteen rows of the picture at a time, so that neither side is read or written by columns alone.
+    fn transpose<'a>(self, column: impl Fn(usize) -> &'a [[u8; 3]], width: usize, shown: &mut [[u8; 3]]) {
+        for (strip, rows) in shown.chunks_mut(16 * width).enumerate() {
+            let many = rows.len() / width;
+            for x in 0..width {
+                let column = column(x);
+                let from = if self.mirror { (column.len()).saturating_sub(16 * strip + many) } else { 16 * strip };
+                let part = column.get(from..from + many).unwrap_or_default();
+                let row = |at: usize| if self.mirror { many - 1 - at } else { at };
+                for (at, pixel) in part.iter().enumerate() {
+                    if let Some(to) = rows.get_mut(row(at) * width + x) {
+                        *to = *pixel;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Mirrors the rows of RGB pixels, `width` each, if this does; no more than that is done in place.
+    pub(super) fn mirror_rows(self, pixels: &mut [u8], width: u32) {
+        if self.mirror {
+            for row in pixels.chunks_exact_mut((3 * width as usize).max(3)) {
+                row.as_chunks_mut::<3>().0.reverse();
+            }
+        }
+    }
+
     /// Where the picture's pixel (x, y) is stored.
     fn origin(self, x: u32, y: u32, stored: &Raster) -> (u32, u32) {
         let (x, y) = self.swap((x, y));
@@ -72,9 +141,35 @@ impl Orientation {
     }
 }
 
+fn copy(from: &[[u8; 3]], to: &mut [[u8; 3]]) {
+    if from.len() == to.len() {
+        to.copy_from_slice(from);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rgb_pixels_turn_as_rasters_do_and_boxes_with_them() {
+        let (width, height) = (37, 53);
+        let data: Vec<u8> = (0..width * height * 3).map(|at| (at * 7 % 251) as u8).collect();
+        let stored = Raster { width, height, channels: 3, wide: false, data };
+        for number in 1..=8 {
+            let turn = Orientation::from_number(number);
+            let shown = turn.apply(stored.clone());
+            let mut out = vec![0; stored.data.len()];
+            turn.apply_to(&stored.data, (width, height), &mut out);
+            assert_eq!(out, shown.data, "orientation {number}");
+            let [x, y, ..] = turn.stored_box([5.0, 9.0, 1.0, 1.0], (width.into(), height.into()));
+            assert_eq!(shown.pixel((5, 9)), stored.pixel((x as u32, y as u32)), "orientation {number}");
+            for row in out.chunks_exact_mut(3 * shown.width as usize) {
+                row.as_chunks_mut::<3>().0.reverse();
+            }
+            assert_eq!(turn.mirrored().apply(stored.clone()).data, out, "orientation {number}");
+        }
+    }
 
     /// What EXIF's numbers make of the rows `ab`, `cd`, `ef`, as Pillow's `exif_transpose` does it.
     #[test]

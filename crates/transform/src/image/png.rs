@@ -5,6 +5,7 @@
 
 use super::orientation::Orientation;
 use super::raster::Raster;
+use super::scratch::Scratch;
 use packhorse_core::{Error, Kind, Result};
 use png::{BitDepth, ColorType, DecodeOptions, Decoder, DecodingError, Encoder, Filter, Info, Reader, Transformations};
 use std::borrow::Cow;
@@ -24,6 +25,38 @@ pub(super) fn decode(bytes: &[u8], deep: bool) -> Result<Raster> {
     let depth = if deep { Transformations::IDENTITY } else { Transformations::STRIP_16 };
     decoder.set_transformations(Transformations::EXPAND | depth);
     read(&mut decoder.read_info().map_err(refused)?)
+}
+
+/// The pixels as stored, of the given (width, height), as RGB of 8 bits, into `out`, which has just
+/// the room for them; `spare` is room for those of other layouts. What `out` holds after an error is
+/// anything.
+pub(super) fn decode_into(bytes: &[u8], size: (u32, u32), spare: &mut Scratch, out: &mut [u8]) -> Result<()> {
+    let mut decoder = decoder(bytes);
+    decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
+    let mut reader = decoder.read_info().map_err(refused)?;
+    let need = reader.output_buffer_size().ok_or_else(|| undecodable("it is too large"))?;
+    let (color, depth) = reader.output_color_type();
+    let direct = color == ColorType::Rgb && need == out.len();
+    let frame = reader.next_frame(if direct { &mut *out } else { spare.room(need) }).map_err(refused)?;
+    reader.finish().map_err(refused)?;
+    if (frame.width, frame.height) != size || depth != BitDepth::Eight {
+        return Err(undecodable("its first frame is not all of it"));
+    }
+    if !direct {
+        to_rgb(spare.room(need), color.samples(), out);
+    }
+    Ok(())
+}
+
+/// Drops alpha, and repeats gray.
+fn to_rgb(pixels: &[u8], channels: usize, out: &mut [u8]) {
+    let out = out.as_chunks_mut::<3>().0.iter_mut();
+    match channels {
+        1 => out.zip(pixels).for_each(|(to, gray)| *to = [*gray; 3]),
+        2 => out.zip(pixels.as_chunks::<2>().0).for_each(|(to, [gray, _])| *to = [*gray; 3]),
+        3 => out.zip(pixels.as_chunks::<3>().0).for_each(|(to, pixel)| *to = *pixel),
+        _ => out.zip(pixels.as_chunks::<4>().0).for_each(|(to, [r, g, b, _])| *to = [*r, *g, *b]),
+    }
 }
 
 /// Decodes, lets `edit` change the pixels (`true`: their values must stay what they are), and encodes.

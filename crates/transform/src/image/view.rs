@@ -1,0 +1,174 @@
+//! What a training loop makes of a picture. Owns the settings and their bounds; touches no pixel.
+
+mod draws;
+mod part;
+
+pub use draws::Draws;
+pub(super) use part::Part;
+
+use packhorse_core::{Error, Kind, Limits, Result};
+
+/// What [`ViewDecoder`](super::ViewDecoder) makes of each picture: red, green, blue, 8 bits each,
+/// upright as EXIF says. The default keeps every picture's own size.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct View {
+    /// The size, and which part of the picture fills it.
+    pub size: Size,
+    /// Probability of the mirror image (left and right change sides), 0 to 1.
+    pub flip: f32,
+    /// How a picture is resampled, if it must be.
+    pub filter: Filter,
+    /// A JPEG that ends up at most half as large may be decoded at 1/2, 1/4 or 1/8 of its size in
+    /// the first place: faster, and slightly different pixels. Needs the feature `turbojpeg`.
+    pub reduced: bool,
+}
+
+/// Which size a picture gets. Heights come first, as in arrays.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Size {
+    /// Its own.
+    #[default]
+    Keep,
+    /// Its own, which must be this one.
+    Exact {
+        /// Pixels from top to bottom.
+        height: u32,
+        /// Pixels from left to right.
+        width: u32,
+    },
+    /// All of it, squeezed or stretched into this size.
+    Squash {
+        /// Pixels from top to bottom.
+        height: u32,
+        /// Pixels from left to right.
+        width: u32,
+    },
+    /// The centre: the shorter side is brought to `short`, the other in proportion (rounded down),
+    /// and `height` × `width` are cut from the middle. As torchvision's `Resize(short)` and
+    /// `CenterCrop((height, width))`, without the pixels that would be cut off.
+    Center {
+        /// What the shorter side becomes; at least `height` and `width`.
+        short: u32,
+        /// Pixels from top to bottom.
+        height: u32,
+        /// Pixels from left to right.
+        width: u32,
+    },
+    /// A part of random place, area and proportions, brought to `height` × `width`: torchvision's
+    /// `RandomResizedCrop`, drawn from [`Draws`].
+    Random {
+        /// Pixels from top to bottom.
+        height: u32,
+        /// Pixels from left to right.
+        width: u32,
+        /// Share of the picture's area, least and most; usually (0.08, 1).
+        scale: (f32, f32),
+        /// Width by height of the part, least and most; usually (3/4, 4/3).
+        ratio: (f32, f32),
+    },
+}
+
+/// A resampling filter. Both are antialiased, as in Pillow and in torchvision's `antialias=True`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Filter {
+    /// A triangle as wide as a pixel of the smaller picture.
+    #[default]
+    Bilinear,
+    /// Bicubic, a = -1/2 (Catmull-Rom).
+    Bicubic,
+}
+
+impl View {
+    /// Height and width of every picture; `None` if each has its own.
+    pub fn shape(&self) -> Option<(u32, u32)> {
+        match self.size {
+            Size::Keep => None,
+            Size::Exact { height, width }
+            | Size::Squash { height, width }
+            | Size::Center { height, width, .. }
+            | Size::Random { height, width, .. } => Some((height, width)),
+        }
+    }
+
+    /// Refuses, as a `Config` error, settings that make no sense.
+    pub(super) fn validate(&self, limits: &Limits) -> Result<()> {
+        if !(0.0..=1.0).contains(&self.flip) {
+            return Err(Error::config(format!("flip is {}; give a probability from 0 to 1", self.flip)));
+        }
+        if self.reduced && !cfg!(feature = "turbojpeg") {
+            return Err(Error::unsupported("decoding at a reduced size needs a build with the feature turbojpeg"));
+        }
+        if let Some((height, width)) = self.shape() {
+            area(height, width, limits)?;
+        }
+        match self.size {
+            Size::Center { short, height, width } if short < height.max(width) => {
+                let text = format!("a shorter side of {short} pixels can't be cut to {height} × {width}");
+                Err(Error::config(format!("{text}; give at least {}", height.max(width))))
+            }
+            Size::Random { scale: (from, to), .. } if !(from > 0.0 && from <= to && to <= 1.0) => {
+                Err(Error::config(format!("scale is {from} to {to}; give shares above 0, at most 1, the lesser first")))
+            }
+            Size::Random { ratio: (from, to), .. } if !(from > 0.0 && from <= to && to.is_finite()) => {
+                Err(Error::config(format!("ratio is {from} to {to}; give widths by heights, the lesser first")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn area(height: u32, width: u32, limits: &Limits) -> Result<()> {
+    if height == 0 || width == 0 {
+        return Err(Error::config(format!("a size of {height} × {width} has no pixels; give at least 1 × 1")));
+    }
+    if u64::from(height) * u64::from(width) > limits.pixels {
+        let text = format!("{height} × {width} pixels are over the limit of {} pixels", limits.pixels);
+        return Err(Error::new(Kind::Config, text));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(size: Size, flip: f32) -> String {
+        let view = View { size, flip, ..View::default() };
+        let error = view.validate(&Limits::default()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Config);
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn senseless_views_are_refused() {
+        let random = |scale, ratio| Size::Random { height: 8, width: 8, scale, ratio };
+        for flip in [-0.1, 1.1, f32::NAN] {
+            assert!(refused(Size::Keep, flip).starts_with("flip is "));
+        }
+        for scale in [(0.0, 1.0), (0.5, 0.4), (0.1, 1.5), (f32::NAN, 1.0)] {
+            assert!(refused(random(scale, (1.0, 1.0)), 0.0).starts_with("scale is "));
+        }
+        for ratio in [(0.0, 1.0), (2.0, 1.0), (1.0, f32::INFINITY), (1.0, f32::NAN)] {
+            assert!(refused(random((0.1, 1.0), ratio), 0.0).starts_with("ratio is "));
+        }
+        assert!(refused(Size::Squash { height: 0, width: 5 }, 0.0).contains("no pixels"));
+        assert!(refused(Size::Exact { height: u32::MAX, width: u32::MAX }, 0.0).contains("over the limit"));
+        assert!(refused(Size::Center { short: 223, height: 224, width: 10 }, 0.0).ends_with("give at least 224"));
+    }
+
+    #[test]
+    fn usual_views_are_accepted() {
+        let (height, width) = (224, 224);
+        for size in [
+            Size::Keep,
+            Size::Exact { height, width },
+            Size::Squash { height, width },
+            Size::Center { short: 256, height, width },
+            Size::Random { height, width, scale: (0.08, 1.0), ratio: (0.75, 4.0 / 3.0) },
+        ] {
+            let view = View { size, flip: 0.5, ..View::default() };
+            view.validate(&Limits::default()).unwrap();
+            assert_eq!(view.shape().is_none(), size == Size::Keep);
+        }
+    }
+}
