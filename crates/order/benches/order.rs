@@ -16,6 +16,10 @@ const REPEATS: usize = 3;
 
 fn main() {
     let mut random = RandomState::new(1);
+    shards(&mut random);
+    if std::env::args().any(|argument| argument == "--shards") {
+        return;
+    }
     if std::env::args().all(|argument| argument != "--blend") {
         gpt(&mut random, 5_000_000);
     }
@@ -144,4 +148,32 @@ fn look_up(random: &mut RandomState) {
         }
     });
     println!("look-up of a sample at random: {:.0} ns", wall * 1e9 / places.len() as f64);
+}
+
+/// Samples of shards, in turn and at random.
+fn shards(random: &mut RandomState) {
+    for (shards, samples, shuffle) in [
+        (1_000, 10_000, Shuffle::Sequential),
+        (1_000, 10_000, Shuffle::Blocks { shards: 16 }),
+        (1_000, 10_000, Shuffle::Full),
+        (100_000, 1_000, Shuffle::Blocks { shards: 64 }),
+        (100_000, 1_000, Shuffle::Full),
+        (1_000_000, 131, Shuffle::Full),
+    ] {
+        let counts: Vec<u64> = (0..shards).map(|_| samples + random.at_most(20)).collect();
+        let make = best(|| ShardOrder::new(&counts, shuffle, 1, 0).expect("an order"));
+        let order = make.2;
+        let count = 1_000_000;
+        let places: Vec<u64> = (0..count).map(|_| random.at_most(order.len() - 1)).collect();
+        let in_turn = best(|| (0..count).fold(0, |sum, k| sum ^ order.get(order.len() / 2 + k).unwrap_or_default().1));
+        let at_random = best(|| places.iter().fold(0, |sum, &k| sum ^ order.get(k).unwrap_or_default().1));
+        println!(
+            "{shards} shards of {samples}, {shuffle}: made in {:.4} s; a look-up {:.0} ns in turn, {:.0} ns at random (CPU {:.0}, {:.0})",
+            make.0,
+            in_turn.0 * 1e9 / count as f64,
+            at_random.0 * 1e9 / count as f64,
+            in_turn.1 * 1e9 / count as f64,
+            at_random.1 * 1e9 / count as f64,
+        );
+    }
 }

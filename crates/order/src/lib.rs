@@ -1,5 +1,9 @@
-//! The training order of token datasets: which tokens make sample `k`.
+//! Training orders: which sample of which shard stands at a position, and which tokens make sample `k`.
 //!
+//! * **Samples in shards**: [`ShardOrder`] says what stands at a position of an epoch, [`Mix`] which of several
+//!   datasets has a turn, [`Sampler`] which positions a rank takes, [`OrderState`] how far all have come, [`Draws`] what
+//!   augmentation draws. The algorithm, which is ours, is written down at the head of `shards/mod.rs`; its version is
+//!   [`ORDER_VERSION`]. All that follows here is of tokens.
 //! * **What it is**: the indices that Megatron-LM, Megatron-DeepSpeed, NeMo and BlendCorpus derive from the
 //!   lengths of the sequences in an `.idx` file, number for number, and an index of best-fit packing. No token
 //!   is read, none moves. Everything here is a pure function of its arguments: no files, no clock; rayon's pool
@@ -43,6 +47,7 @@ mod plan;
 mod random_state;
 mod sampler;
 mod samples;
+mod shards;
 mod shuffle;
 mod split;
 mod sum;
@@ -63,6 +68,9 @@ pub use pack_order::PackOrder;
 pub use plan::{GptOptions, GptPlan};
 pub use random_state::RandomState;
 pub use sampler::Sampler;
+pub use shards::{
+    Block, Draws, MOST_SAMPLES, Mix, Mixed, ORDER_VERSION, OrderState, Place, SLOTS, ShardOrder, Shuffle, draw,
+};
 pub use shuffle::shuffle;
 pub use split::{Split, Splits};
 pub use sum::{normalized, pairwise_sum};

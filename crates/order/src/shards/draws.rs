@@ -1,0 +1,76 @@
+//! Random numbers for augmentation: a function of seed, epoch, sample and lane.
+
+use super::keys::{at, key};
+
+/// The number that `lane` of `sample` has in `epoch`: the same whoever asks, in whatever order and thread.
+///
+/// `sample` is what numbers samples for the caller, whatever their order (its number in the dataset, say); a lane is a
+/// use: 0 for flipping, 1 for the left edge of a crop, ….
+pub fn draw(seed: u64, epoch: u64, sample: u64, lane: u64) -> u64 {
+    Draws::new(seed, epoch, sample).u64(lane)
+}
+
+/// The numbers of one sample in one epoch, by lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draws(u64);
+
+impl Draws {
+    /// Those of `sample` in `epoch`.
+    pub fn new(seed: u64, epoch: u64, sample: u64) -> Self {
+        Self(at(key(seed, b"augment.", epoch), sample))
+    }
+
+    /// 64 bits, each as likely set as not.
+    #[inline]
+    pub fn u64(self, lane: u64) -> u64 {
+        at(self.0, lane)
+    }
+
+    /// From 0 up to, but not including, 1: a multiple of 2^-24.
+    #[inline]
+    pub fn f32(self, lane: u64) -> f32 {
+        (self.u64(lane) >> 40) as f32 / (1u32 << 24) as f32
+    }
+
+    /// From 0 up to, but not including, 1: a multiple of 2^-53.
+    #[inline]
+    pub fn f64(self, lane: u64) -> f64 {
+        (self.u64(lane) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// From 0 up to, but not including, `n` (0 for `n` = 0): the high half of the product. No number is more likely
+    /// than another by more than `n` in 2^64.
+    #[inline]
+    pub fn below(self, lane: u64, n: u64) -> u64 {
+        ((u128::from(self.u64(lane)) * u128::from(n)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_even_over_samples_lanes_and_epochs() {
+        let mean = |of: &dyn Fn(u64) -> f64| (0..100_000).map(of).sum::<f64>() / 1e5;
+        for numbers in [
+            &(|i| Draws::new(7, 0, i).f64(0)) as &dyn Fn(u64) -> f64,
+            &|i| Draws::new(7, 0, 3).f64(i),
+            &|i| Draws::new(7, i, 3).f64(0),
+            &|i| Draws::new(i, 0, 0).f64(0),
+            &|i| Draws::new(7, 0, i).f32(5).into(),
+            &|i| Draws::new(7, 0, i).below(1, 1000) as f64 / 1000.0 + 0.0005,
+        ] {
+            assert!((mean(numbers) - 0.5).abs() < 0.005, "{}", mean(numbers));
+            // No number tells of the next.
+            let product = mean(&|i| (numbers(i) - 0.5) * (numbers(i + 1) - 0.5));
+            assert!(product.abs() < 0.0015, "{product}");
+        }
+    }
+
+    #[test]
+    fn floats_stay_below_one() {
+        assert!((u64::MAX >> 40) as f32 / (1u32 << 24) as f32 <= 1.0 - f32::EPSILON / 2.0);
+        assert_eq!(Draws::new(1, 2, 3).below(4, 0), 0);
+    }
+}

@@ -1,0 +1,175 @@
+//! Random access: which sample of which shard stands at a position of an epoch.
+
+use super::Shuffle;
+use super::keys::{Outputs, at, key};
+use super::permutation::Permutation;
+use super::starts::Starts;
+use packhorse_core::{Error, Result};
+use std::ops::Range;
+
+/// The most samples of an order.
+pub const MOST_SAMPLES: u64 = 1 << 48;
+
+/// The samples of one epoch in order: some twenty bytes a shard, and no more for any number of samples.
+///
+/// Two of the same shards, shuffle, seed and epoch are the same on every machine.
+#[derive(Clone, Debug)]
+pub struct ShardOrder {
+    /// Those that hold samples, as they come.
+    shards: Vec<u32>,
+    /// Where the samples of each of them begin.
+    starts: Starts,
+    /// Shards a block.
+    group: usize,
+    /// What samples are permuted by, if they are.
+    key: Option<u64>,
+}
+
+/// Shards whose samples stand together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block<'o> {
+    /// Its number in the epoch.
+    pub number: u64,
+    /// Where its samples stand.
+    pub positions: Range<u64>,
+    /// Its shards, each of which holds samples.
+    pub shards: &'o [u32],
+}
+
+impl ShardOrder {
+    /// The order of shards with `counts` samples each, in `epoch`.
+    ///
+    /// Errors (kind `Config`): blocks of no shard, 2^32 shards and more, more than [`MOST_SAMPLES`] samples.
+    pub fn new(counts: &[u64], shuffle: Shuffle, seed: u64, epoch: u64) -> Result<Self> {
+        let number = u32::try_from(counts.len());
+        let number = number.map_err(|_| Error::config(format!("{} shards are more than 2^32", counts.len())))?;
+        let mut shards: Vec<u32> = (0..number).zip(counts).filter(|&(_, &n)| n > 0).map(|(shard, _)| shard).collect();
+        let group = match shuffle {
+            Shuffle::Blocks { shards: 0 } => {
+                return Err(Error::config("a block of 0 shards holds nothing: give 1 or more"));
+            }
+            Shuffle::Sequential => 1,
+            Shuffle::Blocks { shards } => shards as usize,
+            Shuffle::Full => shards.len().max(1),
+        };
+        if shuffle != Shuffle::Sequential {
+            let mut outputs = Outputs::of(key(seed, b"shards..", epoch));
+            for i in (1..shards.len()).rev() {
+                shards.swap(i, outputs.below(i as u64 + 1) as usize);
+            }
+        }
+        let starts = Starts::new(shards.iter().map(|&shard| counts.get(shard as usize).copied().unwrap_or(0)));
+        if starts.all() > MOST_SAMPLES {
+            return Err(Error::config(format!("{} samples are more than 2^48: take fewer shards", starts.all())));
+        }
+        let key = (shuffle != Shuffle::Sequential).then(|| key(seed, b"samples.", epoch));
+        Ok(Self { shards, starts, group, key })
+    }
+
+    /// How many samples.
+    pub fn len(&self) -> u64 {
+        self.starts.all()
+    }
+
+    /// True if there are no samples.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The shard, and the sample in it, that stands at `position`; `None` past the last.
+    #[inline]
+    pub fn get(&self, position: u64) -> Option<(u32, u64)> {
+        if position >= self.len() {
+            return None;
+        }
+        let (block, shards) = self.place(position);
+        let place = match self.key {
+            Some(key) => {
+                let (first, end) = (self.starts.get(shards.start)?, self.starts.get(shards.end)?);
+                first + Permutation::new(end - first, at(key, block)).of(position - first)
+            }
+            None => position,
+        };
+        let shard = self.starts.before(place);
+        Some((*self.shards.get(shard)?, place - self.starts.get(shard)?))
+    }
+
+    /// The block that `position` is in; `None` past the last. Of an order that is not shuffled each shard is one.
+    pub fn block(&self, position: u64) -> Option<Block<'_>> {
+        if position >= self.len() {
+            return None;
+        }
+        let (number, shards) = self.place(position);
+        let positions = self.starts.get(shards.start)?..self.starts.get(shards.end)?;
+        Some(Block { number, positions, shards: self.shards.get(shards)? })
+    }
+
+    /// The blocks from the one that `position` is in, in order.
+    pub fn blocks(&self, position: u64) -> impl Iterator<Item = Block<'_>> {
+        std::iter::successors(self.block(position), |block| self.block(block.positions.end))
+    }
+
+    /// The block of a position that is in one, and the place of its shards.
+    #[inline]
+    fn place(&self, position: u64) -> (u64, Range<usize>) {
+        let alone = self.group >= self.shards.len();
+        let block = if alone { 0 } else { self.starts.before(position) / self.group };
+        let first = block * self.group;
+        (block as u64, first..first.saturating_add(self.group).min(self.shards.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(order: &ShardOrder) -> Vec<(u32, u64)> {
+        (0..order.len()).map(|position| order.get(position).unwrap()).collect()
+    }
+
+    #[test]
+    fn sequential_is_one_after_the_other() {
+        let order = ShardOrder::new(&[0, 2, 0, 3, 0], Shuffle::Sequential, 1, 1).unwrap();
+        assert_eq!(all(&order), [(1, 0), (1, 1), (3, 0), (3, 1), (3, 2)]);
+        assert_eq!((order.get(5), order.block(5)), (None, None));
+        assert_eq!(order.block(1), Some(Block { number: 0, positions: 0..2, shards: &[1] }));
+        assert_eq!(order.blocks(3).collect::<Vec<_>>(), [Block { number: 1, positions: 2..5, shards: &[3] }]);
+    }
+
+    #[test]
+    fn nothing_is_an_order_too() {
+        for shuffle in [Shuffle::Sequential, Shuffle::Blocks { shards: 3 }, Shuffle::Full] {
+            for counts in [&[][..], &[0, 0]] {
+                let order = ShardOrder::new(counts, shuffle, 1, 0).unwrap();
+                assert!(order.is_empty() && order.get(0).is_none() && order.block(0).is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn what_makes_no_order_is_refused() {
+        assert!(ShardOrder::new(&[1], Shuffle::Blocks { shards: 0 }, 1, 0).is_err());
+        for counts in [[MOST_SAMPLES, 1], [u64::MAX, u64::MAX]] {
+            assert!(ShardOrder::new(&counts, Shuffle::Full, 1, 0).is_err());
+        }
+        let order = ShardOrder::new(&[MOST_SAMPLES - 1, 1], Shuffle::Full, 1, 0).unwrap();
+        assert!(order.get(MOST_SAMPLES - 1).is_some() && order.get(MOST_SAMPLES).is_none());
+    }
+
+    /// Every shard of a block gives about its share to every part of the block.
+    #[test]
+    fn a_block_is_well_mixed() {
+        let counts: Vec<u64> = (0..64).map(|i| 2000 + i % 7).collect();
+        let order = ShardOrder::new(&counts, Shuffle::Blocks { shards: 16 }, 5, 2).unwrap();
+        for block in order.blocks(0) {
+            let tenth = (block.positions.end - block.positions.start) / 10;
+            for part in 0..10 {
+                let mut seen = [0u32; 64];
+                let from = block.positions.start + part * tenth;
+                (from..from + tenth).for_each(|at| seen[order.get(at).unwrap().0 as usize] += 1);
+                assert!(block.shards.iter().all(|&shard| seen[shard as usize].abs_diff(200) < 80), "{seen:?}");
+                assert_eq!(seen.iter().sum::<u32>(), block.shards.iter().map(|&s| seen[s as usize]).sum::<u32>());
+            }
+        }
+    }
+}

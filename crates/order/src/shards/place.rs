@@ -1,0 +1,123 @@
+//! Which rank of how many this process is, as whoever started it says.
+
+use packhorse_core::{Error, Result};
+
+/// Launchers, by the names of their variables: rank and number of ranks.
+const LAUNCHERS: [(&str, &str); 4] = [
+    ("RANK", "WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+];
+
+/// What torchrun sets for each process: it starts several in one task of Slurm, so that its word counts alone.
+const TORCHRUN: &str = "TORCHELASTIC_RUN_ID";
+
+/// A process among those of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which one, from 0.
+    pub rank: u32,
+    /// How many.
+    pub ranks: u32,
+}
+
+impl Place {
+    /// The place that the environment tells of, looked up by `var`: `RANK` and `WORLD_SIZE`, `SLURM_PROCID` and
+    /// `SLURM_NTASKS`, `OMPI_COMM_WORLD_RANK` and `_SIZE`, `PMI_RANK` and `PMI_SIZE`; rank 0 of 1 if none is set.
+    ///
+    /// Under torchrun only the first pair counts. `SLURM_NTASKS` without a rank is a shell's, `SLURM_PROCID=0` without
+    /// a number of tasks a batch script's: both are as if not set.
+    ///
+    /// Errors (kind `Config`): half a pair, what is no number, a rank that is not below the number of ranks, pairs that
+    /// contradict one another.
+    pub fn of_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let mut found: Option<(Place, &str)> = None;
+        let launchers = if var(TORCHRUN).is_some() { LAUNCHERS.get(..1) } else { None };
+        for &(rank_name, ranks_name) in launchers.unwrap_or(&LAUNCHERS) {
+            let Some(place) = pair(var, rank_name, ranks_name)? else { continue };
+            match found {
+                Some((other, name)) if other != place => {
+                    return Err(Error::config(format!(
+                        "{name} says rank {} of {}, and {rank_name} rank {} of {}: unset what is not meant, or give rank \
+                         and number of ranks",
+                        other.rank, other.ranks, place.rank, place.ranks
+                    )));
+                }
+                _ => found = Some((place, rank_name)),
+            }
+        }
+        Ok(found.map_or(Place { rank: 0, ranks: 1 }, |(place, _)| place))
+    }
+}
+
+fn pair(var: &dyn Fn(&str) -> Option<String>, rank_name: &str, ranks_name: &str) -> Result<Option<Place>> {
+    let (rank, ranks) = (number(var, rank_name)?, number(var, ranks_name)?);
+    let slurm = rank_name.starts_with("SLURM");
+    match (rank, ranks) {
+        (None, None) => Ok(None),
+        (None, Some(_)) | (Some(0), None) if slurm => Ok(None),
+        (Some(rank), Some(ranks)) if rank < ranks => Ok(Some(Place { rank, ranks })),
+        (Some(rank), Some(ranks)) => {
+            Err(Error::config(format!("{rank_name}={rank} is not below {ranks_name}={ranks}")))
+        }
+        (Some(_), None) => Err(Error::config(format!("{rank_name} is set and {ranks_name} is not"))),
+        (None, Some(_)) => Err(Error::config(format!("{ranks_name} is set and {rank_name} is not"))),
+    }
+}
+
+fn number(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Option<u32>> {
+    let parse = |text: String| {
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let number = if digits { text.parse().ok() } else { None };
+        number.ok_or_else(|| Error::config(format!("{name}=\"{text}\" is no number of a rank")))
+    };
+    var(name).map(|text| text.trim().to_owned()).map(parse).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(vars: &[(&str, &str)]) -> Result<(u32, u32), String> {
+        let var = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+        Place::of_environment(&var).map(|place| (place.rank, place.ranks)).map_err(|e| e.message().to_owned())
+    }
+
+    #[test]
+    fn each_launcher_is_heard() {
+        assert_eq!(of(&[]), Ok((0, 1)));
+        for (rank, ranks) in LAUNCHERS {
+            assert_eq!(of(&[(rank, "3"), (ranks, " 8\n")]), Ok((3, 8)));
+            assert_eq!(of(&[(rank, "0"), (ranks, "1")]), Ok((0, 1)));
+        }
+        let both = [("SLURM_PROCID", "3"), ("SLURM_NTASKS", "8"), ("PMI_RANK", "3"), ("PMI_SIZE", "8")];
+        assert_eq!(of(&both), Ok((3, 8)));
+    }
+
+    #[test]
+    fn slurm_without_ranks() {
+        assert_eq!(of(&[("SLURM_NTASKS", "8")]), Ok((0, 1)));
+        assert_eq!(of(&[("SLURM_PROCID", "0")]), Ok((0, 1)));
+        assert!(of(&[("SLURM_PROCID", "1")]).is_err());
+    }
+
+    #[test]
+    fn torchrun_in_tasks_of_slurm() {
+        let vars = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2"), ("RANK", "7"), ("WORLD_SIZE", "8")];
+        assert!(of(&vars).unwrap_err().contains("RANK says rank 7 of 8, and SLURM_PROCID rank 1 of 2"));
+        assert_eq!(of(&[&vars[..], &[(TORCHRUN, "none")]].concat()), Ok((7, 8)));
+    }
+
+    #[test]
+    fn garbage_is_refused() {
+        for bad in ["", "x", "-1", "+1", "1.0", "4294967296", "0x1"] {
+            assert!(of(&[("RANK", bad), ("WORLD_SIZE", "8")]).is_err(), "{bad}");
+            assert!(of(&[("RANK", "0"), ("WORLD_SIZE", bad)]).is_err(), "{bad}");
+        }
+        assert!(of(&[("RANK", "8"), ("WORLD_SIZE", "8")]).is_err());
+        assert!(of(&[("RANK", "0"), ("WORLD_SIZE", "0")]).is_err());
+        assert!(of(&[("RANK", "0")]).unwrap_err().contains("WORLD_SIZE is not"));
+        assert!(of(&[("PMI_SIZE", "2")]).unwrap_err().contains("PMI_RANK is not"));
+    }
+}

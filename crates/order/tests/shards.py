@@ -1,0 +1,85 @@
+"""The order of samples in shards, written anew from the words at the head of src/shards/mod.rs.
+
+Each line of standard input is JSON: {"counts", "shuffle", "seed", "epoch", "positions"}; each line of standard output
+the [shard, sample] of the positions, and the draws of lanes 0 to 3 of sample 5.
+"""
+
+import json
+import sys
+
+MASK = (1 << 64) - 1
+G = 0x9E3779B97F4A7C15
+
+
+def mix(x):
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def at(key, n):
+    return mix((key + (n + 1) * G) & MASK)
+
+
+def key(seed, tag, *words):
+    key = at(seed, int.from_bytes(tag.encode(), "little"))
+    for word in words:
+        key = at(key, word)
+    return key
+
+
+def shards_of(counts, shuffle, seed, epoch):
+    shards = [shard for shard, count in enumerate(counts) if count]
+    if shuffle == "sequential":
+        return shards
+    outputs, drawn = key(seed, "shards..", epoch), 0
+    for i in range(len(shards) - 1, 0, -1):
+        while True:
+            product = at(outputs, drawn) * (i + 1)
+            drawn += 1
+            if product & MASK >= (1 << 64) % (i + 1):
+                break
+        j = product >> 64
+        shards[i], shards[j] = shards[j], shards[i]
+    return shards
+
+
+def feistel(x, bits, k):
+    low_bits = bits - bits // 2
+    high, low = x >> low_bits, x & ((1 << low_bits) - 1)
+    for r in range(8):
+        round_key = (k + (r + 1) * G) & MASK
+        if r % 2 == 0:
+            high ^= mix(round_key ^ low) & ((1 << bits // 2) - 1)
+        else:
+            low ^= mix(round_key ^ high) & ((1 << low_bits) - 1)
+    return high << low_bits | low
+
+
+def look_up(counts, shuffle, seed, epoch, position):
+    shards = shards_of(counts, shuffle, seed, epoch)
+    group = {"sequential": 1, "full": len(shards)}.get(shuffle) or int(shuffle.split(":")[1])
+    for block in range(0, len(shards), group):
+        here = shards[block : block + group]
+        n = sum(counts[shard] for shard in here)
+        if position >= n:
+            position -= n
+            continue
+        if shuffle != "sequential":
+            bits = max(4, (n - 1).bit_length())
+            k = key(seed, "samples.", epoch, block // group)
+            position = feistel(position, bits, k)
+            while position >= n:
+                position = feistel(position, bits, k)
+        for shard in here:
+            if position < counts[shard]:
+                return [shard, position]
+            position -= counts[shard]
+    raise IndexError(position)
+
+
+for line in sys.stdin:
+    q = json.loads(line)
+    order = (q["counts"], q["shuffle"], q["seed"], q["epoch"])
+    sample = key(q["seed"], "augment.", q["epoch"], 5)
+    print(json.dumps([[look_up(*order, at) for at in q["positions"]], [at(sample, lane) for lane in range(4)]]))
