@@ -1,12 +1,24 @@
 //! A file system that fails or loses power at any call: no bad file is ever under its final name, the
 //! error comes out, and the same work asked for again ends in equal bytes.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "what goes wrong here fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "what goes wrong here fails the test"
+)]
 
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod bytes;
+    pub(crate) mod request;
+}
+
+use common::request::Request;
 use packhorse::core::{Cancel, Error, Kind, Limits, Result, Store};
-use packhorse::dataset::{Manifest, Receipt};
+use packhorse::dataset::Receipt;
 use packhorse::pack::{
-    Cut, Depth, PackOptions, Packing, PlanOptions, Policy, Scan, ScanOptions, pack, plan, scan, seal, store_plan,
-    verify,
+    Depth, PackOptions, Packing, PlanOptions, Policy, Scan, ScanOptions, pack, plan, scan, store_plan, verify,
 };
 use packhorse::storage::Local;
 use packhorse_testkit::faults::{CallKind, FailingStore, Fault, Loss, Mutant, PowerStore};
@@ -19,28 +31,6 @@ use std::time::Duration;
 
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
-
-/// scan, plan, pack and seal with one thread of each kind, so that calls come in nearly one order.
-fn work(store: &Arc<dyn Store>, input: &Path, out: &Path) -> Result<Manifest> {
-    work_with("wids,dali", store, input, out)
-}
-
-fn work_with(index: &str, store: &Arc<dyn Store>, input: &Path, out: &Path) -> Result<Manifest> {
-    let (registry, limits, cancel) = (packhorse::registry(), Limits::default(), Cancel::default());
-    let scanning = Scan { registry: &registry, store: &**store, limits, observer: &(), cancel: &cancel };
-    let listing = scan(scanning, &ScanOptions { roots: vec![input.to_owned()], ..ScanOptions::default() })?;
-    let sink = [("index", index)].into_iter().collect();
-    let cut = Cut { samples: Some(2), ..Cut::default() };
-    let plan = plan(&registry, listing, &[], &PlanOptions { cut, sink, ..PlanOptions::default() }, &())?;
-    store_plan(store, out, &plan)?;
-    let packing =
-        Packing { registry: &registry, transforms: &[], store: store.clone(), limits, observer: &(), cancel: &cancel };
-    pack(&packing, out, &PackOptions { jobs: 1, io_threads: 1, ..PackOptions::default() })?;
-    seal(&registry, &[], store, out, &cancel)
-}
-
-const INPUTS: [(&str, &[u8]); 6] =
-    [("a.jpg", b"one"), ("a.cls", b"0"), ("b.jpg", &[7; 3000]), ("c.jpg", b""), ("d.txt", b"four"), ("e.jpg", b"five")];
 
 /// Whatever has its final name is whole: receipts tell the truth, and a manifest even more so.
 fn check(store: &dyn Store, out: &Path) -> Result<(), String> {
@@ -95,22 +85,20 @@ fn in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-fn inputs(dir: &Path) -> PathBuf {
+fn inputs(request: &Request, dir: &Path) -> PathBuf {
     let input = dir.join("in");
     fs::create_dir(&input).unwrap();
-    INPUTS.iter().for_each(|(name, bytes)| fs::write(input.join(name), bytes).unwrap());
+    request.inputs.iter().for_each(|(name, bytes)| fs::write(input.join(name), bytes).unwrap());
     input
 }
 
-#[test]
-fn whichever_call_fails_no_bad_file_stays_and_a_second_run_completes() {
-    // With an index that is written by its path.
-    const INDEX: &str = "wids,energon";
+/// Whichever call fails, no bad file stays, and a second run completes.
+fn every_call_fails(request: &Request) {
     let dir = in_memory();
-    let input = inputs(dir.path());
+    let input = inputs(request, dir.path());
     let counting = FailingStore::counting(local());
     let reference = dir.path().join("reference");
-    work_with(INDEX, &(Arc::new(counting.clone()) as Arc<dyn Store>), &input, &reference).unwrap();
+    request.run(&(Arc::new(counting.clone()) as Arc<dyn Store>), &input, &reference).unwrap();
     let whole = tree(&reference);
     assert!(counting.calls() > 60, "{}", counting.calls());
     println!("{} calls", counting.calls());
@@ -118,7 +106,7 @@ fn whichever_call_fails_no_bad_file_stays_and_a_second_run_completes() {
         for k in 0..counting.calls() + 5 {
             let out = dir.path().join("out");
             let failing = FailingStore::new(local(), move |call| call.number == k, Fault::Errno(errno));
-            let done = work_with(INDEX, &(Arc::new(failing.clone()) as Arc<dyn Store>), &input, &out);
+            let done = request.run(&(Arc::new(failing.clone()) as Arc<dyn Store>), &input, &out);
             let what = format!("call {k} {:?} fails with {errno}: {:?}", failing.hit(), done.as_ref().map(|_| ()));
             // A full disk is never tried again, so it must come out.
             if let Some((kind, _)) = failing.hit().first().filter(|(kind, _)| errno == ENOSPC && kind.matters()) {
@@ -127,7 +115,7 @@ fn whichever_call_fails_no_bad_file_stays_and_a_second_run_completes() {
             }
             check(&Local, &out).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert!(done.is_err() || tree(&out) == whole, "{what}: done, with other files");
-            work_with(INDEX, &local(), &input, &out).unwrap_or_else(|e| panic!("{what}: again: {e}"));
+            request.run(&local(), &input, &out).unwrap_or_else(|e| panic!("{what}: again: {e}"));
             assert!(tree(&out) == whole, "{what}: other files after a second run");
             fs::remove_dir_all(&out).unwrap();
         }
@@ -135,11 +123,23 @@ fn whichever_call_fails_no_bad_file_stays_and_a_second_run_completes() {
 }
 
 #[test]
+fn whichever_call_fails_samples_are_whole_after_a_second_run() {
+    // With an index that is written by its path.
+    every_call_fails(&Request::samples("wids,energon"));
+}
+
+#[test]
+fn whichever_call_fails_tokens_are_whole_after_a_second_run() {
+    every_call_fails(&Request::documents());
+}
+
+#[test]
 fn a_short_listing_of_the_output_does_no_harm() {
     let dir = tempfile::tempdir().unwrap();
-    let input = inputs(dir.path());
+    let request = Request::samples("wids,dali");
+    let input = inputs(&request, dir.path());
     let reference = dir.path().join("reference");
-    work(&local(), &input, &reference).unwrap();
+    request.run(&local(), &input, &reference).unwrap();
     let out = dir.path().join("out");
     let below = out.clone();
     let short = FailingStore::new(
@@ -147,32 +147,32 @@ fn a_short_listing_of_the_output_does_no_harm() {
         move |call| call.kind == CallKind::List && call.path.starts_with(&below),
         Fault::ShortList,
     );
-    work(&(Arc::new(short.clone()) as Arc<dyn Store>), &input, &out).unwrap();
+    request.run(&(Arc::new(short.clone()) as Arc<dyn Store>), &input, &out).unwrap();
     assert!(!short.hit().is_empty());
-    work(&local(), &input, &out).unwrap();
+    request.run(&local(), &input, &out).unwrap();
     assert!(tree(&out) == tree(&reference));
 }
 
 /// A file system with the inputs, about to lose power.
-fn powered() -> (PowerStore, Arc<dyn Store>) {
+fn powered(request: &Request) -> (PowerStore, Arc<dyn Store>) {
     let power = PowerStore::new();
-    INPUTS.iter().for_each(|(name, bytes)| power.put(&Path::new("/in").join(name), bytes));
+    request.inputs.iter().for_each(|(name, bytes)| power.put(&Path::new("/in").join(name), bytes));
     (power.clone(), Arc::new(power))
 }
 
 /// Cuts the power after each change in turn; the first thing that is wrong then, if anything is.
-fn power_cuts(mutant: Mutant, loss: Loss) -> Result<(), String> {
+fn power_cuts(request: &Request, mutant: Mutant, loss: Loss) -> Result<(), String> {
     let (input, out) = (Path::new("/in"), Path::new("/deep/down/out"));
-    let (reference, store) = powered();
-    work(&store, input, out).unwrap();
+    let (reference, store) = powered(request);
+    request.run(&store, input, out).unwrap();
     let whole = reference.files(out);
     let total = reference.changes();
-    assert!(total > 60 && whole.len() > 10, "{total} changes, {} files", whole.len());
+    assert!(total > 60 && whole.len() > 8, "{total} changes, {} files", whole.len());
     for k in 0..=total {
-        let (power, honest) = powered();
+        let (power, honest) = powered(request);
         let store: Arc<dyn Store> = Arc::new(power.mutant(mutant));
         power.fail_after(k);
-        let done = work(&store, input, out);
+        let done = request.run(&store, input, out);
         power.cut(loss);
         check(&*honest, out).map_err(|e| format!("power cut after change {k}: {e}"))?;
         if let Ok(manifest) = done {
@@ -180,7 +180,7 @@ fn power_cuts(mutant: Mutant, loss: Loss) -> Result<(), String> {
             assert_eq!(found.read_all(1 << 20).unwrap(), manifest.encode().unwrap());
             check_whole(&power, out, &whole).map_err(|e| format!("sealed, then power cut: {e}"))?;
         }
-        work(&honest, input, out).map_err(|e| format!("power cut after change {k}, again: {e}"))?;
+        request.run(&honest, input, out).map_err(|e| format!("power cut after change {k}, again: {e}"))?;
         check_whole(&power, out, &whole).map_err(|e| format!("power cut after change {k}, again: {e}"))?;
     }
     Ok(())
@@ -198,20 +198,23 @@ fn check_whole(power: &PowerStore, out: &Path, whole: &BTreeMap<PathBuf, Vec<u8>
 
 #[test]
 fn a_power_cut_after_any_change_leaves_no_bad_file_and_loses_nothing_sealed() {
-    for loss in [Loss::Names, Loss::Bytes] {
-        power_cuts(Mutant::None, loss).unwrap_or_else(|e| panic!("{loss:?} lost: {e}"));
+    for (what, request) in [("samples", Request::samples("wids,dali")), ("tokens", Request::documents())] {
+        for loss in [Loss::Names, Loss::Bytes] {
+            power_cuts(&request, Mutant::None, loss).unwrap_or_else(|e| panic!("{what}, {loss:?} lost: {e}"));
+        }
     }
 }
 
 #[test]
 fn a_store_that_does_not_sync_is_found_out() {
+    let request = Request::samples("wids,dali");
     for (mutant, loss) in [
         (Mutant::FilesUnsynced, Loss::Bytes),
         (Mutant::FilesUnsynced, Loss::Names),
         (Mutant::FoldersUnsynced, Loss::Names),
         (Mutant::SyncAfterRename, Loss::Bytes),
     ] {
-        assert!(power_cuts(mutant, loss).is_err(), "nobody noticed {mutant:?} when {loss:?} were lost");
+        assert!(power_cuts(&request, mutant, loss).is_err(), "nobody noticed {mutant:?} when {loss:?} were lost");
     }
 }
 
@@ -231,7 +234,11 @@ fn a_scan_that_fails_among_thousands_of_folders_ends() {
     let failing =
         FailingStore::new(Arc::new(power), |call| call.kind == CallKind::List && call.number > 100, Fault::Errno(EIO));
     let error: Error = ends(move || {
-        work(&(Arc::new(failing) as Arc<dyn Store>), Path::new("/in"), Path::new("/out")).map(|_| ()).unwrap_err()
+        let request = Request::samples("wids");
+        request
+            .run(&(Arc::new(failing) as Arc<dyn Store>), Path::new("/in"), Path::new("/out"))
+            .map(|_| ())
+            .unwrap_err()
     });
     assert_eq!((error.kind(), error.errno()), (Kind::Environment, Some(EIO)));
 }
@@ -272,7 +279,7 @@ fn an_input_that_changes_while_it_is_read_is_not_packed_torn() {
     for policy in [Policy::Fail, Policy::Skip] {
         for (what, tamper) in tamperings {
             let dir = tempfile::tempdir().unwrap();
-            let (input, out) = (inputs(dir.path()), dir.path().join("out"));
+            let (input, out) = (inputs(&Request::samples("wids"), dir.path()), dir.path().join("out"));
             let victim = input.join("b.jpg");
             let (registry, limits, cancel) = (packhorse::registry(), Limits::default(), Cancel::default());
             let scanning = Scan { registry: &registry, store: &Local, limits, observer: &(), cancel: &cancel };

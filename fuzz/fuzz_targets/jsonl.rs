@@ -1,23 +1,24 @@
 //! Anybody's JSON lines: no panic, the same documents whatever way the file is cut, and what serde_json takes
 //! for an object with a text we take too, and it says the same.
 //!
-//! The first byte picks options, the second the size of ranges.
+//! The first byte picks options and whether to read a stream or ranges, the next two say which ranges.
 #![no_main]
 
 mod cuts;
 
-use cuts::check;
+use cuts::{Cut, check};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let [how, cut, bytes @ ..] = bytes else { return };
+    let [how, place, size, bytes @ ..] = bytes else { return };
+    let cut = if how & 128 == 0 { Cut::Ranges(*place, *size) } else { Cut::Stream };
     let options: &[(&str, &str)] = match how % 3 {
         0 => &[],
         1 => &[("id-field", "id")],
         _ => &[("text-field", "a.text")],
     };
     let limit = if how & 64 == 0 { 1 << 20 } else { 16 };
-    let found = check(options, "a.jsonl", limit, u64::from(*cut), bytes);
+    let found = check(options, "a.jsonl", limit, cut, bytes);
     if how % 3 != 0 || limit == 16 {
         return;
     }

@@ -1,19 +1,20 @@
 //! Anybody's plain text: no panic, the same documents whatever way the file is cut, and no byte of theirs is
 //! another than in the file.
 //!
-//! The first byte picks options, the second the size of ranges.
+//! The first byte picks options and whether to read a stream or ranges, the next two say which ranges.
 #![no_main]
 
 mod cuts;
 
-use cuts::check;
+use cuts::{Cut, check};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let [how, cut, bytes @ ..] = bytes else { return };
+    let [how, place, size, bytes @ ..] = bytes else { return };
+    let cut = if how & 128 == 0 { Cut::Ranges(*place, *size) } else { Cut::Stream };
     let document = ["line", "paragraph", "file"][usize::from(how % 3)];
     let limit = if how & 64 == 0 { 1 << 20 } else { 16 };
-    for found in check(&[("document", document)], "a.txt", limit, u64::from(*cut), bytes) {
+    for found in check(&[("document", document)], "a.txt", limit, cut, bytes) {
         let Ok((key, text)) = found else { continue };
         let at: usize = key.parse().expect("an offset");
         let rest = &bytes[at..];

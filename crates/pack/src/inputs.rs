@@ -92,16 +92,19 @@ struct Failure {
     kind: Kind,
     message: String,
     input: Option<String>,
+    /// What the system said: it decides whose fault it is, and whether one more try may help.
+    errno: Option<i32>,
 }
 
 impl Failure {
     fn of(error: &Error) -> Self {
         let input = error.input().map(str::to_owned);
-        Self { kind: error.kind(), message: error.message().to_owned(), input }
+        Self { kind: error.kind(), message: error.message().to_owned(), input, errno: error.errno() }
     }
 
     fn error(&self) -> Error {
-        self.input.iter().fold(Error::new(self.kind, &self.message), |e, input| e.in_input(input))
+        let error = self.input.iter().fold(Error::new(self.kind, &self.message), |e, input| e.in_input(input));
+        self.errno.into_iter().fold(error, |e, errno| e.caused_by(std::io::Error::from_raw_os_error(errno)))
     }
 }
 

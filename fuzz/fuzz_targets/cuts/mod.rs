@@ -1,4 +1,5 @@
-//! Text that is read whole, in ranges and as a stream: the same must come out.
+//! Text that is read whole, and in ranges or as a stream: the same must come out. One other way a run, as it is
+//! opening and closing readers that a run takes its time for.
 
 use arrow_array::cast::AsArray;
 use packhorse_core::{Format, Input, Limits, MemoryInput, Options, Result, Source, key_column};
@@ -40,12 +41,34 @@ fn read(source: &dyn Source, input: &dyn Input, range: Range<u64>) -> Vec<Result
     found
 }
 
-/// Whatever way `bytes` is cut and read, the same comes out; what that is.
+/// How many ranges of one size there are at most, between what is before and what is behind them.
+const RANGES: u64 = 6;
+
+/// How a run reads its bytes besides whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cut {
+    /// As a stream.
+    Stream,
+    /// In ranges: up to some place, from there some of one size, and the rest.
+    Ranges(u8, u8),
+}
+
+/// The bounds of the ranges of `len` bytes; `place` is where the small ones start, in parts of 255.
+fn bounds(place: u8, size: u8, len: u64) -> Vec<u64> {
+    let from = u64::from(place) * len / 255;
+    let small = (0..=RANGES).map(|i| from + i * (1 + u64::from(size)));
+    let mut bounds: Vec<u64> = small.take_while(|at| *at < len).collect();
+    bounds.insert(0, 0);
+    bounds.push(len);
+    bounds
+}
+
+/// Whole and as `cut` says, the same comes out of `bytes`; what that is.
 pub(crate) fn check(
     options: &[(&str, &str)],
     name: &str,
     limit: u64,
-    cut: u64,
+    cut: Cut,
     bytes: &[u8],
 ) -> Vec<Result<(String, String), String>> {
     let options: Options = options.iter().copied().collect();
@@ -53,11 +76,14 @@ pub(crate) fn check(
     let source = Text.source(&options, limits).expect("known options");
     let file = MemoryInput::new(name, bytes.to_vec());
     let whole = read(&*source, &file, 0..u64::MAX);
-    let part = 1 + cut % (bytes.len() as u64 + 1);
-    let starts = (0..bytes.len() as u64).step_by(part as usize);
-    let parts: Vec<_> = starts.flat_map(|from| read(&*source, &file, from..from + part)).collect();
-    assert_eq!(whole, parts, "in ranges of {part}");
-    assert_eq!(whole, read(&*source, &Stream(file), 0..1), "as a stream");
+    let again = match cut {
+        Cut::Stream => read(&*source, &Stream(file), 0..1),
+        Cut::Ranges(place, size) => {
+            let bounds = bounds(place, size, bytes.len() as u64);
+            bounds.windows(2).flat_map(|at| read(&*source, &file, at[0]..at[1])).collect()
+        }
+    };
+    assert_eq!(whole, again, "{cut:?}");
     let total: usize = whole.iter().flatten().map(|(_, text)| text.len()).sum();
     assert!(total <= bytes.len(), "more came out than went in");
     whole

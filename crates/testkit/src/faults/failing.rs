@@ -1,5 +1,6 @@
 //! Any store, with calls that fail when told to.
 
+use super::power::beside;
 use packhorse_core::{Error, FileStat, Input, Result, Store, StoreFile};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -203,7 +204,7 @@ impl Input for FailingInput {
     }
 
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
-        self.input.sibling(name)
+        beside(&self.store, &self.path, name)
     }
 
     fn stat(&self) -> Result<Option<FileStat>> {

@@ -2,7 +2,7 @@
 
 use packhorse_core::{Error, FileKind, FileStat, Input, MemoryInput, Result, Store, StoreFile};
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +29,8 @@ pub enum Mutant {
     /// Syncs a file only after its rename.
     SyncAfterRename,
 }
+
+const ENOENT: i32 = 2;
 
 /// Files and folders in memory. Every path starts at `/`.
 #[derive(Clone, Default)]
@@ -157,7 +159,6 @@ impl Disk {
     }
 
     fn node(&self, path: &Path) -> Result<Node> {
-        const ENOENT: i32 = 2;
         match path == Path::new("/") {
             true => Ok(Node { id: 0, folder: true }),
             false => self.live.get(path).copied().ok_or_else(|| errno(ENOENT, path)),
@@ -195,7 +196,8 @@ impl Store for PowerStore {
         let disk = self.look(path)?;
         let node = disk.node(path)?;
         let file = disk.files.get(&node.id).ok_or_else(|| Error::content("is no regular file"))?;
-        Ok(Box::new(MemoryInput::new(path.to_string_lossy(), file.live.clone())))
+        let bytes = MemoryInput::new(path.to_string_lossy(), file.live.clone());
+        Ok(Box::new(PowerInput { store: self.clone(), bytes, path: path.to_owned() }))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>> {
@@ -264,6 +266,44 @@ impl Store for PowerStore {
     fn remove_dir_all(&self, dir: &Path) -> Result<()> {
         self.change(dir)?.live.retain(|path, _| !path.starts_with(dir));
         Ok(())
+    }
+}
+
+/// What a file held when it was opened.
+struct PowerInput {
+    store: PowerStore,
+    bytes: MemoryInput,
+    path: PathBuf,
+}
+
+impl Input for PowerInput {
+    fn name(&self) -> &str {
+        self.bytes.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        self.bytes.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.bytes.read_at(offset, buf)
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        self.bytes.stream()
+    }
+
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        beside(&self.store, &self.path, name)
+    }
+}
+
+/// The file `name` in the folder of `path`, if it is there.
+pub(super) fn beside(store: &dyn Store, path: &Path, name: &str) -> Result<Option<Box<dyn Input>>> {
+    match store.open(&path.with_file_name(name)) {
+        Ok(input) => Ok(Some(input)),
+        Err(e) if e.errno() == Some(ENOENT) => Ok(None),
+        Err(e) => Err(e),
     }
 }
 
