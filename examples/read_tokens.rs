@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use packhorse::read::order::{GptIndex, GptOptions};
-use packhorse::read::{Access, Companions, GptSamples, Host, LoaderOptions, TokenLoader, Tokens, token_pair};
+use packhorse::read::{Access, Companions, GptSamples, Host, TokenLoader, TokenOptions, Tokens, token_pair};
 use packhorse::{core, storage};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn main() -> core::Result<()> {
     let tokens = Arc::new(Tokens::new(vec![file])?);
 
     let companions = Companions { position_ids: true, cu_seqlens: true, ..Companions::default() };
-    let asked = LoaderOptions { companions, ..LoaderOptions::new(8, length) };
+    let asked = TokenOptions { companions, ..TokenOptions::new(8, length) };
     let mut loader = TokenLoader::new(tokens, order, &asked, Host::default())?;
     println!("{} batches", loader.remaining());
     if let Some(batch) = loader.next() {
@@ -31,7 +31,7 @@ fn main() -> core::Result<()> {
         for field in batch.layout().fields() {
             println!("{} {} {:?} at byte {}", field.name, field.data_type, field.shape, field.offset);
         }
-        println!("{} bytes; samples {:?}; to go on: {}", batch.used(), batch.samples(), loader.state().to_json());
+        println!("{} bytes; samples {:?}; to go on: {}", batch.used(), batch.positions(), loader.state().to_json());
     }
     Ok(())
 }

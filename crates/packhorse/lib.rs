@@ -9,7 +9,7 @@
 //! `examples/add_a_format.rs` adds a format of its own.
 
 pub use packhorse_core as core;
-#[cfg(feature = "pack")]
+#[cfg(any(feature = "pack", feature = "read"))]
 pub use packhorse_dataset as dataset;
 #[cfg(feature = "pack")]
 pub use packhorse_pack as pack;
@@ -17,7 +17,7 @@ pub use packhorse_pack as pack;
 pub use packhorse_storage as storage;
 #[cfg(feature = "synth")]
 pub use packhorse_synth as synth;
-#[cfg(feature = "pack")]
+#[cfg(any(feature = "pack", feature = "read"))]
 pub use packhorse_transform as transform;
 
 #[cfg(feature = "read")]

@@ -46,7 +46,7 @@ fn main() {
         let tokens = Arc::new(Tokens::new(vec![file]).expect("a file"));
         for (threads, all) in [(0, false), (1, false), (2, false), (1, true)] {
             let companions = if all { every() } else { Companions::default() };
-            let asked = LoaderOptions { threads, companions, ..LoaderOptions::new(BATCH, LENGTH) };
+            let asked = TokenOptions { threads, companions, ..TokenOptions::new(BATCH, LENGTH) };
             let ours = best(|| loaded(&tokens, &order, &asked));
             let rate = |seconds: f64| (steps * u64::from(BATCH * (LENGTH + 1))) as f64 / seconds / 1e6;
             let with = if all { ", with all companions" } else { "" };
@@ -57,7 +57,7 @@ fn main() {
             }
         }
         // The first batches hold what the peers read.
-        let asked = LoaderOptions::new(BATCH, LENGTH);
+        let asked = TokenOptions::new(BATCH, LENGTH);
         let loader =
             TokenLoader::new(Arc::clone(&tokens), Arc::clone(&order), &asked, Host::default()).expect("a loader");
         let sum: i64 = loader.take(few as usize).map(|batch| ends(&batch.expect("a batch"))).sum();
@@ -77,7 +77,7 @@ fn cold(dir: &Path, lengths: &Numbers, order: &Arc<dyn Order>) {
             let bin = Arc::from(packhorse_storage::Local.open(&dir.join("a.bin")).expect("a file"));
             let file = TokenFile::new(bin, &DataType::UInt16, lengths.clone(), None, access).expect("tokens");
             let tokens = Arc::new(Tokens::new(vec![file]).expect("a file"));
-            let asked = LoaderOptions { threads, ahead: 8, ..LoaderOptions::new(BATCH, LENGTH) };
+            let asked = TokenOptions { threads, ahead: 8, ..TokenOptions::new(BATCH, LENGTH) };
             let loader = TokenLoader::new(tokens, Arc::clone(order), &asked, Host::default()).expect("a loader");
             let start = Instant::now();
             let batches = loader.take(100).filter(Result::is_ok).count();
@@ -133,7 +133,7 @@ fn every() -> Companions {
     Companions { position_ids: true, segment_ids: true, loss_mask: LossMask::Documents, cu_seqlens: true }
 }
 
-fn loaded(tokens: &Arc<Tokens>, order: &Arc<dyn Order>, options: &LoaderOptions) -> u64 {
+fn loaded(tokens: &Arc<Tokens>, order: &Arc<dyn Order>, options: &TokenOptions) -> u64 {
     let loader = TokenLoader::new(Arc::clone(tokens), Arc::clone(order), options, Host::default()).expect("a loader");
     loader.map(|batch| black_box(batch.expect("a batch")).rows() as u64).sum()
 }

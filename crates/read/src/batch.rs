@@ -1,22 +1,78 @@
 //! A batch: one slab, and what is known of it.
 
-use crate::fill::Filled;
-use crate::layout::{Layout, SlabField};
-use crate::ring::Ring;
+use crate::layout::{ALIGN, Layout};
+use crate::ring::Slab;
+use packhorse_core::Error;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// What a filled slab holds. Used again with its slab.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filled {
+    pub(crate) epoch: u64,
+    /// Positions of the epoch's order that the batch stands for.
+    pub(crate) positions: Range<u64>,
+    /// Rows that hold samples.
+    pub(crate) rows: usize,
+    /// The bytes that each field of the layout has.
+    pub(crate) places: Vec<Range<usize>>,
+    /// The numbers of the samples in the rows, where samples have numbers.
+    pub(crate) numbers: Vec<u64>,
+    /// Their keys, one after another, and where each ends.
+    pub(crate) keys: String,
+    pub(crate) key_ends: Vec<usize>,
+    /// Tokens of the longest segment in `cu_seqlens`.
+    pub(crate) longest: u32,
+}
+
+impl Filled {
+    /// Says that dense fields have `rows` rows.
+    pub(crate) fn set_dense(&mut self, layout: &Layout, rows: usize) {
+        self.rows = rows;
+        self.places.clear();
+        self.places.extend(layout.fields().iter().map(|field| {
+            let stride = field.strides.first().copied().unwrap_or(0);
+            field.offset..field.offset + stride * rows
+        }));
+    }
+
+    /// Says how many bytes of its own a field has.
+    pub(crate) fn set_bytes(&mut self, field: Option<usize>, bytes: usize) {
+        if let Some(place) = field.and_then(|field| self.places.get_mut(field)) {
+            place.end = place.start + bytes;
+        }
+    }
+}
+
+/// Takes back what batches are done with.
+pub(crate) trait Home<H>: Send + Sync {
+    fn give_back(&self, slab: Slab<H>);
+}
+
 /// A batch in one slab of memory, which goes back to its loader when this is dropped.
 pub struct Batch<H> {
-    slab: Option<H>,
-    filled: Filled,
+    slab: Option<Slab<H>>,
     layout: Arc<Layout>,
-    home: Arc<Ring<H>>,
+    home: Arc<dyn Home<H>>,
 }
 
 impl<H> Batch<H> {
-    pub(crate) fn new(slab: H, filled: Filled, layout: Arc<Layout>, home: Arc<Ring<H>>) -> Self {
-        Self { slab: Some(slab), filled, layout, home }
+    pub(crate) fn new(slab: Slab<H>, layout: Arc<Layout>, home: Arc<dyn Home<H>>) -> Self {
+        Self { slab: Some(slab), layout, home }
+    }
+
+    fn filled(&self) -> &Filled {
+        const NONE: &Filled = &Filled {
+            epoch: 0,
+            positions: 0..0,
+            rows: 0,
+            places: Vec::new(),
+            numbers: Vec::new(),
+            keys: String::new(),
+            key_ends: Vec::new(),
+            longest: 0,
+        };
+        self.slab.as_ref().map_or(NONE, |slab| &slab.filled)
     }
 
     /// Where the fields are, the same for all batches of a loader.
@@ -24,57 +80,87 @@ impl<H> Batch<H> {
         &self.layout
     }
 
-    /// The samples of the order that are in the rows, in order. A row beyond them is padding.
-    pub fn samples(&self) -> Range<u64> {
-        self.filled.samples.clone()
+    /// The epoch it is of.
+    pub fn epoch(&self) -> u64 {
+        self.filled().epoch
     }
 
-    /// Rows that hold samples: as many as the layout has rows, but for last batches.
+    /// The positions of the epoch's order that it stands for. A sample that was skipped has a position and no row.
+    pub fn positions(&self) -> Range<u64> {
+        self.filled().positions.clone()
+    }
+
+    /// Rows that hold samples, in the order of their positions. Rows of dense fields beyond them are zeros or padding.
     pub fn rows(&self) -> usize {
-        (self.filled.samples.end - self.filled.samples.start) as usize
+        self.filled().rows
+    }
+
+    /// The numbers that the samples in the rows have in their dataset; none for batches of tokens, whose rows are put together
+    /// from documents.
+    pub fn numbers(&self) -> &[u64] {
+        &self.filled().numbers
+    }
+
+    /// The key of the sample in a row; empty where samples have none, `None` past the rows.
+    pub fn key(&self, row: usize) -> Option<&str> {
+        let Filled { keys, key_ends, .. } = self.filled();
+        let start = row.checked_sub(1).map_or(Some(0), |before| key_ends.get(before).copied())?;
+        keys.get(start..*key_ends.get(row)?)
     }
 
     /// Tokens of the longest segment in `cu_seqlens`, which kernels for packed sequences want to know; 0 without
     /// that field.
     pub fn longest(&self) -> u32 {
-        self.filled.longest
+        self.filled().longest
     }
 
-    /// Bytes of the slab that are worth a copy: all, but for what `cu_seqlens` has no use for.
+    /// Bytes of the slab, from its first on, that are worth a copy.
     pub fn used(&self) -> usize {
-        let field = self.layout.field("cu_seqlens");
-        field.map_or(self.layout.bytes(), |field| field.offset + 4 * self.filled.boundaries)
+        self.filled().places.iter().map(|place| place.end).max().unwrap_or(0)
+    }
+
+    /// Where in the slab the bytes of a field are, as many as the rows have. `None` if there is no such field.
+    pub fn place(&self, name: &str) -> Option<Range<usize>> {
+        self.filled().places.get(self.layout.position(name)?).cloned()
     }
 }
 
 impl<H: AsRef<[u8]>> Batch<H> {
-    /// The whole slab.
+    /// The whole slab, which may be larger than what is [used](Batch::used).
     pub fn slab(&self) -> &[u8] {
-        self.slab.as_ref().map(AsRef::as_ref).unwrap_or_default()
+        self.slab.as_ref().map(|slab| slab.host.as_ref()).unwrap_or_default()
     }
 
-    /// The bytes of a field in the rows that hold samples: little-endian, dense. Of `cu_seqlens` the entries
-    /// there are. `None` if there is no such field.
+    /// The bytes of a field in the rows that hold samples: little-endian, dense. Of `cu_seqlens` and of ragged values as many
+    /// as there are. `None` if there is no such field.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
+        self.slab().get(self.place(name)?)
+    }
+
+    /// The bytes of a field in one row, be it dense or ragged.
+    pub fn row(&self, name: &str, row: usize) -> Option<&[u8]> {
         let field = self.layout.field(name)?;
-        self.slab().get(field.offset..)?.get(..self.len(field))
-    }
-
-    fn len(&self, field: &SlabField) -> usize {
-        match field.name {
-            "cu_seqlens" => 4 * self.filled.boundaries,
-            _ => field.strides.first().map_or(0, |stride| stride * self.rows()),
+        let stride = field.strides.first().copied().unwrap_or(0);
+        let bytes = self.field(name)?;
+        if !field.ragged {
+            return bytes.get(row.checked_mul(stride)?..(row + 1).checked_mul(stride)?);
         }
+        let at = self.layout.position(name)?.checked_add(1)?;
+        let offsets = self.filled().places.get(at).and_then(|place| self.slab().get(place.clone()))?;
+        let offset = |i: usize| Some(u64::from_le_bytes(*offsets.as_chunks().0.get(i)?) as usize);
+        (row < self.rows()).then(|| bytes.get(offset(row)? * stride..offset(row + 1)? * stride)).flatten()
     }
 
-    /// The numbers of a field, for a look at them; empty if there is none of that name.
-    pub fn numbers(&self, name: &str) -> impl Iterator<Item = i64> + '_ {
-        let width = self.layout.field(name).and_then(|field| field.strides.last().copied()).unwrap_or(1);
+    /// The numbers of a field of whole numbers, for a look at them; empty if there is none of that name.
+    pub fn integers(&self, name: &str) -> impl Iterator<Item = i64> + '_ {
+        let field = self.layout.field(name);
+        let width = field.and_then(|field| field.strides.last().copied()).unwrap_or(1).clamp(1, 8);
+        let signed = field.is_some_and(|field| field.data_type.is_signed_integer());
         self.field(name).unwrap_or_default().chunks_exact(width).map(move |bytes| {
-            let mut wide = [0; 8];
+            let negative = signed && bytes.last().is_some_and(|top| top >> 7 != 0);
+            let mut wide = [if negative { 0xff } else { 0 }; 8];
             wide.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-            // The sign of what has four bytes; narrower fields have none.
-            if width == 4 { i64::from(i64::from_le_bytes(wide) as i32) } else { i64::from_le_bytes(wide) }
+            i64::from_le_bytes(wide)
         })
     }
 }
@@ -89,6 +175,11 @@ impl<H> Drop for Batch<H> {
 
 impl<H> std::fmt::Debug for Batch<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batch").field("filled", &self.filled).finish_non_exhaustive()
+        f.debug_struct("Batch").field("filled", self.filled()).finish_non_exhaustive()
     }
+}
+
+/// The next place for a field in a slab.
+pub(crate) fn aligned(at: usize) -> Result<usize, Error> {
+    at.checked_next_multiple_of(ALIGN).ok_or_else(|| Error::bug("a slab beyond all addresses"))
 }

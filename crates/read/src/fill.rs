@@ -1,8 +1,9 @@
 //! A batch's samples into a slab: tokens, padding, and what goes with them.
 
+use crate::batch::Filled;
 use crate::layout::{Layout, SlabField};
 use crate::tokens::Reading;
-use crate::{LoaderOptions, LossMask, Tokens};
+use crate::{LossMask, TokenOptions, Tokens};
 use packhorse_core::{DataType, Error, Result};
 use packhorse_order::{Order, Segment, cu_seqlens, position_ids, segment_ids};
 use std::ops::Range;
@@ -33,19 +34,9 @@ pub(crate) struct Scratch {
     cumulative: Vec<i32>,
 }
 
-/// What a filled slab holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Filled {
-    pub(crate) samples: Range<u64>,
-    /// Entries of `cu_seqlens`.
-    pub(crate) boundaries: usize,
-    /// Tokens of the longest segment in `cu_seqlens`.
-    pub(crate) longest: u32,
-}
-
 impl Filler {
     /// Errors (kind `Config`): empty rows, batches of 2^31 tokens and more, a padding token that its type does not hold.
-    pub(crate) fn new(tokens: Arc<Tokens>, order: Arc<dyn Order>, options: &LoaderOptions) -> Result<Self> {
+    pub(crate) fn new(tokens: Arc<Tokens>, order: Arc<dyn Order>, options: &TokenOptions) -> Result<Self> {
         let (rows, length) = (options.batch as usize, options.length as usize);
         let width = length + usize::from(options.extra_token);
         if rows == 0 || length == 0 || rows.checked_mul(width).is_none_or(|all| i32::try_from(all).is_err()) {
@@ -73,14 +64,24 @@ impl Filler {
     }
 
     /// Puts these samples of the order, a batch at most, into `slab`.
-    pub(crate) fn fill(&self, samples: Range<u64>, slab: &mut [u8], scratch: &mut Scratch) -> Result<Filled> {
+    pub(crate) fn fill(
+        &self,
+        samples: Range<u64>,
+        slab: &mut [u8],
+        filled: &mut Filled,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         self.fill_tokens(&samples, self.part(slab, "tokens"), scratch).inspect_err(|_| scratch.reading.forget())?;
         self.fill_numbers(self.part(slab, "position_ids"), scratch, position_ids);
         self.fill_numbers(self.part(slab, "segment_ids"), scratch, segment_ids);
         self.fill_mask(self.part(slab, "loss_mask"), scratch);
         let rows = (samples.end - samples.start) as usize;
         let (boundaries, longest) = self.fill_ends(rows, self.part(slab, "cu_seqlens"), scratch);
-        Ok(Filled { samples, boundaries, longest })
+        filled.set_dense(&self.layout, rows);
+        filled.set_bytes(self.layout.position("cu_seqlens"), 4 * boundaries);
+        filled.positions = samples;
+        filled.longest = longest;
+        Ok(())
     }
 
     /// The bytes of a field; none if there is no such field.

@@ -5,25 +5,28 @@ use packhorse_core::{DataType, Error, Result};
 /// Fields begin at multiples of this, and slabs have addresses that are.
 pub const ALIGN: usize = 256;
 
-/// A dense array in a slab, rows first, little-endian.
+/// An array in a slab, little-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlabField {
-    /// `tokens`, `position_ids`, …
-    pub name: &'static str,
+    /// `tokens`, `position_ids`, `image`, `text`, `text.offsets`, …
+    pub name: String,
     /// Of an element.
     pub data_type: DataType,
-    /// Elements in each dimension. `cu_seqlens` has room for so many; a batch says how many it has.
+    /// Elements in each dimension, rows first. Of [`SlabField::ragged`] values the first is 0: as many as a batch has.
     pub shape: Vec<usize>,
     /// Bytes from one entry to the next in each dimension.
     pub strides: Vec<usize>,
-    /// First byte in the slab.
+    /// First byte in the slab; of ragged values a batch says it ([`Batch::place`](crate::Batch::place)).
     pub offset: usize,
-    /// Bytes in the slab.
+    /// Bytes in the slab; of ragged values a batch says them.
     pub bytes: usize,
+    /// Whether these are the values of rows of different lengths, one after another without gaps. Row `i` is
+    /// `[o[i], o[i + 1])` of them, `o` being the field `NAME.offsets` (`Int64 [batch + 1]`, in entries of the first dimension).
+    pub ragged: bool,
 }
 
 /// All fields of a slab.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     fields: Vec<SlabField>,
     bytes: usize,
@@ -34,16 +37,28 @@ impl Layout {
     ///
     /// Errors: more bytes than an address has bits for (kind `Config`).
     pub(crate) fn new(fields: Vec<(&'static str, DataType, usize, Vec<usize>)>) -> Result<Self> {
-        let mut layout = Self { fields: Vec::with_capacity(fields.len()), bytes: 0 };
+        let mut layout = Self::default();
         for (name, data_type, width, shape) in fields {
-            layout.push(name, data_type, width, shape).ok_or_else(|| {
-                Error::config(format!("a batch with such a field {name} is larger than memory: make it smaller"))
-            })?;
+            layout.push(name, data_type, width, shape)?;
         }
         Ok(layout)
     }
 
-    fn push(&mut self, name: &'static str, data_type: DataType, width: usize, shape: Vec<usize>) -> Option<()> {
+    /// One more dense field.
+    pub(crate) fn push(&mut self, name: &str, data_type: DataType, width: usize, shape: Vec<usize>) -> Result<()> {
+        self.add(name, data_type, width, shape, false).ok_or_else(|| {
+            Error::config(format!("a batch with such a field {name} is larger than memory: make it smaller"))
+        })
+    }
+
+    /// One more field of ragged values, entries of the shape `inner`.
+    pub(crate) fn push_ragged(&mut self, name: &str, data_type: DataType, width: usize, inner: &[usize]) -> Result<()> {
+        let shape = [&[0], inner].concat();
+        let added = self.add(name, data_type, width, shape, true);
+        added.ok_or_else(|| Error::config(format!("entries of field {name} are larger than memory")))
+    }
+
+    fn add(&mut self, name: &str, data_type: DataType, width: usize, shape: Vec<usize>, ragged: bool) -> Option<()> {
         let mut strides = vec![width; shape.len()];
         let mut bytes = width;
         for (stride, entries) in strides.iter_mut().zip(&shape).rev() {
@@ -51,22 +66,29 @@ impl Layout {
             bytes = bytes.checked_mul(*entries)?;
         }
         let offset = self.bytes.checked_next_multiple_of(ALIGN)?;
-        self.bytes = offset.checked_add(bytes).filter(|end| isize::try_from(*end).is_ok())?;
-        self.fields.push(SlabField { name, data_type, shape, strides, offset, bytes });
+        if !ragged {
+            self.bytes = offset.checked_add(bytes).filter(|end| isize::try_from(*end).is_ok())?;
+        }
+        let offset = if ragged { 0 } else { offset };
+        self.fields.push(SlabField { name: name.to_owned(), data_type, shape, strides, offset, bytes, ragged });
         Some(())
     }
 
-    /// The fields, in the order of their offsets.
+    /// The fields: dense ones in the order of their offsets.
     pub fn fields(&self) -> &[SlabField] {
         &self.fields
     }
 
     /// The field of this name.
     pub fn field(&self, name: &str) -> Option<&SlabField> {
-        self.fields.iter().find(|field| field.name == name)
+        self.position(name).and_then(|at| self.fields.get(at))
     }
 
-    /// Bytes of a slab.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|field| field.name == name)
+    }
+
+    /// Bytes of the dense fields of a slab, which come first; ragged values follow them.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -79,9 +101,11 @@ mod tests {
     #[test]
     fn fields_are_aligned_and_dense() {
         let fields = vec![("a", DataType::UInt16, 2, vec![3, 5]), ("b", DataType::Int32, 4, vec![3, 4])];
-        let layout = Layout::new(fields).unwrap();
+        let mut layout = Layout::new(fields).unwrap();
         let b = layout.field("b").unwrap();
         assert_eq!((b.offset, b.bytes, &b.strides[..], layout.bytes()), (256, 48, &[16, 4][..], 304));
+        layout.push_ragged("c", DataType::Float32, 4, &[2]).unwrap();
+        assert_eq!((&layout.field("c").unwrap().strides[..], layout.bytes()), (&[8, 4][..], 304));
         assert!(Layout::new(vec![("a", DataType::Int64, 8, vec![usize::MAX / 4, 3])]).is_err());
     }
 }

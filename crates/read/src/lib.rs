@@ -1,66 +1,92 @@
-//! Batches of tokens, in training order, each in one slab of memory.
+//! Shards to batches: shuffled, decoded, each batch in one slab of memory; exact, and going on from anywhere.
 //!
 //! ```text
-//! .idx ── Numbers (lengths, pointers) ─┬─ TokenFile ── Tokens ─┐
-//! .bin ── mapped, or by ranges ────────┘                       ├─ TokenLoader ─→ Batch, Batch, … (Device)
-//! GptSamples, PackSamples, BlendSamples: Order ────────────────┘
+//! place ─open→ Dataset ─ Loader ─→ Batch, Batch, … (Device)        samples, any fields, any format of the registry
+//!                          │
+//!   order (position → shard, sample) ─ read ahead ─ decode and collate, straight into a slab
+//!
+//! .idx ── Numbers ─┬─ TokenFile ── Tokens ─┬─ TokenLoader ─→ Batch, …      tokens in training order
+//! .bin ── mapped ──┘                       │
+//! GptSamples, PackSamples, BlendSamples: Order
 //! ```
 //!
-//! * **What is read**: files of tokens, little-endian, of which the caller says where each sequence lies
-//!   ([`TokenFile`]). This crate knows no format: that the numbers are those of an `.idx` is the
-//!   facade's business, which knows `packhorse-tokens`, and datatrove's or bare files need nothing else here.
-//!   Rows of a `Source` would be the other way, but those are blocks of consecutive documents, and a sample is
-//!   a handful of runs of tokens at random places.
-//! * **By memory map** where the input is a file of this machine, and by `Input::read_at` where it is none or where
-//!   [`Access::Ranges`] is asked for: the ranges of a batch are sorted, neighbours read as one. Files must not be
-//!   truncated or written while they are mapped. One that is cut short is an error that names it and the sample.
-//! * **A batch** is `tokens`, `[batch, length + 1]`, as `u16`, `i32` or `i64` ([`Wire`]), and what
-//!   [`Companions`] ask for, in one slab whose [`Layout`] is computed once: fields begin at multiples of 256 bytes.
+//! * **Datasets** ([`open()`]): what `packhorse seal` sealed, from its manifest and its indexes alone; and anybody's
+//!   shards, whose headers are read once. Samples are numbered, and any of them can be read at any time ([`Reader`]).
+//! * **Order**: [`packhorse_order::ShardOrder`] says what stands at a position of an epoch, and
+//!   [`packhorse_order::Sampler`] which positions a rank takes at a step. There is no shuffle buffer: what a batch holds is a
+//!   function of seed, epoch and position. [`Loader::state`] is how far all ranks have come; going on from it takes no time,
+//!   and ranks and batch may be others then. A sample that is left out keeps its position.
+//! * **Threads**: some read ahead, bounded in bytes ([`LoaderOptions::budget`]), some decode and fill slabs, which are used
+//!   again: where samples are ranges of bytes, no memory is taken for a batch once all slabs are there. Batches come in
+//!   order whoever fills them.
+//! * **A batch** is one slab whose [`Layout`] is computed once: dense fields begin at multiples of 256 bytes, ragged values
+//!   follow one another without padding, with their offsets among the dense fields.
 //!
 //!   ```text
-//!   tokens │ position_ids │ segment_ids │ loss_mask │ cu_seqlens (as much of it as there is)
+//!   jpg [B, 224, 224, 3] u8 │ cls [B] i64 │ txt.offsets [B + 1] i64 │ txt, as many bytes as there are
 //!   ```
 //!
-//! * **Documents** of a row are what the order calls segments: for GPT datasets the sequences of the `.idx`, as Megatron
-//!   has it; not what lies between tokens of end of text.
-//! * **Order**: rank `r` takes samples as Megatron's sequential sampler has it ([`packhorse_order::Sampler`]).
-//!   [`LoaderState`] is the number of samples all ranks have taken: going on from it takes no time, and ranks and
-//!   batch may be others then.
-//! * **Threads** fill batches some way ahead, into slabs that are used again: no memory is taken for a batch once all
-//!   are there.
+//! * **Tokens** are read straight from the files, since a sample is a handful of runs of tokens at random places:
+//!   `tokens`, `[batch, length + 1]`, as `u16`, `i32` or `i64` ([`Wire`]), and what [`Companions`] ask for. Documents of a
+//!   row are what the order calls segments. This crate knows no format: that the numbers are those of an `.idx` is the
+//!   facade's business.
+//! * **Memory maps** ([`Access`]) are for files that were sealed: they must not be truncated or written while they are
+//!   mapped.
 
 mod access;
+mod arrangement;
 mod batch;
 mod blend_samples;
+mod cores;
+mod dataset;
 mod device;
+mod fetched;
+mod fields;
 mod fill;
 mod gpt_samples;
 mod host;
 mod layout;
 mod loader;
+mod loader_options;
 mod mapping;
 mod numbers;
-mod options;
+mod opened;
 mod pack_samples;
+mod pipeline;
 mod ranges;
+mod reader;
+mod remainder;
 mod ring;
-mod state;
+mod shelf;
+mod steps;
+mod table;
 mod token_file;
+mod token_loader;
+mod token_options;
+mod token_state;
 mod tokens;
 mod wire;
+mod work;
 
 pub use access::Access;
 pub use batch::Batch;
 pub use blend_samples::BlendSamples;
+pub use dataset::{Dataset, OpenOptions, open};
 pub use device::Device;
+pub use fetched::{Fetched, Value};
+pub use fields::{FieldOptions, Make, OnError};
 pub use gpt_samples::GptSamples;
 pub use host::{Host, HostSlab};
 pub use layout::{ALIGN, Layout, SlabField};
-pub use loader::TokenLoader;
+pub use loader::Loader;
+pub use loader_options::LoaderOptions;
 pub use numbers::Numbers;
-pub use options::{Companions, LoaderOptions, LossMask, Remainder};
 pub use pack_samples::PackSamples;
-pub use state::LoaderState;
+pub use reader::{Column, ReadOptions, Reader, Verify, Wants};
+pub use remainder::Remainder;
 pub use token_file::TokenFile;
+pub use token_loader::TokenLoader;
+pub use token_options::{Companions, LossMask, TokenOptions};
+pub use token_state::TokenState;
 pub use tokens::Tokens;
 pub use wire::Wire;

@@ -1,153 +1,250 @@
-//! Batches in order, filled ahead by threads.
+//! Batches of samples, in an order that is a function of seed, epoch and position alone.
 
-use crate::fill::{Filler, Scratch};
-use crate::ring::{Claim, Ring};
-use crate::{Batch, Device, Layout, LoaderOptions, LoaderState, Remainder, Tokens};
+use crate::arrangement::Arrangement;
+use crate::batch::Filled;
+use crate::fields::{Collate, FieldOptions, Scratch, all, settle};
+use crate::pipeline::{Crew, Pipeline};
+use crate::steps::Steps;
+use crate::work::Work;
+use crate::{Dataset, Device, Fetched, Layout, LoaderOptions, Reader, Remainder, Wants, cores};
 use packhorse_core::{Error, Result};
-use packhorse_order::{Order, Sampler};
-use std::ops::Range;
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use packhorse_order::{OrderState, Sampler};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// The batches of one rank, in order. What is in them depends neither on the number of threads nor on how far
-/// ahead they are filled. After an error the next call gives the next batch.
-pub struct TokenLoader<D: Device> {
-    device: D,
-    ring: Arc<Ring<D::Host>>,
-    filler: Arc<Filler>,
-    steps: Steps,
-    taken: u64,
-    threads: Vec<JoinHandle<()>>,
-    scratch: Scratch,
+/// The batches of one rank, in order. What is in them depends neither on the number of threads, nor on how far ahead they
+/// are filled, nor on caches or where the shards lie. After an error the next call gives the next batch.
+pub struct Loader<D: Device> {
+    pipeline: Pipeline<D, Samples>,
 }
 
-impl<D: Device> TokenLoader<D> {
-    /// A loader of the samples of `order`, whose segments are of `tokens`.
+/// What the threads of a loader share.
+struct Samples {
+    reader: Reader,
+    arrangement: Arrangement,
+    steps: Steps,
+    collate: Collate,
+    remainder: Remainder,
+    fingerprint: u64,
+    /// What was fetched and used up, to be used again.
+    bin: Mutex<Vec<Fetched>>,
+}
+
+/// What a thread keeps from batch to batch.
+#[derive(Default)]
+struct Kept {
+    wants: Wants,
+    places: Vec<(u32, u64)>,
+    collate: Scratch,
+}
+
+impl<D: Device> Loader<D> {
+    /// A loader of these fields of a dataset; of all its fields if there are none.
     ///
-    /// Errors (kind `Config`): options that make no sense together, or more samples taken than there are; memory or
-    /// threads that the system does not give.
-    pub fn new(tokens: Arc<Tokens>, order: Arc<dyn Order>, options: &LoaderOptions, mut device: D) -> Result<Self> {
-        let steps = Steps::new(order.len(), options)?;
-        let filler = Arc::new(Filler::new(tokens, order, options)?);
-        let ahead = if options.threads == 0 { 1 } else { options.ahead.max(1) };
-        let ring = Arc::new(Ring::new(ahead, steps.count));
-        // No more than will be used.
-        for _ in 0..u64::min(ahead as u64, steps.count) {
-            ring.give_back(device.host(filler.layout.bytes())?);
+    /// Errors (kind `Config`): fields that are not there or can't be made so, options that make no sense together, a state of
+    /// another dataset or order. A shard that can't be read where the first sample is looked at; memory or threads that the
+    /// system does not give.
+    pub fn new(dataset: Dataset, fields: &[FieldOptions], options: &LoaderOptions, device: D) -> Result<Self> {
+        let arrangement = Arrangement::new(dataset.counts(), options.shuffle, options.seed)?;
+        let fingerprint = dataset.fingerprint();
+        Self::arranged(dataset, fields, arrangement, fingerprint, options, device)
+    }
+
+    /// A loader of several datasets in turn, each as often as its weight says among all weights. An epoch has `samples`
+    /// samples; a dataset that is through starts over, shuffled anew.
+    ///
+    /// Errors: as for [`Loader::new`]; a weight that is not above 0, or too small for one sample in 16,384.
+    pub fn mixed(
+        datasets: &[(Dataset, f64)],
+        samples: u64,
+        fields: &[FieldOptions],
+        options: &LoaderOptions,
+        device: D,
+    ) -> Result<Self> {
+        let all: Vec<Dataset> = datasets.iter().map(|(dataset, _)| dataset.clone()).collect();
+        let weights: Vec<f64> = datasets.iter().map(|(_, weight)| *weight).collect();
+        let counts = all.iter().map(Dataset::counts).collect();
+        let arrangement = Arrangement::mixed(counts, &weights, samples, options.shuffle, options.seed)?;
+        let dataset = Dataset::concat(&all)?;
+        let shares = weights.iter().fold(dataset.fingerprint(), |mark, weight| mark.rotate_left(7) ^ weight.to_bits());
+        Self::arranged(dataset, fields, arrangement, shares, options, device)
+    }
+
+    fn arranged(
+        dataset: Dataset,
+        fields: &[FieldOptions],
+        arrangement: Arrangement,
+        fingerprint: u64,
+        options: &LoaderOptions,
+        device: D,
+    ) -> Result<Self> {
+        let fields = if fields.is_empty() { all(&dataset) } else { fields.to_vec() };
+        if fields.is_empty() {
+            return Err(Error::config("the dataset has no fields"));
         }
-        let mut loader =
-            Self { device, ring, filler, steps, taken: 0, threads: Vec::new(), scratch: Scratch::default() };
-        for number in 0..options.threads.min(ahead) {
-            let (ring, filler, steps) = (Arc::clone(&loader.ring), Arc::clone(&loader.filler), loader.steps);
-            let thread = std::thread::Builder::new().name(format!("packhorse-read-{number}"));
-            let spawned = thread.spawn(move || {
-                let mut scratch = Scratch::default();
-                while let Some(claim) = ring.claim(true) {
-                    fill(claim, &filler, &steps, &mut scratch);
-                }
-            });
-            loader.threads.push(spawned.map_err(|error| Error::io("start a thread", error))?);
-        }
-        Ok(loader)
+        let sampler = Sampler::new(options.place.rank, options.place.ranks, options.batch)?;
+        let from = begin(&arrangement, fingerprint, options)?;
+        let steps = Steps::new(sampler, arrangement.samples(), from, options.epochs, options.remainder)?;
+        let columns = fields.iter().map(|field| field.from.clone()).collect();
+        let mean = dataset.bytes() / dataset.len().max(1) * u64::from(options.batch);
+        let reader = Reader::new(dataset, columns, options.read.clone());
+        let batch = options.batch as usize;
+        let (settled, layout) = settle(&fields, &reader, reader.dataset().registry(), options.limits, batch)?;
+        let collate = Collate {
+            layout: Arc::new(layout),
+            batch,
+            limits: options.limits,
+            on_error: options.on_error,
+            observer: Arc::clone(&options.observer),
+            seed: options.seed,
+            fields: settled,
+        };
+        let crew = crew(&collate, usize::try_from(mean).unwrap_or(usize::MAX), options);
+        cores::look(crew.fillers, &options.cores, &*options.observer);
+        let work = Samples {
+            reader,
+            arrangement,
+            steps,
+            collate,
+            remainder: options.remainder,
+            fingerprint,
+            bin: Mutex::default(),
+        };
+        let (bound, observer) = (options.cores.clone(), Arc::clone(&options.observer));
+        let prepare = move || {
+            if let Err(error) = cores::bind(&bound) {
+                observer.event(&packhorse_core::Event::Warning(&error.to_string()));
+            }
+        };
+        Ok(Self { pipeline: Pipeline::new(work, steps.count, crew, device, prepare)? })
     }
 
     /// Where the fields of every batch are.
     pub fn layout(&self) -> &Arc<Layout> {
-        &self.filler.layout
+        self.pipeline.work().layout()
     }
 
-    /// Batches that are left.
+    /// What is read.
+    pub fn dataset(&self) -> &Dataset {
+        self.pipeline.work().reader.dataset()
+    }
+
+    /// Samples of an epoch, of all ranks.
+    pub fn samples(&self) -> u64 {
+        self.pipeline.work().arrangement.samples()
+    }
+
+    /// Batches that are left; `u64::MAX` and fewer if there is no end.
     pub fn remaining(&self) -> u64 {
-        self.steps.count.saturating_sub(self.taken)
+        self.pipeline.remaining()
     }
 
-    /// Where to go on after the batches that were taken: [`LoaderOptions::consumed`] of another loader, which may
-    /// have other ranks and batches.
-    pub fn state(&self) -> LoaderState {
-        LoaderState::new(self.steps.consumed(self.taken), self.steps.samples)
+    /// Where to go on after the batches that were taken: [`LoaderOptions::state`] of another loader, which may have
+    /// other ranks and batches. Every rank has the same after as many batches.
+    pub fn state(&self) -> OrderState {
+        let Samples { arrangement, steps, fingerprint, .. } = self.pipeline.work();
+        let (epoch, consumed) = steps.after(self.pipeline.taken());
+        OrderState {
+            dataset: *fingerprint,
+            samples: arrangement.samples(),
+            shuffle: arrangement.shuffle(),
+            seed: arrangement.seed(),
+            epoch,
+            consumed,
+        }
+    }
+}
+
+/// Where a loader begins.
+fn begin(arrangement: &Arrangement, fingerprint: u64, options: &LoaderOptions) -> Result<(u64, u64)> {
+    let Some(state) = &options.state else { return Ok((0, 0)) };
+    state.check(&OrderState {
+        dataset: fingerprint,
+        samples: arrangement.samples(),
+        shuffle: arrangement.shuffle(),
+        seed: arrangement.seed(),
+        epoch: 0,
+        consumed: 0,
+    })?;
+    Ok((state.epoch, state.consumed))
+}
+
+fn crew(collate: &Collate, mean: usize, options: &LoaderOptions) -> Crew {
+    let ragged = collate.fields.iter().any(|field| field.ragged);
+    // Room for batches that are a little larger than most; those that are much larger enlarge their slab.
+    let values = if ragged { mean.saturating_add(mean / 4) } else { 0 };
+    Crew {
+        fillers: options.threads,
+        readers: options.readers,
+        ahead: options.ahead.max(options.threads),
+        budget: options.budget,
+        mean,
+        slab: collate.layout.bytes().saturating_add(values).min(isize::MAX as usize),
+    }
+}
+
+impl Samples {
+    fn spare(&self) -> Fetched {
+        self.bin.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    fn take(&mut self) -> Option<Result<D::Batch>> {
-        let missing = (self.ring.missing() as u64).min(self.remaining());
-        for _ in 0..missing {
-            match self.device.host(self.filler.layout.bytes()) {
-                Ok(slab) => self.ring.give_back(slab),
-                Err(error) => return Some(Err(error)),
+    fn done(&self, fetched: Fetched) {
+        self.bin.lock().unwrap_or_else(PoisonError::into_inner).push(fetched);
+    }
+}
+
+impl Work for Samples {
+    type Fetched = Fetched;
+    type Scratch = Kept;
+
+    fn layout(&self) -> &Arc<Layout> {
+        &self.collate.layout
+    }
+
+    fn fetch(&self, step: u64, kept: &mut Kept) -> Result<Fetched> {
+        let (epoch, positions) = self.steps.at(step);
+        let positions = match self.remainder {
+            Remainder::Pad => {
+                let begin = self.steps.begin(step);
+                begin..begin.saturating_add(self.collate.batch as u64)
             }
-        }
-        if self.threads.is_empty()
-            && let Some(claim) = self.ring.claim(false)
-        {
-            fill(claim, &self.filler, &self.steps, &mut self.scratch);
-        }
-        let outcome = self.ring.take()?;
-        self.taken += 1;
-        Some(outcome.and_then(|(slab, filled)| {
-            let batch = Batch::new(slab, filled, Arc::clone(&self.filler.layout), Arc::clone(&self.ring));
-            self.device.upload(batch)
-        }))
+            _ => positions,
+        };
+        let Kept { wants, places, .. } = kept;
+        places.clear();
+        self.arrangement.places(epoch, positions, places)?;
+        let mut fetched = self.spare();
+        self.reader.read_places(places.iter().copied(), wants, &mut fetched)?;
+        Ok(fetched)
+    }
+
+    fn weight(&self, fetched: &Fetched) -> usize {
+        fetched.weight()
+    }
+
+    fn fill(
+        &self,
+        step: u64,
+        fetched: Fetched,
+        slab: &mut [u8],
+        filled: &mut Filled,
+        kept: &mut Kept,
+    ) -> Result<Option<(usize, Fetched)>> {
+        let (epoch, positions) = self.steps.at(step);
+        let room = self.collate.fill(&fetched, epoch, slab, filled, &mut kept.collate);
+        let room = match room {
+            Ok(Some(bytes)) => return Ok(Some((bytes, fetched))),
+            other => other,
+        };
+        self.done(fetched);
+        (filled.epoch, filled.positions) = (epoch, positions);
+        room.map(|_| None)
     }
 }
 
-fn fill<H: AsMut<[u8]>>(mut claim: Claim<'_, H>, filler: &Filler, steps: &Steps, scratch: &mut Scratch) {
-    let samples = steps.range(claim.step);
-    let Some(slab) = claim.slab.as_mut() else { return };
-    let outcome = filler.fill(samples, slab.as_mut(), scratch);
-    claim.complete(outcome);
-}
-
-impl<D: Device> Iterator for TokenLoader<D> {
+impl<D: Device> Iterator for Loader<D> {
     type Item = Result<D::Batch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.take()
-    }
-}
-
-impl<D: Device> Drop for TokenLoader<D> {
-    fn drop(&mut self) {
-        self.ring.stop();
-        for thread in self.threads.drain(..) {
-            // One that panicked has said so in its batch.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Which samples this rank takes when.
-#[derive(Clone, Copy, Debug)]
-struct Steps {
-    sampler: Sampler,
-    samples: u64,
-    /// Samples before the first step.
-    first: u64,
-    count: u64,
-}
-
-impl Steps {
-    fn new(samples: u64, options: &LoaderOptions) -> Result<Self> {
-        let sampler = Sampler::new(options.rank, options.ranks, options.batch)?;
-        let first = options.consumed;
-        if first > samples {
-            let message =
-                format!("{first} samples were taken and the order has {samples}: the state is of another order");
-            return Err(Error::config(message));
-        }
-        let mut count = sampler.steps(samples, first, options.remainder != Remainder::Drop);
-        if options.remainder == Remainder::Uneven
-            && let Some(last) = count.checked_sub(1)
-            && sampler.range(samples, first, last).is_empty()
-        {
-            count = last;
-        }
-        Ok(Self { sampler, samples, first, count })
-    }
-
-    fn range(&self, step: u64) -> Range<u64> {
-        self.sampler.range(self.samples, self.first, step)
-    }
-
-    fn consumed(&self, steps: u64) -> u64 {
-        self.first.saturating_add(steps.saturating_mul(self.sampler.step())).min(self.samples)
+        self.pipeline.next()
     }
 }

@@ -1,6 +1,6 @@
 //! The queue between those who fill batches and the one who takes them: bounded, and in order.
 
-use crate::fill::Filled;
+use crate::batch::Filled;
 use packhorse_core::{Error, Result};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -9,19 +9,35 @@ const SPARE: usize = 2;
 
 /// Slots for the batches ahead, and the slabs that none is in.
 #[derive(Debug)]
-pub(crate) struct Ring<H> {
-    state: Mutex<State<H>>,
+pub(crate) struct Ring<H, F> {
+    state: Mutex<State<H, F>>,
     /// A step may be claimed.
     room: Condvar,
     /// A slot was filled.
     ready: Condvar,
 }
 
+/// Memory for a batch and for what is known of it; both are used again.
 #[derive(Debug)]
-struct State<H> {
-    free: Vec<H>,
+pub(crate) struct Slab<H> {
+    pub(crate) host: H,
+    pub(crate) filled: Filled,
+}
+
+/// What came of a step.
+#[derive(Debug)]
+pub(crate) enum Outcome<H, F> {
+    Filled(Slab<H>),
+    Failed(Error),
+    /// The slab was too small: so many bytes it takes, and what was fetched for it.
+    Room(usize, F),
+}
+
+#[derive(Debug)]
+struct State<H, F> {
+    free: Vec<Slab<H>>,
     /// Step `s` goes to slot `s % slots`.
-    slots: Vec<Option<Result<(H, Filled)>>>,
+    slots: Vec<Option<Outcome<H, F>>>,
     /// The first step that nobody claimed.
     next: u64,
     /// The first step that was not taken.
@@ -29,23 +45,25 @@ struct State<H> {
     steps: u64,
     /// Slabs in `free`, in slots, and being filled.
     slabs: usize,
+    /// Bytes of a slab: smaller ones are not used again.
+    bytes: usize,
     stop: bool,
 }
 
-impl<H> Ring<H> {
-    pub(crate) fn new(ahead: usize, steps: u64) -> Self {
+impl<H: AsRef<[u8]>, F> Ring<H, F> {
+    pub(crate) fn new(ahead: usize, steps: u64, bytes: usize) -> Self {
         let slots = (0..ahead.max(1)).map(|_| None).collect();
-        let state = State { free: Vec::new(), slots, next: 0, taken: 0, steps, slabs: 0, stop: false };
+        let state = State { free: Vec::new(), slots, next: 0, taken: 0, steps, slabs: 0, bytes, stop: false };
         Self { state: Mutex::new(state), room: Condvar::new(), ready: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<H>> {
+    fn lock(&self) -> MutexGuard<'_, State<H, F>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next step that nobody works on, with a slab for it. Waits for room, if it shall, and else gives none;
     /// none as well when all is done.
-    pub(crate) fn claim(&self, wait: bool) -> Option<Claim<'_, H>> {
+    pub(crate) fn claim(&self, wait: bool) -> Option<Claim<'_, H, F>> {
         let mut state = self.lock();
         loop {
             if state.stop || state.next >= state.steps {
@@ -64,8 +82,8 @@ impl<H> Ring<H> {
         }
     }
 
-    /// The outcome of the next step in order, once it is there; `None` after the last.
-    pub(crate) fn take(&self) -> Option<Result<(H, Filled)>> {
+    /// The next step in order and what came of it, once that is there; `None` after the last.
+    pub(crate) fn take(&self) -> Option<(u64, Outcome<H, F>)> {
         let mut state = self.lock();
         loop {
             if state.taken >= state.steps {
@@ -74,27 +92,39 @@ impl<H> Ring<H> {
             let slot = state.slot(state.taken);
             if let Some(found) = state.slots.get_mut(slot).and_then(Option::take) {
                 state.taken += 1;
-                state.slabs -= usize::from(found.is_ok());
+                state.slabs -= usize::from(matches!(found, Outcome::Filled(_)));
                 self.room.notify_all();
-                return Some(found);
+                return Some((state.taken - 1, found));
             }
             state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// How many slabs are missing for all the batches ahead.
-    pub(crate) fn missing(&self) -> usize {
+    /// How many slabs are missing for all the batches ahead, and of how many bytes.
+    pub(crate) fn missing(&self) -> (usize, usize) {
         let state = self.lock();
-        state.slots.len().saturating_sub(state.slabs)
+        (state.slots.len().saturating_sub(state.slabs), state.bytes)
     }
 
-    /// A slab that nobody uses: kept, unless there are enough.
-    pub(crate) fn give_back(&self, slab: H) {
+    /// A slab that nobody uses: kept, unless there are enough or it is too small.
+    pub(crate) fn give_back(&self, slab: Slab<H>) {
         let mut state = self.lock();
-        if !state.stop && state.slabs < state.slots.len() + SPARE {
+        let fits = slab.host.as_ref().len() >= state.bytes;
+        if fits && !state.stop && state.slabs < state.slots.len() + SPARE {
             state.slabs += 1;
             state.free.push(slab);
             self.room.notify_one();
+        }
+    }
+
+    /// Slabs have at least `bytes` bytes from now on.
+    pub(crate) fn grow(&self, bytes: usize) {
+        let mut state = self.lock();
+        if bytes > state.bytes {
+            state.bytes = bytes;
+            let before = state.free.len();
+            state.free.retain(|slab| slab.host.as_ref().len() >= bytes);
+            state.slabs -= before - state.free.len();
         }
     }
 
@@ -105,7 +135,7 @@ impl<H> Ring<H> {
     }
 }
 
-impl<H> State<H> {
+impl<H, F> State<H, F> {
     fn slot(&self, step: u64) -> usize {
         (step % self.slots.len().max(1) as u64) as usize
     }
@@ -113,28 +143,49 @@ impl<H> State<H> {
 
 /// A step that is worked on. Dropped without an outcome, by a panic, it ends the run with an error.
 #[derive(Debug)]
-pub(crate) struct Claim<'r, H> {
-    ring: &'r Ring<H>,
+pub(crate) struct Claim<'r, H: AsRef<[u8]>, F> {
+    ring: &'r Ring<H, F>,
     pub(crate) step: u64,
-    pub(crate) slab: Option<H>,
+    pub(crate) slab: Option<Slab<H>>,
 }
 
-impl<H> Claim<'_, H> {
+/// What a thread says of a step.
+pub(crate) enum Done<F> {
+    Filled,
+    Failed(Error),
+    Room(usize, F),
+}
+
+impl<F> From<Result<Option<(usize, F)>>> for Done<F> {
+    fn from(result: Result<Option<(usize, F)>>) -> Self {
+        match result {
+            Ok(None) => Done::Filled,
+            Ok(Some((bytes, fetched))) => Done::Room(bytes, fetched),
+            Err(error) => Done::Failed(error),
+        }
+    }
+}
+
+impl<H: AsRef<[u8]>, F> Claim<'_, H, F> {
     /// Hands over what came of it.
-    pub(crate) fn complete(mut self, outcome: Result<Filled>) {
+    pub(crate) fn complete(mut self, done: Done<F>) {
         let Some(slab) = self.slab.take() else { return };
         let mut state = self.ring.lock();
-        let outcome = match outcome {
-            Ok(filled) => Ok((slab, filled)),
-            Err(error) => {
+        let outcome = match done {
+            Done::Filled => Outcome::Filled(slab),
+            Done::Failed(error) => {
                 state.free.push(slab);
-                Err(error)
+                Outcome::Failed(error)
+            }
+            Done::Room(bytes, fetched) => {
+                state.slabs -= 1;
+                Outcome::Room(bytes, fetched)
             }
         };
         self.put(&mut state, outcome);
     }
 
-    fn put(&self, state: &mut State<H>, outcome: Result<(H, Filled)>) {
+    fn put(&self, state: &mut State<H, F>, outcome: Outcome<H, F>) {
         let slot = state.slot(self.step);
         if let Some(place) = state.slots.get_mut(slot) {
             *place = Some(outcome);
@@ -143,13 +194,13 @@ impl<H> Claim<'_, H> {
     }
 }
 
-impl<H> Drop for Claim<'_, H> {
+impl<H: AsRef<[u8]>, F> Drop for Claim<'_, H, F> {
     fn drop(&mut self) {
         if self.slab.is_some() {
             let mut state = self.ring.lock();
             state.steps = state.steps.min(self.step + 1);
             state.slabs = state.slabs.saturating_sub(1);
-            self.put(&mut state, Err(Error::bug("a thread that fills batches panicked")));
+            self.put(&mut state, Outcome::Failed(Error::bug("a thread that fills batches panicked")));
         }
     }
 }

@@ -35,10 +35,10 @@ fn every_type_of_tokens_arrives() {
     for dtype in [Dtype::U8, Dtype::I8, Dtype::I16, Dtype::U16, Dtype::I32, Dtype::I64] {
         let tokens = Arc::new(Tokens::new(vec![in_memory(dtype, &LENGTHS)]).unwrap());
         let mut rows = 0;
-        for batch in loader(&tokens, &order, &LoaderOptions::new(3, 8)) {
+        for batch in loader(&tokens, &order, &TokenOptions::new(3, 8)) {
             let batch = batch.unwrap();
-            let wanted: Vec<i64> = batch.samples().flat_map(|k| plainly(&LENGTHS, &*order, k)).collect();
-            assert_eq!(batch.numbers("tokens").collect::<Vec<_>>(), wanted, "{dtype:?}");
+            let wanted: Vec<i64> = batch.positions().flat_map(|k| plainly(&LENGTHS, &*order, k)).collect();
+            assert_eq!(batch.integers("tokens").collect::<Vec<_>>(), wanted, "{dtype:?}");
             assert_eq!(batch.field("tokens").unwrap().len(), 3 * 9 * tokens.wire().width());
             rows += batch.rows() as u64;
         }
@@ -99,7 +99,7 @@ fn a_segment_that_is_not_there_names_file_and_sample() {
         let [dataset, sequence, offset, length] = segment;
         let order: Arc<dyn Order> = Arc::new(Wrong(Segment { dataset, sequence, offset, length }));
         for threads in [0, 2] {
-            let options = LoaderOptions { extra_token: false, threads, ..LoaderOptions::new(1, 5) };
+            let options = TokenOptions { extra_token: false, threads, ..TokenOptions::new(1, 5) };
             let batches: Vec<_> = loader(&tokens, &order, &options).collect();
             let errors: Vec<_> = batches.iter().filter_map(|batch| batch.as_ref().err()).collect();
             assert_eq!((batches.len(), errors.len(), errors[0].sample()), (4, 1, Some("2")));
@@ -116,14 +116,14 @@ fn packed_rows_have_padding_positions_masks_and_boundaries() {
     let tokens = Arc::new(Tokens::new(vec![in_memory(Dtype::U16, &lengths)]).unwrap());
     let companions =
         Companions { position_ids: true, segment_ids: true, loss_mask: LossMask::Documents, cu_seqlens: true };
-    let options = LoaderOptions { pad: Some(999), companions, ..LoaderOptions::new(3, 9) };
+    let options = TokenOptions { pad: Some(999), companions, ..TokenOptions::new(3, 9) };
     let batch = loader(&tokens, &order, &options).next().unwrap().unwrap();
     assert_eq!((batch.rows(), batch.longest()), (3, 9));
-    let rows: Vec<i64> = batch.numbers("tokens").collect();
+    let rows: Vec<i64> = batch.integers("tokens").collect();
     let wanted = [(10..20, 0), (0..10, 0), (20..28, 2)];
     let wanted: Vec<i64> = wanted.into_iter().flat_map(|(at, pad)| at.map(made_up).chain(vec![999; pad])).collect();
     assert_eq!(rows, wanted);
-    let of = |name| batch.numbers(name).collect::<Vec<_>>();
+    let of = |name| batch.integers(name).collect::<Vec<_>>();
     assert_eq!(of("position_ids"), [0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2, 3, 4, 5, 6, 0, 1, 0, 1, 2, 3, 4, 5, 0, 1, 0]);
     assert_eq!(of("segment_ids"), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, -1]);
     assert_eq!(of("loss_mask"), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0]);
@@ -133,9 +133,9 @@ fn packed_rows_have_padding_positions_masks_and_boundaries() {
     assert_eq!(batch.slab().as_ptr().addr() % ALIGN, 0);
 
     let whole = Companions { loss_mask: LossMask::Padding, ..Companions::default() };
-    let options = LoaderOptions { companions: whole, ..options };
+    let options = TokenOptions { companions: whole, ..options };
     let batch = loader(&tokens, &order, &options).next().unwrap().unwrap();
-    assert_eq!(batch.numbers("loss_mask").sum::<i64>(), 9 + 9 + 7);
+    assert_eq!(batch.integers("loss_mask").sum::<i64>(), 9 + 9 + 7);
     assert!(batch.field("cu_seqlens").is_none() && batch.longest() == 0);
 }
 
@@ -147,7 +147,7 @@ fn what_is_left_is_dropped_padded_or_uneven() {
     assert_eq!(order.len(), 10);
     let rows = |rank, remainder| {
         let companions = Companions { loss_mask: LossMask::Padding, ..Companions::default() };
-        let options = LoaderOptions { rank, ranks: 2, remainder, companions, ..LoaderOptions::new(2, 2) };
+        let options = TokenOptions { rank, ranks: 2, remainder, companions, ..TokenOptions::new(2, 2) };
         let mut loader = loader(&tokens, &order, &options);
         let left = loader.remaining();
         let rows: Vec<_> = loader.by_ref().map(|batch| batch.unwrap().rows()).collect();
@@ -156,7 +156,7 @@ fn what_is_left_is_dropped_padded_or_uneven() {
     };
     assert_eq!((rows(0, Remainder::Drop), rows(1, Remainder::Drop)), (vec![2, 2], vec![2, 2]));
     assert_eq!((rows(0, Remainder::Pad), rows(1, Remainder::Pad)), (vec![2, 2, 2], vec![2, 2, 0]));
-    assert_eq!((rows(0, Remainder::Uneven), rows(1, Remainder::Uneven)), (vec![2, 2, 2], vec![2, 2]));
+    assert_eq!((rows(0, Remainder::Uneven), rows(1, Remainder::Uneven)), (vec![2, 2, 2], vec![2, 2, 0]));
 }
 
 #[test]
@@ -178,10 +178,10 @@ fn blends_take_the_widest_type() {
     let tokens = Arc::new(Tokens::new(files).unwrap());
     assert_eq!(tokens.wire(), Wire::I32);
     let mut segments = Vec::new();
-    for batch in loader(&tokens, &order, &LoaderOptions::new(4, 4)) {
+    for batch in loader(&tokens, &order, &TokenOptions::new(4, 4)) {
         let batch = batch.unwrap();
         let mut wanted = Vec::new();
-        for k in batch.samples() {
+        for k in batch.positions() {
             segments.clear();
             order.sample(k, &mut segments).unwrap();
             for s in &segments {
@@ -189,7 +189,7 @@ fn blends_take_the_widest_type() {
                 wanted.extend((0..s.length).map(|i| made_up(start + (s.offset + i) as usize)));
             }
         }
-        assert_eq!(batch.numbers("tokens").collect::<Vec<_>>(), wanted);
+        assert_eq!(batch.integers("tokens").collect::<Vec<_>>(), wanted);
     }
 }
 
@@ -197,15 +197,15 @@ fn blends_take_the_widest_type() {
 fn options_that_make_no_sense() {
     let tokens = Arc::new(Tokens::new(vec![in_memory(Dtype::U16, &LENGTHS)]).unwrap());
     let order = gpt(&LENGTHS, 8, None);
-    let right = LoaderOptions::new(3, 8);
+    let right = TokenOptions::new(3, 8);
     for options in [
-        LoaderOptions::new(0, 8),
-        LoaderOptions::new(3, 0),
-        LoaderOptions::new(u32::MAX, u32::MAX),
-        LoaderOptions { rank: 1, ..right.clone() },
-        LoaderOptions { consumed: 1000, ..right.clone() },
-        LoaderOptions { pad: Some(65_536), ..right.clone() },
-        LoaderOptions { pad: Some(-1), ..right },
+        TokenOptions::new(0, 8),
+        TokenOptions::new(3, 0),
+        TokenOptions::new(u32::MAX, u32::MAX),
+        TokenOptions { rank: 1, ..right.clone() },
+        TokenOptions { consumed: 1000, ..right.clone() },
+        TokenOptions { pad: Some(65_536), ..right.clone() },
+        TokenOptions { pad: Some(-1), ..right },
     ] {
         let made = TokenLoader::new(Arc::clone(&tokens), Arc::clone(&order), &options, Host::default());
         assert_eq!(made.map(|_| ()).unwrap_err().kind(), Kind::Config, "{options:?}");
@@ -262,7 +262,7 @@ fn a_panic_of_an_order_ends_the_run_with_an_error() {
     let tokens = Arc::new(Tokens::new(vec![in_memory(Dtype::U16, &LENGTHS)]).unwrap());
     let order: Arc<dyn Order> = Arc::new(Panics);
     for threads in [1, 3] {
-        let mut kinds = loader(&tokens, &order, &LoaderOptions { threads, ..LoaderOptions::new(1, 4) })
+        let mut kinds = loader(&tokens, &order, &TokenOptions { threads, ..TokenOptions::new(1, 4) })
             .map(|batch| batch.map(|_| ()).map_err(|error| error.kind()))
             .collect::<Vec<_>>();
         assert_eq!((kinds.len(), kinds.pop()), (6, Some(Err(Kind::Bug))));

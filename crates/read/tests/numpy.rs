@@ -68,14 +68,10 @@ fn batches_are_what_numpy_reads() {
                 Arc::new(GptSamples::new(indices, file.lengths().clone(), options.clone()).unwrap());
             let tokens = Arc::new(Tokens::new(vec![file]).unwrap());
             let companions = Companions { position_ids: true, ..Companions::default() };
-            let asked = LoaderOptions {
-                remainder: Remainder::Uneven,
-                threads: 2,
-                companions,
-                ..LoaderOptions::new(16, length)
-            };
+            let asked =
+                TokenOptions { remainder: Remainder::Uneven, threads: 2, companions, ..TokenOptions::new(16, length) };
             let batches: Vec<_> = loader(&tokens, &order, &asked).map(Result::unwrap).collect();
-            let of = |name: &str| batches.iter().flat_map(|batch| batch.numbers(name)).collect::<Vec<_>>();
+            let of = |name: &str| batches.iter().flat_map(|batch| batch.integers(name)).collect::<Vec<_>>();
             assert!(of("tokens") == rows, "{dtype:?} {access:?}");
             assert!(of("position_ids") == places, "{dtype:?} {access:?}");
         }

@@ -19,7 +19,7 @@ fn seen(loader: &mut TokenLoader<Host>, batches: usize) -> Seen {
         .take(batches)
         .map(|batch| {
             let batch = batch.unwrap();
-            (batch.samples(), batch.slab()[..batch.used()].to_vec())
+            (batch.positions(), batch.slab()[..batch.used()].to_vec())
         })
         .collect()
 }
@@ -36,10 +36,10 @@ fn made(lengths: &[i32], length: u32) -> ([Arc<Tokens>; 2], Arc<dyn Order>, temp
     (both, gpt(lengths, length, None), dir)
 }
 
-fn options(batch: u32, length: u32) -> LoaderOptions {
+fn options(batch: u32, length: u32) -> TokenOptions {
     let companions =
         Companions { position_ids: true, segment_ids: true, loss_mask: LossMask::Documents, cu_seqlens: true };
-    LoaderOptions { companions, remainder: Remainder::Uneven, ..LoaderOptions::new(batch, length) }
+    TokenOptions { companions, remainder: Remainder::Uneven, ..TokenOptions::new(batch, length) }
 }
 
 proptest! {
@@ -56,7 +56,7 @@ proptest! {
         let ([tokens, _], order, _dir) = made(&lengths, length);
         let mut all: Vec<u64> = Vec::new();
         for rank in 0..ranks {
-            let options = LoaderOptions { rank, ranks, ..options(batch, length) };
+            let options = TokenOptions { rank, ranks, ..options(batch, length) };
             all.extend(seen(&mut loader(&tokens, &order, &options), usize::MAX).into_iter().flat_map(|(samples, _)| samples));
         }
         all.sort_unstable();
@@ -74,9 +74,9 @@ proptest! {
         prop_assume!(lengths.iter().sum::<i32>() > length as i32);
         let ([mapped, read], order, _dir) = made(&lengths, length);
         let options = options(batch, length);
-        let plain = seen(&mut loader(&mapped, &order, &LoaderOptions { threads: 0, ..options.clone() }), usize::MAX);
+        let plain = seen(&mut loader(&mapped, &order, &TokenOptions { threads: 0, ..options.clone() }), usize::MAX);
         for tokens in [mapped, read] {
-            let options = LoaderOptions { threads, ahead, ..options.clone() };
+            let options = TokenOptions { threads, ahead, ..options.clone() };
             prop_assert_eq!(&seen(&mut loader(&tokens, &order, &options), usize::MAX), &plain);
         }
     }
@@ -92,17 +92,17 @@ proptest! {
         prop_assume!(lengths.iter().sum::<i32>() > length as i32);
         let ([tokens, _], order, _dir) = made(&lengths, length);
         let [before, after] = ranks;
-        let first = LoaderOptions { ranks: before, threads: 2, ..options(batch, length) };
+        let first = TokenOptions { ranks: before, threads: 2, ..options(batch, length) };
         let mut whole = loader(&tokens, &order, &first);
         seen(&mut whole, stop);
         let text = whole.state().to_json();
-        let consumed = LoaderState::from_json(&text).unwrap().consumed;
-        let resumed = LoaderOptions { consumed, ..first.clone() };
+        let consumed = TokenState::from_json(&text).unwrap().consumed;
+        let resumed = TokenOptions { consumed, ..first.clone() };
         prop_assert_eq!(seen(&mut loader(&tokens, &order, &resumed), usize::MAX), seen(&mut whole, usize::MAX));
         // Other ranks take what is left.
         let mut rest: Vec<u64> = Vec::new();
         for rank in 0..after {
-            let options = LoaderOptions { rank, ranks: after, consumed, ..first.clone() };
+            let options = TokenOptions { rank, ranks: after, consumed, ..first.clone() };
             rest.extend(seen(&mut loader(&tokens, &order, &options), usize::MAX).into_iter().flat_map(|(samples, _)| samples));
         }
         rest.sort_unstable();
@@ -145,7 +145,7 @@ fn a_loader_that_is_dropped_early_ends_its_threads() {
     let lengths = vec![50; 200];
     let ([tokens, _], order, _dir) = made(&lengths, 10);
     for taken in 0..4 {
-        let mut loader = loader(&tokens, &order, &LoaderOptions { threads: 3, ..options(2, 10) });
+        let mut loader = loader(&tokens, &order, &TokenOptions { threads: 3, ..options(2, 10) });
         let held: Vec<_> = loader.by_ref().take(taken).collect();
         drop(loader);
         assert_eq!(held.len(), taken);
@@ -171,7 +171,7 @@ fn steady_state_takes_no_slabs() {
     let ([tokens, _], order, _dir) = made(&lengths, 10);
     let count = Arc::default();
     let device = Counting(Host::default(), Arc::clone(&count));
-    let options = LoaderOptions { threads: 2, ahead: 3, ..options(2, 10) };
+    let options = TokenOptions { threads: 2, ahead: 3, ..options(2, 10) };
     let loader = TokenLoader::new(tokens, order, &options, device).unwrap();
     let mut held = std::collections::VecDeque::new();
     for batch in loader {

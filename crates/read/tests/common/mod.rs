@@ -2,7 +2,7 @@
 
 use packhorse_core::{Input, Result, Store};
 use packhorse_order::{GptIndex, GptOptions, Order};
-use packhorse_read::{Access, GptSamples, Host, LoaderOptions, Numbers, TokenFile, TokenLoader, Tokens};
+use packhorse_read::{Access, GptSamples, Host, Numbers, TokenFile, TokenLoader, TokenOptions, Tokens};
 use packhorse_tokens::{Dtype, Header};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,6 +57,6 @@ pub(crate) fn gpt(lengths: &[i32], length: u32, samples: Option<u64>) -> Arc<dyn
 }
 
 /// A loader in ordinary memory.
-pub(crate) fn loader(tokens: &Arc<Tokens>, order: &Arc<dyn Order>, options: &LoaderOptions) -> TokenLoader<Host> {
+pub(crate) fn loader(tokens: &Arc<Tokens>, order: &Arc<dyn Order>, options: &TokenOptions) -> TokenLoader<Host> {
     TokenLoader::new(Arc::clone(tokens), Arc::clone(order), options, Host::default()).unwrap()
 }

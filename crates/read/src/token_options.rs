@@ -1,8 +1,10 @@
-//! What is asked of a loader.
+//! What is asked of a loader of tokens.
+
+use crate::Remainder;
 
 /// How samples become batches, who takes which, and how far ahead they are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoaderOptions {
+pub struct TokenOptions {
     /// Samples a batch, of one rank.
     pub batch: u32,
     /// Tokens of a sample that are inputs.
@@ -27,7 +29,7 @@ pub struct LoaderOptions {
     pub companions: Companions,
 }
 
-impl LoaderOptions {
+impl TokenOptions {
     /// One rank, from the first sample on, rows of `length + 1` tokens without padding and companions, last
     /// samples dropped as Megatron does; one thread, four batches ahead.
     pub fn new(batch: u32, length: u32) -> Self {
@@ -45,19 +47,6 @@ impl LoaderOptions {
             companions: Companions::default(),
         }
     }
-}
-
-/// What becomes of the samples that are left where they don't make a batch for every rank.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Remainder {
-    /// Nobody gets them.
-    #[default]
-    Drop,
-    /// Every rank gets a last full batch; rows beyond the samples hold padding only (0 without a token to pad
-    /// with), and the loss mask is 0 there.
-    Pad,
-    /// Ranks get what is there: last batches have fewer rows, or there is none for this rank.
-    Uneven,
 }
 
 /// Fields beside `tokens`, all about the inputs: `length` a row.

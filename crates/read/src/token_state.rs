@@ -9,7 +9,7 @@ const VERSION: u32 = 1;
 /// How far all ranks together have come in an order. Every rank of a run has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LoaderState {
+pub struct TokenState {
     version: u32,
     /// Samples that were taken: the number of the next one.
     pub consumed: u64,
@@ -17,7 +17,7 @@ pub struct LoaderState {
     pub samples: u64,
 }
 
-impl LoaderState {
+impl TokenState {
     pub(crate) fn new(consumed: u64, samples: u64) -> Self {
         Self { version: VERSION, consumed, samples }
     }
@@ -28,7 +28,7 @@ impl LoaderState {
         format!("{{\"version\":{version},\"consumed\":{consumed},\"samples\":{samples}}}")
     }
 
-    /// The state that [`LoaderState::to_json`] wrote.
+    /// The state that [`TokenState::to_json`] wrote.
     ///
     /// Errors (kind `Config`): other text, another version, more samples taken than there are.
     pub fn from_json(text: &str) -> Result<Self> {
@@ -52,12 +52,12 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        let state = LoaderState::new(17, 100);
+        let state = TokenState::new(17, 100);
         assert_eq!(state.to_json(), r#"{"version":1,"consumed":17,"samples":100}"#);
-        assert_eq!(LoaderState::from_json(&state.to_json()).unwrap(), state);
+        assert_eq!(TokenState::from_json(&state.to_json()).unwrap(), state);
         for text in ["", "{}", r#"{"version":2,"consumed":1,"samples":2}"#, r#"{"version":1,"consumed":3,"samples":2}"#]
         {
-            assert!(LoaderState::from_json(text).is_err(), "{text}");
+            assert!(TokenState::from_json(text).is_err(), "{text}");
         }
     }
 }

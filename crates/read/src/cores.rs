@@ -1,0 +1,45 @@
+//! The CPUs that threads run on.
+
+use packhorse_core::{Error, Event, Observer, Result};
+
+/// Binds the calling thread to these CPUs, any of them; to none if the list is empty.
+#[cfg(target_os = "linux")]
+pub(crate) fn bind(cores: &[usize]) -> Result<()> {
+    use nix::sched::{CpuSet, sched_setaffinity};
+    if cores.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for core in cores {
+        set.set(*core).map_err(|_| Error::config(format!("there is no CPU {core}")))?;
+    }
+    sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).map_err(|error| {
+        let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
+        Error::config(format!("this process may not run on the CPUs {}: {error}", cores.join(", ")))
+    })
+}
+
+/// Where threads can't be bound, that is said.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn bind(cores: &[usize]) -> Result<()> {
+    match cores.is_empty() {
+        true => Ok(()),
+        false => Err(Error::unsupported("threads are bound to CPUs on Linux only")),
+    }
+}
+
+/// Warns where more threads were asked for than there are CPUs for them: the classic trap of a process that its launcher bound
+/// to one.
+pub(crate) fn look(threads: usize, cores: &[usize], observer: &dyn Observer) {
+    let allowed = match cores.len() {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        cores => cores,
+    };
+    if threads > allowed {
+        let message = format!(
+            "{threads} threads are to fill batches and this process may run on {allowed} CPUs: ask the launcher for more (srun \
+             --cpus-per-task, --cpu-bind=none), or for fewer threads"
+        );
+        observer.event(&Event::Warning(&message));
+    }
+}

@@ -1,0 +1,132 @@
+//! Shards of which nobody wrote down what is in them: it is found out, side by side, and kept if there is a place.
+
+use super::OpenOptions;
+use super::shard::{Content, Shard, main_path, source};
+use packhorse_core::{DataType, Error, Field, Input, Members, Registry, Result, Schema, SchemaRef, Source, Store};
+use packhorse_dataset::{Digest, decode_index, encode_index};
+use packhorse_storage::{Local, Staging};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The shards that these files are, with the fields of their samples.
+pub(super) fn shards(
+    registry: &Registry,
+    store: &Arc<dyn Store>,
+    files: &[PathBuf],
+    options: &OpenOptions,
+) -> Result<Vec<(Shard, SchemaRef)>> {
+    let paths: Vec<PathBuf> = files.iter().map(|file| main_path(registry, &**store, file)).collect();
+    let mut ids = paths.iter().map(|path| format_of(registry, path, options));
+    let id = ids.next().unwrap_or_else(|| Err(Error::bug("no files")))?;
+    for (other, path) in ids.zip(paths.iter().skip(1)) {
+        let other = other?;
+        if other != id {
+            let message = format!("is {other} and others are {id}: open them apart and put the datasets together");
+            return Err(Error::config(message).in_input(path.display()));
+        }
+    }
+    let source = source(registry, &id, &options.options, options.limits)?;
+    each(&paths, options.threads, |path| shard(store, &source, path, options))
+}
+
+fn format_of(registry: &Registry, path: &Path, options: &OpenOptions) -> Result<String> {
+    if let Some(id) = &options.format {
+        return Ok(id.clone());
+    }
+    let format = registry.by_name(path.as_os_str().as_encoded_bytes()).ok_or_else(|| {
+        Error::config("has a name that belongs to no format of shards; say which it is").in_input(path.display())
+    })?;
+    Ok(format.info().id.to_owned())
+}
+
+/// Calls `work` for all, some at a time; results in order, or the first error in order.
+fn each<T: Sync, R: Send>(all: &[T], threads: usize, work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Result<R>)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, all.len().max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(one) = all.get(at) else { return };
+                    let result = work(one);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+fn shard(
+    store: &Arc<dyn Store>,
+    source: &Arc<dyn Source>,
+    path: &Path,
+    options: &OpenOptions,
+) -> Result<(Shard, SchemaRef)> {
+    let input = store.open(path)?;
+    let stat = input.stat()?;
+    let bytes = input.len().unwrap_or(0);
+    let mark = stat.map(|stat| (stat.size, stat.mtime, stat.id));
+    let digest = Digest::of(format!("{}\n{bytes}\n{mark:?}", path.display()).as_bytes());
+    let content = content(&**source, &*input, options, &digest).map_err(|error| error.in_input(input.name()))?;
+    let schema = schema(&content);
+    let shard = Shard {
+        name: path.display().to_string(),
+        path: path.to_owned(),
+        store: Arc::clone(store),
+        source: Arc::clone(source),
+        samples: content.samples(),
+        bytes,
+        // The place of a file and the time it was written say nothing of its samples.
+        digest: Digest::of(format!("{:?} {bytes} {}", path.file_name(), content.samples()).as_bytes()),
+        sealed: false,
+        split: None,
+        index: None,
+        limits: options.limits,
+        content: OnceLock::from(content),
+    };
+    Ok((shard, schema))
+}
+
+/// What is in `input`: as somebody found before, or found out now and kept.
+fn content(source: &dyn Source, input: &dyn Input, options: &OpenOptions, digest: &Digest) -> Result<Content> {
+    let kept = options.indexes.as_ref().map(|dir| dir.join(format!("{digest}.members")));
+    if let Some(members) = kept.as_deref().and_then(|path| read(path, options)) {
+        return Ok(Content::Members(Arc::new(members)));
+    }
+    let content = Content::of(source, input)?;
+    if let (Content::Members(members), Some(path)) = (&content, kept) {
+        // A folder that can't be written to costs time, and nothing else.
+        let _ = keep(&path, members);
+    }
+    Ok(content)
+}
+
+fn read(path: &Path, options: &OpenOptions) -> Option<Members> {
+    let bytes = Local.open(path).ok()?.read_all(options.limits.blob).ok()?;
+    decode_index(&bytes, &options.limits).ok()
+}
+
+fn keep(path: &Path, members: &Members) -> Result<()> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return Err(Error::bug("an index without a name"));
+    };
+    Staging::open(Arc::new(Local), dir)?.document(name, &encode_index(members)).map(|_| ())
+}
+
+fn schema(content: &Content) -> SchemaRef {
+    match content {
+        Content::Table { schema, .. } => Arc::clone(schema),
+        Content::Members(members) => {
+            let everywhere = |field: &str| {
+                members.len() >= members.samples() && members.iter().all(|(_, mut list)| list.any(|m| m.field == field))
+            };
+            let field = |name: &String| Field::new(name, DataType::BinaryView, !everywhere(name));
+            Arc::new(Schema::new(members.fields().iter().map(field).collect::<Vec<_>>()))
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Datasets as readers see them: runs of samples of shards, numbered from 0 on.
+
+mod foreign;
+mod open;
+mod pattern;
+mod shard;
+
+pub use open::{OpenOptions, open};
+pub(crate) use shard::{Content, Shard, intact};
+
+use packhorse_core::{Error, Field, KEY, Registry, Result, Schema, SchemaRef};
+use packhorse_dataset::Digest;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Samples of shards, in an order of their own and numbered so from 0 on. Cheap to copy; opened by [`open`].
+#[derive(Clone)]
+pub struct Dataset {
+    shards: Arc<[Arc<Shard>]>,
+    runs: Arc<[Run]>,
+    /// For each run the number of the sample after it.
+    ends: Arc<[u64]>,
+    schema: SchemaRef,
+    classes: Arc<[String]>,
+    registry: Registry,
+}
+
+/// Consecutive samples of a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) shard: u32,
+    pub(crate) first: u64,
+    pub(crate) len: u64,
+}
+
+impl Dataset {
+    pub(crate) fn new(
+        registry: &Registry,
+        shards: Vec<Arc<Shard>>,
+        schema: SchemaRef,
+        classes: Vec<String>,
+    ) -> Result<Self> {
+        let runs = shards.iter().enumerate().map(|(i, shard)| {
+            let number = u32::try_from(i).map_err(|_| Error::unsupported("2^32 shards and more can't be numbered"))?;
+            Ok(Run { shard: number, first: 0, len: shard.samples })
+        });
+        let runs: Vec<Run> = runs.collect::<Result<_>>()?;
+        let (registry, classes) = (registry.clone(), classes.into());
+        Self { shards: shards.into(), runs: [].into(), ends: [].into(), schema, classes, registry }.with_runs(runs)
+    }
+
+    fn with_runs(&self, runs: Vec<Run>) -> Result<Self> {
+        let mut end = 0u64;
+        let ends = runs.iter().map(|run| {
+            end = end.checked_add(run.len).ok_or_else(|| Error::unsupported("has 2^64 samples and more"))?;
+            Ok(end)
+        });
+        let ends: Arc<[u64]> = ends.collect::<Result<_>>()?;
+        Ok(Self { runs: runs.into(), ends, ..self.clone() })
+    }
+
+    /// How many samples.
+    pub fn len(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The fields that samples have, without their keys: blobs where a field's bytes lie in the shards as they are.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The class list of a sealed dataset: a label is a position in it.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Bytes of all the shards that samples are of.
+    pub fn bytes(&self) -> u64 {
+        let mut used = vec![false; self.shards.len()];
+        for run in self.runs.iter() {
+            if let Some(used) = used.get_mut(run.shard as usize) {
+                *used = true;
+            }
+        }
+        self.shards.iter().zip(used).filter(|(_, used)| *used).map(|(shard, _)| shard.bytes).sum()
+    }
+
+    /// Samples in each run of a shard, which is what an order is made from.
+    pub(crate) fn counts(&self) -> Vec<u64> {
+        self.runs.iter().map(|run| run.len).collect()
+    }
+
+    /// The formats it was opened with.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub(crate) fn shards(&self) -> &[Arc<Shard>] {
+        &self.shards
+    }
+
+    /// Shard and place in it of sample `at` of a run, and the number it has here.
+    pub(crate) fn sample(&self, run: u32, at: u64) -> Result<(u32, u64, u64)> {
+        let found = self.runs.get(run as usize).filter(|found| at < found.len).zip(self.ends.get(run as usize));
+        let (found, end) = found.ok_or_else(|| Error::bug(format!("sample {at} of run {run} is not there")))?;
+        Ok((found.shard, found.first + at, end - found.len + at))
+    }
+
+    /// The run that sample `number` is in, and its place there; `None` past the end.
+    pub(crate) fn find(&self, number: u64) -> Option<(u32, u64)> {
+        let run = self.ends.partition_point(|end| *end <= number);
+        let start = run.checked_sub(1).and_then(|before| self.ends.get(before).copied()).unwrap_or(0);
+        self.runs.get(run).map(|_| (run as u32, number - start))
+    }
+
+    /// 64 bits that tell datasets apart: part of a loader's state, so that nobody goes on with another dataset.
+    pub fn fingerprint(&self) -> u64 {
+        let mut bytes = Vec::new();
+        for run in self.runs.iter() {
+            let shard = self.shards.get(run.shard as usize);
+            let digest = shard.map(|shard| *shard.digest.as_bytes()).unwrap_or_default();
+            bytes.extend(digest);
+            bytes.extend(run.first.to_le_bytes());
+            bytes.extend(run.len.to_le_bytes());
+        }
+        let digest = Digest::of(&bytes);
+        digest.as_bytes().first_chunk().map_or(0, |head| u64::from_le_bytes(*head))
+    }
+
+    /// The samples of these numbers, in this order; a number may come twice.
+    ///
+    /// Errors (kind `Config`): a number that is not below [`Dataset::len`].
+    pub fn subset(&self, numbers: impl IntoIterator<Item = u64>) -> Result<Self> {
+        let mut runs: Vec<Run> = Vec::new();
+        for number in numbers {
+            let (run, at) = self.find(number).ok_or_else(|| self.beyond(number))?;
+            let (shard, first, _) = self.sample(run, at)?;
+            match runs.last_mut() {
+                Some(last) if last.shard == shard && last.first + last.len == first => last.len += 1,
+                _ => runs.push(Run { shard, first, len: 1 }),
+            }
+        }
+        self.with_runs(runs)
+    }
+
+    /// The samples of a range of numbers.
+    ///
+    /// Errors (kind `Config`): a range that is not inside.
+    pub fn slice(&self, numbers: Range<u64>) -> Result<Self> {
+        if numbers.start > numbers.end || numbers.end > self.len() {
+            return Err(self.beyond(numbers.end));
+        }
+        let mut runs = Vec::new();
+        for (run, end) in self.runs.iter().zip(self.ends.iter()) {
+            let start = end - run.len;
+            let (from, to) = (numbers.start.clamp(start, *end), numbers.end.clamp(start, *end));
+            if from < to {
+                runs.push(Run { first: run.first + (from - start), len: to - from, ..*run });
+            }
+        }
+        self.with_runs(runs)
+    }
+
+    /// The first `samples` samples, or all if there are fewer.
+    pub fn take(&self, samples: u64) -> Result<Self> {
+        self.slice(0..samples.min(self.len()))
+    }
+
+    fn beyond(&self, number: u64) -> Error {
+        Error::config(format!("sample {number} is beyond the {} samples of the dataset", self.len()))
+    }
+
+    /// The samples of one split, as it was packed.
+    ///
+    /// Errors (kind `Config`): no such split; the message lists those there are.
+    pub fn split(&self, name: &str) -> Result<Self> {
+        let of = |run: &Run| self.shards.get(run.shard as usize).and_then(|shard| shard.split.as_deref());
+        let runs: Vec<Run> = self.runs.iter().filter(|run| of(run) == Some(name)).copied().collect();
+        if runs.is_empty() {
+            let mut known: Vec<&str> = self.shards.iter().filter_map(|shard| shard.split.as_deref()).collect();
+            known.dedup();
+            let known = if known.is_empty() { "it has no splits".to_owned() } else { known.join(", ") };
+            return Err(Error::config(format!("has no split {name}; there are: {known}")));
+        }
+        self.with_runs(runs)
+    }
+
+    /// These datasets one after another. Fields that only some of them have may be missing.
+    ///
+    /// Errors (kind `Config`): none are given; a field has different types.
+    pub fn concat(datasets: &[Dataset]) -> Result<Self> {
+        let first = datasets.first().ok_or_else(|| Error::config("there are no datasets to put together"))?;
+        let (mut shards, mut runs) = (Vec::new(), Vec::new());
+        for dataset in datasets {
+            let before = u32::try_from(shards.len()).unwrap_or(u32::MAX);
+            shards.extend(dataset.shards.iter().cloned());
+            runs.extend(dataset.runs.iter().map(|run| Run { shard: before.saturating_add(run.shard), ..*run }));
+        }
+        let schema = union(datasets.iter().map(|dataset| &dataset.schema))?;
+        let same = datasets.iter().all(|dataset| dataset.classes == first.classes);
+        let classes = if same { Arc::clone(&first.classes) } else { [].into() };
+        Self { shards: shards.into(), schema, classes, ..first.clone() }.with_runs(runs)
+    }
+}
+
+/// All fields of these schemas in the order of their names; one that some lack may be missing.
+pub(crate) fn union<'s>(schemas: impl Iterator<Item = &'s SchemaRef> + Clone) -> Result<SchemaRef> {
+    let mut fields: Vec<Field> = Vec::new();
+    for field in schemas.clone().flat_map(|schema| schema.fields()).filter(|field| field.name() != KEY) {
+        match fields.iter_mut().find(|known| known.name() == field.name()) {
+            None => fields.push(Field::clone(field)),
+            Some(known) if known.data_type() == field.data_type() => {
+                let nullable = known.is_nullable() || field.is_nullable();
+                known.set_nullable(nullable);
+            }
+            Some(known) => {
+                let (a, b) = (known.data_type(), field.data_type());
+                return Err(Error::config(format!("field {} is {a} here and {b} there", field.name())));
+            }
+        }
+    }
+    for field in &mut fields {
+        let everywhere = schemas.clone().all(|schema| schema.column_with_name(field.name()).is_some());
+        let nullable = field.is_nullable() || !everywhere;
+        field.set_nullable(nullable);
+    }
+    fields.sort_by(|a, b| a.name().cmp(b.name()));
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+impl std::fmt::Debug for Dataset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (shards, samples) = (self.shards.len(), self.len());
+        f.debug_struct("Dataset").field("shards", &shards).field("samples", &samples).finish_non_exhaustive()
+    }
+}

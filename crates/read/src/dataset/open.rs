@@ -1,0 +1,136 @@
+//! From a place to a dataset.
+
+use super::foreign;
+use super::pattern::{braces, glob, is_glob, natural};
+use super::shard::{Shard, main_path, sealed_index, source};
+use super::{Dataset, union};
+use packhorse_core::{Error, FileKind, Limits, Options, Registry, Result, Schema, Store};
+use packhorse_dataset::{FieldRecord, MANIFEST, Manifest};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// How a dataset is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Threads that look through shards of which nobody wrote down what is in them.
+    pub threads: usize,
+    /// A folder of this machine for what was found out so, so that it is found out once.
+    pub indexes: Option<PathBuf>,
+    /// The format of files whose names don't say it.
+    pub format: Option<String>,
+    /// Options of that format's reader (`datasets` of HDF5, `layout` of tokens), as `packhorse pack --read` takes them.
+    pub options: Options,
+    /// Bounds on what foreign files may cost.
+    pub limits: Limits,
+}
+
+impl Default for OpenOptions {
+    /// 8 threads, nothing kept, names say the format, its default options and limits.
+    fn default() -> Self {
+        let (options, limits) = (Options::new(), Limits::default());
+        Self { threads: 8, indexes: None, format: None, options, limits }
+    }
+}
+
+/// Opens the dataset at `path` of `store`:
+///
+/// * a folder that `packhorse seal` sealed, or its `dataset.json`: nothing else is read yet;
+/// * shards without a manifest, anybody's: a file, a pattern (`shard-{000..127}.tar`, `*.parquet`) or a folder of them.
+///   Tar headers are walked, and other formats' headers read, once.
+///
+/// Errors: nothing is there; files of different formats; a shard that is damaged or can't be read sample by sample.
+pub fn open(registry: &Registry, store: Arc<dyn Store>, path: &Path, options: &OpenOptions) -> Result<Dataset> {
+    let dir = match path.file_name() {
+        Some(name) if name == MANIFEST => path.parent().unwrap_or(Path::new("")),
+        _ => path,
+    };
+    let pattern = path.to_str().is_some_and(|text| text.contains('{') || is_glob(text));
+    if !pattern && let Some(manifest) = Manifest::read(&*store, dir)? {
+        return sealed(registry, &store, dir, &manifest, options);
+    }
+    let files = files(registry, &*store, path, options)?;
+    let shards = foreign::shards(registry, &store, &files, options)?;
+    let schema = union(shards.iter().map(|(_, schema)| schema))?;
+    Dataset::new(registry, shards.into_iter().map(|(shard, _)| Arc::new(shard)).collect(), schema, Vec::new())
+}
+
+fn sealed(
+    registry: &Registry,
+    store: &Arc<dyn Store>,
+    dir: &Path,
+    manifest: &Manifest,
+    options: &OpenOptions,
+) -> Result<Dataset> {
+    let id = options.format.as_ref().unwrap_or(&manifest.format.format);
+    // A layout that the sink was told is one that the source must know.
+    let mut told = options.options.clone();
+    if let (None, Some(layout)) = (told.get("layout"), manifest.format.options.get("layout")) {
+        told.set("layout", layout.clone());
+    }
+    let source = source(registry, id, &told, options.limits)?;
+    // All shards of a format have an index, or none has.
+    let indexed = manifest.shards.first().is_some_and(|shard| sealed_index(&**store, dir, &shard.name).is_some());
+    let shard = |record: &packhorse_dataset::ShardRecord| {
+        let path = main_path(registry, &**store, &dir.join(&record.file));
+        Arc::new(Shard {
+            name: path.display().to_string(),
+            bytes: if path == dir.join(&record.file) {
+                record.bytes
+            } else {
+                store.stat(&path, true).map_or(0, |s| s.size)
+            },
+            path,
+            store: Arc::clone(store),
+            source: Arc::clone(&source),
+            samples: record.samples,
+            digest: record.blake3,
+            sealed: true,
+            split: record.split.clone(),
+            index: indexed.then(|| dir.join(format!("{}{}", record.name, packhorse_dataset::INDEX_SUFFIX))),
+            limits: options.limits,
+            content: OnceLock::new(),
+        })
+    };
+    let schema = FieldRecord::schema(&manifest.schema).map_err(|error| error.in_input(dir.join(MANIFEST).display()))?;
+    let schema = union(std::iter::once(&schema))?;
+    let classes = manifest.classes.clone();
+    Dataset::new(registry, manifest.shards.iter().map(shard).collect(), Arc::new(Schema::clone(&schema)), classes)
+}
+
+/// The files that `path` stands for.
+fn files(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOptions) -> Result<Vec<PathBuf>> {
+    let text = path.to_str().ok_or_else(|| Error::config("is no UTF-8").in_input(path.display()))?;
+    let mut found = Vec::new();
+    for name in braces(text)? {
+        match PathBuf::from(&name) {
+            path if is_glob(&name) && store.stat(&path, true).is_err() => found.extend(glob(store, &path)?),
+            path => found.push(path),
+        }
+    }
+    if let [only] = &found[..]
+        && store.stat(only, true).is_ok_and(|stat| stat.kind == FileKind::Directory)
+    {
+        found = folder(registry, store, only, options)?;
+    }
+    match found.is_empty() {
+        true => Err(Error::config("holds no shards that this build reads").in_input(path.display())),
+        false => Ok(found),
+    }
+}
+
+/// The shards in a folder, in the order of their names.
+fn folder(registry: &Registry, store: &dyn Store, dir: &Path, options: &OpenOptions) -> Result<Vec<PathBuf>> {
+    let is_shard = |name: &PathBuf| {
+        let bytes = name.as_os_str().as_encoded_bytes();
+        let known = registry.by_name(bytes).filter(|_| registry.mains(bytes).all(|main| !exists(store, dir, &main)));
+        !bytes.starts_with(b".")
+            && known.is_some_and(|format| options.format.as_deref().is_none_or(|id| id == format.info().id))
+    };
+    let mut names: Vec<PathBuf> = store.list(dir)?.into_iter().filter(is_shard).collect();
+    names.sort_by_cached_key(|name| natural(&name.to_string_lossy()));
+    Ok(names.into_iter().map(|name| dir.join(name)).collect())
+}
+
+fn exists(store: &dyn Store, dir: &Path, name: &[u8]) -> bool {
+    std::str::from_utf8(name).is_ok_and(|name| store.stat(&dir.join(name), true).is_ok())
+}

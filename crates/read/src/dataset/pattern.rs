@@ -1,0 +1,152 @@
+//! Names of many files in one: `{000..127}`, `{train,val}`, `*`, `?`, `[0-9]`.
+//!
+//! Braces are written out before anything is looked up, so they work where nothing can be listed (HTTP);
+//! the others choose from a folder's names.
+
+use packhorse_core::{Error, Result, Store};
+use std::path::{Path, PathBuf};
+
+/// More names than that are a slip of the pen.
+const MOST: usize = 1 << 20;
+
+/// All that braces stand for, in order, as a shell writes them out: `{a,b}` and `{008..011}`, also inside each
+/// other. Text without braces stands for itself.
+///
+/// Errors (kind `Config`): over a million names.
+pub(crate) fn braces(text: &str) -> Result<Vec<String>> {
+    let mut out = vec![String::new()];
+    let mut rest = text;
+    while let Some((before, inside, after)) = first_brace(rest) {
+        let mut choices = Vec::new();
+        match numbers(inside) {
+            Some(numbers) => choices.extend(numbers?),
+            None => {
+                for part in commas(inside) {
+                    choices.extend(braces(part)?);
+                }
+            }
+        }
+        if out.len().saturating_mul(choices.len()) > MOST {
+            return Err(Error::config(format!("{text} stands for over {MOST} names")));
+        }
+        out = out.iter().flat_map(|head| choices.iter().map(move |c| format!("{head}{before}{c}"))).collect();
+        rest = after;
+    }
+    out.iter_mut().for_each(|name| name.push_str(rest));
+    Ok(out)
+}
+
+/// Text before the first pair of braces that stands for something, what is inside, and the text after it.
+fn first_brace(text: &str) -> Option<(&str, &str, &str)> {
+    let open = text.find('{')?;
+    let mut depth = 0;
+    for (at, c) in text.char_indices().skip_while(|(at, _)| *at < open) {
+        depth += match c {
+            '{' => 1,
+            '}' => -1,
+            _ => 0,
+        };
+        if depth == 0 {
+            return Some((text.get(..open)?, text.get(open + 1..at)?, text.get(at + 1..)?));
+        }
+    }
+    None
+}
+
+/// The numbers of `008..011`, as wide as the wider end where one has a zero in front.
+fn numbers(inside: &str) -> Option<Result<Vec<String>>> {
+    let (from, to) = inside.split_once("..")?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(from) || !digits(to) {
+        return None;
+    }
+    let padded = [from, to].iter().any(|end| end.len() > 1 && end.starts_with('0'));
+    let width = if padded { from.len().max(to.len()) } else { 0 };
+    let (Ok(a), Ok(b)) = (from.parse::<u64>(), to.parse::<u64>()) else { return None };
+    if a.abs_diff(b) >= MOST as u64 {
+        return Some(Err(Error::config(format!("{{{inside}}} stands for over {MOST} names"))));
+    }
+    let mut all: Vec<String> = (a.min(b)..=a.max(b)).map(|n| format!("{n:0width$}")).collect();
+    if a > b {
+        all.reverse();
+    }
+    Some(Ok(all))
+}
+
+/// The parts between commas that are in no braces.
+fn commas(inside: &str) -> Vec<&str> {
+    let (mut depth, mut from, mut parts) = (0, 0, Vec::new());
+    for (at, c) in inside.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.extend(inside.get(from..at));
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.extend(inside.get(from..));
+    parts
+}
+
+/// Whether a name has letters that choose from a folder.
+pub(crate) fn is_glob(name: &str) -> bool {
+    name.contains(['*', '?', '['])
+}
+
+/// The files whose names a glob in the last part of `path` fits, sorted by the numbers and the text in them.
+pub(crate) fn glob(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if dir.to_str().is_none_or(is_glob) {
+        let message = "chooses folders; only the last part of a pattern may hold *, ? or [";
+        return Err(Error::config(message).in_input(path.display()));
+    }
+    let matcher = globset::Glob::new(&name).map_err(|error| Error::config(format!("{name} is no pattern: {error}")))?;
+    let matcher = matcher.compile_matcher();
+    let names = store.list(dir)?;
+    let mut found: Vec<PathBuf> = names.into_iter().filter(|name| matcher.is_match(name)).collect();
+    found.sort_by_cached_key(|name| natural(&name.to_string_lossy()));
+    Ok(found.into_iter().map(|name| dir.join(name)).collect())
+}
+
+/// A key by which `shard-10` comes after `shard-9`.
+pub(crate) fn natural(name: &str) -> Vec<(String, u64, usize)> {
+    let mut key = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let text = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (head, tail) = rest.split_at(text);
+        let digits = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
+        let (number, tail) = tail.split_at(digits);
+        key.push((head.to_owned(), number.parse().unwrap_or(u64::MAX), number.len()));
+        rest = tail;
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_are_those_of_a_shell() {
+        let all = |text: &str| braces(text).unwrap().join(" ");
+        assert_eq!(
+            all("s3://b/t-{008..011}.tar"),
+            "s3://b/t-008.tar s3://b/t-009.tar s3://b/t-010.tar s3://b/t-011.tar"
+        );
+        assert_eq!(all("{a,b{1..2},}x{3..2}"), "ax3 ax2 b1x3 b1x2 b2x3 b2x2 x3 x2");
+        assert_eq!((all("plain"), all("{open"), all("{9..11}")), ("plain".into(), "{open".into(), "9 10 11".into()));
+        assert!(braces("{0..99999999}").is_err() && braces("{0..9999}{0..9999}").is_err());
+    }
+
+    #[test]
+    fn numbers_sort_as_numbers() {
+        let mut names = ["a-10.tar", "a-9.tar", "a-009.tar", "a.tar", "b-1.tar"];
+        names.sort_by_key(|name| natural(name));
+        assert_eq!(names, ["a-9.tar", "a-009.tar", "a-10.tar", "a.tar", "b-1.tar"]);
+    }
+}

@@ -1,0 +1,179 @@
+//! One shard, and where its samples lie.
+
+use packhorse_core::{
+    Error, Input, Limits, Members, Options, Registry, Result, SchemaRef, Source, Store, crc32c, split_name,
+};
+use packhorse_dataset::{Digest, INDEX_SUFFIX, decode_index};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// A shard that samples are read from.
+pub(crate) struct Shard {
+    /// Its file's name, for people.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) samples: u64,
+    /// Of the file.
+    pub(crate) bytes: u64,
+    /// Of the file's bytes in a sealed dataset; else of what tells the file from others.
+    pub(crate) digest: Digest,
+    pub(crate) sealed: bool,
+    pub(crate) split: Option<String>,
+    /// Where its member index is: of sealed shards, and where one was built and kept.
+    pub(crate) index: Option<PathBuf>,
+    pub(crate) limits: Limits,
+    /// What was found when the shard was opened without an index.
+    pub(crate) content: OnceLock<Content>,
+}
+
+/// Where the samples of a shard lie.
+#[derive(Clone)]
+pub(crate) enum Content {
+    /// Bytes at known places.
+    Members(Arc<Members>),
+    /// Rows of typed values; `starts` are the items at which samples begin where items are no samples.
+    Table { schema: SchemaRef, items: u64, item_bytes: u64, starts: Option<Arc<[u64]>> },
+}
+
+impl Content {
+    pub(crate) fn samples(&self) -> u64 {
+        match self {
+            Content::Members(members) => members.samples() as u64,
+            Content::Table { starts: Some(starts), .. } => starts.len() as u64,
+            Content::Table { items, .. } => *items,
+        }
+    }
+
+    /// Looks through `input`, reading headers where they tell enough.
+    pub(crate) fn of(source: &dyn Source, input: &dyn Input) -> Result<Self> {
+        let Some(probe) = source.probe(input)? else {
+            return members(source, input).map(|members| Content::Members(Arc::new(members)));
+        };
+        let starts = if probe.counted {
+            None
+        } else {
+            let mut starts = Vec::new();
+            source.starts(input, &mut |start| {
+                starts.push(start);
+                Ok(())
+            })?;
+            Some(starts.into())
+        };
+        let item_bytes = probe.bytes / probe.items.max(1);
+        Ok(Content::Table { schema: probe.schema, items: probe.items, item_bytes, starts })
+    }
+}
+
+/// The members of a container whose fields are ranges of bytes: consecutive ones of one key are a sample. Their
+/// checksums are not known.
+fn members(source: &dyn Source, input: &dyn Input) -> Result<Members> {
+    if input.len().is_none() {
+        let message =
+            "is compressed as a whole, so its samples can't be read one by one; decompress it, or pack it anew";
+        return Err(Error::unsupported(message).in_input(input.name()));
+    }
+    // Of each sample its key, and field, offset and length of its members.
+    type Found = (String, Vec<(u16, u64, u64)>);
+    let mut found: Vec<Found> = Vec::new();
+    let mut fields: BTreeMap<String, u16> = BTreeMap::new();
+    source.list(input, &mut |entry| {
+        let (Ok(name), Ok(extent)) = (split_name(entry.name), entry.extent) else { return Ok(()) };
+        let next = u16::try_from(fields.len()).map_err(|_| Error::unsupported("has 65,536 different fields and more"));
+        let field = match fields.get(&name.field) {
+            Some(field) => *field,
+            None => *fields.entry(name.field).or_insert(next?),
+        };
+        match found.last_mut() {
+            Some((key, list)) if *key == name.key => list.push((field, extent.offset, extent.len)),
+            _ => found.push((name.key, vec![(field, extent.offset, extent.len)])),
+        }
+        Ok(())
+    })?;
+    let mut names = vec![String::new(); fields.len()];
+    for (name, at) in fields {
+        if let Some(place) = names.get_mut(usize::from(at)) {
+            *place = name;
+        }
+    }
+    let mut members = Members::new(names);
+    for (key, list) in found {
+        members.push_sample(&key);
+        list.into_iter().for_each(|(field, offset, len)| members.push_member(field, offset, len, 0));
+    }
+    Ok(members)
+}
+
+impl Shard {
+    /// Where its samples lie: from its index, or as it was found when it was opened.
+    pub(crate) fn content(&self, input: &dyn Input) -> Result<Content> {
+        if let Some(content) = self.content.get() {
+            return Ok(content.clone());
+        }
+        let content = match &self.index {
+            Some(index) => Content::Members(Arc::new(self.read_index(index)?)),
+            None => Content::of(&*self.source, input)?,
+        };
+        if content.samples() != self.samples {
+            let message = format!("has {} samples and should have {}", content.samples(), self.samples);
+            return Err(Error::content(message).in_input(&self.name));
+        }
+        Ok(content)
+    }
+
+    fn read_index(&self, path: &Path) -> Result<Members> {
+        let input = self.store.open(path)?;
+        let bytes = input.read_all(self.limits.blob)?;
+        let members = decode_index(&bytes, &self.limits).map_err(|error| error.in_input(input.name()))?;
+        let beyond = |m: usize| members.member(m).is_some_and(|m| m.offset.saturating_add(m.len) > self.bytes);
+        if (0..members.len()).any(beyond) {
+            let message = format!("is the index of a larger file than {}, which was changed or cut short", self.name);
+            return Err(Error::content(message).in_input(input.name()));
+        }
+        Ok(members)
+    }
+
+    /// Opens the file. One of another size than it had is an error.
+    pub(crate) fn open(&self) -> Result<Box<dyn Input>> {
+        self.checked(self.store.open(&self.path)?)
+    }
+
+    /// `input` if it can be this shard's file.
+    pub(crate) fn checked(&self, input: Box<dyn Input>) -> Result<Box<dyn Input>> {
+        match input.len() {
+            Some(len) if len != self.bytes => {
+                let message = format!("has {len} bytes and should have {}: it was changed or cut short", self.bytes);
+                Err(Error::content(message).in_input(input.name()))
+            }
+            _ => Ok(input),
+        }
+    }
+}
+
+/// Whether the bytes of a member are those that were packed.
+pub(crate) fn intact(bytes: &[u8], crc: u32) -> bool {
+    crc32c(bytes) == crc
+}
+
+/// The file that a shard is opened by: of a `.bin` the `.idx` it belongs to.
+pub(crate) fn main_path(registry: &Registry, store: &dyn Store, path: &Path) -> PathBuf {
+    let name = path.as_os_str().as_encoded_bytes();
+    if registry.by_name(name).is_some() {
+        return path.to_owned();
+    }
+    let mains = registry.mains(name).filter_map(|main| String::from_utf8(main).ok().map(PathBuf::from));
+    mains.into_iter().find(|main| store.stat(main, true).is_ok()).unwrap_or_else(|| path.to_owned())
+}
+
+/// The index beside a sealed shard, if its format has one.
+pub(crate) fn sealed_index(store: &dyn Store, dir: &Path, name: &str) -> Option<PathBuf> {
+    let path = dir.join(format!("{name}{INDEX_SUFFIX}"));
+    store.stat(&path, true).is_ok().then_some(path)
+}
+
+/// The source of a format with these options.
+pub(crate) fn source(registry: &Registry, id: &str, options: &Options, limits: Limits) -> Result<Arc<dyn Source>> {
+    registry.get(id)?.source(options, limits).map(Arc::from)
+}

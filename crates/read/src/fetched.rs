@@ -1,0 +1,126 @@
+//! Samples as they were read: fields as bytes where they lie, or rows of typed values.
+
+use crate::mapping::Mapping;
+use arrow_array::{Array, ArrayRef};
+use packhorse_core::{Error, Rows};
+use std::sync::Arc;
+
+/// Samples that were read together, in the order in which they were asked for. Memory of it is used again.
+#[derive(Debug, Default)]
+pub struct Fetched {
+    pub(crate) numbers: Vec<u64>,
+    pub(crate) rows: Vec<Row>,
+    /// For each row one span a column.
+    pub(crate) spans: Vec<Option<Span>>,
+    pub(crate) columns: usize,
+    pub(crate) keys: String,
+    pub(crate) key_ends: Vec<usize>,
+    pub(crate) bytes: Vec<u8>,
+    /// Bytes of `bytes` in use: it never shrinks.
+    pub(crate) used: usize,
+    pub(crate) maps: Vec<Arc<Mapping>>,
+    pub(crate) pieces: Vec<Piece>,
+    /// What is wrong with rows that have no value.
+    pub(crate) faults: Vec<(usize, Error)>,
+}
+
+/// Where a row's values are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Row {
+    /// In its spans.
+    Bytes,
+    /// In row `row` of piece `piece`.
+    Typed { piece: usize, row: usize },
+}
+
+/// Bytes of a field.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// 0 is what was read, `n` is map `n - 1`.
+    pub(crate) place: usize,
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+/// Rows of typed values, and where in them the wanted columns are.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) rows: Rows,
+    pub(crate) columns: Vec<Option<usize>>,
+}
+
+/// A value of a sample.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// Bytes as they lie in the shard.
+    Bytes(&'a [u8]),
+    /// A row of a column.
+    Row(&'a ArrayRef, usize),
+}
+
+impl Fetched {
+    pub(crate) fn clear(&mut self, columns: usize) {
+        self.columns = columns;
+        self.used = 0;
+        self.numbers.clear();
+        self.rows.clear();
+        self.spans.clear();
+        self.keys.clear();
+        self.key_ends.clear();
+        self.maps.clear();
+        self.pieces.clear();
+        self.faults.clear();
+    }
+
+    /// How many samples.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The number that a sample has in its dataset.
+    pub fn number(&self, row: usize) -> Option<u64> {
+        self.numbers.get(row).copied()
+    }
+
+    /// The key of a sample.
+    pub fn key(&self, row: usize) -> Option<&str> {
+        let start = row.checked_sub(1).map_or(Some(0), |before| self.key_ends.get(before).copied())?;
+        self.keys.get(start..*self.key_ends.get(row)?)
+    }
+
+    /// The value of column `column` of those asked for; `None` if the sample lacks it.
+    pub fn value(&self, row: usize, column: usize) -> Option<Value<'_>> {
+        match *self.rows.get(row)? {
+            Row::Bytes => self.bytes_of((*self.spans.get(row * self.columns + column)?)?).map(Value::Bytes),
+            Row::Typed { piece, row } => {
+                let piece = self.pieces.get(piece)?;
+                let array = piece.rows.columns().get((*piece.columns.get(column)?)?)?;
+                (!array.is_null(row)).then_some(Value::Row(array, row))
+            }
+        }
+    }
+
+    pub(crate) fn bytes_of(&self, span: Span) -> Option<&[u8]> {
+        let all = match span.place.checked_sub(1) {
+            None => self.bytes.get(..self.used)?,
+            Some(map) => self.maps.get(map)?.bytes(),
+        };
+        all.get(span.start..span.start.checked_add(span.len)?)
+    }
+
+    /// What is wrong with a sample that could not be read.
+    pub fn fault(&self, row: usize) -> Option<&Error> {
+        self.faults.iter().find(|(at, _)| *at == row).map(|(_, error)| error)
+    }
+
+    /// Bytes of memory that are held.
+    pub fn weight(&self) -> usize {
+        let typed: usize = self.pieces.iter().map(|piece| piece.rows.get_array_memory_size()).sum();
+        self.bytes.capacity() + typed
+    }
+}

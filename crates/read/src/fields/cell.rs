@@ -1,0 +1,255 @@
+//! One value: how many bytes it takes in a batch, and the way there.
+
+use crate::Value;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray};
+use packhorse_core::{Codec, DataType, Error, Field, KEY, Result, Rows, Schema, bytes_of, element_width};
+use packhorse_transform::image::{Draws, ViewDecoder};
+use std::sync::Arc;
+
+/// How values of a field come into a batch.
+pub(crate) enum Cell {
+    /// As they are, ragged.
+    Bytes,
+    /// One number of `width` bytes.
+    Number { data_type: DataType, width: usize, text: Text },
+    /// Packed elements of `width` bytes, always of one shape.
+    Dense { element: DataType, width: usize, shape: Vec<usize>, encoded: Option<Encoded> },
+    /// Packed elements of `width` bytes, of any shape of `rank` dimensions.
+    Ragged { element: DataType, width: usize, rank: usize, encoded: Option<Encoded> },
+    /// So many Booleans.
+    Bits { count: usize, encoded: Option<Encoded> },
+    /// A picture of one size.
+    Picture { height: u32, width: u32 },
+    /// A picture of its own size.
+    Pictures,
+}
+
+/// What text a number is written as, in blobs.
+pub(crate) enum Text {
+    Plain,
+    Json(Vec<String>),
+}
+
+/// Blobs that hold an array.
+pub(crate) struct Encoded {
+    pub(crate) name: String,
+    pub(crate) codec: Box<dyn Codec>,
+    pub(crate) field: Field,
+}
+
+impl Encoded {
+    /// The column of one row that `bytes` hold.
+    fn decode(&self, bytes: &[u8]) -> Result<ArrayRef> {
+        let key: ArrayRef = Arc::new(StringViewArray::from(vec!["sample"]));
+        let blob: ArrayRef = Arc::new(BinaryViewArray::from(vec![bytes]));
+        let fields =
+            vec![Field::new(KEY, DataType::Utf8View, false), Field::new(&self.name, DataType::BinaryView, false)];
+        let rows = Rows::try_new(Arc::new(Schema::new(fields)), vec![key, blob]);
+        let rows = rows.map_err(|error| Error::bug(error.to_string()))?;
+        let decoded = self.codec.decode(&self.name, &rows, std::slice::from_ref(&self.field))?;
+        decoded.into_iter().next().ok_or_else(|| Error::bug("a codec that decodes nothing"))
+    }
+}
+
+impl Cell {
+    /// Bytes of the value in the slab, where they differ from row to row.
+    pub(crate) fn measure(&self, value: Value<'_>, decoder: Option<&mut ViewDecoder>) -> Result<usize> {
+        Ok(match self {
+            Cell::Bytes => raw(value)?.len(),
+            Cell::Pictures => {
+                let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;
+                let (height, width) = decoder.size(raw(value)?)?;
+                height as usize * width as usize * 3
+            }
+            Cell::Ragged { width, encoded, .. } => {
+                with_array(value, encoded.as_ref(), |array, row| Ok(elements(array, row)?.len() * width))?
+            }
+            _ => 0,
+        })
+    }
+
+    /// Writes the value to `out`, which has just as many bytes as it takes, and its shape to `shape`, if it has one.
+    pub(crate) fn write(
+        &self,
+        value: Value<'_>,
+        decoder: Option<&mut ViewDecoder>,
+        draws: Draws,
+        out: &mut [u8],
+        shape: &mut [u8],
+    ) -> Result<()> {
+        match self {
+            Cell::Bytes => fit(raw(value)?, out),
+            Cell::Picture { .. } | Cell::Pictures => {
+                let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;
+                let (height, width) = decoder.decode_into(raw(value)?, draws, out)?;
+                numbers([height as i32, width as i32, 3].into_iter(), shape);
+                Ok(())
+            }
+            Cell::Number { data_type, text, .. } => match value {
+                Value::Bytes(bytes) => text.number(bytes, data_type, out),
+                Value::Row(array, row) if is_text(array.data_type()) => {
+                    text.number(text_of(array, row)?, data_type, out)
+                }
+                Value::Row(array, row) => fit(&bytes_of(&array.slice(row, 1))?, out),
+            },
+            Cell::Dense { encoded, .. } => {
+                with_array(value, encoded.as_ref(), |array, row| fit(&bytes_of(&*elements(array, row)?)?, out))
+            }
+            Cell::Ragged { rank, encoded, .. } => with_array(value, encoded.as_ref(), |array, row| {
+                write_shape(array, row, *rank, shape)?;
+                fit(&bytes_of(&*elements(array, row)?)?, out)
+            }),
+            Cell::Bits { encoded, .. } => {
+                with_array(value, encoded.as_ref(), |array, row| bits(&*elements(array, row)?, out))
+            }
+        }
+    }
+}
+
+/// Calls `work` with the array that a value is a row of, be it decoded first.
+fn with_array<R>(
+    value: Value<'_>,
+    encoded: Option<&Encoded>,
+    work: impl FnOnce(&ArrayRef, usize) -> Result<R>,
+) -> Result<R> {
+    match (value, encoded) {
+        (Value::Row(array, row), None) => work(array, row),
+        (Value::Bytes(bytes), Some(encoded)) => work(&encoded.decode(bytes)?, 0),
+        _ => Err(unlike(value)),
+    }
+}
+
+impl Text {
+    /// The number that `bytes` say, little-endian.
+    fn number(&self, bytes: &[u8], data_type: &DataType, out: &mut [u8]) -> Result<()> {
+        let shown = || bytes.get(..bytes.len().min(40)).unwrap_or_default().escape_ascii().to_string();
+        let parsed = match self {
+            Text::Plain => std::str::from_utf8(bytes).ok().and_then(|text| parse(text.trim_ascii(), data_type, out)),
+            Text::Json(path) => {
+                let value: serde_json::Value =
+                    serde_json::from_slice(bytes).map_err(|error| Error::content(format!("is no JSON: {error}")))?;
+                let found = path.iter().try_fold(&value, |value, name| match value {
+                    serde_json::Value::Array(list) => list.get(name.parse::<usize>().ok()?),
+                    other => other.get(name),
+                });
+                let found = found.ok_or_else(|| Error::content(format!("has no {}", path.join("."))))?;
+                match found {
+                    serde_json::Value::Bool(yes) => parse(if *yes { "1" } else { "0" }, data_type, out),
+                    other => parse(&other.to_string(), data_type, out),
+                }
+            }
+        };
+        parsed.ok_or_else(|| Error::content(format!("is no {data_type}: {}", shown())))
+    }
+}
+
+/// Writes the number that `text` says; `None` if it says none of this type.
+fn parse(text: &str, data_type: &DataType, out: &mut [u8]) -> Option<()> {
+    macro_rules! as_type {
+        ($type:ty) => {
+            fit(&text.parse::<$type>().ok()?.to_le_bytes(), out).ok()
+        };
+    }
+    match data_type {
+        DataType::Int8 => as_type!(i8),
+        DataType::Int16 => as_type!(i16),
+        DataType::Int32 => as_type!(i32),
+        DataType::Int64 => as_type!(i64),
+        DataType::UInt8 => as_type!(u8),
+        DataType::UInt16 => as_type!(u16),
+        DataType::UInt32 => as_type!(u32),
+        DataType::UInt64 => as_type!(u64),
+        DataType::Float32 => as_type!(f32),
+        DataType::Float64 => as_type!(f64),
+        _ => None,
+    }
+}
+
+/// Bytes of a blob or text.
+fn raw(value: Value<'_>) -> Result<&[u8]> {
+    match value {
+        Value::Bytes(bytes) => Ok(bytes),
+        Value::Row(array, row) => text_of(array, row),
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8View | DataType::Utf8 | DataType::BinaryView | DataType::Binary)
+}
+
+fn text_of(array: &ArrayRef, row: usize) -> Result<&[u8]> {
+    match array.data_type() {
+        DataType::BinaryView => Ok(array.as_binary_view().value(row)),
+        DataType::Utf8View => Ok(array.as_string_view().value(row).as_bytes()),
+        DataType::Binary => Ok(array.as_binary::<i32>().value(row)),
+        DataType::LargeBinary => Ok(array.as_binary::<i64>().value(row)),
+        DataType::Utf8 => Ok(array.as_string::<i32>().value(row).as_bytes()),
+        DataType::LargeUtf8 => Ok(array.as_string::<i64>().value(row).as_bytes()),
+        other => Err(Error::content(format!("is of type {other}, not bytes"))),
+    }
+}
+
+/// The elements of an array in row `row`.
+fn elements(array: &ArrayRef, row: usize) -> Result<ArrayRef> {
+    match array.data_type() {
+        DataType::FixedSizeList(..) => Ok(array.as_fixed_size_list().value(row)),
+        DataType::List(_) => Ok(array.as_list::<i32>().value(row)),
+        DataType::LargeList(_) => Ok(array.as_list::<i64>().value(row)),
+        DataType::Struct(_) => {
+            let data = array.as_struct().columns().first().ok_or_else(|| Error::bug("an array without data"))?;
+            elements(data, row)
+        }
+        _ => Ok(array.slice(row, 1)),
+    }
+}
+
+/// Writes the shape of an array of several dimensions.
+fn write_shape(array: &ArrayRef, row: usize, rank: usize, out: &mut [u8]) -> Result<()> {
+    if rank < 2 {
+        return Ok(());
+    }
+    let parts = array.as_struct_opt().and_then(|parts| parts.columns().get(1));
+    let shape = elements(parts.ok_or_else(|| Error::bug("an array without a shape"))?, row)?;
+    numbers(shape.as_primitive::<Int32Type>().values().iter().copied(), out);
+    Ok(())
+}
+
+fn numbers(values: impl Iterator<Item = i32>, out: &mut [u8]) {
+    out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, value)| *out = value.to_le_bytes());
+}
+
+fn bits(array: &dyn Array, out: &mut [u8]) -> Result<()> {
+    let array = array.as_boolean_opt().ok_or_else(|| Error::content("is no array of Booleans"))?;
+    out.fill(0);
+    for (at, value) in array.values().iter().enumerate() {
+        if let Some(byte) = out.get_mut(at / 8).filter(|_| value) {
+            *byte |= 1 << (at % 8);
+        }
+    }
+    Ok(())
+}
+
+/// Copies what must be as long as its place.
+fn fit(from: &[u8], out: &mut [u8]) -> Result<()> {
+    if from.len() != out.len() {
+        let message = format!("has {} bytes of values, and others have {}: make it ragged", from.len(), out.len());
+        return Err(Error::content(message));
+    }
+    out.copy_from_slice(from);
+    Ok(())
+}
+
+fn unlike(value: Value<'_>) -> Error {
+    let found = match value {
+        Value::Bytes(_) => "bytes",
+        Value::Row(..) => "typed values",
+    };
+    Error::content(format!("holds {found}, unlike the samples before"))
+}
+
+/// Bytes of an element, where elements are packed.
+pub(crate) fn width_of(data_type: &DataType, name: &str) -> Result<usize> {
+    element_width(data_type).ok_or_else(|| Error::unsupported(format!("field {name} has elements of type {data_type}")))
+}

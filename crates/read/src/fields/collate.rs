@@ -1,0 +1,266 @@
+//! Samples into a slab, row by row. A sample that has no row leaves none behind: the next one takes its place.
+
+use super::resolve::Settled;
+use crate::batch::{Filled, aligned};
+use crate::{Fetched, Layout};
+use packhorse_core::{Error, Event, Kind, Limits, Observer, Result};
+use packhorse_order::draw;
+use packhorse_transform::image::{Draws, ViewDecoder};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What becomes of samples whose content is bad.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// The batch is an error that names the sample.
+    #[default]
+    Fail,
+    /// They are left out, and told to whoever observes ([`Event::Skipped`]).
+    Skip,
+}
+
+/// Puts fetched samples into slabs.
+pub(crate) struct Collate {
+    pub(crate) fields: Vec<Settled>,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) batch: usize,
+    pub(crate) limits: Limits,
+    pub(crate) on_error: OnError,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) seed: u64,
+}
+
+/// What a thread keeps from batch to batch.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// One a field, where that is a picture.
+    decoders: Vec<Option<ViewDecoder>>,
+    /// For each row and each ragged field its bytes.
+    sizes: Vec<usize>,
+    /// Rows that are left out.
+    bad: Vec<bool>,
+    /// For each field where the next ragged value goes.
+    ends: Vec<usize>,
+    places: Vec<Range<usize>>,
+}
+
+impl Collate {
+    /// Fills `slab`, or says how many bytes it takes. Positions and epoch of `filled` are the caller's business.
+    pub(crate) fn fill(
+        &self,
+        fetched: &Fetched,
+        epoch: u64,
+        slab: &mut [u8],
+        filled: &mut Filled,
+        scratch: &mut Scratch,
+    ) -> Result<Option<usize>> {
+        self.prepare(scratch)?;
+        self.measure(fetched, scratch)?;
+        let bytes = self.lay_out(scratch)?;
+        if bytes > slab.len() {
+            return Ok(Some(bytes));
+        }
+        filled.numbers.clear();
+        filled.keys.clear();
+        filled.key_ends.clear();
+        scratch.ends.clear();
+        scratch.ends.resize(self.fields.len(), 0);
+        let mut to = 0;
+        for row in 0..fetched.len() {
+            if scratch.bad.get(row) == Some(&true) {
+                continue;
+            }
+            match self.row(fetched, row, to, epoch, slab, scratch) {
+                Ok(()) => {
+                    filled.numbers.push(fetched.number(row).unwrap_or_default());
+                    filled.keys.push_str(fetched.key(row).unwrap_or_default());
+                    filled.key_ends.push(filled.keys.len());
+                    to += 1;
+                }
+                Err(error) => self.leave_out(error, fetched, row)?,
+            }
+        }
+        self.finish(to, slab, filled, scratch);
+        Ok(None)
+    }
+
+    fn prepare(&self, scratch: &mut Scratch) -> Result<()> {
+        if scratch.decoders.len() != self.fields.len() {
+            let decoder = |field: &Settled| field.view.map(|view| ViewDecoder::new(view, self.limits)).transpose();
+            scratch.decoders = self.fields.iter().map(decoder).collect::<Result<_>>()?;
+        }
+        Ok(())
+    }
+
+    /// Reports a sample that has no row; an error if that ends the batch.
+    fn leave_out(&self, error: Error, fetched: &Fetched, row: usize) -> Result<()> {
+        let error = match (error.sample().is_some(), fetched.key(row)) {
+            (false, Some(key)) => error.in_sample(key),
+            _ => error,
+        };
+        let of_content = matches!(error.kind(), Kind::Content | Kind::Limit | Kind::Unsupported);
+        if self.on_error == OnError::Fail || !of_content {
+            return Err(error);
+        }
+        self.observer.event(&Event::Skipped(&error));
+        Ok(())
+    }
+
+    /// The bytes of all ragged values.
+    fn measure(&self, fetched: &Fetched, scratch: &mut Scratch) -> Result<()> {
+        let Scratch { decoders, sizes, bad, .. } = scratch;
+        sizes.clear();
+        sizes.resize(fetched.len() * self.fields.len(), 0);
+        bad.clear();
+        bad.resize(fetched.len(), false);
+        for (row, bad) in bad.iter_mut().enumerate() {
+            if let Some(fault) = fetched.fault(row) {
+                *bad = true;
+                self.leave_out(again(fault), fetched, row)?;
+                continue;
+            }
+            for (at, (field, decoder)) in self.fields.iter().zip(decoders.iter_mut()).enumerate() {
+                let size = match fetched.value(row, at) {
+                    Some(value) if field.ragged => {
+                        field.cell.measure(value, decoder.as_mut()).map_err(|error| named(error, &field.name))
+                    }
+                    None if field.required => Err(Error::content(format!("has no field {}", field.name))),
+                    _ => Ok(0),
+                };
+                match size {
+                    Ok(size) => {
+                        if let Some(place) = sizes.get_mut(row * self.fields.len() + at) {
+                            *place = size;
+                        }
+                    }
+                    Err(error) => {
+                        *bad = true;
+                        self.leave_out(error, fetched, row)?;
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where ragged values go, and how many bytes that makes with all the rest.
+    fn lay_out(&self, scratch: &mut Scratch) -> Result<usize> {
+        let mut end = self.layout.bytes();
+        scratch.places.clear();
+        for (at, field) in self.fields.iter().enumerate() {
+            let rows = scratch.sizes.chunks_exact(self.fields.len().max(1)).zip(&scratch.bad);
+            let sizes = rows.filter(|(_, bad)| !**bad).map(|(sizes, _)| sizes.get(at).copied().unwrap_or(0));
+            let bytes = sizes.fold(0usize, usize::saturating_add);
+            let start = if field.ragged { aligned(end)? } else { 0 };
+            let stop = start.saturating_add(bytes);
+            scratch.places.push(start..stop);
+            end = end.max(stop);
+        }
+        match isize::try_from(end) {
+            Ok(_) => Ok(end),
+            Err(_) => Err(Error::new(Kind::Limit, "a batch is larger than memory: make it smaller")),
+        }
+    }
+
+    /// Writes one sample to row `to`.
+    fn row(
+        &self,
+        fetched: &Fetched,
+        row: usize,
+        to: usize,
+        epoch: u64,
+        slab: &mut [u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let Scratch { decoders, sizes, ends, places, .. } = scratch;
+        let draws = Draws::new(draw(self.seed, epoch, fetched.number(row).unwrap_or_default(), 0));
+        for (at, (field, decoder)) in self.fields.iter().zip(decoders.iter_mut()).enumerate() {
+            let place = match places.get(at).filter(|_| field.ragged) {
+                Some(place) => {
+                    let from = place.start + ends.get(at).copied().unwrap_or(0);
+                    from..from + sizes.get(row * self.fields.len() + at).copied().unwrap_or(0)
+                }
+                None => self.dense(field.at, to, field.stride),
+            };
+            let mut shape = [0u8; 4 * MOST_DIMENSIONS];
+            let shape = shape.get_mut(..4 * field.rank.min(MOST_DIMENSIONS)).unwrap_or_default();
+            let out = slab.get_mut(place).ok_or_else(|| Error::bug(format!("no room for row {to}")))?;
+            match fetched.value(row, at) {
+                Some(value) => {
+                    let written = field.cell.write(value, decoder.as_mut(), draws, out, shape);
+                    written.map_err(|error| named(error, &field.name))?;
+                }
+                None => out.fill(0),
+            }
+            if field.rank > 1 {
+                let place = self.dense(field.at + 2, to, 4 * field.rank);
+                if let Some(out) = slab.get_mut(place).filter(|out| out.len() == shape.len()) {
+                    out.copy_from_slice(shape);
+                }
+            }
+        }
+        // Only now, when nothing can fail any more.
+        for (at, field) in self.fields.iter().enumerate().filter(|(_, field)| field.ragged) {
+            let Some(end) = ends.get_mut(at) else { continue };
+            let start = *end;
+            *end += sizes.get(row * self.fields.len() + at).copied().unwrap_or(0);
+            for (entry, bytes) in [(to, start), (to + 1, *end)] {
+                self.offset(field, entry, bytes, slab);
+            }
+        }
+        Ok(())
+    }
+
+    fn dense(&self, at: usize, row: usize, stride: usize) -> Range<usize> {
+        let start = self.layout.fields().get(at).map_or(0, |field| field.offset) + row * stride;
+        start..start + stride
+    }
+
+    /// Writes an entry of the offsets of a ragged field.
+    fn offset(&self, field: &Settled, entry: usize, bytes: usize, slab: &mut [u8]) {
+        let value = (bytes / field.stride.max(1)) as i64;
+        if let Some(out) = slab.get_mut(self.dense(field.at + 1, entry, 8)) {
+            out.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    /// Zeros where no sample is, and the books.
+    fn finish(&self, rows: usize, slab: &mut [u8], filled: &mut Filled, scratch: &Scratch) {
+        filled.set_dense(&self.layout, rows);
+        for (field, place) in self.layout.fields().iter().zip(&filled.places) {
+            if let Some(rest) = slab.get_mut(place.end..field.offset + field.bytes).filter(|_| !field.ragged) {
+                rest.fill(0);
+            }
+        }
+        for (at, field) in self.fields.iter().enumerate().filter(|(_, field)| field.ragged) {
+            let bytes = scratch.ends.get(at).copied().unwrap_or(0);
+            let start = scratch.places.get(at).map_or(0, |place| place.start);
+            (rows..=self.batch).for_each(|entry| self.offset(field, entry, bytes, slab));
+            if let Some(place) = filled.places.get_mut(field.at) {
+                *place = start..start + bytes;
+            }
+            if let Some(place) = filled.places.get_mut(field.at + 1) {
+                place.end = place.start + 8 * (rows + 1);
+            }
+        }
+        filled.longest = 0;
+    }
+}
+
+/// Arrays of more dimensions than NumPy has are none.
+const MOST_DIMENSIONS: usize = 64;
+
+/// The error with the field in front.
+fn named(error: Error, field: &str) -> Error {
+    let message = format!("field {field} {}", error.message());
+    let named = Error::new(error.kind(), message);
+    error.sample().into_iter().fold(named, |named, sample| named.in_sample(sample))
+}
+
+/// A copy of what is known of an error.
+fn again(error: &Error) -> Error {
+    let copy = Error::new(error.kind(), error.message());
+    let copy = error.input().into_iter().fold(copy, |copy, input| copy.in_input(input));
+    error.sample().into_iter().fold(copy, |copy, sample| copy.in_sample(sample))
+}

@@ -1,0 +1,249 @@
+//! From what is asked for and what a dataset has to cells and a layout.
+
+use super::cell::{Cell, Encoded, Text, width_of};
+use super::{FieldOptions, Make};
+use crate::{Dataset, Layout, Reader, Value, Wants};
+use packhorse_core::{DataType, Error, Field, FieldType, Limits, MemoryInput, Options, Registry, Result};
+use packhorse_transform::image::{View, ViewDecoder};
+
+/// A field of batches, settled.
+pub(crate) struct Settled {
+    pub(crate) name: String,
+    pub(crate) cell: Cell,
+    pub(crate) view: Option<View>,
+    pub(crate) required: bool,
+    /// Where it is in the layout; ragged values are followed by their offsets, and by their shapes if they have some.
+    pub(crate) at: usize,
+    pub(crate) ragged: bool,
+    /// Dimensions, where rows have shapes of their own.
+    pub(crate) rank: usize,
+    /// Bytes a row: of ragged values of an entry.
+    pub(crate) stride: usize,
+}
+
+/// Numbers as text by custom of webdataset.
+const NUMBERS: [&str; 4] = ["cls", "cls2", "index", "inx"];
+
+/// All fields of a dataset, each as its type suggests.
+pub(crate) fn all(dataset: &Dataset) -> Vec<FieldOptions> {
+    let field = |field: &std::sync::Arc<Field>| {
+        let made = FieldOptions::new(field.name(), Make::Auto);
+        FieldOptions { required: !field.is_nullable(), ..made }
+    };
+    dataset.schema().fields().iter().map(field).collect()
+}
+
+/// Settles what is asked for, with a look at the first sample where headers don't say enough.
+pub(crate) fn settle(
+    asked: &[FieldOptions],
+    reader: &Reader,
+    registry: &Registry,
+    limits: Limits,
+    batch: usize,
+) -> Result<(Vec<Settled>, Layout)> {
+    let mut layout = Layout::default();
+    let mut settled = Vec::with_capacity(asked.len());
+    for (column, field) in asked.iter().enumerate() {
+        if asked.iter().take(column).any(|other| other.name == field.name) {
+            return Err(Error::config(format!("two fields of batches are called {}", field.name)));
+        }
+        let look = Look { reader, registry, limits, column, field };
+        let (cell, view) = look.cell()?;
+        if let Some(view) = view {
+            // Settings that make no sense are told now.
+            ViewDecoder::new(view, limits)?;
+        }
+        settled.push(place(field, cell, view, batch, &mut layout)?);
+    }
+    Ok((settled, layout))
+}
+
+struct Look<'a> {
+    reader: &'a Reader,
+    registry: &'a Registry,
+    limits: Limits,
+    column: usize,
+    field: &'a FieldOptions,
+}
+
+impl Look<'_> {
+    fn cell(&self) -> Result<(Cell, Option<View>)> {
+        let stored = self.stored()?;
+        let blob = matches!(FieldType::of(&stored)?, FieldType::Blob | FieldType::Text);
+        let cell = match &self.field.make {
+            Make::Picture(view) => {
+                self.must(blob, "is no blob, so it holds no picture")?;
+                let cell = match view.shape() {
+                    Some((height, width)) => Cell::Picture { height, width },
+                    None => Cell::Pictures,
+                };
+                return Ok((cell, Some(*view)));
+            }
+            Make::Bytes => {
+                self.must(blob, "is no blob; ask for an array or a number")?;
+                Cell::Bytes
+            }
+            Make::Number(data_type) => self.number(&stored, blob, data_type, Text::Plain)?,
+            Make::Json(path, data_type) => {
+                self.must(blob, "is no blob, so it holds no JSON")?;
+                let path = path.split('.').map(str::to_owned).collect();
+                self.number(&stored, blob, data_type, Text::Json(path))?
+            }
+            Make::Auto if blob => self.suggested(&stored)?,
+            make => {
+                let (field, encoded) = if blob { self.encoded(&stored)? } else { (stored, None) };
+                self.array(make, &field, encoded)?
+            }
+        };
+        Ok((cell, None))
+    }
+
+    fn must(&self, holds: bool, what: &str) -> Result<()> {
+        if holds { Ok(()) } else { Err(Error::config(format!("field {} {what}", self.field.name))) }
+    }
+
+    /// The field of the dataset that is asked for: the first of its names that is there.
+    fn stored(&self) -> Result<Field> {
+        let schema = self.reader.dataset().schema();
+        let found = self.field.from.0.iter().find_map(|name| schema.column_with_name(name));
+        found.map(|(_, field)| field.clone()).ok_or_else(|| {
+            let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            let wanted = self.field.from.0.join(" or ");
+            Error::config(format!("the dataset has no field {wanted}; it has: {}", known.join(", ")))
+        })
+    }
+
+    fn suggested(&self, stored: &Field) -> Result<Cell> {
+        let extension = stored.name().rsplit('.').next().unwrap_or_default();
+        if NUMBERS.contains(&extension) {
+            return self.number(stored, true, &DataType::Int64, Text::Plain);
+        }
+        if self.registry.by_field(stored.name()).is_some_and(|_| extension == "npy") {
+            let (field, encoded) = self.encoded(stored)?;
+            return self.array(&Make::Auto, &field, encoded);
+        }
+        Ok(Cell::Bytes)
+    }
+
+    fn number(&self, stored: &Field, blob: bool, data_type: &DataType, text: Text) -> Result<Cell> {
+        if !blob && stored.data_type() != data_type {
+            let message = format!("field {} is of type {}, not {data_type}", self.field.name, stored.data_type());
+            return Err(Error::config(message));
+        }
+        let known = data_type.is_integer() || matches!(data_type, DataType::Float32 | DataType::Float64);
+        self.must(known || !blob, "can't be read from text as that type")?;
+        Ok(Cell::Number { data_type: data_type.clone(), width: width_of(data_type, &self.field.name)?, text })
+    }
+
+    /// What is inside the blobs of a field, by its first value.
+    fn encoded(&self, stored: &Field) -> Result<(Field, Option<Encoded>)> {
+        let name = stored.name();
+        let format = self.registry.by_field(name);
+        let format = format
+            .ok_or_else(|| Error::unsupported(format!("field {name} holds no arrays that this build decodes")))?;
+        let codec = format.codec(&Options::new(), self.limits)?;
+        let value = self.first()?;
+        let mut fields = codec.probe(name, &MemoryInput::new(name.as_str(), value))?;
+        match (fields.pop(), fields.is_empty()) {
+            (Some(field), true) => {
+                let encoded = Encoded { name: name.clone(), codec, field: field.clone() };
+                Ok((field, Some(encoded)))
+            }
+            _ => Err(Error::unsupported(format!("field {name} holds several arrays; pack it with --decode auto"))),
+        }
+    }
+
+    /// The bytes of the field in the first sample that has it, of the first thousand.
+    fn first(&self) -> Result<Vec<u8>> {
+        let (mut wants, mut fetched) = (Wants::default(), crate::Fetched::default());
+        for number in 0..self.reader.dataset().len().min(1000) {
+            self.reader.read(std::iter::once(number), &mut wants, &mut fetched)?;
+            if let Some(Value::Bytes(bytes)) = fetched.value(0, self.column) {
+                return Ok(bytes.to_vec());
+            }
+        }
+        Err(Error::config(format!("no sample has the field {}", self.field.name)))
+    }
+
+    fn array(&self, make: &Make, field: &Field, encoded: Option<Encoded>) -> Result<Cell> {
+        let name = &self.field.name;
+        let held = FieldType::of(field)?;
+        let width = |element: &DataType| width_of(element, name);
+        let dense = |element: &DataType, shape: &[usize], encoded| -> Result<Cell> {
+            Ok(Cell::Dense { width: width(element)?, element: element.clone(), shape: shape.to_vec(), encoded })
+        };
+        let ragged = |element: &DataType, rank, encoded| -> Result<Cell> {
+            Ok(Cell::Ragged { width: width(element)?, element: element.clone(), rank, encoded })
+        };
+        match (make, &held) {
+            (Make::Auto, FieldType::Scalar(element)) if encoded.is_none() => {
+                Ok(Cell::Number { width: width(element)?, data_type: element.clone(), text: Text::Plain })
+            }
+            (Make::Auto | Make::Dense, FieldType::Scalar(element)) => dense(element, &[], encoded),
+            (Make::Auto | Make::Dense, FieldType::Tensor { element, shape }) => dense(element, shape, encoded),
+            (Make::Auto | Make::Ragged, FieldType::Ragged { element, rank }) => ragged(element, *rank, encoded),
+            (Make::Auto | Make::Ragged, FieldType::List { element, depth: 1 }) => ragged(element, 1, encoded),
+            // Of encoded arrays the first one is known, and others may have other shapes.
+            (Make::Ragged, FieldType::Tensor { element, shape }) if encoded.is_some() => {
+                let any = FieldType::Ragged { element: element.clone(), rank: shape.len() }.field(field.name(), false);
+                ragged(element, shape.len(), encoded.map(|encoded| Encoded { field: any, ..encoded }))
+            }
+            (Make::Bits, FieldType::Scalar(DataType::Boolean)) => Ok(Cell::Bits { count: 1, encoded }),
+            (Make::Bits, FieldType::Tensor { element: DataType::Boolean, shape }) => {
+                Ok(Cell::Bits { count: shape.iter().product(), encoded })
+            }
+            _ => {
+                let message = format!("field {name} ({held}) does not become {make:?}; ask for another form of it");
+                Err(Error::unsupported(message))
+            }
+        }
+    }
+}
+
+/// Gives a field its places in the layout.
+fn place(asked: &FieldOptions, cell: Cell, view: Option<View>, batch: usize, layout: &mut Layout) -> Result<Settled> {
+    let (name, at) = (&asked.name, layout.fields().len());
+    let (mut ragged, mut rank) = (false, 0);
+    let stride = match &cell {
+        Cell::Bytes | Cell::Pictures => {
+            layout.push_ragged(name, DataType::UInt8, 1, &[])?;
+            (ragged, rank) = (true, if matches!(cell, Cell::Pictures) { 3 } else { 1 });
+            1
+        }
+        Cell::Ragged { element, width, rank: dimensions, .. } => {
+            layout.push_ragged(name, stored(element), *width, &[])?;
+            (ragged, rank) = (true, *dimensions);
+            *width
+        }
+        Cell::Number { data_type, width, .. } => {
+            layout.push(name, stored(data_type), *width, vec![batch])?;
+            *width
+        }
+        Cell::Dense { element, width, shape, .. } => {
+            layout.push(name, stored(element), *width, [&[batch], &shape[..]].concat())?;
+            width * shape.iter().product::<usize>()
+        }
+        Cell::Bits { count, .. } => {
+            layout.push(name, DataType::UInt8, 1, vec![batch, count.div_ceil(8)])?;
+            count.div_ceil(8)
+        }
+        Cell::Picture { height, width } => {
+            let (height, width) = (*height as usize, *width as usize);
+            layout.push(name, DataType::UInt8, 1, vec![batch, height, width, 3])?;
+            height * width * 3
+        }
+    };
+    if ragged {
+        layout.push(&format!("{name}.offsets"), DataType::Int64, 8, vec![batch + 1])?;
+    }
+    if rank > 1 {
+        layout.push(&format!("{name}.shape"), DataType::Int32, 4, vec![batch, rank])?;
+    }
+    let required = asked.required;
+    Ok(Settled { name: name.clone(), cell, view, required, at, ragged, rank, stride })
+}
+
+/// The type of packed elements: a Boolean is a byte.
+fn stored(data_type: &DataType) -> DataType {
+    if *data_type == DataType::Boolean { DataType::UInt8 } else { data_type.clone() }
+}

@@ -1,0 +1,135 @@
+//! Shards that are open: as many as are used, the one used longest ago makes room.
+
+use crate::dataset::{Content, Shard};
+use crate::mapping::Mapping;
+use crate::reader::{ReadOptions, Verify};
+use crate::{Access, Dataset};
+use packhorse_core::{Error, Input, Members, Result};
+use packhorse_dataset::Digest;
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// Opens shard `number`, whose file has this digest where it is sealed, by other means than its store.
+pub(crate) type Opener = Box<dyn Fn(u32, &Shard) -> Result<Box<dyn Input>> + Send + Sync>;
+
+/// A shard that is open.
+pub(crate) struct Opened {
+    pub(crate) input: Arc<dyn Input>,
+    pub(crate) map: Option<Arc<Mapping>>,
+    pub(crate) content: Content,
+    /// Whether the index has checksums.
+    pub(crate) checksums: bool,
+    used: AtomicU64,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened").field("input", &self.input.name()).finish_non_exhaustive()
+    }
+}
+
+impl Opened {
+    pub(crate) fn members(&self) -> Option<&Members> {
+        match &self.content {
+            Content::Members(members) => Some(members),
+            Content::Table { .. } => None,
+        }
+    }
+}
+
+/// The open shards of a reader.
+pub(crate) struct Shards {
+    open: RwLock<HashMap<u32, Arc<Opened>>>,
+    /// Who opens one, so that none is opened twice.
+    opening: [Mutex<()>; 16],
+    most: usize,
+    clock: AtomicU64,
+    map: bool,
+    verify: Verify,
+    opener: Option<Opener>,
+}
+
+impl Shards {
+    pub(crate) fn new(options: &ReadOptions, opener: Option<Opener>) -> Self {
+        Self {
+            open: RwLock::default(),
+            opening: Default::default(),
+            most: options.open.max(1),
+            clock: AtomicU64::new(0),
+            map: options.access == Access::Map,
+            verify: options.verify,
+            opener,
+        }
+    }
+
+    pub(crate) fn get(&self, dataset: &Dataset, number: u32) -> Result<Arc<Opened>> {
+        if let Some(found) = self.find(number) {
+            return Ok(found);
+        }
+        let lane = self.opening.get(number as usize % self.opening.len());
+        let _alone = lane.map(|lane| lane.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(found) = self.find(number) {
+            return Ok(found);
+        }
+        let shard = dataset.shards().get(number as usize);
+        let shard = shard.ok_or_else(|| Error::bug(format!("there is no shard {number}")))?;
+        let opened = Arc::new(self.open(number, shard).map_err(|error| error.in_input(&shard.name))?);
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        while open.len() >= self.most {
+            let oldest = open.iter().min_by_key(|(_, opened)| opened.used.load(Ordering::Relaxed)).map(|(n, _)| *n);
+            if oldest.and_then(|oldest| open.remove(&oldest)).is_none() {
+                break;
+            }
+        }
+        open.insert(number, Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    fn find(&self, number: u32) -> Option<Arc<Opened>> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let found = open.get(&number)?;
+        found.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        Some(Arc::clone(found))
+    }
+
+    fn open(&self, number: u32, shard: &Shard) -> Result<Opened> {
+        let input = match &self.opener {
+            Some(opener) => shard.checked(opener(number, shard)?)?,
+            None => shard.open()?,
+        };
+        let content = shard.content(&*input)?;
+        let indexed = matches!(content, Content::Members(_));
+        if self.verify == Verify::Full && shard.sealed && !(indexed && shard.index.is_some()) {
+            verify(&*input, &shard.digest)?;
+        }
+        let map = if self.map && indexed { Mapping::of(&*input)?.map(Arc::new) } else { None };
+        let checksums = indexed && shard.index.is_some();
+        let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
+        Ok(Opened { input: Arc::from(input), map, content, checksums, used })
+    }
+}
+
+/// Compares the digest of a whole file.
+fn verify(input: &dyn Input, wanted: &Digest) -> Result<()> {
+    let mut hasher = blake3::Hasher::new();
+    let mut stream = input.stream()?;
+    let mut buf = vec![0; 1 << 20];
+    loop {
+        let n = stream.read(&mut buf).map_err(|error| Error::io("read", error))?;
+        match buf.get(..n) {
+            Some([]) | None => break,
+            Some(bytes) => {
+                hasher.update(bytes);
+            }
+        }
+    }
+    match Digest::from(hasher.finalize()) == *wanted {
+        true => Ok(()),
+        false => {
+            let message = "its bytes are not those that were packed (its BLAKE3 is not the manifest's); fetch it again";
+            Err(Error::content(message))
+        }
+    }
+}

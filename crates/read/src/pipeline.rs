@@ -1,0 +1,195 @@
+//! Batches in order, read and filled ahead by threads.
+
+use crate::batch::{Filled, Home};
+use crate::ring::{Claim, Done, Outcome, Ring, Slab};
+use crate::shelf::Shelf;
+use crate::work::Work;
+use crate::{Batch, Device};
+use packhorse_core::{Error, Result};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// How many threads do what, and how far ahead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crew {
+    /// Threads that fill slabs; with none the caller does.
+    pub(crate) fillers: usize,
+    /// Threads that read ahead; with none those who fill read.
+    pub(crate) readers: usize,
+    /// Batches that are filled or being filled.
+    pub(crate) ahead: usize,
+    /// Bytes that may be read ahead, and what a step is expected to weigh.
+    pub(crate) budget: usize,
+    pub(crate) mean: usize,
+    /// Bytes of a slab to begin with.
+    pub(crate) slab: usize,
+}
+
+/// The batches of `steps` steps, in order. After an error the next call gives the next batch.
+pub(crate) struct Pipeline<D: Device, W: Work> {
+    device: D,
+    ring: Arc<Ring<D::Host, W::Fetched>>,
+    shelf: Option<Arc<Shelf<W::Fetched>>>,
+    work: Arc<W>,
+    steps: u64,
+    taken: u64,
+    threads: Vec<JoinHandle<()>>,
+    scratch: W::Scratch,
+}
+
+impl<H: AsRef<[u8]> + Send, F: Send> Home<H> for Ring<H, F> {
+    fn give_back(&self, slab: Slab<H>) {
+        Ring::give_back(self, slab);
+    }
+}
+
+impl<D: Device, W: Work> Pipeline<D, W> {
+    /// `prepare` is called on each thread first (to bind it to a core).
+    ///
+    /// Errors: memory or threads that the system does not give.
+    pub(crate) fn new(
+        work: W,
+        steps: u64,
+        crew: Crew,
+        mut device: D,
+        prepare: impl Fn() + Clone + Send + 'static,
+    ) -> Result<Self> {
+        let ahead = if crew.fillers == 0 { 1 } else { crew.ahead.max(1) };
+        let ring = Arc::new(Ring::new(ahead, steps, crew.slab));
+        // No more than will be used.
+        for _ in 0..u64::min(ahead as u64, steps) {
+            ring.give_back(Slab { host: device.host(crew.slab)?, filled: Filled::default() });
+        }
+        let reads = crew.readers > 0 && crew.fillers > 0;
+        // Who fills holds a step too, and who reads shall not wait for that.
+        let depth = ahead.max(crew.readers).saturating_add(crew.fillers);
+        let shelf = reads.then(|| Arc::new(Shelf::new(depth, steps, crew.budget, crew.mean)));
+        let (threads, scratch) = (Vec::new(), W::Scratch::default());
+        let mut made = Self { device, ring, shelf, work: Arc::new(work), steps, taken: 0, threads, scratch };
+        made.start(&crew, ahead, prepare)?;
+        Ok(made)
+    }
+
+    fn start(&mut self, crew: &Crew, ahead: usize, prepare: impl Fn() + Clone + Send + 'static) -> Result<()> {
+        for number in 0..crew.fillers.min(ahead) {
+            let (ring, shelf, work) = (Arc::clone(&self.ring), self.shelf.clone(), Arc::clone(&self.work));
+            let prepare = prepare.clone();
+            self.spawn(format!("packhorse-fill-{number}"), move || {
+                prepare();
+                let mut scratch = W::Scratch::default();
+                while let Some(claim) = ring.claim(true) {
+                    fill(claim, &*work, shelf.as_deref(), &mut scratch);
+                }
+            })?;
+        }
+        for number in 0..if self.shelf.is_some() { crew.readers } else { 0 } {
+            let (Some(shelf), work, prepare) = (self.shelf.clone(), Arc::clone(&self.work), prepare.clone()) else {
+                break;
+            };
+            self.spawn(format!("packhorse-read-{number}"), move || {
+                prepare();
+                let mut scratch = W::Scratch::default();
+                while let Some(reading) = shelf.claim() {
+                    let read = work.fetch(reading.step, &mut scratch);
+                    let weight = read.as_ref().map_or(0, |read| work.weight(read));
+                    reading.complete(read, weight);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let spawned = std::thread::Builder::new().name(name).spawn(run);
+        self.threads.push(spawned.map_err(|error| Error::io("start a thread", error))?);
+        Ok(())
+    }
+
+    pub(crate) fn work(&self) -> &W {
+        &self.work
+    }
+
+    /// Batches that are left.
+    pub(crate) fn remaining(&self) -> u64 {
+        self.steps.saturating_sub(self.taken)
+    }
+
+    /// Batches that were taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Result<D::Batch>> {
+        if let Err(error) = self.supply() {
+            return Some(Err(error));
+        }
+        if self.threads.is_empty()
+            && let Some(claim) = self.ring.claim(false)
+        {
+            fill(claim, &*self.work, None, &mut self.scratch);
+        }
+        let (step, outcome) = self.ring.take()?;
+        self.taken += 1;
+        Some(self.finish(step, outcome))
+    }
+
+    /// Slabs for all the batches ahead.
+    fn supply(&mut self) -> Result<()> {
+        let (missing, bytes) = self.ring.missing();
+        for _ in 0..(missing as u64).min(self.remaining()) {
+            self.ring.give_back(Slab { host: self.device.host(bytes)?, filled: Filled::default() });
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, step: u64, outcome: Outcome<D::Host, W::Fetched>) -> Result<D::Batch> {
+        let slab = match outcome {
+            Outcome::Failed(error) => return Err(error),
+            Outcome::Filled(slab) => slab,
+            Outcome::Room(bytes, fetched) => self.enlarge(step, bytes, fetched)?,
+        };
+        let home: Arc<dyn Home<D::Host>> = Arc::clone(&self.ring) as _;
+        self.device.upload(Batch::new(slab, Arc::clone(self.work.layout()), home))
+    }
+
+    /// Fills a larger slab here and now; from here on all slabs are of that size.
+    fn enlarge(&mut self, step: u64, bytes: usize, fetched: W::Fetched) -> Result<Slab<D::Host>> {
+        let bytes = bytes.saturating_add(bytes / 8);
+        self.ring.grow(bytes);
+        let mut slab = Slab { host: self.device.host(bytes)?, filled: Filled::default() };
+        let filled = self.work.fill(step, fetched, slab.host.as_mut(), &mut slab.filled, &mut self.scratch)?;
+        match filled {
+            None => Ok(slab),
+            Some((more, _)) => Err(Error::bug(format!("a batch of {bytes} bytes has {more}"))),
+        }
+    }
+}
+
+fn fill<H: AsRef<[u8]> + AsMut<[u8]>, W: Work>(
+    mut claim: Claim<'_, H, W::Fetched>,
+    work: &W,
+    shelf: Option<&Shelf<W::Fetched>>,
+    scratch: &mut W::Scratch,
+) {
+    let step = claim.step;
+    let Some(slab) = claim.slab.as_mut() else { return };
+    let fetched = match shelf {
+        Some(shelf) => shelf.take(step),
+        None => work.fetch(step, scratch),
+    };
+    let done = fetched.and_then(|fetched| work.fill(step, fetched, slab.host.as_mut(), &mut slab.filled, scratch));
+    claim.complete(Done::from(done));
+}
+
+impl<D: Device, W: Work> Drop for Pipeline<D, W> {
+    fn drop(&mut self) {
+        self.ring.stop();
+        if let Some(shelf) = &self.shelf {
+            shelf.stop();
+        }
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so in its batch.
+            let _ = thread.join();
+        }
+    }
+}

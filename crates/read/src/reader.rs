@@ -1,0 +1,302 @@
+//! Samples of a dataset, any of them at any time.
+
+use crate::fetched::{Fetched, Row, Span};
+use crate::opened::{Opened, Shards};
+use crate::table::Tables;
+use crate::{Access, Dataset};
+use packhorse_core::{Error, Input, Kind, Result};
+use std::sync::Arc;
+
+/// How much of what is read is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// Nothing but what formats check themselves.
+    Off,
+    /// Sizes of shards, and the checksum of their indexes.
+    #[default]
+    Header,
+    /// The checksum of every field's bytes, where the index has them (CRC-32C); elsewhere the digest of the whole shard
+    /// when it is opened first, if the manifest has it.
+    Full,
+}
+
+/// How samples are read.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// How bytes of local shards are come by.
+    pub access: Access,
+    /// What is checked.
+    pub verify: Verify,
+    /// Bytes of decoded rows that are kept, of formats whose samples can't be read one by one.
+    pub rows: usize,
+    /// Shards that are kept open.
+    pub open: usize,
+    /// The largest field.
+    pub largest: u64,
+}
+
+impl Default for ReadOptions {
+    /// Ranges of local shards with gaps of 64 KiB, headers verified, 256 MiB of rows, 512 shards, fields of 2 GiB.
+    fn default() -> Self {
+        let access = Access::Ranges { gap: 64 << 10 };
+        Self { access, verify: Verify::Header, rows: 256 << 20, open: 512, largest: 2 << 30 }
+    }
+}
+
+/// Reads samples of a dataset, a few together. Shared by threads.
+pub struct Reader {
+    dataset: Dataset,
+    columns: Vec<Column>,
+    shards: Shards,
+    tables: Tables,
+    options: ReadOptions,
+}
+
+/// A field that is wanted, under any of its names: the first that a sample has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column(pub Vec<String>);
+
+impl Column {
+    /// Which of its names `field` is, if any; smaller is better.
+    pub(crate) fn rank(&self, field: &str) -> Option<usize> {
+        self.0.iter().position(|name| name == field)
+    }
+}
+
+impl From<&str> for Column {
+    /// `jpg;jpeg;png`, as webdataset writes it.
+    fn from(names: &str) -> Self {
+        Self(names.split(';').map(str::to_owned).collect())
+    }
+}
+
+/// Bytes that a batch wants of a shard.
+#[derive(Clone, Copy, Debug)]
+struct Want {
+    shard: usize,
+    start: u64,
+    len: u64,
+    /// Where its span goes.
+    span: usize,
+    crc: Option<u32>,
+}
+
+/// What a thread keeps from batch to batch.
+#[derive(Debug, Default)]
+pub struct Wants {
+    samples: Vec<(u32, u64)>,
+    wants: Vec<Want>,
+    opened: Vec<(u32, Arc<Opened>)>,
+    ranks: Vec<usize>,
+    typed: Vec<(usize, usize, u64)>,
+}
+
+impl Reader {
+    /// A reader of these fields of `dataset`.
+    pub fn new(dataset: Dataset, columns: Vec<Column>, options: ReadOptions) -> Self {
+        Self::with_opener(dataset, columns, options, None)
+    }
+
+    /// A reader whose shards are opened by `opener` (a cache), which is given the number of the shard and how to open it
+    /// without that.
+    pub(crate) fn with_opener(
+        dataset: Dataset,
+        columns: Vec<Column>,
+        options: ReadOptions,
+        opener: Option<crate::opened::Opener>,
+    ) -> Self {
+        let shards = Shards::new(&options, opener);
+        let tables = Tables::new(options.rows);
+        Self { dataset, columns, shards, tables, options }
+    }
+
+    /// What is read.
+    pub fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// Reads the samples of these numbers into `out`. What is wrong with one sample is its [fault](Fetched::fault).
+    ///
+    /// Errors: a number past the end (kind `Config`); a shard that can't be opened or read.
+    pub fn read(&self, numbers: impl Iterator<Item = u64>, wants: &mut Wants, out: &mut Fetched) -> Result<()> {
+        wants.samples.clear();
+        for number in numbers {
+            let place = self.dataset.find(number);
+            wants.samples.push(place.ok_or_else(|| Error::config(format!("there is no sample {number}")))?);
+        }
+        let samples = std::mem::take(&mut wants.samples);
+        let read = self.read_places(samples.iter().copied(), wants, out);
+        wants.samples = samples;
+        read
+    }
+
+    /// Reads samples by their runs and their places there.
+    pub(crate) fn read_places(
+        &self,
+        places: impl Iterator<Item = (u32, u64)>,
+        wants: &mut Wants,
+        out: &mut Fetched,
+    ) -> Result<()> {
+        out.clear(self.columns.len());
+        wants.wants.clear();
+        wants.typed.clear();
+        let read = places.into_iter().try_for_each(|(run, at)| {
+            let (shard, at, number) = self.dataset.sample(run, at)?;
+            let opened = self.opened(shard, wants)?;
+            out.numbers.push(number);
+            self.want(opened, at, wants, out)
+        });
+        let read = read.and_then(|()| self.fetch(wants, out)).and_then(|()| self.typed(wants, out));
+        wants.opened.clear();
+        read
+    }
+
+    /// The place in `wants.opened` of a shard, which is open from then on.
+    fn opened(&self, shard: u32, wants: &mut Wants) -> Result<usize> {
+        // Neighbours are mostly of one shard; a block has few.
+        if let Some(found) = wants.opened.iter().rposition(|(known, _)| *known == shard) {
+            return Ok(found);
+        }
+        let opened = self.shards.get(&self.dataset, shard)?;
+        wants.opened.push((shard, opened));
+        Ok(wants.opened.len() - 1)
+    }
+
+    /// Notes what is to be read for sample `at` of an open shard.
+    fn want(&self, shard: usize, at: u64, wants: &mut Wants, out: &mut Fetched) -> Result<()> {
+        let row = out.rows.len();
+        let Some((_, opened)) = wants.opened.get(shard) else { return Err(Error::bug("a shard that nobody opened")) };
+        let Some(members) = opened.members() else {
+            out.rows.push(Row::Typed { piece: usize::MAX, row: 0 });
+            out.spans.resize(out.spans.len() + self.columns.len(), None);
+            wants.typed.push((shard, row, at));
+            return Ok(());
+        };
+        let first = out.spans.len();
+        out.rows.push(Row::Bytes);
+        out.spans.resize(first + self.columns.len(), None);
+        let sample = usize::try_from(at).unwrap_or(usize::MAX);
+        out.keys.push_str(members.key(sample).unwrap_or_default());
+        out.key_ends.push(out.keys.len());
+        wants.ranks.clear();
+        wants.ranks.resize(self.columns.len(), usize::MAX);
+        for member in members.of(sample) {
+            for (column, (wanted, best)) in self.columns.iter().zip(&mut wants.ranks).enumerate() {
+                let Some(rank) = wanted.rank(member.field).filter(|rank| rank < best) else { continue };
+                // A better name than one that was noted takes its place.
+                if *best != usize::MAX {
+                    wants.wants.retain(|want| want.span != first + column);
+                }
+                *best = rank;
+                let crc = (self.options.verify == Verify::Full && opened.checksums).then_some(member.crc32c);
+                wants.wants.push(Want { shard, start: member.offset, len: member.len, span: first + column, crc });
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all that is wanted: neighbours together, or from maps without reading.
+    fn fetch(&self, wants: &mut Wants, out: &mut Fetched) -> Result<()> {
+        let Wants { wants, opened, .. } = wants;
+        let mut total = 0usize;
+        // Of large fields each is asked first.
+        for want in wants.iter() {
+            if want.len > self.options.largest {
+                let message = format!("a field of {} bytes is over the limit of {}", want.len, self.options.largest);
+                out.faults.push((want.span / out.columns.max(1), Error::new(Kind::Limit, message)));
+            }
+        }
+        let largest = self.options.largest;
+        wants.retain(|want| want.len <= largest);
+        let is_sorted = wants.is_sorted_by_key(|want| (want.shard, want.start));
+        if !is_sorted {
+            wants.sort_unstable_by_key(|want| (want.shard, want.start));
+        }
+        for (number, (_, shard)) in opened.iter().enumerate() {
+            let from = wants.partition_point(|want| want.shard < number);
+            let to = wants.partition_point(|want| want.shard <= number);
+            let wants = wants.get(from..to).unwrap_or_default();
+            match &shard.map {
+                Some(map) if !wants.is_empty() => {
+                    out.maps.push(Arc::clone(map));
+                    for want in wants {
+                        put(out, want, out.maps.len(), want.start as usize);
+                    }
+                }
+                _ => read_ranges(&*shard.input, self.options.access.gap(), wants, &mut total, out)
+                    .map_err(|error| error.in_input(shard.input.name()))?,
+            }
+        }
+        out.used = total;
+        self.check(wants, out);
+        Ok(())
+    }
+
+    /// Compares checksums.
+    fn check(&self, wants: &[Want], out: &mut Fetched) {
+        for want in wants {
+            let (Some(crc), Some(Some(span))) = (want.crc, out.spans.get(want.span)) else { continue };
+            if !out.bytes_of(*span).is_some_and(|bytes| crate::dataset::intact(bytes, crc)) {
+                let row = want.span / out.columns.max(1);
+                let column = self.columns.get(want.span % out.columns.max(1));
+                let name = column.and_then(|column| column.0.first()).map_or("", String::as_str);
+                let message =
+                    format!("{name}: the bytes are not those that were packed (CRC-32C differs); verify the shard");
+                out.faults.push((row, Error::content(message)));
+            }
+        }
+    }
+
+    /// Takes rows from formats of typed values.
+    fn typed(&self, wants: &mut Wants, out: &mut Fetched) -> Result<()> {
+        if wants.typed.is_empty() {
+            return Ok(());
+        }
+        if wants.typed.len() != out.rows.len() {
+            return Err(Error::unsupported("shards of different kinds in one batch"));
+        }
+        for (shard, row, at) in &wants.typed {
+            let Some((number, opened)) = wants.opened.get(*shard) else { continue };
+            let shard = self.dataset.shards().get(*number as usize);
+            let shard = shard.ok_or_else(|| Error::bug("a shard that is not there"))?;
+            self.tables.read(*number, shard, opened, *at, &self.columns, *row, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts the span of a want.
+fn put(out: &mut Fetched, want: &Want, place: usize, start: usize) {
+    if let Some(span) = out.spans.get_mut(want.span) {
+        *span = Some(Span { place, start, len: want.len as usize });
+    }
+}
+
+/// Reads wants of one input, sorted by their place, those that are near each other as one.
+fn read_ranges(input: &dyn Input, gap: u64, wants: &[Want], total: &mut usize, out: &mut Fetched) -> Result<()> {
+    let mut rest = wants;
+    while let Some(first) = rest.first() {
+        let mut end = first.start.saturating_add(first.len);
+        let near = rest.iter().skip(1).take_while(|want| {
+            let joins = want.start <= end.saturating_add(gap);
+            end = end.max(if joins { want.start.saturating_add(want.len) } else { 0 });
+            joins
+        });
+        let (these, others) = rest.split_at(1 + near.count());
+        rest = others;
+        let end = these.iter().map(|want| want.start.saturating_add(want.len)).max().unwrap_or(first.start);
+        let too_large = || Error::new(Kind::Limit, "a batch is larger than memory: make it smaller");
+        let len = usize::try_from(end - first.start).map_err(|_| too_large())?;
+        let to = total.checked_add(len).ok_or_else(too_large)?;
+        if out.bytes.len() < to {
+            out.bytes.try_reserve(to - out.bytes.len()).map_err(|_| too_large())?;
+            out.bytes.resize(to, 0);
+        }
+        input.read_at(first.start, out.bytes.get_mut(*total..to).unwrap_or_default())?;
+        for want in these {
+            put(out, want, 0, *total + (want.start - first.start) as usize);
+        }
+        *total = to;
+    }
+    Ok(())
+}

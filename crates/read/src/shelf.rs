@@ -1,0 +1,190 @@
+//! What was read ahead: in order, bounded in steps and in bytes.
+
+use packhorse_core::{Error, Result};
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Between those who read and those who fill.
+#[derive(Debug)]
+pub(crate) struct Shelf<F> {
+    state: Mutex<State<F>>,
+    /// A step may be read.
+    room: Condvar,
+    /// A step was read.
+    ready: Condvar,
+}
+
+#[derive(Debug)]
+struct State<F> {
+    /// What came of the steps from `first` on that were begun.
+    places: VecDeque<Place<F>>,
+    first: u64,
+    steps: u64,
+    /// Steps ahead of the first one that nobody took.
+    ahead: usize,
+    held: usize,
+    /// Bytes that may be held; the next step that somebody waits for is read in any case.
+    budget: usize,
+    /// The mean of what steps weighed: what those that are being read are taken for.
+    mean: usize,
+    reading: usize,
+    stop: bool,
+}
+
+#[derive(Debug)]
+enum Place<F> {
+    Reading,
+    Read(Result<F>, usize),
+    Taken,
+}
+
+impl<F> Shelf<F> {
+    pub(crate) fn new(ahead: usize, steps: u64, budget: usize, mean: usize) -> Self {
+        let (places, first) = (VecDeque::new(), 0);
+        let ahead = ahead.max(1);
+        let state = State { places, first, steps, ahead, held: 0, budget, mean, reading: 0, stop: false };
+        Self { state: Mutex::new(state), room: Condvar::new(), ready: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<F>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next step to read, once there is room for it; `None` when there is none any more.
+    pub(crate) fn claim(&self) -> Option<Reading<'_, F>> {
+        let mut state = self.lock();
+        loop {
+            let step = state.first + state.places.len() as u64;
+            if state.stop || step >= state.steps {
+                return None;
+            }
+            if state.has_room() {
+                state.places.push_back(Place::Reading);
+                state.reading += 1;
+                return Some(Reading { shelf: self, step, done: false });
+            }
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// What was read for `step`, once it is there.
+    pub(crate) fn take(&self, step: u64) -> Result<F> {
+        let mut state = self.lock();
+        loop {
+            let at = step.checked_sub(state.first).and_then(|at| usize::try_from(at).ok());
+            if let Some(place) = at.and_then(|at| state.places.get_mut(at))
+                && !matches!(place, Place::Reading)
+            {
+                let Place::Read(read, weight) = std::mem::replace(place, Place::Taken) else {
+                    return Err(Error::bug(format!("what was read for step {step} was taken twice")));
+                };
+                state.held -= weight;
+                while matches!(state.places.front(), Some(Place::Taken)) {
+                    state.places.pop_front();
+                    state.first += 1;
+                }
+                self.room.notify_all();
+                return read;
+            }
+            if state.stop || step >= state.steps {
+                return Err(Error::bug("a thread that reads ahead ended too early"));
+            }
+            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Nothing is read any more, and nobody waits.
+    pub(crate) fn stop(&self) {
+        self.lock().stop = true;
+        self.room.notify_all();
+        self.ready.notify_all();
+    }
+}
+
+impl<F> State<F> {
+    fn has_room(&self) -> bool {
+        let waiting = self.places.iter().any(|place| !matches!(place, Place::Taken));
+        let coming = (self.reading + 1).saturating_mul(self.mean);
+        self.places.len() < self.ahead && (!waiting || self.held.saturating_add(coming) <= self.budget)
+    }
+}
+
+/// A step that is being read. Dropped unfinished, by a panic, it is an error of the step.
+pub(crate) struct Reading<'s, F> {
+    shelf: &'s Shelf<F>,
+    pub(crate) step: u64,
+    done: bool,
+}
+
+impl<F> Reading<'_, F> {
+    /// Hands over what was read and how many bytes that holds.
+    pub(crate) fn complete(mut self, read: Result<F>, weight: usize) {
+        self.put(read, weight);
+    }
+
+    fn put(&mut self, read: Result<F>, weight: usize) {
+        self.done = true;
+        let mut state = self.shelf.lock();
+        state.reading -= 1;
+        state.held += weight;
+        if read.is_ok() {
+            state.mean = if state.mean == 0 { weight } else { state.mean - state.mean / 8 + weight / 8 };
+        }
+        let at = usize::try_from(self.step - state.first).unwrap_or(usize::MAX);
+        if let Some(place) = state.places.get_mut(at) {
+            *place = Place::Read(read, weight);
+        }
+        self.shelf.ready.notify_all();
+        self.shelf.room.notify_all();
+    }
+}
+
+impl<F> Drop for Reading<'_, F> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.put(Err(Error::bug("a thread that reads ahead panicked")), 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_bounded_but_the_next_step_is_always_read() {
+        let shelf: Shelf<u64> = Shelf::new(8, 20, 100, 60);
+        // 60 expected of 100: one at a time.
+        let first = shelf.claim().unwrap();
+        assert!(!shelf.lock().has_room());
+        first.complete(Ok(0), 10);
+        assert!(shelf.lock().has_room());
+        let second = shelf.claim().unwrap();
+        assert_eq!(second.step, 1);
+        second.complete(Ok(1), 500);
+        assert!(!shelf.lock().has_room());
+        assert_eq!((shelf.take(1).unwrap(), shelf.take(0).unwrap()), (1, 0));
+        assert!(shelf.lock().has_room());
+        let lost = shelf.claim().unwrap();
+        drop(lost);
+        assert!(shelf.take(2).is_err());
+        shelf.stop();
+        assert!(shelf.claim().is_none() && shelf.take(3).is_err());
+    }
+
+    #[test]
+    fn steps_come_in_any_order_and_once() {
+        let shelf: Shelf<u64> = Shelf::new(4, 200, 1 << 20, 1);
+        std::thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    while let Some(reading) = shelf.claim() {
+                        let step = reading.step;
+                        reading.complete(Ok(step), 1);
+                    }
+                });
+            }
+            (0..200).for_each(|step| assert_eq!(shelf.take(step).unwrap(), step));
+        });
+    }
+}

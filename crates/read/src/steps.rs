@@ -1,0 +1,131 @@
+//! Which positions of an order a rank takes at which step, epoch after epoch.
+
+use crate::Remainder;
+use packhorse_core::{Error, Result};
+use packhorse_order::Sampler;
+use std::ops::Range;
+
+/// The steps of one rank from some place in an epoch on; every rank has as many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steps {
+    sampler: Sampler,
+    /// Samples of an epoch.
+    pub(crate) samples: u64,
+    /// Where the first step is: its epoch, and the samples all ranks took of that before.
+    epoch: u64,
+    first: u64,
+    /// Steps of the epoch that is first, and of each after it.
+    in_first: u64,
+    per_epoch: u64,
+    pub(crate) count: u64,
+}
+
+impl Steps {
+    /// From `consumed` samples of epoch `epoch` on to the end of epoch `epochs - 1`; without an end for `None`.
+    ///
+    /// Errors (kind `Config`): more samples taken than there are.
+    pub(crate) fn new(
+        sampler: Sampler,
+        samples: u64,
+        (epoch, consumed): (u64, u64),
+        epochs: Option<u64>,
+        remainder: Remainder,
+    ) -> Result<Self> {
+        if consumed > samples {
+            let message =
+                format!("{consumed} samples were taken and the order has {samples}: the state is of another order");
+            return Err(Error::config(message));
+        }
+        let keep_last = remainder != Remainder::Drop;
+        let in_first = sampler.steps(samples, consumed, keep_last);
+        let per_epoch = sampler.steps(samples, 0, keep_last);
+        let whole = epochs.map(|epochs| epochs.saturating_sub(epoch));
+        let count = match whole {
+            Some(0) => 0,
+            Some(whole) => in_first.saturating_add((whole - 1).saturating_mul(per_epoch)),
+            None if per_epoch == 0 => in_first,
+            None => u64::MAX,
+        };
+        Ok(Self { sampler, samples, epoch, first: consumed, in_first, per_epoch, count })
+    }
+
+    /// The epoch of a step, and the positions it takes.
+    pub(crate) fn at(&self, step: u64) -> (u64, Range<u64>) {
+        match step.checked_sub(self.in_first) {
+            None => (self.epoch, self.sampler.range(self.samples, self.first, step)),
+            Some(later) => {
+                let per_epoch = self.per_epoch.max(1);
+                let epoch = self.epoch.saturating_add(1 + later / per_epoch);
+                (epoch, self.sampler.range(self.samples, 0, later % per_epoch))
+            }
+        }
+    }
+
+    /// Where the positions of a step would begin if the epoch had no end.
+    pub(crate) fn begin(&self, step: u64) -> u64 {
+        match step.checked_sub(self.in_first) {
+            None => self.sampler.range(u64::MAX, self.first, step).start,
+            Some(later) => self.sampler.range(u64::MAX, 0, later % self.per_epoch.max(1)).start,
+        }
+    }
+
+    /// Where to go on after so many steps: the epoch, and the samples that all ranks took of it.
+    pub(crate) fn after(&self, steps: u64) -> (u64, u64) {
+        let taken =
+            |first: u64, steps: u64| first.saturating_add(steps.saturating_mul(self.sampler.step())).min(self.samples);
+        match steps.checked_sub(self.in_first) {
+            None => (self.epoch, taken(self.first, steps)),
+            // An epoch that is over is one that nothing is left of.
+            Some(0) => (self.epoch, self.samples),
+            Some(later) => {
+                let per_epoch = self.per_epoch.max(1);
+                let (epoch, rest) = ((later - 1) / per_epoch, (later - 1) % per_epoch + 1);
+                let consumed = if rest == per_epoch { self.samples } else { taken(0, rest) };
+                (self.epoch.saturating_add(1 + epoch), consumed)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn going_on_changes_nothing(
+            samples in 0u64..60, batch in 1u32..5, ranks in 1u32..4, cut in 0u64..40, uneven: bool,
+        ) {
+            let remainder = if uneven { Remainder::Uneven } else { Remainder::Pad };
+            let of = |rank, from| {
+                let sampler = Sampler::new(rank, ranks, batch).unwrap();
+                let steps = Steps::new(sampler, samples, from, Some(3), remainder).unwrap();
+                (0..steps.count).map(move |step| steps.at(step)).collect::<Vec<_>>()
+            };
+            let sampler = Sampler::new(0, ranks, batch).unwrap();
+            let all = Steps::new(sampler, samples, (0, 0), Some(3), remainder).unwrap();
+            let cut = cut.min(all.count);
+            let mut seen = Vec::new();
+            for rank in 0..ranks {
+                let (mut before, after) = (of(rank, (0, 0)), of(rank, all.after(cut)));
+                before.truncate(cut as usize);
+                seen.extend(before.into_iter().chain(after));
+            }
+            let mut seen: Vec<_> = seen.into_iter().flat_map(|(epoch, range)| range.map(move |at| (epoch, at))).collect();
+            seen.sort();
+            let wanted: Vec<_> = (0..3).flat_map(|epoch| (0..samples).map(move |at| (epoch, at))).collect();
+            prop_assert_eq!(seen, wanted);
+        }
+    }
+
+    #[test]
+    fn what_is_left_over_is_dropped() {
+        let sampler = Sampler::new(1, 2, 4).unwrap();
+        let steps = Steps::new(sampler, 19, (5, 8), None, Remainder::Drop).unwrap();
+        assert_eq!((steps.count, steps.at(0), steps.at(1)), (u64::MAX, (5, 12..16), (6, 4..8)));
+        assert_eq!((steps.after(0), steps.after(1), steps.after(2)), ((5, 8), (5, 19), (6, 8)));
+        assert!(Steps::new(sampler, 7, (0, 8), None, Remainder::Drop).is_err());
+        assert_eq!(Steps::new(sampler, 7, (0, 0), None, Remainder::Drop).unwrap().count, 0);
+    }
+}

@@ -1,0 +1,163 @@
+//! Formats whose samples are rows of typed values: blocks of rows are decoded once and kept for a while.
+
+use crate::dataset::{Content, Shard};
+use crate::fetched::{Fetched, Piece, Row};
+use crate::opened::Opened;
+use crate::reader::Column;
+use packhorse_core::{Error, Kind, Result, Rows, Sample};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Bytes of a block, about, once decoded.
+const BLOCK: u64 = 4 << 20;
+/// Rows of a block at most.
+const ROWS: u64 = 4096;
+
+/// Blocks of rows, up to a number of bytes.
+pub(crate) struct Tables {
+    state: Mutex<State>,
+    most: usize,
+}
+
+#[derive(Default)]
+struct State {
+    blocks: HashMap<(u32, u64), (u64, Arc<Block>)>,
+    clock: u64,
+    /// Blocks when their bytes were last counted.
+    counted: usize,
+}
+
+/// Decoded by the first thread that wants it, while others wait.
+#[derive(Default)]
+struct Block(OnceLock<Result<Vec<Rows>, (Kind, String)>>);
+
+impl Tables {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { state: Mutex::default(), most }
+    }
+
+    /// Puts sample `at` of a shard in row `to` of `out`.
+    #[expect(clippy::too_many_arguments, reason = "one call, and each argument is of another kind")]
+    pub(crate) fn read(
+        &self,
+        number: u32,
+        shard: &Shard,
+        opened: &Opened,
+        at: u64,
+        columns: &[Column],
+        to: usize,
+        out: &mut Fetched,
+    ) -> Result<()> {
+        let Content::Table { item_bytes, .. } = opened.content else { return Err(Error::bug("a table without rows")) };
+        let per_block = (BLOCK / item_bytes.max(1)).clamp(1, ROWS);
+        let block = self.block(number, at / per_block);
+        let decoded = block.0.get_or_init(|| {
+            let from = at / per_block * per_block;
+            let rows = decode(shard, opened, from, per_block);
+            rows.map_err(|error| (error.kind(), error.message().to_owned()))
+        });
+        let rows = match decoded {
+            Ok(rows) => rows,
+            Err((kind, message)) => {
+                self.forget(number, at / per_block);
+                let error = Error::new(*kind, message).in_input(&shard.name);
+                if !matches!(kind, Kind::Content | Kind::Limit) {
+                    return Err(error);
+                }
+                out.key_ends.push(out.keys.len());
+                out.faults.push((to, error));
+                return Ok(());
+            }
+        };
+        self.make_room();
+        let mut rest = usize::try_from(at % per_block).unwrap_or(usize::MAX);
+        let found = rows.iter().find_map(|rows| {
+            let here = rest < rows.num_rows();
+            let row = rest;
+            rest = rest.saturating_sub(rows.num_rows());
+            here.then_some((rows, row))
+        });
+        let (rows, row) = found.ok_or_else(|| Error::content(format!("has no sample {at}")).in_input(&shard.name))?;
+        push(rows, row, &shard.name, at, columns, to, out);
+        Ok(())
+    }
+
+    fn block(&self, shard: u32, block: u64) -> Arc<Block> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.clock += 1;
+        let now = state.clock;
+        let (used, found) = state.blocks.entry((shard, block)).or_default();
+        *used = now;
+        Arc::clone(found)
+    }
+
+    fn forget(&self, shard: u32, block: u64) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).blocks.remove(&(shard, block));
+    }
+
+    /// Lets go of the blocks used longest ago where there are too many.
+    fn make_room(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let weight = |block: &Block| match block.0.get() {
+            Some(Ok(rows)) => rows.iter().map(Rows::get_array_memory_size).sum(),
+            _ => 0usize,
+        };
+        // Blocks come by the hundred and samples by the million: count anew only when a block came.
+        if state.counted == state.blocks.len() {
+            return;
+        }
+        let mut all: Vec<_> = state.blocks.iter().map(|(key, (used, block))| (*used, *key, weight(block))).collect();
+        all.sort_unstable();
+        let mut bytes: usize = all.iter().map(|(_, _, weight)| weight).sum();
+        for (_, key, weight) in all.iter().take(all.len().saturating_sub(1)) {
+            if bytes <= self.most {
+                break;
+            }
+            state.blocks.remove(key);
+            bytes -= weight;
+        }
+        state.counted = state.blocks.len();
+    }
+}
+
+/// The rows of `count` samples from sample `from` on.
+fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<Rows>> {
+    let to = from.saturating_add(count).min(shard.samples);
+    let items = match &opened.content {
+        Content::Table { starts: Some(starts), items, .. } => {
+            let start = |at: u64| usize::try_from(at).ok().and_then(|at| starts.get(at).copied());
+            start(from).unwrap_or(*items)..start(to).unwrap_or(*items)
+        }
+        _ => from..to,
+    };
+    shard.source.rows(&*opened.input, items)?.collect()
+}
+
+fn push(rows: &Rows, row: usize, shard: &str, at: u64, columns: &[Column], to: usize, out: &mut Fetched) {
+    match Sample::new(rows, row).map(|sample| sample.key()) {
+        Some(Ok(key)) => out.keys.push_str(key),
+        // What has no keys is called by its place. Writing to a String can't fail.
+        _ => {
+            let stem = shard.rsplit('/').next().unwrap_or(shard);
+            let _ = write!(out.keys, "{stem}/{at}");
+        }
+    }
+    out.key_ends.push(out.keys.len());
+    let same = |piece: &Piece| match (piece.rows.columns().first(), rows.columns().first()) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    };
+    let known = out.pieces.iter().rposition(same);
+    let piece = known.unwrap_or_else(|| {
+        let schema = rows.schema();
+        let best = |column: &Column| {
+            column.0.iter().find_map(|name| schema.column_with_name(name).map(|(position, _)| position))
+        };
+        out.pieces.push(Piece { rows: rows.clone(), columns: columns.iter().map(best).collect() });
+        out.pieces.len() - 1
+    });
+    if let Some(place) = out.rows.get_mut(to) {
+        *place = Row::Typed { piece, row };
+    }
+}

@@ -1,0 +1,254 @@
+//! Batches of samples: the same whoever fills them, every sample once, and going on from anywhere.
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+#[path = "shards/mod.rs"]
+mod shards;
+
+use packhorse_core::{Event, Kind, Observer};
+use packhorse_order::{OrderState, Place, Shuffle};
+use packhorse_read::*;
+use shards::*;
+use std::sync::{Arc, Mutex};
+
+const COUNTS: [usize; 7] = [40, 3, 0, 77, 12, 1, 50];
+const TOTAL: u64 = 183;
+
+fn folder() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    shards::shards(dir.path(), &COUNTS);
+    dir
+}
+
+fn options(batch: u32) -> LoaderOptions {
+    LoaderOptions { threads: 2, seed: 5, shuffle: Shuffle::Blocks { shards: 3 }, ..LoaderOptions::new(batch) }
+}
+
+#[test]
+fn threads_and_access_change_nothing() {
+    let dir = folder();
+    let dataset = dataset(dir.path());
+    assert_eq!(dataset.len(), TOTAL);
+    let wanted = all(&dataset, &[], &LoaderOptions { threads: 0, ..options(8) });
+    assert_eq!(wanted.len(), 22);
+    for (threads, readers) in [(1, 0), (1, 1), (2, 2), (8, 0), (8, 5)] {
+        for access in [Access::Map, Access::Ranges { gap: 0 }, Access::Ranges { gap: 1 << 20 }] {
+            for (ahead, budget) in [(1, 1 << 30), (16, 1)] {
+                let read = ReadOptions { access, open: 2, ..ReadOptions::default() };
+                let options = LoaderOptions { threads, readers, ahead, budget, read, ..options(8) };
+                assert!(all(&dataset, &[], &options) == wanted, "{threads} {readers} {access:?} {ahead}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_are_what_was_packed() {
+    let dir = folder();
+    let dataset = dataset(dir.path());
+    let options = LoaderOptions { shuffle: Shuffle::Sequential, remainder: Remainder::Uneven, ..options(10) };
+    let loader = Loader::new(dataset, &[], &options, Host::default()).unwrap();
+    let mut number = 0;
+    let places: Vec<(usize, usize)> =
+        COUNTS.iter().enumerate().flat_map(|(shard, n)| (0..*n).map(move |i| (shard, i))).collect();
+    for batch in loader {
+        let batch = batch.unwrap();
+        for row in 0..batch.rows() {
+            let (shard, sample) = places[number as usize];
+            assert_eq!(batch.key(row), Some(&*format!("s{shard:02}-{sample:04}")));
+            assert_eq!(batch.numbers()[row], number);
+            assert_eq!(batch.row("txt", row).unwrap(), payload(shard, sample));
+            assert_eq!(batch.integers("cls").nth(row), Some((sample % 10) as i64));
+            number += 1;
+        }
+        assert!(batch.row("txt", batch.rows()).is_none() && batch.key(batch.rows()).is_none());
+        assert!(batch.used() <= batch.slab().len());
+    }
+    assert_eq!(number, TOTAL);
+}
+
+/// The numbers that ranks get, batch by batch.
+fn numbers(dataset: &Dataset, options: &LoaderOptions) -> (Vec<Vec<u64>>, Vec<String>) {
+    let mut loader = Loader::new(dataset.clone(), &[], options, Host::default()).unwrap();
+    let (mut batches, mut states) = (Vec::new(), vec![loader.state().to_json()]);
+    while let Some(batch) = loader.next() {
+        batches.push(batch.unwrap().numbers().to_vec());
+        states.push(loader.state().to_json());
+    }
+    (batches, states)
+}
+
+#[test]
+fn every_sample_once_an_epoch_for_any_ranks_and_policies() {
+    let dir = folder();
+    let dataset = dataset(dir.path());
+    for shuffle in [Shuffle::Sequential, Shuffle::Blocks { shards: 2 }, Shuffle::Full] {
+        for ranks in [1, 2, 5] {
+            for remainder in [Remainder::Drop, Remainder::Pad, Remainder::Uneven] {
+                let per_rank: Vec<Vec<Vec<u64>>> = (0..ranks)
+                    .map(|rank| {
+                        let place = Place { rank, ranks };
+                        let options = LoaderOptions { place, shuffle, remainder, epochs: Some(2), ..options(7) };
+                        numbers(&dataset, &options).0
+                    })
+                    .collect();
+                assert!(per_rank.iter().all(|batches| batches.len() == per_rank[0].len()));
+                if remainder == Remainder::Pad {
+                    assert!(per_rank.iter().flatten().all(|batch| batch.len() == 7));
+                }
+                let steps = per_rank[0].len() / 2;
+                for epoch in [0..steps, steps..2 * steps] {
+                    let mut seen: Vec<u64> =
+                        per_rank.iter().flat_map(|b| &b[epoch.clone()]).flatten().copied().collect();
+                    seen.sort_unstable();
+                    let all = seen.len() as u64;
+                    seen.dedup();
+                    match remainder {
+                        Remainder::Drop => assert!(seen.len() as u64 == all && TOTAL - all < 7 * u64::from(ranks)),
+                        Remainder::Pad => assert!(seen.len() as u64 == TOTAL && all.is_multiple_of(7)),
+                        Remainder::Uneven => assert!(seen.len() as u64 == TOTAL && all == TOTAL),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn going_on_repeats_and_loses_nothing() {
+    let dir = folder();
+    let dataset = dataset(dir.path());
+    let whole = LoaderOptions { remainder: Remainder::Uneven, epochs: Some(2), threads: 0, ..options(9) };
+    let (batches, states) = numbers(&dataset, &whole);
+    for (step, state) in states.iter().enumerate() {
+        assert!(state.len() < 200);
+        let state = Some(OrderState::from_json(state).unwrap());
+        let (rest, _) = numbers(&dataset, &LoaderOptions { state, ..whole.clone() });
+        assert_eq!(rest, batches[step..], "{step}");
+    }
+    // Other ranks and batches go on where these stopped.
+    for step in [1, 7, 20, 22, 30] {
+        let state = Some(OrderState::from_json(&states[step]).unwrap());
+        let ranks = 3;
+        let rest = (0..ranks).flat_map(|rank| {
+            let place = Place { rank, ranks };
+            numbers(&dataset, &LoaderOptions { state, place, batch: 4, ..whole.clone() }).0
+        });
+        let mut seen: Vec<u64> = batches[..step].iter().flatten().copied().chain(rest.flatten()).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..2 * TOTAL).map(|i| i / 2).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_state_of_something_else_is_refused() {
+    let dir = folder();
+    let dataset = dataset(dir.path());
+    let options = options(4);
+    let state = Loader::new(dataset.clone(), &[], &options, Host::default()).unwrap().state();
+    let refused = |dataset: Dataset, options: LoaderOptions| {
+        let options = LoaderOptions { state: Some(state), ..options };
+        Loader::new(dataset, &[], &options, Host::default()).map(|_| ()).unwrap_err().message().to_owned()
+    };
+    assert!(refused(dataset.take(100).unwrap(), options.clone()).contains("dataset"));
+    assert!(refused(dataset.clone(), LoaderOptions { seed: 6, ..options.clone() }).contains("seed"));
+    assert!(refused(dataset, LoaderOptions { shuffle: Shuffle::Full, ..options }).contains("shuffle"));
+}
+
+#[derive(Default)]
+struct Skips(Mutex<Vec<String>>);
+
+impl Observer for Skips {
+    fn event(&self, event: &Event<'_>) {
+        if let Event::Skipped(error) = event {
+            self.0.lock().unwrap().push(error.to_string());
+        }
+    }
+}
+
+#[test]
+fn bad_samples_are_named_or_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = |i: usize| {
+        let label = if i == 13 { b"seven".to_vec() } else { b"3\n".to_vec() };
+        let mut fields = vec![("cls", label)];
+        if i != 21 {
+            fields.push(("bin", vec![i as u8; 5 + i]));
+        }
+        (format!("k{i}"), fields)
+    };
+    tar(&dir.path().join("a.tar"), (0..30).map(sample));
+    let dataset = dataset(dir.path());
+    let fields = [FieldOptions::new("bin", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
+    let strict = LoaderOptions { shuffle: Shuffle::Sequential, ..options(10) };
+    let outcomes: Vec<_> = Loader::new(dataset.clone(), &fields, &strict, Host::default()).unwrap().collect();
+    assert!(outcomes[0].is_ok());
+    let errors: Vec<String> = outcomes[1..].iter().map(|outcome| outcome.as_ref().unwrap_err().to_string()).collect();
+    assert!(errors[0].contains("k13") && errors[0].contains("cls is no Int64: seven"), "{errors:?}");
+    assert!(errors[1].contains("k21") && errors[1].contains("has no field bin"), "{errors:?}");
+    assert!(outcomes[1].as_ref().is_err_and(|error| error.kind() == Kind::Content));
+
+    let skips = Arc::new(Skips::default());
+    let observer: Arc<dyn Observer> = Arc::clone(&skips) as _;
+    let lenient = LoaderOptions { on_error: OnError::Skip, observer, ..strict.clone() };
+    let batches: Vec<_> = Loader::new(dataset.clone(), &fields, &lenient, Host::default()).unwrap().collect();
+    let rows: Vec<usize> = batches.iter().map(|batch| batch.as_ref().unwrap().rows()).collect();
+    assert_eq!((rows, skips.0.lock().unwrap().len()), (vec![10, 9, 9], 2));
+    let batch = batches[1].as_ref().unwrap();
+    assert_eq!((batch.positions(), batch.numbers()[3], batch.key(3)), (10..20, 14, Some("k14")));
+    assert_eq!(batch.row("bin", 3).unwrap(), [14; 19]);
+    assert_eq!(batch.field("bin").unwrap().len(), (10..20).filter(|i| *i != 13).map(|i| i + 5).sum::<usize>());
+
+    let optional = [FieldOptions { required: false, ..fields[0].clone() }];
+    let batches: Vec<_> = Loader::new(dataset, &optional, &strict, Host::default()).unwrap().collect();
+    let last = batches[2].as_ref().unwrap();
+    assert_eq!((last.rows(), last.row("bin", 1).unwrap().len(), last.row("bin", 2).unwrap()[0]), (10, 0, 22));
+}
+
+#[test]
+fn slabs_grow_when_a_batch_needs_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let sample = |i: usize| (format!("k{i}"), vec![("bin", vec![i as u8; if i == 57 { 1 << 20 } else { 10 }])]);
+    tar(&dir.path().join("a.tar"), (0..400).map(sample));
+    let dataset = dataset(dir.path());
+    for threads in [0, 1, 3] {
+        let options = LoaderOptions { threads, shuffle: Shuffle::Sequential, ..options(4) };
+        let batches = all(&dataset, &[], &options);
+        assert_eq!(batches.len(), 100);
+        for (step, (_, _, numbers, _, fields)) in batches.iter().enumerate() {
+            let wanted: Vec<u8> = numbers.iter().flat_map(|i| sample(*i as usize).1[0].1.clone()).collect();
+            assert!(fields[0].1 == wanted, "{step}");
+        }
+    }
+}
+
+#[test]
+fn parts_of_datasets_and_mixes() {
+    let dir = folder();
+    let dataset = dataset(dir.path());
+    let sequential = LoaderOptions { shuffle: Shuffle::Sequential, remainder: Remainder::Uneven, ..options(16) };
+    let keys = |dataset: &Dataset| -> Vec<String> {
+        all(dataset, &[], &sequential).into_iter().flat_map(|(_, _, _, keys, _)| keys).collect()
+    };
+    let whole = keys(&dataset);
+    assert_eq!(keys(&dataset.take(41).unwrap()), whole[..41]);
+    assert_eq!(keys(&dataset.slice(38..120).unwrap()), whole[38..120]);
+    let chosen = [182, 0, 1, 2, 100, 100];
+    let subset = dataset.subset(chosen).unwrap();
+    assert_eq!(keys(&subset), chosen.map(|i| whole[i as usize].clone()));
+    let both = Dataset::concat(&[subset.clone(), dataset.take(3).unwrap()]).unwrap();
+    assert_eq!(keys(&both), [&keys(&subset)[..], &whole[..3]].concat());
+    assert!(dataset.subset([TOTAL]).is_err() && dataset.slice(0..TOTAL + 1).is_err() && dataset.split("x").is_err());
+
+    let (a, b) = (dataset.take(50).unwrap(), dataset.slice(50..TOTAL).unwrap());
+    let mixed = |options: &LoaderOptions| {
+        let loader = Loader::mixed(&[(a.clone(), 3.0), (b.clone(), 1.0)], 160, &[], options, Host::default()).unwrap();
+        loader.map(|batch| batch.unwrap().numbers().to_vec()).collect::<Vec<_>>()
+    };
+    let batches = mixed(&options(16));
+    let of_a = batches.iter().flatten().filter(|number| **number < 50).count();
+    assert_eq!((batches.len(), of_a), (10, 120));
+    // Twenty more than twice through: each sample two or three times.
+    let times = |n: u64| batches.iter().flatten().filter(|number| **number == n).count();
+    assert!((0..50).all(|n| (2..=3).contains(&times(n))));
+    assert_eq!(mixed(&LoaderOptions { threads: 0, ..options(16) }), batches);
+}
