@@ -78,6 +78,9 @@ pub(crate) enum Command {
     /// Make a corpus to try things on
     #[command(subcommand)]
     Synth(Synth),
+    /// Measure what this machine and this data give
+    #[command(subcommand)]
+    Bench(Bench),
     /// Print shell completions
     Completions {
         /// The shell
@@ -311,6 +314,68 @@ pub(crate) struct Corpus {
     #[command(flatten)]
     pub(crate) threads: Threads,
 }
+
+/// What is measured.
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    /// Each stage of reading a dataset on its own, and all of them together: raw bytes, parse, decode, batch
+    #[command(after_help = BENCH_READ_EXAMPLES)]
+    Read(Box<BenchRead>),
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct BenchRead {
+    /// A dataset's folder, or anybody's shards: a file, a folder, a pattern like 'shard-{000..127}.tar'
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) dataset: PathBuf,
+
+    /// Samples a batch
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch: u32,
+
+    /// Decode pictures to N x N pixels: the shorter side is brought to N and the centre cut out [default: pictures stay bytes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) size: Option<u32>,
+
+    /// Random parts of pictures, and every other one mirrored, as training has it; with --size
+    #[arg(long, requires = "size")]
+    pub(crate) augment: bool,
+
+    /// Only these fields
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) fields: Vec<String>,
+
+    /// The order of samples: sequential, blocks:N (shards that are shuffled together), full
+    #[arg(long, value_name = "ORDER", default_value = "blocks:16")]
+    pub(crate) shuffle: packhorse_order::Shuffle,
+
+    /// What decides the order
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Threads that read ahead of those that decode
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) readers: usize,
+
+    /// Map shards instead of reading them; for files that nobody writes any more
+    #[arg(long)]
+    pub(crate) map: bool,
+
+    /// Seconds a stage
+    #[arg(long, value_name = "S", default_value_t = 3.0)]
+    pub(crate) seconds: f64,
+
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+}
+
+const BENCH_READ_EXAMPLES: &str = "\
+Examples:
+  packhorse bench read shards
+  packhorse bench read shards --size 224 --augment --jobs 8
+  packhorse bench read 'anybodys/shard-{000..127}.tar' --json
+
+The slowest stage is what to look at: raw is the storage, parse finding samples, decode the CPU, batch all of them.";
 
 #[cfg(test)]
 mod tests {

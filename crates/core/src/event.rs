@@ -61,3 +61,9 @@ pub trait Observer: Send + Sync {
 impl Observer for () {
     fn event(&self, _: &Event<'_>) {}
 }
+
+impl<O: Observer + ?Sized> Observer for std::sync::Arc<O> {
+    fn event(&self, event: &Event<'_>) {
+        (**self).event(event);
+    }
+}

@@ -36,6 +36,7 @@
 mod access;
 mod arrangement;
 mod batch;
+mod bench;
 mod blend_samples;
 mod cores;
 mod dataset;
@@ -70,6 +71,7 @@ mod work;
 
 pub use access::Access;
 pub use batch::Batch;
+pub use bench::{Measured, measure};
 pub use blend_samples::BlendSamples;
 pub use dataset::{Dataset, OpenOptions, open};
 pub use device::Device;

@@ -7,7 +7,7 @@ use crate::pipeline::{Crew, Pipeline};
 use crate::steps::Steps;
 use crate::work::Work;
 use crate::{Dataset, Device, Fetched, Layout, LoaderOptions, Reader, Remainder, Wants, cores};
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Event, Result};
 use packhorse_order::{OrderState, Sampler};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,10 +18,10 @@ pub struct Loader<D: Device> {
 }
 
 /// What the threads of a loader share.
-struct Samples {
-    reader: Reader,
+pub(crate) struct Samples {
+    pub(crate) reader: Reader,
     arrangement: Arrangement,
-    steps: Steps,
+    pub(crate) steps: Steps,
     collate: Collate,
     remainder: Remainder,
     fingerprint: u64,
@@ -31,7 +31,7 @@ struct Samples {
 
 /// What a thread keeps from batch to batch.
 #[derive(Default)]
-struct Kept {
+pub(crate) struct Kept {
     wants: Wants,
     places: Vec<(u32, u64)>,
     collate: Scratch,
@@ -77,45 +77,15 @@ impl<D: Device> Loader<D> {
         options: &LoaderOptions,
         device: D,
     ) -> Result<Self> {
-        let fields = if fields.is_empty() { all(&dataset) } else { fields.to_vec() };
-        if fields.is_empty() {
-            return Err(Error::config("the dataset has no fields"));
-        }
-        let sampler = Sampler::new(options.place.rank, options.place.ranks, options.batch)?;
-        let from = begin(&arrangement, fingerprint, options)?;
-        let steps = Steps::new(sampler, arrangement.samples(), from, options.epochs, options.remainder)?;
-        let columns = fields.iter().map(|field| field.from.clone()).collect();
-        let mean = dataset.bytes() / dataset.len().max(1) * u64::from(options.batch);
-        let reader = Reader::new(dataset, columns, options.read.clone());
-        let batch = options.batch as usize;
-        let (settled, layout) = settle(&fields, &reader, reader.dataset().registry(), options.limits, batch)?;
-        let collate = Collate {
-            layout: Arc::new(layout),
-            batch,
-            limits: options.limits,
-            on_error: options.on_error,
-            observer: Arc::clone(&options.observer),
-            seed: options.seed,
-            fields: settled,
-        };
-        let crew = crew(&collate, usize::try_from(mean).unwrap_or(usize::MAX), options);
-        cores::look(crew.fillers, &options.cores, &*options.observer);
-        let work = Samples {
-            reader,
-            arrangement,
-            steps,
-            collate,
-            remainder: options.remainder,
-            fingerprint,
-            bin: Mutex::default(),
-        };
+        let (work, crew) = Samples::new(dataset, fields, arrangement, fingerprint, options)?;
         let (bound, observer) = (options.cores.clone(), Arc::clone(&options.observer));
         let prepare = move || {
             if let Err(error) = cores::bind(&bound) {
-                observer.event(&packhorse_core::Event::Warning(&error.to_string()));
+                observer.event(&Event::Warning(&error.to_string()));
             }
         };
-        Ok(Self { pipeline: Pipeline::new(work, steps.count, crew, device, prepare)? })
+        let steps = work.steps.count;
+        Ok(Self { pipeline: Pipeline::new(work, steps, crew, device, prepare)? })
     }
 
     /// Where the fields of every batch are.
@@ -183,11 +153,61 @@ fn crew(collate: &Collate, mean: usize, options: &LoaderOptions) -> Crew {
 }
 
 impl Samples {
+    /// What a loader works on, and with how many hands.
+    pub(crate) fn new(
+        dataset: Dataset,
+        fields: &[FieldOptions],
+        arrangement: Arrangement,
+        fingerprint: u64,
+        options: &LoaderOptions,
+    ) -> Result<(Self, Crew)> {
+        let fields = if fields.is_empty() { all(&dataset) } else { fields.to_vec() };
+        if fields.is_empty() {
+            return Err(Error::config("the dataset has no fields"));
+        }
+        let sampler = Sampler::new(options.place.rank, options.place.ranks, options.batch)?;
+        let from = begin(&arrangement, fingerprint, options)?;
+        let steps = Steps::new(sampler, arrangement.samples(), from, options.epochs, options.remainder)?;
+        let columns = fields.iter().map(|field| field.from.clone()).collect();
+        let mean = dataset.bytes() / dataset.len().max(1) * u64::from(options.batch);
+        let reader = Reader::new(dataset, columns, options.read.clone());
+        let batch = options.batch as usize;
+        let (settled, layout) = settle(&fields, &reader, reader.dataset().registry(), options.limits, batch)?;
+        let collate = Collate {
+            layout: Arc::new(layout),
+            batch,
+            limits: options.limits,
+            on_error: options.on_error,
+            observer: Arc::clone(&options.observer),
+            seed: options.seed,
+            fields: settled,
+        };
+        let crew = crew(&collate, usize::try_from(mean).unwrap_or(usize::MAX), options);
+        cores::look(crew.fillers, &options.cores, &*options.observer);
+        let (remainder, bin) = (options.remainder, Mutex::default());
+        Ok((Self { reader, arrangement, steps, collate, remainder, fingerprint, bin }, crew))
+    }
+
+    /// Fills `slab` with what was fetched for a step, or says how many bytes that takes.
+    pub(crate) fn collate(
+        &self,
+        step: u64,
+        fetched: &Fetched,
+        slab: &mut [u8],
+        filled: &mut Filled,
+        kept: &mut Kept,
+    ) -> Result<Option<usize>> {
+        let (epoch, positions) = self.steps.at(step);
+        let room = self.collate.fill(fetched, epoch, slab, filled, &mut kept.collate)?;
+        (filled.epoch, filled.positions) = (epoch, positions);
+        Ok(room)
+    }
+
     fn spare(&self) -> Fetched {
         self.bin.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    fn done(&self, fetched: Fetched) {
+    pub(crate) fn done(&self, fetched: Fetched) {
         self.bin.lock().unwrap_or_else(PoisonError::into_inner).push(fetched);
     }
 }
@@ -229,14 +249,11 @@ impl Work for Samples {
         filled: &mut Filled,
         kept: &mut Kept,
     ) -> Result<Option<(usize, Fetched)>> {
-        let (epoch, positions) = self.steps.at(step);
-        let room = self.collate.fill(&fetched, epoch, slab, filled, &mut kept.collate);
-        let room = match room {
-            Ok(Some(bytes)) => return Ok(Some((bytes, fetched))),
-            other => other,
-        };
+        let room = self.collate(step, &fetched, slab, filled, kept);
+        if let Ok(Some(bytes)) = room {
+            return Ok(Some((bytes, fetched)));
+        }
         self.done(fetched);
-        (filled.epoch, filled.positions) = (epoch, positions);
         room.map(|_| None)
     }
 }

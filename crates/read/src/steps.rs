@@ -15,7 +15,7 @@ pub(crate) struct Steps {
     epoch: u64,
     first: u64,
     /// Steps of the epoch that is first, and of each after it.
-    in_first: u64,
+    pub(crate) in_first: u64,
     per_epoch: u64,
     pub(crate) count: u64,
 }

@@ -1,5 +1,6 @@
 //! The commands: flags in, a call of the library, a result out.
 
+mod bench;
 mod inspect;
 mod manual;
 mod merge;
@@ -10,7 +11,7 @@ mod scanning;
 mod synth;
 mod verify;
 
-use crate::args::{Args, Command, Common};
+use crate::args::{Args, Bench, Command, Common};
 use crate::outcome::Style;
 use crate::progress::{Progress, Show};
 use crate::signals;
@@ -24,7 +25,7 @@ pub(crate) struct Context<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) limits: Limits,
-    pub(crate) progress: Progress,
+    pub(crate) progress: Arc<Progress>,
     pub(crate) cancel: Cancel,
     pub(crate) style: Style,
 }
@@ -35,7 +36,7 @@ impl<'a> Context<'a> {
             registry,
             store: Arc::new(Local),
             limits: Limits::default(),
-            progress: Progress::new(Show::choose(common.quiet, common.log.is_some())),
+            progress: Arc::new(Progress::new(Show::choose(common.quiet, common.log.is_some()))),
             cancel: signals::cancel()?,
             style: Style { json: common.json, quiet: common.quiet },
         })
@@ -58,6 +59,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Cat(args) => inspect::cat(&context, &args),
         Command::Stat(args) => inspect::stat(&context, &args),
         Command::Synth(args) => synth::run(&context, &args),
+        Command::Bench(Bench::Read(args)) => bench::read(&context, &args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { out } => manual::man(&context, &out),
     };

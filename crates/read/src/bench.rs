@@ -1,0 +1,180 @@
+//! How fast each stage of reading is on its own, and all of them together: the slowest one is what to look at.
+
+use crate::arrangement::Arrangement;
+use crate::batch::Filled;
+use crate::loader::{Kept, Samples};
+use crate::work::Work;
+use crate::{Dataset, Fetched, FieldOptions, Host, Loader, LoaderOptions, Value};
+use packhorse_core::{Error, Result};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes of one read of the first stage.
+const PIECE: u64 = 4 << 20;
+/// Bytes of samples that the third stage decodes over and over.
+const KEPT: usize = 256 << 20;
+
+/// What a stage did in its time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// `raw`: all bytes of the shards, in large pieces. `parse`: samples in the loader's order, their fields' bytes found (and
+    /// read, unless mapped) but not looked at. `decode`: samples that are in memory, decoded into slabs. `batch`: the loader.
+    pub stage: &'static str,
+    /// Samples; of `raw` as many as the bytes stand for.
+    pub samples: u64,
+    /// Bytes: of shards for `raw`, of the fields of samples as they are stored for `parse` and `decode`, of slabs for `batch`.
+    pub bytes: u64,
+    /// How long that took.
+    pub seconds: f64,
+}
+
+/// Measures each stage for about so long, on the threads that `options` ask for, and calls `each` after it.
+///
+/// Errors: those of [`Loader::new`] and of reading.
+pub fn measure(
+    dataset: &Dataset,
+    fields: &[FieldOptions],
+    options: &LoaderOptions,
+    time: Duration,
+    each: &mut dyn FnMut(&Measured),
+) -> Result<()> {
+    let options = LoaderOptions { epochs: None, ..options.clone() };
+    let arrangement = Arrangement::new(dataset.counts(), options.shuffle, options.seed)?;
+    let (work, _) = Samples::new(dataset.clone(), fields, arrangement, 0, &LoaderOptions { state: None, ..options.clone() })?;
+    if work.steps.count == 0 {
+        return Err(Error::config(format!("{} samples don't fill a batch of {}", dataset.len(), options.batch)));
+    }
+    let threads = options.threads.max(1);
+    each(&raw(dataset, threads, time)?);
+    each(&parse(&work, threads, time)?);
+    each(&decode(&work, threads, time)?);
+    drop(work);
+    each(&batch(dataset, fields, &options, time)?);
+    Ok(())
+}
+
+/// Work on several threads until time is over or `work` says that nothing is left; it adds samples and bytes.
+fn timed(
+    stage: &'static str,
+    threads: usize,
+    time: Duration,
+    work: impl Fn(u64, &mut Kept) -> Result<Option<(u64, u64)>> + Sync,
+) -> Result<Measured> {
+    let (next, samples, bytes) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let (over, failed) = (AtomicBool::new(false), Mutex::new(None));
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut kept = Kept::default();
+                while !over.load(Ordering::Relaxed) && start.elapsed() < time {
+                    match work(next.fetch_add(1, Ordering::Relaxed), &mut kept) {
+                        Ok(Some((more, weight))) => {
+                            samples.fetch_add(more, Ordering::Relaxed);
+                            bytes.fetch_add(weight, Ordering::Relaxed);
+                        }
+                        Ok(None) => over.store(true, Ordering::Relaxed),
+                        Err(error) => {
+                            over.store(true, Ordering::Relaxed);
+                            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok(Measured {
+            stage,
+            samples: samples.into_inner(),
+            bytes: bytes.into_inner(),
+            seconds: start.elapsed().as_secs_f64(),
+        }),
+    }
+}
+
+fn raw(dataset: &Dataset, threads: usize, time: Duration) -> Result<Measured> {
+    let mut pieces = Vec::new();
+    for (number, shard) in dataset.shards().iter().enumerate() {
+        pieces.extend((0..shard.bytes.div_ceil(PIECE)).map(|piece| (number, piece * PIECE)));
+    }
+    let inputs = dataset.shards().iter().map(|shard| shard.open()).collect::<Result<Vec<_>>>()?;
+    let buffers: Mutex<Vec<Vec<u8>>> = Mutex::default();
+    let mut measured = timed("raw", threads, time, |step, _| {
+        let piece = usize::try_from(step).ok().and_then(|step| pieces.get(step));
+        let Some((input, at)) = piece.and_then(|(number, at)| Some((inputs.get(*number)?, *at))) else { return Ok(None) };
+        let mut buffer = buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        buffer.resize(PIECE as usize, 0);
+        let len = PIECE.min(input.len().unwrap_or(0) - at);
+        input.read_at(at, buffer.get_mut(..len as usize).unwrap_or_default())?;
+        buffers.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+        Ok(Some((0, len)))
+    })?;
+    let share = measured.bytes as f64 / dataset.shards().iter().map(|shard| shard.bytes).sum::<u64>().max(1) as f64;
+    measured.samples = (share * dataset.shards().iter().map(|shard| shard.samples).sum::<u64>() as f64) as u64;
+    Ok(measured)
+}
+
+/// Bytes of the fields of all samples that were fetched.
+fn payload(fetched: &Fetched) -> u64 {
+    let columns = fetched.columns;
+    let values = (0..fetched.len()).flat_map(|row| (0..columns).filter_map(move |column| fetched.value(row, column)));
+    let bytes = values.map(|value| match value {
+        Value::Bytes(bytes) => bytes.len() as u64,
+        Value::Row(array, _) => array.get_buffer_memory_size() as u64 / array.len().max(1) as u64,
+    });
+    bytes.sum()
+}
+
+fn parse(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
+    let steps = work.steps.in_first;
+    timed("parse", threads, time, |step, kept| {
+        if step >= steps {
+            return Ok(None);
+        }
+        let fetched = work.fetch(step, kept)?;
+        let done = (fetched.len() as u64, payload(&fetched));
+        work.done(fetched);
+        Ok(Some(done))
+    })
+}
+
+fn decode(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
+    let (mut held, mut kept, mut weight) = (Vec::new(), Kept::default(), 0);
+    for step in 0..work.steps.in_first {
+        let fetched = work.fetch(step, &mut kept)?;
+        weight += work.weight(&fetched);
+        held.push(fetched);
+        if weight > KEPT {
+            break;
+        }
+    }
+    let slabs: Mutex<Vec<(Vec<u8>, Filled)>> = Mutex::default();
+    timed("decode", threads, time, |step, kept| {
+        let Some(fetched) = held.get((step % held.len().max(1) as u64) as usize) else { return Ok(None) };
+        let found = slabs.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let (mut slab, mut filled) = found.unwrap_or_default();
+        while let Some(bytes) = work.collate(step, fetched, &mut slab, &mut filled, kept)? {
+            slab.resize(bytes, 0);
+        }
+        let done = (filled.rows as u64, payload(fetched));
+        slabs.lock().unwrap_or_else(PoisonError::into_inner).push((slab, filled));
+        Ok(Some(done))
+    })
+}
+
+fn batch(dataset: &Dataset, fields: &[FieldOptions], options: &LoaderOptions, time: Duration) -> Result<Measured> {
+    let mut loader = Loader::new(dataset.clone(), fields, options, Host::default())?;
+    let (mut samples, mut bytes) = (0, 0);
+    let start = Instant::now();
+    while start.elapsed() < time
+        && let Some(batch) = loader.next()
+    {
+        let batch = batch?;
+        samples += batch.rows() as u64;
+        bytes += batch.used() as u64;
+    }
+    Ok(Measured { stage: "batch", samples, bytes, seconds: start.elapsed().as_secs_f64() })
+}
