@@ -7,6 +7,7 @@
 //! * [`memory`]: an outlet and inputs that need no file system.
 //! * [`program`]: running a program with a time limit.
 //! * [`typed`]: rows of every kind of field, and the round trip that formats of columns must pass.
+//! * [`web`]: a web server in the process, with all that web servers do wrong.
 //!
 //! This crate is for tests: it panics where a check fails, and refuses to know any one format.
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
@@ -18,3 +19,4 @@ pub mod hostile;
 pub mod memory;
 pub mod program;
 pub mod typed;
+pub mod web;

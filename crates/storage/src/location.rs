@@ -1,0 +1,315 @@
+//! Where something lies, as people write it: a path or a URL. No network, no files: text only.
+
+use crate::Stores;
+use packhorse_core::{Error, Result, Store};
+use std::fmt::{self, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// A path, `file://…`, `s3://bucket/key` or `http(s)://host/path`.
+///
+/// It prints without secrets: neither the user's part of a URL nor its query (which signs it) is shown,
+/// by `Debug` included. The path of a `http(s)` or `file` URL is percent-decoded once, here; the key of an `s3` URL is
+/// taken as it is written.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Location(Place);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// On this machine.
+    Path(PathBuf),
+    /// An object or a prefix; the key has no slash at either end.
+    S3 { bucket: String, key: String },
+    /// `path` is decoded and begins without a slash.
+    Web { site: Site, path: String },
+}
+
+/// A web server, and what goes with every request to it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Site {
+    /// `http` or `https`.
+    pub(crate) scheme: String,
+    /// `user:password`, as written.
+    pub(crate) user: Option<String>,
+    /// Host and port.
+    pub(crate) host: String,
+    /// What signs a URL; it is kept for all that is joined to it.
+    pub(crate) query: Option<String>,
+}
+
+impl Site {
+    /// The site without its secrets.
+    pub(crate) fn shown(&self) -> String {
+        format!("{}://{}", self.scheme, self.host)
+    }
+
+    /// The URL of `path` with all that belongs to it: a secret.
+    #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "nobody asks for it without a network"))]
+    pub(crate) fn url(&self, path: &str) -> String {
+        let user = self.user.as_deref().map(|user| format!("{user}@")).unwrap_or_default();
+        let query = self.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
+        format!("{}://{user}{}/{}{query}", self.scheme, self.host, encoded(path))
+    }
+}
+
+impl Location {
+    /// From text. Errors (`Config`): no host or bucket, a `%` without two digits, text that is not UTF-8;
+    /// (`Unsupported`): any other scheme.
+    pub fn parse(text: &str) -> Result<Self> {
+        let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
+            return Ok(Self(Place::Path(text.into())));
+        };
+        match scheme.to_ascii_lowercase().as_str() {
+            "file" => file(rest),
+            "s3" => s3(rest),
+            "http" => web("http", rest),
+            "https" => web("https", rest),
+            other => Err(Error::unsupported(format!(
+                "{other}:// is not read, but paths, file://, s3:// (also of others than Amazon, by AWS_ENDPOINT_URL), http:// and https:// are"
+            ))),
+        }
+        .map(Self)
+    }
+
+    /// The store through which it is read, with [`RemoteOptions`](crate::RemoteOptions) as they are by default, and the
+    /// path it has there. To open several, or with other options: [`Stores::open`].
+    pub fn open(&self) -> Result<(Arc<dyn Store>, PathBuf)> {
+        Stores::default().open(self)
+    }
+
+    /// What lies at `name` below it; `name` may have slashes.
+    ///
+    /// Errors (`Content`, since such names come from manifests): an empty or absolute name, `.` and `..`.
+    pub fn join(&self, name: &str) -> Result<Self> {
+        if name.contains('\0') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(Error::content(format!("{name:?} is no name of something below a folder")).in_input(self));
+        }
+        Ok(Self(match &self.0 {
+            Place::Path(path) => Place::Path(path.join(name)),
+            Place::S3 { bucket, key } => Place::S3 { bucket: bucket.clone(), key: below(key, name) },
+            Place::Web { site, path } => Place::Web { site: site.clone(), path: below(path, name) },
+        }))
+    }
+
+    /// The folder it lies in; `None` for a bucket, the root of a server, and what [`Path::parent`] says so of.
+    pub fn parent(&self) -> Option<Self> {
+        let up =
+            |path: &str| Some(path.trim_end_matches('/')).filter(|p| !p.is_empty()).map(|p| halves(p).0.to_owned());
+        Some(Self(match &self.0 {
+            Place::Path(path) => Place::Path(path.parent()?.to_owned()),
+            Place::S3 { bucket, key } => Place::S3 { bucket: bucket.clone(), key: up(key)? },
+            Place::Web { site, path } => Place::Web { site: site.clone(), path: up(path)? },
+        }))
+    }
+
+    /// The last part of its path, if it has one and that is UTF-8.
+    pub fn file_name(&self) -> Option<&str> {
+        match &self.0 {
+            Place::Path(path) => path.file_name()?.to_str(),
+            Place::S3 { key: path, .. } | Place::Web { path, .. } => {
+                Some(halves(path.trim_end_matches('/')).1).filter(|name| !name.is_empty())
+            }
+        }
+    }
+
+    /// The path, if it lies on this machine.
+    pub fn local_path(&self) -> Option<&Path> {
+        match &self.0 {
+            Place::Path(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.0
+    }
+}
+
+impl FromStr for Location {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl From<PathBuf> for Location {
+    fn from(path: PathBuf) -> Self {
+        Self(Place::Path(path))
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Place::Path(path) => path.display().fmt(f),
+            Place::S3 { bucket, key } if key.is_empty() => write!(f, "s3://{bucket}"),
+            Place::S3 { bucket, key } => write!(f, "s3://{bucket}/{key}"),
+            Place::Web { site, path } => write!(f, "{}/{}", site.shown(), encoded(path)),
+        }
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Location({self})")
+    }
+}
+
+/// As RFC 3986 has it, and of two characters at least.
+fn is_scheme(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    text.len() > 1
+        && bytes.next().is_some_and(|b| b.is_ascii_alphabetic())
+        && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
+}
+
+fn file(rest: &str) -> Result<Place> {
+    let path = rest.strip_prefix("localhost").filter(|path| path.starts_with('/')).unwrap_or(rest);
+    if !path.starts_with('/') {
+        return Err(Error::config(format!("file://{rest} names a host: write file:///path, or the path alone")));
+    }
+    Ok(Place::Path(decoded(path)?.into()))
+}
+
+fn s3(rest: &str) -> Result<Place> {
+    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+    if bucket.is_empty() || bucket.contains(['@', '?', '#']) {
+        return Err(Error::config("an s3 location is s3://bucket/key, and its credentials are in the environment"));
+    }
+    Ok(Place::S3 { bucket: bucket.into(), key: key.trim_matches('/').into() })
+}
+
+fn web(scheme: &str, rest: &str) -> Result<Place> {
+    let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
+    let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query.to_owned())));
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    if host.is_empty() || host.contains(char::is_whitespace) {
+        return Err(Error::config(format!("a {scheme} location is {scheme}://host/path")));
+    }
+    let site = Site { scheme: scheme.into(), user: user.map(Into::into), host: host.to_ascii_lowercase(), query };
+    Ok(Place::Web { site, path: decoded(path)? })
+}
+
+/// The text that percent-encoding stands for. An encoded slash would become another one, and is refused.
+fn decoded(text: &str) -> Result<String> {
+    let refused = |why: &str| Error::config(format!("{text:?} {why}"));
+    let mut bytes = text.bytes();
+    let mut out = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        let byte = match byte {
+            b'%' => {
+                let mut digit = || bytes.next().and_then(|b| char::from(b).to_digit(16));
+                let (high, low) = (digit(), digit());
+                let code = high.zip(low).and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
+                code.ok_or_else(|| refused("has a % without two digits after it; a % itself is written %25"))?
+            }
+            byte => byte,
+        };
+        out.push(byte);
+    }
+    let out = String::from_utf8(out).map_err(|_| refused("is not UTF-8 when it is decoded"))?;
+    let slashes = |text: &str| text.matches('/').count();
+    match out.contains('\0') || slashes(&out) != slashes(text) {
+        true => Err(refused("has an encoded slash or zero byte")),
+        false => Ok(out),
+    }
+}
+
+/// A path as it is written in a URL. A plus is encoded too: some servers take it for a space.
+pub(crate) fn encoded(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => out.push(byte.into()),
+            b'-' | b'.' | b'_' | b'~' | b'/' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b',' | b';' | b'='
+            | b':' | b'@' => out.push(byte.into()),
+            _ => {
+                // Writing to a string can't fail.
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
+}
+
+fn below(path: &str, name: &str) -> String {
+    match path.trim_end_matches('/') {
+        "" => name.to_owned(),
+        path => format!("{path}/{name}"),
+    }
+}
+
+/// What lies before the last slash, and after it.
+pub(crate) fn halves(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::Kind;
+
+    fn at(text: &str) -> Location {
+        Location::parse(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_a_url_and_what_a_path() {
+        for path in ["/a/b", "a", "./x://y", "c:\\x", "a b?c#d%20", "//x", "1x://y", "s3:/x", ""] {
+            assert_eq!(at(path).local_path(), Some(Path::new(path)), "{path}");
+        }
+        assert_eq!(at("file:///a%20b/c").local_path(), Some(Path::new("/a b/c")));
+        assert_eq!(at("FILE://localhost/a").local_path(), Some(Path::new("/a")));
+        for bad in
+            ["file://host/a", "s3://", "s3:///x", "http://", "https:///x", "http://a@/x", "http://h/%2", "http://h/%2f"]
+        {
+            assert_eq!(Location::parse(bad).unwrap_err().kind(), Kind::Config, "{bad}");
+        }
+        assert_eq!(Location::parse("gs://b/k").unwrap_err().kind(), Kind::Unsupported);
+    }
+
+    #[test]
+    fn what_is_shown_has_no_secrets() {
+        let signed = at("https://me:secret@Data.Example:8443/a%20b/x.tar?X-Amz-Signature=secret#top");
+        for text in [signed.to_string(), format!("{signed:?}"), signed.parent().unwrap().to_string()] {
+            assert!(!text.contains("secret") && !text.contains("me:"), "{text}");
+        }
+        assert_eq!(signed.to_string(), "https://data.example:8443/a%20b/x.tar");
+        let Place::Web { site, path } = signed.place() else { panic!("{signed}") };
+        assert_eq!(site.url(path), "https://me:secret@data.example:8443/a%20b/x.tar?X-Amz-Signature=secret");
+    }
+
+    #[test]
+    fn names_are_joined_below_and_never_above() {
+        for (base, name, joined) in [
+            ("s3://b", "x", "s3://b/x"),
+            ("s3://b/p/", "q/x y", "s3://b/p/q/x y"),
+            ("http://h", "x", "http://h/x"),
+            ("http://h/p/", "x y+ä", "http://h/p/x%20y%2B%C3%A4"),
+            ("/d", "x", "/d/x"),
+        ] {
+            assert_eq!(at(base).join(name).unwrap().to_string(), joined);
+            for bad in ["", "/x", "../x", "a/../x", "a//x", "a/", ".", "a\0"] {
+                assert_eq!(at(base).join(bad).unwrap_err().kind(), Kind::Content, "{bad}");
+            }
+        }
+    }
+
+    #[test]
+    fn folders_and_names() {
+        for (text, parent, name) in [
+            ("s3://b/p/q/x", Some("s3://b/p/q"), Some("x")),
+            ("s3://b/x", Some("s3://b"), Some("x")),
+            ("s3://b", None, None),
+            ("http://h/a/b/", Some("http://h/a"), Some("b")),
+            ("http://h/a", Some("http://h/"), Some("a")),
+            ("http://h/", None, None),
+            ("/d/x", Some("/d"), Some("x")),
+        ] {
+            assert_eq!(at(text).parent().map(|l| l.to_string()).as_deref(), parent, "{text}");
+            assert_eq!(at(text).file_name(), name, "{text}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! How often and how long something is tried.
+
+use super::failure::Failure;
+use crate::RemoteOptions;
+use packhorse_core::{Error, Kind};
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Less than that is no progress: a server that gives a byte a try is given up.
+const PROGRESS: u64 = 64 << 10;
+
+/// What is left for one range, or one question.
+pub(crate) struct Budget {
+    options: RemoteOptions,
+    started: Instant,
+    requests: u32,
+    in_a_row: u32,
+}
+
+impl Budget {
+    pub(crate) fn new(options: &RemoteOptions) -> Self {
+        Self { options: options.clone(), started: Instant::now(), requests: 0, in_a_row: 0 }
+    }
+
+    /// When it ends at the latest.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.started + self.options.patience
+    }
+
+    /// How long to wait before the next try, after one that failed but brought `progress` bytes; or the error to end with.
+    pub(crate) fn after(&mut self, failure: Failure, progress: u64) -> Result<Duration, Error> {
+        let (why, after) = match failure {
+            Failure::Final(error) => return Err(error),
+            Failure::Again { why, after } => (why, after),
+        };
+        self.requests = self.requests.saturating_add(1);
+        self.in_a_row = if progress >= PROGRESS { 1 } else { self.in_a_row.saturating_add(1) };
+        let wait = match after {
+            Some(after) => after.min(self.options.longest_retry_after),
+            None => self.wait(),
+        };
+        match self.in_a_row >= self.options.tries || Instant::now() + wait >= self.deadline() {
+            true => Err(self.given_up(&why)),
+            false => Ok(wait),
+        }
+    }
+
+    /// The error of a budget that is used up.
+    pub(crate) fn given_up(&self, why: &str) -> Error {
+        let (requests, seconds) = (self.requests, self.started.elapsed().as_secs_f32());
+        let message =
+            format!("{why}; given up after {requests} requests in {seconds:.1} s; run the same command again");
+        Error::new(Kind::Environment, message)
+    }
+
+    /// Doubles each time; a random half is left out, so that a thousand tasks do not come back as one.
+    fn wait(&self) -> Duration {
+        let doubled = 1u32.checked_shl(self.in_a_row.saturating_sub(1).min(20)).unwrap_or(u32::MAX);
+        let longest = self.options.first_wait.saturating_mul(doubled).min(self.options.longest_wait);
+        let random = RandomState::new().hash_one(self.requests) as u32;
+        longest.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(tries: u32, patience: u64) -> Budget {
+        let patience = Duration::from_secs(patience);
+        Budget::new(&RemoteOptions { tries, patience, ..RemoteOptions::default() })
+    }
+
+    #[test]
+    fn tries_are_counted_in_a_row() {
+        let mut budget = budget(3, 300);
+        for progress in [0, 0, PROGRESS, 0, PROGRESS, 0] {
+            budget.after(Failure::again("reset"), progress).unwrap();
+        }
+        let error = budget.after(Failure::again("reset"), PROGRESS - 1).unwrap_err();
+        assert_eq!(error.kind(), Kind::Environment);
+        assert!(error.message().contains("reset; given up after 7 requests in "), "{error}");
+    }
+
+    #[test]
+    fn waits_double_and_are_bounded() {
+        let mut budget = budget(100, 3000);
+        for n in 0..30 {
+            let longest = Duration::from_millis(50).saturating_mul(1 << n.min(20)).min(Duration::from_secs(5));
+            let wait = budget.after(Failure::again("x"), 0).unwrap();
+            assert!(wait <= longest && wait * 2 >= longest - Duration::from_millis(1), "{n}: {wait:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_may_ask_for_a_wait_but_not_for_ever() {
+        let asked = |seconds| Failure::Again { why: String::new(), after: Some(Duration::from_secs(seconds)) };
+        assert_eq!(budget(9, 300).after(asked(7), 0).unwrap(), Duration::from_secs(7));
+        assert_eq!(budget(9, 300).after(asked(7000), 0).unwrap(), Duration::from_secs(60));
+        assert!(budget(9, 30).after(asked(7000), 0).is_err());
+    }
+}

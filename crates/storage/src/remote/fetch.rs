@@ -1,0 +1,109 @@
+//! One range of a remote file, whatever it takes: tried again and resumed until its last byte is there, or its budget
+//! is used up.
+
+use super::budget::Budget;
+use super::failure::Failure;
+use super::object::Object;
+use super::version::Version;
+use bytes::Bytes;
+use packhorse_core::Result;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::time::{sleep, timeout_at};
+
+/// A state of a file, and what was learnt of its server.
+pub(crate) struct Opened {
+    pub(crate) object: Object,
+    pub(crate) version: Version,
+    pub(crate) name: String,
+    /// Whether a range was ever answered by a range.
+    ranges: AtomicBool,
+}
+
+impl Opened {
+    pub(crate) fn new(object: Object, version: Version) -> Self {
+        let name = object.name();
+        Self { object, version, name, ranges: AtomicBool::new(false) }
+    }
+
+    /// Gives all bytes of `range`, in order, to `take`.
+    pub(crate) async fn fetch(&self, range: Range<u64>, mut take: impl FnMut(Bytes) + Send) -> Result<()> {
+        let mut budget = Budget::new(&self.object.options);
+        let mut left = range;
+        loop {
+            let before = left.start;
+            let tried = timeout_at(budget.deadline(), self.attempt(&mut left, &mut take)).await;
+            let failure = match tried {
+                Ok(Ok(())) if left.is_empty() => return Ok(()),
+                Ok(Ok(())) => Failure::again("the server gave less than was asked for"),
+                Ok(Err(failure)) => failure,
+                Err(_) => return Err(budget.given_up("the server is too slow").in_input(&self.name)),
+            };
+            let progress = left.start.saturating_sub(before);
+            let wait = budget.after(failure, progress).map_err(|error| error.in_input(&self.name))?;
+            sleep(wait).await;
+        }
+    }
+
+    /// One request. What came of `left` is taken off it.
+    async fn attempt(&self, left: &mut Range<u64>, take: &mut (impl FnMut(Bytes) + Send)) -> Result<(), Failure> {
+        let mut answer = self.object.get(left.clone(), &self.version).await?;
+        let whole = !self.ranges.load(Ordering::Relaxed);
+        let body = answer.reply.body(left, &self.version, whole)?;
+        if answer.reply.status == reqwest::StatusCode::PARTIAL_CONTENT {
+            self.ranges.store(true, Ordering::Relaxed);
+        }
+        let mut at = body.start;
+        while let Some(chunk) = answer.chunk().await? {
+            let end = at.saturating_add(chunk.len() as u64);
+            if end > body.end {
+                return Err(overlong(left));
+            }
+            if let Some(wanted) = cut(&chunk, at, left) {
+                left.start += wanted.len() as u64;
+                take(wanted);
+            }
+            at = end;
+        }
+        match at == body.end {
+            true => Ok(()),
+            false => Err(Failure::again(format!("the answer ended at byte {at} of {}", body.end))),
+        }
+    }
+}
+
+/// The part of a chunk at `at` that is at the beginning of `left`.
+fn cut(chunk: &Bytes, at: u64, left: &Range<u64>) -> Option<Bytes> {
+    let from = usize::try_from(left.start.checked_sub(at)?).ok()?;
+    let to = usize::try_from(left.end.checked_sub(at)?).ok()?.min(chunk.len());
+    (from < to).then(|| chunk.slice(from..to))
+}
+
+/// What was taken before was where it said; but once all of it was taken, nothing more can be asked to make sure.
+fn overlong(left: &Range<u64>) -> Failure {
+    match left.is_empty() {
+        true => Failure::refused("the server sent more than it said"),
+        false => Failure::again("the server sent more than it said"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_is_cut_to_what_is_wanted() {
+        let chunk = Bytes::from_static(b"0123456789");
+        for (at, left, wanted) in [
+            (100, 100..110, Some("0123456789")),
+            (100, 100..200, Some("0123456789")),
+            (100, 104..106, Some("45")),
+            (100, 109..300, Some("9")),
+            (100, 110..300, None),
+            (100, 90..300, None),
+            (100, 100..100, None),
+        ] {
+            assert_eq!(cut(&chunk, at, &left).as_deref(), wanted.map(str::as_bytes), "{left:?}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A remote file as an [`Input`].
+
+use super::fetch::Opened;
+use super::link::Link;
+use super::object::{Found, Object};
+use super::pieces::Pieces;
+use crate::location::halves;
+use bytes::{Buf, Bytes};
+use packhorse_core::{Error, FileStat, Input, Result};
+use std::io::{self, Read};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// An open file: one state of it. Bytes of another are never given for it.
+pub(crate) struct RemoteFile {
+    link: Arc<Link>,
+    opened: Arc<Opened>,
+}
+
+impl RemoteFile {
+    /// Asks what is there. A folder is a `Content` error, as it is for local files.
+    pub(crate) fn open(link: Arc<Link>, object: Object) -> Result<Self> {
+        let (asked, name) = (object.clone(), object.name());
+        match link.wait(async move { asked.look().await })? {
+            Found::File(version) => Ok(Self { opened: Arc::new(Opened::new(object, version)), link }),
+            Found::Folder => Err(Error::content("is no regular file").in_input(name)),
+        }
+    }
+
+    /// What was known of it when it was opened, which is what is read.
+    pub(crate) fn as_opened(&self) -> FileStat {
+        self.opened.version.stat(&self.opened.name)
+    }
+
+    fn pieces(&self, range: Range<u64>) -> Pieces {
+        Pieces::new(self.link.clone(), self.opened.clone(), range)
+    }
+
+    fn short(&self, offset: u64, wanted: usize) -> Error {
+        let len = self.opened.version.len;
+        Error::content(format!("is cut short: {wanted} bytes wanted at offset {offset} of {len}"))
+            .in_input(&self.opened.name)
+    }
+}
+
+impl Input for RemoteFile {
+    fn name(&self) -> &str {
+        &self.opened.name
+    }
+
+    fn len(&self) -> Option<u64> {
+        Some(self.opened.version.len)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let end = offset.checked_add(buf.len() as u64).filter(|end| *end <= self.opened.version.len);
+        let end = end.ok_or_else(|| self.short(offset, buf.len()))?;
+        let mut pieces = self.pieces(offset..end);
+        let mut rest = buf;
+        while let Some(chunk) = pieces.next()? {
+            let (to, after) = rest.split_at_mut_checked(chunk.len()).ok_or_else(|| Error::bug("more than a range"))?;
+            to.copy_from_slice(&chunk);
+            rest = after;
+        }
+        match rest.is_empty() {
+            true => Ok(()),
+            false => Err(Error::bug("less than a range").in_input(&self.opened.name)),
+        }
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        let pieces = self.pieces(0..self.opened.version.len);
+        Ok(Box::new(Stream { pieces, chunk: Bytes::new() }))
+    }
+
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        let key = match halves(&self.opened.object.key) {
+            ("", _) => name.to_owned(),
+            (folder, _) => format!("{folder}/{name}"),
+        };
+        match Self::open(self.link.clone(), Object { key, ..self.opened.object.clone() }) {
+            Ok(file) => Ok(Some(Box::new(file))),
+            Err(error) if error.errno() == Some(libc::ENOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn stat(&self) -> Result<Option<FileStat>> {
+        let object = self.opened.object.clone();
+        self.link.wait(async move { object.stat().await }).map(Some)
+    }
+}
+
+struct Stream {
+    pieces: Pieces,
+    chunk: Bytes,
+}
+
+impl Read for Stream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        while self.chunk.is_empty() && !buf.is_empty() {
+            match self.pieces.next()? {
+                Some(chunk) => self.chunk = chunk,
+                None => return Ok(0),
+            }
+        }
+        let n = self.chunk.len().min(buf.len());
+        let to = buf.get_mut(..n).unwrap_or_default();
+        self.chunk.copy_to_slice(to);
+        Ok(n)
+    }
+}

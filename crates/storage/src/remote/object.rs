@@ -1,0 +1,169 @@
+//! One remote file: what it is, and how requests for it are made.
+
+use super::budget::Budget;
+use super::failure::Failure;
+use super::reply::said;
+use super::s3::S3;
+use super::version::Version;
+use super::wire::{Answer, Wire};
+use crate::RemoteOptions;
+use crate::location::Site;
+use packhorse_core::{FileStat, Result};
+use reqwest::{Method, Request, StatusCode};
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::time::{sleep, timeout_at};
+
+/// What gives out files.
+pub(crate) enum Backend {
+    S3(S3),
+    Web(Site),
+}
+
+/// A file of it, which may be there or not.
+#[derive(Clone)]
+pub(crate) struct Object {
+    pub(crate) backend: Arc<Backend>,
+    pub(crate) key: String,
+    pub(crate) wire: Wire,
+    pub(crate) options: RemoteOptions,
+}
+
+/// What was found at a key.
+pub(crate) enum Found {
+    File(Version),
+    /// A web server that redirects to the same name with a slash.
+    Folder,
+}
+
+impl Backend {
+    /// How errors call a key: without secrets.
+    pub(crate) fn name(&self, key: &str) -> String {
+        match self {
+            Backend::S3(s3) => s3.name(key),
+            Backend::Web(site) => format!("{}/{}", site.shown(), crate::location::encoded(key)),
+        }
+    }
+}
+
+impl Object {
+    pub(crate) fn name(&self) -> String {
+        self.backend.name(&self.key)
+    }
+
+    /// Whether bytes that are marked as compressed are the file's own: in S3 always, and on the web for names that say so.
+    pub(crate) fn stored_compressed(&self) -> bool {
+        let compressed = ["gz", "tgz", "bz2", "xz", "zst", "br"];
+        let extension = self.key.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+        self.is_s3() || extension.is_some_and(|extension| compressed.contains(&extension.as_str()))
+    }
+
+    fn is_s3(&self) -> bool {
+        matches!(*self.backend, Backend::S3(_))
+    }
+
+    async fn request(&self, head: bool, range: Option<Range<u64>>, if_match: Option<&str>) -> Result<Request, Failure> {
+        let site = match &*self.backend {
+            Backend::S3(s3) => return s3.request(&self.key, head, range, if_match).await,
+            Backend::Web(site) => site,
+        };
+        let method = if head { Method::HEAD } else { Method::GET };
+        let mut request = self.wire.client().request(method, site.url(&self.key));
+        if let Some(range) = range {
+            request = request.header("range", format!("bytes={}-{}", range.start, range.end.saturating_sub(1)));
+        }
+        if let Some(etag) = if_match {
+            request = request.header("if-match", etag);
+        }
+        request.build().map_err(|_| packhorse_core::Error::config("is no URL to ask for").into())
+    }
+
+    /// Asks for a range of a state of it.
+    pub(crate) async fn get(&self, range: Range<u64>, version: &Version) -> Result<Answer, Failure> {
+        let request = self.request(false, Some(range), version.marks.strong()).await?;
+        let answer = self.wire.send(request).await?;
+        self.accepted(answer, Some(version)).await
+    }
+
+    /// What is there, with as many tries as a range has.
+    pub(crate) async fn look(&self) -> Result<Found> {
+        let mut budget = Budget::new(&self.options);
+        loop {
+            let found = timeout_at(budget.deadline(), self.look_once()).await;
+            let failure = match found {
+                Ok(Ok(found)) => return Ok(found),
+                Ok(Err(failure)) => failure,
+                Err(_) => return Err(budget.given_up("no answer").in_input(self.name())),
+            };
+            let wait = budget.after(failure, 0).map_err(|error| error.in_input(self.name()))?;
+            sleep(wait).await;
+        }
+    }
+
+    async fn look_once(&self) -> Result<Found, Failure> {
+        let answer = self.wire.send(self.request(true, None, None).await?).await?;
+        if answer.folder && answer.reply.status.is_success() {
+            return Ok(Found::Folder);
+        }
+        // A signed URL is signed for GET, and a refusal of HEAD has no words.
+        let answered = answer.reply.version_of_head();
+        match answer.reply.status {
+            StatusCode::NOT_FOUND | StatusCode::GONE => Err(answer.reply.refusal("", None, self.is_s3())),
+            status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
+                Err(answer.reply.refusal("", None, self.is_s3()))
+            }
+            StatusCode::TOO_MANY_REQUESTS => Err(answer.reply.refusal("", None, self.is_s3())),
+            _ => match answered {
+                Some(version) => {
+                    answer.reply.plain(self.stored_compressed())?;
+                    believed(version)
+                }
+                None => self.look_at_first().await,
+            },
+        }
+    }
+
+    /// As `HEAD` would tell, by asking for the first byte.
+    async fn look_at_first(&self) -> Result<Found, Failure> {
+        let request = self.request(false, Some(0..1), None).await?;
+        let answer = self.wire.send(request).await?;
+        if let Some(version) = answer.reply.version_of_first() {
+            answer.reply.plain(self.stored_compressed())?;
+            return believed(version);
+        }
+        let answer = self.accepted(answer, None).await?;
+        match answer.reply.status {
+            StatusCode::OK => Err(packhorse_core::Error::unsupported(
+                "is of a server that does not say how long it is; download it first",
+            )
+            .into()),
+            status => Err(Failure::again(format!("the server answered {status} without a length"))),
+        }
+    }
+
+    /// The answer, if it is one that has bytes of the file.
+    async fn accepted(&self, mut answer: Answer, version: Option<&Version>) -> Result<Answer, Failure> {
+        if matches!(answer.reply.status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
+            answer.reply.plain(self.stored_compressed())?;
+            return Ok(answer);
+        }
+        let words = said(&answer.words().await);
+        Err(answer.reply.refusal(&words, version, self.is_s3()))
+    }
+
+    /// What is known of it now.
+    pub(crate) async fn stat(&self) -> Result<FileStat> {
+        match self.look().await? {
+            Found::File(version) => Ok(version.stat(&self.name())),
+            Found::Folder => Ok(super::version::folder(&self.name())),
+        }
+    }
+}
+
+/// An empty file that nothing is known of is more often an answer that broke.
+fn believed(version: Version) -> Result<Found, Failure> {
+    match version.len == 0 && version.marks.none() {
+        true => Err(Failure::again("the server gave an empty answer with neither ETag nor date")),
+        false => Ok(Found::File(version)),
+    }
+}

@@ -1,0 +1,56 @@
+//! The stores of buckets and web servers, each made once.
+
+use super::link::Link;
+use super::object::Backend;
+use super::s3::S3;
+use super::store::RemoteStore;
+use crate::RemoteOptions;
+use crate::location::{Place, Site};
+use packhorse_core::{Error, Result, Store};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Makes them, and keeps them.
+#[derive(Default)]
+pub(crate) struct Remotes(Mutex<Made>);
+
+#[derive(Default)]
+struct Made {
+    link: Option<Arc<Link>>,
+    stores: HashMap<Key, Arc<RemoteStore>>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Bucket(String),
+    Site(Site),
+}
+
+impl Remotes {
+    pub(crate) fn open(&self, place: &Place, options: &RemoteOptions) -> Result<(Arc<dyn Store>, PathBuf)> {
+        let (key, path) = match place {
+            Place::Path(path) => return Err(Error::bug(format!("{} is not remote", path.display()))),
+            Place::S3 { bucket, key } => (Key::Bucket(bucket.clone()), key),
+            Place::Web { site, path } => (Key::Site(site.clone()), path),
+        };
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let link = match &made.link {
+            Some(link) => link.clone(),
+            None => made.link.insert(Arc::new(Link::new(options)?)).clone(),
+        };
+        let store = match made.stores.get(&key) {
+            Some(store) => store.clone(),
+            None => {
+                let backend = match &key {
+                    Key::Bucket(bucket) => Backend::S3(S3::new(bucket, &link.wire, options)?),
+                    Key::Site(site) => Backend::Web(site.clone()),
+                };
+                let store = Arc::new(RemoteStore { link, backend: Arc::new(backend) });
+                made.stores.insert(key, store.clone());
+                store
+            }
+        };
+        Ok((store, path.into()))
+    }
+}

@@ -1,0 +1,259 @@
+//! What an answer says of the bytes that follow it, held against what was asked.
+
+use super::date;
+use super::failure::Failure;
+use super::version::{Marks, Version, text};
+use packhorse_core::Error;
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, RETRY_AFTER};
+use std::ops::Range;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A server that gives whole files only is read like that up to this size.
+const WHOLE: u64 = 64 << 20;
+
+/// The first line and the headers of an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+}
+
+/// `Content-Range`, of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    /// `None` where the range could not be given.
+    range: Option<(u64, u64)>,
+    total: Option<u64>,
+}
+
+impl Reply {
+    /// The range of the file whose bytes the body must hold, no more and no less: all of `asked`, or its first part, or
+    /// the whole file (`whole` says that this server was never seen to give ranges).
+    pub(crate) fn body(&self, asked: &Range<u64>, version: &Version, whole: bool) -> Result<Range<u64>, Failure> {
+        let length = self.length();
+        match self.status {
+            StatusCode::PARTIAL_CONTENT => {
+                let span = self.span().ok_or_else(|| Failure::again("gave a part without saying which"))?;
+                version.same(span.total, &Marks::of(&self.headers))?;
+                let (start, end) = span.range.ok_or_else(|| Failure::again("gave a part without saying which"))?;
+                if start != asked.start || end > asked.end {
+                    let (from, to) = (asked.start, asked.end);
+                    return Err(Failure::again(format!("gave bytes {start} to {end} for bytes {from} to {to}")));
+                }
+                match length.is_some_and(|length| length != end - start) {
+                    true => Err(Failure::again("gave a body of another length than its range")),
+                    false => Ok(start..end),
+                }
+            }
+            StatusCode::OK => {
+                version.same(length, &Marks::of(&self.headers))?;
+                let all = 0..version.len;
+                match *asked == all || (whole && version.len <= WHOLE) {
+                    true => Ok(all),
+                    false if whole => Err(Failure::Final(Error::unsupported(format!(
+                        "is of a server that gives no ranges, and {} bytes are too many to read it whole each time; download it first",
+                        version.len
+                    )))),
+                    false => Err(Failure::again("gave the whole file for a range")),
+                }
+            }
+            status => Err(Failure::again(format!("answered {status} to a range"))),
+        }
+    }
+
+    /// The state that the answer to `HEAD` tells; `None` if it is not enough to go by.
+    pub(crate) fn version_of_head(&self) -> Option<Version> {
+        let version = Version { len: self.length()?, marks: Marks::of(&self.headers) };
+        (self.status == StatusCode::OK).then_some(version)
+    }
+
+    /// The state that the answer to a request for the first byte tells.
+    pub(crate) fn version_of_first(&self) -> Option<Version> {
+        let len = match self.status {
+            StatusCode::PARTIAL_CONTENT => self.span().filter(|span| span.range == Some((0, 1)))?.total,
+            StatusCode::OK => self.length(),
+            StatusCode::RANGE_NOT_SATISFIABLE => self.span()?.total.filter(|total| *total == 0),
+            _ => None,
+        };
+        Some(Version { len: len?, marks: Marks::of(&self.headers) })
+    }
+
+    /// Fails if the body is compressed for its journey: its bytes are not those of the file. `stored` says that the
+    /// compressed bytes are the file's own.
+    pub(crate) fn plain(&self, stored: bool) -> Result<(), Failure> {
+        let coding = text(&self.headers, &CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case("identity"));
+        match coding {
+            Some(coding) if !stored && !coding.is_empty() => Err(Failure::Final(Error::unsupported(format!(
+                "is sent compressed ({coding}), though it was asked for as it is; switch that off at the server, or download it first"
+            )))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The error of an answer that is none of 200 and 206. `said` is what the body says; `version` is there for a file
+    /// that was opened; `s3` is about whose words to use.
+    pub(crate) fn refusal(&self, said: &str, version: Option<&Version>, s3: bool) -> Failure {
+        let status = self.status;
+        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        match status {
+            StatusCode::NOT_FOUND | StatusCode::GONE => match version {
+                Some(_) => Failure::changed("it is not there any more"),
+                None => Failure::missing(&format!("the server says {status}{said}")),
+            },
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if s3 => Failure::denied(format!(
+                "may not be read ({status}{said}), or is not there and may not be listed; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket"
+            )),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                Failure::denied(format!("may not be read ({status}{said}); a signed URL may have expired"))
+            }
+            StatusCode::PRECONDITION_FAILED => Failure::changed("its ETag is another"),
+            StatusCode::RANGE_NOT_SATISFIABLE => {
+                let total = self.span().and_then(|span| span.total);
+                let same = version.map_or(Ok(()), |version| version.same(total, &Marks::default()));
+                same.err().unwrap_or_else(|| Failure::again(format!("answered {status} to a range that is there")))
+            }
+            _ if status.is_redirection() => Failure::refused(format!(
+                "is elsewhere, and the server does not say where ({status}{said}); for S3 set AWS_REGION to its bucket's"
+            )),
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => self.busy(&said),
+            StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED => {
+                Failure::refused(format!("the server answered {status}{said}"))
+            }
+            _ if status.is_server_error() || status.is_success() => self.busy(&said),
+            _ => Failure::refused(format!("the server answered {status}{said}")),
+        }
+    }
+
+    fn busy(&self, said: &str) -> Failure {
+        Failure::Again { why: format!("the server answered {}{said}", self.status), after: self.retry_after() }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        let text = text(&self.headers, &RETRY_AFTER)?;
+        let seconds = match text.parse::<u64>() {
+            Ok(seconds) => seconds,
+            Err(_) => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
+                u64::try_from(date::seconds(&text)?).ok()?.saturating_sub(now)
+            }
+        };
+        Some(Duration::from_secs(seconds))
+    }
+
+    fn length(&self) -> Option<u64> {
+        text(&self.headers, &CONTENT_LENGTH)?.parse().ok()
+    }
+
+    /// `bytes 0-9/100`, `bytes 0-9/*` or `bytes */100`; the end becomes the byte after.
+    fn span(&self) -> Option<Span> {
+        let text = text(&self.headers, &CONTENT_RANGE)?;
+        let (range, total) = text.strip_prefix("bytes ")?.split_once('/')?;
+        let total = if total == "*" { None } else { Some(total.parse().ok()?) };
+        if range == "*" {
+            return Some(Span { range: None, total });
+        }
+        let (start, last) = range.split_once('-')?;
+        let (start, end) = (start.parse().ok()?, last.parse::<u64>().ok()?.checked_add(1)?);
+        (start < end && total.is_none_or(|total| end <= total)).then_some(Span { range: Some((start, end)), total })
+    }
+}
+
+/// What S3 says in the body of an error: its code and its words.
+pub(crate) fn said(body: &str) -> String {
+    let part = |tag: &str| {
+        let (_, rest) = body.split_once(&format!("<{tag}>"))?;
+        rest.split_once("</").map(|(text, _)| text.trim().chars().take(200).collect::<String>())
+    };
+    match (part("Code"), part("Message")) {
+        (Some(code), Some(message)) if !message.is_empty() && message != code => format!("{code}: {message}"),
+        (Some(code), _) => code,
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::Kind;
+    use reqwest::header::{HeaderName, HeaderValue};
+
+    fn reply(status: u16, headers: &[(&'static str, &str)]) -> Reply {
+        let header = |(name, value): &(&'static str, &str)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        };
+        Reply { status: StatusCode::from_u16(status).unwrap(), headers: headers.iter().map(header).collect() }
+    }
+
+    fn version(len: u64) -> Version {
+        Version { len, marks: Marks { etag: Some("\"a\"".into()), modified: None } }
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_taken() {
+        let body = |range: &str, length: &str| {
+            let headers = [("content-range", range), ("content-length", length), ("etag", "\"a\"")];
+            reply(206, &headers).body(&(10..20), &version(100), false)
+        };
+        assert_eq!(body("bytes 10-19/100", "10").unwrap(), 10..20);
+        assert_eq!(body("bytes 10-14/100", "5").unwrap(), 10..15);
+        assert_eq!(body("bytes 10-19/*", "10").unwrap(), 10..20);
+        for (range, length) in [
+            ("bytes 10-19/100", "9"),
+            ("bytes 10-19/100", "11"),
+            ("bytes 11-19/100", "9"),
+            ("bytes 0-9/100", "10"),
+            ("bytes 10-20/100", "11"),
+            ("bytes 19-10/100", "10"),
+            ("bytes 10-18446744073709551615/100", "10"),
+            ("bytes */100", "10"),
+            ("10-19/100", "10"),
+            ("bytes 10-19", "10"),
+        ] {
+            assert!(matches!(body(range, length), Err(Failure::Again { .. })), "{range}");
+        }
+        let Err(Failure::Final(error)) = body("bytes 10-19/99", "10") else { panic!("a total of 99 of 100") };
+        assert_eq!(error.kind(), Kind::Changed);
+    }
+
+    #[test]
+    fn a_whole_file_is_taken_where_it_can_be() {
+        let whole = reply(200, &[("content-length", "100")]);
+        assert_eq!(whole.body(&(0..100), &version(100), false).unwrap(), 0..100);
+        assert_eq!(whole.body(&(10..20), &version(100), true).unwrap(), 0..100);
+        assert!(matches!(whole.body(&(10..20), &version(100), false), Err(Failure::Again { .. })));
+        let huge = reply(200, &[("content-length", "100000000000")]);
+        let Err(Failure::Final(error)) = huge.body(&(10..20), &version(100_000_000_000), true) else { panic!() };
+        assert_eq!(error.kind(), Kind::Unsupported);
+        let short = reply(200, &[("content-length", "99")]).body(&(0..100), &version(100), false);
+        assert!(matches!(short, Err(Failure::Final(error)) if error.kind() == Kind::Changed));
+    }
+
+    #[test]
+    fn how_long_to_wait() {
+        let after = |text: &str| reply(503, &[("retry-after", text)]).retry_after();
+        assert_eq!(after("7"), Some(Duration::from_secs(7)));
+        assert_eq!(after("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
+        assert!(after("Sun, 06 Nov 2500 08:49:37 GMT") > Some(Duration::from_secs(1 << 30)));
+        assert_eq!(after("soon"), None);
+    }
+
+    #[test]
+    fn an_error_of_s3_is_told_in_its_words() {
+        let body =
+            "<?xml?><Error><Code>AccessDenied</Code><Message>Access Denied</Message><RequestId>4</RequestId></Error>";
+        assert_eq!(said(body), "AccessDenied: Access Denied");
+        assert_eq!(said("<html>"), "");
+        let Failure::Final(error) = reply(403, &[]).refusal("AccessDenied", None, true) else { panic!() };
+        assert_eq!(error.errno(), Some(libc::EACCES));
+        let Failure::Final(error) = reply(404, &[]).refusal("", None, true) else { panic!() };
+        assert_eq!(error.errno(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn compression_on_the_way_is_refused() {
+        assert!(reply(206, &[("content-encoding", "gzip")]).plain(false).is_err());
+        assert!(reply(206, &[("content-encoding", "gzip")]).plain(true).is_ok());
+        assert!(reply(206, &[("content-encoding", "identity")]).plain(false).is_ok());
+    }
+}

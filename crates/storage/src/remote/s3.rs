@@ -1,0 +1,136 @@
+//! Buckets: how a request for an object is signed, and what a bucket lists.
+
+use super::failure::Failure;
+use super::reply;
+use super::service::{Connector, Noted, Signed, plain, words};
+use super::wire::Wire;
+use crate::RemoteOptions;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::path::Path as Key;
+use object_store::{BackoffConfig, GetOptions, GetRange, ObjectStore, RetryConfig};
+use packhorse_core::{Error, Result};
+use reqwest::Request;
+use std::ops::Range;
+use std::time::Duration;
+
+/// One bucket.
+pub(crate) struct S3 {
+    bucket: String,
+    store: AmazonS3,
+}
+
+/// A page of a listing: names below a folder, and how to go on.
+pub(crate) struct Page {
+    pub(crate) names: Vec<String>,
+    pub(crate) next: Option<String>,
+}
+
+impl S3 {
+    /// A bucket as the environment and `options` describe it.
+    pub(crate) fn new(bucket: &str, wire: &Wire, options: &RemoteOptions) -> Result<Self> {
+        let mut builder = AmazonS3Builder::from_env();
+        for (name, value) in &options.s3 {
+            let key: AmazonS3ConfigKey = name.to_ascii_lowercase().parse().map_err(|_| {
+                Error::config(format!("{name} is no setting of S3; they are named as in the environment"))
+            })?;
+            builder = builder.with_config(key, value);
+        }
+        // Tries are ours; these are for credentials.
+        let backoff = BackoffConfig { init_backoff: options.first_wait, ..BackoffConfig::default() };
+        let retry = RetryConfig { backoff, max_retries: 1, retry_timeout: Duration::from_secs(10) };
+        let builder = builder.with_bucket_name(bucket).with_http_connector(Connector(wire.clone())).with_retry(retry);
+        let store = builder.build().map_err(|e| Error::config(format!("S3 can't be used so: {}", words(&e))))?;
+        Ok(Self { bucket: bucket.to_owned(), store })
+    }
+
+    /// The name of a key in errors.
+    pub(crate) fn name(&self, key: &str) -> String {
+        if key.is_empty() { format!("s3://{}", self.bucket) } else { format!("s3://{}/{key}", self.bucket) }
+    }
+
+    /// A request for an object, signed a moment ago.
+    pub(crate) async fn request(
+        &self,
+        key: &str,
+        head: bool,
+        range: Option<Range<u64>>,
+        if_match: Option<&str>,
+    ) -> Result<Request, Failure> {
+        let key = parsed(key)?;
+        let signed = Signed::default();
+        let range = range.map(GetRange::Bounded);
+        let if_match = if_match.map(str::to_owned);
+        let options = GetOptions { head, range, if_match, extensions: signed.errand(), ..GetOptions::default() };
+        let unsigned = self.store.get_opts(&key, options).await.err();
+        match signed.take() {
+            Some(request) => plain(request).map_err(|e| Error::bug(format!("a signed request: {e}")).into()),
+            None => Err(uncredited(unsigned.as_ref())),
+        }
+    }
+
+    /// The names in the folder `key`, a page at a time.
+    pub(crate) async fn list(&self, key: &str, token: Option<String>, most: Option<usize>) -> Result<Page, Failure> {
+        let prefix = parsed(key).map(|key| if key.is_root() { None } else { Some(format!("{key}/")) })?;
+        let noted = Noted::default();
+        let options = PaginatedListOptions {
+            delimiter: Some("/".into()),
+            max_keys: most,
+            page_token: token,
+            extensions: noted.errand(),
+            ..PaginatedListOptions::default()
+        };
+        match self.store.list_paginated(prefix.as_deref(), options).await {
+            Ok(page) => Ok(Page { names: names(key, &page.result), next: page.page_token }),
+            Err(error) => Err(match noted.take() {
+                Some((reply, body)) if !reply.status.is_success() => {
+                    reply.refusal(&reply::said(&String::from_utf8_lossy(&body)), None, true)
+                }
+                Some(_) => Failure::again(format!("the listing can't be read: {}", words(&error))),
+                None => unlisted(&error),
+            }),
+        }
+    }
+}
+
+/// The last parts of the names that a listing has.
+fn names(folder: &str, result: &object_store::ListResult) -> Vec<String> {
+    let files = result.objects.iter().map(|object| &object.location);
+    let found = files.chain(&result.common_prefixes).filter(|found| found.as_ref() != folder);
+    found.filter_map(|found| found.filename().map(str::to_owned)).collect()
+}
+
+fn parsed(key: &str) -> Result<Key> {
+    Key::parse(key).map_err(|_| {
+        let message = format!("{key:?} is no key that can be read: parts that are empty, `.` or `..` can't");
+        Error::unsupported(message)
+    })
+}
+
+/// There are no credentials, or they can't be had.
+fn uncredited(error: Option<&object_store::Error>) -> Failure {
+    let why = error.map(words).unwrap_or_default();
+    Failure::denied(format!(
+        "no credentials for S3 ({why}); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket"
+    ))
+}
+
+/// A page for which no answer came.
+fn unlisted(error: &object_store::Error) -> Failure {
+    use object_store::client::{HttpError, HttpErrorKind};
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = source {
+        if let Some(http) = error.downcast_ref::<HttpError>() {
+            return match http.kind() {
+                HttpErrorKind::Interrupted => Failure::again(words_of(http)),
+                _ => Failure::refused(words_of(http)),
+            };
+        }
+        source = error.source();
+    }
+    uncredited(Some(error))
+}
+
+fn words_of(error: &object_store::client::HttpError) -> String {
+    super::wire::root(error)
+}

@@ -1,0 +1,115 @@
+//! Which state of a file is read: everything that comes later must be of the same.
+
+use super::date;
+use super::failure::Failure;
+use packhorse_core::{FileKind, FileStat};
+use reqwest::header::{ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
+
+/// What tells two states of a file apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    /// Bytes.
+    pub(crate) len: u64,
+    pub(crate) marks: Marks,
+}
+
+/// What a server says of a state beside its length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    pub(crate) etag: Option<String>,
+    pub(crate) modified: Option<String>,
+}
+
+impl Marks {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        Self { etag: text(headers, &ETAG), modified: text(headers, &LAST_MODIFIED) }
+    }
+
+    /// Whether there is nothing to tell states apart by.
+    pub(crate) fn none(&self) -> bool {
+        self.etag.is_none() && self.modified.is_none()
+    }
+
+    /// For `If-Match`, which compares strongly: a weak tag would match nothing, not even itself.
+    pub(crate) fn strong(&self) -> Option<&str> {
+        self.etag.as_deref().filter(|etag| etag.starts_with('"'))
+    }
+}
+
+impl Version {
+    /// Fails unless what a server says now is of this state. What it does not say is no difference.
+    pub(crate) fn same(&self, len: Option<u64>, now: &Marks) -> Result<(), Failure> {
+        if let Some(len) = len.filter(|len| *len != self.len) {
+            return Err(Failure::changed(format!("it had {} bytes and now has {len}", self.len)));
+        }
+        let opaque = |etag: &str| etag.trim_start_matches("W/").to_owned();
+        if let (Some(then), Some(now)) = (&self.marks.etag, &now.etag) {
+            return match opaque(then) == opaque(now) {
+                true => Ok(()),
+                false => Err(Failure::changed(format!("its ETag was {then} and now is {now}"))),
+            };
+        }
+        match (&self.marks.modified, &now.modified) {
+            (Some(then), Some(now)) if then != now => {
+                Err(Failure::changed(format!("it was of {then} and now is of {now}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As of a file; `name` and the marks give the number that tells states apart.
+    pub(crate) fn stat(&self, name: &str) -> FileStat {
+        let seconds = self.marks.modified.as_deref().and_then(date::seconds).unwrap_or_default();
+        let state = format!("{:?} {:?}", self.marks.etag, self.marks.modified);
+        let mtime = seconds.saturating_mul(1_000_000_000);
+        FileStat { kind: FileKind::File, size: self.len, mtime, id: (digest(name), digest(&state)) }
+    }
+}
+
+/// As of a folder, which has no state.
+pub(crate) fn folder(name: &str) -> FileStat {
+    FileStat { kind: FileKind::Directory, size: 0, mtime: 0, id: (digest(name), 0) }
+}
+
+/// The same on all machines.
+fn digest(text: &str) -> u64 {
+    let mut bytes = [0; 8];
+    blake3::Hasher::new().update(text.as_bytes()).finalize_xof().fill(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+/// A header's value, if it is there and text.
+pub(crate) fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(|text| text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(etag: Option<&str>, modified: Option<&str>) -> Marks {
+        Marks { etag: etag.map(Into::into), modified: modified.map(Into::into) }
+    }
+
+    #[test]
+    fn what_is_a_change() {
+        let then = Version { len: 9, marks: marks(Some("\"a\""), Some("x")) };
+        for (len, now, same) in [
+            (Some(9), marks(Some("\"a\""), Some("y")), true),
+            (Some(9), marks(Some("W/\"a\""), None), true),
+            (None, marks(None, None), true),
+            (None, marks(None, Some("x")), true),
+            (Some(8), marks(Some("\"a\""), Some("x")), false),
+            (Some(9), marks(Some("\"b\""), Some("x")), false),
+            (Some(9), marks(None, Some("y")), false),
+        ] {
+            assert_eq!(then.same(len, &now).is_ok(), same, "{len:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn a_weak_tag_is_not_asked_for() {
+        assert_eq!(marks(Some("\"a\""), None).strong(), Some("\"a\""));
+        assert_eq!(marks(Some("W/\"a\""), None).strong(), None);
+    }
+}

@@ -1,0 +1,149 @@
+//! Requests out, answers in: connections, redirects, encryption, and times.
+
+use super::failure::Failure;
+use super::reply::Reply;
+use crate::RemoteOptions;
+use bytes::Bytes;
+use packhorse_core::{Error, Result};
+use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
+use reqwest::redirect::{Attempt, Policy};
+use reqwest::{Client, Request, Response};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Redirects of one request that are followed.
+const REDIRECTS: usize = 5;
+
+/// Bytes of an error's body that are read.
+const WORDS: usize = 8 << 10;
+
+/// The client of all requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Wire {
+    client: Client,
+    /// Until headers are there, connecting included.
+    first: Duration,
+    idle: Duration,
+    /// Whether any server ever answered.
+    heard: Arc<AtomicBool>,
+}
+
+/// An answer whose body is still to come.
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    /// Whether redirects ended at a folder.
+    pub(crate) folder: bool,
+    response: Response,
+    idle: Duration,
+}
+
+impl Wire {
+    pub(crate) fn new(options: &RemoteOptions) -> Result<Self> {
+        let client = Client::builder()
+            .tls_backend_preconfigured(tls()?)
+            .user_agent(concat!("packhorse/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(options.connect_timeout)
+            .redirect(Policy::custom(follow))
+            .http1_only()
+            .build()
+            .map_err(|e| Error::config(format!("the network can't be used: {}", root(&e))).caused_by(e))?;
+        let first = options.connect_timeout.saturating_add(options.idle_timeout);
+        Ok(Self { client, first, idle: options.idle_timeout, heard: Arc::default() })
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Sends a request without a body, which may be sent again.
+    pub(crate) async fn send(&self, mut request: Request) -> Result<Answer, Failure> {
+        // No header would leave the choice to the server.
+        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let asked_folder = request.url().path().ends_with('/');
+        let sent = timeout(self.first, self.client.execute(request)).await;
+        let response = sent.map_err(|_| stalled("an answer", self.first))?.map_err(|e| self.unsent(e))?;
+        self.heard.store(true, Ordering::Relaxed);
+        let reply = Reply { status: response.status(), headers: response.headers().clone() };
+        let folder = !asked_folder && response.url().path().ends_with('/');
+        Ok(Answer { reply, folder, response, idle: self.idle })
+    }
+
+    /// Why there was no answer.
+    fn unsent(&self, error: reqwest::Error) -> Failure {
+        let why = root(&error);
+        // A name that nobody knows is a typing error at the beginning, and a fault of the network later on.
+        let unknown = why.contains("Name or service not known") && !self.heard.load(Ordering::Relaxed);
+        match () {
+            () if error.is_redirect() => Failure::refused(format!("can't be reached: {why}")),
+            () if error.is_builder() => Failure::Final(Error::config(format!("is no URL to ask for: {why}"))),
+            () if why.contains("certificate") => Failure::refused(format!(
+                "can't be reached: {why}; certificates are those of the system, or of SSL_CERT_FILE"
+            )),
+            () if unknown => Failure::refused(format!("can't be reached: {why}")),
+            () if error.is_timeout() => Failure::again("connecting took too long"),
+            () if error.is_connect() => Failure::again(format!("connecting failed: {why}")),
+            () => Failure::again(format!("the request failed: {why}")),
+        }
+    }
+}
+
+impl Answer {
+    /// The next bytes of the body; `None` at its end.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
+        let chunk =
+            timeout(self.idle, self.response.chunk()).await.map_err(|_| stalled("the next bytes", self.idle))?;
+        chunk.map_err(|e| Failure::again(format!("the connection broke: {}", root(&e))))
+    }
+
+    /// The beginning of the body as text, as far as it comes.
+    pub(crate) async fn words(&mut self) -> String {
+        let mut words = Vec::new();
+        while words.len() < WORDS {
+            match self.chunk().await {
+                Ok(Some(chunk)) => words.extend_from_slice(&chunk),
+                _ => break,
+            }
+        }
+        words.truncate(WORDS);
+        String::from_utf8_lossy(&words).into_owned()
+    }
+}
+
+fn stalled(what: &str, time: Duration) -> Failure {
+    Failure::again(format!("the server stalled: {what} did not come in {} s", time.as_secs_f32()))
+}
+
+/// Never from an encrypted connection to an open one.
+fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let encrypted = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
+    match () {
+        () if attempt.previous().len() > REDIRECTS => attempt.error(format!("more than {REDIRECTS} redirects")),
+        () if encrypted && attempt.url().scheme() != "https" => attempt.error("a redirect from https to http"),
+        () => attempt.follow(),
+    }
+}
+
+/// Certificates of the system or of `SSL_CERT_FILE`. A machine that has none can still use http.
+fn tls() -> Result<rustls::ClientConfig> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let versions = versions.map_err(|e| Error::bug(format!("no versions of TLS: {e}")))?;
+    Ok(versions.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// What is at the bottom of an error; those above name URLs, which may hold secrets.
+pub(crate) fn root(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut root = error;
+    while let Some(source) = root.source() {
+        root = source;
+    }
+    match root.downcast_ref::<reqwest::Error>() {
+        // Its text names the URL.
+        Some(_) => "no answer that is HTTP".into(),
+        None => root.to_string(),
+    }
+}
