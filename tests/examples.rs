@@ -57,3 +57,20 @@ fn read_tokens_reads_a_pair() {
     assert!(said.contains("3 batches") && said.contains("tokens UInt16 [8, 5] at byte 0"), "{said}");
     assert!(said.contains(r#"{"version":1,"consumed":8,"samples":26}"#), "{said}");
 }
+
+#[test]
+fn train_loop_stops_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let [photos, shards] = ["photos", "shards"].map(|name| dir.path().join(name));
+    packhorse(
+        &["synth", "images", "--count", "200", "--out"]
+            .map(Path::new)
+            .into_iter()
+            .chain([&*photos])
+            .collect::<Vec<_>>(),
+    );
+    let command = ["pack", "--labels", "folders", "--to", "webdataset", "--out"].map(Path::new);
+    packhorse(&command.into_iter().chain([&*shards, &*photos]).collect::<Vec<_>>());
+    let said = example("train_loop", &[&shards]);
+    assert!(said.contains("6 batches, then {\"version\":1,") && said.contains("6 batches more, 192 images"), "{said}");
+}

@@ -1,14 +1,30 @@
-//! Batches of tokens from pairs on this machine: what a pair's index says, told to the reader.
+//! Batches from shards: places by name, the formats of this build, and pairs of tokens, told to the reader.
 //!
-//! The reader knows no format, and the format no memory maps; here they meet.
+//! The reader knows no format, and formats know neither memory maps nor networks; here they meet.
 
 pub use packhorse_order as order;
 pub use packhorse_read::*;
 
 use packhorse_core::{Error, Result, Store};
+use packhorse_storage::{Location, Stores};
 use packhorse_tokens::Header;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Opens the dataset at a place, written as a path, `file://…`, `s3://bucket/prefix` or `http(s)://host/path`: what
+/// `packhorse seal` sealed, or anybody's shards by folder, name or pattern (`s3://bucket/shard-{000..127}.tar`). A web
+/// server has no folders to list: name its shards, or give a sealed dataset.
+///
+/// Errors: those of [`open()`]; a place that this build does not reach.
+pub fn dataset(place: &str) -> Result<Dataset> {
+    dataset_with(place, &Stores::default(), &OpenOptions::default())
+}
+
+/// [`dataset`] with options. Datasets of the same `stores` share connections.
+pub fn dataset_with(place: &str, stores: &Stores, options: &OpenOptions) -> Result<Dataset> {
+    let (store, path) = stores.open(&Location::parse(place)?)?;
+    open(&crate::registry(), store, &path, options)
+}
 
 /// Megatron's pair whose `.idx` is `idx`, and whose `.bin` is beside it; opened by `store`.
 ///

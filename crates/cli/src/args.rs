@@ -325,9 +325,9 @@ pub(crate) enum Bench {
 
 #[derive(ClapArgs)]
 pub(crate) struct BenchRead {
-    /// A dataset's folder, or anybody's shards: a file, a folder, a pattern like 'shard-{000..127}.tar'
+    /// A dataset's folder, or anybody's shards: a file, a folder, a pattern like 'shard-{000..127}.tar'; s3:// and http:// too
     #[arg(value_hint = ValueHint::AnyPath)]
-    pub(crate) dataset: PathBuf,
+    pub(crate) dataset: String,
 
     /// Samples a batch
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]

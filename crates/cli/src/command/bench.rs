@@ -6,6 +6,7 @@ use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, Observer, Result};
 use packhorse_read::{Access, FieldOptions, LoaderOptions, Make, Measured, OpenOptions, ReadOptions, measure, open};
+use packhorse_storage::Location;
 use packhorse_transform::image::{Size, View};
 use serde_json::json;
 use std::process::ExitCode;
@@ -19,8 +20,10 @@ pub(super) fn read(context: &Context<'_>, args: &BenchRead) -> Result<ExitCode> 
     if !(args.seconds.is_finite() && args.seconds > 0.0) {
         return Err(Error::config(format!("--seconds takes a number above 0, not {}", args.seconds)));
     }
-    let dataset = open(context.registry, Arc::clone(&context.store), &args.dataset, &OpenOptions::default())?;
-    let fields = fields(dataset.schema().fields().iter().map(|field| (field.name().as_str(), field.is_nullable())), args)?;
+    let (store, path) = Location::parse(&args.dataset)?.open()?;
+    let dataset = open(context.registry, store, &path, &OpenOptions::default())?;
+    let fields =
+        fields(dataset.schema().fields().iter().map(|field| (field.name().as_str(), field.is_nullable())), args)?;
     let access = if args.map { Access::Map } else { ReadOptions::default().access };
     let threads = args.threads.jobs();
     let options = LoaderOptions {

@@ -4,7 +4,7 @@ use super::foreign;
 use super::pattern::{braces, glob, is_glob, natural};
 use super::shard::{Shard, main_path, sealed_index, source};
 use super::{Dataset, union};
-use packhorse_core::{Error, FileKind, Limits, Options, Registry, Result, Schema, Store};
+use packhorse_core::{DataType, Error, Field, FileKind, Limits, Options, Registry, Result, Schema, SchemaRef, Store};
 use packhorse_dataset::{FieldRecord, MANIFEST, Manifest};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -92,9 +92,41 @@ fn sealed(
         })
     };
     let schema = FieldRecord::schema(&manifest.schema).map_err(|error| error.in_input(dir.join(MANIFEST).display()))?;
+    let shards: Vec<Arc<Shard>> = manifest.shards.iter().map(shard).collect();
     let schema = union(std::iter::once(&schema))?;
-    let classes = manifest.classes.clone();
-    Dataset::new(registry, manifest.shards.iter().map(shard).collect(), Arc::new(Schema::clone(&schema)), classes)
+    let schema = if indexed { as_stored(&schema, &shards)? } else { schema };
+    Dataset::new(registry, shards, schema, manifest.classes.clone())
+}
+
+/// Shards whose indexes are looked at for the names that fields have there.
+const LOOKED_AT: usize = 16;
+
+/// The fields as shards hold them, all of them bytes: what was packed as typed values is encoded there, under a name with an
+/// extension (`x.npy`).
+fn as_stored(packed: &SchemaRef, shards: &[Arc<Shard>]) -> Result<SchemaRef> {
+    let mut stored: Vec<Field> = Vec::new();
+    for shard in shards.iter().take(LOOKED_AT) {
+        let is_known = |field: &Arc<Field>| stored.iter().any(|known| is_of(known.name(), field.name()));
+        if packed.fields().iter().all(is_known) {
+            break;
+        }
+        for name in shard.fields()? {
+            if stored.iter().any(|known| *known.name() == name) {
+                continue;
+            }
+            let nullable =
+                packed.fields().iter().find(|field| is_of(&name, field.name())).is_none_or(|f| f.is_nullable());
+            stored.push(Field::new(name, DataType::BinaryView, nullable));
+        }
+    }
+    stored.sort_by(|a, b| a.name().cmp(b.name()));
+    Ok(Arc::new(Schema::new(stored)))
+}
+
+/// Whether a shard's field `stored` holds the field `packed`.
+fn is_of(stored: &str, packed: &str) -> bool {
+    stored == packed
+        || stored.strip_prefix(packed).and_then(|rest| rest.strip_prefix('.')).is_some_and(|end| !end.contains('.'))
 }
 
 /// The files that `path` stands for.

@@ -123,6 +123,14 @@ impl Shard {
         Ok(content)
     }
 
+    /// The names of the fields in its index.
+    pub(crate) fn fields(&self) -> Result<Vec<String>> {
+        match &self.index {
+            Some(index) => Ok(self.read_index(index)?.fields().to_vec()),
+            None => Ok(Vec::new()),
+        }
+    }
+
     fn read_index(&self, path: &Path) -> Result<Members> {
         let input = self.store.open(path)?;
         let bytes = input.read_all(self.limits.blob)?;

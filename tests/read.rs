@@ -1,0 +1,266 @@
+//! Batches from datasets that the command made, and from those of others: the same from every container, every place and
+//! every cache.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+
+use packhorse::read::order::Shuffle;
+use packhorse::read::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn packhorse(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_packhorse")).args(args).arg("--quiet").output().unwrap();
+    let text = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned();
+    assert!(output.status.success(), "{args:?}\n{text}");
+    text
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Photos in folders of classes, packed; and the folder of the photos.
+fn photos(dir: &Path, count: u32, args: &[&str]) -> (PathBuf, PathBuf) {
+    let (from, to) = (dir.join("photos"), dir.join("shards"));
+    packhorse(&["synth", "images", "--count", &count.to_string(), "--out", text(&from)]);
+    let all = [
+        "pack",
+        text(&from),
+        "--to",
+        "webdataset",
+        "--out",
+        text(&to),
+        "--labels",
+        "folders",
+        "--samples-per-shard",
+        "17",
+    ];
+    packhorse(&[&all, args].concat());
+    (from, to)
+}
+
+fn sequential(batch: u32) -> LoaderOptions {
+    LoaderOptions {
+        shuffle: Shuffle::Sequential,
+        remainder: Remainder::Uneven,
+        threads: 2,
+        ..LoaderOptions::new(batch)
+    }
+}
+
+/// By key all fields of all samples.
+fn samples(dataset: &Dataset, fields: &[FieldOptions], options: &LoaderOptions) -> BTreeMap<String, Vec<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    for batch in Loader::new(dataset.clone(), fields, options, Host::default()).unwrap() {
+        let batch = batch.unwrap();
+        for row in 0..batch.rows() {
+            let field = |field: &FieldOptions| batch.row(&field.name, row).unwrap().to_vec();
+            let before = found.insert(batch.key(row).unwrap().to_owned(), fields.iter().map(field).collect());
+            assert!(before.is_none());
+        }
+    }
+    found
+}
+
+/// All bytes of all batches.
+fn stream(dataset: &Dataset, fields: &[FieldOptions], options: &LoaderOptions) -> Vec<Vec<u8>> {
+    let loader = Loader::new(dataset.clone(), fields, options, Host::default()).unwrap();
+    let layout = loader.layout().clone();
+    let fields = layout.fields();
+    loader
+        .map(|batch| {
+            let batch = batch.unwrap();
+            let keys = (0..batch.rows()).flat_map(|row| batch.key(row).unwrap().bytes());
+            keys.chain(fields.iter().flat_map(|field| batch.field(&field.name).unwrap().to_vec())).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn a_sealed_dataset_has_its_photos_labels_and_splits() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = photos(dir.path(), 100, &["--shuffle", "3", "--split", "train=0.8,val=0.2"]);
+    let dataset = dataset(text(&to)).unwrap();
+    let (train, val) = (dataset.split("train").unwrap(), dataset.split("val").unwrap());
+    assert_eq!((dataset.len(), train.len() + val.len()), (100, 100));
+    let fields = [FieldOptions::new("jpg", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
+    let found = samples(&dataset, &fields, &sequential(16));
+    assert_eq!(found.len(), 100);
+    for (key, values) in &found {
+        assert!(values[0] == std::fs::read(from.join(format!("{key}.jpg"))).unwrap());
+        let class = key.split('/').next().unwrap();
+        let label = i64::from_le_bytes(values[1][..].try_into().unwrap());
+        assert_eq!(dataset.classes()[label as usize], class);
+    }
+    assert_eq!(samples(&train, &fields, &sequential(7)).len() as u64, train.len());
+    assert!(train.split("test").unwrap_err().to_string().contains("train"));
+}
+
+#[test]
+fn without_its_manifest_it_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
+    let fields = [FieldOptions::new("jpg", Make::Bytes)];
+    let options = LoaderOptions { threads: 2, shuffle: Shuffle::Blocks { shards: 2 }, ..LoaderOptions::new(8) };
+    let wanted = stream(&dataset(text(&to)).unwrap(), &fields, &options);
+    let foreign = dir.path().join("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    for entry in std::fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.extension().is_some_and(|extension| extension == "tar") {
+            std::fs::copy(&entry, foreign.join(entry.file_name().unwrap())).unwrap();
+        }
+    }
+    let pattern = format!("{}/shard-{{000000..000003}}.tar", foreign.display());
+    let glob = format!("{}/*.tar", foreign.display());
+    let indexes = Some(dir.path().join("indexes"));
+    let kept = OpenOptions { indexes: indexes.clone(), ..OpenOptions::default() };
+    for place in [text(&foreign), &pattern, &glob] {
+        for options_of_open in [OpenOptions::default(), kept.clone(), kept.clone()] {
+            let stores = packhorse::storage::Stores::default();
+            let dataset = dataset_with(place, &stores, &options_of_open).unwrap();
+            assert!(stream(&dataset, &fields, &options) == wanted, "{place}");
+        }
+    }
+    assert_eq!(
+        std::fs::read_dir(indexes.unwrap())
+            .unwrap()
+            .filter(|e| !text(&e.as_ref().unwrap().path()).ends_with(".staging"))
+            .count(),
+        4
+    );
+}
+
+#[test]
+fn every_container_gives_the_same_arrays() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = dir.path().join("arrays");
+    packhorse(&["synth", "npz", "--count", "70", "--out", text(&from)]);
+    let mut wanted: Option<BTreeMap<String, Vec<Vec<u8>>>> = None;
+    for to in ["hdf5", "parquet", "arrow", "tfrecord", "webdataset"] {
+        let out = dir.path().join(to);
+        packhorse(&["pack", text(&from), "--to", to, "--out", text(&out), "--samples-per-shard", "25", "--ragged"]);
+        let dataset = dataset(text(&out)).unwrap();
+        let names: Vec<&str> = dataset.schema().fields().iter().map(|field| field.name().as_str()).collect();
+        let named = |name: &str| names.iter().find(|known| known.split('.').next() == Some(name)).unwrap().to_string();
+        let field = |name: &str, make| FieldOptions::new(name, make).from(&named(name));
+        let fields = [field("x", Make::Dense), field("y", Make::Auto), field("t", Make::Ragged)];
+        let found = samples(&dataset, &fields, &sequential(16));
+        assert_eq!((found.len(), found.values().next().unwrap()[0].len()), (70, 1024), "{to}");
+        let full = ReadOptions { verify: Verify::Full, rows: 1, ..ReadOptions::default() };
+        let options = LoaderOptions { shuffle: Shuffle::Full, read: full, threads: 3, ..sequential(9) };
+        assert!(samples(&dataset, &fields, &options) == found, "{to}");
+        match &wanted {
+            None => wanted = Some(found),
+            Some(wanted) => assert!(*wanted == found, "{to}"),
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_named_or_nobody_looked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, to) = photos(dir.path(), 20, &[]);
+    let shard = to.join("shard-000000.tar");
+    let mut bytes = std::fs::read(&shard).unwrap();
+    let at = bytes.len() / 2 / 512 * 512 + 300;
+    bytes[at] ^= 4;
+    std::fs::write(&shard, &bytes).unwrap();
+    let dataset = dataset(text(&to)).unwrap();
+    let fields = [FieldOptions::new("jpg", Make::Bytes)];
+    let with = |verify| {
+        let read = ReadOptions { verify, ..ReadOptions::default() };
+        let options = LoaderOptions { read, ..sequential(1) };
+        Loader::new(dataset.clone(), &fields, &options, Host::default()).unwrap().collect::<Vec<_>>()
+    };
+    assert!(with(Verify::Header).iter().all(Result::is_ok));
+    let errors: Vec<String> = with(Verify::Full).into_iter().filter_map(|b| b.err().map(|e| e.to_string())).collect();
+    assert!(errors.len() == 1 && errors[0].contains("CRC-32C"), "{errors:?}");
+    // A shard that was cut is not delivered as if whole.
+    std::fs::write(&shard, &bytes[..bytes.len() - 1024]).unwrap();
+    let error = with(Verify::Off).into_iter().find_map(Result::err).unwrap().to_string();
+    assert!(error.contains("shard-000000.tar") && error.contains("cut short"), "{error}");
+}
+
+#[test]
+fn shards_of_others_are_read() {
+    let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
+        assert!(std::env::var("CI").is_ok_and(|ci| ci == "true").eq(&false), "PACKHORSE_PYTHON is not set");
+        println!("skipped: PACKHORSE_PYTHON is not set");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/shards_of_others.py");
+    let output = Command::new(python).arg(script).arg(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let fields = [FieldOptions::new("bin", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
+    for kind in ["webdataset", "gnutar", "pax", "gnu"] {
+        let dataset = dataset(text(&dir.path().join(kind))).unwrap();
+        let found = samples(&dataset, &fields, &sequential(8));
+        assert_eq!(found.len(), 50, "{kind}");
+        for (key, values) in &found {
+            let number: usize = key.rsplit('-').next().unwrap().parse().unwrap();
+            assert_eq!(values[0], format!("{number};").repeat(number * 37 % 400).as_bytes(), "{kind} {key}");
+            assert_eq!(values[1], (number as i64 % 10).to_le_bytes(), "{kind} {key}");
+        }
+    }
+}
+
+#[test]
+fn the_command_measures_each_stage() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, to) = photos(dir.path(), 40, &[]);
+    for more in [&["--size", "64", "--augment"][..], &["--map", "--shuffle", "full"], &["--fields", "cls"]] {
+        let args = ["bench", "read", text(&to), "--seconds", "0.1", "--batch", "8", "--json"];
+        let json: serde_json::Value = serde_json::from_str(&packhorse(&[&args, more].concat())).unwrap();
+        let stages = json["stages"].as_array().unwrap();
+        let names: Vec<&str> = stages.iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
+        assert_eq!(names, ["raw", "parse", "decode", "batch"]);
+        assert!(stages.iter().all(|stage| stage["samples_per_s"].as_f64().unwrap() > 0.0), "{json}");
+    }
+}
+
+#[cfg(feature = "remote")]
+mod remote {
+    use super::*;
+    use packhorse::storage::{RemoteOptions, Stores};
+    use packhorse_testkit::web::{Fault, Server};
+    use std::time::Duration;
+
+    fn options(threads: usize) -> LoaderOptions {
+        LoaderOptions { threads, readers: 4, shuffle: Shuffle::Blocks { shards: 2 }, ..LoaderOptions::new(8) }
+    }
+
+    #[test]
+    fn over_http_it_is_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
+        let fields = [FieldOptions::new("jpg", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
+        let wanted = stream(&dataset(text(&to)).unwrap(), &fields, &options(2));
+        let server = Server::honest(&to);
+        for place in ["", "dataset.json", "shard-%7B000000..000003%7D.tar", "shard-{000000..000003}.tar"] {
+            let dataset = dataset(&server.url(place)).unwrap_or_else(|error| panic!("{place}: {error}"));
+            for threads in [1, 2, 8] {
+                assert!(stream(&dataset, &fields, &options(threads)) == wanted, "{place} {threads}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_fifth_of_all_requests_may_fail() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
+        let fields = [FieldOptions::new("jpg", Make::Bytes)];
+        let wanted = stream(&dataset(text(&to)).unwrap(), &fields, &options(2));
+        let server = Server::new(&to, move |asked| match asked.number.wrapping_mul(0x9e37_79b9) >> 16 & 0xff {
+            n if n >= 51 => Fault::None,
+            n if n % 4 == 0 => Fault::ResetInBody,
+            n if n % 4 == 1 => Fault::Status(503),
+            n if n % 4 == 2 => Fault::Cut,
+            _ => Fault::StallInBody(Duration::from_secs(5)),
+        });
+        let idle_timeout = Duration::from_millis(300);
+        let stores = Stores::new(RemoteOptions { idle_timeout, ..RemoteOptions::default() });
+        let dataset = dataset_with(&server.url(""), &stores, &OpenOptions::default()).unwrap();
+        assert!(stream(&dataset, &fields, &options(3)) == wanted);
+    }
+}
