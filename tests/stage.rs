@@ -369,6 +369,23 @@ fn asked_to_stop_it_goes_on() {
     stage.assert_whole(&to, "stopped and gone on");
 }
 
+/// From a web server, of which every fifth answer is wrong in some way.
+#[cfg(feature = "remote")]
+#[test]
+fn a_dataset_is_staged_from_a_web_server_with_faults() {
+    use packhorse_testkit::web::{Fault, Server};
+    let stage = Stage::new();
+    let faults = [Fault::ResetInBody, Fault::Short, Fault::Status(503), Fault::OtherStart, Fault::Cut];
+    let server = Server::new(&stage.dataset, move |asked| match asked.number % 5 {
+        4 => faults[(asked.number / 5) as usize % faults.len()].clone(),
+        _ => Fault::None,
+    });
+    let to = stage.work.dir("near");
+    let said = json(&packhorse(&["stage", &server.url(""), "--to", text(&to), "--json"]).succeed());
+    assert_eq!(said["whole"], true);
+    stage.assert_whole(&to, "from a web server");
+}
+
 /// A folder and those in it.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();

@@ -146,6 +146,7 @@ Examples:
   packhorse stage shards --to /dev/shm/shards
   packhorse stage shards --to $SLURM_TMPDIR/shards --fraction 0.5
   packhorse stage shards --to /dev/shm/shards --verify
+  packhorse stage s3://bucket/shards --to /scratch/shards --jobs 32
 
 Every file is checked by its digest and has its name when it is whole. Stopped or failed? Run the same command
 again: what is there stays. Several at once, such as the tasks of a node, share the work.";
@@ -270,8 +271,8 @@ pub(crate) struct Verify {
 
 #[derive(ClapArgs)]
 pub(crate) struct Stage {
-    /// The dataset's folder; or anybody's, of which all files are taken
-    #[arg(value_name = "DATASET", value_hint = ValueHint::DirPath)]
+    /// The dataset's folder, or its location (s3://…, http://…); or anybody's, of which all files are taken
+    #[arg(value_name = "DATASET", value_hint = ValueHint::AnyPath)]
     pub(crate) dataset: PathBuf,
 
     /// The folder that the copies go to

@@ -41,7 +41,8 @@ pub fn measure(
 ) -> Result<()> {
     let options = LoaderOptions { epochs: None, ..options.clone() };
     let arrangement = Arrangement::new(dataset.counts(), options.shuffle, options.seed)?;
-    let (work, _) = Samples::new(dataset.clone(), fields, arrangement, 0, &LoaderOptions { state: None, ..options.clone() })?;
+    let (work, _) =
+        Samples::new(dataset.clone(), fields, arrangement, 0, &LoaderOptions { state: None, ..options.clone() })?;
     if work.steps.count == 0 {
         return Err(Error::config(format!("{} samples don't fill a batch of {}", dataset.len(), options.batch)));
     }
@@ -104,7 +105,9 @@ fn raw(dataset: &Dataset, threads: usize, time: Duration) -> Result<Measured> {
     let buffers: Mutex<Vec<Vec<u8>>> = Mutex::default();
     let mut measured = timed("raw", threads, time, |step, _| {
         let piece = usize::try_from(step).ok().and_then(|step| pieces.get(step));
-        let Some((input, at)) = piece.and_then(|(number, at)| Some((inputs.get(*number)?, *at))) else { return Ok(None) };
+        let Some((input, at)) = piece.and_then(|(number, at)| Some((inputs.get(*number)?, *at))) else {
+            return Ok(None);
+        };
         let mut buffer = buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         buffer.resize(PIECE as usize, 0);
         let len = PIECE.min(input.len().unwrap_or(0) - at);

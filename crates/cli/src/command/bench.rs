@@ -20,7 +20,8 @@ pub(super) fn read(context: &Context<'_>, args: &BenchRead) -> Result<ExitCode> 
         return Err(Error::config(format!("--seconds takes a number above 0, not {}", args.seconds)));
     }
     let dataset = open(context.registry, Arc::clone(&context.store), &args.dataset, &OpenOptions::default())?;
-    let fields = fields(dataset.schema().fields().iter().map(|field| (field.name().as_str(), field.is_nullable())), args)?;
+    let fields =
+        fields(dataset.schema().fields().iter().map(|field| (field.name().as_str(), field.is_nullable())), args)?;
     let access = if args.map { Access::Map } else { ReadOptions::default().access };
     let threads = args.threads.jobs();
     let options = LoaderOptions {

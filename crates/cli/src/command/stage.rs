@@ -8,15 +8,22 @@ use crate::size::show;
 use packhorse_core::{Kind, Result};
 use packhorse_pack::of_request;
 use packhorse_read::cache::{StageOptions, Staged, stage};
+use packhorse_storage::Location;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Instant;
 
 pub(super) fn run(context: &Context<'_>, args: &Stage) -> Result<ExitCode> {
     let start = Instant::now();
-    let options = StageOptions { fraction: args.fraction, jobs: args.jobs.into(), verify: args.verify };
-    let (store, progress) = (&context.store, &context.progress);
-    let staged = stage(store, &args.dataset, &args.to, &options, progress, &context.cancel).map_err(of_request)?;
+    let location = match args.dataset.to_str() {
+        Some(text) => Location::parse(text)?,
+        None => Location::from(args.dataset.clone()),
+    };
+    let (store, root) = location.open()?;
+    let mut options = StageOptions::new(&args.to);
+    (options.fraction, options.jobs, options.verify) = (args.fraction, args.jobs.into(), args.verify);
+    let (name, progress) = (location.to_string(), &*context.progress);
+    let staged = stage(&store, &root, &name, &options, progress, &context.cancel).map_err(of_request)?;
     context.progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     let unfit: Vec<Value> = staged.unfit.iter().map(|u| json!({"file": u.file, "problem": u.problem})).collect();

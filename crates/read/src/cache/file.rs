@@ -20,7 +20,7 @@ pub struct CacheFile {
 pub enum Check {
     /// This digest when it is made.
     Digest(Digest),
-    /// This time of modification, which a copy is given: that of the file in its store.
+    /// This time of modification, which a copy is given: [`CacheSource::file`](super::CacheSource::file) says which.
     Modified(i64),
 }
 

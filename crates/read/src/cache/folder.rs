@@ -125,7 +125,7 @@ impl Folder {
             Check::Digest(digest) if copies.iter().any(|copy| Digest::from(copy.blake3) != digest) => {
                 Err(Error::content("its bytes do not have the recorded digest"))
             }
-            Check::Modified(mtime) if original.stat()?.is_some_and(|stat| stat.mtime != mtime) => {
+            Check::Modified(mtime) if original.stat()?.is_some_and(|stat| self.source.stamp(&stat) != mtime) => {
                 Err(Error::new(Kind::Changed, "was modified while it was copied; run the same command again"))
             }
             _ => Ok(()),

@@ -1,8 +1,8 @@
 //! What there is to stage: the files of a dataset, shard by shard.
 
 use super::share::Share;
-use super::{CacheFile, CacheSource, Check};
-use packhorse_core::{Error, FileKind, Limits, Result};
+use super::{CacheFile, CacheSource};
+use packhorse_core::{Error, FileKind, Limits, Result, Store};
 use packhorse_dataset::{FileRecord, MANIFEST, Manifest, ShardRecord};
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,7 @@ fn walk(source: &CacheSource, dir: &Path, depth: usize, files: &mut Vec<CacheFil
             FileKind::File => {
                 let text =
                     name.to_str().ok_or_else(|| Error::unsupported("is no name in UTF-8").in_input(path.display()))?;
-                files.push(CacheFile { name: text.to_owned(), bytes: stat.size, check: Check::Modified(stat.mtime) });
+                files.push(source.file(text, &stat));
             }
             _ => {}
         }
@@ -79,9 +79,9 @@ fn walk(source: &CacheSource, dir: &Path, depth: usize, files: &mut Vec<CacheFil
 }
 
 /// The manifest and its bytes; `None` where the folder has none.
-pub(super) fn manifest(source: &dyn packhorse_core::Store, root: &Path) -> Result<Option<(Manifest, Vec<u8>)>> {
+pub(super) fn manifest(store: &dyn Store, root: &Path) -> Result<Option<(Manifest, Vec<u8>)>> {
     let path = root.join(MANIFEST);
-    let input = match source.open(&path) {
+    let input = match store.open(&path) {
         Ok(input) => input,
         Err(e) if super::staged::is_absent(&e) => return Ok(None),
         Err(e) => return Err(e),

@@ -10,12 +10,14 @@ use super::{CacheFile, CacheSource, Check, Staged, Unfit};
 use packhorse_core::{Cancel, Error, Event, Input, Kind, Observer, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use packhorse_storage::Local;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How much is staged, and how hard.
+/// Where to, how much, and how hard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageOptions {
+    /// The folder, of this machine.
+    pub to: PathBuf,
     /// The part of the shards, from 0 to 1: the same one for every caller, and part of every larger one.
     pub fraction: f64,
     /// Reads in flight.
@@ -24,10 +26,10 @@ pub struct StageOptions {
     pub verify: bool,
 }
 
-impl Default for StageOptions {
-    /// All of it, by 16 reads at once.
-    fn default() -> Self {
-        Self { fraction: 1.0, jobs: 16, verify: false }
+impl StageOptions {
+    /// All of it into the folder `to`, by 16 reads at once.
+    pub fn new(to: impl Into<PathBuf>) -> Self {
+        Self { to: to.into(), fraction: 1.0, jobs: 16, verify: false }
     }
 }
 
@@ -37,19 +39,20 @@ const READS: usize = 4;
 /// The longest receipt.
 const RECEIPT: u64 = 1 << 30;
 
-/// Copies the dataset in the folder `root` of `store`, or a part of it, into the folder `to` of this machine, under the
-/// same names: whole, it is a dataset like the other; in part, a [`DirCache`](super::DirCache) in `to` finds it.
+/// Copies the dataset in the folder `root` of `store`, or a part of it, into a folder of this machine, under the same
+/// names: whole, it is a dataset like the other; in part, a [`DirCache`](super::DirCache) in that folder finds it.
+/// `location` is how users name the dataset, which tells it from others if it is not sealed.
 ///
 /// A sealed dataset's files are compared with their digests; its manifest comes last. Of anybody's folder all files are
 /// taken, which have the length and the time of modification of the originals then. What is there already is not copied
 /// again: an interrupted run is simply run again, and several at once share the work.
 ///
-/// Errors: a folder `to` that holds another dataset (`Config`), originals that can't be read, a full disk
+/// Errors: a folder that holds another dataset (`Config`), originals that can't be read, a full disk
 /// (`Environment`): what was copied stays. Originals that are not as recorded are no error but in [`Staged::unfit`].
 pub fn stage(
     store: &Arc<dyn Store>,
     root: &Path,
-    to: &Path,
+    location: &str,
     options: &StageOptions,
     observer: &dyn Observer,
     cancel: &Cancel,
@@ -62,9 +65,12 @@ pub fn stage(
             let message = "is not sealed: it has a plan and no dataset.json; run `packhorse seal`";
             return Err(Error::new(Kind::Incomplete, message).in_input(root.display()));
         }
-        None => CacheSource::foreign(Arc::clone(store), root, &root.to_string_lossy()),
+        None => CacheSource::foreign(Arc::clone(store), root, location),
     };
-    refuse_itself(&**store, root, to)?;
+    let to = &*options.to;
+    if source.holds(to) {
+        return Err(Error::config("is the dataset itself, or in it; stage into another folder").in_input(to.display()));
+    }
     let listing = match found {
         Some((manifest, bytes)) => listing::sealed(&manifest, bytes, share),
         None => listing::foreign(&source, share)?,
@@ -85,17 +91,6 @@ pub fn stage(
     let groups = options.jobs.div_ceil(READS).max(1);
     in_parallel(listing.groups.len(), groups, |i| listing.groups.get(i).map_or(Ok(()), |group| run.group(group)))?;
     run.finish(&listing, share)
-}
-
-/// A dataset is not copied onto itself.
-fn refuse_itself(store: &dyn Store, root: &Path, to: &Path) -> Result<()> {
-    // There are stores in which folders are nothing.
-    let Ok(there) = store.stat(root, true).map(|stat| stat.id) else { return Ok(()) };
-    let same = |path: &Path| Local.stat(path, true).is_ok_and(|stat| stat.id == there);
-    if same(root) && to.ancestors().filter(|path| !path.as_os_str().is_empty()).any(same) {
-        return Err(Error::config("is the dataset itself, or in it; stage into another folder").in_input(to.display()));
-    }
-    Ok(())
 }
 
 fn refuse_others(owner: Owner, source: &CacheSource, sealed: bool, to: &Path) -> Result<()> {

@@ -183,8 +183,9 @@ fn a_half_file_is_not_taken_for_whole() {
 fn without_a_digest_size_and_time_count() {
     let here = Here::new(1);
     let path = here.dir.path().join("data/s-000.tar");
-    let now = || CacheFile { check: Check::Modified(Local.stat(&path, true).unwrap().mtime), ..here.files[0].clone() };
     let cache = here.open(here.options());
+    let source = CacheSource::foreign(here.store.clone(), here.dir.path(), "one");
+    let now = || source.file("data/s-000.tar", &Local.stat(&path, true).unwrap());
     let file = now();
     assert_eq!(content(cache.file(&file).unwrap()), bytes(0));
     assert!(cache.present(&file).unwrap().is_some() && here.opened() == 1);
