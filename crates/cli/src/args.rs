@@ -68,6 +68,9 @@ pub(crate) enum Command {
     /// Write what is wrong with the index of anybody's tokens anew, where it is known how it went wrong
     #[command(after_help = REPAIR_EXAMPLES)]
     Repair(Repair),
+    /// Copy a dataset, or a part of its shards, to where it is near: memory, or a disk of this machine
+    #[command(after_help = STAGE_EXAMPLES)]
+    Stage(Stage),
     /// List the members of a shard
     Ls(Ls),
     /// Write one member of a shard to standard output
@@ -137,6 +140,16 @@ const REPAIR_EXAMPLES: &str = "\
 Examples:
   packhorse verify corpus.idx
   packhorse repair corpus.idx --out fixed           writes fixed.idx, for the same .bin";
+
+const STAGE_EXAMPLES: &str = "\
+Examples:
+  packhorse stage shards --to /dev/shm/shards
+  packhorse stage shards --to $SLURM_TMPDIR/shards --fraction 0.5
+  packhorse stage shards --to /dev/shm/shards --verify
+  packhorse stage s3://bucket/shards --to /scratch/shards --jobs 32
+
+Every file is checked by its digest and has its name when it is whole. Stopped or failed? Run the same command
+again: what is there stays. Several at once, such as the tasks of a node, share the work.";
 
 #[derive(ClapArgs)]
 pub(crate) struct Dir {
@@ -254,6 +267,29 @@ pub(crate) struct Verify {
 
     #[command(flatten)]
     pub(crate) threads: Threads,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Stage {
+    /// The dataset's folder, or its location (s3://…, http://…); or anybody's, of which all files are taken
+    #[arg(value_name = "DATASET", value_hint = ValueHint::AnyPath)]
+    pub(crate) dataset: PathBuf,
+
+    /// The folder that the copies go to
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) to: PathBuf,
+
+    /// The part of the shards, from 0 to 1: always the same ones, and among those of every larger part
+    #[arg(long, value_name = "PART", default_value_t = 1.0)]
+    pub(crate) fraction: f64,
+
+    /// Read what is there already too, and copy anew what has another digest
+    #[arg(long)]
+    pub(crate) verify: bool,
+
+    /// Reads in flight
+    #[arg(long, visible_alias = "threads", short = 'j', value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: u16,
 }
 
 #[derive(ClapArgs)]

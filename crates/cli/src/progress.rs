@@ -180,6 +180,17 @@ impl Observer for Progress {
                 Show::Json => self.emit(&json!({"event": "warning", "message": text})),
                 Show::Quiet | Show::Bar => self.say(&format!("warning: {text}")),
             },
+            Event::Staging { files, bytes } => {
+                self.emit(&json!({"event": "staging", "files": files, "bytes": bytes}));
+                let template =
+                    "{msg} [{wide_bar}] {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left";
+                self.enter("staging", Some(*bytes), template);
+            }
+            Event::Staged { bytes } => {
+                self.counts.bytes.fetch_add(*bytes, Ordering::Relaxed);
+                self.advance(*bytes);
+                self.tick();
+            }
             Event::Verified { bytes } => {
                 self.counts.bytes.fetch_add(*bytes, Ordering::Relaxed);
                 self.enter("verifying", None, "{spinner} {msg}: {decimal_bytes}, {decimal_bytes_per_sec}");

@@ -44,6 +44,18 @@ pub enum Event<'a> {
     Skipped(&'a Error),
     /// Something that the user should know and that stops nothing.
     Warning(&'a str),
+    /// Files are copied to where they are near. Totals.
+    Staging {
+        /// Files.
+        files: u64,
+        /// Bytes of them.
+        bytes: u64,
+    },
+    /// Bytes of them were copied.
+    Staged {
+        /// Bytes since the last event.
+        bytes: u64,
+    },
     /// A file of `bytes` was checked.
     Verified {
         /// Bytes read.

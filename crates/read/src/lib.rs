@@ -38,6 +38,7 @@ mod arrangement;
 mod batch;
 mod bench;
 mod blend_samples;
+pub mod cache;
 mod cores;
 mod dataset;
 mod device;

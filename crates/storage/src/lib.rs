@@ -8,6 +8,7 @@ mod compression;
 mod concat;
 mod local;
 mod location;
+mod lock;
 #[cfg(feature = "remote")]
 mod remote;
 mod remote_options;
@@ -19,6 +20,7 @@ mod tree;
 pub use compression::{Compression, decompressed};
 pub use local::Local;
 pub use location::Location;
+pub use lock::Lock;
 pub use remote_options::RemoteOptions;
 pub use spool::spool;
 pub use staging::{Published, Stage, Staging};

@@ -156,9 +156,15 @@ impl Stage {
     /// Syncs, closes and renames all files, in the order in which they were opened, and syncs the
     /// folders. On an error nothing or a part has been renamed: the files mean nothing until
     /// somebody publishes a receipt for them.
-    pub fn publish(mut self) -> Result<Vec<Published>> {
+    pub fn publish(self) -> Result<Vec<Published>> {
+        self.publish_if(|_| Ok(()))
+    }
+
+    /// The same, unless `check` refuses the files as they are written: then none is renamed.
+    pub fn publish_if(mut self, check: impl FnOnce(&[Published]) -> Result<()>) -> Result<Vec<Published>> {
         let files = std::mem::take(&mut self.files);
         let published = files.iter().map(|staged| self.settle(staged)).collect::<Result<Vec<_>>>()?;
+        check(&published)?;
         let mut dirs = vec![self.out.clone()];
         for file in &published {
             let target = self.out.join(&file.name);
@@ -420,6 +426,21 @@ mod tests {
         assert_eq!(names(out.path()), ["s-000000.h5", "s-000000.tar"]);
         assert_eq!(published[0].blake3, blake3::hash(b"hello"));
         assert_eq!((published[1].bytes, published[1].blake3), (7, blake3::hash(b"by path")));
+    }
+
+    #[test]
+    fn what_is_refused_is_not_published() {
+        let out = tempfile::tempdir().unwrap();
+        let staging = Staging::open(Arc::new(Local), out.path()).unwrap();
+        let mut stage = staging.stage("a").unwrap();
+        stage.write(".tar", b"hello").unwrap();
+        let refused = stage.publish_if(|files| match files {
+            [file] if file.blake3 == blake3::hash(b"hello") => Err(Error::content("no")),
+            _ => Ok(()),
+        });
+        assert_eq!(refused.unwrap_err().message(), "no");
+        drop(staging);
+        assert!(names(out.path()).is_empty());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod order;
 mod pack;
 mod plan;
 mod scanning;
+mod stage;
 mod synth;
 mod verify;
 
@@ -55,6 +56,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Merge(args) => merge::merge(&context, &args),
         Command::Order(args) => order::run(&context, &args),
         Command::Repair(args) => merge::repair(&context, &args),
+        Command::Stage(args) => stage::run(&context, &args),
         Command::Ls(args) => inspect::ls(&context, &args),
         Command::Cat(args) => inspect::cat(&context, &args),
         Command::Stat(args) => inspect::stat(&context, &args),

@@ -1,0 +1,164 @@
+//! A file read by several large ranges at once, and written in order.
+
+use packhorse_core::{Cancel, Context, Error, Input, Result};
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Bytes a read.
+const PIECE: u64 = 8 << 20;
+
+/// Whose fault it is that there is no copy.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The original's, or its store's.
+    There(Error),
+    /// That of the folder for copies.
+    Here(Error),
+}
+
+impl Trouble {
+    pub(super) fn into_error(self) -> Error {
+        match self {
+            Trouble::There(error) | Trouble::Here(error) => error,
+        }
+    }
+}
+
+/// A copy on its way.
+struct Copy<'a> {
+    input: &'a dyn Input,
+    len: u64,
+    claimed: AtomicU64,
+    state: Mutex<State<'a>>,
+    changed: Condvar,
+    cancel: &'a Cancel,
+    /// Told how many bytes more were written.
+    each: &'a (dyn Fn(u64) + Sync),
+}
+
+struct State<'a> {
+    /// The piece that is written next.
+    next: u64,
+    out: &'a mut (dyn Write + Send),
+    failed: Option<Trouble>,
+}
+
+/// Writes the `len` bytes of `input` to `out`, by at most `reads` reads at once.
+pub(super) fn copy(
+    input: &dyn Input,
+    len: u64,
+    reads: usize,
+    out: &mut (dyn Write + Send),
+    cancel: &Cancel,
+    each: &(dyn Fn(u64) + Sync),
+) -> Result<(), Trouble> {
+    if let Some(found) = input.len().filter(|&found| found != len) {
+        let error = Error::content(format!("has {found} bytes instead of {len}"));
+        return Err(Trouble::There(error.in_input(input.name())));
+    }
+    let state = Mutex::new(State { next: 0, out, failed: None });
+    let copy = Copy { input, len, claimed: AtomicU64::new(0), state, changed: Condvar::new(), cancel, each };
+    let threads = usize::try_from(len.div_ceil(PIECE)).map_or(reads, |pieces| pieces.min(reads));
+    match threads {
+        0 | 1 => copy.work(),
+        _ => std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(|| copy.work())))),
+    }
+    let state = copy.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match state.failed {
+        Some(trouble) => Err(trouble),
+        None if state.next == len.div_ceil(PIECE) => Ok(()),
+        None => Err(Trouble::Here(Error::bug("a copy ended before its end"))),
+    }
+}
+
+impl<'a> Copy<'a> {
+    fn work(&self) {
+        let mut buf = Vec::new();
+        loop {
+            let piece = self.claimed.fetch_add(1, Ordering::Relaxed);
+            let from = piece.saturating_mul(PIECE);
+            if from >= self.len || self.state().failed.is_some() {
+                return;
+            }
+            buf.resize(usize::try_from(PIECE.min(self.len - from)).unwrap_or_default(), 0);
+            let read = self.cancel.check().and_then(|()| self.input.read_at(from, &mut buf));
+            let mut state = self.state();
+            match read.map_err(Trouble::There) {
+                Ok(()) => self.write(state, piece, &buf),
+                Err(trouble) => {
+                    state.failed.get_or_insert(trouble);
+                }
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    /// Writes a piece when it is its turn.
+    fn write(&self, mut state: MutexGuard<'_, State<'a>>, piece: u64, bytes: &[u8]) {
+        while state.next != piece && state.failed.is_none() {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.failed.is_some() {
+            return;
+        }
+        match state.out.write_all(bytes).doing("write") {
+            Ok(()) => state.next += 1,
+            Err(e) => state.failed = Some(Trouble::Here(e)),
+        }
+        drop(state);
+        (self.each)(bytes.len() as u64);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<'a>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::{Kind, MemoryInput};
+
+    struct Full(usize);
+
+    impl Write for Full {
+        fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.checked_sub(buf.len()).ok_or(std::io::Error::from_raw_os_error(28))?;
+            Ok(buf.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn bytes(len: u64) -> Vec<u8> {
+        (0..len).map(|i| (i % 251 + i / 100_003) as u8).collect()
+    }
+
+    #[test]
+    fn bytes_come_in_order() {
+        for len in [0, 1, PIECE, PIECE * 3 + 5] {
+            let input = MemoryInput::new("x", bytes(len));
+            for reads in [0, 1, 2, 9] {
+                let (mut out, told) = (Vec::new(), AtomicU64::new(0));
+                let each = |n| {
+                    told.fetch_add(n, Ordering::Relaxed);
+                };
+                copy(&input, len, reads, &mut out, &Cancel::default(), &each).unwrap();
+                assert!(out == bytes(len) && told.into_inner() == len);
+            }
+        }
+    }
+
+    #[test]
+    fn trouble_has_a_place() {
+        let input = MemoryInput::new("x", bytes(PIECE * 3));
+        let of = |len, mut out: Full, cancel: &Cancel| copy(&input, len, 3, &mut out, cancel, &|_| {}).unwrap_err();
+        let cancel = Cancel::default();
+        assert!(matches!(of(PIECE * 3 - 1, Full(0), &cancel), Trouble::There(e) if e.kind() == Kind::Content));
+        assert!(matches!(of(PIECE * 3, Full(PIECE as usize * 2), &cancel), Trouble::Here(e) if e.errno() == Some(28)));
+        cancel.cancel();
+        assert!(matches!(of(PIECE * 3, Full(1 << 30), &cancel), Trouble::There(e) if e.kind() == Kind::Cancelled));
+    }
+}

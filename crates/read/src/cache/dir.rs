@@ -1,0 +1,217 @@
+//! A cache in a folder, by whole files, shared by the processes of a machine.
+
+use super::copy::Trouble;
+use super::folder::{Fetch, Folder, LOOK, USERS};
+use super::held::Held;
+use super::parallel::in_parallel;
+use super::room::{self, PREFIX};
+use super::share::Share;
+use super::{CacheFile, CacheSource, DirOptions, staged};
+use packhorse_core::{Cancel, Context, Error, Event, Input, Kind, Observer, Result, Store};
+use packhorse_dataset::ShardRecord;
+use packhorse_storage::{Local, Lock};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::SystemTime;
+
+/// Copies of a dataset's files in a folder of this machine.
+///
+/// ```text
+/// DIR/packhorse-0123456789abcdef/     the first 16 digits of the dataset's digest
+///     train-000000.tar                as in the dataset; used last at its time of access
+///     .staging/HOST,PID,…/            what is being copied
+///     .staging/lock,…                 who copies what
+///     .users                          shared by those who have the cache open
+/// DIR/train-000000.tar                instead, where `packhorse stage` put this dataset into DIR itself
+/// ```
+///
+/// A copy has its name when it is whole, synced and of the right digest: a process may end at any moment. Whatever the
+/// folder's file system refuses ends the filling with one warning, and nothing else: reading goes on from the source.
+pub struct DirCache {
+    folder: Folder,
+    options: DirOptions,
+    share: Share,
+    /// Copies are removed to make room: not those that somebody staged.
+    ours: bool,
+    users: Option<Lock>,
+    observer: Arc<dyn Observer>,
+    stopped: AtomicBool,
+}
+
+/// What came of an attempt to have a copy.
+enum Outcome {
+    Here(Held),
+    /// Somebody else is at it.
+    Busy,
+    /// There is no room for it.
+    None,
+}
+
+impl DirCache {
+    /// The cache of the dataset `source` in a folder. What processes that are gone left behind there is removed.
+    ///
+    /// Errors: a fraction that is none (kind `Config`), a folder that can't be made or written to. One that is full is
+    /// none: it is told to `observer`.
+    pub fn open(source: CacheSource, options: DirOptions, observer: Arc<dyn Observer>) -> Result<Self> {
+        let share = Share::new(options.fraction)?;
+        let staged = staged::holds(&options.dir, source.dataset)?;
+        let digits: String = source.dataset.to_string().chars().take(16).collect();
+        let dir = if staged { options.dir.clone() } else { options.dir.join(format!("{PREFIX}{digits}")) };
+        let stopped = AtomicBool::new(false);
+        let folder = Folder::new(dir, source);
+        let mut cache = Self { folder, options, share, ours: !staged, users: None, observer, stopped };
+        match cache.enter() {
+            Err(e) if is_full(e.errno()) => cache.stop(&e),
+            done => done?,
+        }
+        Ok(cache)
+    }
+
+    fn enter(&mut self) -> Result<()> {
+        self.folder.sweep();
+        if !self.ours {
+            return Ok(());
+        }
+        let path = self.dir().join(USERS);
+        while self.users.is_none() {
+            std::fs::create_dir_all(self.dir()).doing("create a folder for the cache")?;
+            std::fs::File::options().create(true).append(true).open(&path).doing("create")?;
+            // Somebody may be removing it all right now.
+            self.users = Lock::share(&path)?;
+            if self.users.is_none() {
+                std::thread::sleep(LOOK);
+            }
+        }
+        Ok(())
+    }
+
+    /// The folder of this dataset's copies.
+    pub fn dir(&self) -> &Path {
+        self.folder.dir()
+    }
+
+    /// Whether the file is of the part that is kept.
+    pub fn wants(&self, file: &CacheFile) -> bool {
+        self.share.has_name(file.stem())
+    }
+
+    /// The copy of a shard, made now if need be. See [`DirCache::file`].
+    pub fn shard(&self, shard: &ShardRecord) -> Result<Option<Box<dyn Input>>> {
+        self.file(&shard.into())
+    }
+
+    /// The copy of a file, if there is one. It stays as long as this is held.
+    pub fn present(&self, file: &CacheFile) -> Result<Option<Box<dyn Input>>> {
+        let held = self.folder.find(file)?.inspect(|held| used(&held.lock));
+        Ok(held.map(|held| Box::new(held) as Box<dyn Input>))
+    }
+
+    /// The copy of a file, made now if need be. `None` says to read the file where it is: it is not of the part that is
+    /// kept, there is no room for it, or another process is copying it and is not waited for.
+    ///
+    /// Errors: the original is not as recorded (`Content`), or can't be read.
+    pub fn file(&self, file: &CacheFile) -> Result<Option<Box<dyn Input>>> {
+        let outcome = self.have(file, self.options.wait, &|_| {}, &Cancel::default())?;
+        Ok(match outcome {
+            Outcome::Here(held) => Some(Box::new(held)),
+            Outcome::Busy | Outcome::None => None,
+        })
+    }
+
+    /// Makes copies of those files that are of the part that is kept, `jobs` at a time, and says how many there are then.
+    /// The observer is told of bytes ([`Event::Staged`]).
+    ///
+    /// Errors: as of [`DirCache::file`], the first.
+    pub fn fill(&self, files: &[CacheFile], jobs: usize, cancel: &Cancel) -> Result<usize> {
+        let wanted: Vec<&CacheFile> = files.iter().filter(|file| self.wants(file)).collect();
+        let (bytes, count) = (wanted.iter().map(|file| file.bytes).sum(), wanted.len() as u64);
+        self.observer.event(&Event::Staging { files: count, bytes });
+        let here = AtomicUsize::new(0);
+        let each = |bytes| self.observer.event(&Event::Staged { bytes });
+        in_parallel(wanted.len(), jobs, |i| {
+            let Some(file) = wanted.get(i) else { return Ok(()) };
+            if let Outcome::Here(_) = self.have(file, true, &each, cancel)? {
+                here.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        })?;
+        Ok(here.into_inner())
+    }
+
+    fn have(&self, file: &CacheFile, wait: bool, each: &(dyn Fn(u64) + Sync), cancel: &Cancel) -> Result<Outcome> {
+        if let Some(held) = self.folder.find(file)? {
+            used(&held.lock);
+            return Ok(Outcome::Here(held));
+        }
+        if !self.wants(file) {
+            return Ok(Outcome::None);
+        }
+        while !self.stopped.load(Ordering::Relaxed) {
+            cancel.check()?;
+            match self.make(file, each, cancel) {
+                Ok(Outcome::Busy) if wait => std::thread::sleep(LOOK),
+                Ok(outcome) => return Ok(outcome),
+                Err(Trouble::There(e)) => return Err(e),
+                Err(Trouble::Here(e)) if e.kind() == Kind::Bug => return Err(e),
+                Err(Trouble::Here(e)) => self.stop(&e),
+            }
+        }
+        Ok(Outcome::None)
+    }
+
+    fn make(&self, file: &CacheFile, each: &(dyn Fn(u64) + Sync), cancel: &Cancel) -> Result<Outcome, Trouble> {
+        let Some(lock) = self.folder.lock(file).map_err(Trouble::Here)? else { return Ok(Outcome::Busy) };
+        // Whoever had the lock before has made it.
+        if let Some(held) = self.folder.find(file).map_err(Trouble::Here)? {
+            return Ok(Outcome::Here(held));
+        }
+        if let Some(limit) = self.options.limit.filter(|_| self.ours)
+            && !room::make(&self.options.dir, limit, file.bytes, &lock).map_err(Trouble::Here)?
+        {
+            return Ok(Outcome::None);
+        }
+        self.folder.fetch(file, &Fetch { reads: self.options.reads, cancel, each })?;
+        let held = self.folder.find(file).map_err(Trouble::Here)?;
+        Ok(held.map_or(Outcome::None, Outcome::Here))
+    }
+
+    /// Nothing more is copied; said once.
+    fn stop(&self, error: &Error) {
+        if !self.stopped.swap(true, Ordering::Relaxed) {
+            let dir = self.dir().display();
+            let text = format!("the cache {dir} is not filled any further, reading goes on without: {error}");
+            self.observer.event(&Event::Warning(&text));
+        }
+    }
+}
+
+impl Drop for DirCache {
+    fn drop(&mut self) {
+        let Some(users) = self.users.take() else { return };
+        drop(users);
+        if self.options.remove {
+            // Whoever still has a share of it removes it in turn.
+            if let Ok(Some(_alone)) = Lock::take(&self.dir().join(USERS)) {
+                let _ = Local.remove_dir_all(self.dir());
+            }
+        }
+    }
+}
+
+/// Notes that a copy was used: by its time of access, whatever the file system makes of reads.
+fn used(lock: &Lock) {
+    let times = std::fs::FileTimes::new().set_accessed(SystemTime::now());
+    // Somebody else's copies keep the times they have.
+    let _ = lock.file().set_times(times);
+}
+
+/// Whether a file system has no room.
+fn is_full(errno: Option<i32>) -> bool {
+    const ENOSPC: i32 = 28;
+    const EDQUOT: i32 = 122;
+    matches!(errno, Some(ENOSPC | EDQUOT))
+}
+
+#[cfg(test)]
+mod tests;

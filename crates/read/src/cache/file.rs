@@ -1,0 +1,85 @@
+//! A file of a dataset that may be kept near.
+
+use packhorse_core::{Error, Result};
+use packhorse_dataset::{Digest, FileRecord, ShardRecord};
+use std::path::{Component, Path};
+
+/// A file: its name, its length, and what shows that a copy is right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheFile {
+    /// Its path relative to the dataset's folder.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// What a copy must have beside that.
+    pub check: Check,
+}
+
+/// What shows that a copy is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// This digest when it is made.
+    Digest(Digest),
+    /// This time of modification, which a copy is given: [`CacheSource::file`](super::CacheSource::file) says which.
+    Modified(i64),
+}
+
+impl From<&ShardRecord> for CacheFile {
+    fn from(shard: &ShardRecord) -> Self {
+        Self { name: shard.file.clone(), bytes: shard.bytes, check: Check::Digest(shard.blake3) }
+    }
+}
+
+impl From<&FileRecord> for CacheFile {
+    fn from(file: &FileRecord) -> Self {
+        Self { name: file.name.clone(), bytes: file.bytes, check: Check::Digest(file.blake3) }
+    }
+}
+
+impl CacheFile {
+    /// What decides whether it is in a part of the dataset: its name up to the first dot of the last part, so that files
+    /// of one shard go together.
+    pub(super) fn stem(&self) -> &str {
+        let last = self.name.rfind('/').map_or(0, |at| at + 1);
+        let dot = self.name.get(last..).and_then(|name| name.find('.'));
+        dot.and_then(|dot| self.name.get(..last + dot)).unwrap_or(&self.name)
+    }
+
+    /// That the name stays in the folder, and out of what is ours in there.
+    pub(super) fn check_name(&self) -> Result<()> {
+        let mut parts = Path::new(&self.name).components();
+        let ours = |first: &str| first == ".staging" || first == super::folder::MARK || first == super::folder::USERS;
+        let first = parts.clone().next().map(|part| part.as_os_str().to_string_lossy().into_owned());
+        let fits = first.is_some_and(|first| !ours(&first)) && parts.all(|part| matches!(part, Component::Normal(_)));
+        match fits && !self.name.ends_with('/') {
+            true => Ok(()),
+            false => Err(Error::content(format!("\"{}\" is no name of a file in a dataset", self.name))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> CacheFile {
+        CacheFile { name: name.to_owned(), bytes: 0, check: Check::Modified(0) }
+    }
+
+    #[test]
+    fn files_of_a_shard_have_one_stem() {
+        for name in ["a.b/shard-1.tar", "a.b/shard-1.tar.idx", "a.b/shard-1"] {
+            assert_eq!(named(name).stem(), "a.b/shard-1");
+        }
+    }
+
+    #[test]
+    fn a_name_stays_in_the_folder() {
+        for name in ["a.tar", "a/b.tar", ".nv-meta/x", "a..b", "./a"] {
+            assert_eq!(named(name).check_name().is_ok(), name != "./a", "{name}");
+        }
+        for name in ["", "/a", "../a", "a/../../b", "a/", ".staging/x", ".packhorse-cache", "..", "."] {
+            assert!(named(name).check_name().is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The folder that copies of one dataset's files lie in.
+
+use super::copy::{Trouble, copy};
+use super::held::{self, Held};
+use super::{CacheFile, CacheSource, Check};
+use packhorse_core::{Cancel, Error, FileKind, Input, Kind, Outlet, Result, Store};
+use packhorse_dataset::Digest;
+use packhorse_storage::{Local, Lock, Published, Staging};
+use std::fs::{File, FileTimes};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// The file that says whose copies these are, in a folder that has no manifest (yet).
+pub(super) const MARK: &str = ".packhorse-cache";
+
+/// What everybody holds a share of who uses a cache.
+pub(super) const USERS: &str = ".users";
+
+/// Where copies are staged, and where the locks are of those who make them.
+pub(super) const STAGING: &str = ".staging";
+
+/// What the names of those locks begin with.
+pub(super) const LOCK: &str = "lock,";
+
+/// How often somebody who waits looks again.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+/// Copies under the names of the originals: each whole, or not there. What is being copied has another name, in
+/// `.staging`, and so has the lock of whoever copies it.
+pub(super) struct Folder {
+    dir: PathBuf,
+    source: CacheSource,
+    staging: Mutex<Option<Arc<Staging>>>,
+}
+
+/// How a file is brought here.
+pub(super) struct Fetch<'a> {
+    /// Reads at once.
+    pub(super) reads: usize,
+    pub(super) cancel: &'a Cancel,
+    /// Told how many bytes more are written.
+    pub(super) each: &'a (dyn Fn(u64) + Sync),
+}
+
+impl Folder {
+    /// Nothing is touched yet.
+    pub(super) fn new(dir: PathBuf, source: CacheSource) -> Self {
+        Self { dir, source, staging: Mutex::default() }
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn source(&self) -> &CacheSource {
+        &self.source
+    }
+
+    /// Removes what those left behind who are gone.
+    pub(super) fn sweep(&self) {
+        let staging = self.dir.join(STAGING);
+        for name in Local.list(&staging).unwrap_or_default() {
+            if name.to_string_lossy().starts_with(LOCK) {
+                let path = staging.join(name);
+                if let Ok(Some(_lock)) = Lock::take(&path) {
+                    let _ = Local.remove(&path);
+                }
+            }
+        }
+        Staging::sweep(&Local, &self.dir, false);
+    }
+
+    /// The copy of `file`, if it is here.
+    pub(super) fn find(&self, file: &CacheFile) -> Result<Option<Held>> {
+        file.check_name()?;
+        let Some(held) = held::open(&self.dir.join(&file.name), &self.source, &file.name)? else { return Ok(None) };
+        let Some(stat) = held.stat()? else { return Ok(None) };
+        let right = match file.check {
+            Check::Digest(_) => true,
+            Check::Modified(mtime) => stat.mtime == mtime,
+        };
+        Ok((stat.kind == FileKind::File && stat.size == file.bytes && right).then_some(held))
+    }
+
+    /// The right to make the copy of `file`; `None` if somebody else has it.
+    pub(super) fn lock(&self, file: &CacheFile) -> Result<Option<Lock>> {
+        // So that there is a folder for it.
+        self.staging()?;
+        Lock::make(&self.dir.join(STAGING).join(format!("{LOCK}{}", Digest::of(file.name.as_bytes()))))
+    }
+
+    /// Makes the copy of `file`. A digest that is wrong may have been the way's fault: there is a second try.
+    pub(super) fn fetch(&self, file: &CacheFile, how: &Fetch<'_>) -> Result<(), Trouble> {
+        match self.try_fetch(file, how) {
+            Err(Trouble::There(e)) if e.kind() == Kind::Content => {
+                self.try_fetch(file, &Fetch { each: &|_| {}, ..*how })
+            }
+            other => other,
+        }
+    }
+
+    fn try_fetch(&self, file: &CacheFile, how: &Fetch<'_>) -> Result<(), Trouble> {
+        let path = self.source.root.join(&file.name);
+        let named = |e: Error| e.in_input(path.display());
+        let input = self.source.store.open(&path).map_err(|e| Trouble::There(named(e)))?;
+        let mut stage = self.staging().and_then(|staging| staging.stage(&file.name)).map_err(Trouble::Here)?;
+        let mut out = stage.stream("").map_err(Trouble::Here)?;
+        copy(&*input, file.bytes, how.reads, &mut *out, how.cancel, how.each)?;
+        drop(out);
+        let published = stage.publish_if(|files| self.check(file, files, &*input).map_err(named));
+        published.map_err(|e| match e.kind() {
+            Kind::Content | Kind::Changed => Trouble::There(e),
+            _ => Trouble::Here(e),
+        })?;
+        if let Check::Modified(mtime) = file.check {
+            self.stamp(file, mtime).map_err(Trouble::Here)?;
+        }
+        Ok(())
+    }
+
+    /// Whether what was copied is what was asked for.
+    fn check(&self, file: &CacheFile, copies: &[Published], original: &dyn Input) -> Result<()> {
+        match file.check {
+            Check::Digest(digest) if copies.iter().any(|copy| Digest::from(copy.blake3) != digest) => {
+                Err(Error::content("its bytes do not have the recorded digest"))
+            }
+            Check::Modified(mtime) if original.stat()?.is_some_and(|stat| self.source.stamp(&stat) != mtime) => {
+                Err(Error::new(Kind::Changed, "was modified while it was copied; run the same command again"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the copy the time of modification of the original: until then it is taken for an older one.
+    fn stamp(&self, file: &CacheFile, mtime: i64) -> Result<()> {
+        let path = self.dir.join(&file.name);
+        let since = Duration::from_nanos(mtime.unsigned_abs());
+        let epoch = SystemTime::UNIX_EPOCH;
+        let time = if mtime < 0 { epoch.checked_sub(since) } else { epoch.checked_add(since) };
+        let times = FileTimes::new().set_modified(time.unwrap_or(epoch));
+        let stamped = File::open(&path).and_then(|file| file.set_times(times));
+        stamped.map_err(|e| Error::io("set the time of modification", e).in_input(path.display()))
+    }
+
+    /// The place of this process for what is not whole yet.
+    pub(super) fn staging(&self) -> Result<Arc<Staging>> {
+        let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*staging {
+            Some(staging) => Ok(Arc::clone(staging)),
+            None => Ok(Arc::clone(staging.insert(Arc::new(Staging::open(Arc::new(Local), &self.dir)?)))),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A file of the cache that is open: nobody evicts it meanwhile.
+
+use super::CacheSource;
+use packhorse_core::{FileStat, Input, Result, Store};
+use packhorse_storage::{Local, Lock};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A copy, and where the original lies.
+pub(super) struct Held {
+    pub(super) input: Box<dyn Input>,
+    pub(super) lock: Lock,
+    pub(super) source: CacheSource,
+    /// Its path relative to the dataset's folder.
+    pub(super) name: PathBuf,
+}
+
+impl Input for Held {
+    fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        self.input.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.input.read_at(offset, buf)
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        self.input.stream()
+    }
+
+    /// What is beside the copy, else what is beside the original.
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        const ENOENT: i32 = 2;
+        if let Some(found) = self.input.sibling(name)? {
+            return Ok(Some(found));
+        }
+        match self.source.store.open(&self.source.root.join(self.name.with_file_name(name))) {
+            Ok(input) => Ok(Some(input)),
+            Err(e) if e.errno() == Some(ENOENT) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn stat(&self) -> Result<Option<FileStat>> {
+        self.input.stat()
+    }
+
+    fn local_path(&self) -> Option<&Path> {
+        self.input.local_path()
+    }
+}
+
+/// Opens `path` with a lock that keeps it from being evicted; `None` if it is not there, or being evicted.
+pub(super) fn open(path: &Path, source: &CacheSource, name: &str) -> Result<Option<Held>> {
+    const ENOENT: i32 = 2;
+    let Some(lock) = Lock::share(path)? else { return Ok(None) };
+    let input = match Local.open(path) {
+        Ok(input) => input,
+        Err(e) if e.errno() == Some(ENOENT) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    Ok(Some(Held { input, lock, source: source.clone(), name: name.into() }))
+}

@@ -1,0 +1,92 @@
+//! What there is to stage: the files of a dataset, shard by shard.
+
+use super::share::Share;
+use super::{CacheFile, CacheSource};
+use packhorse_core::{Error, FileKind, Limits, Result, Store};
+use packhorse_dataset::{FileRecord, MANIFEST, Manifest, ShardRecord};
+use std::path::{Path, PathBuf};
+
+/// What is staged together, and then is there or not.
+pub(super) enum Group {
+    /// A shard, with the receipt that says what its other files are.
+    Shard(ShardRecord),
+    /// A file that stands alone.
+    File(CacheFile),
+}
+
+impl Group {
+    /// Bytes that are known of beforehand.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Group::Shard(shard) => shard.bytes,
+            Group::File(file) => file.bytes,
+        }
+    }
+}
+
+/// The groups of a dataset that are in a part of it.
+pub(super) struct Listing {
+    pub(super) groups: Vec<Group>,
+    /// Shards of the dataset.
+    pub(super) shards: u64,
+    /// The bytes of the manifest, which comes last; `None` where there is none.
+    pub(super) manifest: Option<Vec<u8>>,
+}
+
+/// The files of the sealed dataset `manifest`, whose bytes are `bytes`: shards, and if that is all of them the others.
+pub(super) fn sealed(manifest: &Manifest, bytes: Vec<u8>, share: Share) -> Listing {
+    let in_part = |shard: &&ShardRecord| share.has_name(CacheFile::from(*shard).stem());
+    let mut groups: Vec<Group> = manifest.shards.iter().filter(in_part).cloned().map(Group::Shard).collect();
+    if share.is_whole() {
+        groups.extend(manifest.files.iter().map(|file: &FileRecord| Group::File(file.into())));
+    }
+    Listing { groups, shards: manifest.shards.len() as u64, manifest: Some(bytes) }
+}
+
+/// All regular files below the source's folder, by name.
+pub(super) fn foreign(source: &CacheSource, share: Share) -> Result<Listing> {
+    let mut files = Vec::new();
+    walk(source, Path::new(""), 0, &mut files)?;
+    if files.is_empty() {
+        return Err(Error::config("holds no file").in_input(source.root.display()));
+    }
+    files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    let groups = files.into_iter().filter(|file| share.has_name(file.stem())).map(Group::File).collect();
+    Ok(Listing { groups, shards: 0, manifest: None })
+}
+
+fn walk(source: &CacheSource, dir: &Path, depth: usize, files: &mut Vec<CacheFile>) -> Result<()> {
+    const DEEPEST: usize = 32;
+    if depth > DEEPEST {
+        let path = source.root.join(dir);
+        return Err(Error::content(format!("is more than {DEEPEST} folders deep")).in_input(path.display()));
+    }
+    for name in source.store.list(&source.root.join(dir))? {
+        let name: PathBuf = dir.join(name);
+        let path = source.root.join(&name);
+        let stat = source.store.stat(&path, true)?;
+        match stat.kind {
+            FileKind::Directory if name != Path::new(".staging") => walk(source, &name, depth + 1, files)?,
+            FileKind::File => {
+                let text =
+                    name.to_str().ok_or_else(|| Error::unsupported("is no name in UTF-8").in_input(path.display()))?;
+                files.push(source.file(text, &stat));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The manifest and its bytes; `None` where the folder has none.
+pub(super) fn manifest(store: &dyn Store, root: &Path) -> Result<Option<(Manifest, Vec<u8>)>> {
+    let path = root.join(MANIFEST);
+    let input = match store.open(&path) {
+        Ok(input) => input,
+        Err(e) if super::staged::is_absent(&e) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let bytes = input.read_all(Limits::default().blob)?;
+    let manifest = Manifest::decode(&bytes).map_err(|e| e.in_input(path.display()))?;
+    Ok(Some((manifest, bytes)))
+}

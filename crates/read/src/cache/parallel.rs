@@ -1,0 +1,29 @@
+//! Steps taken by several threads.
+
+use packhorse_core::{Error, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Takes steps 0 to `steps`, `jobs` at a time, in order as they begin. The first error ends it: what has begun is
+/// finished, and nothing else begins.
+pub(super) fn in_parallel(steps: usize, jobs: usize, step: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let failed: Mutex<Option<Error>> = Mutex::default();
+    let failure = || failed.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = || {
+        while failure().is_none() {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= steps {
+                return;
+            }
+            if let Err(e) = step(i) {
+                failure().get_or_insert(e);
+            }
+        }
+    };
+    match jobs.min(steps) {
+        0 | 1 => work(),
+        threads => std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work)))),
+    }
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}

@@ -1,0 +1,186 @@
+//! A cache in memory, by chunks.
+
+use super::chunks::{Chunks, Found, Held};
+use super::share::Share;
+use super::{RamCounters, RamOptions};
+use packhorse_core::{Error, FileStat, Input, Result};
+use packhorse_order::draw;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The longest shard that is cut into chunks: what says that it is longer is wrong, and would be cut for ever.
+const LONGEST: u64 = 1 << 46;
+
+/// Chunks of shards in memory, shared by all threads.
+///
+/// Which chunks are kept is fixed from the start, by shard and number: as many as fit. Each is read once, by the first
+/// who wants a byte of it, while others who want it wait; then it stays, and reading it takes no lock. Other chunks are
+/// read every time, as much of them as is asked for.
+#[derive(Clone)]
+pub struct RamCache(Arc<Inner>);
+
+struct Inner {
+    options: RamOptions,
+    share: Share,
+    shards: Mutex<BTreeMap<u64, Arc<Chunks>>>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    bytes_hit: AtomicU64,
+    bytes_read: AtomicU64,
+    held: Arc<Held>,
+}
+
+impl RamCache {
+    /// An empty cache. Errors (kind `Config`): chunks of less than 4 KiB or more than 1 GiB.
+    pub fn new(options: &RamOptions) -> Result<Self> {
+        if !(4096..=1 << 30).contains(&options.chunk) {
+            return Err(Error::config(format!("chunks of {} bytes: give 4 KiB to 1 GiB", options.chunk)));
+        }
+        let share = Share::new((options.limit as f64 / options.total.max(1) as f64).min(1.0))?;
+        let [hits, misses, bytes_hit, bytes_read, bytes] = [(); 5].map(|()| AtomicU64::new(0));
+        let held = Arc::new(Held { limit: options.limit, bytes });
+        let (options, shards) = (options.clone(), Mutex::default());
+        Ok(Self(Arc::new(Inner { options, share, shards, hits, misses, bytes_hit, bytes_read, held })))
+    }
+
+    /// `input`, which is the shard of this number, by way of the cache. One whose length is not known, or is said to be
+    /// more than 64 TiB, is given back as it is. What was kept of a shard of this number with another length is forgotten.
+    pub fn wrap(&self, shard: u64, input: Box<dyn Input>) -> Box<dyn Input> {
+        let Some(len) = input.len().filter(|&len| len <= LONGEST) else { return input };
+        let cache = &*self.0;
+        let mut shards = cache.shards.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = shards.get(&shard).filter(|chunks| chunks.len() == len).map(Arc::clone);
+        let chunks = known.unwrap_or_else(|| {
+            let keep = |number| cache.share.has(draw(cache.options.seed, 0, shard, number));
+            let chunks = Arc::new(Chunks::new(len, cache.options.chunk, Arc::clone(&cache.held), keep));
+            shards.insert(shard, Arc::clone(&chunks));
+            chunks
+        });
+        Box::new(Cached { input, chunks, cache: Arc::clone(&self.0) })
+    }
+
+    /// What it did so far.
+    pub fn counters(&self) -> RamCounters {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Inner { hits, misses, bytes_hit, bytes_read, held, .. } = &*self.0;
+        let (hits, misses) = (of(hits), of(misses));
+        RamCounters { hits, misses, bytes_hit: of(bytes_hit), bytes_read: of(bytes_read), held: of(&held.bytes) }
+    }
+}
+
+impl Inner {
+    fn hit(&self, bytes: usize) {
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        self.bytes_hit.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    fn missed(&self, chunks: u64, bytes: usize) {
+        self.misses.fetch_add(chunks, Ordering::Relaxed);
+        self.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// A shard by way of the cache.
+struct Cached {
+    input: Box<dyn Input>,
+    chunks: Arc<Chunks>,
+    cache: Arc<Inner>,
+}
+
+impl Cached {
+    /// Bytes of one chunk that is kept, or that there was no room for.
+    fn read_kept(&self, number: u64, offset: u64, out: &mut [u8]) -> Result<()> {
+        let chunk = self.cache.options.chunk;
+        let read = |from: u64, buf: &mut [u8]| {
+            self.input.read_at(from, buf)?;
+            self.cache.missed(1, buf.len());
+            Ok(())
+        };
+        match self.chunks.get(number, offset - number * chunk, out, &read)? {
+            Found::Held => self.cache.hit(out.len()),
+            Found::Read => {}
+            Found::NoRoom => {
+                self.cache.missed(1, out.len());
+                self.input.read_at(offset, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills `out` with what one chunk has of it, or several in a row that are not kept; says how much.
+    fn read_some(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let chunk = self.cache.options.chunk;
+        let upto = |number: u64| usize::try_from((number + 1) * chunk - offset).map_or(out.len(), |n| n.min(out.len()));
+        let first = offset / chunk;
+        if self.chunks.keeps(first) {
+            let n = upto(first);
+            self.read_kept(first, offset, out.get_mut(..n).unwrap_or_default())?;
+            return Ok(n);
+        }
+        let mut last = first;
+        while upto(last) < out.len() && !self.chunks.keeps(last + 1) {
+            last += 1;
+        }
+        let n = upto(last);
+        self.input.read_at(offset, out.get_mut(..n).unwrap_or_default())?;
+        self.cache.missed(last - first + 1, n);
+        Ok(n)
+    }
+}
+
+impl Input for Cached {
+    fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        Some(self.chunks.len())
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let len = self.chunks.len();
+        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > len) {
+            let message = format!("is cut short: {} bytes wanted at offset {offset} of {len}", buf.len());
+            return Err(Error::content(message).in_input(self.name()));
+        }
+        let mut done = 0;
+        while done < buf.len() {
+            let rest = buf.get_mut(done..).unwrap_or_default();
+            done += self.read_some(offset + done as u64, rest)?;
+        }
+        Ok(())
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        Ok(Box::new(Cursor { input: self, offset: 0 }))
+    }
+
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        self.input.sibling(name)
+    }
+
+    fn stat(&self) -> Result<Option<FileStat>> {
+        self.input.stat()
+    }
+}
+
+/// The bytes of a shard in order.
+struct Cursor<'a> {
+    input: &'a Cached,
+    offset: u64,
+}
+
+impl Read for Cursor<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.input.chunks.len().saturating_sub(self.offset);
+        let n = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
+        self.input.read_at(self.offset, buf.get_mut(..n).unwrap_or_default())?;
+        self.offset += n as u64;
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Room in a folder of copies: what is there, and what goes first.
+
+use super::folder::{LOCK, LOOK, STAGING, USERS};
+use packhorse_core::{Error, Result};
+use packhorse_storage::Lock;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What the folders of datasets are called.
+pub(super) const PREFIX: &str = "packhorse-";
+
+/// Had by whoever counts and removes.
+const COUNTING: &str = ".packhorse.lock";
+
+/// Makes room for `bytes` among the copies of all datasets below `root`, so that there are at most `limit` with them, and
+/// reserves it with `lock`: until that is dropped its file stands for the bytes. False if there is none to be had,
+/// because those who are in use are too many.
+pub(super) fn make(root: &Path, limit: u64, bytes: u64, lock: &Lock) -> Result<bool> {
+    if bytes > limit {
+        return Ok(false);
+    }
+    let counting = root.join(COUNTING);
+    let _counting = loop {
+        match Lock::make(&counting)? {
+            Some(lock) => break lock,
+            None => std::thread::sleep(LOOK),
+        }
+    };
+    let mut found = Found::default();
+    for (name, path, meta) in entries(root) {
+        if meta.is_dir() && name.starts_with(PREFIX) {
+            found.look(&path, 0);
+        }
+    }
+    found.copies.sort_unstable();
+    let mut copies = found.copies.iter();
+    while found.used.saturating_add(bytes) > limit {
+        let Some(copy) = copies.next() else { return Ok(false) };
+        if evict(&copy.path)? {
+            found.used = found.used.saturating_sub(copy.bytes);
+        }
+    }
+    // The file has no blocks: it is its length that counts.
+    lock.file().set_len(bytes).map_err(|e| Error::io("write", e).in_input(root.display()))?;
+    Ok(true)
+}
+
+/// Removes a copy that nobody uses.
+fn evict(path: &Path) -> Result<bool> {
+    match Lock::take(path)? {
+        // It is gone where somebody else removed it: then it takes no room either.
+        None => Ok(!path.exists()),
+        Some(_lock) => Ok(std::fs::remove_file(path).is_ok()),
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    used: u64,
+    copies: Vec<Copy>,
+}
+
+/// In the order in which they go.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Copy {
+    /// When it was used last, in nanoseconds.
+    used: (i64, i64),
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Found {
+    fn look(&mut self, dir: &Path, depth: usize) {
+        const DEEPEST: usize = 32;
+        for (name, path, meta) in entries(dir) {
+            if depth == 0 && name == STAGING {
+                self.reserved(&path);
+            } else if meta.is_dir() && depth < DEEPEST {
+                self.look(&path, depth + 1);
+            } else if meta.is_file() && !(depth == 0 && name == USERS) {
+                self.used = self.used.saturating_add(meta.len());
+                self.copies.push(Copy { used: (meta.atime(), meta.atime_nsec()), path, bytes: meta.len() });
+            }
+        }
+    }
+
+    /// What is being copied counts with the length that it will have.
+    fn reserved(&mut self, staging: &Path) {
+        let locks = entries(staging).filter(|(name, _, meta)| meta.is_file() && name.starts_with(LOCK));
+        self.used = locks.fold(self.used, |used, (_, _, meta)| used.saturating_add(meta.len()));
+    }
+}
+
+/// What is in a folder now: what can't be looked at is gone.
+fn entries(dir: &Path) -> impl Iterator<Item = (String, PathBuf, Metadata)> {
+    std::fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|entry| {
+        let meta = entry.metadata().ok()?;
+        Some((entry.file_name().to_string_lossy().into_owned(), entry.path(), meta))
+    })
+}

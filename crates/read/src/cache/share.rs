@@ -1,0 +1,56 @@
+//! Which of many things are in a fixed part of them.
+
+use packhorse_core::{Error, Result};
+use packhorse_dataset::Digest;
+
+/// A part of many things: each is in it or not, by its number alone. Those in a part are in every larger one too.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share(f64);
+
+impl Share {
+    /// `fraction` of all. Errors (kind `Config`): one that is not from 0 to 1.
+    pub(super) fn new(fraction: f64) -> Result<Self> {
+        match (0.0..=1.0).contains(&fraction) {
+            true => Ok(Self(fraction)),
+            false => Err(Error::config(format!("a fraction of {fraction} is not from 0 to 1"))),
+        }
+    }
+
+    /// Whether that is all.
+    pub(super) fn is_whole(self) -> bool {
+        self.0 >= 1.0
+    }
+
+    /// Whether the thing with this number, which is as good as random, is in it.
+    #[inline]
+    pub(super) fn has(self, number: u64) -> bool {
+        self.is_whole() || ((number >> 11) as f64) < self.0 * (1u64 << 53) as f64
+    }
+
+    /// The same by name.
+    pub(super) fn has_name(self, name: &str) -> bool {
+        let digest = Digest::of(name.as_bytes());
+        self.has(digest.as_bytes().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_as_large_as_asked_and_grows() {
+        let in_part = |fraction| {
+            let share = Share::new(fraction).unwrap();
+            (0..20_000).map(|i| share.has_name(&format!("shard-{i:06}"))).collect::<Vec<_>>()
+        };
+        let (third, half) = (in_part(1.0 / 3.0), in_part(0.5));
+        let count = |part: &[bool]| part.iter().filter(|&&is| is).count();
+        assert!(count(&third).abs_diff(6667) < 250 && count(&half).abs_diff(10_000) < 250);
+        assert!(third.iter().zip(&half).all(|(third, half)| !third || *half));
+        assert_eq!((count(&in_part(0.0)), count(&in_part(1.0))), (0, 20_000));
+        for fraction in [-0.1, 1.1, f64::NAN] {
+            assert!(Share::new(fraction).is_err());
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Where the files of a dataset come from.
+
+use super::{CacheFile, Check};
+use packhorse_core::{FileStat, Store};
+use packhorse_dataset::{Digest, Manifest};
+use packhorse_storage::Local;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The folder of a dataset in its store, and what tells the dataset from others.
+#[derive(Clone)]
+pub struct CacheSource {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) root: PathBuf,
+    pub(super) dataset: Digest,
+    /// Its files are of this machine, where their time of modification tells their states apart.
+    pub(super) local: bool,
+}
+
+impl CacheSource {
+    /// The dataset in the folder `root` that `manifest` describes: it is told from others by its root digest.
+    pub fn sealed(store: Arc<dyn Store>, root: impl Into<PathBuf>, manifest: &Manifest) -> Self {
+        Self::new(store, root.into(), manifest.root)
+    }
+
+    /// Anybody's shards in the folder `root`, which are told from others by `location`, the text that names them.
+    pub fn foreign(store: Arc<dyn Store>, root: impl Into<PathBuf>, location: &str) -> Self {
+        Self::new(store, root.into(), Digest::of(location.as_bytes()))
+    }
+
+    fn new(store: Arc<dyn Store>, root: PathBuf, dataset: Digest) -> Self {
+        let local = is_same(&*store, &root, &root);
+        Self { store, root, dataset, local }
+    }
+
+    /// A file of which no digest is known, as its store knows it now.
+    pub fn file(&self, name: impl Into<String>, stat: &FileStat) -> CacheFile {
+        CacheFile { name: name.into(), bytes: stat.size, check: Check::Modified(self.stamp(stat)) }
+    }
+
+    /// The time of modification that a copy is given. Stores that are remote know it by the second, and give every state
+    /// of a file a number of its own (of its ETag): that goes into the part below.
+    pub(super) fn stamp(&self, stat: &FileStat) -> i64 {
+        const SECOND: i64 = 1_000_000_000;
+        match self.local {
+            true => stat.mtime,
+            false => {
+                let seconds = stat.mtime.div_euclid(SECOND).saturating_mul(SECOND);
+                seconds.saturating_add((stat.id.1 % SECOND.unsigned_abs()).cast_signed())
+            }
+        }
+    }
+
+    /// Whether `path` of this machine is the source's folder, or in it.
+    pub(super) fn holds(&self, path: &Path) -> bool {
+        let mut above = path.ancestors().filter(|path| !path.as_os_str().is_empty());
+        self.local && above.any(|path| is_same(&*self.store, &self.root, path))
+    }
+}
+
+/// Whether `there`, in the store, is `here` on this machine.
+fn is_same(store: &dyn Store, there: &Path, here: &Path) -> bool {
+    // Here first: of what is not there nobody is asked over a network.
+    let here = Local.stat(here, true).map(|stat| stat.id);
+    here.is_ok_and(|here| store.stat(there, true).is_ok_and(|stat| stat.id == here))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::FileKind;
+
+    #[test]
+    fn states_of_remote_files_are_told_apart_within_a_second() {
+        let dir = tempfile::tempdir().unwrap();
+        let stat = |mtime, id| FileStat { kind: FileKind::File, size: 1, mtime, id: (7, id) };
+        let local = CacheSource::foreign(Arc::new(Local), dir.path(), "x");
+        assert_eq!(local.stamp(&stat(5_000_000_001, 3)), 5_000_000_001);
+        let remote = CacheSource { local: false, ..local.clone() };
+        assert_eq!(remote.stamp(&stat(5_000_000_001, 3)), 5_000_000_003);
+        assert_eq!(remote.stamp(&stat(-1, u64::MAX)), -1_000_000_000 + 709_551_615);
+        assert!(local.holds(dir.path()) && local.holds(&dir.path().join("a/b")) && !remote.holds(dir.path()));
+        assert!(!local.holds(Path::new("/")) && !local.holds(Path::new("elsewhere")));
+    }
+}

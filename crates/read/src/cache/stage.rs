@@ -1,0 +1,283 @@
+//! A dataset, or a part of it, brought near ahead of time.
+
+use super::copy::Trouble;
+use super::folder::{Fetch, Folder, LOOK, MARK};
+use super::listing::{self, Group, Listing};
+use super::parallel::in_parallel;
+use super::share::Share;
+use super::staged::{self, Owner, is_unfit};
+use super::{CacheFile, CacheSource, Check, Staged, Unfit};
+use packhorse_core::{Cancel, Error, Event, Input, Kind, Observer, Result, Store};
+use packhorse_dataset::{Digest, MANIFEST, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
+use packhorse_storage::Local;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where to, how much, and how hard.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StageOptions {
+    /// The folder, of this machine.
+    pub to: PathBuf,
+    /// The part of the shards, from 0 to 1: the same one for every caller, and part of every larger one.
+    pub fraction: f64,
+    /// Reads in flight.
+    pub jobs: usize,
+    /// Whether what is there already is read and compared with its digest; what differs is copied anew.
+    pub verify: bool,
+}
+
+impl StageOptions {
+    /// All of it into the folder `to`, by 16 reads at once.
+    pub fn new(to: impl Into<PathBuf>) -> Self {
+        Self { to: to.into(), fraction: 1.0, jobs: 16, verify: false }
+    }
+}
+
+/// Reads in flight for one file: where more are asked for, several files are copied at once.
+const READS: usize = 4;
+
+/// The longest receipt.
+const RECEIPT: u64 = 1 << 30;
+
+/// Copies the dataset in the folder `root` of `store`, or a part of it, into a folder of this machine, under the same
+/// names: whole, it is a dataset like the other; in part, a [`DirCache`](super::DirCache) in that folder finds it.
+/// `location` is how users name the dataset, which tells it from others if it is not sealed.
+///
+/// A sealed dataset's files are compared with their digests; its manifest comes last. Of anybody's folder all files are
+/// taken, which have the length and the time of modification of the originals then. What is there already is not copied
+/// again: an interrupted run is simply run again, and several at once share the work.
+///
+/// Errors: a folder that holds another dataset (`Config`), originals that can't be read, a full disk
+/// (`Environment`): what was copied stays. Originals that are not as recorded are no error but in [`Staged::unfit`].
+pub fn stage(
+    store: &Arc<dyn Store>,
+    root: &Path,
+    location: &str,
+    options: &StageOptions,
+    observer: &dyn Observer,
+    cancel: &Cancel,
+) -> Result<Staged> {
+    let share = Share::new(options.fraction)?;
+    let found = listing::manifest(&**store, root)?;
+    let source = match &found {
+        Some((manifest, _)) => CacheSource::sealed(Arc::clone(store), root, manifest),
+        None if store.stat(&root.join(PLAN), true).is_ok() => {
+            let message = "is not sealed: it has a plan and no dataset.json; run `packhorse seal`";
+            return Err(Error::new(Kind::Incomplete, message).in_input(root.display()));
+        }
+        None => CacheSource::foreign(Arc::clone(store), root, location),
+    };
+    let to = &*options.to;
+    if source.holds(to) {
+        return Err(Error::config("is the dataset itself, or in it; stage into another folder").in_input(to.display()));
+    }
+    let listing = match found {
+        Some((manifest, bytes)) => listing::sealed(&manifest, bytes, share),
+        None => listing::foreign(&source, share)?,
+    };
+    let owner = staged::owner(to)?;
+    refuse_others(owner, &source, listing.manifest.is_some(), to)?;
+    let folder = Folder::new(to.to_owned(), source);
+    folder.sweep();
+    if owner == Owner::Nobody {
+        staged::mark(&*folder.staging()?, folder.source().dataset)?;
+    }
+    // Of files that nobody vouches for only the bytes do.
+    let verify = options.verify || owner == Owner::Nobody;
+    let done = Mutex::new(Staged { of: listing.shards, ..Staged::default() });
+    let run = Run { folder, options, verify, observer, cancel, done };
+    let bytes = listing.groups.iter().map(Group::bytes).sum();
+    observer.event(&Event::Staging { files: listing.groups.len() as u64, bytes });
+    let groups = options.jobs.div_ceil(READS).max(1);
+    in_parallel(listing.groups.len(), groups, |i| listing.groups.get(i).map_or(Ok(()), |group| run.group(group)))?;
+    run.finish(&listing, share)
+}
+
+fn refuse_others(owner: Owner, source: &CacheSource, sealed: bool, to: &Path) -> Result<()> {
+    let (found, fits) = match owner {
+        Owner::Nobody => return Ok(()),
+        Owner::Marked(found) => (found, true),
+        Owner::Sealed(found) => (found, sealed),
+    };
+    if fits && found == source.dataset {
+        return Ok(());
+    }
+    let message = format!("holds another dataset ({found}, and this one is {}): give another folder", source.dataset);
+    Err(Error::config(message).in_input(to.display()))
+}
+
+/// What there is in the place of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Here {
+    Missing,
+    Right,
+    /// Another content; by its number in the file system.
+    Wrong((u64, u64)),
+}
+
+struct Run<'a> {
+    folder: Folder,
+    options: &'a StageOptions,
+    verify: bool,
+    observer: &'a dyn Observer,
+    cancel: &'a Cancel,
+    done: Mutex<Staged>,
+}
+
+impl Run<'_> {
+    fn done(&self) -> MutexGuard<'_, Staged> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stages what belongs together. An original that is not as recorded is noted.
+    fn group(&self, group: &Group) -> Result<()> {
+        let (name, outcome) = match group {
+            Group::Shard(shard) => (&shard.file, self.shard(shard)),
+            Group::File(file) => (&file.name, self.file(file, true).map(drop)),
+        };
+        match outcome {
+            Err(e) if is_unfit(&e) => {
+                let file = e.input().map_or(name.as_str(), |input| self.relative(input)).to_owned();
+                let problem = if staged::is_absent(&e) { "is missing".to_owned() } else { e.message().to_owned() };
+                self.done().unfit.push(Unfit { file, problem });
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// A path of the source as a name in the dataset.
+    fn relative<'p>(&self, path: &'p str) -> &'p str {
+        Path::new(path).strip_prefix(&self.folder.source().root).ok().and_then(Path::to_str).unwrap_or(path)
+    }
+
+    /// A shard's data, its companions, and then its receipt.
+    fn shard(&self, shard: &ShardRecord) -> Result<()> {
+        let data = CacheFile::from(shard);
+        let name = format!("{}{RECEIPT_SUFFIX}", shard.name);
+        let bytes = self.receipt(&name, shard)?;
+        let receipt = Receipt::decode(&bytes).map_err(|e| e.in_input(&name))?;
+        let copied = self.file(&data, true)?;
+        for file in receipt.files.iter().filter(|file| file.name != shard.file) {
+            self.file(&file.into(), false)?;
+        }
+        let record = CacheFile { name, bytes: bytes.len() as u64, check: Check::Digest(shard.receipt) };
+        self.document(&record, &bytes)?;
+        self.done().shards += 1;
+        self.observer.event(&Event::Shard {
+            name: &shard.name,
+            samples: shard.samples,
+            bytes: shard.bytes,
+            input_bytes: shard.bytes,
+            reused: !copied,
+        });
+        Ok(())
+    }
+
+    /// The bytes of a receipt: those that are here, if they are right.
+    fn receipt(&self, name: &str, shard: &ShardRecord) -> Result<Vec<u8>> {
+        let right = |bytes: &Vec<u8>| Digest::of(bytes) == shard.receipt;
+        let near = Local.open(&self.folder.dir().join(name)).and_then(|input| input.read_all(RECEIPT));
+        if let Some(bytes) = near.ok().filter(right) {
+            return Ok(bytes);
+        }
+        let path = self.folder.source().root.join(name);
+        let bytes = self.folder.source().store.open(&path).and_then(|input| input.read_all(RECEIPT));
+        let bytes = bytes.map_err(|e| e.in_input(path.display()))?;
+        match right(&bytes) {
+            true => Ok(bytes),
+            false => Err(Error::content("is not the receipt that the manifest knows").in_input(path.display())),
+        }
+    }
+
+    /// A small file whose bytes are known.
+    fn document(&self, file: &CacheFile, bytes: &[u8]) -> Result<()> {
+        file.check_name()?;
+        let near = Local.open(&self.folder.dir().join(&file.name)).and_then(|input| input.read_all(file.bytes));
+        let there = near.is_ok_and(|near| near == bytes);
+        if !there {
+            self.folder.staging()?.document(&file.name, bytes)?;
+        }
+        self.count(file, !there);
+        Ok(())
+    }
+
+    /// Has a copy of `file` made, unless it is here. Says whether one was made.
+    fn file(&self, file: &CacheFile, told: bool) -> Result<bool> {
+        loop {
+            self.cancel.check()?;
+            let here = self.look(file)?;
+            if here == Here::Right {
+                self.count(file, false);
+                return Ok(false);
+            }
+            let Some(_lock) = self.folder.lock(file)? else {
+                std::thread::sleep(LOOK);
+                continue;
+            };
+            // Whoever had the lock before may have made it.
+            let now = self.folder.find(file)?.map(|held| held.stat()).transpose()?.flatten();
+            if now.is_some_and(|stat| here != Here::Wrong(stat.id)) {
+                continue;
+            }
+            let each = |bytes| {
+                if told {
+                    self.observer.event(&Event::Staged { bytes })
+                }
+            };
+            let how = Fetch { reads: READS.min(self.options.jobs), cancel: self.cancel, each: &each };
+            self.folder.fetch(file, &how).map_err(Trouble::into_error)?;
+            self.done().replaced += u64::from(here != Here::Missing);
+            self.count(file, true);
+            return Ok(true);
+        }
+    }
+
+    fn count(&self, file: &CacheFile, copied: bool) {
+        let mut done = self.done();
+        done.files += 1;
+        done.bytes += file.bytes;
+        done.copied += u64::from(copied);
+        done.copied_bytes += if copied { file.bytes } else { 0 };
+    }
+
+    /// Whether there is a copy, and where that is to be verified, one with the right digest.
+    fn look(&self, file: &CacheFile) -> Result<Here> {
+        let Some(held) = self.folder.find(file)? else { return Ok(Here::Missing) };
+        match file.check {
+            Check::Digest(digest) if self.verify && hash(&held, self.cancel)? != digest => {
+                Ok(held.stat()?.map_or(Here::Missing, |stat| Here::Wrong(stat.id)))
+            }
+            _ => Ok(Here::Right),
+        }
+    }
+
+    /// The manifest, if all is there; a dataset needs no mark then.
+    fn finish(self, listing: &Listing, share: Share) -> Result<Staged> {
+        let dir = self.folder.dir();
+        let mut done = self.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.unfit.sort_unstable();
+        done.whole = share.is_whole() && done.unfit.is_empty();
+        if done.whole {
+            if let Some(bytes) = listing.manifest.as_deref().filter(|bytes| !staged::has_manifest(dir, bytes)) {
+                self.folder.staging()?.document(MANIFEST, bytes)?;
+            }
+            Local.remove(&dir.join(MARK))?;
+        }
+        Ok(done)
+    }
+}
+
+fn hash(input: &dyn Input, cancel: &Cancel) -> Result<Digest> {
+    let mut hasher = blake3::Hasher::new();
+    let (len, mut at, mut buf) = (input.len().unwrap_or(0), 0, vec![0; 1 << 20]);
+    while at < len {
+        cancel.check()?;
+        let n = usize::try_from(len - at).map_or(buf.len(), |left| left.min(buf.len()));
+        let part = buf.get_mut(..n).unwrap_or_default();
+        input.read_at(at, part)?;
+        hasher.update(part);
+        at += n as u64;
+    }
+    Ok(Digest::from(hasher.finalize()))
+}

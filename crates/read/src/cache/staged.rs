@@ -1,0 +1,110 @@
+//! A folder that a dataset was staged into: whose it is, and what came of it.
+
+use super::folder::MARK;
+use packhorse_core::{Error, Kind, Result, Store};
+use packhorse_dataset::{Digest, MANIFEST, Manifest};
+use packhorse_storage::{Local, Staging};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What is in a folder after [`stage`](super::stage).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Staged {
+    /// Shards that are there; of anybody's files, which say nothing of shards, 0.
+    pub shards: u64,
+    /// Shards that the dataset has.
+    pub of: u64,
+    /// Files that are there, of those that were asked for.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Those of them that were copied now.
+    pub copied: u64,
+    /// Bytes of those.
+    pub copied_bytes: u64,
+    /// Files that were there and did not have the recorded digest: copied anew.
+    pub replaced: u64,
+    /// Whether all of the dataset is there: the folder is a dataset itself.
+    pub whole: bool,
+    /// Originals that are not as recorded, by name: they are not staged.
+    pub unfit: Vec<Unfit>,
+}
+
+/// An original that is not as recorded.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unfit {
+    /// Its path relative to the dataset's folder.
+    pub file: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// Whose copies are in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// Nobody says so.
+    Nobody,
+    /// They are of this dataset, by a mark.
+    Marked(Digest),
+    /// It is this dataset.
+    Sealed(Digest),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mark {
+    packhorse_cache: u32,
+    dataset: Digest,
+}
+
+/// Whose copies are in `dir`.
+pub(super) fn owner(dir: &Path) -> Result<Owner> {
+    if let Some(manifest) = Manifest::read(&Local, dir)? {
+        return Ok(Owner::Sealed(manifest.root));
+    }
+    let path = dir.join(MARK);
+    let input = match Local.open(&path) {
+        Ok(input) => input,
+        Err(e) if is_absent(&e) => return Ok(Owner::Nobody),
+        Err(e) => return Err(e),
+    };
+    let mark: Option<Mark> = serde_json::from_slice(&input.read_all(4096)?).ok();
+    match mark {
+        Some(mark) if mark.packhorse_cache == 1 => Ok(Owner::Marked(mark.dataset)),
+        _ => Err(Error::content("does not say whose copies are here; remove this folder").in_input(path.display())),
+    }
+}
+
+/// Whether `dir` holds copies of `dataset` under their own names.
+pub(super) fn holds(dir: &Path, dataset: Digest) -> Result<bool> {
+    Ok(match owner(dir)? {
+        Owner::Nobody => false,
+        Owner::Marked(found) | Owner::Sealed(found) => found == dataset,
+    })
+}
+
+/// Says whose copies will be here.
+pub(super) fn mark(staging: &Staging, dataset: Digest) -> Result<()> {
+    let mark = serde_json::to_vec(&Mark { packhorse_cache: 1, dataset });
+    let mut bytes = mark.map_err(|e| Error::bug(format!("can't encode a mark: {e}")))?;
+    bytes.push(b'\n');
+    staging.document(MARK, &bytes).map(drop)
+}
+
+/// Whether the folder has the manifest's bytes.
+pub(super) fn has_manifest(dir: &Path, bytes: &[u8]) -> bool {
+    let found = Local.open(&dir.join(MANIFEST)).and_then(|input| input.read_all(bytes.len() as u64));
+    found.is_ok_and(|found| found == bytes)
+}
+
+/// Whether nothing lies there.
+pub(super) fn is_absent(error: &Error) -> bool {
+    const ENOENT: i32 = 2;
+    const ENOTDIR: i32 = 20;
+    matches!(error.errno(), Some(ENOENT | ENOTDIR))
+}
+
+/// Whether it is the original that is wrong, and not the way to it.
+pub(super) fn is_unfit(error: &Error) -> bool {
+    error.kind() == Kind::Content || is_absent(error)
+}

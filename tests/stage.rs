@@ -1,0 +1,409 @@
+//! `packhorse stage`: whatever stops it, and whoever else does the same, running it again ends in the dataset.
+//!
+//! `PACKHORSE_KILLS` is the number of kills at random moments (20 where it is not set).
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod corpus;
+    pub(crate) mod process;
+    pub(crate) mod strace;
+    pub(crate) mod tree;
+    pub(crate) mod work;
+}
+
+use common::process::{Ended, Program, packhorse};
+use common::strace;
+use common::tree::{Tree, assert_equal, tree};
+use common::work::{Work, text};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const INCOMPLETE: i32 = 6;
+
+/// A dataset, of ten shards.
+struct Stage {
+    work: Work,
+    dataset: PathBuf,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self::of(200)
+    }
+
+    /// A dataset of `count` pictures, 20 a shard.
+    fn of(count: u32) -> Self {
+        let work = Work::new(count, 20);
+        let dataset = work.dir("undisturbed");
+        Self { work, dataset }
+    }
+
+    /// `packhorse stage DATASET --to DIR …`
+    fn to(&self, to: &Path, more: &[&str]) -> Program {
+        packhorse(&[&["stage", text(&self.dataset), "--to", text(to), "--json"], more].concat())
+    }
+
+    /// The same to its end, and what it says.
+    fn staged(&self, to: &Path, more: &[&str]) -> Value {
+        json(&self.to(to, more).succeed())
+    }
+
+    #[track_caller]
+    fn assert_whole(&self, to: &Path, when: &str) {
+        assert_equal(&self.work.whole, &tree(to), when);
+        packhorse(&["verify", text(to), "--full"]).succeed();
+    }
+
+    /// What has its final name is as in the dataset. The mark has none there.
+    #[track_caller]
+    fn assert_no_half_file(&self, to: &Path, when: &str) {
+        if to.exists() {
+            for (name, digest) in tree(to).iter().filter(|(name, _)| !is_ours(name)) {
+                assert_eq!(self.work.whole.get(name), Some(digest), "{when}: {name} is not as in the dataset");
+            }
+        }
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    name.starts_with(".staging/") || name == ".packhorse-cache"
+}
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.printed).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
+}
+
+fn shards(to: &Path) -> Vec<String> {
+    tree(to).into_keys().filter(|name| name.ends_with(".tar") && !is_ours(name)).collect()
+}
+
+#[test]
+fn a_staged_dataset_is_the_dataset() {
+    let stage = Stage::new();
+    let to = stage.work.dir("near");
+    let first = stage.staged(&to, &[]);
+    assert_eq!((&first["whole"], &first["shards"], &first["of"]), (&true.into(), &10.into(), &10.into()));
+    assert_eq!(first["copied"], first["files"]);
+    stage.assert_whole(&to, "staged");
+    let again = stage.staged(&to, &[]);
+    assert_eq!((&again["copied"], &again["files"]), (&0.into(), &first["files"]));
+    stage.assert_whole(&to, "staged again");
+    // From the copy to another one.
+    let further = stage.work.dir("further");
+    packhorse(&["stage", text(&to), "--to", text(&further), "--jobs", "1"]).succeed();
+    stage.assert_whole(&further, "staged from the copy");
+}
+
+#[test]
+fn killed_at_random_moments() {
+    let kills: u32 = std::env::var("PACKHORSE_KILLS").map_or(20, |n| n.parse().unwrap());
+    let stage = Stage::new();
+    let to = stage.work.dir("near");
+    let took = stage.to(&to, &[]).succeed().took;
+    std::fs::remove_dir_all(&to).unwrap();
+    let (mut killed, mut seed) = (0, 0x5eed_u64);
+    while killed < kills {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let before = if to.exists() { shards(&to) } else { Vec::new() };
+        let mut running = stage.to(&to, &[]).start();
+        running.ends_within(took.mul_f64((seed >> 40) as f64 / f64::from(1 << 24)));
+        running.kill();
+        let when = format!("after kill {killed}");
+        match running.end().code() {
+            0 => {
+                stage.assert_whole(&to, &when);
+                std::fs::remove_dir_all(&to).unwrap();
+            }
+            _ => killed += 1,
+        }
+        if to.exists() {
+            stage.assert_no_half_file(&to, &when);
+            assert!(before.iter().all(|name| shards(&to).contains(name)), "{when}: a shard is gone");
+        }
+    }
+    stage.to(&to, &[]).succeed();
+    stage.assert_whole(&to, "at the end");
+}
+
+#[test]
+fn killed_at_every_system_call_that_changes_a_disk() {
+    if !strace::available() {
+        return;
+    }
+    let stage = Stage::of(40);
+    let (to, log) = (stage.work.dir("near"), stage.work.dir("log"));
+    for (syscall, stride) in [("rename", 1), ("fsync", 5), ("write", 5), ("unlink", 3), ("flock", 3), ("mkdir", 5)] {
+        for k in (1..).step_by(stride) {
+            let fault = format!("signal=KILL:when={k}");
+            let ended = strace::inject(stage.to(&to, &["--jobs", "1"]), syscall, &fault, None, &log).run();
+            let when = format!("killed at {syscall} {k}");
+            let over = strace::hits(&ended, &log).is_empty();
+            stage.assert_no_half_file(&to, &when);
+            let done = stage.staged(&to, &[]);
+            assert_eq!(done["whole"], true, "{when}");
+            stage.assert_whole(&to, &when);
+            std::fs::remove_dir_all(&to).unwrap();
+            if over {
+                println!("killed at {k} {syscall} calls, each {stride}th");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn two_at_once_share_the_work() {
+    let stage = Stage::new();
+    for round in 0..6 {
+        let to = stage.work.dir(&format!("near{round}"));
+        let both = [(); 3].map(|()| stage.to(&to, &[]).start());
+        let copied: u64 = both
+            .map(|running| {
+                let ended = running.end();
+                assert_eq!(ended.code(), 0, "{ended:?}");
+                json(&ended)
+            })
+            .iter()
+            .map(|said| said["copied_bytes"].as_u64().unwrap())
+            .sum();
+        stage.assert_whole(&to, "three at once");
+        let bytes = stage.staged(&to, &[])["bytes"].as_u64().unwrap();
+        // Receipts are small, and written by whoever comes.
+        assert!(copied < bytes + bytes / 10, "{copied} bytes were copied, of {bytes}");
+    }
+}
+
+#[test]
+fn an_original_that_is_damaged_is_named_and_not_staged() {
+    let stage = Stage::new();
+    let damaged = stage.work.dir("damaged");
+    copy(&stage.dataset, &damaged);
+    let shard = damaged.join("shard-000003.tar");
+    let mut bytes = std::fs::read(&shard).unwrap();
+    bytes[1000] ^= 1;
+    std::fs::write(&shard, bytes).unwrap();
+    std::fs::remove_file(damaged.join("shard-000005.tar")).unwrap();
+    let receipt = damaged.join("shard-000007.receipt.json");
+    std::fs::write(&receipt, std::fs::read_to_string(&receipt).unwrap().replace("20", "21")).unwrap();
+    let to = stage.work.dir("near");
+    let staging = || packhorse(&["stage", text(&damaged), "--to", text(&to), "--json"]).run();
+    for _ in 0..2 {
+        let ended = staging();
+        assert_eq!(ended.code(), INCOMPLETE, "{ended:?}");
+        let said = json(&ended);
+        let unfit: Vec<_> = said["unfit"].as_array().unwrap().iter().map(|u| u["file"].as_str().unwrap()).collect();
+        assert_eq!(unfit, ["shard-000003.tar", "shard-000005.tar", "shard-000007.receipt.json"]);
+        assert!(said["unfit"][0]["problem"].as_str().unwrap().contains("digest") && said["whole"] == false);
+        stage.assert_no_half_file(&to, "damaged originals");
+        assert!(!to.join("dataset.json").exists() && !to.join("shard-000003.tar").exists());
+        assert_eq!(shards(&to).len(), 7);
+    }
+    // The original put right, the same command goes on.
+    for name in ["shard-000003.tar", "shard-000005.tar", "shard-000007.receipt.json"] {
+        std::fs::copy(stage.dataset.join(name), damaged.join(name)).unwrap();
+    }
+    assert_eq!(json(&staging())["copied"], 6 + companions(&stage), "of three shards what is missing, and no more");
+    stage.assert_whole(&to, "put right");
+}
+
+/// Files of three shards beside their data and receipts.
+fn companions(stage: &Stage) -> usize {
+    let of = |stem: &str| stage.work.whole.keys().filter(|name| name.starts_with(stem)).count();
+    of("shard-000003.") + of("shard-000005.") + of("shard-000007.") - 6
+}
+
+#[test]
+fn a_part_is_a_part_of_a_larger_one() {
+    let stage = Stage::new();
+    let to = stage.work.dir("near");
+    let mut before = Vec::new();
+    for fraction in ["0.2", "0.5", "0.9", "1"] {
+        let said = stage.staged(&to, &["--fraction", fraction]);
+        let now = shards(&to);
+        assert_eq!(said["shards"], now.len());
+        assert_eq!(to.join("dataset.json").exists(), fraction == "1");
+        assert!(before.iter().all(|name| now.contains(name)), "{fraction}: {before:?}, {now:?}");
+        before = now;
+    }
+    assert_eq!(before.len(), 10);
+    stage.assert_whole(&to, "part by part");
+    let ended = stage.to(&to, &["--fraction", "1.5"]).run();
+    assert!(ended.code() == 2 && ended.said.contains("not from 0 to 1"), "{ended:?}");
+}
+
+#[test]
+fn copies_that_rot_are_found_and_replaced() {
+    let stage = Stage::new();
+    let to = stage.work.dir("near");
+    stage.staged(&to, &[]);
+    let shard = to.join("shard-000002.tar");
+    let mut bytes = std::fs::read(&shard).unwrap();
+    bytes[5000] ^= 4;
+    std::fs::write(&shard, bytes).unwrap();
+    assert_eq!(stage.staged(&to, &[])["copied"], 0);
+    let said = stage.staged(&to, &["--verify"]);
+    assert_eq!((&said["replaced"], &said["copied"]), (&1.into(), &1.into()));
+    stage.assert_whole(&to, "replaced");
+    // One that is cut short is seen at once.
+    std::fs::File::options().write(true).open(&shard).unwrap().set_len(7000).unwrap();
+    assert_eq!(stage.staged(&to, &[])["copied"], 1);
+    stage.assert_whole(&to, "cut short");
+}
+
+/// A copy that somebody made by other means is looked at before it is believed.
+#[test]
+fn files_that_nobody_vouches_for_are_read() {
+    let stage = Stage::new();
+    let to = stage.work.dir("near");
+    copy(&stage.dataset, &to);
+    std::fs::remove_file(to.join("dataset.json")).unwrap();
+    let shard = to.join("shard-000004.tar");
+    std::fs::write(&shard, vec![0; std::fs::metadata(&shard).unwrap().len() as usize]).unwrap();
+    let said = stage.staged(&to, &[]);
+    assert_eq!((&said["replaced"], &said["copied"]), (&1.into(), &1.into()));
+    stage.assert_whole(&to, "vouched for");
+}
+
+#[test]
+fn another_dataset_is_refused() {
+    let stage = Stage::new();
+    let to = stage.work.dir("near");
+    let other = stage.work.dir("other");
+    stage.work.pack(&other, &["--limit", "50"]).succeed();
+    for more in [&[][..], &["--fraction", "0.3"]] {
+        stage.staged(&to, more);
+        let ended = packhorse(&["stage", text(&other), "--to", text(&to)]).run();
+        assert!(ended.code() == 2 && ended.said.contains("holds another dataset"), "{ended:?}");
+        std::fs::remove_dir_all(&to).unwrap();
+    }
+    for inside in [stage.dataset.clone(), stage.dataset.join("near")] {
+        let ended = stage.to(&inside, &[]).run();
+        assert!(ended.code() == 2 && ended.said.contains("the dataset itself, or in it"), "{ended:?}");
+    }
+    let ended = packhorse(&["stage", "/nowhere", "--to", text(&to)]).run();
+    assert_eq!(ended.code(), 2, "{ended:?}");
+}
+
+#[test]
+fn anybodys_shards_are_staged_by_size_and_time() {
+    let stage = Stage::new();
+    let (foreign, to) = (stage.work.dir("foreign"), stage.work.dir("near"));
+    std::fs::create_dir_all(foreign.join("sub")).unwrap();
+    for name in ["shard-000000.tar", "shard-000001.tar"] {
+        std::fs::copy(stage.dataset.join(name), foreign.join(name)).unwrap();
+    }
+    std::fs::write(foreign.join("sub/note.txt"), b"hello").unwrap();
+    let staging = || json(&packhorse(&["stage", text(&foreign), "--to", text(&to), "--json"]).succeed());
+    assert_eq!((&staging()["copied"], &staging()["copied"]), (&3.into(), &0.into()));
+    assert_equal(&tree(&foreign), &tree(&to), "anybody's");
+    std::fs::write(foreign.join("sub/note.txt"), b"hallo").unwrap();
+    assert_eq!(staging()["copied"], 1);
+    assert_equal(&tree(&foreign), &tree(&to), "anybody's, changed");
+}
+
+#[test]
+fn a_full_disk_is_said_and_what_is_there_stays() {
+    let stage = Stage::new();
+    let disk = stage.work.dir("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let Some(disk) = Disk::mount(disk, "size=1200k") else { return };
+    let to = disk.0.join("near");
+    let ended = stage.to(&to, &[]).run();
+    assert!(ended.code() == 5 && ended.said.contains("free some space"), "{ended:?}");
+    stage.assert_no_half_file(&to, "a full disk");
+    let there = shards(&to);
+    assert!(!there.is_empty() && there.len() < 10 && !to.join(".staging").exists(), "{there:?}");
+    disk.resize("size=64m");
+    let said = stage.staged(&to, &[]);
+    assert!(said["copied_bytes"].as_u64() < said["bytes"].as_u64());
+    stage.assert_whole(&to, "with more space");
+}
+
+/// A file system in memory, as large as it is told to be; unmounted when dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(at: PathBuf, options: &str) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&at).stderr(Stdio::null());
+        if mount.status().is_ok_and(|status| status.success()) {
+            return Some(Self(at));
+        }
+        println!("skipped: mounting a file system is not permitted");
+        None
+    }
+
+    fn resize(&self, options: &str) {
+        let status = Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.0).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Asked to stop it stops soon, leaves nothing unfinished, and goes on.
+#[test]
+fn asked_to_stop_it_goes_on() {
+    let stage = Stage::new();
+    let (to, log) = (stage.work.dir("near"), stage.work.dir("log"));
+    if !strace::available() {
+        return;
+    }
+    let slow = strace::inject(stage.to(&to, &["--jobs", "1"]), "pread64", "delay_enter=100000", None, &log);
+    let mut running = slow.start();
+    assert!(!running.ends_within(Duration::from_millis(1200)), "reads are not slow");
+    let status = Command::new("kill").arg(running.id().to_string()).status().unwrap();
+    assert!(status.success());
+    let ended = running.end();
+    assert!(ended.code() == 130 && ended.said.contains("run the same command again"), "{ended:?}");
+    assert!(!to.join(".staging").exists());
+    stage.assert_no_half_file(&to, "stopped");
+    stage.staged(&to, &[]);
+    stage.assert_whole(&to, "stopped and gone on");
+}
+
+/// From a web server, of which every fifth answer is wrong in some way.
+#[cfg(feature = "remote")]
+#[test]
+fn a_dataset_is_staged_from_a_web_server_with_faults() {
+    use packhorse_testkit::web::{Fault, Server};
+    let stage = Stage::new();
+    let faults = [Fault::ResetInBody, Fault::Short, Fault::Status(503), Fault::OtherStart, Fault::Cut];
+    let server = Server::new(&stage.dataset, move |asked| match asked.number % 5 {
+        4 => faults[(asked.number / 5) as usize % faults.len()].clone(),
+        _ => Fault::None,
+    });
+    let to = stage.work.dir("near");
+    let said = json(&packhorse(&["stage", &server.url(""), "--to", text(&to), "--json"]).succeed());
+    assert_eq!(said["whole"], true);
+    stage.assert_whole(&to, "from a web server");
+}
+
+/// A folder and those in it.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        match path.is_dir() {
+            true => copy(&path, &target),
+            false => assert!(std::fs::copy(path, target).unwrap() < u64::MAX),
+        }
+    }
+}
+
+#[test]
+fn an_unsealed_dataset_is_no_dataset_yet() {
+    let stage = Stage::new();
+    let (plan, to) = (stage.work.dir("plan"), stage.work.dir("near"));
+    stage.work.planning("plan", &plan, &[]).succeed();
+    let ended = packhorse(&["stage", text(&plan), "--to", text(&to)]).run();
+    assert!(ended.code() == INCOMPLETE && ended.said.contains("packhorse seal"), "{ended:?}");
+    assert_eq!(Tree::new(), if to.exists() { tree(&to) } else { Tree::new() });
+}
