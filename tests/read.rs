@@ -2,6 +2,7 @@
 //! every cache.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
 
+use packhorse::read::cache::DirOptions;
 use packhorse::read::order::Shuffle;
 use packhorse::read::*;
 use std::collections::BTreeMap;
@@ -181,6 +182,45 @@ fn a_flipped_bit_is_named_or_nobody_looked() {
     assert!(error.contains("shard-000000.tar") && error.contains("cut short"), "{error}");
 }
 
+/// Every way to keep shards near that there is.
+fn caches(dir: &Path) -> Vec<CacheOptions> {
+    let folder = |limit, fraction| Some(DirOptions { limit, fraction, wait: true, ..DirOptions::new(dir) });
+    let mut all = Vec::new();
+    for ram in [0, 100 << 10, 1 << 30] {
+        for dir in [None, folder(None, 1.0), folder(None, 0.5), folder(Some(500 << 10), 1.0)] {
+            all.push(CacheOptions { ram, dir });
+        }
+    }
+    all
+}
+
+#[test]
+fn caches_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
+    let fields = [FieldOptions::new("jpg", Make::Bytes)];
+    let options = LoaderOptions { shuffle: Shuffle::Blocks { shards: 2 }, epochs: Some(2), ..sequential(8) };
+    let foreign = format!("{}/*.tar", to.display());
+    for place in [text(&to), &foreign] {
+        let dataset = dataset(place).unwrap();
+        let wanted = stream(&dataset, &fields, &options);
+        for cache in caches(&dir.path().join("near")) {
+            for threads in [1, 4] {
+                let options = LoaderOptions { cache: cache.clone(), threads, ..options.clone() };
+                assert!(stream(&dataset, &fields, &options) == wanted, "{place} {cache:?}");
+            }
+        }
+    }
+    // A cache that holds all of it is asked, and the shards are not.
+    let dataset = dataset(text(&to)).unwrap();
+    let cache = CacheOptions { ram: 1 << 30, dir: None };
+    let options = LoaderOptions { cache, epochs: Some(3), threads: 0, ..options };
+    let mut loader = Loader::new(dataset.clone(), &fields, &options, Host::default()).unwrap();
+    assert_eq!(loader.by_ref().map(|batch| batch.unwrap().rows()).sum::<usize>(), 180);
+    let counters = loader.ram().unwrap();
+    assert!(counters.hits > 0 && counters.bytes_read <= dataset.bytes(), "{counters:?}");
+}
+
 #[test]
 fn shards_of_others_are_read() {
     let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
@@ -241,6 +281,10 @@ mod remote {
             let dataset = dataset(&server.url(place)).unwrap_or_else(|error| panic!("{place}: {error}"));
             for threads in [1, 2, 8] {
                 assert!(stream(&dataset, &fields, &options(threads)) == wanted, "{place} {threads}");
+            }
+            for cache in caches(&dir.path().join("near")) {
+                let options = LoaderOptions { cache: cache.clone(), ..options(2) };
+                assert!(stream(&dataset, &fields, &options) == wanted, "{place} {cache:?}");
             }
         }
     }

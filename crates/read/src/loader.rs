@@ -2,7 +2,9 @@
 
 use crate::arrangement::Arrangement;
 use crate::batch::Filled;
+use crate::cache::RamCounters;
 use crate::fields::{Collate, FieldOptions, Scratch, all, settle};
+use crate::near::Near;
 use crate::pipeline::{Crew, Pipeline};
 use crate::steps::Steps;
 use crate::work::Work;
@@ -20,6 +22,7 @@ pub struct Loader<D: Device> {
 /// What the threads of a loader share.
 pub(crate) struct Samples {
     pub(crate) reader: Reader,
+    near: Near,
     arrangement: Arrangement,
     pub(crate) steps: Steps,
     collate: Collate,
@@ -108,6 +111,11 @@ impl<D: Device> Loader<D> {
         self.pipeline.remaining()
     }
 
+    /// What the cache in memory did so far, if there is one.
+    pub fn ram(&self) -> Option<RamCounters> {
+        self.pipeline.work().near.counters()
+    }
+
     /// Where to go on after the batches that were taken: [`LoaderOptions::state`] of another loader, which may have
     /// other ranks and batches. Every rank has the same after as many batches.
     pub fn state(&self) -> OrderState {
@@ -170,7 +178,8 @@ impl Samples {
         let steps = Steps::new(sampler, arrangement.samples(), from, options.epochs, options.remainder)?;
         let columns = fields.iter().map(|field| field.from.clone()).collect();
         let mean = dataset.bytes() / dataset.len().max(1) * u64::from(options.batch);
-        let reader = Reader::new(dataset, columns, options.read.clone());
+        let near = Near::new(&dataset, &options.cache, &options.observer)?;
+        let reader = Reader::with_opener(dataset, columns, options.read.clone(), near.opener());
         let batch = options.batch as usize;
         let (settled, layout) = settle(&fields, &reader, reader.dataset().registry(), options.limits, batch)?;
         let collate = Collate {
@@ -185,7 +194,7 @@ impl Samples {
         let crew = crew(&collate, usize::try_from(mean).unwrap_or(usize::MAX), options);
         cores::look(crew.fillers, &options.cores, &*options.observer);
         let (remainder, bin) = (options.remainder, Mutex::default());
-        Ok((Self { reader, arrangement, steps, collate, remainder, fingerprint, bin }, crew))
+        Ok((Self { reader, near, arrangement, steps, collate, remainder, fingerprint, bin }, crew))
     }
 
     /// Fills `slab` with what was fetched for a step, or says how many bytes that takes.

@@ -1,6 +1,6 @@
 //! What is asked of a loader.
 
-use crate::{OnError, ReadOptions, Remainder};
+use crate::{CacheOptions, OnError, ReadOptions, Remainder};
 use packhorse_core::{Limits, Observer};
 use packhorse_order::{OrderState, Place, Shuffle};
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub struct LoaderOptions {
     pub budget: usize,
     /// How bytes are read and what is checked.
     pub read: ReadOptions,
+    /// What of the shards is kept near.
+    pub cache: CacheOptions,
     /// CPUs of this machine that the loader's threads run on; all that the process may use if empty.
     pub cores: Vec<usize>,
     /// Bounds on what samples may cost.
@@ -62,6 +64,7 @@ impl LoaderOptions {
             ahead: threads + 2,
             budget: 1 << 30,
             read: ReadOptions::default(),
+            cache: CacheOptions::default(),
             cores: Vec::new(),
             limits: Limits::default(),
             observer: Arc::new(()),

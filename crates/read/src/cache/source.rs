@@ -33,6 +33,11 @@ impl CacheSource {
         Self { store, root, dataset, local }
     }
 
+    /// Whether another one is of the same dataset.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.dataset == other.dataset && self.root == other.root
+    }
+
     /// A file of which no digest is known, as its store knows it now.
     pub fn file(&self, name: impl Into<String>, stat: &FileStat) -> CacheFile {
         CacheFile { name: name.into(), bytes: stat.size, check: Check::Modified(self.stamp(stat)) }

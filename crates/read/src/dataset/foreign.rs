@@ -2,7 +2,10 @@
 
 use super::OpenOptions;
 use super::shard::{Content, Shard, main_path, source};
-use packhorse_core::{DataType, Error, Field, Input, Members, Registry, Result, Schema, SchemaRef, Source, Store};
+use crate::cache::{CacheFile, CacheSource};
+use packhorse_core::{
+    DataType, Error, Field, FileStat, Input, Members, Registry, Result, Schema, SchemaRef, Source, Store,
+};
 use packhorse_dataset::{Digest, decode_index, encode_index};
 use packhorse_storage::{Local, Staging};
 use std::path::{Path, PathBuf};
@@ -87,9 +90,24 @@ fn shard(
         split: None,
         index: None,
         limits: options.limits,
+        near: near(store, path, input.name(), stat),
         content: OnceLock::from(content),
     };
     Ok((shard, schema))
+}
+
+/// By what a cache knows a file: its folder, and what its store says of it.
+fn near(
+    store: &Arc<dyn Store>,
+    path: &Path,
+    name: &str,
+    stat: Option<FileStat>,
+) -> Option<(Arc<CacheSource>, CacheFile)> {
+    let (dir, file) = (path.parent()?, path.file_name()?.to_str()?);
+    let place = name.rsplit_once('/').map_or(".", |(place, _)| place);
+    let source = CacheSource::foreign(Arc::clone(store), dir, place);
+    let file = source.file(file, &stat?);
+    Some((Arc::new(source), file))
 }
 
 /// What is in `input`: as somebody found before, or found out now and kept.

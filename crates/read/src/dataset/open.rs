@@ -4,8 +4,9 @@ use super::foreign;
 use super::pattern::{braces, glob, is_glob, natural};
 use super::shard::{Shard, main_path, sealed_index, source};
 use super::{Dataset, union};
+use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{DataType, Error, Field, FileKind, Limits, Options, Registry, Result, Schema, SchemaRef, Store};
-use packhorse_dataset::{FieldRecord, MANIFEST, Manifest};
+use packhorse_dataset::{FieldRecord, MANIFEST, Manifest, ShardRecord};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -70,15 +71,14 @@ fn sealed(
     let source = source(registry, id, &told, options.limits)?;
     // All shards of a format have an index, or none has.
     let indexed = manifest.shards.first().is_some_and(|shard| sealed_index(&**store, dir, &shard.name).is_some());
-    let shard = |record: &packhorse_dataset::ShardRecord| {
+    let home = Arc::new(CacheSource::sealed(Arc::clone(store), dir, manifest));
+    let shard = |record: &ShardRecord| {
         let path = main_path(registry, &**store, &dir.join(&record.file));
+        let alone = path == dir.join(&record.file);
         Arc::new(Shard {
             name: path.display().to_string(),
-            bytes: if path == dir.join(&record.file) {
-                record.bytes
-            } else {
-                store.stat(&path, true).map_or(0, |s| s.size)
-            },
+            bytes: if alone { record.bytes } else { store.stat(&path, true).map_or(0, |stat| stat.size) },
+            near: alone.then(|| (Arc::clone(&home), CacheFile::from(record))),
             path,
             store: Arc::clone(store),
             source: Arc::clone(&source),

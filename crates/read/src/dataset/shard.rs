@@ -1,5 +1,6 @@
 //! One shard, and where its samples lie.
 
+use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
     Error, Input, Limits, Members, Options, Registry, Result, SchemaRef, Source, Store, crc32c, split_name,
 };
@@ -25,6 +26,8 @@ pub(crate) struct Shard {
     /// Where its member index is: of sealed shards, and where one was built and kept.
     pub(crate) index: Option<PathBuf>,
     pub(crate) limits: Limits,
+    /// By what a cache knows it; none for files that don't stand alone.
+    pub(crate) near: Option<(Arc<CacheSource>, CacheFile)>,
     /// What was found when the shard was opened without an index.
     pub(crate) content: OnceLock<Content>,
 }

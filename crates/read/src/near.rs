@@ -1,0 +1,70 @@
+//! Shards by way of caches: a folder of whole shards, memory with parts of them, or both.
+
+use crate::Dataset;
+use crate::cache::{CacheSource, DirCache, DirOptions, RamCache, RamCounters, RamOptions};
+use crate::dataset::Shard;
+use crate::opened::Opener;
+use packhorse_core::{Observer, Result};
+use std::sync::Arc;
+
+/// What of the shards is kept near, as the bytes that they are: not at all by default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CacheOptions {
+    /// Bytes of memory for parts of shards. Where that is less than all of them, a fixed part stays for good: a cache of what
+    /// was used last holds nothing that the next epoch begins with.
+    pub ram: u64,
+    /// A folder for whole shards, shared by the processes of a machine.
+    pub dir: Option<DirOptions>,
+}
+
+/// The caches of a loader.
+#[derive(Clone)]
+pub(crate) struct Near {
+    pub(crate) ram: Option<RamCache>,
+    dirs: Arc<[(Arc<CacheSource>, DirCache)]>,
+}
+
+impl Near {
+    /// Errors: those of [`DirCache::open`].
+    pub(crate) fn new(dataset: &Dataset, options: &CacheOptions, observer: &Arc<dyn Observer>) -> Result<Self> {
+        let ram = match options.ram {
+            0 => None,
+            limit => Some(RamCache::new(&RamOptions::new(limit, dataset.bytes()))?),
+        };
+        let mut dirs: Vec<(Arc<CacheSource>, DirCache)> = Vec::new();
+        for (source, _) in dataset.shards().iter().filter_map(|shard| shard.near.as_ref()) {
+            let Some(dir) = &options.dir else { break };
+            if !dirs.iter().any(|(known, _)| known.is(source)) {
+                let cache = DirCache::open(CacheSource::clone(source), dir.clone(), Arc::clone(observer))?;
+                dirs.push((Arc::clone(source), cache));
+            }
+        }
+        Ok(Self { ram, dirs: dirs.into() })
+    }
+
+    /// How shards are opened through it; `None` if nothing is kept.
+    pub(crate) fn opener(&self) -> Option<Opener> {
+        if self.ram.is_none() && self.dirs.is_empty() {
+            return None;
+        }
+        let near = self.clone();
+        Some(Box::new(move |number: u32, shard: &Shard| {
+            let cached = match &shard.near {
+                Some((source, file)) => match near.dirs.iter().find(|(known, _)| known.is(source)) {
+                    Some((_, cache)) => cache.file(file)?,
+                    None => None,
+                },
+                None => None,
+            };
+            let input = cached.map_or_else(|| shard.open(), Ok)?;
+            Ok(match &near.ram {
+                Some(ram) => ram.wrap(number.into(), input),
+                None => input,
+            })
+        }))
+    }
+
+    pub(crate) fn counters(&self) -> Option<RamCounters> {
+        self.ram.as_ref().map(RamCache::counters)
+    }
+}
