@@ -1,6 +1,6 @@
 //! Batches from datasets that the command made, and from those of others: the same from every container, every place and
 //! every cache.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use packhorse::read::cache::DirOptions;
 use packhorse::read::order::Shuffle;
@@ -113,8 +113,8 @@ fn without_its_manifest_it_is_the_same() {
     }
     let pattern = format!("{}/shard-{{000000..000003}}.tar", foreign.display());
     let glob = format!("{}/*.tar", foreign.display());
-    let indexes = Some(dir.path().join("indexes"));
-    let kept = OpenOptions { indexes: indexes.clone(), ..OpenOptions::default() };
+    let indexes = dir.path().join("indexes");
+    let kept = OpenOptions { indexes: Some(indexes.clone()), ..OpenOptions::default() };
     for place in [text(&foreign), &pattern, &glob] {
         for options_of_open in [OpenOptions::default(), kept.clone(), kept.clone()] {
             let stores = packhorse::storage::Stores::default();
@@ -123,7 +123,7 @@ fn without_its_manifest_it_is_the_same() {
         }
     }
     assert_eq!(
-        std::fs::read_dir(indexes.unwrap())
+        std::fs::read_dir(indexes)
             .unwrap()
             .filter(|e| !text(&e.as_ref().unwrap().path()).ends_with(".staging"))
             .count(),
