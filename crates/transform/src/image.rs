@@ -34,6 +34,7 @@ mod scale;
 mod scratch;
 mod view;
 mod view_decoder;
+mod window;
 
 pub use decode::decode;
 pub use options::ImageOptions;
