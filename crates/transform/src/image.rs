@@ -21,6 +21,7 @@
 
 mod column;
 mod decode;
+mod exif;
 mod jpeg;
 mod kind;
 mod options;
