@@ -26,6 +26,9 @@ use zune_jpeg::zune_core::options::DecoderOptions;
 const ROUNDS: usize = 7;
 const CROP: Size = Size::Random { height: 224, width: 224, scale: (0.08, 1.0), ratio: (0.75, 4.0 / 3.0) };
 
+/// Makes something of a picture, with a key, in the memory given.
+type Maker = Box<dyn FnMut(&[u8], u64, &mut [u8])>;
+
 fn main() {
     let folder = tempfile::tempdir().unwrap();
     for (name, count, side) in [("224", 300, 224), ("1024", 24, 1024)] {
@@ -55,7 +58,7 @@ fn measure(name: &str, folder: &Path) {
 
     let mut room = vec![0; 64 << 20];
     let view = |size, flip| View { size, flip, ..View::default() };
-    let mut makers: Vec<(&str, Box<dyn FnMut(&[u8], u64, &mut [u8])>)> = vec![
+    let mut makers: Vec<(&str, Maker)> = vec![
         ("zune-jpeg, bare", Box::new(|bytes, _, out| zune(bytes, out))),
         ("Keep", maker(View::default())),
         ("Keep, all flipped", maker(view(Size::Keep, 1.0))),
@@ -86,7 +89,7 @@ fn measure(name: &str, folder: &Path) {
     peers(folder);
 }
 
-fn maker(view: View) -> Box<dyn FnMut(&[u8], u64, &mut [u8])> {
+fn maker(view: View) -> Maker {
     let mut decoder = ViewDecoder::new(view, Limits::default()).unwrap();
     Box::new(move |bytes, key, out| {
         let (height, width) = decoder.size(bytes).unwrap();
