@@ -21,6 +21,7 @@
 
 mod column;
 mod decode;
+mod exif;
 mod jpeg;
 mod kind;
 mod options;
@@ -34,6 +35,7 @@ mod scale;
 mod scratch;
 mod view;
 mod view_decoder;
+mod window;
 
 pub use decode::decode;
 pub use options::ImageOptions;

@@ -4,13 +4,18 @@
 //! of annex K; without its SIMD, whose bytes differ from those of other machines.
 
 mod header;
+mod reader;
+#[cfg(feature = "turbojpeg")]
+mod turbo;
+
+pub(super) use reader::JpegReader;
 
 use super::orientation::Orientation;
 use super::raster::Raster;
 use header::{JpegHeader, require_end};
 use jpeg_encoder::{ChromaSubsamplingMethod, ColorType, Encoder, SamplingFactor};
 use packhorse_core::{Error, Result};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
@@ -37,28 +42,6 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Raster> {
         .unwrap_or_else(|_| Err(undecodable("the decoder gave up on its structure")))?;
     Raster::new(header.width.into(), header.height.into(), channels, false, data)
         .map_err(|_| undecodable("its parts contradict each other"))
-}
-
-/// The pixels as stored, as RGB, into `out`, which has just the room for them. What `out` holds after
-/// an error is anything.
-pub(super) fn decode_into(bytes: &[u8], out: &mut [u8]) -> Result<()> {
-    let header = JpegHeader::read(bytes)?;
-    require_end(bytes)?;
-    if !matches!(header.components, 1 | 3 | 4) {
-        return Err(undecodable(&format!("it has {} components", header.components)));
-    }
-    catch_unwind(AssertUnwindSafe(|| decode_rgb(bytes, out)))
-        .unwrap_or_else(|_| Err(undecodable("the decoder gave up on its structure")))
-}
-
-fn decode_rgb(bytes: &[u8], out: &mut [u8]) -> Result<()> {
-    let mut decoder = decoder(bytes, ColorSpace::RGB);
-    let failed = |error| undecodable(format!("{error:?}").trim_matches('"'));
-    decoder.decode_headers().map_err(failed)?;
-    if decoder.output_buffer_size() != Some(out.len()) {
-        return Err(undecodable("its parts contradict each other"));
-    }
-    decoder.decode_into(out).map_err(failed)
 }
 
 fn decode_as(bytes: &[u8], space: ColorSpace) -> Result<Vec<u8>> {

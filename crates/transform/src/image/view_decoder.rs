@@ -2,12 +2,14 @@
 //! needs on the way.
 
 use super::decode::header;
+use super::jpeg::JpegReader;
 use super::kind::Kind;
 use super::orientation::Orientation;
+use super::png;
 use super::scratch::Scratch;
 use super::view::{Draws, Filter, Part, View};
-use super::{jpeg, png};
-use fast_image_resize::images::{CroppedImage, Image, ImageRef};
+use super::window::{Window, misfit, reduced};
+use fast_image_resize::images::ImageRef;
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use packhorse_core::{Error, Limits, Result};
 
@@ -24,6 +26,7 @@ pub struct ViewDecoder {
     limits: Limits,
     options: ResizeOptions,
     resizer: Resizer,
+    jpegs: JpegReader,
     /// The pixels as stored, where they are not yet the view.
     stored: Scratch,
     /// Pixels on their way, of layouts that are not RGB or before they are turned.
@@ -40,7 +43,7 @@ impl ViewDecoder {
         };
         let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter)).use_alpha(false);
         let (stored, spare) = Default::default();
-        Ok(Self { view, limits, options, resizer: Resizer::new(), stored, spare })
+        Ok(Self { view, limits, options, resizer: Resizer::new(), jpegs: JpegReader::new()?, stored, spare })
     }
 
     /// Height and width of the view of a picture, from its header where the view does not fix them.
@@ -72,33 +75,56 @@ impl ViewDecoder {
         let mirror = draws.unit(0) < f64::from(self.view.flip);
         let turn = if mirror { stored.orientation.mirrored() } else { stored.orientation };
         self.fill(bytes, &stored, &part, turn, out)?;
+        self.jpegs.trim();
         self.stored.trim();
         self.spare.trim();
         Ok((height, width))
     }
 
     fn fill(&mut self, bytes: &[u8], stored: &Stored, part: &Part, turn: Orientation, out: &mut [u8]) -> Result<()> {
-        let all = part.is_all(stored.shown());
-        if all && turn.keeps_rows() {
-            stored.decode(bytes, &mut self.spare, out)?;
-            turn.mirror_rows(out, stored.width);
-            return Ok(());
+        if !part.is_all(stored.shown()) {
+            return self.resample(bytes, stored, part, turn, out);
         }
-        let room = self.stored.room(rgb(stored.size()).ok_or_else(too_large)?);
-        stored.decode(bytes, &mut self.spare, room)?;
-        if all {
-            turn.apply_to(room, stored.size(), out);
-            return Ok(());
-        }
-        let source = ImageRef::new(stored.width, stored.height, room, PixelType::U8x3).map_err(misfit)?;
-        let window = stored.window(part);
         if turn.keeps_rows() {
-            resample(&mut self.resizer, &self.options, &source, window, part.target, out)?;
-            turn.mirror_rows(out, part.target.0);
+            stored.decode(bytes, &mut self.jpegs, &mut self.spare, out)?;
+            turn.mirror_rows(out, stored.width);
         } else {
-            let target = turn.swap(part.target);
+            let room = self.stored.room(out.len());
+            stored.decode(bytes, &mut self.jpegs, &mut self.spare, room)?;
+            turn.apply_to(room, stored.size(), out);
+        }
+        Ok(())
+    }
+
+    fn resample(
+        &mut self,
+        bytes: &[u8],
+        stored: &Stored,
+        part: &Part,
+        turn: Orientation,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let target = turn.swap(part.target);
+        let mut window = Window::new(part, stored.orientation, stored.size());
+        let reduction = if self.view.reduced && stored.kind == Kind::Jpeg { window.reduction(target) } else { 1 };
+        let mut size = reduced(stored.size(), reduction);
+        let room = self.stored.room(rgb(size).ok_or_else(too_large)?);
+        let pixels = if reduction > 1 && self.jpegs.decode_reduced(bytes, reduction, room)? {
+            window.shrink(stored.size(), size);
+            room
+        } else {
+            size = stored.size();
+            let room = self.stored.room(rgb(size).ok_or_else(too_large)?);
+            stored.decode(bytes, &mut self.jpegs, &mut self.spare, room)?;
+            room
+        };
+        let source = ImageRef::new(size.0, size.1, pixels, PixelType::U8x3).map_err(misfit)?;
+        if turn.keeps_rows() {
+            window.resample(&mut self.resizer, &self.options, &source, target, out)?;
+            turn.mirror_rows(out, target.0);
+        } else {
             let spare = self.spare.room(out.len());
-            resample(&mut self.resizer, &self.options, &source, window, target, spare)?;
+            window.resample(&mut self.resizer, &self.options, &source, target, spare)?;
             turn.apply_to(spare, target, out);
         }
         Ok(())
@@ -130,43 +156,12 @@ impl Stored {
         self.orientation.swap(self.size())
     }
 
-    fn decode(&self, bytes: &[u8], spare: &mut Scratch, out: &mut [u8]) -> Result<()> {
+    fn decode(&self, bytes: &[u8], jpegs: &mut JpegReader, spare: &mut Scratch, out: &mut [u8]) -> Result<()> {
         match self.kind {
-            Kind::Jpeg => jpeg::decode_into(bytes, out),
+            Kind::Jpeg => jpegs.decode(bytes, out),
             Kind::Png => png::decode_into(bytes, self.size(), spare, out),
         }
     }
-
-    /// Where `part` of the shown picture is stored.
-    fn window(&self, part: &Part) -> Window {
-        let shown = [part.left, part.top, part.width, part.height];
-        let size = (f64::from(self.width), f64::from(self.height));
-        Window { sides: self.orientation.stored_box(shown, size), alone: part.alone }
-    }
-}
-
-/// A box (left, top, width, height) of the stored pixels, and whether it is cut out before it is resized.
-struct Window {
-    sides: [f64; 4],
-    alone: bool,
-}
-
-fn resample(
-    resizer: &mut Resizer,
-    options: &ResizeOptions,
-    source: &ImageRef<'_>,
-    window: Window,
-    (width, height): (u32, u32),
-    out: &mut [u8],
-) -> Result<()> {
-    let mut target = Image::from_slice_u8(width, height, out, PixelType::U8x3).map_err(misfit)?;
-    let [left, top, w, h] = window.sides;
-    if window.alone {
-        let whole = |side: f64| side as u32;
-        let cut = CroppedImage::new(source, whole(left), whole(top), whole(w), whole(h)).map_err(misfit)?;
-        return resizer.resize(&cut, &mut target, options).map_err(misfit);
-    }
-    resizer.resize(source, &mut target, &options.crop(left, top, w, h)).map_err(misfit)
 }
 
 /// Bytes of so many RGB pixels.
@@ -176,10 +171,6 @@ fn rgb((width, height): (u32, u32)) -> Option<usize> {
 
 fn too_large() -> Error {
     Error::new(packhorse_core::Kind::Limit, "is too large for this machine's addresses")
-}
-
-fn misfit(error: impl std::fmt::Display) -> Error {
-    Error::bug(format!("pixels that can't be resampled: {error}"))
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ impl<'a> Segments<'a> {
     /// The next marker that is not part of a scan, leaving `rest` behind it.
     fn marker(&mut self) -> Option<u8> {
         loop {
-            let at = self.rest.iter().position(|byte| *byte == 0xff)?;
+            let at = memchr::memchr(0xff, self.rest)?;
             let tail = self.rest.get(at + 1..)?;
             let fill = tail.iter().position(|byte| *byte != 0xff)?;
             let marker = *tail.get(fill)?;

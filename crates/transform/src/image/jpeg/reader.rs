@@ -1,0 +1,75 @@
+//! JPEGs to RGB, one after another, into the caller's memory. Owns the choice of the decoder.
+//!
+//! zune-jpeg decides what is whole. With the feature `turbojpeg`, libjpeg-turbo decodes first, and
+//! what it does without a warning stands: its pixels are those of Pillow, bit for bit. Whatever it
+//! warns of (damage, but also harmless oddities: it can't be asked which) or refuses, zune-jpeg decides.
+
+use super::header::{JpegHeader, require_end};
+use super::{decoder, undecodable};
+use packhorse_core::Result;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use zune_jpeg::zune_core::colorspace::ColorSpace;
+
+/// A decoder with the memory that it uses again.
+pub(in crate::image) struct JpegReader {
+    #[cfg(feature = "turbojpeg")]
+    turbo: super::turbo::Turbo,
+}
+
+impl JpegReader {
+    pub(in crate::image) fn new() -> Result<Self> {
+        Ok(Self {
+            #[cfg(feature = "turbojpeg")]
+            turbo: super::turbo::Turbo::new()?,
+        })
+    }
+
+    /// The pixels as stored, as RGB, into `out`, which has just the room for them. What `out` holds
+    /// after an error is anything.
+    pub(in crate::image) fn decode(&mut self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
+        let header = JpegHeader::read(bytes)?;
+        require_end(bytes)?;
+        if !matches!(header.components, 1 | 3 | 4) {
+            return Err(undecodable(&format!("it has {} components", header.components)));
+        }
+        #[cfg(feature = "turbojpeg")]
+        if self.turbo.decode(bytes, &header, 1, out) {
+            return Ok(());
+        }
+        // The decoder has been seen to panic on sampling factors that contradict each other.
+        catch_unwind(AssertUnwindSafe(|| decode_rgb(bytes, out)))
+            .unwrap_or_else(|_| Err(undecodable("the decoder gave up on its structure")))
+    }
+
+    /// The same at 1/`part` of its sides, rounded up, if the decoder can do that; `false` if not. `part`
+    /// is 1, 2, 4 or 8.
+    pub(in crate::image) fn decode_reduced(&mut self, bytes: &[u8], part: u32, out: &mut [u8]) -> Result<bool> {
+        #[cfg(feature = "turbojpeg")]
+        {
+            let header = JpegHeader::read(bytes)?;
+            require_end(bytes)?;
+            Ok(self.turbo.decode(bytes, &header, part, out))
+        }
+        #[cfg(not(feature = "turbojpeg"))]
+        {
+            let _ = (bytes, part, out);
+            Ok(false)
+        }
+    }
+
+    /// Gives back what only a very large picture needed.
+    pub(in crate::image) fn trim(&mut self) {
+        #[cfg(feature = "turbojpeg")]
+        self.turbo.trim();
+    }
+}
+
+fn decode_rgb(bytes: &[u8], out: &mut [u8]) -> Result<()> {
+    let mut decoder = decoder(bytes, ColorSpace::RGB);
+    let failed = |error| undecodable(format!("{error:?}").trim_matches('"'));
+    decoder.decode_headers().map_err(failed)?;
+    if decoder.output_buffer_size() != Some(out.len()) {
+        return Err(undecodable("its parts contradict each other"));
+    }
+    decoder.decode_into(out).map_err(failed)
+}

@@ -1,0 +1,123 @@
+//! A box of stored pixels on its way to another size. Owns where it lies and how it is resampled;
+//! decodes nothing.
+
+use super::orientation::Orientation;
+use super::view::Part;
+use fast_image_resize::images::{CroppedImage, Image, ImageRef};
+use fast_image_resize::{PixelType, ResizeOptions, Resizer};
+use packhorse_core::{Error, Result};
+
+/// Left, top, width and height among stored pixels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Window {
+    sides: [f64; 4],
+    /// Whether it is cut out before it is resampled, so that its neighbours do not count. Then all
+    /// sides are whole.
+    alone: bool,
+}
+
+impl Window {
+    /// Where `part` of a picture is stored, of (width, height) `stored`.
+    pub(super) fn new(part: &Part, orientation: Orientation, stored: (u32, u32)) -> Self {
+        let shown = [part.left, part.top, part.width, part.height];
+        let sides = orientation.stored_box(shown, (f64::from(stored.0), f64::from(stored.1)));
+        Self { sides, alone: part.alone }
+    }
+
+    /// By which of 8, 4 and 2 the picture may be reduced so that the window still has the pixels of
+    /// `target`; 1 if by none.
+    pub(super) fn reduction(&self, (width, height): (u32, u32)) -> u32 {
+        let [_, _, w, h] = self.sides;
+        let enough = |by: &u32| w >= f64::from(by * width) && h >= f64::from(by * height);
+        [8, 4, 2].into_iter().find(enough).unwrap_or(1)
+    }
+
+    /// The same place after the picture shrank.
+    pub(super) fn shrink(&mut self, from: (u32, u32), to: (u32, u32)) {
+        let (across, down) = (f64::from(to.0) / f64::from(from.0), f64::from(to.1) / f64::from(from.1));
+        let [left, top, width, height] = self.sides;
+        let all = [0.0, 0.0, f64::from(from.0), f64::from(from.1)] == self.sides;
+        self.alone &= all;
+        self.sides = [left * across, top * down, width * across, height * down];
+        if all {
+            self.sides = [0.0, 0.0, f64::from(to.0), f64::from(to.1)];
+        }
+    }
+
+    /// Brings the window of `source` to `width` × `height` RGB pixels, `out`.
+    pub(super) fn resample(
+        &self,
+        resizer: &mut Resizer,
+        options: &ResizeOptions,
+        source: &ImageRef<'_>,
+        (width, height): (u32, u32),
+        out: &mut [u8],
+    ) -> Result<()> {
+        let mut target = Image::from_slice_u8(width, height, out, PixelType::U8x3).map_err(misfit)?;
+        let [left, top, w, h] = self.sides;
+        if self.alone {
+            let whole = |side: f64| side as u32;
+            let cut = CroppedImage::new(source, whole(left), whole(top), whole(w), whole(h)).map_err(misfit)?;
+            return resizer.resize(&cut, &mut target, options).map_err(misfit);
+        }
+        // The last bit of these numbers must not lie outside.
+        let (left, w) = within(left, w, source.width());
+        let (top, h) = within(top, h, source.height());
+        resizer.resize(source, &mut target, &options.crop(left, top, w, h)).map_err(misfit)
+    }
+}
+
+fn within(start: f64, len: f64, all: u32) -> (f64, f64) {
+    let start = start.max(0.0);
+    (start, len.min(f64::from(all) - start))
+}
+
+/// Width and height of a JPEG that is decoded at 1/`by` of its size.
+pub(super) fn reduced((width, height): (u32, u32), by: u32) -> (u32, u32) {
+    (width.div_ceil(by), height.div_ceil(by))
+}
+
+pub(super) fn misfit(error: impl std::fmt::Display) -> Error {
+    Error::bug(format!("pixels that can't be resampled: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::{Draws, Size};
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_picture_is_reduced_while_enough_pixels_stay() {
+        let window = Window { sides: [3.0, 0.0, 1000.0, 900.0], alone: true };
+        let by = |side: u32| window.reduction((side, side));
+        assert_eq!([by(112), by(113), by(225), by(226), by(450), by(451)], [8, 4, 4, 2, 2, 1]);
+    }
+
+    #[test]
+    fn all_stays_all() {
+        let mut window = Window { sides: [0.0, 0.0, 1001.0, 999.0], alone: true };
+        window.shrink((1001, 999), (501, 500));
+        assert_eq!(window, Window { sides: [0.0, 0.0, 501.0, 500.0], alone: true });
+        let mut window = Window { sides: [100.0, 0.0, 500.0, 999.0], alone: true };
+        window.shrink((1001, 999), (501, 500));
+        assert!(!window.alone);
+    }
+
+    proptest! {
+        #[test]
+        fn no_window_lies_outside(w in 1u32..3000, h in 1u32..3000, short in 9u32..2000, number in 1u32..9, by in 1u32..9) {
+            let size = Size::Center { short, height: 9, width: 7 };
+            let orientation = Orientation::from_number(number);
+            let part = Part::new(size, orientation.swap((w, h)), Draws::new(0)).unwrap();
+            let mut window = Window::new(&part, orientation, (w, h));
+            window.shrink((w, h), reduced((w, h), by));
+            let (w, h) = reduced((w, h), by);
+            let [left, top, width, height] = window.sides;
+            for (start, len, all) in [(left, width, w), (top, height, h)] {
+                let (start, len) = within(start, len, all);
+                prop_assert!(start >= 0.0 && len > 0.0 && start + len <= f64::from(all));
+            }
+        }
+    }
+}
