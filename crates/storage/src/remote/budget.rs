@@ -46,11 +46,16 @@ impl Budget {
         }
     }
 
-    /// The error of a budget that is used up.
-    pub(crate) fn given_up(&self, why: &str) -> Error {
+    /// The error of a try that is not over when all time is.
+    pub(crate) fn out_of_time(&mut self, why: &str) -> Error {
+        self.requests = self.requests.saturating_add(1);
+        self.given_up(why)
+    }
+
+    fn given_up(&self, why: &str) -> Error {
         let (requests, seconds) = (self.requests, self.started.elapsed().as_secs_f32());
-        let message =
-            format!("{why}; given up after {requests} requests in {seconds:.1} s; run the same command again");
+        let requests = if requests == 1 { "1 request".into() } else { format!("{requests} requests") };
+        let message = format!("{why}; given up after {requests} in {seconds:.1} s");
         Error::new(Kind::Environment, message)
     }
 

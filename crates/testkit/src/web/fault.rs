@@ -28,7 +28,7 @@ pub enum Fault {
     NoRanges,
     /// `Content-Range` begins one byte late, and so does the body, which is one byte shorter.
     LateStart,
-    /// The bytes of another range than `Content-Range` says: one byte later.
+    /// The bytes of another range than `Content-Range` says: one byte later. Nothing but a digest finds it.
     OtherStart,
     /// `Content-Range` (or `Content-Length` of a whole file) tells of another size of the file.
     OtherTotal,
