@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 fn hasty() -> RemoteOptions {
     RemoteOptions {
         tries: 6,
-        patience: Duration::from_secs(3),
+        patience: Duration::from_secs(8),
         connect_timeout: Duration::from_millis(300),
         idle_timeout: Duration::from_millis(300),
         first_wait: Duration::from_millis(2),
@@ -112,19 +112,19 @@ fn believed(fault: &Fault, by_head: bool) -> bool {
 #[test]
 fn a_fault_that_passes_does_no_harm() {
     let (dir, bytes) = folder();
-    for fault in faults() {
+    each(&faults(), |fault| {
         for first in [0, 1, 4] {
             let policy = move |asked: &Asked<'_>, fault: &Fault| match (first..first + 2).contains(&asked.number) {
                 true => fault.clone(),
                 false => Fault::None,
             };
-            for (what, result) in outcome(&dir, &bytes, &fault, policy) {
+            for (what, result) in outcome(&dir, &bytes, fault, policy) {
                 let what = format!("{fault:?} of requests {first} and on, {what}");
                 check(&what, &result);
-                assert!(result.is_ok() || believed(&fault, first == 0), "{what}");
+                assert!(result.is_ok() || believed(fault, first == 0), "{what}");
             }
         }
-    }
+    });
 }
 
 #[test]
@@ -138,21 +138,32 @@ fn a_fault_that_stays_ends_in_an_error_or_in_right_bytes() {
         Fault::NoMarks,
         Fault::Chunked,
     ];
-    for fault in faults() {
-        let all = outcome(&dir, &bytes, &fault, |_, fault| fault.clone());
-        let get = outcome(&dir, &bytes, &fault, |asked, fault| fault.clone().of_get(asked));
-        let head = outcome(&dir, &bytes, &fault, |asked, fault| fault.clone().of_head(asked));
+    each(&faults(), |fault| {
+        let all = outcome(&dir, &bytes, fault, |_, fault| fault.clone());
+        let get = outcome(&dir, &bytes, fault, |asked, fault| fault.clone().of_get(asked));
+        let head = outcome(&dir, &bytes, fault, |asked, fault| fault.clone().of_head(asked));
         for (of, results) in [("all", all), ("GET", get), ("HEAD", head)] {
             for (what, result) in results {
                 let what = format!("{fault:?} of {of}, {what}");
                 check(&what, &result);
-                assert!(result.is_ok() || !harmless.contains(&fault), "{what}");
+                assert!(result.is_ok() || !harmless.contains(fault), "{what}");
                 // A server that always says the same has files that are as it says.
                 let consistent = of == "all" && matches!(fault, Fault::OtherEtag | Fault::OtherTotal);
-                assert!(result.is_err() || of == "HEAD" || consistent || harmless.contains(&fault), "{what}");
+                assert!(result.is_err() || of == "HEAD" || consistent || harmless.contains(fault), "{what}");
             }
         }
-    }
+    });
+}
+
+/// A few at once: most of the time is waiting.
+fn each(faults: &[Fault], check: impl Fn(&Fault) + Sync) {
+    const LANES: usize = 4;
+    let check = &check;
+    std::thread::scope(|scope| {
+        for lane in 0..LANES {
+            scope.spawn(move || faults.iter().skip(lane).step_by(LANES).for_each(check));
+        }
+    });
 }
 
 /// What comes of reading the whole file, and parts of it.
@@ -168,7 +179,7 @@ fn outcome(
     let whole = full(&a.url("a.bin"), hasty()).map(|read| assert!(read == bytes, "{fault:?}: wrong bytes"));
     let parts = ranges(&b.url("a.bin"), bytes, hasty());
     // Twice what a question and a range may take.
-    assert!(started.elapsed() < Duration::from_secs(15), "{fault:?}: {:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(32), "{fault:?}: {:?}", started.elapsed());
     [("whole", whole), ("ranges", parts)]
 }
 
@@ -226,6 +237,13 @@ fn an_honest_server_is_read() {
     ranges(&server.url("a.bin"), &bytes, hasty()).unwrap();
 }
 
+/// The server as one of S3 that lets everybody read.
+fn public(server: &Server, options: RemoteOptions) -> RemoteOptions {
+    let url = server.url("");
+    let settings = [("AWS_ENDPOINT_URL", url.trim_end_matches('/')), ("AWS_SKIP_SIGNATURE", "true")];
+    RemoteOptions { s3: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into(), ..options }
+}
+
 /// A number for a request, as if drawn by lot.
 fn lot(seed: u64, number: u64) -> u64 {
     let mut x = (seed << 32 | number).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -235,7 +253,7 @@ fn lot(seed: u64, number: u64) -> u64 {
 
 /// Many reads of a server that fails so many requests of a hundred. Returns how many requests there were, and how many
 /// there would be without faults.
-fn stormy(percent: u64, seed: u64) -> (u64, u64) {
+fn stormy(percent: u64, seed: u64, s3: bool) -> (u64, u64) {
     let (dir, bytes) = folder();
     let faults = [
         Fault::ResetFirst,
@@ -249,12 +267,18 @@ fn stormy(percent: u64, seed: u64) -> (u64, u64) {
         Fault::ChunkedCut,
         Fault::Empty,
     ];
+    std::fs::create_dir(dir.path().join("folder")).unwrap();
+    std::fs::rename(dir.path().join("a.bin"), dir.path().join("folder/a.bin")).unwrap();
     let server = Server::new(dir.path(), move |asked| {
         let lot = lot(seed, asked.number) >> 8;
         if lot % 100 < percent { faults[(lot / 100) as usize % faults.len()].clone() } else { Fault::None }
     });
     let options = RemoteOptions { tries: 16, patience: Duration::from_secs(60), ..hasty() };
-    let file = opened(&server.url("a.bin"), options).unwrap();
+    let file = match s3 {
+        true => opened("s3://folder/a.bin", public(&server, options)),
+        false => opened(&server.url("folder/a.bin"), options),
+    };
+    let file = file.unwrap();
     std::thread::scope(|scope| {
         for thread in 0..8 {
             let (file, bytes) = (&file, &bytes);
@@ -275,8 +299,8 @@ fn stormy(percent: u64, seed: u64) -> (u64, u64) {
 
 #[test]
 fn a_fifth_of_all_requests_may_fail() {
-    for seed in 0..3 {
-        let (requests, needed) = stormy(20, seed);
+    for (seed, s3) in [(0, false), (1, false), (2, true)] {
+        let (requests, needed) = stormy(20, seed, s3);
         println!("20 %: {requests} requests for {needed}");
         assert!(requests <= 2 * needed, "{requests} requests for {needed}");
     }
@@ -284,7 +308,7 @@ fn a_fifth_of_all_requests_may_fail() {
 
 #[test]
 fn two_fifths_of_all_requests_may_fail() {
-    let (requests, needed) = stormy(40, 7);
+    let (requests, needed) = stormy(40, 7, true);
     println!("40 %: {requests} requests for {needed}");
     assert!(requests <= 3 * needed, "{requests} requests for {needed}");
 }
@@ -433,4 +457,68 @@ fn secrets_are_not_in_errors() {
         }
         assert!(!text.contains("hush"), "{text}");
     }
+}
+
+/// A listing of S3 with these names below `p/`, and how to go on.
+fn listing(files: &[&str], folders: &[&str], next: Option<&str>) -> Fault {
+    let object = |name: &&str| {
+        format!(
+            "<Contents><Key>p/{name}</Key><LastModified>2026-11-21T18:19:37.000Z</LastModified><ETag>\"a\"</ETag><Size>1</Size></Contents>"
+        )
+    };
+    let files: String = files.iter().map(object).collect();
+    let prefix = |name: &&str| format!("<CommonPrefixes><Prefix>p/{name}/</Prefix></CommonPrefixes>");
+    let folders: String = folders.iter().map(prefix).collect();
+    let next = next.map(|n| format!("<NextContinuationToken>{n}</NextContinuationToken>")).unwrap_or_default();
+    let truncated = !next.is_empty();
+    Fault::Say(
+        200,
+        format!(
+            "<?xml version=\"1.0\"?><ListBucketResult><Name>folder</Name><Prefix>p/</Prefix><IsTruncated>{truncated}</IsTruncated>{next}{files}{folders}</ListBucketResult>"
+        ),
+    )
+}
+
+fn listed(policy: impl Fn(&Asked<'_>) -> Fault + Send + Sync + 'static) -> Result<Vec<String>, Error> {
+    let (dir, _) = folder();
+    let server = Server::new(dir.path(), policy);
+    let (store, path) = Stores::new(public(&server, hasty())).open(&Location::parse("s3://folder/p")?)?;
+    let kind = store.stat(&path, true)?.kind;
+    assert_eq!(kind, FileKind::Directory);
+    let mut names: Vec<_> = store.list(&path)?.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
+    names.sort();
+    Ok(names)
+}
+
+#[test]
+fn listings_are_whole_or_an_error() {
+    let next = |asked: &Asked<'_>| asked.query.is_some_and(|query| query.contains("continuation-token=more"));
+    let honest = move |asked: &Asked<'_>| match () {
+        () if asked.head => Fault::Status(404),
+        () if next(asked) => listing(&["c", ""], &[], None),
+        () => listing(&["b"], &["a"], Some("more")),
+    };
+    assert_eq!(listed(honest).unwrap(), ["a", "b", "c"]);
+    let cut = |fault| match fault {
+        Fault::Say(status, text) => Fault::Say(status, text[..text.len() - 60].to_owned()),
+        other => other,
+    };
+    let slow_down = Fault::Say(503, "<Error><Code>SlowDown</Code><Message>Please reduce</Message></Error>".into());
+    let faults = [Fault::ResetFirst, Fault::Status(500), Fault::Garbage, Fault::Status(204), slow_down.clone()];
+    for fault in &faults {
+        let fault = fault.clone();
+        let names = listed(move |asked| if asked.number % 3 == 1 { fault.clone() } else { honest(asked) });
+        assert_eq!(names.unwrap(), ["a", "b", "c"]);
+    }
+    let names = listed(move |asked| if asked.number == 3 { cut(honest(asked)) } else { honest(asked) });
+    assert_eq!(names.unwrap(), ["a", "b", "c"]);
+    let error = listed(move |asked| if next(asked) { cut(honest(asked)) } else { honest(asked) }).unwrap_err();
+    assert!(error.to_string().contains("the listing can't be read"), "{error}");
+    let error = listed(move |asked| if next(asked) { slow_down.clone() } else { honest(asked) }).unwrap_err();
+    assert!(error.to_string().contains("SlowDown: Please reduce; given up after 6 requests"), "{error}");
+    let error = listed(move |asked| if asked.head { honest(asked) } else { listing(&["b"], &[], Some("more")) });
+    assert!(error.unwrap_err().to_string().contains("in a circle"));
+    let denied = Fault::Say(403, "<Error><Code>AccessDenied</Code></Error>".into());
+    let error = listed(move |asked| if next(asked) { denied.clone() } else { honest(asked) }).unwrap_err();
+    assert_eq!(error.errno(), Some(13), "{error}");
 }

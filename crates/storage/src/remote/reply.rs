@@ -102,7 +102,7 @@ impl Reply {
                 None => Failure::missing(&format!("the server says {status}{said}")),
             },
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if s3 => Failure::denied(format!(
-                "may not be read ({status}{said}), or is not there and may not be listed; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket"
+                "may not be read, if it is there ({status}{said}); check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or set AWS_SKIP_SIGNATURE=true for a public bucket"
             )),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 Failure::denied(format!("may not be read ({status}{said}); a signed URL may have expired"))

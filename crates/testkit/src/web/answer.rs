@@ -79,6 +79,7 @@ impl Answer<'_> {
             }
             Fault::ResetFirst => self.reset()?,
             Fault::Status(status) => self.words(*status, "", "so the test wants it")?,
+            Fault::Say(status, words) => self.words(*status, "", words)?,
             Fault::RetryAfter(status, after) => self.words(*status, &format!("Retry-After: {after}\r\n"), "later")?,
             Fault::Stall(time) => {
                 self.shared.wait(*time);

@@ -16,7 +16,9 @@ pub enum Fault {
     ResetInBody,
     /// An answer with this status, and nothing but words in it.
     Status(u16),
-    /// The same with `Retry-After`.
+    /// An answer with this status, and this in it.
+    Say(u16, String),
+    /// The same as `Status`, with `Retry-After`.
     RetryAfter(u16, String),
     /// The connection ends after half of the body, without a reset.
     Cut,
