@@ -420,11 +420,14 @@ fn a_resumed_range_asks_for_the_rest_only() {
 #[test]
 fn the_store_of_a_web_server_reads_and_does_not_write() {
     let (dir, bytes) = folder();
-    let server = Server::new(dir.path(), |asked| if asked.path == "shards" { Fault::Status(404) } else { Fault::None });
+    let server = Server::honest(dir.path());
     let (store, root) = Stores::new(hasty()).open(&Location::parse(&server.url("")).unwrap()).unwrap();
     assert_eq!(store.stat(&root, true).unwrap().kind, FileKind::Directory);
     let stat = store.stat(Path::new("a.bin"), true).unwrap();
     assert_eq!((stat.kind, stat.size), (FileKind::File, LEN.into()));
+    std::fs::create_dir(dir.path().join("sub")).unwrap();
+    assert_eq!(store.stat(Path::new("sub"), true).unwrap().kind, FileKind::Directory);
+    assert_eq!(store.open(Path::new("sub")).map(|_| ()).unwrap_err().kind(), Kind::Content);
     let mut head = [0; 100];
     assert_eq!(store.read(Path::new("a.bin"), &mut head).unwrap(), Some(stat));
     assert_eq!(head, bytes[..100]);
