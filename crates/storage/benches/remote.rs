@@ -10,7 +10,6 @@ use packhorse_core::Input;
 use packhorse_storage::{Location, RemoteOptions, Stores};
 use packhorse_testkit::web::Server;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 

@@ -1,6 +1,7 @@
 //! Files on web servers, which do wrong what web servers do wrong: bytes are right, or there is an error.
 #![cfg(feature = "remote")]
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::print_stdout, reason = "what each fault came to is worth a look")]
 
 use packhorse_core::{Error, FileKind, Input, Kind};
 use packhorse_storage::{Location, RemoteOptions, Stores};
