@@ -15,8 +15,8 @@ fn hasty() -> RemoteOptions {
     RemoteOptions {
         tries: 6,
         patience: Duration::from_secs(8),
-        connect_timeout: Duration::from_millis(300),
-        idle_timeout: Duration::from_millis(300),
+        connect_timeout: Duration::from_millis(500),
+        idle_timeout: Duration::from_millis(500),
         first_wait: Duration::from_millis(2),
         longest_wait: Duration::from_millis(20),
         longest_retry_after: Duration::from_millis(100),
@@ -40,7 +40,11 @@ fn folder() -> (tempfile::TempDir, Vec<u8>) {
 }
 
 fn opened(url: &str, options: RemoteOptions) -> Result<Box<dyn Input>, Error> {
-    let (store, path) = Stores::new(options).open(&Location::parse(url)?)?;
+    within(&Stores::new(options), url)
+}
+
+fn within(stores: &Stores, url: &str) -> Result<Box<dyn Input>, Error> {
+    let (store, path) = stores.open(&Location::parse(url)?)?;
     store.open(&path)
 }
 
@@ -49,8 +53,7 @@ fn full(url: &str, options: RemoteOptions) -> Result<Vec<u8>, Error> {
 }
 
 /// Ranges of all sorts, the last one over many pieces.
-fn ranges(url: &str, bytes: &[u8], options: RemoteOptions) -> Result<(), Error> {
-    let file = opened(url, options)?;
+fn ranges(file: &dyn Input, bytes: &[u8]) -> Result<(), Error> {
     for (from, to) in [(0, 1), (LEN as usize - 1, LEN as usize), (77, 5000), (99_999, 300_001), (12_345, 987_654)] {
         let mut buf = vec![0; to - from];
         file.read_at(from as u64, &mut buf)?;
@@ -113,13 +116,14 @@ fn believed(fault: &Fault, by_head: bool) -> bool {
 #[test]
 fn a_fault_that_passes_does_no_harm() {
     let (dir, bytes) = folder();
+    let stores = Stores::new(hasty());
     each(&faults(), |fault| {
         for first in [0, 1, 4] {
             let policy = move |asked: &Asked<'_>, fault: &Fault| match (first..first + 2).contains(&asked.number) {
                 true => fault.clone(),
                 false => Fault::None,
             };
-            for (what, result) in outcome(&dir, &bytes, fault, policy) {
+            for (what, result) in outcome(&stores, &dir, &bytes, fault, policy) {
                 let what = format!("{fault:?} of requests {first} and on, {what}");
                 check(&what, &result);
                 assert!(result.is_ok() || believed(fault, first == 0), "{what}");
@@ -131,6 +135,7 @@ fn a_fault_that_passes_does_no_harm() {
 #[test]
 fn a_fault_that_stays_ends_in_an_error_or_in_right_bytes() {
     let (dir, bytes) = folder();
+    let stores = Stores::new(RemoteOptions { tries: 3, ..hasty() });
     let harmless = [
         Fault::Drip(40_000, Duration::from_millis(10)),
         Fault::Whole,
@@ -140,9 +145,9 @@ fn a_fault_that_stays_ends_in_an_error_or_in_right_bytes() {
         Fault::Chunked,
     ];
     each(&faults(), |fault| {
-        let all = outcome(&dir, &bytes, fault, |_, fault| fault.clone());
-        let get = outcome(&dir, &bytes, fault, |asked, fault| fault.clone().of_get(asked));
-        let head = outcome(&dir, &bytes, fault, |asked, fault| fault.clone().of_head(asked));
+        let all = outcome(&stores, &dir, &bytes, fault, |_, fault| fault.clone());
+        let get = outcome(&stores, &dir, &bytes, fault, |asked, fault| fault.clone().of_get(asked));
+        let head = outcome(&stores, &dir, &bytes, fault, |asked, fault| fault.clone().of_head(asked));
         for (of, results) in [("all", all), ("GET", get), ("HEAD", head)] {
             for (what, result) in results {
                 let what = format!("{fault:?} of {of}, {what}");
@@ -169,6 +174,7 @@ fn each(faults: &[Fault], check: impl Fn(&Fault) + Sync) {
 
 /// What comes of reading the whole file, and parts of it.
 fn outcome(
+    stores: &Stores,
     dir: &tempfile::TempDir,
     bytes: &[u8],
     fault: &Fault,
@@ -177,8 +183,9 @@ fn outcome(
     let server = |fault: Fault| Server::new(dir.path(), move |asked| policy(asked, &fault));
     let (a, b) = (server(fault.clone()), server(fault.clone()));
     let started = Instant::now();
-    let whole = full(&a.url("a.bin"), hasty()).map(|read| assert!(read == bytes, "{fault:?}: wrong bytes"));
-    let parts = ranges(&b.url("a.bin"), bytes, hasty());
+    let whole = within(stores, &a.url("a.bin")).and_then(|file| file.read_all(10 << 20));
+    let whole = whole.map(|read| assert!(read == bytes, "{fault:?}: wrong bytes"));
+    let parts = within(stores, &b.url("a.bin")).and_then(|file| ranges(&*file, bytes));
     // Twice what a question and a range may take.
     assert!(started.elapsed() < Duration::from_secs(32), "{fault:?}: {:?}", started.elapsed());
     [("whole", whole), ("ranges", parts)]
@@ -235,7 +242,7 @@ fn an_honest_server_is_read() {
     file.read_at(LEN.into(), &mut []).unwrap();
     assert_eq!(full(&server.url("empty"), hasty()).unwrap(), b"");
     assert_eq!(full(&server.url("a%20b%2b%C3%A4.idx"), hasty()).unwrap(), b"index");
-    ranges(&server.url("a.bin"), &bytes, hasty()).unwrap();
+    ranges(&*file, &bytes).unwrap();
 }
 
 /// The server as one of S3 that lets everybody read.
@@ -319,11 +326,11 @@ fn a_dead_server_is_one_error_in_time() {
     let options = RemoteOptions { tries: 5, first_wait: Duration::from_millis(40), ..hasty() };
     let started = Instant::now();
     let error = opened(&dead_url(), options).map(|_| ()).unwrap_err();
-    // Five tries, and waits of at most 40, 20, 20 and 20 ms.
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    // Five tries, and waits of at most 40, 20, 20 and 20 ms; the rest is for a busy machine.
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     assert_eq!(error.kind(), Kind::Environment);
     let text = error.to_string();
-    assert!(text.starts_with("http://127.0.0.1:") && text.contains("5 requests in 0."), "{text}");
+    assert!(text.starts_with("http://127.0.0.1:") && text.contains("given up after 5 requests in "), "{text}");
     assert!(text.contains("refused"), "{text}");
 }
 
@@ -334,8 +341,8 @@ fn a_server_that_says_nothing_is_given_up_in_time() {
     let options = RemoteOptions { tries: 1000, patience: Duration::from_secs(1), ..hasty() };
     let started = Instant::now();
     let error = opened(&server.url("a.bin"), options).map(|_| ()).unwrap_err();
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
-    assert!(error.to_string().contains("requests in 1."), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert!(error.to_string().contains("given up after "), "{error}");
 }
 
 #[test]
@@ -347,7 +354,7 @@ fn a_drip_is_given_up_in_time() {
     let file = opened(&server.url("a.bin"), options).unwrap();
     let started = Instant::now();
     let error = file.read_at(0, &mut [0; 100_000]).unwrap_err();
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     assert!(error.to_string().contains("the server is too slow"), "{error}");
 }
 
@@ -355,32 +362,27 @@ fn a_drip_is_given_up_in_time() {
 fn a_server_may_ask_for_a_pause() {
     let (dir, _) = folder();
     let server = Server::new(dir.path(), |asked| match asked.number {
-        0 => Fault::RetryAfter(503, "1".into()),
+        0 => Fault::RetryAfter(503, "60".into()),
         _ => Fault::None,
     });
     let options = RemoteOptions { longest_retry_after: Duration::from_millis(700), ..hasty() };
     let started = Instant::now();
     opened(&server.url("a.bin"), options).unwrap();
     let took = started.elapsed();
-    assert!(took > Duration::from_millis(700) && took < Duration::from_millis(1000), "{took:?}");
+    assert!(took > Duration::from_millis(700) && took < Duration::from_secs(10), "{took:?}");
 }
 
 #[test]
 fn who_reads_slowly_is_not_cut_off_and_nothing_piles_up() {
     let (dir, bytes) = folder();
     let server = Server::honest(dir.path());
-    let options = RemoteOptions {
-        patience: Duration::from_millis(200),
-        idle_timeout: Duration::from_millis(100),
-        connect_timeout: Duration::from_millis(100),
-        ..hasty()
-    };
+    let options = RemoteOptions { patience: Duration::from_millis(900), ..hasty() };
     let file = opened(&server.url("a.bin"), options).unwrap();
     let mut stream = file.stream().unwrap();
     let mut read = vec![0; LEN as usize];
     for (n, piece) in read.chunks_mut(300_000).enumerate() {
         stream.read_exact(piece).unwrap();
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(Duration::from_secs(2));
         // What was read, four pieces that wait, and the first question.
         let pieces = (n as u64 + 1) * 3 + 4;
         assert!(server.requests() <= 1 + pieces + 1, "{} requests", server.requests());
@@ -525,4 +527,50 @@ fn listings_are_whole_or_an_error() {
     let denied = Fault::Say(403, "<Error><Code>AccessDenied</Code></Error>".into());
     let error = listed(move |asked| if next(asked) { denied.clone() } else { honest(asked) }).unwrap_err();
     assert_eq!(error.errno(), Some(13), "{error}");
+}
+
+#[test]
+fn places_over_4_gib_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("huge");
+    let file = std::fs::File::create(&path).unwrap();
+    let len = (5 << 30) + 10;
+    file.set_len(len).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"end", len - 3).unwrap();
+    let server = Server::honest(dir.path());
+    let file = opened(&server.url("huge"), hasty()).unwrap();
+    assert_eq!(file.len(), Some(len));
+    let mut buf = vec![1; 300_000];
+    file.read_at(len - 300_000, &mut buf).unwrap();
+    assert!(buf.ends_with(b"\0end") && buf[..299_997].iter().all(|b| *b == 0));
+    assert_eq!(file.read_at(u64::MAX, &mut buf).unwrap_err().kind(), Kind::Content);
+}
+
+/// Whoever calls may have a runtime of his own: waiting in it, and ending in it, is no fault.
+#[test]
+fn it_works_inside_of_asynchronous_code() {
+    let (dir, bytes) = folder();
+    let server = Server::honest(dir.path());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let url = server.url("a.bin");
+    let read = runtime.block_on(async move { tokio::spawn(async move { full(&url, hasty()) }).await });
+    assert!(read.unwrap().unwrap() == bytes);
+}
+
+#[test]
+fn one_server_is_connected_to_once_and_by_many() {
+    let (dir, bytes) = folder();
+    let server = Server::honest(dir.path());
+    let stores = Stores::new(hasty());
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let location = Location::parse(&server.url("a.bin")).unwrap();
+                let (store, path) = stores.open(&location).unwrap();
+                assert!(store.open(&path).unwrap().read_all(10 << 20).unwrap() == bytes);
+            });
+        }
+    });
+    let [(a, _), (b, _)] = [server.url("x"), server.url("y")].map(|url| stores.open(&url.parse().unwrap()).unwrap());
+    assert!(std::sync::Arc::ptr_eq(&a, &b));
 }
