@@ -6,6 +6,7 @@
 //! * [`faults`]: a store whose calls fail when told to, and one that forgets what was not synced.
 //! * [`memory`]: an outlet and inputs that need no file system.
 //! * [`program`]: running a program with a time limit.
+//! * `s3` (with the feature of that name): a server of S3 in the process.
 //! * [`typed`]: rows of every kind of field, and the round trip that formats of columns must pass.
 //! * [`web`]: a web server in the process, with all that web servers do wrong.
 //!
@@ -18,5 +19,7 @@ pub mod faults;
 pub mod hostile;
 pub mod memory;
 pub mod program;
+#[cfg(feature = "s3")]
+pub mod s3;
 pub mod typed;
 pub mod web;

@@ -10,6 +10,9 @@ use tokio::time::Instant;
 /// Less than that is no progress: a server that gives a byte a try is given up.
 const PROGRESS: u64 = 64 << 10;
 
+/// No option means more than that: times are added up.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
 /// What is left for one range, or one question.
 pub(crate) struct Budget {
     options: RemoteOptions,
@@ -25,7 +28,7 @@ impl Budget {
 
     /// When it ends at the latest.
     pub(crate) fn deadline(&self) -> Instant {
-        self.started + self.options.patience
+        self.started + self.options.patience.min(LONGEST)
     }
 
     /// How long to wait before the next try, after one that failed but brought `progress` bytes; or the error to end with.
@@ -40,24 +43,30 @@ impl Budget {
             Some(after) => after.min(self.options.longest_retry_after),
             None => self.wait(),
         };
+        let wait = wait.min(LONGEST);
         match self.in_a_row >= self.options.tries || Instant::now() + wait >= self.deadline() {
             true => Err(self.given_up(&why)),
             false => Ok(wait),
         }
     }
 
-    /// The error of a budget that is used up.
-    pub(crate) fn given_up(&self, why: &str) -> Error {
+    /// The error of a try that is not over when all time is.
+    pub(crate) fn out_of_time(&mut self, why: &str) -> Error {
+        self.requests = self.requests.saturating_add(1);
+        self.given_up(why)
+    }
+
+    fn given_up(&self, why: &str) -> Error {
         let (requests, seconds) = (self.requests, self.started.elapsed().as_secs_f32());
-        let message =
-            format!("{why}; given up after {requests} requests in {seconds:.1} s; run the same command again");
+        let requests = if requests == 1 { "1 request".into() } else { format!("{requests} requests") };
+        let message = format!("{why}; given up after {requests} in {seconds:.1} s");
         Error::new(Kind::Environment, message)
     }
 
     /// Doubles each time; a random half is left out, so that a thousand tasks do not come back as one.
     fn wait(&self) -> Duration {
         let doubled = 1u32.checked_shl(self.in_a_row.saturating_sub(1).min(20)).unwrap_or(u32::MAX);
-        let longest = self.options.first_wait.saturating_mul(doubled).min(self.options.longest_wait);
+        let longest = self.options.first_wait.saturating_mul(doubled).min(self.options.longest_wait).min(LONGEST);
         let random = RandomState::new().hash_one(self.requests) as u32;
         longest.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))
     }
@@ -91,6 +100,21 @@ mod tests {
             let wait = budget.after(Failure::again("x"), 0).unwrap();
             assert!(wait <= longest && wait * 2 >= longest - Duration::from_millis(1), "{n}: {wait:?}");
         }
+    }
+
+    #[test]
+    fn no_option_is_too_large() {
+        let most = Duration::MAX;
+        let options = RemoteOptions {
+            patience: most,
+            first_wait: most,
+            longest_wait: most,
+            longest_retry_after: most,
+            ..RemoteOptions::default()
+        };
+        let mut budget = Budget::new(&options);
+        assert!(budget.after(Failure::again("x"), 0).is_ok());
+        assert!(budget.after(Failure::Again { why: String::new(), after: Some(most) }, 0).is_err());
     }
 
     #[test]

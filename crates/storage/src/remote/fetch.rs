@@ -37,7 +37,7 @@ impl Opened {
                 Ok(Ok(())) if left.is_empty() => return Ok(()),
                 Ok(Ok(())) => Failure::again("the server gave less than was asked for"),
                 Ok(Err(failure)) => failure,
-                Err(_) => return Err(budget.given_up("the server is too slow").in_input(&self.name)),
+                Err(_) => return Err(budget.out_of_time("the server is too slow").in_input(&self.name)),
             };
             let progress = left.start.saturating_sub(before);
             let wait = budget.after(failure, progress).map_err(|error| error.in_input(&self.name))?;
@@ -53,21 +53,47 @@ impl Opened {
         if answer.reply.status == reqwest::StatusCode::PARTIAL_CONTENT {
             self.ranges.store(true, Ordering::Relaxed);
         }
+        let mut taken = Taken { left, take, held: None };
         let mut at = body.start;
-        while let Some(chunk) = answer.chunk().await? {
+        let ended = loop {
+            let chunk = match answer.chunk().await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break Ok(()),
+                Err(failure) => break Err(failure),
+            };
             let end = at.saturating_add(chunk.len() as u64);
             if end > body.end {
-                return Err(overlong(left));
+                // What came last is not believed either, so that there is something to ask for again.
+                return Err(Failure::again("the server sent more than it said"));
             }
-            if let Some(wanted) = cut(&chunk, at, left) {
-                left.start += wanted.len() as u64;
-                take(wanted);
-            }
+            taken.hold(&chunk, at);
             at = end;
-        }
+        };
+        taken.release();
         match at == body.end {
-            true => Ok(()),
-            false => Err(Failure::again(format!("the answer ended at byte {at} of {}", body.end))),
+            true => ended,
+            false => ended.and(Err(Failure::again(format!("the answer ended at byte {at} of {}", body.end)))),
+        }
+    }
+}
+
+/// What came of a range. The last bytes are held until it is known what follows them.
+struct Taken<'a, F> {
+    left: &'a mut Range<u64>,
+    take: F,
+    held: Option<Bytes>,
+}
+
+impl<F: FnMut(Bytes)> Taken<'_, F> {
+    fn hold(&mut self, chunk: &Bytes, at: u64) {
+        self.release();
+        self.held = cut(chunk, at, self.left);
+    }
+
+    fn release(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.left.start += held.len() as u64;
+            (self.take)(held);
         }
     }
 }
@@ -77,14 +103,6 @@ fn cut(chunk: &Bytes, at: u64, left: &Range<u64>) -> Option<Bytes> {
     let from = usize::try_from(left.start.checked_sub(at)?).ok()?;
     let to = usize::try_from(left.end.checked_sub(at)?).ok()?.min(chunk.len());
     (from < to).then(|| chunk.slice(from..to))
-}
-
-/// What was taken before was where it said; but once all of it was taken, nothing more can be asked to make sure.
-fn overlong(left: &Range<u64>) -> Failure {
-    match left.is_empty() {
-        true => Failure::refused("the server sent more than it said"),
-        false => Failure::again("the server sent more than it said"),
-    }
 }
 
 #[cfg(test)]

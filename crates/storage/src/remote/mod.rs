@@ -15,6 +15,7 @@ mod input;
 mod link;
 mod object;
 mod pieces;
+mod profile;
 mod remotes;
 mod reply;
 mod s3;

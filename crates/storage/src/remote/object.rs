@@ -93,7 +93,7 @@ impl Object {
             let failure = match found {
                 Ok(Ok(found)) => return Ok(found),
                 Ok(Err(failure)) => failure,
-                Err(_) => return Err(budget.given_up("no answer").in_input(self.name())),
+                Err(_) => return Err(budget.out_of_time("the server is too slow").in_input(self.name())),
             };
             let wait = budget.after(failure, 0).map_err(|error| error.in_input(self.name()))?;
             sleep(wait).await;

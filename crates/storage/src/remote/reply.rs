@@ -5,7 +5,7 @@ use super::failure::Failure;
 use super::version::{Marks, Version, text};
 use packhorse_core::Error;
 use reqwest::StatusCode;
-use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName, RETRY_AFTER};
 use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -102,7 +102,7 @@ impl Reply {
                 None => Failure::missing(&format!("the server says {status}{said}")),
             },
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if s3 => Failure::denied(format!(
-                "may not be read ({status}{said}), or is not there and may not be listed; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket"
+                "may not be read, if it is there ({status}{said}); check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or set AWS_SKIP_SIGNATURE=true for a public bucket"
             )),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 Failure::denied(format!("may not be read ({status}{said}); a signed URL may have expired"))
@@ -113,9 +113,7 @@ impl Reply {
                 let same = version.map_or(Ok(()), |version| version.same(total, &Marks::default()));
                 same.err().unwrap_or_else(|| Failure::again(format!("answered {status} to a range that is there")))
             }
-            _ if status.is_redirection() => Failure::refused(format!(
-                "is elsewhere, and the server does not say where ({status}{said}); for S3 set AWS_REGION to its bucket's"
-            )),
+            _ if status.is_redirection() => self.elsewhere(&said),
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => self.busy(&said),
             StatusCode::NOT_IMPLEMENTED | StatusCode::HTTP_VERSION_NOT_SUPPORTED => {
                 Failure::refused(format!("the server answered {status}{said}"))
@@ -123,6 +121,13 @@ impl Reply {
             _ if status.is_server_error() || status.is_success() => self.busy(&said),
             _ => Failure::refused(format!("the server answered {status}{said}")),
         }
+    }
+
+    /// A redirect without a place, which S3 gives for buckets of other regions.
+    fn elsewhere(&self, said: &str) -> Failure {
+        let region = text(&self.headers, &HeaderName::from_static("x-amz-bucket-region"));
+        let advice = region.map(|region| format!("; set AWS_REGION={region}")).unwrap_or_default();
+        Failure::refused(format!("is elsewhere, and the server does not say where ({}{said}){advice}", self.status))
     }
 
     fn busy(&self, said: &str) -> Failure {
@@ -176,7 +181,7 @@ pub(crate) fn said(body: &str) -> String {
 mod tests {
     use super::*;
     use packhorse_core::Kind;
-    use reqwest::header::{HeaderName, HeaderValue};
+    use reqwest::header::HeaderValue;
 
     fn reply(status: u16, headers: &[(&'static str, &str)]) -> Reply {
         let header = |(name, value): &(&'static str, &str)| {
@@ -209,10 +214,12 @@ mod tests {
             ("bytes */100", "10"),
             ("10-19/100", "10"),
             ("bytes 10-19", "10"),
+            ("bytes 10-19/99", "10"),
         ] {
             assert!(matches!(body(range, length), Err(Failure::Again { .. })), "{range}");
         }
-        let Err(Failure::Final(error)) = body("bytes 10-19/99", "10") else { panic!("a total of 99 of 100") };
+        let other = reply(206, &[("content-range", "bytes 10-19/99"), ("etag", "\"b\"")]);
+        let Err(Failure::Final(error)) = other.body(&(10..20), &version(100), false) else { panic!() };
         assert_eq!(error.kind(), Kind::Changed);
     }
 
@@ -226,7 +233,7 @@ mod tests {
         let Err(Failure::Final(error)) = huge.body(&(10..20), &version(100_000_000_000), true) else { panic!() };
         assert_eq!(error.kind(), Kind::Unsupported);
         let short = reply(200, &[("content-length", "99")]).body(&(0..100), &version(100), false);
-        assert!(matches!(short, Err(Failure::Final(error)) if error.kind() == Kind::Changed));
+        assert!(matches!(short, Err(Failure::Again { .. })));
     }
 
     #[test]
@@ -246,6 +253,10 @@ mod tests {
         assert_eq!(said("<html>"), "");
         let Failure::Final(error) = reply(403, &[]).refusal("AccessDenied", None, true) else { panic!() };
         assert_eq!(error.errno(), Some(libc::EACCES));
+        let Failure::Final(error) = reply(301, &[("x-amz-bucket-region", "eu-west-1")]).refusal("", None, true) else {
+            panic!()
+        };
+        assert!(error.message().ends_with("; set AWS_REGION=eu-west-1"), "{error}");
         let Failure::Final(error) = reply(404, &[]).refusal("", None, true) else { panic!() };
         assert_eq!(error.errno(), Some(libc::ENOENT));
     }

@@ -1,6 +1,7 @@
 //! Buckets: how a request for an object is signed, and what a bucket lists.
 
 use super::failure::Failure;
+use super::profile;
 use super::reply;
 use super::service::{Connector, Noted, Signed, plain, words};
 use super::wire::Wire;
@@ -30,7 +31,10 @@ impl S3 {
     /// A bucket as the environment and `options` describe it.
     pub(crate) fn new(bucket: &str, wire: &Wire, options: &RemoteOptions) -> Result<Self> {
         let mut builder = AmazonS3Builder::from_env();
-        for (name, value) in &options.s3 {
+        let variable = |name: &str| options.s3.get(name).cloned().or_else(|| std::env::var(name).ok());
+        let profile = profile::settings(variable, |path| std::fs::read_to_string(path).ok());
+        let given = options.s3.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        for (name, value) in profile.into_iter().chain(given) {
             let key: AmazonS3ConfigKey = name.to_ascii_lowercase().parse().map_err(|_| {
                 Error::config(format!("{name} is no setting of S3; they are named as in the environment"))
             })?;

@@ -147,7 +147,7 @@ async fn page(object: &Object, token: Option<String>, most: Option<usize>) -> Re
         let failure = match timeout_at(budget.deadline(), s3.list(&object.key, token.clone(), most)).await {
             Ok(Ok(page)) => return Ok(page),
             Ok(Err(failure)) => failure,
-            Err(_) => return Err(budget.given_up("no answer")),
+            Err(_) => return Err(budget.out_of_time("the server is too slow")),
         };
         sleep(budget.after(failure, 0)?).await;
     }

@@ -39,15 +39,23 @@ impl Marks {
 impl Version {
     /// Fails unless what a server says now is of this state. What it does not say is no difference.
     pub(crate) fn same(&self, len: Option<u64>, now: &Marks) -> Result<(), Failure> {
-        if let Some(len) = len.filter(|len| *len != self.len) {
-            return Err(Failure::changed(format!("it had {} bytes and now has {len}", self.len)));
-        }
         let opaque = |etag: &str| etag.trim_start_matches("W/").to_owned();
-        if let (Some(then), Some(now)) = (&self.marks.etag, &now.etag) {
-            return match opaque(then) == opaque(now) {
-                true => Ok(()),
-                false => Err(Failure::changed(format!("its ETag was {then} and now is {now}"))),
-            };
+        let tags = self.marks.etag.as_deref().map(opaque).zip(now.etag.as_deref().map(opaque));
+        let same_tag = tags.as_ref().map(|(then, now)| then == now);
+        if let Some(len) = len.filter(|len| *len != self.len) {
+            let how = format!("it had {} bytes and now has {len}", self.len);
+            // Who changes it has another tag: this is an answer that broke.
+            return Err(match same_tag == Some(true) || (now.none() && !self.marks.none()) {
+                true => Failure::again(format!("the server contradicts itself: {how}, and is the same by its ETag")),
+                false => Failure::changed(how),
+            });
+        }
+        match tags {
+            Some((then, now)) if then != now => {
+                return Err(Failure::changed(format!("its ETag was {then} and now is {now}")));
+            }
+            Some(_) => return Ok(()),
+            None => {}
         }
         match (&self.marks.modified, &now.modified) {
             (Some(then), Some(now)) if then != now => {
@@ -94,16 +102,24 @@ mod tests {
     #[test]
     fn what_is_a_change() {
         let then = Version { len: 9, marks: marks(Some("\"a\""), Some("x")) };
-        for (len, now, same) in [
-            (Some(9), marks(Some("\"a\""), Some("y")), true),
-            (Some(9), marks(Some("W/\"a\""), None), true),
-            (None, marks(None, None), true),
-            (None, marks(None, Some("x")), true),
-            (Some(8), marks(Some("\"a\""), Some("x")), false),
-            (Some(9), marks(Some("\"b\""), Some("x")), false),
-            (Some(9), marks(None, Some("y")), false),
+        let outcome = |same: Result<(), Failure>| match same {
+            Ok(()) => "same",
+            Err(Failure::Again { .. }) => "broken",
+            Err(Failure::Final(_)) => "changed",
+        };
+        for (len, now, wanted) in [
+            (Some(9), marks(Some("\"a\""), Some("y")), "same"),
+            (Some(9), marks(Some("W/\"a\""), None), "same"),
+            (None, marks(None, None), "same"),
+            (None, marks(None, Some("x")), "same"),
+            (Some(8), marks(Some("\"a\""), Some("x")), "broken"),
+            (Some(0), marks(None, None), "broken"),
+            (Some(8), marks(Some("\"b\""), Some("x")), "changed"),
+            (Some(8), marks(None, Some("y")), "changed"),
+            (Some(9), marks(Some("\"b\""), Some("x")), "changed"),
+            (Some(9), marks(None, Some("y")), "changed"),
         ] {
-            assert_eq!(then.same(len, &now).is_ok(), same, "{len:?} {now:?}");
+            assert_eq!(outcome(then.same(len, &now)), wanted, "{len:?} {now:?}");
         }
     }
 

@@ -49,7 +49,7 @@ impl Wire {
             .http1_only()
             .build()
             .map_err(|e| Error::config(format!("the network can't be used: {}", root(&e))).caused_by(e))?;
-        let first = options.connect_timeout.saturating_add(options.idle_timeout);
+        let first = options.connect_timeout.max(options.idle_timeout);
         Ok(Self { client, first, idle: options.idle_timeout, heard: Arc::default() })
     }
 

@@ -38,7 +38,7 @@ pub(super) fn give(shared: &Shared, stream: &TcpStream, request: &Request, numbe
     if let Some(done) = answer.without_file(&fault, request)? {
         return Ok(done);
     }
-    let Some(due) = due else { return answer.words(404, "", "no such file") };
+    let Some(due) = due else { return answer.without_due(path, safe) };
     if request.method != "GET" && !head {
         return answer.words(405, "", "only GET and HEAD");
     }
@@ -79,6 +79,7 @@ impl Answer<'_> {
             }
             Fault::ResetFirst => self.reset()?,
             Fault::Status(status) => self.words(*status, "", "so the test wants it")?,
+            Fault::Say(status, words) => self.words(*status, "", words)?,
             Fault::RetryAfter(status, after) => self.words(*status, &format!("Retry-After: {after}\r\n"), "later")?,
             Fault::Stall(time) => {
                 self.shared.wait(*time);
@@ -99,6 +100,15 @@ impl Answer<'_> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// Folders are redirected to their name with a slash, which has something to look at; other names have nothing.
+    fn without_due(&self, path: &str, safe: bool) -> io::Result<bool> {
+        match safe && self.shared.root.join(path).is_dir() {
+            true if path.is_empty() || path.ends_with('/') => self.words(200, "", "<html>a folder</html>"),
+            true => self.words(301, &format!("Location: /{path}/\r\n"), "a folder"),
+            false => self.words(404, "", "no such file"),
+        }
     }
 
     fn with_file(&self, fault: &Fault, mut due: Due) -> io::Result<bool> {

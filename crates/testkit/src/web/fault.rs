@@ -16,7 +16,9 @@ pub enum Fault {
     ResetInBody,
     /// An answer with this status, and nothing but words in it.
     Status(u16),
-    /// The same with `Retry-After`.
+    /// An answer with this status, and this in it.
+    Say(u16, String),
+    /// The same as `Status`, with `Retry-After`.
     RetryAfter(u16, String),
     /// The connection ends after half of the body, without a reset.
     Cut,
@@ -28,7 +30,7 @@ pub enum Fault {
     NoRanges,
     /// `Content-Range` begins one byte late, and so does the body, which is one byte shorter.
     LateStart,
-    /// The bytes of another range than `Content-Range` says: one byte later.
+    /// The bytes of another range than `Content-Range` says: one byte later. Nothing but a digest finds it.
     OtherStart,
     /// `Content-Range` (or `Content-Length` of a whole file) tells of another size of the file.
     OtherTotal,

@@ -1,0 +1,105 @@
+//! The files in which AWS's tools keep keys: `~/.aws/credentials` and `~/.aws/config`.
+//!
+//! Keys, region and endpoint of one profile are read, as the [format] has them. What needs a program or a browser (SSO,
+//! `credential_process`, roles of other profiles) is not.
+//!
+//! [format]: https://docs.aws.amazon.com/cli/v1/userguide/cli-configure-files.html
+
+use std::path::{Path, PathBuf};
+
+/// Names of settings in the files, and in the environment.
+const NAMES: [(&str, &str); 5] = [
+    ("aws_access_key_id", "AWS_ACCESS_KEY_ID"),
+    ("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY"),
+    ("aws_session_token", "AWS_SESSION_TOKEN"),
+    ("region", "AWS_REGION"),
+    ("endpoint_url", "AWS_ENDPOINT_URL"),
+];
+
+/// How many of [`NAMES`] are one key: they come from one place or not at all.
+const KEY: usize = 3;
+
+/// What the files add to the environment, under the names it would have there. `variable` gives the environment,
+/// `read` a file if it can be read.
+pub(crate) fn settings(
+    variable: impl Fn(&str) -> Option<String>,
+    read: impl Fn(&Path) -> Option<String>,
+) -> Vec<(&'static str, String)> {
+    let home = variable("HOME").map(PathBuf::from).unwrap_or_default().join(".aws");
+    let file = |name: &str, usual: &str| {
+        let path = variable(name).map_or_else(|| home.join(usual), PathBuf::from);
+        read(&path).unwrap_or_default()
+    };
+    let files = [file("AWS_CONFIG_FILE", "config"), file("AWS_SHARED_CREDENTIALS_FILE", "credentials")];
+    let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".into());
+    let keyed = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_WEB_IDENTITY_TOKEN_FILE"]
+        .into_iter()
+        .chain(["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"])
+        .any(|name| variable(name).is_some());
+    let mut found = Vec::new();
+    for (at, (name, variable_name)) in NAMES.into_iter().enumerate() {
+        let region = name == "region" && variable("AWS_DEFAULT_REGION").is_some();
+        let given = variable(variable_name).is_some() || region || (at < KEY && keyed);
+        let value = files.iter().rev().find_map(|text| value(text, &profile, name)).filter(|_| !given);
+        found.extend(value.map(|value| (variable_name, value)));
+    }
+    found
+}
+
+/// A value of a profile. Indented lines belong to settings that have several, and are not ours.
+fn value(text: &str, profile: &str, name: &str) -> Option<String> {
+    let mut inside = false;
+    let mut found = None;
+    for line in text.lines().filter(|line| !line.starts_with([' ', '\t', '#', ';'])) {
+        if let Some(section) = line.trim_end().strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            let section = section.trim();
+            inside = section.strip_prefix("profile ").unwrap_or(section).trim() == profile;
+        } else if let Some((key, value)) = line.split_once('=').filter(|_| inside) {
+            let ours = key.trim().eq_ignore_ascii_case(name) && !value.trim().is_empty();
+            found = if ours { Some(value.trim().to_owned()) } else { found };
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CREDENTIALS: &str =
+        "# keys\n[default]\naws_access_key_id = A\naws_secret_access_key=b=c\n\n[other]\naws_access_key_id=O\n";
+    const CONFIG: &str = "[default]\nregion = eu-west-1\ns3 =\n  endpoint_url = http://nested\n[profile other]\nendpoint_url = http://x\nregion=\n";
+
+    fn with(environment: &[(&str, &str)]) -> Vec<(&'static str, String)> {
+        let variable = |name: &str| {
+            let home = [("HOME", "/home/me")];
+            let found = environment.iter().chain(&home).find(|(given, _)| *given == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let read = |path: &Path| match path.to_str()? {
+            "/home/me/.aws/credentials" | "/elsewhere" => Some(CREDENTIALS.to_owned()),
+            "/home/me/.aws/config" => Some(CONFIG.to_owned()),
+            _ => None,
+        };
+        settings(variable, read)
+    }
+
+    fn pairs(settings: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
+        settings.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_profile_fills_what_the_environment_leaves_open() {
+        let key = [("AWS_ACCESS_KEY_ID", "A"), ("AWS_SECRET_ACCESS_KEY", "b=c")];
+        let region = ("AWS_REGION", "eu-west-1");
+        assert_eq!(with(&[]), pairs(&[key[0], key[1], region]));
+        assert_eq!(with(&[("AWS_DEFAULT_REGION", "x")]), pairs(&key));
+        assert_eq!(with(&[("AWS_ACCESS_KEY_ID", "mine")]), pairs(&[region]));
+        assert_eq!(with(&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "x")]), pairs(&[region]));
+        let other = [("AWS_ACCESS_KEY_ID", "O"), ("AWS_ENDPOINT_URL", "http://x")];
+        assert_eq!(with(&[("AWS_PROFILE", "other")]), pairs(&other));
+        assert_eq!(with(&[("AWS_PROFILE", "none")]), []);
+        let elsewhere = [("AWS_SHARED_CREDENTIALS_FILE", "/elsewhere"), ("AWS_CONFIG_FILE", "/none")];
+        assert_eq!(with(&elsewhere), pairs(&key));
+    }
+}
