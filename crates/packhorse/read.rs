@@ -6,7 +6,7 @@ pub use packhorse_order as order;
 pub use packhorse_read::*;
 
 use packhorse_core::{Error, Result, Store};
-use packhorse_storage::{Location, Stores};
+use packhorse_storage::{Compression, Location, Stores, decompressed};
 use packhorse_tokens::Header;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +24,37 @@ pub fn dataset(place: &str) -> Result<Dataset> {
 pub fn dataset_with(place: &str, stores: &Stores, options: &OpenOptions) -> Result<Dataset> {
     let (store, path) = stores.open(&Location::parse(place)?)?;
     open(&crate::registry(), store, &path, options)
+}
+
+/// A loader of samples in the order in which they come, where nothing else is possible: `-` is a tar through standard
+/// input, and a compressed tar (`x.tar.gz`, `.zst`) is decompressed on the way. See [`Loader::stream`].
+///
+/// Errors: those of that; a name that no format of this build claims.
+pub fn stream<D: Device>(
+    place: &str,
+    fields: &[FieldOptions],
+    options: &LoaderOptions,
+    device: D,
+) -> Result<Loader<D>> {
+    let registry = crate::registry();
+    if place == "-" {
+        let input = Pipe::new("standard input", Box::new(std::io::stdin()));
+        return Loader::stream(&registry, "webdataset", Box::new(input), fields, options, device);
+    }
+    let (store, path) = Location::parse(place)?.open()?;
+    let name = path.as_os_str().as_encoded_bytes();
+    let (compression, inside) = match Compression::of(name) {
+        Some((compression, inside)) => (Some(compression), inside),
+        None => (None, name.to_vec()),
+    };
+    let format =
+        registry.by_name(&inside).ok_or_else(|| Error::config("has a name of no container").in_input(place))?;
+    let input = store.open(&path)?;
+    let input = match compression {
+        Some(compression) => decompressed(input, compression),
+        None => input,
+    };
+    Loader::stream(&registry, format.info().id, input, fields, options, device)
 }
 
 /// Megatron's pair whose `.idx` is `idx`, and whose `.bin` is beside it; opened by `store`.

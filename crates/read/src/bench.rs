@@ -2,7 +2,7 @@
 
 use crate::arrangement::Arrangement;
 use crate::batch::Filled;
-use crate::loader::{Kept, Samples};
+use crate::samples::{Kept, Samples};
 use crate::work::Work;
 use crate::{Dataset, Fetched, FieldOptions, Host, Loader, LoaderOptions, Value};
 use packhorse_core::{Error, Result};
@@ -41,8 +41,13 @@ pub fn measure(
 ) -> Result<()> {
     let options = LoaderOptions { epochs: None, ..options.clone() };
     let arrangement = Arrangement::new(dataset.counts(), options.shuffle, options.seed)?;
-    let (work, _) =
-        Samples::new(dataset.clone(), fields, arrangement, 0, &LoaderOptions { state: None, ..options.clone() })?;
+    let (work, _) = Samples::of_dataset(
+        dataset.clone(),
+        fields,
+        arrangement,
+        0,
+        &LoaderOptions { state: None, ..options.clone() },
+    )?;
     if work.steps.count == 0 {
         return Err(Error::config(format!("{} samples don't fill a batch of {}", dataset.len(), options.batch)));
     }
@@ -137,7 +142,7 @@ fn parse(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
         if step >= steps {
             return Ok(None);
         }
-        let fetched = work.fetch(step, kept)?;
+        let Some(fetched) = work.fetch(step, kept)? else { return Ok(None) };
         let done = (fetched.len() as u64, payload(&fetched));
         work.done(fetched);
         Ok(Some(done))
@@ -147,7 +152,7 @@ fn parse(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
 fn decode(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
     let (mut held, mut kept, mut weight) = (Vec::new(), Kept::default(), 0);
     for step in 0..work.steps.in_first {
-        let fetched = work.fetch(step, &mut kept)?;
+        let Some(fetched) = work.fetch(step, &mut kept)? else { break };
         weight += work.weight(&fetched);
         held.push(fetched);
         if weight > KEPT {

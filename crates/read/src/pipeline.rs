@@ -29,7 +29,7 @@ pub(crate) struct Crew {
 pub(crate) struct Pipeline<D: Device, W: Work> {
     device: D,
     ring: Arc<Ring<D::Host, W::Fetched>>,
-    shelf: Option<Arc<Shelf<W::Fetched>>>,
+    shelf: Option<Arc<Shelf<Option<W::Fetched>>>>,
     work: Arc<W>,
     steps: u64,
     taken: u64,
@@ -91,7 +91,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
                 let mut scratch = W::Scratch::default();
                 while let Some(reading) = shelf.claim() {
                     let read = work.fetch(reading.step, &mut scratch);
-                    let weight = read.as_ref().map_or(0, |read| work.weight(read));
+                    let weight = read.as_ref().map_or(0, |read| read.as_ref().map_or(0, |read| work.weight(read)));
                     reading.complete(read, weight);
                 }
             })?;
@@ -168,7 +168,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
 fn fill<H: AsRef<[u8]> + AsMut<[u8]>, W: Work>(
     mut claim: Claim<'_, H, W::Fetched>,
     work: &W,
-    shelf: Option<&Shelf<W::Fetched>>,
+    shelf: Option<&Shelf<Option<W::Fetched>>>,
     scratch: &mut W::Scratch,
 ) {
     let step = claim.step;
@@ -177,8 +177,12 @@ fn fill<H: AsRef<[u8]> + AsMut<[u8]>, W: Work>(
         Some(shelf) => shelf.take(step),
         None => work.fetch(step, scratch),
     };
-    let done = fetched.and_then(|fetched| work.fill(step, fetched, slab.host.as_mut(), &mut slab.filled, scratch));
-    claim.complete(Done::from(done));
+    let done = match fetched {
+        Ok(Some(fetched)) => Done::from(work.fill(step, fetched, slab.host.as_mut(), &mut slab.filled, scratch)),
+        Ok(None) => Done::Over,
+        Err(error) => Done::Failed(error),
+    };
+    claim.complete(done);
 }
 
 impl<D: Device, W: Work> Drop for Pipeline<D, W> {

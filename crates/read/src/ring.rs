@@ -154,6 +154,8 @@ pub(crate) enum Done<F> {
     Filled,
     Failed(Error),
     Room(usize, F),
+    /// There is no such step, nor any after it.
+    Over,
 }
 
 impl<F> From<Result<Option<(usize, F)>>> for Done<F> {
@@ -180,6 +182,13 @@ impl<H: AsRef<[u8]>, F> Claim<'_, H, F> {
             Done::Room(bytes, fetched) => {
                 state.slabs -= 1;
                 Outcome::Room(bytes, fetched)
+            }
+            Done::Over => {
+                state.free.push(slab);
+                state.steps = state.steps.min(self.step);
+                self.ring.room.notify_all();
+                self.ring.ready.notify_all();
+                return;
             }
         };
         self.put(&mut state, outcome);

@@ -69,6 +69,18 @@ impl Steps {
         }
     }
 
+    /// Where the positions of a step begin that all ranks take.
+    pub(crate) fn begin_of_all(&self, step: u64) -> u64 {
+        let first = if step < self.in_first { self.first } else { 0 };
+        let within = step.checked_sub(self.in_first).map_or(step, |later| later % self.per_epoch.max(1));
+        first.saturating_add(within.saturating_mul(self.step()))
+    }
+
+    /// Positions that all ranks take at a step.
+    pub(crate) fn step(&self) -> u64 {
+        self.sampler.step()
+    }
+
     /// Where to go on after so many steps: the epoch, and the samples that all ranks took of it.
     pub(crate) fn after(&self, steps: u64) -> (u64, u64) {
         let taken =

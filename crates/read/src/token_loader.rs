@@ -30,8 +30,8 @@ impl Work for TokenWork {
         &self.filler.layout
     }
 
-    fn fetch(&self, _: u64, _: &mut Scratch) -> Result<()> {
-        Ok(())
+    fn fetch(&self, _: u64, _: &mut Scratch) -> Result<Option<()>> {
+        Ok(Some(()))
     }
 
     fn weight(&self, (): &()) -> usize {

@@ -14,8 +14,8 @@ pub(crate) trait Work: Send + Sync + 'static {
 
     fn layout(&self) -> &Arc<Layout>;
 
-    /// Reads what `step` needs. Errors are those of the whole batch.
-    fn fetch(&self, step: u64, scratch: &mut Self::Scratch) -> Result<Self::Fetched>;
+    /// Reads what `step` needs; `None` where there is nothing any more. Errors are those of the whole batch.
+    fn fetch(&self, step: u64, scratch: &mut Self::Scratch) -> Result<Option<Self::Fetched>>;
 
     /// Bytes of memory that `fetched` holds.
     fn weight(&self, fetched: &Self::Fetched) -> usize;

@@ -252,3 +252,49 @@ fn parts_of_datasets_and_mixes() {
     assert!((0..50).all(|n| (2..=3).contains(&times(n))));
     assert_eq!(mixed(&LoaderOptions { threads: 0, ..options(16) }), batches);
 }
+
+#[test]
+fn a_pipe_is_read_in_order_by_any_threads_and_ranks() {
+    let dir = tempfile::tempdir().unwrap();
+    shards::shards(dir.path(), &[103]);
+    let path = dir.path().join("part-000.tar");
+    let wanted = samples_of(all(&dataset(&path), &[], &LoaderOptions { shuffle: Shuffle::Sequential, ..options(1) }));
+    let of_rank = |rank, ranks, threads, readers, remainder| {
+        let place = Place { rank, ranks };
+        let options = LoaderOptions { place, threads, readers, remainder, ..options(10) };
+        let input = Box::new(Pipe::new("a pipe", Box::new(std::fs::File::open(&path).unwrap())));
+        let loader = Loader::stream(&registry(), "webdataset", input, &[], &options, Host::default()).unwrap();
+        loader.map(|batch| seen(&batch.unwrap())).collect::<Vec<_>>()
+    };
+    for (threads, readers) in [(0, 0), (1, 0), (3, 0), (2, 3)] {
+        let whole = of_rank(0, 1, threads, readers, Remainder::Uneven);
+        assert_eq!(whole.len(), 11);
+        assert!(samples_of(whole) == wanted);
+        assert_eq!(of_rank(0, 1, threads, readers, Remainder::Drop).len(), 10);
+        let ranks: Vec<_> = (0..2).map(|rank| of_rank(rank, 2, threads, readers, Remainder::Uneven)).collect();
+        assert_eq!((ranks[0].len(), ranks[1].len()), (6, 6));
+        let mut both: Vec<_> = ranks.into_iter().flat_map(samples_of).collect();
+        both.sort();
+        assert!(both == wanted);
+    }
+    let cut = std::io::Read::take(std::fs::File::open(&path).unwrap(), 20_000);
+    let input = Box::new(Pipe::new("a pipe", Box::new(cut)));
+    let loader = Loader::stream(&registry(), "webdataset", input, &[], &options(1), Host::default());
+    let error = loader.map_or_else(|error| error, |loader| loader.filter_map(Result::err).next().unwrap());
+    assert!(error.to_string().contains("a pipe") && error.to_string().contains("cut short"), "{error}");
+}
+
+/// Key and all fields of each sample.
+fn samples_of(batches: Vec<Seen>) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    for (_, _, _, keys, fields) in batches {
+        let field = |name: &str| &fields.iter().find(|(known, _)| known == name).unwrap().1;
+        let ends: Vec<usize> =
+            field("txt.offsets").as_chunks().0.iter().map(|end| u64::from_le_bytes(*end) as usize).collect();
+        for (row, key) in keys.into_iter().enumerate() {
+            let label = &field("cls")[row * 8..row * 8 + 8];
+            found.push((key, [label, &field("txt")[ends[row]..ends[row + 1]]].concat()));
+        }
+    }
+    found
+}

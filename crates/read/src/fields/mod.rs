@@ -6,7 +6,7 @@ mod resolve;
 
 pub use collate::OnError;
 pub(crate) use collate::{Collate, Scratch};
-pub(crate) use resolve::{all, settle};
+pub(crate) use resolve::{Known, all, settle};
 
 use crate::Column;
 use packhorse_core::DataType;

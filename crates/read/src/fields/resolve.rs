@@ -2,8 +2,8 @@
 
 use super::cell::{Cell, Encoded, Text, width_of};
 use super::{FieldOptions, Make};
-use crate::{Dataset, Layout, Reader, Value, Wants};
-use packhorse_core::{DataType, Error, Field, FieldType, Limits, MemoryInput, Options, Registry, Result};
+use crate::Layout;
+use packhorse_core::{DataType, Error, Field, FieldType, KEY, Limits, MemoryInput, Options, Registry, Result, Schema};
 use packhorse_transform::image::{View, ViewDecoder};
 
 /// A field of batches, settled.
@@ -24,34 +24,37 @@ pub(crate) struct Settled {
 /// Numbers as text by custom of webdataset.
 const NUMBERS: [&str; 4] = ["cls", "cls2", "index", "inx"];
 
-/// All fields of a dataset, each as its type suggests.
-pub(crate) fn all(dataset: &Dataset) -> Vec<FieldOptions> {
+/// Where is looked for what fields hold.
+pub(crate) struct Known<'a> {
+    pub(crate) schema: &'a Schema,
+    /// Bytes of some sample's value of a column of those asked for.
+    pub(crate) first: &'a dyn Fn(usize) -> Result<Option<Vec<u8>>>,
+    pub(crate) registry: &'a Registry,
+    pub(crate) limits: Limits,
+}
+
+/// All fields of a schema, each as its type suggests.
+pub(crate) fn all(schema: &Schema) -> Vec<FieldOptions> {
     let field = |field: &std::sync::Arc<Field>| {
         let made = FieldOptions::new(field.name(), Make::Auto);
         FieldOptions { required: !field.is_nullable(), ..made }
     };
-    dataset.schema().fields().iter().map(field).collect()
+    schema.fields().iter().filter(|field| field.name() != KEY).map(field).collect()
 }
 
 /// Settles what is asked for, with a look at the first sample where headers don't say enough.
-pub(crate) fn settle(
-    asked: &[FieldOptions],
-    reader: &Reader,
-    registry: &Registry,
-    limits: Limits,
-    batch: usize,
-) -> Result<(Vec<Settled>, Layout)> {
+pub(crate) fn settle(asked: &[FieldOptions], known: &Known<'_>, batch: usize) -> Result<(Vec<Settled>, Layout)> {
     let mut layout = Layout::default();
     let mut settled = Vec::with_capacity(asked.len());
     for (column, field) in asked.iter().enumerate() {
         if asked.iter().take(column).any(|other| other.name == field.name) {
             return Err(Error::config(format!("two fields of batches are called {}", field.name)));
         }
-        let look = Look { reader, registry, limits, column, field };
+        let look = Look { known, column, field };
         let (cell, view) = look.cell()?;
         if let Some(view) = view {
             // Settings that make no sense are told now.
-            ViewDecoder::new(view, limits)?;
+            ViewDecoder::new(view, known.limits)?;
         }
         settled.push(place(field, cell, view, batch, &mut layout)?);
     }
@@ -59,9 +62,7 @@ pub(crate) fn settle(
 }
 
 struct Look<'a> {
-    reader: &'a Reader,
-    registry: &'a Registry,
-    limits: Limits,
+    known: &'a Known<'a>,
     column: usize,
     field: &'a FieldOptions,
 }
@@ -104,7 +105,7 @@ impl Look<'_> {
 
     /// The field of the dataset that is asked for: the first of its names that is there.
     fn stored(&self) -> Result<Field> {
-        let schema = self.reader.dataset().schema();
+        let schema = self.known.schema;
         let found = self.field.from.0.iter().find_map(|name| schema.column_with_name(name));
         found.map(|(_, field)| field.clone()).ok_or_else(|| {
             let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -118,7 +119,7 @@ impl Look<'_> {
         if NUMBERS.contains(&extension) {
             return self.number(stored, true, &DataType::Int64, Text::Plain);
         }
-        if self.registry.by_field(stored.name()).is_some_and(|_| extension == "npy") {
+        if self.known.registry.by_field(stored.name()).is_some_and(|_| extension == "npy") {
             let (field, encoded) = self.encoded(stored)?;
             return self.array(&Make::Auto, &field, encoded);
         }
@@ -138,11 +139,12 @@ impl Look<'_> {
     /// What is inside the blobs of a field, by its first value.
     fn encoded(&self, stored: &Field) -> Result<(Field, Option<Encoded>)> {
         let name = stored.name();
-        let format = self.registry.by_field(name);
+        let format = self.known.registry.by_field(name);
         let format = format
             .ok_or_else(|| Error::unsupported(format!("field {name} holds no arrays that this build decodes")))?;
-        let codec = format.codec(&Options::new(), self.limits)?;
-        let value = self.first()?;
+        let codec = format.codec(&Options::new(), self.known.limits)?;
+        let none = || Error::config(format!("no sample has the field {}", self.field.name));
+        let value = (self.known.first)(self.column)?.ok_or_else(none)?;
         let mut fields = codec.probe(name, &MemoryInput::new(name.as_str(), value))?;
         match (fields.pop(), fields.is_empty()) {
             (Some(field), true) => {
@@ -151,18 +153,6 @@ impl Look<'_> {
             }
             _ => Err(Error::unsupported(format!("field {name} holds several arrays; pack it with --decode auto"))),
         }
-    }
-
-    /// The bytes of the field in the first sample that has it, of the first thousand.
-    fn first(&self) -> Result<Vec<u8>> {
-        let (mut wants, mut fetched) = (Wants::default(), crate::Fetched::default());
-        for number in 0..self.reader.dataset().len().min(1000) {
-            self.reader.read(std::iter::once(number), &mut wants, &mut fetched)?;
-            if let Some(Value::Bytes(bytes)) = fetched.value(0, self.column) {
-                return Ok(bytes.to_vec());
-            }
-        }
-        Err(Error::config(format!("no sample has the field {}", self.field.name)))
     }
 
     fn array(&self, make: &Make, field: &Field, encoded: Option<Encoded>) -> Result<Cell> {

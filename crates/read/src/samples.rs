@@ -1,0 +1,255 @@
+//! What the threads of a loader of samples do: read those of a step, and put them into a slab.
+
+use crate::arrangement::Arrangement;
+use crate::batch::Filled;
+use crate::fields::{Collate, FieldOptions, Known, Scratch, all, settle};
+use crate::near::Near;
+use crate::pipeline::Crew;
+use crate::reader::Column;
+use crate::steps::Steps;
+use crate::stream::Stream;
+use crate::work::Work;
+use crate::{Dataset, Fetched, Layout, LoaderOptions, Reader, Remainder, Value, Wants, cores};
+use packhorse_core::{Error, Registry, Result};
+use packhorse_order::{OrderState, Sampler};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the threads share.
+pub(crate) struct Samples {
+    pub(crate) feed: Feed,
+    pub(crate) steps: Steps,
+    pub(crate) fingerprint: u64,
+    collate: Collate,
+    remainder: Remainder,
+    /// What was fetched and used up, to be used again.
+    bin: Mutex<Vec<Fetched>>,
+}
+
+/// Where samples come from.
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a loader")]
+pub(crate) enum Feed {
+    /// Any of them at any time.
+    Dataset { reader: Reader, near: Near, arrangement: Arrangement },
+    /// Once, and in order.
+    Stream { stream: Stream, columns: Vec<Column> },
+}
+
+/// What a thread keeps from batch to batch.
+#[derive(Default)]
+pub(crate) struct Kept {
+    wants: Wants,
+    places: Vec<(u32, u64)>,
+    collate: Scratch,
+}
+
+/// Samples of an epoch without an end.
+const ENDLESS: u64 = 1 << 48;
+/// Samples that are looked at for one that has a field.
+const LOOKED_AT: u64 = 1000;
+
+impl Samples {
+    /// What a loader of a dataset works on, and with how many hands.
+    pub(crate) fn of_dataset(
+        dataset: Dataset,
+        fields: &[FieldOptions],
+        arrangement: Arrangement,
+        fingerprint: u64,
+        options: &LoaderOptions,
+    ) -> Result<(Self, Crew)> {
+        let fields = chosen(fields, || all(dataset.schema()))?;
+        let from = begin(&arrangement, fingerprint, options)?;
+        let steps = Steps::new(sampler(options)?, arrangement.samples(), from, options.epochs, options.remainder)?;
+        let mean = dataset.bytes() / dataset.len().max(1) * u64::from(options.batch);
+        let near = Near::new(&dataset, &options.cache, &options.observer)?;
+        let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), near.opener());
+        let dataset = reader.dataset();
+        let first = |column| first_value(&reader, column);
+        let known =
+            Known { schema: dataset.schema(), first: &first, registry: dataset.registry(), limits: options.limits };
+        let collate = collate(&fields, &known, options)?;
+        let crew = crew(&collate, usize::try_from(mean).unwrap_or(usize::MAX), options);
+        let feed = Feed::Dataset { reader, near, arrangement };
+        Ok((Self::new(feed, steps, fingerprint, collate, options), crew))
+    }
+
+    /// The same of samples that come in order.
+    pub(crate) fn of_stream(
+        stream: Stream,
+        registry: &Registry,
+        fields: &[FieldOptions],
+        options: &LoaderOptions,
+    ) -> Result<(Self, Crew)> {
+        if options.state.is_some() {
+            return Err(Error::config("a stream has no state to go on from: it is read from where it is"));
+        }
+        let schema = stream.schema()?;
+        let fields = chosen(fields, || all(&schema))?;
+        let columns = columns(&fields);
+        let steps = Steps::new(sampler(options)?, ENDLESS, (0, 0), Some(1), Remainder::Uneven)?;
+        let first = |column: usize| Ok(columns.get(column).and_then(|column| stream.first(column)));
+        let known = Known { schema: &schema, first: &first, registry, limits: options.limits };
+        let collate = collate(&fields, &known, options)?;
+        let crew = crew(&collate, 0, options);
+        Ok((Self::new(Feed::Stream { stream, columns }, steps, 0, collate, options), crew))
+    }
+
+    fn new(feed: Feed, steps: Steps, fingerprint: u64, collate: Collate, options: &LoaderOptions) -> Self {
+        cores::look(options.threads, &options.cores, &*options.observer);
+        Self { feed, steps, fingerprint, collate, remainder: options.remainder, bin: Mutex::default() }
+    }
+
+    /// Fills `slab` with what was fetched for a step, or says how many bytes that takes.
+    pub(crate) fn collate(
+        &self,
+        step: u64,
+        fetched: &Fetched,
+        slab: &mut [u8],
+        filled: &mut Filled,
+        kept: &mut Kept,
+    ) -> Result<Option<usize>> {
+        let (epoch, positions) = self.steps.at(step);
+        let room = self.collate.fill(fetched, epoch, slab, filled, &mut kept.collate)?;
+        (filled.epoch, filled.positions) = (epoch, positions);
+        Ok(room)
+    }
+
+    fn spare(&self) -> Fetched {
+        self.bin.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    pub(crate) fn done(&self, fetched: Fetched) {
+        self.bin.lock().unwrap_or_else(PoisonError::into_inner).push(fetched);
+    }
+
+    /// Takes from the stream what is this rank's of a step.
+    fn streamed(&self, stream: &Stream, columns: &[Column], step: u64) -> Result<Option<Fetched>> {
+        let (_, positions) = self.steps.at(step);
+        let (begin, share) = (self.steps.begin_of_all(step), positions.end - positions.start);
+        let before = positions.start - begin;
+        let mut fetched = self.spare();
+        let shares = (before, share, self.steps.step() - before - share);
+        let found = stream.fetch(step, shares, columns, &mut fetched)?;
+        let enough = if self.remainder == Remainder::Drop { self.steps.step() } else { 1 };
+        Ok(Some(fetched).filter(|_| found >= enough))
+    }
+}
+
+impl Work for Samples {
+    type Fetched = Fetched;
+    type Scratch = Kept;
+
+    fn layout(&self) -> &Arc<Layout> {
+        &self.collate.layout
+    }
+
+    fn fetch(&self, step: u64, kept: &mut Kept) -> Result<Option<Fetched>> {
+        let (reader, arrangement) = match &self.feed {
+            Feed::Dataset { reader, arrangement, .. } => (reader, arrangement),
+            Feed::Stream { stream, columns } => return self.streamed(stream, columns, step),
+        };
+        let (epoch, positions) = self.steps.at(step);
+        let positions = match self.remainder {
+            Remainder::Pad => {
+                let begin = self.steps.begin(step);
+                begin..begin.saturating_add(self.collate.batch as u64)
+            }
+            _ => positions,
+        };
+        let Kept { wants, places, .. } = kept;
+        places.clear();
+        arrangement.places(epoch, positions, places)?;
+        let mut fetched = self.spare();
+        reader.read_places(places.iter().copied(), wants, &mut fetched)?;
+        Ok(Some(fetched))
+    }
+
+    fn weight(&self, fetched: &Fetched) -> usize {
+        fetched.weight()
+    }
+
+    fn fill(
+        &self,
+        step: u64,
+        fetched: Fetched,
+        slab: &mut [u8],
+        filled: &mut Filled,
+        kept: &mut Kept,
+    ) -> Result<Option<(usize, Fetched)>> {
+        let room = self.collate(step, &fetched, slab, filled, kept);
+        if let Ok(Some(bytes)) = room {
+            return Ok(Some((bytes, fetched)));
+        }
+        self.done(fetched);
+        room.map(|_| None)
+    }
+}
+
+fn chosen(asked: &[FieldOptions], all: impl FnOnce() -> Vec<FieldOptions>) -> Result<Vec<FieldOptions>> {
+    let fields = if asked.is_empty() { all() } else { asked.to_vec() };
+    if fields.is_empty() {
+        return Err(Error::config("samples have no fields"));
+    }
+    Ok(fields)
+}
+
+fn columns(fields: &[FieldOptions]) -> Vec<Column> {
+    fields.iter().map(|field| field.from.clone()).collect()
+}
+
+fn sampler(options: &LoaderOptions) -> Result<Sampler> {
+    Sampler::new(options.place.rank, options.place.ranks, options.batch)
+}
+
+/// Where a loader begins.
+fn begin(arrangement: &Arrangement, fingerprint: u64, options: &LoaderOptions) -> Result<(u64, u64)> {
+    let Some(state) = &options.state else { return Ok((0, 0)) };
+    state.check(&OrderState {
+        dataset: fingerprint,
+        samples: arrangement.samples(),
+        shuffle: arrangement.shuffle(),
+        seed: arrangement.seed(),
+        epoch: 0,
+        consumed: 0,
+    })?;
+    Ok((state.epoch, state.consumed))
+}
+
+/// The bytes of a column in the first sample that has it, of the first thousand.
+fn first_value(reader: &Reader, column: usize) -> Result<Option<Vec<u8>>> {
+    let (mut wants, mut fetched) = (Wants::default(), Fetched::default());
+    for number in 0..reader.dataset().len().min(LOOKED_AT) {
+        reader.read(std::iter::once(number), &mut wants, &mut fetched)?;
+        if let Some(Value::Bytes(bytes)) = fetched.value(0, column) {
+            return Ok(Some(bytes.to_vec()));
+        }
+    }
+    Ok(None)
+}
+
+fn collate(fields: &[FieldOptions], known: &Known<'_>, options: &LoaderOptions) -> Result<Collate> {
+    let batch = options.batch as usize;
+    let (fields, layout) = settle(fields, known, batch)?;
+    Ok(Collate {
+        fields,
+        layout: Arc::new(layout),
+        batch,
+        limits: options.limits,
+        on_error: options.on_error,
+        observer: Arc::clone(&options.observer),
+        seed: options.seed,
+    })
+}
+
+fn crew(collate: &Collate, mean: usize, options: &LoaderOptions) -> Crew {
+    let ragged = collate.fields.iter().any(|field| field.ragged);
+    // Room for batches that are a little larger than most; those that are much larger enlarge their slab.
+    let values = if ragged { mean.saturating_add(mean / 4) } else { 0 };
+    Crew {
+        fillers: options.threads,
+        readers: options.readers,
+        ahead: options.ahead.max(options.threads),
+        budget: options.budget,
+        mean,
+        slab: collate.layout.bytes().saturating_add(values).min(isize::MAX as usize),
+    }
+}

@@ -1,0 +1,169 @@
+//! Samples that come once and in order: from a pipe, or a compressed tar.
+
+use crate::fetched::{Fetched, Piece, Row};
+use crate::reader::Column;
+use packhorse_core::{Error, Input, KEY, Result, Rows, Sample, SchemaRef, Source, key_column};
+use std::fmt::Write as _;
+use std::io::Read;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// Blocks of rows that wait for whoever takes samples.
+const BLOCKS: usize = 2;
+
+/// An input whose bytes can be read once, from the first on: standard input, a connection.
+pub struct Pipe {
+    name: String,
+    bytes: Mutex<Option<Box<dyn Read + Send>>>,
+}
+
+impl Pipe {
+    /// `bytes`, called `name` in errors.
+    pub fn new(name: &str, bytes: Box<dyn Read + Send>) -> Self {
+        Self { name: name.to_owned(), bytes: Mutex::new(Some(bytes)) }
+    }
+}
+
+impl Input for Pipe {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn len(&self) -> Option<u64> {
+        None
+    }
+
+    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
+        Err(Error::unsupported("can be read in order only").in_input(&self.name))
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let once = || Error::unsupported("can be read once only, and its format takes two looks").in_input(&self.name);
+        bytes.map(|bytes| -> Box<dyn Read + Send + '_> { bytes }).ok_or_else(once)
+    }
+}
+
+/// The samples of an input, in order, for steps that are asked for by many threads.
+pub(crate) struct Stream {
+    first: Rows,
+    state: Mutex<State>,
+    /// The next step's turn has come.
+    turn: Condvar,
+}
+
+struct State {
+    blocks: Receiver<Result<Rows>>,
+    /// What is left of a block: the block, and its first row that nobody had.
+    rest: Option<(Rows, usize)>,
+    /// Samples that came so far.
+    seen: u64,
+    step: u64,
+    over: bool,
+}
+
+impl Stream {
+    /// Starts to read `input` on a thread of its own, which ends with the input or when this is dropped.
+    pub(crate) fn start(source: Box<dyn Source>, input: Box<dyn Input>) -> Result<Self> {
+        let (sender, blocks) = sync_channel(BLOCKS);
+        let thread = std::thread::Builder::new().name("packhorse-stream".to_owned());
+        let read = move || {
+            let send = |block| sender.send(block).is_ok();
+            match source.rows(&*input, 0..u64::MAX) {
+                Ok(mut rows) => while rows.next().is_some_and(send) {},
+                Err(error) => drop(send(Err(error))),
+            }
+        };
+        thread.spawn(read).map_err(|error| Error::io("start a thread", error))?;
+        let first = blocks.recv().map_err(|_| Error::content("holds no samples"))??;
+        let rest = Some((first.clone(), 0));
+        let state = State { blocks, rest, seen: 0, step: 0, over: false };
+        Ok(Self { first, state: Mutex::new(state), turn: Condvar::new() })
+    }
+
+    /// The fields of the first block, any of which others may lack.
+    pub(crate) fn schema(&self) -> Result<SchemaRef> {
+        let schema = self.first.schema();
+        if schema.fields().iter().all(|field| field.name() == KEY) {
+            return Err(Error::content("holds samples without fields"));
+        }
+        Ok(schema)
+    }
+
+    /// The bytes of a column in the first sample of the first block that has it.
+    pub(crate) fn first(&self, column: &Column) -> Option<Vec<u8>> {
+        let samples = (0..self.first.num_rows()).filter_map(|row| Sample::new(&self.first, row));
+        samples.into_iter().find_map(|sample| column.0.iter().find_map(|name| sample.bytes(name).map(<[u8]>::to_vec)))
+    }
+
+    /// The samples of `step`, of which `skip` samples come before that are somebody else's, `take` are its own, and `then`
+    /// are somebody else's again. Whoever asks for a step waits for those before it. Says how many of all these there were.
+    pub(crate) fn fetch(
+        &self,
+        step: u64,
+        (skip, take, then): (u64, u64, u64),
+        columns: &[Column],
+        out: &mut Fetched,
+    ) -> Result<u64> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.step != step {
+            state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        out.clear(columns.len());
+        let before = state.seen;
+        let done = state.advance(skip, None).and_then(|()| state.advance(take, Some((columns, &mut *out))));
+        let done = done.and_then(|()| state.advance(then, None));
+        state.step += 1;
+        self.turn.notify_all();
+        done.map(|()| state.seen - before)
+    }
+}
+
+impl State {
+    /// Goes on by so many samples, or to the end.
+    fn advance(&mut self, mut samples: u64, mut out: Option<(&[Column], &mut Fetched)>) -> Result<()> {
+        while samples > 0 && !self.over {
+            let Some((rows, first)) = self.rest.take() else {
+                match self.blocks.recv() {
+                    Ok(Ok(rows)) => self.rest = Some((rows, 0)),
+                    Ok(Err(error)) => {
+                        self.over = true;
+                        return Err(error);
+                    }
+                    Err(_) => self.over = true,
+                }
+                continue;
+            };
+            let count = samples.min((rows.num_rows() - first) as u64) as usize;
+            if let Some((columns, out)) = &mut out {
+                push(&rows, first..first + count, self.seen, columns, out);
+            }
+            samples -= count as u64;
+            self.seen += count as u64;
+            if first + count < rows.num_rows() {
+                self.rest = Some((rows, first + count));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn push(rows: &Rows, range: std::ops::Range<usize>, mut number: u64, columns: &[Column], out: &mut Fetched) {
+    let schema = rows.schema();
+    let best = |column: &Column| column.0.iter().find_map(|name| schema.column_with_name(name).map(|(at, _)| at));
+    let piece = out.pieces.len();
+    out.pieces.push(Piece { rows: rows.clone(), columns: columns.iter().map(best).collect() });
+    let keys = key_column(rows).ok();
+    for row in range {
+        match keys {
+            Some(keys) => out.keys.push_str(keys.value(row)),
+            // Writing to a String can't fail.
+            None => drop(write!(out.keys, "{number}")),
+        }
+        out.key_ends.push(out.keys.len());
+        out.numbers.push(number);
+        out.rows.push(Row::Typed { piece, row });
+        out.spans.resize(out.spans.len() + columns.len(), None);
+        number += 1;
+    }
+}
