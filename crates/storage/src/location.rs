@@ -45,7 +45,7 @@ impl Site {
     }
 
     /// The URL of `path` with all that belongs to it: a secret.
-    #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "nobody asks for it without a network"))]
+    #[cfg_attr(not(any(feature = "remote", test)), expect(dead_code, reason = "nobody asks for it without a network"))]
     pub(crate) fn url(&self, path: &str) -> String {
         let user = self.user.as_deref().map(|user| format!("{user}@")).unwrap_or_default();
         let query = self.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();

@@ -24,7 +24,11 @@ struct Inner {
 impl Stores {
     /// With these options for what is remote.
     pub fn new(options: RemoteOptions) -> Self {
-        Self(Arc::new(Inner { options, ..Inner::default() }))
+        Self(Arc::new(Inner {
+            options,
+            #[cfg(feature = "remote")]
+            remotes: crate::remote::Remotes::default(),
+        }))
     }
 
     /// How remote files are read.

@@ -91,6 +91,7 @@ fn faults() -> Vec<Fault> {
         Fault::Chunked,
         Fault::ChunkedShort,
         Fault::ChunkedCut,
+        Fault::ChunkedOpen,
         Fault::ChunkedLong,
         Fault::Gzip,
         Fault::NoRanges,
@@ -143,6 +144,7 @@ fn a_fault_that_stays_ends_in_an_error_or_in_right_bytes() {
         Fault::Redirect,
         Fault::NoMarks,
         Fault::Chunked,
+        Fault::ChunkedOpen,
     ];
     each(&faults(), |fault| {
         let all = outcome(&stores, &dir, &bytes, fault, |_, fault| fault.clone());

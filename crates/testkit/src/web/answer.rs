@@ -167,6 +167,7 @@ impl Answer<'_> {
                 self.chunks(due, range.start..middle)?;
                 Ok(false)
             }
+            Fault::ChunkedOpen => self.chunks(due, range).map(|()| false),
             Fault::OtherTotal if !due.partial => {
                 self.bytes(due, range, usize::MAX, Duration::ZERO)?;
                 Ok(false)
@@ -242,7 +243,7 @@ fn headers(fault: &Fault, due: &Due, said: &Range<u64>, total: u64, length: u64)
         text += "Content-Encoding: gzip\r\n";
     }
     match fault {
-        Fault::Chunked | Fault::ChunkedShort | Fault::ChunkedCut | Fault::ChunkedLong => {
+        Fault::Chunked | Fault::ChunkedShort | Fault::ChunkedCut | Fault::ChunkedOpen | Fault::ChunkedLong => {
             text + "Transfer-Encoding: chunked\r\n\r\n"
         }
         _ => text + &format!("Content-Length: {length}\r\n\r\n"),

@@ -60,6 +60,8 @@ pub enum Fault {
     ChunkedShort,
     /// Half of the bytes in chunks, and no end.
     ChunkedCut,
+    /// All bytes in chunks, and no end.
+    ChunkedOpen,
     /// Ten bytes too many in chunks.
     ChunkedLong,
     /// `Content-Encoding: gzip`, as of a server that compresses what it sends.
