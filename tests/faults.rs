@@ -3,6 +3,7 @@
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
+    pub(crate) mod bytes;
     pub(crate) mod corpus;
     pub(crate) mod process;
     pub(crate) mod steps;
@@ -101,11 +102,11 @@ fn a_disk_that_fills_up_with_an_unpacked_archive() {
 }
 
 /// Every call of every step fails once, in each way.
-fn every_call_fails(step: Step, faults: &[(&str, &str)]) {
+fn every_call_fails(work: impl Fn() -> Work, step: Step, faults: &[(&str, &str)]) {
     if !strace::available() {
         return;
     }
-    let work = Work::new(24, 8);
+    let work = work();
     let (out, log) = (work.dir("out"), work.dir("log"));
     for (syscall, fault) in faults {
         let (mut k, mut failed) = (0, 0);
@@ -174,17 +175,24 @@ const FAILING_WRITES: [(&str, &str); 10] = [
 
 #[test]
 fn every_call_of_plan_fails() {
-    every_call_fails(Step::Plan, &FAILING_WRITES);
+    every_call_fails(|| Work::new(24, 8), Step::Plan, &FAILING_WRITES);
 }
 
 #[test]
 fn every_call_of_pack_fails() {
-    every_call_fails(Step::Pack, &FAILING_WRITES);
+    every_call_fails(|| Work::new(24, 8), Step::Pack, &FAILING_WRITES);
 }
 
 #[test]
 fn every_call_of_seal_fails() {
-    every_call_fails(Step::Seal, &FAILING_WRITES);
+    every_call_fails(|| Work::new(24, 8), Step::Seal, &FAILING_WRITES);
+}
+
+/// Token shards come in pairs, with a table beside them.
+#[test]
+fn calls_fail_on_the_way_to_tokens() {
+    let faults = [("write", "error=ENOSPC"), ("fsync", "error=EIO"), ("rename", "error=EIO")];
+    every_call_fails(|| Work::tokens(40, "4KB"), Step::Pack, &faults);
 }
 
 /// A fault that stays: one more try is no help, and nothing is published.

@@ -5,6 +5,7 @@
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
+    pub(crate) mod bytes;
     pub(crate) mod corpus;
     pub(crate) mod process;
     pub(crate) mod steps;
@@ -71,13 +72,23 @@ fn killed_at_random_moments() {
 
 #[test]
 fn killed_at_every_system_call_that_changes_a_disk() {
+    let syscalls = ["fsync", "rename", "write", "mkdir", "unlinkat", "rmdir", "close"];
+    killed_at_every(|| Work::new(24, 8), &Step::ALL, &syscalls);
+}
+
+#[test]
+fn killed_on_the_way_to_tokens() {
+    killed_at_every(|| Work::tokens(40, "4KB"), &[Step::Pack], &["rename", "write"]);
+}
+
+fn killed_at_every(work: impl Fn() -> Work, steps: &[Step], syscalls: &[&str]) {
     if !strace::available() {
         return;
     }
-    let work = Work::new(24, 8);
+    let work = work();
     let (out, log) = (work.dir("out"), work.dir("log"));
-    for step in Step::ALL {
-        for syscall in ["fsync", "rename", "write", "mkdir", "unlinkat", "rmdir", "close"] {
+    for step in steps {
+        for syscall in syscalls {
             for k in 1.. {
                 step.prepare(&work, &out);
                 let fault = format!("signal=KILL:when={k}");

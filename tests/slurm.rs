@@ -8,6 +8,7 @@
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
+    pub(crate) mod bytes;
     pub(crate) mod corpus;
     pub(crate) mod process;
     pub(crate) mod strace;
@@ -146,6 +147,7 @@ fn an_array_makes_the_bytes_of_one_process() {
     let Some(cluster) = Cluster::start(&work.dir("")) else { return };
     requeued_tasks(&work, &cluster);
     a_stopped_task(&work, &cluster);
+    requeued_tasks(&Work::tokens(600, "4KB"), &cluster);
 }
 
 /// Two tasks are stopped in the middle of a shard, and started again.

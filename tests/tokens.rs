@@ -318,6 +318,24 @@ fn text_comes_out_of_json_members() {
 }
 
 #[test]
+fn compressed_json_is_lines_and_an_archive_is_no_text() {
+    let corpus = Corpus::new();
+    let (out, again) = (corpus.dir("out"), corpus.dir("again"));
+    // As C4 calls its files.
+    for (old, new) in [("b.jsonl.gz", "b.00000-of-00001.json.gz"), ("c.jsonl.zst", "c.JSON.zst")] {
+        std::fs::rename(corpus.input.join(old), corpus.input.join(new)).unwrap();
+    }
+    corpus.command("pack", &out, &[]).succeed();
+    assert_eq!(packed(&out), corpus.documents);
+    corpus.command("pack", &again, &["--from", "text"]).succeed();
+    assert_eq!(packed(&again), corpus.documents);
+    std::fs::write(corpus.input.join("x.tar"), [0; 1024]).unwrap();
+    let refused = corpus.command("pack", &corpus.dir("tar"), &["--from", "text"]).run();
+    assert!(refused.code() == 2 && refused.said.contains("--exclude"), "{refused:?}");
+    corpus.command("pack", &corpus.dir("others"), &["--from", "text", "--exclude", "*.tar"]).succeed();
+}
+
+#[test]
 fn a_bad_line_costs_one_document() {
     let corpus = Corpus::new();
     let path = corpus.input.join("a.jsonl");

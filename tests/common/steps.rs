@@ -43,8 +43,8 @@ impl Step {
     /// Whether a file of this name is there when this step is done.
     pub(crate) fn leaves(self, name: &str) -> bool {
         match self {
-            Step::Plan => name == "plan.jsonl.zst",
-            Step::Pack => name == "plan.jsonl.zst" || name.starts_with("shard-"),
+            Step::Plan => name == "plan.jsonl.zst" || name == "tokenizer.json",
+            Step::Pack => name.starts_with("shard-") || Step::Plan.leaves(name),
             Step::Seal => true,
         }
     }

@@ -1,18 +1,19 @@
 //! A request for packhorse, and what it makes when nothing stops it.
 
-use super::corpus;
 use super::process::{Program, packhorse};
 use super::tree::{Tree, assert_equal, assert_no_half_file, tree};
+use super::{bytes, corpus};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Pictures to pack, in shards of some samples, with labels and every index.
+/// Pictures to pack, in shards of some samples, with labels and every index; or documents to tokenize.
 pub(crate) struct Work {
     dir: TempDir,
-    /// The pictures.
+    /// The folder of the pictures or documents.
     pub(crate) input: PathBuf,
-    samples: u32,
+    /// What is to become of them.
+    wanted: Vec<String>,
     /// The dataset as an undisturbed run makes it.
     pub(crate) whole: Tree,
     /// How long that took.
@@ -22,15 +23,39 @@ pub(crate) struct Work {
 impl Work {
     /// Packs `count` pictures into shards of `samples`, undisturbed.
     pub(crate) fn new(count: u32, samples: u32) -> Self {
+        let per_shard = samples.to_string();
+        let to = ["--to", "webdataset", "--labels", "folders", "--shuffle", "7", "--samples-per-shard", &per_shard];
+        let wanted = [&to[..], &["--index", "wids,dali,energon"]].concat();
+        let work = Self::undisturbed(tempfile::tempdir().unwrap(), corpus::images(count), &wanted);
+        assert_eq!(work.shards(), count.div_ceil(samples) as usize);
+        assert!(work.whole.contains_key(".nv-meta/index.sqlite"));
+        work
+    }
+
+    /// Makes tokens of `count` documents, undisturbed: in shards of about `size`, from plain and compressed files.
+    pub(crate) fn tokens(count: u32, size: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut work = Self { dir, input: corpus::images(count), samples, whole: Tree::new(), took: Duration::ZERO };
+        let (input, tokenizer) = (dir.path().join("corpus"), dir.path().join("tokenizer.json"));
+        std::fs::write(&tokenizer, bytes::tokenizer()).unwrap();
+        corpus::documents(&input, count);
+        let to = ["--to", "tokens", "--tokenizer", text(&tokenizer), "--append-eod", "--shard-size", size];
+        let work = Self::undisturbed(dir, input, &to);
+        assert!(work.shards() > 1, "{:?}", work.whole);
+        work
+    }
+
+    fn undisturbed(dir: TempDir, input: PathBuf, wanted: &[&str]) -> Self {
+        let wanted = wanted.iter().map(|word| (*word).to_owned()).collect();
+        let mut work = Self { dir, input, wanted, whole: Tree::new(), took: Duration::ZERO };
         let out = work.dir("undisturbed");
         work.took = work.pack(&out, &[]).succeed().took;
         work.whole = tree(&out);
-        let receipts = work.whole.keys().filter(|name| name.ends_with(".receipt.json")).count();
-        assert_eq!(receipts, count.div_ceil(samples) as usize);
-        assert!(work.whole.contains_key("dataset.json") && work.whole.contains_key(".nv-meta/index.sqlite"));
+        assert!(work.whole.contains_key("dataset.json"));
         work
+    }
+
+    fn shards(&self) -> usize {
+        self.whole.keys().filter(|name| name.ends_with(".receipt.json")).count()
     }
 
     /// A name in a folder that goes away with this.
@@ -43,11 +68,10 @@ impl Work {
         self.planning_of(&self.input, command, out, more)
     }
 
-    /// The same with the pictures under another path.
+    /// The same with the inputs under another path.
     pub(crate) fn planning_of(&self, input: &Path, command: &str, out: &Path, more: &[&str]) -> Program {
-        let (input, out, samples) = (text(input), text(out), self.samples.to_string());
-        let what = [command, input, "--to", "webdataset", "--out", out, "--labels", "folders", "--shuffle", "7"];
-        packhorse(&[&what[..], &["--samples-per-shard", &samples, "--index", "wids,dali,energon"], more].concat())
+        let wanted: Vec<&str> = self.wanted.iter().map(String::as_str).collect();
+        packhorse(&[&[command, text(input), "--out", text(out)], &wanted[..], more].concat())
     }
 
     /// The whole request: plan, pack and seal.

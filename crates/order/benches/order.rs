@@ -23,7 +23,9 @@ fn main() {
     if std::env::args().all(|argument| argument != "--blend") {
         gpt(&mut random, 5_000_000);
     }
-    for (datasets, equal) in [(500, false), (500, true), (16, false), (3000, false)] {
+    for (datasets, equal) in
+        [(500, false), (500, true), (2, false), (16, false), (16, true), (32, false), (3000, false)]
+    {
         blend(&mut random, datasets, equal, if datasets > 1000 { 200_000 } else { 2_000_000 });
     }
     pack(&mut random);

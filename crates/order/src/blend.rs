@@ -1,6 +1,7 @@
 //! Blends: which dataset each sample comes from, exactly Megatron's `BlendedDataset`.
 
 use crate::array::room;
+use crate::few::Few;
 use crate::lead::Lead;
 use crate::{Array, normalized};
 use packhorse_core::{Error, Result};
@@ -79,19 +80,40 @@ impl BlendIndex {
         Self::raw(weights, size, |dataset| dataset as i64, Array::I64)
     }
 
-    fn raw<T: Clone>(weights: &[f64], size: u64, number: fn(usize) -> T, array: fn(Vec<T>) -> Array) -> Result<Self> {
-        let mut lead = Lead::new(weights, size as f64);
-        let (mut dataset, mut sample) = (room(size, "blend")?, room(size, "blend")?);
-        dataset.resize(size as usize, number(0));
-        sample.resize(size as usize, 0);
-        let places = dataset.iter_mut().zip(sample.iter_mut());
-        for (at, (dataset, sample)) in (0..size).zip(places) {
-            let (which, had) = lead.next((at as f64).max(1.0));
-            *dataset = number(which);
-            *sample = had as i64;
+    fn raw<T>(weights: &[f64], size: u64, number: fn(usize) -> T, array: fn(Vec<T>) -> Array) -> Result<Self> {
+        let mut both = (room(size, "blend")?, room(size, "blend")?);
+        match weights.len() {
+            0..=4 => of_few::<4, T>(weights, size, number, &mut both),
+            5..=8 => of_few::<8, T>(weights, size, number, &mut both),
+            9..=16 => of_few::<16, T>(weights, size, number, &mut both),
+            17..=32 => of_few::<32, T>(weights, size, number, &mut both),
+            _ => {
+                let mut lead = Lead::new(weights, size as f64);
+                both.extend(samples(size, number, |y| lead.next(y)));
+            }
         }
+        let (dataset, sample) = both;
         Ok(Self { dataset: array(dataset), sample: Array::I64(sample) })
     }
+}
+
+/// The samples of a blend of few datasets.
+fn of_few<const N: usize, T>(weights: &[f64], size: u64, number: fn(usize) -> T, both: &mut (Vec<T>, Vec<i64>)) {
+    let mut few = Few::<N>::new(weights);
+    both.extend(samples(size, number, |y| few.next(y)));
+}
+
+/// `size` samples, of datasets that `next` tells.
+#[inline(always)]
+fn samples<T>(
+    size: u64,
+    number: fn(usize) -> T,
+    mut next: impl FnMut(f64) -> (usize, f64),
+) -> impl Iterator<Item = (T, i64)> {
+    (0..size).map(move |at| {
+        let (which, had) = next((at as f64).max(1.0));
+        (number(which), had as i64)
+    })
 }
 
 /// Megatron's own assertions.
@@ -140,8 +162,8 @@ mod tests {
     #[test]
     fn bounds_change_nothing() {
         let mut random = RandomState::new(11);
-        for case in 0..60 {
-            let count = [1, 2, 15, 16, 17, 33, 100, 257][case % 8];
+        for case in 0..90 {
+            let count = [1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 33, 100, 257][case / 3 % 15];
             let weights: Vec<f64> = (0..count)
                 .map(|_| match case % 3 {
                     0 => 1.0,

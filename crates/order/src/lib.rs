@@ -34,6 +34,7 @@ mod blend_order;
 mod cache;
 mod capacity;
 mod corpus;
+mod few;
 mod gpt;
 mod gpt_order;
 mod json;

@@ -8,6 +8,7 @@ use packhorse_dataset::{
 };
 use packhorse_storage::{Published, Staging};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What filling a shard needs.
 pub(crate) struct Filler<'a> {
@@ -15,6 +16,8 @@ pub(crate) struct Filler<'a> {
     pub(crate) assembly: &'a Assembly<'a>,
     /// Whether there are writers enough to keep all cores busy without anybody's help.
     pub(crate) crowded: bool,
+    /// Writers that have not run out of shards.
+    pub(crate) busy: AtomicUsize,
     /// Threads that transform.
     pub(crate) jobs: usize,
     pub(crate) sink: &'a dyn Sink,
@@ -85,9 +88,10 @@ impl Filler<'_> {
             match next {
                 Next::Block(block) => write(block)?,
                 Next::Run(entry) => {
-                    // Where every core has a writer of its own, handing blocks over only costs.
-                    let helpers = (!self.crowded).then_some(feed);
-                    self.assembly.run(&entry, Outflow::new(helpers, self.jobs, &mut write))?;
+                    // Where every core has a writer of its own, handing blocks over only costs; towards the end,
+                    // those that have none help with the last shards.
+                    let alone = || self.busy.load(Ordering::Relaxed) >= self.jobs;
+                    self.assembly.run(&entry, Outflow::new(feed, self.jobs, &alone, &mut write))?;
                 }
             }
         }

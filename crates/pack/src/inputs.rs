@@ -21,6 +21,8 @@ pub(crate) struct Names {
     pub(crate) from: Option<String>,
     /// Whether files of encoded arrays are tables of rows, not fields of samples.
     pub(crate) rows: bool,
+    /// Whether compressed JSON is JSON lines, not a field of samples.
+    pub(crate) lines: bool,
 }
 
 /// The format of a container called `path` and its compression; `None` for a plain file, which is
@@ -36,11 +38,28 @@ pub(crate) fn container<'r>(
         return Some((format, compression.map(|(compression, _)| compression)));
     }
     match compression {
-        Some((compression, inside)) => registry.by_name(&inside).map(|format| (format, Some(compression))),
+        Some((compression, inside)) => {
+            let json = names.lines && inside.len() > 5 && inside.to_ascii_lowercase().ends_with(b".json");
+            let lines = || registry.by_name(b"x.jsonl").filter(|_| json);
+            registry.by_name(&inside).or_else(lines).map(|format| (format, Some(compression)))
+        }
         None => {
             let field = || registry.by_field(&String::from_utf8_lossy(name)).filter(|_| names.rows);
             registry.by_name(name).or_else(field).map(|format| (format, None))
         }
+    }
+}
+
+/// An error where `path` is called as the files of another format than `from` are, which was given for all files.
+pub(crate) fn check_from(registry: &Registry, from: &str, path: &Path) -> Result<()> {
+    let other = container(registry, &Names::default(), path).map(|(format, _)| format.info().id);
+    match other.filter(|id| *id != from) {
+        None => Ok(()),
+        Some(id) => Err(Error::config(format!(
+            "is called as files of {id} are, and --from {from} is given for all inputs; leave --from out, leave the file \
+             out with --exclude, or give it another name"
+        ))
+        .in_input(path.display())),
     }
 }
 

@@ -113,6 +113,7 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
         plan: &plan,
         assembly: &assembly,
         crowded: writers >= options.jobs,
+        busy: AtomicUsize::new(writers),
         jobs: options.jobs,
         sink: &*sink,
         schema: &written,
@@ -186,7 +187,7 @@ impl Run<'_> {
     fn writer(&self, feed: &Feed) {
         while !self.stop.load(Ordering::Relaxed) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(shard) = self.mine.get(number) else { return };
+            let Some(shard) = self.mine.get(number) else { break };
             let done = self.shard(shard, feed);
             let fatal = |e: &Error| !matches!(e.kind(), Kind::Content | Kind::Changed);
             if done.as_ref().is_err_and(fatal) {
@@ -194,6 +195,7 @@ impl Run<'_> {
             }
             self.outcome.lock().unwrap_or_else(PoisonError::into_inner).add(number, done);
         }
+        self.filler.busy.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Fills a shard unless it is there; when the file system fails, once more from the start.

@@ -15,28 +15,33 @@ const AHEAD: usize = 2;
 
 /// Where the blocks of a run go: transformed, and in order.
 pub(crate) struct Outflow<'a> {
-    /// Those who transform, where others than this thread shall.
-    feed: Option<&'a Feed>,
-    /// How many of them.
+    /// Those who transform, where this thread shall not.
+    feed: &'a Feed,
+    /// Whether it shall: asked before each block.
+    alone: &'a dyn Fn() -> bool,
+    /// How many others there are.
     jobs: usize,
     promised: VecDeque<Promise>,
     each: &'a mut dyn FnMut(Block) -> Result<()>,
 }
 
 impl<'a> Outflow<'a> {
-    /// Blocks come out at `each`.
-    pub(crate) fn new(feed: Option<&'a Feed>, jobs: usize, each: &'a mut dyn FnMut(Block) -> Result<()>) -> Self {
-        Self { feed, jobs, promised: VecDeque::new(), each }
+    /// Blocks come out at `each`; while `alone`, this thread transforms them itself.
+    pub(crate) fn new(
+        feed: &'a Feed,
+        jobs: usize,
+        alone: &'a dyn Fn() -> bool,
+        each: &'a mut dyn FnMut(Block) -> Result<()>,
+    ) -> Self {
+        Self { feed, alone, jobs, promised: VecDeque::new(), each }
     }
 
     fn push(&mut self, assembly: &Assembly<'_>, block: Block) -> Result<()> {
-        match self.feed {
-            Some(feed) if !assembly.transforms.is_empty() => {
-                self.promised.push_back(feed.transform(block)?);
-                if self.promised.len() > AHEAD * self.jobs { self.take() } else { Ok(()) }
-            }
-            _ => (self.each)(assembly.transformed(block)?),
+        if assembly.transforms.is_empty() || (self.promised.is_empty() && (self.alone)()) {
+            return (self.each)(assembly.transformed(block)?);
         }
+        self.promised.push_back(self.feed.transform(block)?);
+        if self.promised.len() > AHEAD * self.jobs { self.take() } else { Ok(()) }
     }
 
     fn take(&mut self) -> Result<()> {

@@ -5,8 +5,9 @@ use arrow_array::{ArrayRef, RecordBatch};
 use packhorse_core::{DataType, Error, Field, FieldType, KEY, Kind, Result, Rows, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// The texts and ids of a block, in bytes; a longer document is a block alone.
-const BYTES: usize = 2 << 20;
+/// The texts and ids of a block, in bytes; a longer document is a block alone. So much stays in a core's cache until it
+/// is used.
+const BYTES: usize = 512 << 10;
 
 /// The documents of a block.
 const DOCUMENTS: usize = 16 << 10;

@@ -78,6 +78,12 @@ impl<'p> Search<'p> {
         }
     }
 
+    /// Whether the value that comes next is looked for.
+    #[inline]
+    pub(crate) fn wants(&self) -> bool {
+        matches!(self.next, Next::Nested | Next::Literal)
+    }
+
     /// The value after the last name.
     #[inline]
     pub(crate) fn value(&mut self, value: impl FnOnce() -> Value) {

@@ -5,7 +5,7 @@
 //! the caller's to know.
 
 use crate::field::{Search, Value};
-use crate::strings::{escape_len, plain};
+use crate::strings::{CONTROL, NO_ESCAPE, NoString, OPEN, Said, escape_len, plain, said};
 
 /// How many objects and lists may be open at once.
 const DEPTH: usize = 1024;
@@ -17,9 +17,14 @@ pub(crate) struct Fault {
     pub(crate) what: &'static str,
 }
 
-/// Reads the object that `line` is; `searches` look for its fields.
-pub(crate) fn read(line: &[u8], searches: &mut [Search<'_>]) -> Result<(), Fault> {
-    Reader { line, at: 0, depth: 0, objects: [0; DEPTH / 64] }.read(searches)
+/// Where the last string begins that the first search looked for, and how many bytes it says, or where its first
+/// lone surrogate stands.
+pub(crate) type Told = (usize, Result<usize, usize>);
+
+/// Reads the object that `line` is; `searches` look for its fields. What the first of them finds, if it is a string, is
+/// written to `out` in the same pass.
+pub(crate) fn read(line: &[u8], searches: &mut [Search<'_>], out: &mut Vec<u8>) -> Result<Option<Told>, Fault> {
+    Reader { line, at: 0, depth: 0, objects: [0; DEPTH / 64], out, told: None }.read(searches)
 }
 
 /// A string in the line, by what stands between its quotes.
@@ -36,6 +41,8 @@ struct Reader<'a> {
     depth: usize,
     /// Of each whether it is an object, a bit each.
     objects: [u64; DEPTH / 64],
+    out: &'a mut Vec<u8>,
+    told: Option<Told>,
 }
 
 /// What comes after what was just read.
@@ -49,7 +56,7 @@ enum After {
 }
 
 impl Reader<'_> {
-    fn read(mut self, searches: &mut [Search<'_>]) -> Result<(), Fault> {
+    fn read(mut self, searches: &mut [Search<'_>]) -> Result<Option<Told>, Fault> {
         let mut after = After::Value;
         loop {
             after = match after {
@@ -60,7 +67,7 @@ impl Reader<'_> {
             };
         }
         match self.peek() {
-            None => Ok(()),
+            None => Ok(self.told),
             Some(_) => Err(self.fault("there is more after the value")),
         }
     }
@@ -72,7 +79,8 @@ impl Reader<'_> {
         };
         let found = match self.line.get(from) {
             Some(b'"') => {
-                let text = self.string()?;
+                let wanted = searches.first().is_some_and(Search::wants);
+                let text = if wanted { self.said()? } else { self.string()? };
                 Value::Text(text.from..text.to, text.escaped)
             }
             Some(b'{') => return self.open(true, searches),
@@ -150,7 +158,8 @@ impl Reader<'_> {
         if text.escaped {
             // A name with a lone surrogate is nobody's.
             let mut unescaped = Vec::new();
-            let len = crate::strings::unescape(name, &mut unescaped).ok();
+            let len =
+                said(line.get(text.from..).unwrap_or_default(), &mut unescaped).ok().and_then(|said| said.text.ok());
             let name = len.and_then(|len| unescaped.get(..len)).unwrap_or(b"\xff");
             searches.iter_mut().for_each(|search| search.name(depth, name));
         } else {
@@ -161,6 +170,17 @@ impl Reader<'_> {
         }
         self.at += 1;
         Ok(After::Value)
+    }
+
+    /// The same as [`Reader::string`], and what it says.
+    fn said(&mut self) -> Result<Text, Fault> {
+        let from = self.at + 1;
+        let rest = self.line.get(from..).unwrap_or_default();
+        let no_string = |(at, what): NoString| Fault { at: from + at, what };
+        let Said { len, escaped, text } = said(rest, self.out).map_err(no_string)?;
+        self.told = Some((from, text));
+        self.at = from + len + 1;
+        Ok(Text { from, to: from + len, escaped })
     }
 
     /// The string whose first quote is the next byte.
@@ -174,10 +194,10 @@ impl Reader<'_> {
                 Some(b'"') => break,
                 Some(b'\\') => {
                     escaped = true;
-                    self.at += escape_len(self.ahead()).ok_or_else(|| self.fault("a backslash without its escape"))?;
+                    self.at += escape_len(self.ahead()).ok_or_else(|| self.fault(NO_ESCAPE))?;
                 }
-                Some(_) => return Err(self.fault("a control character in a string; write it as an escape")),
-                None => return Err(self.fault("a string does not end")),
+                Some(_) => return Err(self.fault(CONTROL)),
+                None => return Err(self.fault(OPEN)),
             }
         }
         self.at += 1;
@@ -258,7 +278,7 @@ mod tests {
     fn find(path: &str, line: &str) -> Result<String, Fault> {
         let path = Path::parse(path);
         let mut searches = [Search::new(&path)];
-        read(line.as_bytes(), &mut searches)?;
+        read(line.as_bytes(), &mut searches, &mut Vec::new())?;
         let [search] = searches;
         Ok(match search.found() {
             Value::Text(range, _) | Value::Integer(range) => line[range].to_owned(),

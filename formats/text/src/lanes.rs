@@ -13,12 +13,6 @@ pub(crate) fn special(bytes: &[u8; LANES]) -> Option<usize> {
     first(below(word, 0x20) | equal(word, b'"') | equal(word, b'\\'))
 }
 
-/// The place of the first backslash.
-#[inline]
-pub(crate) fn backslash(bytes: &[u8; LANES]) -> Option<usize> {
-    first(equal(u64::from_le_bytes(*bytes), b'\\'))
-}
-
 /// Bits of which the lowest is the highest of the first byte below `bound`, which is at most 0x80. Higher
 /// ones may be wrong, as a borrow may reach them.
 #[inline]
@@ -49,7 +43,6 @@ mod tests {
                     bytes[at] = byte;
                     let place = |test: fn(&u8) -> bool| bytes.iter().position(test);
                     assert_eq!(special(&bytes), place(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\'));
-                    assert_eq!(backslash(&bytes), place(|byte| *byte == b'\\'));
                 }
             }
         }

@@ -3,7 +3,7 @@
 use crate::fault::{Fault, utf8};
 use crate::field::{Path, Search, Value};
 use crate::json;
-use crate::strings::unescape;
+use crate::strings;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -17,11 +17,16 @@ pub(crate) fn find<'l>(
 ) -> Result<(Option<Cow<'l, str>>, &'l str), Fault> {
     let mut searches = [Search::new(text), Search::new(id.unwrap_or(text))];
     let wanted = searches.get_mut(..1 + usize::from(id.is_some())).unwrap_or_default();
-    json::read(line, wanted).map_err(|fault| no_json(line, &fault))?;
+    let told = json::read(line, wanted, unescaped).map_err(|fault| no_json(line, &fault))?;
     let [found, found_id] = searches;
     let text = match found.found() {
         Value::Text(range, false) => utf8(line)?.get(range).unwrap_or_default(),
-        Value::Text(range, true) => said(line, text, &range, unescaped)?,
+        Value::Text(range, true) => {
+            // Of equal names the last counts, which need not be the last string of them.
+            let told = told.filter(|(from, _)| *from == range.start).map(|(_, told)| told);
+            let told = told.unwrap_or_else(|| unescape(line, &range, unescaped));
+            said(line, text, &range, told, unescaped)?
+        }
         other => return Err(utf8(line).err().unwrap_or_else(|| no_string(text, &other, "string", "text-field"))),
     };
     let id = id.map(|path| key(line, path, found_id.found())).transpose()?;
@@ -36,7 +41,11 @@ fn no_json(line: &[u8], fault: &json::Fault) -> Fault {
 fn key<'l>(line: &'l [u8], path: &Path, value: Value) -> Result<Cow<'l, str>, Fault> {
     let key = match value {
         Value::Integer(range) | Value::Text(range, false) => Cow::Borrowed(utf8(line.get(range).unwrap_or_default())?),
-        Value::Text(range, true) => Cow::Owned(said(line, path, &range, &mut Vec::new())?.to_owned()),
+        Value::Text(range, true) => {
+            let mut out = Vec::new();
+            let told = unescape(line, &range, &mut out);
+            Cow::Owned(said(line, path, &range, told, &out)?.to_owned())
+        }
         other => return Err(no_string(path, &other, "string or integer", "id-field")),
     };
     match key.is_empty() {
@@ -45,19 +54,31 @@ fn key<'l>(line: &'l [u8], path: &Path, value: Value) -> Result<Cow<'l, str>, Fa
     }
 }
 
-/// What the escaped string at `range` of `line` says, put together in `out`. The line is looked at for UTF-8 as well:
-/// what comes of the string is UTF-8 if and only if the string is, as each escape says a whole character.
-fn said<'o>(line: &[u8], path: &Path, range: &Range<usize>, out: &'o mut Vec<u8>) -> Result<&'o str, Fault> {
+/// Writes to `out` what the string at `range` of `line` says, and returns how many bytes that are, or where its first
+/// lone surrogate stands.
+fn unescape(line: &[u8], range: &Range<usize>, out: &mut Vec<u8>) -> Result<usize, usize> {
+    strings::said(line.get(range.start..).unwrap_or_default(), out).map_or(Err(0), |said| said.text)
+}
+
+/// The text that the escaped string at `range` of `line` was `told` to be: so many bytes of `out`. The line is looked at
+/// for UTF-8 as well: what comes of the string is UTF-8 if and only if the string is, as each escape says a whole
+/// character.
+fn said<'o>(
+    line: &[u8],
+    path: &Path,
+    range: &Range<usize>,
+    told: Result<usize, usize>,
+    out: &'o [u8],
+) -> Result<&'o str, Fault> {
     let (head, rest) = line.split_at_checked(range.start).unwrap_or_default();
-    let (text, tail) = rest.split_at_checked(range.len()).unwrap_or_default();
-    let said = unescape(text, out);
-    let whole = said.ok().and_then(|len| str::from_utf8(out.get(..len)?).ok());
+    let tail = rest.get(range.len()..).unwrap_or_default();
+    let whole = told.ok().and_then(|len| str::from_utf8(out.get(..len)?).ok());
     if let Some(said) = whole.filter(|_| str::from_utf8(head).is_ok() && str::from_utf8(tail).is_ok()) {
         return Ok(said);
     }
     utf8(line)?;
     let message = format!("the field \"{}\" holds half of a surrogate pair, which is no Unicode", path.name);
-    Err(Fault::content(range.start + said.err().unwrap_or_default(), message + "; repair or remove the line"))
+    Err(Fault::content(range.start + told.err().unwrap_or_default(), message + "; repair or remove the line"))
 }
 
 fn no_string(path: &Path, value: &Value, wanted: &str, option: &str) -> Fault {
@@ -94,6 +115,11 @@ mod tests {
         assert!(found(line, Some("empty")).unwrap_err().contains("is empty"));
         assert!(found(line, Some("none")).unwrap_err().contains("option id-field"));
         assert_eq!(found(r#"{"text":""}"#, None), Ok((None, String::new())));
+        // Of equal names the last counts, and a name with a dot counts more than names inside each other.
+        assert_eq!(found(r#"{"text":"a\n","text":"b\t"}"#, None), Ok((None, "b\t".to_owned())));
+        assert_eq!(found(r#"{"text":"\ud800","text":"b\t"}"#, None), Ok((None, "b\t".to_owned())));
+        let (path, line) = (Path::parse("a.b"), r#"{"a.b":"x\n","a":{"b":"y\n\n"}}"#);
+        assert_eq!(find(line.as_bytes(), &path, Some(&path), &mut Vec::new()).unwrap(), (Some("x\n".into()), "x\n"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Strings of JSON: where they end, and what they say.
 
-use crate::lanes::{LANES, backslash, special};
+use crate::lanes::{LANES, special};
 
 /// How many bytes come before the first quote, backslash or control character (below 0x20).
 #[inline]
@@ -35,6 +35,11 @@ fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
+/// What a string can't be.
+pub(crate) const CONTROL: &str = "a control character in a string; write it as an escape";
+pub(crate) const OPEN: &str = "a string does not end";
+pub(crate) const NO_ESCAPE: &str = "a backslash without its escape";
+
 /// The number of bytes of the escape at the start of `bytes`, which begins with a backslash; `None` if
 /// it is none.
 #[inline]
@@ -46,32 +51,66 @@ pub(crate) fn escape_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Writes to `out` what the escaped string `text` says, and returns how many bytes that are. The escapes are known to
-/// be escapes; a lone surrogate is an error, which says where it stands. `out` grows as needed, and what
-/// it holds behind those bytes means nothing.
-pub(crate) fn unescape(text: &[u8], out: &mut Vec<u8>) -> Result<usize, usize> {
-    // No escape says more bytes than it has, and the last run of plain bytes may be copied in whole lanes.
-    if out.len() < text.len() + LANES {
-        out.resize(text.len() + LANES, 0);
-    }
-    let (mut from, mut to) = (0, 0);
-    loop {
-        let n = copy(text, from, out, to);
-        (from, to) = (from + n, to + n);
-        if from >= text.len() {
-            return Ok(to);
-        }
-        let (character, len) = character(text.get(from..).unwrap_or_default()).ok_or(from)?;
-        let room = out.get_mut(to..).unwrap_or_default();
-        match room.first_mut().filter(|_| character.is_ascii()) {
-            Some(byte) => (*byte, to) = (character as u8, to + 1),
-            None => to += character.encode_utf8(room).len(),
-        }
-        from += len;
-    }
+/// What a string says, and where it ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    /// The bytes before the closing quote.
+    pub(crate) len: usize,
+    /// Whether there are escapes among them.
+    pub(crate) escaped: bool,
+    /// How many bytes it says; where its first lone surrogate stands, if there is one.
+    pub(crate) text: Result<usize, usize>,
 }
 
-/// Copies the bytes of `text` from `from` on up to a backslash to `out`, and returns how many they are.
+/// Why bytes are no string, and at which of them.
+pub(crate) type NoString = (usize, &'static str);
+
+/// Writes to `out` what the string says that `bytes` begin with, behind its first quote. `out` grows as needed, and
+/// what it holds behind those bytes means nothing.
+pub(crate) fn said(bytes: &[u8], out: &mut Vec<u8>) -> Result<Said, NoString> {
+    // No escape says more bytes than it has, and the last run of plain bytes may be copied in whole lanes.
+    if out.len() < bytes.len() + LANES {
+        out.resize(bytes.len() + LANES, 0);
+    }
+    let (mut from, mut to, mut escaped, mut lone) = (0, 0, false, None);
+    loop {
+        let n = copy(bytes, from, out, to);
+        (from, to) = (from + n, to + n);
+        match bytes.get(from) {
+            Some(b'"') => break,
+            Some(b'\\') => escaped = true,
+            Some(_) => return Err((from, CONTROL)),
+            None => return Err((from, OPEN)),
+        }
+        let rest = bytes.get(from..).unwrap_or_default();
+        let room = out.get_mut(to..).unwrap_or_default();
+        let len = match simple(rest) {
+            Some(byte) => {
+                room.iter_mut().take(1).for_each(|place| *place = byte);
+                to += 1;
+                2
+            }
+            None => {
+                let len = escape_len(rest).ok_or((from, NO_ESCAPE))?;
+                match unicode(rest) {
+                    Some((character, len)) => {
+                        to += character.encode_utf8(room).len();
+                        len
+                    }
+                    None => {
+                        lone.get_or_insert(from);
+                        len
+                    }
+                }
+            }
+        };
+        from += len;
+    }
+    Ok(Said { len: from, escaped, text: lone.map_or(Ok(to), Err) })
+}
+
+/// Copies the bytes of `text` from `from` on up to the first quote, backslash or control character to `out`, and
+/// returns how many they are.
 #[inline]
 fn copy(text: &[u8], from: usize, out: &mut [u8], to: usize) -> usize {
     let mut n = 0;
@@ -79,14 +118,14 @@ fn copy(text: &[u8], from: usize, out: &mut [u8], to: usize) -> usize {
         if let Some(room) = out.get_mut(to + n..).and_then(|room| room.first_chunk_mut()) {
             *room = *lanes;
         }
-        match backslash(lanes) {
+        match special(lanes) {
             None => n += LANES,
             Some(more) => return n + more,
         }
     }
     let rest = text.get(from + n..).unwrap_or_default();
     for (byte, room) in rest.iter().zip(out.get_mut(to + n..).unwrap_or_default()) {
-        if *byte == b'\\' {
+        if is_special(*byte) {
             break;
         }
         *room = *byte;
@@ -95,21 +134,22 @@ fn copy(text: &[u8], from: usize, out: &mut [u8], to: usize) -> usize {
     n
 }
 
-/// The character that the escape at the start of `bytes` means, and how many bytes that took.
+/// The byte that the escape of two bytes at the start of `bytes` means, if it is one.
 #[inline]
-fn character(bytes: &[u8]) -> Option<(char, usize)> {
-    let simple = match bytes.get(1)? {
-        b'n' => '\n',
-        b't' => '\t',
-        b'r' => '\r',
-        b'b' => '\x08',
-        b'f' => '\x0c',
-        b'u' => return unicode(bytes),
-        other => char::from(*other),
-    };
-    Some((simple, 2))
+fn simple(bytes: &[u8]) -> Option<u8> {
+    match bytes.get(1)? {
+        b'n' => Some(b'\n'),
+        b't' => Some(b'\t'),
+        b'r' => Some(b'\r'),
+        b'b' => Some(0x08),
+        b'f' => Some(0x0c),
+        byte @ (b'"' | b'\\' | b'/') => Some(*byte),
+        _ => None,
+    }
 }
 
+/// The character that the escape `\u` at the start of `bytes` means, with the one behind it if it takes two, and how
+/// many bytes that took.
 fn unicode(bytes: &[u8]) -> Option<(char, usize)> {
     let first = hex(bytes.get(2..)?)?;
     if !(0xd800..0xdc00).contains(&first) {
@@ -173,23 +213,39 @@ mod tests {
         }
     }
 
-    fn said(text: &str) -> Result<String, usize> {
+    fn text(text: &str) -> Result<String, usize> {
         let mut out = vec![b'?'; 3];
-        let len = unescape(text.as_bytes(), &mut out)?;
-        Ok(str::from_utf8(&out[..len]).unwrap().to_owned())
+        let found = said(format!("{text}\"more\\").as_bytes(), &mut out).unwrap();
+        assert_eq!((found.len, found.escaped), (text.len(), text.contains('\\')));
+        Ok(str::from_utf8(&out[..found.text?]).unwrap().to_owned())
     }
 
     #[test]
     fn escapes_say_what_they_mean() {
-        let text = r#"a\n\t\r\b\f\/\\\"\u00e4\uD83D\ude00é\u0000"#;
-        assert_eq!(said(text).unwrap(), "a\n\t\r\u{8}\u{c}/\\\"ä😀é\0");
+        let all = r#"a\n\t\r\b\f\/\\\"\u00e4\uD83D\ude00é\u0000"#;
+        assert_eq!(text(all).unwrap(), "a\n\t\r\u{8}\u{c}/\\\"ä😀é\0");
         for len in 0..70 {
             let words = "0123456789 ".repeat(9)[..len].to_owned();
-            assert_eq!(said(&words), Ok(words.clone()));
-            assert_eq!(said(&format!("{words}\\n{words}\\u00E4")), Ok(format!("{words}\n{words}ä")));
+            assert_eq!(text(&words), Ok(words.clone()));
+            assert_eq!(text(&format!("{words}\\n{words}\\u00E4")), Ok(format!("{words}\n{words}ä")));
         }
-        for (text, at) in [(r"\ud83d", 0), (r"ab\ud83dx", 2), (r"\ude00", 0), (r"\ud83d\u0041", 0), (r"\ud83d\n", 0)] {
-            assert_eq!(said(text), Err(at), "{text}");
+        for (lone, at) in [(r"\ud83d", 0), (r"ab\ud83dx", 2), (r"\ude00", 0), (r"\ud83d\u0041", 0), (r"\ud83d\n", 0)] {
+            assert_eq!(text(lone), Err(at), "{lone}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_string_is_told_where() {
+        for (bytes, at, what) in [
+            ("", 0, OPEN),
+            ("abc", 3, OPEN),
+            ("0123456789\\", 10, NO_ESCAPE),
+            (r#"a\x""#, 1, NO_ESCAPE),
+            (r#"\u12g4""#, 0, NO_ESCAPE),
+            (r#"\ud800\u12""#, 6, NO_ESCAPE),
+            ("a\tb\"", 1, CONTROL),
+        ] {
+            assert_eq!(said(bytes.as_bytes(), &mut Vec::new()), Err((at, what)), "{bytes}");
         }
     }
 

@@ -62,6 +62,7 @@ fn scan_options(args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions
         io_threads: usize::from(work.io_threads),
         from: args.reading.from.clone(),
         rows: args.reading.rows,
+        lines: args.tokenizing.tokenizer.is_some(),
         count: args.limit.is_some()
             || args.samples_per_shard.is_some()
             || args.split.is_some()

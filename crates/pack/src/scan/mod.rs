@@ -51,6 +51,8 @@ pub struct ScanOptions {
     pub from: Option<String>,
     /// Whether files of encoded arrays (`.npz`) are tables: each index of the first axis is a sample.
     pub rows: bool,
+    /// Whether compressed files of JSON (`.json.gz`) hold JSON lines, not a field of a sample.
+    pub lines: bool,
     /// Whether to count samples where headers do not say how many there are: reads such inputs whole.
     pub count: bool,
     /// Which encoded fields become columns.

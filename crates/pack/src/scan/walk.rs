@@ -5,7 +5,7 @@ use super::crew::Crew;
 use super::listing::{Items, Table};
 use super::{Scan, ScanOptions};
 use crate::glob::Globs;
-use crate::inputs::{Names, container, main_file, open};
+use crate::inputs::{Names, check_from, container, main_file, open};
 use crate::resume::is_missing;
 use crossbeam_channel::Sender;
 use packhorse_core::{Error, Event, FileKind, FileStat, Format, Input, Kind, Options, Probe, Result, Source};
@@ -137,7 +137,7 @@ impl<'a> Walk<'a> {
         let globs = Globs::new(&options.include, &options.exclude)?;
         let output = options.output.as_ref().and_then(|path| context.store.stat(path, true).ok());
         let output = output.map(|stat| stat.id);
-        let names = Names { from: options.from.clone(), rows: options.rows };
+        let names = Names { from: options.from.clone(), rows: options.rows, lines: options.lines };
         let (symlinks, count) = (options.symlinks, options.count);
         Ok(Self { context, globs, symlinks, names, count, options: &options.sources, output, found })
     }
@@ -294,6 +294,7 @@ impl<'a> Walk<'a> {
     fn look_into(&self, root: u32, path: &Path, archive: PathBuf, stat: FileStat) -> Result<()> {
         let Some((format, compression)) = self.container(path) else { return Ok(()) };
         let id = format.info().id;
+        self.names.from.iter().try_for_each(|from| check_from(self.context.registry, from, path))?;
         let source = format.source(self.options.get(id).unwrap_or(&Options::new()), self.context.limits)?;
         let input = open(self.context.store, path, compression)?;
         let probe = source.probe(&*input).map_err(|e| match compression {
