@@ -246,6 +246,31 @@ fn shards_of_others_are_read() {
 }
 
 #[test]
+fn a_compressed_tar_is_read_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, to) = photos(dir.path(), 17, &[]);
+    let fields = [FieldOptions::new("jpg", Make::Bytes)];
+    let wanted = stream(&dataset(text(&to)).unwrap(), &fields, &sequential(4));
+    let packed = dir.path().join("a.tar.zst");
+    let bytes = std::fs::read(to.join("shard-000000.tar")).unwrap();
+    std::fs::write(&packed, zstd::encode_all(&bytes[..], 1).unwrap()).unwrap();
+    let loader = packhorse::read::stream(text(&packed), &fields, &sequential(4), Host::default()).unwrap();
+    let found: Vec<usize> = loader.map(|batch| batch.unwrap().field("jpg").unwrap().len()).collect();
+    assert_eq!(
+        (found.len(), found.iter().sum::<usize>()),
+        (5, {
+            let keys: usize = wanted.iter().map(Vec::len).sum();
+            // Offsets and keys are beside the photos there.
+            let others: usize =
+                samples(&dataset(text(&to)).unwrap(), &fields, &sequential(4)).keys().map(String::len).sum();
+            keys - others - 8 * (17 + 5)
+        })
+    );
+    let error = dataset(text(&packed)).unwrap_err().to_string();
+    assert!(error.contains("compressed as a whole") && error.contains("pack"), "{error}");
+}
+
+#[test]
 fn the_command_measures_each_stage() {
     let dir = tempfile::tempdir().unwrap();
     let (_, to) = photos(dir.path(), 40, &[]);
@@ -306,5 +331,43 @@ mod remote {
         let stores = Stores::new(RemoteOptions { idle_timeout, ..RemoteOptions::default() });
         let dataset = dataset_with(&server.url(""), &stores, &OpenOptions::default()).unwrap();
         assert!(stream(&dataset, &fields, &options(3)) == wanted);
+    }
+
+    #[cfg(feature = "s3-tests")]
+    #[test]
+    fn from_s3_it_is_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("s3");
+        std::fs::create_dir_all(root.join("bucket")).unwrap();
+        let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
+        std::fs::rename(&to, root.join("bucket/shards")).unwrap();
+        let fields = [FieldOptions::new("jpg", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
+        let here = root.join("bucket/shards");
+        let wanted = stream(&dataset(text(&here)).unwrap(), &fields, &options(2));
+        let server = packhorse_testkit::s3::Server::new(&root);
+        let stores = Stores::new(RemoteOptions { s3: server.settings(), ..RemoteOptions::default() });
+        for place in ["s3://bucket/shards", "s3://bucket/shards/*.tar", "s3://bucket/shards/shard-{000000..000003}.tar"]
+        {
+            let dataset = dataset_with(place, &stores, &OpenOptions::default()).unwrap();
+            for threads in [1, 2, 8] {
+                assert!(stream(&dataset, &fields, &options(threads)) == wanted, "{place} {threads}");
+            }
+            for cache in caches(&dir.path().join("near")) {
+                let options = LoaderOptions { cache: cache.clone(), ..options(2) };
+                assert!(stream(&dataset, &fields, &options) == wanted, "{place} {cache:?}");
+            }
+        }
+        let error = dataset_with("s3://bucket/nothing", &stores, &OpenOptions::default()).unwrap_err();
+        assert!(error.to_string().contains("s3://bucket/nothing"), "{error}");
+    }
+
+    #[test]
+    fn a_dead_server_is_one_clear_error() {
+        let patience = Duration::from_secs(3);
+        let stores = Stores::new(RemoteOptions { patience, ..RemoteOptions::default() });
+        let begin = std::time::Instant::now();
+        let url = packhorse_testkit::web::dead_url();
+        let error = dataset_with(&url, &stores, &OpenOptions::default()).unwrap_err();
+        assert!(error.to_string().contains(&url) && begin.elapsed() < 5 * patience, "{error}");
     }
 }

@@ -1,13 +1,13 @@
 //! Shards of which nobody wrote down what is in them: it is found out, side by side, and kept if there is a place.
 
 use super::OpenOptions;
-use super::shard::{Content, Shard, main_path, source};
+use super::shard::{COMPRESSED, Content, Shard, main_path, source};
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
     DataType, Error, Field, FileStat, Input, Members, Registry, Result, Schema, SchemaRef, Source, Store,
 };
 use packhorse_dataset::{Digest, decode_index, encode_index};
-use packhorse_storage::{Local, Staging};
+use packhorse_storage::{Compression, Local, Staging};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,7 +20,7 @@ pub(super) fn shards(
     options: &OpenOptions,
 ) -> Result<Vec<(Shard, SchemaRef)>> {
     let paths: Vec<PathBuf> = files.iter().map(|file| main_path(registry, &**store, file)).collect();
-    let mut ids = paths.iter().map(|path| format_of(registry, path, options));
+    let mut ids = paths.iter().map(|path| format_of(registry, &**store, path, options));
     let id = ids.next().unwrap_or_else(|| Err(Error::bug("no files")))?;
     for (other, path) in ids.zip(paths.iter().skip(1)) {
         let other = other?;
@@ -33,14 +33,21 @@ pub(super) fn shards(
     each(&paths, options.threads, |path| shard(store, &source, path, options))
 }
 
-fn format_of(registry: &Registry, path: &Path, options: &OpenOptions) -> Result<String> {
+fn format_of(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOptions) -> Result<String> {
     if let Some(id) = &options.format {
         return Ok(id.clone());
     }
-    let format = registry.by_name(path.as_os_str().as_encoded_bytes()).ok_or_else(|| {
-        Error::config("has a name that belongs to no format of shards; say which it is").in_input(path.display())
-    })?;
-    Ok(format.info().id.to_owned())
+    let name = path.as_os_str().as_encoded_bytes();
+    if let Some(format) = registry.by_name(name) {
+        return Ok(format.info().id.to_owned());
+    }
+    // What is not there has a better error than what it is called.
+    store.stat(path, true)?;
+    if Compression::of(name).is_some_and(|(_, inside)| registry.by_name(&inside).is_some()) {
+        return Err(Error::unsupported(COMPRESSED).in_input(path.display()));
+    }
+    let message = "has a name that belongs to no format of shards; say which it is";
+    Err(Error::config(message).in_input(path.display()))
 }
 
 /// Calls `work` for all, some at a time; results in order, or the first error in order.

@@ -70,13 +70,15 @@ impl Content {
     }
 }
 
+/// Why a compressed container is no dataset.
+pub(super) const COMPRESSED: &str = "is compressed as a whole, so its samples can't be read one by one; decompress it, pack it anew, \
+                                     or read it as a stream";
+
 /// The members of a container whose fields are ranges of bytes: consecutive ones of one key are a sample. Their
 /// checksums are not known.
 fn members(source: &dyn Source, input: &dyn Input) -> Result<Members> {
     if input.len().is_none() {
-        let message =
-            "is compressed as a whole, so its samples can't be read one by one; decompress it, or pack it anew";
-        return Err(Error::unsupported(message).in_input(input.name()));
+        return Err(Error::unsupported(COMPRESSED).in_input(input.name()));
     }
     // Of each sample its key, and field, offset and length of its members.
     type Found = (String, Vec<(u16, u64, u64)>);
