@@ -45,6 +45,7 @@ fn measure() {
             let file = opened(url, ahead);
             timed(&format!("stream, {ahead} ahead"), UsageWho::RUSAGE_SELF, LEN, || stream(&*file));
         }
+        println!("{:24} {} at most", "memory so far", peak());
         let file = opened(url, 4);
         let mut buf = vec![0; 64 << 20];
         timed("read_at of 64 MiB", UsageWho::RUSAGE_SELF, LEN, || {
@@ -107,4 +108,11 @@ fn timed(what: &str, who: UsageWho, bytes: u64, work: impl FnOnce()) -> f64 {
     let (took, busy) = (started.elapsed().as_secs_f64(), processor() - before);
     println!("{what:24} {took:.2} s, processor {busy:.2} s, {:.0} MiB/s", bytes as f64 / took / (1 << 20) as f64);
     took
+}
+
+/// The most memory that this process ever had.
+fn peak() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().to_owned()
 }
