@@ -1,7 +1,9 @@
 //! Which sample stands where, epoch after epoch.
 
+use crate::dataset::Run;
 use packhorse_core::{Error, Result};
 use packhorse_order::{Mix, ShardOrder, Shuffle, draw};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Orders that are kept: those of this epoch and of the one that threads are ahead in, of each dataset.
@@ -16,16 +18,49 @@ pub(crate) struct Arrangement {
     samples: u64,
 }
 
-/// The runs of one dataset.
+/// The samples of one dataset.
 struct Part {
+    /// What the order takes for shards: samples of each.
     counts: Vec<u64>,
     /// Its first run, of all runs.
     first: u32,
+    /// The runs that each of those is made of, where that is not one run each.
+    runs: Option<Vec<Pieces>>,
     seed: u64,
     orders: Mutex<Vec<(u64, Arc<ShardOrder>)>>,
 }
 
+/// Runs of one shard: where each ends, counted in samples, and its number.
+type Pieces = Vec<(u64, u32)>;
+
 impl Part {
+    /// Of runs in their order if that is kept; else all runs of a shard are one, so that blocks of shards are that also of a
+    /// dataset that was cut into many runs.
+    fn new(runs: &[Run], shuffle: Shuffle, first: u32, seed: u64) -> Self {
+        let counts: Vec<u64> = runs.iter().map(|run| run.len).collect();
+        let whole = Self { counts, first, runs: None, seed, orders: Mutex::default() };
+        let mut of_shard: BTreeMap<u32, Pieces> = BTreeMap::new();
+        for (number, run) in (0..).zip(runs) {
+            let pieces = of_shard.entry(run.shard).or_default();
+            let before = pieces.last().map_or(0, |(end, _)| *end);
+            pieces.push((before.saturating_add(run.len), number));
+        }
+        if shuffle == Shuffle::Sequential || of_shard.len() == runs.len() {
+            return whole;
+        }
+        let counts = of_shard.values().map(|pieces| pieces.last().map_or(0, |(end, _)| *end)).collect();
+        Self { counts, runs: Some(of_shard.into_values().collect()), ..whole }
+    }
+
+    /// The run, and the place in it, of sample `at` of what the order takes for shard `shard`.
+    fn run(&self, shard: u32, at: u64) -> Option<(u32, u64)> {
+        let Some(runs) = &self.runs else { return Some((self.first + shard, at)) };
+        let pieces = runs.get(shard as usize)?;
+        let piece = pieces.partition_point(|(end, _)| *end <= at);
+        let start = piece.checked_sub(1).and_then(|before| pieces.get(before)).map_or(0, |(end, _)| *end);
+        Some((self.first + pieces.get(piece)?.1, at - start))
+    }
+
     fn order(&self, shuffle: Shuffle, epoch: u64) -> Result<Arc<ShardOrder>> {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, order)) = orders.iter().find(|(known, _)| *known == epoch) {
@@ -41,16 +76,16 @@ impl Part {
 }
 
 impl Arrangement {
-    /// The order of a dataset whose runs have these numbers of samples.
-    pub(crate) fn new(counts: Vec<u64>, shuffle: Shuffle, seed: u64) -> Result<Self> {
-        let samples = ShardOrder::new(&counts, shuffle, seed, 0)?.len();
-        let parts = vec![Part { counts, first: 0, seed, orders: Mutex::default() }];
-        Ok(Self { parts, mix: None, shuffle, seed, samples })
+    /// The order of a dataset of these runs.
+    pub(crate) fn new(runs: &[Run], shuffle: Shuffle, seed: u64) -> Result<Self> {
+        let part = Part::new(runs, shuffle, 0, seed);
+        let samples = part.order(shuffle, 0)?.len();
+        Ok(Self { parts: vec![part], mix: None, shuffle, seed, samples })
     }
 
     /// Several datasets by weight, `samples` an epoch; each goes on where it was in the epoch before.
     pub(crate) fn mixed(
-        datasets: Vec<Vec<u64>>,
+        datasets: &[&[Run]],
         weights: &[f64],
         samples: u64,
         shuffle: Shuffle,
@@ -58,13 +93,14 @@ impl Arrangement {
     ) -> Result<Self> {
         let mut parts = Vec::with_capacity(datasets.len());
         let (mut first, mut lens) = (0u32, Vec::new());
-        for (number, counts) in datasets.into_iter().enumerate() {
-            let runs = u32::try_from(counts.len()).map_err(|_| Error::unsupported("2^32 runs and more"))?;
+        for (number, runs) in datasets.iter().enumerate() {
+            let count = u32::try_from(runs.len()).map_err(|_| Error::unsupported("2^32 runs and more"))?;
             // Copies of one dataset shall not go hand in hand.
             let own = draw(seed, 0, number as u64, 1);
-            lens.push(ShardOrder::new(&counts, shuffle, own, 0)?.len());
-            parts.push(Part { counts, first, seed: own, orders: Mutex::default() });
-            first = first.saturating_add(runs);
+            let part = Part::new(runs, shuffle, first, own);
+            lens.push(part.order(shuffle, 0)?.len());
+            parts.push(part);
+            first = first.saturating_add(count);
         }
         Ok(Self { parts, mix: Some(Mix::new(weights, &lens)?), shuffle, seed, samples })
     }
@@ -82,12 +118,14 @@ impl Arrangement {
         self.seed
     }
 
-    /// Adds run and place of the samples at `positions` of an epoch; positions past its end are its first again.
+    /// Adds run and place of the samples at `positions` of an epoch, and the epoch that it is for their dataset; positions
+    /// past its end are its first again.
     pub(crate) fn places(
         &self,
         epoch: u64,
         positions: impl Iterator<Item = u64>,
         out: &mut Vec<(u32, u64)>,
+        epochs: &mut Vec<u64>,
     ) -> Result<()> {
         let missing = |position| Error::bug(format!("position {position} of an epoch is not there"));
         let samples = self.samples.max(1);
@@ -95,7 +133,9 @@ impl Arrangement {
             let part = self.parts.first().ok_or_else(|| Error::bug("an order of nothing"))?;
             let order = part.order(self.shuffle, epoch)?;
             for position in positions {
-                out.push(order.get(position % samples).ok_or_else(|| missing(position))?);
+                let place = order.get(position % samples).and_then(|(shard, at)| part.run(shard, at));
+                out.push(place.ok_or_else(|| missing(position))?);
+                epochs.push(epoch);
             }
             return Ok(());
         };
@@ -103,8 +143,9 @@ impl Arrangement {
             let mixed = mix.get(epoch.saturating_mul(samples).saturating_add(position % samples));
             let part = self.parts.get(mixed.dataset as usize).ok_or_else(|| missing(position))?;
             let order = part.order(self.shuffle, mixed.epoch)?;
-            let (run, at) = order.get(mixed.position).ok_or_else(|| missing(position))?;
-            out.push((part.first + run, at));
+            let place = order.get(mixed.position).and_then(|(shard, at)| part.run(shard, at));
+            out.push(place.ok_or_else(|| missing(position))?);
+            epochs.push(mixed.epoch);
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 
 use crate::arrangement::Arrangement;
 use crate::batch::Filled;
-use crate::samples::{Kept, Samples};
+use crate::dataset::Shard;
+use crate::samples::{Feed, Kept, Samples};
 use crate::work::Work;
 use crate::{Dataset, Fetched, FieldOptions, Host, Loader, LoaderOptions, Value};
 use packhorse_core::{Error, Result};
@@ -40,7 +41,7 @@ pub fn measure(
     each: &mut dyn FnMut(&Measured),
 ) -> Result<()> {
     let options = LoaderOptions { epochs: None, ..options.clone() };
-    let arrangement = Arrangement::new(dataset.counts(), options.shuffle, options.seed)?;
+    let arrangement = Arrangement::new(dataset.runs(), options.shuffle, options.seed)?;
     let (work, _) = Samples::of_dataset(
         dataset.clone(),
         fields,
@@ -52,7 +53,7 @@ pub fn measure(
         return Err(Error::config(format!("{} samples don't fill a batch of {}", dataset.len(), options.batch)));
     }
     let threads = options.threads.max(1);
-    each(&raw(dataset, threads, time)?);
+    each(&raw(&work, threads, time)?);
     each(&parse(&work, threads, time)?);
     each(&decode(&work, threads, time)?);
     drop(work);
@@ -101,27 +102,32 @@ fn timed(
     }
 }
 
-fn raw(dataset: &Dataset, threads: usize, time: Duration) -> Result<Measured> {
-    let mut pieces = Vec::new();
-    for (number, shard) in dataset.shards().iter().enumerate() {
-        pieces.extend((0..shard.bytes.div_ceil(PIECE)).map(|piece| (number, piece * PIECE)));
-    }
-    let inputs = dataset.shards().iter().map(|shard| shard.open()).collect::<Result<Vec<_>>>()?;
+fn raw(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
+    let Feed::Dataset { reader, .. } = &work.feed else { return Err(Error::bug("a stream has no shards")) };
+    let shards = reader.dataset().shards();
+    // For each shard the pieces of it and of those before.
+    let ends = shards.iter().scan(0u64, |end, shard| {
+        *end = end.saturating_add(shard.bytes.div_ceil(PIECE));
+        Some(*end)
+    });
+    let ends: Vec<u64> = ends.collect();
     let buffers: Mutex<Vec<Vec<u8>>> = Mutex::default();
     let mut measured = timed("raw", threads, time, |step, _| {
-        let piece = usize::try_from(step).ok().and_then(|step| pieces.get(step));
-        let Some((input, at)) = piece.and_then(|(number, at)| Some((inputs.get(*number)?, *at))) else {
-            return Ok(None);
-        };
+        let number = ends.partition_point(|end| *end <= step);
+        let Some(shard) = shards.get(number) else { return Ok(None) };
+        let before = number.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
+        let input = reader.input(number as u32)?;
+        let at = (step - before) * PIECE;
         let mut buffer = buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         buffer.resize(PIECE as usize, 0);
-        let len = PIECE.min(input.len().unwrap_or(0) - at);
+        let len = PIECE.min(shard.bytes.saturating_sub(at));
         input.read_at(at, buffer.get_mut(..len as usize).unwrap_or_default())?;
         buffers.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
         Ok(Some((0, len)))
     })?;
-    let share = measured.bytes as f64 / dataset.shards().iter().map(|shard| shard.bytes).sum::<u64>().max(1) as f64;
-    measured.samples = (share * dataset.shards().iter().map(|shard| shard.samples).sum::<u64>() as f64) as u64;
+    let sum = |of: fn(&Shard) -> u64| shards.iter().fold(0u64, |sum, shard| sum.saturating_add(of(shard)));
+    let share = measured.bytes as f64 / sum(|shard| shard.bytes).max(1) as f64;
+    measured.samples = (share * sum(|shard| shard.samples) as f64) as u64;
     Ok(measured)
 }
 
@@ -153,7 +159,7 @@ fn decode(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
     let (mut held, mut kept, mut weight) = (Vec::new(), Kept::default(), 0);
     for step in 0..work.steps.in_first {
         let Some(fetched) = work.fetch(step, &mut kept)? else { break };
-        weight += work.weight(&fetched);
+        weight += work.weight(&fetched).max(usize::try_from(payload(&fetched)).unwrap_or(usize::MAX));
         held.push(fetched);
         if weight > KEPT {
             break;

@@ -28,14 +28,27 @@ pub(crate) fn bind(cores: &[usize]) -> Result<()> {
     }
 }
 
-/// Warns where more threads were asked for than there are CPUs for them: the classic trap of a process that its launcher bound
+/// CPUs that the machine has.
+fn online() -> usize {
+    let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
+    online.ok().flatten().and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
+}
+
+/// Warns where a process may run on one CPU only, or more threads were asked for than there are CPUs for them: the classic trap of a process that its launcher bound
 /// to one.
 pub(crate) fn look(threads: usize, cores: &[usize], observer: &dyn Observer) {
     let allowed = match cores.len() {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         cores => cores,
     };
-    if threads > allowed {
+    if cores.is_empty() && allowed == 1 && online() > 1 {
+        let message = format!(
+            "this process may run on one of the machine's {} CPUs, and so may all its threads: ask the launcher for more (srun \
+             --cpus-per-task, --cpu-bind=none)",
+            online()
+        );
+        observer.event(&Event::Warning(&message));
+    } else if threads > allowed {
         let message = format!(
             "{threads} threads are to fill batches and this process may run on {allowed} CPUs: ask the launcher for more (srun \
              --cpus-per-task, --cpu-bind=none), or for fewer threads"

@@ -9,6 +9,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Fetched {
     pub(crate) numbers: Vec<u64>,
+    /// The epoch that it is for each sample, where that is not the same for all.
+    pub(crate) epochs: Vec<u64>,
     pub(crate) rows: Vec<Row>,
     /// For each row one span a column.
     pub(crate) spans: Vec<Option<Span>>,
@@ -63,6 +65,7 @@ impl Fetched {
         self.columns = columns;
         self.used = 0;
         self.numbers.clear();
+        self.epochs.clear();
         self.rows.clear();
         self.spans.clear();
         self.keys.clear();
@@ -70,6 +73,14 @@ impl Fetched {
         self.maps.clear();
         self.pieces.clear();
         self.faults.clear();
+    }
+
+    /// Lets go of what nobody needs until it is used again: rows, maps, and a buffer that was far too large.
+    pub(crate) fn reset(&mut self) {
+        if self.bytes.capacity() > (4 * self.used).max(1 << 20) {
+            self.bytes = Vec::new();
+        }
+        self.clear(0);
     }
 
     /// How many samples.

@@ -25,7 +25,7 @@ impl<D: Device> Loader<D> {
     /// another dataset or order. A shard that can't be read where the first sample is looked at; memory or threads that the
     /// system does not give.
     pub fn new(dataset: Dataset, fields: &[FieldOptions], options: &LoaderOptions, device: D) -> Result<Self> {
-        let arrangement = Arrangement::new(dataset.counts(), options.shuffle, options.seed)?;
+        let arrangement = Arrangement::new(dataset.runs(), options.shuffle, options.seed)?;
         let fingerprint = dataset.fingerprint();
         let (work, crew) = Samples::of_dataset(dataset, fields, arrangement, fingerprint, options)?;
         Self::start(work, crew, options, device)
@@ -44,8 +44,8 @@ impl<D: Device> Loader<D> {
     ) -> Result<Self> {
         let all: Vec<Dataset> = datasets.iter().map(|(dataset, _)| dataset.clone()).collect();
         let weights: Vec<f64> = datasets.iter().map(|(_, weight)| *weight).collect();
-        let counts = all.iter().map(Dataset::counts).collect();
-        let arrangement = Arrangement::mixed(counts, &weights, samples, options.shuffle, options.seed)?;
+        let runs: Vec<_> = all.iter().map(Dataset::runs).collect();
+        let arrangement = Arrangement::mixed(&runs, &weights, samples, options.shuffle, options.seed)?;
         let dataset = Dataset::concat(&all)?;
         let mark = weights.iter().fold(dataset.fingerprint(), |mark, weight| mark.rotate_left(7) ^ weight.to_bits());
         let (work, crew) = Samples::of_dataset(dataset, fields, arrangement, mark, options)?;

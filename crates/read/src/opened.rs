@@ -102,10 +102,14 @@ impl Shards {
         let content = shard.content(&*input)?;
         let indexed = matches!(content, Content::Members(_));
         if self.verify == Verify::Full && shard.sealed && !(indexed && shard.index.is_some()) {
-            verify(&*input, &shard.digest)?;
+            match shard.open_data()? {
+                Some(data) => verify(&*data, &shard.digest).map_err(|error| error.in_input(data.name()))?,
+                None => verify(&*input, &shard.digest)?,
+            }
         }
         let map = if self.map && indexed { Mapping::of(&*input)?.map(Arc::new) } else { None };
-        let checksums = indexed && shard.index.is_some();
+        // An index that was built from headers has none.
+        let checksums = indexed && shard.sealed && shard.index.is_some();
         let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
         Ok(Opened { input: Arc::from(input), map, content, checksums, used })
     }

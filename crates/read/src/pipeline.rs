@@ -188,6 +188,7 @@ fn fill<H: AsRef<[u8]> + AsMut<[u8]>, W: Work>(
 impl<D: Device, W: Work> Drop for Pipeline<D, W> {
     fn drop(&mut self) {
         self.ring.stop();
+        self.work.stop();
         if let Some(shelf) = &self.shelf {
             shelf.stop();
         }
@@ -195,5 +196,6 @@ impl<D: Device, W: Work> Drop for Pipeline<D, W> {
             // One that panicked has said so in its batch.
             let _ = thread.join();
         }
+        self.ring.clear();
     }
 }

@@ -115,6 +115,11 @@ impl Reader {
         &self.dataset
     }
 
+    /// The file of a shard.
+    pub(crate) fn input(&self, shard: u32) -> Result<Arc<dyn Input>> {
+        self.shards.get(&self.dataset, shard).map(|opened| Arc::clone(&opened.input))
+    }
+
     /// Reads the samples of these numbers into `out`. What is wrong with one sample is its [fault](Fetched::fault).
     ///
     /// Errors: a number past the end (kind `Config`); a shard that can't be opened or read.

@@ -128,6 +128,13 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         }
     }
 
+    /// Lets go of all slabs that no batch is in: for when all threads are done.
+    pub(crate) fn clear(&self) {
+        let mut state = self.lock();
+        state.free.clear();
+        state.slots.clear();
+    }
+
     /// No step is claimed any more.
     pub(crate) fn stop(&self) {
         self.lock().stop = true;

@@ -2,14 +2,14 @@
 
 use crate::arrangement::Arrangement;
 use crate::batch::Filled;
-use crate::fields::{Collate, FieldOptions, Known, Scratch, all, settle};
+use crate::fields::{Collate, FieldOptions, Known, Scratch, all, raw, settle};
 use crate::near::Near;
 use crate::pipeline::Crew;
 use crate::reader::Column;
 use crate::steps::Steps;
 use crate::stream::Stream;
 use crate::work::Work;
-use crate::{Dataset, Fetched, Layout, LoaderOptions, Reader, Remainder, Value, Wants, cores};
+use crate::{Dataset, Fetched, Layout, LoaderOptions, Reader, Remainder, Wants, cores};
 use packhorse_core::{Error, Registry, Result};
 use packhorse_order::{OrderState, Sampler};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,6 +44,8 @@ pub(crate) struct Kept {
 
 /// Samples of an epoch without an end.
 const ENDLESS: u64 = 1 << 48;
+/// Bytes of ragged values that a slab has room for before one was too small.
+const FIRST: usize = 256 << 20;
 /// Samples that are looked at for one that has a field.
 const LOOKED_AT: u64 = 1000;
 
@@ -59,7 +61,7 @@ impl Samples {
         let fields = chosen(fields, || all(dataset.schema()))?;
         let from = begin(&arrangement, fingerprint, options)?;
         let steps = Steps::new(sampler(options)?, arrangement.samples(), from, options.epochs, options.remainder)?;
-        let mean = dataset.bytes() / dataset.len().max(1) * u64::from(options.batch);
+        let mean = dataset.mean().saturating_mul(options.batch.into());
         let near = Near::new(&dataset, &options.cache, &options.observer)?;
         let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), near.opener());
         let dataset = reader.dataset();
@@ -117,7 +119,8 @@ impl Samples {
         self.bin.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    pub(crate) fn done(&self, fetched: Fetched) {
+    pub(crate) fn done(&self, mut fetched: Fetched) {
+        fetched.reset();
         self.bin.lock().unwrap_or_else(PoisonError::into_inner).push(fetched);
     }
 
@@ -157,10 +160,19 @@ impl Work for Samples {
         };
         let Kept { wants, places, .. } = kept;
         places.clear();
-        arrangement.places(epoch, positions, places)?;
         let mut fetched = self.spare();
+        let mut epochs = std::mem::take(&mut fetched.epochs);
+        epochs.clear();
+        arrangement.places(epoch, positions, places, &mut epochs)?;
         reader.read_places(places.iter().copied(), wants, &mut fetched)?;
+        fetched.epochs = epochs;
         Ok(Some(fetched))
+    }
+
+    fn stop(&self) {
+        if let Feed::Stream { stream, .. } = &self.feed {
+            stream.stop();
+        }
     }
 
     fn weight(&self, fetched: &Fetched) -> usize {
@@ -219,7 +231,7 @@ fn first_value(reader: &Reader, column: usize) -> Result<Option<Vec<u8>>> {
     let (mut wants, mut fetched) = (Wants::default(), Fetched::default());
     for number in 0..reader.dataset().len().min(LOOKED_AT) {
         reader.read(std::iter::once(number), &mut wants, &mut fetched)?;
-        if let Some(Value::Bytes(bytes)) = fetched.value(0, column) {
+        if let Some(bytes) = fetched.value(0, column).and_then(|value| raw(value).ok()) {
             return Ok(Some(bytes.to_vec()));
         }
     }
@@ -243,7 +255,7 @@ fn collate(fields: &[FieldOptions], known: &Known<'_>, options: &LoaderOptions) 
 fn crew(collate: &Collate, mean: usize, options: &LoaderOptions) -> Crew {
     let ragged = collate.fields.iter().any(|field| field.ragged);
     // Room for batches that are a little larger than most; those that are much larger enlarge their slab.
-    let values = if ragged { mean.saturating_add(mean / 4) } else { 0 };
+    let values = if ragged { mean.saturating_add(mean / 4).min(FIRST) } else { 0 };
     Crew {
         fillers: options.threads,
         readers: options.readers,

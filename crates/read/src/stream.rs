@@ -5,8 +5,10 @@ use crate::reader::Column;
 use packhorse_core::{Error, Input, KEY, Result, Rows, Sample, SchemaRef, Source, key_column};
 use std::fmt::Write as _;
 use std::io::Read;
-use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Blocks of rows that wait for whoever takes samples.
 const BLOCKS: usize = 2;
@@ -50,10 +52,11 @@ pub(crate) struct Stream {
     state: Mutex<State>,
     /// The next step's turn has come.
     turn: Condvar,
+    stopped: AtomicBool,
 }
 
 struct State {
-    blocks: Receiver<Result<Rows>>,
+    blocks: Receiver<Result<Option<Rows>>>,
     /// What is left of a block: the block, and its first row that nobody had.
     rest: Option<(Rows, usize)>,
     /// Samples that came so far.
@@ -66,19 +69,22 @@ impl Stream {
     /// Starts to read `input` on a thread of its own, which ends with the input or when this is dropped.
     pub(crate) fn start(source: Box<dyn Source>, input: Box<dyn Input>) -> Result<Self> {
         let (sender, blocks) = sync_channel(BLOCKS);
+        let name = input.name().to_owned();
         let thread = std::thread::Builder::new().name("packhorse-stream".to_owned());
         let read = move || {
             let send = |block| sender.send(block).is_ok();
             match source.rows(&*input, 0..u64::MAX) {
-                Ok(mut rows) => while rows.next().is_some_and(send) {},
+                // That all came is said: a thread that panics says nothing.
+                Ok(mut rows) => while send(rows.next().transpose()) {},
                 Err(error) => drop(send(Err(error))),
             }
         };
         thread.spawn(read).map_err(|error| Error::io("start a thread", error))?;
-        let first = blocks.recv().map_err(|_| Error::content("holds no samples"))??;
+        let first = blocks.recv().map_err(|_| panicked())??;
+        let first = first.ok_or_else(|| Error::content("holds no samples").in_input(name))?;
         let rest = Some((first.clone(), 0));
         let state = State { blocks, rest, seen: 0, step: 0, over: false };
-        Ok(Self { first, state: Mutex::new(state), turn: Condvar::new() })
+        Ok(Self { first, state: Mutex::new(state), turn: Condvar::new(), stopped: AtomicBool::new(false) })
     }
 
     /// The fields of the first block, any of which others may lack.
@@ -107,30 +113,66 @@ impl Stream {
     ) -> Result<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while state.step != step {
+            if self.stopped.load(Ordering::Relaxed) {
+                return Ok(0);
+            }
             state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        let mut turn = Turn { stream: self, state };
+        let state = &mut turn.state;
         out.clear(columns.len());
         let before = state.seen;
-        let done = state.advance(skip, None).and_then(|()| state.advance(take, Some((columns, &mut *out))));
-        let done = done.and_then(|()| state.advance(then, None));
-        state.step += 1;
+        state.advance(skip, None, &self.stopped)?;
+        state.advance(take, Some((columns, &mut *out)), &self.stopped)?;
+        state.advance(then, None, &self.stopped)?;
+        Ok(state.seen - before)
+    }
+
+    /// Whoever waits for samples gets none.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
         self.turn.notify_all();
-        done.map(|()| state.seen - before)
     }
 }
 
+/// The turn of a step, which goes to the next one however it ends.
+struct Turn<'s> {
+    stream: &'s Stream,
+    state: MutexGuard<'s, State>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.state.step += 1;
+        self.stream.turn.notify_all();
+    }
+}
+
+/// How often it is looked whether somebody still waits.
+const LOOK: Duration = Duration::from_millis(100);
+
 impl State {
     /// Goes on by so many samples, or to the end.
-    fn advance(&mut self, mut samples: u64, mut out: Option<(&[Column], &mut Fetched)>) -> Result<()> {
+    fn advance(
+        &mut self,
+        mut samples: u64,
+        mut out: Option<(&[Column], &mut Fetched)>,
+        stopped: &AtomicBool,
+    ) -> Result<()> {
         while samples > 0 && !self.over {
             let Some((rows, first)) = self.rest.take() else {
-                match self.blocks.recv() {
-                    Ok(Ok(rows)) => self.rest = Some((rows, 0)),
+                match self.blocks.recv_timeout(LOOK) {
+                    Ok(Ok(Some(rows))) => self.rest = Some((rows, 0)),
+                    Ok(Ok(None)) => self.over = true,
                     Ok(Err(error)) => {
                         self.over = true;
                         return Err(error);
                     }
-                    Err(_) => self.over = true,
+                    Err(RecvTimeoutError::Timeout) => self.over |= stopped.load(Ordering::Relaxed),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        self.over = true;
+                        return Err(panicked());
+                    }
                 }
                 continue;
             };
@@ -146,6 +188,10 @@ impl State {
         }
         Ok(())
     }
+}
+
+fn panicked() -> Error {
+    Error::bug("the thread that reads a stream panicked")
 }
 
 fn push(rows: &Rows, range: std::ops::Range<usize>, mut number: u64, columns: &[Column], out: &mut Fetched) {

@@ -49,8 +49,10 @@ impl Tables {
         to: usize,
         out: &mut Fetched,
     ) -> Result<()> {
-        let Content::Table { item_bytes, .. } = opened.content else { return Err(Error::bug("a table without rows")) };
-        let per_block = (BLOCK / item_bytes.max(1)).clamp(1, ROWS);
+        let Content::Table { sample_bytes, .. } = opened.content else {
+            return Err(Error::bug("a table without rows"));
+        };
+        let per_block = (BLOCK / sample_bytes.max(1)).clamp(1, ROWS);
         let block = self.block(number, at / per_block);
         let decoded = block.0.get_or_init(|| {
             let from = at / per_block * per_block;
@@ -59,15 +61,15 @@ impl Tables {
         });
         let rows = match decoded {
             Ok(rows) => rows,
-            Err((kind, message)) => {
-                self.forget(number, at / per_block);
-                let error = Error::new(*kind, message).in_input(&shard.name);
-                if !matches!(kind, Kind::Content | Kind::Limit) {
-                    return Err(error);
-                }
-                out.key_ends.push(out.keys.len());
-                out.faults.push((to, error));
+            Err((Kind::Content | Kind::Limit, _)) => {
+                // Something in the block is bad: maybe not this sample.
+                single(shard, opened, at, columns, to, out);
                 return Ok(());
+            }
+            Err((kind, message)) => {
+                // Somebody may have better luck.
+                self.forget(number, at / per_block);
+                return Err(Error::new(*kind, message).in_input(&shard.name));
             }
         };
         self.make_room();
@@ -118,6 +120,20 @@ impl Tables {
             bytes -= weight;
         }
         state.counted = state.blocks.len();
+    }
+}
+
+/// Reads one sample of a block that can't be read as a whole.
+fn single(shard: &Shard, opened: &Opened, at: u64, columns: &[Column], to: usize, out: &mut Fetched) {
+    let none = || Error::content("can't be read");
+    let rows =
+        decode(shard, opened, at, 1).and_then(|rows| rows.into_iter().find(|r| r.num_rows() > 0).ok_or_else(none));
+    match rows {
+        Ok(rows) => push(&rows, 0, &shard.name, at, columns, to, out),
+        Err(error) => {
+            out.key_ends.push(out.keys.len());
+            out.faults.push((to, error.in_input(&shard.name)));
+        }
     }
 }
 

@@ -17,6 +17,9 @@ pub(crate) trait Work: Send + Sync + 'static {
     /// Reads what `step` needs; `None` where there is nothing any more. Errors are those of the whole batch.
     fn fetch(&self, step: u64, scratch: &mut Self::Scratch) -> Result<Option<Self::Fetched>>;
 
+    /// Nothing that is fetched from now on is used: whoever waits for something ends.
+    fn stop(&self) {}
+
     /// Bytes of memory that `fetched` holds.
     fn weight(&self, fetched: &Self::Fetched) -> usize;
 

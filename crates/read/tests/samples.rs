@@ -284,6 +284,91 @@ fn a_pipe_is_read_in_order_by_any_threads_and_ranks() {
     assert!(error.to_string().contains("a pipe") && error.to_string().contains("cut short"), "{error}");
 }
 
+/// A `.npy` of these numbers.
+fn npy(numbers: &[f32]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", numbers.len());
+    header.push_str(&" ".repeat(63 - (10 + header.len()) % 64));
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn arrays_in_blobs_are_read_from_shards_and_from_pipes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tar");
+    let numbers = |i: usize, n: usize| (0..n).map(|k| (i * 10 + k) as f32).collect::<Vec<f32>>();
+    let sample = |i: usize| {
+        let fields = vec![
+            ("x.npy", npy(&numbers(i, 3))),
+            ("t.npy", npy(&numbers(i, i % 5))),
+            ("json", format!("{{\"size\": {{\"wide\": {i}}}, \"ok\": [true]}}").into_bytes()),
+        ];
+        (format!("k{i:02}"), fields)
+    };
+    tar(&path, (0..24).map(sample));
+    let fields = [
+        FieldOptions::new("x", Make::Dense).from("y.npy;x.npy"),
+        FieldOptions::new("t", Make::Ragged).from("t.npy"),
+        FieldOptions::new("wide", Make::Json("size.wide".into(), packhorse_core::DataType::UInt16)).from("json"),
+        FieldOptions::new("ok", Make::Json("ok.0".into(), packhorse_core::DataType::UInt8)).from("json"),
+    ];
+    let options = LoaderOptions { shuffle: Shuffle::Sequential, ..options(4) };
+    let input = Box::new(Pipe::new("a pipe", Box::new(std::fs::File::open(&path).unwrap())));
+    let stream = Loader::stream(&registry(), "webdataset", input, &fields, &options, Host::default()).unwrap();
+    let loader = Loader::new(dataset(&path), &fields, &options, Host::default()).unwrap();
+    let bytes = |numbers: &[f32]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    for loader in [loader, stream] {
+        let mut count = 0;
+        for batch in loader {
+            let batch = batch.unwrap();
+            for row in 0..batch.rows() {
+                assert_eq!(batch.row("x", row).unwrap(), bytes(&numbers(count, 3)));
+                assert_eq!(batch.row("t", row).unwrap(), bytes(&numbers(count, count % 5)));
+                assert_eq!(batch.integers("wide").nth(row), Some(count as i64));
+                assert_eq!(batch.integers("ok").nth(row), Some(1));
+                count += 1;
+            }
+        }
+        assert_eq!(count, 24);
+    }
+}
+
+#[test]
+fn what_was_cut_into_many_runs_is_still_shuffled_by_shards() {
+    let dir = folder();
+    let dataset = dataset(dir.path());
+    let odd = dataset.subset((0..TOTAL).filter(|number| number % 2 == 1)).unwrap();
+    let options = LoaderOptions { shuffle: Shuffle::Blocks { shards: 1 }, remainder: Remainder::Uneven, ..options(8) };
+    let keys: Vec<String> = all(&odd, &[], &options).into_iter().flat_map(|(_, _, _, keys, _)| keys).collect();
+    let mut shards: Vec<&str> = keys.iter().map(|key| &key[..3]).collect();
+    let mut sorted = keys.clone();
+    sorted.sort();
+    let whole = LoaderOptions { shuffle: Shuffle::Sequential, ..options };
+    let wanted: Vec<String> = all(&odd, &[], &whole).into_iter().flat_map(|(_, _, _, keys, _)| keys).collect();
+    assert!(sorted == wanted && keys != wanted);
+    // The samples of a shard stand together.
+    shards.dedup();
+    assert_eq!(shards.len(), 5);
+}
+
+#[test]
+fn a_line_that_is_bad_costs_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.jsonl");
+    let line = |i: usize| if i == 57 { "{\"text\": 5}".to_owned() } else { format!("{{\"text\": \"number {i}\"}}") };
+    std::fs::write(&path, (0..200).map(|i| line(i) + "\n").collect::<String>()).unwrap();
+    let skips = Arc::new(Skips::default());
+    let observer: Arc<dyn Observer> = Arc::clone(&skips) as _;
+    let options = LoaderOptions { on_error: OnError::Skip, observer, shuffle: Shuffle::Full, ..options(10) };
+    let loader = Loader::new(dataset(&path), &[], &options, Host::default()).unwrap();
+    let rows: usize = loader.map(|batch| batch.unwrap().rows()).sum();
+    assert_eq!((rows, skips.0.lock().unwrap().len()), (199, 1));
+}
+
 /// Key and all fields of each sample.
 fn samples_of(batches: Vec<Seen>) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();

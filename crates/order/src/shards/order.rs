@@ -58,10 +58,11 @@ impl ShardOrder {
                 shards.swap(i, outputs.below(i as u64 + 1) as usize);
             }
         }
-        let starts = Starts::new(shards.iter().map(|&shard| counts.get(shard as usize).copied().unwrap_or(0)));
-        if starts.all() > MOST_SAMPLES {
-            return Err(Error::config(format!("{} samples are more than 2^48: take fewer shards", starts.all())));
+        let all = counts.iter().fold(0, |all: u64, count| all.saturating_add(*count));
+        if all > MOST_SAMPLES {
+            return Err(Error::config(format!("{all} samples are more than 2^48: take fewer shards")));
         }
+        let starts = Starts::new(shards.iter().map(|&shard| counts.get(shard as usize).copied().unwrap_or(0)));
         let key = (shuffle != Shuffle::Sequential).then(|| key(seed, b"samples.", epoch));
         Ok(Self { shards, starts, group, key })
     }
@@ -149,8 +150,8 @@ mod tests {
     #[test]
     fn what_makes_no_order_is_refused() {
         assert!(ShardOrder::new(&[1], Shuffle::Blocks { shards: 0 }, 1, 0).is_err());
-        for counts in [[MOST_SAMPLES, 1], [u64::MAX, u64::MAX]] {
-            assert!(ShardOrder::new(&counts, Shuffle::Full, 1, 0).is_err());
+        for counts in [&[MOST_SAMPLES, 1][..], &[u64::MAX, u64::MAX], &[u64::MAX]] {
+            assert!(ShardOrder::new(counts, Shuffle::Full, 1, 0).is_err());
         }
         let order = ShardOrder::new(&[MOST_SAMPLES - 1, 1], Shuffle::Full, 1, 0).unwrap();
         assert!(order.get(MOST_SAMPLES - 1).is_some() && order.get(MOST_SAMPLES).is_none());

@@ -82,23 +82,26 @@ fn shard(
     let bytes = input.len().unwrap_or(0);
     let mark = stat.map(|stat| (stat.size, stat.mtime, stat.id));
     let digest = Digest::of(format!("{}\n{bytes}\n{mark:?}", path.display()).as_bytes());
-    let content = content(&**source, &*input, options, &digest).map_err(|error| error.in_input(input.name()))?;
+    let (content, kept) = content(&**source, &*input, options, &digest).map_err(|e| e.in_input(input.name()))?;
     let schema = schema(&content);
+    let is_kept = kept.is_some();
     let shard = Shard {
         name: path.display().to_string(),
         path: path.to_owned(),
         store: Arc::clone(store),
         source: Arc::clone(source),
         samples: content.samples(),
+        index: kept.map(|path| -> (Arc<dyn Store>, PathBuf) { (Arc::new(Local), path) }),
         bytes,
         // The place of a file and the time it was written say nothing of its samples.
         digest: Digest::of(format!("{:?} {bytes} {}", path.file_name(), content.samples()).as_bytes()),
         sealed: false,
+        data: None,
         split: None,
-        index: None,
         limits: options.limits,
         near: near(store, path, input.name(), stat),
-        content: OnceLock::from(content),
+        // What can be read again is not held for all shards at once.
+        content: if is_kept { OnceLock::new() } else { OnceLock::from(content) },
     };
     Ok((shard, schema))
 }
@@ -117,18 +120,21 @@ fn near(
     Some((Arc::new(source), file))
 }
 
-/// What is in `input`: as somebody found before, or found out now and kept.
-fn content(source: &dyn Source, input: &dyn Input, options: &OpenOptions, digest: &Digest) -> Result<Content> {
-    let kept = options.indexes.as_ref().map(|dir| dir.join(format!("{digest}.members")));
-    if let Some(members) = kept.as_deref().and_then(|path| read(path, options)) {
-        return Ok(Content::Members(Arc::new(members)));
+/// What is in `input`: as somebody found before, or found out now and kept; and the file that it is kept in.
+fn content(
+    source: &dyn Source,
+    input: &dyn Input,
+    options: &OpenOptions,
+    digest: &Digest,
+) -> Result<(Content, Option<PathBuf>)> {
+    let path = options.indexes.as_ref().map(|dir| dir.join(format!("{digest}.members")));
+    if let Some(members) = path.as_deref().and_then(|path| read(path, options)) {
+        return Ok((Content::Members(Arc::new(members)), path));
     }
     let content = Content::of(source, input)?;
-    if let (Content::Members(members), Some(path)) = (&content, kept) {
-        // A folder that can't be written to costs time, and nothing else.
-        let _ = keep(&path, members);
-    }
-    Ok(content)
+    // A folder that can't be written to costs time and memory, and nothing else.
+    let kept = path.filter(|path| matches!(&content, Content::Members(members) if keep(path, members).is_ok()));
+    Ok((content, kept))
 }
 
 fn read(path: &Path, options: &OpenOptions) -> Option<Members> {

@@ -10,6 +10,7 @@ pub(crate) use shard::{Content, Shard, intact};
 
 use packhorse_core::{Error, Field, KEY, Registry, Result, Schema, SchemaRef};
 use packhorse_dataset::Digest;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -87,12 +88,25 @@ impl Dataset {
                 *used = true;
             }
         }
-        self.shards.iter().zip(used).filter(|(_, used)| *used).map(|(shard, _)| shard.bytes).sum()
+        self.shards
+            .iter()
+            .zip(used)
+            .filter(|(_, used)| *used)
+            .fold(0, |sum, (shard, _)| sum.saturating_add(shard.bytes))
     }
 
-    /// Samples in each run of a shard, which is what an order is made from.
-    pub(crate) fn counts(&self) -> Vec<u64> {
-        self.runs.iter().map(|run| run.len).collect()
+    /// Bytes of a sample in its shard, about.
+    pub(crate) fn mean(&self) -> u64 {
+        let bytes = self.runs.iter().map(|run| {
+            let shard = self.shards.get(run.shard as usize);
+            shard.map_or(0, |shard| u128::from(shard.bytes) * u128::from(run.len) / u128::from(shard.samples.max(1)))
+        });
+        u64::try_from(bytes.fold(0, u128::saturating_add) / u128::from(self.len().max(1))).unwrap_or(u64::MAX)
+    }
+
+    /// What an order is made from.
+    pub(crate) fn runs(&self) -> &[Run] {
+        &self.runs
     }
 
     /// The formats it was opened with.
@@ -195,6 +209,11 @@ impl Dataset {
     /// Errors (kind `Config`): none are given; a field has different types.
     pub fn concat(datasets: &[Dataset]) -> Result<Self> {
         let first = datasets.first().ok_or_else(|| Error::config("there are no datasets to put together"))?;
+        let kinds = |dataset: &Dataset| dataset.shards.first().map(|shard| shard.is_table());
+        if datasets.iter().any(|dataset| kinds(dataset) != kinds(first)) {
+            let message = "datasets of bytes (tars) and of typed rows (HDF5, Parquet, …) can't be put together; pack one of them anew";
+            return Err(Error::unsupported(message));
+        }
         let (mut shards, mut runs) = (Vec::new(), Vec::new());
         for dataset in datasets {
             let before = u32::try_from(shards.len()).unwrap_or(u32::MAX);
@@ -208,29 +227,35 @@ impl Dataset {
     }
 }
 
+/// More fields than that are keys with dots in them, taken for fields.
+const MOST_FIELDS: usize = 4096;
+
 /// All fields of these schemas in the order of their names; one that some lack may be missing.
-pub(crate) fn union<'s>(schemas: impl Iterator<Item = &'s SchemaRef> + Clone) -> Result<SchemaRef> {
-    let mut fields: Vec<Field> = Vec::new();
-    for field in schemas.clone().flat_map(|schema| schema.fields()).filter(|field| field.name() != KEY) {
-        match fields.iter_mut().find(|known| known.name() == field.name()) {
-            None => fields.push(Field::clone(field)),
-            Some(known) if known.data_type() == field.data_type() => {
-                let nullable = known.is_nullable() || field.is_nullable();
-                known.set_nullable(nullable);
-            }
-            Some(known) => {
+pub(crate) fn union<'s>(schemas: impl Iterator<Item = &'s SchemaRef>) -> Result<SchemaRef> {
+    let (mut fields, mut all): (BTreeMap<String, (Field, usize)>, usize) = (BTreeMap::new(), 0);
+    for schema in schemas {
+        all += 1;
+        for field in schema.fields().iter().filter(|field| field.name() != KEY) {
+            let (known, count) = fields.entry(field.name().clone()).or_insert_with(|| (Field::clone(field), 0));
+            *count += 1;
+            if known.data_type() != field.data_type() {
                 let (a, b) = (known.data_type(), field.data_type());
                 return Err(Error::config(format!("field {} is {a} here and {b} there", field.name())));
             }
+            let nullable = known.is_nullable() || field.is_nullable();
+            known.set_nullable(nullable);
+        }
+        if fields.len() > MOST_FIELDS {
+            let message = format!("samples have over {MOST_FIELDS} different fields: are there dots in their names?");
+            return Err(Error::unsupported(message));
         }
     }
-    for field in &mut fields {
-        let everywhere = schemas.clone().all(|schema| schema.column_with_name(field.name()).is_some());
-        let nullable = field.is_nullable() || !everywhere;
+    let field = |(mut field, count): (Field, usize)| {
+        let nullable = field.is_nullable() || count < all;
         field.set_nullable(nullable);
-    }
-    fields.sort_by(|a, b| a.name().cmp(b.name()));
-    Ok(Arc::new(Schema::new(fields)))
+        field
+    };
+    Ok(Arc::new(Schema::new(fields.into_values().map(field).collect::<Vec<_>>())))
 }
 
 impl std::fmt::Debug for Dataset {

@@ -46,6 +46,8 @@ pub fn open(registry: &Registry, store: Arc<dyn Store>, path: &Path, options: &O
         _ => path,
     };
     let pattern = path.to_str().is_some_and(|text| text.contains('{') || is_glob(text));
+    // A folder may be called like a pattern.
+    let pattern = pattern && store.stat(path, true).is_err();
     if !pattern && let Some(manifest) = Manifest::read(&*store, dir)? {
         return sealed(registry, &store, dir, &manifest, options);
     }
@@ -78,6 +80,7 @@ fn sealed(
         Arc::new(Shard {
             name: path.display().to_string(),
             bytes: if alone { record.bytes } else { store.stat(&path, true).map_or(0, |stat| stat.size) },
+            data: (!alone).then(|| (dir.join(&record.file), record.bytes)),
             near: alone.then(|| (Arc::clone(&home), CacheFile::from(record))),
             path,
             store: Arc::clone(store),
@@ -86,7 +89,8 @@ fn sealed(
             digest: record.blake3,
             sealed: true,
             split: record.split.clone(),
-            index: indexed.then(|| dir.join(format!("{}{}", record.name, packhorse_dataset::INDEX_SUFFIX))),
+            index: indexed
+                .then(|| (Arc::clone(store), dir.join(format!("{}{}", record.name, packhorse_dataset::INDEX_SUFFIX)))),
             limits: options.limits,
             content: OnceLock::new(),
         })

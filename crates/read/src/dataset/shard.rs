@@ -22,9 +22,11 @@ pub(crate) struct Shard {
     /// Of the file's bytes in a sealed dataset; else of what tells the file from others.
     pub(crate) digest: Digest,
     pub(crate) sealed: bool,
+    /// The file of that digest and its length, where the shard is opened by another one.
+    pub(crate) data: Option<(PathBuf, u64)>,
     pub(crate) split: Option<String>,
     /// Where its member index is: of sealed shards, and where one was built and kept.
-    pub(crate) index: Option<PathBuf>,
+    pub(crate) index: Option<(Arc<dyn Store>, PathBuf)>,
     pub(crate) limits: Limits,
     /// By what a cache knows it; none for files that don't stand alone.
     pub(crate) near: Option<(Arc<CacheSource>, CacheFile)>,
@@ -38,7 +40,7 @@ pub(crate) enum Content {
     /// Bytes at known places.
     Members(Arc<Members>),
     /// Rows of typed values; `starts` are the items at which samples begin where items are no samples.
-    Table { schema: SchemaRef, items: u64, item_bytes: u64, starts: Option<Arc<[u64]>> },
+    Table { schema: SchemaRef, items: u64, sample_bytes: u64, starts: Option<Arc<[u64]>> },
 }
 
 impl Content {
@@ -65,8 +67,9 @@ impl Content {
             })?;
             Some(starts.into())
         };
-        let item_bytes = probe.bytes / probe.items.max(1);
-        Ok(Content::Table { schema: probe.schema, items: probe.items, item_bytes, starts })
+        let samples = starts.as_ref().map_or(probe.items, |starts: &Arc<[u64]>| starts.len() as u64);
+        let sample_bytes = probe.bytes / samples.max(1);
+        Ok(Content::Table { schema: probe.schema, items: probe.items, sample_bytes, starts })
     }
 }
 
@@ -85,7 +88,8 @@ fn members(source: &dyn Source, input: &dyn Input) -> Result<Members> {
     let mut found: Vec<Found> = Vec::new();
     let mut fields: BTreeMap<String, u16> = BTreeMap::new();
     source.list(input, &mut |entry| {
-        let (Ok(name), Ok(extent)) = (split_name(entry.name), entry.extent) else { return Ok(()) };
+        let Ok(name) = split_name(entry.name) else { return Ok(()) };
+        let extent = entry.extent.map_err(|error| error.in_sample(&name.key))?;
         let next = u16::try_from(fields.len()).map_err(|_| Error::unsupported("has 65,536 different fields and more"));
         let field = match fields.get(&name.field) {
             Some(field) => *field,
@@ -112,13 +116,21 @@ fn members(source: &dyn Source, input: &dyn Input) -> Result<Members> {
 }
 
 impl Shard {
+    /// Whether samples are rows of typed values.
+    pub(crate) fn is_table(&self) -> bool {
+        match self.content.get() {
+            Some(content) => matches!(content, Content::Table { .. }),
+            None => self.index.is_none(),
+        }
+    }
+
     /// Where its samples lie: from its index, or as it was found when it was opened.
     pub(crate) fn content(&self, input: &dyn Input) -> Result<Content> {
         if let Some(content) = self.content.get() {
             return Ok(content.clone());
         }
         let content = match &self.index {
-            Some(index) => Content::Members(Arc::new(self.read_index(index)?)),
+            Some((store, index)) => Content::Members(Arc::new(self.read_index(&**store, index)?)),
             None => Content::of(&*self.source, input)?,
         };
         if content.samples() != self.samples {
@@ -131,13 +143,13 @@ impl Shard {
     /// The names of the fields in its index.
     pub(crate) fn fields(&self) -> Result<Vec<String>> {
         match &self.index {
-            Some(index) => Ok(self.read_index(index)?.fields().to_vec()),
+            Some((store, index)) => Ok(self.read_index(&**store, index)?.fields().to_vec()),
             None => Ok(Vec::new()),
         }
     }
 
-    fn read_index(&self, path: &Path) -> Result<Members> {
-        let input = self.store.open(path)?;
+    fn read_index(&self, store: &dyn Store, path: &Path) -> Result<Members> {
+        let input = store.open(path)?;
         let bytes = input.read_all(self.limits.blob)?;
         let members = decode_index(&bytes, &self.limits).map_err(|error| error.in_input(input.name()))?;
         let beyond = |m: usize| members.member(m).is_some_and(|m| m.offset.saturating_add(m.len) > self.bytes);
@@ -150,7 +162,21 @@ impl Shard {
 
     /// Opens the file. One of another size than it had is an error.
     pub(crate) fn open(&self) -> Result<Box<dyn Input>> {
+        self.open_data()?;
         self.checked(self.store.open(&self.path)?)
+    }
+
+    /// The file beside it that holds its bytes, if there is one.
+    pub(crate) fn open_data(&self) -> Result<Option<Box<dyn Input>>> {
+        let Some((path, bytes)) = &self.data else { return Ok(None) };
+        let data = self.store.open(path)?;
+        match data.len() {
+            Some(len) if len != *bytes => {
+                let message = format!("has {len} bytes and should have {bytes}: it was changed or cut short");
+                Err(Error::content(message).in_input(data.name()))
+            }
+            _ => Ok(Some(data)),
+        }
     }
 
     /// `input` if it can be this shard's file.

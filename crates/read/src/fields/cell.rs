@@ -116,8 +116,8 @@ fn with_array<R>(
 ) -> Result<R> {
     match (value, encoded) {
         (Value::Row(array, row), None) => work(array, row),
-        (Value::Bytes(bytes), Some(encoded)) => work(&encoded.decode(bytes)?, 0),
-        _ => Err(unlike(value)),
+        (value, Some(encoded)) => work(&encoded.decode(raw(value)?)?, 0),
+        (Value::Bytes(_), None) => Err(Error::content("holds bytes, unlike the samples before")),
     }
 }
 
@@ -168,7 +168,7 @@ fn parse(text: &str, data_type: &DataType, out: &mut [u8]) -> Option<()> {
 }
 
 /// Bytes of a blob or text.
-fn raw(value: Value<'_>) -> Result<&[u8]> {
+pub(crate) fn raw(value: Value<'_>) -> Result<&[u8]> {
     match value {
         Value::Bytes(bytes) => Ok(bytes),
         Value::Row(array, row) => text_of(array, row),
@@ -239,14 +239,6 @@ fn fit(from: &[u8], out: &mut [u8]) -> Result<()> {
     }
     out.copy_from_slice(from);
     Ok(())
-}
-
-fn unlike(value: Value<'_>) -> Error {
-    let found = match value {
-        Value::Bytes(_) => "bytes",
-        Value::Row(..) => "typed values",
-    };
-    Error::content(format!("holds {found}, unlike the samples before"))
 }
 
 /// Bytes of an element, where elements are packed.

@@ -37,8 +37,9 @@ pub(crate) struct Scratch {
     decoders: Vec<Option<ViewDecoder>>,
     /// For each row and each ragged field its bytes.
     sizes: Vec<usize>,
-    /// Rows that are left out.
+    /// Rows that are left out, and why.
     bad: Vec<bool>,
+    faults: Vec<(usize, Error)>,
     /// For each field where the next ragged value goes.
     ends: Vec<usize>,
     places: Vec<Range<usize>>,
@@ -55,10 +56,13 @@ impl Collate {
         scratch: &mut Scratch,
     ) -> Result<Option<usize>> {
         self.prepare(scratch)?;
-        self.measure(fetched, scratch)?;
+        self.measure(fetched, scratch);
         let bytes = self.lay_out(scratch)?;
         if bytes > slab.len() {
             return Ok(Some(bytes));
+        }
+        for (row, fault) in scratch.faults.drain(..) {
+            self.leave_out(fault, fetched, row)?;
         }
         filled.numbers.clear();
         filled.keys.clear();
@@ -107,8 +111,9 @@ impl Collate {
     }
 
     /// The bytes of all ragged values.
-    fn measure(&self, fetched: &Fetched, scratch: &mut Scratch) -> Result<()> {
-        let Scratch { decoders, sizes, bad, .. } = scratch;
+    fn measure(&self, fetched: &Fetched, scratch: &mut Scratch) {
+        let Scratch { decoders, sizes, bad, faults, .. } = scratch;
+        faults.clear();
         sizes.clear();
         sizes.resize(fetched.len() * self.fields.len(), 0);
         bad.clear();
@@ -116,7 +121,7 @@ impl Collate {
         for (row, bad) in bad.iter_mut().enumerate() {
             if let Some(fault) = fetched.fault(row) {
                 *bad = true;
-                self.leave_out(again(fault), fetched, row)?;
+                faults.push((row, again(fault)));
                 continue;
             }
             for (at, (field, decoder)) in self.fields.iter().zip(decoders.iter_mut()).enumerate() {
@@ -135,13 +140,12 @@ impl Collate {
                     }
                     Err(error) => {
                         *bad = true;
-                        self.leave_out(error, fetched, row)?;
+                        faults.push((row, error));
                         break;
                     }
                 }
             }
         }
-        Ok(())
     }
 
     /// Where ragged values go, and how many bytes that makes with all the rest.
@@ -174,6 +178,7 @@ impl Collate {
         scratch: &mut Scratch,
     ) -> Result<()> {
         let Scratch { decoders, sizes, ends, places, .. } = scratch;
+        let epoch = fetched.epochs.get(row).copied().unwrap_or(epoch);
         let draws = Draws::new(draw(self.seed, epoch, fetched.number(row).unwrap_or_default(), 0));
         for (at, (field, decoder)) in self.fields.iter().zip(decoders.iter_mut()).enumerate() {
             let place = match places.get(at).filter(|_| field.ragged) {

@@ -4,6 +4,7 @@ mod cell;
 mod collate;
 mod resolve;
 
+pub(crate) use cell::raw;
 pub use collate::OnError;
 pub(crate) use collate::{Collate, Scratch};
 pub(crate) use resolve::{Known, all, settle};
