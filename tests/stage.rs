@@ -5,6 +5,7 @@
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
+    pub(crate) mod bytes;
     pub(crate) mod corpus;
     pub(crate) mod process;
     pub(crate) mod strace;
