@@ -80,14 +80,19 @@ fn bytes(i: usize) -> Vec<u8> {
 impl Here {
     fn new(shards: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("data")).unwrap();
+        std::fs::create_dir_all(dir.path().join("far/data")).unwrap();
         let file = |i| {
             let name = format!("data/s-{i:03}.tar");
-            std::fs::write(dir.path().join(&name), bytes(i)).unwrap();
+            std::fs::write(dir.path().join("far").join(&name), bytes(i)).unwrap();
             CacheFile { name, bytes: BYTES as u64, check: Check::Digest(Digest::of(&bytes(i))) }
         };
         let files = (0..shards).map(file).collect();
         Self { dir, store: Arc::default(), heard: Arc::default(), files }
+    }
+
+    /// Where the originals lie.
+    fn far(&self) -> PathBuf {
+        self.dir.path().join("far")
     }
 
     fn options(&self) -> DirOptions {
@@ -95,7 +100,7 @@ impl Here {
     }
 
     fn open_as(&self, dataset: &str, options: DirOptions) -> DirCache {
-        let source = CacheSource::foreign(self.store.clone(), self.dir.path(), dataset);
+        let source = CacheSource::foreign(self.store.clone(), self.far(), dataset);
         DirCache::open(source, options, self.heard.clone()).unwrap()
     }
 
@@ -144,7 +149,7 @@ fn a_copy_is_made_once_and_answers_from_then_on() {
 #[test]
 fn what_is_not_beside_a_copy_is_beside_the_original() {
     let here = Here::new(1);
-    std::fs::write(here.dir.path().join("data/s-000.idx"), b"index").unwrap();
+    std::fs::write(here.far().join("data/s-000.idx"), b"index").unwrap();
     let cache = here.open(here.options());
     let copy = cache.file(&here.files[0]).unwrap().unwrap();
     assert_eq!(content(copy.sibling("s-000.idx").unwrap()), b"index");
@@ -154,7 +159,7 @@ fn what_is_not_beside_a_copy_is_beside_the_original() {
 #[test]
 fn an_original_with_another_digest_is_an_error_and_not_copied() {
     let here = Here::new(1);
-    let path = here.dir.path().join("data/s-000.tar");
+    let path = here.far().join("data/s-000.tar");
     let cache = here.open(here.options());
     for damaged in [&bytes(1)[..], &bytes(0)[..99]] {
         std::fs::write(&path, damaged).unwrap();
@@ -182,9 +187,9 @@ fn a_half_file_is_not_taken_for_whole() {
 #[test]
 fn without_a_digest_size_and_time_count() {
     let here = Here::new(1);
-    let path = here.dir.path().join("data/s-000.tar");
+    let path = here.far().join("data/s-000.tar");
     let cache = here.open(here.options());
-    let source = CacheSource::foreign(here.store.clone(), here.dir.path(), "one");
+    let source = CacheSource::foreign(here.store.clone(), here.far(), "one");
     let now = || source.file("data/s-000.tar", &Local.stat(&path, true).unwrap());
     let file = now();
     assert_eq!(content(cache.file(&file).unwrap()), bytes(0));
@@ -237,7 +242,7 @@ fn a_part_is_kept() {
     more.fill(&here.files, 4, &Cancel::default()).unwrap();
     assert!(copies.iter().all(|i| here.copies(&more).contains(i)));
     let bad = DirOptions { fraction: 1.5, ..here.options() };
-    let source = CacheSource::foreign(here.store.clone(), here.dir.path(), "one");
+    let source = CacheSource::foreign(here.store.clone(), here.far(), "one");
     assert!(DirCache::open(source, bad, Arc::new(())).is_err());
 }
 
@@ -285,6 +290,32 @@ fn what_the_file_system_refuses_is_said_once() {
     assert_eq!(content(cache.file(&here.files[0]).unwrap()), bytes(0), "what is there still is");
     let heard = here.heard.0.lock().unwrap();
     assert!(heard.len() == 1 && heard[0].contains("is not filled any further"), "{heard:?}");
+}
+
+#[test]
+fn a_folder_that_can_not_be_written_to_is_read() {
+    let here = Here::new(2);
+    let cache = here.open(here.options());
+    drop(cache.file(&here.files[0]).unwrap());
+    let users = cache.dir().join(".users");
+    drop(cache);
+    std::fs::remove_file(&users).unwrap();
+    std::fs::create_dir(&users).unwrap();
+    let cache = here.open(here.options());
+    assert_eq!(content(cache.file(&here.files[0]).unwrap()), bytes(0));
+    assert!(cache.file(&here.files[1]).unwrap().is_none());
+    assert_eq!(here.heard.0.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_dataset_is_no_folder_for_a_cache() {
+    let here = Here::new(1);
+    std::fs::write(here.far().join("dataset.json"), b"").unwrap();
+    for dir in ["", "data", "data/cache"] {
+        let source = CacheSource::foreign(here.store.clone(), here.far(), "one");
+        let opened = DirCache::open(source, DirOptions::new(here.far().join(dir)), Arc::new(()));
+        assert_eq!(opened.err().unwrap().kind(), Kind::Config, "{dir}");
+    }
 }
 
 #[test]
