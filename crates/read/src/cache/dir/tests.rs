@@ -340,3 +340,33 @@ fn a_name_outside_is_refused() {
     let file = CacheFile { name: "../../x".to_owned(), ..here.files[0].clone() };
     assert_eq!(cache.file(&file).err().unwrap().kind(), Kind::Content);
 }
+
+/// Many at once, each with a cache of its own: bytes are right, and there are never more of them than may be.
+#[test]
+fn many_who_push_each_other_out_stay_below_the_limit() {
+    let here = Here::new(8);
+    let limit = 3 * BYTES as u64;
+    let total = |dir: &Path| -> u64 {
+        let files = std::fs::read_dir(dir.join("data")).into_iter().flatten().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum()
+    };
+    let copied = std::sync::atomic::AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for who in 0..4 {
+            let (here, copied) = (&here, &copied);
+            scope.spawn(move || {
+                let cache = here.open(DirOptions { limit: Some(limit), ..here.options() });
+                for step in 0..40 {
+                    let i = (who * 5 + step * 3 + step / 7) % 8;
+                    if let Some(copy) = cache.file(&here.files[i]).unwrap() {
+                        assert_eq!(content(Some(copy)), bytes(i));
+                        copied.fetch_add(1, Ordering::Relaxed);
+                    }
+                    assert!(total(cache.dir()) <= limit);
+                }
+            });
+        }
+    });
+    assert!(here.heard.0.lock().unwrap().is_empty(), "{:?}", here.heard.0.lock().unwrap());
+    assert!(copied.into_inner() > 20);
+}
