@@ -6,9 +6,10 @@ use super::held::Held;
 use super::parallel::in_parallel;
 use super::room::{self, PREFIX};
 use super::share::Share;
-use super::{CacheFile, CacheSource, DirOptions, staged};
+use super::staged::{self, Owner};
+use super::{CacheFile, CacheSource, DirOptions};
 use packhorse_core::{Cancel, Context, Error, Event, Input, Kind, Observer, Result, Store};
-use packhorse_dataset::ShardRecord;
+use packhorse_dataset::{MANIFEST, ShardRecord};
 use packhorse_storage::{Local, Lock};
 use std::path::Path;
 use std::sync::Arc;
@@ -51,18 +52,18 @@ enum Outcome {
 impl DirCache {
     /// The cache of the dataset `source` in a folder. What processes that are gone left behind there is removed.
     ///
-    /// Errors: a fraction that is none (kind `Config`), a folder that can't be made or written to. One that is full is
-    /// none: it is told to `observer`.
+    /// Errors: a fraction that is none, a folder that is another dataset, or that of the source (kind `Config`); one that
+    /// can't be made. A folder that can't be written to is none: that is told to `observer`, and what is there is used.
     pub fn open(source: CacheSource, options: DirOptions, observer: Arc<dyn Observer>) -> Result<Self> {
         let share = Share::new(options.fraction)?;
-        let staged = staged::holds(&options.dir, source.dataset)?;
+        let staged = is_staged(&source, &options.dir)?;
         let digits: String = source.dataset.to_string().chars().take(16).collect();
         let dir = if staged { options.dir.clone() } else { options.dir.join(format!("{PREFIX}{digits}")) };
         let stopped = AtomicBool::new(false);
         let folder = Folder::new(dir, source);
         let mut cache = Self { folder, options, share, ours: !staged, users: None, observer, stopped };
         match cache.enter() {
-            Err(e) if is_full(e.errno()) => cache.stop(&e),
+            Err(e) if is_full(e.errno()) || cache.dir().is_dir() => cache.stop(&e),
             done => done?,
         }
         Ok(cache)
@@ -196,6 +197,22 @@ impl Drop for DirCache {
                 let _ = Local.remove_dir_all(self.dir());
             }
         }
+    }
+}
+
+/// Whether the shards of `source` lie in `dir` itself.
+fn is_staged(source: &CacheSource, dir: &Path) -> Result<bool> {
+    let refused = |what: String| Err(Error::config(what).in_input(dir.display()));
+    // Files that it does not know are damage to a sealed dataset.
+    if source.holds(dir) && source.store.stat(&source.root.join(MANIFEST), true).is_ok() {
+        return refused("is the dataset itself, or in it; give the cache another folder".to_owned());
+    }
+    match staged::owner(dir)? {
+        Owner::Marked(found) | Owner::Sealed(found) if found == source.dataset => Ok(true),
+        Owner::Sealed(other) => {
+            refused(format!("is a dataset, and another one ({other}); give the cache another folder"))
+        }
+        Owner::Nobody | Owner::Marked(_) => Ok(false),
     }
 }
 

@@ -75,14 +75,6 @@ pub(super) fn owner(dir: &Path) -> Result<Owner> {
     }
 }
 
-/// Whether `dir` holds copies of `dataset` under their own names.
-pub(super) fn holds(dir: &Path, dataset: Digest) -> Result<bool> {
-    Ok(match owner(dir)? {
-        Owner::Nobody => false,
-        Owner::Marked(found) | Owner::Sealed(found) => found == dataset,
-    })
-}
-
 /// Says whose copies will be here.
 pub(super) fn mark(staging: &Staging, dataset: Digest) -> Result<()> {
     let mark = serde_json::to_vec(&Mark { packhorse_cache: 1, dataset });

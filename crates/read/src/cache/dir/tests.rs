@@ -80,14 +80,19 @@ fn bytes(i: usize) -> Vec<u8> {
 impl Here {
     fn new(shards: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("data")).unwrap();
+        std::fs::create_dir_all(dir.path().join("far/data")).unwrap();
         let file = |i| {
             let name = format!("data/s-{i:03}.tar");
-            std::fs::write(dir.path().join(&name), bytes(i)).unwrap();
+            std::fs::write(dir.path().join("far").join(&name), bytes(i)).unwrap();
             CacheFile { name, bytes: BYTES as u64, check: Check::Digest(Digest::of(&bytes(i))) }
         };
         let files = (0..shards).map(file).collect();
         Self { dir, store: Arc::default(), heard: Arc::default(), files }
+    }
+
+    /// Where the originals lie.
+    fn far(&self) -> PathBuf {
+        self.dir.path().join("far")
     }
 
     fn options(&self) -> DirOptions {
@@ -95,7 +100,7 @@ impl Here {
     }
 
     fn open_as(&self, dataset: &str, options: DirOptions) -> DirCache {
-        let source = CacheSource::foreign(self.store.clone(), self.dir.path(), dataset);
+        let source = CacheSource::foreign(self.store.clone(), self.far(), dataset);
         DirCache::open(source, options, self.heard.clone()).unwrap()
     }
 
@@ -144,7 +149,7 @@ fn a_copy_is_made_once_and_answers_from_then_on() {
 #[test]
 fn what_is_not_beside_a_copy_is_beside_the_original() {
     let here = Here::new(1);
-    std::fs::write(here.dir.path().join("data/s-000.idx"), b"index").unwrap();
+    std::fs::write(here.far().join("data/s-000.idx"), b"index").unwrap();
     let cache = here.open(here.options());
     let copy = cache.file(&here.files[0]).unwrap().unwrap();
     assert_eq!(content(copy.sibling("s-000.idx").unwrap()), b"index");
@@ -154,7 +159,7 @@ fn what_is_not_beside_a_copy_is_beside_the_original() {
 #[test]
 fn an_original_with_another_digest_is_an_error_and_not_copied() {
     let here = Here::new(1);
-    let path = here.dir.path().join("data/s-000.tar");
+    let path = here.far().join("data/s-000.tar");
     let cache = here.open(here.options());
     for damaged in [&bytes(1)[..], &bytes(0)[..99]] {
         std::fs::write(&path, damaged).unwrap();
@@ -182,9 +187,9 @@ fn a_half_file_is_not_taken_for_whole() {
 #[test]
 fn without_a_digest_size_and_time_count() {
     let here = Here::new(1);
-    let path = here.dir.path().join("data/s-000.tar");
+    let path = here.far().join("data/s-000.tar");
     let cache = here.open(here.options());
-    let source = CacheSource::foreign(here.store.clone(), here.dir.path(), "one");
+    let source = CacheSource::foreign(here.store.clone(), here.far(), "one");
     let now = || source.file("data/s-000.tar", &Local.stat(&path, true).unwrap());
     let file = now();
     assert_eq!(content(cache.file(&file).unwrap()), bytes(0));
@@ -237,7 +242,7 @@ fn a_part_is_kept() {
     more.fill(&here.files, 4, &Cancel::default()).unwrap();
     assert!(copies.iter().all(|i| here.copies(&more).contains(i)));
     let bad = DirOptions { fraction: 1.5, ..here.options() };
-    let source = CacheSource::foreign(here.store.clone(), here.dir.path(), "one");
+    let source = CacheSource::foreign(here.store.clone(), here.far(), "one");
     assert!(DirCache::open(source, bad, Arc::new(())).is_err());
 }
 
@@ -288,6 +293,32 @@ fn what_the_file_system_refuses_is_said_once() {
 }
 
 #[test]
+fn a_folder_that_can_not_be_written_to_is_read() {
+    let here = Here::new(2);
+    let cache = here.open(here.options());
+    drop(cache.file(&here.files[0]).unwrap());
+    let users = cache.dir().join(".users");
+    drop(cache);
+    std::fs::remove_file(&users).unwrap();
+    std::fs::create_dir(&users).unwrap();
+    let cache = here.open(here.options());
+    assert_eq!(content(cache.file(&here.files[0]).unwrap()), bytes(0));
+    assert!(cache.file(&here.files[1]).unwrap().is_none());
+    assert_eq!(here.heard.0.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_dataset_is_no_folder_for_a_cache() {
+    let here = Here::new(1);
+    std::fs::write(here.far().join("dataset.json"), b"").unwrap();
+    for dir in ["", "data", "data/cache"] {
+        let source = CacheSource::foreign(here.store.clone(), here.far(), "one");
+        let opened = DirCache::open(source, DirOptions::new(here.far().join(dir)), Arc::new(()));
+        assert_eq!(opened.err().unwrap().kind(), Kind::Config, "{dir}");
+    }
+}
+
+#[test]
 fn what_the_dead_left_is_removed() {
     let here = Here::new(1);
     let dir = here.open(here.options()).dir().to_owned();
@@ -308,4 +339,34 @@ fn a_name_outside_is_refused() {
     let cache = here.open(here.options());
     let file = CacheFile { name: "../../x".to_owned(), ..here.files[0].clone() };
     assert_eq!(cache.file(&file).err().unwrap().kind(), Kind::Content);
+}
+
+/// Many at once, each with a cache of its own: bytes are right, and there are never more of them than may be.
+#[test]
+fn many_who_push_each_other_out_stay_below_the_limit() {
+    let here = Here::new(8);
+    let limit = 3 * BYTES as u64;
+    let total = |dir: &Path| -> u64 {
+        let files = std::fs::read_dir(dir.join("data")).into_iter().flatten().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum()
+    };
+    let copied = std::sync::atomic::AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for who in 0..4 {
+            let (here, copied) = (&here, &copied);
+            scope.spawn(move || {
+                let cache = here.open(DirOptions { limit: Some(limit), ..here.options() });
+                for step in 0..40 {
+                    let i = (who * 5 + step * 3 + step / 7) % 8;
+                    if let Some(copy) = cache.file(&here.files[i]).unwrap() {
+                        assert_eq!(content(Some(copy)), bytes(i));
+                        copied.fetch_add(1, Ordering::Relaxed);
+                    }
+                    assert!(total(cache.dir()) <= limit);
+                }
+            });
+        }
+    });
+    assert!(here.heard.0.lock().unwrap().is_empty(), "{:?}", here.heard.0.lock().unwrap());
+    assert!(copied.into_inner() > 20);
 }

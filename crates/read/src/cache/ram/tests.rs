@@ -94,10 +94,10 @@ fn what_fits_is_read_once() {
 fn passes_over_more_than_fits_still_hit() {
     let (shards, len, limit) = (20u64, 100 * CHUNK as usize, 200 * CHUNK);
     let cache = cache(limit, shards * len as u64);
+    let inputs: Vec<_> = (0..shards).map(|number| cache.wrap(number, shard(number, len).0)).collect();
     let mut last = cache.counters();
     for pass in 0..4 {
-        for number in 0..shards {
-            let input = cache.wrap(number, shard(number, len).0);
+        for input in &inputs {
             let mut buf = vec![0; 10_000];
             for offset in (0..len as u64 - 10_000).step_by(10_000) {
                 input.read_at(offset, &mut buf).unwrap();
