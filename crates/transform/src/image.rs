@@ -24,6 +24,7 @@ mod decode;
 mod exif;
 mod jpeg;
 mod kind;
+mod mirror;
 mod options;
 mod orientation;
 mod picture;

@@ -123,6 +123,29 @@ fn views_are_those_of_pillow() {
     assert!(wrong.is_empty(), "{} differ too much: {:#?}", wrong.len(), wrong.iter().take(20).collect::<Vec<_>>());
 }
 
+/// How far pixels move if photographs are decoded at a reduced size.
+#[cfg(feature = "turbojpeg")]
+#[test]
+fn reduced_photographs_stay_near() {
+    let folder = tempfile::tempdir().unwrap();
+    photographs(folder.path());
+    let view = view_of("center");
+    let mut worst = (0, 0.0f64);
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        let [exact, near] = [view, View { reduced: true, ..view }].map(|view| {
+            let mut out = vec![0; 64 * 56 * 3];
+            let mut decoder = ViewDecoder::new(view, Limits::default()).unwrap();
+            decoder.decode_into(&bytes, Draws::new(0), &mut out).unwrap();
+            out
+        });
+        let found = difference(&exact, &near);
+        worst = (worst.0.max(found.0), worst.1.max(found.1));
+    }
+    println!("largest difference of a reduced photograph, largest mean: {worst:?}");
+    assert!(worst.1 < 3.0, "{worst:?}");
+}
+
 /// Largest and mean.
 fn difference(a: &[u8], b: &[u8]) -> (u8, f64) {
     let each = || a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));

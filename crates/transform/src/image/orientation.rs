@@ -2,6 +2,7 @@
 //! no container.
 
 use super::exif;
+use super::mirror::mirror;
 use super::raster::Raster;
 
 /// How stored pixels become the picture: first transpose, then mirror.
@@ -96,7 +97,7 @@ impl Orientation {
         for (at, shown) in shown.chunks_exact_mut(width).enumerate() {
             copy(stored_row(at), shown);
             if self.mirror {
-                shown.reverse();
+                mirror(shown);
             }
         }
     }
@@ -123,7 +124,7 @@ impl Orientation {
     pub(super) fn mirror_rows(self, pixels: &mut [u8], width: u32) {
         if self.mirror {
             for row in pixels.chunks_exact_mut((3 * width as usize).max(3)) {
-                row.as_chunks_mut::<3>().0.reverse();
+                mirror(row.as_chunks_mut().0);
             }
         }
     }

@@ -18,8 +18,9 @@ pub struct View {
     pub flip: f32,
     /// How a picture is resampled, if it must be.
     pub filter: Filter,
-    /// A JPEG that ends up at most half as large may be decoded at 1/2, 1/4 or 1/8 of its size in
-    /// the first place: faster, and slightly different pixels. Needs the feature `turbojpeg`.
+    /// Whether a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size in the first place, where what is
+    /// shown still has twice the sides of the view then: faster for large pictures, and slightly
+    /// different pixels. Needs the feature `turbojpeg`.
     pub reduced: bool,
 }
 

@@ -24,11 +24,12 @@ impl Window {
         Self { sides, alone: part.alone }
     }
 
-    /// By which of 8, 4 and 2 the picture may be reduced so that the window still has the pixels of
-    /// `target`; 1 if by none.
+    /// By which of 8, 4 and 2 the picture may be reduced so that the window still has twice the sides of
+    /// `target`: with fewer, pixels move visibly. 1 if by none.
     pub(super) fn reduction(&self, (width, height): (u32, u32)) -> u32 {
         let [_, _, w, h] = self.sides;
-        let enough = |by: &u32| w >= f64::from(by * width) && h >= f64::from(by * height);
+        let enough =
+            |by: &u32| w >= 2.0 * f64::from(*by) * f64::from(width) && h >= 2.0 * f64::from(*by) * f64::from(height);
         [8, 4, 2].into_iter().find(enough).unwrap_or(1)
     }
 
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_picture_is_reduced_while_enough_pixels_stay() {
-        let window = Window { sides: [3.0, 0.0, 1000.0, 900.0], alone: true };
+        let window = Window { sides: [3.0, 0.0, 2000.0, 1800.0], alone: true };
         let by = |side: u32| window.reduction((side, side));
         assert_eq!([by(112), by(113), by(225), by(226), by(450), by(451)], [8, 4, 4, 2, 2, 1]);
     }

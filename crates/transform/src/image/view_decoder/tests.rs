@@ -207,3 +207,36 @@ fn ten_thousand_flipped_bits_do_no_harm() {
         sound(&bytes, &mut decoders);
     }
 }
+
+#[cfg(not(feature = "turbojpeg"))]
+#[test]
+fn reduced_decoding_needs_its_decoder() {
+    let error = made(View { reduced: true, ..View::default() }, &png(4, 4), 0).unwrap_err();
+    assert_eq!(error.kind(), packhorse_core::Kind::Unsupported);
+}
+
+#[cfg(feature = "turbojpeg")]
+#[test]
+fn reduced_pictures_stay_near() {
+    let random = Size::Random { height: 60, width: 80, scale: (0.3, 1.0), ratio: (0.75, 1.333) };
+    for size in [Size::Squash { height: 90, width: 70 }, Size::Center { short: 100, height: 90, width: 95 }, random] {
+        for number in 1..=8 {
+            let bytes = jpeg_of(801, 603, ColorType::Rgb, number, b"");
+            for key in 0..4 {
+                let (_, _, exact) = made(View { flip: 0.5, ..view(size) }, &bytes, key).unwrap();
+                let (_, _, near) = made(View { flip: 0.5, reduced: true, ..view(size) }, &bytes, key).unwrap();
+                assert_ne!(exact, near);
+                let sum: u64 = exact.iter().zip(&near).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+                let mean = sum as f64 / exact.len() as f64;
+                assert!(mean < 1.0, "{size:?} {number} {key}: {mean}");
+            }
+        }
+    }
+    let bytes = jpeg_of(801, 603, ColorType::CmykAsYcck, 0, b"");
+    let reduced = View { reduced: true, ..view(Size::Squash { height: 9, width: 7 }) };
+    assert_near(
+        &made(reduced, &bytes, 0).unwrap().2,
+        &made(View { reduced: false, ..reduced }, &bytes, 0).unwrap().2,
+        3,
+    );
+}
