@@ -2,6 +2,10 @@
 //! every cache.
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
+#[path = "common/bytes.rs"]
+#[expect(dead_code, reason = "this test takes the tokenizer")]
+mod bytes;
+
 use packhorse::read::cache::DirOptions;
 use packhorse::read::order::Shuffle;
 use packhorse::read::*;
@@ -154,6 +158,45 @@ fn every_container_gives_the_same_arrays() {
             None => wanted = Some(found),
             Some(wanted) => assert!(*wanted == found, "{to}"),
         }
+    }
+}
+
+#[cfg(feature = "tokenize")]
+#[test]
+fn tokens_are_samples_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (corpus, tokenizer, out) = (dir.path().join("a.jsonl"), dir.path().join("t.json"), dir.path().join("tokens"));
+    let text_of = |i: usize| format!("document {i} {}", "x".repeat(i * 7 % 50));
+    std::fs::write(&corpus, (0..90).map(|i| format!("{{\"text\": \"{}\"}}\n", text_of(i))).collect::<String>())
+        .unwrap();
+    std::fs::write(&tokenizer, bytes::tokenizer()).unwrap();
+    let args = ["pack", text(&corpus), "--to", "tokens", "--tokenizer", text(&tokenizer), "--out", text(&out)];
+    packhorse(&[&args[..], &["--samples-per-shard", "40"]].concat());
+    // Sealed, as a pattern, and one pair that nobody wrote a word about.
+    let pair = dir.path().join("pair");
+    std::fs::create_dir(&pair).unwrap();
+    for name in ["shard-000000.idx", "shard-000000.bin"] {
+        std::fs::copy(out.join(name), pair.join(name)).unwrap();
+    }
+    let pattern = format!("{}/*.idx", out.display());
+    for (place, count) in
+        [(text(&out), 90), (&pattern, 90), (text(&pair), 40), (text(&pair.join("shard-000000.idx")), 40)]
+    {
+        let dataset = dataset(place).unwrap();
+        let fields = [FieldOptions::new("tokens", Make::Ragged)];
+        let read = ReadOptions { verify: Verify::Full, ..ReadOptions::default() };
+        let loader = Loader::new(dataset, &fields, &LoaderOptions { read, ..sequential(8) }, Host::default()).unwrap();
+        let mut number = 0;
+        for batch in loader {
+            let batch = batch.unwrap();
+            for row in 0..batch.rows() {
+                let ids: Vec<u16> = text_of(number).bytes().map(u16::from).collect();
+                let wanted: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+                assert_eq!(batch.row("tokens", row).unwrap(), wanted, "{place} {number}");
+                number += 1;
+            }
+        }
+        assert_eq!(number, count, "{place}");
     }
 }
 

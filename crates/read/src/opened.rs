@@ -56,7 +56,7 @@ impl Shards {
         Self {
             open: RwLock::default(),
             opening: Default::default(),
-            most: options.open.max(1),
+            most: options.open.min(descriptors() / 2).max(1),
             clock: AtomicU64::new(0),
             map: options.access == Access::Map,
             verify: options.verify,
@@ -113,6 +113,12 @@ impl Shards {
         let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
         Ok(Opened { input: Arc::from(input), map, content, checksums, used })
     }
+}
+
+/// Files that this process may have open.
+fn descriptors() -> usize {
+    use nix::sys::resource::{Resource, getrlimit};
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX))
 }
 
 /// Compares the digest of a whole file.

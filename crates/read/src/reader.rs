@@ -29,7 +29,7 @@ pub struct ReadOptions {
     pub verify: Verify,
     /// Bytes of decoded rows that are kept, of formats whose samples can't be read one by one.
     pub rows: usize,
-    /// Shards that are kept open.
+    /// Shards that are kept open; no more than half of the files that the process may open.
     pub open: usize,
     /// The largest field.
     pub largest: u64,
