@@ -286,13 +286,17 @@ fn a_pipe_is_read_in_order_by_any_threads_and_ranks() {
 
 /// A `.npy` of these numbers.
 fn npy(numbers: &[f32]) -> Vec<u8> {
-    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", numbers.len());
+    npy_of("<f4", numbers.len(), numbers.iter().flat_map(|number| number.to_le_bytes()))
+}
+
+fn npy_of(dtype: &str, len: usize, values: impl Iterator<Item = u8>) -> Vec<u8> {
+    let mut header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({len},), }}");
     header.push_str(&" ".repeat(63 - (10 + header.len()) % 64));
     header.push('\n');
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend((header.len() as u16).to_le_bytes());
     bytes.extend(header.as_bytes());
-    numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+    bytes.extend(values);
     bytes
 }
 
@@ -301,10 +305,12 @@ fn arrays_in_blobs_are_read_from_shards_and_from_pipes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.tar");
     let numbers = |i: usize, n: usize| (0..n).map(|k| (i * 10 + k) as f32).collect::<Vec<f32>>();
+    let mask = |i: usize, k: usize| (i * 7 + k * 3).is_multiple_of(4);
     let sample = |i: usize| {
         let fields = vec![
             ("x.npy", npy(&numbers(i, 3))),
             ("t.npy", npy(&numbers(i, i % 5))),
+            ("mask.npy", npy_of("|b1", 11, (0..11).map(|k| u8::from(mask(i, k))))),
             ("json", format!("{{\"size\": {{\"wide\": {i}}}, \"ok\": [true]}}").into_bytes()),
         ];
         (format!("k{i:02}"), fields)
@@ -313,6 +319,7 @@ fn arrays_in_blobs_are_read_from_shards_and_from_pipes() {
     let fields = [
         FieldOptions::new("x", Make::Dense).from("y.npy;x.npy"),
         FieldOptions::new("t", Make::Ragged).from("t.npy"),
+        FieldOptions::new("mask", Make::Bits).from("mask.npy"),
         FieldOptions::new("wide", Make::Json("size.wide".into(), packhorse_core::DataType::UInt16)).from("json"),
         FieldOptions::new("ok", Make::Json("ok.0".into(), packhorse_core::DataType::UInt8)).from("json"),
     ];
@@ -328,6 +335,9 @@ fn arrays_in_blobs_are_read_from_shards_and_from_pipes() {
             for row in 0..batch.rows() {
                 assert_eq!(batch.row("x", row).unwrap(), bytes(&numbers(count, 3)));
                 assert_eq!(batch.row("t", row).unwrap(), bytes(&numbers(count, count % 5)));
+                let bits = batch.row("mask", row).unwrap();
+                assert!(bits.len() == 2 && (0..11).all(|k| (bits[k / 8] >> (k % 8) & 1 == 1) == mask(count, k)));
+                assert_eq!(bits[1] >> 3, 0);
                 assert_eq!(batch.integers("wide").nth(row), Some(count as i64));
                 assert_eq!(batch.integers("ok").nth(row), Some(1));
                 count += 1;
