@@ -21,7 +21,7 @@ pub(super) fn read(context: &Context<'_>, args: &BenchRead) -> Result<ExitCode> 
         return Err(Error::config(format!("--seconds takes a number above 0, not {}", args.seconds)));
     }
     let (store, path) = Location::parse(&args.dataset)?.open()?;
-    let dataset = open(context.registry, store, &path, &OpenOptions::default())?;
+    let dataset = open(context.registry, store, &path, &OpenOptions::default()).map_err(packhorse_pack::of_request)?;
     let fields =
         fields(dataset.schema().fields().iter().map(|field| (field.name().as_str(), field.is_nullable())), args)?;
     let access = if args.map { Access::Map } else { ReadOptions::default().access };
