@@ -5,6 +5,7 @@
 mod common {
     pub(crate) mod bytes;
     pub(crate) mod corpus;
+    pub(crate) mod disk;
     pub(crate) mod process;
     pub(crate) mod steps;
     pub(crate) mod strace;
@@ -12,48 +13,20 @@ mod common {
     pub(crate) mod work;
 }
 
+use common::disk::Disk;
 use common::process::{Ended, packhorse};
 use common::steps::Step;
 use common::strace;
 use common::tree::{Tree, assert_equal, assert_kept, committed, tree};
 use common::work::{Work, text};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 const CONFIG: i32 = 2;
 const CONTENT: i32 = 3;
 const CHANGED: i32 = 4;
 const ENVIRONMENT: i32 = 5;
 const INCOMPLETE: i32 = 6;
-
-/// A file system in memory, as large as it is told to be; unmounted when dropped.
-struct Disk(PathBuf);
-
-impl Disk {
-    /// Mounts it with these options; `None`, and a word about it, where that is not permitted.
-    fn mount(at: PathBuf, options: &str) -> Option<Self> {
-        std::fs::create_dir(&at).unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&at).stderr(Stdio::null());
-        if mount.status().is_ok_and(|status| status.success()) {
-            return Some(Self(at));
-        }
-        println!("skipped: mounting a file system is not permitted");
-        None
-    }
-
-    /// Gives it another size.
-    fn resize(&self, options: &str) {
-        let status = Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.0).status().unwrap();
-        assert!(status.success());
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
 
 /// An error of the file system: its code, where, what the system said, and what to do.
 #[track_caller]

@@ -5,6 +5,7 @@
 #![no_main]
 
 mod cuts;
+mod stream;
 
 use cuts::{Cut, check};
 use libfuzzer_sys::fuzz_target;

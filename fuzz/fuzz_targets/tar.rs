@@ -2,28 +2,12 @@
 //! hang, or take memory that the bytes do not back; both ways of reading must agree.
 #![no_main]
 
+mod stream;
+
 use libfuzzer_sys::fuzz_target;
-use packhorse_core::{Consumer, Findings, Format, Input, Limits, MemoryInput, Options, Result};
+use packhorse_core::{Consumer, Findings, Format, Input, Limits, MemoryInput, Options};
 use packhorse_webdataset::WebDataset;
-use std::io::Read;
-
-/// The same bytes, without a known length.
-struct Stream(MemoryInput);
-
-impl Input for Stream {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-    fn len(&self) -> Option<u64> {
-        None
-    }
-    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
-        unreachable!("a stream is read in order")
-    }
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.0.stream()
-    }
-}
+use stream::Stream;
 
 fn list(input: &dyn Input) -> (Vec<(Vec<u8>, Option<u64>)>, bool) {
     let source = WebDataset.source(&Options::new(), Limits::default()).expect("no options");

@@ -55,6 +55,7 @@ mod near;
 mod numbers;
 mod opened;
 mod pack_samples;
+mod parallel;
 mod pipeline;
 mod ranges;
 mod reader;

@@ -7,7 +7,6 @@ use crate::{Access, Dataset};
 use packhorse_core::{Error, Input, Members, Result};
 use packhorse_dataset::Digest;
 use std::collections::HashMap;
-use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -124,17 +123,7 @@ fn descriptors() -> usize {
 /// Compares the digest of a whole file.
 fn verify(input: &dyn Input, wanted: &Digest) -> Result<()> {
     let mut hasher = blake3::Hasher::new();
-    let mut stream = input.stream()?;
-    let mut buf = vec![0; 1 << 20];
-    loop {
-        let n = stream.read(&mut buf).map_err(|error| Error::io("read", error))?;
-        match buf.get(..n) {
-            Some([]) | None => break,
-            Some(bytes) => {
-                hasher.update(bytes);
-            }
-        }
-    }
+    hasher.update_reader(input.stream()?).map_err(|error| Error::io("read", error))?;
     match Digest::from(hasher.finalize()) == *wanted {
         true => Ok(()),
         false => {

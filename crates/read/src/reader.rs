@@ -87,7 +87,6 @@ pub struct Wants {
     samples: Vec<(u32, u64)>,
     wants: Vec<Want>,
     opened: Vec<(u32, Arc<Opened>)>,
-    ranks: Vec<usize>,
     typed: Vec<(usize, usize, u64)>,
 }
 
@@ -183,18 +182,11 @@ impl Reader {
         let sample = usize::try_from(at).unwrap_or(usize::MAX);
         out.keys.push_str(members.key(sample).unwrap_or_default());
         out.key_ends.push(out.keys.len());
-        wants.ranks.clear();
-        wants.ranks.resize(self.columns.len(), usize::MAX);
-        for member in members.of(sample) {
-            for (column, (wanted, best)) in self.columns.iter().zip(&mut wants.ranks).enumerate() {
-                let Some(rank) = wanted.rank(member.field).filter(|rank| rank < best) else { continue };
-                // A better name than one that was noted takes its place.
-                if *best != usize::MAX {
-                    wants.wants.retain(|want| want.span != first + column);
-                }
-                *best = rank;
+        for (span, column) in (first..).zip(&self.columns) {
+            let named = members.of(sample).filter_map(|member| Some((column.rank(member.field)?, member)));
+            if let Some((_, member)) = named.min_by_key(|(rank, _)| *rank) {
                 let crc = (self.options.verify == Verify::Full && opened.checksums).then_some(member.crc32c);
-                wants.wants.push(Want { shard, start: member.offset, len: member.len, span: first + column, crc });
+                wants.wants.push(Want { shard, start: member.offset, len: member.len, span, crc });
             }
         }
         Ok(())
@@ -204,19 +196,15 @@ impl Reader {
     fn fetch(&self, wants: &mut Wants, out: &mut Fetched) -> Result<()> {
         let Wants { wants, opened, .. } = wants;
         let mut total = 0usize;
-        // Of large fields each is asked first.
-        for want in wants.iter() {
-            if want.len > self.options.largest {
-                let message = format!("a field of {} bytes is over the limit of {}", want.len, self.options.largest);
+        let largest = self.options.largest;
+        wants.retain(|want| {
+            if want.len > largest {
+                let message = format!("a field of {} bytes is over the limit of {largest}", want.len);
                 out.faults.push((want.span / out.columns.max(1), Error::new(Kind::Limit, message)));
             }
-        }
-        let largest = self.options.largest;
-        wants.retain(|want| want.len <= largest);
-        let is_sorted = wants.is_sorted_by_key(|want| (want.shard, want.start));
-        if !is_sorted {
-            wants.sort_unstable_by_key(|want| (want.shard, want.start));
-        }
+            want.len <= largest
+        });
+        wants.sort_unstable_by_key(|want| (want.shard, want.start));
         for (number, (_, shard)) in opened.iter().enumerate() {
             let from = wants.partition_point(|want| want.shard < number);
             let to = wants.partition_point(|want| want.shard <= number);

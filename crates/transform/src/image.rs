@@ -21,7 +21,6 @@
 
 mod column;
 mod decode;
-mod exif;
 mod jpeg;
 mod kind;
 mod mirror;

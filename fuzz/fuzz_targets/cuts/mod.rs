@@ -1,29 +1,11 @@
 //! Text that is read whole, and in ranges or as a stream: the same must come out. One other way a run, as it is
 //! opening and closing readers that a run takes its time for.
 
+use crate::stream::Stream;
 use arrow_array::cast::AsArray;
-use packhorse_core::{Format, Input, Limits, MemoryInput, Options, Result, Source, key_column};
+use packhorse_core::{Format, Input, Limits, MemoryInput, Options, Source, key_column};
 use packhorse_text::Text;
-use std::io::Read;
 use std::ops::Range;
-
-/// The same bytes, without a known length.
-struct Stream(MemoryInput);
-
-impl Input for Stream {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-    fn len(&self) -> Option<u64> {
-        None
-    }
-    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
-        unreachable!("a stream is read in order")
-    }
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.0.stream()
-    }
-}
 
 /// Keys and texts, and the errors between them.
 fn read(source: &dyn Source, input: &dyn Input, range: Range<u64>) -> Vec<Result<(String, String), String>> {

@@ -3,11 +3,11 @@
 use super::copy::Trouble;
 use super::folder::{Fetch, Folder, LOOK, USERS};
 use super::held::Held;
-use super::parallel::in_parallel;
 use super::room::{self, PREFIX};
 use super::share::Share;
 use super::staged::{self, Owner};
 use super::{CacheFile, CacheSource, DirOptions};
+use crate::parallel::in_parallel;
 use packhorse_core::{Cancel, Context, Error, Event, Input, Kind, Observer, Result, Store};
 use packhorse_dataset::{MANIFEST, ShardRecord};
 use packhorse_storage::{Local, Lock};

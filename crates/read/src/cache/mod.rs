@@ -20,7 +20,6 @@ mod file;
 mod folder;
 mod held;
 mod listing;
-mod parallel;
 mod ram;
 mod ram_options;
 mod room;

@@ -3,10 +3,10 @@
 use super::copy::Trouble;
 use super::folder::{Fetch, Folder, LOOK, MARK};
 use super::listing::{self, Group, Listing};
-use super::parallel::in_parallel;
 use super::share::Share;
 use super::staged::{self, Owner, is_unfit};
 use super::{CacheFile, CacheSource, Check, Staged, Unfit};
+use crate::parallel::in_parallel;
 use packhorse_core::{Cancel, Error, Event, Input, Kind, Observer, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use packhorse_storage::Local;

@@ -3,14 +3,14 @@
 use super::OpenOptions;
 use super::shard::{COMPRESSED, Content, Shard, main_path, source};
 use crate::cache::{CacheFile, CacheSource};
+use crate::parallel::in_parallel;
 use packhorse_core::{
     DataType, Error, Field, FileStat, Input, Members, Registry, Result, Schema, SchemaRef, Source, Store,
 };
 use packhorse_dataset::{Digest, decode_index, encode_index};
 use packhorse_storage::{Compression, Local, Staging};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// The shards that these files are, with the fields of their samples.
 pub(super) fn shards(
@@ -30,7 +30,14 @@ pub(super) fn shards(
         }
     }
     let source = source(registry, &id, &options.options, options.limits)?;
-    each(&paths, options.threads, |path| shard(store, &source, path, options))
+    let found: Vec<OnceLock<_>> = paths.iter().map(|_| OnceLock::new()).collect();
+    in_parallel(paths.len(), options.threads, |i| {
+        let (Some(path), Some(place)) = (paths.get(i), found.get(i)) else { return Ok(()) };
+        // Nobody else was given this number.
+        let _ = place.set(shard(store, &source, path, options)?);
+        Ok(())
+    })?;
+    Ok(found.into_iter().filter_map(OnceLock::into_inner).collect())
 }
 
 fn format_of(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOptions) -> Result<String> {
@@ -48,27 +55,6 @@ fn format_of(registry: &Registry, store: &dyn Store, path: &Path, options: &Open
     }
     let message = "has a name that belongs to no format of shards; say which it is";
     Err(Error::config(message).in_input(path.display()))
-}
-
-/// Calls `work` for all, some at a time; results in order, or the first error in order.
-fn each<T: Sync, R: Send>(all: &[T], threads: usize, work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<R>)>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, all.len().max(1)) {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(one) = all.get(at) else { return };
-                    let result = work(one);
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
 }
 
 fn shard(

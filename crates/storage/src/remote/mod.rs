@@ -8,7 +8,7 @@
 //! The outside is synchronous; inside are two threads of a tokio runtime ([`link`]).
 
 mod budget;
-mod date;
+
 mod failure;
 mod fetch;
 mod input;

@@ -1,13 +1,13 @@
 //! What an answer says of the bytes that follow it, held against what was asked.
 
-use super::date;
 use super::failure::Failure;
 use super::version::{Marks, Version, text};
+use httpdate::parse_http_date;
 use packhorse_core::Error;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName, RETRY_AFTER};
 use std::ops::Range;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// A server that gives whole files only is read like that up to this size.
 const WHOLE: u64 = 64 << 20;
@@ -136,14 +136,11 @@ impl Reply {
 
     fn retry_after(&self) -> Option<Duration> {
         let text = text(&self.headers, &RETRY_AFTER)?;
-        let seconds = match text.parse::<u64>() {
-            Ok(seconds) => seconds,
-            Err(_) => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
-                u64::try_from(date::seconds(&text)?).ok()?.saturating_sub(now)
-            }
-        };
-        Some(Duration::from_secs(seconds))
+        match text.parse() {
+            Ok(seconds) => Some(Duration::from_secs(seconds)),
+            // A time that is over is no wait.
+            Err(_) => Some(parse_http_date(&text).ok()?.duration_since(SystemTime::now()).unwrap_or_default()),
+        }
     }
 
     fn length(&self) -> Option<u64> {
@@ -241,7 +238,7 @@ mod tests {
         let after = |text: &str| reply(503, &[("retry-after", text)]).retry_after();
         assert_eq!(after("7"), Some(Duration::from_secs(7)));
         assert_eq!(after("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
-        assert!(after("Sun, 06 Nov 2500 08:49:37 GMT") > Some(Duration::from_secs(1 << 30)));
+        assert!(after("Sat, 06 Nov 2500 08:49:37 GMT") > Some(Duration::from_secs(1 << 30)));
         assert_eq!(after("soon"), None);
     }
 

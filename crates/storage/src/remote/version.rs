@@ -1,9 +1,10 @@
 //! Which state of a file is read: everything that comes later must be of the same.
 
-use super::date;
 use super::failure::Failure;
+use httpdate::parse_http_date;
 use packhorse_core::{FileKind, FileStat};
 use reqwest::header::{ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
+use std::time::UNIX_EPOCH;
 
 /// What tells two states of a file apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,9 +68,10 @@ impl Version {
 
     /// As of a file; `name` and the marks give the number that tells states apart.
     pub(crate) fn stat(&self, name: &str) -> FileStat {
-        let seconds = self.marks.modified.as_deref().and_then(date::seconds).unwrap_or_default();
+        let date = self.marks.modified.as_deref().and_then(|date| parse_http_date(date).ok());
+        let since = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         let state = format!("{:?} {:?}", self.marks.etag, self.marks.modified);
-        let mtime = seconds.saturating_mul(1_000_000_000);
+        let mtime = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
         FileStat { kind: FileKind::File, size: self.len, mtime, id: (digest(name), digest(&state)) }
     }
 }

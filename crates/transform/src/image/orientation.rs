@@ -1,9 +1,9 @@
 //! Which way up an image is. Owns the eight orientations of EXIF (CIPA DC-008, tag 0x0112); knows
 //! no container.
 
-use super::exif;
 use super::mirror::mirror;
 use super::raster::Raster;
+use exif::{In, Reader, Tag};
 
 /// How stored pixels become the picture: first transpose, then mirror.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,11 @@ impl Orientation {
     /// From an EXIF block, which begins with the TIFF header. A block that is damaged or silent
     /// means upright, as everywhere.
     pub(super) fn from_exif(tiff: &[u8]) -> Self {
-        Self::from_number(exif::orientation(tiff).unwrap_or(1))
+        let mut reader = Reader::new();
+        reader.continue_on_error(true);
+        let parsed = reader.read_raw(tiff.to_vec()).or_else(|error| error.distill_partial_result(|_| ()));
+        let number = parsed.ok().and_then(|exif| exif.get_field(Tag::Orientation, In::PRIMARY)?.value.get_uint(0));
+        Self::from_number(number.unwrap_or(1))
     }
 
     /// Whether the stored pixels are the picture.

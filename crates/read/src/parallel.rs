@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Takes steps 0 to `steps`, `jobs` at a time, in order as they begin. The first error ends it: what has begun is
 /// finished, and nothing else begins.
-pub(super) fn in_parallel(steps: usize, jobs: usize, step: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+pub(crate) fn in_parallel(steps: usize, jobs: usize, step: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Error>> = Mutex::default();
     let failure = || failed.lock().unwrap_or_else(PoisonError::into_inner);
