@@ -1,0 +1,1 @@
+//! Kernels that finish batches on the GPU.

@@ -1,0 +1,3 @@
+//! Batches to GPUs: one copy a batch, hidden behind compute.
+
+pub mod kernels;
