@@ -1,48 +1,11 @@
 //! A batch: one slab, and what is known of it.
 
+use crate::contents::Contents;
 use crate::layout::{ALIGN, Layout};
 use crate::ring::Slab;
 use packhorse_core::Error;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// What a filled slab holds. Used again with its slab.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Filled {
-    pub(crate) epoch: u64,
-    /// Positions of the epoch's order that the batch stands for.
-    pub(crate) positions: Range<u64>,
-    /// Rows that hold samples.
-    pub(crate) rows: usize,
-    /// The bytes that each field of the layout has.
-    pub(crate) places: Vec<Range<usize>>,
-    /// The numbers of the samples in the rows, where samples have numbers.
-    pub(crate) numbers: Vec<u64>,
-    /// Their keys, one after another, and where each ends.
-    pub(crate) keys: String,
-    pub(crate) key_ends: Vec<usize>,
-    /// Tokens of the longest segment in `cu_seqlens`.
-    pub(crate) longest: u32,
-}
-
-impl Filled {
-    /// Says that dense fields have `rows` rows.
-    pub(crate) fn set_dense(&mut self, layout: &Layout, rows: usize) {
-        self.rows = rows;
-        self.places.clear();
-        self.places.extend(layout.fields().iter().map(|field| {
-            let stride = field.strides.first().copied().unwrap_or(0);
-            field.offset..field.offset + stride * rows
-        }));
-    }
-
-    /// Says how many bytes of its own a field has.
-    pub(crate) fn set_bytes(&mut self, field: Option<usize>, bytes: usize) {
-        if let Some(place) = field.and_then(|field| self.places.get_mut(field)) {
-            place.end = place.start + bytes;
-        }
-    }
-}
 
 /// Takes back what batches are done with.
 pub(crate) trait Home<H>: Send + Sync {
@@ -61,17 +24,9 @@ impl<H> Batch<H> {
         Self { slab: Some(slab), layout, home }
     }
 
-    fn filled(&self) -> &Filled {
-        const NONE: &Filled = &Filled {
-            epoch: 0,
-            positions: 0..0,
-            rows: 0,
-            places: Vec::new(),
-            numbers: Vec::new(),
-            keys: String::new(),
-            key_ends: Vec::new(),
-            longest: 0,
-        };
+    /// What is known of it.
+    pub fn contents(&self) -> &Contents {
+        const NONE: &Contents = &Contents::NONE;
         self.slab.as_ref().map_or(NONE, |slab| &slab.filled)
     }
 
@@ -82,46 +37,42 @@ impl<H> Batch<H> {
 
     /// The epoch it is of.
     pub fn epoch(&self) -> u64 {
-        self.filled().epoch
+        self.contents().epoch()
     }
 
     /// The positions of the epoch's order that it stands for. A sample that was skipped has a position and no row.
     pub fn positions(&self) -> Range<u64> {
-        self.filled().positions.clone()
+        self.contents().positions()
     }
 
     /// Rows that hold samples, in the order of their positions. Rows of dense fields beyond them are zeros or padding.
     pub fn rows(&self) -> usize {
-        self.filled().rows
+        self.contents().rows()
     }
 
-    /// The numbers that the samples in the rows have in their dataset; none for batches of tokens, whose rows are put together
-    /// from documents.
+    /// The numbers that the samples in the rows have in their dataset; none for batches of tokens.
     pub fn numbers(&self) -> &[u64] {
-        &self.filled().numbers
+        self.contents().numbers()
     }
 
     /// The key of the sample in a row; empty where samples have none, `None` past the rows.
     pub fn key(&self, row: usize) -> Option<&str> {
-        let Filled { keys, key_ends, .. } = self.filled();
-        let start = row.checked_sub(1).map_or(Some(0), |before| key_ends.get(before).copied())?;
-        keys.get(start..*key_ends.get(row)?)
+        self.contents().key(row)
     }
 
-    /// Tokens of the longest segment in `cu_seqlens`, which kernels for packed sequences want to know; 0 without
-    /// that field.
+    /// Tokens of the longest segment in `cu_seqlens`; 0 without that field.
     pub fn longest(&self) -> u32 {
-        self.filled().longest
+        self.contents().longest()
     }
 
     /// Bytes of the slab, from its first on, that are worth a copy.
     pub fn used(&self) -> usize {
-        self.filled().places.iter().map(|place| place.end).max().unwrap_or(0)
+        self.contents().used()
     }
 
     /// Where in the slab the bytes of a field are, as many as the rows have. `None` if there is no such field.
     pub fn place(&self, name: &str) -> Option<Range<usize>> {
-        self.filled().places.get(self.layout.position(name)?).cloned()
+        self.contents().place(self.layout.position(name)?)
     }
 }
 
@@ -146,7 +97,7 @@ impl<H: AsRef<[u8]>> Batch<H> {
             return bytes.get(row.checked_mul(stride)?..(row + 1).checked_mul(stride)?);
         }
         let at = self.layout.position(name)?.checked_add(1)?;
-        let offsets = self.filled().places.get(at).and_then(|place| self.slab().get(place.clone()))?;
+        let offsets = self.slab().get(self.contents().place(at)?)?;
         let offset = |i: usize| Some(u64::from_le_bytes(*offsets.as_chunks().0.get(i)?) as usize);
         (row < self.rows()).then(|| bytes.get(offset(row)? * stride..offset(row + 1)? * stride)).flatten()
     }
@@ -175,7 +126,7 @@ impl<H> Drop for Batch<H> {
 
 impl<H> std::fmt::Debug for Batch<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batch").field("filled", self.filled()).finish_non_exhaustive()
+        f.debug_struct("Batch").field("contents", self.contents()).finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! How fast each stage of reading is on its own, and all of them together: the slowest one is what to look at.
 
 use crate::arrangement::Arrangement;
-use crate::batch::Filled;
+use crate::contents::Contents;
 use crate::dataset::Shard;
 use crate::samples::{Feed, Kept, Samples};
 use crate::work::Work;
@@ -165,7 +165,7 @@ fn decode(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
             break;
         }
     }
-    let slabs: Mutex<Vec<(Vec<u8>, Filled)>> = Mutex::default();
+    let slabs: Mutex<Vec<(Vec<u8>, Contents)>> = Mutex::default();
     timed("decode", threads, time, |step, kept| {
         let Some(fetched) = held.get((step % held.len().max(1) as u64) as usize) else { return Ok(None) };
         let found = slabs.lock().unwrap_or_else(PoisonError::into_inner).pop();

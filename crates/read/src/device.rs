@@ -1,7 +1,8 @@
 //! Where batches are put together and where they end up.
 
-use crate::Batch;
+use crate::{Batch, Layout};
 use packhorse_core::Result;
+use std::sync::Arc;
 
 /// Gives the memory that batches are put together in, and takes them from there: [`Host`](crate::Host) leaves
 /// them where they are; a GPU's gives pinned memory and copies.
@@ -12,6 +13,14 @@ pub trait Device: Send {
     type Host: AsRef<[u8]> + AsMut<[u8]> + Send + 'static;
     /// A batch as the caller gets it.
     type Batch: Send;
+
+    /// Is told where the fields of all batches will be, before anything else is asked for.
+    ///
+    /// Errors: fields that the device can't make what it shall of.
+    fn prepare(&mut self, layout: &Arc<Layout>) -> Result<()> {
+        let _ = layout;
+        Ok(())
+    }
 
     /// `bytes` bytes of zeros, or of what was there, at an address that is a multiple of [`ALIGN`](crate::ALIGN).
     fn host(&mut self, bytes: usize) -> Result<Self::Host>;

@@ -84,7 +84,8 @@ impl Layout {
         self.position(name).and_then(|at| self.fields.get(at))
     }
 
-    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+    /// The number of the field of this name.
+    pub fn position(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field.name == name)
     }
 

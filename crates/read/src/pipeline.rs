@@ -1,6 +1,7 @@
 //! Batches in order, read and filled ahead by threads.
 
-use crate::batch::{Filled, Home};
+use crate::batch::Home;
+use crate::contents::Contents;
 use crate::ring::{Claim, Done, Outcome, Ring, Slab};
 use crate::shelf::Shelf;
 use crate::work::Work;
@@ -46,7 +47,7 @@ impl<H: AsRef<[u8]> + Send, F: Send> Home<H> for Ring<H, F> {
 impl<D: Device, W: Work> Pipeline<D, W> {
     /// `prepare` is called on each thread first (to bind it to a core).
     ///
-    /// Errors: memory or threads that the system does not give.
+    /// Errors: memory or threads that the system does not give; what the device can't make of the fields.
     pub(crate) fn new(
         work: W,
         steps: u64,
@@ -56,9 +57,10 @@ impl<D: Device, W: Work> Pipeline<D, W> {
     ) -> Result<Self> {
         let ahead = if crew.fillers == 0 { 1 } else { crew.ahead.max(1) };
         let ring = Arc::new(Ring::new(ahead, steps, crew.slab));
+        device.prepare(work.layout())?;
         // No more than will be used.
         for _ in 0..u64::min(ahead as u64, steps) {
-            ring.give_back(Slab { host: device.host(crew.slab)?, filled: Filled::default() });
+            ring.give_back(Slab { host: device.host(crew.slab)?, filled: Contents::default() });
         }
         let reads = crew.readers > 0 && crew.fillers > 0;
         // Who fills holds a step too, and who reads shall not wait for that.
@@ -137,7 +139,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
     fn supply(&mut self) -> Result<()> {
         let (missing, bytes) = self.ring.missing();
         for _ in 0..(missing as u64).min(self.remaining()) {
-            self.ring.give_back(Slab { host: self.device.host(bytes)?, filled: Filled::default() });
+            self.ring.give_back(Slab { host: self.device.host(bytes)?, filled: Contents::default() });
         }
         Ok(())
     }
@@ -156,7 +158,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
     fn enlarge(&mut self, step: u64, bytes: usize, fetched: W::Fetched) -> Result<Slab<D::Host>> {
         let bytes = bytes.saturating_add(bytes / 8);
         self.ring.grow(bytes);
-        let mut slab = Slab { host: self.device.host(bytes)?, filled: Filled::default() };
+        let mut slab = Slab { host: self.device.host(bytes)?, filled: Contents::default() };
         let filled = self.work.fill(step, fetched, slab.host.as_mut(), &mut slab.filled, &mut self.scratch)?;
         match filled {
             None => Ok(slab),

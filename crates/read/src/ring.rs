@@ -1,6 +1,6 @@
 //! The queue between those who fill batches and the one who takes them: bounded, and in order.
 
-use crate::batch::Filled;
+use crate::contents::Contents;
 use packhorse_core::{Error, Result};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +21,7 @@ pub(crate) struct Ring<H, F> {
 #[derive(Debug)]
 pub(crate) struct Slab<H> {
     pub(crate) host: H,
-    pub(crate) filled: Filled,
+    pub(crate) filled: Contents,
 }
 
 /// What came of a step.

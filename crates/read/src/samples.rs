@@ -1,7 +1,7 @@
 //! What the threads of a loader of samples do: read those of a step, and put them into a slab.
 
 use crate::arrangement::Arrangement;
-use crate::batch::Filled;
+use crate::contents::Contents;
 use crate::fields::{Collate, FieldOptions, Known, Scratch, all, raw, settle};
 use crate::near::Near;
 use crate::pipeline::Crew;
@@ -106,7 +106,7 @@ impl Samples {
         step: u64,
         fetched: &Fetched,
         slab: &mut [u8],
-        filled: &mut Filled,
+        filled: &mut Contents,
         kept: &mut Kept,
     ) -> Result<Option<usize>> {
         let (epoch, positions) = self.steps.at(step);
@@ -184,7 +184,7 @@ impl Work for Samples {
         step: u64,
         fetched: Fetched,
         slab: &mut [u8],
-        filled: &mut Filled,
+        filled: &mut Contents,
         kept: &mut Kept,
     ) -> Result<Option<(usize, Fetched)>> {
         let room = self.collate(step, &fetched, slab, filled, kept);

@@ -1,7 +1,8 @@
 //! Samples into a slab, row by row. A sample that has no row leaves none behind: the next one takes its place.
 
 use super::resolve::Settled;
-use crate::batch::{Filled, aligned};
+use crate::batch::aligned;
+use crate::contents::Contents;
 use crate::{Fetched, Layout};
 use packhorse_core::{Error, Event, Kind, Limits, Observer, Result};
 use packhorse_order::draw;
@@ -52,7 +53,7 @@ impl Collate {
         fetched: &Fetched,
         epoch: u64,
         slab: &mut [u8],
-        filled: &mut Filled,
+        filled: &mut Contents,
         scratch: &mut Scratch,
     ) -> Result<Option<usize>> {
         self.prepare(scratch)?;
@@ -231,7 +232,7 @@ impl Collate {
     }
 
     /// Zeros where no sample is, and the books.
-    fn finish(&self, rows: usize, slab: &mut [u8], filled: &mut Filled, scratch: &Scratch) {
+    fn finish(&self, rows: usize, slab: &mut [u8], filled: &mut Contents, scratch: &Scratch) {
         filled.set_dense(&self.layout, rows);
         for (field, place) in self.layout.fields().iter().zip(&filled.places) {
             if let Some(rest) = slab.get_mut(place.end..field.offset + field.bytes).filter(|_| !field.ragged) {

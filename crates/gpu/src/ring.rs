@@ -1,0 +1,233 @@
+//! Slots of the GPU's memory in turn, and when each may be written again: the order of things, without a GPU.
+//!
+//! ```text
+//!            free ─take→ wait(copies, consumed) · send · record(ready, copies) ─→ Lease
+//!             ↑                                                                    │ wait(consumer, ready)
+//!             └──────────────── record(consumed, consumer) ←─drop──────────────────┘
+//! ```
+//!
+//! * A slot belongs to one of three: the free list, the sender for as long as one call takes, or a lease. Whoever has it
+//!   owns it, so there are no numbers of slots, and nothing can be in two hands.
+//! * No thread waits for the GPU. That a slot is written again only after its consumer read it, and read only after it was
+//!   written, are waits that the GPU's streams do among themselves.
+//! * Memory of the host goes back once the event after its copy is over, which is asked for when the next batch is sent.
+//!   Only a sender that is further ahead of the GPU than it may be waits for that.
+//! * Where no slot is free one more is made: a consumer that keeps `n` batches has them in `n` slots, and nothing hangs.
+//!
+//! This file is also part of the models that loom and shuttle run (`tests/model.rs`), and so takes what it shares between
+//! threads from `crate::sync`.
+
+use crate::driver::Driver;
+use crate::sync::{Arc, Mutex, PoisonError};
+use packhorse_core::{Error, Result};
+use std::collections::VecDeque;
+
+/// Memory of the GPU, with the events that order its use.
+struct Slot<D: Driver> {
+    memory: D::Slot,
+    /// After the copy into it. Shared with the sender, which asks for it.
+    ready: Arc<D::Event>,
+    /// After the last use on each stream that used it; the first `used` of them were recorded since the last copy.
+    consumed: Vec<D::Event>,
+    used: usize,
+}
+
+/// What senders and leases share.
+struct Ring<D: Driver> {
+    driver: Arc<D>,
+    state: Mutex<State<D>>,
+}
+
+struct State<D: Driver> {
+    /// The one that was given back first is first.
+    free: VecDeque<Slot<D>>,
+    /// Why a slot could not be given back; told with the next batch.
+    fault: Option<Error>,
+}
+
+/// Sends batches into slots. Dropping it waits for the copies that are under way; leases live on.
+pub(crate) struct Sender<D: Driver> {
+    ring: Arc<Ring<D>>,
+    /// Batches of the host that are being copied, in order.
+    flying: VecDeque<(D::Host, Arc<D::Event>)>,
+    /// How many there may be.
+    ahead: usize,
+}
+
+/// A batch on the GPU. Its slot goes back when this is dropped, for use after whatever was queued by then on the streams
+/// that [waited](Lease::wait) for it.
+pub(crate) struct Lease<D: Driver> {
+    ring: Arc<Ring<D>>,
+    slot: Option<Slot<D>>,
+    streams: Vec<D::Stream>,
+}
+
+impl<D: Driver> Sender<D> {
+    /// A sender that has at most `ahead` batches of the host's in its hands.
+    pub(crate) fn new(driver: Arc<D>, ahead: usize) -> Self {
+        let state = Mutex::new(State { free: VecDeque::new(), fault: None });
+        Self { ring: Arc::new(Ring { driver, state }), flying: VecDeque::new(), ahead: ahead.max(1) }
+    }
+
+    pub(crate) fn driver(&self) -> &Arc<D> {
+        &self.ring.driver
+    }
+
+    /// Queues the copy of a batch and gives what it will be. Waits only while `ahead` copies are under way.
+    ///
+    /// After an error all copies are over, and the batch is lost; the next may be sent.
+    pub(crate) fn send(&mut self, host: D::Host) -> Result<Lease<D>> {
+        self.settle()?;
+        let mut slot = self.ring.take(&host)?;
+        let sent = self.ring.queue(&host, &mut slot);
+        if let Err(error) = sent {
+            // A part of it may be under way: neither side's memory may go before that is over.
+            match self.ring.driver.drain() {
+                Ok(()) => self.flying.clear(),
+                Err(_) => std::mem::forget((host, slot)),
+            }
+            return Err(error);
+        }
+        self.flying.push_back((host, Arc::clone(&slot.ready)));
+        Ok(Lease { ring: Arc::clone(&self.ring), slot: Some(slot), streams: Vec::new() })
+    }
+
+    /// Gives batches back whose copies are over, and makes room for one more.
+    fn settle(&mut self) -> Result<()> {
+        let driver = Arc::clone(&self.ring.driver);
+        while let Some((_, copied)) = self.flying.front() {
+            if !driver.over(copied)? {
+                if self.flying.len() < self.ahead {
+                    break;
+                }
+                driver.synchronize(copied)?;
+            }
+            self.flying.pop_front();
+        }
+        Ok(())
+    }
+}
+
+impl<D: Driver> Drop for Sender<D> {
+    fn drop(&mut self) {
+        while let Some((host, copied)) = self.flying.pop_front() {
+            if self.ring.driver.synchronize(&copied).is_err() {
+                // Nobody knows whether the GPU still reads it.
+                std::mem::forget(host);
+            }
+        }
+    }
+}
+
+impl<D: Driver> Ring<D> {
+    /// A slot with room for `host`: the one that was free for longest, or a new one.
+    fn take(&self, host: &D::Host) -> Result<Slot<D>> {
+        let free = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(fault) = state.fault.take() {
+                return Err(fault);
+            }
+            state.free.pop_front()
+        };
+        match free {
+            Some(slot) if self.driver.fits(&slot.memory, host) => return Ok(slot),
+            Some(small) => self.free(small)?,
+            None => {}
+        }
+        let ready = Arc::new(self.driver.event()?);
+        Ok(Slot { memory: self.driver.slot(host)?, ready, consumed: Vec::new(), used: 0 })
+    }
+
+    /// What is done on the GPU for a batch, in order.
+    fn queue(&self, host: &D::Host, slot: &mut Slot<D>) -> Result<()> {
+        let copies = self.driver.copies();
+        for consumed in slot.consumed.iter().take(std::mem::take(&mut slot.used)) {
+            self.driver.wait(copies, consumed)?;
+        }
+        self.driver.send(host, &mut slot.memory)?;
+        self.driver.record(&slot.ready, copies)
+    }
+
+    /// Lets go of a slot, once nobody on the GPU uses it.
+    fn free(&self, slot: Slot<D>) -> Result<()> {
+        let over = slot.consumed.iter().take(slot.used).chain([&*slot.ready]);
+        let over = over.map(|event| self.driver.synchronize(event)).collect::<Result<()>>();
+        if over.is_err() {
+            std::mem::forget(slot);
+        }
+        over
+    }
+
+    /// Marks the last uses of a slot on `streams`.
+    fn consumed(&self, slot: &mut Slot<D>, streams: &[D::Stream]) -> Result<()> {
+        for (at, stream) in streams.iter().enumerate() {
+            if slot.consumed.len() == at {
+                slot.consumed.push(self.driver.event()?);
+            }
+            if let Some(event) = slot.consumed.get(at) {
+                self.driver.record(event, *stream)?;
+            }
+            slot.used = at + 1;
+        }
+        Ok(())
+    }
+}
+
+impl<D: Driver> Drop for Ring<D> {
+    fn drop(&mut self) {
+        let free = match self.state.get_mut() {
+            Ok(state) => std::mem::take(&mut state.free),
+            Err(poisoned) => std::mem::take(&mut poisoned.into_inner().free),
+        };
+        for slot in free {
+            // What can't be waited for is left to the end of the process.
+            let _ = self.free(slot);
+        }
+    }
+}
+
+impl<D: Driver> Lease<D> {
+    /// The memory, and what was noted of the batch.
+    pub(crate) fn slot(&self) -> Option<&D::Slot> {
+        self.slot.as_ref().map(|slot| &slot.memory)
+    }
+
+    /// Lets what is queued on `stream` from now on begin after the batch is there; the slot is not written again before
+    /// what is queued on `stream` until the lease is dropped is over.
+    pub(crate) fn wait(&mut self, stream: D::Stream) -> Result<()> {
+        if let Some(slot) = self.slot.as_ref().filter(|_| !self.streams.contains(&stream)) {
+            self.ring.driver.wait(stream, &slot.ready)?;
+            self.streams.push(stream);
+        }
+        Ok(())
+    }
+
+    /// Whether the batch is there.
+    pub(crate) fn ready(&self) -> Result<bool> {
+        self.slot.as_ref().map_or(Ok(true), |slot| self.ring.driver.over(&slot.ready))
+    }
+
+    /// Waits until the batch is there.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        self.slot.as_ref().map_or(Ok(()), |slot| self.ring.driver.synchronize(&slot.ready))
+    }
+}
+
+impl<D: Driver> Drop for Lease<D> {
+    fn drop(&mut self) {
+        let Some(mut slot) = self.slot.take() else { return };
+        let marked = self.ring.consumed(&mut slot, &self.streams).or_else(|error| {
+            // A stream that is gone can't be marked. Its work is over when all is.
+            slot.used = 0;
+            self.ring.driver.drain().map_err(|_| error)
+        });
+        let mut state = self.ring.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match marked {
+            Ok(()) => state.free.push_back(slot),
+            Err(error) => {
+                std::mem::forget(slot);
+                state.fault = Some(error);
+            }
+        }
+    }
+}
