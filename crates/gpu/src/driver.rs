@@ -2,11 +2,11 @@
 
 use packhorse_core::Result;
 
-/// A GPU's queues and memory, as far as sending batches takes them: CUDA, or a [simulation](crate::Simulated) of it.
+/// A GPU's queues and memory, as far as sending batches takes them: CUDA, or a simulation of it.
 ///
 /// A *stream* is a queue of work that the GPU does in order, on its own time; an *event* marks a place in a stream. All
 /// calls but [`synchronize`](Driver::synchronize), [`drain`](Driver::drain) and those that make something return at once.
-pub trait Driver: Send + Sync + 'static {
+pub(crate) trait Driver: Send + Sync + 'static {
     /// A batch in memory of the host that the GPU can read by itself. Dropping it gives the memory back.
     type Host: Send;
     /// Memory of the GPU for a batch, and what is noted of the batch in it.

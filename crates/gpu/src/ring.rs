@@ -15,10 +15,10 @@
 //! * Where no slot is free one more is made: a consumer that keeps `n` batches has them in `n` slots, and nothing hangs.
 //!
 //! This file is also part of the models that loom and shuttle run (`tests/model.rs`), and so takes what it shares between
-//! threads from `crate::sync`.
+//! threads from `sync`.
 
-use crate::driver::Driver;
-use crate::sync::{Arc, Mutex, PoisonError};
+use super::driver::Driver;
+use super::sync::{Arc, Mutex, PoisonError};
 use packhorse_core::{Error, Result};
 use std::collections::VecDeque;
 
@@ -150,8 +150,8 @@ impl<D: Driver> Ring<D> {
 
     /// Lets go of a slot, once nobody on the GPU uses it.
     fn free(&self, slot: Slot<D>) -> Result<()> {
-        let over = slot.consumed.iter().take(slot.used).chain([&*slot.ready]);
-        let over = over.map(|event| self.driver.synchronize(event)).collect::<Result<()>>();
+        let used = slot.consumed.iter().take(slot.used);
+        let over = used.chain([&*slot.ready]).try_for_each(|event| self.driver.synchronize(event));
         if over.is_err() {
             std::mem::forget(slot);
         }
@@ -187,6 +187,10 @@ impl<D: Driver> Drop for Ring<D> {
 }
 
 impl<D: Driver> Lease<D> {
+    pub(crate) fn driver(&self) -> &D {
+        &self.ring.driver
+    }
+
     /// The memory, and what was noted of the batch.
     pub(crate) fn slot(&self) -> Option<&D::Slot> {
         self.slot.as_ref().map(|slot| &slot.memory)

@@ -34,6 +34,7 @@
 //!   mapped.
 
 mod access;
+mod ahead;
 mod arrangement;
 mod batch;
 mod bench;
@@ -76,6 +77,7 @@ mod wire;
 mod work;
 
 pub use access::Access;
+pub use ahead::{Ahead, Batches};
 pub use batch::Batch;
 pub use bench::{Measured, measure};
 pub use blend_samples::BlendSamples;

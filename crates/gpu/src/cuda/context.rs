@@ -1,0 +1,153 @@
+//! The driver, a GPU's primary context, and its streams and events.
+
+use super::fault::{self, Told as _};
+use super::unsupported;
+use cudarc::driver::sys::{self, CUresult};
+use cudarc::driver::{result, sys::CUevent};
+use packhorse_core::{Error, Result};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// What is called of the driver. It is looked up first, since cudarc panics where something is missing.
+const CALLED: [&str; 28] = [
+    "cuInit",
+    "cuDeviceGet",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuCtxGetStreamPriorityRange",
+    "cuStreamCreateWithPriority",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventRecord",
+    "cuEventQuery",
+    "cuEventSynchronize",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyDtoH_v2",
+    "cuModuleLoadData",
+    "cuModuleGetFunction",
+    "cuLaunchKernel",
+    "cuGetErrorString",
+];
+
+/// Loads the driver and starts it.
+pub(super) fn initialize() -> Result<()> {
+    // SAFETY: loading the driver runs its initializers, which is what it is loaded for.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(unsupported("there is no driver (libcuda.so)"));
+    }
+    for name in CALLED {
+        // SAFETY: the symbol is looked up, and not used.
+        if unsafe { sys::culib().get::<*const c_void>(name.as_bytes()) }.is_err() {
+            return Err(unsupported(format!("the driver has no {name}: it is too old, 525 or later is needed")));
+        }
+    }
+    result::init().map_err(|error| match error.0 {
+        CUresult::CUDA_ERROR_NO_DEVICE => unsupported("the driver finds no GPU"),
+        _ => unsupported(format!("the driver does not start: {}", fault::name(error))),
+    })
+}
+
+/// The primary context of a GPU.
+pub(super) struct Context {
+    pub(super) number: u32,
+    pub(super) device: sys::CUdevice,
+    raw: sys::CUcontext,
+}
+
+// SAFETY: a context may be current in any thread, and in several.
+unsafe impl Send for Context {}
+// SAFETY: the driver's calls are safe for threads.
+unsafe impl Sync for Context {}
+
+impl Context {
+    pub(super) fn new(number: u32) -> Result<Self> {
+        initialize()?;
+        let count = result::device::get_count().told("count the GPUs")?;
+        let number_signed = i32::try_from(number).ok().filter(|number| *number < count).ok_or_else(|| {
+            Error::config(format!("there is no GPU {number}: there are {count}, counted from 0 (CUDA_VISIBLE_DEVICES)"))
+        })?;
+        let device = result::device::get(number_signed).told("find the GPU")?;
+        // SAFETY: the device was just given.
+        let raw = unsafe { result::primary_ctx::retain(device) }.told("use the GPU")?;
+        Ok(Self { number, device, raw })
+    }
+
+    /// Makes the context that of this thread. Others may have set theirs meanwhile, so it is set each time: that takes some
+    /// nanoseconds.
+    pub(super) fn bind(&self) -> Result<()> {
+        // SAFETY: the context is retained for as long as `self` lives.
+        unsafe { result::ctx::set_current(self.raw) }.told("use the GPU")
+    }
+
+    /// A stream that does not wait for the default one, before others in the queue for the GPU's multiprocessors.
+    pub(super) fn stream(&self) -> Result<Stream> {
+        self.bind()?;
+        let (_, greatest) = result::stream::get_priority_range().told("ask for priorities")?;
+        let kind = result::stream::StreamKind::NonBlocking;
+        let raw = result::stream::create_with_priority(kind, greatest).told("make a stream")?;
+        Ok(Stream(raw as usize))
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: retained once by `new`. All that was made in it holds it, and is gone.
+        let _ = unsafe { result::primary_ctx::release(self.device) };
+    }
+}
+
+/// A CUDA stream, by its handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stream(pub(super) usize);
+
+impl Stream {
+    /// The handle (`cudaStream_t`), for libraries that take streams.
+    pub fn handle(self) -> usize {
+        self.0
+    }
+
+    pub(super) fn raw(self) -> sys::CUstream {
+        self.0 as sys::CUstream
+    }
+}
+
+/// A CUDA event.
+pub struct Event {
+    pub(super) raw: CUevent,
+    context: Arc<Context>,
+}
+
+// SAFETY: events may be used from any thread of their context.
+unsafe impl Send for Event {}
+// SAFETY: the driver's calls are safe for threads.
+unsafe impl Sync for Event {}
+
+impl Event {
+    pub(super) fn new(context: &Arc<Context>, flags: u32) -> Result<Self> {
+        context.bind()?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: `raw` is written by a call that succeeds.
+        unsafe { sys::cuEventCreate(&raw mut raw, flags) }.result().told("make an event")?;
+        Ok(Self { raw, context: Arc::clone(context) })
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.context.bind().is_ok() {
+            // SAFETY: made by `new`, and gone after this. Streams that wait for it go on doing so.
+            let _ = unsafe { result::event::destroy(self.raw) };
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What the driver says, as our errors.
+
+use cudarc::driver::result::DriverError;
+use cudarc::driver::sys::CUresult;
+use packhorse_core::{Error, Kind, Result};
+
+/// Says what was being done.
+pub(super) trait Told<T> {
+    fn told(self, what: &str) -> Result<T>;
+}
+
+impl<T> Told<T> for std::result::Result<T, DriverError> {
+    fn told(self, what: &str) -> Result<T> {
+        self.map_err(|error| {
+            let name = name(error);
+            match error.0 {
+                CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                    let advice = "let go of batches, take smaller ones, or fewer ahead";
+                    Error::new(Kind::Environment, format!("{what}: memory is used up ({name}): {advice}"))
+                }
+                _ => Error::new(Kind::Environment, format!("{what}: {name}")),
+            }
+        })
+    }
+}
+
+/// The name of an error, and what it means.
+pub(super) fn name(error: DriverError) -> String {
+    let text = |text: std::result::Result<&std::ffi::CStr, DriverError>| {
+        text.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
+    };
+    format!("{}, {}", text(error.error_name()), text(error.error_string()))
+}

@@ -1,0 +1,218 @@
+//! CUDA, by the driver alone: it is loaded when it is first asked for, and nothing of a toolkit is needed.
+//!
+//! Streams, events and memory are called for directly: cudarc's safe layer tracks which stream used what, at five records, seven
+//! waits and a synchronisation a batch, and the ring knows that already.
+
+#![expect(unsafe_code, reason = "the driver is called here, and nowhere else")]
+
+mod context;
+mod fault;
+mod memory;
+mod modules;
+
+pub use context::Stream;
+pub use memory::{DeviceMemory, Pinned};
+
+use crate::Gpu;
+use crate::kernels::Launch;
+use context::{Context, Event};
+use cudarc::driver::{result, sys};
+use fault::Told as _;
+use modules::Modules;
+use packhorse_core::{Error, Kind, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An NVIDIA GPU. Clones are the same one.
+#[derive(Clone)]
+pub struct Cuda {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    modules: Modules,
+    streams: Mutex<Vec<Stream>>,
+    context: Arc<Context>,
+}
+
+impl Cuda {
+    /// The GPU of this number, in its primary context, which frameworks of the same process share.
+    ///
+    /// Errors: no driver, or one that is too old or can't run (kind `Unsupported`); no such GPU (kind `Config`).
+    pub fn new(number: u32) -> Result<Self> {
+        let context = Arc::new(Context::new(number)?);
+        Ok(Self { inner: Arc::new(Inner { modules: Modules::default(), streams: Mutex::default(), context }) })
+    }
+
+    /// The GPU for a process that is number `rank` on its node: there is one ring for each, and processes share GPUs only if
+    /// there are more of them.
+    ///
+    /// Errors: as for [`Cuda::new`].
+    pub fn of_rank(rank: u32) -> Result<Self> {
+        Self::new(rank % Self::count()?.max(1))
+    }
+
+    /// How many GPUs the process may use (`CUDA_VISIBLE_DEVICES` says which).
+    ///
+    /// Errors: no driver, or one that can't run (kind `Unsupported`).
+    pub fn count() -> Result<u32> {
+        context::initialize()?;
+        let count = result::device::get_count().told("count the GPUs")?;
+        Ok(u32::try_from(count).unwrap_or(0))
+    }
+
+    /// The number of the GPU.
+    pub fn number(&self) -> u32 {
+        self.inner.context.number
+    }
+
+    /// What the GPU is called.
+    pub fn name(&self) -> Result<String> {
+        result::device::get_name(self.inner.context.device).told("ask for the GPU's name")
+    }
+
+    /// Bytes of the GPU's memory that are free, and all.
+    pub fn free(&self) -> Result<(usize, usize)> {
+        self.inner.context.bind()?;
+        result::mem_get_info().told("ask for the GPU's memory")
+    }
+
+    /// A stream that somebody else made in the primary context of this GPU, by its handle: `torch.cuda.Stream.cuda_stream`,
+    /// say. 0 is the default stream.
+    ///
+    /// # Safety
+    /// The stream must be there for as long as it is used, by batches that waited on it too.
+    pub unsafe fn stream_from_raw(&self, handle: usize) -> Stream {
+        Stream(handle)
+    }
+
+    /// Waits until all that is queued on `stream` is over.
+    pub fn finish(&self, stream: Stream) -> Result<()> {
+        self.inner.context.bind()?;
+        // SAFETY: streams are there by the contract of those that give them.
+        unsafe { result::stream::synchronize(stream.raw()) }.told("wait for a stream")
+    }
+
+    /// Milliseconds between two events that are over, made by [`Cuda::timer`].
+    pub fn elapsed(&self, from: &Event, to: &Event) -> Result<f32> {
+        self.inner.context.bind()?;
+        // SAFETY: both are events of this context, which they keep alive.
+        unsafe { result::event::elapsed(from.raw, to.raw) }.told("time events")
+    }
+
+    /// An event that knows when it was.
+    pub fn timer(&self) -> Result<Event> {
+        Event::new(&self.inner.context, sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32)
+    }
+}
+
+impl Gpu for Cuda {
+    type Pinned = Pinned;
+    type Memory = DeviceMemory;
+    type Event = Event;
+    type Stream = Stream;
+
+    fn pinned(&self, bytes: usize) -> Result<Pinned> {
+        Pinned::new(&self.inner.context, bytes)
+    }
+
+    fn memory(&self, bytes: usize) -> Result<DeviceMemory> {
+        DeviceMemory::new(&self.inner.context, bytes)
+    }
+
+    fn address(&self, memory: &DeviceMemory) -> u64 {
+        memory.address
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        let stream = self.inner.context.stream()?;
+        self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
+        Ok(stream)
+    }
+
+    fn event(&self) -> Result<Event> {
+        let flags =
+            sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32 | sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        Event::new(&self.inner.context, flags)
+    }
+
+    fn record(&self, event: &Event, stream: Stream) -> Result<()> {
+        self.inner.context.bind()?;
+        // SAFETY: the event keeps its context; the stream is there by the contract of who gave it.
+        unsafe { result::event::record(event.raw, stream.raw()) }.told("record an event")
+    }
+
+    fn wait(&self, stream: Stream, event: &Event) -> Result<()> {
+        self.inner.context.bind()?;
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: as for `record`.
+        unsafe { result::stream::wait_event(stream.raw(), event.raw, flags) }.told("let a stream wait")
+    }
+
+    fn over(&self, event: &Event) -> Result<bool> {
+        self.inner.context.bind()?;
+        // SAFETY: the event is there.
+        match unsafe { result::event::query(event.raw) } {
+            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            other => other.told("ask for an event").map(|()| true),
+        }
+    }
+
+    fn synchronize(&self, event: &Event) -> Result<()> {
+        self.inner.context.bind()?;
+        // SAFETY: the event is there.
+        unsafe { result::event::synchronize(event.raw) }.told("wait for an event")
+    }
+
+    fn drain(&self) -> Result<()> {
+        self.inner.context.bind()?;
+        result::ctx::synchronize().told("wait for the GPU")
+    }
+
+    unsafe fn upload(&self, from: &[u8], to: &DeviceMemory, stream: Stream) -> Result<()> {
+        if from.len() > to.bytes {
+            return Err(Error::bug(format!("{} bytes into {} of the GPU's", from.len(), to.bytes)));
+        }
+        self.inner.context.bind()?;
+        // SAFETY: the length was checked, the rest is this function's contract.
+        unsafe { result::memcpy_htod_async(to.address, from, stream.raw()) }.told("copy to the GPU")
+    }
+
+    unsafe fn download(&self, from: u64, to: &mut [u8], stream: Stream) -> Result<()> {
+        self.finish(stream)?;
+        // SAFETY: this function's contract.
+        unsafe { result::memcpy_dtoh_sync(to, from) }.told("copy from the GPU")
+    }
+
+    unsafe fn launch(&self, launch: &Launch, stream: Stream) -> Result<()> {
+        self.inner.context.bind()?;
+        let function = self.inner.modules.function(launch)?;
+        // SAFETY: the function is of a module that is kept; the arguments are those of its parameters, which is what
+        // `Launch` is; what they point to is this function's contract.
+        unsafe { modules::launch(function, launch, stream) }.told("launch a kernel")
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let streams = self.streams.get_mut().map(std::mem::take).unwrap_or_default();
+        if self.context.bind().is_err() {
+            return;
+        }
+        self.modules.unload();
+        for stream in streams {
+            // SAFETY: it was made by `stream`, and whoever uses it keeps `self`. The driver lets its work end first.
+            let _ = unsafe { result::stream::destroy(stream.raw()) };
+        }
+    }
+}
+
+impl std::fmt::Debug for Cuda {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cuda").field("number", &self.number()).finish_non_exhaustive()
+    }
+}
+
+/// The error of a machine without a GPU that can be used.
+fn unsupported(why: impl std::fmt::Display) -> Error {
+    Error::new(Kind::Unsupported, format!("no NVIDIA GPU can be used here: {why}"))
+}

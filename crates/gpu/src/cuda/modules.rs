@@ -1,0 +1,83 @@
+//! Kernels: PTX, which the driver compiles for its GPU when one of them is first launched, and keeps.
+
+use super::context::Stream;
+use super::fault::Told as _;
+use crate::kernels::Launch;
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys;
+use packhorse_core::{Error, Result};
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_void};
+use std::sync::{Mutex, PoisonError};
+
+/// What was loaded.
+#[derive(Default)]
+pub(super) struct Modules {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    modules: BTreeMap<&'static str, Handle<sys::CUmodule>>,
+    functions: BTreeMap<&'static str, Handle<sys::CUfunction>>,
+}
+
+#[derive(Clone, Copy)]
+struct Handle<T>(T);
+
+// SAFETY: modules and functions may be used from any thread of their context.
+unsafe impl<T> Send for Handle<T> {}
+
+impl Modules {
+    /// The function that `launch` names. The context is current.
+    pub(super) fn function(&self, launch: &Launch) -> Result<sys::CUfunction> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = state.functions.get(launch.entry) {
+            return Ok(found.0);
+        }
+        let module = match state.modules.get(launch.module.name) {
+            Some(module) => module.0,
+            None => {
+                let text = CString::new(launch.module.ptx).map_err(|_| Error::bug("PTX with a zero in it"))?;
+                // SAFETY: PTX is text that ends in a zero.
+                let module = unsafe { result::module::load_data(text.as_ptr().cast()) };
+                let module = module.told(&format!("compile the kernels {}", launch.module.name))?;
+                state.modules.insert(launch.module.name, Handle(module));
+                module
+            }
+        };
+        let name = CString::new(launch.entry).map_err(|_| Error::bug("a name with a zero in it"))?;
+        // SAFETY: the module is loaded, and stays so.
+        let function = unsafe { result::module::get_function(module, name) };
+        let function = function.told(&format!("find the kernel {}", launch.entry))?;
+        state.functions.insert(launch.entry, Handle(function));
+        Ok(function)
+    }
+
+    /// Lets go of all. The context is current.
+    pub(super) fn unload(&self) {
+        let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        for module in state.modules.into_values() {
+            // SAFETY: loaded by `function`, and no function of it is known any more.
+            let _ = unsafe { result::module::unload(module.0) };
+        }
+    }
+}
+
+/// Queues a kernel.
+///
+/// # Safety
+/// `function` must be that of `launch`; what the arguments point to must be there until the kernel is over.
+pub(super) unsafe fn launch(
+    function: sys::CUfunction,
+    launch: &Launch,
+    stream: Stream,
+) -> std::result::Result<(), DriverError> {
+    let mut arguments = [std::ptr::null_mut::<c_void>(); Launch::MOST];
+    for (to, argument) in arguments.iter_mut().zip(launch.arguments()) {
+        *to = argument.as_ptr().cast_mut().cast();
+    }
+    let [grid, block] = [launch.grid, launch.block].map(|[x, y, z]| (x, y, z));
+    // SAFETY: the driver reads as many arguments as the function has parameters, each of its size, while it is called.
+    unsafe { result::launch_kernel(function, grid, block, 0, stream.raw(), &mut arguments) }
+}

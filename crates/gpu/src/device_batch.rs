@@ -1,0 +1,97 @@
+//! A batch on a GPU.
+
+use crate::driver::Driver as _;
+use crate::line::{Fields, Line};
+use crate::ring::Lease;
+use crate::{Gpu, View};
+use packhorse_core::{Error, Result};
+use packhorse_read::{Contents, Layout};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A batch in the memory of a GPU, or on its way there.
+///
+/// A stream that shall read it [waits](DeviceBatch::wait) for it: on the GPU, the caller goes on at once. Its memory is used
+/// again after this is dropped and what was queued by then on those streams is over; the caller needs to wait for
+/// neither. Batches that are kept have memory of their own.
+pub struct DeviceBatch<G: Gpu> {
+    lease: Arc<Mutex<Lease<Line<G>>>>,
+}
+
+impl<G: Gpu> DeviceBatch<G> {
+    pub(crate) fn new(lease: Lease<Line<G>>) -> Self {
+        Self { lease: Arc::new(Mutex::new(lease)) }
+    }
+
+    fn lease(&self) -> MutexGuard<'_, Lease<Line<G>>> {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<R>(&self, ask: impl FnOnce(Fields<'_>) -> R) -> Result<R> {
+        let lease = self.lease();
+        let slot = lease.slot().ok_or_else(|| Error::bug("a batch without memory"))?;
+        Ok(ask(slot.fields()))
+    }
+
+    /// Lets what is queued on `stream` from now on begin after the batch is there, finished; and the batch's memory be used again
+    /// only after what is queued on `stream` when the batch is dropped.
+    pub fn wait(&self, stream: G::Stream) -> Result<()> {
+        self.lease().wait(stream)
+    }
+
+    /// Whether it is there.
+    pub fn ready(&self) -> Result<bool> {
+        self.lease().ready()
+    }
+
+    /// Waits, in this thread, until it is there.
+    pub fn synchronize(&self) -> Result<()> {
+        self.lease().synchronize()
+    }
+
+    /// Which samples it is of.
+    pub fn contents(&self) -> Result<Contents> {
+        self.with(|fields| fields.contents().clone())
+    }
+
+    /// Rows that hold samples.
+    pub fn rows(&self) -> usize {
+        self.with(|fields| fields.contents().rows()).unwrap_or(0)
+    }
+
+    /// Where fields are that came with the batch.
+    pub fn layout(&self) -> Result<Arc<Layout>> {
+        self.with(|fields| Arc::clone(fields.layout()))
+    }
+
+    /// The names of its fields.
+    pub fn names(&self) -> Vec<String> {
+        self.with(|fields| fields.names().map(str::to_owned).collect()).unwrap_or_default()
+    }
+
+    /// Where a field is: what was made on the GPU, else what came with the batch. It may be read by streams that
+    /// [waited](DeviceBatch::wait), until this is dropped.
+    pub fn view(&self, name: &str) -> Option<View> {
+        self.with(|fields| fields.view(name)).ok().flatten()
+    }
+
+    /// The bytes of a field, copied to the host: for a look at them, since it waits.
+    ///
+    /// Errors: no such field (kind `Config`); what the GPU says.
+    #[expect(unsafe_code, reason = "memory of the GPU is read")]
+    pub fn download(&self, name: &str) -> Result<Vec<u8>> {
+        let view = self.view(name).ok_or_else(|| Error::config(format!("batches have no field {name}")))?;
+        let mut bytes = vec![0; view.bytes()];
+        let lease = self.lease();
+        lease.synchronize()?;
+        let line = lease.driver();
+        // SAFETY: the view is in the slot that the lease has, and all that writes it is over.
+        unsafe { line.gpu.download(view.address, &mut bytes, line.copies()) }?;
+        Ok(bytes)
+    }
+}
+
+impl<G: Gpu> std::fmt::Debug for DeviceBatch<G> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeviceBatch").field("rows", &self.rows()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,75 @@
+//! A GPU: memory, streams, events, copies and kernels.
+
+#![expect(
+    unsafe_code,
+    reason = "memory is handed to a GPU, which the compiler can't follow: contracts say what it may touch"
+)]
+
+use crate::kernels::Launch;
+use packhorse_core::Result;
+
+/// A GPU as far as batches need one: [`Cuda`](crate::Cuda), or [`Simulated`](crate::Simulated) by threads of the host.
+///
+/// Calls may come from any thread. None waits for the GPU but [`synchronize`](Gpu::synchronize), [`drain`](Gpu::drain) and
+/// those that give memory.
+pub trait Gpu: Send + Sync + 'static {
+    /// Memory of the host that the GPU reads by itself, of a fixed length, at an address that is a multiple of
+    /// [`ALIGN`](packhorse_read::ALIGN).
+    type Pinned: AsRef<[u8]> + AsMut<[u8]> + Send + 'static;
+    /// Memory of the GPU.
+    type Memory: Send + 'static;
+    /// A mark in a stream. One that was never recorded is over.
+    type Event: Send + Sync;
+    /// A queue of work that is done in order.
+    type Stream: Copy + PartialEq + Send + Sync + std::fmt::Debug;
+
+    /// `bytes` bytes of the host's, zeros.
+    fn pinned(&self, bytes: usize) -> Result<Self::Pinned>;
+
+    /// `bytes` bytes of the GPU's, in which is whatever was there.
+    fn memory(&self, bytes: usize) -> Result<Self::Memory>;
+
+    /// Where memory is, for kernels.
+    fn address(&self, memory: &Self::Memory) -> u64;
+
+    /// A stream of this GPU's, which waits for no other. It is there as long as the GPU is.
+    fn stream(&self) -> Result<Self::Stream>;
+
+    /// A mark that may be recorded again and again.
+    fn event(&self) -> Result<Self::Event>;
+
+    /// Marks the end of what is queued on `stream` now.
+    fn record(&self, event: &Self::Event, stream: Self::Stream) -> Result<()>;
+
+    /// Lets what is queued on `stream` from now on begin after what `event` marks now.
+    fn wait(&self, stream: Self::Stream, event: &Self::Event) -> Result<()>;
+
+    /// Whether the GPU is past what `event` marks.
+    fn over(&self, event: &Self::Event) -> Result<bool>;
+
+    /// Waits until the GPU is past what `event` marks.
+    fn synchronize(&self, event: &Self::Event) -> Result<()>;
+
+    /// Waits until the GPU has done all that is queued.
+    fn drain(&self) -> Result<()>;
+
+    /// Queues a copy of `from`, which is in [pinned](Gpu::pinned) memory, to the beginning of `to`.
+    ///
+    /// # Safety
+    /// Until it is over both must be there, `from` must not change, and nobody else may use `to`.
+    unsafe fn upload(&self, from: &[u8], to: &Self::Memory, stream: Self::Stream) -> Result<()>;
+
+    /// Copies memory of the GPU at `from`, once all that is queued on `stream` is over: for looking at results, not for
+    /// speed.
+    ///
+    /// # Safety
+    /// So many bytes must be there, written before or on `stream`, and nothing may write them meanwhile.
+    unsafe fn download(&self, from: u64, to: &mut [u8], stream: Self::Stream) -> Result<()>;
+
+    /// Queues a kernel.
+    ///
+    /// # Safety
+    /// What its arguments point to must be there until it is over, and be used by nothing else meanwhile that it writes,
+    /// or that writes it.
+    unsafe fn launch(&self, launch: &Launch, stream: Self::Stream) -> Result<()>;
+}

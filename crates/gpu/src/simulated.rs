@@ -1,0 +1,253 @@
+//! A GPU of threads of the host: for machines without one, and for tests.
+
+#![expect(unsafe_code, reason = "its threads copy from memory that others lend them, as a GPU does")]
+
+use crate::Gpu;
+use crate::kernels::Launch;
+use packhorse_core::{Error, Result};
+use packhorse_read::{Device as _, Host, HostSlab};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Streams that are threads, memory that is memory: what is queued is done in order, on its own time. With
+/// [`jitter`](Simulated::with_jitter) that time is random, which finds mistakes in the order of things that a fast GPU hides.
+///
+/// It has no kernels of its own; [`with_kernels`](Simulated::with_kernels) gives it some.
+#[derive(Clone)]
+pub struct Simulated {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    streams: Mutex<Vec<Worker>>,
+    jitter: Option<(u64, Duration)>,
+    kernels: Option<Kernels>,
+}
+
+/// Runs a kernel; all that its arguments point to is memory of the process.
+type Kernels = Arc<dyn Fn(&Launch) -> Result<()> + Send + Sync>;
+type Work = Box<dyn FnOnce() + Send>;
+
+struct Worker {
+    work: Sender<Work>,
+    thread: JoinHandle<()>,
+}
+
+/// A stream of a [`Simulated`] GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SimulatedStream(usize);
+
+/// An event of a [`Simulated`] GPU.
+#[derive(Debug, Default)]
+pub struct SimulatedEvent {
+    marks: Arc<Marks>,
+}
+
+#[derive(Debug, Default)]
+struct Marks {
+    state: Mutex<(u64, u64)>,
+    changed: Condvar,
+}
+
+/// Memory of a [`Simulated`] GPU.
+#[derive(Debug)]
+pub struct SimulatedMemory {
+    at: *mut [u8],
+}
+
+// SAFETY: it is memory of the heap, which belongs to no thread.
+unsafe impl Send for SimulatedMemory {}
+
+impl Drop for SimulatedMemory {
+    fn drop(&mut self) {
+        // SAFETY: made from a box, and given back once.
+        drop(unsafe { Box::from_raw(self.at) });
+    }
+}
+
+impl Marks {
+    fn lock(&self) -> MutexGuard<'_, (u64, u64)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until mark `mark` is over.
+    fn wait(&self, mark: u64) {
+        let mut state = self.lock();
+        while state.1 < mark {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Default for Simulated {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Simulated {
+    /// One whose threads do their work at once.
+    pub fn new() -> Self {
+        Self::made(None, None)
+    }
+
+    /// One whose threads wait before each piece of work: a random time below `most`.
+    pub fn with_jitter(seed: u64, most: Duration) -> Self {
+        Self::made(Some((seed, most)), None)
+    }
+
+    /// The same with kernels: `run` is called on the thread of the stream that a kernel was launched on, and does what
+    /// the kernel does.
+    pub fn with_kernels(self, run: impl Fn(&Launch) -> Result<()> + Send + Sync + 'static) -> Self {
+        Self::made(self.inner.jitter, Some(Arc::new(run)))
+    }
+
+    fn made(jitter: Option<(u64, Duration)>, kernels: Option<Kernels>) -> Self {
+        Self { inner: Arc::new(Inner { streams: Mutex::default(), jitter, kernels }) }
+    }
+
+    /// Queues `work`: a kernel, as it were.
+    pub fn run(&self, stream: SimulatedStream, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        let streams = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let worker = streams.get(stream.0).ok_or_else(|| Error::config("a stream of another GPU"))?;
+        worker.work.send(Box::new(work)).map_err(|_| Error::bug("work on a stream panicked"))
+    }
+}
+
+impl Gpu for Simulated {
+    type Pinned = HostSlab;
+    type Memory = SimulatedMemory;
+    type Event = SimulatedEvent;
+    type Stream = SimulatedStream;
+
+    fn pinned(&self, bytes: usize) -> Result<HostSlab> {
+        Host::default().host(bytes)
+    }
+
+    fn memory(&self, bytes: usize) -> Result<SimulatedMemory> {
+        let mut memory = Vec::new();
+        let taken = memory.try_reserve_exact(bytes);
+        taken.map_err(|_| Error::new(packhorse_core::Kind::Environment, format!("take {bytes} bytes: no memory")))?;
+        memory.resize(bytes, 0u8);
+        Ok(SimulatedMemory { at: Box::into_raw(memory.into_boxed_slice()) })
+    }
+
+    fn address(&self, memory: &SimulatedMemory) -> u64 {
+        memory.at.cast::<u8>().expose_provenance() as u64
+    }
+
+    fn stream(&self) -> Result<SimulatedStream> {
+        let mut streams = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = streams.len();
+        let (work, queue) = channel::<Work>();
+        let jitter = self.inner.jitter;
+        let thread = std::thread::Builder::new().name(format!("packhorse-stream-{number}")).spawn(move || {
+            for (at, work) in queue.into_iter().enumerate() {
+                if let Some((seed, most)) = jitter {
+                    let draw = packhorse_order::draw(seed, number as u64, at as u64, 0) >> 40;
+                    std::thread::sleep(most.mul_f64(draw as f64 / (1u64 << 24) as f64));
+                }
+                work();
+            }
+        });
+        let thread = thread.map_err(|error| Error::io("start a thread", error))?;
+        streams.push(Worker { work, thread });
+        Ok(SimulatedStream(number))
+    }
+
+    fn event(&self) -> Result<SimulatedEvent> {
+        Ok(SimulatedEvent::default())
+    }
+
+    fn record(&self, event: &SimulatedEvent, stream: SimulatedStream) -> Result<()> {
+        let marks = Arc::clone(&event.marks);
+        let mark = {
+            let mut state = marks.lock();
+            state.0 += 1;
+            state.0
+        };
+        self.run(stream, move || {
+            let mut state = marks.lock();
+            state.1 = state.1.max(mark);
+            marks.changed.notify_all();
+        })
+    }
+
+    fn wait(&self, stream: SimulatedStream, event: &SimulatedEvent) -> Result<()> {
+        let marks = Arc::clone(&event.marks);
+        let mark = marks.lock().0;
+        self.run(stream, move || marks.wait(mark))
+    }
+
+    fn over(&self, event: &SimulatedEvent) -> Result<bool> {
+        let (marked, over) = *event.marks.lock();
+        Ok(over >= marked)
+    }
+
+    fn synchronize(&self, event: &SimulatedEvent) -> Result<()> {
+        let mark = event.marks.lock().0;
+        event.marks.wait(mark);
+        Ok(())
+    }
+
+    fn drain(&self) -> Result<()> {
+        let count = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let ends: Vec<SimulatedEvent> = (0..count).map(|_| SimulatedEvent::default()).collect();
+        for (number, end) in ends.iter().enumerate() {
+            self.record(end, SimulatedStream(number))?;
+        }
+        ends.iter().try_for_each(|end| self.synchronize(end))
+    }
+
+    unsafe fn upload(&self, from: &[u8], to: &SimulatedMemory, stream: SimulatedStream) -> Result<()> {
+        if from.len() > to.at.len() {
+            return Err(Error::bug(format!("{} bytes into {}", from.len(), to.at.len())));
+        }
+        let (from, to, bytes) = (from.as_ptr().expose_provenance(), to.at.cast::<u8>().expose_provenance(), from.len());
+        self.run(stream, move || {
+            let (from, to) = (std::ptr::with_exposed_provenance::<u8>(from), std::ptr::with_exposed_provenance_mut(to));
+            // SAFETY: both are there until this is over, and used by nobody else meanwhile: this function's contract. The
+            // lengths were checked.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
+        })
+    }
+
+    unsafe fn download(&self, from: u64, to: &mut [u8], stream: SimulatedStream) -> Result<()> {
+        let end = self.event()?;
+        self.record(&end, stream)?;
+        self.synchronize(&end)?;
+        // SAFETY: this function's contract.
+        unsafe {
+            std::ptr::with_exposed_provenance::<u8>(from as usize).copy_to_nonoverlapping(to.as_mut_ptr(), to.len())
+        };
+        Ok(())
+    }
+
+    unsafe fn launch(&self, launch: &Launch, stream: SimulatedStream) -> Result<()> {
+        let kernels = self.inner.kernels.clone();
+        let kernels =
+            kernels.ok_or_else(|| Error::unsupported("a simulated GPU runs no kernels: finish on the host"))?;
+        let launch = launch.clone();
+        self.run(stream, move || {
+            // What fails is found missing by whoever looks at the result.
+            let _ = kernels(&launch);
+        })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for Worker { work, thread } in std::mem::take(self.streams.get_mut().unwrap_or_else(PoisonError::into_inner)) {
+            drop(work);
+            let _ = thread.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for Simulated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Simulated").field("jitter", &self.inner.jitter).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,54 @@
+//! The device of a loader whose batches go to a GPU.
+
+use crate::line::Line;
+use crate::ring::Sender;
+use crate::{DeviceBatch, Finish, Gpu};
+use packhorse_core::Result;
+use packhorse_read::{Batch, Device, Layout};
+use std::sync::Arc;
+
+/// Batches of the host that are being copied at most. The next waits on the stream already when one is over, which is all
+/// that keeps a link busy.
+const FLYING: usize = 2;
+
+/// Sends the batches of a loader to a GPU: they are put together in pinned memory, and copied from there by one copy each.
+///
+/// Taking a batch queues its copy and returns; with [`Ahead`](packhorse_read::Ahead) that happens while earlier batches are
+/// worked on. Memory in a steady state: `LoaderOptions::ahead` slabs and two more that are pinned, and on the GPU one slot
+/// (slab and outputs) for each batch that is ahead or kept, and one more.
+pub struct Upload<G: Gpu> {
+    sender: Sender<Line<G>>,
+}
+
+impl<G: Gpu> Upload<G> {
+    /// Batches arrive as they were put together.
+    ///
+    /// Errors: a stream that the GPU does not give.
+    pub fn new(gpu: G) -> Result<Self> {
+        Self::finished(gpu, Vec::new())
+    }
+
+    /// Batches arrive with what these make of them, one after another: later ones see the fields of earlier ones.
+    ///
+    /// Errors: a stream that the GPU does not give.
+    pub fn finished(gpu: G, finish: Vec<Arc<dyn Finish>>) -> Result<Self> {
+        Ok(Self { sender: Sender::new(Arc::new(Line::new(gpu, finish)?), FLYING) })
+    }
+}
+
+impl<G: Gpu> Device for Upload<G> {
+    type Host = G::Pinned;
+    type Batch = DeviceBatch<G>;
+
+    fn prepare(&mut self, layout: &Arc<Layout>) -> Result<()> {
+        self.sender.driver().prepare(layout)
+    }
+
+    fn host(&mut self, bytes: usize) -> Result<G::Pinned> {
+        self.sender.driver().gpu.pinned(bytes)
+    }
+
+    fn upload(&mut self, batch: Batch<G::Pinned>) -> Result<DeviceBatch<G>> {
+        self.sender.send(batch).map(DeviceBatch::new)
+    }
+}

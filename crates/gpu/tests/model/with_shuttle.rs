@@ -1,0 +1,39 @@
+//! Many random orders of threads.
+
+mod sync {
+    pub(crate) use shuttle::sync::atomic::{AtomicBool, Ordering};
+    pub(crate) use shuttle::sync::{Arc, Condvar, Mutex};
+    pub(crate) use shuttle::thread;
+    pub(crate) use std::sync::PoisonError;
+}
+#[path = "../../src/driver.rs"]
+mod driver;
+#[path = "../../src/ring.rs"]
+#[expect(dead_code, reason = "the models use a part of it")]
+mod ring;
+#[path = "world.rs"]
+mod world;
+
+use world::{Plant, run, run_alone};
+
+const SCHEDULES: usize = 500;
+
+#[test]
+fn nothing_is_lost_or_overwritten() {
+    shuttle::check_random(|| run(Plant::None, 6), SCHEDULES);
+    shuttle::check_pct(|| run(Plant::None, 6), SCHEDULES, 3);
+    for kept in 0..3 {
+        shuttle::check_random(move || run_alone(Plant::None, 6, kept), SCHEDULES);
+    }
+}
+
+#[test]
+fn each_planted_mistake_is_found() {
+    for plant in Plant::ALL {
+        let found = std::thread::spawn(move || {
+            shuttle::check_random(move || run(plant, 6), SCHEDULES);
+            shuttle::check_pct(move || run_alone(plant, 6, 1), SCHEDULES, 3);
+        });
+        assert!(found.join().is_err(), "shuttle does not find {plant:?}");
+    }
+}

@@ -1,0 +1,213 @@
+//! Batches that are taken before they are asked for.
+
+use crate::{Device, Loader, TokenLoader, TokenState};
+use packhorse_core::{Error, Result};
+use packhorse_order::OrderState;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A loader: batches in order, and where to go on after those that were taken.
+pub trait Batches: Iterator<Item = Result<Self::Batch>> {
+    /// A batch.
+    type Batch;
+    /// How far it has come.
+    type State: Clone;
+
+    /// Where to go on after the batches that were taken.
+    fn state(&self) -> Self::State;
+}
+
+impl<D: Device> Batches for Loader<D> {
+    type Batch = D::Batch;
+    type State = OrderState;
+
+    fn state(&self) -> OrderState {
+        Loader::state(self)
+    }
+}
+
+impl<D: Device> Batches for TokenLoader<D> {
+    type Batch = D::Batch;
+    type State = TokenState;
+
+    fn state(&self) -> TokenState {
+        TokenLoader::state(self)
+    }
+}
+
+/// The batches of a loader, taken on a thread of its own, some ahead of the caller: what the device does with a batch when
+/// it is taken (a copy to a GPU) then happens while the caller works on the ones before, even if it waits for the GPU
+/// after each.
+///
+/// Order, errors and end are those of the loader.
+pub struct Ahead<L: Batches> {
+    /// `None` once all is over.
+    taken: Option<Receiver<Taken<L>>>,
+    thread: Option<JoinHandle<()>>,
+    state: L::State,
+    waits: u64,
+    waited: Duration,
+}
+
+/// A batch, and the state after it.
+type Taken<L> = (Result<<L as Batches>::Batch>, <L as Batches>::State);
+
+impl<L> Ahead<L>
+where
+    L: Batches + Send + 'static,
+    L::Batch: Send,
+    L::State: Send,
+{
+    /// Takes at most `ahead` batches, at least one, beyond those that were given out.
+    ///
+    /// Errors: a thread that the system does not give.
+    pub fn new(loader: L, ahead: usize) -> Result<Self> {
+        let state = loader.state();
+        // One more waits in the hands of the thread.
+        let (to, taken) = sync_channel(ahead.saturating_sub(1));
+        let thread = std::thread::Builder::new().name("packhorse-ahead".to_owned());
+        let thread = thread.spawn(move || take(loader, &to)).map_err(|error| Error::io("start a thread", error))?;
+        Ok(Self { taken: Some(taken), thread: Some(thread), state, waits: 0, waited: Duration::ZERO })
+    }
+}
+
+fn take<L: Batches>(mut loader: L, to: &SyncSender<Taken<L>>) {
+    while let Some(batch) = loader.next() {
+        let state = loader.state();
+        if to.send((batch, state)).is_err() {
+            break;
+        }
+    }
+}
+
+impl<L: Batches> Ahead<L> {
+    /// Where to go on after the batches that were given out: those taken ahead don't count.
+    pub fn state(&self) -> L::State {
+        self.state.clone()
+    }
+
+    /// How often a batch was not there when it was asked for, and how long that took together. The first one always
+    /// takes its time.
+    pub fn waited(&self) -> (u64, Duration) {
+        (self.waits, self.waited)
+    }
+
+    /// Ends the thread; an error if it ended by itself in a panic.
+    fn end(&mut self) -> Option<Result<L::Batch>> {
+        self.taken = None;
+        let ended = self.thread.take()?.join();
+        ended.err().map(|_| Err(Error::bug("the thread that takes batches panicked")))
+    }
+}
+
+impl<L: Batches> Iterator for Ahead<L> {
+    type Item = Result<L::Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let taken = self.taken.as_ref()?;
+        let next = match taken.try_recv() {
+            Err(TryRecvError::Empty) => {
+                let start = Instant::now();
+                let next = taken.recv().ok();
+                // That there is no more is not a batch that was late.
+                self.waits += u64::from(next.is_some());
+                self.waited += start.elapsed();
+                next
+            }
+            other => other.ok(),
+        };
+        match next {
+            Some((batch, state)) => {
+                self.state = state;
+                Some(batch)
+            }
+            None => self.end(),
+        }
+    }
+}
+
+impl<L: Batches> Drop for Ahead<L> {
+    fn drop(&mut self) {
+        // Whoever waits to hand over a batch finds nobody there any more.
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts to `end`; at `bad` there is an error, at `panics` a panic.
+    struct Counter {
+        next: u64,
+        end: u64,
+        bad: u64,
+        panics: u64,
+        at: std::sync::Arc<std::sync::atomic::AtomicU64>,
+    }
+
+    impl Counter {
+        fn new(end: u64) -> Self {
+            Self { next: 0, end, bad: u64::MAX, panics: u64::MAX, at: Default::default() }
+        }
+    }
+
+    impl Iterator for Counter {
+        type Item = Result<u64>;
+
+        #[expect(clippy::panic, reason = "planted")]
+        fn next(&mut self) -> Option<Result<u64>> {
+            let now = (self.next < self.end).then_some(self.next)?;
+            self.next += 1;
+            self.at.store(self.next, std::sync::atomic::Ordering::SeqCst);
+            if now == self.panics {
+                panic!("planted");
+            }
+            Some(if now == self.bad { Err(Error::content("bad")) } else { Ok(now) })
+        }
+    }
+
+    impl Batches for Counter {
+        type Batch = u64;
+        type State = u64;
+
+        fn state(&self) -> u64 {
+            self.next
+        }
+    }
+
+    #[test]
+    fn order_errors_states_and_the_end_are_the_loaders() {
+        let mut ahead = Ahead::new(Counter { bad: 3, ..Counter::new(6) }, 2).unwrap();
+        assert_eq!(ahead.state(), 0);
+        for wanted in 0..6 {
+            let got = ahead.next().unwrap();
+            assert_eq!(got.is_err(), wanted == 3);
+            assert!(got.is_err() || got.unwrap() == wanted);
+            assert_eq!(ahead.state(), wanted + 1);
+        }
+        assert!(ahead.next().is_none() && ahead.next().is_none());
+    }
+
+    #[test]
+    fn it_goes_so_far_ahead_and_no_further() {
+        for ahead in [1, 2, 5] {
+            let counter = Counter::new(100);
+            let at = counter.at.clone();
+            let mut batches = Ahead::new(counter, ahead).unwrap();
+            assert_eq!(batches.next().unwrap().unwrap(), 0);
+            std::thread::sleep(Duration::from_millis(50));
+            // One was given out, and one is being offered when the others are taken.
+            assert_eq!(at.load(std::sync::atomic::Ordering::SeqCst), 1 + ahead as u64);
+        }
+    }
+
+    #[test]
+    fn a_panic_is_an_error_and_not_an_end() {
+        let mut ahead = Ahead::new(Counter { panics: 2, ..Counter::new(6) }, 1).unwrap();
+        assert_eq!(ahead.by_ref().take(2).map(Result::unwrap).collect::<Vec<_>>(), [0, 1]);
+        assert!(ahead.next().unwrap().unwrap_err().to_string().contains("panicked"));
+        assert!(ahead.next().is_none());
+    }
+}
