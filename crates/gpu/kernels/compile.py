@@ -2,7 +2,7 @@
 """Compiles the kernels beside this file to PTX, or with --check says which PTX is not what its source gives.
 
 Needs no GPU and no toolkit, only the wheel nvidia-cuda-nvrtc-cu12==12.0.140: whose PTX (ISA 8.0) drivers from 525 on
-take. The same wheel gives the same bytes everywhere.
+take. The same wheel gives the same bytes everywhere. Ends with 1 where PTX is stale, with 3 where the wheel is missing.
 """
 import ctypes
 import glob
@@ -30,9 +30,13 @@ def read(name):
 
 
 def library():
-    spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
+    try:
+        spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
+    except ModuleNotFoundError:
+        spec = None
     if spec is None:
-        sys.exit("needs the wheel: pip install nvidia-cuda-nvrtc-cu12==12.0.140")
+        print("needs the wheel: pip install nvidia-cuda-nvrtc-cu12==12.0.140", file=sys.stderr)
+        sys.exit(3)
     folder = os.path.join(list(spec.submodule_search_locations)[0], "lib")
     # The part with the device functions is looked up by its plain name when a program is compiled.
     for name in sorted(glob.glob(os.path.join(folder, "libnvrtc-builtins.so*"))):
