@@ -14,7 +14,7 @@
 //!   Only a sender that is further ahead of the GPU than it may be waits for that.
 //! * Where no slot is free one more is made: a consumer that keeps `n` batches has them in `n` slots, and nothing hangs.
 //!
-//! This file is also part of the models that loom and shuttle run (`tests/model.rs`), and so takes what it shares between
+//! This file is also part of the models that loom and shuttle run (`tests/model_loom.rs`, `tests/model_shuttle.rs`), and so takes what it shares between
 //! threads from `sync`.
 
 use super::driver::Driver;

@@ -2,12 +2,12 @@
 
 use super::context::Stream;
 use super::fault::Told as _;
-use crate::kernels::Launch;
+use crate::kernels::{Launch, Module};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 use packhorse_core::{Error, Result};
 use std::collections::BTreeMap;
-use std::ffi::{CString, c_void};
+use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
 /// What was loaded.
@@ -18,7 +18,7 @@ pub(super) struct Modules {
 
 #[derive(Default)]
 struct State {
-    modules: BTreeMap<&'static str, Handle<sys::CUmodule>>,
+    modules: Vec<(Module, Handle<sys::CUmodule>)>,
     functions: BTreeMap<&'static str, Handle<sys::CUfunction>>,
 }
 
@@ -35,14 +35,14 @@ impl Modules {
         if let Some(found) = state.functions.get(launch.entry) {
             return Ok(found.0);
         }
-        let module = match state.modules.get(launch.module.name) {
-            Some(module) => module.0,
+        let module = match state.modules.iter().find(|(module, _)| *module == launch.module) {
+            Some((_, module)) => module.0,
             None => {
-                let text = CString::new(launch.module.ptx).map_err(|_| Error::bug("PTX with a zero in it"))?;
+                let text = CString::new(launch.module.ptx()).map_err(|_| Error::bug("PTX with a zero in it"))?;
                 // SAFETY: PTX is text that ends in a zero.
                 let module = unsafe { result::module::load_data(text.as_ptr().cast()) };
-                let module = module.told(&format!("compile the kernels {}", launch.module.name))?;
-                state.modules.insert(launch.module.name, Handle(module));
+                let module = module.told(&format!("compile the kernels {}", launch.module.name()))?;
+                state.modules.push((launch.module, Handle(module)));
                 module
             }
         };
@@ -57,7 +57,7 @@ impl Modules {
     /// Lets go of all. The context is current.
     pub(super) fn unload(&self) {
         let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
-        for module in state.modules.into_values() {
+        for (_, module) in state.modules {
             // SAFETY: loaded by `function`, and no function of it is known any more.
             let _ = unsafe { result::module::unload(module.0) };
         }
@@ -73,11 +73,8 @@ pub(super) unsafe fn launch(
     launch: &Launch,
     stream: Stream,
 ) -> std::result::Result<(), DriverError> {
-    let mut arguments = [std::ptr::null_mut::<c_void>(); Launch::MOST];
-    for (to, argument) in arguments.iter_mut().zip(launch.arguments()) {
-        *to = argument.as_ptr().cast_mut().cast();
-    }
+    let mut arguments = [launch.args.as_ptr().cast_mut()];
     let [grid, block] = [launch.grid, launch.block].map(|[x, y, z]| (x, y, z));
-    // SAFETY: the driver reads as many arguments as the function has parameters, each of its size, while it is called.
+    // SAFETY: the function has one parameter, which the driver reads while it is called.
     unsafe { result::launch_kernel(function, grid, block, 0, stream.raw(), &mut arguments) }
 }

@@ -1,4 +1,6 @@
-//! A host and a GPU of four threads, in which every use of memory is watched.
+//! A host and a GPU of four threads: one that fills and sends batches, one that consumes them, and two streams of the GPU. Every
+//! piece of memory knows who reads and writes it, and fails when two do that at once, or when a kernel finds another batch
+//! than its own.
 
 use super::driver::Driver;
 use super::ring::{Lease, Sender};

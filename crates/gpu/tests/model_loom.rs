@@ -1,4 +1,6 @@
-//! Every order of threads with a bounded number of preemptions: two where one thread sends and consumes, one where two do.
+//! The ring under every order of its threads with a bounded number of preemptions: two where one thread sends and consumes,
+//! one where two do. Each of several planted mistakes must be found.
+#![expect(clippy::panic, reason = "what goes wrong fails the test")]
 
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, Ordering};
@@ -6,12 +8,12 @@ mod sync {
     pub(crate) use loom::thread;
     pub(crate) use std::sync::PoisonError;
 }
-#[path = "../../src/driver.rs"]
+#[path = "../src/driver.rs"]
 mod driver;
-#[path = "../../src/ring.rs"]
+#[path = "../src/ring.rs"]
 #[expect(dead_code, reason = "the models use a part of it")]
 mod ring;
-#[path = "world.rs"]
+#[path = "model/world.rs"]
 mod world;
 
 use world::{Plant, run, run_alone};

@@ -1,0 +1,100 @@
+// Pixels on their way out: scaled, rounded, and put where the layout says.
+#pragma once
+#include "common.cuh"
+
+/// Where pixels go, and as what. 64 bytes.
+struct Output {
+    void* data;
+    /// For each channel: what comes out is scale × byte + bias, rounded once.
+    float scale[4];
+    float bias[4];
+    u32 height;
+    u32 width;
+    u32 channels;
+    u32 rows;
+    /// Channels first.
+    u32 planar;
+    /// Whether four neighbours can be stored at once: the width is a multiple of four, `data` is aligned.
+    u32 vector;
+};
+static_assert(sizeof(Output) == 64, "as in output.rs");
+
+template <class E, int C>
+INLINE typename E::T scaled(const Output& o, float value, int c) {
+    return E::of(fmaf(value, o.scale[c], o.bias[c]));
+}
+
+/// Stores `count` (at most four) neighbours of a line, the first at (`y`, `x`).
+template <class E, int C>
+INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (&value)[4][C]) {
+    typedef typename E::T T;
+    const u64 plane = (u64)o.height * o.width;
+    T* image = (T*)o.data + row * plane * C;
+    const u64 pixel = (u64)y * o.width + x;
+#pragma unroll
+    for (int k = 0; k < C; k++) {
+        // Of planar pixels a channel, of others a quarter of the four.
+        Four<T> four;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int at = k * 4 + i;
+            four.value[i] = o.planar ? scaled<E, C>(o, value[i][k], k) : scaled<E, C>(o, value[at / C][at % C], at % C);
+        }
+        T* to = o.planar ? image + k * plane + pixel : image + pixel * C + k * 4;
+        if (o.vector) {
+            *(Four<T>*)to = four;
+        } else {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                if ((u32)(o.planar ? i : k * 4 + i) < (o.planar ? count : count * C)) {
+                    to[i] = four.value[i];
+                }
+            }
+        }
+    }
+}
+
+/// Stores one pixel.
+template <class E, int C>
+INLINE void put_one(const Output& o, u32 row, u32 y, u32 x, const float (&value)[C]) {
+    typedef typename E::T T;
+    const u64 plane = (u64)o.height * o.width;
+    T* image = (T*)o.data + row * plane * C;
+    const u64 pixel = (u64)y * o.width + x;
+#pragma unroll
+    for (int c = 0; c < C; c++) {
+        image[o.planar ? c * plane + pixel : pixel * C + c] = scaled<E, C>(o, value[c], c);
+    }
+}
+
+/// All pictures, four neighbours a thread at a time. `source.row(row)` says what a picture's pixels have in common, and
+/// `source.pixels(…)` what these are.
+template <class E, int C, class Source>
+INLINE void paint_channels(const Output& o, const Source& source) {
+    const u32 groups = (o.width + 3) / 4;
+    const u32 all = groups * o.height;
+    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
+        const typename Source::Row common = source.row(row);
+#pragma unroll 1
+        for (u64 group = first(); group < all; group += stride()) {
+            const u32 y = (u32)group / groups;
+            const u32 x = ((u32)group - y * groups) * 4;
+            const u32 count = o.width - x < 4 ? o.width - x : 4;
+            float value[4][C];
+            source.template pixels<C>(common, y, x, count, value);
+            put<E, C>(o, row, y, x, count, value);
+        }
+    }
+}
+
+template <class E, class Source>
+INLINE void paint(const Output& o, const Source& source) {
+    switch (o.channels) {
+        case 1:
+            return paint_channels<E, 1>(o, source);
+        case 3:
+            return paint_channels<E, 3>(o, source);
+        default:
+            return paint_channels<E, 4>(o, source);
+    }
+}

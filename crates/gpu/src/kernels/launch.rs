@@ -1,0 +1,194 @@
+//! A launch: which kernel, on how many threads, with which bytes. Owns the way of parameters into those bytes.
+
+use packhorse_core::{Error, Result};
+use std::ffi::c_void;
+
+/// The threads of a block; what `__launch_bounds__` promises.
+const THREADS: u32 = 256;
+
+/// What `cuLaunchKernel` wants to know, but for the stream. Kernels use no dynamic shared memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Where the kernel is.
+    pub module: Module,
+    /// Its name there.
+    pub entry: &'static str,
+    /// Blocks in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads a block in x, y, z.
+    pub block: [u32; 3],
+    /// Its one parameter, a struct.
+    pub args: Args,
+}
+
+impl Launch {
+    /// A thread for each of `items`, or fewer that take several.
+    pub(super) fn flat(module: Module, entry: &'static str, items: u64, args: Args) -> Result<Self> {
+        Self::rows(module, entry, items, 1, args)
+    }
+
+    /// A thread for each of `items` of each of `rows`, or fewer that take several.
+    pub(super) fn rows(module: Module, entry: &'static str, items: u64, rows: u32, args: Args) -> Result<Self> {
+        if items == 0 || rows == 0 {
+            return Err(Error::config(format!("{entry} has nothing to do: launch it for one row at least")));
+        }
+        let blocks = items.div_ceil(THREADS.into()).min(1 << 20);
+        let grid = [u32::try_from(blocks).unwrap_or(1 << 20), rows.min(65_535), 1];
+        Ok(Self { module, entry, grid, block: [THREADS, 1, 1], args })
+    }
+}
+
+/// A PTX file with kernels in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Module {
+    /// Pictures of one size.
+    Image,
+    /// Rows of tokens.
+    Tokens,
+    /// Checksums, and time that passes.
+    Check,
+}
+
+impl Module {
+    /// All there are, each at the place that it has as a number (`module as usize`).
+    pub const ALL: [Module; 3] = [Module::Image, Module::Tokens, Module::Check];
+
+    /// As its file is called, without `.ptx`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Module::Image => "image",
+            Module::Tokens => "tokens",
+            Module::Check => "check",
+        }
+    }
+
+    /// The text for `cuModuleLoadData`, which wants a zero at its end.
+    pub fn ptx(self) -> &'static str {
+        match self {
+            Module::Image => include_str!("../../kernels/image.ptx"),
+            Module::Tokens => include_str!("../../kernels/tokens.ptx"),
+            Module::Check => include_str!("../../kernels/check.ptx"),
+        }
+    }
+}
+
+/// The bytes of a kernel's parameter: a C struct, each member at a multiple of its size.
+#[derive(Clone, PartialEq, Eq)]
+#[repr(C, align(8))]
+pub struct Args {
+    bytes: [u8; Args::MOST],
+    len: usize,
+}
+
+impl Args {
+    /// No parameter is larger.
+    const MOST: usize = 256;
+
+    pub(super) fn new() -> Self {
+        Self { bytes: [0; Self::MOST], len: 0 }
+    }
+
+    /// The bytes, of which the first has an address that is a multiple of eight.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// Where they are. `kernelParams` is an array of one element, which is this.
+    pub fn as_ptr(&self) -> *const c_void {
+        self.bytes.as_ptr().cast()
+    }
+
+    fn put(mut self, bytes: &[u8]) -> Self {
+        let start = self.len.next_multiple_of(bytes.len().max(1));
+        let end = start + bytes.len();
+        if let Some(place) = self.bytes.get_mut(start..end) {
+            place.copy_from_slice(bytes);
+        }
+        self.len = end;
+        self
+    }
+
+    pub(super) fn u64(self, value: u64) -> Self {
+        self.put(&value.to_ne_bytes())
+    }
+
+    pub(super) fn i64(self, value: i64) -> Self {
+        self.put(&value.to_ne_bytes())
+    }
+
+    pub(super) fn u32(self, value: u32) -> Self {
+        self.put(&value.to_ne_bytes())
+    }
+
+    pub(super) fn f32(self, value: f32) -> Self {
+        self.put(&value.to_ne_bytes())
+    }
+
+    /// Yes as 1.
+    pub(super) fn flag(self, yes: bool) -> Self {
+        self.u32(yes.into())
+    }
+
+    /// All of it, which must be `size` bytes: what the kernel's source asserts.
+    pub(super) fn finish(mut self, size: usize) -> Result<Self> {
+        self.len = self.len.next_multiple_of(8);
+        if self.len != size || size > Self::MOST {
+            return Err(Error::bug(format!("a kernel's parameter of {} bytes, not {size}", self.len)));
+        }
+        Ok(self)
+    }
+}
+
+impl std::fmt::Debug for Args {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Args").field(&self.bytes()).finish()
+    }
+}
+
+/// `address`, which must be one, and a multiple of `align`.
+pub(super) fn address(of: &str, address: u64, align: usize) -> Result<u64> {
+    if address == 0 {
+        return Err(Error::config(format!("{of} has no address on the device: reserve memory for it")));
+    }
+    optional(of, address, align)
+}
+
+/// The same, but that there may be none.
+pub(super) fn optional(of: &str, address: u64, align: usize) -> Result<u64> {
+    if !address.is_multiple_of(align as u64) {
+        return Err(Error::config(format!("{of} is at {address:#x}: put it at a multiple of {align} bytes")));
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::Kind;
+
+    #[test]
+    fn members_lie_as_in_c() {
+        let args = Args::new().u32(1).u64(2).f32(1.0).flag(true).u32(3).finish(32).unwrap();
+        let numbers: Vec<u32> = args.bytes().as_chunks().0.iter().map(|four| u32::from_ne_bytes(*four)).collect();
+        assert_eq!(numbers, [1, 0, 2, 0, 0x3f80_0000, 1, 3, 0]);
+        assert_eq!(args.as_ptr() as usize % 8, 0);
+        assert_eq!(Args::new().u32(1).finish(16).unwrap_err().kind(), Kind::Bug);
+        assert_eq!((0..33).fold(Args::new(), |args, n| args.u64(n)).finish(264).unwrap_err().kind(), Kind::Bug);
+    }
+
+    #[test]
+    fn grids_stay_within_what_devices_take() {
+        let of = |items, rows| Launch::rows(Module::Check, "fold", items, rows, Args::new()).map(|launch| launch.grid);
+        assert_eq!(of(257, 3).unwrap(), [2, 3, 1]);
+        assert_eq!(of(u64::MAX, u32::MAX).unwrap(), [1 << 20, 65_535, 1]);
+        assert_eq!((of(0, 1).unwrap_err().kind(), of(1, 0).unwrap_err().kind()), (Kind::Config, Kind::Config));
+    }
+
+    #[test]
+    fn modules_are_at_their_places() {
+        for (place, module) in Module::ALL.into_iter().enumerate() {
+            assert_eq!(module as usize, place);
+            assert!(module.ptx().contains(".version 8.0"), "{}", module.name());
+        }
+    }
+}

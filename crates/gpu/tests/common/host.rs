@@ -1,0 +1,124 @@
+//! Kernels on the host: the same sources, compiled by the system's C++ compiler, run thread by thread.
+#![expect(unsafe_code, reason = "a library that was compiled a moment ago is loaded and called")]
+
+use super::Runner;
+use libloading::Library;
+use packhorse_gpu::kernels::{Launch, Module};
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A text in a source, and what to put there instead, for tests of the tests.
+pub(crate) type Change<'c> = (Module, &'c str, &'c str);
+
+type Kernel = unsafe extern "C" fn(*const c_void, usize, *const u32, *const u32) -> usize;
+
+/// Compiled modules, and the memory that their kernels work on.
+pub(crate) struct Host {
+    modules: Vec<Option<Library>>,
+    blocks: Vec<Vec<u64>>,
+}
+
+impl Host {
+    /// The kernels as they are; `None`, with a word why, where there is no C++ compiler.
+    pub(crate) fn new() -> Option<Self> {
+        static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+        let folder = BUILT.get_or_init(|| {
+            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{}", std::process::id()));
+            let all = Module::ALL.into_iter().all(|module| build(module, &folder, None));
+            all.then_some(folder)
+        });
+        let folder = folder.as_ref()?;
+        let modules = Module::ALL.iter().map(|module| Some(load(&library(*module, folder)))).collect();
+        Some(Self { modules, blocks: Vec::new() })
+    }
+
+    /// The kernels with a fault planted: only the module that it is in.
+    pub(crate) fn planted(change: Change<'_>) -> Option<Self> {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        if !build(change.0, folder.path(), Some(change)) {
+            return None;
+        }
+        let of = |module: &Module| (*module == change.0).then(|| load(&library(*module, folder.path())));
+        Some(Self { modules: Module::ALL.iter().map(of).collect(), blocks: Vec::new() })
+    }
+}
+
+fn library(module: Module, folder: &Path) -> PathBuf {
+    folder.join(format!("{}.so", module.name()))
+}
+
+fn load(library: &Path) -> Library {
+    // SAFETY: the library is ours, and its loading runs no code.
+    unsafe { Library::new(library) }.unwrap()
+}
+
+/// Compiles a module. Undefined behaviour (misaligned access among it) is trapped, products are not fused with sums.
+fn build(module: Module, folder: &Path, change: Option<Change<'_>>) -> bool {
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    let mut source = std::fs::read_to_string(kernels.join(format!("{}.cu", module.name()))).unwrap();
+    if let Some((_, from, to)) = change {
+        assert!(source.contains(from), "{} has no {from}", module.name());
+        source = source.replace(from, to);
+    }
+    std::fs::create_dir_all(folder).unwrap();
+    let file = folder.join(format!("{}.cu", module.name()));
+    std::fs::write(&file, source).unwrap();
+    let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
+    let output = Command::new(compiler)
+        .args(["-x", "c++", "-std=c++14", "-O1", "-w"])
+        .args(["-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-DPACKHORSE_HOST"])
+        .args(["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"])
+        .arg(format!("-I{}/tests/common", env!("CARGO_MANIFEST_DIR")))
+        .arg(format!("-I{}", kernels.display()))
+        .arg(&file)
+        .arg("-o")
+        .arg(library(module, folder))
+        .output();
+    match output {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            true
+        }
+        Err(error) => {
+            println!("skipped: no C++ compiler ({error})");
+            false
+        }
+    }
+}
+
+impl Runner for Host {
+    fn alloc(&mut self, bytes: usize) -> u64 {
+        let block = vec![0u64; bytes / 8 + 33];
+        let address = block.as_ptr() as u64;
+        self.blocks.push(block);
+        address.next_multiple_of(256)
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) {
+        // SAFETY: all addresses come from `alloc`, with room for so many bytes.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) }
+    }
+
+    fn read(&mut self, address: u64, bytes: usize) -> Vec<u8> {
+        // SAFETY: all addresses come from `alloc`, with room for so many bytes, which are numbers from the start.
+        unsafe { std::slice::from_raw_parts(address as *const u8, bytes) }.to_vec()
+    }
+
+    fn launch(&mut self, launch: &Launch) {
+        let module = self.modules[launch.module as usize].as_ref().unwrap();
+        let args = launch.args.bytes();
+        // SAFETY: all kernels have this signature, and do nothing if their parameter is of another size. That they stay
+        // within their memory is what is tested.
+        let size = unsafe {
+            let kernel = module.get::<Kernel>(launch.entry).unwrap();
+            kernel(launch.args.as_ptr(), args.len(), launch.grid.as_ptr(), launch.block.as_ptr())
+        };
+        assert_eq!(size, args.len(), "the parameter of {}", launch.entry);
+    }
+
+    fn free(&mut self) {
+        self.blocks.clear();
+    }
+}

@@ -1,0 +1,131 @@
+//! What checks of kernels share: memory with canaries, and whoever runs launches.
+//!
+//! The checks themselves (`image.rs`, …) are functions of a [`Runner`]: the host's is in `host.rs`; a device's has five methods.
+
+pub(crate) mod checksum;
+pub(crate) mod host;
+pub(crate) mod image;
+pub(crate) mod random;
+pub(crate) mod tokens;
+
+use packhorse_gpu::kernels::Launch;
+pub(crate) use random::Random;
+
+/// Memory, and kernels that work on it.
+pub(crate) trait Runner {
+    /// Reserves memory, at a multiple of 256.
+    fn alloc(&mut self, bytes: usize) -> u64;
+    /// Copies to the device.
+    fn write(&mut self, address: u64, bytes: &[u8]);
+    /// Copies from the device, after all launches so far are done.
+    fn read(&mut self, address: u64, bytes: usize) -> Vec<u8>;
+    /// Launches a kernel.
+    fn launch(&mut self, launch: &Launch);
+    /// Gives back all memory that was reserved.
+    fn free(&mut self);
+}
+
+/// Bytes before and after each block that nobody may change.
+const GUARD: usize = 256;
+const CANARY: u8 = 0xc5;
+/// What memory holds that nobody has written.
+pub(crate) const BLANK: u8 = 0xa7;
+
+/// Blocks of memory on a device, watched.
+pub(crate) struct Bench<'r> {
+    runner: &'r mut dyn Runner,
+    blocks: Vec<Block>,
+}
+
+struct Block {
+    address: u64,
+    bytes: usize,
+    /// What kernels must leave as it is.
+    input: Option<Vec<u8>>,
+}
+
+impl<'r> Bench<'r> {
+    pub(crate) fn new(runner: &'r mut dyn Runner) -> Self {
+        Self { runner, blocks: Vec::new() }
+    }
+
+    /// Memory that kernels may write.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> u64 {
+        self.block(bytes, 0, None)
+    }
+
+    /// Memory that kernels may read.
+    pub(crate) fn upload(&mut self, bytes: &[u8]) -> u64 {
+        self.block(bytes.len(), 0, Some(bytes))
+    }
+
+    /// The same, so many bytes past a multiple of 256.
+    pub(crate) fn upload_at(&mut self, skew: usize, bytes: &[u8]) -> u64 {
+        self.block(bytes.len(), skew, Some(bytes))
+    }
+
+    /// The same, of numbers.
+    pub(crate) fn numbers<const N: usize, T: Copy>(&mut self, numbers: &[T], bytes: impl Fn(T) -> [u8; N]) -> u64 {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| bytes(*number)).collect();
+        self.upload(&bytes)
+    }
+
+    /// Memory that kernels may write, so many bytes past a multiple of 256.
+    pub(crate) fn reserve_at(&mut self, skew: usize, bytes: usize) -> u64 {
+        self.block(bytes, skew, None)
+    }
+
+    fn block(&mut self, bytes: usize, skew: usize, input: Option<&[u8]>) -> u64 {
+        let mut filled = vec![CANARY; 2 * GUARD + skew + bytes];
+        let inner = &mut filled[GUARD + skew..GUARD + skew + bytes];
+        match input {
+            Some(input) => inner.copy_from_slice(input),
+            None => inner.fill(BLANK),
+        }
+        let start = self.runner.alloc(filled.len());
+        self.runner.write(start, &filled);
+        let address = start + (GUARD + skew) as u64;
+        self.blocks.push(Block { address, bytes, input: input.map(<[u8]>::to_vec) });
+        address
+    }
+
+    pub(crate) fn run<'l>(&mut self, launches: impl IntoIterator<Item = &'l Launch>) {
+        for launch in launches {
+            assert_eq!(parameter(launch), Some(launch.args.bytes().len()), "the parameter of {}", launch.entry);
+            self.runner.launch(launch);
+        }
+    }
+
+    /// All of the block at `address`.
+    pub(crate) fn download(&mut self, address: u64) -> Vec<u8> {
+        let block = self.blocks.iter().find(|block| block.address == address).unwrap();
+        self.runner.read(address, block.bytes)
+    }
+
+    /// Nobody wrote where nobody may.
+    pub(crate) fn finish(mut self) {
+        for block in std::mem::take(&mut self.blocks) {
+            let guards = [(block.address - GUARD as u64, "before"), (block.address + block.bytes as u64, "after")];
+            for (guard, place) in guards {
+                let guard = self.runner.read(guard, GUARD);
+                assert!(guard.iter().all(|byte| *byte == CANARY), "written {place} a block of {}", block.bytes);
+            }
+            if let Some(input) = block.input {
+                assert!(self.runner.read(block.address, block.bytes) == input, "an input was changed");
+            }
+        }
+        self.runner.free();
+    }
+}
+
+/// The bytes that the PTX says a kernel's one parameter has.
+fn parameter(launch: &Launch) -> Option<usize> {
+    let text = format!(".param .align 8 .b8 {}_param_0[", launch.entry);
+    let (_, size) = launch.module.ptx().split_once(&text)?;
+    size.split_once(']')?.0.parse().ok()
+}
+
+/// Numbers from bytes.
+pub(crate) fn numbers<const N: usize, T>(bytes: &[u8], number: impl Fn([u8; N]) -> T) -> Vec<T> {
+    bytes.as_chunks().0.iter().map(|bytes| number(*bytes)).collect()
+}
