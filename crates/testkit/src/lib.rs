@@ -3,6 +3,7 @@
 //! * [`conformance`]: what every format must do, as one call.
 //! * [`hostile`]: a folder of everything that file systems allow, with the outcome of each entry; and
 //!   tars with whatever headers a test wants.
+//! * [`cuda`]: a driver of GPUs for machines without one.
 //! * [`faults`]: a store whose calls fail when told to, and one that forgets what was not synced.
 //! * [`memory`]: an outlet and inputs that need no file system.
 //! * [`program`]: running a program with a time limit.
@@ -15,6 +16,7 @@
 #![expect(clippy::panic, reason = "a failed check is a failed test")]
 
 pub mod conformance;
+pub mod cuda;
 pub mod faults;
 pub mod hostile;
 pub mod memory;

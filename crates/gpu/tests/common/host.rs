@@ -20,17 +20,21 @@ pub(crate) struct Host {
     blocks: Vec<Vec<u64>>,
 }
 
+/// The libraries of all modules; `None`, with a word why, where there is no C++ compiler.
+pub(crate) fn libraries() -> Option<Vec<PathBuf>> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let folder = BUILT.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{}", std::process::id()));
+        let all = Module::ALL.into_iter().all(|module| build(module, &folder, None));
+        all.then_some(folder)
+    });
+    folder.as_ref().map(|folder| Module::ALL.iter().map(|module| library(*module, folder)).collect())
+}
+
 impl Host {
     /// The kernels as they are; `None`, with a word why, where there is no C++ compiler.
     pub(crate) fn new() -> Option<Self> {
-        static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
-        let folder = BUILT.get_or_init(|| {
-            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{}", std::process::id()));
-            let all = Module::ALL.into_iter().all(|module| build(module, &folder, None));
-            all.then_some(folder)
-        });
-        let folder = folder.as_ref()?;
-        let modules = Module::ALL.iter().map(|module| Some(load(&library(*module, folder)))).collect();
+        let modules = libraries()?.iter().map(|library| Some(load(library))).collect();
         Some(Self { modules, blocks: Vec::new() })
     }
 

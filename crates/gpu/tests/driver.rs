@@ -1,0 +1,205 @@
+//! CUDA without a GPU: what we call of the driver, over one of threads that watches every use of memory; and over a real one
+//! where `PACKHORSE_GPU` is set.
+//!
+//! Each test starts this program once more, with a driver in its path, to run one of the ignored ones.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what goes wrong here fails the test, or is skipped with a word"
+)]
+
+#[expect(dead_code, reason = "checks of kernels share it")]
+mod common;
+#[path = "../../read/tests/shards/mod.rs"]
+#[expect(dead_code, reason = "tests of the reader share it")]
+mod shards;
+mod uploads;
+
+use packhorse_core::Kind;
+use packhorse_gpu::{Cuda, Gpu, Upload};
+use packhorse_read::Loader;
+use packhorse_testkit::cuda::FakeDriver;
+use std::process::{Command, Output};
+use uploads::*;
+
+/// Runs an ignored test of this program over the fake driver, with these words in its environment.
+fn child(driver: &FakeDriver, test: &str, environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored", "--nocapture"]).env_remove("PACKHORSE_GPU");
+    driver.drive(&mut command);
+    let kernels = common::host::libraries().unwrap_or_default();
+    command.env("FAKE_CUDA_KERNELS", std::env::join_paths(kernels).unwrap());
+    command.envs(environment.iter().copied()).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn assert_passed(output: &Output) {
+    assert!(output.status.success() && said(output).contains("1 passed"), "{}", said(output));
+}
+
+/// How many batches the child shall send, epochs of 40 and some.
+fn epochs() -> u64 {
+    std::env::var("EPOCHS").map_or(2, |epochs| epochs.parse().unwrap())
+}
+
+#[test]
+#[ignore = "is run by another with a driver"]
+fn batches() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), 330);
+    let options = options(8, epochs());
+    let wanted = wanted(&dataset, &options);
+    let gpu = Cuda::of_rank(5).unwrap();
+    for consumer in [PLAIN, Consumer { ahead: 0, ..PLAIN }, Consumer { kept: 4, pause: 200, streams: 2, ahead: 3 }] {
+        assert!(found(&gpu, &dataset, &options, consumer, Vec::new()) == wanted, "{consumer:?}");
+    }
+    ends_in_any_order(&gpu, &dataset);
+}
+
+#[test]
+#[ignore = "is run by another with a driver"]
+fn plain() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), 330);
+    let options = options(8, epochs());
+    let consumer = Consumer { pause: 2000, ..PLAIN };
+    let found = found(&Cuda::new(0).unwrap(), &dataset, &options, consumer, Vec::new());
+    assert!(found == wanted(&dataset, &options), "batches differ");
+}
+
+/// A copy that fails is one error, and batches go on after it.
+#[test]
+#[ignore = "is run by another with a driver"]
+fn goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let gpu = Cuda::new(0).unwrap();
+    let upload = Upload::new(gpu.clone()).unwrap();
+    let loader = Loader::new(dataset(dir.path(), 330), &[], &options(8, 1), upload).unwrap();
+    let stream = gpu.stream().unwrap();
+    let mut errors = Vec::new();
+    let mut arrived = 0;
+    for batch in loader {
+        match batch.and_then(|batch| batch.wait(stream)) {
+            Ok(()) => arrived += 1,
+            Err(error) => errors.push(error),
+        }
+    }
+    println!("arrived {arrived}, errors {errors:?}");
+    assert!(errors.iter().all(|error| error.kind() == Kind::Environment));
+    let wanted: usize = std::env::var("ERRORS").unwrap().parse().unwrap();
+    assert_eq!((arrived, errors.len()), (42 - wanted, wanted));
+}
+
+#[test]
+#[ignore = "is run by another with a driver"]
+fn refused() {
+    let error = Cuda::new(std::env::var("NUMBER").map_or(0, |number| number.parse().unwrap())).unwrap_err();
+    println!("refused: {:?}: {error}", error.kind());
+}
+
+/// All of it, and ten thousand batches with a consumer that takes its time, on a real GPU.
+#[test]
+fn on_this_machines_gpu() {
+    if std::env::var_os("PACKHORSE_GPU").is_none() {
+        return println!("skipped: set PACKHORSE_GPU where there is a GPU");
+    }
+    batches();
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), 2_000);
+    let options = options(8, 40);
+    let consumer = Consumer { kept: 2, ahead: 2, pause: 300, streams: 2 };
+    let gpu = Cuda::new(0).unwrap();
+    assert!(found(&gpu, &dataset, &options, consumer, Vec::new()) == wanted(&dataset, &options), "batches differ");
+}
+
+#[test]
+fn the_driver_is_called_as_it_must_be() {
+    let Some(driver) = FakeDriver::new().filter(|_| common::host::libraries().is_some()) else { return };
+    for jitter in ["0", "300"] {
+        assert_passed(&child(&driver, "batches", &[("FAKE_CUDA_JITTER", jitter)]));
+        let calls = driver.calls();
+        for left in ["left.pinned", "left.device", "left.contexts"] {
+            assert_eq!(calls.of(left), 0, "{left}");
+        }
+        assert!(calls.of("cuMemcpyHtoDAsync_v2") > 100);
+    }
+}
+
+/// What a batch costs at the driver: one copy, two records and two waits on the GPU, no wait of the host's, no memory.
+#[test]
+fn a_batch_has_its_budget() {
+    let Some(driver) = FakeDriver::new().filter(|_| common::host::libraries().is_some()) else { return };
+    let [few, many] = ["3", "13"].map(|epochs| {
+        assert_passed(&child(&driver, "plain", &[("EPOCHS", epochs)]));
+        driver.calls()
+    });
+    let batches = 10 * 42;
+    for (name, budget) in [
+        ("cuMemcpyHtoDAsync_v2", 1.0),
+        ("cuEventRecord", 2.0),
+        ("cuStreamWaitEvent", 2.0),
+        ("cuEventQuery", 2.0),
+        ("cuEventSynchronize", 0.0),
+        ("cuStreamSynchronize", 0.0),
+        ("cuCtxSynchronize", 0.0),
+        ("cuMemHostAlloc", 0.0),
+        ("cuMemAlloc_v2", 0.0),
+        ("cuEventCreate", 0.0),
+        ("cuMemcpyHtoD_v2", 0.0),
+    ] {
+        let each = (many.of(name) as f64 - few.of(name) as f64) / f64::from(batches);
+        // A slab or a wait more here and there is the scheduler's.
+        assert!(each <= budget + 0.05, "{name}: {each} a batch, not {budget}");
+    }
+}
+
+#[test]
+fn each_planted_mistake_is_found() {
+    let Some(driver) = FakeDriver::new().filter(|_| common::host::libraries().is_some()) else { return };
+    for plant in ["cuStreamWaitEvent", "cuEventQuery", "cuEventRecord"] {
+        let output = child(&driver, "batches", &[("FAKE_CUDA_PLANT", plant), ("FAKE_CUDA_JITTER", "500")]);
+        assert!(!output.status.success(), "not found: {plant}\n{}", said(&output));
+    }
+}
+
+#[test]
+fn faults_of_the_driver_are_errors_and_lose_nothing_else() {
+    let Some(driver) = FakeDriver::new() else { return };
+    for (fail, errors) in [
+        ("cuMemcpyHtoDAsync_v2:10:700", "1"),
+        ("cuMemAlloc_v2:1:2", "1"),
+        ("cuEventCreate:1:2", "1"),
+        ("cuEventQuery:5:999", "1"),
+        ("cuEventRecord:7:400", "1"),
+        // A last use that can't be marked is waited for.
+        ("cuEventCreate:2:2", "0"),
+        ("cuEventRecord:8:400", "0"),
+    ] {
+        let environment = [("FAKE_CUDA_FAIL", fail), ("FAKE_CUDA_JITTER", "100"), ("ERRORS", errors)];
+        assert_passed(&child(&driver, "goes_on", &environment));
+        assert_eq!(driver.calls().of("left.pinned"), 0, "{fail}");
+    }
+}
+
+#[test]
+fn machines_without_a_gpu_are_told_so() {
+    let Some(driver) = FakeDriver::new() else { return };
+    for (environment, wanted) in [
+        (("FAKE_CUDA_FAIL", "cuInit:1:100"), "Unsupported: no NVIDIA GPU can be used here: the driver finds no GPU"),
+        (("FAKE_CUDA_FAIL", "cuInit:1:3"), "Unsupported: no NVIDIA GPU can be used here: the driver does not start"),
+        (("NUMBER", "2"), "Config: there is no GPU 2: there are 2"),
+        (("FAKE_CUDA_FAIL", "cuDevicePrimaryCtxRetain:1:2"), "Environment: use the GPU: memory is used up"),
+    ] {
+        let output = child(&driver, "refused", &[environment]);
+        assert_passed(&output);
+        assert!(said(&output).contains(wanted), "{}", said(&output));
+    }
+    if std::env::var_os("PACKHORSE_GPU").is_none() {
+        // Whatever is here, it does not panic.
+        let outcome = Cuda::new(0);
+        assert!(outcome.is_ok() || outcome.is_err_and(|error| error.kind() == Kind::Unsupported));
+    }
+}

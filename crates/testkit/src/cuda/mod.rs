@@ -1,0 +1,75 @@
+//! A driver of NVIDIA GPUs for machines without one.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// `libcuda.so` that does with threads what a GPU does, and ends the process where a GPU would read or write what it must not:
+/// what it knows and is told by the environment stands at the head of its source.
+pub struct FakeDriver {
+    folder: tempfile::TempDir,
+}
+
+impl FakeDriver {
+    /// Compiles it; `None`, with a word why, where there is no C compiler.
+    #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+    pub fn new() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("libcuda.c");
+        std::fs::write(&source, include_str!("libcuda.c")).unwrap();
+        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+        let output = Command::new(compiler)
+            .args(["-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-o"])
+            .arg(folder.path().join("libcuda.so"))
+            .arg(&source)
+            .arg("-ldl")
+            .output();
+        match output {
+            Ok(output) => {
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                Some(Self { folder })
+            }
+            Err(error) => {
+                println!("skipped: no C compiler ({error})");
+                None
+            }
+        }
+    }
+
+    /// Lets `command` find it before any other.
+    pub fn drive(&self, command: &mut Command) {
+        command.env("LD_LIBRARY_PATH", self.folder.path()).env("FAKE_CUDA_REPORT", self.report());
+    }
+
+    fn report(&self) -> PathBuf {
+        self.folder.path().join("report")
+    }
+
+    /// How often the processes that ended called `name`, and `left.pinned`, `left.device`, `left.contexts`: what they did
+    /// not give back. Then it is forgotten.
+    pub fn calls(&self) -> Calls {
+        let text = std::fs::read_to_string(self.report()).unwrap_or_default();
+        let _ = std::fs::remove_file(self.report());
+        Calls(
+            text.lines()
+                .filter_map(|line| line.rsplit_once(' '))
+                .map(|(n, c)| (n.into(), c.parse().unwrap()))
+                .collect(),
+        )
+    }
+}
+
+/// Calls by name.
+#[derive(Debug)]
+pub struct Calls(Vec<(String, u64)>);
+
+impl Calls {
+    /// Of this name, all processes together.
+    pub fn of(&self, name: &str) -> u64 {
+        self.0.iter().filter(|(found, _)| found == name).map(|(_, calls)| calls).sum()
+    }
+
+    /// Whether any process said anything.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
