@@ -5,6 +5,7 @@
     reason = "memory is handed to a GPU, which the compiler can't follow: contracts say what it may touch"
 )]
 
+use crate::DlDevice;
 use crate::kernels::Launch;
 use packhorse_core::Result;
 
@@ -22,6 +23,9 @@ pub trait Gpu: Send + Sync + 'static {
     type Event: Send + Sync;
     /// A queue of work that is done in order.
     type Stream: Copy + PartialEq + Send + Sync + std::fmt::Debug;
+
+    /// Which device it is, for other libraries.
+    fn device(&self) -> DlDevice;
 
     /// `bytes` bytes of the host's, zeros.
     fn pinned(&self, bytes: usize) -> Result<Self::Pinned>;

@@ -2,6 +2,7 @@
 
 mod cuda;
 mod device_batch;
+mod dlpack;
 mod driver;
 mod element;
 mod finish;
@@ -16,6 +17,7 @@ mod view;
 
 pub use cuda::{Cuda, DeviceMemory, Pinned, Stream};
 pub use device_batch::DeviceBatch;
+pub use dlpack::{DlDataType, DlDevice, DlManagedTensor, DlTensor, DlVersion, Exported};
 pub use element::Element;
 pub use finish::{Finish, Output};
 pub use gpu::Gpu;

@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "its threads copy from memory that others lend them, as a GPU does")]
 
-use crate::Gpu;
 use crate::kernels::Launch;
+use crate::{DlDevice, Gpu};
 use packhorse_core::{Error, Result};
 use packhorse_read::{Device as _, Host, HostSlab};
 use std::sync::mpsc::{Sender, channel};
@@ -121,6 +121,10 @@ impl Gpu for Simulated {
     type Memory = SimulatedMemory;
     type Event = SimulatedEvent;
     type Stream = SimulatedStream;
+
+    fn device(&self) -> DlDevice {
+        DlDevice::CPU
+    }
 
     fn pinned(&self, bytes: usize) -> Result<HostSlab> {
         Host::default().host(bytes)

@@ -13,8 +13,8 @@ mod modules;
 pub use context::Stream;
 pub use memory::{DeviceMemory, Pinned};
 
-use crate::Gpu;
 use crate::kernels::Launch;
+use crate::{DlDevice, Gpu};
 use context::{Context, Event};
 use cudarc::driver::{result, sys};
 use fault::Told as _;
@@ -85,6 +85,15 @@ impl Cuda {
         Stream(handle)
     }
 
+    /// The stream that a DLPack consumer names: 1 the default one, 2 that of its thread, -1 none that waits, else a handle.
+    ///
+    /// # Safety
+    /// As for [`Cuda::stream_from_raw`].
+    pub unsafe fn dlpack_stream(&self, stream: i64) -> Option<Stream> {
+        // The driver has the same numbers for the same streams.
+        (stream != -1).then_some(Stream(stream as usize))
+    }
+
     /// Waits until all that is queued on `stream` is over.
     pub fn finish(&self, stream: Stream) -> Result<()> {
         self.inner.context.bind()?;
@@ -110,6 +119,10 @@ impl Gpu for Cuda {
     type Memory = DeviceMemory;
     type Event = Event;
     type Stream = Stream;
+
+    fn device(&self) -> DlDevice {
+        DlDevice::cuda(self.number())
+    }
 
     fn pinned(&self, bytes: usize) -> Result<Pinned> {
         Pinned::new(&self.inner.context, bytes)
