@@ -8,7 +8,7 @@
 mod common;
 
 use common::host::{Change, Host};
-use common::{Random, Runner, checksum, image, tokens};
+use common::{Random, Runner, checksum, image, ragged, resize, synthetic, tokens};
 use packhorse_gpu::kernels::{Module, Spin};
 
 /// Runs a check on the host, if it can compile kernels.
@@ -21,6 +21,31 @@ fn on_host(check: impl FnOnce(&mut dyn Runner, &mut Random)) {
 #[test]
 fn pictures_of_one_size() {
     on_host(|runner, random| image::check(runner, random, 400));
+}
+
+#[test]
+fn pictures_of_any_size() {
+    on_host(|runner, random| resize::check(runner, random, 150));
+}
+
+#[test]
+fn bits() {
+    on_host(|runner, random| ragged::check_bits(runner, random, 2000));
+}
+
+#[test]
+fn ragged_rows() {
+    on_host(|runner, random| ragged::check_pad(runner, random, 400));
+}
+
+#[test]
+fn pictures_out_of_nothing() {
+    on_host(|runner, random| synthetic::check_pictures(runner, random, 150));
+}
+
+#[test]
+fn tokens_out_of_nothing() {
+    on_host(|runner, random| synthetic::check_tokens(runner, random, 200));
 }
 
 #[test]

@@ -5,7 +5,10 @@
 pub(crate) mod checksum;
 pub(crate) mod host;
 pub(crate) mod image;
+pub(crate) mod ragged;
 pub(crate) mod random;
+pub(crate) mod resize;
+pub(crate) mod synthetic;
 pub(crate) mod tokens;
 
 use packhorse_gpu::kernels::Launch;
