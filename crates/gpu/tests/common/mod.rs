@@ -10,6 +10,7 @@ pub(crate) mod random;
 pub(crate) mod resize;
 pub(crate) mod synthetic;
 pub(crate) mod tokens;
+pub(crate) mod views;
 
 use packhorse_gpu::kernels::Launch;
 pub(crate) use random::Random;

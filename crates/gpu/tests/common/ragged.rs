@@ -98,7 +98,7 @@ pub(crate) fn check_pad(runner: &mut dyn Runner, random: &mut Random, cases: usi
         let told = if random.chance(3) { 0 } else { bench.reserve(rows * lengths.width()) };
         bench.run([&request.launch(&from, output, told, rows as u32).unwrap()]);
         let mut wanted = Vec::new();
-        let mut wanted_lengths = Vec::new();
+        let mut wanted_lengths = Vec::<u8>::new();
         for row in 0..rows {
             let begin = offsets[row].clamp(0, entries as i64);
             let end = offsets[row + 1].clamp(begin, entries as i64);
