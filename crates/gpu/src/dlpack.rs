@@ -63,7 +63,7 @@ impl From<Element> for DlDataType {
             Element::F16 | Element::F32 | Element::F64 => 2,
             Element::Bf16 => 4,
         };
-        Self { code, bits: 8 * element.bytes() as u8, lanes: 1 }
+        Self { code, bits: 8 * element.width() as u8, lanes: 1 }
     }
 }
 

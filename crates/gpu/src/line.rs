@@ -39,7 +39,7 @@ impl Plan {
     pub(crate) fn new(layout: &Arc<Layout>, finish: &[Arc<dyn Finish>]) -> Result<Self> {
         let (mut outputs, mut bytes) = (Vec::new(), 0usize);
         for output in finish.iter().map(|finish| finish.outputs(layout)).collect::<Result<Vec<_>>>()?.concat() {
-            let width = output.shape.iter().try_fold(output.element.bytes(), |bytes, n| bytes.checked_mul(*n));
+            let width = output.shape.iter().try_fold(output.element.width(), |bytes, n| bytes.checked_mul(*n));
             let at = bytes.checked_next_multiple_of(ALIGN);
             let end = at.zip(width).and_then(|(at, width)| at.checked_add(width));
             let too_large =
