@@ -18,7 +18,7 @@ pub trait Gpu: Send + Sync + 'static {
     /// [`ALIGN`](packhorse_read::ALIGN).
     type Pinned: AsRef<[u8]> + AsMut<[u8]> + Send + 'static;
     /// Memory of the GPU.
-    type Memory: Send + 'static;
+    type Memory: Send + Sync + 'static;
     /// A mark in a stream. One that was never recorded is over.
     type Event: Send + Sync;
     /// A queue of work that is done in order.

@@ -4,7 +4,7 @@ mod cuda;
 mod device_batch;
 mod dlpack;
 mod driver;
-mod finish;
+pub mod finish;
 mod gpu;
 pub mod kernels;
 mod line;

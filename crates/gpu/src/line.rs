@@ -12,7 +12,14 @@ pub(crate) struct Line<G: Gpu> {
     pub(crate) gpu: G,
     copies: G::Stream,
     finish: Vec<Arc<dyn Finish>>,
-    plan: OnceLock<Arc<Plan>>,
+    prepared: OnceLock<Prepared<G>>,
+}
+
+/// What is known and taken once batches have a layout.
+struct Prepared<G: Gpu> {
+    plan: Arc<Plan>,
+    /// What steps need beside: used by one after another, since they are all on one stream.
+    scratch: G::Memory,
 }
 
 /// Where in a slot everything is: the slab as it is on the host, then what is made of it.
@@ -39,7 +46,8 @@ impl Plan {
     pub(crate) fn new(layout: &Arc<Layout>, finish: &[Arc<dyn Finish>]) -> Result<Self> {
         let (mut outputs, mut bytes) = (Vec::new(), 0usize);
         for output in finish.iter().map(|finish| finish.outputs(layout)).collect::<Result<Vec<_>>>()?.concat() {
-            let width = output.shape.iter().try_fold(output.element.width(), |bytes, n| bytes.checked_mul(*n));
+            let width =
+                output.tensor.shape.iter().try_fold(output.tensor.element.width(), |bytes, n| bytes.checked_mul(*n));
             let at = bytes.checked_next_multiple_of(ALIGN);
             let end = at.zip(width).and_then(|(at, width)| at.checked_add(width));
             let too_large =
@@ -53,16 +61,20 @@ impl Plan {
 
 impl<G: Gpu> Line<G> {
     pub(crate) fn new(gpu: G, finish: Vec<Arc<dyn Finish>>) -> Result<Self> {
-        Ok(Self { copies: gpu.stream()?, gpu, finish, plan: OnceLock::new() })
+        Ok(Self { copies: gpu.stream()?, gpu, finish, prepared: OnceLock::new() })
     }
 
     /// Says where the fields of all batches will be.
     pub(crate) fn prepare(&self, layout: &Arc<Layout>) -> Result<()> {
         let plan = Arc::new(Plan::new(layout, &self.finish)?);
-        match Arc::ptr_eq(self.plan.get_or_init(|| Arc::clone(&plan)), &plan) {
-            true => Ok(()),
-            false => Err(Error::config("an upload belongs to one loader: make another for another")),
-        }
+        let scratch = self.finish.iter().map(|finish| finish.scratch(layout)).collect::<Result<Vec<_>>>()?;
+        let scratch = self.gpu.memory(scratch.into_iter().max().unwrap_or(0))?;
+        let prepared = self.prepared.set(Prepared { plan, scratch });
+        prepared.map_err(|_| Error::config("an upload belongs to one loader: make another for another"))
+    }
+
+    fn prepared(&self) -> Result<&Prepared<G>> {
+        self.prepared.get().ok_or_else(|| Error::bug("batches come before their layout"))
     }
 }
 
@@ -77,7 +89,7 @@ impl<G: Gpu> Driver for Line<G> {
     }
 
     fn slot(&self, host: &Self::Host) -> Result<Self::Slot> {
-        let plan = self.plan.get().ok_or_else(|| Error::bug("batches come before their layout"))?;
+        let plan = &self.prepared()?.plan;
         let slab = host.slab().len().next_multiple_of(ALIGN);
         let memory = self.gpu.memory(slab.saturating_add(plan.bytes))?;
         let address = self.gpu.address(&memory);
@@ -95,11 +107,15 @@ impl<G: Gpu> Driver for Line<G> {
         // is written by nobody but its batch's owner, and a slot by nobody but us. The slot was made for `used` bytes.
         unsafe { self.gpu.upload(used, &slot.memory, self.copies) }?;
         slot.contents.clone_from(host.contents());
-        let fields = slot.fields();
+        if host.rows() == 0 {
+            return Ok(());
+        }
+        let (fields, scratch) = (slot.fields(), self.gpu.address(&self.prepared()?.scratch));
         for finish in &self.finish {
             // SAFETY: a `Finish` knows addresses from `fields` alone, all in the slot, which the ring keeps until what is
-            // queued here is over; its kernels stay inside of the arrays that they are given.
-            finish.run(&fields, &mut |launch| unsafe { self.gpu.launch(launch, self.copies) })?;
+            // queued here is over, and that of the scratch memory, which only this stream uses; its kernels stay inside of
+            // the arrays that they are given.
+            finish.run(&fields, scratch, &mut |launch| unsafe { self.gpu.launch(launch, self.copies) })?;
         }
         Ok(())
     }
@@ -182,12 +198,13 @@ impl<'b> Fields<'b> {
         Some(View { address, element: Element::of(&field.data_type)?, shape })
     }
 
-    fn made(&self, name: &str) -> Option<View> {
+    /// A field that was made on the GPU.
+    pub fn made(&self, name: &str) -> Option<View> {
         let (output, offset) = self.plan.outputs.iter().rev().find(|(output, _)| output.name == name)?;
-        let mut shape = output.shape.clone();
+        let mut shape = output.tensor.shape.clone();
         if let Some(rows) = shape.first_mut().filter(|_| output.by_row) {
             *rows = (*rows).min(self.contents.rows());
         }
-        Some(View { address: self.address + (self.slab + offset) as u64, element: output.element, shape })
+        Some(View { address: self.address + (self.slab + offset) as u64, element: output.tensor.element, shape })
     }
 }

@@ -59,6 +59,8 @@ pub struct SimulatedMemory {
 
 // SAFETY: it is memory of the heap, which belongs to no thread.
 unsafe impl Send for SimulatedMemory {}
+// SAFETY: a shared one gives no more than its address.
+unsafe impl Sync for SimulatedMemory {}
 
 impl Drop for SimulatedMemory {
     fn drop(&mut self) {
