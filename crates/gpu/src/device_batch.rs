@@ -58,6 +58,11 @@ impl<G: Gpu> DeviceBatch<G> {
         self.with(|fields| fields.contents().rows()).unwrap_or(0)
     }
 
+    /// Bytes that were copied for it.
+    pub fn used(&self) -> Result<usize> {
+        self.with(|fields| fields.contents().used())
+    }
+
     /// Where fields are that came with the batch.
     pub fn layout(&self) -> Result<Arc<Layout>> {
         self.with(|fields| Arc::clone(fields.layout()))

@@ -1,5 +1,6 @@
 //! Batches to GPUs: one copy a batch, hidden behind compute.
 
+mod bench;
 mod cuda;
 mod device_batch;
 mod dlpack;
@@ -12,8 +13,10 @@ mod ring;
 mod simulated;
 mod sync;
 mod upload;
+mod usage;
 mod view;
 
+pub use bench::{Staged, UploadBench, UploadMeasured};
 pub use cuda::{Cuda, DeviceMemory, Pinned, Stream};
 pub use device_batch::DeviceBatch;
 pub use dlpack::{DlDataType, DlDevice, DlManagedTensor, DlTensor, DlVersion, Exported};
@@ -23,4 +26,5 @@ pub use kernels::Element;
 pub use line::Fields;
 pub use simulated::Simulated;
 pub use upload::Upload;
+pub use usage::{Usage, Used};
 pub use view::View;

@@ -5,14 +5,17 @@ use crate::finish::{Finish, Output};
 use crate::{Element, Gpu, View};
 use packhorse_core::{Error, Result};
 use packhorse_read::{ALIGN, Batch, Contents, Layout};
+use std::borrow::Borrow;
+use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
-/// A GPU with its stream for copies, as the ring sees it.
-pub(crate) struct Line<G: Gpu> {
+/// A GPU with its stream for copies, as the ring sees it. `H` is a batch, or what has one.
+pub(crate) struct Line<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
     pub(crate) gpu: G,
     copies: G::Stream,
     finish: Vec<Arc<dyn Finish>>,
     prepared: OnceLock<Prepared<G>>,
+    host: PhantomData<fn(H)>,
 }
 
 /// What is known and taken once batches have a layout.
@@ -59,9 +62,9 @@ impl Plan {
     }
 }
 
-impl<G: Gpu> Line<G> {
+impl<G: Gpu, H> Line<G, H> {
     pub(crate) fn new(gpu: G, finish: Vec<Arc<dyn Finish>>) -> Result<Self> {
-        Ok(Self { copies: gpu.stream()?, gpu, finish, prepared: OnceLock::new() })
+        Ok(Self { copies: gpu.stream()?, gpu, finish, prepared: OnceLock::new(), host: PhantomData })
     }
 
     /// Says where the fields of all batches will be.
@@ -78,8 +81,8 @@ impl<G: Gpu> Line<G> {
     }
 }
 
-impl<G: Gpu> Driver for Line<G> {
-    type Host = Batch<G::Pinned>;
+impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H> {
+    type Host = H;
     type Slot = OnGpu<G::Memory>;
     type Event = G::Event;
     type Stream = G::Stream;
@@ -90,18 +93,19 @@ impl<G: Gpu> Driver for Line<G> {
 
     fn slot(&self, host: &Self::Host) -> Result<Self::Slot> {
         let plan = &self.prepared()?.plan;
-        let slab = host.slab().len().next_multiple_of(ALIGN);
+        let slab = host.borrow().slab().len().next_multiple_of(ALIGN);
         let memory = self.gpu.memory(slab.saturating_add(plan.bytes))?;
         let address = self.gpu.address(&memory);
         Ok(OnGpu { memory, address, slab, contents: Contents::default(), plan: Arc::clone(plan) })
     }
 
     fn fits(&self, slot: &Self::Slot, host: &Self::Host) -> bool {
-        host.used() <= slot.slab
+        host.borrow().used() <= slot.slab
     }
 
     #[expect(unsafe_code, reason = "memory is handed to the GPU, which the compiler can't follow")]
     fn send(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()> {
+        let host = host.borrow();
         let used = host.slab().get(..host.used()).ok_or_else(|| Error::bug("a batch that ends behind its slab"))?;
         // SAFETY: the ring keeps batch and slot until the copy is over, and lends neither to anybody meanwhile: a slab
         // is written by nobody but its batch's owner, and a slot by nobody but us. The slot was made for `used` bytes.

@@ -198,6 +198,10 @@ impl Gpu for Simulated {
         Ok(())
     }
 
+    fn pause(&self, time: Duration, stream: SimulatedStream) -> Result<()> {
+        self.run(stream, move || std::thread::sleep(time))
+    }
+
     fn drain(&self) -> Result<()> {
         let count = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner).len();
         let ends: Vec<SimulatedEvent> = (0..count).map(|_| SimulatedEvent::default()).collect();

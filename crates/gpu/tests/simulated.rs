@@ -192,6 +192,10 @@ impl Gpu for Forgetful {
         self.gpu.synchronize(event)
     }
 
+    fn pause(&self, time: Duration, stream: Self::Stream) -> Result<()> {
+        self.gpu.pause(time, stream)
+    }
+
     fn drain(&self) -> Result<()> {
         self.gpu.drain()
     }

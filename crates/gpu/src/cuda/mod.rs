@@ -13,7 +13,7 @@ mod modules;
 pub use context::Stream;
 pub use memory::{DeviceMemory, Pinned};
 
-use crate::kernels::Launch;
+use crate::kernels::{Launch, Spin};
 use crate::{DlDevice, Gpu};
 use context::{Context, Event};
 use cudarc::driver::{result, sys};
@@ -21,6 +21,7 @@ use fault::Told as _;
 use modules::Modules;
 use packhorse_core::{Error, Kind, Result};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// An NVIDIA GPU. Clones are the same one.
 #[derive(Clone)]
@@ -68,6 +69,17 @@ impl Cuda {
     /// What the GPU is called.
     pub fn name(&self) -> Result<String> {
         result::device::get_name(self.inner.context.device).told("ask for the GPU's name")
+    }
+
+    /// What tells the GPU from all others (`GPU-01234567-…`), where the driver says so.
+    pub fn uuid(&self) -> Option<String> {
+        if !context::has("cuDeviceGetUuid") {
+            return None;
+        }
+        let uuid = result::device::get_uuid(self.inner.context.device).ok()?;
+        let hex: String = uuid.bytes.iter().map(|byte| format!("{:02x}", *byte as u8)).collect();
+        let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| hex.get(part).unwrap_or_default());
+        Some(format!("GPU-{}", parts.join("-")))
     }
 
     /// Bytes of the GPU's memory that are free, and all.
@@ -174,6 +186,12 @@ impl Gpu for Cuda {
         self.inner.context.bind()?;
         // SAFETY: the event is there.
         unsafe { result::event::synchronize(event.raw) }.told("wait for an event")
+    }
+
+    fn pause(&self, time: Duration, stream: Stream) -> Result<()> {
+        let spin = Spin::new(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)).launch()?;
+        // SAFETY: it touches no memory.
+        unsafe { self.launch(&spin, stream) }
     }
 
     fn drain(&self) -> Result<()> {
