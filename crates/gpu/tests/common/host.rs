@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "a library that was compiled a moment ago is loaded and called")]
 
 use super::Runner;
+use super::edge::Edge;
 use libloading::Library;
 use packhorse_gpu::kernels::{Launch, Module};
 use std::ffi::{OsString, c_void};
@@ -17,7 +18,7 @@ type Kernel = unsafe extern "C" fn(*const c_void, usize, *const u32, *const u32)
 /// Compiled modules, and the memory that their kernels work on.
 pub(crate) struct Host {
     modules: Vec<Option<Library>>,
-    blocks: Vec<Vec<u64>>,
+    blocks: Vec<Edge>,
 }
 
 /// The libraries of all modules; `None`, with a word why, where there is no C++ compiler. They are kept for the next run, until
@@ -115,19 +116,22 @@ fn build(module: Module, folder: &Path, change: Option<Change<'_>>) -> bool {
 
 impl Runner for Host {
     fn alloc(&mut self, bytes: usize) -> u64 {
-        let block = vec![0u64; bytes / 8 + 33];
-        let address = block.as_ptr() as u64;
-        self.blocks.push(block);
-        address.next_multiple_of(256)
+        self.blocks.push(Edge::new(bytes));
+        self.blocks.last().unwrap().first()
+    }
+
+    fn edge(&mut self, bytes: usize) -> Option<u64> {
+        self.blocks.push(Edge::new(bytes));
+        Some(self.blocks.last().unwrap().last(bytes))
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
-        // SAFETY: all addresses come from `alloc`, with room for so many bytes.
+        // SAFETY: all addresses come from `alloc` and `edge`, with room for so many bytes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) }
     }
 
     fn read(&mut self, address: u64, bytes: usize) -> Vec<u8> {
-        // SAFETY: all addresses come from `alloc`, with room for so many bytes, which are numbers from the start.
+        // SAFETY: all addresses come from `alloc` and `edge`, with room for so many bytes, which are numbers from the start.
         unsafe { std::slice::from_raw_parts(address as *const u8, bytes) }.to_vec()
     }
 
