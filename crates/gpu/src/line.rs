@@ -22,7 +22,7 @@ pub(crate) struct Line<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
 struct Prepared<G: Gpu> {
     plan: Arc<Plan>,
     /// What steps need beside: used by one after another, since they are all on one stream.
-    scratch: G::Memory,
+    scratch: Option<G::Memory>,
 }
 
 /// Where in a slot everything is: the slab as it is on the host, then what is made of it.
@@ -71,7 +71,8 @@ impl<G: Gpu, H> Line<G, H> {
     pub(crate) fn prepare(&self, layout: &Arc<Layout>) -> Result<()> {
         let plan = Arc::new(Plan::new(layout, &self.finish)?);
         let scratch = self.finish.iter().map(|finish| finish.scratch(layout)).collect::<Result<Vec<_>>>()?;
-        let scratch = self.gpu.memory(scratch.into_iter().max().unwrap_or(0))?;
+        let scratch = scratch.into_iter().max().filter(|bytes| *bytes > 0);
+        let scratch = scratch.map(|bytes| self.gpu.memory(bytes)).transpose()?;
         let prepared = self.prepared.set(Prepared { plan, scratch });
         prepared.map_err(|_| Error::config("an upload belongs to one loader: make another for another"))
     }
@@ -114,7 +115,8 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H>
         if host.rows() == 0 {
             return Ok(());
         }
-        let (fields, scratch) = (slot.fields(), self.gpu.address(&self.prepared()?.scratch));
+        let scratch = self.prepared()?.scratch.as_ref().map_or(0, |scratch| self.gpu.address(scratch));
+        let fields = slot.fields();
         for finish in &self.finish {
             // SAFETY: a `Finish` knows addresses from `fields` alone, all in the slot, which the ring keeps until what is
             // queued here is over, and that of the scratch memory, which only this stream uses; its kernels stay inside of
