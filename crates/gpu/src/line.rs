@@ -118,9 +118,8 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H>
         let scratch = self.prepared()?.scratch.as_ref().map_or(0, |scratch| self.gpu.address(scratch));
         let fields = slot.fields();
         for finish in &self.finish {
-            // SAFETY: a `Finish` knows addresses from `fields` alone, all in the slot, which the ring keeps until what is
-            // queued here is over, and that of the scratch memory, which only this stream uses; its kernels stay inside of
-            // the arrays that they are given.
+            // SAFETY: a `Finish` promises that its kernels stay inside of the slot, which the ring keeps until what is queued
+            // here is over, and of the scratch memory, which only this stream uses.
             finish.run(&fields, scratch, &mut |launch| unsafe { self.gpu.launch(launch, self.copies) })?;
         }
         Ok(())

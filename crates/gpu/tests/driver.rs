@@ -151,8 +151,8 @@ fn a_batch_has_its_budget() {
         ("cuMemcpyHtoD_v2", 0.0),
     ] {
         let each = (many.of(name) as f64 - few.of(name) as f64) / f64::from(batches);
-        // A slab or a wait more here and there is the scheduler's.
-        assert!(each <= budget + 0.05, "{name}: {each} a batch, not {budget}");
+        // A slab or a wait more here and there is the scheduler's, on a machine that does other things too.
+        assert!(each <= budget + 0.2, "{name}: {each} a batch, not {budget}");
     }
 }
 
