@@ -27,6 +27,7 @@ impl Host {
 
     /// The kernels with a fault planted: only the module that it is in.
     pub(crate) fn planted(change: Change<'_>) -> Option<Self> {
+        libraries()?;
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         if !build(change.0, folder.path(), Some(change)) {
             return None;
