@@ -18,6 +18,8 @@ impl Device {
     pub(crate) fn new() -> Option<Self> {
         std::env::var_os("PACKHORSE_GPU")?;
         let gpu = Cuda::new(0).unwrap();
+        // SAFETY: the context of a GPU that is there, kept to the end of the process.
+        unsafe { result::ctx::set_current(result::primary_ctx::retain(0).unwrap()) }.unwrap();
         Some(Self { stream: gpu.stream().unwrap(), gpu, blocks: Vec::new() })
     }
 }
@@ -30,7 +32,7 @@ impl Runner for Device {
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
         self.gpu.drain().unwrap();
-        // SAFETY: all addresses come from `alloc`, with room for so many bytes, and nothing runs; the GPU was made current.
+        // SAFETY: all addresses come from `alloc`, with room for so many bytes, and nothing runs; the context is current.
         unsafe { result::memcpy_htod_sync(address, bytes) }.unwrap();
     }
 
