@@ -82,7 +82,7 @@ fn goes_on() {
     let mut errors = Vec::new();
     let mut arrived = 0;
     for batch in loader {
-        match batch.and_then(|batch| batch.wait(stream)) {
+        match batch.and_then(|batch| batch.wait(&stream)) {
             Ok(()) => arrived += 1,
             Err(error) => errors.push(error),
         }
@@ -106,7 +106,7 @@ fn contexts() {
     unsafe { result::ctx::set_current(other) }.unwrap();
     let stream = gpu.stream().unwrap();
     let event = gpu.event().unwrap();
-    gpu.record(&event, stream).unwrap();
+    gpu.record(&event, &stream).unwrap();
     drop((gpu.memory(10).unwrap(), gpu.pinned(10).unwrap(), event));
     gpu.drain().unwrap();
     drop(gpu);

@@ -72,7 +72,7 @@ fn kernels_on_a_gpu_without_them_are_an_error() {
     assert!(batch.ready().unwrap());
     // SAFETY: it is refused.
     #[expect(unsafe_code, reason = "a launch")]
-    let refused = unsafe { gpu.launch(&launch, gpu.stream().unwrap()) };
+    let refused = unsafe { gpu.launch(&launch, &gpu.stream().unwrap()) };
     assert_eq!(refused.unwrap_err().kind(), Kind::Unsupported);
     assert_eq!(batch.download("nothing").unwrap_err().kind(), Kind::Config);
 }
@@ -95,7 +95,7 @@ fn tensors_keep_the_memory_of_their_batch() {
     for batch in loader.by_ref() {
         let batch = batch.unwrap();
         addresses.insert(batch.view(&name).unwrap().address);
-        let tensors = [batch.dlpack(&name, stream).unwrap(), batch.dlpack("cls", stream).unwrap()];
+        let tensors = [batch.dlpack(&name, &stream).unwrap(), batch.dlpack("cls", &stream).unwrap()];
         let (tensor, labels) = (tensors[0].tensor(), tensors[1].tensor());
         assert_eq!((labels.ndim, labels.dtype.code, labels.dtype.bits, tensor.device), (1, 0, 64, DlDevice::CPU));
         // SAFETY: shapes have as many entries as there are dimensions.
@@ -106,7 +106,7 @@ fn tensors_keep_the_memory_of_their_batch() {
         let (data, bytes) =
             (tensor.data.expose_provenance(), unsafe { *tensor.shape } as usize * usize::from(tensor.dtype.bits) / 8);
         let sums = Arc::clone(&sums);
-        gpu.run(stream, move || {
+        gpu.run(&stream, move || {
             // SAFETY: the tensor is given back after this was queued on the stream that it was made for.
             let bytes = unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(data), bytes) };
             sums.lock().unwrap().push(packhorse_gpu::kernels::checksum(bytes));
@@ -118,7 +118,7 @@ fn tensors_keep_the_memory_of_their_batch() {
         unsafe { (raw.as_ref().deleter.unwrap())(raw.as_ptr()) };
     }
     gpu.drain().unwrap();
-    assert!(addresses.len() <= 2, "memory is used again: {}", addresses.len());
+    assert!(addresses.len() <= 3, "memory is used again: {}", addresses.len());
     let wanted: Vec<u64> = wanted.iter().map(|sums| sums[0]).collect();
     assert!(*sums.lock().unwrap() == wanted);
 }
@@ -138,8 +138,9 @@ enum Fault {
     CopyCountsAsOver,
 }
 
+// SAFETY: there is none, but for where the fault is: that is what the test is about.
 #[expect(unsafe_code, reason = "calls are handed on")]
-impl Gpu for Forgetful {
+unsafe impl Gpu for Forgetful {
     type Pinned = HostSlab;
     type Memory = <Simulated as Gpu>::Memory;
     type Event = <Simulated as Gpu>::Event;
@@ -163,7 +164,7 @@ impl Gpu for Forgetful {
 
     fn stream(&self) -> Result<Self::Stream> {
         let stream = self.gpu.stream()?;
-        self.copies.lock().unwrap().get_or_insert(stream);
+        self.copies.lock().unwrap().get_or_insert(stream.clone());
         Ok(stream)
     }
 
@@ -171,12 +172,12 @@ impl Gpu for Forgetful {
         self.gpu.event()
     }
 
-    fn record(&self, event: &Self::Event, stream: Self::Stream) -> Result<()> {
+    fn record(&self, event: &Self::Event, stream: &Self::Stream) -> Result<()> {
         self.gpu.record(event, stream)
     }
 
-    fn wait(&self, stream: Self::Stream, event: &Self::Event) -> Result<()> {
-        let of_copies = *self.copies.lock().unwrap() == Some(stream);
+    fn wait(&self, stream: &Self::Stream, event: &Self::Event) -> Result<()> {
+        let of_copies = self.copies.lock().unwrap().as_ref() == Some(stream);
         match self.fault {
             Fault::CopyDoesNotWait if of_copies => Ok(()),
             Fault::ConsumerDoesNotWait if !of_copies => Ok(()),
@@ -192,7 +193,7 @@ impl Gpu for Forgetful {
         self.gpu.synchronize(event)
     }
 
-    fn pause(&self, time: Duration, stream: Self::Stream) -> Result<()> {
+    fn pause(&self, time: Duration, stream: &Self::Stream) -> Result<()> {
         self.gpu.pause(time, stream)
     }
 
@@ -200,7 +201,7 @@ impl Gpu for Forgetful {
         self.gpu.drain()
     }
 
-    unsafe fn upload(&self, from: &[u8], to: &Self::Memory, stream: Self::Stream) -> Result<()> {
+    unsafe fn upload(&self, from: &[u8], to: &Self::Memory, stream: &Self::Stream) -> Result<()> {
         if self.fault == Fault::ConsumerDoesNotWait {
             // So that who does not wait comes too early.
             self.gpu.run(stream, || std::thread::sleep(Duration::from_millis(2)))?;
@@ -209,12 +210,12 @@ impl Gpu for Forgetful {
         unsafe { self.gpu.upload(from, to, stream) }
     }
 
-    unsafe fn download(&self, from: u64, to: &mut [u8], stream: Self::Stream) -> Result<()> {
+    unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<()> {
         // SAFETY: as above.
-        unsafe { self.gpu.download(from, to, stream) }
+        unsafe { self.gpu.download(from, to) }
     }
 
-    unsafe fn launch(&self, launch: &Launch, stream: Self::Stream) -> Result<()> {
+    unsafe fn launch(&self, launch: &Launch, stream: &Self::Stream) -> Result<()> {
         // SAFETY: as above.
         unsafe { self.gpu.launch(launch, stream) }
     }

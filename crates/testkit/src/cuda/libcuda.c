@@ -243,6 +243,7 @@ static __thread int DEPTH;
 Status cuCtxPushCurrent_v2(void* context) { CALLED; PUSHED[DEPTH++] = CONTEXT; CONTEXT = (intptr_t)context; return OK; }
 Status cuCtxPopCurrent_v2(void** context) { CALLED; *context = (void*)CONTEXT; CONTEXT = PUSHED[--DEPTH]; return OK; }
 Status cuCtxSetCurrent(void* context) { CALLED; CONTEXT = (intptr_t)context; return OK; }
+Status cuThreadExchangeStreamCaptureMode(int* mode) { static __thread int own; CALLED; int was = own; own = *mode, *mode = was; return OK; }
 Status cuCtxGetStreamPriorityRange(int* least, int* greatest) { CALLED; *least = 0, *greatest = -5; return OK; }
 Status cuMemGetInfo_v2(size_t* available, size_t* all) { CALLED; *available = *all = (size_t)1 << 37; return OK; }
 
