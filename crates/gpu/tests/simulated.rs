@@ -15,8 +15,8 @@ mod uploads;
 use common::host::Host;
 use packhorse_core::{Kind, Result};
 use packhorse_gpu::kernels::Launch;
-use packhorse_gpu::{DlDevice, Gpu, Simulated, Upload};
-use packhorse_read::{HostSlab, Loader};
+use packhorse_gpu::{DlDevice, Fields, Finish, Gpu, Output, Simulated, Upload};
+use packhorse_read::{HostSlab, Layout, Loader};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uploads::*;
@@ -121,6 +121,57 @@ fn tensors_keep_the_memory_of_their_batch() {
     assert!(addresses.len() <= 3, "memory is used again: {}", addresses.len());
     let wanted: Vec<u64> = wanted.iter().map(|sums| sums[0]).collect();
     assert!(*sums.lock().unwrap() == wanted);
+}
+
+/// What is in a step's way does not reach what the GPU uses: a panic between the copy and its end.
+#[test]
+#[expect(unsafe_code, reason = "a step of its own")]
+fn a_step_that_panics_frees_nothing_that_is_in_use() {
+    struct Panics(std::sync::atomic::AtomicU32);
+    // SAFETY: it launches nothing.
+    unsafe impl Finish for Panics {
+        fn outputs(&self, _: &Layout) -> Result<Vec<Output>> {
+            Ok(Vec::new())
+        }
+
+        fn run(&self, _: &Fields<'_>, _: u64, _: &mut dyn FnMut(&Launch) -> Result<()>) -> Result<()> {
+            assert!(self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 3 != 1, "planted");
+            Ok(())
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let gpu = Simulated::with_jitter(2, Duration::from_micros(500));
+    let upload = Upload::finished(gpu, vec![Arc::new(Panics(0.into()))]).unwrap();
+    let mut loader = Loader::new(dataset(dir.path(), 200), &[], &options(8, 1), upload).unwrap();
+    let (mut arrived, mut panics) = (0, 0);
+    loop {
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| loader.next())) {
+            Ok(Some(batch)) => arrived += batch.map(|batch| batch.download("cls").unwrap().len() / 64).unwrap(),
+            Ok(None) => break,
+            Err(_) => panics += 1,
+        }
+    }
+    assert_eq!((arrived, panics), (17, 8));
+}
+
+#[test]
+fn slots_are_as_many_as_copies_and_steps_overlap() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), 330);
+    for (kept, slots) in [(0, 3), (1, 3), (6, 7)] {
+        let gpu = Simulated::new();
+        let loader = Loader::new(dataset.clone(), &[], &options(8, 1), Upload::new(gpu).unwrap()).unwrap();
+        let (mut addresses, mut batches) = (std::collections::BTreeSet::new(), std::collections::VecDeque::new());
+        for batch in loader {
+            let batch = batch.unwrap();
+            addresses.insert(batch.view("cls").unwrap().address);
+            batches.push_back(batch);
+            if batches.len() > kept {
+                batches.pop_front();
+            }
+        }
+        assert_eq!(addresses.len(), slots, "{kept} kept");
+    }
 }
 
 /// A GPU whose driver forgets something.

@@ -132,6 +132,7 @@ typedef struct Stream {
     long queued, done;
     unsigned number;
     int ended;
+    void* context;
 } Stream;
 
 static Stream* STREAMS[256];
@@ -260,9 +261,13 @@ Status cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
     (void)flags, (void)priority;
     CALLED;
     BOUND;
-    *stream = new_stream();
+    Stream* s = new_stream();
+    s->context = (void*)CONTEXT;
+    *stream = s;
     return OK;
 }
+
+Status cuStreamGetCtx(void* stream, void** context) { CALLED; *context = stream ? ((Stream*)stream)->context : (void*)CONTEXT; return OK; }
 
 Status cuStreamDestroy_v2(void* stream) {
     CALLED;
