@@ -146,9 +146,16 @@ fn alone(filter: &str, shuffle: bool, rows: &[Rows], repeats: usize) -> (Option<
             false => chunk.to_vec(),
         }));
     }
-    let packed: Vec<Vec<u8>> = chunks.par_iter().map_init(|| Coder::new(filter), Coder::pack).collect();
-    let pack = || chunks.par_iter().map_init(|| Coder::new(filter), Coder::pack).map(|packed| packed.len()).sum();
-    let unpack = || packed.par_iter().map_init(|| Coder::new(filter), Coder::unpack).sum();
+    let packed: Vec<Vec<u8>> =
+        chunks.par_iter().map_init(|| Coder::new(filter), |coder, chunk| coder.pack(chunk)).collect();
+    let pack = || {
+        chunks
+            .par_iter()
+            .map_init(|| Coder::new(filter), |coder, chunk| coder.pack(chunk))
+            .map(|packed| packed.len())
+            .sum()
+    };
+    let unpack = || packed.par_iter().map_init(|| Coder::new(filter), |coder, chunk| coder.unpack(chunk)).sum();
     let measure = |work: &(dyn Fn() -> usize + Sync)| {
         best(repeats, || {
             Some(timed(|| {
@@ -177,7 +184,7 @@ impl Coder {
         }
     }
 
-    fn pack(&mut self, chunk: &Vec<u8>) -> Vec<u8> {
+    fn pack(&mut self, chunk: &[u8]) -> Vec<u8> {
         match self {
             Coder::Gzip(coder, _, out) => {
                 let len = coder.zlib_compress(chunk, out).unwrap();
@@ -190,7 +197,7 @@ impl Coder {
         }
     }
 
-    fn unpack(&mut self, chunk: &Vec<u8>) -> usize {
+    fn unpack(&mut self, chunk: &[u8]) -> usize {
         match self {
             Coder::Gzip(_, coder, out) => coder.zlib_decompress(chunk, out).unwrap(),
             Coder::Zstd(_, coder, out) => coder.decompress_to_buffer(chunk, &mut out[..]).unwrap(),
@@ -227,7 +234,8 @@ fn main() {
         let seconds = best(repeats, || Some(timed(|| read(Path::new(&path), images))));
         return say("read", (images * PIXELS * 4) as f64, seconds, None);
     }
-    let dir = tempfile::tempdir().unwrap();
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
     let rows: Vec<Rows> = (0..images).step_by(16).map(|from| batch(from, (from + 16).min(images))).collect();
     let raw = dir.path().join("raw");
     let mut file = File::create(&raw).unwrap();

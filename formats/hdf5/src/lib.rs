@@ -111,6 +111,6 @@ impl Format for Hdf5 {
     }
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
-        Ok(Box::new(write::Hdf5Sink { options: options::SinkOptions::parse(options)? }))
+        Ok(Box::new(write::Hdf5Sink::new(options::SinkOptions::parse(options)?)))
     }
 }
