@@ -15,6 +15,7 @@ pub(crate) fn shuffle(input: &[u8], width: usize, out: &mut Vec<u8>) {
 /// The opposite of [`shuffle`], into `out` of the same length.
 pub(crate) fn unshuffle(input: &[u8], width: usize, out: &mut [u8]) {
     match width {
+        0 | 1 => out.copy_from_slice(input),
         2 => join::<2>(input, out),
         4 => join::<4>(input, out),
         8 => join::<8>(input, out),

@@ -4,6 +4,7 @@
 use super::inflate::{Inflater, damaged};
 use super::lz4;
 use crate::bytes::Cursor;
+use crate::shuffle::unshuffle;
 use packhorse_core::{Error, Result};
 
 /// Elements are taken by so many.
@@ -36,7 +37,7 @@ pub(crate) fn decompress(inflater: &mut Inflater, parameters: &[u32], input: &[u
     let (blocks, rest) = out.split_at_mut(len / width / EIGHT * EIGHT * width);
     for block in blocks.chunks_mut(size.saturating_mul(width)) {
         if coder == 0 {
-            transpose(cursor.take(block.len())?, width, block);
+            transpose(cursor.take(block.len())?, width, &mut inflater.planes, block);
             continue;
         }
         let packed = cursor.big(4)? as usize;
@@ -50,7 +51,7 @@ pub(crate) fn decompress(inflater: &mut Inflater, parameters: &[u32], input: &[u
                 false => Err(damaged("a block of bitshuffle is cut short")),
             }),
         };
-        transpose(&scratch, width, block);
+        transpose(&scratch, width, &mut inflater.planes, block);
         inflater.scratch = scratch;
         done?;
     }
@@ -59,22 +60,19 @@ pub(crate) fn decompress(inflater: &mut Inflater, parameters: &[u32], input: &[u
 }
 
 /// Puts the bits of `out.len() / width` elements, a multiple of 8, back in their places: `bits` holds the lowest bit of the
-/// first byte of all, then the next bit, and so on through all bytes.
-pub(crate) fn transpose(bits: &[u8], width: usize, out: &mut [u8]) {
-    let row = out.len() / width.max(1) / EIGHT;
-    for byte in 0..width {
-        let rows: [&[u8]; EIGHT] = std::array::from_fn(|bit| {
-            let start = (byte * EIGHT + bit) * row;
-            bits.get(start..start + row).unwrap_or_default()
-        });
-        for (i, elements) in out.chunks_exact_mut(EIGHT * width).enumerate() {
-            let square = u64::from_le_bytes(rows.map(|row| row.get(i).copied().unwrap_or_default()));
-            let bytes = turned(square).to_le_bytes();
-            for (element, byte_of) in elements.chunks_exact_mut(width).zip(bytes) {
-                element.get_mut(byte).into_iter().for_each(|place| *place = byte_of);
-            }
+/// first byte of all, then the next bit, and so on through all bytes. In between, `planes` holds the first byte of all,
+/// then the next byte.
+pub(crate) fn transpose(bits: &[u8], width: usize, planes: &mut Vec<u8>, out: &mut [u8]) {
+    let plane = (out.len() / width.max(1)).max(1);
+    planes.resize(out.len(), 0);
+    for (bits, plane) in bits.chunks_exact(plane).zip(planes.chunks_exact_mut(plane)) {
+        // Eight rows of bits beside each other are squares, one for eight elements.
+        unshuffle(bits, EIGHT, plane);
+        for square in plane.as_chunks_mut().0 {
+            *square = turned(u64::from_le_bytes(*square)).to_le_bytes();
         }
     }
+    unshuffle(planes, width, out);
 }
 
 /// A square of 8 × 8 bits with rows and columns exchanged (Hacker's Delight, 7-3).
@@ -103,7 +101,7 @@ mod tests {
                 }
             }
             let mut out = vec![0; wanted.len()];
-            transpose(&bits, width, &mut out);
+            transpose(&bits, width, &mut Vec::new(), &mut out);
             assert_eq!(out, wanted, "{width}");
         }
     }

@@ -63,7 +63,7 @@ pub(crate) fn decompress(inflater: &mut Inflater, input: &[u8], out: &mut [u8]) 
         let mut scratch = std::mem::take(&mut inflater.scratch);
         scratch.resize(block.len(), 0);
         let done = unpack(inflater, &header, packed, &mut scratch);
-        unshuffled(&header, &scratch, block);
+        unshuffled(&header, &scratch, &mut inflater.planes, block);
         inflater.scratch = scratch;
         done?;
     }
@@ -95,15 +95,16 @@ fn unpack(inflater: &mut Inflater, header: &Header, mut packed: Cursor<'_>, out:
     Ok(())
 }
 
-fn unshuffled(header: &Header, bytes: &[u8], out: &mut [u8]) {
+fn unshuffled(header: &Header, bytes: &[u8], planes: &mut Vec<u8>, out: &mut [u8]) {
     let elements = out.len() / header.width;
     if header.has(Header::BYTES) && header.width > 1 {
         unshuffle(bytes, header.width, out);
     } else if header.has(Header::BITS) && elements > 0 && elements.is_multiple_of(8) {
         // Bytes after the last element stay last.
         let (elements, rest) = out.split_at_mut(elements * header.width);
-        bitshuffle::transpose(bytes, header.width, elements);
-        rest.copy_from_slice(bytes.get(elements.len()..).unwrap_or_default());
+        let (bits, last) = bytes.split_at(elements.len());
+        bitshuffle::transpose(bits, header.width, planes, elements);
+        rest.copy_from_slice(last);
     } else {
         out.copy_from_slice(bytes);
     }

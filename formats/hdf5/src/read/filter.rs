@@ -4,6 +4,7 @@ use super::inflate::{Inflater, ratio};
 use super::message::Filter;
 use crate::shuffle::unshuffle;
 use packhorse_core::{Error, Result};
+use std::ops::{Deref, DerefMut};
 
 const SHUFFLE: u16 = 2;
 const FLETCHER32: u16 = 3;
@@ -37,13 +38,43 @@ fn name(filter: &Filter) -> String {
 /// Decompresses chunks, one at a time; its buffers are used again.
 pub(crate) struct Decoder {
     inflater: Inflater,
-    now: Vec<u8>,
-    next: Vec<u8>,
+    now: Room,
+    next: Room,
+}
+
+/// Bytes whose number is another for every chunk. What is beyond stays, so that memory is cleared once.
+#[derive(Default)]
+struct Room {
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl Room {
+    fn resize(&mut self, used: usize) {
+        if used > self.bytes.len() {
+            self.bytes.resize(used, 0);
+        }
+        self.used = used;
+    }
+}
+
+impl Deref for Room {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..self.used).unwrap_or_default()
+    }
+}
+
+impl DerefMut for Room {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(..self.used).unwrap_or_default()
+    }
 }
 
 impl Decoder {
     pub(crate) fn new() -> Self {
-        Self { inflater: Inflater::new(), now: Vec::new(), next: Vec::new() }
+        Self { inflater: Inflater::new(), now: Room::default(), next: Room::default() }
     }
 
     /// The chunk of `stored` bytes that `read` reads, after all filters not in `mask`, into `out`, which
@@ -57,13 +88,13 @@ impl Decoder {
         out: &mut [u8],
     ) -> Result<()> {
         let mut now = std::mem::take(&mut self.now);
-        now.resize(stored, 0);
+        now.resize(stored);
         let done = read(&mut now).and_then(|()| self.apply(filters, mask, &mut now, out));
         self.now = now;
         done
     }
 
-    fn apply(&mut self, filters: &[Filter], mask: u32, now: &mut Vec<u8>, out: &mut [u8]) -> Result<()> {
+    fn apply(&mut self, filters: &[Filter], mask: u32, now: &mut Room, out: &mut [u8]) -> Result<()> {
         let used = filters.iter().enumerate().filter(|(i, _)| mask & (1 << (i % 32)) == 0);
         let used: Vec<&Filter> = used.map(|(_, filter)| filter).collect();
         // Checksums that were there before compression come out of it.
@@ -99,16 +130,16 @@ impl Decoder {
     }
 
     /// One filter, from `now` to `next`, which will hold at most `most` bytes.
-    fn step(&mut self, filter: &Filter, now: &[u8], next: &mut Vec<u8>, most: usize) -> Result<()> {
+    fn step(&mut self, filter: &Filter, now: &[u8], next: &mut Room, most: usize) -> Result<()> {
         if filter.id == SHUFFLE {
-            next.resize(now.len(), 0);
+            next.resize(now.len());
             unshuffle(now, width_of(filter), next);
             return Ok(());
         }
         plausible(filter.id, now.len(), most)?;
-        next.resize(most, 0);
+        next.resize(most);
         let len = self.inflater.inflate(filter, now, next)?;
-        next.truncate(len);
+        next.resize(len.min(most));
         Ok(())
     }
 }
@@ -139,7 +170,7 @@ fn size(found: usize, wanted: usize) -> Error {
 }
 
 /// Takes the checksum off the end of `bytes`.
-fn checked(bytes: &mut Vec<u8>) -> Result<()> {
+fn checked(bytes: &mut Room) -> Result<()> {
     let short = || Error::content("a chunk is cut short: the file is damaged");
     let at = bytes.len().checked_sub(4).ok_or_else(short)?;
     let (data, sum) = bytes.split_at_checked(at).ok_or_else(short)?;
@@ -150,7 +181,7 @@ fn checked(bytes: &mut Vec<u8>) -> Result<()> {
     if sum != found && sum != swapped {
         return Err(Error::content("a chunk's checksum is wrong: the file is damaged"));
     }
-    bytes.truncate(at);
+    bytes.resize(at);
     Ok(())
 }
 

@@ -32,11 +32,12 @@ pub(crate) struct Inflater {
     zstd: Option<zstd::bulk::Decompressor<'static>>,
     /// For formats that turn bytes around after decompressing them.
     pub(crate) scratch: Vec<u8>,
+    pub(crate) planes: Vec<u8>,
 }
 
 impl Inflater {
     pub(crate) fn new() -> Self {
-        Self { deflate: Decompressor::new(), zstd: None, scratch: Vec::new() }
+        Self { deflate: Decompressor::new(), zstd: None, scratch: Vec::new(), planes: Vec::new() }
     }
 
     /// What `filter` made `input` of, into the start of `out`; returns how many bytes that is.
