@@ -6,6 +6,7 @@
 
 use crate::Policy;
 use crate::distance::Distance;
+use crate::hands;
 use crate::inputs::Inputs;
 use crate::plan::LABEL;
 use crate::space::{Space, Spaces};
@@ -19,7 +20,6 @@ use packhorse_core::{
 use packhorse_dataset::{Entry, Piece, SkipRecord};
 use packhorse_transform::Transform;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A block ends when it holds this many bytes of input…
@@ -136,54 +136,11 @@ impl Service {
         transformers: usize,
     ) {
         let (raw, unfinished) = self.unfinished;
-        work(threads, self.requests, readers, move |request| assembly.serve(request, &raw));
+        hands::work(threads, self.requests, readers, move |request| assembly.serve(request, &raw));
         if !assembly.transforms.is_empty() {
-            work(threads, unfinished, transformers, |raw| assembly.finish(raw));
+            hands::work(threads, unfinished, transformers, |raw| assembly.finish(raw));
         }
     }
-}
-
-/// Threads that do one job: one waits for work, until there are as many as there may be.
-#[derive(Default)]
-struct Crew {
-    waiting: AtomicUsize,
-    /// How many more may start.
-    left: AtomicUsize,
-}
-
-/// Does `job` with all that comes, on at most `most` threads.
-fn work<'scope, T: Send + 'scope>(
-    threads: &'scope std::thread::Scope<'scope, '_>,
-    coming: Receiver<T>,
-    most: usize,
-    job: impl Fn(T) + Clone + Send + 'scope,
-) {
-    let crew = Crew { left: AtomicUsize::new(most.max(1)), ..Crew::default() };
-    join(threads, coming, &Arc::new(crew), job);
-}
-
-/// Starts one more thread, if there may be more.
-fn join<'scope, T: Send + 'scope>(
-    threads: &'scope std::thread::Scope<'scope, '_>,
-    coming: Receiver<T>,
-    crew: &Arc<Crew>,
-    job: impl Fn(T) + Clone + Send + 'scope,
-) {
-    let fewer = |left: usize| left.checked_sub(1);
-    if crew.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_err() {
-        return;
-    }
-    crew.waiting.fetch_add(1, Ordering::Relaxed);
-    let crew = crew.clone();
-    threads.spawn(move || {
-        for next in &coming {
-            if crew.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
-                join(threads, coming.clone(), &crew, job.clone());
-            }
-            job(next);
-            crew.waiting.fetch_add(1, Ordering::Relaxed);
-        }
-    });
 }
 
 impl Assembly<'_> {
