@@ -36,9 +36,10 @@ impl Input for File {
 }
 
 fn main() {
-    // For a profiler: only our side, of one file, on one thread.
+    // For a profiler: only our side, of one file, on one thread, or as many as a second argument says.
     if let Some(path) = std::env::args().nth(1).filter(|argument| argument.ends_with(".root")) {
-        println!("{:.3} s", read(Path::new(&path), 1).as_secs_f64());
+        let threads = std::env::args().nth(2).and_then(|threads| threads.parse().ok()).unwrap_or(1);
+        println!("{:.3} s", read(Path::new(&path), threads).as_secs_f64());
         return;
     }
     let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
