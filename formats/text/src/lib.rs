@@ -32,7 +32,7 @@
 //!   Unicode; objects and lists nest at most 1024 deep; integers may have any number of digits.
 //! * **Errors** concern one document each, name its line and byte, and more documents may follow. One that
 //!   comes from reading or decompressing the file is the last thing that comes.
-//! * **Memory**: a block of half a megabyte and a read of one. A longer line or document (at most
+//! * **Memory**: a block of half a megabyte and a read of 128 KiB (1 MiB of inputs that are no local files). A longer line or document (at most
 //!   [`Limits::blob`], and less than 2 GiB) takes three to four times its length while it is at hand: as it was
 //!   read, without its escapes, and in its block. What is over the limit is passed over without being kept.
 //! * **Revisions**: 1, the first.
