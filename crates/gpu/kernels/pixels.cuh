@@ -31,22 +31,27 @@ INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (
     const u64 plane = (u64)o.height * o.width;
     T* image = (T*)o.data + row * plane * C;
     const u64 pixel = (u64)y * o.width + x;
+    T ready[4 * C];
+#pragma unroll
+    for (int i = 0; i < 4 * C; i++) {
+        ready[i] = scaled<E, C>(o, value[i / C][i % C], i % C);
+    }
+    const u32 held = o.planar ? count : count * C;
 #pragma unroll
     for (int k = 0; k < C; k++) {
         // Of planar pixels a channel, of others a quarter of the four.
         Four<T> four;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const int at = k * 4 + i;
-            four.value[i] = o.planar ? scaled<E, C>(o, value[i][k], k) : scaled<E, C>(o, value[at / C][at % C], at % C);
+            four.value[i] = o.planar ? ready[i * C + k] : ready[k * 4 + i];
         }
-        T* to = o.planar ? image + k * plane + pixel : image + pixel * C + k * 4;
+        T* to = image + (o.planar ? k * plane + pixel : pixel * C + k * 4);
         if (o.vector) {
             *(Four<T>*)to = four;
         } else {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                if ((u32)(o.planar ? i : k * 4 + i) < (o.planar ? count : count * C)) {
+                if ((u32)(o.planar ? i : k * 4 + i) < held) {
                     to[i] = four.value[i];
                 }
             }

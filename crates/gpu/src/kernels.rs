@@ -14,18 +14,27 @@
 //! * **Errors** are of kind `Config`, and say which setting or address is wrong.
 //! * **Revision**: 1, the first.
 
+mod bits;
 mod checksum;
 mod element;
 mod image;
 mod launch;
+mod pad;
 mod pixels;
+mod resize;
 mod spin;
+mod splitmix;
+mod synthetic;
 mod tokens;
 
+pub use bits::Bits;
 pub use checksum::{Checksum, checksum};
 pub use element::{Element, Tensor};
 pub use image::{Flip, Image, Picks, Place};
 pub use launch::{Args, Launch, Module};
+pub use pad::{Pad, RaggedValues};
 pub use pixels::{Axes, Normalize, Pixels};
+pub use resize::{Part, RaggedPictures, Resize};
 pub use spin::Spin;
+pub use synthetic::{Motif, Origin, Synthetic, SyntheticTokens};
 pub use tokens::{Documents, TokenInputs, TokenOutputs, TokenRows};

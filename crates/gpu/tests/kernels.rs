@@ -8,7 +8,7 @@
 mod common;
 
 use common::host::{Change, Host};
-use common::{Random, Runner, checksum, image, tokens};
+use common::{Random, Runner, checksum, image, ragged, resize, synthetic, tokens, views};
 use packhorse_gpu::kernels::{Module, Spin};
 
 /// Runs a check on the host, if it can compile kernels.
@@ -21,6 +21,41 @@ fn on_host(check: impl FnOnce(&mut dyn Runner, &mut Random)) {
 #[test]
 fn pictures_of_one_size() {
     on_host(|runner, random| image::check(runner, random, 400));
+}
+
+#[test]
+fn pictures_of_any_size() {
+    on_host(|runner, random| resize::check(runner, random, 150));
+}
+
+#[test]
+fn the_loader_makes_the_same_pictures() {
+    on_host(|runner, random| views::check_loader(runner, random, 30));
+}
+
+#[test]
+fn pillow_makes_the_same_pictures() {
+    on_host(views::check_pillow);
+}
+
+#[test]
+fn bits() {
+    on_host(|runner, random| ragged::check_bits(runner, random, 2000));
+}
+
+#[test]
+fn ragged_rows() {
+    on_host(|runner, random| ragged::check_pad(runner, random, 400));
+}
+
+#[test]
+fn pictures_out_of_nothing() {
+    on_host(|runner, random| synthetic::check_pictures(runner, random, 150));
+}
+
+#[test]
+fn tokens_out_of_nothing() {
+    on_host(|runner, random| synthetic::check_tokens(runner, random, 200));
 }
 
 #[test]
@@ -38,23 +73,36 @@ fn time_passes() {
     on_host(|runner, _| runner.launch(&Spin::new(1_000_000).launch().unwrap()));
 }
 
-/// Faults that the checks must find.
-const FAULTS: [(Change<'_>, Check); 8] = [
-    ((Module::Image, "common.flip ? back : ahead", "common.flip ? ahead : ahead"), image::check),
-    ((Module::Image, "common.flip ? last - 3 : x", "common.flip ? last - 2 : x"), image::check),
-    ((Module::Image, "at(key, 0)", "at(key, 1)"), image::check),
-    ((Module::Image, "count == 4 &&", ""), image::check),
-    ((Module::Tokens, "i + 1 < p.width &&", ""), tokens::check),
-    ((Module::Tokens, "found < 0 ? last : found", "found"), tokens::check),
-    ((Module::Tokens, "<= place", "< place"), tokens::check),
-    ((Module::Check, "i * 8 + k < p.bytes", "true"), checksum::check),
-];
-
 type Check = fn(&mut dyn Runner, &mut Random, usize);
+
+/// Faults that the checks must find: where, of what text, which one.
+const FAULTS: [(Check, Change<'_>); 21] = [
+    (image::check, (Module::Image, "common.flip ? back : ahead", "common.flip ? ahead : back")),
+    (image::check, (Module::Image, "common.flip ? last - 3 : x", "common.flip ? last - 2 : x")),
+    (image::check, (Module::Image, "at(key, 0)", "at(key, 1)")),
+    (image::check, (Module::Image, "count == 4 &&", "")),
+    (image::check, (Module::Image, "2 * (u64)row + 1", "2 * (u64)row")),
+    (resize::check, (Module::Resize, "heavy = fmaf(w, wide, heavy)", "heavy += wide")),
+    (resize::check, (Module::Resize, "high > to ? to : (u32)high", "high > to ? to - 1 : (u32)high")),
+    (resize::check, (Module::Resize, "(i + 0.5) * covered", "i * covered")),
+    (resize::check, (Module::Resize, "p.out.width - 1 - x : x", "p.out.width - 1 - x : 0")),
+    (resize::check, (Module::Resize, "covered < 1.0 ? 1.0 : covered", "1.0")),
+    (resize::check, (Module::Resize, "p.part == 1", "p.part == 3")),
+    (resize::check, (Module::Resize, "lane += 4", "lane += 5")),
+    (resize::check, (Module::Resize, "(width - w) / 2, (height - h) / 2", "0, 0")),
+    (ragged::check_bits, (Module::Ragged, "group % 2 * 4", "0")),
+    (ragged::check_pad, (Module::Ragged, "end - begin < p.most ? end - begin : p.most", "end - begin")),
+    (synthetic::check_pictures, (Module::Synthetic, "gy / dot * 5 + gx / dot", "gx / dot * 5 + gy / dot")),
+    (synthetic::check_tokens, (Module::Synthetic, "below(mix(number), p.every)", "below(number, p.every)")),
+    (tokens::check, (Module::Tokens, "i + 1 < p.width &&", "")),
+    (tokens::check, (Module::Tokens, "found < 0 ? last : found", "found")),
+    (tokens::check, (Module::Tokens, "<= place", "< place")),
+    (checksum::check, (Module::Check, "i * 8 + k < p.bytes", "true")),
+];
 
 #[test]
 fn planted_faults_are_found() {
-    for (change, check) in FAULTS {
+    for (check, change) in FAULTS {
         let Some(mut host) = Host::planted(change) else { return };
         let outcome = std::panic::catch_unwind(move || check(&mut host, &mut Random::fresh(), 400));
         assert!(outcome.is_err(), "not found: {} for {}", change.2, change.1);

@@ -1,6 +1,7 @@
 //! Sums over memory, to see on the device that it holds what it should.
 
 use super::launch::{Args, Launch, Module, address};
+use super::splitmix::at;
 use packhorse_core::{Error, Result};
 
 /// `UInt8 [rows, bytes]` to `UInt64 [rows]`: [`checksum`] of each row. The same whatever the number of threads.
@@ -64,14 +65,6 @@ pub fn checksum(bytes: &[u8]) -> u64 {
     let word = |part: &[u8]| part.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
     let words = bytes.chunks(8).map(word).zip(0u64..);
     words.fold(at(bytes.len() as u64, u64::MAX), |sum, (word, i)| sum.wrapping_add(at(word, i)))
-}
-
-/// Output `n` of SplitMix64 that is seeded with `key`.
-fn at(key: u64, n: u64) -> u64 {
-    let x = key.wrapping_add(n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

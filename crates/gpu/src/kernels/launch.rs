@@ -43,21 +43,31 @@ impl Launch {
 pub enum Module {
     /// Pictures of one size.
     Image,
+    /// Pictures of any size.
+    Resize,
+    /// Bits and ragged rows.
+    Ragged,
     /// Rows of tokens.
     Tokens,
+    /// Samples out of nothing.
+    Synthetic,
     /// Checksums, and time that passes.
     Check,
 }
 
 impl Module {
     /// All there are, each at the place that it has as a number (`module as usize`).
-    pub const ALL: [Module; 3] = [Module::Image, Module::Tokens, Module::Check];
+    pub const ALL: [Module; 6] =
+        [Module::Image, Module::Resize, Module::Ragged, Module::Tokens, Module::Synthetic, Module::Check];
 
     /// As its file is called, without `.ptx`.
     pub fn name(self) -> &'static str {
         match self {
             Module::Image => "image",
+            Module::Resize => "resize",
+            Module::Ragged => "ragged",
             Module::Tokens => "tokens",
+            Module::Synthetic => "synthetic",
             Module::Check => "check",
         }
     }
@@ -66,7 +76,10 @@ impl Module {
     pub fn ptx(self) -> &'static str {
         match self {
             Module::Image => include_str!("../../kernels/image.ptx"),
+            Module::Resize => include_str!("../../kernels/resize.ptx"),
+            Module::Ragged => include_str!("../../kernels/ragged.ptx"),
             Module::Tokens => include_str!("../../kernels/tokens.ptx"),
+            Module::Synthetic => include_str!("../../kernels/synthetic.ptx"),
             Module::Check => include_str!("../../kernels/check.ptx"),
         }
     }
@@ -121,6 +134,10 @@ impl Args {
     }
 
     pub(super) fn f32(self, value: f32) -> Self {
+        self.put(&value.to_ne_bytes())
+    }
+
+    pub(super) fn f64(self, value: f64) -> Self {
         self.put(&value.to_ne_bytes())
     }
 

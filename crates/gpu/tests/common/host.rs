@@ -71,7 +71,7 @@ fn build(module: Module, folder: &Path, change: Option<Change<'_>>) -> bool {
     std::fs::write(&file, source).unwrap();
     let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
     let output = Command::new(compiler)
-        .args(["-x", "c++", "-std=c++14", "-O1", "-w"])
+        .args(["-x", "c++", "-std=c++14", if change.is_some() { "-O0" } else { "-O1" }, "-w"])
         .args(["-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-DPACKHORSE_HOST"])
         .args(["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"])
         .arg(format!("-I{}/tests/common", env!("CARGO_MANIFEST_DIR")))

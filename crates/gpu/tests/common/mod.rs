@@ -5,8 +5,12 @@
 pub(crate) mod checksum;
 pub(crate) mod host;
 pub(crate) mod image;
+pub(crate) mod ragged;
 pub(crate) mod random;
+pub(crate) mod resize;
+pub(crate) mod synthetic;
 pub(crate) mod tokens;
+pub(crate) mod views;
 
 use packhorse_gpu::kernels::Launch;
 pub(crate) use random::Random;

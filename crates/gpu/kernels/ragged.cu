@@ -1,0 +1,147 @@
+// What is packed for the way: bits to elements, ragged rows to padded ones.
+#include "common.cuh"
+
+struct BitsParams {
+    const u8* bits;
+    void* data;
+    /// Bits a row, and the bytes that they take.
+    u64 count;
+    u64 bytes;
+    /// What becomes of 0 and of 1.
+    float zero;
+    float one;
+    u32 rows;
+    /// Whether four neighbours can be stored at once.
+    u32 vector;
+};
+static_assert(sizeof(BitsParams) == 48, "as in bits.rs");
+
+/// Four neighbours, half a byte, a thread.
+template <class E>
+INLINE void bits(const BitsParams& p) {
+    typedef typename E::T T;
+    const T zero = E::of(p.zero), one = E::of(p.one);
+    const u64 groups = p.count / 4 + (p.count % 4 != 0);
+    for (u32 row = blockIdx.y; row < p.rows; row += gridDim.y) {
+#pragma unroll 1
+        for (u64 group = first(); group < groups; group += stride()) {
+            const u32 half = p.bits[row * p.bytes + group / 2] >> (group % 2 * 4);
+            Four<T> four;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                four.value[i] = half >> i & 1 ? one : zero;
+            }
+            T* to = (T*)p.data + row * p.count + group * 4;
+            if (p.vector) {
+                *(Four<T>*)to = four;
+            } else {
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    if (group * 4 + i < p.count) {
+                        to[i] = four.value[i];
+                    }
+                }
+            }
+        }
+    }
+}
+
+KERNEL(bits_u8, BitsParams) {
+    bits<U8>(p);
+}
+
+KERNEL(bits_f16, BitsParams) {
+    bits<F16>(p);
+}
+
+KERNEL(bits_bf16, BitsParams) {
+    bits<BF16>(p);
+}
+
+KERNEL(bits_f32, BitsParams) {
+    bits<F32>(p);
+}
+
+struct PadParams {
+    const void* values;
+    /// Where rows begin in `values`, in entries; the last is where they end.
+    const i64* offsets;
+    void* data;
+    /// For each row its entries; null if nobody asks.
+    void* lengths;
+    /// Entries of `values`.
+    u64 entries;
+    /// Elements an entry.
+    u64 inner;
+    /// Entries of a row of what comes out.
+    u64 most;
+    /// The bits of what fills the rest of a row.
+    u64 pad;
+    u32 rows;
+    /// Whether lengths have 64 bits.
+    u32 wide;
+    /// Whether four neighbours can be stored at once.
+    u32 vector;
+    u32 reserved;
+};
+static_assert(sizeof(PadParams) == 80, "as in pad.rs");
+
+INLINE u64 bounded(i64 value, u64 low, u64 high) {
+    return value < (i64)low ? low : (u64)value < high ? (u64)value : high;
+}
+
+/// Four neighbours a thread.
+template <class T>
+INLINE void pad(const PadParams& p) {
+    const u64 all = p.most * p.inner;
+    const u64 groups = all / 4 + (all % 4 != 0);
+    for (u32 row = blockIdx.y; row < p.rows; row += gridDim.y) {
+        const u64 begin = bounded(p.offsets[row], 0, p.entries);
+        const u64 end = bounded(p.offsets[row + 1], begin, p.entries);
+        const u64 length = end - begin < p.most ? end - begin : p.most;
+        if (p.lengths && first() == 0) {
+            if (p.wide) {
+                ((i64*)p.lengths)[row] = (i64)length;
+            } else {
+                ((i32*)p.lengths)[row] = (i32)length;
+            }
+        }
+        const T* from = (const T*)p.values + begin * p.inner;
+        const u64 held = length * p.inner;
+#pragma unroll 1
+        for (u64 group = first(); group < groups; group += stride()) {
+            Four<T> four;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                four.value[i] = group * 4 + i < held ? from[group * 4 + i] : (T)p.pad;
+            }
+            T* to = (T*)p.data + row * all + group * 4;
+            if (p.vector) {
+                *(Four<T>*)to = four;
+            } else {
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    if (group * 4 + i < all) {
+                        to[i] = four.value[i];
+                    }
+                }
+            }
+        }
+    }
+}
+
+KERNEL(pad_1, PadParams) {
+    pad<u8>(p);
+}
+
+KERNEL(pad_2, PadParams) {
+    pad<u16>(p);
+}
+
+KERNEL(pad_4, PadParams) {
+    pad<u32>(p);
+}
+
+KERNEL(pad_8, PadParams) {
+    pad<u64>(p);
+}

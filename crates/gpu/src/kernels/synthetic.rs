@@ -1,0 +1,132 @@
+//! Batches that are made on the device: an upper bound to measure a loader against, and data to try a training with.
+//!
+//! Sample `i` of a step is a function of seed, step and `i`, whatever batch it is in: its key is output `i` of SplitMix64 seeded
+//! with output `step` of SplitMix64 seeded with a number that seed and kind of sample make.
+
+use super::Element;
+use super::element::Tensor;
+use super::launch::{Args, Launch, Module, address};
+use super::pixels::Pixels;
+use super::splitmix::at;
+use packhorse_core::{Error, Result};
+
+/// Which samples are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Another seed, other samples.
+    pub seed: u64,
+    /// Another step, other samples.
+    pub step: u64,
+    /// The number of the first one in the batch: of rank 1 in batches of 64, say, 64.
+    pub first: u64,
+}
+
+impl Origin {
+    fn key(&self, tag: &[u8; 8]) -> u64 {
+        at(at(self.seed, u64::from_le_bytes(*tag)), self.step)
+    }
+}
+
+/// Pictures out of nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Synthetic {
+    /// What they show.
+    pub motif: Motif,
+    /// Height and width.
+    pub size: (u32, u32),
+    /// 1, 3 or 4.
+    pub channels: u32,
+    /// What goes out.
+    pub output: Pixels,
+}
+
+/// What a synthetic picture shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Motif {
+    /// Each pixel of any colour: channel `c` of pixel `i` is byte `c`, lowest first, of output `i` of SplitMix64.
+    #[default]
+    Noise,
+    /// Letters and digits, five dots wide and seven high, of many colours, on a background of one.
+    Letters {
+        /// Pixels a dot, 1 to 1024.
+        dot: u32,
+    },
+}
+
+impl Synthetic {
+    /// What so many pictures are.
+    pub fn output(&self, rows: u32) -> Result<Tensor> {
+        self.output.tensor(rows, self.size, self.channels)
+    }
+
+    /// The launch that makes `rows` of them at `output`.
+    pub fn launch(&self, origin: &Origin, output: u64, rows: u32) -> Result<Launch> {
+        let (key, dot) = match self.motif {
+            Motif::Noise => (origin.key(b"noise..."), 0),
+            Motif::Letters { dot: dot @ 1..=1024 } => (origin.key(b"letters."), dot),
+            Motif::Letters { dot } => {
+                return Err(Error::config(format!("letters of {dot} pixels a dot: give 1 to 1024")));
+            }
+        };
+        let args = self.output.args(output, rows, self.size, self.channels)?;
+        let args = args.u64(key).u64(origin.first).u32(dot).u32(0).finish(88)?;
+        let entry = self.output.entry(["pictures_u8", "pictures_f16", "pictures_bf16", "pictures_f32"])?;
+        let groups = u64::from(self.size.1.div_ceil(4)) * u64::from(self.size.0);
+        Launch::rows(Module::Synthetic, entry, groups, rows, args)
+    }
+}
+
+/// Tokens out of nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyntheticTokens {
+    /// `U16`, `I32` or `I64`.
+    pub token: Element,
+    /// Tokens a row, at least 1.
+    pub width: u32,
+    /// They are below this, each as likely as any other; at least 1.
+    pub vocabulary: u64,
+    /// The token that ends documents, and of how many tokens one is it, on average, at least 1.
+    pub end: Option<(i64, u64)>,
+}
+
+impl SyntheticTokens {
+    /// What so many rows are.
+    pub fn output(&self, rows: u32) -> Result<Tensor> {
+        self.entry()?;
+        Tensor::new(self.token, &[rows.into(), self.width.into()])
+    }
+
+    /// The kernel, and the largest token of the type.
+    fn entry(&self) -> Result<(&'static str, i64)> {
+        Ok(match self.token {
+            Element::U16 => ("drawn_tokens_u16", u16::MAX.into()),
+            Element::I32 => ("drawn_tokens_i32", i32::MAX.into()),
+            Element::I64 => ("drawn_tokens_i64", i64::MAX),
+            other => return Err(Error::config(format!("tokens can't be {}: ask for u16, i32 or i64", other.name()))),
+        })
+    }
+
+    /// The launch that makes `rows` of them at `output`.
+    pub fn launch(&self, origin: &Origin, output: u64, rows: u32) -> Result<Launch> {
+        self.output(rows)?;
+        let ((entry, most), (end, every)) = (self.entry()?, self.end.unwrap_or((0, 0)));
+        if self.vocabulary == 0 || self.vocabulary - 1 > most as u64 || !(0..=most).contains(&end) {
+            let message = format!("{} tokens, {end} among them: give 1 to {most}, all of {}", self.vocabulary, entry);
+            return Err(Error::config(message));
+        }
+        if self.end.is_some() && every == 0 {
+            return Err(Error::config("documents end after 0 tokens: give 1 at least"));
+        }
+        let args = Args::new()
+            .u64(address("output", output, self.token.width())?)
+            .u64(origin.key(b"tokens.."))
+            .u64(origin.first)
+            .u64(self.vocabulary)
+            .u64(every)
+            .i64(end)
+            .u32(rows)
+            .u32(self.width)
+            .finish(56)?;
+        Launch::flat(Module::Synthetic, entry, u64::from(rows) * u64::from(self.width), args)
+    }
+}

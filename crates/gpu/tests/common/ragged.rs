@@ -1,0 +1,117 @@
+//! Bits and ragged rows against plain loops.
+
+use super::{Bench, Random, Runner, numbers};
+use half::{bf16, f16};
+use packhorse_gpu::kernels::{Bits, Element, Pad, RaggedValues};
+
+/// Any number of bits; and any two numbers, which are rounded to nearest, ties to even.
+pub(crate) fn check_bits(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
+    for _ in 0..cases {
+        let (rows, count) = (random.between(1, 9), u64::from(random.between(1, 67)));
+        let element = random.pick(&[Element::U8, Element::F16, Element::Bf16, Element::F32]);
+        let mut request = Bits::new(count, element);
+        if element == Element::U8 {
+            (request.zero, request.one) = (random.between(0, 255) as f32, random.between(0, 255) as f32);
+        } else if !random.chance(4) {
+            (request.zero, request.one) = (any_number(random), any_number(random));
+        }
+        let bytes = count.div_ceil(8) as usize;
+        let packed = random.bytes(rows as usize * bytes);
+        let mut bench = Bench::new(runner);
+        let input = bench.upload_at(random.pick(&[0, 1, 3]), &packed);
+        let output = bench.reserve_at(random.pick(&[0, 1]) * element.width(), request.output(rows).unwrap().bytes());
+        bench.run([&request.launch(input, output, rows).unwrap()]);
+        let found = bench.download(output);
+        bench.finish();
+        let wanted = |number: f32| match element {
+            Element::U8 => vec![number as u8],
+            // Of what is no number only that.
+            _ if number.is_nan() => Vec::new(),
+            Element::F16 => f16::from_f32(number).to_le_bytes().to_vec(),
+            Element::Bf16 => bf16::from_f32(number).to_le_bytes().to_vec(),
+            _ => number.to_le_bytes().to_vec(),
+        };
+        for (k, found) in found.chunks(element.width()).enumerate() {
+            let (row, at) = (k / count as usize, k % count as usize);
+            let number = if packed[row * bytes + at / 8] >> (at % 8) & 1 != 0 { request.one } else { request.zero };
+            if number.is_nan() {
+                assert!(is_nan(element, found), "{request:?}, bit {at} of row {row}: {found:?}");
+            } else {
+                assert_eq!(found, wanted(number), "{request:?}, bit {at} of row {row}");
+            }
+        }
+    }
+}
+
+/// Any 32 bits, and such as lie at the edges of narrower types.
+fn any_number(random: &mut Random) -> f32 {
+    let near = |random: &mut Random, number: f32| {
+        f32::from_bits(number.to_bits().wrapping_add(random.between(0, 4)).wrapping_sub(2))
+    };
+    let half = f16::from_bits(random.u64() as u16);
+    let high = f32::from_bits((random.u64() as u32) << 15);
+    let between = (half.to_f32() + f16::from_bits(half.to_bits() ^ 1).to_f32()) / 2.0;
+    match random.below(4) {
+        0 => f32::from_bits(random.u64() as u32),
+        // Halfway between two of 16 bits, and next to it.
+        1 => near(random, between),
+        2 => near(random, high),
+        _ => near(random, half.to_f32()),
+    }
+}
+
+fn is_nan(element: Element, bytes: &[u8]) -> bool {
+    match element {
+        Element::F16 => numbers(bytes, f16::from_le_bytes)[0].is_nan(),
+        Element::Bf16 => numbers(bytes, bf16::from_le_bytes)[0].is_nan(),
+        _ => numbers(bytes, f32::from_le_bytes)[0].is_nan(),
+    }
+}
+
+/// Rows of any lengths, some of them longer than there is room; and offsets that are none.
+pub(crate) fn check_pad(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
+    for case in 0..cases {
+        let (width, rows) = (random.pick(&[1, 2, 4, 8]), random.between(1, 9) as usize);
+        let inner = random.pick(&[1, 1, 2, 3, 5]) as usize;
+        let length = random.between(1, 67) as usize;
+        let pad = if random.chance(2) { 0 } else { random.u64() >> (64 - 8 * width) };
+        let lengths = random.pick(&[Element::I32, Element::I64]);
+        let request = Pad { width, inner: inner as u64, length: length as u64, pad, lengths };
+        let mut offsets = vec![0i64];
+        for _ in 0..rows {
+            let next = offsets.last().unwrap() + i64::from(random.between(0, length as u32 + 5));
+            offsets.push(next);
+        }
+        let entries = *offsets.last().unwrap() as usize;
+        if random.chance(4) {
+            let row = random.below(rows as u64 + 1) as usize;
+            offsets[row] = random.u64() as i64;
+        }
+        let bytes = random.bytes(entries * inner * width);
+        let mut bench = Bench::new(runner);
+        let from = RaggedValues {
+            values: bench.upload_at(random.pick(&[0, 1, 3]) * width, &bytes),
+            entries: entries as u64,
+            offsets: bench.numbers(&offsets, i64::to_le_bytes),
+        };
+        let output = bench.reserve(request.output(rows as u32).unwrap().bytes());
+        let told = if random.chance(3) { 0 } else { bench.reserve(rows * lengths.width()) };
+        bench.run([&request.launch(&from, output, told, rows as u32).unwrap()]);
+        let mut wanted = Vec::new();
+        let mut wanted_lengths = Vec::<u8>::new();
+        for row in 0..rows {
+            let begin = offsets[row].clamp(0, entries as i64);
+            let end = offsets[row + 1].clamp(begin, entries as i64);
+            let held = ((end - begin) as usize).min(length);
+            let size = inner * width;
+            wanted.extend(&bytes[begin as usize * size..(begin as usize + held) * size]);
+            wanted.extend(pad.to_le_bytes()[..width].repeat((length - held) * inner));
+            wanted_lengths.extend(&(held as u64).to_le_bytes()[..lengths.width()]);
+        }
+        assert!(bench.download(output) == wanted, "case {case}: {request:?} of {offsets:?}");
+        if told != 0 {
+            assert_eq!(bench.download(told), wanted_lengths);
+        }
+        bench.finish();
+    }
+}
