@@ -14,8 +14,18 @@ pub trait Finish: Send + Sync {
     /// Errors: fields that are not there, or of another type or shape than the kernels work on.
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>>;
 
-    /// Launches the kernels for a batch.
-    fn run(&self, fields: &Fields<'_>, launch: &mut dyn FnMut(&Launch) -> Result<()>) -> Result<()>;
+    /// Queues the work for a batch, whose [bytes on the host](Fields::host) and memory on the GPU stay as they are until
+    /// that is over.
+    fn run(&self, fields: &Fields<'_>, commands: &mut dyn Commands) -> Result<()>;
+}
+
+/// The stream that a batch is sent on: what is queued here is done in this order, after the copy.
+pub trait Commands {
+    /// Queues a kernel.
+    fn launch(&mut self, launch: &Launch) -> Result<()>;
+
+    /// The stream's handle (`cudaStream_t`), for libraries that take one; `None` where the GPU is simulated.
+    fn stream(&self) -> Option<usize>;
 }
 
 /// A field that is made on the GPU.

@@ -35,6 +35,12 @@ pub trait Gpu: Send + Sync + 'static {
     /// A stream of this GPU's, which waits for no other. It is there as long as the GPU is.
     fn stream(&self) -> Result<Self::Stream>;
 
+    /// The handle of a stream (`cudaStream_t`), for libraries that take one; `None` if they can't.
+    fn handle(&self, stream: Self::Stream) -> Option<usize> {
+        let _ = stream;
+        None
+    }
+
     /// A mark that may be recorded again and again.
     fn event(&self) -> Result<Self::Event>;
 

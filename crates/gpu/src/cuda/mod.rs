@@ -92,6 +92,21 @@ impl Cuda {
         unsafe { result::stream::synchronize(stream.raw()) }.told("wait for a stream")
     }
 
+    /// Makes the GPU that of this thread, for libraries that work with the one that is.
+    pub(crate) fn bind(&self) -> Result<()> {
+        self.inner.context.bind()
+    }
+
+    /// Queues a copy of `from`, which is in pinned memory, to an address of the GPU's memory.
+    ///
+    /// # Safety
+    /// Until it is over both must be there, as many bytes, `from` must not change, and nobody else may use what is at `to`.
+    pub(crate) unsafe fn upload_to(&self, from: &[u8], to: u64, stream: Stream) -> Result<()> {
+        self.inner.context.bind()?;
+        // SAFETY: this function's contract.
+        unsafe { result::memcpy_htod_async(to, from, stream.raw()) }.told("copy to the GPU")
+    }
+
     /// Milliseconds between two events that are over, made by [`Cuda::timer`].
     pub fn elapsed(&self, from: &Event, to: &Event) -> Result<f32> {
         self.inner.context.bind()?;
@@ -127,6 +142,10 @@ impl Gpu for Cuda {
         let stream = self.inner.context.stream()?;
         self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
         Ok(stream)
+    }
+
+    fn handle(&self, stream: Stream) -> Option<usize> {
+        Some(stream.handle())
     }
 
     fn event(&self) -> Result<Event> {
@@ -172,9 +191,8 @@ impl Gpu for Cuda {
         if from.len() > to.bytes {
             return Err(Error::bug(format!("{} bytes into {} of the GPU's", from.len(), to.bytes)));
         }
-        self.inner.context.bind()?;
         // SAFETY: the length was checked, the rest is this function's contract.
-        unsafe { result::memcpy_htod_async(to.address, from, stream.raw()) }.told("copy to the GPU")
+        unsafe { self.upload_to(from, to.address, stream) }
     }
 
     unsafe fn download(&self, from: u64, to: &mut [u8], stream: Stream) -> Result<()> {

@@ -1,0 +1,238 @@
+//! One of nvJPEG's ways to decode, and what it keeps for batches that are being decoded.
+
+use super::calls::{Calls, Handle, Image, RGB_INTERLEAVED, Status};
+use crate::Cuda;
+use packhorse_core::{Error, Result};
+use packhorse_transform::image::JpegFacts;
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// A way to decode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// The JPEG engines of A100, H100 and their kin: baseline pictures of one scan.
+    Hardware,
+    /// Multiprocessors, with help from the calling thread: large batches of baseline pictures need little of that, progressive
+    /// pictures much.
+    Hybrid,
+}
+
+impl Backend {
+    /// `nvjpegBackend_t`.
+    fn number(self) -> c_int {
+        match self {
+            Self::Hardware => 3,
+            Self::Hybrid => 2,
+        }
+    }
+
+    /// Whether it is worth asking. What turns, has its own idea of colours or is no usual JPEG is the CPU's.
+    fn takes(self, facts: &JpegFacts) -> bool {
+        let [luma, blue, red, _] = facts.sampling;
+        let usual = facts.components == 3 && facts.precision == 8 && facts.frames == 1 && facts.luma_chroma;
+        let sampled =
+            [luma.0, luma.1].iter().all(|factor| matches!(factor, 1 | 2 | 4)) && blue == (1, 1) && red == (1, 1);
+        let coded = match self {
+            Self::Hardware => facts.process == 0 && facts.scans == 1,
+            Self::Hybrid => facts.process <= 2,
+        };
+        usual && sampled && coded && facts.upright
+    }
+}
+
+/// `NVJPEG_FLAGS_BITSTREAM_STRICT`: what is no proper JPEG is refused, and then the CPU's decoder says what is wrong with it.
+const STRICT: u32 = 1 << 2;
+
+/// A library handle for a backend.
+pub(super) struct Engine {
+    pub(super) backend: Backend,
+    shared: Arc<Shared>,
+    /// A parsed header, used again for each picture.
+    parsed: Handle,
+}
+
+/// What states need to the end.
+struct Shared {
+    calls: Arc<Calls>,
+    gpu: Cuda,
+    handle: Handle,
+}
+
+// SAFETY: the library's handles belong to no thread; one at a time has them.
+unsafe impl Send for Engine {}
+// SAFETY: of the handle only calls that are safe for threads are made by several: making and destroying states.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Engine {
+    /// The engine for a backend; `None` where the GPU has none.
+    pub(super) fn new(gpu: &Cuda, calls: &Arc<Calls>, backend: Backend) -> Result<Option<Self>> {
+        gpu.bind()?;
+        let create = |flags| {
+            let mut handle = null_mut();
+            // SAFETY: no allocators are given; `handle` is written by a call that succeeds.
+            let status = unsafe { (calls.create)(backend.number(), null_mut(), null_mut(), flags, &raw mut handle) };
+            (status, handle)
+        };
+        let (status, handle) = match create(STRICT) {
+            // A library that does not know the flag.
+            (Status::INVALID_PARAMETER, _) => create(0),
+            other => other,
+        };
+        if status == Status::ARCH_MISMATCH {
+            return Ok(None);
+        }
+        status.told("start nvJPEG")?;
+        let shared = Arc::new(Shared { calls: Arc::clone(calls), gpu: gpu.clone(), handle });
+        let mut parsed = null_mut();
+        // SAFETY: the handle was just made; `parsed` is written by a call that succeeds.
+        unsafe { (calls.stream_create)(handle, &raw mut parsed) }.told("start nvJPEG's parser")?;
+        Ok(Some(Self { backend, shared, parsed }))
+    }
+
+    /// Whether it can decode `bytes`, of which `facts` are known. What it can't even parse it can't.
+    pub(super) fn takes(&mut self, bytes: &[u8], facts: &JpegFacts) -> Result<bool> {
+        let Some(bytes) = bytes.get(..facts.bytes).filter(|_| self.backend.takes(facts)) else { return Ok(false) };
+        self.shared.gpu.bind()?;
+        let (calls, handle) = (&self.shared.calls, self.shared.handle);
+        let (mut width, mut height, mut refused) = (0, 0, 1);
+        // SAFETY: both handles are there, and nobody else has the second; so many bytes are there, and read by this call alone;
+        // the numbers are written by calls that succeed.
+        let status = unsafe {
+            let parsed = (calls.stream_parse)(handle, bytes.as_ptr(), bytes.len(), 0, 0, self.parsed);
+            match parsed {
+                Status::SUCCESS => match (calls.stream_size)(self.parsed, &raw mut width, &raw mut height) {
+                    Status::SUCCESS => (calls.supported)(handle, self.parsed, &raw mut refused),
+                    other => other,
+                },
+                other => other,
+            }
+        };
+        // The room for the pixels is what our own walk through the header says: nobody decodes who sees another size.
+        Ok(status == Status::SUCCESS && refused == 0 && (width, height) == (facts.width, facts.height))
+    }
+
+    /// What it keeps for a batch that is being decoded.
+    pub(super) fn state(&self) -> Result<State> {
+        self.shared.gpu.bind()?;
+        let mut raw = null_mut();
+        // SAFETY: the handle is there; `raw` is written by a call that succeeds.
+        unsafe { (self.shared.calls.state_create)(self.shared.handle, &raw mut raw) }.told("make a state of nvJPEG")?;
+        Ok(State {
+            shared: Arc::clone(&self.shared),
+            raw,
+            batch: 0,
+            sources: Vec::new(),
+            lengths: Vec::new(),
+            images: Vec::new(),
+        })
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.shared.gpu.bind().is_ok() {
+            // SAFETY: made by `new`, and gone after this.
+            let _ = unsafe { (self.shared.calls.stream_destroy)(self.parsed) };
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: made by `Engine::new`; nothing of it is left.
+            let _ = unsafe { (self.calls.destroy)(self.handle) };
+        }
+    }
+}
+
+/// A batch that is being decoded.
+pub(super) struct State {
+    shared: Arc<Shared>,
+    raw: Handle,
+    /// Pictures that it was prepared for; 0 if it was not.
+    batch: c_int,
+    // What a call is given, kept until the next one: the library does not say when it last looks.
+    sources: Vec<*const u8>,
+    lengths: Vec<usize>,
+    images: Vec<Image>,
+}
+
+// SAFETY: states belong to no thread, and the pointers are read by the library alone.
+unsafe impl Send for State {}
+
+impl State {
+    /// Forgets the last batch.
+    pub(super) fn clear(&mut self) {
+        self.sources.clear();
+        self.lengths.clear();
+        self.images.clear();
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.images.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.images.len()
+    }
+
+    /// Adds a picture, whose `width × height × 3` bytes go to the GPU's memory at `to`.
+    pub(super) fn push(&mut self, bytes: &[u8], facts: &JpegFacts, to: u64) -> Result<()> {
+        let bytes = bytes.get(..facts.bytes).unwrap_or_default();
+        let to = usize::try_from(to).map_err(|_| Error::bug("an address beyond all"))?;
+        self.sources.push(bytes.as_ptr());
+        self.lengths.push(bytes.len());
+        self.images.push(Image { channel: [to, 0, 0, 0], pitch: [3 * facts.width as usize, 0, 0, 0] });
+        Ok(())
+    }
+
+    /// Queues the decoding of all that was added on a stream; the bytes are RGB, interleaved.
+    ///
+    /// # Safety
+    /// Until the stream is past this, all bytes that were added must be there unchanged, the memory they go to must be there,
+    /// and `self` may not be used. That memory must be unused *now*: see [`super`].
+    pub(super) unsafe fn decode(&mut self, stream: usize) -> Result<Status> {
+        self.shared.gpu.bind()?;
+        let (calls, handle) = (&self.shared.calls, self.shared.handle);
+        let many = c_int::try_from(self.images.len()).map_err(|_| Error::config("a batch of too many pictures"))?;
+        if self.batch != many {
+            // SAFETY: both handles are there, and nothing is being decoded with the second.
+            let status = unsafe { (calls.initialize)(handle, self.raw, many, 1, RGB_INTERLEAVED) };
+            if status != Status::SUCCESS {
+                return Ok(status);
+            }
+        }
+        let (sources, lengths) = (self.sources.as_ptr(), self.lengths.as_ptr());
+        let stream = std::ptr::with_exposed_provenance_mut::<c_void>(stream);
+        // SAFETY: all arrays have `many` entries; the rest is this function's contract.
+        let status = unsafe { (calls.decode)(handle, self.raw, sources, lengths, self.images.as_mut_ptr(), stream) };
+        // A batch that failed must be prepared for anew.
+        self.batch = if status == Status::SUCCESS { many } else { 0 };
+        Ok(status)
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if self.shared.gpu.bind().is_ok() {
+            // SAFETY: made by `Engine::state`; whoever has it waited for what it decodes.
+            let _ = unsafe { (self.shared.calls.state_destroy)(self.raw) };
+        }
+    }
+}
+
+/// Major and minor version and patch level of the library.
+pub(super) fn version(calls: &Calls) -> Option<[c_int; 3]> {
+    let mut version = [0; 3];
+    for (part, number) in (0..).zip(&mut version) {
+        // SAFETY: the number is written by a call that succeeds.
+        if unsafe { (calls.property)(part, number) } != Status::SUCCESS {
+            return None;
+        }
+    }
+    Some(version)
+}

@@ -1,0 +1,196 @@
+//! From a field of JPEGs to pictures of one size.
+
+use super::chunk::{Picture, Way, fitting};
+use super::engine::Engine;
+use super::lane::Lane;
+use super::part::Part;
+use super::source::Source;
+use super::{JpegOptions, NvJpeg};
+use crate::finish::{Commands, Finish, Output};
+use crate::kernels::{self, Flip};
+use crate::line::Fields;
+use crate::{Cuda, Element};
+use packhorse_core::{DataType, Error, Result};
+use packhorse_read::Layout;
+use packhorse_transform::image::{JpegFacts, View, ViewDecoder};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Decodes the JPEGs of each batch, and brings them to one size.
+pub struct Jpegs {
+    gpu: Cuda,
+    options: JpegOptions,
+    work: Mutex<Work>,
+    counts: Counts,
+}
+
+struct Work {
+    /// The one that was used last is last.
+    lanes: [Lane; 2],
+    engines: Vec<Engine>,
+    cpu: ViewDecoder,
+    pictures: Vec<Picture>,
+}
+
+impl Jpegs {
+    /// For batches that an [`Upload`](crate::Upload) sends to this GPU.
+    ///
+    /// Errors: settings that make no sense (kind `Config`); none of the backends on this GPU (kind `Unsupported`); what the GPU
+    /// says.
+    pub fn new(gpu: &Cuda, library: &NvJpeg, options: JpegOptions) -> Result<Self> {
+        let resize = &options.resize;
+        if resize.channels != 3 || resize.flip == Flip::Given {
+            return Err(Error::config("JPEGs become three channels, and flips are drawn or never: ask for that"));
+        }
+        resize.output(1)?;
+        let mut engines = Vec::new();
+        for backend in &options.backends {
+            engines.extend(Engine::new(gpu, &library.calls, *backend)?);
+        }
+        if engines.is_empty() && !options.backends.is_empty() {
+            let text = format!("this GPU decodes no JPEGs by {:?}; allow Backend::Hybrid too", options.backends);
+            return Err(Error::unsupported(text));
+        }
+        let cpu = ViewDecoder::new(View::default(), options.limits)?;
+        let lanes = [Lane::new(gpu, &engines)?, Lane::new(gpu, &engines)?];
+        let work = Mutex::new(Work { lanes, engines, cpu, pictures: Vec::new() });
+        Ok(Self { gpu: gpu.clone(), options, work, counts: Counts::default() })
+    }
+
+    /// How many pictures went which way.
+    pub fn counts(&self) -> JpegCounts {
+        let [hardware, hybrid, cpu, failed] = self.counts.0.each_ref().map(|count| count.load(Ordering::Relaxed));
+        JpegCounts { hardware, hybrid, cpu, failed }
+    }
+
+    /// Rows of a batch that fit into a lane, from the first of `pictures` on; how many they were.
+    fn part(
+        &self,
+        source: &Source<'_>,
+        work: &mut Work,
+        first: usize,
+        commands: &mut dyn Commands,
+        stream: usize,
+    ) -> Result<usize> {
+        let Work { lanes, engines, cpu, pictures } = work;
+        lanes.rotate_left(1);
+        let [_, lane] = lanes;
+        let pictures = pictures.get_mut(first..).unwrap_or_default();
+        let (pictures, _) = pictures.split_at_mut(fitting(pictures, self.options.memory));
+        let rows = pictures.len();
+        // SAFETY: it is the stream that copies are queued on, which is there as long as batches are sent.
+        let stream = unsafe { self.gpu.stream_from_raw(stream) };
+        lane.wait()?;
+        let (options, counts) = (&self.options, &self.counts);
+        let mut part = Part { options, counts, source, lane, engines, cpu, pictures, first, stream };
+        let outcome = part.run(commands);
+        // Also after an error: some of it may be queued.
+        part.lane.mark(stream)?;
+        outcome.map(|()| rows)
+    }
+}
+
+impl Finish for Jpegs {
+    fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
+        let JpegOptions { field: name, output, resize, .. } = &self.options;
+        let field =
+            layout.field(name).ok_or_else(|| Error::config(format!("batches have no field {name} of JPEGs")))?;
+        let offsets = layout.field(&format!("{name}.offsets"));
+        let offsets = offsets.filter(|_| field.ragged && field.data_type == DataType::UInt8 && field.shape.len() == 1);
+        let offsets = offsets.ok_or_else(|| {
+            let text = "holds no JPEGs: ask the loader for its bytes as they are (Make::Bytes)";
+            Error::config(format!("field {name} {text}"))
+        })?;
+        let rows = offsets.shape.first().copied().unwrap_or(1).saturating_sub(1);
+        let rows = u32::try_from(rows).map_err(|_| Error::config("a batch of too many pictures"))?;
+        let tensor = resize.output(rows)?;
+        let element = element(tensor.element);
+        Ok(vec![Output { name: output.clone(), element, shape: tensor.shape, by_row: true }])
+    }
+
+    fn run(&self, fields: &Fields<'_>, commands: &mut dyn Commands) -> Result<()> {
+        let stream = commands.stream().ok_or_else(|| Error::unsupported("nvJPEG needs a GPU of NVIDIA's"))?;
+        let source = Source::new(&self.options.field, fields)?;
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = fields.contents().rows();
+        let Work { engines, cpu, pictures, .. } = &mut *work;
+        pictures.clear();
+        for row in 0..rows {
+            let place = source.place(row)?;
+            let picture = survey(engines, cpu, source.bytes(place.clone()), place);
+            pictures.push(picture.map_err(|error| source.named(error, row))?);
+        }
+        let mut first = 0;
+        while first < rows {
+            first += self.part(&source, &mut work, first, commands, stream)?;
+        }
+        Ok(())
+    }
+}
+
+/// A picture, and who will decode it.
+fn survey(engines: &mut [Engine], cpu: &mut ViewDecoder, bytes: &[u8], place: Range<usize>) -> Result<Picture> {
+    if bytes.is_empty() {
+        return Ok(Picture { bytes: place, way: Way::None, height: 0, width: 0 });
+    }
+    let (height, width) = cpu.size(bytes)?;
+    let mut way = Way::Cpu;
+    if bytes.starts_with(b"\xff\xd8") {
+        let facts = JpegFacts::read(bytes)?;
+        for (number, engine) in engines.iter_mut().enumerate() {
+            if (facts.height, facts.width) == (height, width) && engine.takes(bytes, &facts)? {
+                way = Way::Engine(number, facts);
+                break;
+            }
+        }
+    }
+    Ok(Picture { bytes: place, way, height, width })
+}
+
+fn element(element: kernels::Element) -> Element {
+    match element {
+        kernels::Element::U8 => Element::U8,
+        kernels::Element::U16 => Element::U16,
+        kernels::Element::I32 => Element::I32,
+        kernels::Element::I64 => Element::I64,
+        kernels::Element::F16 => Element::F16,
+        kernels::Element::Bf16 => Element::Bf16,
+        kernels::Element::F32 => Element::F32,
+    }
+}
+
+/// How many pictures were decoded by whom, so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JpegCounts {
+    /// By the GPU's JPEG engines.
+    pub hardware: u64,
+    /// By its multiprocessors.
+    pub hybrid: u64,
+    /// By the CPU.
+    pub cpu: u64,
+    /// Calls of nvJPEG that failed; their pictures are counted at the CPU.
+    pub failed: u64,
+}
+
+/// The same, while it is counted.
+#[derive(Debug, Default)]
+pub(super) struct Counts([AtomicU64; 4]);
+
+impl Counts {
+    pub(super) const CPU: usize = 2;
+    pub(super) const FAILED: usize = 3;
+
+    /// Counts `more` at a place: that of a backend is its number.
+    pub(super) fn add(&self, place: usize, more: usize) -> Result<()> {
+        let count = self.0.get(place).ok_or_else(|| Error::bug("a count that is not kept"))?;
+        count.fetch_add(more as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Jpegs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Jpegs").field("options", &self.options).field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}
