@@ -59,6 +59,20 @@ fn read_tokens_reads_a_pair() {
 }
 
 #[test]
+fn gpu_stream_sends_every_image() {
+    let dir = tempfile::tempdir().unwrap();
+    let [photos, shards] = ["photos", "shards"].map(|name| dir.path().join(name));
+    packhorse(
+        &["synth", "images", "--count", "70", "--out"].map(Path::new).into_iter().chain([&*photos]).collect::<Vec<_>>(),
+    );
+    let command = ["pack", "--to", "webdataset", "--labels", "folders", "--out"].map(Path::new);
+    packhorse(&command.into_iter().chain([&*shards, &*photos]).collect::<Vec<_>>());
+    let said = example("gpu_stream", &[&shards]);
+    // Two epochs of two batches of 32.
+    assert!(said.contains("128 images in 4 steps"), "{said}");
+}
+
+#[test]
 fn train_loop_stops_and_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let [photos, shards] = ["photos", "shards"].map(|name| dir.path().join(name));

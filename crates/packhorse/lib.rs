@@ -11,6 +11,8 @@
 pub use packhorse_core as core;
 #[cfg(any(feature = "pack", feature = "read"))]
 pub use packhorse_dataset as dataset;
+#[cfg(feature = "gpu")]
+pub use packhorse_gpu as gpu;
 #[cfg(feature = "pack")]
 pub use packhorse_pack as pack;
 #[cfg(any(feature = "pack", feature = "read"))]

@@ -357,18 +357,14 @@ pub(crate) enum Bench {
     /// Each stage of reading a dataset on its own, and all of them together: raw bytes, parse, decode, batch
     #[command(after_help = BENCH_READ_EXAMPLES)]
     Read(Box<BenchRead>),
+    /// How fast batches come to a GPU, beside the limits: copies alone, steps alone, steps with batches that arrive
+    #[cfg(feature = "gpu")]
+    #[command(after_help = BENCH_UPLOAD_EXAMPLES)]
+    Upload(Box<BenchUpload>),
 }
 
 #[derive(ClapArgs)]
 pub(crate) struct BenchRead {
-    /// A dataset's folder, or anybody's shards: a file, a folder, a pattern like 'shard-{000..127}.tar'; s3:// and http:// too
-    #[arg(value_hint = ValueHint::AnyPath)]
-    pub(crate) dataset: String,
-
-    /// Samples a batch
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) batch: u32,
-
     /// Decode pictures to N x N pixels: the shorter side is brought to N and the centre cut out [default: pictures stay bytes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) size: Option<u32>,
@@ -376,6 +372,44 @@ pub(crate) struct BenchRead {
     /// Random parts of pictures, and every other one mirrored, as training has it; with --size
     #[arg(long, requires = "size")]
     pub(crate) augment: bool,
+
+    #[command(flatten)]
+    pub(crate) load: BenchLoad,
+}
+
+#[cfg(feature = "gpu")]
+#[derive(ClapArgs)]
+pub(crate) struct BenchUpload {
+    /// The GPU: cuda, cuda:N, or host, which simulates one by threads of this machine
+    #[arg(long, value_name = "DEVICE", default_value = "cuda")]
+    pub(crate) device: String,
+
+    /// Decode pictures to N x N pixels
+    #[arg(long, value_name = "N", default_value_t = 224, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) size: u32,
+
+    /// Random parts of pictures, and every other one mirrored, as training has it
+    #[arg(long)]
+    pub(crate) augment: bool,
+
+    /// Milliseconds of a training step
+    #[arg(long, value_name = "MS", default_value_t = 20.0)]
+    pub(crate) step: f64,
+
+    #[command(flatten)]
+    pub(crate) load: BenchLoad,
+}
+
+/// What is read, and how.
+#[derive(ClapArgs)]
+pub(crate) struct BenchLoad {
+    /// A dataset's folder, or anybody's shards: a file, a folder, a pattern like 'shard-{000..127}.tar'; s3:// and http:// too
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) dataset: String,
+
+    /// Samples a batch
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch: u32,
 
     /// Only these fields
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
@@ -404,6 +438,16 @@ pub(crate) struct BenchRead {
     #[command(flatten)]
     pub(crate) threads: Threads,
 }
+
+#[cfg(feature = "gpu")]
+const BENCH_UPLOAD_EXAMPLES: &str = "\
+Examples:
+  packhorse bench upload shards --batch 256
+  packhorse bench upload shards --batch 256 --augment --step 50 --jobs 16 --json
+  packhorse bench upload shards --device host                 without a GPU: what the loader gives
+
+A step computes nothing for --step milliseconds. device is the limit: steps on a batch that is on the GPU already. cached sends
+one batch again and again, loader all of them: what they lack to the limit is what the copies, and then the loader, cost.";
 
 const BENCH_READ_EXAMPLES: &str = "\
 Examples:

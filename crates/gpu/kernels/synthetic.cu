@@ -140,13 +140,14 @@ static_assert(sizeof(DrawnTokensParams) == 56, "as in synthetic.rs");
 
 template <class T>
 INLINE void drawn_tokens(const DrawnTokensParams& p) {
-    const u64 all = (u64)p.rows * p.width;
+    for (u32 row = blockIdx.y; row < p.rows; row += gridDim.y) {
+        const u64 key = at(p.key, p.first + row);
 #pragma unroll 1
-    for (u64 k = first(); k < all; k += stride()) {
-        const u64 row = k / p.width;
-        const u64 number = at(at(p.key, p.first + row), k - row * p.width);
-        const bool ends = p.every && below(mix(number), p.every) == 0;
-        ((T*)p.data)[k] = ends ? (T)p.end : (T)below(number, p.vocabulary);
+        for (u64 i = first(); i < p.width; i += stride()) {
+            const u64 number = at(key, i);
+            const bool ends = p.every && below(mix(number), p.every) == 0;
+            ((T*)p.data)[(u64)row * p.width + i] = ends ? (T)p.end : (T)below(number, p.vocabulary);
+        }
     }
 }
 

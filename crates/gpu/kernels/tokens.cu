@@ -62,21 +62,21 @@ INLINE bool begins(const TokensParams& p, u32 row, u32 i) {
 
 template <class In>
 INLINE void chunks(const TokensParams& p) {
-    const u64 all = (u64)p.rows * p.chunks;
+    for (u32 row = blockIdx.y; row < p.rows; row += gridDim.y) {
 #pragma unroll 1
-    for (u64 k = first(); k < all; k += stride()) {
-        const u32 row = (u32)(k / p.chunks);
-        const u32 from = (u32)(k - (u64)row * p.chunks) * p.chunk;
-        const u32 to = p.length - from < p.chunk ? p.length : from + p.chunk;
-        i32 last = -1, count = 0;
-        for (u32 i = from; i < to; i++) {
-            if (begins<In>(p, row, i)) {
-                last = (i32)i;
-                count++;
+        for (u64 k = first(); k < p.chunks; k += stride()) {
+            const u32 from = (u32)k * p.chunk;
+            const u32 to = p.length - from < p.chunk ? p.length : from + p.chunk;
+            i32 last = -1, count = 0;
+            for (u32 i = from; i < to; i++) {
+                if (begins<In>(p, row, i)) {
+                    last = (i32)i;
+                    count++;
+                }
             }
+            p.last[(u64)row * p.chunks + k] = last;
+            p.before[(u64)row * p.chunks + k] = count;
         }
-        p.last[k] = last;
-        p.before[k] = count;
     }
 }
 
@@ -176,25 +176,27 @@ INLINE i32 earlier(const TokensParams& p, u32 row, u32 i) {
 /// One input a thread.
 template <class In, class Out>
 INLINE void spread(const TokensParams& p) {
-    const u64 all = (u64)p.rows * p.length;
-#pragma unroll 1
-    for (u64 k = first(); k < all; k += stride()) {
-        const u32 row = (u32)(k / p.length);
-        const u32 i = (u32)(k - (u64)row * p.length);
+    for (u32 row = blockIdx.y; row < p.rows; row += gridDim.y) {
         const In* tokens = (const In*)p.tokens + (u64)row * p.width;
-        if (p.inputs) {
-            ((Out*)p.inputs)[k] = (Out)tokens[i];
-        }
-        if (p.labels) {
-            const bool counts = i + 1 < p.width && (!p.mask || p.mask[k]);
-            ((Out*)p.labels)[k] = counts ? (Out)tokens[i + 1] : (Out)p.ignore;
-        }
-        if (p.positions) {
-            ((Out*)p.positions)[k] = (Out)((i32)i - document<In>(p, row, i));
-        }
-        if (p.starts && begins<In>(p, row, i)) {
-            const i32 before = p.before[(u64)row * p.chunks + i / p.chunk] + earlier<In>(p, row, i);
-            p.starts[p.bases[row] + before] = (i32)k;
+        const u64 begin = (u64)row * p.length;
+#pragma unroll 1
+        for (u64 place = first(); place < p.length; place += stride()) {
+            const u32 i = (u32)place;
+            const u64 k = begin + i;
+            if (p.inputs) {
+                ((Out*)p.inputs)[k] = (Out)tokens[i];
+            }
+            if (p.labels) {
+                const bool counts = i + 1 < p.width && (!p.mask || p.mask[k]);
+                ((Out*)p.labels)[k] = counts ? (Out)tokens[i + 1] : (Out)p.ignore;
+            }
+            if (p.positions) {
+                ((Out*)p.positions)[k] = (Out)((i32)i - document<In>(p, row, i));
+            }
+            if (p.starts && begins<In>(p, row, i)) {
+                const i32 before = p.before[(u64)row * p.chunks + i / p.chunk] + earlier<In>(p, row, i);
+                p.starts[p.bases[row] + before] = (i32)k;
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::driver::Driver as _;
 use crate::line::{Fields, Line};
 use crate::ring::Lease;
-use crate::{Gpu, View};
+use crate::{Exported, Gpu, View};
 use packhorse_core::{Error, Result};
 use packhorse_read::{Contents, Layout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,6 +58,11 @@ impl<G: Gpu> DeviceBatch<G> {
         self.with(|fields| fields.contents().rows()).unwrap_or(0)
     }
 
+    /// Bytes that were copied for it.
+    pub fn used(&self) -> Result<usize> {
+        self.with(|fields| fields.contents().used())
+    }
+
     /// Where fields are that came with the batch.
     pub fn layout(&self) -> Result<Arc<Layout>> {
         self.with(|fields| Arc::clone(fields.layout()))
@@ -72,6 +77,18 @@ impl<G: Gpu> DeviceBatch<G> {
     /// [waited](DeviceBatch::wait), until this is dropped.
     pub fn view(&self, name: &str) -> Option<View> {
         self.with(|fields| fields.view(name)).ok().flatten()
+    }
+
+    /// A field for another library, without a copy, which that reads and writes on `stream` once it is there: what
+    /// `__dlpack__(stream=…)` gives. The memory is used again after this batch and all that was made of it are gone, and
+    /// what is queued by then on `stream` is over.
+    ///
+    /// Errors: no such field (kind `Config`).
+    pub fn dlpack(&self, name: &str, stream: G::Stream) -> Result<Exported> {
+        let view = self.view(name).ok_or_else(|| Error::config(format!("batches have no field {name}")))?;
+        self.wait(stream)?;
+        let device = self.lease().driver().gpu.device();
+        Ok(Exported::new(&view, device, &self.lease))
     }
 
     /// The bytes of a field, copied to the host: for a look at them, since it waits.

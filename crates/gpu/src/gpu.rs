@@ -5,8 +5,10 @@
     reason = "memory is handed to a GPU, which the compiler can't follow: contracts say what it may touch"
 )]
 
+use crate::DlDevice;
 use crate::kernels::Launch;
 use packhorse_core::Result;
+use std::time::Duration;
 
 /// A GPU as far as batches need one: [`Cuda`](crate::Cuda), or [`Simulated`](crate::Simulated) by threads of the host.
 ///
@@ -15,13 +17,16 @@ use packhorse_core::Result;
 pub trait Gpu: Send + Sync + 'static {
     /// Memory of the host that the GPU reads by itself, of a fixed length, at an address that is a multiple of
     /// [`ALIGN`](packhorse_read::ALIGN).
-    type Pinned: AsRef<[u8]> + AsMut<[u8]> + Send + 'static;
+    type Pinned: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static;
     /// Memory of the GPU.
-    type Memory: Send + 'static;
+    type Memory: Send + Sync + 'static;
     /// A mark in a stream. One that was never recorded is over.
     type Event: Send + Sync;
     /// A queue of work that is done in order.
     type Stream: Copy + PartialEq + Send + Sync + std::fmt::Debug;
+
+    /// Which device it is, for other libraries.
+    fn device(&self) -> DlDevice;
 
     /// `bytes` bytes of the host's, zeros.
     fn pinned(&self, bytes: usize) -> Result<Self::Pinned>;
@@ -55,6 +60,9 @@ pub trait Gpu: Send + Sync + 'static {
 
     /// Waits until the GPU is past what `event` marks.
     fn synchronize(&self, event: &Self::Event) -> Result<()>;
+
+    /// Keeps `stream` busy for about `time`: a training step that computes nothing.
+    fn pause(&self, time: Duration, stream: Self::Stream) -> Result<()>;
 
     /// Waits until the GPU has done all that is queued.
     fn drain(&self) -> Result<()>;

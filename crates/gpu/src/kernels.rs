@@ -38,3 +38,6 @@ pub use resize::{Part, RaggedPictures, Resize};
 pub use spin::Spin;
 pub use synthetic::{Motif, Origin, Synthetic, SyntheticTokens};
 pub use tokens::{Documents, TokenInputs, TokenOutputs, TokenRows};
+
+#[cfg(test)]
+mod tests;

@@ -6,14 +6,24 @@ use crate::kernels::Launch;
 use crate::{Element, Gpu, View};
 use packhorse_core::{Error, Result};
 use packhorse_read::{ALIGN, Batch, Contents, Layout};
+use std::borrow::Borrow;
+use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
-/// A GPU with its stream for copies, as the ring sees it.
-pub(crate) struct Line<G: Gpu> {
+/// A GPU with its stream for copies, as the ring sees it. `H` is a batch, or what has one.
+pub(crate) struct Line<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
     pub(crate) gpu: G,
     copies: G::Stream,
     finish: Vec<Arc<dyn Finish>>,
-    plan: OnceLock<Arc<Plan>>,
+    prepared: OnceLock<Prepared<G>>,
+    host: PhantomData<fn(H)>,
+}
+
+/// What is known and taken once batches have a layout.
+struct Prepared<G: Gpu> {
+    plan: Arc<Plan>,
+    /// What steps need beside: used by one after another, since they are all on one stream.
+    scratch: Option<G::Memory>,
 }
 
 /// Where in a slot everything is: the slab as it is on the host, then what is made of it.
@@ -40,7 +50,8 @@ impl Plan {
     pub(crate) fn new(layout: &Arc<Layout>, finish: &[Arc<dyn Finish>]) -> Result<Self> {
         let (mut outputs, mut bytes) = (Vec::new(), 0usize);
         for output in finish.iter().map(|finish| finish.outputs(layout)).collect::<Result<Vec<_>>>()?.concat() {
-            let width = output.shape.iter().try_fold(output.element.bytes(), |bytes, n| bytes.checked_mul(*n));
+            let width =
+                output.tensor.shape.iter().try_fold(output.tensor.element.width(), |bytes, n| bytes.checked_mul(*n));
             let at = bytes.checked_next_multiple_of(ALIGN);
             let end = at.zip(width).and_then(|(at, width)| at.checked_add(width));
             let too_large =
@@ -52,23 +63,28 @@ impl Plan {
     }
 }
 
-impl<G: Gpu> Line<G> {
+impl<G: Gpu, H> Line<G, H> {
     pub(crate) fn new(gpu: G, finish: Vec<Arc<dyn Finish>>) -> Result<Self> {
-        Ok(Self { copies: gpu.stream()?, gpu, finish, plan: OnceLock::new() })
+        Ok(Self { copies: gpu.stream()?, gpu, finish, prepared: OnceLock::new(), host: PhantomData })
     }
 
     /// Says where the fields of all batches will be.
     pub(crate) fn prepare(&self, layout: &Arc<Layout>) -> Result<()> {
         let plan = Arc::new(Plan::new(layout, &self.finish)?);
-        match Arc::ptr_eq(self.plan.get_or_init(|| Arc::clone(&plan)), &plan) {
-            true => Ok(()),
-            false => Err(Error::config("an upload belongs to one loader: make another for another")),
-        }
+        let scratch = self.finish.iter().map(|finish| finish.scratch(layout)).collect::<Result<Vec<_>>>()?;
+        let scratch = scratch.into_iter().max().filter(|bytes| *bytes > 0);
+        let scratch = scratch.map(|bytes| self.gpu.memory(bytes)).transpose()?;
+        let prepared = self.prepared.set(Prepared { plan, scratch });
+        prepared.map_err(|_| Error::config("an upload belongs to one loader: make another for another"))
+    }
+
+    fn prepared(&self) -> Result<&Prepared<G>> {
+        self.prepared.get().ok_or_else(|| Error::bug("batches come before their layout"))
     }
 }
 
-impl<G: Gpu> Driver for Line<G> {
-    type Host = Batch<G::Pinned>;
+impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H> {
+    type Host = H;
     type Slot = OnGpu<G::Memory>;
     type Event = G::Event;
     type Stream = G::Stream;
@@ -78,26 +94,31 @@ impl<G: Gpu> Driver for Line<G> {
     }
 
     fn slot(&self, host: &Self::Host) -> Result<Self::Slot> {
-        let plan = self.plan.get().ok_or_else(|| Error::bug("batches come before their layout"))?;
-        let slab = host.slab().len().next_multiple_of(ALIGN);
+        let plan = &self.prepared()?.plan;
+        let slab = host.borrow().slab().len().next_multiple_of(ALIGN);
         let memory = self.gpu.memory(slab.saturating_add(plan.bytes))?;
         let address = self.gpu.address(&memory);
         Ok(OnGpu { memory, address, slab, contents: Contents::default(), plan: Arc::clone(plan) })
     }
 
     fn fits(&self, slot: &Self::Slot, host: &Self::Host) -> bool {
-        host.used() <= slot.slab
+        host.borrow().used() <= slot.slab
     }
 
     #[expect(unsafe_code, reason = "memory is handed to the GPU, which the compiler can't follow")]
     fn send(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()> {
+        let host = host.borrow();
         let used = host.slab().get(..host.used()).ok_or_else(|| Error::bug("a batch that ends behind its slab"))?;
         // SAFETY: the ring keeps batch and slot until the copy is over, and lends neither to anybody meanwhile: a slab
         // is written by nobody but its batch's owner, and a slot by nobody but us. The slot was made for `used` bytes.
         unsafe { self.gpu.upload(used, &slot.memory, self.copies) }?;
         slot.contents.clone_from(host.contents());
+        if host.rows() == 0 {
+            return Ok(());
+        }
+        let scratch = self.prepared()?.scratch.as_ref().map_or(0, |scratch| self.gpu.address(scratch));
         let fields = Fields { host: Some(used), ..slot.fields() };
-        self.finish.iter().try_for_each(|finish| finish.run(&fields, &mut OnCopies { line: self }))
+        self.finish.iter().try_for_each(|finish| finish.run(&fields, scratch, &mut OnCopies { line: self }))
     }
 
     fn event(&self) -> Result<G::Event> {
@@ -126,15 +147,16 @@ impl<G: Gpu> Driver for Line<G> {
 }
 
 /// The stream of the copies, for a [`Finish`].
-struct OnCopies<'l, G: Gpu> {
-    line: &'l Line<G>,
+struct OnCopies<'l, G: Gpu, H> {
+    line: &'l Line<G, H>,
 }
 
-impl<G: Gpu> Commands for OnCopies<'_, G> {
+impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
     #[expect(unsafe_code, reason = "memory is handed to the GPU, which the compiler can't follow")]
     fn launch(&mut self, launch: &Launch) -> Result<()> {
         // SAFETY: a `Finish` knows addresses from `Fields`, all in the slot, which the ring keeps until what is queued here is
-        // over, and of memory of its own, which it keeps as long; its kernels stay inside of the arrays that they are given.
+        // over, that of the scratch memory, which only this stream uses, and those of memory of its own, which it keeps as
+        // long; its kernels stay inside of the arrays that they are given.
         unsafe { self.line.gpu.launch(launch, self.line.copies) }
     }
 
@@ -202,12 +224,13 @@ impl<'b> Fields<'b> {
         self.host?.get(self.contents.place(self.plan.layout.position(name)?)?)
     }
 
-    fn made(&self, name: &str) -> Option<View> {
+    /// A field that was made on the GPU.
+    pub fn made(&self, name: &str) -> Option<View> {
         let (output, offset) = self.plan.outputs.iter().rev().find(|(output, _)| output.name == name)?;
-        let mut shape = output.shape.clone();
+        let mut shape = output.tensor.shape.clone();
         if let Some(rows) = shape.first_mut().filter(|_| output.by_row) {
             *rows = (*rows).min(self.contents.rows());
         }
-        Some(View { address: self.address + (self.slab + offset) as u64, element: output.element, shape })
+        Some(View { address: self.address + (self.slab + offset) as u64, element: output.tensor.element, shape })
     }
 }

@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "its threads copy from memory that others lend them, as a GPU does")]
 
-use crate::Gpu;
 use crate::kernels::Launch;
+use crate::{DlDevice, Gpu};
 use packhorse_core::{Error, Result};
 use packhorse_read::{Device as _, Host, HostSlab};
 use std::sync::mpsc::{Sender, channel};
@@ -59,6 +59,8 @@ pub struct SimulatedMemory {
 
 // SAFETY: it is memory of the heap, which belongs to no thread.
 unsafe impl Send for SimulatedMemory {}
+// SAFETY: a shared one gives no more than its address.
+unsafe impl Sync for SimulatedMemory {}
 
 impl Drop for SimulatedMemory {
     fn drop(&mut self) {
@@ -121,6 +123,10 @@ impl Gpu for Simulated {
     type Memory = SimulatedMemory;
     type Event = SimulatedEvent;
     type Stream = SimulatedStream;
+
+    fn device(&self) -> DlDevice {
+        DlDevice::CPU
+    }
 
     fn pinned(&self, bytes: usize) -> Result<HostSlab> {
         Host::default().host(bytes)
@@ -190,6 +196,10 @@ impl Gpu for Simulated {
         let mark = event.marks.lock().0;
         event.marks.wait(mark);
         Ok(())
+    }
+
+    fn pause(&self, time: Duration, stream: SimulatedStream) -> Result<()> {
+        self.run(stream, move || std::thread::sleep(time))
     }
 
     fn drain(&self) -> Result<()> {

@@ -28,7 +28,7 @@ impl<G: Gpu> Upload<G> {
         Self::finished(gpu, Vec::new())
     }
 
-    /// Batches arrive with what these make of them, one after another: later ones see the fields of earlier ones.
+    /// Batches arrive with what these make of the fields that came, one after another.
     ///
     /// Errors: a stream that the GPU does not give.
     pub fn finished(gpu: G, finish: Vec<Arc<dyn Finish>>) -> Result<Self> {

@@ -16,6 +16,6 @@ pub struct View {
 impl View {
     /// Its bytes.
     pub fn bytes(&self) -> usize {
-        self.shape.iter().product::<usize>() * self.element.bytes()
+        self.shape.iter().product::<usize>() * self.element.width()
     }
 }

@@ -94,10 +94,10 @@ const FAULTS: [(Check, Change<'_>); 21] = [
     (ragged::check_pad, (Module::Ragged, "end - begin < p.most ? end - begin : p.most", "end - begin")),
     (synthetic::check_pictures, (Module::Synthetic, "gy / dot * 5 + gx / dot", "gx / dot * 5 + gy / dot")),
     (synthetic::check_tokens, (Module::Synthetic, "below(mix(number), p.every)", "below(number, p.every)")),
-    (tokens::check, (Module::Tokens, "i + 1 < p.width &&", "")),
+    (tokens::check, (Module::Tokens, "!p.mask || p.mask[k]", "!p.mask || p.mask[0]")),
     (tokens::check, (Module::Tokens, "found < 0 ? last : found", "found")),
     (tokens::check, (Module::Tokens, "<= place", "< place")),
-    (checksum::check, (Module::Check, "i * 8 + k < p.bytes", "true")),
+    (checksum::check, (Module::Check, "<< (8 * k)", "<< (7 * k)")),
 ];
 
 #[test]

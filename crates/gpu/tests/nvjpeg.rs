@@ -184,10 +184,10 @@ fn refused() {
 fn pictures_of_all_kinds_arrive_decoded() {
     let Some(driver) = driver() else { return };
     for (environment, wanted) in [
-        (("FAKE_CUDA_JITTER", "0"), "hardware: 36, hybrid: 12, cpu: 42, failed: 0"),
-        (("FAKE_CUDA_JITTER", "400"), "hardware: 36, hybrid: 12, cpu: 42, failed: 0"),
-        (("FAKE_NVJPEG_ENGINES", "0"), "hardware: 0, hybrid: 48, cpu: 42, failed: 0"),
-        (("FAKE_NVJPEG_STRICT", "0"), "hardware: 36, hybrid: 12, cpu: 42, failed: 0"),
+        (("FAKE_CUDA_JITTER", "0"), "hardware: 47, hybrid: 12, cpu: 31, failed: 0"),
+        (("FAKE_CUDA_JITTER", "400"), "hardware: 47, hybrid: 12, cpu: 31, failed: 0"),
+        (("FAKE_NVJPEG_ENGINES", "0"), "hardware: 0, hybrid: 59, cpu: 31, failed: 0"),
+        (("FAKE_NVJPEG_STRICT", "0"), "hardware: 47, hybrid: 12, cpu: 31, failed: 0"),
     ] {
         let output = child(&driver, "pictures", &[environment]);
         assert_passed(&driver, &output);

@@ -15,9 +15,9 @@ mod uploads;
 use common::host::Host;
 use packhorse_core::{Kind, Result};
 use packhorse_gpu::kernels::Launch;
-use packhorse_gpu::{Gpu, Simulated, Upload};
+use packhorse_gpu::{DlDevice, Gpu, Simulated, Upload};
 use packhorse_read::{HostSlab, Loader};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uploads::*;
 
@@ -77,12 +77,58 @@ fn kernels_on_a_gpu_without_them_are_an_error() {
     assert_eq!(batch.download("nothing").unwrap_err().kind(), Kind::Config);
 }
 
+/// Tensors keep their batch's memory until the last of them is gone, and no longer.
+#[test]
+#[expect(unsafe_code, reason = "tensors are used as C would")]
+fn tensors_keep_the_memory_of_their_batch() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), 200);
+    let options = options(8, 1);
+    let wanted = wanted(&dataset, &options);
+    let gpu = Simulated::with_jitter(4, Duration::from_micros(200));
+    let stream = gpu.stream().unwrap();
+    let upload = Upload::new(gpu.clone()).unwrap();
+    let mut loader = Loader::new(dataset, &[], &options, upload).unwrap();
+    let name = loader.layout().fields()[0].name.clone();
+    let mut addresses = std::collections::BTreeSet::new();
+    let sums: Arc<Mutex<Vec<u64>>> = Arc::default();
+    for batch in loader.by_ref() {
+        let batch = batch.unwrap();
+        addresses.insert(batch.view(&name).unwrap().address);
+        let tensors = [batch.dlpack(&name, stream).unwrap(), batch.dlpack("cls", stream).unwrap()];
+        let (tensor, labels) = (tensors[0].tensor(), tensors[1].tensor());
+        assert_eq!((labels.ndim, labels.dtype.code, labels.dtype.bits, tensor.device), (1, 0, 64, DlDevice::CPU));
+        // SAFETY: shapes have as many entries as there are dimensions.
+        let (rows, stride) = unsafe { (*labels.shape, *labels.strides) };
+        assert_eq!((rows, stride), (batch.rows() as i64, 1));
+        drop(batch);
+        // SAFETY: as above.
+        let (data, bytes) =
+            (tensor.data.expose_provenance(), unsafe { *tensor.shape } as usize * usize::from(tensor.dtype.bits) / 8);
+        let sums = Arc::clone(&sums);
+        gpu.run(stream, move || {
+            // SAFETY: the tensor is given back after this was queued on the stream that it was made for.
+            let bytes = unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(data), bytes) };
+            sums.lock().unwrap().push(packhorse_gpu::kernels::checksum(bytes));
+        })
+        .unwrap();
+        let [tensor, _] = tensors;
+        let raw = tensor.into_raw();
+        // SAFETY: it was handed over to us.
+        unsafe { (raw.as_ref().deleter.unwrap())(raw.as_ptr()) };
+    }
+    gpu.drain().unwrap();
+    assert!(addresses.len() <= 2, "memory is used again: {}", addresses.len());
+    let wanted: Vec<u64> = wanted.iter().map(|sums| sums[0]).collect();
+    assert!(*sums.lock().unwrap() == wanted);
+}
+
 /// A GPU whose driver forgets something.
 #[derive(Clone)]
 struct Forgetful {
     gpu: Simulated,
     fault: Fault,
-    copies: std::sync::Arc<Mutex<Option<<Simulated as Gpu>::Stream>>>,
+    copies: Arc<Mutex<Option<<Simulated as Gpu>::Stream>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,6 +144,10 @@ impl Gpu for Forgetful {
     type Memory = <Simulated as Gpu>::Memory;
     type Event = <Simulated as Gpu>::Event;
     type Stream = <Simulated as Gpu>::Stream;
+
+    fn device(&self) -> DlDevice {
+        self.gpu.device()
+    }
 
     fn pinned(&self, bytes: usize) -> Result<HostSlab> {
         self.gpu.pinned(bytes)
@@ -142,11 +192,19 @@ impl Gpu for Forgetful {
         self.gpu.synchronize(event)
     }
 
+    fn pause(&self, time: Duration, stream: Self::Stream) -> Result<()> {
+        self.gpu.pause(time, stream)
+    }
+
     fn drain(&self) -> Result<()> {
         self.gpu.drain()
     }
 
     unsafe fn upload(&self, from: &[u8], to: &Self::Memory, stream: Self::Stream) -> Result<()> {
+        if self.fault == Fault::ConsumerDoesNotWait {
+            // So that who does not wait comes too early.
+            self.gpu.run(stream, || std::thread::sleep(Duration::from_millis(2)))?;
+        }
         // SAFETY: the caller's word is handed on; what is planted here breaks it, which is what the test is about.
         unsafe { self.gpu.upload(from, to, stream) }
     }

@@ -156,7 +156,6 @@ mod tests {
     impl Iterator for Counter {
         type Item = Result<u64>;
 
-        #[expect(clippy::panic, reason = "planted")]
         fn next(&mut self) -> Option<Result<u64>> {
             let now = (self.next < self.end).then_some(self.next)?;
             self.next += 1;

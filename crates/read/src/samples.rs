@@ -2,7 +2,7 @@
 
 use crate::arrangement::Arrangement;
 use crate::contents::Contents;
-use crate::fields::{Collate, FieldOptions, Known, Scratch, all, raw, settle};
+use crate::fields::{Collate, FieldOptions, Known, Make, Scratch, all, raw, settle};
 use crate::near::Near;
 use crate::pipeline::Crew;
 use crate::reader::Column;
@@ -205,7 +205,11 @@ fn chosen(asked: &[FieldOptions], all: impl FnOnce() -> Vec<FieldOptions>) -> Re
 }
 
 fn columns(fields: &[FieldOptions]) -> Vec<Column> {
-    fields.iter().map(|field| field.from.clone()).collect()
+    let column = |field: &FieldOptions| match field.make {
+        Make::Draws => Column(Vec::new()),
+        _ => field.from.clone(),
+    };
+    fields.iter().map(column).collect()
 }
 
 fn sampler(options: &LoaderOptions) -> Result<Sampler> {

@@ -66,6 +66,22 @@ fn rows_are_what_was_packed() {
     assert_eq!(number, TOTAL);
 }
 
+/// Keys of draws are those of seed, epoch and sample, in whatever row it is.
+#[test]
+fn keys_of_draws_are_those_of_samples() {
+    let dir = folder();
+    let fields = [FieldOptions::new("cls", Make::Auto), FieldOptions::new("draws", Make::Draws)];
+    let options = LoaderOptions { epochs: Some(2), ..options(7) };
+    let loader = Loader::new(dataset(dir.path()), &fields, &options, Host::default()).unwrap();
+    assert_eq!(loader.layout().field("draws").unwrap().shape, [7]);
+    for batch in loader {
+        let batch = batch.unwrap();
+        for (row, key) in batch.integers("draws").enumerate() {
+            assert_eq!(key as u64, packhorse_order::draw(5, batch.epoch(), batch.numbers()[row], 0));
+        }
+    }
+}
+
 /// The numbers that ranks get, batch by batch.
 fn numbers(dataset: &Dataset, options: &LoaderOptions) -> (Vec<Vec<u64>>, Vec<String>) {
     let mut loader = Loader::new(dataset.clone(), &[], options, Host::default()).unwrap();

@@ -1,11 +1,13 @@
 //! `packhorse bench`.
 
 use super::Context;
-use crate::args::BenchRead;
+use crate::args::{BenchLoad, BenchRead};
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, Observer, Result};
-use packhorse_read::{Access, FieldOptions, LoaderOptions, Make, Measured, OpenOptions, ReadOptions, measure, open};
+use packhorse_read::{
+    Access, Dataset, FieldOptions, LoaderOptions, Make, Measured, OpenOptions, ReadOptions, measure, open,
+};
 use packhorse_storage::Location;
 use packhorse_transform::image::{Size, View};
 use serde_json::json;
@@ -16,36 +18,76 @@ use std::time::Duration;
 /// Extensions of fields that hold pictures.
 const PICTURES: [&str; 3] = ["jpg", "jpeg", "png"];
 
-pub(super) fn read(context: &Context<'_>, args: &BenchRead) -> Result<ExitCode> {
-    if !(args.seconds.is_finite() && args.seconds > 0.0) {
-        return Err(Error::config(format!("--seconds takes a number above 0, not {}", args.seconds)));
+/// A dataset and how it is loaded.
+pub(super) struct Load {
+    pub(super) dataset: Dataset,
+    pub(super) options: LoaderOptions,
+    pub(super) time: Duration,
+}
+
+impl Load {
+    pub(super) fn new(context: &Context<'_>, args: &BenchLoad) -> Result<Self> {
+        if !(args.seconds.is_finite() && args.seconds > 0.0) {
+            return Err(Error::config(format!("--seconds takes a number above 0, not {}", args.seconds)));
+        }
+        let (store, path) = Location::parse(&args.dataset)?.open()?;
+        let dataset =
+            open(context.registry, store, &path, &OpenOptions::default()).map_err(packhorse_pack::of_request)?;
+        let access = if args.map { Access::Map } else { ReadOptions::default().access };
+        let threads = args.threads.jobs();
+        let options = LoaderOptions {
+            shuffle: args.shuffle,
+            seed: args.seed,
+            threads,
+            readers: args.readers,
+            ahead: threads + 2,
+            read: ReadOptions { access, ..ReadOptions::default() },
+            observer: Arc::clone(&context.progress) as Arc<dyn Observer>,
+            ..LoaderOptions::new(args.batch)
+        };
+        Ok(Self { dataset, options, time: Duration::from_secs_f64(args.seconds) })
     }
-    let (store, path) = Location::parse(&args.dataset)?.open()?;
-    let dataset = open(context.registry, store, &path, &OpenOptions::default()).map_err(packhorse_pack::of_request)?;
-    let fields =
-        fields(dataset.schema().fields().iter().map(|field| (field.name().as_str(), field.is_nullable())), args)?;
-    let access = if args.map { Access::Map } else { ReadOptions::default().access };
-    let threads = args.threads.jobs();
-    let options = LoaderOptions {
-        shuffle: args.shuffle,
-        seed: args.seed,
-        threads,
-        readers: args.readers,
-        ahead: threads + 2,
-        read: ReadOptions { access, ..ReadOptions::default() },
-        observer: Arc::clone(&context.progress) as Arc<dyn Observer>,
-        ..LoaderOptions::new(args.batch)
-    };
+
+    /// What becomes of the fields: pictures are seen so, if a view is given; all else is what its type suggests.
+    pub(super) fn fields(&self, view: Option<View>, asked: &[String]) -> Result<Vec<FieldOptions>> {
+        let schema = self.dataset.schema();
+        let mut found = Vec::new();
+        for field in schema.fields().iter().filter(|field| asked.is_empty() || asked.contains(field.name())) {
+            let make = match view.filter(|_| is_picture(field.name())) {
+                Some(view) => Make::Picture(view),
+                None => Make::Auto,
+            };
+            found.push(FieldOptions { required: !field.is_nullable(), ..FieldOptions::new(field.name(), make) });
+        }
+        match asked.iter().find(|name| !found.iter().any(|field| field.name == **name)) {
+            Some(name) => {
+                Err(Error::config(format!("the dataset has no field {name}; packhorse stat shows what it has")))
+            }
+            None => Ok(found),
+        }
+    }
+}
+
+/// Whether a field of this name holds pictures.
+pub(super) fn is_picture(name: &str) -> bool {
+    PICTURES.contains(&name.rsplit('.').next().unwrap_or_default())
+}
+
+pub(super) fn read(context: &Context<'_>, args: &BenchRead) -> Result<ExitCode> {
+    let load = Load::new(context, &args.load)?;
+    let fields = load.fields(args.size.map(|size| view(size, args.augment)), &args.load.fields)?;
+    let Load { dataset, options, time } = load;
+    let (threads, batch) = (options.threads, args.load.batch);
     let mut stages = Vec::new();
     let mut text = format!(
         "{} in {}, {} of {} a batch, {}\n",
         counted(dataset.len(), "sample"),
         show(dataset.bytes()),
-        format_args!("{} batches", dataset.len() / u64::from(args.batch)),
-        args.batch,
+        format_args!("{} batches", dataset.len() / u64::from(batch)),
+        batch,
         counted(threads as u64, "thread"),
     );
-    measure(&dataset, &fields, &options, Duration::from_secs_f64(args.seconds), &mut |measured| {
+    measure(&dataset, &fields, &options, time, &mut |measured| {
         text.push_str(&line(measured));
         stages.push(json!({
             "stage": measured.stage, "samples": measured.samples, "bytes": measured.bytes, "seconds": measured.seconds,
@@ -58,7 +100,7 @@ pub(super) fn read(context: &Context<'_>, args: &BenchRead) -> Result<ExitCode> 
         text.push_str(&format!("  {} of memory at most\n", show(peak)));
     }
     let value = json!({
-        "samples": dataset.len(), "bytes": dataset.bytes(), "batch": args.batch, "threads": threads, "stages": stages,
+        "samples": dataset.len(), "bytes": dataset.bytes(), "batch": batch, "threads": threads, "stages": stages,
         "peak_memory": peak,
     });
     context.style.show(&value, &text)?;
@@ -71,24 +113,7 @@ fn line(measured: &Measured) -> String {
     format!("  {:<7}{samples:>12.0} samples/s {:>10}/s\n", measured.stage, show(bytes))
 }
 
-/// What becomes of the fields: pictures of a size are decoded, all else is what its type suggests.
-fn fields<'a>(known: impl Iterator<Item = (&'a str, bool)>, args: &BenchRead) -> Result<Vec<FieldOptions>> {
-    let mut found = Vec::new();
-    for (name, nullable) in known.filter(|(name, _)| args.fields.is_empty() || args.fields.iter().any(|f| f == name)) {
-        let extension = name.rsplit('.').next().unwrap_or_default();
-        let make = match args.size.filter(|_| PICTURES.contains(&extension)) {
-            Some(size) => Make::Picture(view(size, args.augment)),
-            None => Make::Auto,
-        };
-        found.push(FieldOptions { required: !nullable, ..FieldOptions::new(name, make) });
-    }
-    match args.fields.iter().find(|name| !found.iter().any(|field| field.name == **name)) {
-        Some(name) => Err(Error::config(format!("the dataset has no field {name}; packhorse stat shows what it has"))),
-        None => Ok(found),
-    }
-}
-
-fn view(size: u32, augment: bool) -> View {
+pub(super) fn view(size: u32, augment: bool) -> View {
     let (height, width) = (size, size);
     if !augment {
         return View { size: Size::Center { short: size, height, width }, ..View::default() };

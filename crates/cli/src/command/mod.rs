@@ -10,6 +10,8 @@ mod plan;
 mod scanning;
 mod stage;
 mod synth;
+#[cfg(feature = "gpu")]
+mod upload;
 mod verify;
 
 use crate::args::{Args, Bench, Command, Common};
@@ -62,6 +64,8 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Stat(args) => inspect::stat(&context, &args),
         Command::Synth(args) => synth::run(&context, &args),
         Command::Bench(Bench::Read(args)) => bench::read(&context, &args),
+        #[cfg(feature = "gpu")]
+        Command::Bench(Bench::Upload(args)) => upload::run(&context, &args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { out } => manual::man(&context, &out),
     };

@@ -46,16 +46,19 @@ pub(super) fn initialize() -> Result<()> {
     if !unsafe { sys::is_culib_present() } {
         return Err(unsupported("there is no driver (libcuda.so)"));
     }
-    for name in CALLED {
-        // SAFETY: the symbol is looked up, and not used.
-        if unsafe { sys::culib().get::<*const c_void>(name.as_bytes()) }.is_err() {
-            return Err(unsupported(format!("the driver has no {name}: it is too old, 525 or later is needed")));
-        }
+    if let Some(name) = CALLED.into_iter().find(|name| !has(name)) {
+        return Err(unsupported(format!("the driver has no {name}: it is too old, 525 or later is needed")));
     }
     result::init().map_err(|error| match error.0 {
         CUresult::CUDA_ERROR_NO_DEVICE => unsupported("the driver finds no GPU"),
         _ => unsupported(format!("the driver does not start: {}", fault::name(error))),
     })
+}
+
+/// Whether the driver, which is loaded, has this call.
+pub(super) fn has(name: &str) -> bool {
+    // SAFETY: the symbol is looked up, and not used.
+    unsafe { sys::culib().get::<*const c_void>(name.as_bytes()) }.is_ok()
 }
 
 /// The primary context of a GPU.

@@ -17,6 +17,8 @@ pub struct Pinned {
 
 // SAFETY: it is plain memory that nobody else has.
 unsafe impl Send for Pinned {}
+// SAFETY: a shared one is only read.
+unsafe impl Sync for Pinned {}
 
 impl Pinned {
     pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self> {

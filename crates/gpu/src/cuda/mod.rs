@@ -13,14 +13,15 @@ mod modules;
 pub use context::Stream;
 pub use memory::{DeviceMemory, Pinned};
 
-use crate::Gpu;
-use crate::kernels::Launch;
+use crate::kernels::{Launch, Spin};
+use crate::{DlDevice, Gpu};
 use context::{Context, Event};
 use cudarc::driver::{result, sys};
 use fault::Told as _;
 use modules::Modules;
 use packhorse_core::{Error, Kind, Result};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// An NVIDIA GPU. Clones are the same one.
 #[derive(Clone)]
@@ -70,6 +71,17 @@ impl Cuda {
         result::device::get_name(self.inner.context.device).told("ask for the GPU's name")
     }
 
+    /// What tells the GPU from all others (`GPU-01234567-…`), where the driver says so.
+    pub fn uuid(&self) -> Option<String> {
+        if !context::has("cuDeviceGetUuid") {
+            return None;
+        }
+        let uuid = result::device::get_uuid(self.inner.context.device).ok()?;
+        let hex: String = uuid.bytes.iter().map(|byte| format!("{:02x}", *byte as u8)).collect();
+        let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| hex.get(part).unwrap_or_default());
+        Some(format!("GPU-{}", parts.join("-")))
+    }
+
     /// Bytes of the GPU's memory that are free, and all.
     pub fn free(&self) -> Result<(usize, usize)> {
         self.inner.context.bind()?;
@@ -83,6 +95,15 @@ impl Cuda {
     /// The stream must be there for as long as it is used, by batches that waited on it too.
     pub unsafe fn stream_from_raw(&self, handle: usize) -> Stream {
         Stream(handle)
+    }
+
+    /// The stream that a DLPack consumer names: 1 the default one, 2 that of its thread, -1 none that waits, else a handle.
+    ///
+    /// # Safety
+    /// As for [`Cuda::stream_from_raw`].
+    pub unsafe fn dlpack_stream(&self, stream: i64) -> Option<Stream> {
+        // The driver has the same numbers for the same streams.
+        (stream != -1).then_some(Stream(stream as usize))
     }
 
     /// Waits until all that is queued on `stream` is over.
@@ -125,6 +146,10 @@ impl Gpu for Cuda {
     type Memory = DeviceMemory;
     type Event = Event;
     type Stream = Stream;
+
+    fn device(&self) -> DlDevice {
+        DlDevice::cuda(self.number())
+    }
 
     fn pinned(&self, bytes: usize) -> Result<Pinned> {
         Pinned::new(&self.inner.context, bytes)
@@ -180,6 +205,12 @@ impl Gpu for Cuda {
         self.inner.context.bind()?;
         // SAFETY: the event is there.
         unsafe { result::event::synchronize(event.raw) }.told("wait for an event")
+    }
+
+    fn pause(&self, time: Duration, stream: Stream) -> Result<()> {
+        let spin = Spin::new(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)).launch()?;
+        // SAFETY: it touches no memory.
+        unsafe { self.launch(&spin, stream) }
     }
 
     fn drain(&self) -> Result<()> {

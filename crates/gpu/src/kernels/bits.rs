@@ -12,7 +12,7 @@ pub struct Bits {
     pub count: u64,
     /// `U8`, `F16`, `Bf16` or `F32`.
     pub element: Element,
-    /// What becomes of 0.
+    /// What becomes of 0. As a byte it is rounded, halves up, and clamped.
     pub zero: f32,
     /// What becomes of 1.
     pub one: f32,

@@ -2,60 +2,56 @@
 
 use packhorse_core::{DataType, Error, Result};
 
-/// The type of an element on the device, little-endian.
+/// The type of an element, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each says what it is")]
 pub enum Element {
-    /// 8 bits without a sign.
     U8,
-    /// 16 bits without a sign.
     U16,
-    /// 32 bits with a sign.
+    U32,
+    U64,
+    I8,
+    I16,
     I32,
-    /// 64 bits with a sign.
     I64,
-    /// IEEE 754 of 16 bits.
     F16,
     /// The upper half of an [`Element::F32`].
     Bf16,
-    /// IEEE 754 of 32 bits.
     F32,
+    F64,
 }
 
 impl Element {
+    /// All there are.
+    const ALL: [(Self, &'static str, usize, Option<DataType>); 12] = [
+        (Self::U8, "u8", 1, Some(DataType::UInt8)),
+        (Self::U16, "u16", 2, Some(DataType::UInt16)),
+        (Self::U32, "u32", 4, Some(DataType::UInt32)),
+        (Self::U64, "u64", 8, Some(DataType::UInt64)),
+        (Self::I8, "i8", 1, Some(DataType::Int8)),
+        (Self::I16, "i16", 2, Some(DataType::Int16)),
+        (Self::I32, "i32", 4, Some(DataType::Int32)),
+        (Self::I64, "i64", 8, Some(DataType::Int64)),
+        (Self::F16, "f16", 2, Some(DataType::Float16)),
+        (Self::Bf16, "bf16", 2, None),
+        (Self::F32, "f32", 4, Some(DataType::Float32)),
+        (Self::F64, "f64", 8, Some(DataType::Float64)),
+    ];
+
     /// Bytes of one.
     pub fn width(self) -> usize {
-        match self {
-            Element::U8 => 1,
-            Element::U16 | Element::F16 | Element::Bf16 => 2,
-            Element::I32 | Element::F32 => 4,
-            Element::I64 => 8,
-        }
+        Self::ALL.iter().find(|(element, ..)| *element == self).map_or(0, |(_, _, width, _)| *width)
     }
 
-    /// As Arrow has it; `None` where it has no such type.
+    /// The one for arrays of this type of Arrow's; `None` for those that are no numbers.
     pub fn of(data_type: &DataType) -> Option<Self> {
-        Some(match data_type {
-            DataType::UInt8 => Element::U8,
-            DataType::UInt16 => Element::U16,
-            DataType::Int32 => Element::I32,
-            DataType::Int64 => Element::I64,
-            DataType::Float16 => Element::F16,
-            DataType::Float32 => Element::F32,
-            _ => return None,
-        })
+        let found = Self::ALL.iter().find(|(.., known)| known.as_ref() == Some(data_type));
+        found.map(|(element, ..)| *element)
     }
 
     /// As in names of kernels.
     pub fn name(self) -> &'static str {
-        match self {
-            Element::U8 => "u8",
-            Element::U16 => "u16",
-            Element::I32 => "i32",
-            Element::I64 => "i64",
-            Element::F16 => "f16",
-            Element::Bf16 => "bf16",
-            Element::F32 => "f32",
-        }
+        Self::ALL.iter().find(|(element, ..)| *element == self).map_or("", |(_, name, ..)| *name)
     }
 }
 

@@ -75,11 +75,11 @@ pub struct Picks {
 }
 
 impl Picks {
-    pub(super) fn flips(&self, flip: Flip) -> Result<u64> {
+    pub(super) fn given_flips(&self, flip: Flip) -> Result<u64> {
         if flip == Flip::Given { address("flips", self.flips, 1) } else { Ok(0) }
     }
 
-    pub(super) fn keys(&self, drawn: bool) -> Result<u64> {
+    pub(super) fn drawn_keys(&self, drawn: bool) -> Result<u64> {
         if drawn { address("keys", self.keys, 8) } else { Ok(0) }
     }
 }
@@ -104,9 +104,9 @@ impl Image {
             return Err(Error::config(message));
         };
         let corners = if self.place == Place::Given { address("corners", picks.corners, 4)? } else { 0 };
-        let keys = picks.keys(self.place == Place::Drawn || matches!(self.flip, Flip::Drawn(_)))?;
+        let keys = picks.drawn_keys(self.place == Place::Drawn || matches!(self.flip, Flip::Drawn(_)))?;
         let args = self.output.args(output, rows, self.crop, self.channels)?;
-        let args = args.u64(address("input", input, 4)?).u64(keys).u64(corners).u64(picks.flips(self.flip)?);
+        let args = args.u64(address("input", input, 4)?).u64(keys).u64(corners).u64(picks.given_flips(self.flip)?);
         let args = args.u64(flip_below).u32(height).u32(width).u32(middle(down)).u32(middle(across));
         let args: Args = args.flag(self.place == Place::Drawn).u32(0).finish(128)?;
         let groups = u64::from(w.div_ceil(4)) * u64::from(h);

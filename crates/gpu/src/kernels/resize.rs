@@ -93,8 +93,8 @@ impl Resize {
             .u64(address("values", from.values, 1)?)
             .u64(address("offsets", from.offsets, 8)?)
             .u64(address("shapes", from.shapes, 4)?)
-            .u64(picks.keys(drawn)?)
-            .u64(picks.flips(self.flip)?)
+            .u64(picks.drawn_keys(drawn)?)
+            .u64(picks.given_flips(self.flip)?)
             .u64(address("scratch", scratch, 8)?)
             .u64(from.bytes)
             .u64(self.flip.threshold()?);

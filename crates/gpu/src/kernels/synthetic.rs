@@ -127,6 +127,6 @@ impl SyntheticTokens {
             .u32(rows)
             .u32(self.width)
             .finish(56)?;
-        Launch::flat(Module::Synthetic, entry, u64::from(rows) * u64::from(self.width), args)
+        Launch::rows(Module::Synthetic, entry, self.width.into(), rows, args)
     }
 }

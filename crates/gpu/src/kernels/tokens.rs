@@ -140,14 +140,13 @@ impl TokenRows {
         let (chunks, write) = self.entries()?;
         let mut launches = Vec::with_capacity(4);
         if scan {
-            let all = u64::from(rows) * u64::from(self.chunks().1);
-            launches.push(Launch::flat(Module::Tokens, chunks, all, args.clone())?);
+            launches.push(Launch::rows(Module::Tokens, chunks, self.chunks().1.into(), rows, args.clone())?);
             launches.push(Launch::flat(Module::Tokens, "tokens_rows", rows.into(), args.clone())?);
         }
         if starts {
             launches.push(Launch::flat(Module::Tokens, "tokens_bases", rows.into(), args.clone())?);
         }
-        launches.push(Launch::flat(Module::Tokens, write, u64::from(rows) * u64::from(self.length), args)?);
+        launches.push(Launch::rows(Module::Tokens, write, self.length.into(), rows, args)?);
         Ok(launches)
     }
 

@@ -114,6 +114,7 @@ calls! {
     stream_size = "nvjpegJpegStreamGetFrameDimensions" (Handle, *mut c_uint, *mut c_uint);
     supported = "nvjpegDecodeBatchedSupported" (Handle, Handle, *mut c_int);
     initialize = "nvjpegDecodeBatchedInitialize" (Handle, Handle, c_int, c_int, c_int);
+    preallocate = "nvjpegDecodeBatchedPreAllocate" (Handle, Handle, c_int, c_int, c_int, c_int, c_int);
     decode = "nvjpegDecodeBatched" (Handle, Handle, *const *const u8, *const usize, *mut Image, *mut c_void);
 }
 

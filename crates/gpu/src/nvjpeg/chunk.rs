@@ -29,23 +29,21 @@ pub(super) enum Way {
 impl Picture {
     /// Bytes of its pixels.
     pub(super) fn pixels(&self) -> usize {
-        3 * self.height as usize * self.width as usize
+        3usize.saturating_mul(self.height as usize).saturating_mul(self.width as usize)
     }
 }
 
 /// Where the tables and pictures of consecutive rows of a batch are:
 ///
 /// ```text
-/// offsets [n + 1] i64 │ shapes [n, 3] i32 │ keys [n] u64 │ scratch │ pictures, each where a multiple of 256 is
-/// └──────────────── copied from the host ────────────────┘
+/// offsets [n + 1] i64 │ shapes [n, 3] i32 │ pictures, each where a multiple of 256 is
+/// └─────── copied from the host ──────────┘
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) shapes: usize,
-    pub(super) keys: usize,
     /// The end of what is copied.
     pub(super) tables: usize,
-    pub(super) scratch: usize,
     pub(super) pictures: usize,
     /// For each picture where it begins behind `pictures`, and where the last one ends.
     pub(super) places: Vec<usize>,
@@ -54,18 +52,16 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    pub(super) fn new(pictures: &[Picture], scratch: usize) -> Result<Self> {
-        Self::laid_out(pictures, scratch).ok_or_else(|| Error::new(Kind::Limit, "pictures are larger than memory"))
+    pub(super) fn new(pictures: &[Picture]) -> Result<Self> {
+        Self::laid_out(pictures).ok_or_else(|| Error::new(Kind::Limit, "pictures are larger than memory"))
     }
 
-    fn laid_out(pictures: &[Picture], scratch: usize) -> Option<Self> {
+    fn laid_out(pictures: &[Picture]) -> Option<Self> {
         let rows = pictures.len();
         let after = |start: usize, bytes: usize| start.checked_add(bytes)?.checked_next_multiple_of(ALIGN);
         let shapes = after(0, 8 * (rows + 1))?;
-        let keys = after(shapes, 12 * rows)?;
-        let tables = keys + 8 * rows;
-        let boxes = after(tables, 0)?;
-        let start = after(boxes, scratch)?;
+        let tables = shapes + 12 * rows;
+        let start = after(tables, 0)?;
         let mut places = Vec::with_capacity(rows + 1);
         let mut end = 0;
         for picture in pictures {
@@ -74,22 +70,18 @@ impl Chunk {
         }
         places.push(end);
         let bytes = start.checked_add(end)?;
-        Some(Self { shapes, keys, tables, scratch: boxes, pictures: start, places, bytes })
+        Some(Self { shapes, tables, pictures: start, places, bytes })
     }
 
     /// Writes what is copied.
-    pub(super) fn write(&self, pictures: &[Picture], keys: impl Iterator<Item = u64>, out: &mut [u8]) {
-        let (offsets, rest) = out.split_at_mut(self.shapes.min(out.len()));
-        let (shapes, wide) = rest.split_at_mut((self.keys - self.shapes).min(rest.len()));
+    pub(super) fn write(&self, pictures: &[Picture], out: &mut [u8]) {
+        let (offsets, shapes) = out.split_at_mut(self.shapes.min(out.len()));
         for (out, place) in offsets.as_chunks_mut().0.iter_mut().zip(&self.places) {
             *out = (*place as u64).to_le_bytes();
         }
         let sizes = pictures.iter().flat_map(|picture| [picture.height, picture.width, 3]);
         for (out, size) in shapes.as_chunks_mut().0.iter_mut().zip(sizes) {
             *out = size.to_le_bytes();
-        }
-        for (out, key) in wide.as_chunks_mut().0.iter_mut().zip(keys) {
-            *out = key.to_le_bytes();
         }
     }
 }
@@ -98,7 +90,7 @@ impl Chunk {
 pub(super) fn fitting(pictures: &[Picture], memory: usize) -> usize {
     let mut bytes = 0usize;
     let fits = |picture: &&Picture| {
-        bytes = bytes.saturating_add(picture.pixels().next_multiple_of(ALIGN));
+        bytes = bytes.saturating_add(picture.pixels()).checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX);
         bytes <= memory
     };
     pictures.iter().take_while(fits).count().clamp(1, pictures.len().max(1))
@@ -115,16 +107,15 @@ mod tests {
     #[test]
     fn nothing_overlaps_and_all_is_aligned() {
         let pictures = [picture(3, 5), picture(0, 0), picture(100, 7), picture(1, 1)];
-        let chunk = Chunk::new(&pictures, 4 * 56).unwrap();
-        assert_eq!((chunk.shapes, chunk.keys, chunk.tables, chunk.scratch, chunk.pictures), (256, 512, 544, 768, 1024));
+        let chunk = Chunk::new(&pictures).unwrap();
+        assert_eq!((chunk.shapes, chunk.tables, chunk.pictures), (256, 304, 512));
         assert_eq!(chunk.places, [0, 256, 256, 256 + 2304, 256 + 2304 + 256]);
-        assert_eq!(chunk.bytes, 1024 + 2816);
+        assert_eq!(chunk.bytes, 512 + 2816);
         let mut out = vec![0xee; chunk.tables];
-        chunk.write(&pictures, [7, 8, 9, u64::MAX].into_iter(), &mut out);
+        chunk.write(&pictures, &mut out);
         let words: Vec<u64> = out.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         assert_eq!(words[..5], [0, 256, 256, 2560, 2816]);
-        assert_eq!(words[64..], [7, 8, 9, u64::MAX]);
-        let shapes: Vec<u32> = out[256..304].as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        let shapes: Vec<u32> = out[256..].as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
         assert_eq!(shapes, [3, 5, 3, 0, 0, 3, 100, 7, 3, 1, 1, 3]);
     }
 

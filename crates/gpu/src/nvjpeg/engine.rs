@@ -1,10 +1,11 @@
 //! One of nvJPEG's ways to decode, and what it keeps for batches that are being decoded.
 
-use super::calls::{Calls, Handle, Image, RGB_INTERLEAVED, Status};
+use super::calls::{Calls, Handle, Status};
+use super::state::State;
 use crate::Cuda;
-use packhorse_core::{Error, Result};
+use packhorse_core::Result;
 use packhorse_transform::image::JpegFacts;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -30,19 +31,24 @@ impl Backend {
     /// Whether it is worth asking. What turns, has its own idea of colours or is no usual JPEG is the CPU's.
     fn takes(self, facts: &JpegFacts) -> bool {
         let [luma, blue, red, _] = facts.sampling;
-        let usual = facts.components == 3 && facts.precision == 8 && facts.frames == 1 && facts.luma_chroma;
+        let usual = facts.precision == 8 && facts.frames == 1 && facts.upright;
         let sampled =
             [luma.0, luma.1].iter().all(|factor| matches!(factor, 1 | 2 | 4)) && blue == (1, 1) && red == (1, 1);
         let coded = match self {
             Self::Hardware => facts.process == 0 && facts.scans == 1,
             Self::Hybrid => facts.process <= 2,
         };
-        usual && sampled && coded && facts.upright
+        let colors = facts.components == 1 || (facts.components == 3 && facts.luma_chroma && sampled);
+        usual && colors && coded
     }
 }
 
 /// `NVJPEG_FLAGS_BITSTREAM_STRICT`: what is no proper JPEG is refused, and then the CPU's decoder says what is wrong with it.
 const STRICT: u32 = 1 << 2;
+
+/// `NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION`: chroma between samples is that of a line through them, as the CPU's decoders have
+/// it, not that of the nearest.
+const INTERPOLATED: u32 = 1 << 5;
 
 /// A library handle for a backend.
 pub(super) struct Engine {
@@ -53,10 +59,10 @@ pub(super) struct Engine {
 }
 
 /// What states need to the end.
-struct Shared {
-    calls: Arc<Calls>,
-    gpu: Cuda,
-    handle: Handle,
+pub(super) struct Shared {
+    pub(super) calls: Arc<Calls>,
+    pub(super) gpu: Cuda,
+    pub(super) handle: Handle,
 }
 
 // SAFETY: the library's handles belong to no thread; one at a time has them.
@@ -76,11 +82,10 @@ impl Engine {
             let status = unsafe { (calls.create)(backend.number(), null_mut(), null_mut(), flags, &raw mut handle) };
             (status, handle)
         };
-        let (status, handle) = match create(STRICT) {
-            // A library that does not know the flag.
-            (Status::INVALID_PARAMETER, _) => create(0),
-            other => other,
-        };
+        // Older libraries don't know all flags.
+        let flags = [STRICT | INTERPOLATED, STRICT, 0].into_iter().map(create);
+        let known = flags.into_iter().find(|(status, _)| *status != Status::INVALID_PARAMETER);
+        let (status, handle) = known.unwrap_or((Status::INVALID_PARAMETER, null_mut()));
         if status == Status::ARCH_MISMATCH {
             return Ok(None);
         }
@@ -120,14 +125,7 @@ impl Engine {
         let mut raw = null_mut();
         // SAFETY: the handle is there; `raw` is written by a call that succeeds.
         unsafe { (self.shared.calls.state_create)(self.shared.handle, &raw mut raw) }.told("make a state of nvJPEG")?;
-        Ok(State {
-            shared: Arc::clone(&self.shared),
-            raw,
-            batch: 0,
-            sources: Vec::new(),
-            lengths: Vec::new(),
-            images: Vec::new(),
-        })
+        Ok(State::new(Arc::clone(&self.shared), raw))
     }
 }
 
@@ -145,82 +143,6 @@ impl Drop for Shared {
         if self.gpu.bind().is_ok() {
             // SAFETY: made by `Engine::new`; nothing of it is left.
             let _ = unsafe { (self.calls.destroy)(self.handle) };
-        }
-    }
-}
-
-/// A batch that is being decoded.
-pub(super) struct State {
-    shared: Arc<Shared>,
-    raw: Handle,
-    /// Pictures that it was prepared for; 0 if it was not.
-    batch: c_int,
-    // What a call is given, kept until the next one: the library does not say when it last looks.
-    sources: Vec<*const u8>,
-    lengths: Vec<usize>,
-    images: Vec<Image>,
-}
-
-// SAFETY: states belong to no thread, and the pointers are read by the library alone.
-unsafe impl Send for State {}
-
-impl State {
-    /// Forgets the last batch.
-    pub(super) fn clear(&mut self) {
-        self.sources.clear();
-        self.lengths.clear();
-        self.images.clear();
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.images.is_empty()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.images.len()
-    }
-
-    /// Adds a picture, whose `width × height × 3` bytes go to the GPU's memory at `to`.
-    pub(super) fn push(&mut self, bytes: &[u8], facts: &JpegFacts, to: u64) -> Result<()> {
-        let bytes = bytes.get(..facts.bytes).unwrap_or_default();
-        let to = usize::try_from(to).map_err(|_| Error::bug("an address beyond all"))?;
-        self.sources.push(bytes.as_ptr());
-        self.lengths.push(bytes.len());
-        self.images.push(Image { channel: [to, 0, 0, 0], pitch: [3 * facts.width as usize, 0, 0, 0] });
-        Ok(())
-    }
-
-    /// Queues the decoding of all that was added on a stream; the bytes are RGB, interleaved.
-    ///
-    /// # Safety
-    /// Until the stream is past this, all bytes that were added must be there unchanged, the memory they go to must be there,
-    /// and `self` may not be used. That memory must be unused *now*: see [`super`].
-    pub(super) unsafe fn decode(&mut self, stream: usize) -> Result<Status> {
-        self.shared.gpu.bind()?;
-        let (calls, handle) = (&self.shared.calls, self.shared.handle);
-        let many = c_int::try_from(self.images.len()).map_err(|_| Error::config("a batch of too many pictures"))?;
-        if self.batch != many {
-            // SAFETY: both handles are there, and nothing is being decoded with the second.
-            let status = unsafe { (calls.initialize)(handle, self.raw, many, 1, RGB_INTERLEAVED) };
-            if status != Status::SUCCESS {
-                return Ok(status);
-            }
-        }
-        let (sources, lengths) = (self.sources.as_ptr(), self.lengths.as_ptr());
-        let stream = std::ptr::with_exposed_provenance_mut::<c_void>(stream);
-        // SAFETY: all arrays have `many` entries; the rest is this function's contract.
-        let status = unsafe { (calls.decode)(handle, self.raw, sources, lengths, self.images.as_mut_ptr(), stream) };
-        // A batch that failed must be prepared for anew.
-        self.batch = if status == Status::SUCCESS { many } else { 0 };
-        Ok(status)
-    }
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        if self.shared.gpu.bind().is_ok() {
-            // SAFETY: made by `Engine::state`; whoever has it waited for what it decodes.
-            let _ = unsafe { (self.shared.calls.state_destroy)(self.raw) };
         }
     }
 }

@@ -1,18 +1,19 @@
 //! From a field of JPEGs to pictures of one size.
 
 use super::chunk::{Picture, Way, fitting};
+use super::cpu::Cpu;
 use super::engine::Engine;
 use super::lane::Lane;
 use super::part::Part;
 use super::source::Source;
 use super::{JpegOptions, NvJpeg};
-use crate::finish::{Commands, Finish, Output};
-use crate::kernels::{self, Flip};
+use crate::Cuda;
+use crate::finish::{Commands, Finish, Output, batch, field};
+use crate::kernels::{Flip, Picks, RaggedPictures};
 use crate::line::Fields;
-use crate::{Cuda, Element};
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
-use packhorse_transform::image::{JpegFacts, View, ViewDecoder};
+use packhorse_transform::image::JpegFacts;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -29,7 +30,7 @@ struct Work {
     /// The one that was used last is last.
     lanes: [Lane; 2],
     engines: Vec<Engine>,
-    cpu: ViewDecoder,
+    cpu: Cpu,
     pictures: Vec<Picture>,
 }
 
@@ -43,7 +44,9 @@ impl Jpegs {
         if resize.channels != 3 || resize.flip == Flip::Given {
             return Err(Error::config("JPEGs become three channels, and flips are drawn or never: ask for that"));
         }
-        resize.output(1)?;
+        // Settings that make no sense are told now.
+        let somewhere = RaggedPictures { values: 256, bytes: 0, offsets: 256, shapes: 256 };
+        resize.launch(&somewhere, &Picks { keys: 256, ..Picks::default() }, 256, 256, 1)?;
         let mut engines = Vec::new();
         for backend in &options.backends {
             engines.extend(Engine::new(gpu, &library.calls, *backend)?);
@@ -52,10 +55,21 @@ impl Jpegs {
             let text = format!("this GPU decodes no JPEGs by {:?}; allow Backend::Hybrid too", options.backends);
             return Err(Error::unsupported(text));
         }
-        let cpu = ViewDecoder::new(View::default(), options.limits)?;
+        let cpu = Cpu::new(options.threads, options.limits)?;
         let lanes = [Lane::new(gpu, &engines)?, Lane::new(gpu, &engines)?];
         let work = Mutex::new(Work { lanes, engines, cpu, pictures: Vec::new() });
         Ok(Self { gpu: gpu.clone(), options, work, counts: Counts::default() })
+    }
+
+    /// Rows of a whole batch.
+    fn rows(&self, layout: &Layout) -> Result<u32> {
+        let name = &self.options.from;
+        let from = field(layout, name, &[DataType::UInt8])?;
+        if !from.ragged || from.shape.len() != 1 || layout.field(&format!("{name}.shape")).is_some() {
+            let text = "holds no JPEGs: ask the loader for its bytes as they are (Make::Bytes)";
+            return Err(Error::config(format!("field {name} {text}")));
+        }
+        Ok(batch(field(layout, &format!("{name}.offsets"), &[DataType::Int64])?)?.saturating_sub(1))
     }
 
     /// How many pictures went which way.
@@ -70,9 +84,10 @@ impl Jpegs {
         source: &Source<'_>,
         work: &mut Work,
         first: usize,
+        scratch: u64,
         commands: &mut dyn Commands,
-        stream: usize,
     ) -> Result<usize> {
+        let stream = commands.stream().ok_or_else(|| Error::unsupported("nvJPEG needs a GPU of NVIDIA's"))?;
         let Work { lanes, engines, cpu, pictures } = work;
         lanes.rotate_left(1);
         let [_, lane] = lanes;
@@ -83,7 +98,7 @@ impl Jpegs {
         let stream = unsafe { self.gpu.stream_from_raw(stream) };
         lane.wait()?;
         let (options, counts) = (&self.options, &self.counts);
-        let mut part = Part { options, counts, source, lane, engines, cpu, pictures, first, stream };
+        let mut part = Part { options, counts, source, lane, engines, cpu, pictures, first, stream, scratch };
         let outcome = part.run(commands);
         // Also after an error: some of it may be queued.
         part.lane.mark(stream)?;
@@ -93,25 +108,18 @@ impl Jpegs {
 
 impl Finish for Jpegs {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
-        let JpegOptions { field: name, output, resize, .. } = &self.options;
-        let field =
-            layout.field(name).ok_or_else(|| Error::config(format!("batches have no field {name} of JPEGs")))?;
-        let offsets = layout.field(&format!("{name}.offsets"));
-        let offsets = offsets.filter(|_| field.ragged && field.data_type == DataType::UInt8 && field.shape.len() == 1);
-        let offsets = offsets.ok_or_else(|| {
-            let text = "holds no JPEGs: ask the loader for its bytes as they are (Make::Bytes)";
-            Error::config(format!("field {name} {text}"))
-        })?;
-        let rows = offsets.shape.first().copied().unwrap_or(1).saturating_sub(1);
-        let rows = u32::try_from(rows).map_err(|_| Error::config("a batch of too many pictures"))?;
-        let tensor = resize.output(rows)?;
-        let element = element(tensor.element);
-        Ok(vec![Output { name: output.clone(), element, shape: tensor.shape, by_row: true }])
+        if self.options.drawn() {
+            field(layout, &self.options.draws, &[DataType::UInt64])?;
+        }
+        Ok(vec![Output::rows(&self.options.into, self.options.resize.output(self.rows(layout)?)?)])
     }
 
-    fn run(&self, fields: &Fields<'_>, commands: &mut dyn Commands) -> Result<()> {
-        let stream = commands.stream().ok_or_else(|| Error::unsupported("nvJPEG needs a GPU of NVIDIA's"))?;
-        let source = Source::new(&self.options.field, fields)?;
+    fn scratch(&self, layout: &Layout) -> Result<usize> {
+        self.options.resize.scratch(self.rows(layout)?)
+    }
+
+    fn run(&self, fields: &Fields<'_>, scratch: u64, commands: &mut dyn Commands) -> Result<()> {
+        let source = Source::new(&self.options.from, fields)?;
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = fields.contents().rows();
         let Work { engines, cpu, pictures, .. } = &mut *work;
@@ -123,14 +131,14 @@ impl Finish for Jpegs {
         }
         let mut first = 0;
         while first < rows {
-            first += self.part(&source, &mut work, first, commands, stream)?;
+            first += self.part(&source, &mut work, first, scratch, commands)?;
         }
         Ok(())
     }
 }
 
 /// A picture, and who will decode it.
-fn survey(engines: &mut [Engine], cpu: &mut ViewDecoder, bytes: &[u8], place: Range<usize>) -> Result<Picture> {
+fn survey(engines: &mut [Engine], cpu: &mut Cpu, bytes: &[u8], place: Range<usize>) -> Result<Picture> {
     if bytes.is_empty() {
         return Ok(Picture { bytes: place, way: Way::None, height: 0, width: 0 });
     }
@@ -146,18 +154,6 @@ fn survey(engines: &mut [Engine], cpu: &mut ViewDecoder, bytes: &[u8], place: Ra
         }
     }
     Ok(Picture { bytes: place, way, height, width })
-}
-
-fn element(element: kernels::Element) -> Element {
-    match element {
-        kernels::Element::U8 => Element::U8,
-        kernels::Element::U16 => Element::U16,
-        kernels::Element::I32 => Element::I32,
-        kernels::Element::I64 => Element::I64,
-        kernels::Element::F16 => Element::F16,
-        kernels::Element::Bf16 => Element::Bf16,
-        kernels::Element::F32 => Element::F32,
-    }
 }
 
 /// How many pictures were decoded by whom, so far.

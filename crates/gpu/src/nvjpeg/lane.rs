@@ -1,6 +1,7 @@
 //! Memory on the way from JPEGs to pictures of one size, used again and again.
 
-use super::engine::{Engine, State};
+use super::engine::Engine;
+use super::state::State;
 use crate::{Cuda, DeviceMemory, Gpu, Pinned, Stream};
 use packhorse_core::{Error, Result};
 

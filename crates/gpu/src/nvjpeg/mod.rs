@@ -4,9 +4,9 @@
 //!   by nvJPEG, then cut, resampled, mirrored and normalised by [`Resize`](crate::kernels::Resize). The library is loaded when it is
 //!   asked for ([`NvJpeg::load`]) and is no dependency: without it there is one error of kind `Unsupported`.
 //! * **Who decodes what** is decided for each picture, from its header: the first of [`JpegOptions::backends`] that takes it, else
-//!   the CPU's decoder. nvJPEG gets upright pictures of three channels of luma and chroma, 8 bits each, coded by Huffman: baseline
-//!   ones of one scan the hardware, also progressive ones the multiprocessors. Gray, CMYK, RGB, arithmetic coding, pictures that
-//!   EXIF turns and PNGs are the CPU's, and so is each picture of a batch that nvJPEG fails at. [`Jpegs::counts`] says how many
+//!   the CPU's decoder. nvJPEG gets upright pictures, gray or of luma and chroma, 8 bits a channel, coded by Huffman: baseline
+//!   ones of one scan the hardware, also progressive ones the multiprocessors. CMYK, RGB, arithmetic coding, pictures that EXIF
+//!   turns and PNGs are the CPU's, and so is each picture of a batch that nvJPEG fails at. [`Jpegs::counts`] says how many
 //!   went which way.
 //! * **Where things are**: nvJPEG reads the bytes from the batch's own pinned slab, which the ring keeps until the batch's `ready`
 //!   event, recorded after all this, is over. Decoded pictures lie in one of two *lanes*, which belong to this and not to the slots
@@ -27,6 +27,7 @@
 
 mod calls;
 mod chunk;
+mod cpu;
 mod engine;
 mod jpegs;
 mod lane;
@@ -34,6 +35,7 @@ mod library;
 mod options;
 mod part;
 mod source;
+mod state;
 
 pub use engine::Backend;
 pub use jpegs::{JpegCounts, Jpegs};

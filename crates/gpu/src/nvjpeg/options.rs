@@ -1,41 +1,52 @@
 //! What is asked of JPEGs on the GPU.
 
 use super::Backend;
-use crate::kernels::Resize;
+use crate::kernels::{Flip, Part, Resize};
 use packhorse_core::Limits;
+use std::thread::available_parallelism;
 
 /// Which field holds JPEGs, and what becomes of them.
 #[derive(Clone, Debug)]
 pub struct JpegOptions {
-    /// The loader's field: bytes as they are ([`Make::Bytes`](packhorse_read::Make::Bytes)). Default: `jpg`.
-    pub field: String,
-    /// The name of what is made of it. Default: `image`.
-    pub output: String,
-    /// Size, part, mirroring and elements of what is made; of three channels, and no flips that are given. Which part is shown is
-    /// drawn as [`View`](packhorse_transform::image::View) draws it on the CPU, from the same key, if the seed is the same.
+    /// The field that they are in: bytes as they are ([`Make::Bytes`](packhorse_read::Make::Bytes)).
+    pub from: String,
+    /// The field that is made.
+    pub into: String,
+    /// What becomes of them, as for [`Resized`](crate::finish::Resized).
     pub resize: Resize,
-    /// The loader's seed. Default: 0.
-    pub seed: u64,
-    /// Who is asked to decode, in this order; what they refuse the CPU decodes. Default: hardware, then multiprocessors.
+    /// The field of keys that is drawn from ([`Make::Draws`](packhorse_read::Make::Draws)).
+    pub draws: String,
+    /// Who is asked to decode, in this order; what they refuse the CPU decodes. Those that the GPU does not have are left out.
     pub backends: Vec<Backend>,
     /// Bytes of decoded pictures in the GPU's memory at a time, twice: a batch of more is done in parts. Only a picture that is
-    /// larger takes more. Default: 512 MiB.
+    /// larger takes more.
     pub memory: usize,
-    /// Of pictures. Default: 256 megapixels.
+    /// Threads that decode what is left to the CPU, that which takes the batches among them.
+    pub threads: usize,
+    /// Of pictures.
     pub limits: Limits,
 }
 
 impl JpegOptions {
-    /// The defaults.
-    pub fn new(resize: Resize) -> Self {
+    /// The JPEGs in the field `from` to this height and width, as [`Resized::new`](crate::finish::Resized::new) does it: the
+    /// middle of each, `bf16`, channels first, normalised for ImageNet, under the same name. By hardware, else by
+    /// multiprocessors, in twice 512 MiB; the CPU's by at most eight threads; none above 256 megapixels.
+    pub fn new(from: impl Into<String>, size: (u32, u32)) -> Self {
+        let resized = crate::finish::Resized::new(from, size);
         Self {
-            field: "jpg".into(),
-            output: "image".into(),
-            resize,
-            seed: 0,
+            from: resized.from,
+            into: resized.into,
+            resize: resized.resize,
+            draws: resized.draws,
             backends: vec![Backend::Hardware, Backend::Hybrid],
             memory: 512 << 20,
+            threads: available_parallelism().map_or(1, usize::from).min(8),
             limits: Limits::default(),
         }
+    }
+
+    /// Whether anything is drawn.
+    pub(super) fn drawn(&self) -> bool {
+        matches!(self.resize.part, Part::Random { .. }) || matches!(self.resize.flip, Flip::Drawn(_))
     }
 }

@@ -2,16 +2,15 @@
 
 use super::JpegOptions;
 use super::chunk::{Chunk, Picture, Way};
+use super::cpu::{Cpu, Job};
 use super::engine::Engine;
 use super::jpegs::Counts;
 use super::lane::Lane;
 use super::source::Source;
 use crate::Stream;
-use crate::finish::Commands;
+use crate::finish::{Commands, made, view};
 use crate::kernels::{Picks, RaggedPictures};
 use packhorse_core::{Error, Result};
-use packhorse_order::draw;
-use packhorse_transform::image::{Draws, ViewDecoder};
 
 /// Rows, and all that is needed to do them.
 pub(super) struct Part<'w> {
@@ -21,19 +20,21 @@ pub(super) struct Part<'w> {
     /// Which nothing uses.
     pub(super) lane: &'w mut Lane,
     pub(super) engines: &'w [Engine],
-    pub(super) cpu: &'w mut ViewDecoder,
+    pub(super) cpu: &'w mut Cpu,
     /// Of the rows.
     pub(super) pictures: &'w mut [Picture],
     /// The number of the first row.
     pub(super) first: usize,
     pub(super) stream: Stream,
+    /// The address of memory for kernels.
+    pub(super) scratch: u64,
 }
 
 impl Part<'_> {
     /// Queues all that is to be done on the GPU, and does the rest. After an error some of it may be queued.
     pub(super) fn run(&mut self, commands: &mut dyn Commands) -> Result<()> {
         let rows = u32::try_from(self.pictures.len()).map_err(|_| Error::config("a batch of too many pictures"))?;
-        let chunk = Chunk::new(self.pictures, self.options.resize.scratch(rows)?)?;
+        let chunk = Chunk::new(self.pictures)?;
         let memory = self.lane.memory(chunk.bytes)?;
         for number in 0..self.engines.len() {
             self.decode(number, &chunk, memory)?;
@@ -86,19 +87,16 @@ impl Part<'_> {
     fn decode_here(&mut self, chunk: &Chunk) -> Result<()> {
         let mine = self.pictures.iter().filter(|picture| picture.way == Way::Cpu);
         let bytes = mine.fold(chunk.tables, |bytes, picture| bytes.saturating_add(picture.pixels()));
-        let contents = self.source.fields.contents();
-        let numbers = contents.numbers().iter().skip(self.first);
-        let keys = numbers.map(|number| draw(self.options.seed, contents.epoch(), *number, 0));
         let (tables, mut rest) = self.lane.pinned(bytes)?.split_at_mut(chunk.tables);
-        chunk.write(self.pictures, keys, tables);
+        chunk.write(self.pictures, tables);
+        let mut jobs = Vec::new();
         for (row, picture) in self.pictures.iter().enumerate().filter(|(_, picture)| picture.way == Way::Cpu) {
-            let (room, after) = rest.split_at_mut(picture.pixels());
-            let decoded = self.cpu.decode_into(self.source.bytes(picture.bytes.clone()), Draws::default(), room);
-            decoded.map_err(|error| self.source.named(error, self.first + row))?;
-            self.counts.add(Counts::CPU, 1)?;
+            let (out, after) = rest.split_at_mut(picture.pixels());
+            jobs.push(Job { row: self.first + row, bytes: self.source.bytes(picture.bytes.clone()), out });
             rest = after;
         }
-        Ok(())
+        self.counts.add(Counts::CPU, jobs.len())?;
+        self.cpu.decode(jobs).map_err(|(row, error)| self.source.named(error, row))
     }
 
     /// Queues the copies of the tables and of the CPU's pictures.
@@ -117,10 +115,10 @@ impl Part<'_> {
 
     /// Queues the kernels that make of decoded pictures what goes out.
     fn resize(&self, chunk: &Chunk, memory: u64, rows: u32, commands: &mut dyn Commands) -> Result<()> {
-        let resize = &self.options.resize;
-        let output = self.source.fields.view(&self.options.output);
-        let output = output.ok_or_else(|| Error::bug("a batch without its output"))?.address;
-        let output = output + (self.first * resize.output(1)?.bytes()) as u64;
+        let JpegOptions { resize, draws, into, .. } = self.options;
+        let output = made(self.source.fields, into)?.address + (self.first * resize.output(1)?.bytes()) as u64;
+        let keys =
+            if self.options.drawn() { view(self.source.fields, draws)?.address + 8 * self.first as u64 } else { 0 };
         let at = |offset: usize| memory + offset as u64;
         let ragged = RaggedPictures {
             values: at(chunk.pictures),
@@ -128,8 +126,8 @@ impl Part<'_> {
             offsets: memory,
             shapes: at(chunk.shapes),
         };
-        let picks = Picks { keys: at(chunk.keys), ..Picks::default() };
-        let launches = resize.launch(&ragged, &picks, output, at(chunk.scratch), rows)?;
+        let picks = Picks { keys, ..Picks::default() };
+        let launches = resize.launch(&ragged, &picks, output, self.scratch, rows)?;
         launches.iter().try_for_each(|launch| commands.launch(launch))
     }
 }

@@ -2,9 +2,10 @@
 #![expect(unsafe_code, reason = "a library that was compiled a moment ago is loaded and called")]
 
 use super::Runner;
+use super::edge::Edge;
 use libloading::Library;
 use packhorse_gpu::kernels::{Launch, Module};
-use std::ffi::c_void;
+use std::ffi::{OsString, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -17,18 +18,41 @@ type Kernel = unsafe extern "C" fn(*const c_void, usize, *const u32, *const u32)
 /// Compiled modules, and the memory that their kernels work on.
 pub(crate) struct Host {
     modules: Vec<Option<Library>>,
-    blocks: Vec<Vec<u64>>,
+    blocks: Vec<Edge>,
 }
 
-/// The libraries of all modules; `None`, with a word why, where there is no C++ compiler.
+/// The libraries of all modules; `None`, with a word why, where there is no C++ compiler. They are kept for the next run, until
+/// a source changes.
 pub(crate) fn libraries() -> Option<Vec<PathBuf>> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let folder = BUILT.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{}", std::process::id()));
-        let all = Module::ALL.into_iter().all(|module| build(module, &folder, None));
-        all.then_some(folder)
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{:016x}", digest()));
+        if kept.is_dir() {
+            return Some(kept);
+        }
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let all = Module::ALL.into_iter().all(|module| build(module, folder.path(), None));
+        // Whoever came first, what is there is the same.
+        let named = all && (std::fs::rename(folder.path(), &kept).is_ok() || kept.is_dir());
+        named.then_some(kept)
     });
     folder.as_ref().map(|folder| Module::ALL.iter().map(|module| library(*module, folder)).collect())
+}
+
+/// Of all that libraries are made from.
+fn digest() -> u64 {
+    let own = [include_str!("host.h").to_owned(), include_str!("host.rs").to_owned(), format!("{:?}", compiler())];
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    let mut files: Vec<_> = std::fs::read_dir(kernels).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let sources = files.iter().filter(|path| path.extension().is_some_and(|end| end == "cu" || end == "cuh"));
+    let texts = own.into_iter().chain(sources.map(|path| std::fs::read_to_string(path).unwrap()));
+    let hash = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    texts.fold(0xcbf2_9ce4_8422_2325, |so_far, text| text.bytes().chain([0]).fold(so_far, hash))
+}
+
+fn compiler() -> OsString {
+    std::env::var_os("CXX").unwrap_or_else(|| "c++".into())
 }
 
 impl Host {
@@ -66,11 +90,9 @@ fn build(module: Module, folder: &Path, change: Option<Change<'_>>) -> bool {
         assert!(source.contains(from), "{} has no {from}", module.name());
         source = source.replace(from, to);
     }
-    std::fs::create_dir_all(folder).unwrap();
     let file = folder.join(format!("{}.cu", module.name()));
     std::fs::write(&file, source).unwrap();
-    let compiler = std::env::var_os("CXX").unwrap_or_else(|| "c++".into());
-    let output = Command::new(compiler)
+    let output = Command::new(compiler())
         .args(["-x", "c++", "-std=c++14", if change.is_some() { "-O0" } else { "-O1" }, "-w"])
         .args(["-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-DPACKHORSE_HOST"])
         .args(["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"])
@@ -94,19 +116,22 @@ fn build(module: Module, folder: &Path, change: Option<Change<'_>>) -> bool {
 
 impl Runner for Host {
     fn alloc(&mut self, bytes: usize) -> u64 {
-        let block = vec![0u64; bytes / 8 + 33];
-        let address = block.as_ptr() as u64;
-        self.blocks.push(block);
-        address.next_multiple_of(256)
+        self.blocks.push(Edge::new(bytes));
+        self.blocks.last().unwrap().first()
+    }
+
+    fn edge(&mut self, bytes: usize) -> Option<u64> {
+        self.blocks.push(Edge::new(bytes));
+        Some(self.blocks.last().unwrap().last(bytes))
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
-        // SAFETY: all addresses come from `alloc`, with room for so many bytes.
+        // SAFETY: all addresses come from `alloc` and `edge`, with room for so many bytes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, bytes.len()) }
     }
 
     fn read(&mut self, address: u64, bytes: usize) -> Vec<u8> {
-        // SAFETY: all addresses come from `alloc`, with room for so many bytes, which are numbers from the start.
+        // SAFETY: all addresses come from `alloc` and `edge`, with room for so many bytes, which are numbers from the start.
         unsafe { std::slice::from_raw_parts(address as *const u8, bytes) }.to_vec()
     }
 

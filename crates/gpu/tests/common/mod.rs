@@ -3,6 +3,7 @@
 //! The checks themselves (`image.rs`, …) are functions of a [`Runner`]: the host's is in `host.rs`; a device's has five methods.
 
 pub(crate) mod checksum;
+pub(crate) mod edge;
 pub(crate) mod host;
 pub(crate) mod image;
 pub(crate) mod ragged;
@@ -19,6 +20,10 @@ pub(crate) use random::Random;
 pub(crate) trait Runner {
     /// Reserves memory, at a multiple of 256.
     fn alloc(&mut self, bytes: usize) -> u64;
+    /// The same, at a multiple of eight, such that what lies past the last eight can't be read; if there is such memory.
+    fn edge(&mut self, _bytes: usize) -> Option<u64> {
+        None
+    }
     /// Copies to the device.
     fn write(&mut self, address: u64, bytes: &[u8]);
     /// Copies from the device, after all launches so far are done.
@@ -46,6 +51,8 @@ struct Block {
     bytes: usize,
     /// What kernels must leave as it is.
     input: Option<Vec<u8>>,
+    /// Whether canaries are around it.
+    guarded: bool,
 }
 
 impl<'r> Bench<'r> {
@@ -58,14 +65,17 @@ impl<'r> Bench<'r> {
         self.block(bytes, 0, None)
     }
 
-    /// Memory that kernels may read.
+    /// Memory that kernels may read, with nothing past its end where that can be had.
     pub(crate) fn upload(&mut self, bytes: &[u8]) -> u64 {
-        self.block(bytes.len(), 0, Some(bytes))
+        let Some(address) = self.runner.edge(bytes.len()) else { return self.block(bytes.len(), 0, Some(bytes)) };
+        self.runner.write(address, bytes);
+        self.blocks.push(Block { address, bytes: bytes.len(), input: Some(bytes.to_vec()), guarded: false });
+        address
     }
 
-    /// The same, so many bytes past a multiple of 256.
+    /// The same, with canaries if it is to be so many bytes past a multiple of 256.
     pub(crate) fn upload_at(&mut self, skew: usize, bytes: &[u8]) -> u64 {
-        self.block(bytes.len(), skew, Some(bytes))
+        if skew == 0 { self.upload(bytes) } else { self.block(bytes.len(), skew, Some(bytes)) }
     }
 
     /// The same, of numbers.
@@ -89,14 +99,19 @@ impl<'r> Bench<'r> {
         let start = self.runner.alloc(filled.len());
         self.runner.write(start, &filled);
         let address = start + (GUARD + skew) as u64;
-        self.blocks.push(Block { address, bytes, input: input.map(<[u8]>::to_vec) });
+        self.blocks.push(Block { address, bytes, input: input.map(<[u8]>::to_vec), guarded: true });
         address
     }
 
     pub(crate) fn run<'l>(&mut self, launches: impl IntoIterator<Item = &'l Launch>) {
         for launch in launches {
             assert_eq!(parameter(launch), Some(launch.args.bytes().len()), "the parameter of {}", launch.entry);
-            self.runner.launch(launch);
+            let mut launch = launch.clone();
+            // Now and then one block does it all.
+            if launch.args.bytes().iter().fold(0, |sum, byte| sum + u32::from(*byte)).is_multiple_of(3) {
+                launch.grid = [1; 3];
+            }
+            self.runner.launch(&launch);
         }
     }
 
@@ -110,7 +125,7 @@ impl<'r> Bench<'r> {
     pub(crate) fn finish(mut self) {
         for block in std::mem::take(&mut self.blocks) {
             let guards = [(block.address - GUARD as u64, "before"), (block.address + block.bytes as u64, "after")];
-            for (guard, place) in guards {
+            for (guard, place) in guards.into_iter().filter(|_| block.guarded) {
                 let guard = self.runner.read(guard, GUARD);
                 assert!(guard.iter().all(|byte| *byte == CANARY), "written {place} a block of {}", block.bytes);
             }

@@ -6,7 +6,7 @@ use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use packhorse_core::{Error, Result};
 use packhorse_gpu::kernels::{Element, Flip, Normalize, Part, Picks, Pixels, RaggedPictures, Resize};
 use packhorse_gpu::{Backend, Cuda, DeviceBatch, Gpu, JpegOptions, Jpegs, NvJpeg, Stream, Upload};
-use packhorse_order::{Shuffle, draw};
+use packhorse_order::Shuffle;
 use packhorse_read::*;
 use packhorse_transform::image::{Draws, JpegFacts, View, ViewDecoder};
 use std::collections::VecDeque;
@@ -39,7 +39,8 @@ impl Request {
     }
 
     pub(crate) fn options(&self) -> JpegOptions {
-        JpegOptions { seed: 3, memory: self.memory, ..JpegOptions::new(self.resize) }
+        let (memory, resize) = (self.memory, self.resize);
+        JpegOptions { into: "image".into(), memory, resize, threads: 2, ..JpegOptions::new("jpg", resize.size) }
     }
 
     fn loader(&self) -> LoaderOptions {
@@ -131,7 +132,7 @@ pub(crate) fn dataset(dir: &Path, pictures: &[Vec<u8>]) -> Dataset {
 }
 
 fn fields() -> Vec<FieldOptions> {
-    vec![FieldOptions::new("jpg", Make::Bytes)]
+    vec![FieldOptions::new("jpg", Make::Bytes), FieldOptions::new("draws", Make::Draws)]
 }
 
 /// Height, width and pixels.
@@ -149,7 +150,7 @@ pub(crate) fn decoded(bytes: &[u8]) -> Decoded {
 /// What the library that pretends makes of what it is given; of the rest what the CPU does.
 pub(crate) fn pretended(bytes: &[u8]) -> Decoded {
     let facts = JpegFacts::read(bytes).ok();
-    let facts = facts.filter(|facts| facts.components == 3 && facts.upright && facts.process <= 2);
+    let facts = facts.filter(|facts| matches!(facts.components, 1 | 3) && facts.upright && facts.process <= 2);
     let Some(facts) = facts else { return decoded(bytes) };
     let fold = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let sum = bytes[..facts.bytes].iter().fold(0xcbf2_9ce4_8422_2325, fold);
@@ -202,7 +203,8 @@ pub(crate) fn wanted(
 ) -> Vec<Vec<u8>> {
     let loader = Loader::new(dataset.clone(), &fields(), &request.loader(), Host::default()).unwrap();
     let stream = gpu.stream().unwrap();
-    let key = |batch: &Batch<HostSlab>, row: usize| draw(3, batch.epoch(), batch.numbers()[row], 0);
+    let key =
+        |batch: &Batch<HostSlab>, row: usize| u64::from_le_bytes(batch.row("draws", row).unwrap().try_into().unwrap());
     let one = |batch: &Batch<HostSlab>, row: usize| {
         let bytes = batch.row("jpg", row).unwrap();
         resize(gpu, stream, &request.resize, decode(bytes), key(batch, row))

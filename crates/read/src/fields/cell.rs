@@ -20,6 +20,8 @@ pub(crate) enum Cell {
     Ragged { element: DataType, width: usize, rank: usize, encoded: Option<Encoded> },
     /// So many Booleans.
     Bits { count: usize, encoded: Option<Encoded> },
+    /// The key of what is drawn for the sample.
+    Draws,
     /// A picture of one size.
     Picture { height: u32, width: u32 },
     /// A picture of its own size.
@@ -101,6 +103,7 @@ impl Cell {
                 write_shape(array, row, *rank, shape)?;
                 fit(&bytes_of(&*elements(array, row)?)?, out)
             }),
+            Cell::Draws => Err(Error::bug("a key of draws is no field of samples")),
             Cell::Bits { encoded, .. } => {
                 with_array(value, encoded.as_ref(), |array, row| bits(&*elements(array, row)?, out))
             }

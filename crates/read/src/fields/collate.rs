@@ -1,5 +1,6 @@
 //! Samples into a slab, row by row. A sample that has no row leaves none behind: the next one takes its place.
 
+use super::cell::Cell;
 use super::resolve::Settled;
 use crate::batch::aligned;
 use crate::contents::Contents;
@@ -180,7 +181,8 @@ impl Collate {
     ) -> Result<()> {
         let Scratch { decoders, sizes, ends, places, .. } = scratch;
         let epoch = fetched.epochs.get(row).copied().unwrap_or(epoch);
-        let draws = Draws::new(draw(self.seed, epoch, fetched.number(row).unwrap_or_default(), 0));
+        let key = draw(self.seed, epoch, fetched.number(row).unwrap_or_default(), 0);
+        let draws = Draws::new(key);
         for (at, (field, decoder)) in self.fields.iter().zip(decoders.iter_mut()).enumerate() {
             let place = match places.get(at).filter(|_| field.ragged) {
                 Some(place) => {
@@ -197,6 +199,7 @@ impl Collate {
                     let written = field.cell.write(value, decoder.as_mut(), draws, out, shape);
                     written.map_err(|error| named(error, &field.name))?;
                 }
+                None if matches!(field.cell, Cell::Draws) => out.copy_from_slice(&key.to_le_bytes()),
                 None => out.fill(0),
             }
             if field.rank > 1 {

@@ -58,6 +58,9 @@ pub enum Make {
     Dense,
     /// Arrays of any lengths: ragged, with `NAME.shape` where they have several dimensions.
     Ragged,
+    /// Nothing of the samples': the key of all that is drawn at random for a sample in its epoch, `UInt64 [batch]`, from which
+    /// pictures are cropped and mirrored here, and may be on a GPU (`packhorse_order::draw` of seed, epoch, number, lane 0).
+    Draws,
     /// Booleans of one shape, eight a byte, the first in the lowest bit: `UInt8 [batch, ⌈n / 8⌉]`.
     Bits,
 }

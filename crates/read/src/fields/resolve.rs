@@ -69,6 +69,9 @@ struct Look<'a> {
 
 impl Look<'_> {
     fn cell(&self) -> Result<(Cell, Option<View>)> {
+        if self.field.make == Make::Draws {
+            return Ok((Cell::Draws, None));
+        }
         let stored = self.stored()?;
         let blob = matches!(FieldType::of(&stored)?, FieldType::Blob | FieldType::Text);
         let cell = match &self.field.make {
@@ -209,6 +212,10 @@ fn place(asked: &FieldOptions, cell: Cell, view: Option<View>, batch: usize, lay
             layout.push(name, stored(data_type), *width, vec![batch])?;
             *width
         }
+        Cell::Draws => {
+            layout.push(name, DataType::UInt64, 8, vec![batch])?;
+            8
+        }
         Cell::Dense { element, width, shape, .. } => {
             layout.push(name, stored(element), *width, [&[batch], &shape[..]].concat())?;
             width * shape.iter().product::<usize>()
@@ -229,7 +236,7 @@ fn place(asked: &FieldOptions, cell: Cell, view: Option<View>, batch: usize, lay
     if rank > 1 {
         layout.push(&format!("{name}.shape"), DataType::Int32, 4, vec![batch, rank])?;
     }
-    let required = asked.required;
+    let required = asked.required && !matches!(cell, Cell::Draws);
     Ok(Settled { name: name.clone(), cell, view, required, at, ragged, rank, stride })
 }
 

@@ -262,6 +262,7 @@ Status cuDeviceGetCount(int* count) {
 
 Status cuDeviceGet(int* device, int number) { CALLED; *device = number; return OK; }
 Status cuDeviceGetName(char* name, int length, int device) { CALLED; snprintf(name, length, "Fake GPU %d", device); return OK; }
+Status cuDeviceGetUuid(char* uuid, int device) { CALLED; memset(uuid, device, 16); return OK; }
 Status cuDeviceGetAttribute(int* value, int which, int device) { (void)device; CALLED; *value = which == 75 ? 9 : 0; return OK; }
 Status cuDevicePrimaryCtxRetain(void** context, int device) { CALLED; RETAINED++; *context = (void*)(intptr_t)(device + 1); return OK; }
 Status cuDevicePrimaryCtxRelease_v2(int device) { (void)device; CALLED; RETAINED--; return OK; }

@@ -221,6 +221,14 @@ Status nvjpegDecodeBatchedInitialize(Library* library, State* state, int batch, 
     return OK;
 }
 
+Status nvjpegDecodeBatchedPreAllocate(Library* library, State* state, int batch, int width, int height, int chroma, int output) {
+    CALLED;
+    driver();
+    must_be_idle(state);
+    if (state->library != library) die("a state of another library handle");
+    return batch < state->batch || width < 1 || height < 1 || chroma || output != RGBI ? INVALID : OK;
+}
+
 // A picture that will be decoded.
 typedef struct {
     State* state;

@@ -1,0 +1,176 @@
+//! `packhorse bench upload`.
+
+use super::Context;
+use super::bench::{Load, is_picture, view};
+use crate::args::BenchUpload;
+use crate::outcome::{counted, success};
+use crate::size::show;
+use packhorse_core::{Error, Kind, Result};
+use packhorse_gpu::finish::Pictures;
+use packhorse_gpu::kernels::{Element, Motif, Normalize, Pixels, Synthetic};
+use packhorse_gpu::{Cuda, Finish, Gpu, Simulated, Staged, Upload, UploadBench, UploadMeasured, Usage, Used};
+use packhorse_read::{FieldOptions, Loader, LoaderOptions, Make};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) fn run(context: &Context<'_>, args: &BenchUpload) -> Result<ExitCode> {
+    if !(0.001..=100_000.0).contains(&args.step) {
+        let message = format!("--step takes 0.001 to 100000 milliseconds, not {}", args.step);
+        return Err(Error::config(message));
+    }
+    let number = match args.device.as_str() {
+        "host" => return Bench { context, args, simulated: true }.run(&Simulated::new(), "host", &|| None),
+        "cuda" => Some(0),
+        other => other.strip_prefix("cuda:").and_then(|number| number.parse().ok()),
+    };
+    let wrong = || Error::config(format!("--device takes cuda, cuda:N or host, not {}", args.device));
+    let gpu = Cuda::new(number.ok_or_else(wrong)?).map_err(|error| match error.kind() {
+        Kind::Unsupported => Error::unsupported(format!("{error}; --device host simulates one")),
+        _ => error,
+    })?;
+    let name = gpu.name()?;
+    Bench { context, args, simulated: false }.run(&gpu, &name, &|| Usage::watch(&gpu))
+}
+
+struct Bench<'a> {
+    context: &'a Context<'a>,
+    args: &'a BenchUpload,
+    /// No kernels, so nothing is finished or made on the device.
+    simulated: bool,
+}
+
+/// A measurement with its limit, if it has one.
+struct Stage {
+    name: &'static str,
+    says: &'static str,
+    measured: UploadMeasured,
+    limit: Option<f64>,
+    used: Option<Used>,
+}
+
+impl Bench<'_> {
+    fn run<G: Gpu + Clone>(&self, gpu: &G, name: &str, watch: &dyn Fn() -> Option<Usage>) -> Result<ExitCode> {
+        let load = Load::new(self.context, &self.args.load)?;
+        let step = Duration::from_secs_f64(self.args.step / 1000.0);
+        let bench = UploadBench::new(gpu.clone(), step, load.time)?;
+        let fields = load.fields(Some(view(self.args.size, self.args.augment)), &self.args.load.fields)?;
+        let finish = self.finish(&fields);
+        let options = LoaderOptions { epochs: None, ..load.options.clone() };
+        let loader = |fields: &[FieldOptions], finish: &[Arc<dyn Finish>]| {
+            let upload = Upload::finished(gpu.clone(), finish.to_vec())?;
+            Loader::new(load.dataset.clone(), fields, &options, upload)
+        };
+        let none = || Error::config("the dataset has too few samples for a batch: take a smaller --batch");
+        let one = LoaderOptions { ahead: 1, threads: 1, ..options.clone() };
+        let host = Loader::new(load.dataset.clone(), &fields, &one, Staged(gpu.clone()))?.next().ok_or_else(none)??;
+        let resident = loader(&fields, &finish)?.next().ok_or_else(none)??;
+        let bytes = host.used();
+
+        let mut stages = Vec::new();
+        let mut push = |name, says, measured, limit, used| stages.push(Stage { name, says, measured, limit, used });
+        let copies = bench.copies(bytes)?;
+        push("copy", "copies alone, from pinned memory", copies, None, None);
+        let device = bench.resident(&resident)?;
+        drop(resident);
+        push("device", "steps alone, on a batch that is there", device, None, None);
+        let host = Arc::new(host);
+        let ring = bench.cached(&host, Vec::new(), false)?;
+        push(
+            "ring",
+            "one batch again and again, no steps",
+            ring,
+            Some(ring.bytes_per_s() / copies.bytes_per_s()),
+            None,
+        );
+        let cached = bench.cached(&host, finish.clone(), true)?;
+        drop(host);
+        let of_device = |measured: &UploadMeasured| Some(measured.steps_per_s() / device.steps_per_s());
+        push("cached", "one batch again and again, with steps", cached, of_device(&cached), None);
+        let watched = watch();
+        let batches = bench.batches(loader(&fields, &finish)?, true)?;
+        let used = watched.and_then(Usage::end);
+        push("loader", "batches of the dataset, with steps", batches, of_device(&batches), used);
+        let raw = load.fields(None, &self.args.load.fields)?;
+        push("raw", "batches without decoding, no steps", bench.batches(loader(&raw, &[])?, false)?, None, None);
+        push(
+            "decode",
+            "batches of the dataset, no steps",
+            bench.batches(loader(&fields, &finish)?, false)?,
+            None,
+            None,
+        );
+        if !self.simulated {
+            let size = (self.args.size, self.args.size);
+            let output = Pixels::normalized(Element::Bf16, Normalize::IMAGENET);
+            let pictures = Synthetic { motif: Motif::Noise, size, channels: 3, output };
+            let made = bench.made(&pictures, self.args.load.batch)?;
+            push("made", "pictures that the GPU makes, no steps", made, None, None);
+        }
+        self.tell(&load, name, bytes, &stages)
+    }
+
+    /// Pictures are normalised on the GPU, where it has kernels.
+    fn finish(&self, fields: &[FieldOptions]) -> Vec<Arc<dyn Finish>> {
+        let pictures = fields.iter().filter(|field| matches!(field.make, Make::Picture(_)) && is_picture(&field.name));
+        let step = |field: &FieldOptions| Arc::new(Pictures::new(&field.name)) as Arc<dyn Finish>;
+        pictures.filter(|_| !self.simulated).map(step).collect()
+    }
+
+    fn tell(&self, load: &Load, name: &str, bytes: usize, stages: &[Stage]) -> Result<ExitCode> {
+        let (batch, threads) = (self.args.load.batch, load.options.threads);
+        let mut text = format!(
+            "{name}: {} in {}, {batch} of them in {} a batch, {}, steps of {} ms\n",
+            counted(load.dataset.len(), "sample"),
+            show(load.dataset.bytes()),
+            show(bytes as u64),
+            counted(threads as u64, "thread"),
+            self.args.step,
+        );
+        stages.iter().for_each(|stage| text.push_str(&stage.line()));
+        let stages: Vec<Value> = stages.iter().map(Stage::json).collect();
+        let value = json!({
+            "device": name, "simulated": self.simulated, "samples": load.dataset.len(), "batch": batch,
+            "batch_bytes": bytes, "threads": threads, "step_ms": self.args.step, "stages": stages,
+        });
+        self.context.style.show(&value, &text)?;
+        Ok(success())
+    }
+}
+
+impl Stage {
+    fn line(&self) -> String {
+        let Self { name, says, measured, limit, used } = self;
+        let rate = match measured.bytes {
+            0 => String::new(),
+            _ => format!("{}/s", show(measured.bytes_per_s() as u64)),
+        };
+        let (steps, samples) = (measured.steps_per_s(), measured.samples_per_s());
+        let mut line = format!("  {name:<7}{steps:>10.2} steps/s {samples:>11.0} samples/s {rate:>12}  {says}");
+        if let Some(limit) = limit {
+            line.push_str(&format!("; {:.1} % of the limit", 100.0 * limit));
+        }
+        if *name == "loader" {
+            line.push_str(&format!("; {:.1} % of steps waited", 100.0 * self.waited()));
+        }
+        if let Some(used) = used {
+            line.push_str(&format!("; GPU busy {:.0} %", 100.0 * used.compute));
+        }
+        line + "\n"
+    }
+
+    fn waited(&self) -> f64 {
+        self.measured.waits as f64 / self.measured.steps.max(1) as f64
+    }
+
+    fn json(&self) -> Value {
+        let UploadMeasured { steps, samples, bytes, waits, seconds } = self.measured;
+        json!({
+            "stage": self.name, "steps": steps, "samples": samples, "bytes": bytes, "seconds": seconds,
+            "steps_per_s": self.measured.steps_per_s(), "samples_per_s": self.measured.samples_per_s(),
+            "bytes_per_s": self.measured.bytes_per_s(), "waits": waits, "waited": self.waited(), "of_limit": self.limit,
+            "gpu_busy": self.used.map(|used| used.compute), "gpu_memory_busy": self.used.map(|used| used.memory),
+        })
+    }
+}

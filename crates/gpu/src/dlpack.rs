@@ -1,0 +1,200 @@
+//! Fields of batches for other libraries, without a copy: [DLPack](https://dmlc.github.io/dlpack/latest/c_api.html), version 1.1.
+//!
+//! A tensor keeps the memory of its batch: that is used again after the batch and all tensors of it are gone, and what was
+//! queued by then on the streams that waited for them is over. So a consumer may drop a tensor while its kernels are still
+//! queued, as long as they are on the stream that it named.
+
+#![expect(unsafe_code, reason = "what others shall understand is laid out as they have it")]
+
+use crate::line::Line;
+use crate::ring::Lease;
+use crate::{Element, Gpu, View};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+/// Of which version the layout is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DlVersion {
+    /// Another one has another layout.
+    pub major: u32,
+    /// More than another one has more in it.
+    pub minor: u32,
+}
+
+/// A device: 1 the CPU, 2 CUDA; and its number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DlDevice {
+    /// What it is.
+    pub device_type: i32,
+    /// Which one.
+    pub device_id: i32,
+}
+
+impl DlDevice {
+    /// Memory of the process.
+    pub const CPU: Self = Self { device_type: 1, device_id: 0 };
+
+    /// A GPU of NVIDIA's.
+    pub fn cuda(number: u32) -> Self {
+        Self { device_type: 2, device_id: i32::try_from(number).unwrap_or(i32::MAX) }
+    }
+}
+
+/// What elements are: 0 signed, 1 unsigned, 2 float, 4 bfloat; bits; elements that belong together, always 1 here.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DlDataType {
+    /// What they are.
+    pub code: u8,
+    /// Bits of one.
+    pub bits: u8,
+    /// 1.
+    pub lanes: u16,
+}
+
+impl From<Element> for DlDataType {
+    fn from(element: Element) -> Self {
+        let code = match element {
+            Element::I8 | Element::I16 | Element::I32 | Element::I64 => 0,
+            Element::U8 | Element::U16 | Element::U32 | Element::U64 => 1,
+            Element::F16 | Element::F32 | Element::F64 => 2,
+            Element::Bf16 => 4,
+        };
+        Self { code, bits: 8 * element.width() as u8, lanes: 1 }
+    }
+}
+
+/// An array.
+#[repr(C)]
+#[derive(Debug)]
+pub struct DlTensor {
+    /// Its first byte, a multiple of 256 (of 1 for ragged values, which follow what comes before).
+    pub data: *mut c_void,
+    /// Where that is.
+    pub device: DlDevice,
+    /// Dimensions.
+    pub ndim: i32,
+    /// Of its elements.
+    pub dtype: DlDataType,
+    /// Entries in each dimension.
+    pub shape: *mut i64,
+    /// Elements from one entry to the next in each dimension.
+    pub strides: *mut i64,
+    /// 0.
+    pub byte_offset: u64,
+}
+
+/// An array and its owner (`DLManagedTensorVersioned`).
+#[repr(C)]
+#[derive(Debug)]
+pub struct DlManagedTensor {
+    /// Of this layout.
+    pub version: DlVersion,
+    /// The owner's.
+    pub manager_ctx: *mut c_void,
+    /// Gives the array back; to be called once, from any thread.
+    pub deleter: Option<unsafe extern "C" fn(*mut DlManagedTensor)>,
+    /// Bit 0: it is only read.
+    pub flags: u64,
+    /// The array.
+    pub dl_tensor: DlTensor,
+}
+
+/// What a tensor points to, in one piece of memory.
+struct Owner {
+    tensor: DlManagedTensor,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+    /// Anything: dropped with it.
+    _keeps: Box<dyn Send>,
+}
+
+/// A field of a batch, as a tensor for another library; dropped, if nobody took it.
+#[derive(Debug)]
+pub struct Exported {
+    tensor: NonNull<DlManagedTensor>,
+}
+
+// SAFETY: the tensor is given back from whatever thread, which its owner allows.
+unsafe impl Send for Exported {}
+
+impl Exported {
+    pub(crate) fn new<G: Gpu>(view: &View, device: DlDevice, lease: &Arc<Mutex<Lease<Line<G>>>>) -> Self {
+        let entries = |entries: &usize| i64::try_from(*entries).unwrap_or(i64::MAX);
+        let shape: Vec<i64> = view.shape.iter().map(entries).collect();
+        let mut strides = vec![1i64; shape.len()];
+        let mut stride = 1i64;
+        for (to, entries) in strides.iter_mut().zip(&shape).rev() {
+            *to = stride;
+            stride = stride.saturating_mul(*entries);
+        }
+        let dl_tensor = DlTensor {
+            data: std::ptr::with_exposed_provenance_mut(view.address as usize),
+            device,
+            ndim: shape.len() as i32,
+            dtype: view.element.into(),
+            shape: std::ptr::null_mut(),
+            strides: std::ptr::null_mut(),
+            byte_offset: 0,
+        };
+        let tensor = DlManagedTensor {
+            version: DlVersion { major: 1, minor: 1 },
+            manager_ctx: std::ptr::null_mut(),
+            deleter: Some(delete),
+            flags: 0,
+            dl_tensor,
+        };
+        let owner = Box::new(Owner { tensor, shape, strides, _keeps: Box::new(Arc::clone(lease)) });
+        let owner = Box::leak(owner);
+        let whole: *mut Owner = owner;
+        owner.tensor.dl_tensor.shape = owner.shape.as_mut_ptr();
+        owner.tensor.dl_tensor.strides = owner.strides.as_mut_ptr();
+        owner.tensor.manager_ctx = whole.cast();
+        Self { tensor: NonNull::from(&mut owner.tensor) }
+    }
+
+    /// What it says.
+    pub fn tensor(&self) -> &DlTensor {
+        // SAFETY: it is there until its deleter is called, which nobody else can.
+        unsafe { &self.tensor.as_ref().dl_tensor }
+    }
+
+    /// Hands it over to whoever calls its deleter: a Python capsule named `dltensor_versioned`, say.
+    pub fn into_raw(self) -> NonNull<DlManagedTensor> {
+        std::mem::ManuallyDrop::new(self).tensor
+    }
+}
+
+impl Drop for Exported {
+    fn drop(&mut self) {
+        // SAFETY: the tensor was made by `new` and not handed over.
+        unsafe { delete(self.tensor.as_ptr()) }
+    }
+}
+
+/// Gives a tensor back.
+///
+/// # Safety
+/// `tensor` is one that [`Exported::new`] made, and nobody uses it after this.
+unsafe extern "C" fn delete(tensor: *mut DlManagedTensor) {
+    // SAFETY: the owner is in a box of its own, whose address the tensor has.
+    drop(unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Owner>()) });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::{offset_of, size_of};
+
+    #[test]
+    fn layouts_are_those_of_the_header() {
+        assert_eq!((size_of::<DlTensor>(), size_of::<DlManagedTensor>()), (48, 80));
+        assert_eq!((offset_of!(DlTensor, dtype), offset_of!(DlTensor, shape)), (20, 24));
+        assert_eq!((offset_of!(DlManagedTensor, flags), offset_of!(DlManagedTensor, dl_tensor)), (24, 32));
+        assert_eq!(DlDataType::from(Element::Bf16), DlDataType { code: 4, bits: 16, lanes: 1 });
+        assert_eq!(DlDataType::from(Element::U16), DlDataType { code: 1, bits: 16, lanes: 1 });
+    }
+}

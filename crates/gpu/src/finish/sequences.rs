@@ -1,0 +1,99 @@
+//! Rows of tokens as a language model takes them.
+
+use super::{Commands, Finish, Output, batch, element, field, made, rows, side, view};
+use crate::kernels::{Documents, Element, Tensor, TokenInputs, TokenOutputs, TokenRows};
+use crate::line::Fields;
+use packhorse_core::{DataType, Error, Result};
+use packhorse_read::Layout;
+
+/// The field `tokens` of a [`TokenLoader`](packhorse_read::TokenLoader) as `inputs` and `labels`, and on request `positions` and
+/// `cumulative` (with how many entries that has as `cumulative.entries`, `Int32 [1]`).
+///
+/// Where the batch has a `loss_mask`, labels that do not count are [`ignore`](Sequences::ignore).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequences {
+    /// `I32` or `I64`: inputs, labels and positions.
+    pub output: Element,
+    /// What tells where a document begins: a token, or the fields `segment_ids` or `cu_seqlens` of the batch.
+    pub documents: Documents,
+    /// Whether rows have a token more than inputs, as they have by default.
+    pub extra_token: bool,
+    /// What labels are that do not count.
+    pub ignore: i64,
+    /// Whether `positions` is made: places in documents, from 0.
+    pub positions: bool,
+    /// Whether `cumulative` is made: lengths of documents, summed, from 0, as kernels for packed sequences take them.
+    pub cumulative: bool,
+}
+
+impl Default for Sequences {
+    /// `inputs` and `labels` of 64 bits, -100 where labels do not count; a row is a document.
+    fn default() -> Self {
+        let documents = Documents::Whole;
+        Self { output: Element::I64, documents, extra_token: true, ignore: -100, positions: false, cumulative: false }
+    }
+}
+
+impl Sequences {
+    fn kernel(&self, layout: &Layout) -> Result<(TokenRows, u32)> {
+        let tokens = field(layout, "tokens", &[DataType::UInt16, DataType::Int32, DataType::Int64])?;
+        let width = side(tokens.shape.get(1).copied().unwrap_or_default())?;
+        let length = width.checked_sub(u32::from(self.extra_token)).filter(|length| *length > 0);
+        let length = length.ok_or_else(|| Error::config(format!("rows of {width} tokens have no inputs")))?;
+        let &Self { output, documents, extra_token, ignore, .. } = self;
+        Ok((TokenRows { token: element(tokens)?, length, extra_token, output, documents, ignore }, batch(tokens)?))
+    }
+}
+
+impl Finish for Sequences {
+    fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
+        let (kernel, rows) = self.kernel(layout)?;
+        match self.documents {
+            Documents::Segments => drop(field(layout, "segment_ids", &[DataType::Int32])?),
+            Documents::Cumulative => drop(field(layout, "cu_seqlens", &[DataType::Int32])?),
+            Documents::Whole | Documents::After(_) => {}
+        }
+        if self.cumulative && self.documents == Documents::Cumulative {
+            return Err(Error::config("the batch has cu_seqlens already: take those"));
+        }
+        let tensor = kernel.output(rows)?;
+        let mut outputs = vec![Output::rows("inputs", tensor.clone()), Output::rows("labels", tensor.clone())];
+        outputs.extend(self.positions.then(|| Output::rows("positions", tensor)));
+        if self.cumulative {
+            let entries = Tensor { element: Element::I32, shape: vec![1] };
+            let made = [("cumulative", kernel.cumulative(rows)?), ("cumulative.entries", entries)];
+            outputs.extend(made.map(|(name, tensor)| Output { name: name.to_owned(), tensor, by_row: false }));
+        }
+        Ok(outputs)
+    }
+
+    fn scratch(&self, layout: &Layout) -> Result<usize> {
+        let (kernel, rows) = self.kernel(layout)?;
+        kernel.scratch(rows)
+    }
+
+    fn run(&self, fields: &Fields<'_>, scratch: u64, commands: &mut dyn Commands) -> Result<()> {
+        let (kernel, _) = self.kernel(fields.layout())?;
+        let came = |name: &str| fields.came(name).map_or(0, |view| view.address);
+        let mut from =
+            TokenInputs { tokens: view(fields, "tokens")?.address, mask: came("loss_mask"), ..TokenInputs::default() };
+        match self.documents {
+            Documents::Segments => from.segments = came("segment_ids"),
+            Documents::Cumulative => {
+                let lengths = view(fields, "cu_seqlens")?;
+                from.cumulative = lengths.address;
+                from.boundaries = side(lengths.shape.first().copied().unwrap_or_default())?;
+            }
+            Documents::Whole | Documents::After(_) => {}
+        }
+        let at = |name: &str, wanted: bool| if wanted { made(fields, name).map(|view| view.address) } else { Ok(0) };
+        let to = TokenOutputs {
+            inputs: at("inputs", true)?,
+            labels: at("labels", true)?,
+            positions: at("positions", self.positions)?,
+            cumulative: at("cumulative", self.cumulative)?,
+            entries: at("cumulative.entries", self.cumulative)?,
+        };
+        kernel.launch(&from, &to, scratch, rows(fields))?.iter().try_for_each(|launch| commands.launch(launch))
+    }
+}

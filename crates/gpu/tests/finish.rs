@@ -1,0 +1,217 @@
+//! Fields that are made on the GPU are those that the loader makes on the CPU: over a simulated GPU whose kernels are ours, compiled
+//! for the host.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what goes wrong here fails the test, or is skipped with a word"
+)]
+
+#[expect(dead_code, reason = "checks of kernels share it")]
+mod common;
+#[path = "../../read/tests/common/mod.rs"]
+#[expect(dead_code, reason = "tests of the reader share it")]
+mod pairs;
+#[path = "../../read/tests/shards/mod.rs"]
+#[expect(dead_code, reason = "tests of the reader share it")]
+mod shards;
+
+use common::host::Host as Kernels;
+use packhorse_core::{Kind, MemoryInput};
+use packhorse_gpu::finish::{Padded, Pictures, Resized, Sequences, Unpacked};
+use packhorse_gpu::kernels::{Axes, Documents, Flip, Normalize, Part, Pixels, Place};
+use packhorse_gpu::{DeviceBatch, Element, Finish, Simulated, Upload};
+use packhorse_read::*;
+use packhorse_tokens::Dtype;
+use packhorse_transform::image::{Size, View};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A simulated GPU that runs our kernels; `None` where there is no C++ compiler.
+fn gpu() -> Option<Simulated> {
+    let kernels = Mutex::new(Kernels::new()?);
+    let gpu = Simulated::with_jitter(1, Duration::from_micros(50));
+    Some(gpu.with_kernels(move |launch| {
+        common::Runner::launch(&mut *kernels.lock().unwrap(), launch);
+        Ok(())
+    }))
+}
+
+fn png(height: u32, width: u32, seed: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    let pixel = |i: u32| ((i / 3 % width * 3 + i / 3 / width * 2 + seed * 40 + i % 3 * 70) % 256) as u8;
+    let pixels: Vec<u8> = (0..3 * height * width).map(pixel).collect();
+    encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
+    bytes
+}
+
+/// Pictures of many sizes, words of many lengths.
+fn samples(dir: &Path) -> Dataset {
+    let sample = |i: u32| {
+        let words = "packhorse ".repeat(i as usize % 9).into_bytes();
+        (format!("{i:03}"), vec![("png", png(20 + i % 37, 30 + i * 7 % 41, i)), ("txt", words)])
+    };
+    shards::tar(&dir.join("a.tar"), (0..50).map(sample));
+    shards::dataset(dir)
+}
+
+fn options() -> LoaderOptions {
+    LoaderOptions { threads: 2, seed: 9, epochs: Some(2), remainder: Remainder::Uneven, ..LoaderOptions::new(8) }
+}
+
+/// The batches as the GPU makes them.
+fn finished(
+    gpu: &Simulated,
+    dataset: &Dataset,
+    fields: &[FieldOptions],
+    finish: Vec<Arc<dyn Finish>>,
+) -> Vec<DeviceBatch<Simulated>> {
+    let upload = Upload::finished(gpu.clone(), finish).unwrap();
+    Loader::new(dataset.clone(), fields, &options(), upload).unwrap().map(Result::unwrap).collect()
+}
+
+/// The batches as the CPU makes them.
+fn by_host(dataset: &Dataset, fields: &[FieldOptions]) -> Vec<Batch<HostSlab>> {
+    Loader::new(dataset.clone(), fields, &options(), Host::default()).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn pictures_are_cut_and_mirrored_as_by_the_loader() {
+    let Some(gpu) = gpu() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = samples(dir.path());
+    let (scale, ratio) = ((0.08, 1.0), (0.75, 4.0 / 3.0));
+    let raw = [FieldOptions::new("png", Make::Picture(View::default())), FieldOptions::new("draws", Make::Draws)];
+    for (part, size) in [
+        (Part::Random { scale, ratio }, Size::Random { height: 24, width: 18, scale, ratio }),
+        (Part::Center { short: 28 }, Size::Center { short: 28, height: 24, width: 18 }),
+    ] {
+        let view = View { size, flip: 0.5, ..View::default() };
+        let wanted = by_host(&dataset, &[FieldOptions::new("png", Make::Picture(view))]);
+        let resized = Resized::new("png", (24, 18));
+        let resize =
+            packhorse_gpu::kernels::Resize { part, flip: Flip::Drawn(0.5), output: Pixels::BYTES, ..resized.resize };
+        let found = finished(&gpu, &dataset, &raw, vec![Arc::new(Resized { resize, ..resized })]);
+        assert_eq!(found.len(), wanted.len());
+        for (found, wanted) in found.iter().zip(&wanted) {
+            assert_eq!(found.view("png").unwrap().shape, [wanted.rows(), 24, 18, 3]);
+            assert_eq!(found.contents().unwrap().numbers(), wanted.numbers());
+            let (found, wanted) = (found.download("png").unwrap(), wanted.field("png").unwrap());
+            assert!(found.iter().zip(wanted).all(|(found, wanted)| found.abs_diff(*wanted) <= 2));
+        }
+    }
+}
+
+#[test]
+fn pictures_of_one_size_are_normalised() {
+    let Some(gpu) = gpu() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = samples(dir.path());
+    let view = View { size: Size::Center { short: 20, height: 16, width: 20 }, ..View::default() };
+    let fields = [FieldOptions::new("image", Make::Picture(view)).from("png")];
+    let output = Pixels { element: Element::F32, axes: Axes::Chw, normalize: Normalize::IMAGENET };
+    let pictures = Pictures { into: "pixels".to_owned(), output, ..Pictures::new("image") };
+    let wanted = by_host(&dataset, &fields);
+    for (found, wanted) in finished(&gpu, &dataset, &fields, vec![Arc::new(pictures)]).iter().zip(&wanted) {
+        assert_eq!(found.names(), ["pixels", "image"]);
+        assert_eq!(found.view("pixels").unwrap().shape, [wanted.rows(), 3, 16, 20]);
+        assert!(found.download("image").unwrap() == wanted.field("image").unwrap());
+        let pixels = found.download("pixels").unwrap();
+        for (i, bytes) in pixels.as_chunks().0.iter().enumerate() {
+            let (row, channel, place) = (i / 960, i / 320 % 3, i % 320);
+            let byte = wanted.field("image").unwrap()[(row * 320 + place) * 3 + channel];
+            let (mean, std) = (Normalize::IMAGENET.mean[channel], Normalize::IMAGENET.std[channel]);
+            assert!((f32::from_le_bytes(*bytes) - (f32::from(byte) / 255.0 - mean) / std).abs() < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn ragged_values_are_padded() {
+    let Some(gpu) = gpu() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = samples(dir.path());
+    let fields = [FieldOptions::new("txt", Make::Bytes)];
+    let padded = Padded { pad: 32, ..Padded::new("txt", "words", 45) };
+    let wanted = by_host(&dataset, &fields);
+    for (found, wanted) in finished(&gpu, &dataset, &fields, vec![Arc::new(padded)]).iter().zip(&wanted) {
+        let (words, lengths) = (found.download("words").unwrap(), found.download("words.lengths").unwrap());
+        assert_eq!(words.len(), 45 * wanted.rows());
+        for row in 0..wanted.rows() {
+            let mut text = wanted.row("txt", row).unwrap().to_vec();
+            text.truncate(45);
+            assert_eq!(lengths[8 * row..8 * row + 8], (text.len() as i64).to_le_bytes());
+            text.resize(45, 32);
+            assert_eq!(words[45 * row..45 * row + 45], text);
+        }
+    }
+}
+
+#[test]
+fn tokens_become_inputs_and_labels() {
+    let Some(gpu) = gpu() else { return };
+    let lengths = [5, 17, 3, 40, 1, 30, 60];
+    let bytes = pairs::encode(Dtype::U16, (0..lengths.iter().sum::<i32>() as usize).map(pairs::made_up));
+    let index = MemoryInput::new("a.idx", pairs::idx(Dtype::U16, &lengths));
+    let file = pairs::token_file(&index, Arc::new(MemoryInput::new("a.bin", bytes)), Access::Map).unwrap();
+    let tokens = Arc::new(Tokens::new(vec![file]).unwrap());
+    let order = pairs::gpt(&lengths, 12, Some(40));
+    let companions =
+        Companions { position_ids: true, segment_ids: true, cu_seqlens: true, loss_mask: LossMask::Documents };
+    let options = TokenOptions { companions, ..TokenOptions::new(3, 12) };
+    for documents in [Documents::Segments, Documents::Cumulative] {
+        let cumulative = documents == Documents::Segments;
+        let made = Sequences { documents, positions: true, cumulative, ..Sequences::default() };
+        let upload = Upload::finished(gpu.clone(), vec![Arc::new(made)]).unwrap();
+        let found = TokenLoader::new(Arc::clone(&tokens), Arc::clone(&order), &options, upload).unwrap();
+        let wanted = pairs::loader(&tokens, &order, &options);
+        for (found, wanted) in found.zip(wanted) {
+            let (found, wanted) = (found.unwrap(), wanted.unwrap());
+            let numbers = |name: &str| -> Vec<i64> {
+                found.download(name).unwrap().as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
+            };
+            let tokens: Vec<i64> = wanted.integers("tokens").collect();
+            let mask: Vec<i64> = wanted.integers("loss_mask").collect();
+            let (mut inputs, mut labels) = (Vec::new(), Vec::new());
+            for (row, mask) in tokens.chunks(13).zip(mask.chunks(12)) {
+                inputs.extend(&row[..12]);
+                labels
+                    .extend(row[1..].iter().zip(mask).map(|(token, counts)| if *counts == 0 { -100 } else { *token }));
+            }
+            assert_eq!((numbers("inputs"), numbers("labels")), (inputs, labels));
+            assert_eq!(numbers("positions"), wanted.integers("position_ids").collect::<Vec<_>>(), "{documents:?}");
+            if cumulative {
+                let entries = found.download("cumulative.entries").unwrap();
+                let entries = i32::from_le_bytes(entries.try_into().unwrap()) as usize;
+                let lengths = found.download("cumulative").unwrap();
+                let lengths = lengths.as_chunks().0.iter().map(|bytes| i64::from(i32::from_le_bytes(*bytes)));
+                assert!(lengths.take(entries).eq(wanted.integers("cu_seqlens")));
+            }
+        }
+    }
+}
+
+/// What makes no sense is told when the loader is made, in words that name the field.
+#[test]
+fn steps_that_fit_no_batch_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = samples(dir.path());
+    let fields = [FieldOptions::new("txt", Make::Bytes), FieldOptions::new("png", Make::Picture(View::default()))];
+    let drawn = Pictures { place: Place::Drawn, ..Pictures::new("png") };
+    for (step, wanted) in [
+        (Arc::new(Pictures::new("jpg")) as Arc<dyn Finish>, "no field jpg; they have: txt, txt.offsets, png"),
+        (Arc::new(drawn), "field png has no pictures of one size"),
+        (Arc::new(Resized::new("txt", (8, 8))), "field txt has no pictures of their own sizes"),
+        (Arc::new(Resized::new("png", (0, 8))), "0"),
+        (Arc::new(Padded::new("cls", "x", 4)), "no ragged field cls"),
+        (Arc::new(Padded::new("txt", "x", 0)), "padded to no values"),
+        (Arc::new(Unpacked::new("txt", &[9], Element::F32)), "not of 9 bits"),
+        (Arc::new(Sequences::default()), "no field tokens"),
+    ] {
+        let upload = Upload::finished(Simulated::new(), vec![step]).unwrap();
+        let error = Loader::new(dataset.clone(), &fields, &options(), upload).map(|_| ()).unwrap_err();
+        assert!(error.kind() == Kind::Config && error.to_string().contains(wanted), "{error}");
+    }
+}

@@ -1,0 +1,87 @@
+//! `packhorse bench upload`: its figures, its words, and what it says where there is no GPU.
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+use packhorse_testkit::cuda::FakeDriver;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn packhorse() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_packhorse"))
+}
+
+fn shards(dir: &Path) -> PathBuf {
+    let (photos, shards) = (dir.join("photos"), dir.join("shards"));
+    let synth = packhorse().args(["synth", "images", "--quiet", "--count", "60", "--out"]).arg(&photos).status();
+    assert!(synth.unwrap().success());
+    let pack = ["pack", "--quiet", "--to", "webdataset", "--labels", "folders", "--out"];
+    assert!(packhorse().args(pack).arg(&shards).arg(&photos).status().unwrap().success());
+    shards
+}
+
+fn upload(command: &mut Command, shards: &Path, arguments: &[&str]) -> Output {
+    let usual = ["--batch", "8", "--size", "32", "--step", "2", "--seconds", "0.2", "--jobs", "2"];
+    command.args(["bench", "upload"]).arg(shards).args(usual).args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn each_stage_is_measured_on_a_simulated_gpu() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = upload(&mut packhorse(), &shards(dir.path()), &["--device", "host", "--json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let stages = found["stages"].as_array().unwrap();
+    let names: Vec<&str> = stages.iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
+    assert_eq!(names, ["copy", "device", "ring", "cached", "loader", "raw", "decode"]);
+    for stage in stages {
+        let (name, of) = (stage["stage"].as_str().unwrap(), |what: &str| stage[what].as_f64().unwrap());
+        assert!(of("steps") > 0.0 && of("steps_per_s") > 0.0, "{stage}");
+        assert_eq!(of("bytes") > 0.0, name != "device", "{stage}");
+        assert_eq!(of("samples"), if name == "copy" { 0.0 } else { 8.0 * of("steps") }, "{stage}");
+        // A step takes two milliseconds at least.
+        assert!(!["device", "cached", "loader"].contains(&name) || of("steps_per_s") < 550.0, "{stage}");
+        assert_eq!(stage["of_limit"].is_number(), ["ring", "cached", "loader"].contains(&name), "{stage}");
+    }
+    assert_eq!((&found["simulated"], &found["batch"]), (&true.into(), &8.into()));
+}
+
+#[test]
+fn without_a_gpu_it_says_so_and_what_to_do() {
+    let Some(driver) = FakeDriver::new() else { return };
+    for (fail, wanted) in [
+        ("cuInit:1:100", "the driver finds no GPU; --device host simulates one"),
+        ("cuInit:1:3", "the driver does not start"),
+    ] {
+        let mut command = packhorse();
+        driver.drive(&mut command);
+        // Nothing is opened before that is known.
+        let output = upload(command.env("FAKE_CUDA_FAIL", fail), Path::new("nowhere"), &[]);
+        assert!(output.stdout.is_empty() && said(&output).contains(wanted), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(8));
+    }
+    let mut command = packhorse();
+    driver.drive(&mut command);
+    let output = upload(&mut command, Path::new("nowhere"), &["--device", "cuda:7"]);
+    assert!(said(&output).contains("there is no GPU 7: there are 2"), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let shards = shards(dir.path());
+    for (arguments, wanted) in [
+        (&["--device", "tpu"][..], "--device takes cuda, cuda:N or host"),
+        (&["--device", "host", "--step", "0"], "--step takes 0.001 to 100000 milliseconds"),
+        (&["--device", "host", "--batch", "100"], "too few samples for a batch"),
+        (&["--device", "host", "--fields", "png"], "no field png"),
+    ] {
+        let output = packhorse().args(["bench", "upload"]).arg(&shards).args(arguments).output().unwrap();
+        assert!(said(&output).contains(wanted), "{arguments:?}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    }
+}
