@@ -180,6 +180,46 @@ fn refused() {
     println!("refused: {:?}: {error}", error.kind());
 }
 
+/// What of it can be tested on a real GPU, with the real library.
+#[test]
+fn on_this_machines_gpu() {
+    if std::env::var_os("PACKHORSE_GPU").is_none() {
+        return println!(
+            "skipped: set PACKHORSE_GPU where there is a GPU, and PACKHORSE_NVJPEG if nvJPEG is not found"
+        );
+    }
+    let gpu = Cuda::new(0).unwrap();
+    println!("{} {:?}", gpu.name().unwrap(), NvJpeg::load(None).unwrap());
+    for check in [real::is_the_same_however_it_is_called, real::is_near_the_cpu, real::is_measured] {
+        check(&gpu, tempfile::tempdir().unwrap().path());
+    }
+}
+
+/// The real library has what we call, and says no where there is no GPU.
+#[test]
+#[expect(unsafe_code, reason = "a library is loaded and called")]
+fn the_real_library_can_be_called() {
+    let Some(path) = std::env::var_os("PACKHORSE_TEST_NVJPEG") else {
+        return println!("skipped: say in PACKHORSE_TEST_NVJPEG where libnvjpeg.so.12 is");
+    };
+    let library = NvJpeg::load(Some(path.as_ref())).unwrap();
+    println!("{library:?}");
+    assert!(library.version().unwrap()[0] >= 12);
+    if std::env::var_os("PACKHORSE_GPU").is_none() {
+        type Create = unsafe extern "C" fn(i32, usize, usize, u32, *mut usize) -> i32;
+        let mut handle = 0;
+        // SAFETY: `nvjpegCreateEx` has this type, pointers being numbers; it is loaded already.
+        let status = unsafe {
+            let library = libloading::Library::new(path).unwrap();
+            let create = *library.get::<Create>("nvjpegCreateEx").unwrap();
+            std::mem::forget(library);
+            create(3, 0, 0, 0, &raw mut handle)
+        };
+        println!("without a GPU: {status}");
+        assert!((1..=10).contains(&status));
+    }
+}
+
 #[test]
 fn pictures_of_all_kinds_arrive_decoded() {
     let Some(driver) = driver() else { return };
@@ -298,7 +338,10 @@ fn machines_without_nvjpeg_are_told_so() {
     for (environment, wanted) in [
         (&[("PACKHORSE_NVJPEG", "/nowhere/libnvjpeg.so.12")][..], "Unsupported: JPEGs can't be decoded on the GPU"),
         (&[("PACKHORSE_NVJPEG", "libc.so.6")], "it has no nvjpegGetProperty; install nvidia-nvjpeg-cu12"),
-        (&[("FAKE_NVJPEG_ENGINES", "0"), ("HARDWARE", "1")], "Unsupported: this GPU decodes no JPEGs by [Hardware]"),
+        (
+            &[("FAKE_NVJPEG_ENGINES", "0"), ("HARDWARE", "1")],
+            "Unsupported: this GPU does not decode JPEGs by hardware (NVJPEG_STATUS_ARCH_MISMATCH)",
+        ),
         (&[("FAKE_NVJPEG_FAIL", "nvjpegCreateEx:0:1")], "Environment: start nvJPEG: NVJPEG_STATUS_NOT_INITIALIZED (1)"),
         (&[("FAKE_NVJPEG_FAIL", "nvjpegCreateEx:2:5")], "Environment: start nvJPEG: memory is used up"),
         (&[("FAKE_NVJPEG_FAIL", "nvjpegJpegStreamCreate:2:8")], "Environment: start nvJPEG's parser"),

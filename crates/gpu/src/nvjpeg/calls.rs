@@ -23,7 +23,6 @@ impl Status {
     pub(super) const SUCCESS: Self = Self(0);
     pub(super) const INVALID_PARAMETER: Self = Self(2);
     pub(super) const ALLOCATOR_FAILURE: Self = Self(5);
-    pub(super) const ARCH_MISMATCH: Self = Self(7);
 
     pub(super) fn name(self) -> &'static str {
         match self.0 {

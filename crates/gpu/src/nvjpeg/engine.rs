@@ -3,7 +3,7 @@
 use super::calls::{Calls, Handle, Status};
 use super::state::State;
 use crate::Cuda;
-use packhorse_core::Result;
+use packhorse_core::{Error, Result};
 use packhorse_transform::image::JpegFacts;
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -73,8 +73,10 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Engine {
-    /// The engine for a backend; `None` where the GPU has none.
-    pub(super) fn new(gpu: &Cuda, calls: &Arc<Calls>, backend: Backend) -> Result<Option<Self>> {
+    /// The engine for a backend.
+    ///
+    /// Errors: a GPU without hardware for it, or with such that can't be used (kind `Unsupported`); what the GPU says.
+    pub(super) fn new(gpu: &Cuda, calls: &Arc<Calls>, backend: Backend) -> Result<Self> {
         gpu.bind()?;
         let create = |flags| {
             let mut handle = null_mut();
@@ -86,15 +88,16 @@ impl Engine {
         let flags = [STRICT | INTERPOLATED, STRICT, 0].into_iter().map(create);
         let known = flags.into_iter().find(|(status, _)| *status != Status::INVALID_PARAMETER);
         let (status, handle) = known.unwrap_or((Status::INVALID_PARAMETER, null_mut()));
-        if status == Status::ARCH_MISMATCH {
-            return Ok(None);
+        if backend == Backend::Hardware && !matches!(status, Status::SUCCESS | Status::ALLOCATOR_FAILURE) {
+            let text = format!("this GPU does not decode JPEGs by hardware ({})", status.name());
+            return Err(Error::unsupported(format!("{text}; allow Backend::Hybrid too")));
         }
         status.told("start nvJPEG")?;
         let shared = Arc::new(Shared { calls: Arc::clone(calls), gpu: gpu.clone(), handle });
         let mut parsed = null_mut();
         // SAFETY: the handle was just made; `parsed` is written by a call that succeeds.
         unsafe { (calls.stream_create)(handle, &raw mut parsed) }.told("start nvJPEG's parser")?;
-        Ok(Some(Self { backend, shared, parsed }))
+        Ok(Self { backend, shared, parsed })
     }
 
     /// Whether it can decode `bytes`, of which `facts` are known. What it can't even parse it can't.

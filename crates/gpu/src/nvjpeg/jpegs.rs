@@ -6,12 +6,12 @@ use super::engine::Engine;
 use super::lane::Lane;
 use super::part::Part;
 use super::source::Source;
-use super::{JpegOptions, NvJpeg};
+use super::{Backend, JpegOptions, NvJpeg};
 use crate::Cuda;
 use crate::finish::{Commands, Finish, Output, batch, field};
 use crate::kernels::{Flip, Picks, RaggedPictures};
 use crate::line::Fields;
-use packhorse_core::{DataType, Error, Result};
+use packhorse_core::{DataType, Error, Kind, Result};
 use packhorse_read::Layout;
 use packhorse_transform::image::JpegFacts;
 use std::ops::Range;
@@ -47,13 +47,16 @@ impl Jpegs {
         // Settings that make no sense are told now.
         let somewhere = RaggedPictures { values: 256, bytes: 0, offsets: 256, shapes: 256 };
         resize.launch(&somewhere, &Picks { keys: 256, ..Picks::default() }, 256, 256, 1)?;
-        let mut engines = Vec::new();
+        let (mut engines, mut refusal) = (Vec::new(), None);
         for backend in &options.backends {
-            engines.extend(Engine::new(gpu, &library.calls, *backend)?);
+            match Engine::new(gpu, &library.calls, *backend) {
+                Ok(engine) => engines.push(engine),
+                Err(error) if error.kind() == Kind::Unsupported => refusal = Some(error),
+                Err(error) => return Err(error),
+            }
         }
-        if engines.is_empty() && !options.backends.is_empty() {
-            let text = format!("this GPU decodes no JPEGs by {:?}; allow Backend::Hybrid too", options.backends);
-            return Err(Error::unsupported(text));
+        if let Some(refusal) = refusal.filter(|_| engines.is_empty()) {
+            return Err(refusal);
         }
         let cpu = Cpu::new(options.threads, options.limits)?;
         let lanes = [Lane::new(gpu, &engines)?, Lane::new(gpu, &engines)?];
@@ -70,6 +73,12 @@ impl Jpegs {
             return Err(Error::config(format!("field {name} {text}")));
         }
         Ok(batch(field(layout, &format!("{name}.offsets"), &[DataType::Int64])?)?.saturating_sub(1))
+    }
+
+    /// Those of the backends that this GPU has.
+    pub fn backends(&self) -> Vec<Backend> {
+        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        work.engines.iter().map(|engine| engine.backend).collect()
     }
 
     /// How many pictures went which way.

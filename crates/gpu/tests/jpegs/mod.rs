@@ -1,6 +1,8 @@
 //! Datasets of JPEGs, and what becomes of them on a GPU: what tests of nvJPEG share.
 #![expect(unsafe_code, reason = "kernels are launched on memory of the GPU")]
 
+pub(crate) mod real;
+
 use crate::shards;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use packhorse_core::{Error, Result};
@@ -22,6 +24,8 @@ pub(crate) struct Request {
     pub(crate) epochs: u64,
     pub(crate) batch: u32,
     pub(crate) resize: Resize,
+    /// The usual ones if `None`.
+    pub(crate) backends: Option<Vec<Backend>>,
 }
 
 impl Default for Request {
@@ -29,7 +33,7 @@ impl Default for Request {
         let part = Part::Random { scale: (0.2, 1.0), ratio: (0.75, 1.333) };
         let output = Pixels::normalized(Element::F32, Normalize::IMAGENET);
         let resize = Resize { channels: 3, size: (9, 12), part, flip: Flip::Drawn(0.5), output };
-        Self { memory: 1 << 30, kept: 0, epochs: 1, batch: 8, resize }
+        Self { memory: 1 << 30, kept: 0, epochs: 1, batch: 8, resize, backends: None }
     }
 }
 
@@ -39,8 +43,10 @@ impl Request {
     }
 
     pub(crate) fn options(&self) -> JpegOptions {
+        let usual = JpegOptions::new("jpg", self.resize.size);
         let (memory, resize) = (self.memory, self.resize);
-        JpegOptions { into: "image".into(), memory, resize, threads: 2, ..JpegOptions::new("jpg", resize.size) }
+        let backends = self.backends.clone().unwrap_or(usual.backends);
+        JpegOptions { into: "image".into(), memory, resize, backends, ..usual }
     }
 
     fn loader(&self) -> LoaderOptions {
