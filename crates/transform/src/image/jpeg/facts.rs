@@ -69,7 +69,7 @@ impl JpegFacts {
     fn take_frame(&mut self, marker: u8, body: &[u8]) -> bool {
         self.frames = self.frames.saturating_add(1);
         let [precision, h1, h0, w1, w0, components, parts @ ..] = body else { return false };
-        if self.frames > 1 {
+        if self.components > 0 {
             return false;
         }
         self.process = marker & 0x0f;
