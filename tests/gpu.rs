@@ -1,5 +1,12 @@
 //! `packhorse bench upload`: its figures, its words, and what it says where there is no GPU.
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what goes wrong here fails the test, or is skipped with a word"
+)]
+
+#[path = "../crates/gpu/tests/common/compiled.rs"]
+mod compiled;
 
 use packhorse_testkit::cuda::FakeDriver;
 use serde_json::Value;
@@ -47,6 +54,26 @@ fn each_stage_is_measured_on_a_simulated_gpu() {
         assert_eq!(stage["of_limit"].is_number(), ["ring", "cached", "loader"].contains(&name), "{stage}");
     }
     assert_eq!((&found["simulated"], &found["batch"]), (&true.into(), &8.into()));
+}
+
+/// The way of a GPU, from the driver to the figures, over a driver of threads and kernels compiled for the host.
+#[test]
+fn each_stage_is_measured_over_the_driver() {
+    let (Some(driver), Some(kernels)) = (FakeDriver::new(), compiled::libraries()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = packhorse();
+    driver.drive(&mut command);
+    command.env("FAKE_CUDA_KERNELS", std::env::join_paths(kernels).unwrap());
+    let output = upload(&mut command, &shards(dir.path()), &["--device", "cuda:1", "--augment"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("Fake GPU 1: 60 samples in"), "{text}");
+    for stage in ["copy", "device", "ring", "cached", "loader", "raw", "decode", "made"] {
+        assert!(text.lines().any(|line| line.trim_start().starts_with(&format!("{stage} "))), "{stage}\n{text}");
+    }
+    let calls = driver.calls();
+    assert!(calls.of("cuLaunchKernel") > 0);
+    assert_eq!((calls.of("left.pinned"), calls.of("left.device"), calls.of("left.contexts")), (0, 0, 0));
 }
 
 #[test]

@@ -3,12 +3,11 @@
 #![expect(unsafe_code, reason = "memory is copied without a batch, for comparison")]
 
 use crate::driver::Driver;
-use crate::kernels::{Origin, Synthetic};
 use crate::line::Line;
 use crate::ring::Sender;
-use crate::{DeviceBatch, Finish, Gpu, Upload};
+use crate::{DeviceBatch, Finish, Gpu};
 use packhorse_core::{Error, Result};
-use packhorse_read::{Ahead, Batch, Device, Loader};
+use packhorse_read::{Ahead, Batch, Batches, Device};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -123,7 +122,11 @@ impl<G: Gpu + Clone> UploadBench<G> {
     }
 
     /// The batches of a loader, for as long as the measurement takes. With `steps` each is used by a training step.
-    pub fn batches(&self, loader: Loader<Upload<G>>, steps: bool) -> Result<UploadMeasured> {
+    pub fn batches<L>(&self, loader: L, steps: bool) -> Result<UploadMeasured>
+    where
+        L: Batches<Batch = DeviceBatch<G>> + Send + 'static,
+        L::State: Send,
+    {
         let mut loader = Ahead::new(loader, AHEAD)?;
         let mut warm = None;
         let mut count = 0;
@@ -140,22 +143,6 @@ impl<G: Gpu + Clone> UploadBench<G> {
         })?;
         measured.waits = loader.waited().0.saturating_sub(warm.unwrap_or(0));
         Ok(measured)
-    }
-
-    /// Pictures that the GPU makes by itself, `rows` a step: what a loader that costs nothing would give.
-    pub fn made(&self, pictures: &Synthetic, rows: u32) -> Result<UploadMeasured> {
-        let memory = self.gpu.memory(pictures.output(rows)?.bytes())?;
-        let mut step = 0;
-        let measured = self.clocked(self.compute, || {
-            let origin = Origin { seed: 0, step, first: 0 };
-            step += 1;
-            let launch = pictures.launch(&origin, self.gpu.address(&memory), rows)?;
-            // SAFETY: the memory has room for what is made, and stays until all is over.
-            unsafe { self.gpu.launch(&launch, self.compute) }?;
-            Ok(Some((rows.into(), 0)))
-        });
-        self.gpu.drain()?;
-        measured
     }
 
     fn train(&self, steps: bool) -> Result<()> {

@@ -1,4 +1,21 @@
-//! Batches to GPUs: one copy a batch, hidden behind compute.
+//! Batches to GPUs: one copy a batch, hidden behind compute, finished there by small kernels.
+//!
+//! ```text
+//! Loader (pinned slabs) ─Upload→ copy · kernels · event ─→ DeviceBatch ─wait→ the consumer's stream
+//!                          ↑                                    │
+//!                          └────── slot, after the last use ←─drop
+//! ```
+//!
+//! * [`Upload`] is the device of a loader: it gives pinned memory and sends what was put together there. [`Finish`] steps make
+//!   fields on the GPU. With [`packhorse_read::Ahead`] batches are sent before they are asked for.
+//! * [`DeviceBatch`] has typed [`View`]s of its fields. A stream waits for it on the GPU; dropping it gives the memory back for
+//!   use after that stream's work. Nothing waits on the host, and nothing is allocated in a steady state.
+//! * [`Cuda`] is NVIDIA's driver, loaded at run time: without one, [`Cuda::new`] is an error of kind `Unsupported`. [`Simulated`]
+//!   does the same with threads.
+//! * [`kernels`] describes launches, for whoever has addresses and a stream. [`Exported`] is a field for other libraries
+//!   (DLPack).
+//! * Memory that the GPU uses is handed to it by `unsafe` code here and in the modules of [`Gpu`]s; what is public and safe can
+//!   neither free nor change memory that is in use.
 
 mod bench;
 mod cuda;

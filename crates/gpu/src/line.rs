@@ -154,9 +154,8 @@ struct OnCopies<'l, G: Gpu, H> {
 impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
     #[expect(unsafe_code, reason = "memory is handed to the GPU, which the compiler can't follow")]
     fn launch(&mut self, launch: &Launch) -> Result<()> {
-        // SAFETY: a `Finish` knows addresses from `Fields`, all in the slot, which the ring keeps until what is queued here is
-        // over, that of the scratch memory, which only this stream uses, and those of memory of its own, which it keeps as
-        // long; its kernels stay inside of the arrays that they are given.
+        // SAFETY: a `Finish` promises that its kernels stay inside of the slot, which the ring keeps until what is queued here is
+        // over, of the scratch memory, which only this stream uses, and of memory that it keeps itself.
         unsafe { self.line.gpu.launch(launch, self.line.copies) }
     }
 

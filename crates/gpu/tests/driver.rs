@@ -93,6 +93,28 @@ fn goes_on() {
     assert_eq!((arrived, errors.len()), (42 - wanted, wanted));
 }
 
+/// Threads of a framework that is on another GPU stay there.
+#[test]
+#[ignore = "is run by another with a driver"]
+#[expect(unsafe_code, reason = "what a framework does")]
+fn contexts() {
+    use cudarc::driver::result;
+    let gpu = Cuda::new(0).unwrap();
+    // SAFETY: the GPU is there, and its context is given back at the end.
+    let other = unsafe { result::primary_ctx::retain(1) }.unwrap();
+    // SAFETY: it was just given.
+    unsafe { result::ctx::set_current(other) }.unwrap();
+    let stream = gpu.stream().unwrap();
+    let event = gpu.event().unwrap();
+    gpu.record(&event, stream).unwrap();
+    drop((gpu.memory(10).unwrap(), gpu.pinned(10).unwrap(), event));
+    gpu.drain().unwrap();
+    drop(gpu);
+    assert_eq!(result::ctx::get_current().unwrap(), Some(other));
+    // SAFETY: retained above.
+    unsafe { result::primary_ctx::release(1) }.unwrap();
+}
+
 #[test]
 #[ignore = "is run by another with a driver"]
 fn refused() {
@@ -151,8 +173,8 @@ fn a_batch_has_its_budget() {
         ("cuMemcpyHtoD_v2", 0.0),
     ] {
         let each = (many.of(name) as f64 - few.of(name) as f64) / f64::from(batches);
-        // A slab or a wait more here and there is the scheduler's.
-        assert!(each <= budget + 0.05, "{name}: {each} a batch, not {budget}");
+        // A slab or a wait more here and there is the scheduler's, on a machine that does other things too.
+        assert!(each <= budget + 0.2, "{name}: {each} a batch, not {budget}");
     }
 }
 
@@ -182,6 +204,13 @@ fn faults_of_the_driver_are_errors_and_lose_nothing_else() {
         assert_passed(&child(&driver, "goes_on", &environment));
         assert_eq!(driver.calls().of("left.pinned"), 0, "{fail}");
     }
+}
+
+#[test]
+fn threads_keep_their_context() {
+    let Some(driver) = FakeDriver::new() else { return };
+    assert_passed(&child(&driver, "contexts", &[]));
+    assert_eq!(driver.calls().of("left.contexts"), 0);
 }
 
 #[test]

@@ -17,9 +17,10 @@ mod shards;
 
 use common::host::Host as Kernels;
 use packhorse_core::{Kind, MemoryInput};
-use packhorse_gpu::finish::{Padded, Pictures, Resized, Sequences, Unpacked};
-use packhorse_gpu::kernels::{Axes, Documents, Flip, Normalize, Part, Pixels, Place};
+use packhorse_gpu::finish::{Made, Padded, Pictures, Resized, Sequences, Unpacked};
+use packhorse_gpu::kernels::{Axes, Documents, Flip, Motif, Normalize, Part, Pixels, Synthetic};
 use packhorse_gpu::{DeviceBatch, Element, Finish, Simulated, Upload};
+use packhorse_order::Place;
 use packhorse_read::*;
 use packhorse_tokens::Dtype;
 use packhorse_transform::image::{Size, View};
@@ -193,13 +194,31 @@ fn tokens_become_inputs_and_labels() {
     }
 }
 
+/// Batches that the GPU makes are the same for any ranks: those of one rank in other batches.
+#[test]
+fn pictures_are_made_of_nothing() {
+    let Some(gpu) = gpu() else { return };
+    let pictures = Synthetic { motif: Motif::Letters { dot: 2 }, size: (30, 40), channels: 3, output: Pixels::BYTES };
+    let made = |place, batch| -> Vec<Vec<u8>> {
+        let options = LoaderOptions { place, ..LoaderOptions::new(batch) };
+        let upload = Upload::finished(gpu.clone(), vec![Arc::new(Made::pictures("image", pictures))]).unwrap();
+        let batches = Ahead::new(Blank::new(24, &options, upload).unwrap(), 2).unwrap();
+        batches.map(|batch| batch.unwrap().download("image").unwrap()).collect()
+    };
+    let whole = made(Place { rank: 0, ranks: 1 }, 12).concat();
+    let ranks = [0, 1].map(|rank| made(Place { rank, ranks: 2 }, 4));
+    let mixed: Vec<u8> = ranks[0].iter().zip(&ranks[1]).flat_map(|(a, b)| [a.clone(), b.clone()].concat()).collect();
+    assert_eq!(whole.len(), 24 * 30 * 40 * 3);
+    assert!(mixed == whole && whole.chunks(3600).skip(1).all(|picture| *picture != whole[..3600]));
+}
+
 /// What makes no sense is told when the loader is made, in words that name the field.
 #[test]
 fn steps_that_fit_no_batch_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = samples(dir.path());
     let fields = [FieldOptions::new("txt", Make::Bytes), FieldOptions::new("png", Make::Picture(View::default()))];
-    let drawn = Pictures { place: Place::Drawn, ..Pictures::new("png") };
+    let drawn = Pictures { place: packhorse_gpu::kernels::Place::Drawn, ..Pictures::new("png") };
     for (step, wanted) in [
         (Arc::new(Pictures::new("jpg")) as Arc<dyn Finish>, "no field jpg; they have: txt, txt.offsets, png"),
         (Arc::new(drawn), "field png has no pictures of one size"),

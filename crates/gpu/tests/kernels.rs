@@ -1,4 +1,4 @@
-//! Kernels against references, without a device: their sources run on the host, over the very launches.
+//! Kernels against references: their sources run on the host, over the very launches, and with `PACKHORSE_GPU` on a GPU too.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -7,70 +7,90 @@
 
 mod common;
 
+use common::device::Device;
 use common::host::{Change, Host};
 use common::{Random, Runner, checksum, image, ragged, resize, synthetic, tokens, views};
 use packhorse_gpu::kernels::{Module, Spin};
+use packhorse_testkit::cuda::FakeDriver;
+use std::process::Command;
 
-/// Runs a check on the host, if it can compile kernels.
-fn on_host(check: impl FnOnce(&mut dyn Runner, &mut Random)) {
+/// Runs a check on the host, if it can compile kernels, and on a GPU, if there shall be one.
+fn on_all(check: impl Fn(&mut dyn Runner, &mut Random)) {
     if let Some(mut host) = Host::new() {
         check(&mut host, &mut Random::fresh());
     }
+    if let Some(mut device) = Device::new() {
+        check(&mut device, &mut Random::fresh());
+        println!("ran on a GPU");
+    }
+}
+
+/// What a GPU runs is launched as it would be there: over a driver of threads.
+#[test]
+fn the_driver_launches_the_same() {
+    let (Some(driver), Some(kernels)) = (FakeDriver::new(), common::compiled::libraries()) else { return };
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    driver.drive(&mut command);
+    command.env("PACKHORSE_GPU", "1").env("FAKE_CUDA_KERNELS", std::env::join_paths(kernels).unwrap());
+    let output = command.args(["--exact", "ragged_rows", "--nocapture"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("ran on a GPU"), "{said}");
+    assert!(driver.calls().of("cuLaunchKernel") > 100);
 }
 
 #[test]
 fn pictures_of_one_size() {
-    on_host(|runner, random| image::check(runner, random, 400));
+    on_all(|runner, random| image::check(runner, random, 400));
 }
 
 #[test]
 fn pictures_of_any_size() {
-    on_host(|runner, random| resize::check(runner, random, 150));
+    on_all(|runner, random| resize::check(runner, random, 150));
 }
 
 #[test]
 fn the_loader_makes_the_same_pictures() {
-    on_host(|runner, random| views::check_loader(runner, random, 30));
+    on_all(|runner, random| views::check_loader(runner, random, 30));
 }
 
 #[test]
 fn pillow_makes_the_same_pictures() {
-    on_host(views::check_pillow);
+    on_all(views::check_pillow);
 }
 
 #[test]
 fn bits() {
-    on_host(|runner, random| ragged::check_bits(runner, random, 2000));
+    on_all(|runner, random| ragged::check_bits(runner, random, 2000));
 }
 
 #[test]
 fn ragged_rows() {
-    on_host(|runner, random| ragged::check_pad(runner, random, 400));
+    on_all(|runner, random| ragged::check_pad(runner, random, 400));
 }
 
 #[test]
 fn pictures_out_of_nothing() {
-    on_host(|runner, random| synthetic::check_pictures(runner, random, 150));
+    on_all(|runner, random| synthetic::check_pictures(runner, random, 150));
 }
 
 #[test]
 fn tokens_out_of_nothing() {
-    on_host(|runner, random| synthetic::check_tokens(runner, random, 200));
+    on_all(|runner, random| synthetic::check_tokens(runner, random, 200));
 }
 
 #[test]
 fn rows_of_tokens() {
-    on_host(|runner, random| tokens::check(runner, random, 300));
+    on_all(|runner, random| tokens::check(runner, random, 300));
 }
 
 #[test]
 fn checksums() {
-    on_host(|runner, random| checksum::check(runner, random, 60));
+    on_all(|runner, random| checksum::check(runner, random, 60));
 }
 
 #[test]
 fn time_passes() {
-    on_host(|runner, _| runner.launch(&Spin::new(1_000_000).launch().unwrap()));
+    on_all(|runner, _| runner.launch(&Spin::new(1_000_000).launch().unwrap()));
 }
 
 type Check = fn(&mut dyn Runner, &mut Random, usize);

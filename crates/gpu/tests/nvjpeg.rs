@@ -17,6 +17,7 @@ mod shards;
 
 use jpegs::*;
 use packhorse_core::Kind;
+use packhorse_gpu::kernels::Normalize;
 use packhorse_gpu::{Backend, Cuda, JpegCounts, Jpegs, NvJpeg};
 use packhorse_testkit::cuda::FakeDriver;
 use std::process::{Command, Output};
@@ -134,7 +135,8 @@ fn steady() {
 fn bad_pictures() {
     let dir = tempfile::tempdir().unwrap();
     let good = plain(40);
-    let bad: [(&str, Vec<u8>); 5] = [
+    let bad: [(&str, Vec<u8>); 6] = [
+        ("is empty", Vec::new()),
         ("is cut short", good[9][..good[9].len() * 3 / 5].to_vec()),
         ("is neither a JPEG nor a PNG", b"GIF89a, say".to_vec()),
         ("is a JPEG without a picture", b"\xff\xd8\xff\xd9".to_vec()),
@@ -153,6 +155,21 @@ fn bad_pictures() {
         assert!(text.contains("s00-0009") && text.contains("field jpg") && text.contains(why), "{text}");
         assert!(matches!(errors[0].kind(), Kind::Content | Kind::Limit), "{text}");
     }
+}
+
+/// A picture that need not be there is black where it is not.
+#[test]
+#[ignore = "is run by another with libraries"]
+fn absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pictures = plain(20);
+    pictures[5].clear();
+    let gpu = Cuda::new(0).unwrap();
+    let request = Request { optional: true, ..Request::default() };
+    let (_, found) = found(&gpu, &dataset(dir.path(), &pictures), &request);
+    let black = Normalize::IMAGENET.scale_bias().1[0].to_le_bytes();
+    let rows = found.iter().flat_map(|batch| batch.chunks(9 * 12 * 3 * 4));
+    assert_eq!(rows.filter(|row| row[..4] == black && row[4..8] == black).count(), 1);
 }
 
 /// Errors of the GPU, of which the environment says how many there are.
@@ -263,6 +280,7 @@ fn what_nvjpeg_fails_at_takes_its_batch_along() {
 fn bad_pictures_are_errors_that_name_them() {
     let Some(driver) = driver() else { return };
     assert_passed(&driver, &child(&driver, "bad_pictures", &[("FAKE_CUDA_JITTER", "100")]));
+    assert_passed(&driver, &child(&driver, "absent", &[]));
 }
 
 #[test]

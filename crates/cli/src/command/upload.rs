@@ -6,10 +6,10 @@ use crate::args::BenchUpload;
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, Kind, Result};
-use packhorse_gpu::finish::Pictures;
+use packhorse_gpu::finish::{Made, Pictures};
 use packhorse_gpu::kernels::{Element, Motif, Normalize, Pixels, Synthetic};
 use packhorse_gpu::{Cuda, Finish, Gpu, Simulated, Staged, Upload, UploadBench, UploadMeasured, Usage, Used};
-use packhorse_read::{FieldOptions, Loader, LoaderOptions, Make};
+use packhorse_read::{Blank, FieldOptions, Loader, LoaderOptions, Make};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -105,7 +105,8 @@ impl Bench<'_> {
             let size = (self.args.size, self.args.size);
             let output = Pixels::normalized(Element::Bf16, Normalize::IMAGENET);
             let pictures = Synthetic { motif: Motif::Noise, size, channels: 3, output };
-            let made = bench.made(&pictures, self.args.load.batch)?;
+            let upload = Upload::finished(gpu.clone(), vec![Arc::new(Made::pictures("image", pictures))])?;
+            let made = bench.batches(Blank::new(load.dataset.len(), &options, upload)?, false)?;
             push("made", "pictures that the GPU makes, no steps", made, None, None);
         }
         self.tell(&load, name, bytes, &stages)

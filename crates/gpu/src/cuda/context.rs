@@ -9,14 +9,16 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 /// What is called of the driver. It is looked up first, since cudarc panics where something is missing.
-const CALLED: [&str; 28] = [
+const CALLED: [&str; 30] = [
     "cuInit",
     "cuDeviceGet",
     "cuDeviceGetCount",
     "cuDeviceGetName",
     "cuDevicePrimaryCtxRetain",
     "cuDevicePrimaryCtxRelease_v2",
-    "cuCtxSetCurrent",
+    "cuCtxGetCurrent",
+    "cuCtxPopCurrent_v2",
+    "cuCtxPushCurrent_v2",
     "cuCtxSynchronize",
     "cuCtxGetStreamPriorityRange",
     "cuStreamCreateWithPriority",
@@ -86,20 +88,40 @@ impl Context {
         Ok(Self { number, device, raw })
     }
 
-    /// Makes the context that of this thread. Others may have set theirs meanwhile, so it is set each time: that takes some
-    /// nanoseconds.
-    pub(super) fn bind(&self) -> Result<()> {
-        // SAFETY: the context is retained for as long as `self` lives.
-        unsafe { result::ctx::set_current(self.raw) }.told("use the GPU")
+    /// Makes the context that of this thread for as long as what is given lives; then the thread has its own again, maybe that
+    /// of a framework on another GPU.
+    pub(super) fn bind(&self) -> Result<Bound> {
+        let pop = result::ctx::get_current().told("ask for the context")? != Some(self.raw);
+        if pop {
+            // SAFETY: the context is retained for as long as `self` lives, and is taken off before.
+            unsafe { sys::cuCtxPushCurrent_v2(self.raw) }.result().told("use the GPU")?;
+        }
+        Ok(Bound { pop })
     }
 
     /// A stream that does not wait for the default one, before others in the queue for the GPU's multiprocessors.
     pub(super) fn stream(&self) -> Result<Stream> {
-        self.bind()?;
+        let _bound = self.bind()?;
         let (_, greatest) = result::stream::get_priority_range().told("ask for priorities")?;
         let kind = result::stream::StreamKind::NonBlocking;
         let raw = result::stream::create_with_priority(kind, greatest).told("make a stream")?;
         Ok(Stream(raw as usize))
+    }
+}
+
+/// A thread whose context is ours.
+#[must_use = "it ends when this is dropped"]
+pub(crate) struct Bound {
+    pop: bool,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if self.pop {
+            let mut ours = std::ptr::null_mut();
+            // SAFETY: what was put on in this thread is taken off.
+            let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut ours) };
+        }
     }
 }
 
@@ -138,7 +160,7 @@ unsafe impl Sync for Event {}
 
 impl Event {
     pub(super) fn new(context: &Arc<Context>, flags: u32) -> Result<Self> {
-        context.bind()?;
+        let _bound = context.bind()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is written by a call that succeeds.
         unsafe { sys::cuEventCreate(&raw mut raw, flags) }.result().told("make an event")?;
@@ -148,7 +170,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        if self.context.bind().is_ok() {
+        if let Ok(_bound) = self.context.bind() {
             // SAFETY: made by `new`, and gone after this. Streams that wait for it go on doing so.
             let _ = unsafe { result::event::destroy(self.raw) };
         }

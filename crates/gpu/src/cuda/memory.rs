@@ -22,7 +22,7 @@ unsafe impl Sync for Pinned {}
 
 impl Pinned {
     pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self> {
-        context.bind()?;
+        let _bound = context.bind()?;
         let mut at: *mut c_void = std::ptr::null_mut();
         // Pages are larger than what slabs are aligned to. None of it is write-combined: decoders read what they wrote.
         // SAFETY: `at` is written by a call that succeeds.
@@ -51,7 +51,7 @@ impl AsMut<[u8]> for Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        if self.context.bind().is_ok() {
+        if let Ok(_bound) = self.context.bind() {
             // SAFETY: given by `new`, and gone after this. Who copies from it keeps it until that is over.
             let _ = unsafe { result::free_host(self.at.cast()) };
         }
@@ -67,7 +67,7 @@ pub struct DeviceMemory {
 
 impl DeviceMemory {
     pub(super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self> {
-        context.bind()?;
+        let _bound = context.bind()?;
         // SAFETY: no more than a request.
         let address = unsafe { result::malloc_sync(bytes.max(1)) };
         let address = address.told(&format!("take {bytes} bytes of the GPU's memory"))?;
@@ -77,7 +77,7 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        if self.context.bind().is_ok() {
+        if let Ok(_bound) = self.context.bind() {
             // SAFETY: given by `new`, and gone after this. Who has the GPU use it keeps it until that is over.
             let _ = unsafe { result::free_sync(self.address) };
         }

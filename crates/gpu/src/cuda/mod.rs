@@ -15,7 +15,7 @@ pub use memory::{DeviceMemory, Pinned};
 
 use crate::kernels::{Launch, Spin};
 use crate::{DlDevice, Gpu};
-use context::{Context, Event};
+use context::{Bound, Context, Event};
 use cudarc::driver::{result, sys};
 use fault::Told as _;
 use modules::Modules;
@@ -84,7 +84,7 @@ impl Cuda {
 
     /// Bytes of the GPU's memory that are free, and all.
     pub fn free(&self) -> Result<(usize, usize)> {
-        self.inner.context.bind()?;
+        let _bound = self.inner.context.bind()?;
         result::mem_get_info().told("ask for the GPU's memory")
     }
 
@@ -108,13 +108,13 @@ impl Cuda {
 
     /// Waits until all that is queued on `stream` is over.
     pub fn finish(&self, stream: Stream) -> Result<()> {
-        self.inner.context.bind()?;
+        let _bound = self.inner.context.bind()?;
         // SAFETY: streams are there by the contract of those that give them.
         unsafe { result::stream::synchronize(stream.raw()) }.told("wait for a stream")
     }
 
-    /// Makes the GPU that of this thread, for libraries that work with the one that is.
-    pub(crate) fn bind(&self) -> Result<()> {
+    /// Makes the GPU that of this thread for as long as what is given lives, for libraries that work with the one that is.
+    pub(crate) fn bind(&self) -> Result<Bound> {
         self.inner.context.bind()
     }
 
@@ -123,14 +123,14 @@ impl Cuda {
     /// # Safety
     /// Until it is over both must be there, as many bytes, `from` must not change, and nobody else may use what is at `to`.
     pub(crate) unsafe fn upload_to(&self, from: &[u8], to: u64, stream: Stream) -> Result<()> {
-        self.inner.context.bind()?;
+        let _bound = self.inner.context.bind()?;
         // SAFETY: this function's contract.
         unsafe { result::memcpy_htod_async(to, from, stream.raw()) }.told("copy to the GPU")
     }
 
     /// Milliseconds between two events that are over, made by [`Cuda::timer`].
     pub fn elapsed(&self, from: &Event, to: &Event) -> Result<f32> {
-        self.inner.context.bind()?;
+        let _bound = self.inner.context.bind()?;
         // SAFETY: both are events of this context, which they keep alive.
         unsafe { result::event::elapsed(from.raw, to.raw) }.told("time events")
     }
@@ -180,20 +180,20 @@ impl Gpu for Cuda {
     }
 
     fn record(&self, event: &Event, stream: Stream) -> Result<()> {
-        self.inner.context.bind()?;
+        let _bound = self.inner.context.bind()?;
         // SAFETY: the event keeps its context; the stream is there by the contract of who gave it.
         unsafe { result::event::record(event.raw, stream.raw()) }.told("record an event")
     }
 
     fn wait(&self, stream: Stream, event: &Event) -> Result<()> {
-        self.inner.context.bind()?;
+        let _bound = self.inner.context.bind()?;
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: as for `record`.
         unsafe { result::stream::wait_event(stream.raw(), event.raw, flags) }.told("let a stream wait")
     }
 
     fn over(&self, event: &Event) -> Result<bool> {
-        self.inner.context.bind()?;
+        let _bound = self.inner.context.bind()?;
         // SAFETY: the event is there.
         match unsafe { result::event::query(event.raw) } {
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
@@ -202,7 +202,7 @@ impl Gpu for Cuda {
     }
 
     fn synchronize(&self, event: &Event) -> Result<()> {
-        self.inner.context.bind()?;
+        let _bound = self.inner.context.bind()?;
         // SAFETY: the event is there.
         unsafe { result::event::synchronize(event.raw) }.told("wait for an event")
     }
@@ -214,7 +214,7 @@ impl Gpu for Cuda {
     }
 
     fn drain(&self) -> Result<()> {
-        self.inner.context.bind()?;
+        let _bound = self.inner.context.bind()?;
         result::ctx::synchronize().told("wait for the GPU")
     }
 
@@ -228,12 +228,13 @@ impl Gpu for Cuda {
 
     unsafe fn download(&self, from: u64, to: &mut [u8], stream: Stream) -> Result<()> {
         self.finish(stream)?;
+        let _bound = self.inner.context.bind()?;
         // SAFETY: this function's contract.
         unsafe { result::memcpy_dtoh_sync(to, from) }.told("copy from the GPU")
     }
 
     unsafe fn launch(&self, launch: &Launch, stream: Stream) -> Result<()> {
-        self.inner.context.bind()?;
+        let _bound = self.inner.context.bind()?;
         let function = self.inner.modules.function(launch)?;
         // SAFETY: the function is of a module that is kept; the arguments are those of its parameters, which is what
         // `Launch` is; what they point to is this function's contract.
@@ -244,9 +245,7 @@ impl Gpu for Cuda {
 impl Drop for Inner {
     fn drop(&mut self) {
         let streams = self.streams.get_mut().map(std::mem::take).unwrap_or_default();
-        if self.context.bind().is_err() {
-            return;
-        }
+        let Ok(_bound) = self.context.bind() else { return };
         self.modules.unload();
         for stream in streams {
             // SAFETY: it was made by `stream`, and whoever uses it keeps `self`. The driver lets its work end first.

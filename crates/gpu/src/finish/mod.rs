@@ -4,12 +4,16 @@
 //! run one after another on the stream of the copies: what a training step of tens of milliseconds hides anyhow, and one
 //! event says that all is there.
 
+#![expect(unsafe_code, reason = "kernels are handed addresses, which the compiler can't follow")]
+
+mod made;
 mod padded;
 mod pictures;
 mod resized;
 mod sequences;
 mod unpacked;
 
+pub use made::{Invention, Made};
 pub use padded::Padded;
 pub use pictures::Pictures;
 pub use resized::Resized;
@@ -24,7 +28,12 @@ use packhorse_read::{Layout, SlabField};
 
 /// Makes fields of a batch from others: kernels that run after the copy, on the same stream, into memory that belongs to
 /// the batch.
-pub trait Finish: Send + Sync {
+///
+/// # Safety
+/// What `run` queues reads no more than `fields` and `scratch`, and writes no more than the fields that
+/// [`outputs`](Finish::outputs) promised and so much scratch memory as [`scratch`](Finish::scratch) asked for; but for memory of
+/// the step's own, which it keeps until all that uses it is over.
+pub unsafe trait Finish: Send + Sync {
     /// The fields that are made of batches with this layout.
     ///
     /// Errors (kind `Config`): fields that are not there, or of another type or shape than the kernels work on.

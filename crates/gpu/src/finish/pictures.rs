@@ -57,7 +57,8 @@ impl Pictures {
     }
 }
 
-impl Finish for Pictures {
+// SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
+unsafe impl Finish for Pictures {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let (image, batch) = self.image(layout)?;
         // Settings that make no sense are told now.

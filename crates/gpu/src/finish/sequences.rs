@@ -45,7 +45,8 @@ impl Sequences {
     }
 }
 
-impl Finish for Sequences {
+// SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
+unsafe impl Finish for Sequences {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let (kernel, rows) = self.kernel(layout)?;
         match self.documents {

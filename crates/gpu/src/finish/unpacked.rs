@@ -28,7 +28,8 @@ impl Unpacked {
     }
 }
 
-impl Finish for Unpacked {
+// SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
+unsafe impl Finish for Unpacked {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let from = field(layout, &self.from, &[DataType::UInt8])?;
         let count = self.shape.iter().product::<usize>();

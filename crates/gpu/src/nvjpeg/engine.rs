@@ -77,7 +77,7 @@ impl Engine {
     ///
     /// Errors: a GPU without hardware for it, or with such that can't be used (kind `Unsupported`); what the GPU says.
     pub(super) fn new(gpu: &Cuda, calls: &Arc<Calls>, backend: Backend) -> Result<Self> {
-        gpu.bind()?;
+        let _bound = gpu.bind()?;
         let create = |flags| {
             let mut handle = null_mut();
             // SAFETY: no allocators are given; `handle` is written by a call that succeeds.
@@ -103,7 +103,7 @@ impl Engine {
     /// Whether it can decode `bytes`, of which `facts` are known. What it can't even parse it can't.
     pub(super) fn takes(&mut self, bytes: &[u8], facts: &JpegFacts) -> Result<bool> {
         let Some(bytes) = bytes.get(..facts.bytes).filter(|_| self.backend.takes(facts)) else { return Ok(false) };
-        self.shared.gpu.bind()?;
+        let _bound = self.shared.gpu.bind()?;
         let (calls, handle) = (&self.shared.calls, self.shared.handle);
         let (mut width, mut height, mut refused) = (0, 0, 1);
         // SAFETY: both handles are there, and nobody else has the second; so many bytes are there, and read by this call alone;
@@ -124,7 +124,7 @@ impl Engine {
 
     /// What it keeps for a batch that is being decoded.
     pub(super) fn state(&self) -> Result<State> {
-        self.shared.gpu.bind()?;
+        let _bound = self.shared.gpu.bind()?;
         let mut raw = null_mut();
         // SAFETY: the handle is there; `raw` is written by a call that succeeds.
         unsafe { (self.shared.calls.state_create)(self.shared.handle, &raw mut raw) }.told("make a state of nvJPEG")?;
@@ -134,7 +134,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if self.shared.gpu.bind().is_ok() {
+        if let Ok(_bound) = self.shared.gpu.bind() {
             // SAFETY: made by `new`, and gone after this.
             let _ = unsafe { (self.shared.calls.stream_destroy)(self.parsed) };
         }
@@ -143,7 +143,7 @@ impl Drop for Engine {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.gpu.bind().is_ok() {
+        if let Ok(_bound) = self.gpu.bind() {
             // SAFETY: made by `Engine::new`; nothing of it is left.
             let _ = unsafe { (self.calls.destroy)(self.handle) };
         }

@@ -115,7 +115,10 @@ impl Jpegs {
     }
 }
 
-impl Finish for Jpegs {
+// SAFETY: the kernels stay inside of the arrays whose addresses and sizes they are given: the fields', the scratch memory's, and a
+// lane's. nvJPEG is given as much of a lane as the pictures take whose size it agrees to, and bytes of the batch on the host. A lane
+// is given back when it has waited for its last use.
+unsafe impl Finish for Jpegs {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         if self.options.drawn() {
             field(layout, &self.options.draws, &[DataType::UInt64])?;
@@ -135,7 +138,7 @@ impl Finish for Jpegs {
         pictures.clear();
         for row in 0..rows {
             let place = source.place(row)?;
-            let picture = survey(engines, cpu, source.bytes(place.clone()), place);
+            let picture = survey(engines, cpu, source.bytes(place.clone()), place, self.options.required);
             pictures.push(picture.map_err(|error| source.named(error, row))?);
         }
         let mut first = 0;
@@ -147,9 +150,10 @@ impl Finish for Jpegs {
 }
 
 /// A picture, and who will decode it.
-fn survey(engines: &mut [Engine], cpu: &mut Cpu, bytes: &[u8], place: Range<usize>) -> Result<Picture> {
+fn survey(engines: &mut [Engine], cpu: &mut Cpu, bytes: &[u8], place: Range<usize>, required: bool) -> Result<Picture> {
     if bytes.is_empty() {
-        return Ok(Picture { bytes: place, way: Way::None, height: 0, width: 0 });
+        let absent = Picture { bytes: place, way: Way::None, height: 0, width: 0 };
+        return if required { Err(Error::content("is empty; get it again or leave it out")) } else { Ok(absent) };
     }
     let (height, width) = cpu.size(bytes)?;
     let mut way = Way::Cpu;

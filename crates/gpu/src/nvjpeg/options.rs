@@ -10,6 +10,8 @@ use std::thread::available_parallelism;
 pub struct JpegOptions {
     /// The field that they are in: bytes as they are ([`Make::Bytes`](packhorse_read::Make::Bytes)).
     pub from: String,
+    /// Whether a sample that has none, or an empty one, is an error; else its picture is black.
+    pub required: bool,
     /// The field that is made.
     pub into: String,
     /// What becomes of them, as for [`Resized`](crate::finish::Resized).
@@ -30,11 +32,12 @@ pub struct JpegOptions {
 impl JpegOptions {
     /// The JPEGs in the field `from` to this height and width, as [`Resized::new`](crate::finish::Resized::new) does it: the
     /// middle of each, `bf16`, channels first, normalised for ImageNet, under the same name. By hardware, else by
-    /// multiprocessors, in twice 512 MiB; the CPU's by at most eight threads; none above 256 megapixels.
+    /// multiprocessors, in twice 512 MiB; each sample must have one; the CPU's by at most eight threads; none above 256 megapixels.
     pub fn new(from: impl Into<String>, size: (u32, u32)) -> Self {
         let resized = crate::finish::Resized::new(from, size);
         Self {
             from: resized.from,
+            required: true,
             into: resized.into,
             resize: resized.resize,
             draws: resized.draws,

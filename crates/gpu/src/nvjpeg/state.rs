@@ -90,7 +90,7 @@ impl State {
     /// Until the stream is past this, all bytes that were added must be there unchanged, the memory they go to must be there,
     /// and `self` may not be used. That memory must be unused *now*: see [`super`].
     pub(super) unsafe fn decode(&mut self, stream: usize) -> Result<Status> {
-        self.shared.gpu.bind()?;
+        let _bound = self.shared.gpu.bind()?;
         let calls = Arc::clone(&self.shared.calls);
         let handle = self.shared.handle;
         let many = c_int::try_from(self.images.len()).map_err(|_| Error::config("a batch of too many pictures"))?;
@@ -114,7 +114,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        if self.shared.gpu.bind().is_ok() {
+        if let Ok(_bound) = self.shared.gpu.bind() {
             // SAFETY: made by `Engine::state`; whoever has it waited for what it decodes.
             let _ = unsafe { (self.shared.calls.state_destroy)(self.raw) };
         }

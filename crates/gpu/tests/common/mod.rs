@@ -1,8 +1,10 @@
 //! What checks of kernels share: memory with canaries, and whoever runs launches.
 //!
-//! The checks themselves (`image.rs`, …) are functions of a [`Runner`]: the host's is in `host.rs`; a device's has five methods.
+//! The checks themselves (`image.rs`, …) are functions of a [`Runner`]: the host's is in `host.rs`, a GPU's in `device.rs`.
 
 pub(crate) mod checksum;
+pub(crate) mod compiled;
+pub(crate) mod device;
 pub(crate) mod edge;
 pub(crate) mod host;
 pub(crate) mod image;

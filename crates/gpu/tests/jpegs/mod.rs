@@ -26,6 +26,8 @@ pub(crate) struct Request {
     pub(crate) resize: Resize,
     /// The usual ones if `None`.
     pub(crate) backends: Option<Vec<Backend>>,
+    /// Whether samples need no picture.
+    pub(crate) optional: bool,
 }
 
 impl Default for Request {
@@ -33,7 +35,7 @@ impl Default for Request {
         let part = Part::Random { scale: (0.2, 1.0), ratio: (0.75, 1.333) };
         let output = Pixels::normalized(Element::F32, Normalize::IMAGENET);
         let resize = Resize { channels: 3, size: (9, 12), part, flip: Flip::Drawn(0.5), output };
-        Self { memory: 1 << 30, kept: 0, epochs: 1, batch: 8, resize, backends: None }
+        Self { memory: 1 << 30, kept: 0, epochs: 1, batch: 8, resize, backends: None, optional: false }
     }
 }
 
@@ -46,7 +48,7 @@ impl Request {
         let usual = JpegOptions::new("jpg", self.resize.size);
         let (memory, resize) = (self.memory, self.resize);
         let backends = self.backends.clone().unwrap_or(usual.backends);
-        JpegOptions { into: "image".into(), memory, resize, backends, ..usual }
+        JpegOptions { into: "image".into(), required: !self.optional, memory, resize, backends, ..usual }
     }
 
     fn loader(&self) -> LoaderOptions {

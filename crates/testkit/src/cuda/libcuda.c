@@ -266,6 +266,11 @@ Status cuDeviceGetUuid(char* uuid, int device) { CALLED; memset(uuid, device, 16
 Status cuDeviceGetAttribute(int* value, int which, int device) { (void)device; CALLED; *value = which == 75 ? 9 : 0; return OK; }
 Status cuDevicePrimaryCtxRetain(void** context, int device) { CALLED; RETAINED++; *context = (void*)(intptr_t)(device + 1); return OK; }
 Status cuDevicePrimaryCtxRelease_v2(int device) { (void)device; CALLED; RETAINED--; return OK; }
+Status cuCtxGetCurrent(void** context) { CALLED; *context = (void*)CONTEXT; return OK; }
+static __thread long PUSHED[16];
+static __thread int DEPTH;
+Status cuCtxPushCurrent_v2(void* context) { CALLED; PUSHED[DEPTH++] = CONTEXT; CONTEXT = (intptr_t)context; return OK; }
+Status cuCtxPopCurrent_v2(void** context) { CALLED; *context = (void*)CONTEXT; CONTEXT = PUSHED[--DEPTH]; return OK; }
 Status cuCtxSetCurrent(void* context) { CALLED; CONTEXT = (intptr_t)context; return OK; }
 Status cuCtxGetStreamPriorityRange(int* least, int* greatest) { CALLED; *least = 0, *greatest = -5; return OK; }
 Status cuMemGetInfo_v2(size_t* available, size_t* all) { CALLED; *available = *all = (size_t)1 << 37; return OK; }

@@ -1,0 +1,72 @@
+//! Fields out of nothing.
+
+use super::{Commands, Finish, Output, batch, made, rows};
+use crate::kernels::{Launch, Origin, Synthetic, SyntheticTokens, Tensor};
+use crate::line::Fields;
+use packhorse_core::{Error, Result};
+use packhorse_read::Layout;
+
+/// A field that the GPU makes by itself, a function of seed, epoch and position: with [`Blank`](packhorse_read::Blank) in the place
+/// of a loader, batches that cost nothing; beside a loader, more to train on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Made {
+    /// The field that is made.
+    pub into: String,
+    /// What is in it.
+    pub what: Invention,
+    /// Another seed, other samples.
+    pub seed: u64,
+}
+
+/// What is made.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Invention {
+    /// Noise, or letters.
+    Pictures(Synthetic),
+    /// Rows of tokens.
+    Tokens(SyntheticTokens),
+}
+
+impl Made {
+    /// Pictures as the field `into`.
+    pub fn pictures(into: impl Into<String>, pictures: Synthetic) -> Self {
+        Self { into: into.into(), what: Invention::Pictures(pictures), seed: 0 }
+    }
+
+    /// Tokens as the field `into`.
+    pub fn tokens(into: impl Into<String>, tokens: SyntheticTokens) -> Self {
+        Self { into: into.into(), what: Invention::Tokens(tokens), seed: 0 }
+    }
+
+    fn tensor(&self, rows: u32) -> Result<Tensor> {
+        match &self.what {
+            Invention::Pictures(pictures) => pictures.output(rows),
+            Invention::Tokens(tokens) => tokens.output(rows),
+        }
+    }
+
+    fn launch(&self, origin: &Origin, to: u64, rows: u32) -> Result<Launch> {
+        match &self.what {
+            Invention::Pictures(pictures) => pictures.launch(origin, to, rows),
+            Invention::Tokens(tokens) => tokens.launch(origin, to, rows),
+        }
+    }
+}
+
+// SAFETY: the kernel writes the field that was promised, of which it is told the size, and reads nothing.
+unsafe impl Finish for Made {
+    fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
+        let dense = layout.fields().iter().find(|field| !field.ragged && !field.name.ends_with(".offsets"));
+        let rows =
+            batch(dense.ok_or_else(|| Error::config("batches have no field that says how many rows they have"))?)?;
+        // Settings that make no sense are told now.
+        self.launch(&Origin::default(), 256, 1)?;
+        Ok(vec![Output::rows(&self.into, self.tensor(rows)?)])
+    }
+
+    fn run(&self, fields: &Fields<'_>, _: u64, commands: &mut dyn Commands) -> Result<()> {
+        let contents = fields.contents();
+        let origin = Origin { seed: self.seed, step: contents.epoch(), first: contents.positions().start };
+        commands.launch(&self.launch(&origin, made(fields, &self.into)?.address, rows(fields))?)
+    }
+}

@@ -1,0 +1,133 @@
+//! Batches without samples.
+
+use crate::batch::aligned;
+use crate::contents::Contents;
+use crate::pipeline::{Crew, Pipeline};
+use crate::steps::Steps;
+use crate::work::Work;
+use crate::{Batches, Device, Layout, LoaderOptions};
+use packhorse_core::{DataType, Result};
+use packhorse_order::{OrderState, Sampler, Shuffle, draw};
+use std::sync::Arc;
+
+/// A loader of nothing: batches that hold the keys of draws and no more (`draws`, `UInt64 [batch]`), for devices that make fields
+/// of that, in the place of a loader that reads. A training loop that is no faster with it does not wait for its data.
+///
+/// Samples are numbered in order; of `options` batch, place, seed, epochs, state and remainder count.
+pub struct Blank<D: Device> {
+    pipeline: Pipeline<D, Nothing>,
+}
+
+struct Nothing {
+    layout: Arc<Layout>,
+    steps: Steps,
+    seed: u64,
+}
+
+impl Work for Nothing {
+    type Fetched = ();
+    type Scratch = ();
+
+    fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    fn fetch(&self, _: u64, (): &mut ()) -> Result<Option<()>> {
+        Ok(Some(()))
+    }
+
+    fn weight(&self, (): &()) -> usize {
+        0
+    }
+
+    fn fill(
+        &self,
+        step: u64,
+        (): (),
+        slab: &mut [u8],
+        filled: &mut Contents,
+        (): &mut (),
+    ) -> Result<Option<(usize, ())>> {
+        let (epoch, positions) = self.steps.at(step);
+        filled.set_dense(&self.layout, (positions.end - positions.start) as usize);
+        (filled.epoch, filled.positions) = (epoch, positions.clone());
+        filled.numbers.clear();
+        filled.numbers.extend(positions);
+        for (to, number) in slab.as_chunks_mut().0.iter_mut().zip(&filled.numbers) {
+            *to = draw(self.seed, epoch, *number, 0).to_le_bytes();
+        }
+        filled.keys.clear();
+        filled.key_ends.clear();
+        filled.key_ends.resize(filled.rows, 0);
+        Ok(None)
+    }
+}
+
+impl<D: Device> Blank<D> {
+    /// A loader of `samples` samples an epoch.
+    ///
+    /// Errors (kind `Config`): options that make no sense together, a state of another loader; memory that the device does not
+    /// give.
+    pub fn new(samples: u64, options: &LoaderOptions, device: D) -> Result<Self> {
+        let sampler = Sampler::new(options.place.rank, options.place.ranks, options.batch)?;
+        let from = options.state.map_or((0, 0), |state| (state.epoch, state.consumed));
+        let steps = Steps::new(sampler, samples, from, options.epochs, options.remainder)?;
+        let batch = options.batch as usize;
+        let layout = Arc::new(Layout::new(vec![("draws", DataType::UInt64, 8, vec![batch])])?);
+        let crew = Crew { fillers: 0, readers: 0, ahead: 1, budget: 0, mean: 0, slab: aligned(layout.bytes())? };
+        let work = Nothing { layout, steps, seed: options.seed };
+        Ok(Self { pipeline: Pipeline::new(work, steps.count, crew, device, || ())? })
+    }
+
+    /// Where the field of every batch is.
+    pub fn layout(&self) -> &Arc<Layout> {
+        self.pipeline.work().layout()
+    }
+}
+
+impl<D: Device> Iterator for Blank<D> {
+    type Item = Result<D::Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.pipeline.next()
+    }
+}
+
+impl<D: Device> Batches for Blank<D> {
+    type Batch = D::Batch;
+    type State = OrderState;
+
+    fn state(&self) -> OrderState {
+        let Nothing { steps, seed, .. } = self.pipeline.work();
+        let (epoch, consumed) = steps.after(self.pipeline.taken());
+        OrderState { dataset: 0, samples: steps.samples, shuffle: Shuffle::Sequential, seed: *seed, epoch, consumed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Host;
+    use packhorse_order::Place;
+
+    #[test]
+    fn samples_are_numbered_over_ranks_and_epochs() {
+        let mut seen = Vec::new();
+        for rank in 0..2 {
+            let place = Place { rank, ranks: 2 };
+            let options = LoaderOptions { place, seed: 3, epochs: Some(2), ..LoaderOptions::new(4) };
+            let mut blank = Blank::new(20, &options, Host::default()).unwrap();
+            for batch in blank.by_ref() {
+                let batch = batch.unwrap();
+                assert_eq!(batch.rows(), 4);
+                for (number, key) in batch.numbers().iter().zip(batch.integers("draws")) {
+                    assert_eq!(key as u64, draw(3, batch.epoch(), *number, 0));
+                    seen.push((batch.epoch(), *number));
+                }
+            }
+            assert_eq!((blank.state().epoch, blank.state().consumed), (1, 20));
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..2).flat_map(|epoch| (0..16).map(move |i| (epoch, i))).collect::<Vec<_>>());
+    }
+}
