@@ -38,6 +38,11 @@ impl Lane {
         self.gpu.synchronize(&self.idle)
     }
 
+    /// Waits until the GPU has nothing to do at all.
+    pub(super) fn drain(&self) -> Result<()> {
+        self.gpu.drain()
+    }
+
     /// Marks the end of the use of it.
     pub(super) fn mark(&self, stream: Stream) -> Result<()> {
         self.gpu.record(&self.idle, stream)

@@ -72,9 +72,8 @@ impl Part<'_> {
         if !status.fails()? {
             return self.counts.add(engine.backend as usize, state.len());
         }
-        // What was queued before it failed may still write.
-        self.lane.mark(self.stream)?;
-        self.lane.wait()?;
+        // What was queued before it failed may still write, and be of no stream.
+        self.lane.drain()?;
         for picture in self.pictures.iter_mut() {
             if matches!(picture.way, Way::Engine(engine, _) if engine == number) {
                 picture.way = Way::Cpu;

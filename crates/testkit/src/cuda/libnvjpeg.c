@@ -15,7 +15,8 @@
 //   FAKE_NVJPEG_BUSY=1             states may be used while they decode
 //   FAKE_NVJPEG_SIZE=1             headers are understood differently: one pixel wider
 //   FAKE_CUDA_REPORT=FILE          at the end: calls by name, and what was not given back
-// A JPEG in which the word BROKEN stands can't be decoded, which is found when the pictures before it are queued.
+// A JPEG in which the word BROKEN stands can't be decoded, which is found when the pictures before it are queued. The stream does
+// not wait for those, then.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -285,7 +286,7 @@ Status nvjpegDecodeBatched(Library* library, State* state, const unsigned char* 
         enqueue(library->backend == HARDWARE ? library->queue : stream, decode, p);
         last = p;
     }
-    if (last && library->backend == HARDWARE) enqueue(stream, wait_for, last);
+    if (last && !status && library->backend == HARDWARE) enqueue(stream, wait_for, last);
     if (status) state->batch = 0;
     return status;
 }
