@@ -29,7 +29,7 @@ impl Backend {
     }
 
     /// Whether it is worth asking. What turns, has its own idea of colours or is no usual JPEG is the CPU's.
-    fn takes(self, facts: &JpegFacts) -> bool {
+    pub(super) fn takes(self, facts: &JpegFacts) -> bool {
         let [luma, blue, red, _] = facts.sampling;
         let usual = facts.precision == 8 && facts.frames == 1 && facts.upright;
         let sampled =

@@ -53,12 +53,13 @@ impl Lane {
         Ok(&mut self.held()?.states)
     }
 
-    /// The address of so many bytes of the GPU's memory. Nothing may use it when it grows.
-    pub(super) fn memory(&mut self, bytes: usize) -> Result<u64> {
+    /// The address of so many bytes of the GPU's memory, of which it takes more than `most` only if that many are needed. Nothing
+    /// may use it when it grows.
+    pub(super) fn memory(&mut self, bytes: usize, most: usize) -> Result<u64> {
         let gpu = self.gpu.clone();
         let held = self.held()?;
         if held.bytes < bytes {
-            let larger = grown(bytes);
+            let larger = grown(bytes).min(most.max(bytes));
             // First the old, then the new: they need not fit together.
             (held.memory, held.bytes) = (gpu.memory(1)?, 1);
             (held.memory, held.bytes) = (gpu.memory(larger)?, larger);
@@ -94,7 +95,7 @@ impl Lane {
 
 /// A size that need not grow again soon.
 fn grown(bytes: usize) -> usize {
-    bytes.checked_next_power_of_two().unwrap_or(bytes).max(1 << 16)
+    bytes.saturating_add(bytes / 4).checked_next_multiple_of(1 << 16).unwrap_or(bytes)
 }
 
 impl Drop for Lane {

@@ -6,12 +6,12 @@
 //! * **Who decodes what** is decided for each picture, from its header: the first of [`JpegOptions::backends`] that takes it, else
 //!   the CPU's decoder. nvJPEG gets upright pictures, gray or of luma and chroma, 8 bits a channel, coded by Huffman: baseline
 //!   ones of one scan the hardware, also progressive ones the multiprocessors. CMYK, RGB, arithmetic coding, pictures that EXIF
-//!   turns and PNGs are the CPU's, and so is each picture of a batch that nvJPEG fails at. [`Jpegs::counts`] says how many
+//!   turns and PNGs are the CPU's. What a call fails at goes to the next backend with the pictures of the same call, then to the CPU. [`Jpegs::counts`] says how many
 //!   went which way.
 //! * **Where things are**: nvJPEG reads the bytes from the batch's own pinned slab, which the ring keeps until the batch's `ready`
 //!   event, recorded after all this, is over. Decoded pictures lie in one of two *lanes*, which belong to this and not to the slots
 //!   (they are used for as long as it takes to decode, not for as long as a consumer keeps a batch): `memory` bytes each, or one
-//!   picture, grown by powers of two and never shrunk. A batch that needs more is done in parts, one lane after the other.
+//!   picture, grown when more is needed and never shrunk. A batch that needs more is done in parts, one lane after the other.
 //! * **In which order**: everything is queued on the stream of the copies, and what the ring's model proves holds as it is. A
 //!   stream of its own would let the next batch's copy begin earlier; compressed bytes are a tenth of the pixels, so that gains
 //!   little, and the calls themselves (parsing; Huffman codes of what the GPU does not do alone) keep the host busy meanwhile.

@@ -35,7 +35,7 @@ impl Part<'_> {
     pub(super) fn run(&mut self, commands: &mut dyn Commands) -> Result<()> {
         let rows = u32::try_from(self.pictures.len()).map_err(|_| Error::config("a batch of too many pictures"))?;
         let chunk = Chunk::new(self.pictures)?;
-        let memory = self.lane.memory(chunk.bytes)?;
+        let memory = self.lane.memory(chunk.bytes, self.options.memory)?;
         for number in 0..self.engines.len() {
             self.decode(number, &chunk, memory)?;
         }
@@ -45,7 +45,7 @@ impl Part<'_> {
         self.resize(&chunk, memory, rows, commands)
     }
 
-    /// Has an engine decode what it takes. What it fails at becomes the CPU's.
+    /// Has an engine decode what it takes. What it fails at goes to the next, if that may take it, else to the CPU.
     fn decode(&mut self, number: usize, chunk: &Chunk, memory: u64) -> Result<()> {
         let Some(engine) = self.engines.get(number) else { return Ok(()) };
         let Some(state) = self.lane.states()?.get_mut(number) else { return Ok(()) };
@@ -74,9 +74,13 @@ impl Part<'_> {
         }
         // What was queued before it failed may still write, and be of no stream.
         self.lane.drain()?;
+        let next = self.engines.get(number + 1);
         for picture in self.pictures.iter_mut() {
-            if matches!(picture.way, Way::Engine(engine, _) if engine == number) {
-                picture.way = Way::Cpu;
+            if let Way::Engine(engine, facts) = picture.way
+                && engine == number
+            {
+                let taken = next.is_some_and(|next| next.backend.takes(&facts));
+                picture.way = if taken { Way::Engine(number + 1, facts) } else { Way::Cpu };
             }
         }
         self.counts.add(Counts::FAILED, 1)
