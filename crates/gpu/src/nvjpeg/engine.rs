@@ -161,3 +161,49 @@ pub(super) fn version(calls: &Calls) -> Option<[c_int; 3]> {
     }
     Some(version)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_jpegs_are_worth_asking_for() {
+        let base = JpegFacts {
+            precision: 8,
+            components: 3,
+            frames: 1,
+            scans: 1,
+            luma_chroma: true,
+            upright: true,
+            ..JpegFacts::default()
+        };
+        let sampled = |luma: (u8, u8), chroma: (u8, u8)| JpegFacts { sampling: [luma, chroma, chroma, (0, 0)], ..base };
+        let usual = sampled((2, 2), (1, 1));
+        let gray = JpegFacts { components: 1, luma_chroma: false, ..base };
+        for (facts, hardware, hybrid) in [
+            (usual, true, true),
+            (sampled((1, 1), (1, 1)), true, true),
+            (sampled((4, 1), (1, 1)), true, true),
+            (gray, true, true),
+            (JpegFacts { scans: 3, ..usual }, false, true),
+            (JpegFacts { process: 1, ..usual }, false, true),
+            (JpegFacts { process: 2, scans: 9, ..usual }, false, true),
+            (JpegFacts { process: 3, ..usual }, false, false),
+            (JpegFacts { process: 9, ..usual }, false, false),
+            (JpegFacts { precision: 12, ..usual }, false, false),
+            (JpegFacts { components: 4, ..usual }, false, false),
+            (JpegFacts { components: 2, ..usual }, false, false),
+            (JpegFacts { luma_chroma: false, ..usual }, false, false),
+            (JpegFacts { upright: false, ..usual }, false, false),
+            (JpegFacts { frames: 2, ..usual }, false, false),
+            (sampled((3, 1), (1, 1)), false, false),
+            (sampled((2, 2), (2, 1)), false, false),
+        ] {
+            assert_eq!(
+                (Backend::Hardware.takes(&facts), Backend::Hybrid.takes(&facts)),
+                (hardware, hybrid),
+                "{facts:?}"
+            );
+        }
+    }
+}
