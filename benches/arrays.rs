@@ -1,15 +1,18 @@
-//! NPZ files into HDF5 against the least that it can cost: reading the files and writing the bytes.
+//! NPZ files into HDF5 against the least that it can cost: reading the files and writing the bytes; and against the
+//! same with the BLAKE3 of what is written, which every receipt holds.
 //!
 //! `cargo bench --bench arrays`; `PACKHORSE_PYTHON` with NumPy makes the inputs. Arguments after `--`: a
 //! number of rounds (default 5). Inputs and outputs lie in `/dev/shm` where that is, else in the build
-//! folder. Rounds alternate, and the medians are compared. How each format compares with its peers is
-//! in the benches of its own crate.
+//! folder. Rounds alternate, and the medians are compared, by the clock and by what the processors did: on a
+//! machine that is used otherwise too, the latter says more. How each format compares with its peers is in the
+//! benches of its own crate.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
 
 mod common;
 
 use common::{median, run, timed};
+use nix::sys::resource::{UsageWho, getrusage};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -42,46 +45,92 @@ fn main() {
     let files: Vec<PathBuf> = std::fs::read_dir(&inputs).expect("inputs").map(|e| e.expect("input").path()).collect();
     let bytes: u64 = files.iter().map(|file| std::fs::metadata(file).expect("input").len()).sum();
     for format in ["hdf5", "webdataset"] {
-        let (mut ours, mut least) = (Vec::new(), Vec::new());
+        let mut costs = [Costs::default(), Costs::default(), Costs::default()];
         for _ in 0..=rounds {
-            ours.push(packhorse(&inputs, &home.join("out"), format));
-            least.push(copied(&files, &home.join("out")));
+            let out = home.join("out");
+            let round = [packhorse(&inputs, &out, format), copied(&files, &out, false), copied(&files, &out, true)];
+            costs.iter_mut().zip(round).for_each(|(costs, cost)| costs.push(cost));
         }
-        let (ours, least) = (median(ours), median(least));
+        let [ours, least, summed] = costs.map(Costs::medians);
         println!(
-            "{COUNT} .npz files of {} MB into {format}, not compressed: packhorse {ours:.3} s, {:.0} MB/s; reading and writing the bytes {least:.3} s; {:.2}x",
+            "{COUNT} .npz files of {} MB into {format}, not compressed: packhorse {:.3} s, {:.3} of processors, {:.0} MB/s",
             bytes / COUNT as u64 / 1_000_000,
-            bytes as f64 / ours / 1e6,
-            ours / least
+            ours.0,
+            ours.1,
+            bytes as f64 / ours.0 / 1e6
         );
+        for (what, other) in [("reading and writing the bytes", least), ("with their BLAKE3", summed)] {
+            println!(
+                "  {what:<30} {:.3} s, {:.3} of processors: packhorse {:.2}x, {:.2}x of processors",
+                other.0,
+                other.1,
+                ours.0 / other.0,
+                ours.1 / other.1
+            );
+        }
     }
     std::fs::remove_dir_all(&home).expect("clean");
 }
 
+/// By the clock, and of all processors.
+#[derive(Default)]
+struct Costs(Vec<Duration>, Vec<Duration>);
+
+impl Costs {
+    fn push(&mut self, (clock, processors): (Duration, Duration)) {
+        self.0.push(clock);
+        self.1.push(processors);
+    }
+
+    fn medians(self) -> (f64, f64) {
+        (median(self.0), median(self.1))
+    }
+}
+
+fn cost(work: impl FnOnce()) -> (Duration, Duration) {
+    let before = processors();
+    let clock = timed(work);
+    (clock, processors() - before)
+}
+
+/// What this process and those that it started have used.
+fn processors() -> Duration {
+    let usages = [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN].map(|who| getrusage(who).expect("usage"));
+    let times = usages.iter().flat_map(|usage| [usage.user_time(), usage.system_time()]);
+    times.map(|time| Duration::from_micros((time.tv_sec() * 1_000_000 + time.tv_usec()) as u64)).sum()
+}
+
 /// One command, from files to a sealed dataset with digests.
-fn packhorse(inputs: &Path, out: &Path, format: &str) -> Duration {
+fn packhorse(inputs: &Path, out: &Path, format: &str) -> (Duration, Duration) {
     let _ = std::fs::remove_dir_all(out);
     let mut command = Command::new(env!("CARGO_BIN_EXE_packhorse"));
     command.arg("pack").arg(inputs).args(["--to", format, "--quiet", "--shard-count", "2", "--out"]).arg(out);
     if format == "hdf5" {
         command.args(["--filter", "none"]);
     }
-    timed(|| run(&mut command))
+    cost(|| run(&mut command))
 }
 
-/// Reads each file whole and writes its bytes, half of them in each of two threads, into a file each.
-fn copied(files: &[PathBuf], out: &Path) -> Duration {
+/// Reads each file whole and writes its bytes, half of them in each of two threads, into a file each, whose BLAKE3 is
+/// taken where `summed`.
+fn copied(files: &[PathBuf], out: &Path, summed: bool) -> (Duration, Duration) {
     let _ = std::fs::remove_dir_all(out);
     std::fs::create_dir(out).expect("out");
-    timed(|| {
+    cost(|| {
         std::thread::scope(|threads| {
             for (i, half) in files.chunks(files.len().div_ceil(2)).enumerate() {
                 let path = out.join(i.to_string());
                 threads.spawn(move || {
                     let mut to = File::create(path).expect("out");
+                    let mut sum = blake3::Hasher::new();
                     for file in half {
-                        to.write_all(&std::fs::read(file).expect("input")).expect("written");
+                        let bytes = std::fs::read(file).expect("input");
+                        to.write_all(&bytes).expect("written");
+                        if summed {
+                            sum.update(&bytes);
+                        }
                     }
+                    std::hint::black_box(sum.finalize());
                 });
             }
         });

@@ -42,14 +42,14 @@ fn train<G: Gpu + Clone>(gpu: &G, directory: &str, finish: Vec<Arc<dyn Finish>>)
     let loader = Loader::new(dataset(directory)?, &fields, &options, Upload::finished(gpu.clone(), finish)?)?;
     // Two batches are on their way while one is used: three slots of the GPU's memory in all.
     let mut batches = Ahead::new(loader, 2)?;
-    // A framework's stream would be `gpu.stream_from_raw(torch.cuda.current_stream().cuda_stream)`.
+    // A framework's stream would be `gpu.stream_from_raw(torch.cuda.current_stream().cuda_stream)?`.
     let stream = gpu.stream()?;
     let (start, mut steps, mut images) = (Instant::now(), 0, 0);
     while let Some(batch) = batches.next().transpose()? {
-        batch.wait(stream)?;
+        batch.wait(&stream)?;
         let pixels = batch.view("image").ok_or_else(|| Error::bug("no pixels"))?;
-        // Here a model would be launched on `stream`, with `pixels.address`, or `batch.dlpack("image", stream)`.
-        gpu.pause(Duration::from_millis(5), stream)?;
+        // Here a model would be launched on `stream`, with `pixels.address`, or `batch.dlpack("image", &stream)`.
+        gpu.pause(Duration::from_millis(5), &stream)?;
         (steps, images) = (steps + 1, images + pixels.shape.first().copied().unwrap_or(0));
         // Dropping the batch gives its memory back, for use after the step; nobody waits.
     }

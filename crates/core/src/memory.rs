@@ -101,6 +101,13 @@ impl Pool {
     }
 }
 
+impl Memory {
+    /// Leaves only the first `len` bytes, if there are more; the rest comes back with them.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
 impl Waiting {
     /// What waits and is large enough, and not more than twice that; the last to come back, which is
     /// still in the cache, first.
@@ -190,6 +197,17 @@ mod tests {
         let memory = pool.take(5 << 20).unwrap();
         drop(pool);
         assert_eq!(memory.len(), 5 << 20);
+    }
+
+    #[test]
+    fn what_is_cut_off_comes_back_too() {
+        let pool = Pool::default();
+        let mut memory = pool.take(3 << 20).unwrap();
+        let at = memory.as_ptr();
+        memory.truncate(5);
+        memory.truncate(7);
+        assert_eq!(Buffer::from(memory).len(), 5);
+        assert_eq!(pool.take(3 << 20).unwrap().as_ptr(), at);
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub struct UploadMeasured {
     pub samples: u64,
     /// Bytes that were copied to the GPU.
     pub bytes: u64,
-    /// Steps whose batch was not there when it was asked for.
-    pub waits: u64,
+    /// Steps before which the GPU had nothing to do: they came late.
+    pub idle: u64,
     /// From the first step's begin to the last one's end, on the GPU too.
     pub seconds: f64,
 }
@@ -58,7 +58,7 @@ pub struct UploadBench<G: Gpu> {
 const QUEUED: usize = 2;
 
 /// Steps before the clock starts: memory is taken then, and kernels are compiled.
-const WARM: u64 = 4;
+const WARM: u64 = 8;
 
 /// Batches that are taken ahead.
 const AHEAD: usize = 2;
@@ -77,10 +77,10 @@ impl<G: Gpu + Clone> UploadBench<G> {
         let from = self.gpu.pinned(bytes)?;
         let slots = (0..=AHEAD).map(|_| self.gpu.memory(bytes)).collect::<Result<Vec<_>>>()?;
         let mut slots = slots.iter().cycle();
-        let measured = self.clocked(stream, || {
+        let measured = self.clocked(&stream, WARM, || {
             let Some(to) = slots.next() else { return Ok(None) };
             // SAFETY: the clock stops when all copies are over, and nobody uses the memory meanwhile.
-            unsafe { self.gpu.upload(from.as_ref(), to, stream) }?;
+            unsafe { self.gpu.upload(from.as_ref(), to, &stream) }?;
             Ok(Some((0, bytes as u64)))
         });
         // Also after an error the memory goes only when nothing uses it.
@@ -88,8 +88,8 @@ impl<G: Gpu + Clone> UploadBench<G> {
         measured
     }
 
-    /// One batch that lies in pinned memory ([`Staged`]), sent again and again: the loader's part is nothing. With `steps` each is used by a
-    /// training step.
+    /// One batch that lies in pinned memory ([`Staged`]), sent again and again: the loader's part is nothing. With `steps` each is
+    /// used by a training step.
     pub fn cached(
         &self,
         batch: &Arc<Batch<G::Pinned>>,
@@ -98,16 +98,16 @@ impl<G: Gpu + Clone> UploadBench<G> {
     ) -> Result<UploadMeasured> {
         let line = Line::<G, Arc<Batch<G::Pinned>>>::new(self.gpu.clone(), finish)?;
         line.prepare(batch.layout())?;
+        let line = Arc::new(line);
         let (samples, bytes) = (batch.rows() as u64, batch.used() as u64);
-        let mut sender = Sender::new(Arc::new(line), AHEAD);
+        let mut sender = Sender::new(Arc::clone(&line), AHEAD, AHEAD + 1);
         let mut ahead = VecDeque::new();
-        let stream = if steps { self.compute } else { sender.driver().copies() };
-        self.clocked(stream, || {
-            while ahead.len() <= AHEAD {
+        self.clocked(if steps { &self.compute } else { line.copies() }, WARM, || {
+            while ahead.len() < AHEAD {
                 ahead.push_back(sender.send(Arc::clone(batch))?);
             }
             if let Some(mut lease) = ahead.pop_front() {
-                lease.wait(self.compute)?;
+                lease.wait(&self.compute)?;
                 self.train(steps)?;
             }
             Ok(Some((samples, bytes)))
@@ -116,66 +116,64 @@ impl<G: Gpu + Clone> UploadBench<G> {
 
     /// Training steps on one batch that lies on the GPU: the limit for all others.
     pub fn resident(&self, batch: &DeviceBatch<G>) -> Result<UploadMeasured> {
-        batch.wait(self.compute)?;
+        batch.wait(&self.compute)?;
         let samples = batch.rows() as u64;
-        self.clocked(self.compute, || self.train(true).map(|()| Some((samples, 0))))
+        self.clocked(&self.compute, WARM, || self.train(true).map(|()| Some((samples, 0))))
     }
 
     /// The batches of a loader, for as long as the measurement takes. With `steps` each is used by a training step.
-    pub fn batches<L>(&self, loader: L, steps: bool) -> Result<UploadMeasured>
+    ///
+    /// The clock starts after `stock` batches: as many as a loader may have ready before anybody asks.
+    pub fn batches<L>(&self, loader: L, stock: u64, steps: bool) -> Result<UploadMeasured>
     where
         L: Batches<Batch = DeviceBatch<G>> + Send + 'static,
         L::State: Send,
     {
         let mut loader = Ahead::new(loader, AHEAD)?;
-        let mut warm = None;
-        let mut count = 0;
-        let mut measured = self.clocked(self.compute, || {
+        self.clocked(&self.compute, WARM + AHEAD as u64 + stock, || {
             let Some(batch) = loader.next() else { return Ok(None) };
-            count += 1;
-            if count == WARM {
-                warm = Some(loader.waited().0);
-            }
             let batch = batch?;
-            batch.wait(self.compute)?;
+            batch.wait(&self.compute)?;
             self.train(steps)?;
             Ok(Some((batch.rows() as u64, batch.used()? as u64)))
-        })?;
-        measured.waits = loader.waited().0.saturating_sub(warm.unwrap_or(0));
-        Ok(measured)
+        })
     }
 
     fn train(&self, steps: bool) -> Result<()> {
-        if steps { self.gpu.pause(self.step, self.compute) } else { Ok(()) }
+        if steps { self.gpu.pause(self.step, &self.compute) } else { Ok(()) }
     }
 
-    /// Calls `step`, which queues work on `stream` and says how many samples and bytes that is, until time or samples are over.
+    /// Calls `step`, which queues work on `stream` and says how many samples and bytes that is, until time or samples are over;
+    /// the first `warm` times don't count.
     fn clocked(
         &self,
-        stream: G::Stream,
+        stream: &G::Stream,
+        warm: u64,
         mut step: impl FnMut() -> Result<Option<(u64, u64)>>,
     ) -> Result<UploadMeasured> {
         let events = (0..=QUEUED).map(|_| self.gpu.event()).collect::<Result<Vec<_>>>()?;
+        let at = |number: u64| events.get((number % events.len() as u64) as usize);
         let mut measured = UploadMeasured::default();
         let mut start = Instant::now();
         for number in 0.. {
-            if number == WARM {
+            if number == warm {
                 self.gpu.drain()?;
                 (measured, start) = (UploadMeasured::default(), Instant::now());
             }
-            if number > WARM && start.elapsed() >= self.time {
+            if number > warm && start.elapsed() >= self.time {
                 break;
             }
             let Some((samples, bytes)) = step()? else { break };
             measured.steps += 1;
             measured.samples += samples;
             measured.bytes += bytes;
-            let at = |number: u64| events.get((number % events.len() as u64) as usize);
-            if let (Some(now), Some(before)) = (at(number), at(number + 1)) {
+            if let Some((before, now)) = at(number + QUEUED as u64).zip(at(number)) {
+                // Nothing was queued when this was: the GPU had nothing to do.
+                measured.idle += u64::from(number > warm && self.gpu.over(before)?);
                 self.gpu.record(now, stream)?;
-                // The one that is used next is the oldest: one that was never recorded is over.
-                self.gpu.synchronize(before)?;
             }
+            // No more than so many are queued. An event that was never recorded is over.
+            at(number + 1).map_or(Ok(()), |oldest| self.gpu.synchronize(oldest))?;
         }
         self.gpu.drain()?;
         measured.seconds = start.elapsed().as_secs_f64();

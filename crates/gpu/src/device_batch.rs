@@ -1,9 +1,9 @@
 //! A batch on a GPU.
 
-use crate::driver::Driver as _;
+use crate::driver::Driver;
 use crate::line::{Fields, Line};
 use crate::ring::Lease;
-use crate::{Exported, Gpu, View};
+use crate::{DlDevice, Exported, Gpu, View};
 use packhorse_core::{Error, Result};
 use packhorse_read::{Contents, Layout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct DeviceBatch<G: Gpu> {
     lease: Arc<Mutex<Lease<Line<G>>>>,
 }
+
+/// An event, and whom to ask about it.
+type Mark<G> = (Arc<<G as Gpu>::Event>, Arc<Line<G>>);
 
 impl<G: Gpu> DeviceBatch<G> {
     pub(crate) fn new(lease: Lease<Line<G>>) -> Self {
@@ -34,18 +37,29 @@ impl<G: Gpu> DeviceBatch<G> {
 
     /// Lets what is queued on `stream` from now on begin after the batch is there, finished; and the batch's memory be used again
     /// only after what is queued on `stream` when the batch is dropped.
-    pub fn wait(&self, stream: G::Stream) -> Result<()> {
+    ///
+    /// Neither this nor the drop may be captured into a graph: there is no next time for the same memory.
+    pub fn wait(&self, stream: &G::Stream) -> Result<()> {
         self.lease().wait(stream)
+    }
+
+    /// What tells whether it is there, and who knows: what is waited for, it is without a lock.
+    fn mark(&self) -> Result<Mark<G>> {
+        let lease = self.lease();
+        let ready = lease.ready().ok_or_else(|| Error::bug("a batch without memory"))?;
+        Ok((ready, Arc::clone(lease.driver())))
     }
 
     /// Whether it is there.
     pub fn ready(&self) -> Result<bool> {
-        self.lease().ready()
+        let (ready, line) = self.mark()?;
+        line.over(&ready)
     }
 
     /// Waits, in this thread, until it is there.
     pub fn synchronize(&self) -> Result<()> {
-        self.lease().synchronize()
+        let (ready, line) = self.mark()?;
+        Driver::synchronize(&*line, &ready)
     }
 
     /// Which samples it is of.
@@ -84,10 +98,14 @@ impl<G: Gpu> DeviceBatch<G> {
     /// what is queued by then on `stream` is over.
     ///
     /// Errors: no such field (kind `Config`).
-    pub fn dlpack(&self, name: &str, stream: G::Stream) -> Result<Exported> {
+    pub fn dlpack(&self, name: &str, stream: &G::Stream) -> Result<Exported> {
         let view = self.view(name).ok_or_else(|| Error::config(format!("batches have no field {name}")))?;
         self.wait(stream)?;
         let device = self.lease().driver().gpu.device();
+        if device == DlDevice::CPU {
+            // Who is given memory of the host looks at it at once.
+            self.synchronize()?;
+        }
         Ok(Exported::new(&view, device, &self.lease))
     }
 
@@ -98,11 +116,10 @@ impl<G: Gpu> DeviceBatch<G> {
     pub fn download(&self, name: &str) -> Result<Vec<u8>> {
         let view = self.view(name).ok_or_else(|| Error::config(format!("batches have no field {name}")))?;
         let mut bytes = vec![0; view.bytes()];
-        let lease = self.lease();
-        lease.synchronize()?;
-        let line = lease.driver();
+        self.synchronize()?;
+        let line = Arc::clone(self.lease().driver());
         // SAFETY: the view is in the slot that the lease has, and all that writes it is over.
-        unsafe { line.gpu.download(view.address, &mut bytes, line.copies()) }?;
+        unsafe { line.gpu.download(view.address, &mut bytes) }?;
         Ok(bytes)
     }
 }

@@ -147,13 +147,16 @@ impl Exported {
             flags: 0,
             dl_tensor,
         };
-        let owner = Box::new(Owner { tensor, shape, strides, _keeps: Box::new(Arc::clone(lease)) });
-        let owner = Box::leak(owner);
-        let whole: *mut Owner = owner;
+        let mut owner = Box::new(Owner { tensor, shape, strides, _keeps: Box::new(Arc::clone(lease)) });
         owner.tensor.dl_tensor.shape = owner.shape.as_mut_ptr();
         owner.tensor.dl_tensor.strides = owner.strides.as_mut_ptr();
-        owner.tensor.manager_ctx = whole.cast();
-        Self { tensor: NonNull::from(&mut owner.tensor) }
+        let owner = NonNull::from(Box::leak(owner));
+        // SAFETY: the owner is there, and nobody else has it.
+        let tensor = unsafe {
+            (*owner.as_ptr()).tensor.manager_ctx = owner.as_ptr().cast();
+            NonNull::new_unchecked(&raw mut (*owner.as_ptr()).tensor)
+        };
+        Self { tensor }
     }
 
     /// What it says.

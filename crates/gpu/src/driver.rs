@@ -14,10 +14,10 @@ pub(crate) trait Driver: Send + Sync + 'static {
     /// A mark in a stream. One that was never recorded is over.
     type Event: Send + Sync;
     /// A queue.
-    type Stream: Copy + PartialEq + Send + Sync;
+    type Stream: Clone + PartialEq + Send + Sync;
 
     /// The queue that batches are copied on.
-    fn copies(&self) -> Self::Stream;
+    fn copies(&self) -> &Self::Stream;
 
     /// Memory that has room for `host`.
     fn slot(&self, host: &Self::Host) -> Result<Self::Slot>;
@@ -33,10 +33,10 @@ pub(crate) trait Driver: Send + Sync + 'static {
     fn send(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()>;
 
     /// Marks the end of what is queued on `stream` now.
-    fn record(&self, event: &Self::Event, stream: Self::Stream) -> Result<()>;
+    fn record(&self, event: &Self::Event, stream: &Self::Stream) -> Result<()>;
 
     /// Lets what is queued on `stream` from now on begin after what `event` marks now.
-    fn wait(&self, stream: Self::Stream, event: &Self::Event) -> Result<()>;
+    fn wait(&self, stream: &Self::Stream, event: &Self::Event) -> Result<()>;
 
     /// Whether the GPU is past what `event` marks.
     fn over(&self, event: &Self::Event) -> Result<bool>;

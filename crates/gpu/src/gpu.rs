@@ -14,7 +14,11 @@ use std::time::Duration;
 ///
 /// Calls may come from any thread. None waits for the GPU but [`synchronize`](Gpu::synchronize), [`drain`](Gpu::drain) and
 /// those that give memory.
-pub trait Gpu: Send + Sync + 'static {
+///
+/// # Safety
+/// What is asked for happens: memory has its size, its address and nobody else's use until it is dropped; events and streams
+/// order work as they say. Others hand out memory on that word.
+pub unsafe trait Gpu: Send + Sync + 'static {
     /// Memory of the host that the GPU reads by itself, of a fixed length, at an address that is a multiple of
     /// [`ALIGN`](packhorse_read::ALIGN).
     type Pinned: AsRef<[u8]> + AsMut<[u8]> + Send + Sync + 'static;
@@ -23,7 +27,8 @@ pub trait Gpu: Send + Sync + 'static {
     /// A mark in a stream. One that was never recorded is over.
     type Event: Send + Sync;
     /// A queue of work that is done in order.
-    type Stream: Copy + PartialEq + Send + Sync + std::fmt::Debug;
+    /// Clones are the same one, which is there as long as any of them.
+    type Stream: Clone + PartialEq + Send + Sync + std::fmt::Debug;
 
     /// Which device it is, for other libraries.
     fn device(&self) -> DlDevice;
@@ -37,11 +42,16 @@ pub trait Gpu: Send + Sync + 'static {
     /// Where memory is, for kernels.
     fn address(&self, memory: &Self::Memory) -> u64;
 
-    /// A stream of this GPU's, which waits for no other. It is there as long as the GPU is.
+    /// A stream of this GPU's, which waits for no other.
     fn stream(&self) -> Result<Self::Stream>;
 
+    /// A stream for copies, before others where they compete.
+    fn urgent_stream(&self) -> Result<Self::Stream> {
+        self.stream()
+    }
+
     /// The handle of a stream (`cudaStream_t`), for libraries that take one; `None` if they can't.
-    fn handle(&self, stream: Self::Stream) -> Option<usize> {
+    fn handle(&self, stream: &Self::Stream) -> Option<usize> {
         let _ = stream;
         None
     }
@@ -50,10 +60,10 @@ pub trait Gpu: Send + Sync + 'static {
     fn event(&self) -> Result<Self::Event>;
 
     /// Marks the end of what is queued on `stream` now.
-    fn record(&self, event: &Self::Event, stream: Self::Stream) -> Result<()>;
+    fn record(&self, event: &Self::Event, stream: &Self::Stream) -> Result<()>;
 
     /// Lets what is queued on `stream` from now on begin after what `event` marks now.
-    fn wait(&self, stream: Self::Stream, event: &Self::Event) -> Result<()>;
+    fn wait(&self, stream: &Self::Stream, event: &Self::Event) -> Result<()>;
 
     /// Whether the GPU is past what `event` marks.
     fn over(&self, event: &Self::Event) -> Result<bool>;
@@ -62,7 +72,7 @@ pub trait Gpu: Send + Sync + 'static {
     fn synchronize(&self, event: &Self::Event) -> Result<()>;
 
     /// Keeps `stream` busy for about `time`: a training step that computes nothing.
-    fn pause(&self, time: Duration, stream: Self::Stream) -> Result<()>;
+    fn pause(&self, time: Duration, stream: &Self::Stream) -> Result<()>;
 
     /// Waits until the GPU has done all that is queued.
     fn drain(&self) -> Result<()>;
@@ -71,19 +81,18 @@ pub trait Gpu: Send + Sync + 'static {
     ///
     /// # Safety
     /// Until it is over both must be there, `from` must not change, and nobody else may use `to`.
-    unsafe fn upload(&self, from: &[u8], to: &Self::Memory, stream: Self::Stream) -> Result<()>;
+    unsafe fn upload(&self, from: &[u8], to: &Self::Memory, stream: &Self::Stream) -> Result<()>;
 
-    /// Copies memory of the GPU at `from`, once all that is queued on `stream` is over: for looking at results, not for
-    /// speed.
+    /// Copies memory of the GPU at `from`: for looking at results, not for speed.
     ///
     /// # Safety
-    /// So many bytes must be there, written before or on `stream`, and nothing may write them meanwhile.
-    unsafe fn download(&self, from: u64, to: &mut [u8], stream: Self::Stream) -> Result<()>;
+    /// So many bytes must be there, all that writes them must be over, and nothing may write them meanwhile.
+    unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<()>;
 
     /// Queues a kernel.
     ///
     /// # Safety
     /// What its arguments point to must be there until it is over, and be used by nothing else meanwhile that it writes,
     /// or that writes it.
-    unsafe fn launch(&self, launch: &Launch, stream: Self::Stream) -> Result<()>;
+    unsafe fn launch(&self, launch: &Launch, stream: &Self::Stream) -> Result<()>;
 }

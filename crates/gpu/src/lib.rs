@@ -9,7 +9,7 @@
 //! * [`Upload`] is the device of a loader: it gives pinned memory and sends what was put together there. [`Finish`] steps make
 //!   fields on the GPU. With [`packhorse_read::Ahead`] batches are sent before they are asked for.
 //! * [`DeviceBatch`] has typed [`View`]s of its fields. A stream waits for it on the GPU; dropping it gives the memory back for
-//!   use after that stream's work. Nothing waits on the host, and nothing is allocated in a steady state.
+//!   use after that stream's work. Nothing waits on the host, and no memory of slabs or slots is taken in a steady state.
 //! * [`Cuda`] is NVIDIA's driver, loaded at run time: without one, [`Cuda::new`] is an error of kind `Unsupported`. [`Simulated`]
 //!   does the same with threads.
 //! * [`kernels`] describes launches, for whoever has addresses and a stream. [`Exported`] is a field for other libraries

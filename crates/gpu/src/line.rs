@@ -30,7 +30,7 @@ struct Prepared<G: Gpu> {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) layout: Arc<Layout>,
-    /// With offsets from the end of the slab. Later ones cover earlier ones.
+    /// With offsets from the end of the slab, each of another name.
     outputs: Vec<(Output, usize)>,
     /// Bytes of all outputs.
     bytes: usize,
@@ -50,6 +50,9 @@ impl Plan {
     pub(crate) fn new(layout: &Arc<Layout>, finish: &[Arc<dyn Finish>]) -> Result<Self> {
         let (mut outputs, mut bytes) = (Vec::new(), 0usize);
         for output in finish.iter().map(|finish| finish.outputs(layout)).collect::<Result<Vec<_>>>()?.concat() {
+            if outputs.iter().any(|(other, _): &(Output, usize)| other.name == output.name) {
+                return Err(Error::config(format!("two steps make a field {}: give one another name", output.name)));
+            }
             let width =
                 output.tensor.shape.iter().try_fold(output.tensor.element.width(), |bytes, n| bytes.checked_mul(*n));
             let at = bytes.checked_next_multiple_of(ALIGN);
@@ -65,7 +68,7 @@ impl Plan {
 
 impl<G: Gpu, H> Line<G, H> {
     pub(crate) fn new(gpu: G, finish: Vec<Arc<dyn Finish>>) -> Result<Self> {
-        Ok(Self { copies: gpu.stream()?, gpu, finish, prepared: OnceLock::new(), host: PhantomData })
+        Ok(Self { copies: gpu.urgent_stream()?, gpu, finish, prepared: OnceLock::new(), host: PhantomData })
     }
 
     /// Says where the fields of all batches will be.
@@ -89,8 +92,8 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H>
     type Event = G::Event;
     type Stream = G::Stream;
 
-    fn copies(&self) -> G::Stream {
-        self.copies
+    fn copies(&self) -> &G::Stream {
+        &self.copies
     }
 
     fn slot(&self, host: &Self::Host) -> Result<Self::Slot> {
@@ -108,10 +111,14 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H>
     #[expect(unsafe_code, reason = "memory is handed to the GPU, which the compiler can't follow")]
     fn send(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()> {
         let host = host.borrow();
+        let plan = &self.prepared()?.plan;
+        if !Arc::ptr_eq(host.layout(), &plan.layout) && **host.layout() != *plan.layout {
+            return Err(Error::config("a batch of another loader: an upload belongs to one"));
+        }
         let used = host.slab().get(..host.used()).ok_or_else(|| Error::bug("a batch that ends behind its slab"))?;
         // SAFETY: the ring keeps batch and slot until the copy is over, and lends neither to anybody meanwhile: a slab
         // is written by nobody but its batch's owner, and a slot by nobody but us. The slot was made for `used` bytes.
-        unsafe { self.gpu.upload(used, &slot.memory, self.copies) }?;
+        unsafe { self.gpu.upload(used, &slot.memory, &self.copies) }?;
         slot.contents.clone_from(host.contents());
         if host.rows() == 0 {
             return Ok(());
@@ -125,11 +132,11 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H>
         self.gpu.event()
     }
 
-    fn record(&self, event: &G::Event, stream: G::Stream) -> Result<()> {
+    fn record(&self, event: &G::Event, stream: &G::Stream) -> Result<()> {
         self.gpu.record(event, stream)
     }
 
-    fn wait(&self, stream: G::Stream, event: &G::Event) -> Result<()> {
+    fn wait(&self, stream: &G::Stream, event: &G::Event) -> Result<()> {
         self.gpu.wait(stream, event)
     }
 
@@ -156,11 +163,11 @@ impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
     fn launch(&mut self, launch: &Launch) -> Result<()> {
         // SAFETY: a `Finish` promises that its kernels stay inside of the slot, which the ring keeps until what is queued here is
         // over, of the scratch memory, which only this stream uses, and of memory that it keeps itself.
-        unsafe { self.line.gpu.launch(launch, self.line.copies) }
+        unsafe { self.line.gpu.launch(launch, &self.line.copies) }
     }
 
     fn stream(&self) -> Option<usize> {
-        self.line.gpu.handle(self.line.copies)
+        self.line.gpu.handle(&self.line.copies)
     }
 }
 
@@ -225,10 +232,12 @@ impl<'b> Fields<'b> {
 
     /// A field that was made on the GPU.
     pub fn made(&self, name: &str) -> Option<View> {
-        let (output, offset) = self.plan.outputs.iter().rev().find(|(output, _)| output.name == name)?;
+        let (output, offset) = self.plan.outputs.iter().find(|(output, _)| output.name == name)?;
         let mut shape = output.tensor.shape.clone();
-        if let Some(rows) = shape.first_mut().filter(|_| output.by_row) {
-            *rows = (*rows).min(self.contents.rows());
+        // Of no rows nothing is made.
+        let most = if output.by_row || self.contents.rows() == 0 { self.contents.rows() } else { usize::MAX };
+        if let Some(entries) = shape.first_mut() {
+            *entries = (*entries).min(most);
         }
         Some(View { address: self.address + (self.slab + offset) as u64, element: output.tensor.element, shape })
     }

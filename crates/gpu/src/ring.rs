@@ -12,14 +12,16 @@
 //!   written, are waits that the GPU's streams do among themselves.
 //! * Memory of the host goes back once the event after its copy is over, which is asked for when the next batch is sent.
 //!   Only a sender that is further ahead of the GPU than it may be waits for that.
-//! * Where no slot is free one more is made: a consumer that keeps `n` batches has them in `n` slots, and nothing hangs.
+//! * Slots are made until there is one for each copy that may be under way and one for the consumer; from then on the one that was
+//!   free for longest is used, so that no copy waits for the step before it. Where none is free one more is made: a consumer
+//!   that keeps `n` batches has them in `n` slots, and nothing hangs.
 //!
 //! This file is also part of the models that loom and shuttle run (`tests/model_loom.rs`, `tests/model_shuttle.rs`), and so takes what it shares between
 //! threads from `sync`.
 
 use super::driver::Driver;
-use super::sync::{Arc, Mutex, PoisonError};
-use packhorse_core::{Error, Result};
+use super::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use packhorse_core::Result;
 use std::collections::VecDeque;
 
 /// Memory of the GPU, with the events that order its use.
@@ -41,8 +43,10 @@ struct Ring<D: Driver> {
 struct State<D: Driver> {
     /// The one that was given back first is first.
     free: VecDeque<Slot<D>>,
-    /// Why a slot could not be given back; told with the next batch.
-    fault: Option<Error>,
+    /// Slots that were made.
+    made: usize,
+    /// So many are made before one is used again.
+    least: usize,
 }
 
 /// Sends batches into slots. Dropping it waits for the copies that are under way; leases live on.
@@ -63,9 +67,9 @@ pub(crate) struct Lease<D: Driver> {
 }
 
 impl<D: Driver> Sender<D> {
-    /// A sender that has at most `ahead` batches of the host's in its hands.
-    pub(crate) fn new(driver: Arc<D>, ahead: usize) -> Self {
-        let state = Mutex::new(State { free: VecDeque::new(), fault: None });
+    /// A sender that has at most `ahead` batches of the host's in its hands, and makes `slots` slots before it uses one again.
+    pub(crate) fn new(driver: Arc<D>, ahead: usize, slots: usize) -> Self {
+        let state = Mutex::new(State { free: VecDeque::new(), made: 0, least: slots.max(1) });
         Self { ring: Arc::new(Ring { driver, state }), flying: VecDeque::new(), ahead: ahead.max(1) }
     }
 
@@ -75,21 +79,18 @@ impl<D: Driver> Sender<D> {
 
     /// Queues the copy of a batch and gives what it will be. Waits only while `ahead` copies are under way.
     ///
-    /// After an error all copies are over, and the batch is lost; the next may be sent.
+    /// After an error the batch is lost; the next may be sent.
     pub(crate) fn send(&mut self, host: D::Host) -> Result<Lease<D>> {
         self.settle()?;
-        let mut slot = self.ring.take(&host)?;
-        let sent = self.ring.queue(&host, &mut slot);
-        if let Err(error) = sent {
-            // A part of it may be under way: neither side's memory may go before that is over.
-            match self.ring.driver.drain() {
-                Ok(()) => self.flying.clear(),
-                Err(_) => std::mem::forget((host, slot)),
-            }
-            return Err(error);
+        let slot = self.ring.take(&host)?;
+        let mut held = Held { driver: &*self.ring.driver, pair: Some((host, slot)) };
+        if let Some((host, slot)) = &mut held.pair {
+            self.ring.queue(host, slot)?;
         }
-        self.flying.push_back((host, Arc::clone(&slot.ready)));
-        Ok(Lease { ring: Arc::clone(&self.ring), slot: Some(slot), streams: Vec::new() })
+        let (host, slot) = held.pair.take().unzip();
+        self.flying.extend(host.zip(slot.as_ref().map(|slot| Arc::clone(&slot.ready))));
+        drop(held);
+        Ok(Lease { ring: Arc::clone(&self.ring), slot, streams: Vec::new() })
     }
 
     /// Gives batches back whose copies are over, and makes room for one more.
@@ -108,6 +109,21 @@ impl<D: Driver> Sender<D> {
     }
 }
 
+/// Both ends of a copy while it is being queued. Where that fails, or panics, a part of it may be under way: neither end's
+/// memory goes before that is over.
+struct Held<'d, D: Driver> {
+    driver: &'d D,
+    pair: Option<(D::Host, Slot<D>)>,
+}
+
+impl<D: Driver> Drop for Held<'_, D> {
+    fn drop(&mut self) {
+        if self.pair.is_some() && self.driver.drain().is_err() {
+            std::mem::forget(self.pair.take());
+        }
+    }
+}
+
 impl<D: Driver> Drop for Sender<D> {
     fn drop(&mut self) {
         while let Some((host, copied)) = self.flying.pop_front() {
@@ -120,20 +136,32 @@ impl<D: Driver> Drop for Sender<D> {
 }
 
 impl<D: Driver> Ring<D> {
-    /// A slot with room for `host`: the one that was free for longest, or a new one.
+    fn state(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A slot with room for `host`: a new one while there are few, else the one that was free for longest.
     fn take(&self, host: &D::Host) -> Result<Slot<D>> {
-        let free = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(fault) = state.fault.take() {
-                return Err(fault);
+        let small = {
+            let mut state = self.state();
+            let enough = state.made >= state.least;
+            let fits = state.free.iter().position(|slot| self.driver.fits(&slot.memory, host));
+            if let Some(slot) = fits.filter(|_| enough).and_then(|at| state.free.remove(at)) {
+                return Ok(slot);
             }
-            state.free.pop_front()
+            // One that is too small goes for one that is not.
+            let small = if enough { state.free.pop_front() } else { None };
+            state.made = state.made + 1 - usize::from(small.is_some());
+            small
         };
-        match free {
-            Some(slot) if self.driver.fits(&slot.memory, host) => return Ok(slot),
-            Some(small) => self.free(small)?,
-            None => {}
+        let made = small.map_or(Ok(()), |small| self.free(small)).and_then(|()| self.make(host));
+        if made.is_err() {
+            self.state().made -= 1;
         }
+        made
+    }
+
+    fn make(&self, host: &D::Host) -> Result<Slot<D>> {
         let ready = Arc::new(self.driver.event()?);
         Ok(Slot { memory: self.driver.slot(host)?, ready, consumed: Vec::new(), used: 0 })
     }
@@ -165,7 +193,7 @@ impl<D: Driver> Ring<D> {
                 slot.consumed.push(self.driver.event()?);
             }
             if let Some(event) = slot.consumed.get(at) {
-                self.driver.record(event, *stream)?;
+                self.driver.record(event, stream)?;
             }
             slot.used = at + 1;
         }
@@ -187,7 +215,7 @@ impl<D: Driver> Drop for Ring<D> {
 }
 
 impl<D: Driver> Lease<D> {
-    pub(crate) fn driver(&self) -> &D {
+    pub(crate) fn driver(&self) -> &Arc<D> {
         &self.ring.driver
     }
 
@@ -198,39 +226,35 @@ impl<D: Driver> Lease<D> {
 
     /// Lets what is queued on `stream` from now on begin after the batch is there; the slot is not written again before
     /// what is queued on `stream` until the lease is dropped is over.
-    pub(crate) fn wait(&mut self, stream: D::Stream) -> Result<()> {
-        if let Some(slot) = self.slot.as_ref().filter(|_| !self.streams.contains(&stream)) {
+    pub(crate) fn wait(&mut self, stream: &D::Stream) -> Result<()> {
+        if let Some(slot) = self.slot.as_ref().filter(|_| !self.streams.contains(stream)) {
             self.ring.driver.wait(stream, &slot.ready)?;
-            self.streams.push(stream);
+            self.streams.push(stream.clone());
         }
         Ok(())
     }
 
-    /// Whether the batch is there.
-    pub(crate) fn ready(&self) -> Result<bool> {
-        self.slot.as_ref().map_or(Ok(true), |slot| self.ring.driver.over(&slot.ready))
-    }
-
-    /// Waits until the batch is there.
-    pub(crate) fn synchronize(&self) -> Result<()> {
-        self.slot.as_ref().map_or(Ok(()), |slot| self.ring.driver.synchronize(&slot.ready))
+    /// What tells whether the batch is there.
+    pub(crate) fn ready(&self) -> Option<Arc<D::Event>> {
+        self.slot.as_ref().map(|slot| Arc::clone(&slot.ready))
     }
 }
 
 impl<D: Driver> Drop for Lease<D> {
     fn drop(&mut self) {
         let Some(mut slot) = self.slot.take() else { return };
-        let marked = self.ring.consumed(&mut slot, &self.streams).or_else(|error| {
-            // A stream that is gone can't be marked. Its work is over when all is.
+        // Uses that can't be marked are over when everything is.
+        let marked = self.ring.consumed(&mut slot, &self.streams).or_else(|_| {
             slot.used = 0;
-            self.ring.driver.drain().map_err(|_| error)
+            self.ring.driver.drain()
         });
-        let mut state = self.ring.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.ring.state();
         match marked {
             Ok(()) => state.free.push_back(slot),
-            Err(error) => {
+            // Nobody knows whether the GPU still uses it.
+            Err(_) => {
+                state.made -= 1;
                 std::mem::forget(slot);
-                state.fault = Some(error);
             }
         }
     }

@@ -6,8 +6,10 @@ use crate::kernels::Launch;
 use crate::{DlDevice, Gpu};
 use packhorse_core::{Error, Result};
 use packhorse_read::{Device as _, Host, HostSlab};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ pub struct Simulated {
 }
 
 struct Inner {
-    streams: Mutex<Vec<Worker>>,
+    streams: Mutex<Vec<Weak<Worker>>>,
     jitter: Option<(u64, Duration)>,
     kernels: Option<Kernels>,
 }
@@ -30,14 +32,68 @@ struct Inner {
 type Kernels = Arc<dyn Fn(&Launch) -> Result<()> + Send + Sync>;
 type Work = Box<dyn FnOnce() + Send>;
 
+/// A stream of a [`Simulated`] GPU: a thread, which ends after its work when the last clone is gone.
+#[derive(Clone)]
+pub struct SimulatedStream(Arc<Worker>);
+
 struct Worker {
-    work: Sender<Work>,
-    thread: JoinHandle<()>,
+    number: usize,
+    work: Option<Sender<Work>>,
+    thread: Option<JoinHandle<()>>,
+    /// Whether some work panicked.
+    faulty: Arc<AtomicBool>,
 }
 
-/// A stream of a [`Simulated`] GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SimulatedStream(usize);
+impl Worker {
+    fn start(number: usize, jitter: Option<(u64, Duration)>) -> Result<Self> {
+        let (work, queue) = channel::<Work>();
+        let faulty = Arc::new(AtomicBool::new(false));
+        let fault = Arc::clone(&faulty);
+        let thread = std::thread::Builder::new().name(format!("packhorse-stream-{number}")).spawn(move || {
+            for (at, work) in queue.into_iter().enumerate() {
+                if let Some((seed, most)) = jitter {
+                    let draw = packhorse_order::draw(seed, number as u64, at as u64, 0) >> 40;
+                    std::thread::sleep(most.mul_f64(draw as f64 / (1u64 << 24) as f64));
+                }
+                // What comes after it is done all the same: others wait for it.
+                if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
+                    fault.store(true, Ordering::SeqCst);
+                }
+            }
+        });
+        let thread = thread.map_err(|error| Error::io("start a thread", error))?;
+        Ok(Self { number, work: Some(work), thread: Some(thread), faulty })
+    }
+
+    fn push(&self, work: Work) -> Result<()> {
+        let sent = self.work.as_ref().is_some_and(|to| to.send(work).is_ok());
+        match sent && !self.faulty.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err(Error::bug("work on a simulated stream panicked")),
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.work = None;
+        // The last clone may be in the work itself.
+        let others = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id());
+        others.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl PartialEq for SimulatedStream {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl std::fmt::Debug for SimulatedStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SimulatedStream({})", self.0.number)
+    }
+}
 
 /// An event of a [`Simulated`] GPU.
 #[derive(Debug, Default)]
@@ -111,14 +167,15 @@ impl Simulated {
     }
 
     /// Queues `work`: a kernel, as it were.
-    pub fn run(&self, stream: SimulatedStream, work: impl FnOnce() + Send + 'static) -> Result<()> {
-        let streams = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let worker = streams.get(stream.0).ok_or_else(|| Error::config("a stream of another GPU"))?;
-        worker.work.send(Box::new(work)).map_err(|_| Error::bug("work on a stream panicked"))
+    ///
+    /// Errors: work that was done on the stream before panicked (kind `Bug`).
+    pub fn run(&self, stream: &SimulatedStream, work: impl FnOnce() + Send + 'static) -> Result<()> {
+        stream.0.push(Box::new(work))
     }
 }
 
-impl Gpu for Simulated {
+// SAFETY: memory is of the heap, each piece its own until it is dropped; streams do their work in order.
+unsafe impl Gpu for Simulated {
     type Pinned = HostSlab;
     type Memory = SimulatedMemory;
     type Event = SimulatedEvent;
@@ -146,42 +203,30 @@ impl Gpu for Simulated {
 
     fn stream(&self) -> Result<SimulatedStream> {
         let mut streams = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = streams.len();
-        let (work, queue) = channel::<Work>();
-        let jitter = self.inner.jitter;
-        let thread = std::thread::Builder::new().name(format!("packhorse-stream-{number}")).spawn(move || {
-            for (at, work) in queue.into_iter().enumerate() {
-                if let Some((seed, most)) = jitter {
-                    let draw = packhorse_order::draw(seed, number as u64, at as u64, 0) >> 40;
-                    std::thread::sleep(most.mul_f64(draw as f64 / (1u64 << 24) as f64));
-                }
-                work();
-            }
-        });
-        let thread = thread.map_err(|error| Error::io("start a thread", error))?;
-        streams.push(Worker { work, thread });
-        Ok(SimulatedStream(number))
+        streams.retain(|stream| stream.strong_count() > 0);
+        let number = streams.iter().filter_map(Weak::upgrade).map(|worker| worker.number + 1).max().unwrap_or(0);
+        let worker = Arc::new(Worker::start(number, self.inner.jitter)?);
+        streams.push(Arc::downgrade(&worker));
+        Ok(SimulatedStream(worker))
     }
 
     fn event(&self) -> Result<SimulatedEvent> {
         Ok(SimulatedEvent::default())
     }
 
-    fn record(&self, event: &SimulatedEvent, stream: SimulatedStream) -> Result<()> {
+    fn record(&self, event: &SimulatedEvent, stream: &SimulatedStream) -> Result<()> {
+        let mark = event.marks.lock().0 + 1;
         let marks = Arc::clone(&event.marks);
-        let mark = {
-            let mut state = marks.lock();
-            state.0 += 1;
-            state.0
-        };
         self.run(stream, move || {
             let mut state = marks.lock();
             state.1 = state.1.max(mark);
             marks.changed.notify_all();
-        })
+        })?;
+        event.marks.lock().0 = mark;
+        Ok(())
     }
 
-    fn wait(&self, stream: SimulatedStream, event: &SimulatedEvent) -> Result<()> {
+    fn wait(&self, stream: &SimulatedStream, event: &SimulatedEvent) -> Result<()> {
         let marks = Arc::clone(&event.marks);
         let mark = marks.lock().0;
         self.run(stream, move || marks.wait(mark))
@@ -198,20 +243,21 @@ impl Gpu for Simulated {
         Ok(())
     }
 
-    fn pause(&self, time: Duration, stream: SimulatedStream) -> Result<()> {
+    fn pause(&self, time: Duration, stream: &SimulatedStream) -> Result<()> {
         self.run(stream, move || std::thread::sleep(time))
     }
 
     fn drain(&self) -> Result<()> {
-        let count = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner).len();
-        let ends: Vec<SimulatedEvent> = (0..count).map(|_| SimulatedEvent::default()).collect();
-        for (number, end) in ends.iter().enumerate() {
-            self.record(end, SimulatedStream(number))?;
-        }
+        let streams = self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ends = streams.iter().filter_map(Weak::upgrade).map(|worker| {
+            let end = self.event()?;
+            self.record(&end, &SimulatedStream(worker)).map(|()| end)
+        });
+        let ends = ends.collect::<Result<Vec<_>>>()?;
         ends.iter().try_for_each(|end| self.synchronize(end))
     }
 
-    unsafe fn upload(&self, from: &[u8], to: &SimulatedMemory, stream: SimulatedStream) -> Result<()> {
+    unsafe fn upload(&self, from: &[u8], to: &SimulatedMemory, stream: &SimulatedStream) -> Result<()> {
         if from.len() > to.at.len() {
             return Err(Error::bug(format!("{} bytes into {}", from.len(), to.at.len())));
         }
@@ -224,18 +270,15 @@ impl Gpu for Simulated {
         })
     }
 
-    unsafe fn download(&self, from: u64, to: &mut [u8], stream: SimulatedStream) -> Result<()> {
-        let end = self.event()?;
-        self.record(&end, stream)?;
-        self.synchronize(&end)?;
+    unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<()> {
         // SAFETY: this function's contract.
         unsafe {
-            std::ptr::with_exposed_provenance::<u8>(from as usize).copy_to_nonoverlapping(to.as_mut_ptr(), to.len())
-        };
+            std::ptr::with_exposed_provenance::<u8>(from as usize).copy_to_nonoverlapping(to.as_mut_ptr(), to.len());
+        }
         Ok(())
     }
 
-    unsafe fn launch(&self, launch: &Launch, stream: SimulatedStream) -> Result<()> {
+    unsafe fn launch(&self, launch: &Launch, stream: &SimulatedStream) -> Result<()> {
         let kernels = self.inner.kernels.clone();
         let kernels =
             kernels.ok_or_else(|| Error::unsupported("a simulated GPU runs no kernels: finish on the host"))?;
@@ -244,15 +287,6 @@ impl Gpu for Simulated {
             // What fails is found missing by whoever looks at the result.
             let _ = kernels(&launch);
         })
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        for Worker { work, thread } in std::mem::take(self.streams.get_mut().unwrap_or_else(PoisonError::into_inner)) {
-            drop(work);
-            let _ = thread.join();
-        }
     }
 }
 

@@ -1,3 +1,3 @@
 //! What the ring takes from the standard library: models of it take the same from loom and from shuttle.
 
-pub(crate) use std::sync::{Arc, Mutex, PoisonError};
+pub(crate) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

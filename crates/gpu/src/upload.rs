@@ -32,7 +32,7 @@ impl<G: Gpu> Upload<G> {
     ///
     /// Errors: a stream that the GPU does not give.
     pub fn finished(gpu: G, finish: Vec<Arc<dyn Finish>>) -> Result<Self> {
-        Ok(Self { sender: Sender::new(Arc::new(Line::new(gpu, finish)?), FLYING) })
+        Ok(Self { sender: Sender::new(Arc::new(Line::new(gpu, finish)?), FLYING, FLYING + 1) })
     }
 }
 

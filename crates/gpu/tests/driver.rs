@@ -82,7 +82,7 @@ fn goes_on() {
     let mut errors = Vec::new();
     let mut arrived = 0;
     for batch in loader {
-        match batch.and_then(|batch| batch.wait(stream)) {
+        match batch.and_then(|batch| batch.wait(&stream)) {
             Ok(()) => arrived += 1,
             Err(error) => errors.push(error),
         }
@@ -106,13 +106,36 @@ fn contexts() {
     unsafe { result::ctx::set_current(other) }.unwrap();
     let stream = gpu.stream().unwrap();
     let event = gpu.event().unwrap();
-    gpu.record(&event, stream).unwrap();
+    gpu.record(&event, &stream).unwrap();
     drop((gpu.memory(10).unwrap(), gpu.pinned(10).unwrap(), event));
     gpu.drain().unwrap();
     drop(gpu);
     assert_eq!(result::ctx::get_current().unwrap(), Some(other));
     // SAFETY: retained above.
     unsafe { result::primary_ctx::release(1) }.unwrap();
+}
+
+/// Streams of other GPUs, and of no one thread, are refused; those that a batch waited on stay until it is gone.
+#[test]
+#[ignore = "is run by another with a driver"]
+#[expect(unsafe_code, reason = "streams by their handles")]
+fn streams() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gpu, other) = (Cuda::new(0).unwrap(), Cuda::new(1).unwrap());
+    let upload = Upload::new(gpu.clone()).unwrap();
+    let mut loader = Loader::new(dataset(dir.path(), 60), &[], &options(8, 1), upload).unwrap();
+    let batch = loader.next().unwrap().unwrap();
+    assert_eq!(batch.wait(&other.stream().unwrap()).unwrap_err().kind(), Kind::Config);
+    let foreign = other.stream().unwrap();
+    // SAFETY: the stream is there to the end.
+    let named = |handle| unsafe { gpu.stream_from_raw(handle) };
+    assert_eq!(named(foreign.handle()).unwrap_err().kind(), Kind::Config);
+    assert_eq!(named(2).unwrap_err().kind(), Kind::Config);
+    let own = gpu.stream().unwrap();
+    for stream in [named(0).unwrap(), named(own.handle()).unwrap(), Cuda::new(0).unwrap().stream().unwrap()] {
+        batch.wait(&stream).unwrap();
+    }
+    drop((gpu, loader, batch));
 }
 
 #[test]
@@ -204,6 +227,13 @@ fn faults_of_the_driver_are_errors_and_lose_nothing_else() {
         assert_passed(&child(&driver, "goes_on", &environment));
         assert_eq!(driver.calls().of("left.pinned"), 0, "{fail}");
     }
+}
+
+#[test]
+fn streams_are_checked_and_kept() {
+    let Some(driver) = FakeDriver::new() else { return };
+    assert_passed(&child(&driver, "streams", &[("FAKE_CUDA_JITTER", "200")]));
+    assert_eq!((driver.calls().of("left.contexts"), driver.calls().of("left.device")), (0, 0));
 }
 
 #[test]

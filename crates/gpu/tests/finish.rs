@@ -212,6 +212,18 @@ fn pictures_are_made_of_nothing() {
     assert!(mixed == whole && whole.chunks(3600).skip(1).all(|picture| *picture != whole[..3600]));
 }
 
+/// Two fields of a name would be written over each other.
+#[test]
+fn steps_that_make_one_field_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let fields = [FieldOptions::new("txt", Make::Bytes)];
+    let steps: Vec<Arc<dyn Finish>> =
+        vec![Arc::new(Padded::new("txt", "a.lengths", 4)), Arc::new(Padded::new("txt", "a", 4))];
+    let upload = Upload::finished(Simulated::new(), steps).unwrap();
+    let error = Loader::new(samples(dir.path()), &fields, &options(), upload).map(|_| ()).unwrap_err();
+    assert!(error.kind() == Kind::Config && error.to_string().contains("two steps make a field a.lengths"), "{error}");
+}
+
 /// What makes no sense is told when the loader is made, in words that name the field.
 #[test]
 fn steps_that_fit_no_batch_are_refused() {

@@ -4,7 +4,7 @@
 
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, Ordering};
-    pub(crate) use loom::sync::{Arc, Condvar, Mutex};
+    pub(crate) use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread;
     pub(crate) use std::sync::PoisonError;
 }

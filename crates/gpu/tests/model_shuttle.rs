@@ -3,7 +3,7 @@
 
 mod sync {
     pub(crate) use shuttle::sync::atomic::{AtomicBool, Ordering};
-    pub(crate) use shuttle::sync::{Arc, Condvar, Mutex};
+    pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub(crate) use shuttle::thread;
     pub(crate) use std::sync::PoisonError;
 }

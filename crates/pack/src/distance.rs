@@ -2,6 +2,7 @@
 
 use nix::sys::resource::{UsageWho, getrusage};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// What the last reads showed. Shared by all threads that read.
 ///
@@ -9,10 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// or a server does, once or more. Unlike a clock, the kernel's count of that is not fooled by
 /// other processes that want the processor too.
 #[derive(Default)]
-pub(crate) struct Distance(AtomicBool);
+pub(crate) struct Distance {
+    far: AtomicBool,
+    /// Waits and samples since the last decision.
+    seen: Mutex<(u64, u64)>,
+}
 
 /// Far is where at least one sample in so many had to be waited for.
 const SAMPLES_A_WAIT: u64 = 8;
+/// So many samples decide: a large one is a block of its own, and one wait in it may be for a lock of the
+/// kernel's.
+const ENOUGH: u64 = 32;
 
 impl Distance {
     /// How often this thread has waited so far.
@@ -23,15 +31,19 @@ impl Distance {
 
     /// Takes note of a block of `samples` that was waited for `waits` times.
     pub(crate) fn saw(&self, waits: u64, samples: u64) {
-        let far = waits * SAMPLES_A_WAIT > samples;
-        if far != self.is_far() {
-            self.0.store(far, Ordering::Relaxed);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let (waits, samples) = (seen.0 + waits, seen.1 + samples);
+        // As soon as it is known, before there are enough.
+        let far = waits * SAMPLES_A_WAIT > samples.max(ENOUGH);
+        *seen = if far || samples >= ENOUGH { (0, 0) } else { (waits, samples) };
+        if (far || samples >= ENOUGH) && far != self.is_far() {
+            self.far.store(far, Ordering::Relaxed);
         }
     }
 
     /// Whether it pays to have many reads in flight.
     pub(crate) fn is_far(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.far.load(Ordering::Relaxed)
     }
 }
 
@@ -52,6 +64,17 @@ mod tests {
         distance.saw(60, 64);
         assert!(distance.is_far());
         distance.saw(1, 64);
+        assert!(!distance.is_far());
+    }
+
+    #[test]
+    fn samples_that_are_blocks_of_their_own_decide_together() {
+        let distance = Distance::default();
+        (0..1000u64).for_each(|i| distance.saw(u64::from(i % 10 == 0), 1));
+        assert!(!distance.is_far());
+        (0..5).for_each(|_| distance.saw(1, 1));
+        assert!(distance.is_far());
+        (0..40).for_each(|_| distance.saw(0, 1));
         assert!(!distance.is_far());
     }
 }

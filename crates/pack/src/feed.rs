@@ -6,6 +6,7 @@
 
 use crate::Policy;
 use crate::distance::Distance;
+use crate::hands;
 use crate::inputs::Inputs;
 use crate::plan::LABEL;
 use crate::space::{Space, Spaces};
@@ -125,8 +126,8 @@ impl Feed {
 }
 
 impl Service {
-    /// Starts `readers` threads that read, and `transformers` that transform where there is anything to
-    /// transform. They end when every [`Feed`] is dropped.
+    /// Lets `readers` threads read, and `transformers` transform where there is anything to transform: one of
+    /// each starts, and the others when there is work for them. They end when every [`Feed`] is dropped.
     pub(crate) fn start<'scope, 'env>(
         self,
         threads: &'scope std::thread::Scope<'scope, 'env>,
@@ -135,14 +136,9 @@ impl Service {
         transformers: usize,
     ) {
         let (raw, unfinished) = self.unfinished;
-        for _ in 0..readers.max(1) {
-            let (requests, raw) = (self.requests.clone(), raw.clone());
-            threads.spawn(move || requests.iter().for_each(|request| assembly.serve(request, &raw)));
-        }
-        let transformers = if assembly.transforms.is_empty() { 0 } else { transformers.max(1) };
-        for _ in 0..transformers {
-            let unfinished = unfinished.clone();
-            threads.spawn(move || unfinished.iter().for_each(|raw| assembly.finish(raw)));
+        hands::work(threads, self.requests, readers, move |request| assembly.serve(request, &raw));
+        if !assembly.transforms.is_empty() {
+            hands::work(threads, unfinished, transformers, |raw| assembly.finish(raw));
         }
     }
 }

@@ -10,6 +10,7 @@ mod distance;
 mod feed;
 mod fill;
 mod glob;
+mod hands;
 mod inputs;
 mod inspect;
 mod inspect_rows;

@@ -1,8 +1,6 @@
 //! Batches that are taken before they are asked for.
 
-use crate::{Device, Loader, TokenLoader, TokenState};
 use packhorse_core::{Error, Result};
-use packhorse_order::OrderState;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,23 +14,10 @@ pub trait Batches: Iterator<Item = Result<Self::Batch>> {
 
     /// Where to go on after the batches that were taken.
     fn state(&self) -> Self::State;
-}
 
-impl<D: Device> Batches for Loader<D> {
-    type Batch = D::Batch;
-    type State = OrderState;
-
-    fn state(&self) -> OrderState {
-        Loader::state(self)
-    }
-}
-
-impl<D: Device> Batches for TokenLoader<D> {
-    type Batch = D::Batch;
-    type State = TokenState;
-
-    fn state(&self) -> TokenState {
-        TokenLoader::state(self)
+    /// What ends the wait of a thread that is in `next`, which then gives no batch any more.
+    fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
+        Box::new(|| ())
     }
 }
 
@@ -45,6 +30,7 @@ pub struct Ahead<L: Batches> {
     /// `None` once all is over.
     taken: Option<Receiver<Taken<L>>>,
     thread: Option<JoinHandle<()>>,
+    stop: Box<dyn Fn() + Send + Sync>,
     state: L::State,
     waits: u64,
     waited: Duration,
@@ -63,12 +49,12 @@ where
     ///
     /// Errors: a thread that the system does not give.
     pub fn new(loader: L, ahead: usize) -> Result<Self> {
-        let state = loader.state();
+        let (state, stop) = (loader.state(), loader.stopper());
         // One more waits in the hands of the thread.
         let (to, taken) = sync_channel(ahead.saturating_sub(1));
         let thread = std::thread::Builder::new().name("packhorse-ahead".to_owned());
         let thread = thread.spawn(move || take(loader, &to)).map_err(|error| Error::io("start a thread", error))?;
-        Ok(Self { taken: Some(taken), thread: Some(thread), state, waits: 0, waited: Duration::ZERO })
+        Ok(Self { taken: Some(taken), thread: Some(thread), stop, state, waits: 0, waited: Duration::ZERO })
     }
 }
 
@@ -129,7 +115,8 @@ impl<L: Batches> Iterator for Ahead<L> {
 
 impl<L: Batches> Drop for Ahead<L> {
     fn drop(&mut self) {
-        // Whoever waits to hand over a batch finds nobody there any more.
+        // Whoever waits for a batch, or to hand one over, finds nobody there any more.
+        (self.stop)();
         self.end();
     }
 }
@@ -200,6 +187,44 @@ mod tests {
             // One was given out, and one is being offered when the others are taken.
             assert_eq!(at.load(std::sync::atomic::Ordering::SeqCst), 1 + ahead as u64);
         }
+    }
+
+    /// Has no batch until it is stopped, and none then.
+    #[derive(Default)]
+    struct Stuck(std::sync::Arc<(std::sync::Mutex<bool>, std::sync::Condvar)>);
+
+    impl Iterator for Stuck {
+        type Item = Result<u64>;
+
+        fn next(&mut self) -> Option<Result<u64>> {
+            let mut stopped = self.0.0.lock().unwrap();
+            while !*stopped {
+                stopped = self.0.1.wait(stopped).unwrap();
+            }
+            None
+        }
+    }
+
+    impl Batches for Stuck {
+        type Batch = u64;
+        type State = u64;
+
+        fn state(&self) -> u64 {
+            0
+        }
+
+        fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
+            let stopped = std::sync::Arc::clone(&self.0);
+            Box::new(move || {
+                *stopped.0.lock().unwrap() = true;
+                stopped.1.notify_all();
+            })
+        }
+    }
+
+    #[test]
+    fn a_loader_that_waits_is_stopped() {
+        drop(Ahead::new(Stuck::default(), 2).unwrap());
     }
 
     #[test]

@@ -70,6 +70,9 @@ impl<D: Device> Blank<D> {
     /// give.
     pub fn new(samples: u64, options: &LoaderOptions, device: D) -> Result<Self> {
         let sampler = Sampler::new(options.place.rank, options.place.ranks, options.batch)?;
+        if let Some(state) = &options.state {
+            state.check(&order(samples, options.seed, (0, 0)))?;
+        }
         let from = options.state.map_or((0, 0), |state| (state.epoch, state.consumed));
         let steps = Steps::new(sampler, samples, from, options.epochs, options.remainder)?;
         let batch = options.batch as usize;
@@ -99,9 +102,16 @@ impl<D: Device> Batches for Blank<D> {
 
     fn state(&self) -> OrderState {
         let Nothing { steps, seed, .. } = self.pipeline.work();
-        let (epoch, consumed) = steps.after(self.pipeline.taken());
-        OrderState { dataset: 0, samples: steps.samples, shuffle: Shuffle::Sequential, seed: *seed, epoch, consumed }
+        order(steps.samples, *seed, steps.after(self.pipeline.taken()))
     }
+
+    fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
+        self.pipeline.stopper()
+    }
+}
+
+fn order(samples: u64, seed: u64, (epoch, consumed): (u64, u64)) -> OrderState {
+    OrderState { dataset: 0, samples, shuffle: Shuffle::Sequential, seed, epoch, consumed }
 }
 
 #[cfg(test)]
@@ -127,6 +137,9 @@ mod tests {
             }
             assert_eq!((blank.state().epoch, blank.state().consumed), (1, 20));
         }
+        let other = OrderState { samples: 21, ..order(20, 3, (0, 0)) };
+        let options = LoaderOptions { seed: 3, state: Some(other), ..LoaderOptions::new(4) };
+        assert!(Blank::new(20, &options, Host::default()).is_err());
         seen.sort_unstable();
         assert_eq!(seen, (0..2).flat_map(|epoch| (0..16).map(move |i| (epoch, i))).collect::<Vec<_>>());
     }

@@ -7,7 +7,7 @@ use crate::pipeline::{Crew, Pipeline};
 use crate::samples::{Feed, Samples};
 use crate::stream::Stream;
 use crate::work::Work;
-use crate::{Dataset, Device, Layout, LoaderOptions, cores};
+use crate::{Batches, Dataset, Device, Layout, LoaderOptions, cores};
 use packhorse_core::{Event, Input, Options, Registry, Result};
 use packhorse_order::{OrderState, Shuffle};
 use std::sync::Arc;
@@ -128,5 +128,18 @@ impl<D: Device> Iterator for Loader<D> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.pipeline.next()
+    }
+}
+
+impl<D: Device> Batches for Loader<D> {
+    type Batch = D::Batch;
+    type State = OrderState;
+
+    fn state(&self) -> OrderState {
+        Loader::state(self)
+    }
+
+    fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
+        self.pipeline.stopper()
     }
 }

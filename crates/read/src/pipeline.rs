@@ -121,6 +121,18 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         self.taken
     }
 
+    /// What ends it, from any thread: whoever waits for a batch gets none.
+    pub(crate) fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
+        let (ring, work, shelf) = (Arc::clone(&self.ring), Arc::clone(&self.work), self.shelf.clone());
+        Box::new(move || {
+            ring.stop();
+            work.stop();
+            if let Some(shelf) = &shelf {
+                shelf.stop();
+            }
+        })
+    }
+
     pub(crate) fn next(&mut self) -> Option<Result<D::Batch>> {
         if let Err(error) = self.supply() {
             return Some(Err(error));
@@ -189,11 +201,7 @@ fn fill<H: AsRef<[u8]> + AsMut<[u8]>, W: Work>(
 
 impl<D: Device, W: Work> Drop for Pipeline<D, W> {
     fn drop(&mut self) {
-        self.ring.stop();
-        self.work.stop();
-        if let Some(shelf) = &self.shelf {
-            shelf.stop();
-        }
+        self.stopper()();
         for thread in self.threads.drain(..) {
             // One that panicked has said so in its batch.
             let _ = thread.join();

@@ -86,7 +86,7 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
     pub(crate) fn take(&self) -> Option<(u64, Outcome<H, F>)> {
         let mut state = self.lock();
         loop {
-            if state.taken >= state.steps {
+            if state.stop || state.taken >= state.steps {
                 return None;
             }
             let slot = state.slot(state.taken);
@@ -135,10 +135,11 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         state.slots.clear();
     }
 
-    /// No step is claimed any more.
+    /// No step is claimed or taken any more.
     pub(crate) fn stop(&self) {
         self.lock().stop = true;
         self.room.notify_all();
+        self.ready.notify_all();
     }
 }
 

@@ -5,7 +5,7 @@ use crate::fill::{Filler, Scratch};
 use crate::pipeline::{Crew, Pipeline};
 use crate::steps::Steps;
 use crate::work::Work;
-use crate::{Device, Layout, TokenOptions, TokenState, Tokens};
+use crate::{Batches, Device, Layout, TokenOptions, TokenState, Tokens};
 use packhorse_core::Result;
 use packhorse_order::{Order, Sampler};
 use std::sync::Arc;
@@ -96,5 +96,18 @@ impl<D: Device> Iterator for TokenLoader<D> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.pipeline.next()
+    }
+}
+
+impl<D: Device> Batches for TokenLoader<D> {
+    type Batch = D::Batch;
+    type State = TokenState;
+
+    fn state(&self) -> TokenState {
+        TokenLoader::state(self)
+    }
+
+    fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
+        self.pipeline.stopper()
     }
 }

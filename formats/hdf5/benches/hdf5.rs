@@ -1,7 +1,8 @@
 //! Writing and reading 181 MB of images as floats, chunk by chunk, beside h5py in the same run.
 //!
 //! `PACKHORSE_PYTHON=python cargo bench -p packhorse-hdf5` prints seconds and how many times faster
-//! packhorse is. `IMAGES` changes how many (300), `REPEATS` how often each is measured (3; the best counts),
+//! packhorse is, and how near it comes to what compresses: the same library over the same chunks, in memory, by as
+//! many threads. `IMAGES` changes how many (300), `REPEATS` how often each is measured (3; the best counts),
 //! and the argument `read` leaves out how long writing takes.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
@@ -10,6 +11,7 @@
 use arrow_array::{Array, FixedSizeListArray, Float32Array, RecordBatch};
 use packhorse_core::{DataType, FieldType, Format, Input, Limits, Options, Outlet, Result, Rows, Schema, Scratch};
 use packhorse_hdf5::Hdf5;
+use rayon::prelude::*;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
@@ -133,6 +135,86 @@ fn best(repeats: usize, mut measure: impl FnMut() -> Option<Seconds>) -> Option<
     (0..repeats).filter_map(|_| measure()).reduce(|a, b| (a.0.min(b.0), a.1.min(b.1)))
 }
 
+/// What only compressing and only decompressing takes: chunk by chunk, in memory.
+fn alone(filter: &str, shuffle: bool, rows: &[Rows], repeats: usize) -> (Option<Seconds>, Option<Seconds>) {
+    let mut chunks: Vec<Vec<u8>> = Vec::new();
+    for rows in rows {
+        let list = rows.column(0).as_any().downcast_ref::<FixedSizeListArray>().unwrap();
+        let bytes = packhorse_core::bytes_of(list.values()).unwrap();
+        chunks.extend(bytes.chunks(4 * PIXELS).map(|chunk| match shuffle {
+            true => (0..4).flat_map(|byte| chunk.iter().skip(byte).step_by(4).copied()).collect(),
+            false => chunk.to_vec(),
+        }));
+    }
+    let packed: Vec<Vec<u8>> =
+        chunks.par_iter().map_init(|| Coder::new(filter), |coder, chunk| coder.pack(chunk)).collect();
+    let pack = || {
+        chunks
+            .par_iter()
+            .map_init(|| Coder::new(filter), |coder, chunk| coder.pack(chunk))
+            .map(|packed| packed.len())
+            .sum()
+    };
+    let unpack = || packed.par_iter().map_init(|| Coder::new(filter), |coder, chunk| coder.unpack(chunk)).sum();
+    let measure = |work: &(dyn Fn() -> usize + Sync)| {
+        best(repeats, || {
+            Some(timed(|| {
+                std::hint::black_box(work());
+            }))
+        })
+    };
+    (measure(&pack), measure(&unpack))
+}
+
+/// A library as packhorse uses it.
+enum Coder {
+    Gzip(libdeflater::Compressor, libdeflater::Decompressor, Vec<u8>),
+    Zstd(zstd::bulk::Compressor<'static>, zstd::bulk::Decompressor<'static>, Vec<u8>),
+}
+
+impl Coder {
+    fn new(filter: &str) -> Self {
+        let out = vec![0; 4 * PIXELS];
+        match filter {
+            "gzip" => {
+                let level = libdeflater::CompressionLvl::new(4).unwrap();
+                Coder::Gzip(libdeflater::Compressor::new(level), libdeflater::Decompressor::new(), out)
+            }
+            _ => Coder::Zstd(zstd::bulk::Compressor::new(3).unwrap(), zstd::bulk::Decompressor::new().unwrap(), out),
+        }
+    }
+
+    fn pack(&mut self, chunk: &[u8]) -> Vec<u8> {
+        match self {
+            Coder::Gzip(coder, _, out) => {
+                let len = coder.zlib_compress(chunk, out).unwrap();
+                out[..len].to_vec()
+            }
+            Coder::Zstd(coder, _, out) => {
+                let len = coder.compress_to_buffer(chunk, &mut out[..]).unwrap();
+                out[..len].to_vec()
+            }
+        }
+    }
+
+    fn unpack(&mut self, chunk: &[u8]) -> usize {
+        match self {
+            Coder::Gzip(_, coder, out) => coder.zlib_decompress(chunk, out).unwrap(),
+            Coder::Zstd(_, coder, out) => coder.decompress_to_buffer(chunk, &mut out[..]).unwrap(),
+        }
+    }
+}
+
+fn beside(what: &str, alone: Option<Seconds>, ours: Option<Seconds>) {
+    let (Some((alone, busy)), Some((ours, ours_busy))) = (alone, ours) else { return };
+    println!(
+        "{:<34} {alone:.3} s, {busy:.3} of processors: packhorse has {:.2} of its speed, {:.2} a processor",
+        format!("  {what} alone"),
+        alone / ours,
+        busy / ours_busy
+    );
+}
+
 fn say(what: &str, bytes: f64, ours: Option<Seconds>, theirs: Option<Seconds>) {
     let Some((ours, busy)) = ours else { return };
     let theirs = theirs.map_or(String::new(), |(theirs, their_busy)| {
@@ -147,6 +229,11 @@ fn say(what: &str, bytes: f64, ours: Option<Seconds>, theirs: Option<Seconds>) {
 
 fn main() {
     let (images, repeats) = (number("IMAGES", 300), number("REPEATS", 3));
+    // For a profiler: only our side, of one file.
+    if let Some(path) = std::env::args().nth(1).filter(|argument| argument.ends_with(".h5")) {
+        let seconds = best(repeats, || Some(timed(|| read(Path::new(&path), images))));
+        return say("read", (images * PIXELS * 4) as f64, seconds, None);
+    }
     let dir = tempfile::tempdir().unwrap();
     let rows: Vec<Rows> = (0..images).step_by(16).map(|from| batch(from, (from + 16).min(images))).collect();
     let raw = dir.path().join("raw");
@@ -160,24 +247,39 @@ fn main() {
     let writes = !std::env::args().any(|arg| arg == "read");
     let gzip = best(if writes { repeats } else { 1 }, || h5py("write-gzip", &raw, &path("h5py-gzip.h5")));
     let _ = h5py("write-zstd", &raw, &path("h5py-zstd.h5"));
-    for (filter, shuffle) in [("gzip", "auto"), ("gzip", "on"), ("zstd", "auto"), ("zstd", "on"), ("none", "off")] {
+    let mut unpacking = Vec::new();
+    for (filter, shuffle) in [("gzip", "off"), ("gzip", "on"), ("zstd", "off"), ("zstd", "on"), ("none", "off")] {
         let name = path(&format!("{filter}-{shuffle}.h5"));
         let ours = best(if writes { repeats } else { 1 }, || {
             Some(timed(|| write(&name, &rows, &[("filter", filter), ("shuffle", shuffle), ("chunk", "1")])))
         });
-        let size = std::fs::metadata(&name).unwrap().len() as f64 / bytes;
-        if !writes {
-            continue;
+        if filter != "none" {
+            let (packing, alone) = alone(filter, shuffle == "on", &rows, repeats);
+            unpacking.push((format!("{filter}-{shuffle}.h5"), alone));
+            if writes {
+                let size = std::fs::metadata(&name).unwrap().len() as f64 / bytes;
+                say(&format!("write {filter}, shuffle {shuffle} (to {size:.2})"), bytes, ours, gzip);
+                beside("compressing", packing, ours);
+            }
         }
-        say(&format!("write {filter}, shuffle {shuffle} (to {size:.2})"), bytes, ours, gzip);
     }
-    for name in ["h5py-gzip.h5", "h5py-zstd.h5", "gzip-auto.h5", "zstd-auto.h5", "none-off.h5"] {
-        let name = path(name);
-        if !name.exists() {
+    for (name, as_ours) in [
+        ("h5py-gzip.h5", "gzip-on.h5"),
+        ("h5py-zstd.h5", "zstd-on.h5"),
+        ("gzip-off.h5", "gzip-off.h5"),
+        ("gzip-on.h5", "gzip-on.h5"),
+        ("zstd-off.h5", "zstd-off.h5"),
+        ("zstd-on.h5", "zstd-on.h5"),
+        ("none-off.h5", ""),
+    ] {
+        let file = path(name);
+        if !file.exists() {
             continue;
         }
-        let theirs = best(repeats, || h5py("read", &raw, &name));
-        let ours = best(repeats, || Some(timed(|| read(&name, images))));
-        say(&format!("read {}", name.file_name().unwrap().to_string_lossy()), bytes, ours, theirs);
+        let theirs = best(repeats, || h5py("read", &raw, &file));
+        let ours = best(repeats, || Some(timed(|| read(&file, images))));
+        say(&format!("read {name}"), bytes, ours, theirs);
+        let alone = unpacking.iter().find(|(of, _)| of == as_ours).and_then(|(_, alone)| *alone);
+        beside("decompressing", alone, ours);
     }
 }

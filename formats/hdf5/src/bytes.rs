@@ -50,6 +50,14 @@ impl<'a> Cursor<'a> {
         Ok(self.take(n)?.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
+    /// The next `n` bytes, at most 8, as a big-endian number, as some compressors write them.
+    pub(crate) fn big(&mut self, n: usize) -> Result<u64> {
+        if n > 8 {
+            return Err(self.bad("has numbers of more than 8 bytes"));
+        }
+        Ok(self.take(n)?.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    }
+
     /// As [`Cursor::uint`], for what is an offset in the file: all bits set is [`UNDEFINED`].
     pub(crate) fn address(&mut self, n: usize) -> Result<u64> {
         let undefined = self.rest.get(..n).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0xff));

@@ -61,7 +61,8 @@
 //! the error names two, and the option `datasets` chooses. Scalars, references, times, bit fields,
 //! soft and external links are passed over. Superblocks 0 to 3, object headers of both versions, symbol
 //! tables, link messages and fractal heaps; compact, contiguous and chunked layouts with every index
-//! there is; deflate, shuffle, fletcher32, lzf, zstd, other filters are refused by name; fill values; big-endian
+//! there is; deflate, shuffle, fletcher32, and of the registered filters lzf, zstd, lz4, bzip2, bitshuffle (plain, with
+//! LZ4 or zstd) and blosc (all but snappy), others are refused by name; fill values; big-endian
 //! numbers turned around; enumerations as their integers, opaque bytes, arrays in compounds; text of fixed and any
 //! length; vlen numbers as lists, vlen `u8` as blobs. Refused: virtual datasets, external files, shared
 //! message tables.
@@ -111,6 +112,6 @@ impl Format for Hdf5 {
     }
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
-        Ok(Box::new(write::Hdf5Sink { options: options::SinkOptions::parse(options)? }))
+        Ok(Box::new(write::Hdf5Sink::new(options::SinkOptions::parse(options)?)))
     }
 }

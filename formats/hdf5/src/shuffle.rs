@@ -2,12 +2,12 @@
 
 /// `input` shuffled into `out`, elements of `width` bytes; bytes after the last element stay last.
 pub(crate) fn shuffle(input: &[u8], width: usize, out: &mut Vec<u8>) {
-    out.clear();
+    // What was there before is written over.
     out.resize(input.len(), 0);
     match width {
-        2 => split::<2>(input, out),
-        4 => split::<4>(input, out),
-        8 => split::<8>(input, out),
+        2 => split::<2, 2>(input, out),
+        4 => split::<4, 4>(input, out),
+        8 => split::<8, 4>(input, out),
         _ => split_any(input, width, out),
     }
 }
@@ -15,6 +15,7 @@ pub(crate) fn shuffle(input: &[u8], width: usize, out: &mut Vec<u8>) {
 /// The opposite of [`shuffle`], into `out` of the same length.
 pub(crate) fn unshuffle(input: &[u8], width: usize, out: &mut [u8]) {
     match width {
+        0 | 1 => out.copy_from_slice(input),
         2 => join::<2>(input, out),
         4 => join::<4>(input, out),
         8 => join::<8>(input, out),
@@ -25,22 +26,29 @@ pub(crate) fn unshuffle(input: &[u8], width: usize, out: &mut [u8]) {
 /// Elements handled at once: enough for the widest registers.
 const BLOCK: usize = 64;
 
-fn split<const W: usize>(input: &[u8], out: &mut [u8]) {
-    let count = input.len() / W;
-    if count == 0 {
-        return out.copy_from_slice(input);
-    }
-    let (planes, tail) = out.split_at_mut(count * W);
-    let mut planes: Vec<_> = planes.chunks_exact_mut(count).map(|plane| plane.chunks_mut(BLOCK)).collect();
-    for block in input.get(..count * W).unwrap_or_default().chunks(BLOCK * W) {
-        for (byte, plane) in planes.iter_mut().enumerate() {
-            let Some(plane) = plane.next() else { continue };
-            for (to, element) in plane.iter_mut().zip(block.as_chunks::<W>().0) {
-                *to = element.get(byte).copied().unwrap_or_default();
+/// Elements of `W` bytes, by parts of `P`: compilers turn [`BLOCK`] parts of up to four bytes around in registers.
+fn split<const W: usize, const P: usize>(input: &[u8], out: &mut [u8]) {
+    let (elements, rest) = input.as_chunks::<W>();
+    let (planes, tail) = out.split_at_mut(elements.len() * W);
+    let mut planes = planes.chunks_exact_mut(elements.len().max(1));
+    let mut planes: [&mut [u8]; W] = std::array::from_fn(|_| planes.next().unwrap_or_default());
+    let (blocks, last) = elements.as_chunks::<BLOCK>();
+    for (i, block) in blocks.iter().enumerate() {
+        for (part, planes) in planes.chunks_mut(P).enumerate() {
+            let parts = block.map(|element| element.as_chunks::<P>().0.get(part).copied().unwrap_or([0; P]));
+            for (byte, plane) in planes.iter_mut().enumerate() {
+                if let Some(place) = plane.get_mut(i * BLOCK..).and_then(|rest| rest.first_chunk_mut()) {
+                    *place = parts.map(|bytes| bytes.get(byte).copied().unwrap_or_default());
+                }
             }
         }
     }
-    tail.copy_from_slice(input.get(count * W..).unwrap_or_default());
+    for (j, element) in last.iter().enumerate() {
+        for (plane, byte) in planes.iter_mut().zip(element) {
+            plane.get_mut(blocks.len() * BLOCK + j).into_iter().for_each(|place| *place = *byte);
+        }
+    }
+    tail.copy_from_slice(rest);
 }
 
 fn join<const W: usize>(input: &[u8], out: &mut [u8]) {

@@ -26,7 +26,8 @@ fn read(bytes: Vec<u8>) -> bool {
 
 fn files() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    let foreign = ["old.h5", "new.h5"].map(|name| (name.to_owned(), std::fs::read(folder.join(name)).unwrap()));
+    let foreign =
+        ["old.h5", "new.h5", "filters.h5"].map(|name| (name.to_owned(), std::fs::read(folder.join(name)).unwrap()));
     let sink = Hdf5.sink(&[("filter", "zstd"), ("chunk", "5")].into_iter().collect::<Options>()).unwrap();
     let ours = typed::corpus().into_iter().map(|(name, rows)| {
         let files = typed::write(&*sink, &rows, &[rows.num_rows()]);

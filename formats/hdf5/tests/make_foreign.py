@@ -144,13 +144,36 @@ def h5py_large(libver, tag):
     say(name, fields)
 
 
+def h5py_filters():
+    """What hdf5plugin brings: values that compress and values that do not, elements that are no multiple of 8."""
+    blosc = hdf5plugin.Blosc
+    kinds = {f"blosc-{coder}-{shuffle}": blosc(cname=coder, clevel=5, shuffle=shuffle)
+             for coder in ["blosclz", "lz4", "lz4hc", "zlib", "zstd"] for shuffle in [0, 1, 2]}
+    kinds |= {f"bitshuffle-{coder}-{n}": hdf5plugin.Bitshuffle(nelems=n, cname=coder)
+              for coder in ["none", "lz4", "zstd"] for n in [0, 64]}
+    kinds |= {"lz4": hdf5plugin.LZ4(), "lz4-small": hdf5plugin.LZ4(nbytes=1000), "bzip2": hdf5plugin.BZip2()}
+    for kind, how in kinds.items():
+        fields = {}
+        with h5py.File(DIR / f"{kind}.h5", "w") as f:
+            for dtype in ["u1", "<i2", ">f4", "f8"]:
+                for width, rows in [(3, 5), (301, 10), (1500, 19)]:
+                    x = number((N, width), dtype) if width < 1500 else np.arange(N * width).reshape(N, width).astype(dtype)
+                    name = f"{np.dtype(dtype).name}-{width}"
+                    f.create_dataset(name, data=x, chunks=(rows, width), **how)
+                    fields[name] = list(x)
+        say(f"{kind}.h5", fields)
+
+
 def h5py_refused():
-    with h5py.File(DIR / "blosc.h5", "w") as f:
-        f.create_dataset("x", data=np.arange(1000), chunks=(100,), **hdf5plugin.Blosc())
-    say("blosc.h5", error="blosc")
-    with h5py.File(DIR / "bitshuffle.h5", "w") as f:
-        f.create_dataset("x", data=np.arange(1000), chunks=(100,), **hdf5plugin.Bitshuffle())
-    say("bitshuffle.h5", error="bitshuffle")
+    with h5py.File(DIR / "blosc2.h5", "w") as f:
+        f.create_dataset("x", data=np.arange(1000), chunks=(100,), **hdf5plugin.Blosc2())
+    say("blosc2.h5", error="blosc2")
+    with h5py.File(DIR / "snappy.h5", "w") as f:
+        f.create_dataset("x", data=np.arange(1000), chunks=(500,), **hdf5plugin.Blosc(cname="snappy"))
+    say("snappy.h5", error="snappy")
+    with h5py.File(DIR / "zfp.h5", "w") as f:
+        f.create_dataset("x", data=np.arange(1000.0), chunks=(100,), **hdf5plugin.Zfp())
+    say("zfp.h5", error="zfp")
     with h5py.File(DIR / "rows.h5", "w") as f:
         f["a"], f["b"] = np.arange(3), np.arange(4)
     say("rows.h5", error="/a has 3 rows and /b has 4")
@@ -171,6 +194,14 @@ def pytables():
     fields = {"plain": list(x), "chunked": list(x), "g.grows": list(x)}
     fields |= {f"table.{k}": list(table[k]) for k in "ens"}
     say("pytables.h5", fields)
+    many = np.arange(N * 2000, dtype="f8").reshape(N, 2000)
+    for coder in ["blosc", "blosc:lz4", "bzip2", "lzo"]:
+        if tables.which_lib_version(coder.split(":")[0]) is None:
+            continue
+        name = f"pytables-{coder.replace(':', '-')}.h5"
+        with tables.open_file(str(DIR / name), "w", filters=tables.Filters(5, coder, shuffle=True)) as f:
+            f.create_carray("/", "x", obj=many)
+        say(name, {} if coder == "lzo" else {"x": list(many)}, error="lzo" if coder == "lzo" else "")
 
 
 def netcdf():
@@ -189,6 +220,7 @@ for libver, tag in [("earliest", "old"), (("v108", "v108"), "v108"), (("v110", "
     h5py_zoo(libver, tag)
     h5py_odd(libver, tag)
     h5py_large(libver, tag)
+h5py_filters()
 h5py_refused()
 pytables()
 netcdf()

@@ -9,7 +9,7 @@ use crate::dtype::Axis;
 use crate::file::Array;
 use crate::header::{Header, cut};
 use crate::load::{self, load};
-use crate::member::{crc32, join_crc32};
+use crate::member::{Shift, crc32};
 use arrow_buffer::Buffer;
 use flate2::bufread::DeflateDecoder;
 use packhorse_core::{Context, Error, Limits, Pool, Result};
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
     /// Adds the sum of the next `len` bytes, and compares it after the last row.
     fn sum(&mut self, next: u32, len: usize) -> Result<()> {
         let Some((crc, member)) = self.crc.as_mut().zip(self.array.member.as_ref()) else { return Ok(()) };
-        *crc = join_crc32(*crc, next, len as u64);
+        *crc = Shift::by(len as u64).join(*crc, next);
         if self.header.shape.first() != Some(&self.next) {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! packhorse and uproot over the same files in the same run: 2 M events, six flat branches and two jagged
 //! ones, by every compression, on one thread and on two. `cargo bench -p packhorse-root`, with
-//! `PACKHORSE_PYTHON` naming a Python that has uproot; files go to `/dev/shm` where that is.
+//! `PACKHORSE_PYTHON` naming a Python that has uproot; files go to `/dev/shm` where that is. `alone` is what only
+//! inflating the zlib file's baskets takes, on one thread, from memory and into memory used again.
 #![expect(clippy::unwrap_used, reason = "what goes wrong ends the bench")]
 #![expect(clippy::print_stdout, reason = "results")]
 #![expect(clippy::disallowed_methods, reason = "a bench measures time")]
@@ -35,9 +36,10 @@ impl Input for File {
 }
 
 fn main() {
-    // For a profiler: only our side, of one file, on one thread.
+    // For a profiler: only our side, of one file, on one thread, or as many as a second argument says.
     if let Some(path) = std::env::args().nth(1).filter(|argument| argument.ends_with(".root")) {
-        println!("{:.3} s", read(Path::new(&path), 1).as_secs_f64());
+        let threads = std::env::args().nth(2).and_then(|threads| threads.parse().ok()).unwrap_or(1);
+        println!("{:.3} s", read(Path::new(&path), threads).as_secs_f64());
         return;
     }
     let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
@@ -60,6 +62,10 @@ fn main() {
             let theirs: f64 = uproot(&["read", compression, &threads.to_string()]).parse().unwrap();
             let ours = read(&folder.join(format!("{compression}.root")), threads).as_secs_f64();
             println!("{compression:6} {threads:>8} {theirs:>10.3} {ours:>10.3} {:>6.1}×", theirs / ours);
+            if (compression, threads) == ("zlib", 1) {
+                let alone = inflated(&folder.join("zlib.root")).as_secs_f64();
+                println!("{:>15} {theirs:>10.3} {alone:>10.3} {:>6.1}×", "alone", theirs / alone);
+            }
         }
     }
     std::fs::remove_dir_all(&folder).unwrap();
@@ -78,4 +84,31 @@ fn read(path: &Path, threads: usize) -> Duration {
         start.elapsed()
     };
     pool.install(|| (0..REPEATS).map(|_| once()).min().unwrap())
+}
+
+/// The best of some times that libdeflate takes for all blocks of zlib in a file: `ZL`, 8, the lengths as they lie
+/// there and inflated, in three bytes each, then the block.
+fn inflated(path: &Path) -> Duration {
+    let bytes = std::fs::read(path).unwrap();
+    let length = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], 0]) as usize;
+    let (mut blocks, mut at) = (Vec::new(), 0);
+    while at + 11 < bytes.len() {
+        let end = at + 9 + length(at + 3);
+        if bytes[at..].starts_with(b"ZL\x08") && bytes[at + 9] == 0x78 && end <= bytes.len() {
+            blocks.push((&bytes[at + 9..end], length(at + 6)));
+            at = end;
+        } else {
+            at += 1;
+        }
+    }
+    let mut out = vec![0; blocks.iter().map(|(_, len)| *len).max().unwrap()];
+    let mut coder = libdeflater::Decompressor::new();
+    let mut once = || {
+        let start = Instant::now();
+        for (block, len) in &blocks {
+            assert_eq!(coder.zlib_decompress(block, &mut out[..*len]).unwrap(), *len);
+        }
+        start.elapsed()
+    };
+    (0..REPEATS).map(|_| once()).min().unwrap()
 }

@@ -10,6 +10,7 @@ use crate::tree::{At, Place, Tree};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use packhorse_core::{Error, Kind, Result, Rows, SchemaRef};
 use rayon::prelude::*;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -145,8 +146,10 @@ impl<'a> Blocks<'a> {
                 .and_then(|basket| self.finish(*id, basket));
             Ok((*id, basket.map_err(within)?))
         };
-        // Baskets are few and of many sizes: each is a task of its own.
-        baskets.par_iter().with_max_len(1).map(one).collect()
+        // Baskets are few and of many sizes: whoever has time takes the largest that is left.
+        let mut baskets: Vec<&(Id, Range<u64>)> = baskets.iter().collect();
+        baskets.sort_by_key(|(_, place)| Reverse(place.end - place.start));
+        baskets.into_iter().par_bridge().map(one).collect()
     }
 
     /// Checks the basket's number of entries, and fills in offsets that it leaves to the counting branch.

@@ -1,33 +1,18 @@
-//! Eight bytes at a time, as one word: which of them is the first of a kind.
+//! Sixteen bytes at a time, in a register where the processor has one for them: which of them is the first of a kind.
+
+use wide::u8x16;
 
 /// How many bytes are looked at together.
-pub(crate) const LANES: usize = 8;
-
-const ONES: u64 = u64::MAX / 255;
-const HIGHS: u64 = ONES << 7;
+pub(crate) const LANES: usize = 16;
 
 /// The place of the first byte that is a quote, a backslash or a control character (below 0x20).
 #[inline]
 pub(crate) fn special(bytes: &[u8; LANES]) -> Option<usize> {
-    let word = u64::from_le_bytes(*bytes);
-    first(below(word, 0x20) | equal(word, b'"') | equal(word, b'\\'))
-}
-
-/// Bits of which the lowest is the highest of the first byte below `bound`, which is at most 0x80. Higher
-/// ones may be wrong, as a borrow may reach them.
-#[inline]
-fn below(word: u64, bound: u64) -> u64 {
-    word.wrapping_sub(ONES * bound) & !word & HIGHS
-}
-
-#[inline]
-fn equal(word: u64, byte: u8) -> u64 {
-    below(word ^ (ONES * u64::from(byte)), 1)
-}
-
-#[inline]
-fn first(bits: u64) -> Option<usize> {
-    (bits != 0).then_some(bits.trailing_zeros() as usize / 8)
+    let bytes = u8x16::from(*bytes);
+    let controls = bytes.min(u8x16::splat(0x1f)).simd_eq(bytes);
+    let found = controls | bytes.simd_eq(u8x16::splat(b'"')) | bytes.simd_eq(u8x16::splat(b'\\'));
+    let mask = found.to_bitmask();
+    (mask != 0).then_some(mask.trailing_zeros() as usize)
 }
 
 #[cfg(test)]

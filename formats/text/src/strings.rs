@@ -82,29 +82,26 @@ pub(crate) fn said(bytes: &[u8], out: &mut Vec<u8>) -> Result<Said, NoString> {
             Some(_) => return Err((from, CONTROL)),
             None => return Err((from, OPEN)),
         }
+        // They often follow each other, as the end of a line and the start of the next do.
+        while let Some(byte) = simple(bytes, from) {
+            out.iter_mut().skip(to).take(1).for_each(|room| *room = byte);
+            (from, to) = (from + 2, to + 1);
+        }
         let rest = bytes.get(from..).unwrap_or_default();
-        let room = out.get_mut(to..).unwrap_or_default();
-        let len = match simple(rest) {
-            Some(byte) => {
-                room.iter_mut().take(1).for_each(|place| *place = byte);
-                to += 1;
-                2
+        if rest.first() != Some(&b'\\') {
+            continue;
+        }
+        let len = escape_len(rest).ok_or((from, NO_ESCAPE))?;
+        from += match unicode(rest) {
+            Some((character, len)) => {
+                to += character.encode_utf8(out.get_mut(to..).unwrap_or_default()).len();
+                len
             }
             None => {
-                let len = escape_len(rest).ok_or((from, NO_ESCAPE))?;
-                match unicode(rest) {
-                    Some((character, len)) => {
-                        to += character.encode_utf8(room).len();
-                        len
-                    }
-                    None => {
-                        lone.get_or_insert(from);
-                        len
-                    }
-                }
+                lone.get_or_insert(from);
+                len
             }
         };
-        from += len;
     }
     Ok(Said { len: from, escaped, text: lone.map_or(Ok(to), Err) })
 }
@@ -134,19 +131,33 @@ fn copy(text: &[u8], from: usize, out: &mut [u8], to: usize) -> usize {
     n
 }
 
-/// The byte that the escape of two bytes at the start of `bytes` means, if it is one.
+/// The byte that the escape of two bytes at `at` means, if there is one.
 #[inline]
-fn simple(bytes: &[u8]) -> Option<u8> {
-    match bytes.get(1)? {
-        b'n' => Some(b'\n'),
-        b't' => Some(b'\t'),
-        b'r' => Some(b'\r'),
-        b'b' => Some(0x08),
-        b'f' => Some(0x0c),
-        byte @ (b'"' | b'\\' | b'/') => Some(*byte),
-        _ => None,
-    }
+fn simple(bytes: &[u8], at: usize) -> Option<u8> {
+    let [b'\\', byte] = bytes.get(at..)?.first_chunk::<2>()? else { return None };
+    SIMPLE.get(usize::from(*byte)).copied().filter(|meant| *meant != 0)
 }
+
+/// What a byte behind a backslash means; 0 where it is no escape of two bytes.
+const SIMPLE: [u8; 256] = {
+    let mut meant = [0; 256];
+    let all = [
+        (b'n', b'\n'),
+        (b't', b'\t'),
+        (b'r', b'\r'),
+        (b'b', 8),
+        (b'f', 12),
+        (b'"', b'"'),
+        (b'\\', b'\\'),
+        (b'/', b'/'),
+    ];
+    let mut i = 0;
+    while i < all.len() {
+        meant[all[i].0 as usize] = all[i].1;
+        i += 1;
+    }
+    meant
+};
 
 /// The character that the escape `\u` at the start of `bytes` means, with the one behind it if it takes two, and how
 /// many bytes that took.

@@ -88,25 +88,24 @@ impl Bench<'_> {
         drop(host);
         let of_device = |measured: &UploadMeasured| Some(measured.steps_per_s() / device.steps_per_s());
         push("cached", "one batch again and again, with steps", cached, of_device(&cached), None);
+        // First without steps, so that shards are as near for what is compared as they come.
+        let stock = options.ahead as u64;
+        let raw = load.fields(None, &self.args.load.fields)?;
+        let raw = bench.batches(loader(&raw, &[])?, stock, false)?;
+        push("raw", "batches without decoding, no steps", raw, None, None);
+        let decode = bench.batches(loader(&fields, &finish)?, stock, false)?;
+        push("decode", "batches of the dataset, no steps", decode, None, None);
+        let batches = loader(&fields, &finish)?;
         let watched = watch();
-        let batches = bench.batches(loader(&fields, &finish)?, true)?;
+        let batches = bench.batches(batches, stock, true)?;
         let used = watched.and_then(Usage::end);
         push("loader", "batches of the dataset, with steps", batches, of_device(&batches), used);
-        let raw = load.fields(None, &self.args.load.fields)?;
-        push("raw", "batches without decoding, no steps", bench.batches(loader(&raw, &[])?, false)?, None, None);
-        push(
-            "decode",
-            "batches of the dataset, no steps",
-            bench.batches(loader(&fields, &finish)?, false)?,
-            None,
-            None,
-        );
         if !self.simulated {
             let size = (self.args.size, self.args.size);
             let output = Pixels::normalized(Element::Bf16, Normalize::IMAGENET);
             let pictures = Synthetic { motif: Motif::Noise, size, channels: 3, output };
             let upload = Upload::finished(gpu.clone(), vec![Arc::new(Made::pictures("image", pictures))])?;
-            let made = bench.batches(Blank::new(load.dataset.len(), &options, upload)?, false)?;
+            let made = bench.batches(Blank::new(load.dataset.len(), &options, upload)?, 0, false)?;
             push("made", "pictures that the GPU makes, no steps", made, None, None);
         }
         self.tell(&load, name, bytes, &stages)
@@ -153,7 +152,7 @@ impl Stage {
             line.push_str(&format!("; {:.1} % of the limit", 100.0 * limit));
         }
         if *name == "loader" {
-            line.push_str(&format!("; {:.1} % of steps waited", 100.0 * self.waited()));
+            line.push_str(&format!("; {:.1} % of steps came late", 100.0 * self.late()));
         }
         if let Some(used) = used {
             line.push_str(&format!("; GPU busy {:.0} %", 100.0 * used.compute));
@@ -161,16 +160,16 @@ impl Stage {
         line + "\n"
     }
 
-    fn waited(&self) -> f64 {
-        self.measured.waits as f64 / self.measured.steps.max(1) as f64
+    fn late(&self) -> f64 {
+        self.measured.idle as f64 / self.measured.steps.max(1) as f64
     }
 
     fn json(&self) -> Value {
-        let UploadMeasured { steps, samples, bytes, waits, seconds } = self.measured;
+        let UploadMeasured { steps, samples, bytes, idle, seconds } = self.measured;
         json!({
             "stage": self.name, "steps": steps, "samples": samples, "bytes": bytes, "seconds": seconds,
             "steps_per_s": self.measured.steps_per_s(), "samples_per_s": self.measured.samples_per_s(),
-            "bytes_per_s": self.measured.bytes_per_s(), "waits": waits, "waited": self.waited(), "of_limit": self.limit,
+            "bytes_per_s": self.measured.bytes_per_s(), "idle": idle, "late": self.late(), "of_limit": self.limit,
             "gpu_busy": self.used.map(|used| used.compute), "gpu_memory_busy": self.used.map(|used| used.memory),
         })
     }

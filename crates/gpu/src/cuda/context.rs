@@ -6,10 +6,10 @@ use cudarc::driver::sys::{self, CUresult};
 use cudarc::driver::{result, sys::CUevent};
 use packhorse_core::{Error, Result};
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What is called of the driver. It is looked up first, since cudarc panics where something is missing.
-const CALLED: [&str; 30] = [
+const CALLED: [&str; 32] = [
     "cuInit",
     "cuDeviceGet",
     "cuDeviceGetCount",
@@ -38,7 +38,9 @@ const CALLED: [&str; 30] = [
     "cuMemcpyDtoH_v2",
     "cuModuleLoadData",
     "cuModuleGetFunction",
+    "cuModuleUnload",
     "cuLaunchKernel",
+    "cuGetErrorName",
     "cuGetErrorString",
 ];
 
@@ -96,16 +98,7 @@ impl Context {
             // SAFETY: the context is retained for as long as `self` lives, and is taken off before.
             unsafe { sys::cuCtxPushCurrent_v2(self.raw) }.result().told("use the GPU")?;
         }
-        Ok(Bound { pop })
-    }
-
-    /// A stream that does not wait for the default one, before others in the queue for the GPU's multiprocessors.
-    pub(super) fn stream(&self) -> Result<Stream> {
-        let _bound = self.bind()?;
-        let (_, greatest) = result::stream::get_priority_range().told("ask for priorities")?;
-        let kind = result::stream::StreamKind::NonBlocking;
-        let raw = result::stream::create_with_priority(kind, greatest).told("make a stream")?;
-        Ok(Stream(raw as usize))
+        Ok(Bound { pop, capture: relaxed() })
     }
 }
 
@@ -113,10 +106,26 @@ impl Context {
 #[must_use = "it ends when this is dropped"]
 pub(crate) struct Bound {
     pop: bool,
+    /// What the thread's mode of capturing was.
+    capture: Option<sys::CUstreamCaptureMode>,
+}
+
+/// Lets this thread call the driver while somebody captures a graph: in the usual mode what we ask for, memory and whether events
+/// are over, would fail, and spoil the capture of whatever thread.
+fn relaxed() -> Option<sys::CUstreamCaptureMode> {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    let known = *KNOWN.get_or_init(|| has("cuThreadExchangeStreamCaptureMode"));
+    // SAFETY: the mode that was is written in the place of the one that shall be.
+    (known && unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.result().is_ok()).then_some(mode)
 }
 
 impl Drop for Bound {
     fn drop(&mut self) {
+        if let Some(mut mode) = self.capture {
+            // SAFETY: as in `relaxed`.
+            let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
+        }
         if self.pop {
             let mut ours = std::ptr::null_mut();
             // SAFETY: what was put on in this thread is taken off.
@@ -132,18 +141,78 @@ impl Drop for Context {
     }
 }
 
-/// A CUDA stream, by its handle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stream(pub(super) usize);
+/// A CUDA stream. One of ours is destroyed, after its work, when the last clone is gone.
+#[derive(Clone)]
+pub struct Stream(Arc<OfContext>);
+
+struct OfContext {
+    handle: usize,
+    owned: bool,
+    context: Arc<Context>,
+}
 
 impl Stream {
-    /// The handle (`cudaStream_t`), for libraries that take streams.
-    pub fn handle(self) -> usize {
-        self.0
+    /// One that does not wait for the default one; an urgent one before others in the queue for multiprocessors.
+    pub(super) fn new(context: &Arc<Context>, urgent: bool) -> Result<Self> {
+        let _bound = context.bind()?;
+        let (_, greatest) = result::stream::get_priority_range().told("ask for priorities")?;
+        let kind = result::stream::StreamKind::NonBlocking;
+        let raw =
+            result::stream::create_with_priority(kind, if urgent { greatest } else { 0 }).told("make a stream")?;
+        Ok(Self(Arc::new(OfContext { handle: raw as usize, owned: true, context: Arc::clone(context) })))
     }
 
-    pub(super) fn raw(self) -> sys::CUstream {
-        self.0 as sys::CUstream
+    /// Somebody else's.
+    ///
+    /// # Safety
+    /// It must be there as long as any clone of this.
+    pub(super) unsafe fn foreign(context: &Arc<Context>, handle: usize) -> Result<Self> {
+        let made = Self(Arc::new(OfContext { handle, owned: false, context: Arc::clone(context) }));
+        if handle > 2 && has("cuStreamGetCtx") {
+            let mut of = std::ptr::null_mut();
+            // SAFETY: the stream is there: this function's contract.
+            unsafe { sys::cuStreamGetCtx(made.raw(), &raw mut of) }.result().told("ask for a stream's GPU")?;
+            if of != context.raw {
+                return Err(Error::config("a stream of another GPU, or not of its primary context"));
+            }
+        }
+        Ok(made)
+    }
+
+    /// The handle (`cudaStream_t`), for libraries that take streams.
+    pub fn handle(&self) -> usize {
+        self.0.handle
+    }
+
+    pub(super) fn raw(&self) -> sys::CUstream {
+        self.0.handle as sys::CUstream
+    }
+
+    pub(super) fn is_of(&self, context: &Context) -> bool {
+        self.0.context.raw == context.raw
+    }
+}
+
+impl PartialEq for Stream {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.handle == other.0.handle && self.is_of(&other.0.context)
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stream({:#x})", self.0.handle)
+    }
+}
+
+impl Drop for OfContext {
+    fn drop(&mut self) {
+        if self.owned
+            && let Ok(_bound) = self.context.bind()
+        {
+            // SAFETY: made by `new`, and gone after this. The driver lets its work end first.
+            let _ = unsafe { result::stream::destroy(self.handle as sys::CUstream) };
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use cudarc::driver::{result, sys};
 use fault::Told as _;
 use modules::Modules;
 use packhorse_core::{Error, Kind, Result};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An NVIDIA GPU. Clones are the same one.
@@ -31,7 +31,6 @@ pub struct Cuda {
 
 struct Inner {
     modules: Modules,
-    streams: Mutex<Vec<Stream>>,
     context: Arc<Context>,
 }
 
@@ -41,7 +40,7 @@ impl Cuda {
     /// Errors: no driver, or one that is too old or can't run (kind `Unsupported`); no such GPU (kind `Config`).
     pub fn new(number: u32) -> Result<Self> {
         let context = Arc::new(Context::new(number)?);
-        Ok(Self { inner: Arc::new(Inner { modules: Modules::default(), streams: Mutex::default(), context }) })
+        Ok(Self { inner: Arc::new(Inner { modules: Modules::default(), context }) })
     }
 
     /// The GPU for a process that is number `rank` on its node: there is one ring for each, and processes share GPUs only if
@@ -82,35 +81,41 @@ impl Cuda {
         Some(format!("GPU-{}", parts.join("-")))
     }
 
-    /// Bytes of the GPU's memory that are free, and all.
-    pub fn free(&self) -> Result<(usize, usize)> {
-        let _bound = self.inner.context.bind()?;
-        result::mem_get_info().told("ask for the GPU's memory")
-    }
-
     /// A stream that somebody else made in the primary context of this GPU, by its handle: `torch.cuda.Stream.cuda_stream`,
-    /// say. 0 is the default stream.
+    /// say. 0 and 1 are the default stream.
+    ///
+    /// Errors (kind `Config`): a stream of another GPU; 2, the default stream of each thread, since batches may be dropped by
+    /// another thread than the one that used them.
     ///
     /// # Safety
-    /// The stream must be there for as long as it is used, by batches that waited on it too.
-    pub unsafe fn stream_from_raw(&self, handle: usize) -> Stream {
-        Stream(handle)
+    /// The stream must be there until all clones of what is given are gone, those in batches that waited on it among them.
+    pub unsafe fn stream_from_raw(&self, handle: usize) -> Result<Stream> {
+        if handle == 2 {
+            return Err(Error::config("the default stream of a thread is no one stream: give one that was made"));
+        }
+        // SAFETY: this function's contract.
+        unsafe { Stream::foreign(&self.inner.context, handle) }
     }
 
-    /// The stream that a DLPack consumer names: 1 the default one, 2 that of its thread, -1 none that waits, else a handle.
+    /// The stream that a DLPack consumer names: 1 the default one, -1 none that waits (`None`), else a handle.
+    ///
+    /// Errors: as for [`Cuda::stream_from_raw`].
     ///
     /// # Safety
     /// As for [`Cuda::stream_from_raw`].
-    pub unsafe fn dlpack_stream(&self, stream: i64) -> Option<Stream> {
-        // The driver has the same numbers for the same streams.
-        (stream != -1).then_some(Stream(stream as usize))
+    pub unsafe fn dlpack_stream(&self, stream: i64) -> Result<Option<Stream>> {
+        match usize::try_from(stream) {
+            // SAFETY: this function's contract.
+            Ok(handle) => unsafe { self.stream_from_raw(handle) }.map(Some),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Waits until all that is queued on `stream` is over.
-    pub fn finish(&self, stream: Stream) -> Result<()> {
-        let _bound = self.inner.context.bind()?;
-        // SAFETY: streams are there by the contract of those that give them.
-        unsafe { result::stream::synchronize(stream.raw()) }.told("wait for a stream")
+    pub fn finish(&self, stream: &Stream) -> Result<()> {
+        let (raw, _bound) = self.use_stream(stream)?;
+        // SAFETY: the stream is there as long as `stream`.
+        unsafe { result::stream::synchronize(raw) }.told("wait for a stream")
     }
 
     /// Makes the GPU that of this thread for as long as what is given lives, for libraries that work with the one that is.
@@ -122,26 +127,26 @@ impl Cuda {
     ///
     /// # Safety
     /// Until it is over both must be there, as many bytes, `from` must not change, and nobody else may use what is at `to`.
-    pub(crate) unsafe fn upload_to(&self, from: &[u8], to: u64, stream: Stream) -> Result<()> {
-        let _bound = self.inner.context.bind()?;
+    pub(crate) unsafe fn upload_to(&self, from: &[u8], to: u64, stream: &Stream) -> Result<()> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        let (raw, _bound) = self.use_stream(stream)?;
         // SAFETY: this function's contract.
-        unsafe { result::memcpy_htod_async(to, from, stream.raw()) }.told("copy to the GPU")
+        unsafe { result::memcpy_htod_async(to, from, raw) }.told("copy to the GPU")
     }
 
-    /// Milliseconds between two events that are over, made by [`Cuda::timer`].
-    pub fn elapsed(&self, from: &Event, to: &Event) -> Result<f32> {
-        let _bound = self.inner.context.bind()?;
-        // SAFETY: both are events of this context, which they keep alive.
-        unsafe { result::event::elapsed(from.raw, to.raw) }.told("time events")
-    }
-
-    /// An event that knows when it was.
-    pub fn timer(&self) -> Result<Event> {
-        Event::new(&self.inner.context, sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32)
+    /// A stream that is of this GPU, with its context.
+    fn use_stream(&self, stream: &Stream) -> Result<(sys::CUstream, Bound)> {
+        if !stream.is_of(&self.inner.context) {
+            return Err(Error::config("a stream of another GPU"));
+        }
+        Ok((stream.raw(), self.inner.context.bind()?))
     }
 }
 
-impl Gpu for Cuda {
+// SAFETY: these are the driver's own.
+unsafe impl Gpu for Cuda {
     type Pinned = Pinned;
     type Memory = DeviceMemory;
     type Event = Event;
@@ -164,12 +169,14 @@ impl Gpu for Cuda {
     }
 
     fn stream(&self) -> Result<Stream> {
-        let stream = self.inner.context.stream()?;
-        self.inner.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
-        Ok(stream)
+        Stream::new(&self.inner.context, false)
     }
 
-    fn handle(&self, stream: Stream) -> Option<usize> {
+    fn urgent_stream(&self) -> Result<Stream> {
+        Stream::new(&self.inner.context, true)
+    }
+
+    fn handle(&self, stream: &Stream) -> Option<usize> {
         Some(stream.handle())
     }
 
@@ -179,17 +186,17 @@ impl Gpu for Cuda {
         Event::new(&self.inner.context, flags)
     }
 
-    fn record(&self, event: &Event, stream: Stream) -> Result<()> {
-        let _bound = self.inner.context.bind()?;
-        // SAFETY: the event keeps its context; the stream is there by the contract of who gave it.
-        unsafe { result::event::record(event.raw, stream.raw()) }.told("record an event")
+    fn record(&self, event: &Event, stream: &Stream) -> Result<()> {
+        let (raw, _bound) = self.use_stream(stream)?;
+        // SAFETY: the event keeps its context, and the stream is there as long as `stream`.
+        unsafe { result::event::record(event.raw, raw) }.told("record an event")
     }
 
-    fn wait(&self, stream: Stream, event: &Event) -> Result<()> {
-        let _bound = self.inner.context.bind()?;
+    fn wait(&self, stream: &Stream, event: &Event) -> Result<()> {
+        let (raw, _bound) = self.use_stream(stream)?;
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: as for `record`.
-        unsafe { result::stream::wait_event(stream.raw(), event.raw, flags) }.told("let a stream wait")
+        unsafe { result::stream::wait_event(raw, event.raw, flags) }.told("let a stream wait")
     }
 
     fn over(&self, event: &Event) -> Result<bool> {
@@ -207,7 +214,7 @@ impl Gpu for Cuda {
         unsafe { result::event::synchronize(event.raw) }.told("wait for an event")
     }
 
-    fn pause(&self, time: Duration, stream: Stream) -> Result<()> {
+    fn pause(&self, time: Duration, stream: &Stream) -> Result<()> {
         let spin = Spin::new(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)).launch()?;
         // SAFETY: it touches no memory.
         unsafe { self.launch(&spin, stream) }
@@ -218,7 +225,7 @@ impl Gpu for Cuda {
         result::ctx::synchronize().told("wait for the GPU")
     }
 
-    unsafe fn upload(&self, from: &[u8], to: &DeviceMemory, stream: Stream) -> Result<()> {
+    unsafe fn upload(&self, from: &[u8], to: &DeviceMemory, stream: &Stream) -> Result<()> {
         if from.len() > to.bytes {
             return Err(Error::bug(format!("{} bytes into {} of the GPU's", from.len(), to.bytes)));
         }
@@ -226,30 +233,25 @@ impl Gpu for Cuda {
         unsafe { self.upload_to(from, to.address, stream) }
     }
 
-    unsafe fn download(&self, from: u64, to: &mut [u8], stream: Stream) -> Result<()> {
-        self.finish(stream)?;
+    unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<()> {
         let _bound = self.inner.context.bind()?;
         // SAFETY: this function's contract.
         unsafe { result::memcpy_dtoh_sync(to, from) }.told("copy from the GPU")
     }
 
-    unsafe fn launch(&self, launch: &Launch, stream: Stream) -> Result<()> {
-        let _bound = self.inner.context.bind()?;
+    unsafe fn launch(&self, launch: &Launch, stream: &Stream) -> Result<()> {
+        let (raw, _bound) = self.use_stream(stream)?;
         let function = self.inner.modules.function(launch)?;
         // SAFETY: the function is of a module that is kept; the arguments are those of its parameters, which is what
         // `Launch` is; what they point to is this function's contract.
-        unsafe { modules::launch(function, launch, stream) }.told("launch a kernel")
+        unsafe { modules::launch(function, launch, raw) }.told("launch a kernel")
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let streams = self.streams.get_mut().map(std::mem::take).unwrap_or_default();
-        let Ok(_bound) = self.context.bind() else { return };
-        self.modules.unload();
-        for stream in streams {
-            // SAFETY: it was made by `stream`, and whoever uses it keeps `self`. The driver lets its work end first.
-            let _ = unsafe { result::stream::destroy(stream.raw()) };
+        if let Ok(_bound) = self.context.bind() {
+            self.modules.unload();
         }
     }
 }

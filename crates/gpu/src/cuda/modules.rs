@@ -1,6 +1,5 @@
 //! Kernels: PTX, which the driver compiles for its GPU when one of them is first launched, and keeps.
 
-use super::context::Stream;
 use super::fault::Told as _;
 use crate::kernels::{Launch, Module};
 use cudarc::driver::result::{self, DriverError};
@@ -71,10 +70,10 @@ impl Modules {
 pub(super) unsafe fn launch(
     function: sys::CUfunction,
     launch: &Launch,
-    stream: Stream,
+    stream: sys::CUstream,
 ) -> std::result::Result<(), DriverError> {
     let mut arguments = [launch.args.as_ptr().cast_mut()];
     let [grid, block] = [launch.grid, launch.block].map(|[x, y, z]| (x, y, z));
     // SAFETY: the function has one parameter, which the driver reads while it is called.
-    unsafe { result::launch_kernel(function, grid, block, 0, stream.raw(), &mut arguments) }
+    unsafe { result::launch_kernel(function, grid, block, 0, stream, &mut arguments) }
 }

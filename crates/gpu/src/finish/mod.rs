@@ -90,6 +90,16 @@ pub(crate) fn field<'l>(layout: &'l Layout, name: &str, types: &[DataType]) -> R
     }
 }
 
+/// The same, but dense and of this shape after the rows, as many as `batch`.
+pub(crate) fn beside(layout: &Layout, name: &str, data_type: DataType, batch: u32, inner: &[usize]) -> Result<()> {
+    let found = field(layout, name, &[data_type])?;
+    if found.ragged || found.shape.split_first() != Some((&(batch as usize), inner)) {
+        let message = format!("field {name} has the shape {:?}, not {batch} rows of {inner:?}", found.shape);
+        return Err(Error::config(message));
+    }
+    Ok(())
+}
+
 fn either(types: &[DataType]) -> String {
     types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }

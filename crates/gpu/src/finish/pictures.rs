@@ -1,6 +1,6 @@
 //! Pictures of one size.
 
-use super::{Commands, Finish, Output, batch, field, made, rows, side, view};
+use super::{Commands, Finish, Output, batch, beside, field, made, rows, side, view};
 use crate::kernels::{Element, Flip, Image, Normalize, Picks, Pixels, Place};
 use crate::line::Fields;
 use packhorse_core::{DataType, Error, Result};
@@ -44,7 +44,7 @@ impl Pictures {
             return Err(Error::config("parts and mirrors are drawn from keys here: launch the kernel for others"));
         }
         if self.drawn() {
-            field(layout, &self.draws, &[DataType::UInt64])?;
+            beside(layout, &self.draws, DataType::UInt64, batch(from)?, &[])?;
         }
         let size = (side(height)?, side(width)?);
         let crop = self.crop.unwrap_or(size);

@@ -1,6 +1,6 @@
 //! Pictures, each of its own size.
 
-use super::{Commands, Finish, Output, batch, field, made, rows, view};
+use super::{Commands, Finish, Output, batch, beside, field, made, rows, view};
 use crate::kernels::{Element, Flip, Normalize, Part, Picks, Pixels, RaggedPictures, Resize};
 use crate::line::Fields;
 use packhorse_core::{DataType, Error, Result};
@@ -50,11 +50,12 @@ unsafe impl Finish for Resized {
             return Err(Error::config(message));
         }
         let rows = batch(field(layout, &shapes, &[DataType::Int32])?)?;
+        beside(layout, &shapes, DataType::Int32, rows, &[3])?;
         if self.resize.flip == Flip::Given {
             return Err(Error::config("mirrors are drawn from keys here: launch the kernel for others"));
         }
         if self.drawn() {
-            field(layout, &self.draws, &[DataType::UInt64])?;
+            beside(layout, &self.draws, DataType::UInt64, rows, &[])?;
         }
         // Settings that make no sense are told now.
         let somewhere = RaggedPictures { values: 256, bytes: 0, offsets: 256, shapes: 256 };

@@ -1,6 +1,6 @@
 //! Rows of tokens as a language model takes them.
 
-use super::{Commands, Finish, Output, batch, element, field, made, rows, side, view};
+use super::{Commands, Finish, Output, batch, beside, element, field, made, rows, side, view};
 use crate::kernels::{Documents, Element, Tensor, TokenInputs, TokenOutputs, TokenRows};
 use crate::line::Fields;
 use packhorse_core::{DataType, Error, Result};
@@ -50,9 +50,12 @@ unsafe impl Finish for Sequences {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let (kernel, rows) = self.kernel(layout)?;
         match self.documents {
-            Documents::Segments => drop(field(layout, "segment_ids", &[DataType::Int32])?),
+            Documents::Segments => beside(layout, "segment_ids", DataType::Int32, rows, &[kernel.length as usize])?,
             Documents::Cumulative => drop(field(layout, "cu_seqlens", &[DataType::Int32])?),
             Documents::Whole | Documents::After(_) => {}
+        }
+        if layout.field("loss_mask").is_some() {
+            beside(layout, "loss_mask", DataType::UInt8, rows, &[kernel.length as usize])?;
         }
         if self.cumulative && self.documents == Documents::Cumulative {
             return Err(Error::config("the batch has cu_seqlens already: take those"));

@@ -8,7 +8,7 @@ use super::part::Part;
 use super::source::Source;
 use super::{Backend, JpegOptions, NvJpeg};
 use crate::Cuda;
-use crate::finish::{Commands, Finish, Output, batch, field};
+use crate::finish::{Commands, Finish, Output, batch, beside, field};
 use crate::kernels::{Flip, Picks, RaggedPictures};
 use crate::line::Fields;
 use packhorse_core::{DataType, Error, Kind, Result};
@@ -104,9 +104,10 @@ impl Jpegs {
         let (pictures, _) = pictures.split_at_mut(fitting(pictures, self.options.memory));
         let rows = pictures.len();
         // SAFETY: it is the stream that copies are queued on, which is there as long as batches are sent.
-        let stream = unsafe { self.gpu.stream_from_raw(stream) };
+        let stream = unsafe { self.gpu.stream_from_raw(stream) }?;
         lane.wait()?;
         let (options, counts) = (&self.options, &self.counts);
+        let stream = &stream;
         let mut part = Part { options, counts, source, lane, engines, cpu, pictures, first, stream, scratch };
         let outcome = part.run(commands);
         // Also after an error: some of it may be queued.
@@ -120,10 +121,12 @@ impl Jpegs {
 // is given back when it has waited for its last use.
 unsafe impl Finish for Jpegs {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
+        let JpegOptions { into, resize, draws, .. } = &self.options;
+        let rows = self.rows(layout)?;
         if self.options.drawn() {
-            field(layout, &self.options.draws, &[DataType::UInt64])?;
+            beside(layout, draws, DataType::UInt64, rows, &[])?;
         }
-        Ok(vec![Output::rows(&self.options.into, self.options.resize.output(self.rows(layout)?)?)])
+        Ok(vec![Output::rows(into, resize.output(rows)?)])
     }
 
     fn scratch(&self, layout: &Layout) -> Result<usize> {

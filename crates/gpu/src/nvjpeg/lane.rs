@@ -44,7 +44,7 @@ impl Lane {
     }
 
     /// Marks the end of the use of it.
-    pub(super) fn mark(&self, stream: Stream) -> Result<()> {
+    pub(super) fn mark(&self, stream: &Stream) -> Result<()> {
         self.gpu.record(&self.idle, stream)
     }
 
@@ -79,7 +79,7 @@ impl Lane {
     }
 
     /// Queues a copy of what is at `from` in the host's bytes to `to`, which is in the lane's memory.
-    pub(super) fn copy(&mut self, from: std::ops::Range<usize>, to: u64, stream: Stream) -> Result<()> {
+    pub(super) fn copy(&mut self, from: std::ops::Range<usize>, to: u64, stream: &Stream) -> Result<()> {
         let gpu = self.gpu.clone();
         let held = self.held()?;
         let from = held.pinned.as_ref().get(from).ok_or_else(|| Error::bug("a copy from behind pinned memory"))?;

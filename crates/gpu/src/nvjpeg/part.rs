@@ -25,7 +25,7 @@ pub(super) struct Part<'w> {
     pub(super) pictures: &'w mut [Picture],
     /// The number of the first row.
     pub(super) first: usize,
-    pub(super) stream: Stream,
+    pub(super) stream: &'w Stream,
     /// The address of memory for kernels.
     pub(super) scratch: u64,
 }

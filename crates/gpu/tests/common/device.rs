@@ -38,14 +38,15 @@ impl Runner for Device {
 
     fn read(&mut self, address: u64, bytes: usize) -> Vec<u8> {
         let mut found = vec![0; bytes];
-        // SAFETY: all addresses come from `alloc`, with room for so many bytes.
-        unsafe { self.gpu.download(address, &mut found, self.stream) }.unwrap();
+        self.gpu.drain().unwrap();
+        // SAFETY: all addresses come from `alloc`, with room for so many bytes, and nothing runs.
+        unsafe { self.gpu.download(address, &mut found) }.unwrap();
         found
     }
 
     fn launch(&mut self, launch: &Launch) {
         // SAFETY: that kernels stay within their memory is what is tested.
-        unsafe { self.gpu.launch(launch, self.stream) }.unwrap();
+        unsafe { self.gpu.launch(launch, &self.stream) }.unwrap();
     }
 
     fn free(&mut self) {

@@ -184,7 +184,7 @@ pub(crate) fn found(gpu: &Cuda, dataset: &Dataset, request: &Request) -> (Arc<Jp
     let mut found = Vec::new();
     for batch in loader {
         let batch = batch.unwrap();
-        batch.wait(stream).unwrap();
+        batch.wait(&stream).unwrap();
         kept.push_back(batch);
         if kept.len() > request.kept {
             found.push(kept.pop_front().unwrap().download("image").unwrap());
@@ -215,7 +215,7 @@ pub(crate) fn wanted(
         |batch: &Batch<HostSlab>, row: usize| u64::from_le_bytes(batch.row("draws", row).unwrap().try_into().unwrap());
     let one = |batch: &Batch<HostSlab>, row: usize| {
         let bytes = batch.row("jpg", row).unwrap();
-        resize(gpu, stream, &request.resize, decode(bytes), key(batch, row))
+        resize(gpu, &stream, &request.resize, decode(bytes), key(batch, row))
     };
     loader
         .map(|batch| {
@@ -226,7 +226,7 @@ pub(crate) fn wanted(
 }
 
 /// A picture brought to its size, with nothing else going on.
-fn resize(gpu: &Cuda, stream: Stream, resize: &Resize, (height, width, pixels): Decoded, key: u64) -> Vec<u8> {
+fn resize(gpu: &Cuda, stream: &Stream, resize: &Resize, (height, width, pixels): Decoded, key: u64) -> Vec<u8> {
     let mut bytes: Vec<u8> = [0, pixels.len() as u64, key].iter().flat_map(|number| number.to_le_bytes()).collect();
     bytes.extend([height, width, 3, 0].iter().flat_map(|number| number.to_le_bytes()));
     let scratch = bytes.len().next_multiple_of(8);
@@ -247,7 +247,8 @@ fn resize(gpu: &Cuda, stream: Stream, resize: &Resize, (height, width, pixels): 
         for launch in resize.launch(&ragged, &picks, at(output), at(scratch), 1).unwrap() {
             gpu.launch(&launch, stream).unwrap();
         }
-        gpu.download(at(output), &mut out, stream).unwrap();
+        gpu.finish(stream).unwrap();
+        gpu.download(at(output), &mut out).unwrap();
     }
     out
 }

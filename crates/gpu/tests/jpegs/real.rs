@@ -103,14 +103,14 @@ pub(crate) fn is_measured(gpu: &Cuda, dir: &Path) {
         let (mut start, mut rows) = (Instant::now(), 0);
         for (step, batch) in Ahead::new(loader, 2).unwrap().enumerate() {
             let batch = batch.unwrap();
-            batch.wait(stream).unwrap();
+            batch.wait(&stream).unwrap();
             if step == 15 {
-                gpu.finish(stream).unwrap();
+                gpu.finish(&stream).unwrap();
                 start = Instant::now();
             }
             rows += if step > 15 { batch.rows() } else { 0 };
         }
-        gpu.finish(stream).unwrap();
+        gpu.finish(&stream).unwrap();
         let rate = rows as f64 / start.elapsed().as_secs_f64();
         println!("{:?}: {rate:.0} pictures/s; {:?}", request.backends(), jpegs.counts());
     }

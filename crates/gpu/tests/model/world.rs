@@ -121,6 +121,10 @@ impl Event {
     }
 
     fn wait(&self, mark: u64) {
+        if std::thread::panicking() {
+            // The run has failed, and nobody comes any more.
+            return;
+        }
         let mut marks = self.marks.0.lock().unwrap_or_else(PoisonError::into_inner);
         while marks.1 < mark {
             marks = self.marks.1.wait(marks).unwrap_or_else(PoisonError::into_inner);
@@ -195,8 +199,8 @@ impl Driver for World {
     type Event = Event;
     type Stream = usize;
 
-    fn copies(&self) -> usize {
-        COPIES
+    fn copies(&self) -> &usize {
+        &COPIES
     }
 
     fn slot(&self, _: &HostBatch) -> Result<Slot> {
@@ -216,20 +220,20 @@ impl Driver for World {
         Ok(())
     }
 
-    fn record(&self, event: &Event, stream: usize) -> Result<()> {
-        if !(self.plant == Plant::UseIsNotMarked && stream == COMPUTE) {
-            self.push(stream, Work::Mark(event.clone(), event.set()));
+    fn record(&self, event: &Event, stream: &usize) -> Result<()> {
+        if !(self.plant == Plant::UseIsNotMarked && *stream == COMPUTE) {
+            self.push(*stream, Work::Mark(event.clone(), event.set()));
         }
         Ok(())
     }
 
-    fn wait(&self, stream: usize, event: &Event) -> Result<()> {
-        let forgotten = match stream {
+    fn wait(&self, stream: &usize, event: &Event) -> Result<()> {
+        let forgotten = match *stream {
             COPIES => self.plant == Plant::CopyDoesNotWait,
             _ => self.plant == Plant::ConsumerDoesNotWait,
         };
         if !forgotten {
-            self.push(stream, Work::Wait(event.clone(), event.last().0));
+            self.push(*stream, Work::Wait(event.clone(), event.last().0));
         }
         Ok(())
     }
@@ -333,7 +337,7 @@ struct Filler {
 
 impl Filler {
     fn new(world: Arc<World>) -> Self {
-        Self { pool: Pool::default(), sender: Sender::new(world, 1) }
+        Self { pool: Pool::default(), sender: Sender::new(world, 1, 1) }
     }
 
     fn send(&mut self, batch: u64) -> Lease<World> {
@@ -350,7 +354,7 @@ impl Filler {
 impl World {
     /// A kernel that reads the batch, whose lease ends when it is queued.
     fn consume(&self, batch: u64, mut lease: Lease<World>) {
-        assert!(lease.wait(COMPUTE).is_ok());
+        assert!(lease.wait(&COMPUTE).is_ok());
         let Some(slot) = lease.slot() else { panic!("a lease without a slot") };
         self.push(COMPUTE, Work::Kernel(Arc::clone(&slot.cell), batch));
     }

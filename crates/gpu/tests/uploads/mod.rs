@@ -77,7 +77,7 @@ pub(crate) fn found<G: Gpu + Clone>(
     let mut consume = |batch: Result<DeviceBatch<G>>| {
         let batch = batch.unwrap();
         for (lane, (stream, scratch)) in streams.iter().zip(&scratch).enumerate() {
-            batch.wait(*stream).unwrap();
+            batch.wait(stream).unwrap();
             for (at, name) in names.iter().enumerate() {
                 let view = batch.view(name).unwrap();
                 let sum = Checksum { bytes: view.bytes() as u64 };
@@ -85,7 +85,7 @@ pub(crate) fn found<G: Gpu + Clone>(
                 let to = gpu.address(&sums) + 8 * ((step * streams.len() + lane) * names.len() + at) as u64;
                 for launch in sum.launch(view.address, to, gpu.address(scratch), 1).unwrap() {
                     // SAFETY: the batch is there until the stream is past this, and so are sums and scratch memory.
-                    unsafe { gpu.launch(&launch, *stream) }.unwrap();
+                    unsafe { gpu.launch(&launch, stream) }.unwrap();
                 }
             }
         }
@@ -107,7 +107,7 @@ pub(crate) fn found<G: Gpu + Clone>(
     gpu.drain().unwrap();
     let mut bytes = vec![0; 8 * names.len() * batches * streams.len()];
     // SAFETY: so many sums were written, and all work is over.
-    unsafe { gpu.download(gpu.address(&sums), &mut bytes, streams[0]) }.unwrap();
+    unsafe { gpu.download(gpu.address(&sums), &mut bytes) }.unwrap();
     let sums: Vec<u64> = bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
     let lanes: Vec<&[u64]> = sums.chunks(names.len()).collect();
     lanes
@@ -129,7 +129,7 @@ pub(crate) fn ends_in_any_order<G: Gpu + Clone>(gpu: &G, dataset: &Dataset) {
         let name = loader.layout().fields()[0].name.clone();
         let mut batches: Vec<DeviceBatch<G>> = loader.by_ref().take(5).map(Result::unwrap).collect();
         let stream = gpu.stream().unwrap();
-        batches.iter().for_each(|batch| batch.wait(stream).unwrap());
+        batches.iter().for_each(|batch| batch.wait(&stream).unwrap());
         match order {
             0 => drop(loader),
             1 => drop(batches.split_off(3)),

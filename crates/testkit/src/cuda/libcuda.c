@@ -134,6 +134,7 @@ typedef struct Stream {
     long queued, done;
     unsigned number;
     int ended;
+    void* context;
 } Stream;
 
 static Stream* STREAMS[256];
@@ -272,6 +273,7 @@ static __thread int DEPTH;
 Status cuCtxPushCurrent_v2(void* context) { CALLED; PUSHED[DEPTH++] = CONTEXT; CONTEXT = (intptr_t)context; return OK; }
 Status cuCtxPopCurrent_v2(void** context) { CALLED; *context = (void*)CONTEXT; CONTEXT = PUSHED[--DEPTH]; return OK; }
 Status cuCtxSetCurrent(void* context) { CALLED; CONTEXT = (intptr_t)context; return OK; }
+Status cuThreadExchangeStreamCaptureMode(int* mode) { static __thread int own; CALLED; int was = own; own = *mode, *mode = was; return OK; }
 Status cuCtxGetStreamPriorityRange(int* least, int* greatest) { CALLED; *least = 0, *greatest = -5; return OK; }
 Status cuMemGetInfo_v2(size_t* available, size_t* all) { CALLED; *available = *all = (size_t)1 << 37; return OK; }
 
@@ -288,9 +290,13 @@ Status cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
     (void)flags, (void)priority;
     CALLED;
     BOUND;
-    *stream = new_stream();
+    Stream* s = new_stream();
+    s->context = (void*)CONTEXT;
+    *stream = s;
     return OK;
 }
+
+Status cuStreamGetCtx(void* stream, void** context) { CALLED; *context = stream ? ((Stream*)stream)->context : (void*)CONTEXT; return OK; }
 
 Status cuStreamDestroy_v2(void* stream) {
     CALLED;

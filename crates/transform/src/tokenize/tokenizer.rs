@@ -79,10 +79,16 @@ impl Tokenizer {
     fn of_json(kind: &'static str, text: String, parse_special: bool, options: &TokenizeOptions) -> Result<Self> {
         let known = ENDS.iter().chain(&BEGINNINGS).map(|name| (*name).to_owned());
         let wanted: Vec<String> = known.chain(options.eod.clone()).chain(options.bos.clone()).collect();
-        let Facts { vocabulary, named } = json::facts(&text, &wanted)?;
+        // Reading the vocabulary for these and loading the engine are both work, and the one needs nothing of the other.
+        let (facts, fast) = std::thread::scope(|threads| {
+            let facts = threads.spawn(|| json::facts(&text, &wanted));
+            let fast = json::canonical(&text).and_then(|text| Fast::new(&text, parse_special));
+            (facts.join(), fast)
+        });
+        let facts = facts.map_err(|_| Error::bug("reading the vocabulary failed"))?;
+        let Facts { vocabulary, named } = facts?;
         let vocabulary = u32::try_from(vocabulary).ok().filter(|n| (1..=i32::MAX.unsigned_abs()).contains(n));
         let vocabulary = vocabulary.ok_or_else(|| Error::config("the tokenizer's numbers do not fit 31 bits"))?;
-        let fast = json::canonical(&text).and_then(|text| Fast::new(&text, parse_special));
         let (engine, fallback): (Box<dyn Engine>, _) = match fast {
             Ok(fast) => (Box::new(fast), None),
             Err(why) => (Box::new(Oracle::new(text.as_bytes(), parse_special)?), Some(why)),

@@ -147,25 +147,46 @@ impl Tokenize {
         )))
     }
 
-    fn column(&self, ids: &[u32], offsets: Vec<i32>) -> Result<ListArray> {
-        if let Some(id) = ids.iter().max().filter(|id| **id >= self.tokenizer.vocabulary) {
-            return Err(Error::bug(format!("token {id} is outside of the vocabulary")));
-        }
-        // Every number was just found to fit.
-        let values: ArrayRef = match self.element() {
-            DataType::UInt16 => {
-                let narrow = ids.iter().map(|id| u16::try_from(*id).unwrap_or(u16::MAX));
-                Arc::new(UInt16Array::new(narrow.collect::<Vec<_>>().into(), None))
-            }
-            _ => {
-                let signed = ids.iter().map(|id| i32::try_from(*id).unwrap_or(i32::MAX));
-                Arc::new(Int32Array::new(signed.collect::<Vec<_>>().into(), None))
-            }
+    fn column(&self, tokens: Tokens, offsets: Vec<i32>) -> Result<ListArray> {
+        let values: ArrayRef = match tokens {
+            Tokens::Narrow(ids) => Arc::new(UInt16Array::new(ids.into(), None)),
+            Tokens::Wide(ids) => Arc::new(Int32Array::new(ids.into(), None)),
         };
         let kind = FieldType::List { element: self.element(), depth: 1 }.field(TOKENS, false);
         let DataType::List(item) = kind.data_type() else { return Err(Error::bug("a list is no list")) };
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         ListArray::try_new(item.clone(), offsets, values, None).map_err(|e| Error::bug(e.to_string()))
+    }
+
+    /// Appends the tokens of a document to those of its block.
+    fn append(&self, ids: &[u32], tokens: &mut Tokens) -> Result<()> {
+        // As numbers with a sign, which is quicker: those that look negative are too large as well.
+        let most = self.tokenizer.vocabulary.cast_signed();
+        let outside = |id: &u32| id.cast_signed() >= most || id.cast_signed() < 0;
+        if ids.iter().fold(false, |any, id| any | outside(id)) {
+            return Err(Error::bug("a token is outside of the vocabulary"));
+        }
+        // Every number was just found to fit.
+        match tokens {
+            Tokens::Narrow(all) => all.extend(ids.iter().map(|id| *id as u16)),
+            Tokens::Wide(all) => all.extend(ids.iter().map(|id| *id as i32)),
+        }
+        Ok(())
+    }
+}
+
+/// The tokens of a block, in the type that the vocabulary asks for.
+enum Tokens {
+    Narrow(Vec<u16>),
+    Wide(Vec<i32>),
+}
+
+impl Tokens {
+    fn len(&self) -> usize {
+        match self {
+            Tokens::Narrow(ids) => ids.len(),
+            Tokens::Wide(ids) => ids.len(),
+        }
     }
 }
 
@@ -187,22 +208,29 @@ impl Transform for Tokenize {
         let from = rows.schema();
         let texts = Texts::new(&rows, text::place(&from, self.options.field.as_deref())?)?;
         let keys = rows.column_by_name(KEY).map(|_| key_column(&rows)).transpose()?;
-        // One buffer for the block: a token has about four bytes of text.
-        let mut ids = Ids::with_capacity(texts.bytes() / 4);
+        // A token has about four bytes of text, in code two; room that nobody needs costs nothing.
+        let room = texts.bytes() / 2;
+        let mut tokens = match self.element() {
+            DataType::UInt16 => Tokens::Narrow(Vec::with_capacity(room)),
+            _ => Tokens::Wide(Vec::with_capacity(room)),
+        };
+        // Of one document: this stays in the nearest cache, and leaves the others to what the engine remembers.
+        let mut ids = Ids::new();
         let mut offsets = Vec::with_capacity(rows.num_rows() + 1);
         offsets.push(0);
         for row in 0..rows.num_rows() {
             let key = keys.map(|keys| keys.value(row));
-            let start = ids.len();
+            ids.clear();
             let done = texts.get(row).and_then(|text| {
                 self.document(&text, &mut ids)?;
-                self.check(key, &text, numbers(&ids).get(start..).unwrap_or_default())?;
-                i32::try_from(ids.len()).map_err(|_| Error::new(Kind::Limit, "a block of over 2^31 tokens"))
+                self.check(key, &text, numbers(&ids))?;
+                self.append(numbers(&ids), &mut tokens)?;
+                i32::try_from(tokens.len()).map_err(|_| Error::new(Kind::Limit, "a block of over 2^31 tokens"))
             });
             let sample = |error: Error| error.in_sample(key.map_or_else(|| format!("#{row}"), str::to_owned));
             offsets.push(done.map_err(sample)?);
         }
-        let tokens: ArrayRef = Arc::new(self.column(numbers(&ids), offsets)?);
+        let tokens: ArrayRef = Arc::new(self.column(tokens, offsets)?);
         let key = rows.column_by_name(KEY).cloned();
         Rows::try_new(schema, key.into_iter().chain([tokens]).collect()).map_err(|e| Error::bug(e.to_string()))
     }

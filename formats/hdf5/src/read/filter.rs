@@ -1,30 +1,18 @@
 //! What happens to a chunk on its way out of the file.
 
+use super::inflate::{Inflater, ratio};
 use super::message::Filter;
 use crate::shuffle::unshuffle;
-use libdeflater::Decompressor;
-use packhorse_core::{Context, Error, Result};
+use packhorse_core::{Error, Result};
+use std::ops::{Deref, DerefMut};
 
-const DEFLATE: u16 = 1;
 const SHUFFLE: u16 = 2;
 const FLETCHER32: u16 = 3;
-const LZF: u16 = 32000;
-const ZSTD: u16 = 32015;
-
-/// The most bytes that a byte can become: of zstd, a block of 128 KiB in 4 bytes.
-fn ratio(id: u16) -> u64 {
-    match id {
-        DEFLATE => 1040,
-        LZF => 100,
-        ZSTD => 40_000,
-        _ => 1,
-    }
-}
 
 /// Refuses filters that we do not have, by name.
 pub(crate) fn check(filters: &[Filter]) -> Result<()> {
-    let unknown = filters.iter().find(|filter| !matches!(filter.id, DEFLATE | SHUFFLE | FLETCHER32 | LZF | ZSTD));
-    match unknown {
+    let known = |filter: &&Filter| matches!(filter.id, SHUFFLE | FLETCHER32) || ratio(filter.id).is_some();
+    match filters.iter().find(|filter| !known(filter)) {
         None => Ok(()),
         Some(filter) => Err(Error::unsupported(format!(
             "chunks compressed with {}; rewrite the file with h5repack -f GZIP=4",
@@ -39,10 +27,6 @@ fn name(filter: &Filter) -> String {
         5 => "nbit",
         6 => "scaleoffset",
         305 => "lzo",
-        307 => "bzip2",
-        32001 => "blosc",
-        32004 => "lz4",
-        32008 => "bitshuffle",
         32013 => "zfp",
         32017 => "sz",
         32026 => "blosc2",
@@ -53,15 +37,44 @@ fn name(filter: &Filter) -> String {
 
 /// Decompresses chunks, one at a time; its buffers are used again.
 pub(crate) struct Decoder {
-    deflate: Decompressor,
-    zstd: Option<zstd::bulk::Decompressor<'static>>,
-    now: Vec<u8>,
-    next: Vec<u8>,
+    inflater: Inflater,
+    now: Room,
+    next: Room,
+}
+
+/// Bytes whose number is another for every chunk. What is beyond stays, so that memory is cleared once.
+#[derive(Default)]
+struct Room {
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl Room {
+    fn resize(&mut self, used: usize) {
+        if used > self.bytes.len() {
+            self.bytes.resize(used, 0);
+        }
+        self.used = used;
+    }
+}
+
+impl Deref for Room {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..self.used).unwrap_or_default()
+    }
+}
+
+impl DerefMut for Room {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(..self.used).unwrap_or_default()
+    }
 }
 
 impl Decoder {
     pub(crate) fn new() -> Self {
-        Self { deflate: Decompressor::new(), zstd: None, now: Vec::new(), next: Vec::new() }
+        Self { inflater: Inflater::new(), now: Room::default(), next: Room::default() }
     }
 
     /// The chunk of `stored` bytes that `read` reads, after all filters not in `mask`, into `out`, which
@@ -75,13 +88,13 @@ impl Decoder {
         out: &mut [u8],
     ) -> Result<()> {
         let mut now = std::mem::take(&mut self.now);
-        now.resize(stored, 0);
+        now.resize(stored);
         let done = read(&mut now).and_then(|()| self.apply(filters, mask, &mut now, out));
         self.now = now;
         done
     }
 
-    fn apply(&mut self, filters: &[Filter], mask: u32, now: &mut Vec<u8>, out: &mut [u8]) -> Result<()> {
+    fn apply(&mut self, filters: &[Filter], mask: u32, now: &mut Room, out: &mut [u8]) -> Result<()> {
         let used = filters.iter().enumerate().filter(|(i, _)| mask & (1 << (i % 32)) == 0);
         let used: Vec<&Filter> = used.map(|(_, filter)| filter).collect();
         // Checksums that were there before compression come out of it.
@@ -96,8 +109,8 @@ impl Decoder {
                     unshuffle(now, width_of(filter), out);
                     return Ok(());
                 }
-                DEFLATE | LZF | ZSTD if i == 0 => {
-                    let len = self.inflate(filter.id, now, out)?;
+                id if i == 0 && ratio(id).is_some() => {
+                    let len = self.inflater.inflate(filter, now, out)?;
                     return if len == out.len() { Ok(()) } else { Err(size(len, out.len())) };
                 }
                 _ => {
@@ -117,32 +130,17 @@ impl Decoder {
     }
 
     /// One filter, from `now` to `next`, which will hold at most `most` bytes.
-    fn step(&mut self, filter: &Filter, now: &[u8], next: &mut Vec<u8>, most: usize) -> Result<()> {
+    fn step(&mut self, filter: &Filter, now: &[u8], next: &mut Room, most: usize) -> Result<()> {
         if filter.id == SHUFFLE {
-            next.resize(now.len(), 0);
+            next.resize(now.len());
             unshuffle(now, width_of(filter), next);
             return Ok(());
         }
         plausible(filter.id, now.len(), most)?;
-        next.resize(most, 0);
-        let len = self.inflate(filter.id, now, next)?;
-        next.truncate(len);
+        next.resize(most);
+        let len = self.inflater.inflate(filter, now, next)?;
+        next.resize(len.min(most));
         Ok(())
-    }
-
-    fn inflate(&mut self, id: u16, input: &[u8], out: &mut [u8]) -> Result<usize> {
-        let damaged = |e: &dyn std::fmt::Display| Error::content(format!("a chunk is damaged: {e}"));
-        match id {
-            DEFLATE => self.deflate.zlib_decompress(input, out).map_err(|e| damaged(&e)),
-            LZF => super::lzf::decompress(input, out),
-            _ => {
-                let made = match self.zstd.take() {
-                    Some(made) => made,
-                    None => zstd::bulk::Decompressor::new().doing("start zstd")?,
-                };
-                self.zstd.insert(made).decompress_to_buffer(input, out).map_err(|e| damaged(&e))
-            }
-        }
     }
 }
 
@@ -153,7 +151,7 @@ fn width_of(filter: &Filter) -> usize {
 
 /// Refuses chunks that can't become as large as they say.
 pub(crate) fn plausible(id: u16, stored: usize, wanted: usize) -> Result<()> {
-    match (stored as u64).saturating_mul(ratio(id)).saturating_add(1 << 16) >= wanted as u64 {
+    match (stored as u64).saturating_mul(ratio(id).unwrap_or(1)).saturating_add(1 << 16) >= wanted as u64 {
         true => Ok(()),
         false => Err(Error::content(format!("a chunk of {stored} bytes can't hold {wanted}: the file is damaged"))),
     }
@@ -161,9 +159,9 @@ pub(crate) fn plausible(id: u16, stored: usize, wanted: usize) -> Result<()> {
 
 /// The most bytes that a chunk can become which takes up `stored` bytes.
 pub(crate) fn most(filters: &[Filter], stored: u64) -> u64 {
-    match filters.iter().map(|filter| ratio(filter.id)).max() {
-        Some(ratio) if ratio > 1 => stored.saturating_mul(ratio).saturating_add(1 << 16),
-        _ => stored,
+    match filters.iter().filter_map(|filter| ratio(filter.id)).max() {
+        Some(ratio) => stored.saturating_mul(ratio).saturating_add(1 << 16),
+        None => stored,
     }
 }
 
@@ -172,7 +170,7 @@ fn size(found: usize, wanted: usize) -> Error {
 }
 
 /// Takes the checksum off the end of `bytes`.
-fn checked(bytes: &mut Vec<u8>) -> Result<()> {
+fn checked(bytes: &mut Room) -> Result<()> {
     let short = || Error::content("a chunk is cut short: the file is damaged");
     let at = bytes.len().checked_sub(4).ok_or_else(short)?;
     let (data, sum) = bytes.split_at_checked(at).ok_or_else(short)?;
@@ -183,7 +181,7 @@ fn checked(bytes: &mut Vec<u8>) -> Result<()> {
     if sum != found && sum != swapped {
         return Err(Error::content("a chunk's checksum is wrong: the file is damaged"));
     }
-    bytes.truncate(at);
+    bytes.resize(at);
     Ok(())
 }
 

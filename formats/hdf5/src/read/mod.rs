@@ -1,8 +1,12 @@
 //! The source: HDF5 files read by ranges, ours and other people's. Knows nothing of writing.
 //!
 //! `file` holds bytes, `object` and `group` what lies at an address, `chunk_index` (with `tree1`,
-//! `tree2`, `fixed_array`, `extensible_array`) where chunks are, `filter` and `dataset` what is in them.
+//! `tree2`, `fixed_array`, `extensible_array`) where chunks are, `filter` (with `inflate` and the compressors' formats)
+//! and `dataset` what is in them.
 
+mod bitshuffle;
+mod blosc;
+mod blosclz;
 mod chunk_index;
 mod dataset;
 mod extensible_array;
@@ -13,6 +17,8 @@ mod foreign;
 mod fractal_heap;
 mod global_heap;
 mod group;
+mod inflate;
+mod lz4;
 mod lzf;
 mod message;
 mod object;

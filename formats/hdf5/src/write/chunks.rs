@@ -7,7 +7,8 @@ use super::object::{Object, chunked, contiguous};
 use crate::datatype::Datatype;
 use crate::options::{Filter, Shuffle, SinkOptions};
 use crate::pool::Pool;
-use packhorse_core::Result;
+use arrow_buffer::Buffer;
+use packhorse_core::{Memory, Pool as MemoryPool, Result};
 use rayon::prelude::*;
 
 /// A chunk that we choose ourselves is never larger.
@@ -89,71 +90,103 @@ pub(crate) struct Chunker {
     pipeline: Pipeline,
     /// Whether the pipeline's shuffle is final.
     decided: bool,
-    open: Vec<u8>,
-    full: Vec<Vec<u8>>,
+    /// The chunk that is being filled, and how much of it is.
+    open: Option<Memory>,
+    held: usize,
+    full: Vec<Buffer>,
     /// Chunks begun so far, the open one not counted.
     number: u64,
     stored: Vec<Stored>,
     elements: u64,
+    memory: MemoryPool,
 }
 
+/// Rows that are a chunk as they are wait for the compressor where they lie, but do not keep more memory
+/// than this from being freed.
+const BEHIND: usize = 32 << 20;
+
 impl Chunker {
-    pub(crate) fn new(geometry: Geometry, options: &SinkOptions) -> Self {
+    /// Chunks take their memory from `memory`.
+    pub(crate) fn new(geometry: Geometry, options: &SinkOptions, memory: &MemoryPool) -> Self {
         let width = geometry.width as usize;
         let shuffles = width > 1 && options.filter != Filter::None;
         Self {
             pipeline: Pipeline { filter: options.filter, shuffle: shuffles && options.shuffle == Shuffle::On, width },
             decided: !shuffles || options.shuffle != Shuffle::Auto,
             geometry,
-            open: Vec::new(),
+            open: None,
+            held: 0,
             full: Vec::new(),
             number: 0,
             stored: Vec::new(),
             elements: 0,
+            memory: memory.clone(),
         }
     }
 
     /// Appends elements, in C order.
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &Buffer) -> Result<()> {
         self.elements += bytes.len() as u64 / self.geometry.width.max(1);
         let whole = self.geometry.bytes() as usize;
-        while !bytes.is_empty() {
+        let mut at = 0;
+        while at < bytes.len() {
             let wanted = self.geometry.filled(self.number) as usize;
-            let (head, tail) = bytes.split_at((wanted - self.open.len()).min(bytes.len()));
-            if self.open.is_empty() {
-                // All of it at once, but never more than there is: shards may hold fewer rows than a chunk.
-                self.open.reserve(if head.len() == wanted { whole } else { head.len() });
+            let len = (wanted - self.held).min(bytes.len() - at);
+            if len == whole && bytes.capacity() <= BEHIND {
+                self.add(bytes.slice_with_length(at, len));
+            } else {
+                let piece = bytes.get(at..at + len).unwrap_or_default();
+                self.fill(piece, whole)?;
+                if self.held == wanted {
+                    self.close();
+                }
             }
-            self.open.extend_from_slice(head);
-            bytes = tail;
-            if self.open.len() == wanted {
-                self.close();
-            }
+            at += len;
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, piece: &[u8], whole: usize) -> Result<()> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.memory.take(whole)?,
+        };
+        let end = self.held + piece.len();
+        open.get_mut(self.held..end).unwrap_or_default().copy_from_slice(piece);
+        (self.open, self.held) = (Some(open), end);
+        Ok(())
+    }
+
+    /// The open chunk is full, or is filled up with zeros.
+    fn close(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        if let Some(mut chunk) = self.open.take() {
+            chunk.truncate(self.geometry.bytes() as usize);
+            chunk.get_mut(held..).unwrap_or_default().fill(0);
+            self.add(chunk.into());
         }
     }
 
-    fn close(&mut self) {
-        let mut chunk = std::mem::take(&mut self.open);
-        chunk.resize(self.geometry.bytes() as usize, 0);
+    fn add(&mut self, chunk: Buffer) {
         self.full.push(chunk);
         self.number += 1;
     }
 
     /// No more elements will come.
     pub(crate) fn end(&mut self) {
-        if self.open.is_empty() {
+        if self.held == 0 {
             return;
         }
         if self.number == 0 && self.geometry.axis == 0 {
             let row: u64 = self.geometry.sample.iter().product::<u64>() * self.geometry.width;
-            let rows = self.open.len() as u64 / row.max(1);
+            let rows = self.held as u64 / row.max(1);
             self.geometry.chunk.iter_mut().take(1).for_each(|first| *first = rows);
         }
         self.close();
     }
 
     /// Chunks that can be compressed now; all of them where no more elements will come.
-    pub(crate) fn ready(&mut self, ended: bool, coders: &Pool<Coder>) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn ready(&mut self, ended: bool, coders: &Pool<Coder>) -> Result<Vec<Buffer>> {
         if !self.decided {
             if self.full.is_empty() || (self.full.len() < PROBES && !ended) {
                 return Ok(Vec::new());
@@ -168,7 +201,7 @@ impl Chunker {
         let size = |shuffle: bool| -> Result<usize> {
             let pipeline = Pipeline { shuffle, ..self.pipeline };
             let probes = self.full.get(..PROBES.min(self.full.len())).unwrap_or_default();
-            let pack = |chunk: &Vec<u8>| coders.with(|coder| coder.pack(&pipeline, chunk.clone()));
+            let pack = |chunk: &Buffer| coders.with(|coder| coder.pack(&pipeline, chunk.clone(), &self.memory));
             let sizes = probes.par_iter().map(pack);
             sizes.map(|packed| packed.map(|packed| packed.bytes.len())).sum()
         };

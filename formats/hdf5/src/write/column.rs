@@ -8,7 +8,8 @@ use super::spool::{Spill, Spool};
 use crate::datatype::Datatype;
 use crate::layout;
 use crate::options::{Filter, SinkOptions};
-use packhorse_core::{Error, Field, FieldType, Result};
+use arrow_buffer::Buffer;
+use packhorse_core::{Error, Field, FieldType, Pool, Result};
 
 /// The parts of the file that grow.
 pub(crate) struct Regions {
@@ -132,7 +133,7 @@ impl Column {
         options: &SinkOptions,
         target: u64,
         primary: bool,
-        spill: &mut Spill,
+        (spill, memory): (&mut Spill, &Pool),
     ) -> Result<Self> {
         let kind = FieldType::of(field)?;
         let datatype = layout::datatype(field, &kind, options)?;
@@ -147,7 +148,8 @@ impl Column {
                     FieldType::Scalar(_) => (Vec::new(), options.chunk),
                     _ => (Vec::new(), None),
                 };
-                Values::Chunks(Chunker::new(Geometry::new(u64::from(datatype.size()), &sample, rows, target), options))
+                let geometry = Geometry::new(u64::from(datatype.size()), &sample, rows, target);
+                Values::Chunks(Chunker::new(geometry, options, memory))
             }
         };
         let (shapes, present) = (Spool::default(), Spool::default());
@@ -155,9 +157,15 @@ impl Column {
     }
 
     /// Appends elements of fixed width.
-    pub(crate) fn push_bytes(&mut self, bytes: &[u8], regions: &mut Regions) -> Result<()> {
+    pub(crate) fn push_elements(&mut self, bytes: &Buffer, regions: &mut Regions) -> Result<()> {
         match &mut self.values {
             Values::Chunks(chunker) => chunker.push(bytes),
+            _ => self.push_bytes(bytes, regions),
+        }
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8], regions: &mut Regions) -> Result<()> {
+        match &mut self.values {
             Values::Plain { primary: true, len, .. } => {
                 regions.main.append(bytes)?;
                 *len += bytes.len() as u64;
@@ -166,7 +174,7 @@ impl Column {
                 spool.append(bytes, &mut regions.spill)?;
                 *len += bytes.len() as u64;
             }
-            Values::Heap(_) => return Err(Error::bug("bytes for the global heap")),
+            Values::Chunks(_) | Values::Heap(_) => return Err(Error::bug("bytes for a dataset of another kind")),
         }
         Ok(())
     }

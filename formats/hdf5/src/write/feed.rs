@@ -74,7 +74,7 @@ fn push_fixed(column: &mut Column, array: &ArrayRef, regions: &mut Regions) -> R
     }
     let bytes = bytes_of(flat)?;
     if array.null_count() == 0 {
-        return column.push_bytes(&bytes, regions);
+        return column.push_elements(&bytes, regions);
     }
     let mut bytes = bytes.to_vec();
     let size = (bytes.len() / array.len().max(1)).max(1);
@@ -83,7 +83,7 @@ fn push_fixed(column: &mut Column, array: &ArrayRef, regions: &mut Regions) -> R
             sample.fill(0);
         }
     }
-    column.push_bytes(&bytes, regions)
+    column.push_elements(&bytes.into(), regions)
 }
 
 fn push_ragged(column: &mut Column, array: &ArrayRef, rank: usize, regions: &mut Regions) -> Result<()> {

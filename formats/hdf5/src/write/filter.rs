@@ -3,8 +3,9 @@
 use super::object::FilterEntry;
 use crate::options::Filter;
 use crate::shuffle::shuffle;
+use arrow_buffer::Buffer;
 use libdeflater::{CompressionLvl, Compressor};
-use packhorse_core::{Context, Error, Result};
+use packhorse_core::{Context, Error, Pool, Result};
 
 /// The registered number of Zstandard.
 pub(crate) const ZSTD: u16 = 32015;
@@ -42,7 +43,7 @@ pub(crate) struct Coder {
 
 /// A chunk as it goes to the file, with the filters that were left out.
 pub(crate) struct Packed {
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Buffer,
     pub(crate) mask: u32,
 }
 
@@ -51,16 +52,16 @@ impl Coder {
         Self { deflate: None, zstd: None, shuffled: Vec::new() }
     }
 
-    /// The chunk `raw` after `pipeline`; as it is where that makes it no smaller.
-    pub(crate) fn pack(&mut self, pipeline: &Pipeline, raw: Vec<u8>) -> Result<Packed> {
+    /// The chunk `raw` after `pipeline`, in memory from `memory`; as it is where that makes it no smaller.
+    pub(crate) fn pack(&mut self, pipeline: &Pipeline, raw: Buffer, memory: &Pool) -> Result<Packed> {
         let mut shuffled = std::mem::take(&mut self.shuffled);
         let input = if pipeline.shuffle {
             shuffle(&raw, pipeline.width, &mut shuffled);
             &shuffled
         } else {
-            &raw
+            raw.as_slice()
         };
-        let compressed = self.compress(pipeline.filter, input)?;
+        let compressed = self.compress(pipeline.filter, input, memory)?;
         self.shuffled = shuffled;
         Ok(match compressed {
             Some(bytes) if bytes.len() < raw.len() => Packed { bytes, mask: 0 },
@@ -69,16 +70,19 @@ impl Coder {
     }
 
     /// `None` where it does not fit into as many bytes.
-    fn compress(&mut self, filter: Filter, input: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut out = vec![0; input.len()];
+    fn compress(&mut self, filter: Filter, input: &[u8], memory: &Pool) -> Result<Option<Buffer>> {
+        if filter == Filter::None {
+            return Ok(None);
+        }
+        let mut out = memory.take(input.len())?;
         let len = match filter {
-            Filter::None => return Ok(None),
+            Filter::None => None,
             Filter::Gzip(level) => self.deflate(level)?.zlib_compress(input, &mut out).ok(),
             Filter::Zstd(level) => self.zstd(level)?.compress_to_buffer(input, &mut out[..]).ok(),
         };
         Ok(len.map(|len| {
             out.truncate(len);
-            out
+            out.into()
         }))
     }
 

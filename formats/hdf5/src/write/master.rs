@@ -23,7 +23,7 @@ use crate::datatype::{Datatype, Padding};
 use crate::layout::MASTER;
 use crate::options::{Filter, Shuffle, SinkOptions};
 use crate::pool::Pool;
-use packhorse_core::{Error, FieldType, Outlet, Result, Sealed, ShardSummary};
+use packhorse_core::{Error, FieldType, Outlet, Pool as MemoryPool, Result, Sealed, ShardSummary};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -123,24 +123,30 @@ fn column(
 ) -> Result<u64> {
     let options = SinkOptions { chunk: None, filter: Filter::Gzip(4), shuffle: Shuffle::On, vlen: false };
     let datatype = Datatype::Integer { size: width, signed: true, big: false };
-    let mut chunker = Chunker::new(Geometry::new(u64::from(width), &[], None, 512 << 10), &options);
+    let memory = MemoryPool::default();
+    let mut chunker = Chunker::new(Geometry::new(u64::from(width), &[], None, 512 << 10), &options, &memory);
     let coders = Pool::new(Coder::new);
     for (shard, rows) in shards {
         for start in (0..rows).step_by(STEP as usize) {
             let rows = start..rows.min(start + STEP);
             let bytes: Vec<u8> = rows.flat_map(|row| value(shard, i64::try_from(row).unwrap_or(i64::MAX))).collect();
-            chunker.push(&bytes);
-            store(&mut chunker, false, &coders, main)?;
+            chunker.push(&bytes.into())?;
+            store(&mut chunker, false, (&coders, &memory), main)?;
         }
     }
     chunker.end();
-    store(&mut chunker, true, &coders, main)?;
+    store(&mut chunker, true, (&coders, &memory), main)?;
     chunker.object(&datatype, 0, main)?.write(main)
 }
 
-fn store(chunker: &mut Chunker, ended: bool, coders: &Pool<Coder>, main: &mut MainFile) -> Result<()> {
+fn store(
+    chunker: &mut Chunker,
+    ended: bool,
+    (coders, memory): (&Pool<Coder>, &MemoryPool),
+    main: &mut MainFile,
+) -> Result<()> {
     for chunk in chunker.ready(ended, coders)? {
-        let packed = coders.with(|coder| coder.pack(&chunker.pipeline(), chunk))?;
+        let packed = coders.with(|coder| coder.pack(&chunker.pipeline(), chunk, memory))?;
         let address = main.append(&packed.bytes)?;
         chunker.stored(Stored { address, size: packed.bytes.len() as u32, mask: packed.mask });
     }

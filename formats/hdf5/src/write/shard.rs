@@ -11,19 +11,24 @@ use super::spool::{Spill, Spool};
 use crate::layout::{self, CLASSES, LAYOUT, METADATA};
 use crate::options::{Filter, SinkOptions};
 use crate::pool::Pool;
+use arrow_buffer::Buffer;
 use packhorse_core::{
-    Error, Field, FieldType, Headed, Outlet, Result, Rows, SchemaRef, Scratch, Sealed, ShardSummary, ShardWriter, Sink,
-    element_width, with_metadata,
+    Error, Field, FieldType, Headed, Outlet, Pool as MemoryPool, Result, Rows, SchemaRef, Scratch, Sealed,
+    ShardSummary, ShardWriter, Sink, element_width, with_metadata,
 };
 use rayon::prelude::*;
 
 /// Bytes of rows after which full chunks are compressed and written.
 const EPOCH: usize = 32 << 20;
+/// Bytes of chunks that are compressed while those before are written.
+const BATCH: usize = 4 << 20;
 /// Chunks that rows per chunk ask for may be this large.
 const LARGEST_ASKED: u64 = 64 << 20;
 
 pub(crate) struct Hdf5Sink {
-    pub(crate) options: SinkOptions,
+    options: SinkOptions,
+    /// Shards hand their memory to the next ones.
+    memory: MemoryPool,
 }
 
 impl Sink for Hdf5Sink {
@@ -55,7 +60,7 @@ impl Sink for Hdf5Sink {
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
         self.accept(schema)?;
         let file = out.headed(self.suffix())?;
-        Ok(Box::new(ShardFile::create(schema, self.options, file, out.scratch()?)?))
+        Ok(Box::new(ShardFile::create(schema, self, file, out.scratch()?)?))
     }
 
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
@@ -64,6 +69,10 @@ impl Sink for Hdf5Sink {
 }
 
 impl Hdf5Sink {
+    pub(crate) fn new(options: SinkOptions) -> Self {
+        Self { options, memory: MemoryPool::default() }
+    }
+
     fn accept_field(&self, field: &Field) -> Result<()> {
         let name = field.name();
         if name.is_empty() || name == "." || name.contains(['/', '\0']) || name.len() > 4096 {
@@ -126,28 +135,26 @@ struct ShardFile {
     regions: Regions,
     schema: SchemaRef,
     coders: Pool<Coder>,
+    memory: MemoryPool,
     /// Rows, and bytes since the last epoch.
     rows: u64,
     weight: usize,
 }
 
 impl ShardFile {
-    fn create(
-        schema: &SchemaRef,
-        options: SinkOptions,
-        file: Box<dyn Headed>,
-        scratch: Box<dyn Scratch>,
-    ) -> Result<Self> {
+    fn create(schema: &SchemaRef, sink: &Hdf5Sink, file: Box<dyn Headed>, scratch: Box<dyn Scratch>) -> Result<Self> {
+        let (options, memory) = (&sink.options, &sink.memory);
         let fields = schema.fields().len();
         let mut spill = Spill::new(scratch, 3 * fields + 1);
         let target = ((64 << 20) / fields.max(1) as u64).clamp(16 << 10, 512 << 10);
-        let primary = primary(schema, &options);
+        let primary = primary(schema, options);
         let column = |(i, field): (usize, &std::sync::Arc<Field>)| {
-            Column::new(&labelled(schema, field), &options, target, primary == Some(i), &mut spill)
+            Column::new(&labelled(schema, field), options, target, primary == Some(i), (&mut spill, memory))
         };
         let columns = schema.fields().iter().enumerate().map(column).collect::<Result<_>>()?;
         let regions = Regions { main: MainFile::create(file)?, spill, body: primary.map(|_| Spool::default()) };
-        Ok(Self { columns, regions, schema: schema.clone(), coders: Pool::new(Coder::new), rows: 0, weight: 0 })
+        let (coders, memory, schema) = (Pool::new(Coder::new), memory.clone(), schema.clone());
+        Ok(Self { columns, regions, schema, coders, memory, rows: 0, weight: 0 })
     }
 
     /// Appends samples `from..to`.
@@ -162,7 +169,31 @@ impl ShardFile {
 
     /// Compresses and writes what is full, field by field; with `ended`, everything.
     fn flush(&mut self, ended: bool) -> Result<()> {
-        let mut jobs: Vec<(usize, Option<Pipeline>, Vec<u8>)> = Vec::new();
+        let mut jobs = self.jobs(ended)?.into_iter();
+        let mut packed = Vec::new();
+        loop {
+            let batch = batch(&mut jobs);
+            if batch.is_empty() {
+                return store(&mut self.columns, &mut self.regions, packed);
+            }
+            let (coders, memory) = (&self.coders, &self.memory);
+            let pack = |(i, pipeline, bytes): Job| match pipeline {
+                Some(pipeline) => coders.with(|coder| coder.pack(&pipeline, bytes, memory)).map(|packed| (i, packed)),
+                None => Ok((i, Packed { bytes, mask: 0 })),
+            };
+            // While one batch is compressed, the one before is written.
+            let before = std::mem::take(&mut packed);
+            let (next, stored) = rayon::join(
+                || batch.into_par_iter().with_max_len(1).map(pack).collect::<Result<Vec<_>>>(),
+                || store(&mut self.columns, &mut self.regions, before),
+            );
+            stored?;
+            packed = next?;
+        }
+    }
+
+    fn jobs(&mut self, ended: bool) -> Result<Vec<Job>> {
+        let mut jobs = Vec::new();
         for (i, column) in self.columns.iter_mut().enumerate() {
             match &mut column.values {
                 Values::Chunks(chunker) => {
@@ -176,29 +207,12 @@ impl ShardFile {
                     if ended {
                         heap.close();
                     }
-                    jobs.extend(heap.full.drain(..).map(|collection| (i, None, collection)));
+                    jobs.extend(heap.full.drain(..).map(|collection| (i, None, collection.into())));
                 }
                 Values::Plain { .. } => {}
             }
         }
-        let coders = &self.coders;
-        let pack = |(i, pipeline, bytes): (usize, Option<Pipeline>, Vec<u8>)| match pipeline {
-            Some(pipeline) => coders.with(|coder| coder.pack(&pipeline, bytes)).map(|packed| (i, packed)),
-            None => Ok((i, Packed { bytes, mask: 0 })),
-        };
-        let packed: Vec<Result<(usize, Packed)>> = jobs.into_par_iter().map(pack).collect();
-        packed.into_iter().try_for_each(|packed| packed.and_then(|(i, packed)| self.store(i, &packed)))
-    }
-
-    fn store(&mut self, column: usize, packed: &Packed) -> Result<()> {
-        let address = self.regions.append_body(&packed.bytes)?;
-        let size = u32::try_from(packed.bytes.len()).map_err(|_| Error::bug("a chunk of over 4 GiB"))?;
-        match self.columns.get_mut(column).map(|column| &mut column.values) {
-            Some(Values::Chunks(chunker)) => chunker.stored(Stored { address, size, mask: packed.mask }),
-            Some(Values::Heap(heap)) => heap.addresses.push(address),
-            _ => {}
-        }
-        Ok(())
+        Ok(jobs)
     }
 
     /// Everything after chunks and collections; returns the file's length.
@@ -235,6 +249,34 @@ impl ShardFile {
         let root = root.write(main)?;
         self.regions.main.finish(root)
     }
+}
+
+/// The number of a column, what is to be done to a chunk of it, and the chunk.
+type Job = (usize, Option<Pipeline>, Buffer);
+
+/// The next jobs: [`BATCH`] bytes, and enough for all threads.
+fn batch(jobs: &mut impl Iterator<Item = Job>) -> Vec<Job> {
+    let (mut batch, mut bytes, least) = (Vec::new(), 0, 2 * rayon::current_num_threads());
+    while bytes < BATCH || batch.len() < least {
+        let Some(job) = jobs.next() else { break };
+        bytes += job.2.len();
+        batch.push(job);
+    }
+    batch
+}
+
+/// Writes chunks, and notes where they are.
+fn store(columns: &mut [Column], regions: &mut Regions, packed: Vec<(usize, Packed)>) -> Result<()> {
+    for (column, Packed { bytes, mask }) in packed {
+        let address = regions.append_body(&bytes)?;
+        let size = u32::try_from(bytes.len()).map_err(|_| Error::bug("a chunk of over 4 GiB"))?;
+        match columns.get_mut(column).map(|column| &mut column.values) {
+            Some(Values::Chunks(chunker)) => chunker.stored(Stored { address, size, mask }),
+            Some(Values::Heap(heap)) => heap.addresses.push(address),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The root group with the layout's attributes.
@@ -276,7 +318,7 @@ mod tests {
 
     #[test]
     fn what_can_not_be_written_is_named() {
-        let sink = Hdf5Sink { options: SinkOptions::parse(&Options::new()).unwrap() };
+        let sink = Hdf5Sink::new(SinkOptions::parse(&Options::new()).unwrap());
         let accept = |field: Field| sink.accept(&Arc::new(Schema::new(vec![field])));
         assert!(accept(Field::new(KEY, DataType::Utf8View, false)).is_ok());
         let error = accept(Field::new("a/b", DataType::Int8, false)).unwrap_err();

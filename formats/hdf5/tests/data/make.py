@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import h5py
+import hdf5plugin
 import numpy as np
 
 HERE = Path(__file__).parent
@@ -27,3 +28,13 @@ def fill(f):
 for libver, name in [("earliest", "old.h5"), (("v110", "v110"), "new.h5")]:
     with h5py.File(HERE / name, "w", libver=libver) as f:
         fill(f)
+
+with h5py.File(HERE / "filters.h5", "w", libver=("v110", "v110")) as f:
+    x = np.arange(N * 30, dtype="<i4").reshape(N, 30)
+    blosc = hdf5plugin.Blosc
+    hows = {f"blosc {coder}": blosc(cname=coder, shuffle=shuffle)
+            for shuffle, coder in enumerate(["zlib", "blosclz", "lz4"])}
+    hows |= {f"bits {coder}": hdf5plugin.Bitshuffle(cname=coder) for coder in ["none", "lz4", "zstd"]}
+    hows |= {"lz4": hdf5plugin.LZ4(), "bzip2": hdf5plugin.BZip2(), "lzf": {"compression": "lzf"}}
+    for name, how in hows.items():
+        f.create_dataset(name, data=x, chunks=(20, 30), **how)

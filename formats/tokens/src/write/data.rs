@@ -8,6 +8,8 @@ use std::io::{Seek, SeekFrom, Write};
 
 /// Bytes gathered, and handed on at a time: they stay in the cache between the hash and the write.
 const PIECE: usize = 256 << 10;
+/// So many that come at once are worth a write of their own: gathering them would copy them.
+const MANY: usize = 32 << 10;
 
 pub(super) struct Data {
     out: Out,
@@ -35,25 +37,28 @@ impl Data {
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len() as u64;
-        let mut rest = bytes;
-        if !self.buf.is_empty() || rest.len() < PIECE {
-            let (head, tail) = rest.split_at(rest.len().min(PIECE - self.buf.len()));
-            self.buf.extend_from_slice(head);
-            rest = tail;
-            if self.buf.len() == PIECE {
-                self.out.write(&self.buf)?;
-                self.buf.clear();
+        if bytes.len() < MANY {
+            if self.buf.len() + bytes.len() > PIECE {
+                self.hand_on()?;
             }
+            self.buf.extend_from_slice(bytes);
+            return Ok(());
         }
-        let (pieces, tail) = rest.split_at(rest.len() - rest.len() % PIECE);
-        pieces.chunks(PIECE).try_for_each(|piece| self.out.write(piece))?;
-        self.buf.extend_from_slice(tail);
+        self.hand_on()?;
+        bytes.chunks(PIECE).try_for_each(|piece| self.out.write(piece))
+    }
+
+    fn hand_on(&mut self) -> Result<()> {
+        if !self.buf.is_empty() {
+            self.out.write(&self.buf)?;
+            self.buf.clear();
+        }
         Ok(())
     }
 
     /// Writes what is still in memory; returns the length of the file.
     pub(super) fn finish(mut self, tokens: u64) -> Result<u64> {
-        self.out.write(&self.buf)?;
+        self.hand_on()?;
         match self.out {
             Out::Stream(mut out) => out.flush().doing("write")?,
             Out::Llmc(mut file, dtype) => {

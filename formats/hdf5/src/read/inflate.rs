@@ -1,0 +1,89 @@
+//! What decompresses chunks, by the registered numbers of HDF5's filters.
+
+use super::message::Filter;
+use super::{bitshuffle, blosc, lz4, lzf};
+use libdeflater::Decompressor;
+use packhorse_core::{Context, Error, Result};
+
+const DEFLATE: u16 = 1;
+const BZIP2: u16 = 307;
+const LZF: u16 = 32000;
+const BLOSC: u16 = 32001;
+const LZ4: u16 = 32004;
+const BITSHUFFLE: u16 = 32008;
+const ZSTD: u16 = 32015;
+
+/// The most bytes that a byte can become, for filters that decompress: of zstd, a block of 128 KiB in 4 bytes; of bzip2,
+/// a block of zeros, 45 million of them in 40.
+pub(crate) fn ratio(id: u16) -> Option<u64> {
+    match id {
+        DEFLATE => Some(1040),
+        BZIP2 => Some(1_200_000),
+        LZF => Some(100),
+        LZ4 => Some(256),
+        BLOSC | BITSHUFFLE | ZSTD => Some(40_000),
+        _ => None,
+    }
+}
+
+/// Decompresses chunks, one at a time; its memory is used again.
+pub(crate) struct Inflater {
+    deflate: Decompressor,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+    /// For formats that turn bytes around after decompressing them.
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) planes: Vec<u8>,
+}
+
+impl Inflater {
+    pub(crate) fn new() -> Self {
+        Self { deflate: Decompressor::new(), zstd: None, scratch: Vec::new(), planes: Vec::new() }
+    }
+
+    /// What `filter` made `input` of, into the start of `out`; returns how many bytes that is.
+    pub(crate) fn inflate(&mut self, filter: &Filter, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        match filter.id {
+            DEFLATE => self.zlib(input, out),
+            BZIP2 => bzip2(input, out),
+            LZF => lzf::decompress(input, out),
+            LZ4 => lz4::decompress(input, out),
+            BITSHUFFLE => bitshuffle::decompress(self, &filter.parameters, input, out),
+            BLOSC => blosc::decompress(self, input, out),
+            _ => self.zstd(input, out),
+        }
+    }
+
+    pub(crate) fn zlib(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        self.deflate.zlib_decompress(input, out).map_err(damaged)
+    }
+
+    pub(crate) fn zstd(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
+        let made = match self.zstd.take() {
+            Some(made) => made,
+            None => zstd::bulk::Decompressor::new().doing("start zstd")?,
+        };
+        self.zstd.insert(made).decompress_to_buffer(input, out).map_err(damaged)
+    }
+}
+
+fn bzip2(input: &[u8], out: &mut [u8]) -> Result<usize> {
+    let mut stream = bzip2::Decompress::new(false);
+    let mut done = (0, 0);
+    loop {
+        let (rest, room) = (input.get(done.0..).unwrap_or_default(), out.get_mut(done.1..).unwrap_or_default());
+        let status = stream.decompress(rest, room).map_err(damaged)?;
+        let now = (stream.total_in() as usize, stream.total_out() as usize);
+        if status == bzip2::Status::StreamEnd {
+            return Ok(now.1);
+        }
+        if now == done {
+            return Err(damaged("its bzip2 data has no end"));
+        }
+        done = now;
+    }
+}
+
+/// An error of a chunk that can't be decompressed.
+pub(crate) fn damaged(what: impl std::fmt::Display) -> Error {
+    Error::content(format!("a chunk is damaged: {what}"))
+}
