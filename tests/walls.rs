@@ -17,7 +17,7 @@ const WALLS: [(&str, &[&str]); 13] = [
     ("testkit", &["core", "synth"]),
     ("pack", &["core", "storage", "dataset", "transform"]),
     ("read", &["core", "storage", "dataset", "transform", "order"]),
-    ("gpu", &["core", "order", "read"]),
+    ("gpu", &["core", "order", "read", "transform"]),
     ("python", &["packhorse", "cli"]),
     ("cli", &["*"]),
     ("packhorse", &["*"]),

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use packhorse_core::Limits;
-use packhorse_transform::image::{Draws, Size, View, ViewDecoder, decode};
+use packhorse_transform::image::{Draws, JpegFacts, Size, View, ViewDecoder, decode};
 
 const SIZES: [Size; 3] = [
     Size::Keep,
@@ -16,7 +16,12 @@ fuzz_target!(|bytes: &[u8]| {
     let limits = Limits { pixels: 1 << 20, ..Limits::default() };
     if let Ok(pixels) = decode(bytes, &limits) {
         assert_eq!(pixels.data.len(), pixels.width as usize * pixels.height as usize * usize::from(pixels.channels));
+        if bytes.starts_with(b"\xff\xd8") {
+            let facts = JpegFacts::read(bytes).expect("what is decoded is known");
+            assert!((facts.width, facts.height) == (pixels.width, pixels.height) && facts.bytes <= bytes.len());
+        }
     }
+    let _ = JpegFacts::read(bytes);
     for size in SIZES {
         let view = View { size, flip: 0.5, ..View::default() };
         let mut decoder = ViewDecoder::new(view, limits).expect("a sound view");

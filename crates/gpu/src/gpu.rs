@@ -50,6 +50,12 @@ pub unsafe trait Gpu: Send + Sync + 'static {
         self.stream()
     }
 
+    /// The handle of a stream (`cudaStream_t`), for libraries that take one; `None` if they can't.
+    fn handle(&self, stream: &Self::Stream) -> Option<usize> {
+        let _ = stream;
+        None
+    }
+
     /// A mark that may be recorded again and again.
     fn event(&self) -> Result<Self::Event>;
 

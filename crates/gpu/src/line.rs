@@ -1,7 +1,8 @@
 //! A batch's way over a GPU: the copy, the kernels after it, and where its fields are then.
 
 use crate::driver::Driver;
-use crate::finish::{Finish, Output};
+use crate::finish::{Commands, Finish, Output};
+use crate::kernels::Launch;
 use crate::{Element, Gpu, View};
 use packhorse_core::{Error, Result};
 use packhorse_read::{ALIGN, Batch, Contents, Layout};
@@ -123,13 +124,8 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H>
             return Ok(());
         }
         let scratch = self.prepared()?.scratch.as_ref().map_or(0, |scratch| self.gpu.address(scratch));
-        let fields = slot.fields();
-        for finish in &self.finish {
-            // SAFETY: a `Finish` promises that its kernels stay inside of the slot, which the ring keeps until what is queued
-            // here is over, and of the scratch memory, which only this stream uses.
-            finish.run(&fields, scratch, &mut |launch| unsafe { self.gpu.launch(launch, &self.copies) })?;
-        }
-        Ok(())
+        let fields = Fields { host: Some(used), ..slot.fields() };
+        self.finish.iter().try_for_each(|finish| finish.run(&fields, scratch, &mut OnCopies { line: self }))
     }
 
     fn event(&self) -> Result<G::Event> {
@@ -157,15 +153,34 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H>
     }
 }
 
+/// The stream of the copies, for a [`Finish`].
+struct OnCopies<'l, G: Gpu, H> {
+    line: &'l Line<G, H>,
+}
+
+impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
+    #[expect(unsafe_code, reason = "memory is handed to the GPU, which the compiler can't follow")]
+    fn launch(&mut self, launch: &Launch) -> Result<()> {
+        // SAFETY: a `Finish` promises that its kernels stay inside of the slot, which the ring keeps until what is queued here is
+        // over, of the scratch memory, which only this stream uses, and of memory that it keeps itself.
+        unsafe { self.line.gpu.launch(launch, &self.line.copies) }
+    }
+
+    fn stream(&self) -> Option<usize> {
+        self.line.gpu.handle(&self.line.copies)
+    }
+}
+
 impl<M> OnGpu<M> {
     pub(crate) fn fields(&self) -> Fields<'_> {
-        Fields { plan: &self.plan, contents: &self.contents, address: self.address, slab: self.slab }
+        Fields { host: None, plan: &self.plan, contents: &self.contents, address: self.address, slab: self.slab }
     }
 }
 
 /// The fields of a batch that is on a GPU, or will be.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'b> {
+    host: Option<&'b [u8]>,
     plan: &'b Plan,
     contents: &'b Contents,
     address: u64,
@@ -208,6 +223,11 @@ impl<'b> Fields<'b> {
         }
         let address = self.address + place.start as u64;
         Some(View { address, element: Element::of(&field.data_type)?, shape })
+    }
+
+    /// The bytes of a field that came with the batch, in the host's pinned memory: while the batch is sent, not later.
+    pub fn host(&self, name: &str) -> Option<&'b [u8]> {
+        self.host?.get(self.contents.place(self.plan.layout.position(name)?)?)
     }
 
     /// A field that was made on the GPU.

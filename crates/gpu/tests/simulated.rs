@@ -15,7 +15,7 @@ mod uploads;
 use common::host::Host;
 use packhorse_core::{Kind, Result};
 use packhorse_gpu::kernels::Launch;
-use packhorse_gpu::{DlDevice, Fields, Finish, Gpu, Output, Simulated, Upload};
+use packhorse_gpu::{Commands, DlDevice, Fields, Finish, Gpu, Output, Simulated, Upload};
 use packhorse_read::{HostSlab, Layout, Loader};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -134,7 +134,7 @@ fn a_step_that_panics_frees_nothing_that_is_in_use() {
             Ok(Vec::new())
         }
 
-        fn run(&self, _: &Fields<'_>, _: u64, _: &mut dyn FnMut(&Launch) -> Result<()>) -> Result<()> {
+        fn run(&self, _: &Fields<'_>, _: u64, _: &mut dyn Commands) -> Result<()> {
             assert!(self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 3 != 1, "planted");
             Ok(())
         }

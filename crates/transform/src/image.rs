@@ -38,6 +38,7 @@ mod view_decoder;
 mod window;
 
 pub use decode::decode;
+pub use jpeg::JpegFacts;
 pub use options::ImageOptions;
 pub use picture::Image;
 pub use pixels::Pixels;

@@ -104,7 +104,7 @@ impl Context {
 
 /// A thread whose context is ours.
 #[must_use = "it ends when this is dropped"]
-pub(super) struct Bound {
+pub(crate) struct Bound {
     pop: bool,
     /// What the thread's mode of capturing was.
     capture: Option<sys::CUstreamCaptureMode>,

@@ -118,6 +118,24 @@ impl Cuda {
         unsafe { result::stream::synchronize(raw) }.told("wait for a stream")
     }
 
+    /// Makes the GPU that of this thread for as long as what is given lives, for libraries that work with the one that is.
+    pub(crate) fn bind(&self) -> Result<Bound> {
+        self.inner.context.bind()
+    }
+
+    /// Queues a copy of `from`, which is in pinned memory, to an address of the GPU's memory.
+    ///
+    /// # Safety
+    /// Until it is over both must be there, as many bytes, `from` must not change, and nobody else may use what is at `to`.
+    pub(crate) unsafe fn upload_to(&self, from: &[u8], to: u64, stream: &Stream) -> Result<()> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        let (raw, _bound) = self.use_stream(stream)?;
+        // SAFETY: this function's contract.
+        unsafe { result::memcpy_htod_async(to, from, raw) }.told("copy to the GPU")
+    }
+
     /// A stream that is of this GPU, with its context.
     fn use_stream(&self, stream: &Stream) -> Result<(sys::CUstream, Bound)> {
         if !stream.is_of(&self.inner.context) {
@@ -156,6 +174,10 @@ unsafe impl Gpu for Cuda {
 
     fn urgent_stream(&self) -> Result<Stream> {
         Stream::new(&self.inner.context, true)
+    }
+
+    fn handle(&self, stream: &Stream) -> Option<usize> {
+        Some(stream.handle())
     }
 
     fn event(&self) -> Result<Event> {
@@ -207,12 +229,8 @@ unsafe impl Gpu for Cuda {
         if from.len() > to.bytes {
             return Err(Error::bug(format!("{} bytes into {} of the GPU's", from.len(), to.bytes)));
         }
-        if from.is_empty() {
-            return Ok(());
-        }
-        let (raw, _bound) = self.use_stream(stream)?;
         // SAFETY: the length was checked, the rest is this function's contract.
-        unsafe { result::memcpy_htod_async(to.address, from, raw) }.told("copy to the GPU")
+        unsafe { self.upload_to(from, to.address, stream) }
     }
 
     unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<()> {

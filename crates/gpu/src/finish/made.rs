@@ -1,6 +1,6 @@
 //! Fields out of nothing.
 
-use super::{Finish, Output, batch, made, rows};
+use super::{Commands, Finish, Output, batch, made, rows};
 use crate::kernels::{Launch, Origin, Synthetic, SyntheticTokens, Tensor};
 use crate::line::Fields;
 use packhorse_core::{Error, Result};
@@ -64,9 +64,9 @@ unsafe impl Finish for Made {
         Ok(vec![Output::rows(&self.into, self.tensor(rows)?)])
     }
 
-    fn run(&self, fields: &Fields<'_>, _: u64, launch: &mut dyn FnMut(&Launch) -> Result<()>) -> Result<()> {
+    fn run(&self, fields: &Fields<'_>, _: u64, commands: &mut dyn Commands) -> Result<()> {
         let contents = fields.contents();
         let origin = Origin { seed: self.seed, step: contents.epoch(), first: contents.positions().start };
-        launch(&self.launch(&origin, made(fields, &self.into)?.address, rows(fields))?)
+        commands.launch(&self.launch(&origin, made(fields, &self.into)?.address, rows(fields))?)
     }
 }

@@ -30,8 +30,9 @@ use packhorse_read::{Layout, SlabField};
 /// the batch.
 ///
 /// # Safety
-/// What `run` launches reads no more than `fields` and `scratch`, and writes no more than the fields that
-/// [`outputs`](Finish::outputs) promised and so much scratch memory as [`scratch`](Finish::scratch) asked for.
+/// What `run` queues reads no more than `fields` and `scratch`, and writes no more than the fields that
+/// [`outputs`](Finish::outputs) promised and so much scratch memory as [`scratch`](Finish::scratch) asked for; but for memory of
+/// the step's own, which it keeps until all that uses it is over.
 pub unsafe trait Finish: Send + Sync {
     /// The fields that are made of batches with this layout.
     ///
@@ -46,8 +47,18 @@ pub unsafe trait Finish: Send + Sync {
         Ok(0)
     }
 
-    /// Launches the kernels for a batch of one row at least.
-    fn run(&self, fields: &Fields<'_>, scratch: u64, launch: &mut dyn FnMut(&Launch) -> Result<()>) -> Result<()>;
+    /// Queues the work for a batch of one row at least, whose [bytes on the host](Fields::host) and memory on the GPU stay as
+    /// they are until that is over.
+    fn run(&self, fields: &Fields<'_>, scratch: u64, commands: &mut dyn Commands) -> Result<()>;
+}
+
+/// The stream that a batch is sent on: what is queued here is done in this order, after the copy.
+pub trait Commands {
+    /// Queues a kernel.
+    fn launch(&mut self, launch: &Launch) -> Result<()>;
+
+    /// The stream's handle (`cudaStream_t`), for libraries that take one; `None` where the GPU is simulated.
+    fn stream(&self) -> Option<usize>;
 }
 
 /// A field that is made on the GPU.
@@ -63,13 +74,13 @@ pub struct Output {
 
 impl Output {
     /// One entry a row.
-    fn rows(name: impl Into<String>, tensor: Tensor) -> Self {
+    pub(crate) fn rows(name: impl Into<String>, tensor: Tensor) -> Self {
         Self { name: name.into(), tensor, by_row: true }
     }
 }
 
 /// The field `name`, which must hold elements of one of these types.
-fn field<'l>(layout: &'l Layout, name: &str, types: &[DataType]) -> Result<&'l SlabField> {
+pub(crate) fn field<'l>(layout: &'l Layout, name: &str, types: &[DataType]) -> Result<&'l SlabField> {
     let known = || layout.fields().iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ");
     let found = layout.field(name);
     let found = found.ok_or_else(|| Error::config(format!("batches have no field {name}; they have: {}", known())))?;
@@ -80,7 +91,7 @@ fn field<'l>(layout: &'l Layout, name: &str, types: &[DataType]) -> Result<&'l S
 }
 
 /// The same, but dense and of this shape after the rows, as many as `batch`.
-fn beside(layout: &Layout, name: &str, data_type: DataType, batch: u32, inner: &[usize]) -> Result<()> {
+pub(crate) fn beside(layout: &Layout, name: &str, data_type: DataType, batch: u32, inner: &[usize]) -> Result<()> {
     let found = field(layout, name, &[data_type])?;
     if found.ragged || found.shape.split_first() != Some((&(batch as usize), inner)) {
         let message = format!("field {name} has the shape {:?}, not {batch} rows of {inner:?}", found.shape);
@@ -94,23 +105,23 @@ fn either(types: &[DataType]) -> String {
 }
 
 /// The rows of a whole batch, by the first dimension of a field.
-fn batch(field: &SlabField) -> Result<u32> {
+pub(crate) fn batch(field: &SlabField) -> Result<u32> {
     let rows = field.shape.first().copied().unwrap_or_default();
     u32::try_from(rows).map_err(|_| Error::config(format!("batches of {rows} rows: make them smaller")))
 }
 
 /// Rows of a batch that is there.
-fn rows(fields: &Fields<'_>) -> u32 {
+pub(crate) fn rows(fields: &Fields<'_>) -> u32 {
     u32::try_from(fields.contents().rows()).unwrap_or(u32::MAX)
 }
 
 /// A field that `outputs` found.
-fn view(fields: &Fields<'_>, name: &str) -> Result<View> {
+pub(crate) fn view(fields: &Fields<'_>, name: &str) -> Result<View> {
     fields.came(name).ok_or_else(|| Error::bug(format!("no field {name}")))
 }
 
 /// A field that `outputs` promised.
-fn made(fields: &Fields<'_>, name: &str) -> Result<View> {
+pub(crate) fn made(fields: &Fields<'_>, name: &str) -> Result<View> {
     fields.made(name).ok_or_else(|| Error::bug(format!("no output {name}")))
 }
 

@@ -1,7 +1,7 @@
 //! Ragged values with padding.
 
-use super::{Finish, Output, batch, element, field, made, rows, view};
-use crate::kernels::{Element, Launch, Pad, RaggedValues, Tensor};
+use super::{Commands, Finish, Output, batch, element, field, made, rows, view};
+use crate::kernels::{Element, Pad, RaggedValues, Tensor};
 use crate::line::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
@@ -53,7 +53,7 @@ unsafe impl Finish for Padded {
         Ok(vec![Output::rows(&self.into, values), Output::rows(self.lengths(), lengths)])
     }
 
-    fn run(&self, fields: &Fields<'_>, _: u64, launch: &mut dyn FnMut(&Launch) -> Result<()>) -> Result<()> {
+    fn run(&self, fields: &Fields<'_>, _: u64, commands: &mut dyn Commands) -> Result<()> {
         let (pad, ..) = self.kernel(fields.layout())?;
         let values = view(fields, &self.from)?;
         let from = RaggedValues {
@@ -62,6 +62,6 @@ unsafe impl Finish for Padded {
             offsets: view(fields, &format!("{}.offsets", self.from))?.address,
         };
         let (to, lengths) = (made(fields, &self.into)?.address, made(fields, &self.lengths())?.address);
-        launch(&pad.launch(&from, to, lengths, rows(fields))?)
+        commands.launch(&pad.launch(&from, to, lengths, rows(fields))?)
     }
 }

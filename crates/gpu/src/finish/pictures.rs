@@ -1,7 +1,7 @@
 //! Pictures of one size.
 
-use super::{Finish, Output, batch, beside, field, made, rows, side, view};
-use crate::kernels::{Element, Flip, Image, Launch, Normalize, Picks, Pixels, Place};
+use super::{Commands, Finish, Output, batch, beside, field, made, rows, side, view};
+use crate::kernels::{Element, Flip, Image, Normalize, Picks, Pixels, Place};
 use crate::line::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
@@ -66,11 +66,11 @@ unsafe impl Finish for Pictures {
         Ok(vec![Output::rows(&self.into, image.output(batch)?)])
     }
 
-    fn run(&self, fields: &Fields<'_>, _: u64, launch: &mut dyn FnMut(&Launch) -> Result<()>) -> Result<()> {
+    fn run(&self, fields: &Fields<'_>, _: u64, commands: &mut dyn Commands) -> Result<()> {
         let (image, _) = self.image(fields.layout())?;
         let keys = if self.drawn() { view(fields, &self.draws)?.address } else { 0 };
         let picks = Picks { keys, ..Picks::default() };
         let (from, to) = (view(fields, &self.from)?.address, made(fields, &self.into)?.address);
-        launch(&image.launch(from, &picks, to, rows(fields))?)
+        commands.launch(&image.launch(from, &picks, to, rows(fields))?)
     }
 }

@@ -1,7 +1,7 @@
 //! Pictures, each of its own size.
 
-use super::{Finish, Output, batch, beside, field, made, rows, view};
-use crate::kernels::{Element, Flip, Launch, Normalize, Part, Picks, Pixels, RaggedPictures, Resize};
+use super::{Commands, Finish, Output, batch, beside, field, made, rows, view};
+use crate::kernels::{Element, Flip, Normalize, Part, Picks, Pixels, RaggedPictures, Resize};
 use crate::line::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
@@ -68,7 +68,7 @@ unsafe impl Finish for Resized {
         self.resize.scratch(batch(field(layout, &shapes, &[DataType::Int32])?)?)
     }
 
-    fn run(&self, fields: &Fields<'_>, scratch: u64, launch: &mut dyn FnMut(&Launch) -> Result<()>) -> Result<()> {
+    fn run(&self, fields: &Fields<'_>, scratch: u64, commands: &mut dyn Commands) -> Result<()> {
         let [offsets, shapes] = self.parts();
         let values = view(fields, &self.from)?;
         let from = RaggedPictures {
@@ -80,6 +80,9 @@ unsafe impl Finish for Resized {
         let keys = if self.drawn() { view(fields, &self.draws)?.address } else { 0 };
         let picks = Picks { keys, ..Picks::default() };
         let to = made(fields, &self.into)?.address;
-        self.resize.launch(&from, &picks, to, scratch, rows(fields))?.iter().try_for_each(launch)
+        self.resize
+            .launch(&from, &picks, to, scratch, rows(fields))?
+            .iter()
+            .try_for_each(|launch| commands.launch(launch))
     }
 }

@@ -1,7 +1,7 @@
 //! Rows of tokens as a language model takes them.
 
-use super::{Finish, Output, batch, beside, element, field, made, rows, side, view};
-use crate::kernels::{Documents, Element, Launch, Tensor, TokenInputs, TokenOutputs, TokenRows};
+use super::{Commands, Finish, Output, batch, beside, element, field, made, rows, side, view};
+use crate::kernels::{Documents, Element, Tensor, TokenInputs, TokenOutputs, TokenRows};
 use crate::line::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
@@ -76,7 +76,7 @@ unsafe impl Finish for Sequences {
         kernel.scratch(rows)
     }
 
-    fn run(&self, fields: &Fields<'_>, scratch: u64, launch: &mut dyn FnMut(&Launch) -> Result<()>) -> Result<()> {
+    fn run(&self, fields: &Fields<'_>, scratch: u64, commands: &mut dyn Commands) -> Result<()> {
         let (kernel, _) = self.kernel(fields.layout())?;
         let came = |name: &str| fields.came(name).map_or(0, |view| view.address);
         let mut from =
@@ -98,6 +98,6 @@ unsafe impl Finish for Sequences {
             cumulative: at("cumulative", self.cumulative)?,
             entries: at("cumulative.entries", self.cumulative)?,
         };
-        kernel.launch(&from, &to, scratch, rows(fields))?.iter().try_for_each(launch)
+        kernel.launch(&from, &to, scratch, rows(fields))?.iter().try_for_each(|launch| commands.launch(launch))
     }
 }

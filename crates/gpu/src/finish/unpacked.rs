@@ -1,7 +1,7 @@
 //! Bits as numbers.
 
-use super::{Finish, Output, batch, field, made, rows, view};
-use crate::kernels::{Bits, Launch, Tensor};
+use super::{Commands, Finish, Output, batch, field, made, rows, view};
+use crate::kernels::{Bits, Tensor};
 use crate::line::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
@@ -44,8 +44,8 @@ unsafe impl Finish for Unpacked {
         Ok(vec![Output::rows(&self.into, Tensor { shape, ..made })])
     }
 
-    fn run(&self, fields: &Fields<'_>, _: u64, launch: &mut dyn FnMut(&Launch) -> Result<()>) -> Result<()> {
+    fn run(&self, fields: &Fields<'_>, _: u64, commands: &mut dyn Commands) -> Result<()> {
         let (from, to) = (view(fields, &self.from)?.address, made(fields, &self.into)?.address);
-        launch(&self.bits.launch(from, to, rows(fields))?)
+        commands.launch(&self.bits.launch(from, to, rows(fields))?)
     }
 }

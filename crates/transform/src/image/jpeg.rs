@@ -3,11 +3,13 @@
 //! In: zune-jpeg in strict mode. Out: jpeg-encoder, baseline, 4:2:0 with averaged chroma, the tables
 //! of annex K; without its SIMD, whose bytes differ from those of other machines.
 
+mod facts;
 mod header;
 mod reader;
 #[cfg(feature = "turbojpeg")]
 mod turbo;
 
+pub use facts::JpegFacts;
 pub(super) use reader::JpegReader;
 
 use super::orientation::Orientation;

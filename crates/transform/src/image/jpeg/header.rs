@@ -4,8 +4,8 @@
 use packhorse_core::{Error, Result};
 
 const SOI: u8 = 0xd8;
-const EOI: u8 = 0xd9;
-const SOS: u8 = 0xda;
+pub(super) const EOI: u8 = 0xd9;
+pub(super) const SOS: u8 = 0xda;
 
 /// What is known before the first scan.
 #[derive(Debug, Default)]
@@ -79,14 +79,21 @@ pub(super) fn require_end(bytes: &[u8]) -> Result<()> {
 }
 
 /// Marker and body of each segment, in order; what a scan holds is passed over. Ends at EOI.
-struct Segments<'a> {
+pub(super) struct Segments<'a> {
     rest: &'a [u8],
     in_scan: bool,
+    /// Bytes behind EOI.
+    behind: usize,
 }
 
 impl<'a> Segments<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, in_scan: false }
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, in_scan: false, behind: 0 }
+    }
+
+    /// How many bytes of `bytes` there are up to and with EOI, once that was met.
+    pub(super) fn end(&self, bytes: &[u8]) -> usize {
+        bytes.len() - self.behind
     }
 
     /// The next marker that is not part of a scan, leaving `rest` behind it.
@@ -118,6 +125,7 @@ impl<'a> Iterator for Segments<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let marker = self.marker()?;
         if marker == EOI {
+            self.behind = self.rest.len();
             self.rest = &[];
         }
         if matches!(marker, SOI | EOI | 0x01 | 0xd0..=0xd7) {
@@ -132,6 +140,6 @@ impl<'a> Iterator for Segments<'a> {
     }
 }
 
-fn cut_short() -> Error {
+pub(super) fn cut_short() -> Error {
     Error::content("is cut short: the end of the JPEG is missing; get it again or leave it out")
 }

@@ -1,0 +1,208 @@
+//! From a field of JPEGs to pictures of one size.
+
+use super::chunk::{Picture, Way, fitting};
+use super::cpu::Cpu;
+use super::engine::Engine;
+use super::lane::Lane;
+use super::part::Part;
+use super::source::Source;
+use super::{Backend, JpegOptions, NvJpeg};
+use crate::Cuda;
+use crate::finish::{Commands, Finish, Output, batch, beside, field};
+use crate::kernels::{Flip, Picks, RaggedPictures};
+use crate::line::Fields;
+use packhorse_core::{DataType, Error, Kind, Result};
+use packhorse_read::Layout;
+use packhorse_transform::image::JpegFacts;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Decodes the JPEGs of each batch, and brings them to one size.
+pub struct Jpegs {
+    gpu: Cuda,
+    options: JpegOptions,
+    work: Mutex<Work>,
+    counts: Counts,
+}
+
+struct Work {
+    /// The one that was used last is last.
+    lanes: [Lane; 2],
+    engines: Vec<Engine>,
+    cpu: Cpu,
+    pictures: Vec<Picture>,
+}
+
+impl Jpegs {
+    /// For batches that an [`Upload`](crate::Upload) sends to this GPU.
+    ///
+    /// Errors: settings that make no sense (kind `Config`); none of the backends on this GPU (kind `Unsupported`); what the GPU
+    /// says.
+    pub fn new(gpu: &Cuda, library: &NvJpeg, options: JpegOptions) -> Result<Self> {
+        let resize = &options.resize;
+        if resize.channels != 3 || resize.flip == Flip::Given {
+            return Err(Error::config("JPEGs become three channels, and flips are drawn or never: ask for that"));
+        }
+        // Settings that make no sense are told now.
+        let somewhere = RaggedPictures { values: 256, bytes: 0, offsets: 256, shapes: 256 };
+        resize.launch(&somewhere, &Picks { keys: 256, ..Picks::default() }, 256, 256, 1)?;
+        let (mut engines, mut refusal) = (Vec::new(), None);
+        for backend in &options.backends {
+            match Engine::new(gpu, &library.calls, *backend) {
+                Ok(engine) => engines.push(engine),
+                Err(error) if error.kind() == Kind::Unsupported => refusal = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(refusal) = refusal.filter(|_| engines.is_empty()) {
+            return Err(refusal);
+        }
+        let cpu = Cpu::new(options.threads, options.limits)?;
+        let lanes = [Lane::new(gpu, &engines)?, Lane::new(gpu, &engines)?];
+        let work = Mutex::new(Work { lanes, engines, cpu, pictures: Vec::new() });
+        Ok(Self { gpu: gpu.clone(), options, work, counts: Counts::default() })
+    }
+
+    /// Rows of a whole batch.
+    fn rows(&self, layout: &Layout) -> Result<u32> {
+        let name = &self.options.from;
+        let from = field(layout, name, &[DataType::UInt8])?;
+        if !from.ragged || from.shape.len() != 1 || layout.field(&format!("{name}.shape")).is_some() {
+            let text = "holds no JPEGs: ask the loader for its bytes as they are (Make::Bytes)";
+            return Err(Error::config(format!("field {name} {text}")));
+        }
+        Ok(batch(field(layout, &format!("{name}.offsets"), &[DataType::Int64])?)?.saturating_sub(1))
+    }
+
+    /// Those of the backends that this GPU has.
+    pub fn backends(&self) -> Vec<Backend> {
+        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        work.engines.iter().map(|engine| engine.backend).collect()
+    }
+
+    /// How many pictures went which way.
+    pub fn counts(&self) -> JpegCounts {
+        let [hardware, hybrid, cpu, failed] = self.counts.0.each_ref().map(|count| count.load(Ordering::Relaxed));
+        JpegCounts { hardware, hybrid, cpu, failed }
+    }
+
+    /// Rows of a batch that fit into a lane, from the first of `pictures` on; how many they were.
+    fn part(
+        &self,
+        source: &Source<'_>,
+        work: &mut Work,
+        first: usize,
+        scratch: u64,
+        commands: &mut dyn Commands,
+    ) -> Result<usize> {
+        let stream = commands.stream().ok_or_else(|| Error::unsupported("nvJPEG needs a GPU of NVIDIA's"))?;
+        let Work { lanes, engines, cpu, pictures } = work;
+        lanes.rotate_left(1);
+        let [_, lane] = lanes;
+        let pictures = pictures.get_mut(first..).unwrap_or_default();
+        let (pictures, _) = pictures.split_at_mut(fitting(pictures, self.options.memory));
+        let rows = pictures.len();
+        // SAFETY: it is the stream that copies are queued on, which is there as long as batches are sent.
+        let stream = unsafe { self.gpu.stream_from_raw(stream) }?;
+        lane.wait()?;
+        let (options, counts) = (&self.options, &self.counts);
+        let stream = &stream;
+        let mut part = Part { options, counts, source, lane, engines, cpu, pictures, first, stream, scratch };
+        let outcome = part.run(commands);
+        // Also after an error: some of it may be queued.
+        part.lane.mark(stream)?;
+        outcome.map(|()| rows)
+    }
+}
+
+// SAFETY: the kernels stay inside of the arrays whose addresses and sizes they are given: the fields', the scratch memory's, and a
+// lane's. nvJPEG is given as much of a lane as the pictures take whose size it agrees to, and bytes of the batch on the host. A lane
+// is given back when it has waited for its last use.
+unsafe impl Finish for Jpegs {
+    fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
+        let JpegOptions { into, resize, draws, .. } = &self.options;
+        let rows = self.rows(layout)?;
+        if self.options.drawn() {
+            beside(layout, draws, DataType::UInt64, rows, &[])?;
+        }
+        Ok(vec![Output::rows(into, resize.output(rows)?)])
+    }
+
+    fn scratch(&self, layout: &Layout) -> Result<usize> {
+        self.options.resize.scratch(self.rows(layout)?)
+    }
+
+    fn run(&self, fields: &Fields<'_>, scratch: u64, commands: &mut dyn Commands) -> Result<()> {
+        let source = Source::new(&self.options.from, fields)?;
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = fields.contents().rows();
+        let Work { engines, cpu, pictures, .. } = &mut *work;
+        pictures.clear();
+        for row in 0..rows {
+            let place = source.place(row)?;
+            let picture = survey(engines, cpu, source.bytes(place.clone()), place, self.options.required);
+            pictures.push(picture.map_err(|error| source.named(error, row))?);
+        }
+        let mut first = 0;
+        while first < rows {
+            first += self.part(&source, &mut work, first, scratch, commands)?;
+        }
+        Ok(())
+    }
+}
+
+/// A picture, and who will decode it.
+fn survey(engines: &mut [Engine], cpu: &mut Cpu, bytes: &[u8], place: Range<usize>, required: bool) -> Result<Picture> {
+    if bytes.is_empty() {
+        let absent = Picture { bytes: place, way: Way::None, height: 0, width: 0 };
+        return if required { Err(Error::content("is empty; get it again or leave it out")) } else { Ok(absent) };
+    }
+    let (height, width) = cpu.size(bytes)?;
+    let mut way = Way::Cpu;
+    if bytes.starts_with(b"\xff\xd8") {
+        let facts = JpegFacts::read(bytes)?;
+        for (number, engine) in engines.iter_mut().enumerate() {
+            if (facts.height, facts.width) == (height, width) && engine.takes(bytes, &facts)? {
+                way = Way::Engine(number, facts);
+                break;
+            }
+        }
+    }
+    Ok(Picture { bytes: place, way, height, width })
+}
+
+/// How many pictures were decoded by whom, so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JpegCounts {
+    /// By the GPU's JPEG engines.
+    pub hardware: u64,
+    /// By its multiprocessors.
+    pub hybrid: u64,
+    /// By the CPU.
+    pub cpu: u64,
+    /// Calls of nvJPEG that failed; their pictures are counted at the CPU.
+    pub failed: u64,
+}
+
+/// The same, while it is counted.
+#[derive(Debug, Default)]
+pub(super) struct Counts([AtomicU64; 4]);
+
+impl Counts {
+    pub(super) const CPU: usize = 2;
+    pub(super) const FAILED: usize = 3;
+
+    /// Counts `more` at a place: that of a backend is its number.
+    pub(super) fn add(&self, place: usize, more: usize) -> Result<()> {
+        let count = self.0.get(place).ok_or_else(|| Error::bug("a count that is not kept"))?;
+        count.fetch_add(more as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Jpegs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Jpegs").field("options", &self.options).field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}

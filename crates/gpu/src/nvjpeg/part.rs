@@ -1,0 +1,136 @@
+//! Consecutive rows of a batch, decoded and brought to one size in one lane.
+
+use super::JpegOptions;
+use super::chunk::{Chunk, Picture, Way};
+use super::cpu::{Cpu, Job};
+use super::engine::Engine;
+use super::jpegs::Counts;
+use super::lane::Lane;
+use super::source::Source;
+use crate::Stream;
+use crate::finish::{Commands, made, view};
+use crate::kernels::{Picks, RaggedPictures};
+use packhorse_core::{Error, Result};
+
+/// Rows, and all that is needed to do them.
+pub(super) struct Part<'w> {
+    pub(super) options: &'w JpegOptions,
+    pub(super) counts: &'w Counts,
+    pub(super) source: &'w Source<'w>,
+    /// Which nothing uses.
+    pub(super) lane: &'w mut Lane,
+    pub(super) engines: &'w [Engine],
+    pub(super) cpu: &'w mut Cpu,
+    /// Of the rows.
+    pub(super) pictures: &'w mut [Picture],
+    /// The number of the first row.
+    pub(super) first: usize,
+    pub(super) stream: &'w Stream,
+    /// The address of memory for kernels.
+    pub(super) scratch: u64,
+}
+
+impl Part<'_> {
+    /// Queues all that is to be done on the GPU, and does the rest. After an error some of it may be queued.
+    pub(super) fn run(&mut self, commands: &mut dyn Commands) -> Result<()> {
+        let rows = u32::try_from(self.pictures.len()).map_err(|_| Error::config("a batch of too many pictures"))?;
+        let chunk = Chunk::new(self.pictures)?;
+        let memory = self.lane.memory(chunk.bytes, self.options.memory)?;
+        for number in 0..self.engines.len() {
+            self.decode(number, &chunk, memory)?;
+        }
+        // While the GPU decodes.
+        self.decode_here(&chunk)?;
+        self.copy(&chunk, memory)?;
+        self.resize(&chunk, memory, rows, commands)
+    }
+
+    /// Has an engine decode what it takes. What it fails at goes to the next, if that may take it, else to the CPU.
+    fn decode(&mut self, number: usize, chunk: &Chunk, memory: u64) -> Result<()> {
+        let Some(engine) = self.engines.get(number) else { return Ok(()) };
+        let Some(state) = self.lane.states()?.get_mut(number) else { return Ok(()) };
+        state.clear();
+        for (picture, place) in self.pictures.iter().zip(&chunk.places) {
+            match &picture.way {
+                Way::Engine(engine, facts) if *engine == number => {
+                    state.push(
+                        self.source.bytes(picture.bytes.clone()),
+                        facts,
+                        memory + (chunk.pictures + place) as u64,
+                    )?;
+                }
+                _ => {}
+            }
+        }
+        if state.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the bytes are in the batch's slab, which the ring keeps until what is queued here is over; the lane is marked
+        // after that, and not used again before. The host has waited for its last use, and only other engines were told of the
+        // memory since, of other parts of it.
+        let status = unsafe { state.decode(self.stream.handle()) }?;
+        if !status.fails()? {
+            return self.counts.add(engine.backend as usize, state.len());
+        }
+        // What was queued before it failed may still write, and be of no stream.
+        self.lane.drain()?;
+        let next = self.engines.get(number + 1);
+        for picture in self.pictures.iter_mut() {
+            if let Way::Engine(engine, facts) = picture.way
+                && engine == number
+            {
+                let taken = next.is_some_and(|next| next.backend.takes(&facts));
+                picture.way = if taken { Way::Engine(number + 1, facts) } else { Way::Cpu };
+            }
+        }
+        self.counts.add(Counts::FAILED, 1)
+    }
+
+    /// Decodes the CPU's pictures into pinned memory, one after another behind the tables.
+    fn decode_here(&mut self, chunk: &Chunk) -> Result<()> {
+        let mine = self.pictures.iter().filter(|picture| picture.way == Way::Cpu);
+        let bytes = mine.fold(chunk.tables, |bytes, picture| bytes.saturating_add(picture.pixels()));
+        let (tables, mut rest) = self.lane.pinned(bytes)?.split_at_mut(chunk.tables);
+        chunk.write(self.pictures, tables);
+        let mut jobs = Vec::new();
+        for (row, picture) in self.pictures.iter().enumerate().filter(|(_, picture)| picture.way == Way::Cpu) {
+            let (out, after) = rest.split_at_mut(picture.pixels());
+            jobs.push(Job { row: self.first + row, bytes: self.source.bytes(picture.bytes.clone()), out });
+            rest = after;
+        }
+        self.counts.add(Counts::CPU, jobs.len())?;
+        self.cpu.decode(jobs).map_err(|(row, error)| self.source.named(error, row))
+    }
+
+    /// Queues the copies of the tables and of the CPU's pictures.
+    fn copy(&mut self, chunk: &Chunk, memory: u64) -> Result<()> {
+        self.lane.copy(0..chunk.tables, memory, self.stream)?;
+        let mut from = chunk.tables;
+        for (picture, place) in self.pictures.iter().zip(&chunk.places) {
+            if picture.way == Way::Cpu {
+                let to = memory + (chunk.pictures + place) as u64;
+                self.lane.copy(from..from + picture.pixels(), to, self.stream)?;
+                from += picture.pixels();
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues the kernels that make of decoded pictures what goes out.
+    fn resize(&self, chunk: &Chunk, memory: u64, rows: u32, commands: &mut dyn Commands) -> Result<()> {
+        let JpegOptions { resize, draws, into, .. } = self.options;
+        let output = made(self.source.fields, into)?.address + (self.first * resize.output(1)?.bytes()) as u64;
+        let keys =
+            if self.options.drawn() { view(self.source.fields, draws)?.address + 8 * self.first as u64 } else { 0 };
+        let at = |offset: usize| memory + offset as u64;
+        let ragged = RaggedPictures {
+            values: at(chunk.pictures),
+            bytes: (chunk.bytes - chunk.pictures) as u64,
+            offsets: memory,
+            shapes: at(chunk.shapes),
+        };
+        let picks = Picks { keys, ..Picks::default() };
+        let launches = resize.launch(&ragged, &picks, output, self.scratch, rows)?;
+        launches.iter().try_for_each(|launch| commands.launch(launch))
+    }
+}

@@ -1,0 +1,40 @@
+//! The JPEGs of a batch, in the host's memory.
+
+use crate::line::Fields;
+use packhorse_core::{Error, Result};
+use std::ops::Range;
+
+/// A field's bytes in a batch, and what else is known of it.
+pub(super) struct Source<'b> {
+    name: &'b str,
+    pub(super) fields: &'b Fields<'b>,
+    values: &'b [u8],
+    offsets: &'b [[u8; 8]],
+}
+
+impl<'b> Source<'b> {
+    pub(super) fn new(name: &'b str, fields: &'b Fields<'b>) -> Result<Self> {
+        let both = fields.host(name).zip(fields.host(&format!("{name}.offsets")));
+        let (values, offsets) = both.ok_or_else(|| Error::bug(format!("a batch without the bytes of {name}")))?;
+        Ok(Self { name, fields, values, offsets: offsets.as_chunks().0 })
+    }
+
+    /// Where the bytes of a row are.
+    pub(super) fn place(&self, row: usize) -> Result<Range<usize>> {
+        let offset = |row: usize| usize::try_from(i64::from_le_bytes(*self.offsets.get(row)?)).ok();
+        let place = offset(row).zip(offset(row + 1)).map(|(from, to)| from..to);
+        let place = place.filter(|place| self.values.get(place.clone()).is_some());
+        place.ok_or_else(|| Error::bug(format!("row {row} lies behind its field")))
+    }
+
+    pub(super) fn bytes(&self, place: Range<usize>) -> &'b [u8] {
+        self.values.get(place).unwrap_or_default()
+    }
+
+    /// The error of a row, with the names of field and sample.
+    pub(super) fn named(&self, error: Error, row: usize) -> Error {
+        let named = Error::new(error.kind(), format!("field {} {}", self.name, error.message()));
+        let key = self.fields.contents().key(row).filter(|key| !key.is_empty());
+        key.into_iter().fold(named, |named, key| named.in_sample(key))
+    }
+}

@@ -1,0 +1,117 @@
+//! nvJPEG on a GPU: the same pixels however it is called, how far they are from the CPU's, and how many pictures a second.
+
+use super::*;
+use packhorse_gpu::kernels::Axes;
+use std::time::Instant;
+
+/// A picture with slopes, waves and a little noise.
+fn photo(seed: usize, (width, height): (usize, usize), change: impl FnOnce(&mut Encoder<&mut Vec<u8>>)) -> Vec<u8> {
+    let value = |at: usize| {
+        let (y, x, c) = ((at / 3 / width) as f64, (at / 3 % width) as f64, at % 3);
+        let (phase, scale) = ((seed * 7 + c * 3) as f64, width.max(height) as f64);
+        let wave = ((x * (2.0 + c as f64) + phase) * 9.0 / scale).sin() * ((y + phase * 5.0) * 7.0 / scale).cos();
+        let noise = (draw_of(seed, at) % 9) as f64;
+        (110.0 + 70.0 * wave + 40.0 * (x + y) / scale / 2.0 + noise).clamp(0.0, 255.0) as u8
+    };
+    let pixels: Vec<u8> = (0..3 * width * height).map(value).collect();
+    let mut bytes = Vec::new();
+    let mut encoder = Encoder::new(&mut bytes, 90);
+    change(&mut encoder);
+    encoder.encode(&pixels, width as u16, height as u16, ColorType::Rgb).unwrap();
+    bytes
+}
+
+/// Pictures of many sizes, each fifth progressive.
+fn photos(many: usize) -> Vec<Vec<u8>> {
+    let one = |seed: usize| {
+        photo(seed, (96 + seed * 37 % 301, 96 + seed * 53 % 257), |encoder| {
+            encoder.set_progressive(seed % 5 == 4);
+            encoder.set_sampling_factor(FACTORS[seed % 3].1);
+        })
+    };
+    (0..many).map(one).collect()
+}
+
+const FACTORS: [(&str, SamplingFactor); 3] =
+    [("4:4:4", SamplingFactor::R_4_4_4), ("4:2:2", SamplingFactor::R_4_2_2), ("4:2:0", SamplingFactor::R_4_2_0)];
+
+fn draw_of(seed: usize, at: usize) -> u64 {
+    packhorse_order::draw(seed as u64, 0, at as u64, 0)
+}
+
+/// Pictures as they are decoded.
+fn plainly(side: u32) -> Resize {
+    let output = Pixels { element: Element::U8, axes: Axes::Hwc, normalize: Normalize::NONE };
+    Resize { channels: 3, size: (side, side), part: Part::Squash, flip: Flip::Never, output }
+}
+
+/// However batches are cut into parts and whoever keeps them, pixels are those of a batch that is waited for.
+pub(crate) fn is_the_same_however_it_is_called(gpu: &Cuda, dir: &Path) {
+    let dataset = dataset(dir, &photos(400));
+    for backends in [vec![Backend::Hardware, Backend::Hybrid], vec![Backend::Hybrid]] {
+        let calm = Request { batch: 64, epochs: 5, backends: Some(backends), ..Request::default() };
+        let (jpegs, wanted) = found(gpu, &dataset, &calm);
+        println!("{:?}: {:?}", jpegs.backends(), jpegs.counts());
+        assert_eq!(jpegs.counts().failed, 0);
+        for (memory, kept) in [(1 << 30, 3), (2 << 20, 0), (2 << 20, 3)] {
+            let (_, found) = found(gpu, &dataset, &Request { memory, kept, ..calm.clone() });
+            assert!(found == wanted, "{memory} {kept}");
+        }
+    }
+}
+
+/// How far pixels are from the CPU's.
+pub(crate) fn is_near_the_cpu(gpu: &Cuda, dir: &Path) {
+    for (at, (name, factor)) in FACTORS.into_iter().enumerate() {
+        let dir = dir.join(format!("{at}"));
+        std::fs::create_dir(&dir).unwrap();
+        let dataset = dataset(
+            &dir,
+            &(0..40)
+                .map(|seed| photo(seed, (224, 224), |encoder| encoder.set_sampling_factor(factor)))
+                .collect::<Vec<_>>(),
+        );
+        for backend in [Backend::Hardware, Backend::Hybrid] {
+            let request = Request { resize: plainly(224), backends: Some(vec![backend]), ..Request::default() };
+            let (jpegs, found) = found(gpu, &dataset, &request);
+            let wanted = wanted(gpu, &dataset, &request, &decoded);
+            let both = found.iter().flatten().zip(wanted.iter().flatten());
+            let (mut most, mut sum, mut all) = (0, 0u64, 0u64);
+            for (found, wanted) in both {
+                let difference = found.abs_diff(*wanted);
+                most = most.max(difference);
+                sum += u64::from(difference);
+                all += 1;
+            }
+            let mean = sum as f64 / all as f64;
+            println!("{name} {backend:?}: at most {most} of 255, {mean:.3} in the mean; {:?}", jpegs.counts());
+            assert!(mean < 2.0 && jpegs.counts().cpu == 0, "{name} {backend:?}");
+        }
+    }
+}
+
+/// Pictures a second, of 224 pixels in 256 a batch, to normalised `bf16`.
+pub(crate) fn is_measured(gpu: &Cuda, dir: &Path) {
+    let few: Vec<Vec<u8>> =
+        (0..64).map(|seed| photo(seed, (224, 224), |encoder| encoder.set_sampling_factor(FACTORS[2].1))).collect();
+    let dataset = dataset(dir, &(0..2048).map(|at| few[at % 64].clone()).collect::<Vec<_>>());
+    for backends in [vec![Backend::Hardware], vec![Backend::Hybrid], vec![]] {
+        let resize = JpegOptions::new("jpg", (224, 224)).resize;
+        let request = Request { resize, batch: 256, epochs: 12, backends: Some(backends), ..Request::default() };
+        let (jpegs, loader) = loader(gpu, &dataset, &request);
+        let stream = gpu.stream().unwrap();
+        let (mut start, mut rows) = (Instant::now(), 0);
+        for (step, batch) in Ahead::new(loader, 2).unwrap().enumerate() {
+            let batch = batch.unwrap();
+            batch.wait(&stream).unwrap();
+            if step == 15 {
+                gpu.finish(&stream).unwrap();
+                start = Instant::now();
+            }
+            rows += if step > 15 { batch.rows() } else { 0 };
+        }
+        gpu.finish(&stream).unwrap();
+        let rate = rows as f64 / start.elapsed().as_secs_f64();
+        println!("{:?}: {rate:.0} pictures/s; {:?}", request.backends(), jpegs.counts());
+    }
+}

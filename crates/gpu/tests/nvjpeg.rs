@@ -1,0 +1,401 @@
+//! JPEGs on the GPU without one: what we call of nvJPEG and of the driver, over libraries that pretend, and watch every use of
+//! memory; and over real ones where `PACKHORSE_GPU` is set.
+//!
+//! Each test starts this program once more, with those libraries in its path, to run one of the ignored ones.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "what goes wrong here fails the test, or is skipped with a word"
+)]
+
+#[expect(dead_code, reason = "checks of kernels share it")]
+mod common;
+mod jpegs;
+#[path = "../../read/tests/shards/mod.rs"]
+#[expect(dead_code, reason = "tests of the reader share it")]
+mod shards;
+
+use jpegs::*;
+use packhorse_core::Kind;
+use packhorse_gpu::kernels::Normalize;
+use packhorse_gpu::{Backend, Cuda, JpegCounts, Jpegs, NvJpeg};
+use packhorse_testkit::cuda::FakeDriver;
+use std::process::{Command, Output};
+
+/// Runs an ignored test of this program over the fake libraries, with these words in its environment.
+fn child(driver: &FakeDriver, test: &str, environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored", "--nocapture"]).env_remove("PACKHORSE_GPU");
+    driver.drive(&mut command);
+    command.env("FAKE_CUDA_KERNELS", std::env::join_paths(common::host::libraries().unwrap()).unwrap());
+    command.envs(environment.iter().copied()).output().unwrap()
+}
+
+fn driver() -> Option<FakeDriver> {
+    FakeDriver::new().filter(|_| common::host::libraries().is_some())
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// That a child passed, and gave everything back.
+fn assert_passed(driver: &FakeDriver, output: &Output) {
+    assert!(output.status.success() && said(output).contains("1 passed"), "{}", said(output));
+    let calls = driver.calls();
+    for left in ["left.pinned", "left.device", "left.contexts", "left.nvjpeg"] {
+        assert_eq!(calls.of(left), 0, "{left}");
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|number| number.parse().unwrap())
+}
+
+/// All kinds of pictures, with consumers that keep batches or don't, in lanes that hold a batch or a picture or two.
+#[test]
+#[ignore = "is run by another with libraries"]
+fn pictures() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), &mixed(90));
+    let gpu = Cuda::new(0).unwrap();
+    for (memory, kept) in [(1 << 30, 0), (1 << 30, 3), (8 << 10, 3)] {
+        let request = Request { memory, kept, ..Request::default() };
+        let (jpegs, found) = found(&gpu, &dataset, &request);
+        assert!(found == wanted(&gpu, &dataset, &request, &pretended), "{memory} {kept}");
+        println!("{:?}", jpegs.counts());
+    }
+}
+
+/// Pictures of which the environment says how many the CPU decodes in the end.
+#[test]
+#[ignore = "is run by another with libraries"]
+fn fallbacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), &mixed(40));
+    let gpu = Cuda::new(0).unwrap();
+    let request = Request { kept: 2, ..Request::default() };
+    let (jpegs, found) = found(&gpu, &dataset, &request);
+    assert!(found == wanted(&gpu, &dataset, &request, &decoded));
+    let JpegCounts { hardware, hybrid, cpu, failed } = jpegs.counts();
+    assert_eq!((hardware, hybrid, cpu), (0, 0, 40));
+    assert_eq!(failed > 0, number("FAILED").unwrap() > 0);
+}
+
+/// Where nvJPEG fails at one picture, the CPU decodes those that it was given with it, after what it began is over.
+#[test]
+#[ignore = "is run by another with libraries"]
+fn one_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pictures = plain(64);
+    for at in [3, 30, 50] {
+        pictures[at] = broken(&pictures[at]);
+    }
+    let dataset = dataset(dir.path(), &pictures);
+    let gpu = Cuda::new(0).unwrap();
+    let request = Request { kept: 2, ..Request::default() };
+    let (jpegs, found) = found(&gpu, &dataset, &request);
+    let counts = jpegs.counts();
+    println!("{counts:?}");
+    // Each fails by hardware, then by multiprocessors.
+    let batches = counts.failed / 2;
+    assert!(batches > 1);
+    let cpu = 8 * batches;
+    assert_eq!(counts, JpegCounts { hardware: 64 - cpu, cpu, hybrid: 0, failed: 2 * batches });
+    let right = wanted(&gpu, &dataset, &request, &pretended);
+    let by_cpu = wanted(&gpu, &dataset, &request, &decoded);
+    let (mut usual, mut other) = (0, 0);
+    for (at, batch) in found.iter().enumerate() {
+        usual += u64::from(*batch == right[at]);
+        other += u64::from(*batch == by_cpu[at]);
+    }
+    assert_eq!((usual, other), (8 - batches, batches));
+}
+
+/// Hardware that fails at something once: multiprocessors decode it.
+#[test]
+#[ignore = "is run by another with libraries"]
+fn hardware_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), &plain(64));
+    let gpu = Cuda::new(0).unwrap();
+    let (jpegs, found) = found(&gpu, &dataset, &Request::default());
+    assert!(found == wanted(&gpu, &dataset, &Request::default(), &pretended));
+    assert_eq!(jpegs.counts(), JpegCounts { hardware: 56, hybrid: 8, cpu: 0, failed: 1 });
+}
+
+/// A lane that is used again too early, and nothing else, shows: batches are done in many parts, and each is looked at before the
+/// next is sent.
+#[test]
+#[ignore = "is run by another with libraries"]
+fn parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), &plain(64));
+    let gpu = Cuda::new(0).unwrap();
+    let request = Request { memory: 8 << 10, ..Request::default() };
+    let (jpegs, found) = found(&gpu, &dataset, &request);
+    assert!(found == wanted(&gpu, &dataset, &request, &pretended));
+    assert_eq!(jpegs.counts(), JpegCounts { hardware: 64, ..JpegCounts::default() });
+}
+
+/// Batches of one size, of what the hardware decodes.
+#[test]
+#[ignore = "is run by another with libraries"]
+fn steady() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), &plain(64));
+    let gpu = Cuda::new(0).unwrap();
+    let request = Request { epochs: number("EPOCHS").unwrap(), kept: 1, ..Request::default() };
+    found(&gpu, &dataset, &request);
+}
+
+/// Bad pictures are errors that name them, and batches go on.
+#[test]
+#[ignore = "is run by another with libraries"]
+fn bad_pictures() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = plain(40);
+    let bad: [(&str, Vec<u8>); 6] = [
+        ("is empty", Vec::new()),
+        ("is cut short", good[9][..good[9].len() * 3 / 5].to_vec()),
+        ("is neither a JPEG nor a PNG", b"GIF89a, say".to_vec()),
+        ("is a JPEG without a picture", b"\xff\xd8\xff\xd9".to_vec()),
+        ("has no pixels", resized(&good[9], 0, 8)),
+        ("over the limit", resized(&good[9], 60_000, 60_000)),
+    ];
+    let gpu = Cuda::new(0).unwrap();
+    for (at, (why, bad)) in bad.into_iter().enumerate() {
+        let mut pictures = good.clone();
+        pictures[9] = bad;
+        let dir = dir.path().join(format!("{at}"));
+        std::fs::create_dir(&dir).unwrap();
+        let (good, errors) = outcomes(&gpu, &dataset(&dir, &pictures));
+        assert_eq!((good, errors.len()), (4, 1), "{why}");
+        let text = errors[0].to_string();
+        assert!(text.contains("s00-0009") && text.contains("field jpg") && text.contains(why), "{text}");
+        assert!(matches!(errors[0].kind(), Kind::Content | Kind::Limit), "{text}");
+    }
+}
+
+/// A picture that need not be there is black where it is not.
+#[test]
+#[ignore = "is run by another with libraries"]
+fn absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut pictures = plain(20);
+    pictures[5].clear();
+    let gpu = Cuda::new(0).unwrap();
+    let request = Request { optional: true, ..Request::default() };
+    let (_, found) = found(&gpu, &dataset(dir.path(), &pictures), &request);
+    let black = Normalize::IMAGENET.scale_bias().1[0].to_le_bytes();
+    let rows = found.iter().flat_map(|batch| batch.chunks(9 * 12 * 3 * 4));
+    assert_eq!(rows.filter(|row| row[..4] == black && row[4..8] == black).count(), 1);
+}
+
+/// Errors of the GPU, of which the environment says how many there are.
+#[test]
+#[ignore = "is run by another with libraries"]
+fn goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (good, errors) = outcomes(&Cuda::new(0).unwrap(), &dataset(dir.path(), &mixed(80)));
+    println!("{errors:?}");
+    assert!(errors.iter().all(|error| error.kind() == Kind::Environment));
+    let wanted = number("ERRORS").unwrap() as usize;
+    assert_eq!((good, errors.len()), (10 - wanted, wanted));
+}
+
+#[test]
+#[ignore = "is run by another with libraries"]
+fn refused() {
+    let gpu = Cuda::new(0).unwrap();
+    let request = Request::default();
+    let made = NvJpeg::load(None).and_then(|library| {
+        let backends = std::env::var("HARDWARE").map_or(request.backends(), |_| vec![Backend::Hardware]);
+        Jpegs::new(&gpu, &library, packhorse_gpu::JpegOptions { backends, ..request.options() })
+    });
+    let error = made.unwrap_err();
+    println!("refused: {:?}: {error}", error.kind());
+}
+
+/// What of it can be tested on a real GPU, with the real library.
+#[test]
+fn on_this_machines_gpu() {
+    if std::env::var_os("PACKHORSE_GPU").is_none() {
+        return println!(
+            "skipped: set PACKHORSE_GPU where there is a GPU, and PACKHORSE_NVJPEG if nvJPEG is not found"
+        );
+    }
+    let gpu = Cuda::new(0).unwrap();
+    println!("{} {:?}", gpu.name().unwrap(), NvJpeg::load(None).unwrap());
+    for check in [real::is_the_same_however_it_is_called, real::is_measured, real::is_near_the_cpu] {
+        check(&gpu, tempfile::tempdir().unwrap().path());
+    }
+}
+
+/// The real library has what we call, and says no where there is no GPU.
+#[test]
+#[expect(unsafe_code, reason = "a library is loaded and called")]
+fn the_real_library_can_be_called() {
+    let Some(path) = std::env::var_os("PACKHORSE_TEST_NVJPEG") else {
+        return println!("skipped: say in PACKHORSE_TEST_NVJPEG where libnvjpeg.so.12 is");
+    };
+    let library = NvJpeg::load(Some(path.as_ref())).unwrap();
+    println!("{library:?}");
+    assert!(library.version().unwrap()[0] >= 12);
+    if std::env::var_os("PACKHORSE_GPU").is_none() {
+        type Create = unsafe extern "C" fn(i32, usize, usize, u32, *mut usize) -> i32;
+        let mut handle = 0;
+        // SAFETY: `nvjpegCreateEx` has this type, pointers being numbers; it is loaded already.
+        let status = unsafe {
+            let library = libloading::Library::new(path).unwrap();
+            let create = *library.get::<Create>("nvjpegCreateEx").unwrap();
+            std::mem::forget(library);
+            create(3, 0, 0, 0, &raw mut handle)
+        };
+        println!("without a GPU: {status}");
+        assert!((1..=10).contains(&status));
+    }
+}
+
+#[test]
+fn pictures_of_all_kinds_arrive_decoded() {
+    let Some(driver) = driver() else { return };
+    for (environment, wanted) in [
+        (("FAKE_CUDA_JITTER", "0"), "hardware: 47, hybrid: 12, cpu: 31, failed: 0"),
+        (("FAKE_CUDA_JITTER", "400"), "hardware: 47, hybrid: 12, cpu: 31, failed: 0"),
+        (("FAKE_NVJPEG_ENGINES", "0"), "hardware: 0, hybrid: 59, cpu: 31, failed: 0"),
+        (("FAKE_NVJPEG_STRICT", "0"), "hardware: 47, hybrid: 12, cpu: 31, failed: 0"),
+    ] {
+        let output = child(&driver, "pictures", &[environment]);
+        assert_passed(&driver, &output);
+        assert!(said(&output).contains(wanted), "{environment:?}\n{}", said(&output));
+    }
+}
+
+#[test]
+fn what_nvjpeg_fails_at_the_cpu_decodes() {
+    let Some(driver) = driver() else { return };
+    let statuses = [1, 2, 3, 4, 6, 7, 8, 9, 10, 77];
+    let decode = statuses.map(|status| (format!("nvjpegDecodeBatched:0:{status}"), "1"));
+    let others = ["DecodeBatchedInitialize:0:8", "JpegStreamParse:0:10", "JpegStreamGetFrameDimensions:0:2"];
+    let failed = ["1", "0", "0"];
+    let others = others.iter().zip(failed).map(|(other, failed)| (format!("nvjpeg{other}"), failed));
+    for (fail, failed) in decode.into_iter().chain(others) {
+        let output = child(&driver, "fallbacks", &[("FAKE_NVJPEG_FAIL", &fail), ("FAILED", failed)]);
+        assert_passed(&driver, &output);
+    }
+    // A header that is understood differently is nobody's to decode but ours: its pixels would go elsewhere.
+    assert_passed(&driver, &child(&driver, "fallbacks", &[("FAKE_NVJPEG_SIZE", "1"), ("FAILED", "0")]));
+}
+
+#[test]
+fn what_nvjpeg_fails_at_takes_its_batch_along() {
+    let Some(driver) = driver() else { return };
+    for jitter in ["0", "500", "20000"] {
+        assert_passed(&driver, &child(&driver, "one_fails", &[("FAKE_CUDA_JITTER", jitter)]));
+    }
+}
+
+#[test]
+fn what_hardware_fails_at_multiprocessors_decode() {
+    let Some(driver) = driver() else { return };
+    for fail in ["nvjpegDecodeBatched:1:6", "nvjpegDecodeBatched:4:3", "nvjpegDecodeBatchedInitialize:1:2"] {
+        let environment = [("FAKE_NVJPEG_FAIL", fail), ("FAKE_CUDA_JITTER", "200")];
+        assert_passed(&driver, &child(&driver, "hardware_fails", &environment));
+    }
+}
+
+#[test]
+fn bad_pictures_are_errors_that_name_them() {
+    let Some(driver) = driver() else { return };
+    assert_passed(&driver, &child(&driver, "bad_pictures", &[("FAKE_CUDA_JITTER", "100")]));
+    assert_passed(&driver, &child(&driver, "absent", &[]));
+}
+
+#[test]
+fn faults_of_the_gpu_are_errors_and_lose_nothing_else() {
+    let Some(driver) = driver() else { return };
+    for (variable, fail, errors) in [
+        ("FAKE_NVJPEG_FAIL", "nvjpegDecodeBatched:3:5", "1"),
+        ("FAKE_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:5:700", "1"),
+        ("FAKE_CUDA_FAIL", "cuLaunchKernel:4:700", "1"),
+        ("FAKE_CUDA_FAIL", "cuMemAlloc_v2:4:2", "1"),
+        ("FAKE_CUDA_FAIL", "cuMemAlloc_v2:7:2", "1"),
+        ("FAKE_CUDA_FAIL", "cuEventRecord:9:400", "1"),
+    ] {
+        let output = child(&driver, "goes_on", &[(variable, fail), ("FAKE_CUDA_JITTER", "100"), ("ERRORS", errors)]);
+        assert!(output.status.success() && said(&output).contains("1 passed"), "{fail}\n{}", said(&output));
+        assert_eq!(driver.calls().of("left.pinned"), 0, "{fail}");
+    }
+}
+
+#[test]
+fn each_planted_mistake_is_found() {
+    let Some(driver) = driver() else { return };
+    for (test, plant, busy) in [
+        // Bytes go back to the loader before they were read.
+        ("pictures", "cuEventQuery", "0"),
+        // Slots are written while they are read, and read before they are written.
+        ("pictures", "cuEventRecord", "0"),
+        // Lanes are used again too early: their states, and if nobody looks at those, their memory.
+        ("parts", "cuEventSynchronize", "0"),
+        ("parts", "cuEventSynchronize", "1"),
+    ] {
+        let environment = [("FAKE_CUDA_PLANT", plant), ("FAKE_NVJPEG_BUSY", busy), ("FAKE_CUDA_JITTER", "500")];
+        let output = child(&driver, test, &environment);
+        assert!(!output.status.success(), "not found: {test} {plant}\n{}", said(&output));
+        println!("{plant}: {}", said(&output).lines().take(5).collect::<Vec<_>>().join("\n"));
+        driver.calls();
+    }
+    assert_passed(&driver, &child(&driver, "parts", &[("FAKE_CUDA_JITTER", "500")]));
+}
+
+/// What a batch costs beside what it costs without JPEGs: one call of nvJPEG, one copy, one record, one wait of the host's (for a
+/// lane that was used two batches before), no memory and no handles.
+#[test]
+fn a_batch_has_its_budget() {
+    let Some(driver) = driver() else { return };
+    let [few, many] = ["3", "13"].map(|epochs| {
+        let output = child(&driver, "steady", &[("EPOCHS", epochs)]);
+        assert!(output.status.success(), "{}", said(&output));
+        driver.calls()
+    });
+    let batches = 10.0 * 8.0;
+    for (name, budget) in [
+        ("nvjpegDecodeBatched", 1.0),
+        ("nvjpegDecodeBatchedInitialize", 0.0),
+        ("nvjpegJpegStateCreate", 0.0),
+        ("nvjpegJpegStreamParse", 8.0),
+        ("cuMemcpyHtoDAsync_v2", 2.0),
+        ("cuLaunchKernel", 2.0),
+        ("cuEventRecord", 3.0),
+        ("cuEventCreate", 0.0),
+        ("cuMemHostAlloc", 0.0),
+        ("cuMemAlloc_v2", 0.0),
+        ("cuCtxSynchronize", 0.0),
+    ] {
+        let each = (many.of(name) as f64 - few.of(name) as f64) / batches;
+        assert!(each <= budget + 0.05, "{name}: {each} a batch, not {budget}");
+    }
+}
+
+#[test]
+fn machines_without_nvjpeg_are_told_so() {
+    let Some(driver) = driver() else { return };
+    for (environment, wanted) in [
+        (&[("PACKHORSE_NVJPEG", "/nowhere/libnvjpeg.so.12")][..], "Unsupported: JPEGs can't be decoded on the GPU"),
+        (&[("PACKHORSE_NVJPEG", "libc.so.6")], "it has no nvjpegGetProperty; install nvidia-nvjpeg-cu12"),
+        (
+            &[("FAKE_NVJPEG_ENGINES", "0"), ("HARDWARE", "1")],
+            "Unsupported: this GPU does not decode JPEGs by hardware (NVJPEG_STATUS_ARCH_MISMATCH)",
+        ),
+        (&[("FAKE_NVJPEG_FAIL", "nvjpegCreateEx:0:1")], "Environment: start nvJPEG: NVJPEG_STATUS_NOT_INITIALIZED (1)"),
+        (&[("FAKE_NVJPEG_FAIL", "nvjpegCreateEx:2:5")], "Environment: start nvJPEG: memory is used up"),
+        (&[("FAKE_NVJPEG_FAIL", "nvjpegJpegStreamCreate:2:8")], "Environment: start nvJPEG's parser"),
+        (&[("FAKE_NVJPEG_FAIL", "nvjpegJpegStateCreate:3:8")], "Environment: make a state of nvJPEG"),
+    ] {
+        let output = child(&driver, "refused", environment);
+        assert_passed(&driver, &output);
+        assert!(said(&output).contains(wanted), "{}", said(&output));
+    }
+}

@@ -1,0 +1,174 @@
+//! What a JPEG is. Owns the questions that other decoders than ours have; decodes no pixel.
+
+use super::header::{EOI, SOS, Segments, cut_short};
+use crate::image::orientation::Orientation;
+use packhorse_core::{Error, Result};
+
+/// What the segments of a JPEG say, from its beginning to its end (ITU-T T.81, annex B): enough to know which decoder can
+/// read it. The pixels are not looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JpegFacts {
+    /// Pixels from left to right, as stored; not 0.
+    pub width: u32,
+    /// Pixels from top to bottom, as stored; not 0.
+    pub height: u32,
+    /// The lower half of the marker of the frame: 0 baseline, 1 extended, 2 progressive, 3 lossless, 9 and more arithmetic.
+    pub process: u8,
+    /// Bits a channel.
+    pub precision: u8,
+    /// Channels: 1 gray, 3 colour, 4 CMYK or YCCK.
+    pub components: u8,
+    /// Horizontal and vertical sampling factors of the first four.
+    pub sampling: [(u8, u8); 4],
+    /// Whether three channels are luma and chroma, as in JFIF; else they are said to be red, green and blue.
+    pub luma_chroma: bool,
+    /// How many frames there are: 1, but for hierarchical ones and nonsense.
+    pub frames: u32,
+    /// How many scans there are.
+    pub scans: u32,
+    /// Whether the stored pixels are the picture, without being turned as EXIF says.
+    pub upright: bool,
+    /// Bytes up to the end of the picture; others may follow.
+    pub bytes: usize,
+}
+
+impl JpegFacts {
+    /// The facts of `bytes`.
+    ///
+    /// # Errors
+    /// `Content` for what is cut short, or has no picture or no pixels.
+    pub fn read(bytes: &[u8]) -> Result<Self> {
+        let mut facts = Self { luma_chroma: true, upright: true, ..Self::default() };
+        let (mut adobe, mut letters, mut exif) = (None, false, false);
+        let mut segments = Segments::new(bytes);
+        while let Some(segment) = segments.next() {
+            let (marker, body) = segment?;
+            match marker {
+                0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => letters = facts.take_frame(marker, body),
+                0xe1 if !exif && facts.scans == 0 => {
+                    if let Some(tiff) = body.strip_prefix(b"Exif\0\0") {
+                        exif = true;
+                        facts.upright = Orientation::from_exif(tiff).is_upright();
+                    }
+                }
+                0xee => adobe = body.strip_prefix(b"Adobe").and_then(|body| body.get(6)).copied().or(adobe),
+                SOS if facts.frames == 0 => break,
+                SOS => facts.scans += 1,
+                EOI => {
+                    facts.bytes = segments.end(bytes);
+                    facts.luma_chroma = adobe.map_or(!letters, |transform| transform != 0);
+                    return facts.checked();
+                }
+                _ => {}
+            }
+        }
+        Err(if facts.scans == 0 { no_picture() } else { cut_short() })
+    }
+
+    /// Takes the first frame's word, and says whether its channels are called R, G and B.
+    fn take_frame(&mut self, marker: u8, body: &[u8]) -> bool {
+        self.frames = self.frames.saturating_add(1);
+        let [precision, h1, h0, w1, w0, components, parts @ ..] = body else { return false };
+        if self.components > 0 {
+            return false;
+        }
+        self.process = marker & 0x0f;
+        self.precision = *precision;
+        self.height = u16::from_be_bytes([*h1, *h0]).into();
+        self.width = u16::from_be_bytes([*w1, *w0]).into();
+        self.components = *components;
+        let parts = parts.as_chunks::<3>().0;
+        for (sampling, [_, factors, _]) in self.sampling.iter_mut().zip(parts) {
+            *sampling = (factors >> 4, factors & 0x0f);
+        }
+        parts.iter().map(|[name, ..]| *name).eq(*b"RGB")
+    }
+
+    fn checked(self) -> Result<Self> {
+        match self {
+            Self { frames: 0, .. } | Self { scans: 0, .. } => Err(no_picture()),
+            Self { width: 0, .. } | Self { height: 0, .. } => {
+                Err(Error::content("has no pixels; get it again or leave it out"))
+            }
+            whole => Ok(whole),
+        }
+    }
+}
+
+fn no_picture() -> Error {
+    Error::content("is a JPEG without a picture; get it again or leave it out")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::samples::{jpeg, jpeg_of};
+    use super::*;
+    use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+
+    fn encoded(change: impl FnOnce(&mut Encoder<&mut Vec<u8>>)) -> JpegFacts {
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::new(&mut bytes, 80);
+        change(&mut encoder);
+        encoder.encode(&[90; 3 * 20 * 10], 20, 10, ColorType::Rgb).unwrap();
+        JpegFacts::read(&bytes).unwrap()
+    }
+
+    #[test]
+    fn usual_pictures_are_what_they_are() {
+        let plain = encoded(|encoder| encoder.set_sampling_factor(SamplingFactor::R_4_2_0));
+        assert_eq!((plain.width, plain.height, plain.process, plain.precision), (20, 10, 0, 8));
+        assert_eq!((plain.components, plain.frames, plain.scans), (3, 1, 1));
+        assert!(plain.luma_chroma && plain.upright);
+        assert_eq!(plain.sampling[..3], [(2, 2), (1, 1), (1, 1)]);
+        let progressive = encoded(|encoder| encoder.set_progressive(true));
+        assert!(progressive.process == 2 && progressive.scans > 1);
+        let gray = JpegFacts::read(&jpeg_of(9, 7, ColorType::Luma, 0, b"")).unwrap();
+        assert_eq!(gray.components, 1);
+        let inks = JpegFacts::read(&jpeg_of(9, 7, ColorType::Cmyk, 0, b"")).unwrap();
+        assert_eq!(inks.components, 4);
+        for turn in 0..=8 {
+            let facts = JpegFacts::read(&jpeg_of(9, 7, ColorType::Rgb, turn, b"")).unwrap();
+            assert_eq!((facts.upright, facts.width, facts.height), (turn < 2, 9, 7), "{turn}");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_end_is_not_counted() {
+        let mut bytes = jpeg(16, 8);
+        let whole = bytes.len();
+        bytes.extend(jpeg(8, 8));
+        let facts = JpegFacts::read(&bytes).unwrap();
+        assert_eq!((facts.bytes, facts.frames), (whole, 1));
+    }
+
+    #[test]
+    fn channels_that_are_said_to_be_red_green_and_blue_are_told() {
+        let bytes = jpeg(16, 8);
+        let frame = bytes.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
+        let mut letters = bytes.clone();
+        for (part, letter) in b"RGB".iter().enumerate() {
+            letters[frame + 10 + 3 * part] = *letter;
+        }
+        assert!(!JpegFacts::read(&letters).unwrap().luma_chroma);
+        for (transform, luma_chroma) in [(0, false), (1, true)] {
+            let mut adobe = bytes[..2].to_vec();
+            adobe.extend(b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0");
+            adobe.push(transform);
+            adobe.extend(&bytes[2..]);
+            assert_eq!(JpegFacts::read(&adobe).unwrap().luma_chroma, luma_chroma);
+        }
+    }
+
+    #[test]
+    fn no_cut_and_no_flipped_bit_is_more_than_an_error() {
+        let bytes = jpeg_of(20, 12, ColorType::Rgb, 6, b"");
+        for end in 0..bytes.len() {
+            assert!(JpegFacts::read(&bytes[..end]).is_err(), "{end}");
+        }
+        for bit in 0..8 * bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let _ = JpegFacts::read(&flipped);
+        }
+    }
+}
