@@ -63,12 +63,12 @@ fn each_stage_is_measured_over_the_driver() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = packhorse();
     driver.drive(&mut command);
-    command.env("FAKE_CUDA_KERNELS", std::env::join_paths(kernels).unwrap());
+    command.env("FAKE_CUDA_KERNELS", std::env::join_paths(kernels).unwrap()).env("PACKHORSE_NVJPEG", driver.nvjpeg());
     let output = upload(&mut command, &shards(dir.path()), &["--device", "cuda:1", "--augment"]);
     assert!(output.status.success(), "{}", said(&output));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("Fake GPU 1: 60 samples in"), "{text}");
-    for stage in ["copy", "device", "ring", "cached", "loader", "raw", "decode", "made"] {
+    for stage in ["copy", "device", "ring", "cached", "raw", "decode", "nvjpeg", "loader", "made"] {
         assert!(text.lines().any(|line| line.trim_start().starts_with(&format!("{stage} "))), "{stage}\n{text}");
     }
     let calls = driver.calls();

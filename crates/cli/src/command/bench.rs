@@ -68,9 +68,14 @@ impl Load {
     }
 }
 
+/// What a field's name ends in.
+pub(super) fn extension(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or_default()
+}
+
 /// Whether a field of this name holds pictures.
 pub(super) fn is_picture(name: &str) -> bool {
-    PICTURES.contains(&name.rsplit('.').next().unwrap_or_default())
+    PICTURES.contains(&extension(name))
 }
 
 pub(super) fn read(context: &Context<'_>, args: &BenchRead) -> Result<ExitCode> {

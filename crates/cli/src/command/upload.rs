@@ -1,14 +1,16 @@
 //! `packhorse bench upload`.
 
 use super::Context;
-use super::bench::{Load, is_picture, view};
+use super::bench::{Load, extension, is_picture, view};
 use crate::args::BenchUpload;
 use crate::outcome::{counted, success};
 use crate::size::show;
-use packhorse_core::{Error, Kind, Result};
+use packhorse_core::{Error, Event, Kind, Observer as _, Result};
 use packhorse_gpu::finish::{Made, Pictures};
 use packhorse_gpu::kernels::{Element, Motif, Normalize, Pixels, Synthetic};
-use packhorse_gpu::{Cuda, Finish, Gpu, Simulated, Staged, Upload, UploadBench, UploadMeasured, Usage, Used};
+use packhorse_gpu::{
+    Cuda, Finish, Gpu, JpegOptions, Jpegs, NvJpeg, Simulated, Staged, Upload, UploadBench, UploadMeasured, Usage, Used,
+};
 use packhorse_read::{Blank, FieldOptions, Loader, LoaderOptions, Make};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -21,7 +23,9 @@ pub(super) fn run(context: &Context<'_>, args: &BenchUpload) -> Result<ExitCode>
         return Err(Error::config(message));
     }
     let number = match args.device.as_str() {
-        "host" => return Bench { context, args, simulated: true }.run(&Simulated::new(), "host", &|| None),
+        "host" => {
+            return Bench { context, args, simulated: true }.run(&Simulated::new(), "host", &|| None, &|_| Ok(None));
+        }
         "cuda" => Some(0),
         other => other.strip_prefix("cuda:").and_then(|number| number.parse().ok()),
     };
@@ -31,8 +35,21 @@ pub(super) fn run(context: &Context<'_>, args: &BenchUpload) -> Result<ExitCode>
         _ => error,
     })?;
     let name = gpu.name()?;
-    Bench { context, args, simulated: false }.run(&gpu, &name, &|| Usage::watch(&gpu))
+    let size = (args.size, args.size);
+    let step = |field: &str| Jpegs::new(&gpu, &NvJpeg::load(None)?, JpegOptions::new(field, size));
+    let jpegs = |field: &str| match step(field) {
+        Ok(jpegs) => Ok(Some(Arc::new(jpegs) as Step)),
+        Err(error) if error.kind() == Kind::Unsupported => {
+            context.progress.event(&Event::Warning(&error.to_string()));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    };
+    Bench { context, args, simulated: false }.run(&gpu, &name, &|| Usage::watch(&gpu), &jpegs)
 }
+
+/// What is made of batches on the GPU.
+type Step = Arc<dyn Finish>;
 
 struct Bench<'a> {
     context: &'a Context<'a>,
@@ -51,14 +68,20 @@ struct Stage {
 }
 
 impl Bench<'_> {
-    fn run<G: Gpu + Clone>(&self, gpu: &G, name: &str, watch: &dyn Fn() -> Option<Usage>) -> Result<ExitCode> {
+    fn run<G: Gpu + Clone>(
+        &self,
+        gpu: &G,
+        name: &str,
+        watch: &dyn Fn() -> Option<Usage>,
+        jpegs: &dyn Fn(&str) -> Result<Option<Step>>,
+    ) -> Result<ExitCode> {
         let load = Load::new(self.context, &self.args.load)?;
         let step = Duration::from_secs_f64(self.args.step / 1000.0);
         let bench = UploadBench::new(gpu.clone(), step, load.time)?;
         let fields = load.fields(Some(view(self.args.size, self.args.augment)), &self.args.load.fields)?;
         let finish = self.finish(&fields);
         let options = LoaderOptions { epochs: None, ..load.options.clone() };
-        let loader = |fields: &[FieldOptions], finish: &[Arc<dyn Finish>]| {
+        let loader = |fields: &[FieldOptions], finish: &[Step]| {
             let upload = Upload::finished(gpu.clone(), finish.to_vec())?;
             Loader::new(load.dataset.clone(), fields, &options, upload)
         };
@@ -90,11 +113,15 @@ impl Bench<'_> {
         push("cached", "one batch again and again, with steps", cached, of_device(&cached), None);
         // First without steps, so that shards are as near for what is compared as they come.
         let stock = options.ahead as u64;
-        let raw = load.fields(None, &self.args.load.fields)?;
-        let raw = bench.batches(loader(&raw, &[])?, stock, false)?;
+        let raw = bench.batches(loader(&self.undecoded(&load)?, &[])?, stock, false)?;
         push("raw", "batches without decoding, no steps", raw, None, None);
         let decode = bench.batches(loader(&fields, &finish)?, stock, false)?;
         push("decode", "batches of the dataset, no steps", decode, None, None);
+        let jpeg = fields.iter().find(|field| ["jpg", "jpeg"].contains(&extension(&field.name)));
+        if let Some(step) = jpeg.map(|field| jpegs(&field.name)).transpose()?.flatten() {
+            let decoded = bench.batches(loader(&self.undecoded(&load)?, &[step])?, stock, false)?;
+            push("nvjpeg", "JPEGs decoded on the GPU, no steps", decoded, None, None);
+        }
         let batches = loader(&fields, &finish)?;
         let watched = watch();
         let batches = bench.batches(batches, stock, true)?;
@@ -111,10 +138,14 @@ impl Bench<'_> {
         self.tell(&load, name, bytes, &stages)
     }
 
+    fn undecoded(&self, load: &Load) -> Result<Vec<FieldOptions>> {
+        load.fields(None, &self.args.load.fields)
+    }
+
     /// Pictures are normalised on the GPU, where it has kernels.
-    fn finish(&self, fields: &[FieldOptions]) -> Vec<Arc<dyn Finish>> {
+    fn finish(&self, fields: &[FieldOptions]) -> Vec<Step> {
         let pictures = fields.iter().filter(|field| matches!(field.make, Make::Picture(_)) && is_picture(&field.name));
-        let step = |field: &FieldOptions| Arc::new(Pictures::new(&field.name)) as Arc<dyn Finish>;
+        let step = |field: &FieldOptions| Arc::new(Pictures::new(&field.name)) as Step;
         pictures.filter(|_| !self.simulated).map(step).collect()
     }
 
