@@ -3,6 +3,7 @@
 use super::inflate::{Inflater, ratio};
 use super::message::Filter;
 use crate::shuffle::unshuffle;
+use crate::{plugin, registry};
 use packhorse_core::{Error, Result};
 use std::ops::{Deref, DerefMut};
 
@@ -12,27 +13,12 @@ const FLETCHER32: u16 = 3;
 /// Refuses filters that we do not have, by name.
 pub(crate) fn check(filters: &[Filter]) -> Result<()> {
     let known = |filter: &&Filter| matches!(filter.id, SHUFFLE | FLETCHER32) || ratio(filter.id).is_some();
-    match filters.iter().find(|filter| !known(filter)) {
-        None => Ok(()),
-        Some(filter) => Err(Error::unsupported(format!(
-            "chunks compressed with {}; rewrite the file with h5repack -f GZIP=4",
-            name(filter)
-        ))),
-    }
-}
-
-fn name(filter: &Filter) -> String {
-    let known = match filter.id {
-        4 => "szip",
-        5 => "nbit",
-        6 => "scaleoffset",
-        305 => "lzo",
-        32013 => "zfp",
-        32017 => "sz",
-        32026 => "blosc2",
-        _ => return format!("filter {} \"{}\"", filter.id, filter.name),
+    let Some(filter) = filters.iter().find(|filter| !known(filter)) else { return Ok(()) };
+    let name = match registry::name(filter.id) {
+        Some(name) => format!("{name} (filter {})", filter.id),
+        None => format!("filter {} \"{}\"", filter.id, filter.name),
     };
-    format!("{known} (filter {})", filter.id)
+    Err(Error::unsupported(format!("chunks compressed with {name}; {}", plugin::advice(filter.id))))
 }
 
 /// Decompresses chunks, one at a time; its buffers are used again.

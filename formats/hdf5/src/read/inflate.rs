@@ -2,6 +2,7 @@
 
 use super::message::Filter;
 use super::{bitshuffle, blosc, lz4, lzf};
+use crate::plugin;
 use libdeflater::Decompressor;
 use packhorse_core::{Context, Error, Result};
 
@@ -22,7 +23,8 @@ pub(crate) fn ratio(id: u16) -> Option<u64> {
         LZF => Some(100),
         LZ4 => Some(256),
         BLOSC | BITSHUFFLE | ZSTD => Some(40_000),
-        _ => None,
+        // Who knows.
+        _ => plugin::find(id).map(|_| u64::MAX),
     }
 }
 
@@ -48,8 +50,12 @@ impl Inflater {
             LZF => lzf::decompress(input, out),
             LZ4 => lz4::decompress(input, out),
             BITSHUFFLE => bitshuffle::decompress(self, &filter.parameters, input, out),
-            BLOSC => blosc::decompress(self, input, out),
-            _ => self.zstd(input, out),
+            BLOSC if !blosc::is_snappy(input) => blosc::decompress(self, input, out),
+            ZSTD => self.zstd(input, out),
+            _ => match plugin::find(filter.id) {
+                Some(plugin) => plugin.decode(&filter.parameters, input, out),
+                None => blosc::decompress(self, input, out),
+            },
         }
     }
 

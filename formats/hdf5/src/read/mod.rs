@@ -28,4 +28,6 @@ mod tree1;
 mod tree2;
 mod values;
 
+#[cfg(test)]
+pub(crate) use lzf::decompress as lzf_for_tests;
 pub(crate) use source::Hdf5Source;
