@@ -61,7 +61,7 @@
 //! the error names two, and the option `datasets` chooses. Scalars, references, times, bit fields,
 //! soft and external links are passed over. Superblocks 0 to 3, object headers of both versions, symbol
 //! tables, link messages and fractal heaps; compact, contiguous and chunked layouts with every index
-//! there is; deflate, shuffle, fletcher32, and of the registered filters lzf, zstd, lz4, bzip2, bitshuffle (plain, with
+//! there is; deflate, shuffle, fletcher32, scale-offset, and of the registered filters lzf, zstd, lz4, bzip2, bitshuffle (plain, with
 //! LZ4 or zstd) and blosc (all but snappy), others by libhdf5's plugins (feature `hdf5-plugins`; `docs/hdf5.md`) or
 //! refused by name; fill values; big-endian
 //! numbers turned around; enumerations as their integers, opaque bytes, arrays in compounds; text of fixed and any

@@ -120,6 +120,11 @@ fn our_own() {
         let error = read(of_nobody(), &format!("filter{number}")).unwrap_err();
         assert!(error.kind() == Kind::Content && error.to_string().contains(words), "{number}: {error}");
     }
+    for at in 0..of_nobody().len() {
+        let mut damaged = of_nobody();
+        damaged[at] ^= 1 << (at % 8);
+        read(damaged, "*").ok();
+    }
 }
 
 #[test]

@@ -30,8 +30,9 @@ fn rows_come_back() {
 fn large_rows_come_back() {
     let source = Hdf5.source(&Options::new(), Limits::default()).unwrap();
     for (name, rows, options) in large::corpus() {
-        for filter in ["gzip", "lzf", "lz4"] {
-            let sink = Hdf5.sink(&options.iter().copied().chain([("filter", filter)]).collect::<Options>()).unwrap();
+        let filters = if name == "chunks" { &["gzip", "lzf", "lz4"][..] } else { &["gzip"] };
+        for filter in filters {
+            let sink = Hdf5.sink(&options.iter().copied().chain([("filter", *filter)]).collect::<Options>()).unwrap();
             typed::round_trip(&*sink, &*source, name, &rows);
         }
     }

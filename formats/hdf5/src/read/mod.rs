@@ -23,6 +23,7 @@ mod lzf;
 mod message;
 mod object;
 mod ours;
+mod scaleoffset;
 mod source;
 mod tree1;
 mod tree2;
