@@ -85,7 +85,10 @@ impl Library {
             (self.call)(flags, parameters.len(), values.as_ptr(), input.len(), &raw mut size, &raw mut block.0)
         };
         if made == 0 {
-            return Err(failed("refuses a chunk: the file is damaged, or was written by a later version of it"));
+            return Err(failed(match reverse {
+                true => "refuses a chunk: the file is damaged, or was written by a later version of it",
+                false => "refuses to compress a chunk",
+            }));
         }
         if made > block.len(size) {
             return Err(failed("says that it made more than it did"));

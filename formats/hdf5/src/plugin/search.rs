@@ -10,7 +10,7 @@ use crate::registry::{self, BLOSC2};
 use packhorse_core::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockWriteGuard};
 
 const PATH: &str = "HDF5_PLUGIN_PATH";
 const STANDARD: &str = "/usr/local/hdf5/lib/plugin";
@@ -23,8 +23,9 @@ const SPERR: u16 = 32028;
 /// A loaded filter.
 pub(crate) struct Plugin {
     library: Library,
-    /// libhdf5 never is in a plugin twice, and so plugins may have global state: by default one call at a time.
-    gate: RwLock<()>,
+    /// libhdf5 never is in a plugin twice, and so plugins may have global state: by default one call at a time. Others
+    /// are let in together once a call was done well: what it set up (`blosc2_init`) stays until a call that was not.
+    gate: RwLock<bool>,
 }
 
 impl Plugin {
@@ -46,16 +47,22 @@ impl Plugin {
     }
 
     fn gated(&self, many: bool, back: bool, parameters: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
-        match many {
-            true => {
-                let _among_others = self.gate.read().unwrap_or_else(PoisonError::into_inner);
-                self.library.run(back, parameters, input, out)
-            }
-            false => {
-                let _alone = self.gate.write().unwrap_or_else(PoisonError::into_inner);
-                self.library.run(back, parameters, input, out)
+        if many {
+            let begun = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+            if *begun {
+                let done = self.library.run(back, parameters, input, out);
+                drop(begun);
+                return done.inspect_err(|_| *self.alone() = false);
             }
         }
+        let mut begun = self.alone();
+        let done = self.library.run(back, parameters, input, out);
+        *begun = done.is_ok();
+        done
+    }
+
+    fn alone(&self) -> RwLockWriteGuard<'_, bool> {
+        self.gate.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
