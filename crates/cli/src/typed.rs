@@ -161,7 +161,7 @@ pub(crate) struct Writing {
     #[arg(long, value_name = "N")]
     pub(crate) chunk: Option<u64>,
 
-    /// HDF5: how chunks are compressed: gzip, zstd or none
+    /// HDF5: how chunks are compressed: gzip, zstd, lzf, lz4, none, or, by its plugin, blosc2
     #[arg(long, value_name = "NAME")]
     pub(crate) filter: Option<String>,
 

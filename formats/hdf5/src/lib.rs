@@ -4,7 +4,7 @@
 //!   version 3; filter numbers from the registry of the HDF Group. The layout of shards is our own,
 //!   *ml-hdf5/1*, below.
 //! * **Who else reads it**: what we write, every HDF5 since 1.8: h5py, PyTables, netCDF4, MATLAB, Julia,
-//!   h5dump (with zstd: those that have filter 32015, such as h5py with `import hdf5plugin`). The master
+//!   h5dump (with lzf: every h5py; with zstd, lz4 and blosc2: h5py with `import hdf5plugin`). The master
 //!   file's virtual datasets need HDF5 1.10.
 //! * **Why no library**: the C library holds one lock for the whole process, filters included, and writes
 //!   times and its own idea of order; the pure crate that was considered (rust-hdf5 0.7.9) wants a path to
@@ -61,8 +61,9 @@
 //! the error names two, and the option `datasets` chooses. Scalars, references, times, bit fields,
 //! soft and external links are passed over. Superblocks 0 to 3, object headers of both versions, symbol
 //! tables, link messages and fractal heaps; compact, contiguous and chunked layouts with every index
-//! there is; deflate, shuffle, fletcher32, and of the registered filters lzf, zstd, lz4, bzip2, bitshuffle (plain, with
-//! LZ4 or zstd) and blosc (all but snappy), others are refused by name; fill values; big-endian
+//! there is; deflate, shuffle, fletcher32, scale-offset, and of the registered filters lzf, zstd, lz4, bzip2, bitshuffle (plain, with
+//! LZ4 or zstd) and blosc (all but snappy), others by libhdf5's plugins (feature `hdf5-plugins`; `docs/hdf5.md`) or
+//! refused by name; fill values; big-endian
 //! numbers turned around; enumerations as their integers, opaque bytes, arrays in compounds; text of fixed and any
 //! length; vlen numbers as lists, vlen `u8` as blobs. Refused: virtual datasets, external files, shared
 //! message tables.
@@ -72,8 +73,8 @@
 //! | of the sink | values | default |
 //! | --- | --- | --- |
 //! | `chunk` | rows a chunk, up to 64 MiB; `auto`: one sample from 128 KiB up (a part of it above 4 MiB), else about 512 KiB, less where there are over 128 fields | `auto` |
-//! | `filter` | `gzip`, `zstd`, `none` | `gzip` |
-//! | `level` | gzip 1–9, zstd 1–22 | 4, 3 |
+//! | `filter` | `gzip`, `zstd`, `lzf`, `lz4`, `none`; where there is the plugin of blosc2, `blosc2` (with zstd in it), `blosc2-lz4` | `gzip` |
+//! | `level` | gzip 1–9, zstd 1–22, blosc2 1–9 | 4, 3, 5 |
 //! | `shuffle` | `auto` (what makes the first four chunks of the shard smaller), `on`, `off` | `auto` |
 //! | `vlen` | `on`: blobs as vlen `u8` in the global heap, `off`: values and offsets | `off` |
 //!
@@ -88,8 +89,10 @@ mod checksum;
 mod datatype;
 mod layout;
 mod options;
+mod plugin;
 mod pool;
 mod read;
+mod registry;
 mod shuffle;
 mod write;
 

@@ -1,5 +1,7 @@
 //! The sink's settings.
 
+use crate::plugin;
+use crate::registry::BLOSC2;
 use packhorse_core::{Error, Options, Result};
 
 /// How chunks of numbers are compressed.
@@ -11,6 +13,19 @@ pub(crate) enum Filter {
     Gzip(i32),
     /// Zstandard at this level, the registered filter 32015.
     Zstd(i32),
+    /// LZF, 32000: every h5py has it.
+    Lzf,
+    /// LZ4, 32004.
+    Lz4,
+    /// Blosc2 by its plugin, 32026, with one of its coders, at this level.
+    Blosc2(Blosc2, i32),
+}
+
+/// A coder of Blosc2, by its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blosc2 {
+    Lz4 = 1,
+    Zstd = 5,
 }
 
 /// Whether the bytes of elements are grouped by significance before compression.
@@ -72,9 +87,22 @@ fn filter(options: &Options) -> Result<Filter> {
     match options.get("filter").unwrap_or("gzip") {
         "gzip" => Ok(Filter::Gzip(level(4, 9)?)),
         "zstd" => Ok(Filter::Zstd(level(3, 22)?)),
-        "none" if options.get("level").is_some() => Err(Error::config("option level: filter none has no levels")),
+        "blosc2" => blosc2(Blosc2::Zstd, level(5, 9)?),
+        "blosc2-lz4" => blosc2(Blosc2::Lz4, level(5, 9)?),
+        plain @ ("lzf" | "lz4" | "none") if options.get("level").is_some() => {
+            Err(Error::config(format!("option level: filter {plain} has no levels")))
+        }
+        "lzf" => Ok(Filter::Lzf),
+        "lz4" => Ok(Filter::Lz4),
         "none" => Ok(Filter::None),
-        other => Err(unknown("filter", other, "gzip, zstd, none")),
+        other => Err(unknown("filter", other, "gzip, zstd, lzf, lz4, blosc2, blosc2-lz4, none")),
+    }
+}
+
+fn blosc2(coder: Blosc2, level: i32) -> Result<Filter> {
+    match plugin::find(BLOSC2) {
+        Some(_) => Ok(Filter::Blosc2(coder, level)),
+        None => Err(Error::config(format!("option filter: blosc2 is a plugin; {}", plugin::install(BLOSC2)))),
     }
 }
 
@@ -105,10 +133,13 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for pair in
-            [("chunk", "0"), ("filter", "lzf"), ("level", "10"), ("shuffle", "yes"), ("vlen", "1"), ("chnk", "1")]
+            [("chunk", "0"), ("filter", "lzo"), ("level", "10"), ("shuffle", "yes"), ("vlen", "1"), ("chnk", "1")]
         {
             assert_eq!(parse(&[pair]).unwrap_err().kind(), packhorse_core::Kind::Config, "{pair:?}");
         }
-        assert!(parse(&[("filter", "none"), ("level", "1")]).is_err());
+        for plain in ["none", "lzf", "lz4"] {
+            assert!(parse(&[("filter", plain)]).is_ok());
+            assert!(parse(&[("filter", plain), ("level", "1")]).is_err());
+        }
     }
 }

@@ -28,6 +28,8 @@ fn digests() {
     assert_eq!(digest(&[("filter", "none")]), "f2439910125cd2fb");
     assert_eq!(digest(&[]), "473c28438d5c3f9e");
     assert_eq!(digest(&[("filter", "zstd"), ("vlen", "on"), ("chunk", "4")]), "fdb54d1e3297060f");
+    assert_eq!(digest(&[("filter", "lzf")]), "a543694050e5488f");
+    assert_eq!(digest(&[("filter", "lz4"), ("shuffle", "on")]), "821ffe0a73a5f8b4");
 }
 
 #[test]

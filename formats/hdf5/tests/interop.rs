@@ -97,6 +97,8 @@ fn h5py_reads_what_we_write() {
         &[("filter", "zstd"), ("chunk", "3"), ("shuffle", "on")],
         &[("filter", "none"), ("vlen", "on")],
         &[("chunk", "1"), ("shuffle", "off")],
+        &[("filter", "lzf"), ("chunk", "9")],
+        &[("filter", "lz4"), ("shuffle", "on")],
     ]
     .iter()
     .enumerate()

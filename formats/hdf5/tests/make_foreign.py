@@ -164,6 +164,33 @@ def h5py_filters():
         say(f"{kind}.h5", fields)
 
 
+def h5py_scaleoffset():
+    """Numbers of all widths, chunks of one value, of as many bits as there are, and with values never written."""
+    fields = {}
+    with h5py.File(DIR / "scaleoffset.h5", "w") as f:
+        def dataset(name, x, how, **more):
+            d = f.create_dataset(name, data=x, chunks=(10, 7), scaleoffset=how, **more)
+            fields[name] = list(d[:])
+
+        for dtype in ["u1", "i1", "<u2", ">i2", "<i4", ">u4", "i8", ">u8"]:
+            info = np.iinfo(dtype)
+            for name, (low, high) in {"few": (-5, 9), "one": (7, 8), "all": (info.min, info.max)}.items():
+                low = max(low, info.min)
+                x = rng.integers(low, high, (N, 7), dtype=np.dtype(dtype).newbyteorder("=")).astype(dtype)
+                dataset(f"{np.dtype(dtype).str[1:]}-{name}", x, 0)
+                dataset(f"{np.dtype(dtype).str[1:]}-{name}-more", x, 0, shuffle=True, compression="gzip")
+        for dtype in ["<f4", ">f4", "f8", ">f8"]:
+            x = rng.normal(size=(N, 7)).astype(dtype) * 50
+            for digits in [1, 3]:
+                dataset(f"{np.dtype(dtype).str[1:]}{np.dtype(dtype).str[0] == '>'}-{digits}", x, digits)
+        for dtype, fill in [("i4", -7), ("u2", 9), ("f8", 2.5), ("f4", -1.5)]:
+            d = f.create_dataset(f"filled-{dtype}", (N, 7), dtype, chunks=(10, 7), scaleoffset=2, fillvalue=fill)
+            d[5:33, 2:6] = rng.integers(0, 99, (28, 4)).astype(dtype)
+            fields[f"filled-{dtype}"] = list(d[:])
+    with h5py.File(DIR / "scaleoffset.h5") as f:
+        say("scaleoffset.h5", {name: list(f[name][:]) for name in fields})
+
+
 def h5py_refused():
     with h5py.File(DIR / "blosc2.h5", "w") as f:
         f.create_dataset("x", data=np.arange(1000), chunks=(100,), **hdf5plugin.Blosc2())
@@ -221,6 +248,7 @@ for libver, tag in [("earliest", "old"), (("v108", "v108"), "v108"), (("v110", "
     h5py_odd(libver, tag)
     h5py_large(libver, tag)
 h5py_filters()
+h5py_scaleoffset()
 h5py_refused()
 pytables()
 netcdf()

@@ -4,6 +4,7 @@
 use super::inflate::{Inflater, damaged};
 use super::{bitshuffle, blosclz, lz4};
 use crate::bytes::Cursor;
+use crate::plugin::advice;
 use crate::shuffle::unshuffle;
 use packhorse_core::{Error, Result};
 
@@ -11,6 +12,8 @@ const HEADER: usize = 16;
 /// Elements of more bytes, or blocks of fewer elements, are not compressed byte by byte.
 const WIDEST: usize = 16;
 const FEWEST: usize = 128;
+/// The coder snappy.
+const SNAPPY: u8 = 2;
 
 /// What the header says.
 struct Header {
@@ -36,6 +39,11 @@ impl Header {
         let several = !self.has(Self::IN_ONE) && self.width <= WIDEST && self.size / self.width >= FEWEST;
         if several && len == self.size { self.width } else { 1 }
     }
+}
+
+/// Whether `input` was compressed by the one coder that is not built in.
+pub(crate) fn is_snappy(input: &[u8]) -> bool {
+    input.get(2).is_some_and(|flags| flags >> 5 == SNAPPY)
 }
 
 /// Decompresses `input` into the start of `out`; returns how many bytes that were.
@@ -85,7 +93,9 @@ fn unpack(inflater: &mut Inflater, header: &Header, mut packed: Cursor<'_>, out:
             1 => lz4::block(bytes, part).map(|()| part.len())?,
             3 => inflater.zlib(bytes, part)?,
             4 => inflater.zstd(bytes, part)?,
-            2 => return Err(Error::unsupported("chunks compressed with blosc's snappy; write them with blosc's zstd")),
+            SNAPPY => {
+                return Err(Error::unsupported(format!("chunks compressed with blosc's snappy; {}", advice(32001))));
+            }
             coder => return Err(Error::unsupported(format!("chunks compressed with blosc's coder {coder}"))),
         };
         if made != part.len() {

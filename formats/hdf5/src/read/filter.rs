@@ -3,6 +3,7 @@
 use super::inflate::{Inflater, ratio};
 use super::message::Filter;
 use crate::shuffle::unshuffle;
+use crate::{plugin, registry};
 use packhorse_core::{Error, Result};
 use std::ops::{Deref, DerefMut};
 
@@ -12,27 +13,12 @@ const FLETCHER32: u16 = 3;
 /// Refuses filters that we do not have, by name.
 pub(crate) fn check(filters: &[Filter]) -> Result<()> {
     let known = |filter: &&Filter| matches!(filter.id, SHUFFLE | FLETCHER32) || ratio(filter.id).is_some();
-    match filters.iter().find(|filter| !known(filter)) {
-        None => Ok(()),
-        Some(filter) => Err(Error::unsupported(format!(
-            "chunks compressed with {}; rewrite the file with h5repack -f GZIP=4",
-            name(filter)
-        ))),
-    }
-}
-
-fn name(filter: &Filter) -> String {
-    let known = match filter.id {
-        4 => "szip",
-        5 => "nbit",
-        6 => "scaleoffset",
-        305 => "lzo",
-        32013 => "zfp",
-        32017 => "sz",
-        32026 => "blosc2",
-        _ => return format!("filter {} \"{}\"", filter.id, filter.name),
+    let Some(filter) = filters.iter().find(|filter| !known(filter)) else { return Ok(()) };
+    let name = match registry::name(filter.id) {
+        Some(name) => format!("{name} (filter {})", filter.id),
+        None => format!("filter {} \"{}\"", filter.id, filter.name),
     };
-    format!("{known} (filter {})", filter.id)
+    Err(Error::unsupported(format!("chunks compressed with {name}; {}", plugin::advice(filter.id))))
 }
 
 /// Decompresses chunks, one at a time; its buffers are used again.
@@ -97,14 +83,9 @@ impl Decoder {
     fn apply(&mut self, filters: &[Filter], mask: u32, now: &mut Room, out: &mut [u8]) -> Result<()> {
         let used = filters.iter().enumerate().filter(|(i, _)| mask & (1 << (i % 32)) == 0);
         let used: Vec<&Filter> = used.map(|(_, filter)| filter).collect();
-        // Checksums that were there before compression come out of it.
-        let mut sums = used.iter().filter(|filter| filter.id == FLETCHER32).count();
         for (i, filter) in used.iter().enumerate().rev() {
             match filter.id {
-                FLETCHER32 => {
-                    checked(now)?;
-                    sums -= 1;
-                }
+                FLETCHER32 => checked(now)?,
                 SHUFFLE if i == 0 && now.len() == out.len() => {
                     unshuffle(now, width_of(filter), out);
                     return Ok(());
@@ -115,7 +96,8 @@ impl Decoder {
                 }
                 _ => {
                     let mut next = std::mem::take(&mut self.next);
-                    let done = self.step(filter, now, &mut next, out.len() + 4 * sums);
+                    let before: usize = used.iter().take(i).map(|filter| growth(filter.id, out.len())).sum();
+                    let done = self.step(filter, now, &mut next, out.len() + before);
                     std::mem::swap(now, &mut next);
                     self.next = next;
                     done?;
@@ -141,6 +123,15 @@ impl Decoder {
         let len = self.inflater.inflate(filter, now, next)?;
         next.resize(len.min(most));
         Ok(())
+    }
+}
+
+/// By how much a filter may have made a chunk of `len` bytes longer.
+fn growth(id: u16, len: usize) -> usize {
+    match id {
+        SHUFFLE => 0,
+        FLETCHER32 => 4,
+        _ => 1024 + len / 256,
     }
 }
 

@@ -23,9 +23,12 @@ mod lzf;
 mod message;
 mod object;
 mod ours;
+mod scaleoffset;
 mod source;
 mod tree1;
 mod tree2;
 mod values;
 
+#[cfg(test)]
+pub(crate) use lzf::decompress as lzf_for_tests;
 pub(crate) use source::Hdf5Source;

@@ -228,7 +228,7 @@ impl Chunker {
         let tree = index::write(&self.stored, |number| self.geometry.offsets(number), main)?;
         let layout = chunked(tree, &self.geometry.chunk, datatype.size());
         let mut object = Object::dataset(datatype, &dims, true, layout);
-        object.filters(&self.pipeline.entries());
+        object.filters(&self.pipeline.entries(self.geometry.bytes()));
         Ok(object)
     }
 }

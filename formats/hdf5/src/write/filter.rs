@@ -1,7 +1,11 @@
 //! What happens to a chunk on its way to the file.
 
+use super::lz4;
+use super::lzf::Lzf;
 use super::object::FilterEntry;
-use crate::options::Filter;
+use crate::options::{Blosc2, Filter};
+use crate::plugin;
+use crate::registry::BLOSC2;
 use crate::shuffle::shuffle;
 use arrow_buffer::Buffer;
 use libdeflater::{CompressionLvl, Compressor};
@@ -9,6 +13,8 @@ use packhorse_core::{Context, Error, Pool, Result};
 
 /// The registered number of Zstandard.
 pub(crate) const ZSTD: u16 = 32015;
+const LZF: u16 = 32000;
+const LZ4: u16 = 32004;
 
 /// The filters of one dataset, in the order in which they are applied.
 #[derive(Clone, Copy, Debug)]
@@ -20,17 +26,36 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    pub(crate) fn entries(&self) -> Vec<FilterEntry> {
-        let mut entries = Vec::new();
-        if self.shuffle {
-            entries.push(FilterEntry { id: 2, parameter: self.width as u32 });
-        }
-        match self.filter {
-            Filter::None => {}
-            Filter::Gzip(level) => entries.push(FilterEntry { id: 1, parameter: level as u32 }),
-            Filter::Zstd(level) => entries.push(FilterEntry { id: ZSTD, parameter: level as u32 }),
-        }
-        entries
+    /// For chunks of `bytes` bytes.
+    pub(crate) fn entries(&self, bytes: u64) -> Vec<FilterEntry> {
+        let entry = |id: u16, parameters: &[u32]| FilterEntry { id, parameters: parameters.to_vec() };
+        let shuffle = self.shuffles_apart().then(|| entry(2, &[self.width as u32]));
+        let compress = match self.filter {
+            Filter::None => None,
+            Filter::Gzip(level) => Some(entry(1, &[level as u32])),
+            Filter::Zstd(level) => Some(entry(ZSTD, &[level as u32])),
+            // What h5py writes: its revision, that of LZF, and how much memory a chunk takes.
+            Filter::Lzf => Some(entry(LZF, &[4, 0x0105, bytes as u32])),
+            Filter::Lz4 => Some(entry(LZ4, &[0])),
+            Filter::Blosc2(coder, level) => Some(entry(BLOSC2, &self.blosc2(coder, level, bytes))),
+        };
+        shuffle.into_iter().chain(compress).collect()
+    }
+
+    /// What its `set_local` makes for chunks of one dimension: revision, bytes of a block (of its choice), an element
+    /// and a chunk, level, shuffle, coder.
+    fn blosc2(&self, coder: Blosc2, level: i32, bytes: u64) -> [u32; 7] {
+        [1, 0, self.width as u32, bytes as u32, level as u32, u32::from(self.shuffle), coder as u32]
+    }
+
+    /// Blosc2 shuffles by itself, block by block.
+    fn shuffles_apart(&self) -> bool {
+        self.shuffle && !matches!(self.filter, Filter::Blosc2(..))
+    }
+
+    /// The mask that leaves all of them out.
+    fn none(&self) -> u32 {
+        (1 << (u32::from(self.shuffles_apart()) + u32::from(self.filter != Filter::None))) - 1
     }
 }
 
@@ -38,6 +63,8 @@ impl Pipeline {
 pub(crate) struct Coder {
     deflate: Option<(i32, Compressor)>,
     zstd: Option<(i32, zstd::bulk::Compressor<'static>)>,
+    lzf: Lzf,
+    scratch: Vec<u8>,
     shuffled: Vec<u8>,
 }
 
@@ -49,36 +76,43 @@ pub(crate) struct Packed {
 
 impl Coder {
     pub(crate) fn new() -> Self {
-        Self { deflate: None, zstd: None, shuffled: Vec::new() }
+        Self { deflate: None, zstd: None, lzf: Lzf::new(), scratch: Vec::new(), shuffled: Vec::new() }
     }
 
     /// The chunk `raw` after `pipeline`, in memory from `memory`; as it is where that makes it no smaller.
     pub(crate) fn pack(&mut self, pipeline: &Pipeline, raw: Buffer, memory: &Pool) -> Result<Packed> {
         let mut shuffled = std::mem::take(&mut self.shuffled);
-        let input = if pipeline.shuffle {
+        let input = if pipeline.shuffles_apart() {
             shuffle(&raw, pipeline.width, &mut shuffled);
             &shuffled
         } else {
             raw.as_slice()
         };
-        let compressed = self.compress(pipeline.filter, input, memory)?;
+        let compressed = self.compress(pipeline, input, memory)?;
         self.shuffled = shuffled;
         Ok(match compressed {
             Some(bytes) if bytes.len() < raw.len() => Packed { bytes, mask: 0 },
-            _ => Packed { bytes: raw, mask: (1 << pipeline.entries().len()) - 1 },
+            _ => Packed { bytes: raw, mask: pipeline.none() },
         })
     }
 
     /// `None` where it does not fit into as many bytes.
-    fn compress(&mut self, filter: Filter, input: &[u8], memory: &Pool) -> Result<Option<Buffer>> {
-        if filter == Filter::None {
+    fn compress(&mut self, pipeline: &Pipeline, input: &[u8], memory: &Pool) -> Result<Option<Buffer>> {
+        if pipeline.filter == Filter::None {
             return Ok(None);
         }
         let mut out = memory.take(input.len())?;
-        let len = match filter {
+        let len = match pipeline.filter {
             Filter::None => None,
             Filter::Gzip(level) => self.deflate(level)?.zlib_compress(input, &mut out).ok(),
             Filter::Zstd(level) => self.zstd(level)?.compress_to_buffer(input, &mut out[..]).ok(),
+            Filter::Lzf => self.lzf.compress(input, &mut out),
+            Filter::Lz4 => lz4::compress(input, &mut self.scratch, &mut out),
+            Filter::Blosc2(coder, level) => {
+                let plugin = plugin::find(BLOSC2).ok_or_else(|| Error::bug("blosc2 without its plugin"))?;
+                let parameters = pipeline.blosc2(coder, level, input.len() as u64);
+                Some(plugin.encode(&parameters, input, &mut out)?).filter(|len| *len <= out.len())
+            }
         };
         Ok(len.map(|len| {
             out.truncate(len);

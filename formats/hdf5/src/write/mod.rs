@@ -11,6 +11,8 @@ mod feed;
 mod filter;
 mod heap;
 mod index;
+mod lz4;
+mod lzf;
 mod main_file;
 mod master;
 mod object;

@@ -8,10 +8,10 @@ use crate::datatype::{Datatype, Padding};
 use packhorse_core::{Error, Result};
 
 /// A filter as its message names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilterEntry {
     pub(crate) id: u16,
-    pub(crate) parameter: u32,
+    pub(crate) parameters: Vec<u32>,
 }
 
 /// Messages that become one object.
@@ -64,8 +64,9 @@ impl Object {
                 bytes.extend([0, 0]);
             }
             // Optional: a chunk that did not shrink is stored as it is.
-            bytes.extend([1, 0, 1, 0]);
-            bytes.extend(filter.parameter.to_le_bytes());
+            bytes.extend([1, 0]);
+            bytes.extend((filter.parameters.len() as u16).to_le_bytes());
+            bytes.extend(filter.parameters.iter().flat_map(|parameter| parameter.to_le_bytes()));
         }
         self.push(0x0b, 0, bytes);
     }
