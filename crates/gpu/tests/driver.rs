@@ -1,13 +1,14 @@
 //! CUDA without a GPU: what we call of the driver, over one of threads that watches every use of memory; and over a real one
 //! where `PACKHORSE_GPU` is set.
 //!
-//! Each test starts this program once more, with a driver in its path, to run one of the ignored ones.
+//! Each test starts this program once more, with a driver in its path, to run one of its parts.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "what goes wrong here fails the test, or is skipped with a word"
 )]
 
+mod child;
 #[expect(dead_code, reason = "checks of kernels share it")]
 mod common;
 #[path = "../../read/tests/shards/mod.rs"]
@@ -15,38 +16,18 @@ mod common;
 mod shards;
 mod uploads;
 
+use child::{assert_passed, child, driver, run, said};
 use packhorse_core::Kind;
 use packhorse_gpu::{Cuda, Gpu, Upload};
 use packhorse_read::Loader;
 use packhorse_testkit::cuda::FakeDriver;
-use std::process::{Command, Output};
 use uploads::*;
-
-/// Runs an ignored test of this program over the fake driver, with these words in its environment.
-fn child(driver: &FakeDriver, test: &str, environment: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--ignored", "--nocapture"]).env_remove("PACKHORSE_GPU");
-    driver.drive(&mut command);
-    let kernels = common::host::libraries().unwrap_or_default();
-    command.env("FAKE_CUDA_KERNELS", std::env::join_paths(kernels).unwrap());
-    command.envs(environment.iter().copied()).output().unwrap()
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-fn assert_passed(output: &Output) {
-    assert!(output.status.success() && said(output).contains("1 passed"), "{}", said(output));
-}
 
 /// How many batches the child shall send, epochs of 40 and some.
 fn epochs() -> u64 {
     std::env::var("EPOCHS").map_or(2, |epochs| epochs.parse().unwrap())
 }
 
-#[test]
-#[ignore = "is run by another with a driver"]
 fn batches() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), 330);
@@ -59,8 +40,6 @@ fn batches() {
     ends_in_any_order(&gpu, &dataset);
 }
 
-#[test]
-#[ignore = "is run by another with a driver"]
 fn plain() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), 330);
@@ -71,8 +50,6 @@ fn plain() {
 }
 
 /// A copy that fails is one error, and batches go on after it.
-#[test]
-#[ignore = "is run by another with a driver"]
 fn goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let gpu = Cuda::new(0).unwrap();
@@ -94,8 +71,6 @@ fn goes_on() {
 }
 
 /// Threads of a framework that is on another GPU stay there.
-#[test]
-#[ignore = "is run by another with a driver"]
 #[expect(unsafe_code, reason = "what a framework does")]
 fn contexts() {
     use cudarc::driver::result;
@@ -116,8 +91,6 @@ fn contexts() {
 }
 
 /// Streams of other GPUs, and of no one thread, are refused; those that a batch waited on stay until it is gone.
-#[test]
-#[ignore = "is run by another with a driver"]
 #[expect(unsafe_code, reason = "streams by their handles")]
 fn streams() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,11 +111,22 @@ fn streams() {
     drop((gpu, loader, batch));
 }
 
-#[test]
-#[ignore = "is run by another with a driver"]
 fn refused() {
     let error = Cuda::new(std::env::var("NUMBER").map_or(0, |number| number.parse().unwrap())).unwrap_err();
     println!("refused: {:?}: {error}", error.kind());
+}
+
+/// What the tests below run in processes of their own.
+#[test]
+fn part() {
+    run(&[
+        ("batches", batches as fn()),
+        ("plain", plain),
+        ("goes_on", goes_on),
+        ("contexts", contexts),
+        ("streams", streams),
+        ("refused", refused),
+    ]);
 }
 
 /// All of it, and ten thousand batches with a consumer that takes its time, on a real GPU.
@@ -162,7 +146,7 @@ fn on_this_machines_gpu() {
 
 #[test]
 fn the_driver_is_called_as_it_must_be() {
-    let Some(driver) = FakeDriver::new().filter(|_| common::host::libraries().is_some()) else { return };
+    let Some(driver) = driver() else { return };
     for jitter in ["0", "300"] {
         assert_passed(&child(&driver, "batches", &[("FAKE_CUDA_JITTER", jitter)]));
         let calls = driver.calls();
@@ -176,7 +160,7 @@ fn the_driver_is_called_as_it_must_be() {
 /// What a batch costs at the driver: one copy, two records and two waits on the GPU, no wait of the host's, no memory.
 #[test]
 fn a_batch_has_its_budget() {
-    let Some(driver) = FakeDriver::new().filter(|_| common::host::libraries().is_some()) else { return };
+    let Some(driver) = driver() else { return };
     let [few, many] = ["3", "13"].map(|epochs| {
         assert_passed(&child(&driver, "plain", &[("EPOCHS", epochs)]));
         driver.calls()
@@ -203,7 +187,7 @@ fn a_batch_has_its_budget() {
 
 #[test]
 fn each_planted_mistake_is_found() {
-    let Some(driver) = FakeDriver::new().filter(|_| common::host::libraries().is_some()) else { return };
+    let Some(driver) = driver() else { return };
     for plant in ["cuStreamWaitEvent", "cuEventQuery", "cuEventRecord"] {
         let output = child(&driver, "batches", &[("FAKE_CUDA_PLANT", plant), ("FAKE_CUDA_JITTER", "500")]);
         assert!(!output.status.success(), "not found: {plant}\n{}", said(&output));

@@ -1,13 +1,14 @@
 //! JPEGs on the GPU without one: what we call of nvJPEG and of the driver, over libraries that pretend, and watch every use of
 //! memory; and over real ones where `PACKHORSE_GPU` is set.
 //!
-//! Each test starts this program once more, with those libraries in its path, to run one of the ignored ones.
+//! Each test starts this program once more, with those libraries in its path, to run one of its parts.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "what goes wrong here fails the test, or is skipped with a word"
 )]
 
+mod child;
 #[expect(dead_code, reason = "checks of kernels share it")]
 mod common;
 mod jpegs;
@@ -15,37 +16,38 @@ mod jpegs;
 #[expect(dead_code, reason = "tests of the reader share it")]
 mod shards;
 
+use child::{child, driver, run, said};
 use jpegs::*;
 use packhorse_core::Kind;
 use packhorse_gpu::kernels::Normalize;
 use packhorse_gpu::{Backend, Cuda, JpegCounts, Jpegs, NvJpeg};
 use packhorse_testkit::cuda::FakeDriver;
-use std::process::{Command, Output};
-
-/// Runs an ignored test of this program over the fake libraries, with these words in its environment.
-fn child(driver: &FakeDriver, test: &str, environment: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--ignored", "--nocapture"]).env_remove("PACKHORSE_GPU");
-    driver.drive(&mut command);
-    command.env("FAKE_CUDA_KERNELS", std::env::join_paths(common::host::libraries().unwrap()).unwrap());
-    command.envs(environment.iter().copied()).output().unwrap()
-}
-
-fn driver() -> Option<FakeDriver> {
-    FakeDriver::new().filter(|_| common::host::libraries().is_some())
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
+use std::process::Output;
 
 /// That a child passed, and gave everything back.
 fn assert_passed(driver: &FakeDriver, output: &Output) {
-    assert!(output.status.success() && said(output).contains("1 passed"), "{}", said(output));
+    child::assert_passed(output);
     let calls = driver.calls();
     for left in ["left.pinned", "left.device", "left.contexts", "left.nvjpeg"] {
         assert_eq!(calls.of(left), 0, "{left}");
     }
+}
+
+/// What the tests below run in processes of their own.
+#[test]
+fn part() {
+    run(&[
+        ("pictures", pictures as fn()),
+        ("fallbacks", fallbacks),
+        ("one_fails", one_fails),
+        ("hardware_fails", hardware_fails),
+        ("parts", parts),
+        ("steady", steady),
+        ("bad_pictures", bad_pictures),
+        ("absent", absent),
+        ("goes_on", goes_on),
+        ("refused", refused),
+    ]);
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -53,8 +55,6 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// All kinds of pictures, with consumers that keep batches or don't, in lanes that hold a batch or a picture or two.
-#[test]
-#[ignore = "is run by another with libraries"]
 fn pictures() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), &mixed(90));
@@ -68,8 +68,6 @@ fn pictures() {
 }
 
 /// Pictures of which the environment says how many the CPU decodes in the end.
-#[test]
-#[ignore = "is run by another with libraries"]
 fn fallbacks() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), &mixed(40));
@@ -83,8 +81,6 @@ fn fallbacks() {
 }
 
 /// Where nvJPEG fails at one picture, the CPU decodes those that it was given with it, after what it began is over.
-#[test]
-#[ignore = "is run by another with libraries"]
 fn one_fails() {
     let dir = tempfile::tempdir().unwrap();
     let mut pictures = plain(64);
@@ -113,8 +109,6 @@ fn one_fails() {
 }
 
 /// Hardware that fails at something once: multiprocessors decode it.
-#[test]
-#[ignore = "is run by another with libraries"]
 fn hardware_fails() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), &plain(64));
@@ -126,8 +120,6 @@ fn hardware_fails() {
 
 /// A lane that is used again too early, and nothing else, shows: batches are done in many parts, and each is looked at before the
 /// next is sent.
-#[test]
-#[ignore = "is run by another with libraries"]
 fn parts() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), &plain(64));
@@ -139,8 +131,6 @@ fn parts() {
 }
 
 /// Batches of one size, of what the hardware decodes.
-#[test]
-#[ignore = "is run by another with libraries"]
 fn steady() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), &plain(64));
@@ -150,8 +140,6 @@ fn steady() {
 }
 
 /// Bad pictures are errors that name them, and batches go on.
-#[test]
-#[ignore = "is run by another with libraries"]
 fn bad_pictures() {
     let dir = tempfile::tempdir().unwrap();
     let good = plain(40);
@@ -178,8 +166,6 @@ fn bad_pictures() {
 }
 
 /// A picture that need not be there is black where it is not.
-#[test]
-#[ignore = "is run by another with libraries"]
 fn absent() {
     let dir = tempfile::tempdir().unwrap();
     let mut pictures = plain(20);
@@ -193,8 +179,6 @@ fn absent() {
 }
 
 /// Errors of the GPU, of which the environment says how many there are.
-#[test]
-#[ignore = "is run by another with libraries"]
 fn goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let (good, errors) = outcomes(&Cuda::new(0).unwrap(), &dataset(dir.path(), &mixed(80)));
@@ -204,8 +188,6 @@ fn goes_on() {
     assert_eq!((good, errors.len()), (10 - wanted, wanted));
 }
 
-#[test]
-#[ignore = "is run by another with libraries"]
 fn refused() {
     let gpu = Cuda::new(0).unwrap();
     let request = Request::default();
@@ -324,7 +306,7 @@ fn faults_of_the_gpu_are_errors_and_lose_nothing_else() {
         ("FAKE_CUDA_FAIL", "cuEventRecord:9:400", "1"),
     ] {
         let output = child(&driver, "goes_on", &[(variable, fail), ("FAKE_CUDA_JITTER", "100"), ("ERRORS", errors)]);
-        assert!(output.status.success() && said(&output).contains("1 passed"), "{fail}\n{}", said(&output));
+        assert!(output.status.success() && said(&output).contains(" passed\n"), "{fail}\n{}", said(&output));
         assert_eq!(driver.calls().of("left.pinned"), 0, "{fail}");
     }
 }
