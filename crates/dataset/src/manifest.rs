@@ -3,7 +3,7 @@
 //! Its last member, `blake3`, is the digest of all bytes of the file before the line that holds it.
 
 use crate::{Digest, FieldRecord, RootDigest, SinkRecord};
-use packhorse_core::{Error, Limits, Result, Store};
+use packhorse_core::{Error, Kind, Limits, Result, Store};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -101,14 +101,28 @@ impl Manifest {
     /// The manifest of the dataset in the folder `dir`; `None` where that has none: it is not sealed, or is no
     /// folder. An error of the document names the file.
     pub fn read(store: &dyn Store, dir: &Path) -> Result<Option<Self>> {
+        Ok(Self::read_bytes(store, dir)?.map(|(manifest, _)| manifest))
+    }
+
+    /// As [`Manifest::read`], with the bytes of the document.
+    ///
+    /// Damage may have been the way's fault (a server that gives other bytes): there is a second try.
+    pub fn read_bytes(store: &dyn Store, dir: &Path) -> Result<Option<(Self, Vec<u8>)>> {
         let path = dir.join(MANIFEST);
         let input = match store.open(&path) {
             Ok(input) => input,
             Err(e) if is_absent(&e) => return Ok(None),
             Err(e) => return Err(e),
         };
-        let bytes = input.read_all(Limits::default().blob)?;
-        Self::decode(&bytes).map(Some).map_err(|e| e.in_input(path.display()))
+        let read = || -> Result<(Self, Vec<u8>)> {
+            let bytes = input.read_all(Limits::default().blob)?;
+            let manifest = Self::decode(&bytes).map_err(|e| e.in_input(path.display()))?;
+            Ok((manifest, bytes))
+        };
+        match read() {
+            Err(e) if e.kind() == Kind::Content => read().map(Some),
+            other => other.map(Some),
+        }
     }
 
     /// The bytes of the document.

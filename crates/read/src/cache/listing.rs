@@ -2,8 +2,8 @@
 
 use super::share::Share;
 use super::{CacheFile, CacheSource};
-use packhorse_core::{Error, FileKind, Limits, Result, Store};
-use packhorse_dataset::{FileRecord, MANIFEST, Manifest, ShardRecord};
+use packhorse_core::{Error, FileKind, Result};
+use packhorse_dataset::{FileRecord, Manifest, ShardRecord};
 use std::path::{Path, PathBuf};
 
 /// What is staged together, and then is there or not.
@@ -76,17 +76,4 @@ fn walk(source: &CacheSource, dir: &Path, depth: usize, files: &mut Vec<CacheFil
         }
     }
     Ok(())
-}
-
-/// The manifest and its bytes; `None` where the folder has none.
-pub(super) fn manifest(store: &dyn Store, root: &Path) -> Result<Option<(Manifest, Vec<u8>)>> {
-    let path = root.join(MANIFEST);
-    let input = match store.open(&path) {
-        Ok(input) => input,
-        Err(e) if super::staged::is_absent(&e) => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    let bytes = input.read_all(Limits::default().blob)?;
-    let manifest = Manifest::decode(&bytes).map_err(|e| e.in_input(path.display()))?;
-    Ok(Some((manifest, bytes)))
 }

@@ -8,7 +8,7 @@ use super::staged::{self, Owner, is_unfit};
 use super::{CacheFile, CacheSource, Check, Staged, Unfit};
 use crate::parallel::in_parallel;
 use packhorse_core::{Cancel, Error, Event, Input, Kind, Observer, Result, Store};
-use packhorse_dataset::{Digest, MANIFEST, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
+use packhorse_dataset::{Digest, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use packhorse_storage::Local;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,7 +58,7 @@ pub fn stage(
     cancel: &Cancel,
 ) -> Result<Staged> {
     let share = Share::new(options.fraction)?;
-    let found = listing::manifest(&**store, root)?;
+    let found = Manifest::read_bytes(&**store, root)?;
     let source = match &found {
         Some((manifest, _)) => CacheSource::sealed(Arc::clone(store), root, manifest),
         None if store.stat(&root.join(PLAN), true).is_ok() => {
@@ -182,12 +182,15 @@ impl Run<'_> {
             return Ok(bytes);
         }
         let path = self.folder.source().root.join(name);
-        let bytes = self.folder.source().store.open(&path).and_then(|input| input.read_all(RECEIPT));
-        let bytes = bytes.map_err(|e| e.in_input(path.display()))?;
-        match right(&bytes) {
-            true => Ok(bytes),
-            false => Err(Error::content("is not the receipt that the manifest knows").in_input(path.display())),
+        let read = || self.folder.source().store.open(&path).and_then(|input| input.read_all(RECEIPT));
+        // Other bytes may have been the way's fault: there is a second try.
+        for _ in 0..2 {
+            let bytes = read().map_err(|e| e.in_input(path.display()))?;
+            if right(&bytes) {
+                return Ok(bytes);
+            }
         }
+        Err(Error::content("is not the receipt that the manifest knows").in_input(path.display()))
     }
 
     /// A small file whose bytes are known.
