@@ -24,6 +24,10 @@ impl Fault {
 
 /// `bytes` as text.
 pub(crate) fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
+    if let Ok(text) = simdutf8::basic::from_utf8(bytes) {
+        return Ok(text);
+    }
+    // Where it ends to be text is another's word.
     str::from_utf8(bytes).map_err(|e| {
         Fault::content(e.valid_up_to(), "is not UTF-8; convert the file (with iconv, say), or remove the document")
     })

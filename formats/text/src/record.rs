@@ -4,6 +4,7 @@ use crate::fault::{Fault, utf8};
 use crate::field::{Path, Search, Value};
 use crate::json;
 use crate::strings;
+use simdutf8::basic::from_utf8;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -72,8 +73,8 @@ fn said<'o>(
 ) -> Result<&'o str, Fault> {
     let (head, rest) = line.split_at_checked(range.start).unwrap_or_default();
     let tail = rest.get(range.len()..).unwrap_or_default();
-    let whole = told.ok().and_then(|len| str::from_utf8(out.get(..len)?).ok());
-    if let Some(said) = whole.filter(|_| str::from_utf8(head).is_ok() && str::from_utf8(tail).is_ok()) {
+    let whole = told.ok().and_then(|len| from_utf8(out.get(..len)?).ok());
+    if let Some(said) = whole.filter(|_| from_utf8(head).is_ok() && from_utf8(tail).is_ok()) {
         return Ok(said);
     }
     utf8(line)?;

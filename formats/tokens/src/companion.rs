@@ -6,19 +6,17 @@ use arrow_array::{Array, RecordBatch, StringViewArray};
 use packhorse_core::{Context, DataType, Error, Field, Result, Schema};
 use packhorse_core::{Outlet, SchemaRef};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
-use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use std::io::Write;
 use std::sync::Arc;
+use twox_hash::XxHash3_128;
 
 const SUFFIX: &str = ".documents.parquet";
 /// Rows of a row group.
 const GROUP: usize = 1 << 17;
-/// From so many bytes on it is worth the while of several threads to hash them.
-const MUCH: usize = 256 << 10;
 /// Bytes of a digest.
 const DIGEST: usize = 16;
 
@@ -44,19 +42,14 @@ impl Companion {
 
     /// Adds a row for each of the lists `tokens`, whose elements have `width` bytes.
     pub(crate) fn push(&mut self, keys: Option<&StringViewArray>, tokens: &Lists, width: usize) -> Result<()> {
-        let n = tokens.ends.len();
-        let digest = |row: usize| blake3::hash(tokens.bytes(row, width));
-        let digests: Vec<blake3::Hash> = match tokens.bytes.len() < MUCH {
-            true => (0..n).map(digest).collect(),
-            false => (0..n).into_par_iter().with_min_len(64).map(digest).collect(),
-        };
         let mut rows = Columns::default();
-        for (row, digest) in digests.iter().enumerate() {
+        for row in 0..tokens.ends.len() {
             rows.numbers.append_value(self.documents);
             rows.key(keys.filter(|keys| keys.is_valid(row)).map(|keys| keys.value(row)));
             let (from, to) = tokens.range(row);
             rows.tokens.append_value(i64::try_from(to - from).map_err(bug)?);
-            rows.digests.append_value(digest.as_bytes().get(..DIGEST).unwrap_or_default()).map_err(bug)?;
+            let digest = XxHash3_128::oneshot(tokens.bytes(row, width));
+            rows.digests.append_value(digest.to_be_bytes()).map_err(bug)?;
             self.documents += 1;
         }
         let batch = rows.finish(&self.schema)?;
@@ -117,17 +110,28 @@ impl Columns {
     }
 }
 
+/// Hardly a value comes twice but for those of `source`: the others go without a dictionary, in the encodings that suit
+/// numbers that rise and texts that begin alike.
 fn properties() -> Result<WriterProperties> {
-    let digest = ColumnPath::new(vec!["digest".to_owned()]);
     let level = ZstdLevel::try_new(1).map_err(parquet_error)?;
-    Ok(WriterProperties::builder()
+    let column = |name: &str| ColumnPath::new(vec![name.to_owned()]);
+    let mut properties = WriterProperties::builder()
         .set_created_by(concat!("packhorse-tokens version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(level))
         .set_max_row_group_row_count(Some(GROUP))
-        .set_column_compression(digest.clone(), Compression::UNCOMPRESSED)
-        .set_column_dictionary_enabled(digest.clone(), false)
-        .set_column_statistics_enabled(digest, EnabledStatistics::None)
-        .build())
+        .set_column_compression(column("digest"), Compression::UNCOMPRESSED)
+        .set_column_dictionary_enabled(column("digest"), false)
+        .set_column_statistics_enabled(column("digest"), EnabledStatistics::None);
+    for (name, encoding) in [
+        ("document", Encoding::DELTA_BINARY_PACKED),
+        ("key", Encoding::DELTA_BYTE_ARRAY),
+        ("offset", Encoding::DELTA_BINARY_PACKED),
+        ("tokens", Encoding::DELTA_BINARY_PACKED),
+    ] {
+        properties = properties.set_column_dictionary_enabled(column(name), false);
+        properties = properties.set_column_encoding(column(name), encoding);
+    }
+    Ok(properties.build())
 }
 
 fn parquet_error(error: ParquetError) -> Error {

@@ -36,7 +36,8 @@
 //!   The last two list no documents: their rows are so many tokens each, the last one fewer.
 //! * **Beside each shard** `.documents.parquet` (feature `documents`): a row a document, `document`
 //!   (its number), `key`, `source` and `offset` (the key's parts around its last slash, where the latter
-//!   is a number), `tokens`, `digest` (the first 16 bytes of BLAKE3 of the document's bytes).
+//!   is a number), `tokens`, `digest` ([XXH3](https://xxhash.com), 128 bits, big-endian, of the document's bytes:
+//!   it tells equal documents, and is no proof against forgers).
 //!   Receipts and the manifest count documents, sequences and tokens, in all and for each source (the first part
 //!   of the keys).
 //!   **Beside a dataset** `data-path.txt` (`data-path.SPLIT.txt` a split): `TOKENS PREFIX` a line, which is
@@ -64,7 +65,7 @@
 //! | `vocabulary` | how many ids there are; a token outside is damage | not checked |
 //! | `eod` | the id of the token that ends each document that is not empty | found out where it matters |
 //!
-//! **Revisions**: 1, the first.
+//! **Revisions**: 1, the first; 2, the table of documents has XXH3 and is written as differences.
 
 mod column;
 #[cfg(feature = "documents")]
@@ -107,7 +108,7 @@ pub struct Tokens {
     seen: shape::Seen,
 }
 
-static INFO: FormatInfo = FormatInfo { id: "tokens", revision: 1, extensions: &["idx", "ds"], fields: &[] };
+static INFO: FormatInfo = FormatInfo { id: "tokens", revision: 2, extensions: &["idx", "ds"], fields: &[] };
 
 impl Format for Tokens {
     fn info(&self) -> &'static FormatInfo {

@@ -86,6 +86,12 @@ def table(path):
     print(json.dumps([{**row, "digest": row["digest"].hex()} for row in rows]))
 
 
+def digests(*documents):
+    import xxhash
+
+    print(json.dumps([xxhash.xxh3_128_hexdigest(bytes.fromhex(document)) for document in documents]))
+
+
 if __name__ == "__main__":
-    commands = {"write": write, "read": read, "datatrove": datatrove, "llmc": llmc, "table": table}
+    commands = {"write": write, "read": read, "datatrove": datatrove, "llmc": llmc, "table": table, "digests": digests}
     commands[sys.argv[1]](*sys.argv[2:])

@@ -116,12 +116,19 @@ fn the_table_of_documents_is_read_by_others() {
     let path = dir.path().join("part.documents.parquet");
     store(&path, folder.bytes(".documents.parquet"));
     let Some(said) = python(&["table", text(&path)]) else { return };
+    let hex = |i: usize| {
+        documents[i]
+            .concat()
+            .iter()
+            .flat_map(|id| (*id as u16).to_le_bytes())
+            .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+    };
+    let Some(digests) = python(&["digests", &hex(0), &hex(1), &hex(2)]) else { return };
+    let digests: Vec<String> = serde_json::from_str(&digests).unwrap();
     let row = |i: usize| {
-        let ids = documents[i].concat();
-        let bytes: Vec<u8> = ids.iter().flat_map(|id| (*id as u16).to_le_bytes()).collect();
         json!({
             "document": i, "key": format!("books/{:09}", i * 7), "source": "books", "offset": i * 7,
-            "tokens": ids.len(), "digest": blake3::hash(&bytes).to_hex()[..32],
+            "tokens": documents[i].concat().len(), "digest": digests[i],
         })
     };
     assert_eq!(serde_json::from_str::<Value>(&said).unwrap(), json!([row(0), row(1), row(2)]));
