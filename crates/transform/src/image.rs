@@ -30,6 +30,7 @@ mod picture;
 mod pixels;
 mod png;
 mod raster;
+mod resample;
 mod resize;
 mod scale;
 mod scratch;

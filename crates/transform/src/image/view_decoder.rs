@@ -9,8 +9,8 @@ use super::png;
 use super::scratch::Scratch;
 use super::view::{Draws, Filter, Part, View};
 use super::window::{Window, misfit, reduced};
-use fast_image_resize::images::ImageRef;
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::images::TypedImageRef;
+use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use packhorse_core::{Error, Limits, Result};
 
 /// Makes views of pictures, one after another, for one thread: JPEG or PNG in, RGB of 8 bits out
@@ -118,7 +118,7 @@ impl ViewDecoder {
             stored.decode(bytes, &mut self.jpegs, &mut self.spare, room)?;
             room
         };
-        let source = ImageRef::new(size.0, size.1, pixels, PixelType::U8x3).map_err(misfit)?;
+        let source = TypedImageRef::from_buffer(size.0, size.1, pixels).map_err(misfit)?;
         if turn.keeps_rows() {
             window.resample(&mut self.resizer, &self.options, &source, target, out)?;
             turn.mirror_rows(out, target.0);

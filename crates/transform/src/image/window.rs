@@ -2,9 +2,11 @@
 //! decodes nothing.
 
 use super::orientation::Orientation;
+use super::resample::resample;
 use super::view::Part;
-use fast_image_resize::images::{CroppedImage, Image, ImageRef};
-use fast_image_resize::{PixelType, ResizeOptions, Resizer};
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::U8x3;
+use fast_image_resize::{ImageView, ResizeOptions, Resizer};
 use packhorse_core::{Error, Result};
 
 /// Left, top, width and height among stored pixels.
@@ -50,21 +52,20 @@ impl Window {
         &self,
         resizer: &mut Resizer,
         options: &ResizeOptions,
-        source: &ImageRef<'_>,
+        source: &TypedImageRef<'_, U8x3>,
         (width, height): (u32, u32),
         out: &mut [u8],
     ) -> Result<()> {
-        let mut target = Image::from_slice_u8(width, height, out, PixelType::U8x3).map_err(misfit)?;
+        let mut target = TypedImage::from_buffer(width, height, out).map_err(misfit)?;
         let [left, top, w, h] = self.sides;
         if self.alone {
-            let whole = |side: f64| side as u32;
-            let cut = CroppedImage::new(source, whole(left), whole(top), whole(w), whole(h)).map_err(misfit)?;
-            return resizer.resize(&cut, &mut target, options).map_err(misfit);
+            return resample(resizer, source, [left, top, w, h].map(|side| side as u32), &mut target, options);
         }
         // The last bit of these numbers must not lie outside.
         let (left, w) = within(left, w, source.width());
         let (top, h) = within(top, h, source.height());
-        resizer.resize(source, &mut target, &options.crop(left, top, w, h)).map_err(misfit)
+        let all = [0, 0, source.width(), source.height()];
+        resample(resizer, source, all, &mut target, &options.crop(left, top, w, h))
     }
 }
 
