@@ -64,7 +64,25 @@ impl JpegReader {
     }
 }
 
+/// Stands where the last pixels will, which no picture ends with.
+const UNWRITTEN: [u8; 24] =
+    *b"\x9d\x03\xf8\x41\xe6\x1a\x77\xb0\x5c\xd4\x2f\x88\x13\xeb\x60\xa5\x39\xc7\x0e\x92\x5b\xfd\x24\x86";
+
+/// The decoder is content with some scans that end early, and leaves the rows below as they are: those are gray then, as
+/// they are where it notices.
 fn decode_rgb(bytes: &[u8], out: &mut [u8]) -> Result<()> {
+    let end = out.len().saturating_sub(UNWRITTEN.len());
+    let last = UNWRITTEN.get(..out.len() - end).unwrap_or_default();
+    out.get_mut(end..).unwrap_or_default().copy_from_slice(last);
+    decode_into(bytes, out)?;
+    if out.ends_with(last) {
+        out.fill(128);
+        decode_into(bytes, out)?;
+    }
+    Ok(())
+}
+
+fn decode_into(bytes: &[u8], out: &mut [u8]) -> Result<()> {
     let mut decoder = decoder(bytes, ColorSpace::RGB);
     let failed = |error| undecodable(format!("{error:?}").trim_matches('"'));
     decoder.decode_headers().map_err(failed)?;

@@ -123,3 +123,22 @@ proptest! {
         prop_assert!(decode_public(&bytes, &Limits::default()).is_err());
     }
 }
+
+#[test]
+fn what_a_scan_leaves_out_is_not_what_was_there_before() {
+    use super::reader::JpegReader;
+    let whole = jpeg(64, 64);
+    let scan = whole.windows(2).position(|two| two == [0xff, 0xda]).unwrap() + 14;
+    let mut left_out = 0;
+    // A comment in the middle of a scan: the decoder is content with what came before it.
+    for at in scan..whole.len() - 2 {
+        let bytes = [&whole[..at], b"\xff\xfe\x00\x02", &whole[at..]].concat();
+        let made = [0, 255].map(|before| {
+            let mut out = vec![before; 64 * 64 * 3];
+            JpegReader::new().unwrap().decode(&bytes, &mut out).ok().map(|()| out)
+        });
+        assert!(made[0] == made[1], "{at}");
+        left_out += u32::from(made[0].as_ref().is_some_and(|out| out.ends_with(&[128; 3 * 64 * 8])));
+    }
+    assert!(left_out > 10, "{left_out}");
+}
