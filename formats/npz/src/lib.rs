@@ -42,6 +42,7 @@ mod text;
 mod zip;
 
 use packhorse_core::{Codec, Format, FormatInfo, Limits, Options, Pool, Result, Source};
+use std::sync::atomic::AtomicUsize;
 
 /// The format `npz`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,7 +67,12 @@ impl Format for Npz {
 
     fn codec(&self, options: &Options, limits: Limits) -> Result<Box<dyn Codec>> {
         options.only(&["arrays"])?;
-        Ok(Box::new(codec::NpzCodec { limits, chosen: chosen(options), pool: Pool::default() }))
+        Ok(Box::new(codec::NpzCodec {
+            limits,
+            chosen: chosen(options),
+            pool: Pool::default(),
+            lead: AtomicUsize::new(0),
+        }))
     }
 }
 

@@ -17,13 +17,16 @@ use packhorse_core::{
 };
 use rayon::prelude::*;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A block of rows has about this many bytes, and no more rows than that.
 const BLOCK_BYTES: usize = 4 << 20;
 const BLOCK_ROWS: usize = 1 << 16;
+
+/// So many blocks are read side by side: threads have more to share, and meet less often.
+const WAVE: usize = 4;
 
 /// Up to this size a file is read at once.
 const SMALL: u64 = 256 << 10;
@@ -201,6 +204,7 @@ struct Split<'a> {
     schema: SchemaRef,
     readers: Vec<Reader<'a>>,
     left: Range<usize>,
+    ready: VecDeque<Result<Rows>>,
     /// Rows of a block.
     block: usize,
     name: &'a str,
@@ -218,25 +222,44 @@ impl<'a> Split<'a> {
                 readers.push(reader.map_err(|e| shown.named(e))?);
             }
         }
-        Ok(Self { pool, large, schema: layout.schema, readers, left: items, block, name: input.name() })
+        let (schema, ready) = (layout.schema, VecDeque::new());
+        Ok(Self { pool, large, schema, readers, left: items, ready, block, name: input.name() })
     }
 
-    fn block(&mut self) -> Result<Rows> {
-        let end = self.left.end.min(self.left.start.saturating_add(self.block));
-        let rows = self.left.start..end;
-        let mut columns = BTreeMap::new();
-        let read = |reader: &mut Reader<'a>| reader.rows(rows.clone()).map_err(|e| reader.named(e));
-        // A block of small rows is no work to share.
-        let blocks: Vec<Block> = match self.large {
-            true => self.readers.par_iter_mut().map(read).collect::<Result<_>>()?,
-            false => self.readers.iter_mut().map(read).collect::<Result<_>>()?,
+    /// The next blocks, up to the first that can't be read.
+    fn wave(&mut self) {
+        let mut runs = Vec::with_capacity(WAVE);
+        // Small files are no work to share.
+        while !self.left.is_empty() && runs.len() < if self.large { WAVE } else { 1 } {
+            let end = self.left.end.min(self.left.start.saturating_add(self.block));
+            runs.push(self.left.start..end);
+            self.left.start = end;
+        }
+        let read = |reader: &mut Reader<'a>| reader.blocks(&runs).into_iter();
+        let mut arrays: Vec<_> = match self.large {
+            true => self.readers.par_iter_mut().map(read).collect(),
+            false => self.readers.iter_mut().map(read).collect(),
         };
+        for run in runs {
+            let blocks = arrays.iter_mut().map(|blocks| blocks.next().unwrap_or_else(|| Err(Error::bug("no block"))));
+            let rows = self.rows(blocks, run.len()).map_err(|e| e.in_input(self.name));
+            let failed = rows.is_err();
+            self.ready.push_back(rows);
+            if failed {
+                self.left.start = self.left.end;
+                return;
+            }
+        }
+    }
+
+    /// `n` rows of the blocks of all arrays.
+    fn rows(&self, blocks: impl Iterator<Item = Result<Block>>, n: usize) -> Result<Rows> {
+        let mut columns = BTreeMap::new();
         for (reader, block) in self.readers.iter().zip(blocks) {
             let (array, header) = reader.array();
-            put(&mut columns, array, header, &block, self.pool)?;
+            put(&mut columns, array, header, &block.map_err(|e| reader.named(e))?, self.pool)?;
         }
-        self.left.start = end;
-        rows_of(&self.schema, columns, rows.len())
+        rows_of(&self.schema, columns, n)
     }
 }
 
@@ -244,13 +267,9 @@ impl Iterator for Split<'_> {
     type Item = Result<Rows>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.left.is_empty() {
-            return None;
+        if self.ready.is_empty() && !self.left.is_empty() {
+            self.wave();
         }
-        let block = self.block().map_err(|e| e.in_input(self.name));
-        if block.is_err() {
-            self.left.start = self.left.end;
-        }
-        Some(block)
+        self.ready.pop_front()
     }
 }
