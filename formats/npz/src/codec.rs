@@ -4,23 +4,21 @@ use crate::bytes::Bytes;
 use crate::column::{ALIGNED, Column, part_of};
 use crate::encode;
 use crate::file::{Array, Naming, arrays, field_name, fields};
-use crate::header::Header;
+use crate::known::Known;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array as _, ArrayRef, BinaryViewArray};
 use arrow_buffer::Buffer;
 use packhorse_core::{Codec, DataType, Error, Field, Input, KEY, Limits, Pool, Result, Rows};
 use std::borrow::Cow;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Arrays with headers that were parsed before, since most samples have the same.
-const REMEMBERED: usize = 32;
 
 pub(crate) struct NpzCodec {
     pub(crate) limits: Limits,
     /// The only arrays of `.npz` files that are looked at.
     pub(crate) chosen: Option<Vec<String>>,
     pub(crate) pool: Pool,
+    /// Headers that were parsed before, since most samples have the same.
+    pub(crate) known: Known,
     /// How far behind aligned memory the next file had better start.
     pub(crate) lead: AtomicUsize,
 }
@@ -32,7 +30,7 @@ impl Codec for NpzCodec {
             let naming = Naming::of(name)?;
             let mut found = Vec::new();
             for array in arrays(&naming, bytes, self.chosen.as_deref(), &self.limits)? {
-                let header = array.header(bytes, &self.limits).map_err(|e| array.named(e))?;
+                let header = array.header(bytes, &self.known, &self.limits).map_err(|e| array.named(e))?;
                 found.push((array, header));
             }
             fields(&found, false)
@@ -48,7 +46,7 @@ impl Codec for NpzCodec {
         let names = fields.iter().map(|field| field.name().as_str()).collect();
         let alone = (rows.num_rows() == 1).then(|| blobs.buffer(0)).flatten();
         let mut decoder =
-            Decoder { limits: &self.limits, naming, names, columns, remembered: Vec::new(), alone, largest: (0, 0) };
+            Decoder { limits: &self.limits, naming, names, columns, known: &self.known, alone, largest: (0, 0) };
         for row in 0..rows.num_rows() {
             decoder.sample(blobs.value(row)).map_err(|e| e.in_sample(key(rows, row)))?;
         }
@@ -118,7 +116,7 @@ struct Decoder<'a> {
     /// What the columns are called.
     names: Vec<&'a str>,
     columns: Vec<Column<'a>>,
-    remembered: Vec<(Vec<u8>, Rc<Header>)>,
+    known: &'a Known,
     /// The file, if it is the only one.
     alone: Option<Buffer>,
     /// The size of the largest array that could be a column where it lies, and where in the file it starts.
@@ -155,7 +153,7 @@ impl Decoder<'_> {
             Some(member) => member.data(file, self.limits)?,
             None => Cow::Borrowed(file),
         };
-        let header = self.header(&bytes)?;
+        let header = self.known.header(&bytes, self.limits)?;
         let data = header.data(&bytes)?;
         for part in &header.dtype.parts {
             let name = if part.name.is_empty() {
@@ -181,17 +179,6 @@ impl Decoder<'_> {
     /// What would have aligned the largest array.
     fn lead(&self) -> usize {
         (ALIGNED - self.largest.1 % ALIGNED) % ALIGNED
-    }
-
-    fn header(&mut self, bytes: &[u8]) -> Result<Rc<Header>> {
-        if let Some((_, header)) = self.remembered.iter().find(|(known, _)| bytes.starts_with(known)) {
-            return Ok(Rc::clone(header));
-        }
-        let header = Rc::new(Header::parse(bytes, self.limits)?);
-        if self.remembered.len() < REMEMBERED {
-            self.remembered.push((bytes.get(..header.start).unwrap_or_default().to_vec(), Rc::clone(&header)));
-        }
-        Ok(header)
     }
 }
 

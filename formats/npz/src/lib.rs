@@ -33,6 +33,7 @@ mod encode;
 mod file;
 mod gather;
 mod header;
+mod known;
 mod literal;
 mod load;
 mod member;
@@ -41,6 +42,7 @@ mod source;
 mod text;
 mod zip;
 
+use known::Known;
 use packhorse_core::{Codec, Format, FormatInfo, Limits, Options, Pool, Result, Source};
 use std::sync::atomic::AtomicUsize;
 
@@ -62,6 +64,7 @@ impl Format for Npz {
             chosen: chosen(options),
             rows: options.parse("rows", false)?,
             pool: Pool::default(),
+            known: Known::default(),
         }))
     }
 
@@ -71,6 +74,7 @@ impl Format for Npz {
             limits,
             chosen: chosen(options),
             pool: Pool::default(),
+            known: Known::default(),
             lead: AtomicUsize::new(0),
         }))
     }

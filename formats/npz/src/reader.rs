@@ -16,13 +16,14 @@ use packhorse_core::{Context, Error, Limits, Memory, Pool, Result};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use std::io::{BufRead, Read};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Where the rows of an array come from.
 pub(crate) struct Reader<'a> {
     bytes: Bytes<'a>,
     pool: &'a Pool,
     array: Array,
-    header: Header,
+    header: Arc<Header>,
     way: Way<'a>,
     /// The sum of all bytes up to the row `next`; none once a row was left out.
     crc: Option<u32>,
@@ -48,7 +49,7 @@ impl<'a> Reader<'a> {
     /// The array from its row `first` on, of which there is one dimension at least.
     pub(crate) fn new(
         bytes: Bytes<'a>,
-        (array, header): (Array, Header),
+        (array, header): (Array, Arc<Header>),
         first: usize,
         limits: &Limits,
         pool: &'a Pool,

@@ -3,9 +3,10 @@
 use crate::bytes::Bytes;
 use crate::column::assemble;
 use crate::dtype::{Axis, Part};
-use crate::file::{Array, Naming, arrays, field_name, fields};
+use crate::file::{Array, Naming, arrays, field_name};
 use crate::gather::{contiguous, gather, size, swap};
 use crate::header::{Header, MAGIC};
+use crate::known::Known;
 use crate::load::load;
 use crate::reader::{Block, Reader};
 use crate::text::push_text;
@@ -13,7 +14,7 @@ use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use packhorse_core::{
-    Blocks, Error, Input, Limits, Pool, Probe, Result, Rows, Schema, SchemaRef, Source, array_of, split_base,
+    Blocks, Error, Input, Limits, Pool, Probe, Result, Rows, SchemaRef, Source, array_of, split_base,
 };
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -41,11 +42,12 @@ pub(crate) struct NpzSource {
     /// Whether an entry of the first dimension is a sample.
     pub(crate) rows: bool,
     pub(crate) pool: Pool,
+    pub(crate) known: Known,
 }
 
 /// What the headers of a file say.
 struct Layout {
-    arrays: Vec<(Array, Header)>,
+    arrays: Vec<(Array, Arc<Header>)>,
     schema: SchemaRef,
     items: usize,
     /// Bytes of all data.
@@ -79,11 +81,11 @@ impl NpzSource {
     fn layout(&self, input: &dyn Input, bytes: Bytes<'_>) -> Result<Layout> {
         let mut found = Vec::new();
         for array in arrays(&naming(input, bytes)?, bytes, self.chosen.as_deref(), &self.limits)? {
-            let header = array.header(bytes, &self.limits).map_err(|e| array.named(e))?;
+            let header = array.header(bytes, &self.known, &self.limits).map_err(|e| array.named(e))?;
             found.push((array, header));
         }
         let items = if self.rows { first_dimension(&found)? } else { 1 };
-        let schema = Arc::new(Schema::new(fields(&found, self.rows)?));
+        let schema = self.known.schema(&found, self.rows)?;
         let bytes = found.iter().fold(0u64, |n, (_, header)| n.saturating_add(header.data_len() as u64));
         Ok(Layout { arrays: found, schema, items, bytes })
     }
@@ -96,8 +98,9 @@ impl NpzSource {
             bytes = Bytes::Memory(&small);
         }
         let layout = self.layout(input, bytes)?;
-        let file =
-            |(array, _): &(Array, Header)| load(bytes, array, &self.limits, &self.pool).map_err(|e| array.named(e));
+        let file = |(array, _): &(Array, Arc<Header>)| {
+            load(bytes, array, &self.limits, &self.pool).map_err(|e| array.named(e))
+        };
         let files: Result<Vec<Buffer>> = match layout.bytes > SMALL {
             true => layout.arrays.par_iter().map(file).collect(),
             false => layout.arrays.iter().map(file).collect(),
@@ -125,7 +128,7 @@ fn naming(input: &dyn Input, bytes: Bytes<'_>) -> Result<Naming> {
 }
 
 /// The first dimension that all arrays share.
-fn first_dimension(arrays: &[(Array, Header)]) -> Result<usize> {
+fn first_dimension(arrays: &[(Array, Arc<Header>)]) -> Result<usize> {
     let mut found: Option<(usize, &Array)> = None;
     for (array, header) in arrays {
         let Some(len) = header.shape.first() else {
