@@ -11,7 +11,7 @@ use rayon::prelude::{IndexedParallelIterator, ParallelIterator, ParallelSliceMut
 const SMALL: u64 = 64 << 10;
 
 /// A piece stays in the cache between being read and being summed.
-const PIECE: usize = 256 << 10;
+const PIECE: usize = 512 << 10;
 
 /// The `.npy` file that `array` is, whole.
 pub(crate) fn load(bytes: Bytes<'_>, array: &Array, limits: &Limits, pool: &Pool) -> Result<Buffer> {

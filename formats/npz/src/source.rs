@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A block of rows has about this many bytes, and no more rows than that.
-const BLOCK_BYTES: usize = 4 << 20;
+const BLOCK_BYTES: usize = 2 << 20;
 const BLOCK_ROWS: usize = 1 << 16;
 
 /// So many blocks are read side by side: threads have more to share, and meet less often.
