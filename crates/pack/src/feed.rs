@@ -216,7 +216,7 @@ impl Assembly<'_> {
         let bytes = entries.iter().map(Entry::bytes).sum();
         let mut block = Block::of(entries.len() as u64, bytes, Vec::new());
         let waits = Distance::waits();
-        let mut space = Space::of(&self.memory, self.lead(&entries));
+        let mut space = Space::of(&self.memory, self.lead(&entries), bytes);
         let mut read = Vec::with_capacity(entries.len());
         for entry in entries {
             self.inputs.check_cancel()?;

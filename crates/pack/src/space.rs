@@ -9,15 +9,17 @@ pub(crate) struct Space {
     pool: Pool,
     bytes: Option<Memory>,
     used: usize,
+    /// What is taken at first.
+    least: usize,
 }
 
-/// What is taken at first: blocks of small samples end at about this size, and all take the same.
-const LEAST: usize = 512 << 10;
+/// No more than this is taken for bytes that have yet to come.
+const AHEAD: u64 = 512 << 10;
 
 impl Space {
-    /// A space whose memory comes from `pool`, with `lead` zeros in it.
-    pub(crate) fn of(pool: &Pool, lead: usize) -> Self {
-        Self { pool: pool.clone(), bytes: None, used: lead }
+    /// A space whose memory comes from `pool`, with `lead` zeros in it; about `expected` bytes will follow.
+    pub(crate) fn of(pool: &Pool, lead: usize, expected: u64) -> Self {
+        Self { pool: pool.clone(), bytes: None, used: lead, least: expected.min(AHEAD) as usize }
     }
 
     /// `len` more bytes, to be filled.
@@ -25,7 +27,7 @@ impl Space {
         let end = self.used.saturating_add(len);
         let held = self.bytes.as_ref().map_or(0, |bytes| bytes.len());
         if end > held {
-            let mut more = self.pool.take(end.max(held.saturating_mul(2)).max(LEAST))?;
+            let mut more = self.pool.take(end.max(held.saturating_mul(2)).max(self.least))?;
             let before = more.get_mut(..self.used).unwrap_or_default();
             match &self.bytes {
                 Some(bytes) => before.copy_from_slice(bytes.get(..self.used).unwrap_or_default()),
@@ -64,29 +66,31 @@ impl Space {
 mod tests {
     use super::*;
 
+    const LARGE: usize = 300_000;
+
     #[test]
     fn what_was_filled_stays_when_more_comes() {
         let pool = Pool::default();
-        let mut space = Space::of(&pool, 3);
+        let mut space = Space::of(&pool, 3, 200);
         space.grow(10).unwrap().fill(1);
-        space.grow(LEAST).unwrap().fill(2);
+        space.grow(LARGE).unwrap().fill(2);
         space.grow(5).unwrap().fill(3);
-        space.truncate(LEAST + 13);
-        assert_eq!((space.used(), space.filled().len()), (LEAST + 13, LEAST + 13));
+        space.truncate(LARGE + 13);
+        assert_eq!((space.used(), space.filled().len()), (LARGE + 13, LARGE + 13));
         let buffer = space.into_buffer();
-        assert!(buffer[..3] == [0; 3] && buffer[3..13] == [1; 10] && buffer[13..] == [2; LEAST]);
+        assert!(buffer[..3] == [0; 3] && buffer[3..13] == [1; 10] && buffer[13..] == [2; LARGE]);
         assert!(Space::default().into_buffer().is_empty());
     }
 
     #[test]
     fn memory_comes_back_unless_somebody_holds_it() {
         let pool = Pool::default();
-        let address = |space: &mut Space| space.grow(LEAST).unwrap().as_ptr();
-        let mut space = Space::of(&pool, 0);
+        let address = |space: &mut Space| space.grow(LARGE).unwrap().as_ptr();
+        let mut space = Space::of(&pool, 0, u64::MAX);
         let first = address(&mut space);
         let held = space.into_buffer().slice(7);
-        assert_ne!(address(&mut Space::of(&pool, 0)), first);
+        assert_ne!(address(&mut Space::of(&pool, 0, u64::MAX)), first);
         drop(held);
-        assert_eq!(address(&mut Space::of(&pool, 0)), first);
+        assert_eq!(address(&mut Space::of(&pool, 0, u64::MAX)), first);
     }
 }
