@@ -84,7 +84,7 @@ impl Values<'_> {
         let Values::Packed(Packed { used: 0, samples: 1, .. }, width) = self else { return None };
         let len = size(axes, *width);
         let large = len >= SHARED && len >= file.len() / 2;
-        if !large || part.element.swap > 1 || !contiguous(axes, *width) {
+        if !large || part.element.swap > 1 || !contiguous(axes.iter(), *width) {
             return None;
         }
         let bytes = part_of(file, src.get(..len)?)?;

@@ -79,8 +79,9 @@ impl Source for NpzSource {
 
 impl NpzSource {
     fn layout(&self, input: &dyn Input, bytes: Bytes<'_>) -> Result<Layout> {
-        let mut found = Vec::new();
-        for array in arrays(&naming(input, bytes)?, bytes, self.chosen.as_deref(), &self.limits)? {
+        let arrays = arrays(&naming(input, bytes)?, bytes, self.chosen.as_deref(), &self.limits)?;
+        let mut found = Vec::with_capacity(arrays.len());
+        for array in arrays {
             let header = array.header(bytes, &self.known, &self.limits).map_err(|e| array.named(e))?;
             found.push((array, header));
         }
@@ -170,14 +171,15 @@ fn put(
 
 /// The elements of `part` in all rows of `block`, in C order: without a copy where they lie so.
 fn values(part: &Part, block: &Block, pool: &Pool) -> Result<ArrayRef> {
-    let axes: Vec<Axis> = block.axes.iter().chain(&part.axes).copied().collect();
-    let elements: usize = axes.iter().map(|axis| axis.len).product();
+    let axes = block.axes.iter().chain(&part.axes);
+    let elements: usize = axes.clone().map(|axis| axis.len).product();
     let (start, width) = (block.start + part.offset, part.element.width);
     let src = block.bytes.get(start..).unwrap_or_default();
-    if !part.element.is_text() && part.element.swap <= 1 && contiguous(&axes, width) {
+    if !part.element.is_text() && part.element.swap <= 1 && contiguous(axes.clone(), width) {
         let bytes = block.bytes.slice_with_length(start.min(block.bytes.len()), (elements * width).min(src.len()));
         return array_of(&part.element.data_type, bytes, elements);
     }
+    let axes: Vec<Axis> = axes.copied().collect();
     let mut packed = pool.take(size(&axes, width))?;
     gather(src, &axes, width, &mut packed);
     swap(&mut packed, part.element.swap);
