@@ -16,6 +16,13 @@ pub trait Codec: Send + Sync {
     /// else an error.
     fn decode(&self, name: &str, rows: &Rows, fields: &[Field]) -> Result<Vec<ArrayRef>>;
 
+    /// A field that is alone in a block is best read behind so many bytes, under 64, of memory that is
+    /// aligned for any element, if it is like the last one that was decoded: then its values are aligned
+    /// and need no copy. A hint that what comes out never depends on.
+    fn lead(&self) -> usize {
+        0
+    }
+
     /// The name of the field that holds `field` encoded (`depth` → `depth.npy`), and whether it can
     /// be: `Unsupported`, naming field and type, if not.
     fn encoded(&self, field: &Field) -> Result<String>;

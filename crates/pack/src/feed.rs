@@ -9,13 +9,13 @@ use crate::distance::Distance;
 use crate::hands;
 use crate::inputs::Inputs;
 use crate::plan::LABEL;
-use crate::space::{Space, Spaces};
+use crate::space::Space;
 use arrow_array::builder::make_view;
 use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, LargeBinaryArray, RecordBatch, StringViewArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use crossbeam_channel::{Receiver, Sender};
 use packhorse_core::{
-    DataType, Error, Field, KEY, Kind, Limits, Options, Registry, Result, Rows, Schema, SchemaRef, Source,
+    DataType, Error, Field, KEY, Kind, Limits, Options, Pool, Registry, Result, Rows, Schema, SchemaRef, Source,
 };
 use packhorse_dataset::{Entry, Piece, SkipRecord};
 use packhorse_transform::Transform;
@@ -40,8 +40,6 @@ pub(crate) struct Block {
     pub(crate) bytes: u64,
     /// Samples that dropped out.
     pub(crate) skipped: Vec<SkipRecord>,
-    /// The memory behind the rows.
-    memory: Option<Buffer>,
     /// Where the samples come from, for the errors of transforms.
     entries: Vec<Entry>,
 }
@@ -49,7 +47,7 @@ pub(crate) struct Block {
 impl Block {
     /// A block without rows yet, of `samples` samples that were planned.
     pub(crate) fn of(samples: u64, bytes: u64, entries: Vec<Entry>) -> Self {
-        Self { rows: Vec::new(), samples, bytes, skipped: Vec::new(), memory: None, entries }
+        Self { rows: Vec::new(), samples, bytes, skipped: Vec::new(), entries }
     }
 
     /// The next `samples` samples of the run `entry`.
@@ -80,7 +78,8 @@ pub(crate) struct Assembly<'a> {
     /// Whether transforms are more than decoding and encoding what moves as fast as memory does.
     pub(crate) heavy: bool,
     pub(crate) policy: Policy,
-    pub(crate) spaces: Spaces,
+    /// Where the memory of blocks comes from.
+    pub(crate) memory: Pool,
     pub(crate) distance: Distance,
 }
 
@@ -150,13 +149,6 @@ impl Assembly<'_> {
         self.heavy || self.distance.is_far()
     }
 
-    /// Takes back the memory of a block that is written.
-    pub(crate) fn clear(&self, block: Block) {
-        let Block { rows, memory, .. } = block;
-        drop(rows);
-        memory.map(|buffer| self.spaces.give_back(buffer));
-    }
-
     fn serve(&self, request: Request, transformers: &Sender<Raw>) {
         let Request { entries, reply } = request;
         match self.read(entries) {
@@ -177,8 +169,6 @@ impl Assembly<'_> {
         for rows in std::mem::take(&mut block.rows) {
             self.transform(rows, &mut block)?;
         }
-        // What is decoded or encoded anew needs the bytes that were read no more.
-        block.memory = block.memory.take().and_then(|buffer| self.spaces.give_back(buffer));
         Ok(block)
     }
 
@@ -226,7 +216,7 @@ impl Assembly<'_> {
         let bytes = entries.iter().map(Entry::bytes).sum();
         let mut block = Block::of(entries.len() as u64, bytes, Vec::new());
         let waits = Distance::waits();
-        let mut space = self.spaces.take();
+        let mut space = Space::of(&self.memory, self.lead(&entries), bytes);
         let mut read = Vec::with_capacity(entries.len());
         for entry in entries {
             self.inputs.check_cancel()?;
@@ -248,11 +238,18 @@ impl Assembly<'_> {
         if !read.is_empty() {
             block.rows.push(self.batch(&read, &buffer, large)?);
         }
-        block.memory = Some(buffer);
         if !self.transforms.is_empty() {
             block.entries = read.into_iter().map(|(entry, ..)| entry).collect();
         }
         Ok(block)
+    }
+
+    /// Bytes that are left free before a sample that is alone, for the transform that looks at it first.
+    fn lead(&self, entries: &[Entry]) -> usize {
+        match entries {
+            [one] if one.pieces.len() == 1 => self.transforms.first().map_or(0, |transform| transform.lead()),
+            _ => 0,
+        }
     }
 
     /// Only what follows from the input alone may be skipped, or a shard would depend on luck.

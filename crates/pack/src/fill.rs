@@ -81,7 +81,6 @@ impl Filler<'_> {
                 self.observer.event(&Event::Skipped(&as_error(record)));
             }
             skipped.append(&mut block.skipped);
-            self.assembly.clear(block);
             Ok(())
         };
         while let Some(next) = ahead.next(self, feed)? {

@@ -5,9 +5,8 @@ use crate::feed::{Assembly, Feed};
 use crate::fill::Filler;
 use crate::inputs::Inputs;
 use crate::resume::{open_plan, valid_receipt};
-use crate::space::Spaces;
 use crate::{Part, Policy, steps};
-use packhorse_core::{Cancel, Error, Event, Kind, Limits, Observer, Registry, Result, Store};
+use packhorse_core::{Cancel, Error, Event, Kind, Limits, Observer, Pool, Registry, Result, Store};
 use packhorse_dataset::{FieldRecord, PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
 use packhorse_transform::Transform;
@@ -99,7 +98,7 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
         heavy: !context.transforms.is_empty(),
         opened: Mutex::default(),
         policy: options.policy,
-        spaces: Spaces::default(),
+        memory: Pool::default(),
         distance: Distance::default(),
     };
     let mine: Vec<&ShardFrame> =

@@ -1,28 +1,42 @@
 //! Memory for blocks, used again and again.
 
 use arrow_buffer::Buffer;
-use packhorse_core::{Error, Kind, Result};
-use std::sync::{Mutex, PoisonError};
+use packhorse_core::{Memory, Pool, Result};
 
-/// Room for the bytes of one block. What it held before stays in it beyond `used`, so that memory is
-/// cleared once and not for every block.
+/// Room for the bytes of one block. The memory returns to its pool when nobody looks at the block any more.
 #[derive(Default)]
 pub(crate) struct Space {
-    bytes: Vec<u8>,
+    pool: Pool,
+    bytes: Option<Memory>,
     used: usize,
+    /// What is taken at first.
+    least: usize,
 }
 
+/// No more than this is taken for bytes that have yet to come.
+const AHEAD: u64 = 512 << 10;
+
 impl Space {
+    /// A space whose memory comes from `pool`, with `lead` zeros in it; about `expected` bytes will follow.
+    pub(crate) fn of(pool: &Pool, lead: usize, expected: u64) -> Self {
+        Self { pool: pool.clone(), bytes: None, used: lead, least: expected.min(AHEAD) as usize }
+    }
+
     /// `len` more bytes, to be filled.
     pub(crate) fn grow(&mut self, len: usize) -> Result<&mut [u8]> {
-        let end = self.used + len;
-        if let Some(more) = end.checked_sub(self.bytes.len()) {
-            let failed = |_| Error::new(Kind::Environment, format!("no memory for {len} bytes"));
-            self.bytes.try_reserve(more).map_err(failed)?;
-            self.bytes.resize(end, 0);
+        let end = self.used.saturating_add(len);
+        let held = self.bytes.as_ref().map_or(0, |bytes| bytes.len());
+        if end > held {
+            let mut more = self.pool.take(end.max(held.saturating_mul(2)).max(self.least))?;
+            let before = more.get_mut(..self.used).unwrap_or_default();
+            match &self.bytes {
+                Some(bytes) => before.copy_from_slice(bytes.get(..self.used).unwrap_or_default()),
+                None => before.fill(0),
+            }
+            self.bytes = Some(more);
         }
         let from = std::mem::replace(&mut self.used, end);
-        Ok(self.bytes.get_mut(from..end).unwrap_or_default())
+        Ok(self.bytes.as_mut().and_then(|bytes| bytes.get_mut(from..end)).unwrap_or_default())
     }
 
     /// How many bytes are in use.
@@ -32,7 +46,7 @@ impl Space {
 
     /// The bytes in use.
     pub(crate) fn filled(&self) -> &[u8] {
-        self.bytes.get(..self.used).unwrap_or_default()
+        self.bytes.as_ref().and_then(|bytes| bytes.get(..self.used)).unwrap_or_default()
     }
 
     /// Forgets what lies behind the first `used` bytes.
@@ -40,39 +54,11 @@ impl Space {
         self.used = self.used.min(used);
     }
 
-    /// All of it, what is not in use included.
+    /// The bytes in use, without a copy.
     pub(crate) fn into_buffer(self) -> Buffer {
-        Buffer::from_vec(self.bytes)
-    }
-}
-
-/// Spaces that are free. The one given back last is taken first: it is still in the cache.
-#[derive(Default)]
-pub(crate) struct Spaces(Mutex<Vec<Vec<u8>>>);
-
-/// Larger spaces are freed instead of kept.
-const KEEP_BYTES: usize = 4 << 20;
-/// More spaces are freed instead of kept.
-const KEEP: usize = 64;
-
-impl Spaces {
-    /// An empty space.
-    pub(crate) fn take(&self) -> Space {
-        let free = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Space { bytes: free.unwrap_or_default(), used: 0 }
-    }
-
-    /// Takes back the memory of a block, unless somebody else looks at it: then it is returned.
-    pub(crate) fn give_back(&self, buffer: Buffer) -> Option<Buffer> {
-        let bytes = match buffer.into_vec::<u8>() {
-            Ok(bytes) => bytes,
-            Err(buffer) => return Some(buffer),
-        };
-        let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if bytes.len() <= KEEP_BYTES && free.len() < KEEP {
-            free.push(bytes);
-        }
-        None
+        let Some(mut bytes) = self.bytes else { return Buffer::default() };
+        bytes.truncate(self.used);
+        bytes.into()
     }
 }
 
@@ -80,22 +66,31 @@ impl Spaces {
 mod tests {
     use super::*;
 
+    const LARGE: usize = 300_000;
+
+    #[test]
+    fn what_was_filled_stays_when_more_comes() {
+        let pool = Pool::default();
+        let mut space = Space::of(&pool, 3, 200);
+        space.grow(10).unwrap().fill(1);
+        space.grow(LARGE).unwrap().fill(2);
+        space.grow(5).unwrap().fill(3);
+        space.truncate(LARGE + 13);
+        assert_eq!((space.used(), space.filled().len()), (LARGE + 13, LARGE + 13));
+        let buffer = space.into_buffer();
+        assert!(buffer[..3] == [0; 3] && buffer[3..13] == [1; 10] && buffer[13..] == [2; LARGE]);
+        assert!(Space::default().into_buffer().is_empty());
+    }
+
     #[test]
     fn memory_comes_back_unless_somebody_holds_it() {
-        let spaces = Spaces::default();
-        let mut space = spaces.take();
-        space.grow(1000).unwrap().fill(7);
-        let buffer = space.into_buffer();
-        let held = buffer.clone();
-        let buffer = spaces.give_back(buffer);
-        assert!(buffer.is_some() && spaces.take().bytes.is_empty());
-        drop(buffer);
-        assert!(spaces.give_back(held).is_none());
-        let mut space = spaces.take();
-        assert_eq!((space.bytes.len(), space.used()), (1000, 0));
-        space.grow(10).unwrap().fill(1);
-        space.grow(2000).unwrap().fill(2);
-        space.truncate(10);
-        assert_eq!(space.filled(), [1; 10]);
+        let pool = Pool::default();
+        let address = |space: &mut Space| space.grow(LARGE).unwrap().as_ptr();
+        let mut space = Space::of(&pool, 0, u64::MAX);
+        let first = address(&mut space);
+        let held = space.into_buffer().slice(7);
+        assert_ne!(address(&mut Space::of(&pool, 0, u64::MAX)), first);
+        drop(held);
+        assert_eq!(address(&mut Space::of(&pool, 0, u64::MAX)), first);
     }
 }

@@ -138,6 +138,10 @@ impl Transform for Decoding {
         assembled(columns)
     }
 
+    fn lead(&self) -> usize {
+        self.codec.lead()
+    }
+
     fn factor(&self) -> f64 {
         1.0
     }

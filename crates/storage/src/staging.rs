@@ -328,7 +328,8 @@ struct HashingHeaded {
 
 impl Write for HashingHeaded {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        let piece = buf.get(..READ).unwrap_or(buf);
+        // Whole segments: pieces that straddle two are summed a few lanes at a time.
+        let piece = buf.get(..self.tree.room()).unwrap_or(buf);
         let n = self.file.write(piece)?;
         self.tree.update(piece.get(..n).unwrap_or(piece));
         self.bytes += n as u64;

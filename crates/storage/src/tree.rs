@@ -22,6 +22,14 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
+    /// Bytes up to the end of the segment.
+    pub(crate) fn room(&self) -> usize {
+        match self.first.len() {
+            SEGMENT => SEGMENT - self.held,
+            first => SEGMENT - first,
+        }
+    }
+
     /// Appends `bytes`.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         let (first, mut rest) = bytes.split_at((SEGMENT - self.first.len()).min(bytes.len()));

@@ -20,6 +20,12 @@ pub trait Transform: Send + Sync {
     /// names it.
     fn apply(&self, rows: Rows) -> Result<Rows>;
 
+    /// A field that is a sample's only one is best read behind so many bytes, under 64, of memory that is
+    /// aligned for any element: then less must be copied. A hint that what comes out never depends on.
+    fn lead(&self) -> usize {
+        0
+    }
+
     /// Files that whoever makes this transform again from its description needs (a tokenizer): names
     /// and bytes. They are kept in the dataset's folder.
     fn files(&self) -> Vec<(String, Arc<[u8]>)> {

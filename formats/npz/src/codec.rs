@@ -1,24 +1,26 @@
 //! Fields that are `.npy` or `.npz` files, decoded into columns.
 
 use crate::bytes::Bytes;
-use crate::column::Column;
+use crate::column::{ALIGNED, Column, part_of};
 use crate::encode;
 use crate::file::{Array, Naming, arrays, field_name, fields};
-use crate::header::Header;
+use crate::known::Known;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array as _, ArrayRef, BinaryViewArray};
+use arrow_buffer::Buffer;
 use packhorse_core::{Codec, DataType, Error, Field, Input, KEY, Limits, Pool, Result, Rows};
 use std::borrow::Cow;
-use std::rc::Rc;
-
-/// Arrays with headers that were parsed before, since most samples have the same.
-const REMEMBERED: usize = 32;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) struct NpzCodec {
     pub(crate) limits: Limits,
     /// The only arrays of `.npz` files that are looked at.
     pub(crate) chosen: Option<Vec<String>>,
     pub(crate) pool: Pool,
+    /// Headers that were parsed before, since most samples have the same.
+    pub(crate) known: Known,
+    /// How far behind aligned memory the next file had better start.
+    pub(crate) lead: AtomicUsize,
 }
 
 impl Codec for NpzCodec {
@@ -28,7 +30,7 @@ impl Codec for NpzCodec {
             let naming = Naming::of(name)?;
             let mut found = Vec::new();
             for array in arrays(&naming, bytes, self.chosen.as_deref(), &self.limits)? {
-                let header = array.header(bytes, &self.limits).map_err(|e| array.named(e))?;
+                let header = array.header(bytes, &self.known, &self.limits).map_err(|e| array.named(e))?;
                 found.push((array, header));
             }
             fields(&found, false)
@@ -42,11 +44,18 @@ impl Codec for NpzCodec {
         let columns = fields.iter().map(|field| Column::new(field, rows.num_rows(), &self.limits, &self.pool));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let names = fields.iter().map(|field| field.name().as_str()).collect();
-        let mut decoder = Decoder { limits: &self.limits, naming, names, columns, remembered: Vec::new() };
+        let alone = (rows.num_rows() == 1).then(|| blobs.buffer(0)).flatten();
+        let mut decoder =
+            Decoder { limits: &self.limits, naming, names, columns, known: &self.known, alone, largest: (0, 0) };
         for row in 0..rows.num_rows() {
             decoder.sample(blobs.value(row)).map_err(|e| e.in_sample(key(rows, row)))?;
         }
+        self.lead.store(decoder.lead(), Ordering::Relaxed);
         decoder.columns.into_iter().map(Column::finish).collect()
+    }
+
+    fn lead(&self) -> usize {
+        self.lead.load(Ordering::Relaxed)
     }
 
     fn encoded(&self, field: &Field) -> Result<String> {
@@ -88,6 +97,17 @@ impl<'a> Blobs<'a> {
             _ => self.0.as_binary::<i64>().value(row),
         })
     }
+
+    /// The file in the memory where it lies.
+    fn buffer(&self, row: usize) -> Option<Buffer> {
+        let file = self.value(row)?;
+        let buffers = match self.0.data_type() {
+            DataType::BinaryView => self.0.as_binary_view().data_buffers(),
+            DataType::Binary => std::slice::from_ref(self.0.as_binary::<i32>().values()),
+            _ => std::slice::from_ref(self.0.as_binary::<i64>().values()),
+        };
+        buffers.iter().find_map(|buffer| part_of(buffer, file))
+    }
 }
 
 struct Decoder<'a> {
@@ -96,7 +116,11 @@ struct Decoder<'a> {
     /// What the columns are called.
     names: Vec<&'a str>,
     columns: Vec<Column<'a>>,
-    remembered: Vec<(Vec<u8>, Rc<Header>)>,
+    known: &'a Known,
+    /// The file, if it is the only one.
+    alone: Option<Buffer>,
+    /// The size of the largest array that could be a column where it lies, and where in the file it starts.
+    largest: (usize, usize),
 }
 
 impl Decoder<'_> {
@@ -129,7 +153,7 @@ impl Decoder<'_> {
             Some(member) => member.data(file, self.limits)?,
             None => Cow::Borrowed(file),
         };
-        let header = self.header(&bytes)?;
+        let header = self.known.header(&bytes, self.limits)?;
         let data = header.data(&bytes)?;
         for part in &header.dtype.parts {
             let name = if part.name.is_empty() {
@@ -142,19 +166,72 @@ impl Decoder<'_> {
             if std::mem::replace(filled, true) {
                 return Err(Error::content(format!("is the second of the name {name}; rename it")));
             }
-            column.push(&header, part, data)?;
+            column.push(&header, part, data, self.alone.as_ref())?;
+        }
+        if data.len() > self.largest.0
+            && let Some(at) = data.as_ptr().addr().checked_sub(file.as_ptr().addr()).filter(|at| *at < file.len())
+        {
+            self.largest = (data.len(), at);
         }
         Ok(())
     }
 
-    fn header(&mut self, bytes: &[u8]) -> Result<Rc<Header>> {
-        if let Some((_, header)) = self.remembered.iter().find(|(known, _)| bytes.starts_with(known)) {
-            return Ok(Rc::clone(header));
+    /// What would have aligned the largest array.
+    fn lead(&self) -> usize {
+        (ALIGNED - self.largest.1 % ALIGNED) % ALIGNED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{BinaryViewArray, RecordBatch, builder::make_view, types::Float32Type};
+    use packhorse_core::{Format, Options, Schema};
+    use std::sync::Arc;
+
+    /// The values of a column of one file that lies behind `lead` bytes, and whether they are where it is.
+    fn decoded(codec: &dyn Codec, file: &[u8], lead: usize) -> (Vec<f32>, bool) {
+        let memory = Pool::default().filled(lead + file.len(), |bytes| {
+            bytes[lead..].copy_from_slice(file);
+            Ok(())
+        });
+        let memory = memory.unwrap();
+        let views = vec![make_view(file, 0, lead as u32)];
+        let blobs = BinaryViewArray::try_new(views.into(), vec![memory.clone()], None).unwrap();
+        let schema = Schema::new(vec![Field::new("npy", DataType::BinaryView, false)]);
+        let rows = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(blobs)]).unwrap();
+        let fields = codec.probe("npy", &packhorse_core::MemoryInput::new("x.npy", file.to_vec())).unwrap();
+        let columns = codec.decode("npy", &rows, &fields).unwrap();
+        let values = columns[0].as_fixed_size_list().values().as_primitive::<Float32Type>().clone();
+        let place = memory.as_ptr_range().contains(&values.values().inner().as_ptr());
+        (values.values().to_vec(), place)
+    }
+
+    #[test]
+    fn a_large_array_alone_is_not_copied_where_it_is_aligned() {
+        let codec = crate::Npz.codec(&Options::new(), Limits::default()).unwrap();
+        let wanted: Vec<f32> = (0..50_000).map(|i| i as f32).collect();
+        let data: Vec<u8> = wanted.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (50000,), }";
+        let head = |len: usize| {
+            let text = format!("{dict:len$}\n");
+            [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat()
+        };
+        for len in 70..90 {
+            let file = [head(len), data.clone()].concat();
+            assert_eq!(decoded(&*codec, &file, 0), (wanted.clone(), (len + 11) % 4 == 0));
+            assert_eq!((codec.lead() + len + 11) % ALIGNED, 0);
+            assert_eq!(decoded(&*codec, &file, codec.lead()), (wanted.clone(), true));
         }
-        let header = Rc::new(Header::parse(bytes, self.limits)?);
-        if self.remembered.len() < REMEMBERED {
-            self.remembered.push((bytes.get(..header.start).unwrap_or_default().to_vec(), Rc::clone(&header)));
+        let file = [head(70), data].concat();
+        for cut in [0, 50, 81, 82, 100_000, file.len() - 1] {
+            assert!(crate::Npz.codec(&Options::new(), Limits::default()).is_ok_and(|codec| {
+                let rows = BinaryViewArray::from_iter_values([&file[..cut]]);
+                let fields = codec.probe("npy", &packhorse_core::MemoryInput::new("x.npy", file.clone())).unwrap();
+                let schema = Schema::new(vec![Field::new("npy", DataType::BinaryView, false)]);
+                let rows = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(rows)]).unwrap();
+                codec.decode("npy", &rows, &fields).is_err()
+            }));
         }
-        Ok(header)
     }
 }

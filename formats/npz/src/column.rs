@@ -1,7 +1,7 @@
 //! One column in the making: values of many samples, appended from their files, without a step in between.
 
 use crate::dtype::{Axis, Part};
-use crate::gather::{gather, size, swap};
+use crate::gather::{contiguous, gather, size, swap};
 use crate::header::Header;
 use crate::text::push_text;
 use arrow_array::builder::{ArrayBuilder, StringViewBuilder};
@@ -28,6 +28,8 @@ pub(crate) struct Column<'a> {
 enum Values<'a> {
     /// Packed little-endian elements of so many bytes.
     Packed(Packed<'a>, usize),
+    /// The same, of the only sample, where it lies.
+    Shared(Buffer, usize),
     Text(StringViewBuilder),
 }
 
@@ -39,6 +41,12 @@ struct Packed<'a> {
     /// Samples that are still to come.
     samples: usize,
 }
+
+/// What values are aligned to that are used where they lie.
+pub(crate) const ALIGNED: usize = 16;
+
+/// Smaller arrays are copied.
+const SHARED: usize = 64 << 10;
 
 /// No more than this is taken for samples that have yet to come.
 const AHEAD: usize = 8 << 20;
@@ -69,6 +77,27 @@ impl<'a> Packed<'a> {
     }
 }
 
+impl Values<'_> {
+    /// The elements along `axes` of `src`, as the only ones, where they lie in `file`: if that can be, and does
+    /// not keep more than twice as much memory from being freed.
+    fn shared(&self, file: &Buffer, src: &[u8], axes: &[Axis], part: &Part) -> Option<Self> {
+        let Values::Packed(Packed { used: 0, samples: 1, .. }, width) = self else { return None };
+        let len = size(axes, *width);
+        let large = len >= SHARED && len >= file.len() / 2;
+        if !large || part.element.swap > 1 || !contiguous(axes.iter(), *width) {
+            return None;
+        }
+        let bytes = part_of(file, src.get(..len)?)?;
+        bytes.as_ptr().addr().is_multiple_of((*width).min(ALIGNED)).then_some(Values::Shared(bytes, *width))
+    }
+}
+
+/// `part` as a part of `whole`, if it is one.
+pub(crate) fn part_of(whole: &Buffer, part: &[u8]) -> Option<Buffer> {
+    let at = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+    (at.checked_add(part.len())? <= whole.len()).then(|| whole.slice_with_length(at, part.len()))
+}
+
 impl<'a> Column<'a> {
     /// An empty column `field` for `samples` samples. Its type must be one that arrays become.
     pub(crate) fn new(field: &'a Field, samples: usize, limits: &Limits, pool: &'a Pool) -> Result<Self> {
@@ -86,14 +115,18 @@ impl<'a> Column<'a> {
         Ok(Self { field, kind, values, ends: vec![0], shapes: Vec::new(), valid: Vec::new(), most: limits.blob })
     }
 
-    /// Appends `part` of the array whose header and data these are: its whole value is one sample's.
-    pub(crate) fn push(&mut self, header: &Header, part: &Part, data: &[u8]) -> Result<()> {
+    /// Appends `part` of the array whose header and data these are: its whole value is one sample's. Where
+    /// the sample is the only one and `file` holds it, a large array is not copied.
+    pub(crate) fn push(&mut self, header: &Header, part: &Part, data: &[u8], file: Option<&Buffer>) -> Result<()> {
         let axes: Vec<Axis> = header.axes(header.fortran).into_iter().chain(part.axes.iter().copied()).collect();
         self.fits(header, part, &axes)?;
         let elements = axes.iter().fold(1, |n: usize, axis| n.saturating_mul(axis.len));
         self.admit(elements)?;
         let src = data.get(part.offset..).unwrap_or_default();
-        push_values(&mut self.values, src, &axes, part)?;
+        match file.and_then(|file| self.values.shared(file, src, &axes, part)) {
+            Some(shared) => self.values = shared,
+            None => push_values(&mut self.values, src, &axes, part)?,
+        }
         self.end(elements, &axes)
     }
 
@@ -114,6 +147,7 @@ impl<'a> Column<'a> {
         self.admit(elements)?;
         match &mut self.values {
             Values::Packed(packed, width) => packed.grow(elements * *width)?.fill(0),
+            Values::Shared(..) => return Err(Error::bug("a second sample")),
             Values::Text(text) => (0..elements).for_each(|_| text.append_value("")),
         }
         self.ends.push(self.ends.last().copied().unwrap_or(0));
@@ -159,6 +193,7 @@ impl<'a> Column<'a> {
     fn admit(&self, elements: usize) -> Result<()> {
         let (held, width) = match &self.values {
             Values::Packed(packed, width) => (packed.used, *width),
+            Values::Shared(bytes, width) => (bytes.len(), *width),
             Values::Text(text) => (text.len().saturating_mul(16), 16),
         };
         let bytes = (elements as u64).saturating_mul(width as u64).saturating_add(held as u64);
@@ -211,8 +246,9 @@ impl<'a> Column<'a> {
         };
         let values: ArrayRef = match (self.values, self.kind.element()) {
             (Values::Packed(packed, _), Some(element)) => array_of(element, packed.finish(), total)?,
+            (Values::Shared(bytes, _), Some(element)) => array_of(element, bytes, total)?,
             (Values::Text(mut text), _) => Arc::new(text.finish()),
-            (Values::Packed(..), None) => return Err(Error::bug("text is no packed element")),
+            (Values::Packed(..) | Values::Shared(..), None) => return Err(Error::bug("text is no packed element")),
         };
         assemble(self.field, values, self.ends, self.shapes, nulls, samples)
     }
@@ -266,6 +302,7 @@ fn push_values(values: &mut Values<'_>, src: &[u8], axes: &[Axis], part: &Part) 
             swap(dst, part.element.swap);
             Ok(())
         }
+        Values::Shared(..) => Err(Error::bug("a second sample")),
         Values::Text(text) => {
             let mut units = vec![0; size(axes, width)];
             gather(src, axes, width, &mut units);

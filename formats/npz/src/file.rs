@@ -2,8 +2,11 @@
 
 use crate::bytes::Bytes;
 use crate::header::{Header, MAGIC};
+use crate::known::Known;
 use crate::zip::{Member, members};
 use packhorse_core::{Error, Field, Limits, NUMPY, Result, with_metadata};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// What the arrays of a field are called: `depth.npy` is `depth`; `view.npz` gives `view.` and the
 /// name of each array, `npz` the arrays' own names.
@@ -65,13 +68,13 @@ pub(crate) fn arrays(
 }
 
 impl Array {
-    /// Its header.
-    pub(crate) fn header(&self, bytes: Bytes<'_>, limits: &Limits) -> Result<Header> {
+    /// Its header, which may be `known`.
+    pub(crate) fn header(&self, bytes: Bytes<'_>, known: &Known, limits: &Limits) -> Result<Arc<Header>> {
         let (head, len) = match &self.member {
             Some(member) => (member.head(bytes, limits)?, member.size),
             None => (npy_head(bytes, limits)?, bytes.len()),
         };
-        let header = Header::parse(&head, limits)?;
+        let header = known.header(&head, limits)?;
         header.check_len(len)?;
         Ok(header)
     }
@@ -82,18 +85,18 @@ impl Array {
     }
 }
 
-fn npy_head(bytes: Bytes<'_>, limits: &Limits) -> Result<Vec<u8>> {
+fn npy_head<'a>(bytes: Bytes<'a>, limits: &Limits) -> Result<Cow<'a, [u8]>> {
     let head = bytes.read(0, 4096)?;
     let size = Header::size(&head, limits)?;
     match size > head.len() {
-        true => Ok(bytes.read(0, size)?.into_owned()),
-        false => Ok(head.into_owned()),
+        true => bytes.read(0, size),
+        false => Ok(head),
     }
 }
 
 /// The fields that the arrays of a file become, in the order of their names: with `rows`, a sample is
 /// an entry of the first dimension.
-pub(crate) fn fields(arrays: &[(Array, Header)], rows: bool) -> Result<Vec<Field>> {
+pub(crate) fn fields(arrays: &[(Array, Arc<Header>)], rows: bool) -> Result<Vec<Field>> {
     let mut fields = Vec::new();
     for (array, header) in arrays {
         for part in &header.dtype.parts {

@@ -40,8 +40,14 @@ pub(crate) fn gather(src: &[u8], axes: &[Axis], width: usize, dst: &mut [u8]) {
 }
 
 /// Whether the elements along `axes` lie one after the other.
-pub(crate) fn contiguous(axes: &[Axis], width: usize) -> bool {
-    axes.iter().any(|axis| axis.len == 0) || coalesced(axes, width).is_empty()
+pub(crate) fn contiguous<'a>(axes: impl DoubleEndedIterator<Item = &'a Axis> + Clone, width: usize) -> bool {
+    let mut stride = width;
+    let mut follows = |axis: &Axis| {
+        let follows = axis.len == 1 || axis.stride == stride;
+        stride = stride.saturating_mul(axis.len);
+        follows
+    };
+    axes.clone().any(|axis| axis.len == 0) || axes.rev().all(&mut follows)
 }
 
 /// The axes with those of length 1 left out, and neighbours that are one run made one; empty if all is.
@@ -178,6 +184,7 @@ mod tests {
                         0 => axes.iter_mut().rev().for_each(&mut set),
                         _ => axes.iter_mut().for_each(&mut set),
                     }
+                    assert_eq!(contiguous(axes.iter(), width), coalesced(&axes, width).is_empty(), "{axes:?}");
                     let mut out = vec![9; size(&axes, width)];
                     gather(&src, &axes, width, &mut out);
                     assert_eq!(out, plainly(&src, &axes, width), "{axes:?} {width}");

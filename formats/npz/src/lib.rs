@@ -33,6 +33,7 @@ mod encode;
 mod file;
 mod gather;
 mod header;
+mod known;
 mod literal;
 mod load;
 mod member;
@@ -41,7 +42,9 @@ mod source;
 mod text;
 mod zip;
 
+use known::Known;
 use packhorse_core::{Codec, Format, FormatInfo, Limits, Options, Pool, Result, Source};
+use std::sync::atomic::AtomicUsize;
 
 /// The format `npz`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,12 +64,19 @@ impl Format for Npz {
             chosen: chosen(options),
             rows: options.parse("rows", false)?,
             pool: Pool::default(),
+            known: Known::default(),
         }))
     }
 
     fn codec(&self, options: &Options, limits: Limits) -> Result<Box<dyn Codec>> {
         options.only(&["arrays"])?;
-        Ok(Box::new(codec::NpzCodec { limits, chosen: chosen(options), pool: Pool::default() }))
+        Ok(Box::new(codec::NpzCodec {
+            limits,
+            chosen: chosen(options),
+            pool: Pool::default(),
+            known: Known::default(),
+            lead: AtomicUsize::new(0),
+        }))
     }
 }
 

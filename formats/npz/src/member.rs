@@ -101,17 +101,20 @@ impl Member {
     }
 
     /// Its bytes up to the end of the `.npy` header. They are not checked.
-    pub(crate) fn head(&self, bytes: Bytes<'_>, limits: &Limits) -> Result<Vec<u8>> {
+    pub(crate) fn head<'a>(&self, bytes: Bytes<'a>, limits: &Limits) -> Result<Cow<'a, [u8]>> {
         self.check(limits)?;
         let mut window = HEAD;
         loop {
             let span = usize::try_from(self.end - self.start).unwrap_or(usize::MAX);
             let local = bytes.read(self.start, window.min(span))?;
             let at = self.data_at(&local)?;
-            let found = local.get(at..).unwrap_or_default();
-            let packed = found.get(..usize::try_from(self.packed).unwrap_or(usize::MAX)).unwrap_or(found);
+            let to = at.saturating_add(usize::try_from(self.packed).unwrap_or(usize::MAX)).min(local.len());
             // A deflated header is smaller than it is, but for a few bytes of every block.
-            let head = if self.method == 0 { packed.to_vec() } else { inflate_some(packed, window)? };
+            let head = match local {
+                _ if self.method != 0 => Cow::Owned(inflate_some(local.get(at..to).unwrap_or_default(), window)?),
+                Cow::Borrowed(local) => Cow::Borrowed(local.get(at..to).unwrap_or_default()),
+                Cow::Owned(local) => Cow::Owned(local.get(at..to).unwrap_or_default().to_vec()),
+            };
             let whole = head.len() >= 12 && head.len() >= Header::size(&head, limits)?;
             if whole || window >= span {
                 return Ok(head);

@@ -12,16 +12,18 @@ use crate::load::{self, load};
 use crate::member::{Shift, crc32};
 use arrow_buffer::Buffer;
 use flate2::bufread::DeflateDecoder;
-use packhorse_core::{Context, Error, Limits, Pool, Result};
+use packhorse_core::{Context, Error, Limits, Memory, Pool, Result};
+use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use std::io::{BufRead, Read};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Where the rows of an array come from.
 pub(crate) struct Reader<'a> {
     bytes: Bytes<'a>,
     pool: &'a Pool,
     array: Array,
-    header: Header,
+    header: Arc<Header>,
     way: Way<'a>,
     /// The sum of all bytes up to the row `next`; none once a row was left out.
     crc: Option<u32>,
@@ -47,7 +49,7 @@ impl<'a> Reader<'a> {
     /// The array from its row `first` on, of which there is one dimension at least.
     pub(crate) fn new(
         bytes: Bytes<'a>,
-        (array, header): (Array, Header),
+        (array, header): (Array, Arc<Header>),
         first: usize,
         limits: &Limits,
         pool: &'a Pool,
@@ -111,33 +113,55 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The rows `rows`, which start where the last ones ended.
-    pub(crate) fn rows(&mut self, rows: Range<usize>) -> Result<Block> {
-        let (len, row) = (rows.len(), self.row());
+    /// The rows of each of `runs`, which follow each other and the last ones, side by side where they can be.
+    /// Nothing that comes after an error means anything.
+    pub(crate) fn blocks(&mut self, runs: &[Range<usize>]) -> Vec<Result<Block>> {
         if let Way::Whole(buffer) = &self.way {
-            let mut axes = self.header.axes(self.header.fortran);
-            if let Some(first) = axes.first_mut() {
-                first.len = len;
-            }
-            let start = self.header.start + rows.start * self.header.dtype.width;
-            return Ok(Block { bytes: buffer.clone(), start, axes });
+            return runs.iter().map(|run| Ok(self.interleaved(buffer, run))).collect();
         }
-        let (size, summed) = (len.saturating_mul(row), self.crc.is_some());
-        let (data, crc) = match &mut self.way {
-            Way::Ranged(at) => load::read(self.bytes, *at + (rows.start * row) as u64, size, summed, self.pool)?,
-            Way::Inflated(stream) => {
-                let mut data = self.pool.take(size)?;
-                exact(stream, &mut data)?;
-                let crc = if summed { crc32(&data) } else { 0 };
-                (data, crc)
+        let (row, summed) = (self.row(), self.crc.is_some());
+        let size = |run: &Range<usize>| run.len().saturating_mul(row);
+        let read: Vec<Result<(Memory, u32)>> = match &mut self.way {
+            Way::Ranged(start) => {
+                let (bytes, pool, start) = (self.bytes, self.pool, *start);
+                let read =
+                    |run: &Range<usize>| load::read(bytes, start + (run.start * row) as u64, size(run), summed, pool);
+                match runs {
+                    [one] => vec![read(one)],
+                    _ => runs.par_iter().map(read).collect(),
+                }
             }
-            Way::Whole(_) => return Err(Error::bug("rows of an array that is in memory")),
+            Way::Inflated(stream) => {
+                let mut read = |run: &Range<usize>| {
+                    let mut data = self.pool.take(size(run))?;
+                    exact(stream, &mut data)?;
+                    let crc = if summed { crc32(&data) } else { 0 };
+                    Ok((data, crc))
+                };
+                runs.iter().map(&mut read).collect()
+            }
+            Way::Whole(_) => Vec::new(),
         };
-        self.next = rows.end;
-        self.sum(crc, size)?;
+        runs.iter().zip(read).map(|(run, read)| self.block(run, read?)).collect()
+    }
+
+    /// Rows of an array that is in memory.
+    fn interleaved(&self, buffer: &Buffer, run: &Range<usize>) -> Block {
+        let mut axes = self.header.axes(self.header.fortran);
+        if let Some(first) = axes.first_mut() {
+            first.len = run.len();
+        }
+        let start = self.header.start + run.start * self.header.dtype.width;
+        Block { bytes: buffer.clone(), start, axes }
+    }
+
+    /// The rows `run`, which were read just now.
+    fn block(&mut self, run: &Range<usize>, (data, crc): (Memory, u32)) -> Result<Block> {
+        self.next = run.end;
+        self.sum(crc, data.len())?;
         let mut axes = self.header.axes(false);
         if let Some(first) = axes.first_mut() {
-            *first = Axis { len, stride: row };
+            *first = Axis { len: run.len(), stride: self.row() };
         }
         Ok(Block { bytes: Buffer::from(data), start: 0, axes })
     }

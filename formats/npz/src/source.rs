@@ -3,9 +3,10 @@
 use crate::bytes::Bytes;
 use crate::column::assemble;
 use crate::dtype::{Axis, Part};
-use crate::file::{Array, Naming, arrays, field_name, fields};
+use crate::file::{Array, Naming, arrays, field_name};
 use crate::gather::{contiguous, gather, size, swap};
 use crate::header::{Header, MAGIC};
+use crate::known::Known;
 use crate::load::load;
 use crate::reader::{Block, Reader};
 use crate::text::push_text;
@@ -13,17 +14,20 @@ use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use packhorse_core::{
-    Blocks, Error, Input, Limits, Pool, Probe, Result, Rows, Schema, SchemaRef, Source, array_of, split_base,
+    Blocks, Error, Input, Limits, Pool, Probe, Result, Rows, SchemaRef, Source, array_of, split_base,
 };
 use rayon::prelude::*;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A block of rows has about this many bytes, and no more rows than that.
-const BLOCK_BYTES: usize = 4 << 20;
+const BLOCK_BYTES: usize = 2 << 20;
 const BLOCK_ROWS: usize = 1 << 16;
+
+/// So many blocks are read side by side: threads have more to share, and meet less often.
+const WAVE: usize = 4;
 
 /// Up to this size a file is read at once.
 const SMALL: u64 = 256 << 10;
@@ -38,11 +42,12 @@ pub(crate) struct NpzSource {
     /// Whether an entry of the first dimension is a sample.
     pub(crate) rows: bool,
     pub(crate) pool: Pool,
+    pub(crate) known: Known,
 }
 
 /// What the headers of a file say.
 struct Layout {
-    arrays: Vec<(Array, Header)>,
+    arrays: Vec<(Array, Arc<Header>)>,
     schema: SchemaRef,
     items: usize,
     /// Bytes of all data.
@@ -74,13 +79,14 @@ impl Source for NpzSource {
 
 impl NpzSource {
     fn layout(&self, input: &dyn Input, bytes: Bytes<'_>) -> Result<Layout> {
-        let mut found = Vec::new();
-        for array in arrays(&naming(input, bytes)?, bytes, self.chosen.as_deref(), &self.limits)? {
-            let header = array.header(bytes, &self.limits).map_err(|e| array.named(e))?;
+        let arrays = arrays(&naming(input, bytes)?, bytes, self.chosen.as_deref(), &self.limits)?;
+        let mut found = Vec::with_capacity(arrays.len());
+        for array in arrays {
+            let header = array.header(bytes, &self.known, &self.limits).map_err(|e| array.named(e))?;
             found.push((array, header));
         }
         let items = if self.rows { first_dimension(&found)? } else { 1 };
-        let schema = Arc::new(Schema::new(fields(&found, self.rows)?));
+        let schema = self.known.schema(&found, self.rows)?;
         let bytes = found.iter().fold(0u64, |n, (_, header)| n.saturating_add(header.data_len() as u64));
         Ok(Layout { arrays: found, schema, items, bytes })
     }
@@ -93,8 +99,9 @@ impl NpzSource {
             bytes = Bytes::Memory(&small);
         }
         let layout = self.layout(input, bytes)?;
-        let file =
-            |(array, _): &(Array, Header)| load(bytes, array, &self.limits, &self.pool).map_err(|e| array.named(e));
+        let file = |(array, _): &(Array, Arc<Header>)| {
+            load(bytes, array, &self.limits, &self.pool).map_err(|e| array.named(e))
+        };
         let files: Result<Vec<Buffer>> = match layout.bytes > SMALL {
             true => layout.arrays.par_iter().map(file).collect(),
             false => layout.arrays.iter().map(file).collect(),
@@ -122,7 +129,7 @@ fn naming(input: &dyn Input, bytes: Bytes<'_>) -> Result<Naming> {
 }
 
 /// The first dimension that all arrays share.
-fn first_dimension(arrays: &[(Array, Header)]) -> Result<usize> {
+fn first_dimension(arrays: &[(Array, Arc<Header>)]) -> Result<usize> {
     let mut found: Option<(usize, &Array)> = None;
     for (array, header) in arrays {
         let Some(len) = header.shape.first() else {
@@ -164,14 +171,15 @@ fn put(
 
 /// The elements of `part` in all rows of `block`, in C order: without a copy where they lie so.
 fn values(part: &Part, block: &Block, pool: &Pool) -> Result<ArrayRef> {
-    let axes: Vec<Axis> = block.axes.iter().chain(&part.axes).copied().collect();
-    let elements: usize = axes.iter().map(|axis| axis.len).product();
+    let axes = block.axes.iter().chain(&part.axes);
+    let elements: usize = axes.clone().map(|axis| axis.len).product();
     let (start, width) = (block.start + part.offset, part.element.width);
     let src = block.bytes.get(start..).unwrap_or_default();
-    if !part.element.is_text() && part.element.swap <= 1 && contiguous(&axes, width) {
+    if !part.element.is_text() && part.element.swap <= 1 && contiguous(axes.clone(), width) {
         let bytes = block.bytes.slice_with_length(start.min(block.bytes.len()), (elements * width).min(src.len()));
         return array_of(&part.element.data_type, bytes, elements);
     }
+    let axes: Vec<Axis> = axes.copied().collect();
     let mut packed = pool.take(size(&axes, width))?;
     gather(src, &axes, width, &mut packed);
     swap(&mut packed, part.element.swap);
@@ -201,6 +209,7 @@ struct Split<'a> {
     schema: SchemaRef,
     readers: Vec<Reader<'a>>,
     left: Range<usize>,
+    ready: VecDeque<Result<Rows>>,
     /// Rows of a block.
     block: usize,
     name: &'a str,
@@ -218,25 +227,44 @@ impl<'a> Split<'a> {
                 readers.push(reader.map_err(|e| shown.named(e))?);
             }
         }
-        Ok(Self { pool, large, schema: layout.schema, readers, left: items, block, name: input.name() })
+        let (schema, ready) = (layout.schema, VecDeque::new());
+        Ok(Self { pool, large, schema, readers, left: items, ready, block, name: input.name() })
     }
 
-    fn block(&mut self) -> Result<Rows> {
-        let end = self.left.end.min(self.left.start.saturating_add(self.block));
-        let rows = self.left.start..end;
-        let mut columns = BTreeMap::new();
-        let read = |reader: &mut Reader<'a>| reader.rows(rows.clone()).map_err(|e| reader.named(e));
-        // A block of small rows is no work to share.
-        let blocks: Vec<Block> = match self.large {
-            true => self.readers.par_iter_mut().map(read).collect::<Result<_>>()?,
-            false => self.readers.iter_mut().map(read).collect::<Result<_>>()?,
+    /// The next blocks, up to the first that can't be read.
+    fn wave(&mut self) {
+        let mut runs = Vec::with_capacity(WAVE);
+        // Small files are no work to share.
+        while !self.left.is_empty() && runs.len() < if self.large { WAVE } else { 1 } {
+            let end = self.left.end.min(self.left.start.saturating_add(self.block));
+            runs.push(self.left.start..end);
+            self.left.start = end;
+        }
+        let read = |reader: &mut Reader<'a>| reader.blocks(&runs).into_iter();
+        let mut arrays: Vec<_> = match self.large {
+            true => self.readers.par_iter_mut().map(read).collect(),
+            false => self.readers.iter_mut().map(read).collect(),
         };
+        for run in runs {
+            let blocks = arrays.iter_mut().map(|blocks| blocks.next().unwrap_or_else(|| Err(Error::bug("no block"))));
+            let rows = self.rows(blocks, run.len()).map_err(|e| e.in_input(self.name));
+            let failed = rows.is_err();
+            self.ready.push_back(rows);
+            if failed {
+                self.left.start = self.left.end;
+                return;
+            }
+        }
+    }
+
+    /// `n` rows of the blocks of all arrays.
+    fn rows(&self, blocks: impl Iterator<Item = Result<Block>>, n: usize) -> Result<Rows> {
+        let mut columns = BTreeMap::new();
         for (reader, block) in self.readers.iter().zip(blocks) {
             let (array, header) = reader.array();
-            put(&mut columns, array, header, &block, self.pool)?;
+            put(&mut columns, array, header, &block.map_err(|e| reader.named(e))?, self.pool)?;
         }
-        self.left.start = end;
-        rows_of(&self.schema, columns, rows.len())
+        rows_of(&self.schema, columns, n)
     }
 }
 
@@ -244,13 +272,9 @@ impl Iterator for Split<'_> {
     type Item = Result<Rows>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.left.is_empty() {
-            return None;
+        if self.ready.is_empty() && !self.left.is_empty() {
+            self.wave();
         }
-        let block = self.block().map_err(|e| e.in_input(self.name));
-        if block.is_err() {
-            self.left.start = self.left.end;
-        }
-        Some(block)
+        self.ready.pop_front()
     }
 }

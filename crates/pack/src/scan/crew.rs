@@ -2,6 +2,7 @@
 //! sleep, so that there may be many of them.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
 
 /// The tasks of one job.
 pub(super) struct Crew<T> {
@@ -13,20 +14,30 @@ struct State<T> {
     waiting: Vec<T>,
     /// Tasks that are waiting or being done.
     open: usize,
+    /// Threads without a task.
+    idle: usize,
+    /// How many more threads may start.
+    left: usize,
 }
 
 impl<T: Send> Crew<T> {
-    /// Does `tasks`, and all that they add, on so many threads; returns when none is left.
+    /// Does `tasks`, and all that they add, on at most so many threads; returns when none is left. A thread
+    /// starts when all others have a task.
     pub(super) fn run(tasks: Vec<T>, threads: usize, work: &(dyn Fn(T, &Crew<T>) + Sync)) {
-        let crew = Crew { state: Mutex::new(State { open: tasks.len(), waiting: tasks }), changed: Condvar::new() };
-        std::thread::scope(|scope| {
-            for _ in 0..threads.max(1) {
-                scope.spawn(|| {
-                    while let Some(task) = crew.take() {
-                        let _done = Done(&crew);
-                        work(task, &crew);
-                    }
-                });
+        let state = State { open: tasks.len(), waiting: tasks, idle: 1, left: threads.saturating_sub(1) };
+        let crew = Crew { state: Mutex::new(state), changed: Condvar::new() };
+        std::thread::scope(|scope| crew.join(scope, work));
+    }
+
+    /// Starts a thread.
+    fn join<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, work: &'scope (dyn Fn(T, &Crew<T>) + Sync)) {
+        scope.spawn(move || {
+            while let Some((task, alone)) = self.take() {
+                let _done = Done(self);
+                if alone {
+                    self.join(scope, work);
+                }
+                work(task, self);
             }
         });
     }
@@ -40,11 +51,17 @@ impl<T: Send> Crew<T> {
         self.changed.notify_one();
     }
 
-    fn take(&self) -> Option<T> {
+    /// The next task, and whether a thread is to be started because nobody is left who waits for one.
+    fn take(&self) -> Option<(T, bool)> {
         let mut state = self.lock();
         loop {
             if let Some(task) = state.waiting.pop() {
-                return Some(task);
+                state.idle -= 1;
+                let alone = state.idle == 0 && state.left > 0;
+                if alone {
+                    (state.idle, state.left) = (1, state.left - 1);
+                }
+                return Some((task, alone));
             }
             if state.open == 0 {
                 return None;
@@ -67,6 +84,7 @@ impl<T> Drop for Done<'_, T> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.open -= 1;
+        state.idle += 1;
         if state.open == 0 {
             self.0.changed.notify_all();
         }
@@ -89,6 +107,15 @@ mod tests {
             // f(n) = 1 + f(0) + f(2) + … below n: f(12) = 64, f(3) = 4.
             assert_eq!(sum.load(Ordering::Relaxed), 68);
         }
+    }
+
+    #[test]
+    fn there_are_as_many_threads_as_wait_for_each_other() {
+        // None of the eight tasks goes on before all have begun.
+        let meet = std::sync::Barrier::new(8);
+        Crew::run(vec![0u8; 8], 8, &|_, _| {
+            meet.wait();
+        });
     }
 
     #[test]

@@ -4,12 +4,14 @@
 use super::{Listing, Scan};
 use crate::Shapes;
 use crate::columns::Columns;
+use crate::distance::Distance;
 use crate::inputs::Inputs;
 use packhorse_core::{Codec, Error, Field, Kind, Limits, Options, Registry, Result};
 use packhorse_dataset::Piece;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 /// Which encoded fields become columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,8 +45,30 @@ pub(crate) struct Decoded {
     pub(crate) columns: Columns,
 }
 
-/// Samples whose headers are read at a time.
+/// Samples whose headers are read at a time; of the first fewer, which show how far away they are.
 const CHUNK: usize = 4096;
+const FIRST: usize = 64;
+
+/// Those that probe: the threads that compute, and many more where inputs are far away.
+struct Threads {
+    many: usize,
+    pool: OnceLock<rayon::ThreadPool>,
+    distance: Distance,
+}
+
+impl Threads {
+    fn work<R: Send>(&self, job: impl FnOnce() -> R + Send) -> Result<R> {
+        if !self.distance.is_far() {
+            return Ok(job());
+        }
+        if let Some(pool) = self.pool.get() {
+            return Ok(pool.install(job));
+        }
+        let failed = |e| Error::new(Kind::Environment, format!("can't start threads: {e}"));
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.many.max(1)).build().map_err(failed)?;
+        Ok(self.pool.get_or_init(|| pool).install(job))
+    }
+}
 
 /// Probes every encoded field that is to be decoded. A sample that can't be, or does not fit the others,
 /// is a fault and goes.
@@ -58,17 +82,16 @@ pub(super) fn apply(
     let scratch = std::env::temp_dir();
     let roots = listing.roots().to_vec();
     let inputs = Inputs::new(context.store, &roots, &scratch, context.limits, context.cancel);
-    let failed = |e| Error::new(Kind::Environment, format!("can't start threads: {e}"));
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build().map_err(failed)?;
+    let threads = Threads { many: threads, pool: OnceLock::new(), distance: Distance::default() };
     let mut found = BTreeMap::new();
     for name in field_names(listing) {
         let Some((format, codec)) = codec(context.registry, &name, context.limits)? else { continue };
-        let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name };
+        let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads };
         if !typed && probing.is_single()? {
             continue;
         }
         let mut columns = Columns::default();
-        let faults = pool.install(|| probing.all(shapes, &mut columns))?;
+        let faults = probing.all(shapes, &mut columns)?;
         found.insert(name, Decoded { format, columns });
         leave_out(listing, faults);
     }
@@ -113,6 +136,7 @@ struct Probing<'a> {
     listing: &'a Listing,
     codec: &'a dyn Codec,
     name: &'a str,
+    threads: &'a Threads,
 }
 
 impl Probing<'_> {
@@ -135,10 +159,13 @@ impl Probing<'_> {
     /// The columns of all samples, and the samples that are at fault.
     fn all(&self, shapes: Shapes, columns: &mut Columns) -> Result<Vec<(usize, Error)>> {
         let mut faults = Vec::new();
-        for start in (0..self.listing.samples()).step_by(CHUNK) {
+        let (mut start, all) = (0, self.listing.samples());
+        while start < all {
             self.inputs.check_cancel()?;
-            let chunk = start..(start + CHUNK).min(self.listing.samples());
-            let probed: Vec<_> = chunk.clone().into_par_iter().map(|i| self.one(i)).collect();
+            let chunk = start..all.min(start + if start == 0 { FIRST } else { CHUNK });
+            start = chunk.end;
+            let numbers = chunk.clone().into_par_iter();
+            let probed: Vec<_> = self.threads.work(|| numbers.map(|i| self.watched(i)).collect())?;
             for (i, fields) in chunk.zip(probed) {
                 match fields.and_then(|fields| self.add(columns, i, fields, shapes)) {
                     Err(e) if is_of_input(&e) => {
@@ -155,6 +182,14 @@ impl Probing<'_> {
         let (Some(fields), Some(sample)) = (fields, self.listing.sample(i)) else { return Ok(()) };
         let found = columns.add(fields.iter(), 1, &sample.relative_path(), shapes);
         found.map_err(|e| e.in_sample(sample.key()).in_input(sample.first_path().display()))
+    }
+
+    /// The same as `one`, whose waits are counted.
+    fn watched(&self, i: usize) -> Result<Option<Vec<Field>>> {
+        let waits = Distance::waits();
+        let found = self.one(i);
+        self.threads.distance.saw(Distance::waits().saturating_sub(waits), 1);
+        found
     }
 
     /// What is inside the field of sample `i`; `None` if the sample lacks it.

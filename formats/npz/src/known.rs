@@ -1,0 +1,91 @@
+//! What the last files said of themselves: most are alike, and to read a header takes longer than to see that it is
+//! the same again.
+
+use crate::file::{Array, fields};
+use crate::header::Header;
+use packhorse_core::{Limits, Result, Schema, SchemaRef};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// So many headers are kept, none longer than [`LONGEST`].
+const KEPT: usize = 32;
+const LONGEST: usize = 4096;
+
+/// Headers and a schema that were made before.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// The bytes of each header, from the magic number on.
+    headers: Mutex<Vec<(Vec<u8>, Arc<Header>)>>,
+    last: Mutex<Option<Last>>,
+}
+
+/// The schema of a file of these arrays.
+struct Last {
+    arrays: Vec<(String, Arc<Header>)>,
+    schema: SchemaRef,
+}
+
+impl Known {
+    /// The header at the start of `head`.
+    pub(crate) fn header(&self, head: &[u8], limits: &Limits) -> Result<Arc<Header>> {
+        let headers = || self.headers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, header)) = headers().iter().find(|(bytes, _)| head.starts_with(bytes)) {
+            return Ok(Arc::clone(header));
+        }
+        let header = Arc::new(Header::parse(head, limits)?);
+        let bytes = head.get(..header.start).unwrap_or_default();
+        if (1..=LONGEST).contains(&bytes.len()) {
+            let mut headers = headers();
+            if headers.len() == KEPT {
+                headers.remove(0);
+            }
+            headers.push((bytes.to_vec(), Arc::clone(&header)));
+        }
+        Ok(header)
+    }
+
+    /// The schema of a file of `arrays`; with `rows`, a sample is an entry of the first dimension.
+    pub(crate) fn schema(&self, arrays: &[(Array, Arc<Header>)], rows: bool) -> Result<SchemaRef> {
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = last().as_ref().filter(|last| last.is_of(arrays)) {
+            return Ok(Arc::clone(&last.schema));
+        }
+        let schema = Arc::new(Schema::new(fields(arrays, rows)?));
+        let arrays = arrays.iter().map(|(array, header)| (array.field.clone(), Arc::clone(header))).collect();
+        *last() = Some(Last { arrays, schema: Arc::clone(&schema) });
+        Ok(schema)
+    }
+}
+
+impl Last {
+    fn is_of(&self, arrays: &[(Array, Arc<Header>)]) -> bool {
+        let mut pairs = self.arrays.iter().zip(arrays);
+        self.arrays.len() == arrays.len()
+            && pairs.all(|(known, (array, header))| known.0 == array.field && Arc::ptr_eq(&known.1, header))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(shape: &str) -> Vec<u8> {
+        let text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n");
+        [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat()
+    }
+
+    #[test]
+    fn equal_headers_are_one_and_others_are_not() {
+        let (known, limits) = (Known::default(), Limits::default());
+        let of = |shape: &str| known.header(&[head(shape), vec![7; 100]].concat(), &limits).unwrap();
+        let array = |header: &Arc<Header>| (Array { field: "x".into(), member: None }, Arc::clone(header));
+        let (a, b) = (of("(3, 4)"), of("(3, 44)"));
+        assert!(Arc::ptr_eq(&a, &of("(3, 4)")) && !Arc::ptr_eq(&a, &b));
+        assert_eq!((a.shape.as_slice(), b.shape.as_slice()), (&[3, 4][..], &[3, 44][..]));
+        let schema = known.schema(&[array(&a)], false).unwrap();
+        assert!(Arc::ptr_eq(&schema, &known.schema(&[array(&a)], false).unwrap()));
+        assert_ne!(schema, known.schema(&[array(&b)], false).unwrap());
+        assert!(known.header(&head("(3, 4)")[..20], &limits).is_err());
+        (0..100).for_each(|n| drop(of(&format!("({n},)"))));
+        assert_eq!(known.headers.lock().unwrap().len(), KEPT);
+    }
+}
