@@ -1,6 +1,6 @@
 //! What every format must do: one suite that the tests of each format run.
 //!
-//! ```ignore
+//! ```text
 //! conformance::Suite::new(&MyFormat).known("two.rec", bytes, samples).run();
 //! ```
 //!

@@ -22,7 +22,7 @@ pub(crate) struct Index(pub(super) usize);
 /// Tables and indexes may be filled in any order, and in turns; the schema lists them in the order
 /// of their making. After an error the output is worth nothing and should be thrown away.
 ///
-/// ```ignore
+/// ```text
 /// let mut db = Database::new(BufWriter::with_capacity(1 << 20, File::create(path)?))?;
 /// let fruit = db.table("fruit", "CREATE TABLE fruit (name TEXT UNIQUE, weight INTEGER)");
 /// let names = db.autoindex(fruit)?;
