@@ -1,10 +1,9 @@
 //! One basket: the bytes of a branch for consecutive entries, and where each entry begins.
 
 use crate::bytes::Bytes;
-use crate::compression;
-use crate::file::read_key;
+use crate::file::{RootFile, read_key};
 use arrow_buffer::Buffer;
-use packhorse_core::{Error, Limits, Pool, Result};
+use packhorse_core::{Error, Result};
 use std::ops::Range;
 
 /// A basket that lies in the tree's own record, since nobody flushed it.
@@ -32,8 +31,8 @@ pub(crate) struct Basket {
 const TAIL: usize = 4 + 4 + 1;
 
 impl Basket {
-    /// The basket in `record`, key and all, in memory from `buffers`.
-    pub(crate) fn read(record: &[u8], limits: &Limits, buffers: &Pool) -> Result<Self> {
+    /// The basket in `record`, key and all, of `file`.
+    pub(crate) fn read(record: &[u8], file: &RootFile<'_>) -> Result<Self> {
         let mut bytes = Bytes::new(record);
         let key = read_key(&mut bytes)?;
         let key_bytes = usize::try_from(key.key_bytes).unwrap_or(usize::MAX);
@@ -43,9 +42,9 @@ impl Basket {
         bytes.take(1)?;
         let len = usize::try_from(key.bytes).unwrap_or(usize::MAX).saturating_sub(key_bytes);
         let packed = bytes.take(len)?;
-        let object_bytes = limits.blob(key.object_bytes)?;
+        let object_bytes = file.limits().blob(key.object_bytes)?;
         let unpacked = match object_bytes > len {
-            true => compression::unpack_into(buffers, packed, object_bytes)?,
+            true => file.coders().unpack_into(file.buffers(), packed, object_bytes)?,
             false => packed.get(..object_bytes).unwrap_or(packed).into(),
         };
         let data = usize::try_from(end).unwrap_or(usize::MAX).checked_sub(key_bytes).filter(|n| *n <= unpacked.len());

@@ -3,8 +3,10 @@
 
 use crate::bytes::Bytes;
 use arrow_buffer::Buffer;
-use packhorse_core::{Error, Pool, Result};
+use libdeflater::Decompressor;
+use packhorse_core::{Context, Error, Pool, Result};
 use std::io::Read;
+use std::sync::{Mutex, PoisonError};
 
 /// What the header of a block says.
 struct Block<'a> {
@@ -15,30 +17,90 @@ struct Block<'a> {
 
 const HEADER: usize = 9;
 
-/// `compressed` unpacked to exactly `len` bytes; nothing is allocated that the headers of the blocks do
-/// not announce.
-pub(crate) fn unpack(compressed: &[u8], len: usize) -> Result<Vec<u8>> {
-    let blocks = blocks(compressed, len)?;
-    let mut out = vec![0; len];
-    unpack_blocks(&blocks, &mut out)?;
-    Ok(out)
-}
+/// What unpacks: as many at once as threads want, and used again, as making one takes longer than a small basket does.
+#[derive(Default)]
+pub(crate) struct Coders(Mutex<Vec<Coder>>);
 
-/// The same into memory from `buffers`.
-pub(crate) fn unpack_into(buffers: &Pool, compressed: &[u8], len: usize) -> Result<Buffer> {
-    let blocks = blocks(compressed, len)?;
-    buffers.filled(len, |out| unpack_blocks(&blocks, out))
-}
-
-fn unpack_blocks(blocks: &[Block<'_>], out: &mut [u8]) -> Result<()> {
-    let len = out.len();
-    let mut rest = out;
-    for block in blocks {
-        let (part, after) = rest.split_at_mut_checked(block.len).ok_or_else(|| differs(len))?;
-        unpack_block(block, part)?;
-        rest = after;
+impl Coders {
+    /// `compressed` unpacked to exactly `len` bytes; nothing is allocated that the headers of the blocks do
+    /// not announce.
+    pub(crate) fn unpack(&self, compressed: &[u8], len: usize) -> Result<Vec<u8>> {
+        let blocks = blocks(compressed, len)?;
+        let mut out = vec![0; len];
+        self.blocks(&blocks, &mut out)?;
+        Ok(out)
     }
-    if rest.is_empty() { Ok(()) } else { Err(differs(len)) }
+
+    /// The same into memory from `buffers`.
+    pub(crate) fn unpack_into(&self, buffers: &Pool, compressed: &[u8], len: usize) -> Result<Buffer> {
+        let blocks = blocks(compressed, len)?;
+        buffers.filled(len, |out| self.blocks(&blocks, out))
+    }
+
+    fn blocks(&self, blocks: &[Block<'_>], out: &mut [u8]) -> Result<()> {
+        let idle = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = idle().pop();
+        let mut coder = taken.unwrap_or_else(|| Coder { deflate: Decompressor::new(), zstd: None });
+        let done = coder.blocks(blocks, out);
+        idle().push(coder);
+        done
+    }
+}
+
+/// Unpacks one block at a time.
+struct Coder {
+    deflate: Decompressor,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl Coder {
+    fn blocks(&mut self, blocks: &[Block<'_>], out: &mut [u8]) -> Result<()> {
+        let len = out.len();
+        let mut rest = out;
+        for block in blocks {
+            let (part, after) = rest.split_at_mut_checked(block.len).ok_or_else(|| differs(len))?;
+            self.block(block, part)?;
+            rest = after;
+        }
+        if rest.is_empty() { Ok(()) } else { Err(differs(len)) }
+    }
+
+    fn block(&mut self, block: &Block<'_>, out: &mut [u8]) -> Result<()> {
+        match &block.method {
+            b"ZL" => self.zlib(block.compressed, out),
+            b"CS" => self.old_zlib(block.compressed, out),
+            b"XZ" => xz(block.compressed, out),
+            b"L4" => lz4(block.compressed, out),
+            b"ZS" => self.zstd(block.compressed, out),
+            [a, b] => Err(Error::unsupported(format!(
+                "compression \"{}{}\"; known are ZL, CS, XZ, L4 and ZS",
+                char::from(*a),
+                char::from(*b)
+            ))),
+        }
+    }
+
+    fn zlib(&mut self, compressed: &[u8], out: &mut [u8]) -> Result<()> {
+        let wanted = out.len();
+        let found = self.deflate.zlib_decompress(compressed, out);
+        exactly(found.map_err(|e| damaged("zlib", e))?, wanted)
+    }
+
+    /// What ROOT wrote before it used zlib itself: deflate without zlib's frame.
+    fn old_zlib(&mut self, compressed: &[u8], out: &mut [u8]) -> Result<()> {
+        let wanted = out.len();
+        let found = self.deflate.deflate_decompress(compressed, out);
+        exactly(found.map_err(|e| damaged("old zlib", e))?, wanted)
+    }
+
+    fn zstd(&mut self, compressed: &[u8], out: &mut [u8]) -> Result<()> {
+        let made = match self.zstd.take() {
+            Some(made) => made,
+            None => zstd::bulk::Decompressor::new().doing("start zstd")?,
+        };
+        let found = self.zstd.insert(made).decompress_to_buffer(compressed, out);
+        exactly(found.map_err(|e| damaged("Zstandard", e))?, out.len())
+    }
 }
 
 /// The blocks, which make `len` bytes together.
@@ -68,41 +130,8 @@ fn block<'a>(bytes: &mut Bytes<'a>) -> Result<Block<'a>> {
     Ok(Block { method: [a, b], compressed: bytes.take(size(c0, c1, c2))?, len: size(u0, u1, u2) })
 }
 
-fn unpack_block(block: &Block<'_>, out: &mut [u8]) -> Result<()> {
-    match &block.method {
-        b"ZL" => zlib(block.compressed, out),
-        b"CS" => old_zlib(block.compressed, out),
-        b"XZ" => xz(block.compressed, out),
-        b"L4" => lz4(block.compressed, out),
-        b"ZS" => zstd(block.compressed, out),
-        [a, b] => Err(Error::unsupported(format!(
-            "compression \"{}{}\"; known are ZL, CS, XZ, L4 and ZS",
-            char::from(*a),
-            char::from(*b)
-        ))),
-    }
-}
-
 fn damaged(what: &str, error: impl std::fmt::Display) -> Error {
     Error::content(format!("{what} data is damaged: {error}"))
-}
-
-fn zlib(compressed: &[u8], out: &mut [u8]) -> Result<()> {
-    let wanted = out.len();
-    let found = libdeflater::Decompressor::new().zlib_decompress(compressed, out);
-    exactly(found.map_err(|e| damaged("zlib", e))?, wanted)
-}
-
-/// What ROOT wrote before it used zlib itself: deflate without zlib's frame.
-fn old_zlib(compressed: &[u8], out: &mut [u8]) -> Result<()> {
-    let wanted = out.len();
-    let found = libdeflater::Decompressor::new().deflate_decompress(compressed, out);
-    exactly(found.map_err(|e| damaged("old zlib", e))?, wanted)
-}
-
-fn zstd(compressed: &[u8], out: &mut [u8]) -> Result<()> {
-    let found = zstd::bulk::decompress_to_buffer(compressed, out).map_err(|e| damaged("Zstandard", e))?;
-    exactly(found, out.len())
 }
 
 /// Eight bytes of checksum over what follows, then one LZ4 block.

@@ -1,7 +1,7 @@
 //! The file around the objects: its header, the keys, the folders. Knows no class of objects.
 
 use crate::bytes::Bytes;
-use crate::compression;
+use crate::compression::Coders;
 use arrow_buffer::Buffer;
 use packhorse_core::{Error, Input, Limits, Pool, Result};
 use std::collections::BTreeSet;
@@ -12,6 +12,7 @@ pub(crate) struct RootFile<'a> {
     len: u64,
     limits: Limits,
     buffers: Pool,
+    coders: Coders,
     begin: u64,
     name_bytes: u64,
     info: (u64, u64),
@@ -69,7 +70,8 @@ impl<'a> RootFile<'a> {
         let name_bytes = bytes.place(false)?;
         bytes.take(1 + 4)?;
         let info = (bytes.place(large)?, bytes.place(false)?);
-        Ok(Self { input, len, limits, buffers: Pool::default(), begin, name_bytes, info })
+        let (buffers, coders) = (Pool::default(), Coders::default());
+        Ok(Self { input, len, limits, buffers, coders, begin, name_bytes, info })
     }
 
     pub(crate) fn input(&self) -> &'a dyn Input {
@@ -89,6 +91,11 @@ impl<'a> RootFile<'a> {
     /// Memory for what is read and decoded of this file.
     pub(crate) fn buffers(&self) -> &Pool {
         &self.buffers
+    }
+
+    /// What unpacks its baskets and pages.
+    pub(crate) fn coders(&self) -> &Coders {
+        &self.coders
     }
 
     /// `len` bytes from `at`, which the file really has.
@@ -122,7 +129,7 @@ impl<'a> RootFile<'a> {
         let at = key.seek.checked_add(key.key_bytes).ok_or_else(|| Error::content("a key outside the file"))?;
         let bytes = self.read(at, packed)?;
         let bytes = match key.object_bytes > packed {
-            true => compression::unpack(&bytes, self.limits.blob(key.object_bytes)?)?,
+            true => self.coders.unpack(&bytes, self.limits.blob(key.object_bytes)?)?,
             false => bytes,
         };
         Ok(Payload { bytes, key_bytes: usize::try_from(key.key_bytes).unwrap_or(usize::MAX) })

@@ -142,8 +142,7 @@ impl<'a> Blocks<'a> {
             };
             let len = read_key(&mut Bytes::new(record)).map_err(within)?.object_bytes;
             self.afford(unpacked.fetch_add(len, Ordering::Relaxed).saturating_add(len))?;
-            let basket = Basket::read(record, self.file.limits(), self.file.buffers())
-                .and_then(|basket| self.finish(*id, basket));
+            let basket = Basket::read(record, &self.file).and_then(|basket| self.finish(*id, basket));
             Ok((*id, basket.map_err(within)?))
         };
         // Baskets are few and of many sizes: whoever has time takes the largest that is left.
@@ -184,9 +183,7 @@ impl<'a> Blocks<'a> {
         for number in needed(places, &entries) {
             let Some(other) = places.get(number) else { continue };
             let basket = match &other.at {
-                At::File(at, len) => {
-                    Basket::read(&self.file.stretch(*at, *len)?, self.file.limits(), self.file.buffers())?
-                }
+                At::File(at, len) => Basket::read(&self.file.stretch(*at, *len)?, &self.file)?,
                 At::Tree(place) => self.tree.embedded(place)?,
             };
             let local =

@@ -102,7 +102,7 @@ impl Tree {
             if let Some(Place { entries, at: At::File(at, len), .. }) = branch.baskets.last_mut()
                 && *entries == u64::MAX
             {
-                let basket = Basket::read(&file.stretch(*at, *len)?, file.limits(), file.buffers())?;
+                let basket = Basket::read(&file.stretch(*at, *len)?, file)?;
                 *entries = basket.entries as u64;
             }
         }

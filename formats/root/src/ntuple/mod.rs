@@ -13,7 +13,6 @@ pub(crate) use node::{Leaf, Node, leaves};
 pub(crate) use rows::Blocks;
 
 use crate::bytes::Bytes;
-use crate::compression;
 use crate::file::{Key, RootFile};
 use clusters::Cluster;
 use envelope::{Locator, Words};
@@ -108,6 +107,6 @@ fn envelope(file: &RootFile<'_>, (place, len): (Locator, u64)) -> Result<Vec<u8>
     let bytes = file.read(place.at, place.len)?;
     match place.len == len {
         true => Ok(bytes),
-        false => compression::unpack(&bytes, file.limits().blob(len)?),
+        false => file.coders().unpack(&bytes, file.limits().blob(len)?),
     }
 }

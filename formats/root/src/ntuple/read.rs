@@ -4,7 +4,6 @@ use super::Ntuple;
 use super::clusters::{Cluster, Page};
 use super::node::Node;
 use super::page;
-use crate::compression;
 use crate::decode::{Ends, regular, utf8};
 use crate::file::RootFile;
 use arrow_array::cast::AsArray;
@@ -179,7 +178,7 @@ impl Reader<'_> {
             }
         }
         if bytes.len() != len {
-            bytes = compression::unpack(&bytes, len)?;
+            bytes = self.file.coders().unpack(&bytes, len)?;
         }
         page::decode(record, bytes, usize::try_from(page.elements).unwrap_or(usize::MAX))
     }
