@@ -56,3 +56,21 @@ fn metadata_comes_back() {
         typed::same(&typed::read(&*source, &input, 0..5), &rows, "classes");
     }
 }
+
+/// An index of several levels, of which only the way to these rows is read.
+#[test]
+fn some_rows_of_many_chunks_come_back() {
+    let field = FieldType::Scalar(DataType::Int64).field("x", false);
+    let numbers = Arc::new(Int64Array::from_iter_values((0..5000).map(|i| i * i)));
+    let rows = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![numbers]).unwrap();
+    let source = Hdf5.source(&Options::new(), Limits::default()).unwrap();
+    for chunk in ["1", "3"] {
+        let options = [("filter", "zstd"), ("chunk", chunk)].into_iter().collect::<Options>();
+        let file = typed::write(&*Hdf5.sink(&options).unwrap(), &rows, &[5000]).remove(".h5").unwrap();
+        let input = MemoryInput::new("many.h5", file);
+        for (from, to) in [(0, 1), (63, 65), (64, 128), (1000, 3000), (4097, 4098), (4999, 5000), (4990, 9000)] {
+            let wanted = rows.slice(from as usize, (to.min(5000) - from) as usize);
+            typed::same(&typed::read(&*source, &input, from..to), &wanted, "some of many");
+        }
+    }
+}

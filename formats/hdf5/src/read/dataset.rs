@@ -1,5 +1,6 @@
 //! A dataset: its elements by rows, whatever its layout, as packed little-endian bytes.
 
+use super::axis::{Axis, copy_box};
 use super::chunk_index::{Chunk, Grid};
 use super::file::H5File;
 use super::filter;
@@ -9,6 +10,7 @@ use crate::bytes::UNDEFINED;
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Memory, Result};
 use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Elements that were never written may take up this many bytes beyond [`SPARSE`] times the file.
@@ -19,6 +21,9 @@ const KEPT: u64 = 64 << 20;
 
 /// No axis is longer, so that sums and products of rows can't overflow.
 const LONGEST: u64 = 1 << 48;
+
+/// All rows.
+pub(crate) const ALL: Range<u64> = 0..u64::MAX;
 
 enum Storage {
     Compact(Vec<u8>),
@@ -36,6 +41,8 @@ pub(crate) struct Dataset {
     pub(crate) dims: Vec<u64>,
     storage: Storage,
     fill: Vec<u8>,
+    /// The rows that can be read.
+    open: Range<u64>,
     /// Decoded chunks that cover rows beyond those asked for last: their first row, and rows.
     kept: Option<(u64, Arc<Memory>)>,
 }
@@ -53,12 +60,13 @@ pub(crate) fn describe(file: &H5File<'_>, object: &Object) -> Result<Option<(Dat
 }
 
 impl Dataset {
-    /// The dataset that `object` is, called `name`.
-    pub(crate) fn open(file: &H5File<'_>, object: &Object, name: &str) -> Result<Self> {
-        Self::parse(file, object, name).map_err(|e| named(name, e))
+    /// The dataset that `object` is, called `name`, of which only `rows` will be read: an index of many chunks is not
+    /// read for a few of them.
+    pub(crate) fn open(file: &H5File<'_>, object: &Object, name: &str, rows: &Range<u64>) -> Result<Self> {
+        Self::parse(file, object, name, rows).map_err(|e| named(name, e))
     }
 
-    fn parse(file: &H5File<'_>, object: &Object, name: &str) -> Result<Self> {
+    fn parse(file: &H5File<'_>, object: &Object, name: &str, rows: &Range<u64>) -> Result<Self> {
         let none = || Error::content("is no dataset of rows");
         let space = message::space(file, object.first(kind::DATASPACE)?.ok_or_else(none)?)?;
         let datatype = message::datatype(file, object)?;
@@ -71,13 +79,16 @@ impl Dataset {
             return Err(Error::unsupported("datasets in external files; rewrite the file with h5repack"));
         }
         let width = u64::from(datatype.size());
+        // Of what may be more than the file can hold all chunks are counted.
+        let total = space.dims.iter().try_fold(width, |n, dim| n.checked_mul(*dim));
+        let open = if total.is_some_and(|total| total <= unwritten(file)) { rows.clone() } else { ALL };
         let storage = match message::layout(file, object.first(kind::LAYOUT)?.ok_or_else(none)?)? {
             Layout::Compact(bytes) => Storage::Compact(bytes),
             Layout::Contiguous { address: UNDEFINED } => Storage::Nothing,
             Layout::Contiguous { address } => Storage::Contiguous(address),
             Layout::Chunked(layout) if layout.address == UNDEFINED => Storage::Nothing,
             Layout::Chunked(layout) => {
-                let grid = Grid::read(file, &layout, &space, width, !filters.is_empty())?;
+                let grid = Grid::read(file, &layout, &space, width, !filters.is_empty(), open.clone())?;
                 Storage::Chunked(grid, filters, layout.whole_only)
             }
             Layout::Virtual => {
@@ -85,7 +96,7 @@ impl Dataset {
             }
         };
         let fill = message::fill(object)?;
-        let dataset = Self { name: name.to_owned(), datatype, dims: space.dims, storage, fill, kept: None };
+        let dataset = Self { name: name.to_owned(), datatype, dims: space.dims, storage, fill, open, kept: None };
         dataset.check(file)?;
         Ok(dataset)
     }
@@ -114,10 +125,10 @@ impl Dataset {
             Storage::Chunked(grid, _, _) => grid.len().saturating_mul(grid.bytes()),
             Storage::Nothing => 0,
         };
-        let unwritten = total.saturating_sub(backed);
-        match unwritten > UNWRITTEN.saturating_add(file.len().saturating_mul(SPARSE)) {
+        let missing = total.saturating_sub(backed);
+        match missing > unwritten(file) {
             true => {
-                Err(Error::content(format!("says that it has {total} bytes, of which {unwritten} were never written")))
+                Err(Error::content(format!("says that it has {total} bytes, of which {missing} were never written")))
             }
             false => Ok(()),
         }
@@ -146,6 +157,9 @@ impl Dataset {
     fn read_raw(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Memory> {
         if from > to || to > self.rows() {
             return Err(Error::content(format!("has {} rows where {to} are wanted: the file is damaged", self.rows())));
+        }
+        if from < to && (from < self.open.start || to > self.open.end) {
+            return Err(Error::bug("rows of a dataset that was opened for others"));
         }
         let row = self.row_bytes();
         let len = file.limits.blob((to - from).saturating_mul(row))?;
@@ -221,6 +235,11 @@ impl Dataset {
         self.kept = kept;
         Ok(out)
     }
+}
+
+/// How many bytes that were never written a dataset of `file` may have.
+fn unwritten(file: &H5File<'_>) -> u64 {
+    UNWRITTEN.saturating_add(file.len().saturating_mul(SPARSE))
 }
 
 /// The rows of `chunk`, which start at row `start`, into `out`, which holds rows `from..to`.
@@ -339,33 +358,6 @@ impl Job<'_> {
             rows.start = first - from;
         }
         copy_box(&axes, chunk, 0, out, 0, width);
-    }
-}
-
-/// One axis of a box that is copied from a chunk into rows.
-struct Axis {
-    /// Where it starts in the rows, and what is left out of the chunk.
-    start: u64,
-    skip: u64,
-    count: u64,
-    in_stride: u64,
-    out_stride: u64,
-}
-
-fn copy_box(axes: &[Axis], from: &[u8], from_at: u64, to: &mut [u8], to_at: u64, width: u64) {
-    let Some((axis, inner)) = axes.split_first() else { return };
-    let (from_at, to_at) = (from_at + axis.skip * axis.in_stride, to_at + axis.start * axis.out_stride);
-    if inner.is_empty() {
-        let len = (axis.count * width) as usize;
-        let source = from.get(from_at as usize..).and_then(|from| from.get(..len));
-        let target = to.get_mut(to_at as usize..).and_then(|to| to.get_mut(..len));
-        if let (Some(source), Some(target)) = (source, target) {
-            target.copy_from_slice(source);
-        }
-        return;
-    }
-    for i in 0..axis.count {
-        copy_box(inner, from, from_at + i * axis.in_stride, to, to_at + i * axis.out_stride, width);
     }
 }
 

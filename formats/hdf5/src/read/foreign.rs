@@ -8,6 +8,7 @@ use super::values::FieldReader;
 use crate::datatype::Datatype;
 use packhorse_core::{DataType, Error, FieldType, NUMPY, Result, with_metadata};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// Groups inside each other, and objects in a file.
 const DEEPEST: usize = 64;
@@ -22,8 +23,13 @@ struct Found {
 }
 
 /// The fields that the datasets of a file become, in the order of their names, and how many samples.
-/// `wanted` are globs of paths; empty means all that hold numbers or text.
-pub(crate) fn fields(file: &H5File<'_>, root: Object, wanted: &[String]) -> Result<(Vec<FieldReader>, u64)> {
+/// `wanted` are globs of paths; empty means all that hold numbers or text. Of the samples, `items` will be read.
+pub(crate) fn fields(
+    file: &H5File<'_>,
+    root: Object,
+    wanted: &[String],
+    items: &Range<u64>,
+) -> Result<(Vec<FieldReader>, u64)> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     walk(file, &root, "", 0, wanted, &mut seen, &mut found)?;
@@ -42,7 +48,7 @@ pub(crate) fn fields(file: &H5File<'_>, root: Object, wanted: &[String]) -> Resu
                 self::rows(&found.dims)
             )));
         }
-        fields.extend(readers(file, &found)?);
+        fields.extend(readers(file, &found, items)?);
     }
     fields.sort_by(|a, b| a.field.name().cmp(b.field.name()));
     for pair in fields.windows(2) {
@@ -121,7 +127,7 @@ pub(crate) fn matches(glob: &[u8], path: &[u8]) -> bool {
     glob.get(g..).unwrap_or_default().iter().all(|c| *c == b'*')
 }
 
-fn readers(file: &H5File<'_>, found: &Found) -> Result<Vec<FieldReader>> {
+fn readers(file: &H5File<'_>, found: &Found, items: &Range<u64>) -> Result<Vec<FieldReader>> {
     let name = found.path.trim_start_matches('/').replace('/', ".");
     if file.offsets != 8 && matches!(found.datatype, Datatype::VlenText { .. } | Datatype::Vlen(_)) {
         return Err(odd(found, &found.datatype));
@@ -129,13 +135,13 @@ fn readers(file: &H5File<'_>, found: &Found) -> Result<Vec<FieldReader>> {
     match &found.datatype {
         Datatype::Compound { members, .. } => {
             let one = |(member, offset, datatype): &(String, u32, Datatype)| {
-                member_reader(file, found, &format!("{name}.{member}"), *offset, datatype)
+                member_reader(file, found, &format!("{name}.{member}"), *offset, datatype, items)
             };
             members.iter().map(one).collect()
         }
         datatype => {
             let made = field_type(datatype, &found.dims).ok_or_else(|| odd(found, datatype))?;
-            Ok(vec![reader(file, found, &name, made)?])
+            Ok(vec![reader(file, found, &name, made, items)?])
         }
     }
 }
@@ -150,12 +156,13 @@ fn reader(
     found: &Found,
     name: &str,
     (kind, numpy): (FieldType, Option<String>),
+    items: &Range<u64>,
 ) -> Result<FieldReader> {
     let mut field = kind.field(name, false);
     if let Some(numpy) = numpy {
         field = with_metadata(field, NUMPY, &numpy);
     }
-    Ok(FieldReader::of_rows(field, kind, Dataset::open(file, &found.object, &found.path)?))
+    Ok(FieldReader::of_rows(field, kind, Dataset::open(file, &found.object, &found.path, items)?))
 }
 
 fn member_reader(
@@ -164,6 +171,7 @@ fn member_reader(
     name: &str,
     offset: u32,
     datatype: &Datatype,
+    items: &Range<u64>,
 ) -> Result<FieldReader> {
     let mut dims = found.dims.clone();
     let element = match datatype {
@@ -174,7 +182,7 @@ fn member_reader(
         other => other,
     };
     let made = member_type(element, &dims).ok_or_else(|| odd(found, datatype))?;
-    let mut reader = reader(file, found, name, made)?;
+    let mut reader = reader(file, found, name, made, items)?;
     reader.member = Some((offset, datatype.clone()));
     Ok(reader)
 }

@@ -4,6 +4,7 @@
 //! `tree2`, `fixed_array`, `extensible_array`) where chunks are, `filter` (with `inflate` and the compressors' formats)
 //! and `dataset` what is in them.
 
+mod axis;
 mod bitshuffle;
 mod blosc;
 mod blosclz;

@@ -1,5 +1,6 @@
 //! The source: probing a file, and its rows block by block.
 
+use super::dataset::ALL;
 use super::file::H5File;
 use super::message::text_attribute;
 use super::object::Object;
@@ -37,14 +38,15 @@ impl Hdf5Source {
         })
     }
 
-    fn open<'a>(&self, input: &'a dyn Input) -> Result<OpenFile<'a>> {
+    /// The file, of whose samples `items` will be read.
+    fn open<'a>(&self, input: &'a dyn Input, items: &Range<u64>) -> Result<OpenFile<'a>> {
         let file = H5File::open(input, self.limits, self.memory.clone())?;
         let root = Object::read(&file, file.root)?;
         let ours = self.datasets.is_empty() && ours::is_ours(&file, &root)?;
         let metadata = if ours { text_attribute(&file, &root, METADATA)? } else { None };
         let (fields, samples) = match ours {
-            true => ours::fields(&file, &root)?,
-            false => foreign::fields(&file, root, &self.datasets)?,
+            true => ours::fields(&file, &root, items)?,
+            false => foreign::fields(&file, root, &self.datasets, items)?,
         };
         let columns: Vec<Field> = fields.iter().map(|field| field.field.clone()).collect();
         let metadata = metadata.map(|text| layout::parse_metadata(&text)).unwrap_or_default();
@@ -55,14 +57,14 @@ impl Hdf5Source {
 
 impl Source for Hdf5Source {
     fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
-        let open = self.open(input).map_err(|e| e.in_input(input.name()))?;
+        let open = self.open(input, &ALL).map_err(|e| e.in_input(input.name()))?;
         let each = |field: &FieldReader| field.values.rows().saturating_mul(field.values.row_bytes());
         let bytes = open.fields.iter().map(each).fold(0, u64::saturating_add);
         Ok(Some(Probe { schema: open.schema, items: open.samples, bytes, counted: true }))
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        let open = self.open(input).map_err(|e| e.in_input(input.name()))?;
+        let open = self.open(input, &items).map_err(|e| e.in_input(input.name()))?;
         let items = items.start..items.end.min(open.samples);
         let each: u64 = open.fields.iter().map(|field| field.row_bytes(open.samples)).sum();
         let step = (BLOCK_BYTES / each.max(1)).clamp(1, BLOCK_ROWS);
