@@ -32,6 +32,49 @@ use std::time::Duration;
 
 const ROUNDS: usize = 5;
 
+/// What the rounds of one side took.
+#[derive(Default)]
+struct Runs {
+    times: Vec<Duration>,
+    cpu: Vec<Duration>,
+    /// The most memory, in MiB.
+    peak: u64,
+}
+
+impl Runs {
+    /// Adds a round, which says its time and its peak of memory; `who` works for it.
+    fn add(&mut self, who: UsageWho, run: impl FnOnce() -> (Duration, u64)) {
+        let before = spent(who);
+        let (time, peak) = run();
+        self.cpu.push(spent(who) - before);
+        self.times.push(time);
+        self.peak = self.peak.max(peak);
+    }
+
+    fn time(&self) -> f64 {
+        median(self.times.clone())
+    }
+
+    fn cpu(&self) -> f64 {
+        median(self.cpu.clone())
+    }
+
+    /// How many times as fast this is as `other`: the median of what each round says.
+    fn speed_of(&self, other: &Runs) -> f64 {
+        ratio(&self.times, &other.times)
+    }
+
+    /// The same by what the processors did.
+    fn thrift_of(&self, other: &Runs) -> f64 {
+        ratio(&self.cpu, &other.cpu)
+    }
+}
+
+fn ratio(ours: &[Duration], theirs: &[Duration]) -> f64 {
+    let ratios = ours.iter().zip(theirs).map(|(ours, theirs)| theirs.div_duration_f64(*ours));
+    median(ratios.map(Duration::from_secs_f64).collect())
+}
+
 /// Where everything lies.
 struct Bench {
     home: PathBuf,
@@ -64,69 +107,57 @@ fn main() {
         bytes(&large) / 1e6
     );
 
-    let (mut one, mut two, mut alone, mut rss) = (Vec::new(), Vec::new(), Vec::new(), 0);
-    let (mut cpu, mut cpu_alone) = (Vec::new(), Vec::new());
     let texts = texts(&large);
     let volume: usize = texts.iter().map(|rows| rows.column(0).get_array_memory_size()).sum();
+    let gigatoken = variable("PACKHORSE_GIGATOKEN");
+    let (mut one, mut two, mut alone, mut peer) = (Runs::default(), Runs::default(), Runs::default(), Runs::default());
+    // One after the other in each round, and compared in each: a machine that others use is not the same for long.
     for _ in 0..ROUNDS {
-        one.push(bench.packhorse(&large, 1).0);
-        let before = spent(UsageWho::RUSAGE_CHILDREN);
-        let (time, peak) = bench.packhorse(&large, 2);
-        two.push(time);
-        cpu.push(spent(UsageWho::RUSAGE_CHILDREN) - before);
-        rss = rss.max(peak);
-        let before = spent(UsageWho::RUSAGE_SELF);
-        alone.push(bench.alone(&texts));
-        cpu_alone.push(spent(UsageWho::RUSAGE_SELF) - before);
+        one.add(UsageWho::RUSAGE_CHILDREN, || bench.packhorse(&large, 1));
+        two.add(UsageWho::RUSAGE_CHILDREN, || bench.packhorse(&large, 2));
+        alone.add(UsageWho::RUSAGE_SELF, || (bench.alone(&texts), 0));
+        if let Some(python) = &gigatoken {
+            peer.add(UsageWho::RUSAGE_CHILDREN, || bench.peer(python, "whole", &large));
+        }
     }
     drop(texts);
-    let (one, two, alone) = (median(one), median(two), median(alone));
     let rate = |path: &Path, seconds: f64| bytes(path) / 1e6 / seconds;
-    println!("packhorse, 2 threads: {two:.2} s, {:.0} MB/s, at most {rss} MiB", rate(&large, two));
-    println!("packhorse, 1 thread:  {one:.2} s; two threads are {:.2}x one", one / two);
     println!(
-        "the tokenizer alone, 2 threads, {:.0} MB of text in memory: {alone:.2} s; packhorse has {:.2} of its speed",
-        volume as f64 / 1e6,
-        alone / two
+        "packhorse, 2 threads: {:.2} s, {:.0} MB/s, {:.2} s of processors, at most {} MiB",
+        two.time(),
+        rate(&large, two.time()),
+        two.cpu(),
+        two.peak
     );
-    // Where other programs run as well, these say more than times on the wall; the least of each is the quietest.
-    let least = |times: &[Duration]| times.iter().min().copied().unwrap_or_default().as_secs_f64();
+    println!("packhorse, 1 thread:  {:.2} s; two threads are {:.2}x one", one.time(), two.speed_of(&one));
     println!(
-        "CPU seconds at least: packhorse {:.2}, the tokenizer alone {:.2}: {:.2} of its speed",
-        least(&cpu),
-        least(&cpu_alone),
-        least(&cpu_alone) / least(&cpu)
+        "the tokenizer alone, 2 threads, {:.0} MB of text in memory: {:.2} s, {:.2} of processors; packhorse has {:.2} of its speed, {:.2} by processors",
+        volume as f64 / 1e6,
+        alone.time(),
+        alone.cpu(),
+        two.speed_of(&alone),
+        two.thrift_of(&alone)
     );
     let (_, peak) = bench.packhorse(&small, 2);
     println!("memory over {:.0} MB: {peak} MiB", bytes(&small) / 1e6);
-    if let Some(python) = variable("PACKHORSE_GIGATOKEN") {
-        let mut cpu_peer = Vec::new();
-        let round = |_| {
-            let before = spent(UsageWho::RUSAGE_CHILDREN);
-            let found = bench.peer(&python, "whole", &large);
-            cpu_peer.push(spent(UsageWho::RUSAGE_CHILDREN) - before);
-            found
-        };
-        let times: Vec<(f64, u64)> = (0..ROUNDS).map(round).collect();
-        let seconds = median(times.iter().map(|(s, _)| Duration::from_secs_f64(*s)).collect());
+    if gigatoken.is_some() {
         println!(
-            "gigatoken in the structure of preprocess_data_fast: {seconds:.2} s, {} MiB; packhorse is {:.2}x as fast",
-            times[0].1,
-            seconds / two
-        );
-        println!(
-            "CPU seconds at least, Python's start too: {:.2}, {:.2}x",
-            least(&cpu_peer),
-            least(&cpu_peer) / least(&cpu)
+            "gigatoken in the structure of preprocess_data_fast: {:.2} s, {:.2} of processors with Python's start, {} MiB; packhorse is {:.2}x as fast, {:.2}x by processors",
+            peer.time(),
+            peer.cpu(),
+            peer.peak,
+            two.speed_of(&peer),
+            two.thrift_of(&peer)
         );
         bench.same(&large);
     }
     if let Some(python) = variable("PACKHORSE_PYTHON") {
         let (seconds, peak) = bench.peer(&python, "pool", &small);
-        let ratio = rate(&large, two) / rate(&small, seconds);
+        let ratio = rate(&large, two.time()) / rate(&small, seconds.as_secs_f64());
         println!(
-            "the structure of preprocess_data over {:.0} MB: {seconds:.1} s, {peak} MiB; packhorse is {ratio:.0}x as fast",
-            bytes(&small) / 1e6
+            "the structure of preprocess_data over {:.0} MB: {:.1} s, {peak} MiB; packhorse is {ratio:.0}x as fast",
+            bytes(&small) / 1e6,
+            seconds.as_secs_f64()
         );
         bench.same(&small);
     }
@@ -200,8 +231,8 @@ impl Bench {
         })
     }
 
-    /// A peer by the script beside this bench: seconds without starting Python, and the peak of memory in MiB.
-    fn peer(&self, python: &Path, how: &str, input: &Path) -> (f64, u64) {
+    /// A peer by the script beside this bench: its time without starting Python, and the peak of memory in MiB.
+    fn peer(&self, python: &Path, how: &str, input: &Path) -> (Duration, u64) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/preprocess.py");
         let mut command = Command::new(python);
         command.arg(script).arg(how).arg(&self.tokenizer).arg(self.eod.to_string()).arg("2").arg(input);
@@ -210,7 +241,7 @@ impl Bench {
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut words = printed.split_whitespace();
         let seconds = words.next().and_then(|word| word.parse().ok()).expect("seconds");
-        (seconds, words.next().and_then(|word| word.parse().ok()).expect("MiB"))
+        (Duration::from_secs_f64(seconds), words.next().and_then(|word| word.parse().ok()).expect("MiB"))
     }
 
     /// Peer and packhorse wrote the same tokens: speed counts only then.
