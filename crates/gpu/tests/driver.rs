@@ -64,10 +64,9 @@ fn goes_on() {
             Err(error) => errors.push(error),
         }
     }
-    println!("arrived {arrived}, errors {errors:?}");
-    assert!(errors.iter().all(|error| error.kind() == Kind::Environment));
+    assert!(errors.iter().all(|error| error.kind() == Kind::Environment), "{errors:?}");
     let wanted: usize = std::env::var("ERRORS").unwrap().parse().unwrap();
-    assert_eq!((arrived, errors.len()), (42 - wanted, wanted));
+    assert_eq!((arrived, errors.len()), (42 - wanted, wanted), "{errors:?}");
 }
 
 /// Threads of a framework that is on another GPU stay there.
