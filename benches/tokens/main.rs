@@ -27,10 +27,10 @@ use packhorse::transform::tokenize::{Tokenize, TokenizeOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 
 /// What the rounds of one side took.
 #[derive(Default)]
@@ -199,17 +199,24 @@ impl Bench {
         command.arg("pack").arg(input).args(["--to", "tokens", "--append-eod", "--quiet", "--shard-count", "8"]);
         command.arg("--jobs").arg(jobs.to_string()).arg("--eod").arg(self.eod.to_string());
         command.arg("--tokenizer").arg(&self.tokenizer).arg("--out").arg(&out);
-        let mut peak = 0;
-        let time = timed(|| {
-            let mut child = command.spawn().expect("packhorse starts");
-            let status = PathBuf::from(format!("/proc/{}/status", child.id()));
-            while child.try_wait().expect("packhorse runs").is_none() {
-                peak = peak.max(high_water(&status));
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            assert!(child.wait().expect("packhorse ends").success());
-        });
-        (time, peak)
+        let (start, ended) = (Instant::now(), AtomicBool::new(false));
+        let mut child = command.spawn().expect("packhorse starts");
+        let status = PathBuf::from(format!("/proc/{}/status", child.id()));
+        std::thread::scope(|threads| {
+            let peak = threads.spawn(|| {
+                let mut peak = 0;
+                while !ended.load(Ordering::Relaxed) {
+                    peak = peak.max(high_water(&status));
+                    // Seldom, as the cores are the child's.
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                peak
+            });
+            assert!(child.wait().expect("packhorse runs").success());
+            let time = start.elapsed();
+            ended.store(true, Ordering::Relaxed);
+            (time, peak.join().expect("memory is read"))
+        })
     }
 
     /// Loading the tokenizer and encoding texts in memory, on two threads, to tokens that nobody keeps.

@@ -74,7 +74,7 @@ pub(crate) fn said(bytes: &[u8], out: &mut Vec<u8>) -> Result<Said, NoString> {
     }
     let (mut from, mut to, mut escaped, mut lone) = (0, 0, false, None);
     loop {
-        let n = copy(bytes, from, out, to);
+        let n = copy(bytes.get(from..).unwrap_or_default(), out.get_mut(to..).unwrap_or_default());
         (from, to) = (from + n, to + n);
         match bytes.get(from) {
             Some(b'"') => break,
@@ -106,22 +106,21 @@ pub(crate) fn said(bytes: &[u8], out: &mut Vec<u8>) -> Result<Said, NoString> {
     Ok(Said { len: from, escaped, text: lone.map_or(Ok(to), Err) })
 }
 
-/// Copies the bytes of `text` from `from` on up to the first quote, backslash or control character to `out`, and
-/// returns how many they are.
+/// Copies the bytes of `text` up to the first quote, backslash or control character to `out`, which has room for them and
+/// for [`LANES`] more, and returns how many they are.
 #[inline]
-fn copy(text: &[u8], from: usize, out: &mut [u8], to: usize) -> usize {
+fn copy(text: &[u8], out: &mut [u8]) -> usize {
+    let (blocks, tail) = text.as_chunks::<LANES>();
+    let (rooms, _) = out.as_chunks_mut::<LANES>();
     let mut n = 0;
-    while let Some(lanes) = lanes(text, from + n) {
-        if let Some(room) = out.get_mut(to + n..).and_then(|room| room.first_chunk_mut()) {
-            *room = *lanes;
-        }
+    for (lanes, room) in blocks.iter().zip(rooms) {
+        *room = *lanes;
         match special(lanes) {
             None => n += LANES,
             Some(more) => return n + more,
         }
     }
-    let rest = text.get(from + n..).unwrap_or_default();
-    for (byte, room) in rest.iter().zip(out.get_mut(to + n..).unwrap_or_default()) {
+    for (byte, room) in tail.iter().zip(out.get_mut(n..).unwrap_or_default()) {
         if is_special(*byte) {
             break;
         }
