@@ -22,7 +22,7 @@ use std::time::Instant;
 
 const BLOB: usize = 100_000;
 const RANDOM: usize = 300;
-const REPEATS: usize = 3;
+const REPEATS: usize = 7;
 
 const PYTHON: &str = r#"
 import random, sys, time
