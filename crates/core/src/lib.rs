@@ -36,7 +36,7 @@ pub use findings::{Consumer, Finding, Findings};
 pub use format::{Blocks, Entry, Extent, Format, FormatInfo, Probe, Sealed, ShardWriter, Sink, Source};
 pub use input::{Input, MemoryInput};
 pub use limits::Limits;
-pub use memory::{Memory, Pool};
+pub use memory::{Memory, Pool, aligned, passed_over};
 pub use name::{MemberName, NameFault, escape, folder_key, split_base, split_name};
 pub use options::Options;
 pub use outlet::{Headed, Outlet, Part, Scratch};

@@ -19,7 +19,10 @@ const SMALL: usize = 64 << 10;
 /// What comes back is freed where so many bytes wait already.
 const KEEP: usize = 32 << 20;
 
-/// Where memory comes from and goes back to; clones share what waits.
+/// Where memory comes from and goes back to; clones share what waits. What it gives starts where a line of the cache does
+/// (64 bytes), which is where processors of AMD read files fast: where a file's bytes go to places 1 to 31 bytes further
+/// into a page than they lay in theirs, they copy at a seventh of their speed, and an allocator's large memory begins 16
+/// bytes behind a page.
 #[derive(Clone, Debug, Default)]
 pub struct Pool(Arc<Waiting>);
 
@@ -68,6 +71,20 @@ impl Pages {
             Pages::Mapped(pages) => pages,
         }
     }
+}
+
+/// `len` zeros for bytes of files to be read into: [`Vec`] begins where reading is slow on some processors (see
+/// [`Pool`]).
+pub fn aligned(len: usize) -> MutableBuffer {
+    MutableBuffer::from_len_zeroed(len)
+}
+
+/// How many bytes of `memory` are better passed over before a file's bytes from `offset` on are read into it: 0, or 32
+/// where reading would be slow on some processors (see [`Pool`]).
+pub fn passed_over(memory: &[u8], offset: u64) -> usize {
+    const PAGE: u64 = 4096;
+    let further = (memory.as_ptr().addr() as u64).wrapping_sub(offset) % PAGE;
+    if (1..32).contains(&further) { 32 } else { 0 }
 }
 
 impl Pool {
@@ -208,6 +225,31 @@ mod tests {
         memory.truncate(7);
         assert_eq!(Buffer::from(memory).len(), 5);
         assert_eq!(pool.take(3 << 20).unwrap().as_ptr(), at);
+    }
+
+    #[test]
+    fn files_are_read_to_places_that_are_fast_to_read_to() {
+        for len in [1, 100, 4096, 1 << 20, 5 << 20] {
+            assert_eq!(passed_over(&aligned(len), 0), 0);
+            assert_eq!(passed_over(&Pool::default().take(len).unwrap(), 0), 0);
+        }
+        let memory = aligned(3 * 4096);
+        let page = memory.as_ptr().align_offset(4096);
+        for (from, offset, over) in [
+            (0, 0, 0),
+            (1, 0, 32),
+            (16, 0, 32),
+            (31, 0, 32),
+            (32, 0, 0),
+            (4095, 0, 0),
+            (16, 16, 0),
+            (0, 4095, 32),
+            (16, 17, 0),
+        ] {
+            let memory = &memory[page + from..];
+            assert_eq!(passed_over(memory, offset), over, "{from} {offset}");
+            assert_eq!(passed_over(&memory[over..], offset), 0);
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub trait Outlet {
     /// A new file that is `parts`, one after the other; they may be copied side by side.
     fn concat(&mut self, suffix: &str, parts: &[Part<'_>]) -> Result<()> {
         let mut out = self.stream(suffix)?;
-        let mut buf = vec![0; 1 << 20];
+        let mut buf = crate::aligned(1 << 20);
         for part in parts {
             let mut at = 0;
             while at < part.len {

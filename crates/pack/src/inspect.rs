@@ -70,7 +70,7 @@ pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out:
 
 fn copy(input: &dyn Input, extent: Extent, out: &mut dyn Write) -> Result<()> {
     use packhorse_core::Context;
-    let mut buf = vec![0; extent.len.min(1 << 20) as usize];
+    let mut buf = packhorse_core::aligned(extent.len.min(1 << 20) as usize);
     let (mut at, end) = (extent.offset, extent.offset + extent.len);
     while at < end {
         let n = (end - at).min(buf.len() as u64) as usize;

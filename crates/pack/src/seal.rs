@@ -133,7 +133,7 @@ pub(crate) fn digest_file(
     let input = store.open(path)?;
     let len = input.len().unwrap_or(0);
     let mut hasher = blake3::Hasher::new();
-    let mut buf = vec![0; usize::try_from(len).map_or(1 << 20, |len| len.min(1 << 20))];
+    let mut buf = packhorse_core::aligned(usize::try_from(len).map_or(1 << 20, |len| len.min(1 << 20)));
     let mut at = 0;
     while at < len {
         let n = usize::try_from(len - at).map_or(buf.len(), |left| left.min(buf.len()));

@@ -350,7 +350,7 @@ struct Pass<'a> {
 impl Pass<'_> {
     fn run(&mut self, input: &dyn Input) -> Result<()> {
         let len = input.len().unwrap_or(0);
-        let mut buf = vec![0; usize::try_from(len).map_or(1 << 20, |len| len.min(1 << 20))];
+        let mut buf = packhorse_core::aligned(usize::try_from(len).map_or(1 << 20, |len| len.min(1 << 20)));
         while self.at < len {
             let n = usize::try_from(len - self.at).map_or(buf.len(), |left| left.min(buf.len()));
             let part = buf.get_mut(..n).unwrap_or_default();

@@ -4,7 +4,7 @@ use crate::fetched::{Fetched, Row, Span};
 use crate::opened::{Opened, Shards};
 use crate::table::Tables;
 use crate::{Access, Dataset};
-use packhorse_core::{Error, Input, Kind, Result};
+use packhorse_core::{Error, Input, Kind, Result, passed_over};
 use std::sync::Arc;
 
 /// How much of what is read is checked.
@@ -265,6 +265,9 @@ fn put(out: &mut Fetched, want: &Want, place: usize, start: usize) {
     }
 }
 
+/// Bytes that may be passed over before a read.
+const ROOM: usize = 32;
+
 /// Reads wants of one input, sorted by their place, those that are near each other as one.
 fn read_ranges(input: &dyn Input, gap: u64, wants: &[Want], total: &mut usize, out: &mut Fetched) -> Result<()> {
     let mut rest = wants;
@@ -280,11 +283,13 @@ fn read_ranges(input: &dyn Input, gap: u64, wants: &[Want], total: &mut usize, o
         let end = these.iter().map(|want| want.start.saturating_add(want.len)).max().unwrap_or(first.start);
         let too_large = || Error::new(Kind::Limit, "a batch is larger than memory: make it smaller");
         let len = usize::try_from(end - first.start).map_err(|_| too_large())?;
-        let to = total.checked_add(len).ok_or_else(too_large)?;
-        if out.bytes.len() < to {
-            out.bytes.try_reserve(to - out.bytes.len()).map_err(|_| too_large())?;
-            out.bytes.resize(to, 0);
+        let most = total.checked_add(len).and_then(|to| to.checked_add(ROOM)).ok_or_else(too_large)?;
+        if out.bytes.len() < most {
+            out.bytes.try_reserve(most - out.bytes.len()).map_err(|_| too_large())?;
+            out.bytes.resize(most, 0);
         }
+        *total += passed_over(out.bytes.get(*total..).unwrap_or_default(), first.start);
+        let to = *total + len;
         input.read_at(first.start, out.bytes.get_mut(*total..to).unwrap_or_default())?;
         for want in these {
             put(out, want, 0, *total + (want.start - first.start) as usize);

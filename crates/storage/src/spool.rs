@@ -12,7 +12,7 @@ pub fn spool(input: &dyn Input, dir: &Path, cancel: &Cancel) -> Result<Box<dyn I
     let mut file =
         tempfile::tempfile_in(dir).map_err(|e| Error::io("create temporary file", e).in_input(dir.display()))?;
     let mut stream = input.stream()?;
-    let mut buf = vec![0; 1 << 20];
+    let mut buf = packhorse_core::aligned(1 << 20);
     let mut len = 0u64;
     loop {
         cancel.check()?;

@@ -194,7 +194,7 @@ impl Stage {
     fn digest(&self, name: &str, path: &Path) -> Result<Published> {
         let input = self.store.open(path)?;
         let (mut hasher, mut bytes) = (Hasher::new(), 0);
-        let (mut stream, mut piece) = (input.stream()?, vec![0; READ]);
+        let (mut stream, mut piece) = (input.stream()?, packhorse_core::aligned(READ));
         loop {
             let found = match stream.read(&mut piece) {
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,

@@ -64,7 +64,7 @@ impl RecordSource {
     fn block(&self, input: &dyn Input, schema: &SchemaRef, rows: Range<u64>) -> Result<Rows> {
         // A block is one record at least, which is within the limits, and else a few MiB.
         let n = (rows.end - rows.start) as usize;
-        let mut bytes = vec![0; n * self.layout.width];
+        let mut bytes = packhorse_core::aligned(n * self.layout.width);
         input.read_at(self.skip + rows.start * self.layout.width as u64, &mut bytes)?;
         let bytes = Buffer::from(bytes);
         let columns = self.layout.members.iter().map(|member| column(member, &bytes, self.layout.width, n));

@@ -22,7 +22,7 @@ pub(crate) fn each_bytes(
     len: u64,
     each: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    let mut buf = vec![0; usize::try_from(len).map_or(PIECE, |len| len.min(PIECE))];
+    let mut buf = packhorse_core::aligned(usize::try_from(len).map_or(PIECE, |len| len.min(PIECE)));
     let mut done = 0;
     while done < len {
         let n = usize::try_from(len - done).map_or(buf.len(), |left| left.min(buf.len()));

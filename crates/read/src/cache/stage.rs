@@ -273,7 +273,7 @@ impl Run<'_> {
 
 fn hash(input: &dyn Input, cancel: &Cancel) -> Result<Digest> {
     let mut hasher = blake3::Hasher::new();
-    let (len, mut at, mut buf) = (input.len().unwrap_or(0), 0, vec![0; 1 << 20]);
+    let (len, mut at, mut buf) = (input.len().unwrap_or(0), 0, packhorse_core::aligned(1 << 20));
     while at < len {
         cancel.check()?;
         let n = usize::try_from(len - at).map_or(buf.len(), |left| left.min(buf.len()));
