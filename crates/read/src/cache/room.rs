@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub(super) const PREFIX: &str = "packhorse-";
 
 /// Had by whoever counts and removes.
-const COUNTING: &str = ".packhorse.lock";
+pub(super) const COUNTING: &str = ".packhorse.lock";
 
 /// Makes room for `bytes` among the copies of all datasets below `root`, so that there are at most `limit` with them, and
 /// reserves it with `lock`: until that is dropped its file stands for the bytes. False if there is none to be had,
@@ -30,7 +30,7 @@ pub(super) fn make(root: &Path, limit: u64, bytes: u64, lock: &Lock) -> Result<b
     let mut found = Found::default();
     for (name, path, meta) in entries(root) {
         if meta.is_dir() && name.starts_with(PREFIX) {
-            found.look(&path, 0);
+            found.dataset(&path);
         }
     }
     found.copies.sort_unstable();
@@ -71,14 +71,20 @@ struct Copy {
 }
 
 impl Found {
+    /// The folder of a dataset.
+    fn dataset(&mut self, dir: &Path) {
+        // First: what gets its name in the meantime counts twice then, and not at all the other way round.
+        self.reserved(&dir.join(STAGING));
+        self.look(dir, 0);
+    }
+
     fn look(&mut self, dir: &Path, depth: usize) {
         const DEEPEST: usize = 32;
         for (name, path, meta) in entries(dir) {
-            if depth == 0 && name == STAGING {
-                self.reserved(&path);
-            } else if meta.is_dir() && depth < DEEPEST {
+            let ours = depth == 0 && (name == STAGING || name == USERS);
+            if meta.is_dir() && !ours && depth < DEEPEST {
                 self.look(&path, depth + 1);
-            } else if meta.is_file() && !(depth == 0 && name == USERS) {
+            } else if meta.is_file() && !ours {
                 self.used = self.used.saturating_add(meta.len());
                 self.copies.push(Copy { used: (meta.atime(), meta.atime_nsec()), path, bytes: meta.len() });
             }
