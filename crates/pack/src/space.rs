@@ -13,16 +13,16 @@ pub(crate) struct Space {
     least: usize,
 }
 
-/// A line of the cache. Processors of AMD copy a page several times slower to where the first bytes of another would go
-/// than to one line further on (see [`packhorse_core::Pool`]).
+/// A line of the cache: where a file is not to start right behind a page (see [`packhorse_core::Pool`]), it starts one
+/// further on, as aligned as before.
 const LINE: usize = 64;
 
 /// No more than this is taken for bytes that have yet to come.
 const AHEAD: u64 = 512 << 10;
 
 impl Space {
-    /// A space whose memory comes from `pool`, with zeros in it, `lead` of them or some lines of the cache more; about
-    /// `expected` bytes will follow.
+    /// A space whose memory comes from `pool`, with `lead` zeros in it, or a line of the cache more; about `expected`
+    /// bytes will follow.
     pub(crate) fn of(pool: &Pool, lead: usize, expected: u64) -> Self {
         let lead = if (1..LINE).contains(&lead) { lead + LINE } else { lead };
         Self { pool: pool.clone(), bytes: None, used: lead, least: expected.min(AHEAD) as usize }
