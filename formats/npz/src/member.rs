@@ -6,7 +6,6 @@
 use crate::bytes::Bytes;
 use crate::header::{Header, cut};
 use crate::zip::{LOCAL, Member, u16_at};
-use crc_fast::CrcAlgorithm::Crc32IsoHdlc;
 use flate2::{Decompress, FlushDecompress};
 use libdeflater::Decompressor;
 use packhorse_core::{Error, Limits, Result};
@@ -127,9 +126,10 @@ impl Member {
     }
 }
 
-/// CRC-32 as zip has it.
+/// CRC-32 as zip has it. libdeflate's folds 32 bytes at once where a processor can, twice as many as crc-fast
+/// does without AVX-512.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(Crc32IsoHdlc, bytes) as u32
+    libdeflater::crc32(bytes)
 }
 
 /// What so many more bytes do to a sum: it is multiplied with x to the power of their bits, modulo the CRC's
