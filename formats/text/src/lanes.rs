@@ -5,14 +5,28 @@ use wide::u8x16;
 /// How many bytes are looked at together.
 pub(crate) const LANES: usize = 16;
 
+/// How many bytes have a bit each in a word.
+pub(crate) const WORD: usize = 64;
+
 /// The place of the first byte that is a quote, a backslash or a control character (below 0x20).
 #[inline]
 pub(crate) fn special(bytes: &[u8; LANES]) -> Option<usize> {
+    let mask = mask(bytes);
+    (mask != 0).then_some(mask.trailing_zeros() as usize)
+}
+
+/// The places of all such bytes: a bit each, the lowest that of the first byte.
+#[inline]
+pub(crate) fn specials(bytes: &[u8; WORD]) -> u64 {
+    let (lanes, _) = bytes.as_chunks::<LANES>();
+    lanes.iter().rev().fold(0, |word, lanes| word << LANES | u64::from(mask(lanes)))
+}
+
+#[inline]
+fn mask(bytes: &[u8; LANES]) -> u32 {
     let bytes = u8x16::from(*bytes);
     let controls = bytes.min(u8x16::splat(0x1f)).simd_eq(bytes);
-    let found = controls | bytes.simd_eq(u8x16::splat(b'"')) | bytes.simd_eq(u8x16::splat(b'\\'));
-    let mask = found.to_bitmask();
-    (mask != 0).then_some(mask.trailing_zeros() as usize)
+    (controls | bytes.simd_eq(u8x16::splat(b'"')) | bytes.simd_eq(u8x16::splat(b'\\'))).to_bitmask()
 }
 
 #[cfg(test)]
@@ -27,7 +41,10 @@ mod tests {
                     let mut bytes = [around; LANES];
                     bytes[at] = byte;
                     let place = |test: fn(&u8) -> bool| bytes.iter().position(test);
-                    assert_eq!(special(&bytes), place(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\'));
+                    let first = place(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\');
+                    assert_eq!(special(&bytes), first);
+                    let all: u64 = (0..LANES).filter(|i| special(&[bytes[*i]; LANES]).is_some()).map(|i| 1 << i).sum();
+                    assert_eq!(specials(&bytes.repeat(4).try_into().unwrap()), all * 0x0001_0001_0001_0001);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Strings of JSON: where they end, and what they say.
 
-use crate::lanes::{LANES, special};
+use crate::lanes::{LANES, WORD, special, specials};
 
 /// How many bytes come before the first quote, backslash or control character (below 0x20).
 #[inline]
@@ -68,12 +68,16 @@ pub(crate) type NoString = (usize, &'static str);
 /// Writes to `out` what the string says that `bytes` begin with, behind its first quote. `out` grows as needed, and
 /// what it holds behind those bytes means nothing.
 pub(crate) fn said(bytes: &[u8], out: &mut Vec<u8>) -> Result<Said, NoString> {
-    // No escape says more bytes than it has, and the last run of plain bytes may be copied in whole lanes.
-    if out.len() < bytes.len() + LANES {
-        out.resize(bytes.len() + LANES, 0);
+    // No escape says more bytes than it has, and the last run of plain bytes may be copied in whole words.
+    if out.len() < bytes.len() + WORD {
+        out.resize(bytes.len() + WORD, 0);
     }
     let (mut from, mut to, mut escaped, mut lone) = (0, 0, false, None);
     loop {
+        let (read, written) = words(bytes.get(from..).unwrap_or_default(), out.get_mut(to..).unwrap_or_default());
+        // Fewer bytes come of some only where there were escapes among them.
+        escaped |= read != written;
+        (from, to) = (from + read, to + written);
         let n = copy(bytes.get(from..).unwrap_or_default(), out.get_mut(to..).unwrap_or_default());
         (from, to) = (from + n, to + n);
         match bytes.get(from) {
@@ -82,28 +86,66 @@ pub(crate) fn said(bytes: &[u8], out: &mut Vec<u8>) -> Result<Said, NoString> {
             Some(_) => return Err((from, CONTROL)),
             None => return Err((from, OPEN)),
         }
-        // They often follow each other, as the end of a line and the start of the next do.
-        while let Some(byte) = simple(bytes, from) {
-            out.iter_mut().skip(to).take(1).for_each(|room| *room = byte);
-            (from, to) = (from + 2, to + 1);
-        }
-        let rest = bytes.get(from..).unwrap_or_default();
-        if rest.first() != Some(&b'\\') {
-            continue;
-        }
-        let len = escape_len(rest).ok_or((from, NO_ESCAPE))?;
-        from += match unicode(rest) {
-            Some((character, len)) => {
-                to += character.encode_utf8(out.get_mut(to..).unwrap_or_default()).len();
-                len
+        // They often follow each other: the letters of a word, the end of a line and the start of the next.
+        while let Some(rest @ [b'\\', ..]) = bytes.get(from..) {
+            if let Some(byte) = simple(rest, 0) {
+                out.iter_mut().skip(to).take(1).for_each(|room| *room = byte);
+                (from, to) = (from + 2, to + 1);
+                continue;
             }
-            None => {
-                lone.get_or_insert(from);
-                len
-            }
-        };
+            let len = escape_len(rest).ok_or((from, NO_ESCAPE))?;
+            from += match unicode(rest) {
+                Some((character, len)) => {
+                    to += character.encode_utf8(out.get_mut(to..).unwrap_or_default()).len();
+                    len
+                }
+                None => {
+                    lone.get_or_insert(from);
+                    len
+                }
+            };
+        }
     }
     Ok(Said { len: from, escaped, text: lone.map_or(Ok(to), Err) })
+}
+
+/// Writes to `out` what `text` says up to an end, an escape of more than two bytes, or its last bytes; returns how many
+/// were read and written. Where escapes are dense, no guess of the processor's has to be right for each of them: all places
+/// of a word are known at once, and what follows an escape is copied whole before anybody asks how long it is.
+#[inline]
+fn words(text: &[u8], out: &mut [u8]) -> (usize, usize) {
+    let (mut from, mut to) = (0, 0);
+    // The last escape of a word may end behind it, and a word behind that is copied.
+    while let Some(window) = text.get(from..).and_then(<[u8]>::first_chunk::<{ 2 * WORD + 1 }>)
+        && let Some(word) = window.first_chunk::<WORD>()
+    {
+        let Some(room) = out.get_mut(to..).and_then(<[u8]>::first_chunk_mut::<{ 2 * WORD }>) else { break };
+        let (mut left, mut done, mut said) = (specials(word), 0, 0);
+        if let Some(room) = room.first_chunk_mut::<WORD>() {
+            *room = *word;
+        }
+        while left != 0 {
+            let at = left.trailing_zeros() as usize;
+            said += at - done;
+            done = at;
+            let Some(meant) = simple(window, at) else { return (from + done, to + said) };
+            done += 2;
+            if let Some((byte, rest)) = room.get_mut(said..).and_then(<[u8]>::split_first_mut) {
+                *byte = meant;
+                if let (Some(rest), Some(next)) =
+                    (rest.first_chunk_mut::<WORD>(), window.get(done..).and_then(<[u8]>::first_chunk::<WORD>))
+                {
+                    *rest = *next;
+                }
+            }
+            said += 1;
+            // Neither the backslash nor what it is for.
+            left &= (!0u64).checked_shl(done as u32).unwrap_or_default();
+        }
+        let end = done.max(WORD);
+        (from, to) = (from + end, to + said + end - done);
+    }
+    (from, to)
 }
 
 /// Copies the bytes of `text` up to the first quote, backslash or control character to `out`, which has room for them and
@@ -220,6 +262,39 @@ mod tests {
         fn the_first_special_byte_is_found(bytes in prop::collection::vec(any::<u8>(), 0..300), high in any::<bool>()) {
             let bytes: Vec<u8> = bytes.iter().map(|b| if high { b | 0x80 } else { b & 0x7f | 0x40 }).collect();
             prop_assert_eq!(plain(&bytes), bytes.iter().position(|b| is_special(*b)).unwrap_or(bytes.len()));
+        }
+    }
+
+    /// Escapes and plain bytes as they follow each other in code: dense, in runs, and far apart.
+    fn pieces() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            4 => Just(r"\n".to_owned()),
+            2 => prop::sample::select(vec![r"\\", "\\\"", r"\t", r"\/", r"\u00e9", r"\ud83d\ude00", "é", "😀"]).prop_map(str::to_owned),
+            3 => (0..40usize).prop_map(|len| "an ordinary word of code, or four of them"[..len].to_owned()),
+            1 => (60..200usize).prop_map(|len| "x".repeat(len)),
+        ];
+        prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn strings_say_what_serde_json_reads(written in pieces(), behind in "[ -~\"\\\\]{0,200}") {
+            let expected: String = serde_json::from_str(&format!("\"{written}\"")).unwrap();
+            let mut out = vec![b'?'; 10];
+            let found = said(format!("{written}\"{behind}").as_bytes(), &mut out).unwrap();
+            prop_assert_eq!((found.len, found.escaped), (written.len(), written.contains('\\')));
+            prop_assert_eq!(str::from_utf8(&out[..found.text.unwrap()]).unwrap(), expected);
+        }
+
+        #[test]
+        fn faults_are_found_behind_any_string(written in pieces(), fault in 0..4usize) {
+            let (bad, what) = [("", OPEN), ("\n", CONTROL), (r"\x", NO_ESCAPE), ("\\", NO_ESCAPE)][fault];
+            // With and without enough bytes behind for whole words.
+            for behind in [0, 300] {
+                let behind = if fault == 0 || fault == 3 { 0 } else { behind };
+                let bytes = format!("{written}{bad}{}", "y".repeat(behind));
+                prop_assert_eq!(said(bytes.as_bytes(), &mut Vec::new()), Err((written.len(), what)));
+            }
         }
     }
 
