@@ -18,6 +18,7 @@ mod master;
 mod object;
 mod shard;
 mod spool;
+mod turns;
 
 pub(crate) use object::Object;
 pub(crate) use shard::Hdf5Sink;

@@ -8,6 +8,7 @@ use super::main_file::MainFile;
 use super::master;
 use super::object::Object;
 use super::spool::{Spill, Spool};
+use super::turns::Turns;
 use crate::layout::{self, CLASSES, LAYOUT, METADATA};
 use crate::options::{Filter, SinkOptions};
 use crate::pool::Pool;
@@ -20,8 +21,6 @@ use rayon::prelude::*;
 
 /// Bytes of rows after which full chunks are compressed and written.
 const EPOCH: usize = 32 << 20;
-/// Bytes of chunks that are compressed while those before are written.
-const BATCH: usize = 4 << 20;
 /// Chunks that rows per chunk ask for may be this large.
 const LARGEST_ASKED: u64 = 64 << 20;
 
@@ -167,29 +166,21 @@ impl ShardFile {
         Ok(())
     }
 
-    /// Compresses and writes what is full, field by field; with `ended`, everything.
+    /// Compresses and writes what is full, field by field; with `ended`, everything. Threads take chunks as they come,
+    /// and the file gets them in order while others are compressed.
     fn flush(&mut self, ended: bool) -> Result<()> {
-        let mut jobs = self.jobs(ended)?.into_iter();
-        let mut packed = Vec::new();
-        loop {
-            let batch = batch(&mut jobs);
-            if batch.is_empty() {
-                return store(&mut self.columns, &mut self.regions, packed);
-            }
-            let (coders, memory) = (&self.coders, &self.memory);
-            let pack = |(i, pipeline, bytes): Job| match pipeline {
-                Some(pipeline) => coders.with(|coder| coder.pack(&pipeline, bytes, memory)).map(|packed| (i, packed)),
-                None => Ok((i, Packed { bytes, mask: 0 })),
+        let jobs = self.jobs(ended)?;
+        let (coders, memory) = (&self.coders, &self.memory);
+        let (columns, regions) = (&mut self.columns, &mut self.regions);
+        let turns = Turns::new(|(column, packed)| store(columns, regions, column, packed));
+        jobs.into_iter().enumerate().par_bridge().try_for_each(|(number, (column, pipeline, bytes))| {
+            let packed = match pipeline {
+                Some(pipeline) => coders.with(|coder| coder.pack(&pipeline, bytes, memory))?,
+                None => Packed { bytes, mask: 0 },
             };
-            // While one batch is compressed, the one before is written.
-            let before = std::mem::take(&mut packed);
-            let (next, stored) = rayon::join(
-                || batch.into_par_iter().with_max_len(1).map(pack).collect::<Result<Vec<_>>>(),
-                || store(&mut self.columns, &mut self.regions, before),
-            );
-            stored?;
-            packed = next?;
-        }
+            turns.add(number, (column, packed))
+        })?;
+        turns.finish()
     }
 
     fn jobs(&mut self, ended: bool) -> Result<Vec<Job>> {
@@ -254,27 +245,15 @@ impl ShardFile {
 /// The number of a column, what is to be done to a chunk of it, and the chunk.
 type Job = (usize, Option<Pipeline>, Buffer);
 
-/// The next jobs: [`BATCH`] bytes, and enough for all threads.
-fn batch(jobs: &mut impl Iterator<Item = Job>) -> Vec<Job> {
-    let (mut batch, mut bytes, least) = (Vec::new(), 0, 2 * rayon::current_num_threads());
-    while bytes < BATCH || batch.len() < least {
-        let Some(job) = jobs.next() else { break };
-        bytes += job.2.len();
-        batch.push(job);
-    }
-    batch
-}
-
-/// Writes chunks, and notes where they are.
-fn store(columns: &mut [Column], regions: &mut Regions, packed: Vec<(usize, Packed)>) -> Result<()> {
-    for (column, Packed { bytes, mask }) in packed {
-        let address = regions.append_body(&bytes)?;
-        let size = u32::try_from(bytes.len()).map_err(|_| Error::bug("a chunk of over 4 GiB"))?;
-        match columns.get_mut(column).map(|column| &mut column.values) {
-            Some(Values::Chunks(chunker)) => chunker.stored(Stored { address, size, mask }),
-            Some(Values::Heap(heap)) => heap.addresses.push(address),
-            _ => {}
-        }
+/// Writes a chunk of a column, and notes where it is.
+fn store(columns: &mut [Column], regions: &mut Regions, column: usize, packed: Packed) -> Result<()> {
+    let Packed { bytes, mask } = packed;
+    let address = regions.append_body(&bytes)?;
+    let size = u32::try_from(bytes.len()).map_err(|_| Error::bug("a chunk of over 4 GiB"))?;
+    match columns.get_mut(column).map(|column| &mut column.values) {
+        Some(Values::Chunks(chunker)) => chunker.stored(Stored { address, size, mask }),
+        Some(Values::Heap(heap)) => heap.addresses.push(address),
+        _ => {}
     }
     Ok(())
 }
