@@ -83,10 +83,11 @@ impl BlendIndex {
     fn raw<T>(weights: &[f64], size: u64, number: fn(usize) -> T, array: fn(Vec<T>) -> Array) -> Result<Self> {
         let mut both = (room(size, "blend")?, room(size, "blend")?);
         match weights.len() {
-            0..=4 => of_few::<4, T>(weights, size, number, &mut both),
-            5..=8 => of_few::<8, T>(weights, size, number, &mut both),
-            9..=16 => of_few::<16, T>(weights, size, number, &mut both),
-            17..=32 => of_few::<32, T>(weights, size, number, &mut both),
+            0..=2 => of_few::<1, T>(weights, size, number, &mut both),
+            3..=4 => of_few::<2, T>(weights, size, number, &mut both),
+            5..=8 => of_few::<4, T>(weights, size, number, &mut both),
+            9..=16 => of_few::<8, T>(weights, size, number, &mut both),
+            17..=32 => of_few::<16, T>(weights, size, number, &mut both),
             _ => {
                 let mut lead = Lead::new(weights, size as f64);
                 both.extend(samples(size, number, |y| lead.next(y)));
@@ -97,9 +98,9 @@ impl BlendIndex {
     }
 }
 
-/// The samples of a blend of few datasets.
-fn of_few<const N: usize, T>(weights: &[f64], size: u64, number: fn(usize) -> T, both: &mut (Vec<T>, Vec<i64>)) {
-    let mut few = Few::<N>::new(weights);
+/// The samples of a blend of at most 2·`P` datasets.
+fn of_few<const P: usize, T>(weights: &[f64], size: u64, number: fn(usize) -> T, both: &mut (Vec<T>, Vec<i64>)) {
+    let mut few = Few::<P>::new(weights);
     both.extend(samples(size, number, |y| few.next(y)));
 }
 

@@ -4,23 +4,32 @@
 //! registers: the one that leads is raised by what the comparison itself says, so that the next sample's errors wait
 //! neither for its number nor for a store of one place.
 
-/// The state of a blend of at most `N` datasets, a power of two.
-pub(crate) struct Few<const N: usize> {
-    weights: [f64; N],
+use wide::f64x2;
+
+/// The state of a blend of at most `P` pairs of datasets, a power of two.
+pub(crate) struct Few<const P: usize> {
+    weights: [f64x2; P],
     /// Samples given; infinite behind the last dataset.
-    given: [f64; N],
-    /// Of each dataset its number plus 2·`N`, so that a sum of some says whether it is one, and which.
-    marks: [f64; N],
+    given: [f64x2; P],
+    /// Of each dataset its number plus 4·`P`, so that a sum of some says whether it is one, and which.
+    marks: [f64x2; P],
 }
 
-impl<const N: usize> Few<N> {
+impl<const P: usize> Few<P> {
     /// The weights are finite and not negative.
     pub(crate) fn new(weights: &[f64]) -> Self {
-        let mut few = Self { weights: [0.0; N], given: [f64::INFINITY; N], marks: [0.0; N] };
-        few.weights.iter_mut().zip(weights).for_each(|(place, weight)| *place = *weight);
-        few.given.iter_mut().zip(weights).for_each(|(place, _)| *place = 0.0);
-        few.marks.iter_mut().enumerate().for_each(|(at, mark)| *mark = (2 * N + at) as f64);
-        few
+        let pairs = |value: &dyn Fn(usize) -> f64| {
+            let mut at = 0;
+            [(); P].map(|()| {
+                at += 2;
+                f64x2::new([value(at - 2), value(at - 1)])
+            })
+        };
+        Self {
+            weights: pairs(&|at| weights.get(at).copied().unwrap_or_default()),
+            given: pairs(&|at| if at < weights.len() { 0.0 } else { f64::INFINITY }),
+            marks: pairs(&|at| (4 * P + at) as f64),
+        }
     }
 
     /// The dataset with the greatest error at `y`, the first of several, and how many samples it had given;
@@ -29,35 +38,37 @@ impl<const N: usize> Few<N> {
     pub(crate) fn next(&mut self, y: f64) -> (usize, f64) {
         let mut errors = self.weights;
         for (error, given) in errors.iter_mut().zip(&self.given) {
-            *error = *error * y - given;
+            *error = *error * f64x2::splat(y) - *given;
         }
-        // Not `f64::max`, which minds NaN and is more than one instruction.
-        let most = joined(errors, |a, b| if a > b { a } else { b });
-        let leads = errors.map(|error| if error >= most { 1.0 } else { 0.0 });
+        let [a, b] = joined(errors, f64x2::fast_max).to_array();
+        let most = f64x2::splat(if a > b { a } else { b });
+        let mut leads = errors;
+        leads.iter_mut().for_each(|error| *error = error.simd_ge(most));
         let mut marks = leads;
         for (lead, mark) in marks.iter_mut().zip(&self.marks) {
-            *lead *= mark;
+            *lead &= *mark;
         }
-        let sum = joined(marks, |a, b| a + b) as u32 as usize;
-        if sum >= 4 * N {
-            return self.first(&leads);
+        let sum = joined(marks, |a, b| a + b).reduce_add() as u32 as usize;
+        if sum >= 8 * P {
+            return self.first(&marks);
         }
-        let found = sum % N;
-        let had = self.given[found];
+        let found = sum % (2 * P);
+        let had = self.given[found / 2].as_array()[found % 2];
         for (given, lead) in self.given.iter_mut().zip(&leads) {
-            *given += lead;
+            *given += *lead & f64x2::ONE;
         }
         (found, had)
     }
 
-    /// The first of several that lead.
+    /// The first of several that lead, of which `marks` holds those.
     #[inline(never)]
-    fn first(&mut self, leads: &[f64; N]) -> (usize, f64) {
-        let found = leads.iter().position(|lead| *lead > 0.0).unwrap_or_default();
-        let had = self.given[found];
+    fn first(&mut self, marks: &[f64x2; P]) -> (usize, f64) {
+        let mut all = marks.iter().flat_map(|pair| pair.to_array());
+        let found = all.position(|mark| mark > 0.0).unwrap_or_default();
+        let had = self.given[found / 2].as_array()[found % 2];
         // Whole registers again: one number stored alone would hold up the next look at all of them.
         for (given, mark) in self.given.iter_mut().zip(&self.marks) {
-            *given += if *mark == (2 * N + found) as f64 { 1.0 } else { 0.0 };
+            *given += mark.simd_eq(f64x2::splat((4 * P + found) as f64)) & f64x2::ONE;
         }
         (found, had)
     }
