@@ -1,4 +1,5 @@
-//! Sixteen bytes at a time, in a register where the processor has one for them: which of them is the first of a kind.
+//! Bytes looked at together, in registers where the processor has some for them: which are quotes, backslashes or control
+//! characters.
 
 use wide::u8x16;
 
