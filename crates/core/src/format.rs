@@ -118,6 +118,18 @@ pub struct Probe {
     /// it (the bytes of a text file: a document belongs to the range that holds its first byte), ranges of
     /// them hold any number of samples, and the [`KEY`](crate::KEY) of a row is its place in the input.
     pub counted: bool,
+    /// What the input holds and its rows lack, since the source can't read it: reported to the user and recorded
+    /// with the dataset. In the order of the input.
+    pub omitted: Vec<Omission>,
+}
+
+/// Something that an input holds and its rows lack.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Omission {
+    /// Its name in the input: a branch, a dataset, a member of a compound type (`events.name`).
+    pub field: String,
+    /// Why it can't be read, as a lowercase fragment: its type, or the feature that is missing.
+    pub reason: String,
 }
 
 /// Reads one format.

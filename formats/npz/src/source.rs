@@ -58,7 +58,13 @@ impl Source for NpzSource {
     fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
         let layout =
             Bytes::of(input).and_then(|bytes| self.layout(input, bytes)).map_err(|e| e.in_input(input.name()))?;
-        Ok(Some(Probe { schema: layout.schema, items: layout.items as u64, bytes: layout.bytes, counted: true }))
+        Ok(Some(Probe {
+            schema: layout.schema,
+            items: layout.items as u64,
+            bytes: layout.bytes,
+            counted: true,
+            omitted: Vec::new(),
+        }))
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {

@@ -53,7 +53,13 @@ impl Source for ParquetSource {
         let footer = self.load(input, false)?;
         let groups = 0..footer.starts.len().saturating_sub(1);
         let bytes = groups.map(|group| footer.bytes(group)).fold(0, u64::saturating_add);
-        Ok(Some(Probe { schema: Arc::clone(&footer.mapping.schema), items: footer.rows(), bytes, counted: true }))
+        Ok(Some(Probe {
+            schema: Arc::clone(&footer.mapping.schema),
+            items: footer.rows(),
+            bytes,
+            counted: true,
+            omitted: Vec::new(),
+        }))
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {

@@ -21,7 +21,13 @@ impl Source for RecordSource {
     fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
         let items = self.items(input).map_err(|e| e.in_input(input.name()))?;
         let kept: usize = self.layout.members.iter().map(|member| member.width).sum();
-        Ok(Some(Probe { schema: self.schema(), items, bytes: items.saturating_mul(kept as u64), counted: true }))
+        Ok(Some(Probe {
+            schema: self.schema(),
+            items,
+            bytes: items.saturating_mul(kept as u64),
+            counted: true,
+            omitted: Vec::new(),
+        }))
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {

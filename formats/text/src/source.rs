@@ -40,7 +40,7 @@ impl Source for TextSource {
             Some(len) => (len, len),
             None => (1, input.stat()?.map_or(0, |stat| stat.size.saturating_mul(EXPANSION))),
         };
-        Ok(Some(Probe { schema: schema(&self.settings.text.name), items, bytes, counted: false }))
+        Ok(Some(Probe { schema: schema(&self.settings.text.name), items, bytes, counted: false, omitted: Vec::new() }))
     }
 
     fn starts(&self, input: &dyn Input, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {

@@ -55,7 +55,13 @@ impl RecordSource {
             Some(size) if size.records != end.record => {
                 Err(Error::content(format!("has {} records where its schema says {}", end.record, size.records)))
             }
-            _ => Ok(Probe { schema: layout.schema(), items: end.record, bytes: end.offset, counted: true }),
+            _ => Ok(Probe {
+                schema: layout.schema(),
+                items: end.record,
+                bytes: end.offset,
+                counted: true,
+                omitted: Vec::new(),
+            }),
         }
     }
 

@@ -60,7 +60,7 @@ impl Source for Hdf5Source {
         let open = self.open(input, &ALL).map_err(|e| e.in_input(input.name()))?;
         let each = |field: &FieldReader| field.values.rows().saturating_mul(field.values.row_bytes());
         let bytes = open.fields.iter().map(each).fold(0, u64::saturating_add);
-        Ok(Some(Probe { schema: open.schema, items: open.samples, bytes, counted: true }))
+        Ok(Some(Probe { schema: open.schema, items: open.samples, bytes, counted: true, omitted: Vec::new() }))
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {

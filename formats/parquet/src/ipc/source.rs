@@ -40,7 +40,7 @@ impl Source for IpcSource {
         let (layout, mapping) = self.load(input)?;
         let items = layout.batches.iter().map(|part| part.rows).fold(0, u64::saturating_add);
         let bytes = layout.batches.iter().map(|part| part.body).fold(0, u64::saturating_add);
-        Ok(Some(Probe { schema: mapping.schema, items, bytes, counted: true }))
+        Ok(Some(Probe { schema: mapping.schema, items, bytes, counted: true, omitted: Vec::new() }))
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {

@@ -32,6 +32,7 @@ impl Source for TokenSource {
             items: table.documents(),
             bytes: table.tokens().saturating_mul(table.dtype().size()),
             counted: true,
+            omitted: Vec::new(),
         }))
     }
 
