@@ -58,7 +58,9 @@ impl Report<'_> {
 
     fn header(&mut self, member: &Member) {
         let name = Some(&member.name[..]);
-        if !member.is_regular() && member.kind != b'5' {
+        if member.sparse {
+            self.add(ALL, name, "is a sparse file: readers return other bytes than the file's, or none");
+        } else if !member.is_regular() && !member.is_folder() {
             self.add(ALL, name, "is no regular file: readers skip it or return nothing");
         }
         if member.dialect.pax_path {

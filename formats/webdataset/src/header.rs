@@ -112,7 +112,7 @@ pub(crate) fn admit(key: &str, field: &str, size: u64) -> Result<()> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) name: Vec<u8>,
-    /// The `prefix` field of USTAR, where it is in use.
+    /// The `prefix` field of USTAR; elsewhere whatever stands in its place.
     pub(crate) prefix: Vec<u8>,
     pub(crate) kind: u8,
     pub(crate) size: u64,
@@ -133,10 +133,14 @@ impl Header {
         let size =
             number(slice(block, 124, 12)).ok_or_else(|| Error::content("has a tar header with an unreadable size"))?;
         let magic: [u8; 8] = slice(block, 257, 8).try_into().unwrap_or_default();
-        let ustar = magic == *b"ustar\x0000";
-        let prefix = if ustar { text(slice(block, 345, 155)) } else { Vec::new() };
+        let prefix = text(slice(block, 345, 155));
         let kind = slice(block, 156, 1).first().copied().unwrap_or_default();
         Ok(Some(Self { name: text(slice(block, 0, NAME_LIMIT)), prefix, kind, size, magic }))
+    }
+
+    /// Whether the fields after the magic are those of POSIX. Its version says nothing: readers pass over it.
+    pub(crate) fn is_ustar(&self) -> bool {
+        self.magic.starts_with(b"ustar\0")
     }
 
     /// The name with its prefix, as every full tar reader sees it.
@@ -156,16 +160,14 @@ fn text(field: &[u8]) -> Vec<u8> {
     field.split(|b| *b == 0).next().unwrap_or_default().to_vec()
 }
 
-/// Octal digits with blanks around, or GNU's base-256 (first bit set).
+/// Octal digits with blanks around, or GNU's base-256: a byte 0x80, then a number in big-endian order. A field without
+/// digits is no number: to Python it is 0, to GNU tar an error.
 fn number(field: &[u8]) -> Option<u64> {
-    if let [first, rest @ ..] = field
-        && first & 0x80 != 0
-    {
-        let head = u64::from(first & 0x7f);
-        return rest.iter().try_fold(head, |n, b| n.checked_mul(256)?.checked_add(u64::from(*b)));
+    if let [0x80, rest @ ..] = field {
+        return rest.iter().try_fold(0u64, |n, b| n.checked_mul(256)?.checked_add(u64::from(*b)));
     }
     let digits = field.split(|b| *b == 0).next()?.trim_ascii();
-    digits.iter().try_fold(0u64, |n, b| match b {
+    digits.iter().try_fold((!digits.is_empty()).then_some(0u64)?, |n, b| match b {
         b'0'..=b'7' => n.checked_mul(8)?.checked_add(u64::from(b - b'0')),
         _ => None,
     })

@@ -16,7 +16,8 @@
 //!   No PAX headers, no GNU long names, no prefix field, no directories: each costs some reader
 //!   speed or correctness.
 //! * **What we read**: all of those, USTAR prefixes, PAX paths and sizes, GNU long names, base-256
-//!   sizes, old v7 headers; `.tar.gz` and `.tar.zst` as streams.
+//!   sizes, old v7 headers; `.tar.gz` and `.tar.zst` as streams. What Python's `tarfile` and GNU tar read in
+//!   different ways is refused by name.
 //! * **Options** of the sink: `index`, a list of `wids` (default), `wids:md5`, `dali`, `energon`, `none`.
 //! * **Revisions**: 1, the first.
 
@@ -26,6 +27,7 @@ mod dali;
 mod energon;
 mod header;
 mod options;
+mod pax;
 mod sink;
 mod source;
 mod sqlite;

@@ -21,13 +21,13 @@ impl Source for TarSource {
     fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
         let mut walk = Walk::new(input, self.limits)?;
         while let Some(member) = walk.next().map_err(|e| e.in_input(input.name()))? {
-            if member.kind == b'5' {
+            if member.is_folder() {
                 continue;
             }
             walk.pass(&member).map_err(|e| e.in_input(input.name()).in_sample(member.name.escape_ascii()))?;
             let extent = match member.is_regular() {
                 true => Ok(Extent { offset: member.data, len: member.size }),
-                false => Err(Error::content(what(member.kind)).in_input(input.name())),
+                false => Err(Error::content(what(&member)).in_input(input.name())),
             };
             each(Entry { name: &member.name, extent })?;
         }
@@ -41,13 +41,17 @@ impl Source for TarSource {
     }
 }
 
-fn what(kind: u8) -> String {
-    let kind = match kind {
+/// Why a member that is no regular file holds no field.
+fn what(member: &Member) -> String {
+    let kind = match member.kind {
+        _ if member.sparse => {
+            return "is a sparse file in the tar, whose holes are not stored; write the tar again without --sparse"
+                .to_owned();
+        }
         b'1' => "a hard link",
         b'2' => "a symbolic link",
         b'3' | b'4' => "a device",
         b'6' => "a FIFO",
-        b'S' => "a sparse file",
         other => return format!("is a tar member of type {}, which holds no field", other.escape_ascii()),
     };
     format!("is {kind} in the tar, and only regular files hold fields; pack the files themselves")
@@ -105,6 +109,9 @@ impl Grouping<'_> {
             return Ok(Some(next));
         }
         while let Some(member) = self.walk.next()? {
+            if member.sparse {
+                return Err(Error::content(what(&member)).in_sample(member.name.escape_ascii()));
+            }
             if let (true, Ok(name)) = (member.is_regular(), split_name(&member.name)) {
                 return Ok(Some((name.key, name.field, member)));
             }

@@ -1,6 +1,7 @@
 //! From member to member through anybody's tar: plain, PAX and GNU names, prefix fields.
 
 use crate::header::{BLOCK, BLOCK_U64, Header, padded};
+use crate::pax::Pax;
 use packhorse_core::{Context, Error, Input, Limits, Result};
 use std::io::Read;
 
@@ -15,13 +16,19 @@ pub(crate) struct Member {
     /// Where its bytes start.
     pub(crate) data: u64,
     pub(crate) size: u64,
+    /// Whether it is a sparse file: its holes are not stored.
+    pub(crate) sparse: bool,
     /// How its name and size were written.
     pub(crate) dialect: Dialect,
 }
 
 impl Member {
     pub(crate) fn is_regular(&self) -> bool {
-        matches!(self.kind, b'0' | 0 | b'7')
+        matches!(self.kind, b'0' | 0 | b'7') && !self.sparse
+    }
+
+    pub(crate) fn is_folder(&self) -> bool {
+        self.kind == b'5'
     }
 
     /// Where the next header starts.
@@ -34,10 +41,82 @@ impl Member {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dialect {
     pub(crate) pax: bool,
+    /// A PAX header of the member's own, not one for all.
+    pub(crate) pax_own: bool,
     pub(crate) pax_path: bool,
     pub(crate) gnu_long_name: bool,
     pub(crate) prefix: bool,
     pub(crate) not_ustar: bool,
+}
+
+/// What the headers before a member's own said. Where two of them say the same thing, GNU tar takes the last and Python
+/// the first: such members are refused.
+#[derive(Default)]
+struct Extra {
+    dialect: Dialect,
+    name: Option<Vec<u8>>,
+    size: Option<u64>,
+    sparse: bool,
+}
+
+impl Extra {
+    fn pax(&mut self, pax: Pax) -> Result<()> {
+        if std::mem::replace(&mut self.dialect.pax_own, true) {
+            return Err(ambiguous("two PAX headers"));
+        }
+        (self.dialect.pax, self.dialect.pax_path) = (true, pax.path.is_some());
+        if self.dialect.gnu_long_name && pax.path.is_some() {
+            return Err(ambiguous("a GNU long name and a PAX path"));
+        }
+        (self.name, self.size, self.sparse) = (pax.path.or(self.name.take()), pax.size, pax.sparse);
+        Ok(())
+    }
+
+    fn long_name(&mut self, bytes: &[u8]) -> Result<()> {
+        if std::mem::replace(&mut self.dialect.gnu_long_name, true) {
+            return Err(ambiguous("two GNU long names"));
+        }
+        if self.dialect.pax_path {
+            return Err(ambiguous("a GNU long name and a PAX path"));
+        }
+        let name = bytes.split(|b| *b == 0).next().filter(|name| !name.is_empty());
+        self.name = Some(name.ok_or_else(|| ambiguous("an empty GNU long name"))?.to_vec());
+        Ok(())
+    }
+
+    fn member(mut self, header: Header, start: u64, data: u64) -> Result<Member> {
+        self.dialect.prefix = !header.prefix.is_empty();
+        if self.dialect.prefix && !header.is_ustar() {
+            return Err(ambiguous("a prefix in a header that is not POSIX's"));
+        }
+        self.dialect.not_ustar = header.magic != *b"ustar\x0000";
+        let plain = matches!(header.kind, b'0' | 0 | b'7');
+        let renamed = self.name.is_some();
+        let name = self.name.unwrap_or_else(|| header.full_name());
+        let size = match header.kind {
+            // A link repeats the size of what it is linked to.
+            b'1' => 0,
+            b'2'..=b'6' if header.size > 0 || self.size.is_some_and(|size| size > 0) => {
+                return Err(ambiguous("a size though it is no file").in_sample(name.escape_ascii()));
+            }
+            b'2'..=b'6' => 0,
+            _ => self.size.unwrap_or(header.size),
+        };
+        let mut kind = header.kind;
+        if plain && name.ends_with(b"/") || renamed && kind == 0 && header.name.ends_with(b"/") {
+            // So tars before POSIX marked folders.
+            if renamed || size > 0 {
+                return Err(ambiguous("the name of a folder and the type of a file").in_sample(name.escape_ascii()));
+            }
+            kind = b'5';
+        }
+        let sparse = self.sparse || kind == b'S';
+        Ok(Member { name, kind, start, data, size, sparse, dialect: self.dialect })
+    }
+}
+
+fn ambiguous(what: &str) -> Error {
+    Error::content(format!("has a member with {what}, which readers take in different ways; write the tar again"))
 }
 
 /// Walks the headers of `input`, by position where it can be read so, else as a stream.
@@ -70,36 +149,22 @@ impl<'a> Walk<'a> {
             return Ok(None);
         }
         let start = self.at;
-        let mut dialect = Dialect::default();
-        let (mut long_name, mut size) = (None, None);
+        let mut extra = Extra::default();
         loop {
             let Some(header) = self.header()? else {
                 return if self.at == start { Ok(None) } else { Err(self.cut()) };
             };
             let data = self.at + BLOCK_U64;
             match header.kind {
-                b'x' => {
-                    dialect.pax = true;
-                    let pax = Pax::parse(&self.small(data, header.size)?)?;
-                    dialect.pax_path |= pax.path.is_some();
-                    long_name = pax.path.or(long_name);
-                    size = pax.size.or(size);
+                // Solaris wrote X before POSIX said x.
+                b'x' | b'X' => extra.pax(Pax::parse(&self.small(data, header.size)?)?)?,
+                b'L' => extra.long_name(&self.small(data, header.size)?)?,
+                b'g' => {
+                    extra.dialect.pax = true;
+                    Pax::check_global(&self.small(data, header.size)?)?;
                 }
-                b'L' => {
-                    dialect.gnu_long_name = true;
-                    let name = self.small(data, header.size)?;
-                    long_name = Some(name.split(|b| *b == 0).next().unwrap_or_default().to_vec());
-                }
-                b'g' => dialect.pax = true,
                 b'K' => {}
-                kind => {
-                    dialect.prefix = !header.prefix.is_empty();
-                    dialect.not_ustar = header.magic != *b"ustar\x0000";
-                    let name = long_name.unwrap_or_else(|| header.full_name());
-                    let size = if matches!(kind, b'1'..=b'6') { 0 } else { size.unwrap_or(header.size) };
-                    let member = Member { name, kind, start, data, size, dialect };
-                    return self.advance(member).map(Some);
-                }
+                _ => return self.advance(extra.member(header, start, data)?).map(Some),
             }
             self.at = data.saturating_add(padded(header.size));
         }
@@ -131,6 +196,13 @@ impl<'a> Walk<'a> {
             Error::content(message)
         })?;
         if header.is_none() {
+            if self.bytes.fill(self.at + BLOCK_U64, &mut block)? == BLOCK && block.iter().any(|b| *b != 0) {
+                let message = format!(
+                    "goes on after a single block of zeros at byte {}, where readers stop; write the tar again",
+                    self.at
+                );
+                return Err(Error::content(message));
+            }
             self.ending = Some(Ending::Marked(self.at));
         }
         Ok(header)
@@ -163,39 +235,6 @@ impl<'a> Walk<'a> {
         let bytes = self.bytes.read(member.data, size)?;
         if bytes.len() == size { Ok(bytes) } else { Err(self.cut()) }
     }
-}
-
-/// What a PAX extended header says (POSIX.1-2001, pax Extended Header).
-#[derive(Default)]
-struct Pax {
-    path: Option<Vec<u8>>,
-    size: Option<u64>,
-}
-
-impl Pax {
-    fn parse(mut bytes: &[u8]) -> Result<Self> {
-        let damaged = || Error::content("has a damaged PAX header");
-        let mut pax = Self::default();
-        while bytes.first().is_some_and(|b| *b != 0) {
-            let digits = bytes.iter().position(|b| *b == b' ').ok_or_else(damaged)?;
-            let len = ascii(bytes.get(..digits).unwrap_or_default()).ok_or_else(damaged)?;
-            let record = bytes.get(digits + 1..len).and_then(|r| r.strip_suffix(b"\n")).ok_or_else(damaged)?;
-            let equals = record.iter().position(|b| *b == b'=').ok_or_else(damaged)?;
-            match record.split_at(equals) {
-                (b"path", value) => pax.path = Some(value.get(1..).unwrap_or_default().to_vec()),
-                (b"size", value) => {
-                    pax.size = Some(ascii(value.get(1..).unwrap_or_default()).ok_or_else(damaged)? as u64);
-                }
-                _ => {}
-            }
-            bytes = bytes.get(len..).unwrap_or_default();
-        }
-        Ok(pax)
-    }
-}
-
-fn ascii(digits: &[u8]) -> Option<usize> {
-    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// Bytes by position: through a window over a file, or forward only through a stream.
