@@ -189,6 +189,23 @@ pub(crate) struct Merge {
     /// Of datasets, only the shards of this split
     #[arg(long, value_name = "NAME")]
     pub(crate) split: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) verifying: Verifying,
+}
+
+/// Whether what sealed datasets recorded is checked.
+#[derive(ClapArgs)]
+pub(crate) struct Verifying {
+    /// Compare what is read of sealed datasets with the digests that they recorded, and stop at damage: on or off
+    #[arg(long, value_name = "WHETHER", default_value = "on", value_parser = ["on", "off"])]
+    verify: String,
+}
+
+impl Verifying {
+    pub(crate) fn on(&self) -> bool {
+        self.verify != "off"
+    }
 }
 
 #[derive(ClapArgs)]
@@ -229,6 +246,9 @@ pub(crate) struct Order {
     /// Instead: whole documents into bins of N tokens, best fit
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pack: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) verifying: Verifying,
 
     #[command(flatten)]
     pub(crate) threads: Threads,

@@ -6,6 +6,7 @@ use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// A flag that the signals raise.
 pub(crate) fn cancel() -> Result<Cancel> {
@@ -18,4 +19,24 @@ pub(crate) fn cancel() -> Result<Cancel> {
         flag::register(signal, stop.clone()).map_err(failed)?;
     }
     Ok(Cancel::from_flag(stop))
+}
+
+/// How often a request to stop is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long work may go on after it.
+const GRACE: Duration = Duration::from_millis(400);
+
+/// Ends the program soon after a request to stop, also where the work looks for none, such as an index that is
+/// computed in one go: `last` puts things in order and says the exit code. What is published meanwhile must be whole
+/// at any moment.
+pub(crate) fn end_soon(cancel: &Cancel, last: impl FnOnce() -> i32 + Send + 'static) {
+    let cancel = cancel.clone();
+    std::thread::spawn(move || {
+        while !cancel.is_cancelled() {
+            std::thread::sleep(LOOK);
+        }
+        std::thread::sleep(GRACE);
+        std::process::exit(last());
+    });
 }

@@ -2,12 +2,31 @@
 
 use crate::fill::record;
 use crate::inputs::{Names, container};
+use crate::recorded::{Recorded, sealed_manifest};
 use crate::resume::of_request;
+use crate::seal::digest_file;
+use crate::stoppable::Stoppable;
 use packhorse_core::{Cancel, Error, FileKind, Format, Input, Options, Registry, Result, ShardSummary, Store};
-use packhorse_dataset::{FileRecord, Manifest};
-use packhorse_storage::{Stage, Staging};
+use packhorse_dataset::{Digest, FileRecord, ShardRecord};
+use packhorse_storage::{Published, Stage, Staging};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What to merge.
+#[derive(Clone, Debug)]
+pub struct MergeOptions {
+    /// Of sealed datasets, only the shards of this split.
+    pub split: Option<String>,
+    /// Whether the files of sealed datasets are compared with what was recorded of them before anything is written.
+    pub verify: bool,
+}
+
+impl Default for MergeOptions {
+    /// All shards, compared with what was recorded.
+    fn default() -> Self {
+        Self { split: None, verify: true }
+    }
+}
 
 /// What [`merge`] made.
 #[derive(Clone, Debug)]
@@ -20,16 +39,21 @@ pub struct Merged {
     pub files: Vec<FileRecord>,
 }
 
-/// Joins `inputs` (shards, and sealed datasets, whose shards of `split` are taken, or all) into one shard, in
-/// their order: its files are called `out` and what the format adds. Files that are there are not replaced.
+/// Joins `inputs` (shards, and sealed datasets, whose shards of a split are taken, or all) into one shard, in
+/// their order: its files are called `out` and what the format adds.
+///
+/// The file that readers open comes last, and while it is not there the shard is not: what a run that was killed left
+/// is replaced by the same bytes. Files that are there are not replaced by others (`Config`). Damage to what sealed
+/// datasets recorded is an `Incomplete` error, and nothing is written.
 pub fn merge(
     registry: &Registry,
     store: &Arc<dyn Store>,
     inputs: &[PathBuf],
-    split: Option<&str>,
+    options: &MergeOptions,
     out: &Path,
     cancel: &Cancel,
 ) -> Result<Merged> {
+    let split = options.split.as_deref();
     let mut shards = Vec::new();
     let mut made: Option<(Vec<String>, &PathBuf)> = None;
     for input in inputs {
@@ -50,16 +74,41 @@ pub fn merge(
         let message = format!("is of the format {b}, and {} is of {a}; merge shards of one format", first.display());
         return Err(Error::config(message).in_input(path.display()));
     }
-    cancel.check()?;
-    let opened = shards.iter().map(|(_, path)| store.open(path).map_err(of_request)).collect::<Result<Vec<_>>>()?;
-    let refs: Vec<&dyn Input> = opened.iter().map(|input| &**input).collect();
-    let (staging, name) = beside(store, out)?;
+    let (folder, name) = place(out)?;
     // Before hours of copying, and not only after them.
-    refuse_present(&**store, staging.out(), &format!("{name}{}", format.sink(&Options::new())?.suffix()))?;
+    refuse_present(&**store, folder, &format!("{name}{}", opened_suffix(&***format)?))?;
+    if options.verify {
+        check(&**store, inputs, split, cancel)?;
+    }
+    let open = |(_, path): &Shard<'_>| Ok(Stoppable::new(store.open(path).map_err(of_request)?, cancel));
+    let opened = shards.iter().map(open).collect::<Result<Vec<_>>>()?;
+    let refs: Vec<&dyn Input> = opened.iter().map(|input| input as &dyn Input).collect();
+    let staging = Staging::open(store.clone(), folder)?;
     let mut stage = staging.stage(&name)?;
     let mut summary = format.merge(&refs, &mut stage)?;
     summary.name = name;
-    Ok(Merged { shards: shards.len() as u64, summary, files: publish(&**store, &staging, stage)? })
+    Ok(Merged { shards: shards.len() as u64, summary, files: publish(&**store, &staging, stage, cancel)? })
+}
+
+/// Compares the files of sealed datasets, and of shards that lie in them, with what was recorded.
+fn check(store: &dyn Store, inputs: &[PathBuf], split: Option<&str>, cancel: &Cancel) -> Result<()> {
+    let mut recorded = Recorded::default();
+    for input in inputs {
+        let wanted = |shard: &ShardRecord| split.is_none_or(|wanted| shard.split.as_deref() == Some(wanted));
+        if !recorded.add_dataset(store, input, wanted)? {
+            recorded.add_file(store, input)?;
+        }
+    }
+    recorded.check(store, cancel, |_| true)
+}
+
+/// What follows the name of a shard in the name of the file that readers open: of `x.bin`, which belongs to `x.idx`,
+/// the latter.
+fn opened_suffix(format: &dyn Format) -> Result<String> {
+    let sink = format.sink(&Options::new())?;
+    let suffix = sink.suffix();
+    let main = |(main, part): &(&str, &str)| (suffix.strip_prefix('.') == Some(*part)).then(|| format!(".{main}"));
+    Ok(format.companions().iter().find_map(main).unwrap_or_else(|| suffix.to_owned()))
 }
 
 /// What [`repair`] did.
@@ -78,28 +127,30 @@ pub fn repair(
     path: &Path,
     options: &Options,
     out: &Path,
+    cancel: &Cancel,
 ) -> Result<Repaired> {
     let Some((format, None)) = container(registry, &Names::default(), path) else {
         return Err(Error::unsupported("is no file of a format that can be repaired").in_input(path.display()));
     };
-    let input = store.open(path).map_err(of_request)?;
-    let (staging, name) = beside(store, out)?;
+    let input = Stoppable::new(store.open(path).map_err(of_request)?, cancel);
+    let (folder, name) = place(out)?;
+    let staging = Staging::open(store.clone(), folder)?;
     let mut stage = staging.stage(&name)?;
-    match format.repair(&*input, options, &mut stage)? {
+    match format.repair(&input, options, &mut stage)? {
         None => Ok(Repaired { done: Vec::new(), files: Vec::new() }),
-        Some(done) => Ok(Repaired { done, files: publish(&**store, &staging, stage)? }),
+        Some(done) => Ok(Repaired { done, files: publish(&**store, &staging, stage, cancel)? }),
     }
 }
 
-/// A staging folder beside `out`, and the name that its files start with.
-fn beside(store: &Arc<dyn Store>, out: &Path) -> Result<(Staging, String)> {
+/// The folder of `out`, and the name that its files start with.
+fn place(out: &Path) -> Result<(&Path, String)> {
     let name = out.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| Error::config("names no file in UTF-8; give a name such as data/corpus"));
     let name = name.map_err(|e| e.in_input(out.display()))?;
-    // Somebody who names one of the files means it.
+    // A user who names one of the files means it.
     let name = name.strip_suffix(".bin").or(name.strip_suffix(".idx")).unwrap_or(name);
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Ok((Staging::open(store.clone(), folder)?, name.to_owned()))
+    Ok((folder, name.to_owned()))
 }
 
 fn refuse_present(store: &dyn Store, folder: &Path, name: &str) -> Result<()> {
@@ -110,9 +161,30 @@ fn refuse_present(store: &dyn Store, folder: &Path, name: &str) -> Result<()> {
     }
 }
 
-fn publish(store: &dyn Store, staging: &Staging, stage: Stage) -> Result<Vec<FileRecord>> {
-    stage.names().try_for_each(|name| refuse_present(store, staging.out(), name))?;
-    Ok(stage.publish()?.into_iter().map(record).collect())
+/// Publishes the files of `stage`, the last of which must not be there; others may be, with the same bytes.
+fn publish(store: &dyn Store, staging: &Staging, stage: Stage, cancel: &Cancel) -> Result<Vec<FileRecord>> {
+    let check = |files: &[Published]| {
+        cancel.check()?;
+        let Some((last, before)) = files.split_last() else { return Ok(()) };
+        refuse_present(store, staging.out(), &last.name)?;
+        before.iter().try_for_each(|file| refuse_other(store, staging.out(), file, cancel))
+    };
+    Ok(stage.publish_if(check)?.into_iter().map(record).collect())
+}
+
+/// An error where a file of this name is there and has other bytes.
+fn refuse_other(store: &dyn Store, folder: &Path, file: &Published, cancel: &Cancel) -> Result<()> {
+    let path = folder.join(&file.name);
+    let same = match store.stat(&path, false) {
+        Err(_) => return Ok(()),
+        Ok(stat) if stat.kind != FileKind::File || stat.size != file.bytes => false,
+        Ok(_) => digest_file(store, &path, &mut |_| cancel.check())?.0 == Digest::from(file.blake3),
+    };
+    match same {
+        true => Ok(()),
+        false => Err(Error::config("is there already, and is another file than this one; give --out another name")
+            .in_input(path.display())),
+    }
 }
 
 type Shard<'r> = (&'r Arc<dyn Format>, PathBuf);
@@ -131,7 +203,7 @@ fn shards_of<'r>(
         return Ok((None, vec![(format, input.to_owned())]));
     }
     let unsealed = || Error::config("is no sealed dataset; seal it, or name its shards").in_input(input.display());
-    let manifest = Manifest::read(store, input)?.ok_or_else(unsealed)?;
+    let manifest = sealed_manifest(store, input)?.ok_or_else(unsealed)?;
     let format = registry.get(&manifest.format.format)?;
     let wanted = |name: &Option<String>| split.is_none_or(|wanted| name.as_deref() == Some(wanted));
     let shards: Vec<Shard<'r>> =

@@ -1,31 +1,60 @@
 //! A file made of ranges of others, copied by several threads at once.
 
+use crate::tree::root;
+use blake3::hazmat::HasherExt;
+use blake3::{Hash, Hasher};
 use packhorse_core::{Context, Part, Result};
 use rayon::prelude::*;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// So much is copied at once.
+/// So much is copied at once: a power of two, so that the hash of the file is made of those of the pieces.
 const PIECE: u64 = 4 << 20;
 
-/// Writes `parts`, one after the other, to the new file `path`.
-pub(crate) fn concat(path: &Path, parts: &[Part<'_>]) -> Result<()> {
+/// Writes `parts`, one after the other, to the new file `path`; returns the hash of its bytes and their number.
+pub(crate) fn concat(path: &Path, parts: &[Part<'_>]) -> Result<(Hash, u64)> {
     let named = |e: packhorse_core::Error| e.in_input(path.display());
+    let len: u64 = parts.iter().map(|part| part.len).sum();
     let file = File::options().write(true).create_new(true).open(path).doing("create").map_err(named)?;
-    file.set_len(parts.iter().map(|part| part.len).sum()).doing("write").map_err(named)?;
-    let mut pieces = Vec::new();
-    let mut to = 0;
-    for part in parts {
-        let offsets = (0..part.len).step_by(PIECE as usize);
-        pieces.extend(offsets.map(|at| (part, at, PIECE.min(part.len - at), to + at)));
-        to += part.len;
+    file.set_len(len).doing("write").map_err(named)?;
+    let mut starts = Vec::with_capacity(parts.len());
+    parts.iter().fold(0, |at, part| {
+        starts.push(at);
+        at + part.len
+    });
+    let pieces: Vec<u64> = (0..len).step_by(PIECE as usize).collect();
+    let values = pieces.into_par_iter().map_init(Vec::new, |buf, at| {
+        buf.resize(usize::try_from(PIECE.min(len - at)).unwrap_or_default(), 0);
+        read(parts, &starts, at, buf)?;
+        file.write_all_at(buf, at).doing("write").map_err(named)?;
+        let mut hasher = Hasher::new();
+        hasher.set_input_offset(at).update(buf);
+        // The hash of one piece alone is no part of another one.
+        Ok(if len > PIECE { (hasher.finalize_non_root(), None) } else { ([0; 32], Some(hasher.finalize())) })
+    });
+    let values: Vec<_> = values.collect::<Result<_>>()?;
+    let hash = match &values[..] {
+        [] => blake3::hash(b""),
+        [(_, Some(hash))] => *hash,
+        _ => root(&values.into_iter().map(|(value, _)| value).collect::<Vec<_>>()),
+    };
+    Ok((hash, len))
+}
+
+/// Fills `buf` with what `parts`, which start at `starts`, have from `at` on.
+fn read(parts: &[Part<'_>], starts: &[u64], at: u64, buf: &mut [u8]) -> Result<()> {
+    let end = at + buf.len() as u64;
+    let first = starts.partition_point(|start| *start <= at).saturating_sub(1);
+    for (part, start) in parts.iter().zip(starts).skip(first).take_while(|(_, start)| **start < end) {
+        let Range { start: from, end: to } = at.max(*start)..end.min(start + part.len);
+        let place = usize::try_from(from - at).ok().zip(usize::try_from(to.saturating_sub(at)).ok());
+        if let Some(piece) = place.and_then(|(from, to)| buf.get_mut(from..to)) {
+            part.input.read_at(part.offset + (from - start), piece)?;
+        }
     }
-    pieces.into_par_iter().try_for_each_init(Vec::new, |buf, (part, at, len, to)| {
-        buf.resize(usize::try_from(len).unwrap_or_default(), 0);
-        part.input.read_at(part.offset + at, buf)?;
-        file.write_all_at(buf, to).doing("write").map_err(named)
-    })
+    Ok(())
 }
 
 #[cfg(test)]
@@ -42,11 +71,27 @@ mod tests {
             [part(&b as &dyn Input, 2, 3), part(&a, 5, PIECE + 9), part(&b, 0, 0), part(&a, 0, 1)];
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
-        concat(&path, &parts).unwrap();
+        let hash = concat(&path, &parts).unwrap();
         let wanted = [&[7, 7, 7], &bytes[5..5 + PIECE as usize + 9], &bytes[..1]].concat();
         assert!(std::fs::read(&path).unwrap() == wanted);
+        assert_eq!(hash, (blake3::hash(&wanted), wanted.len() as u64));
         assert!(concat(&path, &parts).is_err());
         let short = dir.path().join("y");
         assert!(concat(&short, &[part(&b, 5, 6)]).is_err());
+    }
+
+    #[test]
+    fn the_hash_is_that_of_the_file_whatever_its_length() {
+        let bytes: Vec<u8> = (0..PIECE * 3 + 5).map(|i| (i * i / 7 % 251) as u8).collect();
+        let input = MemoryInput::new("a", bytes.clone());
+        let dir = tempfile::tempdir().unwrap();
+        for (i, len) in [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 5].into_iter().enumerate() {
+            // In parts that end anywhere.
+            let cuts = [0, len / 3, len / 3, len - len / 5, len];
+            let parts: Vec<Part<'_>> =
+                cuts.windows(2).map(|cut| Part { input: &input, offset: cut[0], len: cut[1] - cut[0] }).collect();
+            let found = concat(&dir.path().join(i.to_string()), &parts).unwrap();
+            assert_eq!(found, (blake3::hash(&bytes[..len as usize]), len));
+        }
     }
 }

@@ -131,6 +131,8 @@ struct Staged {
     name: String,
     /// Filled when the file is complete; for a file written by its path it stays empty.
     done: Option<Done>,
+    /// Of a file written by its path: its hash and length, where they are known without reading it.
+    known: Option<(Hash, u64)>,
 }
 
 type Done = Arc<Mutex<Option<Written>>>;
@@ -142,11 +144,6 @@ struct Written {
 }
 
 impl Stage {
-    /// The names of its files so far.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.files.iter().map(|staged| staged.name.as_str())
-    }
-
     /// Stages `bytes` as the file with `suffix`.
     pub fn write(&mut self, suffix: &str, bytes: &[u8]) -> Result<()> {
         let mut writer = self.stream(suffix)?;
@@ -182,7 +179,10 @@ impl Stage {
         let path = self.dir.join(flat(&staged.name));
         let Some(done) = &staged.done else {
             self.store.sync_file(&path)?;
-            return self.digest(&staged.name, &path);
+            return match staged.known {
+                Some((blake3, bytes)) => Ok(Published { name: staged.name.clone(), bytes, blake3 }),
+                None => self.digest(&staged.name, &path),
+            };
         };
         let written = done.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Written { file, hash, bytes } =
@@ -218,7 +218,7 @@ impl Stage {
     fn add(&mut self, suffix: &str, done: Option<Done>) -> PathBuf {
         let name = format!("{}{suffix}", self.stem);
         let path = self.dir.join(flat(&name));
-        self.files.push(Staged { name, done });
+        self.files.push(Staged { name, done, known: None });
         path
     }
 }
@@ -248,7 +248,11 @@ impl Outlet for Stage {
 
     fn concat(&mut self, suffix: &str, parts: &[Part<'_>]) -> Result<()> {
         let path = self.add(suffix, None);
-        concat(&path, parts)
+        let known = concat(&path, parts)?;
+        if let Some(staged) = self.files.last_mut() {
+            staged.known = Some(known);
+        }
+        Ok(())
     }
 
     fn scratch(&mut self) -> Result<Box<dyn Scratch>> {

@@ -66,9 +66,15 @@ impl Tree {
             return Some(blake3::hash(&self.first));
         }
         self.values.insert(0, Hasher::new().update(&self.first).finalize_non_root());
-        let (left, right) = halves(&self.values);
-        Some(merge_subtrees_root(&merged(left), &merged(right), Mode::Hash))
+        Some(root(&self.values))
     }
+}
+
+/// The hash of a file of at least two segments, all as long as each other but for the last, which may be shorter: a
+/// power of two of bytes, at least 1 KiB.
+pub(crate) fn root(segments: &[ChainingValue]) -> Hash {
+    let (left, right) = halves(segments);
+    merge_subtrees_root(&merged(left), &merged(right), Mode::Hash)
 }
 
 /// The left half is the largest power of two that leaves something for the right one.

@@ -6,15 +6,16 @@ use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Options, Result};
 use packhorse_dataset::FileRecord;
+use packhorse_pack::MergeOptions;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Instant;
 
 pub(super) fn merge(context: &Context<'_>, args: &Merge) -> Result<ExitCode> {
     let start = Instant::now();
-    let split = args.split.as_deref();
+    let options = MergeOptions { split: args.split.clone(), verify: args.verifying.on() };
     let merged =
-        packhorse_pack::merge(context.registry, &context.store, &args.input, split, &args.out, &context.cancel)?;
+        packhorse_pack::merge(context.registry, &context.store, &args.input, &options, &args.out, &context.cancel)?;
     let seconds = start.elapsed().as_secs_f64();
     let counts: Vec<String> = merged.summary.counts.iter().map(|(what, n)| format!("{n} {what}")).collect();
     let bytes: u64 = merged.files.iter().map(|file| file.bytes).sum();
@@ -36,7 +37,8 @@ pub(super) fn merge(context: &Context<'_>, args: &Merge) -> Result<ExitCode> {
 
 pub(super) fn repair(context: &Context<'_>, args: &Repair) -> Result<ExitCode> {
     let options = known(&args.known);
-    let repaired = packhorse_pack::repair(context.registry, &context.store, &args.file, &options, &args.out)?;
+    let repaired =
+        packhorse_pack::repair(context.registry, &context.store, &args.file, &options, &args.out, &context.cancel)?;
     let mut text: String = repaired.done.iter().map(|line| format!("{line}\n")).collect();
     match repaired.files.is_empty() {
         true => text.push_str("nothing is wrong; nothing was written\n"),

@@ -31,6 +31,8 @@ pub(crate) struct Context<'a> {
     pub(crate) progress: Arc<Progress>,
     pub(crate) cancel: Cancel,
     pub(crate) style: Style,
+    /// Whether errors are JSON lines.
+    pub(crate) log_json: bool,
 }
 
 impl<'a> Context<'a> {
@@ -42,6 +44,7 @@ impl<'a> Context<'a> {
             progress: Arc::new(Progress::new(Show::choose(common.quiet, common.log.is_some()))),
             cancel: signals::cancel()?,
             style: Style { json: common.json, quiet: common.quiet },
+            log_json: common.log.is_some(),
         })
     }
 }

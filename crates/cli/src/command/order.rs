@@ -2,14 +2,15 @@
 
 use super::Context;
 use crate::args::Order;
-use crate::outcome::{counted, success};
-use packhorse_core::{Context as _, Error, Input, Outlet, Result};
-use packhorse_dataset::Manifest;
+use crate::exit::code;
+use crate::outcome::{counted, report_error, success};
+use crate::signals::end_soon;
+use packhorse_core::{Context as _, Error, Input, Kind, Outlet, Result};
 use packhorse_order::{
     BlendDescription, BlendIndex, BlendRequest, BlendWeights, CacheFile, GptDescription, GptIndex, GptOptions, Json,
     PackIndex, SURPLUS, Split, Splits, normalized,
 };
-use packhorse_pack::of_request;
+use packhorse_pack::{Recorded, of_request, sealed_manifest};
 use packhorse_storage::Staging;
 use packhorse_tokens::Header;
 use serde_json::{Value, json};
@@ -38,23 +39,52 @@ pub(super) fn run(context: &Context<'_>, args: &Order) -> Result<ExitCode> {
     let start = Instant::now();
     let _ = rayon::ThreadPoolBuilder::new().num_threads(args.threads.jobs()).build_global();
     let members = members(context, &args.input, args.samples.is_some())?;
+    if args.verifying.on() {
+        check(context, args, &members)?;
+    }
     let tokenizer = match &args.tokenizer_id {
         None => Json::Object(Vec::new()),
         Some(path) => serde_json::from_str(&std::fs::read_to_string(path).doing("read")?)
             .map_err(|e| Error::config(format!("is no JSON: {e}")).in_input(path.display()))?,
     };
     let staging = Staging::open(context.store.clone(), &args.out)?;
+    stop_soon(context, args, &staging);
     let request = Request { context, args, splits: Splits::parse(&args.split)?, tokenizer, staging };
     let made = match args.pack {
-        Some(capacity) => request.packed(&members, capacity)?,
-        None => request.indices(&members)?,
+        Some(capacity) => request.packed(&members, capacity),
+        None => request.indices(&members),
     };
+    // Once its place is cleared away it may fail in any way.
+    let made = made.map_err(|e| if context.cancel.is_cancelled() { Error::cancelled() } else { e })?;
     let seconds = start.elapsed().as_secs_f64();
     let mut text: String = made.iter().map(|made| format!("{}\n", made.0)).collect();
     text.push_str(&format!("  wrote {} in {seconds:.2} s\n", args.out.display()));
     let values: Vec<&Value> = made.iter().map(|made| &made.1).collect();
     context.style.show(&json!({"orders": values, "seconds": seconds}), &text)?;
     Ok(success())
+}
+
+/// Ends the program soon after a request to stop: an index of billions of samples is computed, and synced, in one go.
+fn stop_soon(context: &Context<'_>, args: &Order, staging: &Staging) {
+    let (store, scratch, out) = (context.store.clone(), staging.scratch().to_owned(), args.out.clone());
+    let as_json = context.log_json;
+    end_soon(&context.cancel, move || {
+        let _ = store.remove_dir_all(&scratch);
+        Staging::sweep(&*store, &out, false);
+        report_error(&Error::cancelled(), as_json);
+        code(Kind::Cancelled).into()
+    });
+}
+
+/// Compares what is read of sealed datasets, the indexes of the pairs, with what was recorded.
+fn check(context: &Context<'_>, args: &Order, members: &[Member]) -> Result<()> {
+    let mut recorded = Recorded::default();
+    let mut dirs = args.input.iter().filter(|word| word.parse::<f64>().is_err());
+    dirs.try_for_each(|dir| recorded.add_dataset(&*context.store, Path::new(dir), |_| false).map(drop))?;
+    for member in members {
+        recorded.add_file(&*context.store, Path::new(&format!("{}.idx", member.prefix)))?;
+    }
+    recorded.check(&*context.store, &context.cancel, |path| path.extension().is_none_or(|e| e != "bin"))
 }
 
 /// What was made: a sentence, and the same as JSON.
@@ -74,6 +104,7 @@ impl Request<'_> {
             self.check_part(members, *split)?;
         }
         for (split, samples) in wanted {
+            self.context.cancel.check()?;
             match members {
                 [one] => made.extend(self.single(&one.prefix, split, samples)?.map(|(_, made)| made)),
                 _ => self.blend(members, split, samples, &mut made)?,
@@ -223,6 +254,7 @@ impl Request<'_> {
             file.write(&mut out)?;
             out.flush().doing("write")?;
         }
+        self.context.cancel.check()?;
         stage.publish().map(drop)
     }
 }
@@ -271,7 +303,7 @@ fn members(context: &Context<'_>, input: &[String], weighted: bool) -> Result<Ve
 
 /// The shards of a sealed dataset that have tokens, without `.bin`, and how many tokens.
 fn sealed(context: &Context<'_>, dir: &Path) -> Result<Option<Vec<(String, u64)>>> {
-    let Some(manifest) = Manifest::read(&*context.store, dir)? else { return Ok(None) };
+    let Some(manifest) = sealed_manifest(&*context.store, dir)? else { return Ok(None) };
     if !manifest.splits.is_empty() {
         let message = "has splits of its own, which the order would mix; merge one of them \
             (packhorse merge DIR --split train --out train) and give that, with --split 1";

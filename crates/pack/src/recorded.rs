@@ -1,0 +1,142 @@
+//! What sealed datasets recorded of their files, so that whoever reads them whole finds damage.
+
+use crate::resume::is_missing;
+use crate::seal::digest_file;
+use packhorse_core::{Cancel, Error, Kind, Result, Store};
+use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How many folders below that of its dataset a shard lies at most.
+const DEEPEST: usize = 2;
+
+/// The longest receipt.
+const LONGEST: u64 = 1 << 30;
+
+/// Files of sealed datasets by path, with the lengths and digests that were recorded when they were sealed.
+///
+/// The records are as good as the manifest, which holds its own digest and that of each receipt.
+#[derive(Debug, Default)]
+pub struct Recorded {
+    files: BTreeMap<PathBuf, FileRecord>,
+    manifests: BTreeMap<PathBuf, Option<Manifest>>,
+}
+
+impl Recorded {
+    /// Adds the files of the sealed dataset in the folder `dir`: those of no shard, and those of the shards that are
+    /// `wanted`. Says whether there is a sealed dataset. A manifest or a receipt that is damaged is an `Incomplete`
+    /// error that names it.
+    pub fn add_dataset(
+        &mut self,
+        store: &dyn Store,
+        dir: &Path,
+        wanted: impl Fn(&ShardRecord) -> bool,
+    ) -> Result<bool> {
+        let Some(manifest) = self.manifest(store, dir)? else { return Ok(false) };
+        let shards: Vec<ShardRecord> = manifest.shards.iter().filter(|shard| wanted(shard)).cloned().collect();
+        let others = manifest.files.clone();
+        self.files.extend(others.into_iter().map(|file| (dir.join(&file.name), file)));
+        shards.iter().try_for_each(|shard| self.add_shard(store, dir, shard))?;
+        Ok(true)
+    }
+
+    /// Adds the files of the shard that the file `path` is of, where it lies in the folder of a sealed dataset.
+    pub fn add_file(&mut self, store: &dyn Store, path: &Path) -> Result<()> {
+        for dir in path.ancestors().skip(1).take(DEEPEST) {
+            let Ok(name) = path.strip_prefix(dir) else { continue };
+            let name = name.to_string_lossy();
+            let of = |shard: &&ShardRecord| shard.file == name || name.starts_with(&format!("{}.", shard.name));
+            let found = self.manifest(store, dir)?.and_then(|manifest| manifest.shards.iter().find(of)).cloned();
+            if let Some(shard) = found {
+                return self.add_shard(store, dir, &shard);
+            }
+        }
+        Ok(())
+    }
+
+    /// What was recorded of the file `path`.
+    pub fn get(&self, path: &Path) -> Option<&FileRecord> {
+        self.files.get(path)
+    }
+
+    /// Reads the files that are `wanted`, several at once, and compares them with their records. The first, by path,
+    /// that is missing or has another length or digest is an `Incomplete` error that names it.
+    pub fn check(&self, store: &dyn Store, cancel: &Cancel, wanted: impl Fn(&Path) -> bool) -> Result<()> {
+        let files: Vec<_> = self.files.iter().filter(|(path, _)| wanted(path)).collect();
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
+        let (next, failed) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+        let each = || {
+            while let Some((path, record)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(e) = check_file(store, path, record, cancel) {
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).insert((*path).clone(), e);
+                    next.store(files.len(), Ordering::Relaxed);
+                }
+            }
+        };
+        std::thread::scope(|threads| (0..jobs).for_each(|_| drop(threads.spawn(each))));
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failed.into_values().next().map_or(Ok(()), Err)
+    }
+
+    /// The manifest of `dir`, which is read once.
+    fn manifest(&mut self, store: &dyn Store, dir: &Path) -> Result<Option<&Manifest>> {
+        if !self.manifests.contains_key(dir) {
+            self.manifests.insert(dir.to_owned(), sealed_manifest(store, dir)?);
+        }
+        Ok(self.manifests.get(dir).and_then(Option::as_ref))
+    }
+
+    fn add_shard(&mut self, store: &dyn Store, dir: &Path, shard: &ShardRecord) -> Result<()> {
+        let path = dir.join(format!("{}{RECEIPT_SUFFIX}", shard.name));
+        let named = |e: Error| e.in_input(path.display());
+        let bytes = store.open(&path).and_then(|input| input.read_all(LONGEST)).map_err(|e| named(of_file(e)))?;
+        if Digest::of(&bytes) != shard.receipt {
+            return Err(named(damaged()));
+        }
+        let receipt = Receipt::decode(&bytes).map_err(named)?;
+        self.files.extend(receipt.files.into_iter().map(|file| (dir.join(&file.name), file)));
+        Ok(())
+    }
+}
+
+/// The manifest of the folder `dir`, if that is a sealed dataset; one that is damaged is an `Incomplete` error.
+pub fn sealed_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>> {
+    Manifest::read(store, dir).map_err(|e| match e.kind() {
+        Kind::Content => e.with_kind(Kind::Incomplete).in_input(dir.join(MANIFEST).display()),
+        _ => e,
+    })
+}
+
+/// Reads the file `path` and compares it with its record: `Incomplete` where it is missing or another.
+pub fn check_file(store: &dyn Store, path: &Path, record: &FileRecord, cancel: &Cancel) -> Result<()> {
+    cancel.check()?;
+    let stat = store.stat(path, true).map_err(of_file)?;
+    if stat.size != record.bytes {
+        let message = format!("has {} bytes instead of the {} recorded: {ADVICE}", stat.size, record.bytes);
+        return Err(Error::new(Kind::Incomplete, message).in_input(path.display()));
+    }
+    match digest_file(store, path, &mut |_| cancel.check()).map_err(of_file)?.0 == record.blake3 {
+        true => Ok(()),
+        false => Err(damaged().in_input(path.display())),
+    }
+}
+
+const ADVICE: &str = "the dataset is damaged; `packhorse verify --full` shows where, `packhorse repair` mends it";
+
+fn damaged() -> Error {
+    Error::new(Kind::Incomplete, format!("its bytes do not have the recorded digest: {ADVICE}"))
+}
+
+/// A file of a sealed dataset that is gone is damage.
+fn of_file(error: Error) -> Error {
+    match is_missing(&error) {
+        true => {
+            let input = error.input().map(str::to_owned);
+            let missing = Error::new(Kind::Incomplete, format!("is missing: {ADVICE}"));
+            input.into_iter().fold(missing, Error::in_input).caused_by(error)
+        }
+        false => error,
+    }
+}

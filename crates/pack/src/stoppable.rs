@@ -1,0 +1,62 @@
+//! Inputs that can't be read any more once the caller asked to stop.
+
+use packhorse_core::{Cancel, FileStat, Input, Result};
+use std::io::Read;
+use std::path::Path;
+
+/// An input, and those opened beside it, whose reads end with `Cancelled` after a request to stop: so what a format
+/// does with it ends soon, without the format knowing of requests.
+pub(crate) struct Stoppable {
+    input: Box<dyn Input>,
+    cancel: Cancel,
+}
+
+impl Stoppable {
+    pub(crate) fn new(input: Box<dyn Input>, cancel: &Cancel) -> Self {
+        Self { input, cancel: cancel.clone() }
+    }
+}
+
+impl Input for Stoppable {
+    fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        self.input.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.cancel.check()?;
+        self.input.read_at(offset, buf)
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        Ok(Box::new(StoppableStream { stream: self.input.stream()?, cancel: &self.cancel }))
+    }
+
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        let found = self.input.sibling(name)?;
+        Ok(found.map(|input| Box::new(Self::new(input, &self.cancel)) as Box<dyn Input>))
+    }
+
+    fn local_path(&self) -> Option<&Path> {
+        self.input.local_path()
+    }
+
+    fn stat(&self) -> Result<Option<FileStat>> {
+        self.input.stat()
+    }
+}
+
+struct StoppableStream<'a> {
+    stream: Box<dyn Read + Send + 'a>,
+    cancel: &'a Cancel,
+}
+
+impl Read for StoppableStream<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.cancel.check()?;
+        self.stream.read(buf)
+    }
+}
