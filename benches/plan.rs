@@ -107,9 +107,6 @@ impl Store for Dream {
     fn remove_dir(&self, dir: &Path) -> Result<()> {
         nothing(dir)
     }
-    fn remove_dir_all(&self, dir: &Path) -> Result<()> {
-        nothing(dir)
-    }
 }
 
 fn nothing<T>(path: &Path) -> Result<T> {

@@ -8,6 +8,7 @@ mod command;
 mod config;
 mod exit;
 mod outcome;
+mod places;
 mod planning;
 mod progress;
 mod signals;
@@ -18,7 +19,7 @@ mod typed;
 
 pub use exit::code;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use packhorse_core::{Error, Registry};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -30,8 +31,12 @@ pub fn run(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> Exi
         Ok(args) => args,
         Err(error) => return failed(&error, false),
     };
-    let parsed = match args::Args::try_parse_from(args) {
-        Ok(parsed) => parsed,
+    let matched = definition().try_get_matches_from(args).and_then(|matches| {
+        let parsed = args::Args::from_arg_matches(&matches)?;
+        Ok((matches, parsed))
+    });
+    let (matches, parsed) = match matched {
+        Ok(matched) => matched,
         Err(error) => {
             // Help and version go to standard output and are no error.
             let _ = error.print();
@@ -39,7 +44,7 @@ pub fn run(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> Exi
         }
     };
     let json = parsed.log_json();
-    match command::run(registry, parsed) {
+    match places::check(&matches).and_then(|()| command::run(registry, parsed)) {
         Ok(code) => code,
         Err(error) => failed(&error, json),
     }

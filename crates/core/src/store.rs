@@ -3,6 +3,7 @@
 use crate::{Input, Result};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What a directory entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +75,13 @@ pub trait Store: Send + Sync {
     /// Removes a directory that is empty, in one step; one that is not there is no error.
     fn remove_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Removes a directory and all that it holds; one that is not there is no error.
-    fn remove_dir_all(&self, dir: &Path) -> Result<()>;
+    /// The same store for work in the directory `root`, which exists: none of its calls follows a symbolic link below
+    /// `root`, even one that appears meanwhile, and no path outside is accepted. `None` where there are no symbolic
+    /// links.
+    fn beneath(&self, root: &Path) -> Result<Option<Arc<dyn Store>>> {
+        let _ = root;
+        Ok(None)
+    }
 }
 
 /// A file being written.

@@ -4,6 +4,7 @@
 //! This crate owns paths, system calls and durability. It knows no format, no plan and no terminal.
 //! Nothing else in packhorse renames or syncs a file.
 
+mod beneath;
 mod compression;
 mod concat;
 mod local;

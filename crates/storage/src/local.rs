@@ -1,10 +1,12 @@
 //! The local file system as a [`Store`].
 
+use crate::beneath::Beneath;
 use packhorse_core::{Error, FileKind, FileStat, Input, Result, Store, StoreFile};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Files of this machine and of the file systems mounted on it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,12 +24,7 @@ impl Store for Local {
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn Input>> {
-        let file = opened(path)?;
-        let stat = stat_of(&file.metadata().map_err(|e| about("stat", path, e))?);
-        if stat.kind != FileKind::File {
-            return Err(Error::content("is no regular file").in_input(path.display()));
-        }
-        Ok(Box::new(LocalFile { file, path: path.to_owned(), name: path.to_string_lossy().into_owned(), stat }))
+        Ok(Box::new(LocalFile::of(opened(path)?, path)?))
     }
 
     fn read(&self, path: &Path, buf: &mut [u8]) -> Result<Option<FileStat>> {
@@ -36,7 +33,7 @@ impl Store for Local {
         let stat = stat_of(&file.metadata().map_err(|e| about("stat", path, e))?);
         match read {
             // A FIFO or a folder says so in its own way when it is read.
-            _ if stat.kind != FileKind::File => Err(Error::content("is no regular file").in_input(path.display())),
+            _ if stat.kind != FileKind::File => Err(Error::content("is not a regular file").in_input(path.display())),
             Ok(()) => Ok(Some(stat)),
             Err(e) => Err(of_read(e, path, buf.len(), 0, stat.size)),
         }
@@ -44,7 +41,7 @@ impl Store for Local {
 
     fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>> {
         let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|e| about("create", path, e))?;
-        Ok(Box::new(NewFile { file, path: path.to_owned() }))
+        Ok(Box::new(NewFile::of(file, path)))
     }
 
     fn sync_file(&self, path: &Path) -> Result<()> {
@@ -74,8 +71,8 @@ impl Store for Local {
         unless_missing(std::fs::remove_dir(dir)).map_err(|e| about("remove folder", dir, e))
     }
 
-    fn remove_dir_all(&self, dir: &Path) -> Result<()> {
-        unless_missing(std::fs::remove_dir_all(dir)).map_err(|e| about("remove folder", dir, e))
+    fn beneath(&self, root: &Path) -> Result<Option<Arc<dyn Store>>> {
+        Ok(Some(Arc::new(Beneath::open(root)?)))
     }
 }
 
@@ -95,14 +92,14 @@ fn of_read(error: io::Error, path: &Path, wanted: usize, offset: u64, size: u64)
     }
 }
 
-fn unless_missing(result: io::Result<()>) -> io::Result<()> {
+pub(crate) fn unless_missing(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
 }
 
-fn about(action: &str, path: &Path, error: io::Error) -> Error {
+pub(crate) fn about(action: &str, path: &Path, error: io::Error) -> Error {
     Error::io(action, error).in_input(path.display())
 }
 
@@ -121,11 +118,22 @@ fn stat_of(meta: &Metadata) -> FileStat {
     FileStat { kind, size: meta.size(), mtime, id: (meta.dev(), meta.ino()) }
 }
 
-struct LocalFile {
+pub(crate) struct LocalFile {
     file: File,
     path: PathBuf,
     name: String,
     stat: FileStat,
+}
+
+impl LocalFile {
+    /// An open file; an error where it is not a regular one.
+    pub(crate) fn of(file: File, path: &Path) -> Result<Self> {
+        let stat = stat_of(&file.metadata().map_err(|e| about("stat", path, e))?);
+        if stat.kind != FileKind::File {
+            return Err(Error::content("is not a regular file").in_input(path.display()));
+        }
+        Ok(Self { file, path: path.to_owned(), name: path.to_string_lossy().into_owned(), stat })
+    }
 }
 
 impl Input for LocalFile {
@@ -178,9 +186,16 @@ impl Read for Cursor<'_> {
     }
 }
 
-struct NewFile {
+pub(crate) struct NewFile {
     file: File,
     path: PathBuf,
+}
+
+impl NewFile {
+    /// A file that was just created.
+    pub(crate) fn of(file: File, path: &Path) -> Self {
+        Self { file, path: path.to_owned() }
+    }
 }
 
 impl Write for NewFile {
@@ -210,7 +225,7 @@ impl StoreFile for NewFile {
 
 /// Closes and looks at the result, which dropping a `File` does not. Network file systems report
 /// here that a write came to nothing.
-fn close(file: File) -> io::Result<()> {
+pub(crate) fn close(file: File) -> io::Result<()> {
     nix::unistd::close(file).map_err(io::Error::from)
 }
 

@@ -72,6 +72,23 @@ impl Location {
         .map(Self)
     }
 
+    /// `path` itself, where it names a place in this machine's file system. Whoever works on paths alone asks here, so
+    /// that a URL never becomes a folder called `s3:`.
+    ///
+    /// Errors: `Unsupported` for a URL, of whatever scheme; the error shows no secrets.
+    pub fn local(path: &Path) -> Result<&Path> {
+        let text = path.to_str().unwrap_or_default();
+        let Some((scheme, _)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
+            return Ok(path);
+        };
+        let shown = match Self::parse(text) {
+            Ok(Self(Place::Path(path))) => format!("{}; write the path alone", path.display()),
+            Ok(location) => format!("{location}; only `stage`, `bench read` and the reader take URLs"),
+            Err(_) => format!("{scheme}://…; this scheme is not known"),
+        };
+        Err(Error::unsupported(format!("a path of this machine is needed here, and this is a URL: {shown}")))
+    }
+
     /// The store through which it is read, with [`RemoteOptions`](crate::RemoteOptions) as they are by default, and the
     /// path it has there. To open several, or with other options: [`Stores::open`].
     pub fn open(&self) -> Result<(Arc<dyn Store>, PathBuf)> {
@@ -268,6 +285,18 @@ mod tests {
             assert_eq!(Location::parse(bad).unwrap_err().kind(), Kind::Config, "{bad}");
         }
         assert_eq!(Location::parse("gs://b/k").unwrap_err().kind(), Kind::Unsupported);
+    }
+
+    #[test]
+    fn a_url_is_not_a_path() {
+        for path in ["x", "/a/b", "s3:/x", "a/s3://x", "c://x", "", "./s3://x"] {
+            assert_eq!(Location::local(Path::new(path)).unwrap(), Path::new(path));
+        }
+        for url in ["s3://b/x", "http://user:secret@h/x?sig=secret", "file:///x", "gs://b", "file://host/x"] {
+            let error = Location::local(Path::new(url)).unwrap_err();
+            assert_eq!(error.kind(), packhorse_core::Kind::Unsupported);
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
     }
 
     #[test]

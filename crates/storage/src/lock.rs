@@ -4,7 +4,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use packhorse_core::{Error, Result};
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A lock on a file, until it is dropped. It binds those who ask for it, and nobody else. Where the file system has no
@@ -46,7 +46,9 @@ impl Lock {
     /// has it.
     pub fn make(path: &Path) -> Result<Option<Self>> {
         loop {
-            let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+            // A cache sets the length of its locks: a link must not aim that at another file.
+            let flags = libc::O_NOFOLLOW;
+            let file = OpenOptions::new().write(true).create(true).truncate(false).custom_flags(flags).open(path);
             let file = file.map_err(|e| about("create", path, e))?;
             match lock(file, path, FlockArg::LockExclusiveNonblock)? {
                 // Whoever had it may have removed the file after it was opened here: then this locks nothing.

@@ -4,11 +4,20 @@
 //! process and a nonce, so that two writers of one shard (Slurm can leave two) never meet. Only a
 //! rename publishes. A failed sync is never tried again: the staged file is thrown away, since its
 //! content is then unknown.
+//!
+//! ```text
+//! OUT/.staging/HOST,PID,START,NONCE/packhorse-staging      the mark of a folder of ours, empty
+//! OUT/.staging/HOST,PID,START,NONCE/0/shard-000000.tar     a group of files to publish together
+//! ```
+//!
+//! OUT may be shared, and hold folders and links of others. No symbolic link below OUT is followed, and only what has
+//! this shape is removed: files in a folder of our name and with our mark, and in its numbered folders.
 
+use crate::Location;
 use crate::concat::concat;
 use crate::tree::Tree;
 use blake3::{Hash, Hasher};
-use packhorse_core::{Context, Error, Headed, Outlet, Part, Result, Scratch, Store, StoreFile};
+use packhorse_core::{Context, Error, FileKind, Headed, Outlet, Part, Result, Scratch, Store, StoreFile};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
@@ -17,6 +26,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const FOLDER: &str = ".staging";
+
+/// The empty file that a staging folder of ours begins with, and that is removed last.
+const MARK: &str = "packhorse-staging";
 
 /// A file that has its final name now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,15 +50,26 @@ pub struct Staging {
 }
 
 impl Staging {
+    /// The folder in which those of all processes lie.
+    pub fn folder(out: &Path) -> PathBuf {
+        out.join(FOLDER)
+    }
+
     /// Makes the folder `out` if need be, durably, and a staging folder in it.
+    ///
+    /// Errors: `Unsupported` if `out` is a URL; `Config` if `.staging` is a symbolic link; `Environment`.
     pub fn open(store: Arc<dyn Store>, out: &Path) -> Result<Self> {
+        Location::local(out)?;
         let new: Vec<&Path> = out.ancestors().take_while(|dir| store.stat(dir, true).is_err()).collect();
+        store.create_dir(out)?;
+        let below = store.beneath(out)?.unwrap_or_else(|| Arc::clone(&store));
         let dir = out.join(FOLDER).join(own_name());
         // From here on dropping it cleans up.
-        let staging = Self { store, out: out.to_owned(), dir, next: AtomicU64::new(0) };
+        let staging = Self { store: below, out: out.to_owned(), dir, next: AtomicU64::new(0) };
         make(&*staging.store, &staging.dir)?;
+        drop(staging.store.create(&staging.dir.join(MARK))?);
         for parent in new.iter().filter_map(|dir| dir.parent()) {
-            staging.store.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
+            store.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
         }
         Ok(staging)
     }
@@ -75,29 +98,72 @@ impl Staging {
         stage.publish()?.pop().ok_or_else(|| Error::bug("a staged document vanished"))
     }
 
-    /// Removes what processes of this host that are gone left behind; with `all`, also what is there
-    /// of other hosts, whether they are gone or not. Never fails: what can't be removed stays.
+    /// Removes what processes of this host left behind that are gone; with `all`, also what processes of other hosts
+    /// staged, whether they are gone or not. Never fails: what can't be removed stays, and so does what is not ours.
     pub fn sweep(store: &dyn Store, out: &Path, all: bool) {
-        let folder = out.join(FOLDER);
-        for name in store.list(&folder).unwrap_or_default() {
-            let gone = match owner(&name.to_string_lossy()) {
-                Owner::Lives => false,
-                Owner::Gone => true,
-                Owner::Elsewhere => all,
-            };
-            if gone {
-                let _ = store.remove_dir_all(&folder.join(name));
+        // A folder that is not there, or can't be opened, holds nothing to remove.
+        match store.beneath(out) {
+            Ok(Some(below)) => sweep(&*below, out, all),
+            Ok(None) => sweep(store, out, all),
+            Err(_) => {}
+        }
+    }
+}
+
+fn sweep(store: &dyn Store, out: &Path, all: bool) {
+    let folder = out.join(FOLDER);
+    for name in store.list(&folder).unwrap_or_default() {
+        let gone = match owner(&name.to_string_lossy()) {
+            Owner::Lives | Owner::Foreign => false,
+            Owner::Gone => true,
+            Owner::Elsewhere => all,
+        };
+        if gone {
+            clear(store, &folder.join(name));
+        }
+    }
+    // Fails, and should, where another process has its folder in it.
+    let _ = store.remove_dir(&folder);
+}
+
+/// Removes a staging folder of ours: the files of its numbered folders, those folders, its files, the mark, itself.
+/// Whatever else is in there stays, and the folder with it. So does a folder without our mark, unless it is empty: then
+/// its process ended before the mark was there.
+fn clear(store: &dyn Store, dir: &Path) {
+    let mark = dir.join(MARK);
+    let kind = |path: &Path| store.stat(path, false).map(|stat| stat.kind).ok();
+    if kind(&mark) == Some(FileKind::File) {
+        for name in store.list(dir).unwrap_or_default() {
+            let path = dir.join(&name);
+            let numbered = name.to_str().is_some_and(|name| name.bytes().all(|b| b.is_ascii_digit()));
+            match kind(&path) {
+                Some(FileKind::Directory) if numbered => clear_group(store, &path),
+                Some(FileKind::File) if path != mark => drop(store.remove(&path)),
+                _ => {}
             }
         }
-        // Fails where somebody has a folder in it, and never takes that along.
-        let _ = store.remove_dir(&folder);
+        let empty = store.list(dir).is_ok_and(|names| names.iter().all(|name| name == Path::new(MARK)));
+        if empty {
+            let _ = store.remove(&mark);
+        }
     }
+    let _ = store.remove_dir(dir);
+}
+
+/// Removes the files of a group, and its folder.
+fn clear_group(store: &dyn Store, dir: &Path) {
+    for path in store.list(dir).unwrap_or_default().iter().map(|name| dir.join(name)) {
+        if store.stat(&path, false).is_ok_and(|stat| stat.kind == FileKind::File) {
+            let _ = store.remove(&path);
+        }
+    }
+    let _ = store.remove_dir(dir);
 }
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        let _ = self.store.remove_dir_all(&self.dir);
-        Self::sweep(&*self.store, &self.out, false);
+        clear(&*self.store, &self.dir);
+        sweep(&*self.store, &self.out, false);
     }
 }
 
@@ -289,7 +355,7 @@ impl Scratch for Unnamed {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        let _ = self.store.remove_dir_all(&self.dir);
+        clear_group(&*self.store, &self.dir);
     }
 }
 
@@ -387,22 +453,21 @@ enum Owner {
     Gone,
     /// It runs or ran on another host.
     Elsewhere,
+    /// The name is not one of ours.
+    Foreign,
 }
 
 fn owner(name: &str) -> Owner {
-    let mut parts = name.split(',');
-    let (Some(owner), Some(pid), Some(start)) = (parts.next(), parts.next(), parts.next()) else {
-        return Owner::Elsewhere;
-    };
-    match (pid.parse(), start.parse()) {
-        (Ok(pid), Ok(start)) if owner == host() => {
-            if start_time(pid) == Some(start) {
-                Owner::Lives
-            } else {
-                Owner::Gone
-            }
-        }
-        _ => Owner::Elsewhere,
+    let parts: Vec<&str> = name.split(',').collect();
+    let &[owner, pid, start, nonce] = parts.as_slice() else { return Owner::Foreign };
+    let (Ok(pid), Ok(start)) = (pid.parse(), start.parse::<u64>()) else { return Owner::Foreign };
+    if nonce.is_empty() || !nonce.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
+        return Owner::Foreign;
+    }
+    match owner == host() {
+        false => Owner::Elsewhere,
+        true if start_time(pid) == Some(start) => Owner::Lives,
+        true => Owner::Gone,
     }
 }
 
@@ -480,7 +545,10 @@ mod tests {
         let dead = format!("{},{},{},1", host(), std::process::id(), 1);
         let elsewhere = "another-host,1,1,1";
         for name in [dead.as_str(), elsewhere] {
-            std::fs::create_dir(out.path().join(FOLDER).join(name)).unwrap();
+            let dir = out.path().join(FOLDER).join(name);
+            std::fs::create_dir_all(dir.join("0")).unwrap();
+            std::fs::write(dir.join(MARK), b"").unwrap();
+            std::fs::write(dir.join("0/shard-000000.tar"), b"half").unwrap();
         }
         Staging::sweep(&Local, out.path(), false);
         let left = names(&out.path().join(FOLDER));
@@ -491,5 +559,50 @@ mod tests {
         assert!(living.stage("s").unwrap().write(".tar", b"x").is_ok());
         drop(living);
         assert!(names(out.path()).is_empty());
+    }
+
+    /// Names that are ours in part, a folder of our name without our mark, a link under our name, and folders and links
+    /// inside of one of ours.
+    #[test]
+    fn sweep_removes_nothing_that_is_not_ours() {
+        let (out, victim) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = out.path().join(FOLDER);
+        let keep = |path: PathBuf| {
+            std::fs::create_dir_all(&path).unwrap();
+            std::fs::write(path.join("precious"), b"x").unwrap();
+            path.join("precious")
+        };
+        let ours = |nonce: &str| folder.join(format!("another-host,1,1,{nonce}"));
+        let mut kept: Vec<PathBuf> =
+            ["mine", "a,b", "another-host,1,x,1", "another-host,1,1,nonce"].map(|n| keep(folder.join(n))).into();
+        kept.push(keep(ours("1")));
+        kept.push(keep(ours("2").join("results")));
+        kept.push(keep(victim.path().join("0")));
+        std::fs::write(ours("2").join(MARK), b"").unwrap();
+        std::fs::create_dir_all(ours("3")).unwrap();
+        std::os::unix::fs::symlink(victim.path().join("0"), ours("3").join("0")).unwrap();
+        std::fs::write(ours("3").join(MARK), b"").unwrap();
+        std::fs::write(victim.path().join(MARK), b"").unwrap();
+        std::os::unix::fs::symlink(victim.path(), ours("4")).unwrap();
+        Staging::sweep(&Local, out.path(), true);
+        for path in kept {
+            assert!(path.is_file(), "{} is gone", path.display());
+        }
+        std::fs::rename(&folder, out.path().join("moved")).unwrap();
+        std::os::unix::fs::symlink(out.path().join("moved"), &folder).unwrap();
+        std::fs::create_dir(out.path().join("moved/another-host,1,1,5")).unwrap();
+        Staging::sweep(&Local, out.path(), true);
+        assert!(out.path().join("moved/another-host,1,1,5").is_dir());
+        assert!(Staging::open(Arc::new(Local), out.path()).is_err());
+    }
+
+    #[test]
+    fn a_companions_folder_that_is_a_link_is_refused() {
+        let (out, victim) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::write(victim.path().join("split.yaml"), b"precious").unwrap();
+        std::os::unix::fs::symlink(victim.path(), out.path().join(".nv-meta")).unwrap();
+        let staging = Staging::open(Arc::new(Local), out.path()).unwrap();
+        assert!(staging.document(".nv-meta/split.yaml", b"x").is_err());
+        assert_eq!(std::fs::read(victim.path().join("split.yaml")).unwrap(), b"precious");
     }
 }

@@ -6,6 +6,7 @@ use super::walk::{Batch, Chain, Folder, Task, Walk};
 use super::{Scan, ScanOptions};
 use crate::inputs::main_file;
 use packhorse_core::{Error, FileKind, Result};
+use packhorse_storage::{Location, Staging};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,6 +34,16 @@ pub(super) fn collect(context: Scan<'_>, options: &ScanOptions, builder: &mut Bu
 }
 
 fn starts(context: Scan<'_>, options: &ScanOptions, builder: &mut Builder) -> Result<Vec<Task>> {
+    // What is staged there is not finished, and is removed when its process ends.
+    let staging = options.output.as_deref().map(|out| std::path::absolute(Staging::folder(out)).unwrap_or_default());
+    let staged = |root: &&PathBuf| {
+        let root = std::path::absolute(root).unwrap_or_default();
+        staging.as_ref().is_some_and(|staging| root.starts_with(staging))
+    };
+    if let Some(root) = options.roots.iter().find(staged) {
+        let message = "lies where unfinished shards of this dataset are staged; move it out, or choose another --out";
+        return Err(Error::config(message).in_input(root.display()));
+    }
     match &options.files_from {
         Some(list) => listed(&list.read()?, &options.roots, builder),
         None => options.roots.iter().map(|root| start(context, root, builder)).collect(),
@@ -41,6 +52,7 @@ fn starts(context: Scan<'_>, options: &ScanOptions, builder: &mut Builder) -> Re
 
 /// A root given by the user must be there: that is no matter of policy.
 fn start(context: Scan<'_>, root: &Path, builder: &mut Builder) -> Result<Task> {
+    Location::local(root)?;
     let stat = context.store.stat(root, true).map_err(|e| e.with_kind(packhorse_core::Kind::Config))?;
     if stat.kind == FileKind::Directory {
         let number = builder.root(root);
@@ -67,6 +79,7 @@ fn listed(paths: &[PathBuf], roots: &[PathBuf], builder: &mut Builder) -> Result
     let mut below: Vec<(Arc<PathBuf>, u32, Vec<PathBuf>)> =
         roots.iter().map(|root| (Arc::new(root.clone()), builder.root(root), Vec::new())).collect();
     for path in paths {
+        Location::local(path)?;
         let home = below.iter_mut().find_map(|(root, _, list)| {
             if path.is_relative() {
                 Some((path.as_path(), list))

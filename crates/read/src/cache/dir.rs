@@ -8,9 +8,9 @@ use super::share::Share;
 use super::staged::{self, Owner};
 use super::{CacheFile, CacheSource, DirOptions};
 use crate::parallel::in_parallel;
-use packhorse_core::{Cancel, Context, Error, Event, Input, Kind, Observer, Result, Store};
+use packhorse_core::{Cancel, Context, Error, Event, Input, Kind, Observer, Result};
 use packhorse_dataset::{MANIFEST, ShardRecord};
-use packhorse_storage::{Local, Lock};
+use packhorse_storage::Lock;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -194,7 +194,7 @@ impl Drop for DirCache {
         if self.options.remove {
             // Whoever still has a share of it removes it in turn.
             if let Ok(Some(_alone)) = Lock::take(&self.dir().join(USERS)) {
-                let _ = Local.remove_dir_all(self.dir());
+                let _ = std::fs::remove_dir_all(self.dir());
             }
         }
     }

@@ -92,10 +92,6 @@ impl Store for RemoteStore {
     fn remove_dir(&self, dir: &Path) -> Result<()> {
         self.read_only(dir)
     }
-
-    fn remove_dir_all(&self, dir: &Path) -> Result<()> {
-        self.read_only(dir)
-    }
 }
 
 /// A file; or, in S3, a folder that has something in it; or, on the web, what ends with a slash.

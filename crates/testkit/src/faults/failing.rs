@@ -30,7 +30,7 @@ pub enum CallKind {
     SyncDir,
     /// Creates a folder.
     CreateDir,
-    /// Removes a file, or a folder with all in it.
+    /// Removes a file or an empty folder.
     Remove,
 }
 
@@ -66,10 +66,12 @@ type Rule = (Box<dyn Fn(&Call<'_>) -> bool + Send + Sync>, Fault);
 
 /// A store around another one: counts calls, and lets the ones chosen fail.
 #[derive(Clone)]
-pub struct FailingStore(Arc<Shared>);
+pub struct FailingStore {
+    inner: Arc<dyn Store>,
+    shared: Arc<Shared>,
+}
 
 struct Shared {
-    inner: Arc<dyn Store>,
     rules: Vec<Rule>,
     calls: AtomicU64,
     hit: Mutex<Vec<(CallKind, PathBuf)>>,
@@ -83,7 +85,7 @@ impl FailingStore {
         fault: Fault,
     ) -> Self {
         let rules: Vec<Rule> = vec![(Box::new(chosen), fault)];
-        Self(Arc::new(Shared { inner, rules, calls: AtomicU64::new(0), hit: Mutex::default() }))
+        Self { inner, shared: Arc::new(Shared { rules, calls: AtomicU64::new(0), hit: Mutex::default() }) }
     }
 
     /// Around `inner`, counting only.
@@ -93,19 +95,19 @@ impl FailingStore {
 
     /// How many calls there were.
     pub fn calls(&self) -> u64 {
-        self.0.calls.load(Ordering::SeqCst)
+        self.shared.calls.load(Ordering::SeqCst)
     }
 
     /// The calls that met the fault.
     pub fn hit(&self) -> Vec<(CallKind, PathBuf)> {
-        self.0.hit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.hit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Counts a call and lets it fail, or be short (`true`).
     fn call(&self, kind: CallKind, path: &Path) -> Result<bool> {
-        let call = Call { kind, path, number: self.0.calls.fetch_add(1, Ordering::SeqCst) };
-        for (_, fault) in self.0.rules.iter().filter(|(chosen, _)| chosen(&call)) {
-            self.0.hit.lock().unwrap_or_else(PoisonError::into_inner).push((kind, path.to_owned()));
+        let call = Call { kind, path, number: self.shared.calls.fetch_add(1, Ordering::SeqCst) };
+        for (_, fault) in self.shared.rules.iter().filter(|(chosen, _)| chosen(&call)) {
+            self.shared.hit.lock().unwrap_or_else(PoisonError::into_inner).push((kind, path.to_owned()));
             match fault {
                 Fault::Errno(errno) => {
                     let action = format!("{kind:?}").to_lowercase();
@@ -122,59 +124,60 @@ impl FailingStore {
 impl Store for FailingStore {
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
         let short = self.call(CallKind::List, dir)?;
-        let mut names = self.0.inner.list(dir)?;
+        let mut names = self.inner.list(dir)?;
         names.truncate(names.len() - usize::from(short && !names.is_empty()));
         Ok(names)
     }
 
     fn stat(&self, path: &Path, follow: bool) -> Result<FileStat> {
         self.call(CallKind::Stat, path)?;
-        self.0.inner.stat(path, follow)
+        self.inner.stat(path, follow)
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn Input>> {
         self.call(CallKind::Open, path)?;
-        Ok(Box::new(FailingInput { store: self.clone(), input: self.0.inner.open(path)?, path: path.to_owned() }))
+        Ok(Box::new(FailingInput { store: self.clone(), input: self.inner.open(path)?, path: path.to_owned() }))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>> {
         self.call(CallKind::Create, path)?;
-        Ok(Box::new(FailingFile { store: self.clone(), file: self.0.inner.create(path)?, path: path.to_owned() }))
+        Ok(Box::new(FailingFile { store: self.clone(), file: self.inner.create(path)?, path: path.to_owned() }))
     }
 
     fn sync_file(&self, path: &Path) -> Result<()> {
         self.call(CallKind::Sync, path)?;
-        self.0.inner.sync_file(path)
+        self.inner.sync_file(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         self.call(CallKind::Rename, to)?;
-        self.0.inner.rename(from, to)
+        self.inner.rename(from, to)
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.call(CallKind::SyncDir, dir)?;
-        self.0.inner.sync_dir(dir)
+        self.inner.sync_dir(dir)
     }
 
     fn create_dir(&self, dir: &Path) -> Result<()> {
         self.call(CallKind::CreateDir, dir)?;
-        self.0.inner.create_dir(dir)
+        self.inner.create_dir(dir)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
         self.call(CallKind::Remove, path)?;
-        self.0.inner.remove(path)
+        self.inner.remove(path)
     }
 
     fn remove_dir(&self, dir: &Path) -> Result<()> {
         self.call(CallKind::Remove, dir)?;
-        self.0.inner.remove_dir(dir)
+        self.inner.remove_dir(dir)
     }
 
-    fn remove_dir_all(&self, dir: &Path) -> Result<()> {
-        self.call(CallKind::Remove, dir)?;
-        self.0.inner.remove_dir_all(dir)
+    fn beneath(&self, root: &Path) -> Result<Option<Arc<dyn Store>>> {
+        let shared = &self.shared;
+        let wrap = |inner| Arc::new(Self { inner, shared: Arc::clone(shared) }) as Arc<dyn Store>;
+        Ok(self.inner.beneath(root)?.map(wrap))
     }
 }
 

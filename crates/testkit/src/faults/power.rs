@@ -262,11 +262,6 @@ impl Store for PowerStore {
         disk.live.remove(dir);
         Ok(())
     }
-
-    fn remove_dir_all(&self, dir: &Path) -> Result<()> {
-        self.change(dir)?.live.retain(|path, _| !path.starts_with(dir));
-        Ok(())
-    }
 }
 
 /// What a file held when it was opened.

@@ -48,9 +48,6 @@ impl Store for Remote {
     fn remove_dir(&self, dir: &Path) -> Result<()> {
         Local.remove_dir(dir)
     }
-    fn remove_dir_all(&self, dir: &Path) -> Result<()> {
-        Local.remove_dir_all(dir)
-    }
 }
 
 #[derive(Default)]
