@@ -1,8 +1,10 @@
 use super::*;
 use crate::cache::Check;
 use crate::cache::room::COUNTING;
+use packhorse_core::Store;
 use packhorse_core::{FileStat, StoreFile};
 use packhorse_dataset::Digest;
+use packhorse_storage::Local;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
