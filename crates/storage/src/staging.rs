@@ -84,6 +84,15 @@ impl Staging {
         &self.dir
     }
 
+    /// What dropping this would do, for a process that is about to end without dropping it.
+    pub fn abandon(&self) -> impl FnOnce() + Send + use<> {
+        let (store, out, dir) = (Arc::clone(&self.store), self.out.clone(), self.dir.clone());
+        move || {
+            clear(&*store, &dir);
+            sweep(&*store, &out, false);
+        }
+    }
+
     /// A group of files that will be published together; their names start with `stem`.
     pub fn stage(&self, stem: &str) -> Result<Stage> {
         let dir = self.dir.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
@@ -162,8 +171,7 @@ fn clear_group(store: &dyn Store, dir: &Path) {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        clear(&*self.store, &self.dir);
-        sweep(&*self.store, &self.out, false);
+        self.abandon()();
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn run(context: &Context<'_>, args: &Order) -> Result<ExitCode> {
             .map_err(|e| Error::config(format!("is no JSON: {e}")).in_input(path.display()))?,
     };
     let staging = Staging::open(context.store.clone(), &args.out)?;
-    stop_soon(context, args, &staging);
+    stop_soon(context, &staging);
     let request = Request { context, args, splits: Splits::parse(&args.split)?, tokenizer, staging };
     let made = match args.pack {
         Some(capacity) => request.packed(&members, capacity),
@@ -65,12 +65,11 @@ pub(super) fn run(context: &Context<'_>, args: &Order) -> Result<ExitCode> {
 }
 
 /// Ends the program soon after a request to stop: an index of billions of samples is computed, and synced, in one go.
-fn stop_soon(context: &Context<'_>, args: &Order, staging: &Staging) {
-    let (store, scratch, out) = (context.store.clone(), staging.scratch().to_owned(), args.out.clone());
+fn stop_soon(context: &Context<'_>, staging: &Staging) {
+    let abandon = staging.abandon();
     let as_json = context.log_json;
     end_soon(&context.cancel, move || {
-        let _ = store.remove_dir_all(&scratch);
-        Staging::sweep(&*store, &out, false);
+        abandon();
         report_error(&Error::cancelled(), as_json);
         code(Kind::Cancelled).into()
     });
