@@ -34,7 +34,7 @@ pub(crate) struct Reading {
     #[arg(long, value_name = "NAME")]
     pub(crate) tree: Option<String>,
 
-    /// ROOT: the branches to take, as globs
+    /// ROOT: the branches to take, as globs; after a !, those to leave out
     #[arg(long, value_name = "A,B")]
     pub(crate) branches: Option<String>,
 

@@ -137,11 +137,17 @@ impl<'a> Bytes<'a> {
             self.take(2 + 2)?;
         }
         self.u32()?;
-        let is_referenced = self.u32()? & (1 << 4) != 0;
-        if is_referenced {
+        self.object_bits().map(|_| ())
+    }
+
+    /// The bits of a `TObject`; where another refers to it, two bytes follow that say by which process.
+    pub(crate) fn object_bits(&mut self) -> Result<u32> {
+        const IS_REFERENCED: u32 = 1 << 4;
+        let bits = self.u32()?;
+        if bits & IS_REFERENCED != 0 {
             self.u16()?;
         }
-        Ok(())
+        Ok(bits)
     }
 
     /// Name and title of a `TNamed`.
@@ -181,6 +187,15 @@ mod tests {
         let header = Bytes::new(&[0, 3, 9, 9]).header().unwrap();
         assert_eq!((header.version, header.end), (3, None));
         assert!(Bytes::new(&[0x40, 0, 0, 5, 0, 3, 9, 9]).header().is_err());
+    }
+
+    #[test]
+    fn bits_of_referenced_objects_are_longer() {
+        let mut bytes = Bytes::new(&[3, 0, 0, 0x10, 0, 1, 3, 0, 0, 0]);
+        assert_eq!(bytes.object_bits().unwrap(), 0x0300_0010);
+        assert_eq!(bytes.left(), 4);
+        assert_eq!(bytes.object_bits().unwrap(), 0x0300_0000);
+        assert!(Bytes::new(&[0, 0, 0, 0x10]).object_bits().is_err());
     }
 
     #[test]

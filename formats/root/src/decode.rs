@@ -2,10 +2,12 @@
 //! how a wrong idea of what the bytes mean shows itself.
 
 use crate::basket::Basket;
+use crate::bytes::Bytes;
 use crate::element::Element;
 use crate::interpret::{Column, Layout};
 use crate::nested::Lists;
-use arrow_array::{ArrayRef, FixedSizeListArray, ListArray, StringViewArray};
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, FixedSizeListArray, ListArray, StringViewArray, UInt32Array};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use packhorse_core::{DataType, Error, FieldType, Pool, Result, array_of};
 use std::ops::Range;
@@ -22,6 +24,7 @@ pub(crate) fn array(column: &Column, pieces: &[Piece], buffers: &Pool) -> Result
             shaped(column, element, bytes, *len)
         }
         Layout::Counted { element, inner, marker } => counted(element, inner, *marker, pieces, buffers),
+        Layout::Bits { list } => bits(*list, pieces),
         Layout::Vector { element } => vector(element, pieces),
         Layout::Text { header } => text(*header, pieces),
         Layout::Nested(inner) => {
@@ -29,6 +32,19 @@ pub(crate) fn array(column: &Column, pieces: &[Piece], buffers: &Pool) -> Result
             for_entries(pieces, |entry| lists.entry(entry))?;
             lists.finish()
         }
+    }
+}
+
+/// Whether the lists of `array` are as long as the branch that counts them says.
+pub(crate) fn check_lengths(array: &ArrayRef, counts: &[i64]) -> Result<()> {
+    let Some(list) = array.as_list_opt::<i32>() else { return Ok(()) };
+    let lengths = list.offsets().windows(2).map(|pair| match pair {
+        [start, end] => i64::from(*end) - i64::from(*start),
+        _ => 0,
+    });
+    match lengths.zip(counts).find(|(length, count)| length != *count) {
+        Some((length, count)) => Err(Error::content(format!("an entry of {length} values that is counted as {count}"))),
+        None => Ok(()),
     }
 }
 
@@ -220,6 +236,35 @@ fn marked_lists(element: &Element, size: usize, pieces: &[Piece]) -> Result<(End
     Ok((ends, Buffer::from_vec(out)))
 }
 
+/// Bits of `TObject`s: each says itself how long it is.
+fn bits(list: bool, pieces: &[Piece]) -> Result<ArrayRef> {
+    let (mut ends, mut out) = (Ends::of(pieces), Vec::new());
+    for (basket, entries) in pieces {
+        if !list && basket.offsets.is_none() {
+            let mut bytes = Bytes::new(basket.data());
+            for entry in 0..entries.end {
+                let bits = bytes.object_bits()?;
+                if entry >= entries.start {
+                    out.push(bits);
+                }
+            }
+            continue;
+        }
+        for pair in offsets(basket, entries)?.windows(2) {
+            let (mut bytes, before) = (Bytes::new(basket.data().get(span(pair)).unwrap_or_default()), out.len());
+            while bytes.left() > 0 {
+                out.push(bytes.object_bits()?);
+            }
+            ends.push(out.len() - before)?;
+            if !list && out.len() != before + 1 {
+                return Err(Error::content(format!("the bits of {} objects where there is one", out.len() - before)));
+            }
+        }
+    }
+    let values: ArrayRef = Arc::new(UInt32Array::from(out));
+    if list { ends.wrap(values) } else { Ok(values) }
+}
+
 /// What follows the byte that says whether there is anything.
 fn marked(entry: &[u8]) -> Result<&[u8]> {
     match entry.split_first() {
@@ -246,7 +291,7 @@ fn vector(element: &Element, pieces: &[Piece]) -> Result<ArrayRef> {
 
 /// How many things a collection holds, and their bytes: after a count of bytes and a version.
 pub(crate) fn collection(entry: &[u8]) -> Result<(usize, &[u8])> {
-    let mut bytes = crate::bytes::Bytes::new(entry);
+    let mut bytes = Bytes::new(entry);
     let header = bytes.header()?;
     if header.end != Some(entry.len()) {
         return Err(Error::content("a collection that does not fill its entry"));
@@ -275,7 +320,7 @@ fn text(header: usize, pieces: &[Piece]) -> Result<ArrayRef> {
 
 /// Strings without a table of where they begin.
 fn strings_in_line<'a>(basket: &'a Basket, entries: &Range<usize>) -> Result<Vec<&'a str>> {
-    let mut bytes = crate::bytes::Bytes::new(basket.data());
+    let mut bytes = Bytes::new(basket.data());
     let mut found = Vec::new();
     for i in 0..entries.end {
         let raw = bytes.raw_string()?;
@@ -287,7 +332,7 @@ fn strings_in_line<'a>(basket: &'a Basket, entries: &Range<usize>) -> Result<Vec
 }
 
 fn string(entry: &[u8], header: usize) -> Result<&str> {
-    let mut bytes = crate::bytes::Bytes::new(entry);
+    let mut bytes = Bytes::new(entry);
     if header > 0 {
         bytes.header()?;
     }
@@ -300,8 +345,7 @@ fn string(entry: &[u8], header: usize) -> Result<&str> {
 
 /// `raw` as text.
 pub(crate) fn utf8(raw: &[u8]) -> Result<&str> {
-    std::str::from_utf8(raw)
-        .map_err(|_| Error::content("text that is not UTF-8; leave the field out (option branches)"))
+    std::str::from_utf8(raw).map_err(|_| Error::content("text that is not UTF-8"))
 }
 
 /// Calls `each` with the bytes of every entry.
@@ -331,5 +375,21 @@ fn all_of<'a>(basket: &'a Basket, offsets: &[u32]) -> &'a [u8] {
     match (offsets.first(), offsets.last()) {
         (Some(start), Some(end)) => basket.data().get(*start as usize..*end as usize).unwrap_or_default(),
         _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_as_long_as_they_are_counted() {
+        let mut ends = Ends::new();
+        ends.push(2).unwrap();
+        ends.push(1).unwrap();
+        let lists = ends.wrap(Arc::new(UInt32Array::from(vec![7, 8, 9]))).unwrap();
+        check_lengths(&lists, &[2, 1]).unwrap();
+        let error = check_lengths(&lists, &[2, 2]).unwrap_err();
+        assert_eq!(error.message(), "an entry of 1 values that is counted as 2");
     }
 }

@@ -14,6 +14,9 @@ pub(crate) enum Layout {
     Flat { element: Element, len: usize, offset: usize, stride: usize },
     /// Numbers up to the entry's end, after a byte if it is a pointer to an array.
     Counted { element: Element, inner: Vec<usize>, marker: bool },
+    /// The bits of `TObject`s: four bytes each, and two more where the object is referenced; as many as the entry
+    /// holds if they are a list, else one.
+    Bits { list: bool },
     /// A `std::vector` of numbers: count of bytes, version, count, numbers.
     Vector { element: Element },
     /// A string, after this many bytes of header.
@@ -29,6 +32,32 @@ pub(crate) struct Column {
     pub(crate) branch: usize,
     pub(crate) layout: Layout,
     pub(crate) holds: FieldType,
+    /// The branch that says how many values each entry has, if one does and can be read.
+    pub(crate) counter: Option<Counter>,
+}
+
+/// A branch whose numbers count the values of another.
+#[derive(Clone, Debug)]
+pub(crate) struct Counter {
+    pub(crate) branch: usize,
+    pub(crate) element: Element,
+}
+
+impl Counter {
+    /// The one of `branch`, if it has one that holds whole numbers for all entries.
+    pub(crate) fn of(tree: &Tree, branch: &Branch) -> Option<Self> {
+        let [leaf] = branch.leaves.as_slice() else { return None };
+        let number = leaf.counter?;
+        let counter = tree.branches.get(number).filter(|counter| readable(tree, counter).is_ok())?;
+        let [leaf] = counter.leaves.as_slice() else { return None };
+        let element = match leaf.kind.as_str() {
+            "TLeafElement" if MASTERS.contains(&counter.role) => Element::of_code(INT),
+            "TLeafElement" => Element::of_code(leaf.code),
+            kind => Element::of_leaf(kind, leaf.unsigned),
+        };
+        let whole = |element: &Element| element.data_type.is_integer() && matches!(element.stored, Stored::Plain(_));
+        Some(Self { branch: number, element: element.filter(whole)? })
+    }
 }
 
 /// What a branch is: its C++ type as far as the file says it, and its columns, or why there are none.
@@ -38,6 +67,11 @@ pub(crate) struct Interpreted {
 }
 
 const CLONES_MASTER: i64 = 3;
+/// Branches that hold how many things a split collection has.
+const MASTERS: [i64; 2] = [CLONES_MASTER, 4];
+/// ROOT's numbers for `int`, and for bits of a `TObject`.
+const INT: i64 = 3;
+const BITS: i64 = 15;
 const IN_COLLECTION: [i64; 2] = [31, 41];
 const TSTRING: i64 = 65;
 /// More values in an entry, or more dimensions, than any fixed array has.
@@ -56,10 +90,13 @@ pub(crate) fn interpret(tree: &Tree, number: usize, streamers: &Streamers) -> Op
     let columns = match readable(tree, branch) {
         Err(reason) => Err(reason),
         Ok(()) if branch.has_children => {
-            Element::of_code(3).ok_or_else(String::new).map(|count| vec![flat(branch, number, count, &[])])
+            Element::of_code(INT).ok_or_else(String::new).map(|count| vec![flat(branch, number, count, &[])])
         }
         Ok(()) => columns(branch, number, &member),
     };
+    let counter = Counter::of(tree, branch);
+    let counted = |column: Column| Column { counter: counter.clone(), ..column };
+    let columns = columns.map(|columns| columns.into_iter().map(counted).collect());
     Some(Interpreted { type_name, columns })
 }
 
@@ -128,6 +165,9 @@ fn one_leaf(branch: &Branch, number: usize, leaf: &Leaf, member: &Member) -> Res
         return object(branch, number, leaf, member);
     };
     let dimensions = dimensions(leaf)?;
+    if leaf.kind == "TLeafElement" && leaf.code == BITS && dimensions.is_empty() {
+        return Ok(bits(branch, number, element, leaf.counted));
+    }
     if leaf.counted {
         return Ok(counted(branch, number, element, dimensions, false));
     }
@@ -184,7 +224,7 @@ fn dimensions(leaf: &Leaf) -> Result<Vec<usize>, String> {
 
 /// A string or a collection.
 fn object(branch: &Branch, number: usize, leaf: &Leaf, member: &Member) -> Result<Column, String> {
-    let column = |layout, holds| Column { name: branch.path.clone(), branch: number, layout, holds };
+    let column = |layout, holds| Column { name: branch.path.clone(), branch: number, layout, holds, counter: None };
     if leaf.kind == "TLeafC" || branch.streamer_type == TSTRING {
         return Ok(column(Layout::Text { header: 0 }, FieldType::Text));
     }
@@ -242,6 +282,7 @@ fn leaf_list(branch: &Branch, number: usize, leaves: &[Leaf]) -> Result<Vec<Colu
         branch: number,
         holds: shaped(&element, shape),
         layout: Layout::Flat { element, len, offset, stride },
+        counter: None,
     };
     Ok(parts.into_iter().map(column).collect())
 }
@@ -251,7 +292,15 @@ fn flat(branch: &Branch, number: usize, element: Element, shape: &[usize]) -> Co
     let stride = len * element.width();
     let holds = shaped(&element, shape.to_vec());
     let layout = Layout::Flat { element, len, offset: 0, stride };
-    Column { name: branch.path.clone(), branch: number, layout, holds }
+    Column { name: branch.path.clone(), branch: number, layout, holds, counter: None }
+}
+
+fn bits(branch: &Branch, number: usize, element: Element, list: bool) -> Column {
+    let holds = match list {
+        true => FieldType::List { element: element.data_type, depth: 1 },
+        false => FieldType::Scalar(element.data_type),
+    };
+    Column { name: branch.path.clone(), branch: number, layout: Layout::Bits { list }, holds, counter: None }
 }
 
 fn shaped(element: &Element, shape: Vec<usize>) -> FieldType {
@@ -264,5 +313,6 @@ fn shaped(element: &Element, shape: Vec<usize>) -> FieldType {
 /// Fixed dimensions inside a counted one become lists as well, as no column of tensors in lists exists.
 fn counted(branch: &Branch, number: usize, element: Element, inner: Vec<usize>, marker: bool) -> Column {
     let holds = FieldType::List { element: element.data_type.clone(), depth: 1 + inner.len() };
-    Column { name: branch.path.clone(), branch: number, layout: Layout::Counted { element, inner, marker }, holds }
+    let layout = Layout::Counted { element, inner, marker };
+    Column { name: branch.path.clone(), branch: number, layout, holds, counter: None }
 }

@@ -20,7 +20,7 @@
 //!   RNTuple → header, footer → page lists → pages     envelopes with checksums, little-endian
 //!   ```
 //! * **Options** of the source: `tree` (name or path, with `;cycle` if need be; default: the only one),
-//!   `branches` (names and globs, separated by commas; default `*`), `unsupported` (`skip` or `fail`; default
+//!   `branches` (names and globs, separated by commas, those after a `!` left out; default `*`), `unsupported` (`skip` or `fail`; default
 //!   `skip`: branches that can't be read are left out, unless one is asked for by its name).
 //! * **What becomes what**: `docs/root.md`.
 //! * **Revisions**: 1, the first; nothing is written.
@@ -78,6 +78,9 @@ impl Root {
     /// What becomes of every branch of the tree that `options` choose, whatever `branches` they want.
     pub fn report(input: &dyn Input, options: &Options, limits: Limits) -> Result<Vec<BranchReport>> {
         let wanted = Wanted::parse(options)?.everything();
-        table::Table::open(input, &wanted, limits).map(|table| table.reports).map_err(|e| e.in_input(input.name()))
+        let table = table::Table::open(input, &wanted, limits).map_err(|e| e.in_input(input.name()))?;
+        let mut reports = table.reports;
+        reports.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(reports)
     }
 }

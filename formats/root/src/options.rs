@@ -7,7 +7,10 @@ use packhorse_core::{Error, Options, Result};
 pub(crate) struct Wanted {
     /// The tree's name or path.
     pub(crate) tree: Option<String>,
+    /// Names and globs of the fields to take.
     branches: Vec<String>,
+    /// Names and globs, without their `!`, of those to leave out.
+    without: Vec<String>,
     /// Whether a branch that can't be read is an error rather than left out.
     fail: bool,
 }
@@ -20,29 +23,37 @@ impl Wanted {
             "fail" => true,
             other => return Err(Error::config(format!("option unsupported: \"{other}\" is neither skip nor fail"))),
         };
-        let branches = options.get("branches").unwrap_or("*").split(',').map(str::trim).filter(|name| !name.is_empty());
-        Ok(Self { tree: options.get("tree").map(str::to_owned), branches: branches.map(str::to_owned).collect(), fail })
+        let globs = options.get("branches").unwrap_or("*").split(',').map(str::trim).filter(|name| !name.is_empty());
+        let (without, mut branches): (Vec<String>, Vec<String>) =
+            globs.map(str::to_owned).partition(|glob| glob.starts_with('!'));
+        let without: Vec<String> = without.iter().map(|glob| glob.trim_start_matches('!').to_owned()).collect();
+        if branches.is_empty() && !without.is_empty() {
+            branches.push("*".to_owned());
+        }
+        Ok(Self { tree: options.get("tree").map(str::to_owned), branches, without, fail })
     }
 
     /// The same tree, but all branches, whether they can be read or not.
     pub(crate) fn everything(self) -> Self {
-        Self { branches: Vec::new(), fail: false, ..self }
+        Self { branches: Vec::new(), without: Vec::new(), fail: false, ..self }
     }
 
     /// Whether the field `name` is wanted.
     pub(crate) fn takes(&self, name: &str) -> bool {
-        self.branches.iter().any(|glob| matches(glob.as_bytes(), name.as_bytes()))
+        let fits = |glob: &String| matches(glob.as_bytes(), name.as_bytes());
+        self.branches.iter().any(fits) && !self.without.iter().any(fits)
     }
 
     /// Whether it is an error if the field `name` can't be read: it was asked for by its name, or all must be.
     pub(crate) fn insists(&self, name: &str) -> bool {
-        self.takes(name) && self.fail || self.branches.iter().any(|glob| glob == name)
+        self.takes(name) && (self.fail || self.branches.iter().any(|glob| glob == name))
     }
 
     /// A name or pattern that none of `names` fits.
     pub(crate) fn vain<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Option<&str> {
         let fits = |glob: &&String| names.clone().any(|name| matches(glob.as_bytes(), name.as_bytes()));
-        self.branches.iter().find(|glob| *glob != "*" && !fits(glob)).map(String::as_str)
+        let mut globs = self.branches.iter().chain(&self.without);
+        globs.find(|glob| *glob != "*" && !fits(glob)).map(String::as_str)
     }
 }
 
@@ -74,6 +85,23 @@ fn matches(glob: &[u8], name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn branches_with_an_exclamation_mark_are_left_out() {
+        let wanted = |text| Wanted::parse(&[("branches", text)].into_iter().collect()).unwrap();
+        for (text, name, taken) in [
+            ("*,!jets.*", "jets.pt", false),
+            ("*,!jets.*", "met", true),
+            ("!met", "jets.pt", true),
+            ("!met", "met", false),
+            ("met,!met", "met", false),
+            ("jets.*", "met", false),
+        ] {
+            assert_eq!(wanted(text).takes(name), taken, "{text} {name}");
+        }
+        assert!(!wanted("met,!met").insists("met"));
+        assert_eq!(wanted("*,!jet").vain(["jets"].into_iter()), Some("jet"));
+    }
 
     #[test]
     fn globs() {

@@ -1,6 +1,6 @@
 //! What becomes of each branch, for those who want to know before they convert.
 
-use packhorse_core::FieldType;
+use packhorse_core::{FieldType, Omission};
 
 /// A branch (or a leaf of one, or a field of an RNTuple), and what becomes of it.
 #[derive(Clone, Debug)]
@@ -11,4 +11,16 @@ pub struct BranchReport {
     pub type_name: String,
     /// What the column holds, or why there is none.
     pub holds: Result<FieldType, String>,
+}
+
+impl BranchReport {
+    /// What the rows lack by it, if it is left out.
+    pub(crate) fn omission(&self) -> Option<Omission> {
+        let reason = self.holds.as_ref().err()?;
+        let reason = match self.type_name.is_empty() || reason.contains(&self.type_name) {
+            true => reason.clone(),
+            false => format!("{reason} (of type {})", self.type_name),
+        };
+        Some(Omission { field: self.name.clone(), reason })
+    }
 }

@@ -5,13 +5,13 @@ use crate::basket::Basket;
 use crate::bytes::Bytes;
 use crate::decode::{self, Piece};
 use crate::file::{RootFile, read_key};
-use crate::interpret::{Column, Layout};
+use crate::interpret::{Column, Counter, Layout};
 use crate::tree::{At, Place, Tree};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use packhorse_core::{Error, Kind, Result, Rows, SchemaRef};
 use rayon::prelude::*;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +39,18 @@ pub(crate) struct Blocks<'a> {
 /// A basket: its branch and its number there.
 type Id = (usize, usize);
 
+/// How many values each entry has, by the branch that counts them.
+type Counts = BTreeMap<usize, Vec<i64>>;
+
+/// `error`, with the name of the field that it is about, and how to do without.
+fn blame(field: &str, what: &str, error: &Error) -> Error {
+    let advice = match error.kind() {
+        Kind::Content | Kind::Unsupported | Kind::Limit => format!("; to leave it out: --branches '*,!{field}'"),
+        _ => String::new(),
+    };
+    Error::new(error.kind(), format!("branch {field}: {what}{}{advice}", error.message()))
+}
+
 impl<'a> Blocks<'a> {
     pub(crate) fn new(
         file: RootFile<'a>,
@@ -57,8 +69,9 @@ impl<'a> Blocks<'a> {
 
     fn block(&mut self, entries: Range<u64>) -> Result<Rows> {
         self.load(&entries)?;
+        let counts = self.counts(&entries)?;
         let arrays: Result<Vec<ArrayRef>> =
-            self.columns.par_iter().map(|column| self.column(column, &entries)).collect();
+            self.columns.par_iter().map(|column| self.column(column, &entries, &counts)).collect();
         let count = usize::try_from(entries.end - entries.start).unwrap_or(usize::MAX);
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let rows = RecordBatch::try_new_with_options(self.schema.clone(), arrays?, &options);
@@ -69,10 +82,28 @@ impl<'a> Blocks<'a> {
         rows.map_err(|e| Error::bug(e.to_string()))
     }
 
-    fn column(&self, column: &Column, entries: &Range<u64>) -> Result<ArrayRef> {
-        let within = |e: Error| Error::new(e.kind(), format!("branch {}: {}", column.name, e.message()));
+    fn column(&self, column: &Column, entries: &Range<u64>, counts: &Counts) -> Result<ArrayRef> {
+        let within = |e: Error| blame(&column.name, "", &e);
         let pieces = self.pieces(column.branch, entries).map_err(within)?;
-        decode::array(column, &pieces, self.file.buffers()).map_err(within)
+        let array = decode::array(column, &pieces, self.file.buffers()).map_err(within)?;
+        if let Some(counts) = column.counter.as_ref().and_then(|counter| counts.get(&counter.branch)) {
+            decode::check_lengths(&array, counts).map_err(within)?;
+        }
+        Ok(array)
+    }
+
+    /// What the branches that count others say of `entries`.
+    fn counts(&self, entries: &Range<u64>) -> Result<Counts> {
+        let mut found = Counts::new();
+        for column in &self.columns {
+            let Some(Counter { branch, element }) = &column.counter else { continue };
+            if !found.contains_key(branch) {
+                let counts = self.pieces(*branch, entries);
+                let counts = counts.and_then(|pieces| decode::counts(element, &pieces, self.file.buffers()));
+                found.insert(*branch, counts.map_err(|e| blame(&column.name, "the branch that counts it: ", &e))?);
+            }
+        }
+        Ok(found)
     }
 
     /// The parts of the kept baskets of `branch` that hold `entries`.
@@ -100,7 +131,7 @@ impl<'a> Blocks<'a> {
     /// Reads and unpacks the baskets for `entries` that are not kept from before.
     fn load(&mut self, entries: &Range<u64>) -> Result<()> {
         let (mut found, mut in_file) = (Vec::new(), Vec::new());
-        for branch in branches(&self.columns) {
+        for branch in branches(&self.columns).chain(counters(&self.columns)) {
             for number in needed(self.places(branch), entries) {
                 let id = (branch, number);
                 match self.places(branch).get(number).map(|place| &place.at) {
@@ -138,7 +169,7 @@ impl<'a> Blocks<'a> {
             let record = bytes.get(local(place.start)..local(place.end)).unwrap_or_default();
             let within = |e: Error| {
                 let name = self.tree.branches.get(id.0).map_or("", |branch| branch.path.as_str());
-                Error::new(e.kind(), format!("branch {name}: basket {}: {}", id.1, e.message()))
+                blame(name, &format!("basket {}: ", id.1), &e)
             };
             let len = read_key(&mut Bytes::new(record)).map_err(within)?.object_bytes;
             self.afford(unpacked.fetch_add(len, Ordering::Relaxed).saturating_add(len))?;
@@ -168,15 +199,9 @@ impl<'a> Blocks<'a> {
 
     /// Where the entries of a basket of `branch` begin, as the branch says that counts its values.
     fn counted(&self, branch: usize, place: &Place, size: usize) -> Result<Vec<u32>> {
-        let leaf = self.tree.branches.get(branch).and_then(|branch| branch.leaves.first());
-        let counter = leaf.and_then(|leaf| leaf.counter);
-        let counter = counter.ok_or_else(|| Error::unsupported("no offsets, and no branch that counts its values"))?;
-        let element = self.tree.branches.get(counter).and_then(|branch| match branch.leaves.as_slice() {
-            [leaf] if leaf.kind == "TLeafElement" => crate::element::Element::of_code(leaf.code),
-            [leaf] => crate::element::Element::of_leaf(&leaf.kind, leaf.unsigned),
-            _ => None,
-        });
-        let element = element.ok_or_else(|| Error::unsupported("the branch that counts its values is no number"))?;
+        let counter = self.tree.branches.get(branch).and_then(|branch| Counter::of(&self.tree, branch));
+        let Counter { branch: counter, element } =
+            counter.ok_or_else(|| Error::unsupported("no offsets, and no branch that counts its values"))?;
         let entries = place.first..place.first.saturating_add(place.entries);
         let mut pieces = Vec::new();
         let places = self.places(counter);
@@ -202,7 +227,15 @@ impl<'a> Blocks<'a> {
 
 /// The branches of `columns`, each once.
 fn branches(columns: &[Column]) -> impl Iterator<Item = usize> {
-    columns.iter().map(|column| column.branch).collect::<std::collections::BTreeSet<_>>().into_iter()
+    columns.iter().map(|column| column.branch).collect::<BTreeSet<_>>().into_iter()
+}
+
+/// The branches that count others and are no columns, each once.
+fn counters(columns: &[Column]) -> impl Iterator<Item = usize> {
+    let read: BTreeSet<usize> = columns.iter().map(|column| column.branch).collect();
+    let counters: BTreeSet<usize> =
+        columns.iter().filter_map(|column| column.counter.as_ref()).map(|counter| counter.branch).collect();
+    counters.into_iter().filter(move |branch| !read.contains(branch))
 }
 
 /// Bytes of the file, and the baskets in them.

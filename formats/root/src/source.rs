@@ -25,7 +25,8 @@ impl Source for RootSource {
     fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
         let table = self.open(input)?;
         let schema = table.schema().map_err(|e| e.in_input(input.name()))?;
-        Ok(Some(Probe { schema, items: table.entries(), bytes: table.bytes(), counted: true, omitted: Vec::new() }))
+        let (items, bytes, omitted) = (table.entries(), table.bytes(), table.omitted);
+        Ok(Some(Probe { schema, items, bytes, counted: true, omitted }))
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {

@@ -7,7 +7,7 @@ use crate::options::Wanted;
 use crate::report::BranchReport;
 use crate::streamer::Streamers;
 use crate::tree::Tree;
-use packhorse_core::{Error, Input, Limits, Result, Schema, SchemaRef};
+use packhorse_core::{Error, Input, Limits, Omission, Result, Schema, SchemaRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -15,7 +15,10 @@ use std::sync::Arc;
 pub(crate) struct Table<'a> {
     pub(crate) file: RootFile<'a>,
     pub(crate) data: Data,
+    /// Of all branches, in the order of the file.
     pub(crate) reports: Vec<BranchReport>,
+    /// The branches that were wanted and are left out, in the order of the file.
+    pub(crate) omitted: Vec<Omission>,
 }
 
 /// A tree or an RNTuple, and the columns that are read of it, in the order of their names.
@@ -80,8 +83,7 @@ impl<'a> Table<'a> {
                 Data::Tree(tree, columns)
             }
         };
-        reports.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut table = Self { file, data, reports };
+        let mut table = Self { file, data, reports, omitted: Vec::new() };
         table.select(wanted)?;
         Ok(table)
     }
@@ -96,6 +98,8 @@ impl<'a> Table<'a> {
             Data::Tree(_, columns) => columns.retain(|column| wanted.takes(&column.name)),
             Data::Ntuple(_, columns) => columns.retain(|(name, _)| wanted.takes(name)),
         }
+        let taken = self.reports.iter().filter(|report| wanted.takes(&report.name));
+        self.omitted = taken.filter_map(BranchReport::omission).collect();
         let refused = self.reports.iter().filter(|report| wanted.insists(&report.name));
         let mut refused = refused.filter_map(|report| Some((report, report.holds.as_ref().err()?)));
         match refused.next() {

@@ -136,7 +136,7 @@ impl Walk<'_> {
                     return Err(Error::content("a leaf that is in two places"));
                 }
             }
-            let mut branch = branch(object, self.objects)?;
+            let mut branch = branch(object, self.objects);
             branch.parent = parent;
             branch.path = self.path(&branch.name, parent);
             let children = object.objects("fBranches").unwrap_or_default();
@@ -167,12 +167,10 @@ impl Walk<'_> {
     }
 }
 
-fn branch(object: &Object, objects: &[Object]) -> Result<Branch> {
+fn branch(object: &Object, objects: &[Object]) -> Branch {
     let name = object.text("fName").to_owned();
-    let within = |e: Error| Error::new(e.kind(), format!("branch {name}: {}", e.message()));
     let leaves = object.objects("fLeaves").unwrap_or_default().iter().flatten();
-    let entries = u64::try_from(object.int("fEntries").unwrap_or(-1));
-    let entries = entries.map_err(|_| within(Error::content("can't find its number of entries")))?;
+    let entries = object.int("fEntries").and_then(|entries| u64::try_from(entries).ok());
     let mut fault = match object.text("fFileName") {
         "" => None,
         other => Some(format!("its data lies in another file, {other}")),
@@ -180,20 +178,27 @@ fn branch(object: &Object, objects: &[Object]) -> Result<Branch> {
     if object.int("fFirstEntry").unwrap_or(0) != 0 {
         fault = Some("it begins after the tree's first entry".to_owned());
     }
-    Ok(Branch {
+    if entries.is_none() {
+        fault = Some("its number of entries can't be found".to_owned());
+    }
+    let baskets = baskets(object, objects, entries.unwrap_or(0)).unwrap_or_else(|e| {
+        fault = Some(e.message().to_owned());
+        Vec::new()
+    });
+    Branch {
         class: object.text("fClassName").to_owned(),
         class_version: object.int("fClassVersion").and_then(|version| version.try_into().ok()),
         parent_class: object.text("fParentName").to_owned(),
         role: object.int("fType").unwrap_or(0),
         streamer_type: object.int("fStreamerType").unwrap_or(-1),
-        entries,
+        entries: entries.unwrap_or(0),
         bytes: u64::try_from(object.int("fTotBytes").unwrap_or(0)).unwrap_or(0),
         leaves: leaves.filter_map(|id| objects.get(*id)).map(leaf).collect(),
-        baskets: baskets(object, objects, entries).map_err(within)?,
+        baskets,
         fault,
         name,
         ..Branch::default()
-    })
+    }
 }
 
 fn leaf(object: &Object) -> Leaf {

@@ -3,6 +3,8 @@
 A branch is named as packhorse names it. `digest` is the MD5 of its values: the offsets of each depth of
 lists as little-endian i64 (from 0), outermost first, then the values (for text: offsets of the strings, then
 UTF-8), little-endian and without gaps.
+
+With `--names` as the first argument only the names of branches that are not just groups of others.
 """
 import hashlib
 import json
@@ -32,8 +34,6 @@ def walk(layout, offsets):
         offsets.append(ends.tobytes())
         if layout.parameter("__array__") == "string":
             return np.asarray(layout.content.data)[: ends[-1]].tobytes(), "Utf8View"
-        if layout.parameter("__array__") == "sorted_map":
-            raise Other("map")
         return walk(layout.content[: ends[-1]], offsets)
     if isinstance(layout, ak.contents.RegularArray):
         inner = layout.content[: layout.size * layout.length]
@@ -44,6 +44,9 @@ def walk(layout, offsets):
         return walk(inner, offsets)
     if isinstance(layout, ak.contents.NumpyArray):
         data = np.asarray(layout.data)
+        if data.dtype.kind == "b":
+            # uproot keeps the byte; what it means is whether it is 0.
+            data = data.view("u1") != 0
         if offsets:
             for depth in range(1, data.ndim):
                 lists = int(np.prod(data.shape[:depth]))
@@ -54,6 +57,29 @@ def walk(layout, offsets):
     if isinstance(layout, ak.contents.EmptyArray):
         return b"", "any"
     raise Other(type(layout).__name__)
+
+
+def object_bits(branch, listed):
+    """The fBits of TObjects, as TStreamerInfo reads them: two bytes more where a TRef points at the object.
+
+    uproot takes them for four bytes each, whatever they are.
+    """
+    ends, values = [0], []
+    for number in range(branch.num_baskets):
+        basket = branch.basket(number)
+        data, offsets = bytes(basket.data), basket.byte_offsets
+        spans = [(0, len(data))] if offsets is None else zip(offsets[:-1], offsets[1:])
+        for at, end in spans:
+            while at < end:
+                bits = int.from_bytes(data[at : at + 4], "big")
+                values.append(bits)
+                at += 6 if bits & 1 << 4 else 4
+            assert at == end
+            ends.append(len(values))
+    values = ak.contents.NumpyArray(np.array(values, dtype="<u4"))
+    if not listed:
+        return ak.Array(values)
+    return ak.Array(ak.contents.ListOffsetArray(ak.index.Index64(np.array(ends)), values))
 
 
 def digest(array):
@@ -122,6 +148,10 @@ def of_branch(branch, path, names):
     except Exception as error:  # noqa: BLE001
         interpretation = error
     if type(interpretation).__name__ == "AsGrouped":
+        if branch.member("fType", none_if_missing=True) == 3:
+            # A TClonesArray that is a member through a pointer: uproot groups its branches, and passes over the counts.
+            counts = branch.array(interpretation=uproot.AsDtype(">i4"))
+            yield {"branch": named(names, path), "kind": "TClonesArray: how many", "type": branch.typename, **digest(counts)}
         return
     kind = kind_of(branch, interpretation)
     if kind == "list of leaves":
@@ -130,11 +160,18 @@ def of_branch(branch, path, names):
             yield {"branch": named(names, f"{path}.{field}"), "kind": kind, "type": branch.typename, **digest(array[field])}
         return
     line = {"branch": named(names, path), "kind": kind, "type": branch.typename}
-    if kind not in ("objects of classes", "not read by uproot either", "std::map, std::bitset"):
-        try:
+    try:
+        if kind in ("objects of classes", "std::map, std::bitset"):
+            for name, layout in leaves(ak.to_layout(branch.array()), line["branch"]):
+                yield line | {"branch": name} | digest(layout)
+            return
+        leaf = branch.member("fLeaves")[0]
+        if leaf.has_member("fType") and leaf.member("fType") == 15:
+            line |= digest(object_bits(branch, leaf.member("fLeafCount") is not None))
+        elif kind != "not read by uproot either":
             line |= digest(branch.array())
-        except Exception as error:  # noqa: BLE001
-            line["error"] = f"{type(error).__name__}: {error}"[:200]
+    except Exception as error:  # noqa: BLE001
+        line["error"] = f"{type(error).__name__}: {error}"[:200]
     yield line
 
 
@@ -145,12 +182,16 @@ def of_tree(tree):
 
 
 def leaves(layout, path):
-    """The columns that an RNTuple's field becomes: records vanish into the names."""
+    """The columns that a field or branch becomes: records vanish into the names."""
     if isinstance(layout, ak.contents.RecordArray):
+        if not layout.fields:
+            yield path, Other("a record without members")
         for i, (field, content) in enumerate(zip(layout.fields, layout.contents)):
             name = f"_{i}" if layout.is_tuple else field
+            if layout.parameter("__array__") == "sorted_map":
+                name = ("first", "second")[i]
             yield from leaves(content[: layout.length], f"{path}.{name}")
-    elif isinstance(layout, ak.contents.ListOffsetArray) and layout.parameter("__array__") is None:
+    elif isinstance(layout, ak.contents.ListOffsetArray) and layout.parameter("__array__") != "string":
         layout = layout.to_ListOffsetArray64(True)
         for name, content in leaves(layout.content[: layout.offsets[-1]], path):
             yield name, content if isinstance(content, Exception) else ak.contents.ListOffsetArray(layout.offsets, content)
@@ -165,6 +206,8 @@ def leaves(layout, path):
 
 
 def ntuple_kind(layout, typename):
+    if isinstance(layout, Exception) and "without members" in str(layout):
+        return "RNTuple: records without members"
     if isinstance(layout, Exception):
         return "RNTuple: values that may be missing, variants"
     form = str(layout.form.type)
@@ -194,7 +237,25 @@ def of_ntuple(ntuple):
             yield line | ({} if isinstance(layout, Exception) else digest(layout))
 
 
+def names_of(opened):
+    """Every branch and field at the top that uproot lists and that holds data."""
+    for key, name in opened.classnames(recursive=True, cycle=True).items():
+        if name in ("TTree", "TNtuple", "TNtupleD"):
+            for branch, path in branches(opened[key], None, set()):
+                if len(branch.branches) == 0:
+                    yield key, path
+        elif "RNTuple" in name:
+            for field in opened[key].fields:
+                yield key, field.name
+
+
 def main():
+    if sys.argv[1:2] == ["--names"]:
+        for file in sys.argv[2:]:
+            with uproot.open(file) as opened:
+                for tree, branch in names_of(opened):
+                    print(json.dumps({"file": file, "tree": tree, "branch": branch, "kind": "name"}))
+        return
     for file in sys.argv[1:]:
         with uproot.open(file) as opened:
             for key, name in opened.classnames(recursive=True, cycle=True).items():

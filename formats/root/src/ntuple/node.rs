@@ -58,7 +58,11 @@ pub(crate) fn leaves(records: &Records) -> Vec<Leaf> {
     let top = records.fields.iter().enumerate().filter(|(number, field)| field.parent == *number);
     for (number, field) in top {
         let path = Path { name: field.name.clone(), qualified: field.name.clone(), base: None };
+        let before = found.len();
         compiler.field(number, &path, DEPTH, &mut found);
+        if found.len() == before {
+            found.push(path.leaf(&field.type_name, Err("a record without members".to_owned())));
+        }
     }
     let mut count = BTreeMap::new();
     found.iter().for_each(|leaf| *count.entry(leaf.name.clone()).or_insert(0) += 1);
@@ -129,6 +133,8 @@ impl Compiler<'_> {
                 let inside = self.inside(*child, path, depth);
                 out.extend(inside.into_iter().map(|inner| self.list(columns, inner)));
             }
+            // A base class without members takes nothing away from the class.
+            (RECORD, None, []) if path.base.is_none() => out.push(leaf(Err("a record without members".to_owned()))),
             (RECORD, None, _) => {
                 for child in children {
                     if let Some(record) = self.records.fields.get(*child) {
