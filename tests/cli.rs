@@ -272,19 +272,18 @@ fn a_result_that_can_not_be_written_is_no_success() {
 #[test]
 fn the_shape_of_every_result() {
     let place = Place::new();
-    let pack = "bytes:number input_bytes:number resumed:bool reused:number root:string samples:number \
+    let pack = "bytes:number input_bytes:number omitted:array resumed:bool reused:number root:string samples:number \
                 seconds:number shards:number skipped:number";
     assert_shape(&place.pack("out", &[]), pack);
     let plan = ["plan", "in", "--to", "webdataset", "--out", "p", "--split", "a=1", "--quiet", "--json"];
     let plan = place.json(&plan);
-    let wanted =
-        "bytes:number class_counts:array classes:array fields:array samples:number shards:array skipped:number";
+    let wanted = "bytes:number class_counts:array classes:array fields:array omitted:array samples:number shards:array skipped:number";
     assert_shape(&plan, wanted);
     assert_shape(&plan["shards"][0], "name:string samples:number split:string");
     let status = "missing:array packed:number plan:string samples:number sealed:bool shards:number";
     assert_shape(&place.json(&["status", "p", "--json"]), status);
     let filled = place.json(&["pack", "--plan", "p", "--json", "--quiet"]);
-    assert_shape(&filled, &pack.replace("root:string", "root:null"));
+    assert_shape(&filled, &pack.replace("root:string", "root:null").replace("omitted:array", "omitted:null"));
     let seal = "bytes:number root:string samples:number shards:number skipped:number";
     assert_shape(&place.json(&["seal", "p", "--json"]), seal);
     let verify = "bytes:number damages:array samples:number seconds:number shards:number whole:bool";

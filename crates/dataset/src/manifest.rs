@@ -2,7 +2,7 @@
 //!
 //! Its last member, `blake3`, is the digest of all bytes of the file before the line that holds it.
 
-use crate::{Digest, FieldRecord, RootDigest, SinkRecord};
+use crate::{Digest, FieldRecord, OmissionRecord, RootDigest, SinkRecord};
 use packhorse_core::{Error, Kind, Limits, Result, Store};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -82,6 +82,9 @@ pub struct Manifest {
     pub skipped: u64,
     /// The columns of a sample.
     pub schema: Vec<FieldRecord>,
+    /// What the inputs hold and the samples lack, since it can't be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub omitted: Vec<OmissionRecord>,
     /// The class list: a label is a position in it.
     pub classes: Vec<String>,
     /// The splits.
@@ -209,6 +212,7 @@ mod tests {
             bytes: 20480,
             skipped: 0,
             schema: Vec::new(),
+            omitted: Vec::new(),
             classes: vec!["cat".into()],
             splits: Vec::new(),
             plan: Digest::of(b"plan"),

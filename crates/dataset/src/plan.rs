@@ -55,6 +55,19 @@ pub struct CodecRecord {
     pub columns: Vec<FieldRecord>,
 }
 
+/// Something that inputs hold and the dataset lacks, since it can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OmissionRecord {
+    /// Its name in the inputs: a branch, a dataset, a member of a compound type.
+    pub field: String,
+    /// Why it can't be read.
+    pub reason: String,
+    /// How many inputs hold it.
+    pub inputs: u64,
+    /// The first of them in the order of names, relative to its root.
+    pub first: PathText,
+}
+
 /// Everything that holds for all shards, so that no two tasks decide differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
@@ -83,6 +96,9 @@ pub struct Header {
     pub encode: Vec<CodecRecord>,
     /// The schema that sources deliver, decoded, before the transforms.
     pub schema: Vec<FieldRecord>,
+    /// What the inputs hold and this schema lacks, by field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub omitted: Vec<OmissionRecord>,
     /// The class list: a label is a position in it.
     pub classes: Vec<String>,
     /// The splits, in order; empty without splits.

@@ -86,6 +86,7 @@ fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Resu
         bytes: shards.iter().map(|s| s.bytes).sum(),
         skipped: plan.skips() + receipts.iter().map(|r| r.lost()).sum::<u64>(),
         schema: FieldRecord::of(schema),
+        omitted: header.omitted.clone(),
         classes: header.classes.clone(),
         splits: header.splits.iter().map(split).collect(),
         plan: plan.digest(),

@@ -1,6 +1,7 @@
 //! `packhorse status`, `ls`, `cat` and `stat`.
 
 use super::Context;
+use super::plan::left_out;
 use crate::args::{Cat, Dir, Ls, Stat};
 use crate::outcome::{counted, done, print, success};
 use crate::size::show;
@@ -131,6 +132,9 @@ fn dataset(context: &Context<'_>, dir: &Path) -> Result<()> {
     }
     if manifest.skipped > 0 {
         text.push_str(&format!("  left out {}, see skipped.jsonl\n", counted(manifest.skipped, "input")));
+    }
+    if !manifest.omitted.is_empty() {
+        text.push_str(&left_out(manifest.omitted.len()));
     }
     print(&text)
 }

@@ -122,6 +122,10 @@ fn summary(
         counted(report.shards, "shard"),
         show(report.bytes),
     );
+    let omitted = manifest.map(|m| &m.omitted);
+    if let Some(omitted) = omitted.filter(|omitted| !omitted.is_empty()) {
+        text.push_str(&plan::left_out(omitted.len()));
+    }
     match manifest {
         Some(manifest) => text.push_str(&format!("  sealed {}, root {}\n", out.display(), manifest.root)),
         None => text.push_str(&format!("  when all parts are done: packhorse seal {}\n", out.display())),
@@ -129,7 +133,7 @@ fn summary(
     let value = json!({
         "samples": report.samples, "input_bytes": report.input_bytes, "bytes": report.bytes, "shards": report.shards,
         "reused": report.reused, "resumed": stored == Stored::Resumed, "skipped": skipped, "seconds": seconds,
-        "root": manifest.map(|m| m.root.to_string()),
+        "root": manifest.map(|m| m.root.to_string()), "omitted": omitted,
     });
     context.style.show(&value, &text)
 }

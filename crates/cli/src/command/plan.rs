@@ -61,8 +61,16 @@ pub(super) fn say(context: &Context<'_>, plan: &Plan, out: &Path, stored: Option
         let more = if classes.len() > 12 { ", …" } else { "" };
         text.push_str(&format!("  {} classes: {}{more}\n", classes.len(), shown.join(", ")));
     }
+    if !plan.header().omitted.is_empty() {
+        text.push_str(&left_out(plan.header().omitted.len()));
+    }
     text.push_str(&format!("  {end}\n"));
     context.style.show(&value(plan, skipped), &text)
+}
+
+/// A line on fields that the inputs have and the dataset lacks.
+pub(super) fn left_out(fields: usize) -> String {
+    format!("  left out {} of the inputs, which can't be read (--json names them)\n", counted(fields as u64, "field"))
 }
 
 fn value(plan: &Plan, skipped: usize) -> Value {
@@ -72,6 +80,7 @@ fn value(plan: &Plan, skipped: usize) -> Value {
     json!({
         "samples": plan.samples(), "bytes": plan.bytes(), "skipped": skipped, "shards": shards,
         "classes": header.classes, "class_counts": plan.class_counts(),
+        "omitted": header.omitted,
         "fields": header.schema.iter().map(|f| &f.name).filter(|n| *n != packhorse_core::KEY).collect::<Vec<_>>(),
     })
 }

@@ -344,6 +344,7 @@ fn header(
         decode: Vec::new(),
         encode: Vec::new(),
         schema: Vec::new(),
+        omitted: listing.omitted(),
         classes: classes(listing),
         splits: options.splits.names().map(str::to_owned).collect(),
         roots: listing.roots().iter().map(|root| PathText::from(absolute(root).as_os_str())).collect(),

@@ -311,7 +311,7 @@ impl<'a> Walk<'a> {
                 // A file that does not say how large its values are holds no more of them than it has bytes.
                 let bytes = if probe.bytes == 0 { stat.size } else { probe.bytes };
                 let (items, kind) = self.items(&*source, &*input, &probe).map_err(|e| e.in_input(path.display()))?;
-                let table = Table { format: id, schema: probe.schema, items, bytes, kind };
+                let table = Table { format: id, schema: probe.schema, items, bytes, kind, omitted: probe.omitted };
                 self.send(Batch::Table { root, path: archive, stat, table });
                 Ok(())
             }

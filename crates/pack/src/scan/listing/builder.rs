@@ -109,6 +109,7 @@ impl Builder {
             place.table = Some(self.listing.tables.len() as u32);
         }
         let name = MemberName { key: String::new(), field: table.format.to_owned() };
+        self.listing.omitted.add(&table.omitted, path);
         self.listing.tables.push(table);
         self.push(place, &name, b"", (0, bytes));
     }

@@ -1,6 +1,7 @@
 //! What scan found: samples in order, in about 100 bytes each.
 
 mod builder;
+mod omitted;
 mod sample;
 
 pub(super) use builder::Builder;
@@ -9,8 +10,9 @@ pub use sample::SampleRef;
 use super::Decoded;
 use super::walk::HIDDEN;
 use crate::{Metadata, Policy};
-use packhorse_core::{Error, Event, Observer, Result, SchemaRef};
-use packhorse_dataset::{PathText, SkipRecord};
+use omitted::Omitted;
+use packhorse_core::{Error, Event, Observer, Omission, Result, SchemaRef};
+use packhorse_dataset::{OmissionRecord, PathText, SkipRecord};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStringExt;
@@ -39,6 +41,7 @@ pub struct Listing {
     faults: Vec<Error>,
     left_out: Vec<SkipRecord>,
     ignored: BTreeMap<&'static str, (u64, PathBuf)>,
+    omitted: Omitted,
 }
 
 /// A folder that holds files, or an archive with a folder in it that holds members.
@@ -67,6 +70,8 @@ pub(crate) struct Table {
     pub(crate) bytes: u64,
     /// What the items are.
     pub(crate) kind: Items,
+    /// What the input holds and its samples lack.
+    pub(crate) omitted: Vec<Omission>,
 }
 
 /// What the items of an input of typed rows are.
@@ -203,10 +208,16 @@ impl Listing {
             observer
                 .event(&Event::Warning(&format!("passed over {n} inputs that are {why}, such as {}", first.display())));
         }
+        self.omitted.report(observer);
         let empty = self.pieces.iter().filter(|p| self.len_of(p) == 0 && !self.is_table(p)).count();
         if empty > 0 {
             observer.event(&Event::Warning(&format!("{empty} inputs are empty; they are packed as empty fields")));
         }
+    }
+
+    /// What the inputs hold and their samples lack, by field.
+    pub(crate) fn omitted(&self) -> Vec<OmissionRecord> {
+        self.omitted.records()
     }
 
     fn len_of(&self, piece: &PieceRef) -> u64 {
