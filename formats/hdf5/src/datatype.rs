@@ -1,36 +1,67 @@
 //! HDF5 datatypes (file format specification, IV.A.2.d) and which elements of rows they are.
 
-use crate::bytes::Cursor;
-use packhorse_core::{DataType, Error, Result};
+mod parse;
 
-/// How deep types may lie in types.
-const DEEPEST: usize = 8;
+use crate::bytes::Cursor;
+use packhorse_core::{DataType, Result};
+
+/// Bytes of a reference into the global heap, in files whose addresses have 8.
+pub(crate) const HEAPED: u32 = 16;
 
 /// A datatype, as far as rows know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Datatype {
     /// 1, 2, 4 or 8 bytes.
     Integer { size: u32, signed: bool, big: bool },
+    /// Some of the bits of up to 8 bytes, as cameras of 12 and sound of 24 bits write them.
+    Bits { size: u32, signed: bool, big: bool, offset: u16, precision: u16 },
+    /// Bits without a meaning, in 1, 2, 4 or 8 bytes: unsigned integers to h5py, Booleans to PyTables.
+    BitField { size: u32, big: bool },
     /// IEEE 754, of 2, 4 or 8 bytes.
     Float { size: u32, big: bool },
+    /// Floats of other parts, such as bfloat16, each of which a wider one of IEEE 754 holds exactly.
+    OddFloat { size: u32, big: bool, parts: FloatParts },
+    /// Seconds since 1970, an integer of 4 or 8 bytes.
+    Time { size: u32, big: bool },
+    /// What PyTables stores as a time of 8 bytes: seconds in the upper half, microseconds in the lower.
+    Timeval { big: bool },
     /// An enumeration of 1 byte whose names are FALSE and TRUE: Booleans, as h5py writes them.
     Boolean,
     /// The pair `r`, `i` of floats of `size` bytes each, as h5py writes complex numbers.
     Complex { size: u32, big: bool },
     /// Text of this many bytes.
     Fixed { size: u32, utf8: bool, padding: Padding },
-    /// Bytes without a meaning.
-    Opaque { size: u32 },
-    /// Text of any length, in the global heap.
-    VlenText { utf8: bool },
+    /// Bytes without a meaning, but for NumPy's times, whose type h5py notes.
+    Opaque { size: u32, numpy: Option<String> },
+    /// Text of any length, in the global heap; the size is that of a reference into it.
+    VlenText { utf8: bool, size: u32 },
     /// Elements of any number, in the global heap.
-    Vlen(Box<Datatype>),
+    Vlen { of: Box<Datatype>, size: u32 },
     /// Members side by side: name, offset, type.
     Compound { size: u32, members: Vec<(String, u32, Datatype)> },
     /// Elements in a fixed shape, inside a compound.
     Array { size: u32, dims: Vec<u32>, of: Box<Datatype> },
     /// What rows can't hold, in words.
     Other { size: u32, what: String },
+}
+
+/// Where the parts of a float lie among its bits, the lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FloatParts {
+    pub(crate) sign: u8,
+    /// Location and number of bits.
+    pub(crate) exponent: (u8, u8),
+    pub(crate) mantissa: (u8, u8),
+    pub(crate) bias: u32,
+}
+
+impl FloatParts {
+    /// The bytes of the smaller of the IEEE floats of 4 and 8 bytes that holds all such floats.
+    pub(crate) fn wider(&self) -> u32 {
+        let (exponent, mantissa, bias) = (u32::from(self.exponent.1), self.mantissa.1, i64::from(self.bias));
+        let (most, least) = ((1i64 << exponent.min(40)) - 1 - bias, 1 - bias);
+        if mantissa <= 23 && most <= 128 && least >= -126 { 4 } else { 8 }
+    }
 }
 
 /// What follows fixed text that is shorter than its place.
@@ -61,7 +92,9 @@ impl Datatype {
             DataType::Float16 => Some(Datatype::Float { size: 2, big: false }),
             DataType::Float32 => Some(Datatype::Float { size: 4, big: false }),
             DataType::Float64 => Some(Datatype::Float { size: 8, big: false }),
-            DataType::Utf8View | DataType::Utf8 | DataType::LargeUtf8 => Some(Datatype::VlenText { utf8: true }),
+            DataType::Utf8View | DataType::Utf8 | DataType::LargeUtf8 => {
+                Some(Datatype::VlenText { utf8: true, size: HEAPED })
+            }
             DataType::FixedSizeBinary(size) => named(numpy.unwrap_or("|V"), u32::try_from(*size).ok()?),
             _ => None,
         }
@@ -72,11 +105,17 @@ impl Datatype {
         match self {
             Datatype::Boolean => 1,
             Datatype::Complex { size, .. } => size.saturating_mul(2),
-            Datatype::VlenText { .. } | Datatype::Vlen(_) => 16,
+            Datatype::Timeval { .. } => 8,
             Datatype::Integer { size, .. }
+            | Datatype::Bits { size, .. }
+            | Datatype::BitField { size, .. }
             | Datatype::Float { size, .. }
+            | Datatype::OddFloat { size, .. }
+            | Datatype::Time { size, .. }
             | Datatype::Fixed { size, .. }
-            | Datatype::Opaque { size }
+            | Datatype::Opaque { size, .. }
+            | Datatype::VlenText { size, .. }
+            | Datatype::Vlen { size, .. }
             | Datatype::Compound { size, .. }
             | Datatype::Array { size, .. }
             | Datatype::Other { size, .. } => *size,
@@ -108,24 +147,38 @@ impl Datatype {
                 bytes
             }
             Datatype::Fixed { size, utf8, padding } => head(3, 1, u8::from(*utf8) << 4 | *padding as u8, 0, *size),
-            Datatype::Opaque { size } => head(5, 1, 0, 0, *size),
-            Datatype::VlenText { utf8 } => {
-                let mut bytes = head(9, 1, 1, u8::from(*utf8), 16);
+            Datatype::Opaque { size, .. } => head(5, 1, 0, 0, *size),
+            Datatype::VlenText { utf8, size } => {
+                let mut bytes = head(9, 1, 1, u8::from(*utf8), *size);
                 bytes.extend(Datatype::Integer { size: 1, signed: false, big: false }.encode());
                 bytes
             }
-            Datatype::Vlen(of) => {
-                let mut bytes = head(9, 1, 0, 0, 16);
+            Datatype::Vlen { of, size } => {
+                let mut bytes = head(9, 1, 0, 0, *size);
                 bytes.extend(of.encode());
                 bytes
             }
-            Datatype::Compound { .. } | Datatype::Array { .. } | Datatype::Other { .. } => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
     /// Reads a datatype; what is left of `cursor` follows it.
     pub(crate) fn parse(cursor: &mut Cursor<'_>) -> Result<Self> {
-        parse(cursor, DEEPEST)
+        parse::parse(cursor, parse::DEEPEST)
+    }
+
+    /// The type as PyTables means it, which has no other words for Booleans and times with fractions.
+    pub(crate) fn of_pytables(self) -> Self {
+        match self {
+            Datatype::BitField { size: 1, .. } => Datatype::Boolean,
+            Datatype::Time { size: 8, big } => Datatype::Timeval { big },
+            Datatype::Array { size, dims, of } => Datatype::Array { size, dims, of: Box::new(of.of_pytables()) },
+            Datatype::Compound { size, members } => {
+                let members = members.into_iter().map(|(name, offset, of)| (name, offset, of.of_pytables()));
+                Datatype::Compound { size, members: members.collect() }
+            }
+            other => other,
+        }
     }
 }
 
@@ -133,15 +186,19 @@ impl std::fmt::Display for Datatype {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Datatype::Integer { size, signed, .. } => write!(f, "{}int{}", if *signed { "" } else { "u" }, size * 8),
+            Datatype::Bits { size, precision, .. } => write!(f, "integers of {precision} bits in {size} bytes"),
+            Datatype::BitField { size, .. } => write!(f, "bit fields of {size} bytes"),
             Datatype::Float { size, .. } => write!(f, "float{}", size * 8),
+            Datatype::OddFloat { size, .. } => write!(f, "floats of {size} bytes that are not IEEE 754's"),
+            Datatype::Time { .. } | Datatype::Timeval { .. } => f.write_str("times"),
             Datatype::Boolean => f.write_str("bool"),
             Datatype::Complex { size, .. } => write!(f, "complex{}", size * 16),
             Datatype::Fixed { size, .. } => write!(f, "text of {size} bytes"),
-            Datatype::Opaque { size } => write!(f, "opaque bytes of size {size}"),
+            Datatype::Opaque { size, .. } => write!(f, "opaque bytes of size {size}"),
             Datatype::VlenText { .. } => f.write_str("text of any length"),
-            Datatype::Vlen(of) => write!(f, "{of} of any number"),
-            Datatype::Compound { .. } => f.write_str("a compound"),
-            Datatype::Array { of, .. } => write!(f, "an array of {of}"),
+            Datatype::Vlen { of, .. } => write!(f, "lists of {of}"),
+            Datatype::Compound { .. } => f.write_str("compounds"),
+            Datatype::Array { of, .. } => write!(f, "arrays of {of}"),
             Datatype::Other { what, .. } => f.write_str(what),
         }
     }
@@ -155,7 +212,7 @@ fn named(numpy: &str, size: u32) -> Option<Datatype> {
         ('c', 8 | 16) => Some(Datatype::Complex { size: size / 2, big: false }),
         ('M' | 'm', 8) => Some(Datatype::Integer { size: 8, signed: true, big: false }),
         ('S', _) => Some(Datatype::Fixed { size, utf8: false, padding: Padding::Zeros }),
-        _ => Some(Datatype::Opaque { size }),
+        _ => Some(Datatype::Opaque { size, numpy: None }),
     }
 }
 
@@ -190,145 +247,6 @@ fn encode_float(size: u32, big: bool) -> Vec<u8> {
     bytes
 }
 
-fn parse(cursor: &mut Cursor<'_>, depth: usize) -> Result<Datatype> {
-    let Some(depth) = depth.checked_sub(1) else {
-        return Err(Error::unsupported(format!("datatypes inside each other more than {DEEPEST} deep")));
-    };
-    let start = cursor.u8()?;
-    let (class, version) = (start & 15, start >> 4);
-    let (low, middle) = (cursor.u8()?, cursor.u8()?);
-    cursor.skip(1)?;
-    let size = cursor.u32()?;
-    let other = |what: &str| Datatype::Other { size, what: what.to_owned() };
-    if size == 0 {
-        return Err(cursor.bad("says that its elements have no bytes"));
-    }
-    match class {
-        0 => integer(cursor, size, low),
-        1 => float(cursor, size, low, middle),
-        2 => cursor.skip(2).map(|()| other("a time")),
-        3 => Ok(text(size, low)),
-        4 => cursor.skip(4).map(|()| other("a bit field")),
-        5 => cursor.skip(usize::from(low)).map(|()| Datatype::Opaque { size }),
-        6 => compound(cursor, version, size, usize::from(low) | usize::from(middle) << 8, depth),
-        7 => Ok(other("a reference")),
-        8 => enumeration(cursor, version, usize::from(low) | usize::from(middle) << 8, depth),
-        9 => {
-            let of = parse(cursor, depth)?;
-            Ok(if low & 15 == 1 { Datatype::VlenText { utf8: middle & 15 == 1 } } else { Datatype::Vlen(Box::new(of)) })
-        }
-        10 => array(cursor, version, size, depth),
-        _ => Err(Error::unsupported(format!("datatypes of class {class}"))),
-    }
-}
-
-fn integer(cursor: &mut Cursor<'_>, size: u32, low: u8) -> Result<Datatype> {
-    let (offset, precision) = (cursor.u16()?, cursor.u16()?);
-    let whole = matches!(size, 1 | 2 | 4 | 8) && offset == 0 && u32::from(precision) == size * 8;
-    Ok(match whole {
-        true => Datatype::Integer { size, signed: low & 8 != 0, big: low & 1 != 0 },
-        false => Datatype::Other { size, what: format!("integers of {precision} bits in {size} bytes") },
-    })
-}
-
-fn float(cursor: &mut Cursor<'_>, size: u32, low: u8, sign: u8) -> Result<Datatype> {
-    let (offset, precision) = (cursor.u16()?, cursor.u16()?);
-    let parts = cursor.take(4)?;
-    let found = (sign, parts, cursor.u32()?);
-    let plain = float_parts(size).is_some_and(|(sign, parts, bias)| (sign, &parts[..], bias) == found);
-    let plain = plain && offset == 0 && u32::from(precision) == size.saturating_mul(8) && low & 0x70 == 0x20;
-    Ok(match plain {
-        true => Datatype::Float { size, big: low & 1 != 0 },
-        false => Datatype::Other { size, what: format!("floats of {precision} bits that are not IEEE 754's") },
-    })
-}
-
-fn text(size: u32, low: u8) -> Datatype {
-    let padding = match low & 15 {
-        0 => Padding::Zero,
-        2 => Padding::Spaces,
-        _ => Padding::Zeros,
-    };
-    Datatype::Fixed { size, utf8: low >> 4 == 1, padding }
-}
-
-fn compound(cursor: &mut Cursor<'_>, version: u8, size: u32, count: usize, depth: usize) -> Result<Datatype> {
-    let mut members = Vec::new();
-    for _ in 0..count {
-        let (name, offset, dims) = member_head(cursor, version, size)?;
-        let mut of = parse(cursor, depth)?;
-        if !dims.is_empty() {
-            of = array_of(dims, of);
-        }
-        if offset.checked_add(of.size()).is_none_or(|end| end > size) {
-            return Err(cursor.bad(&format!("has a member {name} outside its {size} bytes")));
-        }
-        members.push((name, offset, of));
-    }
-    Ok(complex(&members, size).unwrap_or(Datatype::Compound { size, members }))
-}
-
-/// A member's name, offset and, in the oldest version, dimensions.
-fn member_head(cursor: &mut Cursor<'_>, version: u8, size: u32) -> Result<(String, u32, Vec<u32>)> {
-    let before = cursor.rest().len();
-    let name = String::from_utf8_lossy(cursor.zero_ended()?).into_owned();
-    if version >= 3 {
-        let width = (4 - size.leading_zeros() / 8) as usize;
-        return Ok((name, cursor.uint(width)? as u32, Vec::new()));
-    }
-    let used = before - cursor.rest().len();
-    cursor.skip(used.next_multiple_of(8) - used)?;
-    let offset = cursor.u32()?;
-    if version == 2 {
-        return Ok((name, offset, Vec::new()));
-    }
-    let rank = usize::from(cursor.u8()?).min(4);
-    cursor.skip(11)?;
-    let mut dims = [0; 4];
-    for dim in &mut dims {
-        *dim = cursor.u32()?;
-    }
-    Ok((name, offset, dims.into_iter().take(rank).collect()))
-}
-
-fn complex(members: &[(String, u32, Datatype)], whole: u32) -> Option<Datatype> {
-    let [(r, 0, Datatype::Float { size, big }), (i, offset, second)] = members else { return None };
-    let second_fits = *second == Datatype::Float { size: *size, big: *big } && offset == size && whole == size * 2;
-    (r == "r" && i == "i" && second_fits && *size > 2).then_some(Datatype::Complex { size: *size, big: *big })
-}
-
-fn enumeration(cursor: &mut Cursor<'_>, version: u8, count: usize, depth: usize) -> Result<Datatype> {
-    let base = parse(cursor, depth)?;
-    let mut names = Vec::new();
-    for _ in 0..count {
-        let before = cursor.rest().len();
-        names.push(cursor.zero_ended()?);
-        let used = before - cursor.rest().len();
-        if version < 3 {
-            cursor.skip(used.next_multiple_of(8) - used)?;
-        }
-    }
-    let values = cursor.take(count.saturating_mul(base.size() as usize))?;
-    let boolean = base.size() == 1 && names == [&b"FALSE"[..], b"TRUE"] && values == [0, 1];
-    Ok(if boolean { Datatype::Boolean } else { base })
-}
-
-fn array(cursor: &mut Cursor<'_>, version: u8, size: u32, depth: usize) -> Result<Datatype> {
-    let rank = cursor.u8()?;
-    cursor.skip(if version < 3 { 3 } else { 0 })?;
-    let dims = (0..rank).map(|_| cursor.u32()).collect::<Result<Vec<_>>>()?;
-    cursor.skip(if version < 3 { 4 * usize::from(rank) } else { 0 })?;
-    match array_of(dims, parse(cursor, depth)?) {
-        array if array.size() == size => Ok(array),
-        _ => Err(cursor.bad("has an array whose size is not that of its elements")),
-    }
-}
-
-fn array_of(dims: Vec<u32>, of: Datatype) -> Datatype {
-    let size = dims.iter().fold(of.size(), |size, dim| size.saturating_mul(*dim));
-    Datatype::Array { size, dims, of: Box::new(of) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,9 +264,9 @@ mod tests {
             Datatype::Complex { size: 8, big: false },
             Datatype::Fixed { size: 5, utf8: false, padding: Padding::Zeros },
             Datatype::Fixed { size: 300, utf8: true, padding: Padding::Spaces },
-            Datatype::Opaque { size: 7 },
-            Datatype::VlenText { utf8: true },
-            Datatype::Vlen(Box::new(Datatype::Integer { size: 1, signed: false, big: false })),
+            Datatype::Opaque { size: 7, numpy: None },
+            Datatype::VlenText { utf8: true, size: HEAPED },
+            Datatype::Vlen { of: Box::new(Datatype::Integer { size: 1, signed: false, big: false }), size: HEAPED },
         ] {
             let bytes = datatype.encode();
             let mut cursor = Cursor::new(&bytes, "datatype");

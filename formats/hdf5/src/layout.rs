@@ -4,7 +4,7 @@
 //! column comes back exactly: what it holds, its element, shape, rank or depth, whether it may be null,
 //! and its metadata.
 
-use crate::datatype::Datatype;
+use crate::datatype::{Datatype, HEAPED};
 use crate::options::SinkOptions;
 use crate::write::Object;
 use packhorse_core::{DataType, ENCODING, Error, Field, FieldType, NUMPY, Result, Schema, with_metadata};
@@ -26,9 +26,9 @@ pub(crate) const CLASSES: &str = "class_names";
 pub(crate) fn datatype(field: &Field, kind: &FieldType, options: &SinkOptions) -> Result<Datatype> {
     let byte = Datatype::Integer { size: 1, signed: false, big: false };
     let found = match kind {
-        FieldType::Blob if options.vlen => Some(Datatype::Vlen(Box::new(byte))),
+        FieldType::Blob if options.vlen => Some(Datatype::Vlen { of: Box::new(byte), size: HEAPED }),
         FieldType::Blob => Some(byte),
-        FieldType::Text => Some(Datatype::VlenText { utf8: true }),
+        FieldType::Text => Some(Datatype::VlenText { utf8: true, size: HEAPED }),
         _ => kind.element().and_then(|element| Datatype::of(element, field.metadata().get(NUMPY).map(String::as_str))),
     };
     found.ok_or_else(|| Error::unsupported(format!("field {} of type {kind}", field.name())))

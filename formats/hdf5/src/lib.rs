@@ -55,18 +55,26 @@
 //!
 //! # What we read
 //!
-//! Our own files: the same rows. Any other file: every dataset of numbers or text with at least one
-//! dimension is a field, its rows are the samples; its name is its path without the first slash and with
-//! dots for the others; a compound is a field a member (`TABLE.MEMBER`). All must have as many rows: else
-//! the error names two, and the option `datasets` chooses. Scalars, references, times, bit fields,
-//! soft and external links are passed over. Superblocks 0 to 3, object headers of both versions, symbol
-//! tables, link messages and fractal heaps; compact, contiguous and chunked layouts with every index
-//! there is; deflate, shuffle, fletcher32, scale-offset, and of the registered filters lzf, zstd, lz4, bzip2, bitshuffle (plain, with
-//! LZ4 or zstd) and blosc (all but snappy), others by libhdf5's plugins (feature `hdf5-plugins`; `docs/hdf5.md`) or
-//! refused by name; fill values; big-endian
-//! numbers turned around; enumerations as their integers, opaque bytes, arrays in compounds; text of fixed and any
-//! length; vlen numbers as lists, vlen `u8` as blobs. Refused: virtual datasets, external files, shared
-//! message tables.
+//! Our own files: the same rows. Any other file: every dataset with at least one dimension is a field, its rows are
+//! the samples; its name is its path without the first slash and with dots for the others; a compound is a field a
+//! member, however deep (`TABLE.MEMBER.MEMBER`). All must have as many rows: else the error names two, and the
+//! option `datasets` chooses. What can't be read is left out, and [`Probe::omitted`](packhorse_core::Probe) names it and says
+//! why; it is an error where the option names it, or nothing else is there.
+//!
+//! * **Elements**: integers of up to 8 bytes, those of fewer bits (20 in 4 bytes, 24 in 3) in the next wider type; bit fields
+//!   as unsigned integers; floats of 2, 4 and 8 bytes, others (bfloat16, 8 bits) as the 4 or 8 bytes that hold them; complex
+//!   numbers; enumerations as their integers, h5py's of FALSE and TRUE as Booleans; text of fixed and any length; opaque
+//!   bytes, h5py's times in them; HDF5's times as integers; arrays; vlen numbers as lists, vlen `u8` as blobs. In files of
+//!   PyTables, its Booleans and times. Big-endian numbers are turned around.
+//! * **Places**: superblocks 0 to 3, object headers of both versions, symbol tables, link messages and fractal heaps;
+//!   compact, contiguous and chunked layouts with every index there is; fill values; addresses of 2, 4 and 8 bytes.
+//! * **Filters**: deflate, shuffle, fletcher32, scale-offset, and of the registered ones lzf, zstd, lz4, bzip2, bitshuffle (plain,
+//!   with LZ4 or zstd) and blosc (all but snappy), others by libhdf5's plugins (feature `hdf5-plugins`; `docs/hdf5.md`).
+//! * **Left out**: single values, references, long doubles, lists of lists or text; virtual datasets, external files and
+//!   links to them, shared message tables, filters without a plugin. Soft links name what is read anyway.
+//!
+//! A chunk is decoded once for all rows that it holds, as far as 512 MiB of rows allow. Of a file that says that it holds over
+//! 1 GiB and over 10,000 times its own bytes no row is read, but for `expansion=any`.
 //!
 //! # Options
 //!
@@ -81,6 +89,7 @@
 //! | of the source | values | default |
 //! | --- | --- | --- |
 //! | `datasets` | globs of paths, separated by commas (`*` any characters, `?` one); a file of our layout is then read as anybody's | all |
+//! | `expansion` | `any`: rows may be any number of times as large as the file | `bounded` |
 //!
 //! **Revisions**: 1, the first.
 

@@ -12,7 +12,7 @@ mod large;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
 use packhorse_core::{
-    DataType, FieldType, Format, Limits, MemoryInput, Options, Rows, Schema, Sealed, ShardSummary, bytes_of,
+    DataType, FieldType, Format, Input, Limits, MemoryInput, Options, Rows, Schema, Sealed, ShardSummary, bytes_of,
     with_metadata,
 };
 use packhorse_hdf5::Hdf5;
@@ -22,6 +22,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs `script` of this folder; `None`, with a word, where there is no Python for it.
 fn python(script: &str, arguments: &[&Path]) -> Option<String> {
@@ -173,6 +174,94 @@ fn we_read_what_others_write() {
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What the rows of a file lack, by name.
+fn omitted(path: &Path) -> packhorse_core::Result<Vec<String>> {
+    let input = MemoryInput::new(path.to_string_lossy(), std::fs::read(path).unwrap());
+    let probe = Hdf5.source(&Options::new(), Limits::default())?.probe(&input)?.unwrap();
+    assert!(probe.omitted.iter().all(|omitted| !omitted.reason.is_empty()));
+    Ok(probe.omitted.into_iter().map(|omitted| omitted.field).collect())
+}
+
+#[test]
+fn no_dataset_disappears() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(lines) = python("make_odd.py", &[dir.path()]) else { return };
+    let mut wrong = Vec::new();
+    for line in lines.lines() {
+        let wanted: Value = serde_json::from_str(line).unwrap();
+        let name = wanted["file"].as_str().unwrap();
+        let path = dir.path().join(name);
+        let fields = wanted["fields"].as_object().unwrap();
+        let lacking: Vec<&str> =
+            wanted["omitted"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        if fields.is_empty() {
+            let error = omitted(&path).unwrap_err();
+            assert_eq!(error.kind(), packhorse_core::Kind::Unsupported, "{error}");
+            assert!(lacking.iter().all(|name| error.to_string().contains(&format!("{name}: "))), "{error}");
+            continue;
+        }
+        match (read(&path, ""), omitted(&path)) {
+            (Ok(found), Ok(mut left)) => {
+                left.sort();
+                let found = serde_json::to_value(found).unwrap();
+                if found.as_object().unwrap().keys().ne(fields.keys()) || left != lacking {
+                    wrong.push(format!("{name}: fields {:?}, without {left:?}", found.as_object().unwrap().keys()));
+                }
+                let differs = fields.keys().filter(|field| found[field.as_str()] != fields[field.as_str()]);
+                wrong.extend(differs.map(|field| {
+                    format!("{name}: {field} is {} and not {}", found[field.as_str()][1], fields[field.as_str()][1])
+                }));
+            }
+            (Err(e), _) | (_, Err(e)) => wrong.push(format!("{name}: {e}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// An input that counts the bytes that are read.
+struct Counted(MemoryInput, AtomicU64);
+
+impl Input for Counted {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> packhorse_core::Result<()> {
+        self.1.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.0.read_at(offset, bytes)
+    }
+
+    fn stream(&self) -> packhorse_core::Result<Box<dyn std::io::Read + Send + '_>> {
+        self.0.stream()
+    }
+}
+
+#[test]
+fn chunks_larger_than_blocks_are_read_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tall.h5");
+    let Some(_) = python("make_tall.py", &[&path]) else { return };
+    let input = Counted(MemoryInput::new("tall.h5", std::fs::read(&path).unwrap()), AtomicU64::new(0));
+    let source = Hdf5.source(&Options::new(), Limits::default()).unwrap();
+    let mut at = 0usize;
+    for rows in source.rows(&input, 0..u64::MAX).unwrap() {
+        let rows = rows.unwrap();
+        let one = rows.column(1).as_primitive::<arrow_array::types::Int64Type>();
+        let pairs = rows.column(0).as_fixed_size_list().values().clone();
+        let pairs = pairs.as_primitive::<arrow_array::types::Int32Type>();
+        assert!(one.values().iter().enumerate().all(|(i, value)| *value as usize == (at + i) % 1000));
+        assert!(pairs.values().iter().enumerate().all(|(i, value)| *value as usize == (2 * at + i) % 1000));
+        at += rows.num_rows();
+    }
+    assert_eq!(at, 10_000_000);
+    let (read, len) = (input.1.into_inner(), input.0.len().unwrap());
+    assert!(read < 2 * len, "{read} bytes of a file of {len} were read");
 }
 
 #[test]

@@ -205,6 +205,10 @@ def h5py_refused():
         f["a"], f["b"] = np.arange(3), np.arange(4)
     say("rows.h5", error="/a has 3 rows and /b has 4")
     say("rows.h5", {"b": list(np.arange(4))}, datasets="b")
+    with h5py.File(DIR / "sparse.h5", "w") as f:
+        f.create_dataset("x", (2_000_000_000,), "u1", chunks=(1 << 20,), fillvalue=7)
+        f.create_dataset("y", (2_000_000_000,), "S1")
+    say("sparse.h5", error="expansion=any")
     with h5py.File(DIR / "block.h5", "w", userblock_size=1024) as f:
         f["a"] = np.arange(3)
     say("block.h5", {"a": list(np.arange(3))})

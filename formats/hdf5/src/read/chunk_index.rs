@@ -100,11 +100,6 @@ impl Grid {
         self.counts.iter().skip(1).product()
     }
 
-    /// How many chunks were ever written.
-    pub(crate) fn len(&self) -> u64 {
-        self.chunks.len() as u64
-    }
-
     /// The written chunks numbered `from..to`.
     pub(crate) fn range(&self, from: u64, to: u64) -> &[(u64, Chunk)] {
         let start = self.chunks.partition_point(|(number, _)| *number < from);

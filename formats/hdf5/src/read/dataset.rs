@@ -2,22 +2,20 @@
 
 use super::axis::{Axis, copy_box};
 use super::chunk_index::{Chunk, Grid};
+use super::description::Description;
 use super::file::H5File;
 use super::filter;
 use super::message::{self, Filter, Layout};
-use super::object::{Object, kind};
+use super::native::swap;
+use super::object::Object;
 use crate::bytes::UNDEFINED;
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Memory, Result};
 use rayon::prelude::*;
 use std::ops::Range;
-use std::sync::Arc;
 
-/// Elements that were never written may take up this many bytes beyond [`SPARSE`] times the file.
-const UNWRITTEN: u64 = 64 << 20;
-const SPARSE: u64 = 1000;
-/// Rows of chunks side by side are kept for the next rows up to this size.
-const KEPT: u64 = 64 << 20;
+/// Rows decoded ahead of those that were asked for take up this many bytes at most.
+pub(crate) const AHEAD: u64 = 512 << 20;
 
 /// No axis is longer, so that sums and products of rows can't overflow.
 const LONGEST: u64 = 1 << 48;
@@ -43,20 +41,9 @@ pub(crate) struct Dataset {
     fill: Vec<u8>,
     /// The rows that can be read.
     open: Range<u64>,
-    /// Decoded chunks that cover rows beyond those asked for last: their first row, and rows.
-    kept: Option<(u64, Arc<Memory>)>,
-}
-
-/// Dimensions and datatype of the dataset that `object` is; `None` where it is none, or has no rows.
-pub(crate) fn describe(file: &H5File<'_>, object: &Object) -> Result<Option<(Datatype, Vec<u64>)>> {
-    let (Some(space), true) = (object.first(kind::DATASPACE)?, object.message(kind::LAYOUT).is_some()) else {
-        return Ok(None);
-    };
-    let space = message::space(file, space)?;
-    if space.none || space.dims.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some((message::datatype(file, object)?, space.dims)))
+    /// Rows beyond those asked for last whose chunks were decoded with them.
+    ahead: Option<(Range<u64>, Memory)>,
+    most_ahead: u64,
 }
 
 impl Dataset {
@@ -67,41 +54,27 @@ impl Dataset {
     }
 
     fn parse(file: &H5File<'_>, object: &Object, name: &str, rows: &Range<u64>) -> Result<Self> {
-        let none = || Error::content("is no dataset of rows");
-        let space = message::space(file, object.first(kind::DATASPACE)?.ok_or_else(none)?)?;
-        let datatype = message::datatype(file, object)?;
-        if space.none || space.dims.is_empty() {
-            return Err(none());
-        }
-        let filters = object.first(kind::FILTERS)?.map(message::filters).transpose()?.unwrap_or_default();
-        filter::check(&filters)?;
-        if object.message(kind::EXTERNAL_FILES).is_some() {
-            return Err(Error::unsupported("datasets in external files; rewrite the file with h5repack"));
-        }
+        let Description { space, datatype, filters, layout } = Description::of(file, object)?;
         let width = u64::from(datatype.size());
-        // Of what may be more than the file can hold all chunks are counted.
-        let total = space.dims.iter().try_fold(width, |n, dim| n.checked_mul(*dim));
-        let open = if total.is_some_and(|total| total <= unwritten(file)) { rows.clone() } else { ALL };
-        let storage = match message::layout(file, object.first(kind::LAYOUT)?.ok_or_else(none)?)? {
+        let storage = match layout {
             Layout::Compact(bytes) => Storage::Compact(bytes),
             Layout::Contiguous { address: UNDEFINED } => Storage::Nothing,
             Layout::Contiguous { address } => Storage::Contiguous(address),
             Layout::Chunked(layout) if layout.address == UNDEFINED => Storage::Nothing,
             Layout::Chunked(layout) => {
-                let grid = Grid::read(file, &layout, &space, width, !filters.is_empty(), open.clone())?;
+                let grid = Grid::read(file, &layout, &space, width, !filters.is_empty(), rows.clone())?;
                 Storage::Chunked(grid, filters, layout.whole_only)
             }
-            Layout::Virtual => {
-                return Err(Error::unsupported("virtual datasets; read the files that they are made of"));
-            }
+            Layout::Virtual => return Err(Error::bug("a virtual dataset that was not refused")),
         };
-        let fill = message::fill(object)?;
-        let dataset = Self { name: name.to_owned(), datatype, dims: space.dims, storage, fill, open, kept: None };
+        let (name, open, fill) = (name.to_owned(), rows.clone(), message::fill(object)?);
+        let dims = space.dims;
+        let dataset = Self { name, datatype, dims, storage, fill, open, ahead: None, most_ahead: AHEAD };
         dataset.check(file)?;
         Ok(dataset)
     }
 
-    /// Refuses what claims to be far larger than what the file holds of it.
+    /// Refuses what the file does not hold, and what can't be counted.
     fn check(&self, file: &H5File<'_>) -> Result<()> {
         let product =
             |dims: &[u64]| dims.iter().try_fold(u64::from(self.datatype.size()), |n, dim| n.checked_mul(*dim));
@@ -112,25 +85,14 @@ impl Dataset {
         }
         let total = product(&self.dims).ok_or_else(endless)?;
         product(self.dims.get(1..).unwrap_or_default()).ok_or_else(endless)?;
-        let backed = match &self.storage {
+        match &self.storage {
             Storage::Compact(bytes) if (bytes.len() as u64) < total => {
-                return Err(Error::content(format!("holds {} bytes of {total}: the file is damaged", bytes.len())));
+                Err(Error::content(format!("holds {} bytes of {total}: the file is damaged", bytes.len())))
             }
-            Storage::Contiguous(address) if !file.holds(*address, total) => {
-                return Err(Error::content(format!(
-                    "has {total} bytes at {address}, outside the file: it is cut short or damaged"
-                )));
-            }
-            Storage::Compact(_) | Storage::Contiguous(_) => total,
-            Storage::Chunked(grid, _, _) => grid.len().saturating_mul(grid.bytes()),
-            Storage::Nothing => 0,
-        };
-        let missing = total.saturating_sub(backed);
-        match missing > unwritten(file) {
-            true => {
-                Err(Error::content(format!("says that it has {total} bytes, of which {missing} were never written")))
-            }
-            false => Ok(()),
+            Storage::Contiguous(address) if !file.holds(*address, total) => Err(Error::content(format!(
+                "has {total} bytes at {address}, outside the file: it is cut short or damaged"
+            ))),
+            _ => Ok(()),
         }
     }
 
@@ -176,7 +138,11 @@ impl Dataset {
                 file.read_data(address.saturating_add(from * row), &mut out)?;
                 out
             }
-            Storage::Nothing => self.filled(file, len)?,
+            Storage::Nothing => {
+                let mut out = file.memory.take(len)?;
+                self.fill(&mut out);
+                out
+            }
             Storage::Chunked(..) => self.read_chunks(file, from, to, len)?,
         };
         swap(&self.datatype, &mut out);
@@ -184,16 +150,20 @@ impl Dataset {
     }
 
     /// Elements that were never written.
-    fn filled(&self, file: &H5File<'_>, len: usize) -> Result<Memory> {
-        let mut out = file.memory.zeros(len)?;
-        if self.fill.len() == self.datatype.size() as usize && self.fill.iter().any(|byte| *byte != 0) {
-            out.chunks_exact_mut(self.fill.len()).for_each(|element| element.copy_from_slice(&self.fill));
+    fn fill(&self, out: &mut [u8]) {
+        match self.fill.len() == self.datatype.size() as usize && self.fill.iter().any(|byte| *byte != 0) {
+            true => out.chunks_exact_mut(self.fill.len()).for_each(|element| element.copy_from_slice(&self.fill)),
+            false => out.fill(0),
         }
-        Ok(out)
+    }
+
+    /// Lets rows that are decoded ahead take up `bytes` at most.
+    pub(crate) fn limit_ahead(&mut self, bytes: u64) {
+        self.most_ahead = bytes.min(AHEAD);
     }
 
     fn read_chunks(&mut self, file: &H5File<'_>, from: u64, to: u64, len: usize) -> Result<Memory> {
-        let Storage::Chunked(grid, filters, whole_only) = &self.storage else { return file.memory.take(0) };
+        let Storage::Chunked(grid, filters, _) = &self.storage else { return file.memory.take(0) };
         let (tall, abreast, row) = (grid.dims().first().copied().unwrap_or(1), grid.abreast(), self.row_bytes());
         if len == 0 {
             return file.memory.take(0);
@@ -209,50 +179,56 @@ impl Dataset {
                 )));
             }
         }
-        let job = Job { file, grid, filters, whole_only: *whole_only, dims: &self.dims, row };
-        // One chunk across, which also holds other rows: it will be wanted again.
-        let keeps = abreast == 1 && tall > 1 && grid.bytes() <= KEPT && job.covers_rows();
-        // Chunks that are all there leave nothing to fill.
-        let whole = chunks.len() as u64 == (last - first + 1).saturating_mul(abreast);
-        let mut out = if whole { file.memory.take(len)? } else { self.filled(file, len)? };
-        if !keeps {
-            job.read(chunks, from, to, &mut out)?;
-            return Ok(out);
+        let mut out = file.memory.take(len)?;
+        let at = |rows: u64| ((rows - from) * row) as usize;
+        let mut next = from;
+        if let Some((rows, bytes)) = &self.ahead
+            && rows.contains(&from)
+        {
+            next = rows.end.min(to);
+            let start = ((from - rows.start) * row) as usize;
+            copy(bytes.get(start..).unwrap_or_default(), out.get_mut(..at(next)).unwrap_or_default());
         }
-        let mut kept = self.kept.clone();
-        let whole: Vec<(u64, Chunk)> =
-            chunks.iter().copied().filter(|(number, _)| number * tall >= from && (number + 1) * tall <= to).collect();
-        job.read(&whole, from, to, &mut out)?;
-        for (number, chunk) in chunks.iter().filter(|chunk| !whole.contains(chunk)) {
-            let start = number * tall;
-            let bytes = match kept.take().filter(|(at, _)| *at == start) {
-                Some((_, bytes)) => bytes,
-                None => Arc::new(job.decode(*number, chunk)?),
-            };
-            copy_rows(&bytes, start, &mut out, from, to, row);
-            kept = Some((start, bytes));
+        // Rows of the last chunks, which hold more: decoded once for all of those.
+        let band = last.saturating_add(1).saturating_mul(tall).min(self.rows()).min(self.open.end);
+        let cut = if band > to { next.max(last * tall) } else { to };
+        if next < cut {
+            self.decode(file, next, cut, out.get_mut(at(next)..at(cut)).unwrap_or_default())?;
         }
-        self.kept = kept;
+        if cut < to {
+            let most = self.most_ahead.min(file.limits.blob);
+            let most = cut.saturating_add(most / row.max(1)).max(to);
+            let rows = cut..band.min(most);
+            // What was decoded before is not needed any more.
+            self.ahead = None;
+            let mut bytes = file.memory.take(file.limits.blob((rows.end - cut).saturating_mul(row))?)?;
+            self.decode(file, cut, rows.end, &mut bytes)?;
+            copy(&bytes, out.get_mut(at(cut)..).unwrap_or_default());
+            self.ahead = Some((rows, bytes));
+        }
         Ok(out)
     }
-}
 
-/// How many bytes that were never written a dataset of `file` may have.
-fn unwritten(file: &H5File<'_>) -> u64 {
-    UNWRITTEN.saturating_add(file.len().saturating_mul(SPARSE))
-}
-
-/// The rows of `chunk`, which start at row `start`, into `out`, which holds rows `from..to`.
-fn copy_rows(chunk: &[u8], start: u64, out: &mut [u8], from: u64, to: u64, row: u64) {
-    let first = start.max(from);
-    let end = (start + chunk.len() as u64 / row.max(1)).min(to);
-    let bytes = |rows: u64| (rows * row) as usize;
-    if end <= first {
-        return;
+    /// The rows `from..to`, into `out`.
+    fn decode(&self, file: &H5File<'_>, from: u64, to: u64, out: &mut [u8]) -> Result<()> {
+        let Storage::Chunked(grid, filters, whole_only) = &self.storage else { return Ok(()) };
+        let (tall, abreast, row) = (grid.dims().first().copied().unwrap_or(1), grid.abreast(), self.row_bytes());
+        let (first, end) = (from / tall, to.div_ceil(tall));
+        let chunks = grid.range(first.saturating_mul(abreast), end.saturating_mul(abreast));
+        // Chunks that are all there leave nothing to fill.
+        if chunks.len() as u64 != (end - first).saturating_mul(abreast) {
+            self.fill(out);
+        }
+        let job = Job { file, grid, filters, whole_only: *whole_only, dims: &self.dims, row };
+        job.read(chunks, from, to, out)
     }
-    let source = chunk.get(bytes(first - start)..bytes(end - start)).unwrap_or_default();
-    if let Some(target) = out.get_mut(bytes(first - from)..bytes(end - from)) {
-        target.copy_from_slice(source);
+}
+
+/// As many bytes as there are in both.
+fn copy(from: &[u8], to: &mut [u8]) {
+    let len = from.len().min(to.len());
+    if let (Some(from), Some(to)) = (from.get(..len), to.get_mut(..len)) {
+        to.copy_from_slice(from);
     }
 }
 
@@ -359,17 +335,6 @@ impl Job<'_> {
         }
         copy_box(&axes, chunk, 0, out, 0, width);
     }
-}
-
-/// Turns big-endian elements around.
-pub(crate) fn swap(datatype: &Datatype, bytes: &mut [u8]) {
-    let size = match datatype {
-        Datatype::Integer { size, big: true, .. }
-        | Datatype::Float { size, big: true }
-        | Datatype::Complex { size, big: true } => *size as usize,
-        _ => return,
-    };
-    bytes.chunks_exact_mut(size.max(1)).for_each(<[u8]>::reverse);
 }
 
 pub(crate) fn named(name: &str, error: Error) -> Error {

@@ -51,7 +51,9 @@ impl Collection {
         }
         let bytes = file.bytes(address, file.limits.blob(size)?)?;
         let mut cursor = Cursor::new(&bytes, "a global heap's collection");
-        cursor.skip((8 + file.lengths).min(bytes.len()))?;
+        // Heads are padded where lengths have fewer than 8 bytes.
+        let padding = 8 - file.lengths.min(8);
+        cursor.skip((8 + file.lengths + padding).min(bytes.len()))?;
         let mut objects = BTreeMap::new();
         while cursor.rest().len() >= 8 + file.lengths {
             let index = cursor.u16()?;
@@ -60,6 +62,7 @@ impl Collection {
             if index == 0 {
                 break;
             }
+            cursor.skip(padding.min(cursor.rest().len()))?;
             let at = bytes.len() - cursor.rest().len();
             cursor.take(len)?;
             cursor.skip((len.next_multiple_of(8) - len).min(cursor.rest().len()))?;

@@ -12,8 +12,10 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Object(u64),
-    /// A path, or a path in another file: not followed.
-    Elsewhere,
+    /// A path in this file: what is there has a link of its own.
+    Path,
+    /// Into another file, or of a kind that only its maker knows: not followed.
+    Outside,
 }
 
 /// The links of `object` in the order of their names; empty where it is no group.
@@ -49,7 +51,8 @@ fn link(file: &H5File<'_>, bytes: &[u8]) -> Result<(String, Link)> {
     let name = String::from_utf8_lossy(name).into_owned();
     match kind {
         0 => Ok((name, Link::Object(cursor.address(file.offsets)?))),
-        _ => Ok((name, Link::Elsewhere)),
+        1 => Ok((name, Link::Path)),
+        _ => Ok((name, Link::Outside)),
     }
 }
 
@@ -136,7 +139,7 @@ fn symbol_node(
         cursor.skip(20)?;
         let at = usize::try_from(name).unwrap_or(usize::MAX);
         let name = Cursor::new(heap.get(at..).unwrap_or_default(), "a local heap").zero_ended()?;
-        let link = if cached == 2 { Link::Elsewhere } else { Link::Object(object) };
+        let link = if cached == 2 { Link::Path } else { Link::Object(object) };
         links.insert(String::from_utf8_lossy(name).into_owned(), link);
     }
     Ok(())

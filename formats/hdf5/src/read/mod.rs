@@ -2,7 +2,8 @@
 //!
 //! `file` holds bytes, `object` and `group` what lies at an address, `chunk_index` (with `tree1`,
 //! `tree2`, `fixed_array`, `extensible_array`) where chunks are, `filter` (with `inflate` and the compressors' formats)
-//! and `dataset` what is in them.
+//! and `dataset` what is in them. `walk` finds the datasets of other people's files, `leaf` and `element` say what fields
+//! they are, `values` reads these.
 
 mod axis;
 mod bitshuffle;
@@ -10,25 +11,33 @@ mod blosc;
 mod blosclz;
 mod chunk_index;
 mod dataset;
+mod description;
+mod element;
+mod expansion;
 mod extensible_array;
 mod file;
 mod filter;
 mod fixed_array;
 mod foreign;
 mod fractal_heap;
+mod glob;
 mod global_heap;
 mod group;
 mod inflate;
+mod leaf;
 mod lz4;
 mod lzf;
 mod message;
+mod native;
 mod object;
 mod ours;
+mod reference;
 mod scaleoffset;
 mod source;
 mod tree1;
 mod tree2;
 mod values;
+mod walk;
 
 #[cfg(test)]
 pub(crate) use lzf::decompress as lzf_for_tests;

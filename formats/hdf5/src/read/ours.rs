@@ -7,7 +7,7 @@ use super::group::{Link, links};
 use super::message::text_attribute;
 use super::object::Object;
 use super::values::FieldReader;
-use crate::datatype::Datatype;
+use crate::datatype::{Datatype, HEAPED};
 use crate::layout::{self, FIELD, LAYOUT, MASTER};
 use packhorse_core::{Error, FieldType, KEY, NUMPY, Result};
 use std::collections::BTreeMap;
@@ -104,7 +104,9 @@ fn fits(reader: &FieldReader) -> bool {
     let lists = offsets.iter().all(|dataset| int(dataset, 8, 1) && dataset.rows() > 0);
     lists
         && match kind {
-            FieldType::Blob if offsets.is_empty() => flat && values.datatype == Datatype::Vlen(Box::new(byte)),
+            FieldType::Blob if offsets.is_empty() => {
+                flat && values.datatype == Datatype::Vlen { of: Box::new(byte), size: HEAPED }
+            }
             FieldType::Blob => flat && values.datatype == byte && offsets.len() == 1,
             FieldType::Text => flat && offsets.is_empty() && matches!(values.datatype, Datatype::VlenText { .. }),
             FieldType::Scalar(_) => flat && same && offsets.is_empty(),

@@ -1,7 +1,9 @@
 //! The source: probing a file, and its rows block by block.
 
-use super::dataset::ALL;
+use super::dataset::{AHEAD, ALL};
+use super::expansion::Expansion;
 use super::file::H5File;
+use super::foreign::Fields;
 use super::message::text_attribute;
 use super::object::Object;
 use super::values::FieldReader;
@@ -9,7 +11,7 @@ use super::{foreign, ours};
 use crate::layout::{self, METADATA};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use packhorse_core::{
-    Blocks, Error, Field, Input, Limits, Options, Pool, Probe, Result, Rows, Schema, SchemaRef, Source,
+    Blocks, Error, Field, Input, Limits, Omission, Options, Pool, Probe, Result, Rows, Schema, SchemaRef, Source,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,16 +25,18 @@ const EVEN: u64 = 8;
 pub(crate) struct Hdf5Source {
     /// Globs of the datasets to read; empty for all.
     datasets: Vec<String>,
+    expansion: Expansion,
     limits: Limits,
     memory: Pool,
 }
 
 impl Hdf5Source {
     pub(crate) fn new(options: &Options, limits: Limits) -> Result<Self> {
-        options.only(&["datasets"])?;
+        options.only(&["datasets", "expansion"])?;
         let globs = options.get("datasets").unwrap_or_default().split(',').map(str::trim);
         Ok(Self {
             datasets: globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect(),
+            expansion: Expansion::parse(options)?,
             limits,
             memory: Pool::default(),
         })
@@ -44,23 +48,29 @@ impl Hdf5Source {
         let root = Object::read(&file, file.root)?;
         let ours = self.datasets.is_empty() && ours::is_ours(&file, &root)?;
         let metadata = if ours { text_attribute(&file, &root, METADATA)? } else { None };
-        let (fields, samples) = match ours {
-            true => ours::fields(&file, &root, items)?,
-            false => foreign::fields(&file, root, &self.datasets, items)?,
+        let Fields { readers: mut fields, samples, omitted } = match ours {
+            true => {
+                let (readers, samples) = ours::fields(&file, &root, items)?;
+                Fields { readers, samples, omitted: Vec::new() }
+            }
+            false => foreign::fields(&file, &root, &self.datasets, items)?,
         };
+        let bytes = fields.iter().map(FieldReader::bytes).fold(0, u64::saturating_add);
+        self.expansion.check(bytes, file.len())?;
+        let share = AHEAD / (fields.len() as u64).max(1);
+        fields.iter_mut().for_each(|field| field.values.limit_ahead(share));
         let columns: Vec<Field> = fields.iter().map(|field| field.field.clone()).collect();
         let metadata = metadata.map(|text| layout::parse_metadata(&text)).unwrap_or_default();
         let schema = Arc::new(Schema::new(columns).with_metadata(metadata));
-        Ok(OpenFile { file, fields, samples, schema })
+        Ok(OpenFile { file, fields, samples, bytes, schema, omitted })
     }
 }
 
 impl Source for Hdf5Source {
     fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
         let open = self.open(input, &ALL).map_err(|e| e.in_input(input.name()))?;
-        let each = |field: &FieldReader| field.values.rows().saturating_mul(field.values.row_bytes());
-        let bytes = open.fields.iter().map(each).fold(0, u64::saturating_add);
-        Ok(Some(Probe { schema: open.schema, items: open.samples, bytes, counted: true, omitted: Vec::new() }))
+        let OpenFile { schema, samples, bytes, omitted, .. } = open;
+        Ok(Some(Probe { schema, items: samples, bytes, counted: true, omitted }))
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
@@ -79,7 +89,10 @@ struct OpenFile<'a> {
     file: H5File<'a>,
     fields: Vec<FieldReader>,
     samples: u64,
+    /// About how many bytes they are.
+    bytes: u64,
     schema: SchemaRef,
+    omitted: Vec<Omission>,
 }
 
 struct BlocksOf<'a> {

@@ -3,15 +3,18 @@
 use super::dataset::{Dataset, named};
 use super::file::H5File;
 use super::global_heap::GlobalHeap;
+use super::leaf::Place;
 use super::message::unpadded;
-use crate::bytes::Cursor;
+use super::native::{swap, widened, width};
+use super::reference::{Reference, ReferenceShape, references};
 use crate::datatype::Datatype;
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray, StructArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use packhorse_core::{DataType, Error, Field, FieldType, Kind, Result, array_of, element_width};
+use packhorse_core::{DataType, Error, Field, FieldType, Kind, Memory, Result, array_of, element_width};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A field of a file, open for reading.
 pub(crate) struct FieldReader {
@@ -24,16 +27,20 @@ pub(crate) struct FieldReader {
     pub(crate) shapes: Option<Dataset>,
     pub(crate) present: Option<Dataset>,
     /// Of compounds: which member.
-    pub(crate) member: Option<(u32, Datatype)>,
+    pub(crate) member: Option<Member>,
     pub(crate) heap: GlobalHeap,
 }
 
-/// A value in the global heap.
-struct Reference {
-    len: usize,
-    address: u64,
-    index: u32,
+/// A member of a compound.
+pub(crate) struct Member {
+    pub(crate) place: Place,
+    pub(crate) datatype: Datatype,
+    /// The elements that a member of the same dataset read last.
+    pub(crate) last: Arc<Mutex<Option<Elements>>>,
 }
+
+/// Whole elements of the rows of a range.
+pub(crate) type Elements = (Range<u64>, Arc<Memory>);
 
 impl FieldReader {
     /// A field whose samples are the rows of `values`.
@@ -44,8 +51,38 @@ impl FieldReader {
 
     /// About how many bytes a sample holds, by what the datasets' dimensions say.
     pub(crate) fn row_bytes(&self, samples: u64) -> u64 {
-        let values = self.values.rows().saturating_mul(self.values.row_bytes());
-        values / samples.max(1) + 1
+        self.bytes() / samples.max(1) + 1
+    }
+
+    /// About how many bytes all samples hold, at least one each.
+    pub(crate) fn bytes(&self) -> u64 {
+        let row = match &self.member {
+            Some(member) => self.values.row_elements().saturating_mul(member.place.bytes()),
+            None => self.values.row_bytes(),
+        };
+        self.values.rows().saturating_mul(row.max(1))
+    }
+
+    /// The type of what it holds.
+    fn datatype(&self) -> &Datatype {
+        self.member.as_ref().map_or(&self.values.datatype, |member| &member.datatype)
+    }
+
+    /// The elements of rows `from..to`, of compounds those of the member, little-endian.
+    fn cells(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Buffer> {
+        let Some(member) = &self.member else { return Ok(Buffer::from(self.values.read(file, from, to)?)) };
+        let last = member.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let elements = match last.filter(|(rows, _)| *rows == (from..to)) {
+            Some((_, elements)) => elements,
+            None => {
+                let elements = Arc::new(self.values.read(file, from, to)?);
+                *member.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((from..to, elements.clone()));
+                elements
+            }
+        };
+        let mut bytes = member.place.gather(&elements, self.values.datatype.size() as usize)?;
+        swap(&member.datatype, &mut bytes);
+        Ok(Buffer::from(bytes))
     }
 
     /// About how many bytes each of the samples `from..to` holds.
@@ -58,15 +95,14 @@ impl FieldReader {
             let each = self.values.row_bytes().saturating_mul(inner.div_ceil(outer.max(1)).max(1));
             return Ok(ends.windows(2).map(|ends| length(ends).saturating_mul(each)).collect());
         }
-        let row = self.values.row_bytes();
-        if !matches!(self.values.datatype, Datatype::VlenText { .. } | Datatype::Vlen(_)) {
+        let (row, rows) = (self.bytes() / self.values.rows().max(1), self.values.rows());
+        if !matches!(self.datatype(), Datatype::VlenText { .. } | Datatype::Vlen { .. }) {
             return Ok(vec![row; count]);
         }
-        let bytes = self.values.read(file, from, to)?;
-        let width = self.vlen_width();
+        let (bytes, shape) = (self.cells(file, from, to.min(rows))?, self.shape());
         let row = (row as usize).max(1);
         let size = |found: Result<Option<Reference>>| found.ok().flatten().map_or(16, |found| found.len as u64 + 16);
-        let sum = |row: &[u8]| references(row, width).map(size).sum();
+        let sum = |row: &[u8]| references(row, shape).map(size).sum();
         Ok(bytes.chunks(row).map(sum).chain(std::iter::repeat(1)).take(count).collect())
     }
 
@@ -107,17 +143,10 @@ impl FieldReader {
 
     /// Elements in C order of the rows `from..to` of the values.
     fn elements(&mut self, file: &H5File<'_>, element: &DataType, from: u64, to: u64) -> Result<ArrayRef> {
-        let bytes = self.values.read(file, from, to)?;
-        let (bytes, datatype) = match &self.member {
-            Some((offset, datatype)) => {
-                let mut bytes = member(&bytes, self.values.datatype.size(), *offset, datatype);
-                let element = if let Datatype::Array { of, .. } = datatype { of } else { datatype };
-                super::dataset::swap(element, &mut bytes);
-                (Buffer::from(bytes), element.clone())
-            }
-            None => (Buffer::from(bytes), self.values.datatype.clone()),
-        };
-        let size = datatype.size() as usize;
+        let cells = self.cells(file, from, to)?;
+        let datatype = self.datatype().clone();
+        let bytes = widened(&datatype, &cells).map_or(cells, Buffer::from);
+        let size = width(&datatype);
         match (&datatype, element) {
             (Datatype::VlenText { .. }, DataType::Utf8View) => self.heap_texts(file, &bytes),
             (Datatype::Fixed { padding, .. }, DataType::Utf8View) => {
@@ -138,7 +167,7 @@ impl FieldReader {
     fn heap_texts(&mut self, file: &H5File<'_>, bytes: &[u8]) -> Result<ArrayRef> {
         let mut texts = StringViewBuilder::new();
         let mut blocks = BTreeMap::new();
-        for reference in references(bytes, 1) {
+        for reference in references(bytes, self.shape()) {
             let Some(Reference { len, address, index }) = reference? else {
                 texts.append_value("");
                 continue;
@@ -154,10 +183,10 @@ impl FieldReader {
     }
 
     fn heap_blobs(&mut self, file: &H5File<'_>, from: u64, to: u64, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        let bytes = self.values.read(file, from, to)?;
+        let bytes = self.cells(file, from, to)?;
         let mut blobs = BinaryViewBuilder::new();
         let mut blocks = BTreeMap::new();
-        for (row, reference) in references(&bytes, 1).enumerate() {
+        for (row, reference) in references(&bytes, self.shape()).enumerate() {
             match reference? {
                 _ if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) => blobs.append_null(),
                 None => blobs.append_value([]),
@@ -180,31 +209,34 @@ impl FieldReader {
         element: &DataType,
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
-        let bytes = self.values.read(file, from, to)?;
-        let width = self.vlen_width();
+        let bytes = self.cells(file, from, to)?;
+        let shape = self.shape();
         let (mut flat, mut lens) = (Vec::new(), Vec::new());
-        for reference in references(&bytes, width) {
+        for reference in references(&bytes, shape) {
             let found = reference?;
-            lens.push(found.as_ref().map_or(0, |found| found.len / width));
+            lens.push(found.as_ref().map_or(0, |found| found.len / shape.element));
             if let Some(Reference { len, address, index }) = found {
                 let collection = self.heap.collection(file, address)?;
                 let at = collection.object(index, len)?;
                 flat.extend_from_slice(collection.bytes.as_slice().get(at..at + len).unwrap_or_default());
             }
         }
-        if let Datatype::Vlen(of) = &self.values.datatype {
-            super::dataset::swap(of, &mut flat);
+        let count = flat.len() / shape.element;
+        if let Datatype::Vlen { of, .. } = self.datatype() {
+            swap(of, &mut flat);
+            flat = widened(of, &flat).unwrap_or(flat);
         }
-        let count = flat.len() / width;
         let flat = array_of(element, Buffer::from(flat), count)?;
         list(self.field.data_type(), offsets_of(lens.into_iter())?, flat, nulls)
     }
 
-    fn vlen_width(&self) -> usize {
-        match &self.values.datatype {
-            Datatype::Vlen(of) => (of.size() as usize).max(1),
+    /// How its references into the global heap are laid out.
+    fn shape(&self) -> ReferenceShape {
+        let element = match self.datatype() {
+            Datatype::Vlen { of, .. } => (of.size() as usize).max(1),
             _ => 1,
-        }
+        };
+        ReferenceShape { size: self.datatype().size() as usize, element }
     }
 
     fn blobs(&mut self, file: &H5File<'_>, from: u64, to: u64, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
@@ -233,7 +265,7 @@ impl FieldReader {
     fn ragged(
         &mut self,
         file: &H5File<'_>,
-        rows: std::ops::Range<u64>,
+        rows: Range<u64>,
         element: &DataType,
         rank: usize,
         nulls: Option<NullBuffer>,
@@ -266,7 +298,7 @@ impl FieldReader {
     fn lists(
         &mut self,
         file: &H5File<'_>,
-        rows: std::ops::Range<u64>,
+        rows: Range<u64>,
         level: usize,
         of: &DataType,
         element: &DataType,
@@ -341,23 +373,6 @@ fn with_nulls(array: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     }
     let data = array.to_data().into_builder().nulls(Some(nulls)).build();
     Ok(make_array(data.map_err(|e| Error::bug(e.to_string()))?))
-}
-
-/// References into the global heap of values whose elements have `width` bytes; `None` for empty ones.
-fn references(bytes: &[u8], width: usize) -> impl Iterator<Item = Result<Option<Reference>>> {
-    bytes.chunks_exact(16).map(move |bytes| {
-        let mut cursor = Cursor::new(bytes, "a reference to the global heap");
-        let (count, address, index) = (cursor.u32()?, cursor.address(8)?, cursor.u32()?);
-        let len = (count as usize).checked_mul(width).ok_or_else(|| cursor.bad("is too long"))?;
-        Ok((len > 0).then_some(Reference { len, address, index }))
-    })
-}
-
-/// One member of every element of a compound.
-fn member(bytes: &[u8], size: u32, offset: u32, datatype: &Datatype) -> Vec<u8> {
-    let (from, to) = (offset as usize, offset as usize + datatype.size() as usize);
-    let parts = bytes.chunks_exact((size as usize).max(1)).filter_map(|element| element.get(from..to));
-    parts.flatten().copied().collect()
 }
 
 fn view(value: usize) -> Result<u32> {

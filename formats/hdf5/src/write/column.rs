@@ -140,7 +140,7 @@ impl Column {
         let levels = layout::levels(&kind, options);
         let offsets = (0..levels).map(|_| Offsets::new(spill)).collect::<Result<_>>()?;
         let values = match (&kind, &datatype) {
-            (_, Datatype::VlenText { .. } | Datatype::Vlen(_)) => Values::Heap(Box::default()),
+            (_, Datatype::VlenText { .. } | Datatype::Vlen { .. }) => Values::Heap(Box::default()),
             _ if is_plain(&kind, options) => Values::Plain { primary, spool: Spool::default(), len: 0 },
             _ => {
                 let (sample, rows) = match &kind {

@@ -42,7 +42,7 @@ pub(crate) fn notes(columns: &[Column], rows: u64) -> BTreeMap<String, String> {
             FieldType::Tensor { shape, .. } if !shape.contains(&0) => shape,
             _ => return None,
         };
-        let fixed = !matches!(column.datatype, Datatype::VlenText { .. } | Datatype::Vlen(_));
+        let fixed = !matches!(column.datatype, Datatype::VlenText { .. } | Datatype::Vlen { .. });
         let datatype: String = column.datatype.encode().iter().map(|byte| format!("{byte:02x}")).collect();
         fixed.then(|| json!({"name": column.field.name(), "datatype": datatype, "shape": shape}))
     };

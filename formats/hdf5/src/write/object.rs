@@ -4,7 +4,7 @@ use super::heap::{Collection, reference};
 use super::main_file::MainFile;
 use crate::bytes::UNDEFINED;
 use crate::checksum::lookup3;
-use crate::datatype::{Datatype, Padding};
+use crate::datatype::{Datatype, HEAPED, Padding};
 use packhorse_core::{Error, Result};
 
 /// A filter as its message names it.
@@ -125,7 +125,12 @@ impl Object {
             };
             let data = texts.iter().zip(&numbers).map(one).collect::<Result<Vec<_>>>()?.concat();
             let dims = [texts.len() as u64];
-            self.attribute(&name, &Datatype::VlenText { utf8: true }, if list { &dims } else { &[] }, data)?;
+            self.attribute(
+                &name,
+                &Datatype::VlenText { utf8: true, size: HEAPED },
+                if list { &dims } else { &[] },
+                data,
+            )?;
         }
         Ok(())
     }

@@ -30,6 +30,9 @@ pub(crate) struct Hdf5Sink {
     memory: MemoryPool,
 }
 
+/// The most bytes that a field's name has.
+const LONGEST_NAME: usize = 4096;
+
 impl Sink for Hdf5Sink {
     fn typed(&self) -> bool {
         true
@@ -67,6 +70,25 @@ impl Sink for Hdf5Sink {
     }
 }
 
+/// Refuses the names that no HDF5 object can have, and those that are longer than we write.
+fn check_name(name: &str) -> Result<()> {
+    let why = match name {
+        "" => "HDF5's names are not empty".to_owned(),
+        "." => "a dot is HDF5's name of a group itself".to_owned(),
+        _ if name.contains(['/', '\0']) => "HDF5's names hold neither slashes nor zero bytes".to_owned(),
+        _ if name.len() > LONGEST_NAME => {
+            let start: String = name.chars().take(40).collect();
+            let message = format!(
+                "a field called \"{start}…\": names of over {LONGEST_NAME} bytes are not written to HDF5, and this one has {}; rename it",
+                name.len()
+            );
+            return Err(Error::unsupported(message));
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::unsupported(format!("a field called \"{name}\": {why}; rename it")))
+}
+
 impl Hdf5Sink {
     pub(crate) fn new(options: SinkOptions) -> Self {
         Self { options, memory: MemoryPool::default() }
@@ -74,11 +96,7 @@ impl Hdf5Sink {
 
     fn accept_field(&self, field: &Field) -> Result<()> {
         let name = field.name();
-        if name.is_empty() || name == "." || name.contains(['/', '\0']) || name.len() > 4096 {
-            return Err(Error::unsupported(format!(
-                "a field called \"{name}\": HDF5's names hold no slash and are not empty; rename it"
-            )));
-        }
+        check_name(name)?;
         let kind = FieldType::of(field)?;
         let datatype = layout::datatype(field, &kind, &self.options)?;
         layout::describe(field, &kind, &mut Object::default())?;
@@ -302,6 +320,8 @@ mod tests {
         assert!(accept(Field::new(KEY, DataType::Utf8View, false)).is_ok());
         let error = accept(Field::new("a/b", DataType::Int8, false)).unwrap_err();
         assert!(error.to_string().contains("a/b"), "{error}");
+        let error = accept(Field::new("x".repeat(5000), DataType::Int8, false)).unwrap_err();
+        assert!(error.to_string().contains("this one has 5000") && !error.to_string().contains("slash"), "{error}");
         let error = accept(Field::new("when", DataType::Date32, false)).unwrap_err();
         assert_eq!(error.to_string(), "field when of type Date32");
     }

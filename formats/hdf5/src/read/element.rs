@@ -1,0 +1,79 @@
+//! What rows the elements of a datatype become.
+
+use crate::datatype::Datatype;
+use packhorse_core::{DataType, FieldType};
+
+/// What a field holds, and its NumPy type where Arrow has no twin.
+pub(crate) type Made = (FieldType, Option<String>);
+
+/// What rows of these dimensions are, whose elements are no compounds; else why they can't be read.
+pub(crate) fn field_type(datatype: &Datatype, dims: &[u64]) -> Result<Made, String> {
+    let long = || format!("rows with dimensions {:?} are too long", dims.get(1..).unwrap_or_default());
+    let shape = dims.iter().skip(1).map(|dim| usize::try_from(*dim).ok()).collect::<Option<Vec<_>>>();
+    let shape = shape.ok_or_else(long)?;
+    let count = shape.iter().try_fold(1usize, |count, dim| count.checked_mul((*dim).max(1)));
+    count.and_then(|count| i32::try_from(count).ok()).ok_or_else(long)?;
+    if let Datatype::Vlen { of, .. } = datatype {
+        return list_type(of, &shape);
+    }
+    let (element, numpy) = element(datatype).ok_or_else(|| datatype.to_string())?;
+    let kind = match (shape.is_empty(), &element) {
+        (true, DataType::Utf8View) => FieldType::Text,
+        (true, _) => FieldType::Scalar(element),
+        (false, _) => FieldType::Tensor { element, shape },
+    };
+    Ok((kind, numpy))
+}
+
+/// Lists of any number of elements; of bytes, blobs.
+fn list_type(of: &Datatype, shape: &[usize]) -> Result<Made, String> {
+    let nested = matches!(of, Datatype::VlenText { .. } | Datatype::Vlen { .. } | Datatype::Fixed { .. });
+    let found = element(of).filter(|_| !nested).ok_or_else(|| format!("lists of {of}"))?;
+    if !shape.is_empty() {
+        return Err(format!("lists of {of} in rows of dimensions {shape:?}"));
+    }
+    Ok(match (of, found) {
+        (Datatype::Integer { size: 1, signed: false, .. }, _) => (FieldType::Blob, None),
+        (_, (element, numpy)) => (FieldType::List { element, depth: 1 }, numpy),
+    })
+}
+
+fn element(datatype: &Datatype) -> Option<(DataType, Option<String>)> {
+    let plain = |element| Some((element, None));
+    match datatype {
+        Datatype::Boolean => plain(DataType::Boolean),
+        Datatype::Integer { size, signed, .. } => integer(*size, *signed),
+        Datatype::Bits { size, signed, .. } => integer(size.next_power_of_two(), *signed),
+        Datatype::BitField { size, .. } => integer(*size, false),
+        Datatype::Time { size, .. } => integer(*size, true),
+        Datatype::Timeval { .. } => plain(DataType::Float64),
+        Datatype::Float { size: 2, .. } => plain(DataType::Float16),
+        Datatype::Float { size: 4, .. } => plain(DataType::Float32),
+        Datatype::Float { size: 8, .. } => plain(DataType::Float64),
+        Datatype::OddFloat { parts, .. } if parts.wider() == 4 => plain(DataType::Float32),
+        Datatype::OddFloat { .. } => plain(DataType::Float64),
+        Datatype::Fixed { .. } | Datatype::VlenText { .. } => plain(DataType::Utf8View),
+        Datatype::Complex { .. } => fixed(datatype.size(), format!("<c{}", datatype.size())),
+        Datatype::Opaque { size, numpy } => fixed(*size, numpy.clone().unwrap_or_else(|| format!("|V{size}"))),
+        _ => None,
+    }
+}
+
+fn integer(size: u32, signed: bool) -> Option<(DataType, Option<String>)> {
+    let element = match (size, signed) {
+        (1, true) => DataType::Int8,
+        (2, true) => DataType::Int16,
+        (4, true) => DataType::Int32,
+        (8, true) => DataType::Int64,
+        (1, false) => DataType::UInt8,
+        (2, false) => DataType::UInt16,
+        (4, false) => DataType::UInt32,
+        (8, false) => DataType::UInt64,
+        _ => return None,
+    };
+    Some((element, None))
+}
+
+fn fixed(size: u32, numpy: String) -> Option<(DataType, Option<String>)> {
+    Some((DataType::FixedSizeBinary(i32::try_from(size).ok()?), Some(numpy)))
+}

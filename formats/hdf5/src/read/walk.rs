@@ -1,0 +1,135 @@
+//! The datasets of a file: those that can be read, and what stands against reading the others.
+
+use super::dataset::named;
+use super::description::{Described, Description, describe};
+use super::element::{Made, field_type};
+use super::file::H5File;
+use super::glob::matches;
+use super::group::{Link, links};
+use super::leaf::{Leaf, leaves};
+use super::object::Object;
+use crate::datatype::Datatype;
+use packhorse_core::{Error, Kind, Omission, Result};
+use std::collections::BTreeSet;
+
+/// Groups inside each other, and objects in a file.
+const DEEPEST: usize = 64;
+const MOST: usize = 100_000;
+
+/// A dataset of rows some of which can be read.
+pub(crate) struct Found {
+    pub(crate) path: String,
+    pub(crate) object: Object,
+    pub(crate) dims: Vec<u64>,
+    /// Its members, or itself, and what fields they are.
+    pub(crate) fields: Vec<(Leaf, Made)>,
+}
+
+impl Found {
+    pub(crate) fn rows(&self) -> u64 {
+        self.dims.first().copied().unwrap_or_default()
+    }
+}
+
+/// The datasets of a file.
+pub(crate) struct Walk<'a> {
+    file: &'a H5File<'a>,
+    /// Globs of paths; empty means all.
+    wanted: &'a [String],
+    /// Whether PyTables wrote the file.
+    pytables: bool,
+    seen: BTreeSet<u64>,
+    pub(crate) found: Vec<Found>,
+    pub(crate) omitted: Vec<Omission>,
+}
+
+/// The name of the field that the dataset at `path` becomes.
+pub(crate) fn field_name(path: &str) -> String {
+    path.trim_start_matches('/').replace('/', ".")
+}
+
+impl<'a> Walk<'a> {
+    /// The datasets in and below `root`.
+    pub(crate) fn of(file: &'a H5File<'a>, root: &Object, wanted: &'a [String], pytables: bool) -> Result<Self> {
+        let (seen, found, omitted) = (BTreeSet::new(), Vec::new(), Vec::new());
+        let mut walk = Self { file, wanted, pytables, seen, found, omitted };
+        walk.group(root, "", 0)?;
+        Ok(walk)
+    }
+
+    fn group(&mut self, group: &Object, path: &str, depth: usize) -> Result<()> {
+        let links = match links(self.file, group) {
+            Err(e) if e.kind() == Kind::Unsupported => return self.omit(path, e),
+            links => links.map_err(|e| named(path, e))?,
+        };
+        for (name, link) in links {
+            let path = format!("{path}/{name}");
+            match link {
+                // An object that two links name is read by the first of them.
+                Link::Object(address) if self.seen.insert(address) => self.object(address, &path, depth)?,
+                Link::Object(_) | Link::Path => {}
+                Link::Outside => self.omit(&path, Error::unsupported("a link to another file"))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, address: u64, path: &str, depth: usize) -> Result<()> {
+        if depth >= DEEPEST || self.seen.len() > MOST {
+            return Err(Error::unsupported(format!("more than {MOST} objects, or groups more than {DEEPEST} deep")));
+        }
+        match self.dataset_or_group(address, path, depth) {
+            Err(e) if e.kind() == Kind::Unsupported => self.omit(path, e),
+            done => done,
+        }
+    }
+
+    fn dataset_or_group(&mut self, address: u64, path: &str, depth: usize) -> Result<()> {
+        let (file, wrong) = (self.file, |e| if is_unsupported(&e) { e } else { named(path, e) });
+        let object = Object::read(file, address).map_err(wrong)?;
+        match describe(file, &object).map_err(wrong)? {
+            Described::Group => self.group(&object, path, depth + 1),
+            _ if !self.wants(path) => Ok(()),
+            Described::Single(why) => self.omit(path, Error::unsupported(why)),
+            Described::Rows(datatype, dims) => {
+                Description::of(file, &object).map_err(wrong)?;
+                self.dataset(path, object, datatype, dims)
+            }
+        }
+    }
+
+    fn dataset(&mut self, path: &str, object: Object, datatype: Datatype, dims: Vec<u64>) -> Result<()> {
+        let datatype = if self.pytables { datatype.of_pytables() } else { datatype };
+        let mut fields = Vec::new();
+        for leaf in leaves(&datatype, &dims) {
+            match field_type(&leaf.datatype, &leaf.dims) {
+                Ok(made) => fields.push((leaf, made)),
+                Err(why) => self.omit(&format!("{path}{}", leaf.name), Error::unsupported(why))?,
+            }
+        }
+        if !fields.is_empty() {
+            self.found.push(Found { path: path.to_owned(), object, dims, fields });
+        }
+        Ok(())
+    }
+
+    fn wants(&self, path: &str) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|glob| matches(glob.as_bytes(), path.as_bytes()))
+    }
+
+    /// Notes that what lies at `path` can't be read; an error where it was asked for by its own name.
+    pub(crate) fn omit(&mut self, path: &str, error: Error) -> Result<()> {
+        let exact = |glob: &&String| !glob.contains(['*', '?']) && matches(glob.as_bytes(), path.as_bytes());
+        if self.wanted.iter().find(exact).is_some() {
+            return Err(named(path, error));
+        }
+        if self.wants(path) {
+            self.omitted.push(Omission { field: field_name(path), reason: error.message().to_owned() });
+        }
+        Ok(())
+    }
+}
+
+fn is_unsupported(error: &Error) -> bool {
+    error.kind() == Kind::Unsupported
+}
