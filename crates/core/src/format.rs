@@ -195,6 +195,12 @@ pub trait Sink: Send + Sync {
     /// Whether rows of this schema can be written; the error names field and type.
     fn accept(&self, schema: &SchemaRef) -> Result<()>;
 
+    /// What looks at rows before they are written, for what their schema does not say: a `Content` error names the
+    /// first sample that can't be written. `None` where every sample of an accepted schema can.
+    fn row_check(&self) -> Option<fn(&Rows) -> Result<()>> {
+        None
+    }
+
     /// The longest key, in bytes, that readers carry beside this field.
     fn longest_key(&self, field: &str) -> usize {
         let _ = field;

@@ -10,6 +10,9 @@ use packhorse_storage::{Published, Staging};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// The note of a shard with rows, which bring keys of their own: they are compared over all shards when it is sealed.
+pub(crate) const KEYS_OF_ROWS: (&str, &str) = ("keys", "of rows");
+
 /// What filling a shard needs.
 pub(crate) struct Filler<'a> {
     pub(crate) plan: &'a PlanReader,
@@ -69,7 +72,7 @@ impl Filler<'_> {
     ) -> Result<(ShardSummary, Vec<SkipRecord>)> {
         let mut ahead = Ahead { blocks: Blocks::new(self.plan.entries(shard)?), promised: VecDeque::new(), bytes: 0 };
         let mut skipped = Vec::new();
-        let mut written = 0;
+        let (mut written, mut of_rows) = (0, false);
         let mut write = |mut block: Block| {
             self.cancel.check()?;
             for rows in &block.rows {
@@ -87,6 +90,7 @@ impl Filler<'_> {
             match next {
                 Next::Block(block) => write(block)?,
                 Next::Run(entry) => {
+                    of_rows = true;
                     // Where every core has a writer of its own, handing blocks over only costs; towards the end,
                     // those that have none help with the last shards.
                     let alone = || self.busy.load(Ordering::Relaxed) >= self.jobs;
@@ -95,6 +99,9 @@ impl Filler<'_> {
             }
         }
         let mut summary = writer.finish()?;
+        if of_rows && summary.members.is_some() {
+            summary.notes.insert(KEYS_OF_ROWS.0.to_owned(), KEYS_OF_ROWS.1.to_owned());
+        }
         if !summary.counts.is_empty() {
             summary.counts.extend(self.input_bytes(shard)?);
         }

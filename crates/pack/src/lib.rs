@@ -7,6 +7,7 @@
 mod columns;
 mod consumers;
 mod distance;
+mod doubles;
 mod feed;
 mod fill;
 mod glob;

@@ -84,10 +84,13 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
     let roots: Vec<PathBuf> = plan.header().roots.iter().map(PathText::to_path).collect();
     let schema = FieldRecord::schema(&plan.header().schema)?;
     let before = steps::before(context.registry, plan.header(), &schema, context.limits)?;
-    let after = steps::after(context.registry, plan.header(), context.limits)?;
+    let mut after = steps::after(context.registry, plan.header(), context.limits)?;
     let transformed = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
     let written = steps::written_schema(&transformed, plan.header())?;
     let sink = context.registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
+    if let Some(check) = sink.row_check().filter(|_| !context.transforms.is_empty() || starts_with_rows(&plan)) {
+        after.push(Box::new(steps::Checking(check)));
+    }
     let assembly = Assembly {
         inputs: Inputs::new(&*context.store, &roots, staging.scratch(), context.limits, context.cancel),
         schema: steps::raw_schema(plan.header(), &schema),
@@ -140,6 +143,13 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
         }
     });
     run.outcome.into_inner().unwrap_or_else(PoisonError::into_inner).report(options.part)
+}
+
+/// Whether a shard starts with rows, whose keys and fields scan did not see as it did those of files. Where rows come later
+/// only, what the sink can't write fails its shard, and can't be left out.
+fn starts_with_rows(plan: &PlanReader) -> bool {
+    let first = |shard: &ShardFrame| plan.entries(shard).ok()?.next()?.ok();
+    plan.shards().iter().any(|shard| first(shard).is_some_and(|entry| entry.run().is_some()))
 }
 
 fn announce(observer: &dyn Observer, mine: &[&ShardFrame]) {

@@ -1,6 +1,7 @@
 //! seal: proves that every planned shard is there exactly once, and writes the manifest.
 
-use crate::fill::record;
+use crate::doubles::doubles;
+use crate::fill::{KEYS_OF_ROWS, record};
 use crate::resume::{open_plan, valid_receipt};
 use packhorse_core::{Cancel, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store};
 use packhorse_dataset::{
@@ -28,6 +29,7 @@ pub fn seal(
     let plan = open_plan(&**store, out)?;
     let receipts = receipts(&**store, out, &plan)?;
     cancel.check()?;
+    check_keys(&**store, out, &receipts, cancel)?;
     Staging::sweep(&**store, out, true);
     let staging = Staging::open(store.clone(), out)?;
     let schema = FieldRecord::schema(&plan.header().schema)?;
@@ -95,6 +97,34 @@ fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Resu
     };
     manifest.root = manifest.root_of_shards();
     Ok(manifest)
+}
+
+/// Rows bring keys of their own, and only here all of them are known. Names of files were compared by scan.
+fn check_keys(store: &dyn Store, out: &Path, receipts: &[Receipt], cancel: &Cancel) -> Result<()> {
+    let indexed = |receipt: &Receipt| receipt.files.iter().any(|file| file.name.ends_with(INDEX_SUFFIX));
+    let of_rows = |receipt: &Receipt| receipt.notes.get(KEYS_OF_ROWS.0).is_some_and(|note| note == KEYS_OF_ROWS.1);
+    if !receipts.iter().any(of_rows) {
+        return Ok(());
+    }
+    let members = |i: usize| match receipts.get(i).is_some_and(indexed) {
+        true => read_members(store, out, receipts, i).map(Some),
+        false => Ok(None),
+    };
+    let samples = receipts.iter().map(|receipt| receipt.samples).sum();
+    let found = doubles(receipts.len(), samples, cancel, &members)?;
+    let Some(double) = found.first() else { return Ok(()) };
+    let name = |i: usize| receipts.get(i).map_or("", |receipt| receipt.shard.as_str());
+    let keys = match found.len() {
+        1 => "this key".to_owned(),
+        n => format!("{n} keys, this is the first,"),
+    };
+    let message = format!(
+        "{keys} came twice (in {} and {}), and readers take the samples of one key for one; give the rows keys that differ \
+         (white space and dots are written as %20 and %2E), and pack into a new folder",
+        name(double.shards.0),
+        name(double.shards.1)
+    );
+    Err(Error::content(message).in_sample(&double.key).in_input(out.display()))
 }
 
 /// What else samples are counted in, over all shards.

@@ -99,6 +99,27 @@ pub(crate) fn after(registry: &Registry, header: &Header, limits: Limits) -> Res
     Ok(steps)
 }
 
+/// The last step: what the sink says of rows whose keys or fields scan did not see.
+pub(crate) struct Checking(pub(crate) fn(&Rows) -> Result<()>);
+
+impl Transform for Checking {
+    fn describe(&self) -> String {
+        "check".to_owned()
+    }
+
+    fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
+        Ok(input.clone())
+    }
+
+    fn apply(&self, rows: Rows) -> Result<Rows> {
+        (self.0)(&rows).map(|()| rows)
+    }
+
+    fn factor(&self) -> f64 {
+        1.0
+    }
+}
+
 fn codec(registry: &Registry, record: &CodecRecord, limits: Limits) -> Result<Box<dyn Codec>> {
     let format = registry.get(&record.format)?;
     match format.info().revision == record.revision {

@@ -1,5 +1,6 @@
 //! verify: is every byte of a sealed dataset what it was when it was sealed?
 
+use crate::doubles::damages_of_keys;
 use crate::inputs::{Names, container, main_file, open};
 use crate::resume::{is_missing, read_receipt};
 use crate::seal::digest_file;
@@ -77,6 +78,11 @@ pub fn verify(
     let check = Check { registry, store, out, depth, observer, cancel, found: Mutex::default() };
     check.strangers(&manifest)?;
     check.run(&manifest, jobs)?;
+    if depth == Depth::Full {
+        // An index that can't be read is damage already.
+        let members = |shard: &ShardRecord| check.members(&format!("{}{INDEX_SUFFIX}", shard.name));
+        damages_of_keys(&manifest, cancel, &members)?.into_iter().for_each(|damage| check.add(damage));
+    }
     let found = check.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut damages = found.damages;
     damages.sort();

@@ -9,6 +9,9 @@ pub(crate) const BLOCK_U64: u64 = BLOCK as u64;
 /// GNU names, each of which some reader does not understand.
 pub(crate) const NAME_LIMIT: usize = 100;
 
+/// What a key can be shortened to: `~` and 16 digits of a hash.
+const SHORTEST_KEY: usize = 17;
+
 /// The largest member: eleven octal digits.
 pub(crate) const SIZE_LIMIT: u64 = (8 << 30) - 1;
 
@@ -93,6 +96,14 @@ fn put(block: &mut [u8; BLOCK], at: usize, byte: u8) {
 /// Whether a plain header can hold this member; the error says what to do.
 pub(crate) fn admit(key: &str, field: &str, size: u64) -> Result<()> {
     let len = key.len() + 1 + field.len();
+    if field.len() + SHORTEST_KEY + 1 > NAME_LIMIT {
+        return Err(Error::content(format!(
+            "the field {field} has a name of {} bytes, and readers of WebDataset carry at most {NAME_LIMIT} bytes of key \
+             and field; rename it with --field",
+            field.len()
+        ))
+        .in_sample(key));
+    }
     if len > NAME_LIMIT {
         return Err(Error::content(format!(
             "the member name {key}.{field} has {len} bytes, and readers of WebDataset carry at most {NAME_LIMIT}; \
@@ -220,5 +231,8 @@ mod tests {
         assert!(admit(&"k".repeat(96), "cls", SIZE_LIMIT).is_ok());
         assert!(admit(&"k".repeat(97), "cls", 0).unwrap_err().message().contains("101 bytes"));
         assert!(admit("k", "cls", SIZE_LIMIT + 1).is_err());
+        // A short key helps as far as there is room for one.
+        assert!(admit(&"k".repeat(20), &"f".repeat(82), 0).unwrap_err().message().contains("--long-keys"));
+        assert!(admit("k", &"f".repeat(83), 0).unwrap_err().message().contains("--field"));
     }
 }

@@ -40,6 +40,10 @@ impl Sink for TarSink {
         Ok(())
     }
 
+    fn row_check(&self) -> Option<fn(&Rows) -> Result<()>> {
+        Some(check_rows)
+    }
+
     fn longest_key(&self, field: &str) -> usize {
         NAME_LIMIT.saturating_sub(1 + field.len())
     }
@@ -96,14 +100,54 @@ fn member_field(name: &str) -> String {
 /// A key as every reader carries it. Those of files are already; those of tables may hold anything.
 fn member_key(key: &str) -> Result<Cow<'_, str>> {
     let plain = |b: u8| b.is_ascii_graphic() && b != b'.';
-    if key.bytes().all(plain) && !key.starts_with("__") && !key.contains("//") {
+    if key.is_empty() {
+        return Err(Error::content("has an empty key, and a tar's members are named by keys; give its row one"));
+    }
+    if key.starts_with('/') || key.ends_with('/') || key.contains("//") {
+        return Err(Error::content(
+            "has a key with a slash at its start, at its end or after another, which readers see as another key; \
+             rename it",
+        )
+        .in_sample(key));
+    }
+    if key.bytes().all(plain) && !key.starts_with("__") {
         return Ok(Cow::Borrowed(key));
     }
     match folder_key(key.as_bytes()) {
         Ok(carried) if !carried.is_empty() => Ok(Cow::Owned(carried.trim_end_matches('/').to_owned())),
-        Ok(_) => Err(Error::content("has an empty key").in_sample(key)),
+        Ok(_) => Err(Error::content("has a key without a name; rename it").in_sample(key)),
         Err(fault) => Err(Error::content(format!("its key {fault}")).in_sample(key)),
     }
+}
+
+/// Looks for samples that no tar holds: keys that are no names, and samples without a field.
+fn check_rows(rows: &Rows) -> Result<()> {
+    let keys = key_column(rows)?;
+    let schema = rows.schema();
+    let names: Vec<(usize, String)> = fields_of(&schema).map(|(i, f)| (i, member_field(f.name()))).collect();
+    let columns = names.iter().map(|(i, _)| Column::new(rows.column(*i))).collect::<Result<Vec<_>>>()?;
+    for row in 0..rows.num_rows() {
+        let key = &*member_key(keys.value(row))?;
+        let mut empty = true;
+        for ((_, name), column) in names.iter().zip(&columns) {
+            let mut digits = [0; 24];
+            let Some(bytes) = column.bytes(row, &mut digits) else { continue };
+            admit(key, name, bytes.len() as u64)?;
+            empty = false;
+        }
+        if empty {
+            return Err(no_member(key));
+        }
+    }
+    Ok(())
+}
+
+fn no_member(key: &str) -> Error {
+    Error::content(
+        "has no field that is not null, and a tar can't hold a sample without a member; leave such samples out with \
+         --on-error skip, or pack into a format of columns (--to parquet)",
+    )
+    .in_sample(key)
 }
 
 struct TarWriter {
@@ -122,6 +166,7 @@ impl ShardWriter for TarWriter {
         for row in 0..rows.num_rows() {
             let key = &*member_key(keys.value(row))?;
             self.members.push_sample(key);
+            let before = self.members.len();
             for (i, ((_, name), column)) in self.names.iter().zip(&columns).enumerate() {
                 let mut digits = [0; 24];
                 let Some(bytes) = column.bytes(row, &mut digits) else { continue };
@@ -130,6 +175,9 @@ impl ShardWriter for TarWriter {
                 let offset = self.tar.member(key, name, bytes)?;
                 let field = u16::try_from(i).map_err(|_| Error::unsupported("more than 65,536 fields"))?;
                 self.members.push_member(field, offset, bytes.len() as u64, crc);
+            }
+            if self.members.len() == before {
+                return Err(no_member(key));
             }
         }
         Ok(())

@@ -1,0 +1,139 @@
+//! Samples of one key, over all shards of a dataset: found by the shards' member indexes, a part of all keys at a time.
+
+use crate::verify::Damage;
+use packhorse_core::{Cancel, Members, Result};
+use packhorse_dataset::{Manifest, ShardRecord};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
+
+/// So many keys are compared at a time: 8 bytes each.
+const PASS: u64 = 1 << 24;
+
+/// So many doubles are named at most.
+const NAMED: usize = 100;
+
+/// Two samples of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Double {
+    pub(crate) key: String,
+    /// The shard that holds the first of them, and the one that holds the other: they may be one.
+    pub(crate) shards: (usize, usize),
+}
+
+/// The first doubles among `samples` samples of `shards` shards, in the order of the second one. `members` loads the index
+/// of a shard, `None` where it has none that can be read.
+pub(crate) fn doubles(
+    shards: usize,
+    samples: u64,
+    cancel: &Cancel,
+    members: &dyn Fn(usize) -> Result<Option<Members>>,
+) -> Result<Vec<Double>> {
+    doubles_by(PASS, shards, samples, cancel, members)
+}
+
+/// The samples of a sealed dataset whose key another one has.
+pub(crate) fn damages_of_keys(
+    manifest: &Manifest,
+    cancel: &Cancel,
+    members: &dyn Fn(&ShardRecord) -> Option<Members>,
+) -> Result<Vec<Damage>> {
+    let load = |i: usize| Ok(manifest.shards.get(i).and_then(members));
+    let file = |i: usize| manifest.shards.get(i).map_or("", |shard| shard.file.as_str());
+    let damage = |double: Double| {
+        let problem = format!("is the key of two samples; the other is in {}", file(double.shards.0));
+        Damage { file: file(double.shards.1).to_owned(), member: Some(double.key), problem }
+    };
+    Ok(doubles(manifest.shards.len(), manifest.samples, cancel, &load)?.into_iter().map(damage).collect())
+}
+
+fn doubles_by(
+    most: u64,
+    shards: usize,
+    samples: u64,
+    cancel: &Cancel,
+    members: &dyn Fn(usize) -> Result<Option<Members>>,
+) -> Result<Vec<Double>> {
+    let passes = samples.div_ceil(most).max(1);
+    let mut suspects = Vec::new();
+    for pass in 0..passes {
+        let mut hashes = Vec::new();
+        for shard in 0..shards {
+            cancel.check()?;
+            let Some(members) = members(shard)? else { continue };
+            hashes.extend(members.iter().map(|(key, _)| hash(key)).filter(|hash| hash % passes == pass));
+        }
+        hashes.sort_unstable();
+        let equal = hashes.windows(2).filter(|pair| pair.first() == pair.last()).filter_map(|pair| pair.first());
+        suspects.extend(equal.take(NAMED));
+        if suspects.len() >= NAMED {
+            break;
+        }
+    }
+    if suspects.is_empty() { Ok(Vec::new()) } else { named(&mut suspects, shards, cancel, members) }
+}
+
+/// The keys behind hashes that came twice. Two keys may have one hash.
+fn named(
+    suspects: &mut Vec<u64>,
+    shards: usize,
+    cancel: &Cancel,
+    members: &dyn Fn(usize) -> Result<Option<Members>>,
+) -> Result<Vec<Double>> {
+    suspects.sort_unstable();
+    suspects.dedup();
+    let (mut first, mut found) = (HashMap::new(), Vec::new());
+    for shard in 0..shards {
+        cancel.check()?;
+        let Some(members) = members(shard)? else { continue };
+        for (key, _) in members.iter().filter(|(key, _)| suspects.binary_search(&hash(key)).is_ok()) {
+            match first.get(key) {
+                None => drop(first.insert(key.to_owned(), shard)),
+                Some(before) if found.len() < NAMED => {
+                    found.push(Double { key: key.to_owned(), shards: (*before, shard) });
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn hash(key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(key.as_bytes());
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn keys_that_come_twice_are_found_in_any_number_of_passes(
+            shards in proptest::collection::vec(proptest::collection::vec(0u8..40, 0..8), 1..6),
+            most in 1u64..50,
+        ) {
+            let load = |i: usize| {
+                let mut members = Members::new(Vec::new());
+                shards.get(i).into_iter().flatten().for_each(|key| members.push_sample(&format!("key {key}")));
+                Ok(Some(members))
+            };
+            let samples = shards.iter().map(Vec::len).sum::<usize>() as u64;
+            let found = doubles_by(most, shards.len(), samples, &Cancel::default(), &load).unwrap();
+            let (mut seen, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+            for key in shards.iter().flatten() {
+                if !seen.insert(key) {
+                    wanted.insert(format!("key {key}"));
+                }
+            }
+            prop_assert_eq!(found.iter().map(|d| d.key.clone()).collect::<BTreeSet<_>>(), wanted);
+            for double in found {
+                let holds = |shard: usize| shards[shard].iter().any(|key| format!("key {key}") == double.key);
+                prop_assert!(holds(double.shards.0) && holds(double.shards.1) && double.shards.0 <= double.shards.1);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Rows into WebDataset: every row is a sample that readers find by its key, or the command says why not.
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+use arrow_array::{ArrayRef, BinaryViewArray, StringViewArray};
+use packhorse::core::{FieldType, KEY, Options, Rows, Schema};
+use packhorse::dataset::{Digest, MANIFEST, Manifest, Receipt};
+use packhorse_testkit::program::{self, Ran};
+use packhorse_testkit::typed;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+const DONE: Option<i32> = Some(0);
+const CONTENT: Option<i32> = Some(3);
+const DAMAGED: Option<i32> = Some(6);
+
+fn run(args: &[&str]) -> Ran {
+    program::run(Command::new(env!("CARGO_BIN_EXE_packhorse")).args(args), Duration::from_secs(120))
+}
+
+/// A table of these keys, with one blob each, or none.
+fn table(file: &Path, rows: &[(&str, Option<&str>)]) {
+    let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values(rows.iter().map(|(key, _)| key)));
+    let blobs: ArrayRef = Arc::new(BinaryViewArray::from_iter(rows.iter().map(|(_, blob)| blob.map(str::as_bytes))));
+    let schema = Schema::new(vec![FieldType::Text.field(KEY, false), FieldType::Blob.field("txt", true)]);
+    let rows = Rows::try_new(Arc::new(schema), vec![keys, blobs]).unwrap();
+    let sink = packhorse::registry().get("arrow").unwrap().sink(&Options::new()).unwrap();
+    let written = typed::write(&*sink, &rows, &[rows.num_rows()]);
+    let (_, bytes) = written.into_iter().find(|(suffix, _)| *suffix == sink.suffix()).unwrap();
+    fs::write(file, bytes).unwrap();
+}
+
+fn input(dir: &Path, tables: &[&[(&str, Option<&str>)]]) -> PathBuf {
+    let input = dir.join("in");
+    fs::create_dir(&input).unwrap();
+    for (i, rows) in tables.iter().enumerate() {
+        table(&input.join(format!("{i}.arrow")), rows);
+    }
+    input
+}
+
+fn pack(input: &Path, out: &Path, more: &[&str]) -> Ran {
+    let fixed = ["pack", input.to_str().unwrap(), "--to", "webdataset", "--quiet", "--out", out.to_str().unwrap()];
+    run(&[&fixed[..], more].concat())
+}
+
+/// The names of all members.
+fn members(out: &Path) -> Vec<String> {
+    let shard = out.join("shard-000000.tar");
+    let listed = run(&["ls", shard.to_str().unwrap()]);
+    assert_eq!(listed.code, DONE, "{}", listed.stderr);
+    listed.stdout.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_row_that_no_tar_can_hold_is_refused_or_left_out_on_record() {
+    for (bad, why) in [
+        (("b", None), "no field that is not null"),
+        (("", Some("x")), "an empty key"),
+        (("/b", Some("x")), "a slash at its start"),
+        (("b/", Some("x")), "a slash at its start, at its end"),
+        (("b//c", Some("x")), "or after another"),
+        ((".b", Some("x")), "is hidden"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let input = input(dir.path(), &[&[("a", Some("1")), bad, ("c d", Some("3"))]]);
+        let ran = pack(&input, &dir.path().join("fail"), &[]);
+        assert_eq!(ran.code, CONTENT, "{bad:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(why) && ran.stderr.contains("0.arrow"), "{bad:?}: {}", ran.stderr);
+        let out = dir.path().join("skip");
+        let ran = pack(&input, &out, &["--on-error", "skip"]);
+        assert_eq!(ran.code, DONE, "{bad:?}: {}", ran.stderr);
+        assert_eq!(members(&out), ["a.txt", "c%20d.txt"], "{bad:?}");
+        let skipped = fs::read_to_string(out.join("skipped.jsonl")).unwrap();
+        assert!(skipped.lines().count() == 1 && skipped.contains(why), "{skipped}");
+    }
+}
+
+#[test]
+fn keys_that_come_twice_are_refused_in_one_shard_and_over_shards_and_inputs() {
+    let some = Some("x");
+    let tables: [(&str, &[&[(&str, Option<&str>)]]); 4] = [
+        ("a", &[&[("a", some), ("a", some)]]),
+        ("a", &[&[("a", some), ("b", some), ("c", some), ("a", some)]]),
+        ("a", &[&[("a", some), ("b", some)], &[("c", some), ("a", some)]]),
+        ("c%20d", &[&[("c d", some), ("b", some), ("c%20d", some)]]),
+    ];
+    for (key, tables) in tables {
+        for samples in ["1", "100"] {
+            let dir = tempfile::tempdir().unwrap();
+            let input = input(dir.path(), tables);
+            let out = dir.path().join("out");
+            let ran = pack(&input, &out, &["--samples-per-shard", samples]);
+            assert_eq!(ran.code, CONTENT, "{tables:?}: {}", ran.stderr);
+            assert!(
+                ran.stderr.contains(&format!("sample {key}: ")) && ran.stderr.contains("came twice"),
+                "{}",
+                ran.stderr
+            );
+            assert!(!out.join("dataset.json").exists(), "{tables:?}");
+        }
+    }
+}
+
+#[test]
+fn verify_finds_keys_that_come_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = dir.path().join("other");
+    fs::create_dir(&other).unwrap();
+    let by_one = ["--samples-per-shard", "1"];
+    // Shards of one key that were never sealed, under the manifest of shards of two.
+    let good = dir.path().join("good");
+    assert_eq!(pack(&input(&other, &[&[("a", Some("1")), ("b", Some("2"))]]), &good, &by_one).code, DONE);
+    let out = dir.path().join("out");
+    assert_eq!(pack(&input(dir.path(), &[&[("a", Some("1")), ("a", Some("2"))]]), &out, &by_one).code, CONTENT);
+    let store = packhorse::storage::Local;
+    let mut manifest = Manifest::read(&store, &good).unwrap().unwrap();
+    for shard in &mut manifest.shards {
+        let receipt = fs::read(out.join(format!("{}.receipt.json", shard.name))).unwrap();
+        shard.receipt = Digest::of(&receipt);
+        let data = Receipt::decode(&receipt).unwrap();
+        (manifest.plan, shard.blake3) = (data.plan, data.data().unwrap().blake3);
+    }
+    manifest.root = manifest.root_of_shards();
+    fs::write(out.join(MANIFEST), manifest.encode().unwrap()).unwrap();
+    let verified = run(&["verify", out.to_str().unwrap(), "--full"]);
+    assert_eq!(verified.code, DAMAGED, "{}{}", verified.stdout, verified.stderr);
+    let said = [verified.stdout, verified.stderr].concat();
+    assert_eq!(said.matches("is the key of two samples; the other is in shard-000000.tar").count(), 1, "{said}");
+}
+
+#[test]
+fn other_keys_of_rows_are_packed_and_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = input(dir.path(), &[&[("a/b", Some("1")), ("a.b", Some("2")), ("__x", Some("3")), ("ä", Some("4"))]]);
+    let out = dir.path().join("out");
+    let ran = pack(&input, &out, &[]);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    assert_eq!(members(&out), ["a/b.txt", "a%2Eb.txt", "%5F_x.txt", "ä.txt"]);
+    let verified = run(&["verify", out.to_str().unwrap(), "--full"]);
+    assert_eq!(verified.code, DONE, "{}{}", verified.stdout, verified.stderr);
+}
