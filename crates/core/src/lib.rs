@@ -8,6 +8,7 @@
 mod cancel;
 mod checksum;
 mod codec;
+mod contain;
 mod error;
 mod event;
 mod field_type;
@@ -29,6 +30,7 @@ pub use arrow_schema::{DataType, Field, Schema, SchemaRef};
 pub use cancel::Cancel;
 pub use checksum::{Crc32c, crc32c};
 pub use codec::Codec;
+pub use contain::{contain, is_contained, silence_contained};
 pub use error::{Context, Error, Kind, Result};
 pub use event::{Event, Observer};
 pub use field_type::{CLASSES, ENCODING, FieldType, NUMPY, numpy_type, with_metadata};

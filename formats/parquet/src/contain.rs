@@ -1,17 +1,14 @@
 //! Panics of the crates `parquet` and `arrow` on damaged files, turned into errors.
 //!
-//! Both check most of what they read and panic on some of the rest. Every call into them that sees foreign bytes goes
-//! through [`contained`]. The process's panic hook still runs, so a line appears on stderr unless the program set
-//! another hook; a hook belongs to the whole process and is not ours to change. It needs a build in which panics
-//! unwind, which is Rust's default.
+//! What they take memory for is checked before ([`crate::declared`], [`crate::pages`], `ipc::guard`), since nothing contains
+//! an allocation that fails. Of the rest they check most, and panic on some: every call into them that sees foreign bytes
+//! goes through [`contained`].
 
-use packhorse_core::{Error, Result};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use packhorse_core::{Error, Result, contain};
 
 /// Runs `work`; its panic becomes a `Content` error.
 pub(crate) fn contained<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    // Whoever gets the error drops what the work was done on, so nothing half changed is seen.
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+    contain(work).unwrap_or_else(|| {
         Err(Error::content("is damaged, or made in a way its reader doesn't know (it gave up); write it anew"))
     })
 }

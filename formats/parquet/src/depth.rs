@@ -1,28 +1,15 @@
 //! How deep the columns of a Parquet file nest, read before its reader does: that one calls itself for every level, and a
 //! stack that overflows ends the process, which nothing can contain.
 //!
-//! Reads just enough of the footer, a struct in Thrift's compact protocol
-//! (<https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>): `FileMetaData` holds in its
-//! field 2 the list of all `SchemaElement`s, parents first, whose field 5 is the number of children. The file ends in
-//! the footer's length (4 bytes, little endian) and `PAR1`.
+//! Reads just enough of the footer: `FileMetaData` holds in its field 2 the list of all `SchemaElement`s, parents first,
+//! whose field 5 is the number of children, for which the reader takes memory at once. The file ends in the footer's
+//! length (4 bytes, little endian) and `PAR1`.
 
+use crate::thrift::{I32, LIST, STRUCT, Thrift, VALUES};
 use packhorse_core::{Error, Result};
 
 /// The deepest nesting that is read. The reader overflows a stack of 2 MiB at some thousand levels.
 const DEEPEST: usize = 100;
-/// The deepest nesting of Thrift values; Parquet's own need about ten.
-const VALUES: u8 = 32;
-
-// Types of the compact protocol.
-const BYTE: u8 = 3;
-const INTEGERS: std::ops::RangeInclusive<u8> = 4..=6;
-const I32: u8 = 5;
-const DOUBLE: u8 = 7;
-const BINARY: u8 = 8;
-const LIST: u8 = 9;
-const SET: u8 = 10;
-const MAP: u8 = 11;
-const STRUCT: u8 = 12;
 
 /// Refuses a footer whose columns nest too deep.
 pub(crate) fn check(footer: &[u8]) -> Result<()> {
@@ -35,7 +22,7 @@ pub(crate) fn check(footer: &[u8]) -> Result<()> {
 
 /// The depth of the schema in a footer; `None` where it is damaged.
 fn deepest(footer: &[u8]) -> Option<usize> {
-    let (mut thrift, mut deepest) = (Thrift(footer), 0);
+    let (mut thrift, mut deepest) = (Thrift::new(footer), 0);
     thrift.fields(|thrift, id, kind| {
         if (id, kind) != (2, LIST) {
             return thrift.skip(kind, VALUES);
@@ -50,7 +37,10 @@ fn deepest(footer: &[u8]) -> Option<usize> {
             if let Some(left) = open.last_mut() {
                 *left -= 1;
             }
-            open.push(thrift.children(kind)?.max(0));
+            let children = children(thrift, kind)?.max(0);
+            // All of them are in the same list.
+            (u64::try_from(children).ok()? < len).then_some(())?;
+            open.push(children);
             deepest = deepest.max(open.len());
         }
         Some(())
@@ -58,110 +48,20 @@ fn deepest(footer: &[u8]) -> Option<usize> {
     Some(deepest)
 }
 
-/// The bytes still to be read. Everything gives `None` at a value that is cut short or makes no sense.
-struct Thrift<'a>(&'a [u8]);
-
-impl Thrift<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let (byte, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*byte)
+/// The number of children of a `SchemaElement`.
+fn children(thrift: &mut Thrift<'_>, kind: u8) -> Option<i32> {
+    let mut children = 0;
+    if kind != STRUCT {
+        return None;
     }
-
-    fn advance(&mut self, len: u64) -> Option<()> {
-        self.0 = self.0.get(usize::try_from(len).ok()?..)?;
+    thrift.fields(|thrift, id, kind| {
+        if (id, kind) != (5, I32) {
+            return thrift.skip(kind, VALUES);
+        }
+        children = thrift.zigzag()?;
         Some(())
-    }
-
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    /// A signed integer, of which the low 32 bits count.
-    fn zigzag(&mut self) -> Option<i32> {
-        let value = self.varint()?;
-        let value = (value >> 1) as i64 ^ -((value & 1) as i64);
-        Some(value as i32)
-    }
-
-    /// Gives the number and the type of every field of a struct to `take`, which reads the value.
-    fn fields(&mut self, mut take: impl FnMut(&mut Self, i32, u8) -> Option<()>) -> Option<()> {
-        let mut id = 0i32;
-        loop {
-            let header = self.byte()?;
-            if header & 15 == 0 {
-                return Some(());
-            }
-            id = if header >> 4 == 0 { self.zigzag()? } else { id.wrapping_add(i32::from(header >> 4)) };
-            take(self, id, header & 15)?;
-        }
-    }
-
-    /// The length of a list or set, and the type of its elements.
-    fn list(&mut self) -> Option<(u64, u8)> {
-        let header = self.byte()?;
-        let len = if header >> 4 == 15 { self.varint()? } else { u64::from(header >> 4) };
-        Some((len, header & 15))
-    }
-
-    /// The number of children of a `SchemaElement`.
-    fn children(&mut self, kind: u8) -> Option<i32> {
-        let mut children = 0;
-        if kind != STRUCT {
-            return None;
-        }
-        self.fields(|thrift, id, kind| {
-            if (id, kind) != (5, I32) {
-                return thrift.skip(kind, VALUES);
-            }
-            children = thrift.zigzag()?;
-            Some(())
-        })?;
-        Some(children)
-    }
-
-    /// Passes over a struct's value of the type `kind`; values within it nest `depth` deep at most.
-    fn skip(&mut self, kind: u8, depth: u8) -> Option<()> {
-        let depth = depth.checked_sub(1)?;
-        match kind {
-            // The type of a boolean field is its value.
-            1 | 2 => Some(()),
-            BYTE => self.advance(1),
-            kind if INTEGERS.contains(&kind) => self.varint().map(drop),
-            DOUBLE => self.advance(8),
-            BINARY => {
-                let len = self.varint()?;
-                self.advance(len)
-            }
-            LIST | SET => {
-                let (len, kind) = self.list()?;
-                (0..len).try_for_each(|_| self.skip_element(kind, depth))
-            }
-            MAP => {
-                let len = self.varint()?;
-                let kinds = if len > 0 { self.byte()? } else { 0 };
-                (0..len).try_for_each(|_| {
-                    self.skip_element(kinds >> 4, depth)?;
-                    self.skip_element(kinds & 15, depth)
-                })
-            }
-            STRUCT => self.fields(|thrift, _, kind| thrift.skip(kind, depth)),
-            _ => None,
-        }
-    }
-
-    /// Within lists and maps a boolean is a byte.
-    fn skip_element(&mut self, kind: u8, depth: u8) -> Option<()> {
-        self.skip(if kind <= 2 { BYTE } else { kind }, depth)
-    }
+    })?;
+    Some(children)
 }
 
 #[cfg(test)]
@@ -185,6 +85,7 @@ mod tests {
         assert_eq!(deepest(&footer(&[3, 0, 0, 0])), Some(2));
         assert_eq!(deepest(&footer(&[2, 2, 0, 1, 0, 0])), Some(4));
         assert_eq!(deepest(&footer(&[1; 300])), Some(300));
+        assert_eq!(deepest(&footer(&[3, 0])), None);
         assert!(check(&footer(&[1; 100])).is_ok());
         assert_eq!(check(&footer(&[1; 100_000])).unwrap_err().kind(), packhorse_core::Kind::Unsupported);
     }

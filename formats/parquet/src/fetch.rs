@@ -28,33 +28,6 @@ pub(crate) fn length(input: &dyn Input) -> Result<u64> {
     input.len().ok_or_else(|| Error::unsupported("is compressed as a whole; unpack it first"))
 }
 
-/// A whole input, read as it is asked for.
-pub(crate) struct Whole<'a> {
-    pub(crate) input: &'a dyn Input,
-    pub(crate) len: u64,
-    pub(crate) limits: Limits,
-}
-
-impl Length for Whole<'_> {
-    fn len(&self) -> u64 {
-        self.len
-    }
-}
-
-impl ChunkReader for Whole<'_> {
-    type T = bytes::buf::Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        let end = self.len.min(start.saturating_add(GAP));
-        Ok(self.get_bytes(start, (end.saturating_sub(start)) as usize)?.reader())
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let range = start..start.saturating_add(length as u64);
-        read(self.input, self.len, range, self.limits).map_err(|e| ParquetError::External(Box::new(e)))
-    }
-}
-
 /// Some ranges of an input, in memory.
 #[derive(Clone)]
 pub(crate) struct Parts {
@@ -90,7 +63,7 @@ impl Parts {
     }
 
     /// What is in memory from `start` on.
-    fn from(&self, start: u64) -> ParquetResult<Bytes> {
+    pub(crate) fn from(&self, start: u64) -> ParquetResult<Bytes> {
         let place = self.parts.partition_point(|(at, _)| *at <= start).checked_sub(1);
         let part = place.and_then(|place| self.parts.get(place)).and_then(|(at, bytes)| {
             let skip = usize::try_from(start - at).ok()?;

@@ -2,30 +2,33 @@
 
 use crate::contain::parquet_error;
 use crate::depth;
-use crate::fetch::{Whole, length, read};
+use crate::fetch::{length, read};
+use crate::index;
 use crate::mapping::Mapping;
 use crate::note::{KEY_OF_NOTE, Note};
 use crate::options::Choice;
 use crate::stored::viewed_field;
 use arrow_schema::TimeUnit;
 use packhorse_core::{DataType, Error, Field, Input, Limits, Result, Schema};
-use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::{Compression, Type as PhysicalType};
-use parquet::file::metadata::{FileMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataReader};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A file's footer, understood.
 pub(crate) struct Footer {
     pub(crate) len: u64,
-    pub(crate) arrow: ArrowReaderMetadata,
+    pub(crate) metadata: Arc<ParquetMetaData>,
+    /// The columns that are read, as the reader is to make them.
+    pub(crate) levels: FieldLevels,
     pub(crate) mapping: Mapping,
     pub(crate) roots: Vec<usize>,
     /// The positions of the columns that are read, in Parquet's count.
     pub(crate) leaves: Vec<usize>,
-    /// Where INT96 timestamps are read: the same file with those in seconds, and their positions in Parquet's count.
-    pub(crate) seconds: Option<(ArrowReaderMetadata, Vec<usize>)>,
+    /// Where INT96 timestamps are read: those in seconds.
+    pub(crate) seconds: Option<FieldLevels>,
     /// The number of the first row of every row group, and after the last one that of all rows.
     pub(crate) starts: Vec<u64>,
 }
@@ -45,25 +48,18 @@ impl Footer {
         let count = metadata.file_metadata().schema_descr().num_columns();
         let leaves: Vec<usize> = (0..count).filter(|leaf| mask.leaf_included(*leaf)).collect();
         if pages {
-            let mut reader = ParquetMetaDataReader::new_with_metadata(metadata)
-                .with_offset_index_policy(PageIndexPolicy::Optional)
-                .with_column_index_policy(PageIndexPolicy::Skip);
-            reader.read_page_indexes(&Whole { input, len, limits }).map_err(parquet_error)?;
-            metadata = reader.finish().map_err(parquet_error)?;
+            metadata = index::load(metadata, &leaves, input, len, limits)?;
         }
         let metadata = Arc::new(metadata);
         let columns = metadata.file_metadata().schema_descr_ptr();
         let is_int96 = |leaf: &usize| columns.column(*leaf).physical_type() == PhysicalType::INT96;
         let int96: Vec<usize> = leaves.iter().copied().filter(is_int96).collect();
-        let read_as = |schema: Schema| {
-            let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
-            ArrowReaderMetadata::try_new(Arc::clone(&metadata), options).map_err(parquet_error)
-        };
         let seconds = match int96.is_empty() {
             true => None,
-            false => Some((read_as(arrow_schema(&metadata, TimeUnit::Second)?)?, int96)),
+            false => Some(levels(&metadata, arrow_schema(&metadata, TimeUnit::Second)?, &int96)?),
         };
-        Ok(Self { len, arrow: read_as(arrow)?, mapping, roots, leaves, seconds, starts })
+        let levels = levels(&metadata, arrow, &leaves)?;
+        Ok(Self { len, metadata, levels, mapping, roots, leaves, seconds, starts })
     }
 
     /// How many rows there are.
@@ -73,7 +69,7 @@ impl Footer {
 
     /// About how many bytes the columns that are read have in the row group `group`, unpacked.
     pub(crate) fn bytes(&self, group: usize) -> u64 {
-        let group = self.arrow.metadata().row_groups().get(group);
+        let group = self.metadata.row_groups().get(group);
         let size = |leaf: &usize| {
             let column = group.and_then(|group| group.columns().get(*leaf));
             column.map_or(0, |column| u64::try_from(column.uncompressed_size()).unwrap_or(0))
@@ -82,11 +78,20 @@ impl Footer {
     }
 }
 
+/// How the columns `leaves` are read as those of `schema`.
+pub(crate) fn levels(metadata: &Arc<ParquetMetaData>, schema: Schema, leaves: &[usize]) -> Result<FieldLevels> {
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+    let arrow = ArrowReaderMetadata::try_new(Arc::clone(metadata), options).map_err(parquet_error)?;
+    let mask = ProjectionMask::leaves(arrow.parquet_schema(), leaves.iter().copied());
+    parquet_to_arrow_field_levels(arrow.parquet_schema(), mask, Some(arrow.schema().fields())).map_err(parquet_error)
+}
+
 /// Where in a file of `len` bytes the column `leaf` of a row group lies.
 pub(crate) fn chunk(metadata: &ParquetMetaData, group: usize, leaf: usize, len: u64) -> Result<Range<u64>> {
     let damaged = || Error::content("has a column outside of the file; write it anew");
     let column = metadata.row_groups().get(group).and_then(|group| group.columns().get(leaf)).ok_or_else(damaged)?;
-    let start = column.dictionary_page_offset().filter(|at| *at > 0).unwrap_or(column.data_page_offset());
+    let dictionary = column.dictionary_page_offset().filter(|at| *at != 0);
+    let start = dictionary.unwrap_or(column.data_page_offset());
     let start = u64::try_from(start).map_err(|_| damaged())?;
     let size = u64::try_from(column.compressed_size()).map_err(|_| damaged())?;
     let end = start.checked_add(size).filter(|end| *end <= len).ok_or_else(damaged)?;

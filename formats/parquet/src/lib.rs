@@ -35,21 +35,26 @@
 
 mod contain;
 mod cut;
+mod declared;
 mod decode;
+mod delta;
 mod depth;
 mod fetch;
 mod footer;
 mod groups;
 mod huggingface;
+mod index;
 mod ipc;
 mod mapping;
 mod note;
 mod options;
+mod pages;
 mod properties;
 mod sink;
 mod source;
 mod stored;
 mod table;
+mod thrift;
 mod wave;
 mod window;
 

@@ -4,7 +4,9 @@ use crate::contain::{arrow_error, contained, parquet_error};
 use crate::decode;
 use crate::fetch::Parts;
 use crate::footer::Footer;
+use crate::index::pages;
 use crate::options::Choice;
+use crate::pages::{Fault, Group};
 use crate::table::Table;
 use crate::wave::{self, Waves, block_rows};
 use crate::window::{Window, Windows};
@@ -12,8 +14,7 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampMicrosecondType, TimestampSecondType};
 use packhorse_core::{Blocks, Error, FileStat, Input, Limits, Pool, Probe, Result, Rows, Schema, Source};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,9 +93,15 @@ impl Reading<'_> {
     fn open(&self, window: &Window) -> Result<Long> {
         let footer = &self.footer;
         let parts = Parts::read(self.input, footer.len, window.ranges(footer)?, self.limits, self.buffers)?;
-        let reader = reader_of(parts.clone(), &footer.arrow, &footer.leaves, window)?;
-        let seconds = footer.seconds.as_ref().map(|(arrow, leaves)| reader_of(parts, arrow, leaves, window));
-        Ok(Long { reader, seconds: seconds.transpose()?, left: window.len() })
+        let whole = window.is_whole();
+        let known = |leaf: usize| if whole { None } else { pages(&footer.metadata, window.group, leaf) };
+        let (metadata, limits) = (footer.metadata.as_ref(), self.limits);
+        let fault = Fault::default();
+        let group = Group { parts, metadata, group: window.group, pages: &known, limits, fault: fault.clone() };
+        let batch = block_rows(window.bytes, window.len());
+        let read = |levels| group.reader(levels, batch, (!whole).then(|| window.selection())).map_err(parquet_error);
+        let seconds = footer.seconds.as_ref().map(read).transpose()?;
+        Ok(Long { reader: read(&footer.levels)?, seconds, left: window.len(), fault })
     }
 
     /// The next rows of what was opened.
@@ -116,22 +123,6 @@ impl Reading<'_> {
     }
 }
 
-/// Starts to decode the columns `leaves` of `window`.
-fn reader_of(
-    parts: Parts,
-    arrow: &ArrowReaderMetadata,
-    leaves: &[usize],
-    window: &Window,
-) -> Result<ParquetRecordBatchReader> {
-    let mask = ProjectionMask::leaves(arrow.parquet_schema(), leaves.iter().copied());
-    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(parts, arrow.clone())
-        .with_row_groups(vec![window.group])
-        .with_projection(mask)
-        .with_batch_size(block_rows(window.bytes, window.len()));
-    let builder = if window.is_whole() { builder } else { builder.with_row_selection(window.selection()) };
-    builder.build().map_err(parquet_error)
-}
-
 /// A window that is decoded block by block.
 struct Long {
     reader: ParquetRecordBatchReader,
@@ -139,12 +130,14 @@ struct Long {
     seconds: Option<ParquetRecordBatchReader>,
     /// Rows still to come.
     left: u64,
+    fault: Fault,
 }
 
 impl Long {
     /// The next columns, as the file has them.
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
-        let Some(batch) = self.reader.next().transpose().map_err(|e| arrow_error(e, "Parquet"))? else {
+        let found = |e| self.fault.take().unwrap_or_else(|| arrow_error(e, "Parquet"));
+        let Some(batch) = self.reader.next().transpose().map_err(found)? else {
             return match self.left {
                 0 => Ok(None),
                 left => Err(Error::content(format!("a row group lacks {left} of its rows; write the file anew"))),
@@ -153,7 +146,7 @@ impl Long {
         let left = self.left.checked_sub(batch.num_rows() as u64);
         self.left = left.ok_or_else(|| Error::content("a row group has more rows than it says; write it anew"))?;
         if let Some(seconds) = &mut self.seconds {
-            let seconds = seconds.next().transpose().map_err(|e| arrow_error(e, "Parquet"))?;
+            let seconds = seconds.next().transpose().map_err(found)?;
             fits_microseconds(&batch, &seconds.ok_or_else(|| Error::content("a row group lacks rows"))?)?;
         }
         Ok(Some(batch))

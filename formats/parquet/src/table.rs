@@ -3,13 +3,13 @@
 
 use crate::contain::{arrow_error, contained, parquet_error};
 use crate::fetch::{Parts, length};
-use crate::footer::{chunk, metadata, readable, with_int96};
+use crate::footer::{chunk, levels, metadata, readable, with_int96};
+use crate::pages::{Fault, Group};
 use arrow_schema::TimeUnit;
 use packhorse_core::{Error, Input, Limits, Pool, Result, Rows, Schema};
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
-};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader};
+use parquet::arrow::{FieldLevels, ProjectionMask};
+use parquet::file::metadata::ParquetMetaData;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -21,12 +21,14 @@ pub(crate) struct Table<'a> {
     input: &'a dyn Input,
     len: u64,
     limits: Limits,
-    arrow: ArrowReaderMetadata,
+    metadata: Arc<ParquetMetaData>,
+    levels: FieldLevels,
     /// The positions of the chosen columns, in Parquet's count.
     leaves: Vec<usize>,
     /// The row groups still to come.
     groups: Range<usize>,
     reader: Option<ParquetRecordBatchReader>,
+    fault: Fault,
     buffers: Pool,
 }
 
@@ -50,31 +52,30 @@ impl<'a> Table<'a> {
             }
         }
         let mask = ProjectionMask::roots(shown.parquet_schema(), roots);
-        let leaves = (0..shown.parquet_schema().num_columns()).filter(|leaf| mask.leaf_included(*leaf)).collect();
-        let options = plain().with_schema(Arc::new(with_int96(&shown, TimeUnit::Microsecond)));
+        let count = shown.parquet_schema().num_columns();
+        let leaves: Vec<usize> = (0..count).filter(|leaf| mask.leaf_included(*leaf)).collect();
         let groups = 0..metadata.num_row_groups();
-        let arrow = ArrowReaderMetadata::try_new(metadata, options).map_err(parquet_error)?;
-        Ok(Self { input, len, limits, arrow, leaves, groups, reader: None, buffers: Pool::default() })
+        let schema = with_int96(&shown, TimeUnit::Microsecond);
+        let levels = levels(&metadata, schema, &leaves)?;
+        let (fault, buffers) = (Fault::default(), Pool::default());
+        Ok(Self { input, len, limits, metadata, levels, leaves, groups, reader: None, fault, buffers })
     }
 
     /// Starts to read a row group.
     fn group(&self, group: usize) -> Result<ParquetRecordBatchReader> {
-        let range = |leaf: &usize| chunk(self.arrow.metadata(), group, *leaf, self.len);
+        let range = |leaf: &usize| chunk(&self.metadata, group, *leaf, self.len);
         let ranges = self.leaves.iter().map(range).collect::<Result<_>>()?;
         let parts = Parts::read(self.input, self.len, ranges, self.limits, &self.buffers)?;
-        let mask = ProjectionMask::leaves(self.arrow.parquet_schema(), self.leaves.iter().copied());
-        ParquetRecordBatchReaderBuilder::new_with_metadata(parts, self.arrow.clone())
-            .with_row_groups(vec![group])
-            .with_projection(mask)
-            .with_batch_size(BATCH)
-            .build()
-            .map_err(parquet_error)
+        let (limits, fault) = (self.limits, self.fault.clone());
+        let group = Group { parts, metadata: &self.metadata, group, pages: &|_| None, limits, fault };
+        group.reader(&self.levels, BATCH, None).map_err(parquet_error)
     }
 
     fn block(&mut self) -> Result<Option<Rows>> {
         loop {
             if let Some(rows) = self.reader.as_mut().and_then(Iterator::next) {
-                return rows.map(Some).map_err(|e| arrow_error(e, "Parquet"));
+                let found = |e| self.fault.take().unwrap_or_else(|| arrow_error(e, "Parquet"));
+                return rows.map(Some).map_err(found);
             }
             let Some(group) = self.groups.next() else { return Ok(None) };
             self.reader = Some(self.group(group)?);

@@ -1,10 +1,10 @@
 //! Which parts of a file are decoded at a time: row groups, or where their pages are known, pieces of them.
 
 use crate::footer::{Footer, chunk};
+use crate::index::pages;
 use crate::wave::has_room;
 use packhorse_core::Result;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
-use parquet::file::page_index::offset_index::PageLocation;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ impl Window {
     pub(crate) fn ranges(&self, footer: &Footer) -> Result<Vec<Range<u64>>> {
         let mut ranges = Vec::new();
         for leaf in &footer.leaves {
-            let chunk = chunk(footer.arrow.metadata(), self.group, *leaf, footer.len)?;
-            match pages(footer, self.group, *leaf) {
+            let chunk = chunk(&footer.metadata, self.group, *leaf, footer.len)?;
+            match pages(&footer.metadata, self.group, *leaf) {
                 Some(pages) if !self.is_whole() => {
                     let first = pages.first().and_then(|page| u64::try_from(page.offset).ok()).unwrap_or(chunk.start);
                     ranges.push(chunk.start..first.max(chunk.start));
@@ -63,12 +63,6 @@ impl Window {
         let (skip, select) = (self.rows.start as usize, self.len() as usize);
         RowSelection::from(vec![RowSelector::skip(skip), RowSelector::select(select)])
     }
-}
-
-/// Where the pages of a column are, if that is known.
-fn pages(footer: &Footer, group: usize, leaf: usize) -> Option<&[PageLocation]> {
-    let index = footer.arrow.metadata().page_index()?.offset_index(group, leaf)?;
-    (!index.page_locations().is_empty()).then(|| index.page_locations().as_slice())
 }
 
 /// The windows of a range of rows, in order.
@@ -137,7 +131,7 @@ impl Windows {
             }
             let (of, all) = (end - start, self.footer.bytes(group));
             let bytes = (u128::from(all) * u128::from(to - from) / u128::from(of)) as u64;
-            let known = self.footer.leaves.iter().all(|leaf| pages(&self.footer, group, *leaf).is_some());
+            let known = self.footer.leaves.iter().all(|leaf| pages(&self.footer.metadata, group, *leaf).is_some());
             let pieces = if known { bytes.div_ceil(PIECE).max(1) } else { 1 };
             let window = Window { group, rows: from - start..to - start, of, bytes };
             return Some((window, (to - from).div_ceil(pieces).max(1)));

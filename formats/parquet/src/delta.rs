@@ -1,0 +1,104 @@
+//! What blocks of differences (`DELTA_BINARY_PACKED` and the encodings that begin with it) declare, checked before the
+//! crate `parquet` takes memory for it.
+//!
+//! ```text
+//! varints  values a block · miniblocks a block · values in all · the first value
+//! block    varint the least difference | bit width of each miniblock, a byte each | miniblocks
+//! ```
+//!
+//! Specification: <https://parquet.apache.org/docs/file-format/data-pages/encodings/>.
+
+/// The largest block that is read; writers make 128 values.
+const BLOCK: u64 = 1 << 20;
+
+/// Whether the differences that `bytes` begin with are of at most `most` values.
+pub(crate) fn is_sound(bytes: &[u8], most: u64) -> bool {
+    Header::read(&mut Bytes(bytes)).is_some_and(|header| header.values <= most)
+}
+
+/// The bytes after the differences that `bytes` begin with; `None` where they are cut short or of over `most` values.
+pub(crate) fn after(bytes: &[u8], most: u64) -> Option<&[u8]> {
+    let mut bytes = Bytes(bytes);
+    let header = Header::read(&mut bytes).filter(|header| header.values <= most)?;
+    // The first value stands in the header.
+    let mut left = header.values.saturating_sub(1);
+    while left > 0 {
+        bytes.varint()?;
+        let widths = bytes.take(header.miniblocks)?;
+        for width in widths {
+            if left > 0 {
+                bytes.take(u64::from(*width).checked_mul(header.each)? / 8)?;
+                left = left.saturating_sub(header.each);
+            }
+        }
+    }
+    Some(bytes.0)
+}
+
+struct Header {
+    miniblocks: u64,
+    /// Values in a miniblock.
+    each: u64,
+    values: u64,
+}
+
+impl Header {
+    fn read(bytes: &mut Bytes<'_>) -> Option<Self> {
+        let (block, miniblocks, values) = (bytes.varint()?, bytes.varint()?, bytes.varint()?);
+        bytes.varint()?;
+        let each = block.checked_div(miniblocks)?;
+        (block <= BLOCK && each > 0).then_some(Self { miniblocks, each, values })
+    }
+}
+
+/// The bytes still to be read.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, len: u64) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = *self.take(1)?.first()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks of 128 values in 4 miniblocks: so many values, with these widths and bytes after them.
+    fn differences(values: u8, rest: &[u8]) -> Vec<u8> {
+        [&[0x80, 1, 4, values, 0][..], rest].concat()
+    }
+
+    #[test]
+    fn what_follows_the_last_miniblock_is_found() {
+        assert_eq!(after(&differences(1, b"rest"), 1), Some(&b"rest"[..]));
+        // 40 values: two miniblocks, of 1 and 2 bits; the widths of the others mean nothing.
+        let body = [&[0, 1, 2, 9, 9][..], &[0; 4], &[0; 8], b"rest"].concat();
+        assert_eq!(after(&differences(40, &body), 40), Some(&b"rest"[..]));
+        assert_eq!(after(&differences(40, &body), 39), None);
+        assert_eq!(after(&differences(40, &body[..15]), 40), None);
+    }
+
+    #[test]
+    fn counts_and_blocks_that_no_page_holds_are_refused() {
+        assert!(is_sound(&differences(100, &[]), 100));
+        assert!(!is_sound(&differences(101, &[]), 100));
+        assert!(!is_sound(&[0x80, 1, 0, 1, 0], 100));
+        assert!(!is_sound(&[0xff, 0xff, 0xff, 0xff, 0xff, 1, 4, 1, 0], 100));
+        assert!(!is_sound(&[0x80; 30], 100));
+    }
+}

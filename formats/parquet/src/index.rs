@@ -1,0 +1,76 @@
+//! Where the pages of a file's columns are, as far as its offset index makes sense: one that doesn't is passed by, as are
+//! files without one.
+
+use crate::contain::parquet_error;
+use crate::declared::is_offset_index;
+use crate::fetch::Parts;
+use crate::footer::chunk;
+use packhorse_core::{Input, Limits, Pool, Result};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::page_index::offset_index::PageLocation;
+use std::ops::Range;
+
+/// Indexes are written one after the other; further apart than this they aren't read.
+const APART: u64 = 64 << 20;
+
+/// `metadata` with the pages of the columns `leaves`, where the file, of `len` bytes, says where they are.
+pub(crate) fn load(
+    metadata: ParquetMetaData,
+    leaves: &[usize],
+    input: &dyn Input,
+    len: u64,
+    limits: Limits,
+) -> Result<ParquetMetaData> {
+    let Some((all, ranges)) = ranges(&metadata, len) else { return Ok(metadata) };
+    let parts = Parts::read(input, len, vec![all], limits, &Pool::default())?;
+    let bytes = |range: &Range<u64>| Some(parts.from(range.start).ok()?.slice(..(range.end - range.start) as usize));
+    if !ranges.iter().all(|range| bytes(range).is_some_and(|bytes| is_offset_index(&bytes))) {
+        return Ok(metadata);
+    }
+    let mut reader = ParquetMetaDataReader::new_with_metadata(metadata.clone())
+        .with_offset_index_policy(PageIndexPolicy::Optional)
+        .with_column_index_policy(PageIndexPolicy::Skip);
+    reader.read_page_indexes(&parts).map_err(parquet_error)?;
+    let found = reader.finish().map_err(parquet_error)?;
+    let sound = (0..found.num_row_groups()).all(|group| leaves.iter().all(|leaf| is_sound(&found, group, *leaf, len)));
+    Ok(if sound { found } else { metadata })
+}
+
+/// Where the offset indexes are, all of them and each.
+fn ranges(metadata: &ParquetMetaData, len: u64) -> Option<(Range<u64>, Vec<Range<u64>>)> {
+    let mut ranges = Vec::new();
+    for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+        let Some((offset, size)) = column.offset_index_offset().zip(column.offset_index_length()) else { continue };
+        let start = u64::try_from(offset).ok()?;
+        let end = start.checked_add(u64::try_from(size).ok()?).filter(|end| *end <= len)?;
+        ranges.push(start..end);
+    }
+    let start = ranges.iter().map(|range| range.start).min()?;
+    let end = ranges.iter().map(|range| range.end).max()?;
+    let sum = ranges.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
+    (start < end && end - start <= sum.saturating_add(APART)).then_some((start..end, ranges))
+}
+
+/// Whether the pages of a column lie one after the other in its bytes, and their rows in its row group.
+fn is_sound(metadata: &ParquetMetaData, group: usize, leaf: usize, len: u64) -> bool {
+    let Some(pages) = pages(metadata, group, leaf) else { return true };
+    let Ok(chunk) = chunk(metadata, group, leaf, len) else { return false };
+    let rows = metadata.row_groups().get(group).map_or(0, |group| group.num_rows());
+    let (mut at, mut row) = (chunk.start, 0);
+    for (i, page) in pages.iter().enumerate() {
+        let size = u64::try_from(page.compressed_page_size).ok().filter(|size| *size > 0);
+        let (Ok(start), Some(size)) = (u64::try_from(page.offset), size) else { return false };
+        let first = page.first_row_index;
+        let ordered = start >= at && first >= row && first <= rows && (i > 0 || first == 0);
+        let Some(end) = start.checked_add(size).filter(|end| ordered && *end <= chunk.end) else { return false };
+        (at, row) = (end, first);
+    }
+    // What lies before the first page is a dictionary.
+    pages.first().is_some_and(|page| i32::try_from(page.offset as u64 - chunk.start).is_ok())
+}
+
+/// Where the pages of a column are, if that is known.
+pub(crate) fn pages(metadata: &ParquetMetaData, group: usize, leaf: usize) -> Option<&[PageLocation]> {
+    let index = metadata.page_index()?.offset_index(group, leaf)?;
+    (!index.page_locations().is_empty()).then(|| index.page_locations().as_slice())
+}

@@ -1,0 +1,115 @@
+//! Thrift's compact protocol, as far as what Parquet says of itself needs it: to see that every length it declares is
+//! within the bytes that are there, before the crate `parquet` allocates for it.
+//!
+//! Specification: <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
+
+/// The deepest nesting of Thrift values; Parquet's own need about ten.
+pub(crate) const VALUES: u8 = 32;
+
+// Types of the compact protocol.
+pub(crate) const TRUE: u8 = 1;
+pub(crate) const FALSE: u8 = 2;
+const BYTE: u8 = 3;
+const INTEGERS: std::ops::RangeInclusive<u8> = 4..=6;
+pub(crate) const I32: u8 = 5;
+pub(crate) const I64: u8 = 6;
+const DOUBLE: u8 = 7;
+const BINARY: u8 = 8;
+pub(crate) const LIST: u8 = 9;
+const SET: u8 = 10;
+const MAP: u8 = 11;
+pub(crate) const STRUCT: u8 = 12;
+
+/// The bytes still to be read. Everything gives `None` at a value that is cut short or makes no sense.
+pub(crate) struct Thrift<'a>(&'a [u8]);
+
+impl<'a> Thrift<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*byte)
+    }
+
+    fn advance(&mut self, len: u64) -> Option<()> {
+        self.0 = self.0.get(usize::try_from(len).ok()?..)?;
+        Some(())
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// A signed integer, of which the low 32 bits count.
+    pub(crate) fn zigzag(&mut self) -> Option<i32> {
+        let value = self.varint()?;
+        let value = (value >> 1) as i64 ^ -((value & 1) as i64);
+        Some(value as i32)
+    }
+
+    /// Gives the number and the type of every field of a struct to `take`, which reads the value.
+    pub(crate) fn fields(&mut self, mut take: impl FnMut(&mut Self, i32, u8) -> Option<()>) -> Option<()> {
+        let mut id = 0i32;
+        loop {
+            let header = self.byte()?;
+            if header & 15 == 0 {
+                return Some(());
+            }
+            id = if header >> 4 == 0 { self.zigzag()? } else { id.wrapping_add(i32::from(header >> 4)) };
+            take(self, id, header & 15)?;
+        }
+    }
+
+    /// The length of a list or set, and the type of its elements.
+    pub(crate) fn list(&mut self) -> Option<(u64, u8)> {
+        let header = self.byte()?;
+        let len = if header >> 4 == 15 { self.varint()? } else { u64::from(header >> 4) };
+        Some((len, header & 15))
+    }
+
+    /// Passes over a struct's value of the type `kind`; values within it nest `depth` deep at most.
+    pub(crate) fn skip(&mut self, kind: u8, depth: u8) -> Option<()> {
+        let depth = depth.checked_sub(1)?;
+        match kind {
+            // The type of a boolean field is its value.
+            1 | 2 => Some(()),
+            BYTE => self.advance(1),
+            kind if INTEGERS.contains(&kind) => self.varint().map(drop),
+            DOUBLE => self.advance(8),
+            BINARY => {
+                let len = self.varint()?;
+                self.advance(len)
+            }
+            LIST | SET => {
+                let (len, kind) = self.list()?;
+                (0..len).try_for_each(|_| self.skip_element(kind, depth))
+            }
+            MAP => {
+                let len = self.varint()?;
+                let kinds = if len > 0 { self.byte()? } else { 0 };
+                (0..len).try_for_each(|_| {
+                    self.skip_element(kinds >> 4, depth)?;
+                    self.skip_element(kinds & 15, depth)
+                })
+            }
+            STRUCT => self.fields(|thrift, _, kind| thrift.skip(kind, depth)),
+            _ => None,
+        }
+    }
+
+    /// Within lists and maps a boolean is a byte.
+    fn skip_element(&mut self, kind: u8, depth: u8) -> Option<()> {
+        self.skip(if kind <= 2 { BYTE } else { kind }, depth)
+    }
+}
