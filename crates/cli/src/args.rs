@@ -1,7 +1,7 @@
 //! The flags.
 
 use crate::exit;
-use crate::planning::{Pack, PlanArgs, Threads};
+use crate::planning::{Pack, PlanArgs, Threads, Work};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
 use packhorse_core::Consumer;
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ pub(crate) enum Command {
     /// Derive the training order of tokens: the files that Megatron then finds in its cache, or bins of documents
     #[command(after_help = ORDER_EXAMPLES)]
     Order(Order),
-    /// Write what is wrong with the index of anybody's tokens anew, where it is known how it went wrong
+    /// Pack the damaged shards of a dataset again, from its inputs; or write a wrong index of tokens again
     #[command(after_help = REPAIR_EXAMPLES)]
     Repair(Repair),
     /// Copy a dataset, or a part of its shards, to where it is near: memory, or a disk of this machine
@@ -138,6 +138,8 @@ Megatron looks for its cache in --data-cache-path, under a name that --tokenizer
 
 const REPAIR_EXAMPLES: &str = "\
 Examples:
+  packhorse verify shards --full
+  packhorse repair shards                           packs what is damaged again, and seals to the same digest
   packhorse verify corpus.idx
   packhorse repair corpus.idx --out fixed           writes fixed.idx, for the same .bin";
 
@@ -256,16 +258,19 @@ pub(crate) struct Order {
 
 #[derive(ClapArgs)]
 pub(crate) struct Repair {
-    /// The file (.idx)
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) file: PathBuf,
+    /// The dataset's folder; or a file of tokens (.idx)
+    #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath)]
+    pub(crate) path: PathBuf,
 
-    /// The name of what is written, without .idx
+    /// Of a file: the name of what is written, without .idx
     #[arg(long, value_name = "NAME", value_hint = ValueHint::FilePath)]
-    pub(crate) out: PathBuf,
+    pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) known: Known,
+
+    #[command(flatten)]
+    pub(crate) work: Work,
 }
 
 #[derive(ClapArgs)]

@@ -1,6 +1,7 @@
 //! Fills one shard: feed → sink → stage → publish → receipt.
 
 use crate::feed::{Ask, Assembly, Block, Blocks, Feed, Promise};
+use crate::pack::Redo;
 use crate::runs::Outflow;
 use packhorse_core::{Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink};
 use packhorse_dataset::{
@@ -27,6 +28,8 @@ pub(crate) struct Filler<'a> {
     /// The schema of what reaches the sink.
     pub(crate) schema: &'a SchemaRef,
     pub(crate) staging: &'a Staging,
+    /// Shards that are filled again.
+    pub(crate) redo: &'a Redo,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) cancel: &'a Cancel,
     /// The most bytes asked for ahead, for one shard.
@@ -47,21 +50,39 @@ impl Filler<'_> {
             stage.write(INDEX_SUFFIX, &encode_index(members))?;
         }
         self.cancel.check()?;
-        let files: Vec<FileRecord> = stage.publish()?.into_iter().map(record).collect();
-        let receipt = Receipt {
+        let mut receipt = Receipt {
             packhorse_receipt: Receipt::VERSION,
             plan: self.plan.digest(),
             shard: shard.name.clone(),
             split: shard.split.clone(),
             samples: summary.samples,
             input_bytes: shard.bytes,
-            files,
+            files: Vec::new(),
             notes: summary.notes,
             counts: summary.counts,
             skipped,
         };
+        stage.publish_if(|files| {
+            receipt.files = files.iter().cloned().map(record).collect();
+            self.check_again(&receipt)
+        })?;
         self.staging.document(&format!("{}{RECEIPT_SUFFIX}", shard.name), &receipt.encode()?)?;
         Ok(receipt)
+    }
+
+    /// A shard that is filled again must be what it was.
+    fn check_again(&self, receipt: &Receipt) -> Result<()> {
+        let Some(wanted) = self.redo.get(&receipt.shard).copied().flatten() else { return Ok(()) };
+        match Digest::of(&receipt.encode()?) == wanted {
+            true => Ok(()),
+            false => {
+                let message = format!(
+                    "shard {}: its inputs give other bytes now than those that were sealed, and it stays as it is;                      give the inputs back what they held, or pack into a new folder",
+                    receipt.shard
+                );
+                Err(Error::new(Kind::Changed, message))
+            }
+        }
     }
 
     fn write(

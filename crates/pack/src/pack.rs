@@ -7,9 +7,10 @@ use crate::inputs::Inputs;
 use crate::resume::{open_plan, valid_receipt};
 use crate::{Part, Policy, steps};
 use packhorse_core::{Cancel, Error, Event, Kind, Limits, Observer, Pool, Registry, Result, Store};
-use packhorse_dataset::{FieldRecord, PathText, PlanReader, Receipt, ShardFrame};
+use packhorse_dataset::{Digest, FieldRecord, PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
 use packhorse_transform::Transform;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -77,6 +78,15 @@ pub struct PackReport {
 /// the file system failed; the first error is returned when the rest is done. Running again goes on
 /// where this run ended, and the bytes of the shards do not depend on how often that happens.
 pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<PackReport> {
+    pack_again(context, out, options, &Redo::new())
+}
+
+/// Shards to be filled although they are there, by name, each with the digest of the receipt that it must have then,
+/// where that is known.
+pub(crate) type Redo = BTreeMap<String, Option<Digest>>;
+
+/// As [`pack`], with some shards filled again. Until a new one is whole, and as it must be, the old one stays.
+pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOptions, redo: &Redo) -> Result<PackReport> {
     let plan = open_plan(&*context.store, out)?;
     check_plan(context, &plan)?;
     Staging::sweep(&*context.store, out, false);
@@ -120,6 +130,7 @@ pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<
         sink: &*sink,
         schema: &written,
         staging: &staging,
+        redo,
         observer: context.observer,
         cancel: context.cancel,
         ahead_bytes: options.memory / writers as u64,
@@ -230,8 +241,8 @@ impl Run<'_> {
     /// The shard's receipt, and whether it was there already.
     fn attempt(&self, shard: &ShardFrame, feed: &Feed) -> Result<(Receipt, bool)> {
         match valid_receipt(self.store, self.out, self.filler.plan.digest(), shard)? {
-            Some(receipt) => Ok((receipt, true)),
-            None => self.filler.fill(shard, feed).map(|receipt| (receipt, false)),
+            Some(receipt) if !self.filler.redo.contains_key(&shard.name) => Ok((receipt, true)),
+            _ => self.filler.fill(shard, feed).map(|receipt| (receipt, false)),
         }
     }
 

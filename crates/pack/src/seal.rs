@@ -59,7 +59,8 @@ fn receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<Vec<Rece
     let more = missing.len().saturating_sub(10);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = format!(
-        "{} of {} shards are missing: {named}{more}; fill them with `packhorse pack --plan`, then seal again",
+        "{} of {} shards are missing or damaged: {named}{more}; fill them with `packhorse pack --plan` and seal again, or \
+         run `packhorse repair`, which does both and reads all others too",
         missing.len(),
         plan.shards().len()
     );

@@ -1,8 +1,10 @@
 //! status: how far a dataset is.
 
+use crate::recorded::sealed_manifest;
 use crate::resume::{open_plan, valid_receipt};
-use packhorse_core::{Result, Store};
-use packhorse_dataset::{Digest, MANIFEST};
+use crate::verify::{Damage, quick};
+use packhorse_core::{Kind, Registry, Result, Store};
+use packhorse_dataset::{Digest, MANIFEST, Manifest};
 use std::path::Path;
 
 /// How far a dataset is.
@@ -20,11 +22,37 @@ pub struct Status {
     pub missing: Vec<String>,
     /// Whether there is a manifest.
     pub sealed: bool,
+    /// Of a dataset that is sealed: files that are missing or have other lengths than were recorded, and documents that
+    /// are damaged. Empty where it is whole, as far as that can be seen without reading its shards.
+    pub damages: Vec<Damage>,
 }
 
-/// Looks at the receipts in the folder `out`. Reads no shard.
-pub fn status(store: &dyn Store, out: &Path) -> Result<Status> {
-    let plan = open_plan(store, out)?;
+impl Status {
+    /// Whether the dataset is sealed and not whole.
+    pub fn is_damaged(&self) -> bool {
+        !self.damages.is_empty()
+    }
+}
+
+/// Looks at the receipts in the folder `out`, and where it is sealed at the names and lengths of its files. Reads no
+/// shard.
+pub fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Result<Status> {
+    let (sealed, manifest, damages) = match sealed_manifest(store, out) {
+        Ok(None) => (false, None, Vec::new()),
+        Ok(Some(manifest)) => {
+            let damages = quick(registry, store, out, &manifest)?;
+            (true, Some(manifest), damages)
+        }
+        Err(e) if e.kind() == Kind::Incomplete => {
+            (true, None, vec![Damage { file: MANIFEST.to_owned(), member: None, problem: e.message().to_owned() }])
+        }
+        Err(e) => return Err(e),
+    };
+    let plan = match open_plan(store, out) {
+        Ok(plan) => plan,
+        Err(_) if !damages.is_empty() => return Ok(unplanned(manifest.as_ref(), damages)),
+        Err(e) => return Err(e),
+    };
     let (mut packed, mut missing) = (0, Vec::new());
     for shard in plan.shards() {
         match valid_receipt(store, out, plan.digest(), shard)? {
@@ -38,6 +66,20 @@ pub fn status(store: &dyn Store, out: &Path) -> Result<Status> {
         samples: plan.samples(),
         packed,
         missing,
-        sealed: store.stat(&out.join(MANIFEST), true).is_ok(),
+        sealed,
+        damages,
     })
+}
+
+/// What a dataset says of itself whose plan can't be read.
+fn unplanned(manifest: Option<&Manifest>, damages: Vec<Damage>) -> Status {
+    Status {
+        plan: manifest.map_or(Digest::of(b""), |manifest| manifest.plan),
+        shards: manifest.map_or(0, |manifest| manifest.shards.len() as u64),
+        samples: manifest.map(|manifest| manifest.samples),
+        packed: manifest.map_or(0, |manifest| manifest.samples),
+        missing: Vec::new(),
+        sealed: true,
+        damages,
+    }
 }

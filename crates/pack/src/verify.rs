@@ -8,7 +8,7 @@ use packhorse_core::{
     Cancel, Crc32c, Error, Event, Input, Kind, Limits, Members, Observer, Options, Registry, Result, Store, split_name,
 };
 use packhorse_dataset::{
-    Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord, decode_index,
+    Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord, decode_index,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,8 @@ pub struct Verification {
     pub bytes: u64,
     /// Everything that is wrong, sorted.
     pub damages: Vec<Damage>,
+    /// Whether something is wrong that [`repair_dataset`](crate::repair_dataset) may mend: its plan is here.
+    pub repairable: bool,
 }
 
 /// Compares the dataset in the folder `out` with its manifest. Damage is not an error but a finding;
@@ -69,24 +71,40 @@ pub fn verify(
         .in_input(out.display()),
         false => e,
     })?;
+    let planned = store.stat(&out.join(PLAN), true).is_ok();
     let manifest = match Manifest::decode(&input.read_all(Limits::default().blob)?) {
         Ok(manifest) => manifest,
         Err(e) => {
-            return Ok(Verification { damages: vec![damage(MANIFEST, None, e.message())], ..Verification::default() });
+            let damages = vec![damage(MANIFEST, None, e.message())];
+            return Ok(Verification { damages, repairable: planned, ..Verification::default() });
         }
     };
     let check = Check { registry, store, out, depth, observer, cancel, found: Mutex::default() };
     check.strangers(&manifest)?;
+    let strangers = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
     check.run(&manifest, jobs)?;
+    let wrong = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
+    let repairable = planned && wrong > strangers;
     if depth == Depth::Full {
         // An index that can't be read is damage already.
         let members = |shard: &ShardRecord| check.members(&format!("{}{INDEX_SUFFIX}", shard.name));
         damages_of_keys(&manifest, cancel, &members)?.into_iter().for_each(|damage| check.add(damage));
     }
-    let found = check.found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut damages = found.damages;
+    let Found { mut damages, bytes } = check.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     damages.sort();
-    Ok(Verification { shards: manifest.shards.len() as u64, samples: manifest.samples, bytes: found.bytes, damages })
+    let (shards, samples) = (manifest.shards.len() as u64, manifest.samples);
+    Ok(Verification { shards, samples, bytes, damages, repairable })
+}
+
+/// What names and lengths tell of the files that `manifest` knows, sorted; others are not looked for.
+pub(crate) fn quick(registry: &Registry, store: &dyn Store, out: &Path, manifest: &Manifest) -> Result<Vec<Damage>> {
+    let cancel = Cancel::default();
+    let check =
+        Check { registry, store, out, depth: Depth::Quick, observer: &(), cancel: &cancel, found: Mutex::default() };
+    check.run(manifest, 1)?;
+    let mut damages = check.found.into_inner().unwrap_or_else(PoisonError::into_inner).damages;
+    damages.sort();
+    Ok(damages)
 }
 
 fn damage(file: &str, member: Option<String>, problem: impl Into<String>) -> Damage {

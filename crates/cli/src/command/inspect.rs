@@ -3,6 +3,7 @@
 use super::Context;
 use super::plan::left_out;
 use crate::args::{Cat, Dir, Ls, Stat};
+use crate::exit::code;
 use crate::outcome::{counted, done, print, success};
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Kind, Result};
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
-    let status = packhorse_pack::status(&*context.store, &args.dir)?;
+    let status = packhorse_pack::status(context.registry, &*context.store, &args.dir)?;
     let there = status.shards - status.missing.len() as u64;
     let samples = match status.samples {
         Some(samples) => format!("{} of {samples} samples", status.packed),
@@ -22,11 +23,12 @@ pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
     };
     let mut text = format!("{there} of {} shards, {samples}", status.shards);
     text.push_str(match (status.sealed, status.missing.is_empty()) {
+        (true, _) if status.is_damaged() => ", sealed, but damaged; mend it with: packhorse repair ",
         (true, _) => ", sealed\n",
         (false, true) => "; seal it with: packhorse seal ",
         (false, false) => "; fill it with: packhorse pack --plan ",
     });
-    if !status.sealed {
+    if !status.sealed || status.is_damaged() {
         text.push_str(&format!("{}\n", args.dir.display()));
     }
     for name in status.missing.iter().take(10) {
@@ -35,12 +37,19 @@ pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
     if status.missing.len() > 10 {
         text.push_str(&format!("  and {} more\n", status.missing.len() - 10));
     }
+    for damage in status.damages.iter().take(10) {
+        text.push_str(&format!("  {}: {}\n", damage.file, damage.problem));
+    }
+    if status.damages.len() > 10 {
+        text.push_str(&format!("  and {} more findings\n", status.damages.len() - 10));
+    }
+    let damages: Vec<_> = status.damages.iter().map(|d| json!({"file": d.file, "problem": d.problem})).collect();
     let value = json!({
         "plan": status.plan.to_string(), "shards": status.shards, "samples": status.samples, "packed": status.packed,
-        "missing": status.missing, "sealed": status.sealed,
+        "missing": status.missing, "sealed": status.sealed, "damages": damages,
     });
     context.style.show(&value, &text)?;
-    Ok(success())
+    Ok(if status.is_damaged() { ExitCode::from(code(Kind::Incomplete)) } else { success() })
 }
 
 pub(super) fn ls(context: &Context<'_>, args: &Ls) -> Result<ExitCode> {

@@ -1,13 +1,15 @@
 //! `packhorse merge` and `packhorse repair`.
 
 use super::Context;
+use super::pack::{packing, transforms_of};
 use crate::args::{Known, Merge, Repair};
 use crate::outcome::{counted, success};
 use crate::size::show;
-use packhorse_core::{Options, Result};
+use packhorse_core::{Error, FileKind, Kind, Options, Result};
 use packhorse_dataset::FileRecord;
-use packhorse_pack::MergeOptions;
+use packhorse_pack::{MergeOptions, Part, Policy, of_request, repair_dataset};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -35,10 +37,41 @@ pub(super) fn merge(context: &Context<'_>, args: &Merge) -> Result<ExitCode> {
     Ok(success())
 }
 
+/// The shards of a dataset, or a file of tokens.
 pub(super) fn repair(context: &Context<'_>, args: &Repair) -> Result<ExitCode> {
-    let options = known(&args.known);
-    let repaired =
-        packhorse_pack::repair(context.registry, &context.store, &args.file, &options, &args.out, &context.cancel)?;
+    let stat = context.store.stat(&args.path, true).map_err(of_request)?;
+    match (stat.kind == FileKind::Directory, &args.out) {
+        (true, None) => dataset(context, args),
+        (true, Some(_)) => Err(Error::config("a dataset is repaired where it is: leave --out away")),
+        (false, Some(out)) => file(context, args, out),
+        (false, None) => Err(Error::config("say what the repaired file is called with --out NAME")),
+    }
+}
+
+fn dataset(context: &Context<'_>, args: &Repair) -> Result<ExitCode> {
+    let start = Instant::now();
+    // Of a dataset a damaged document is damage, not bad input.
+    let damaged = |e: Error| if e.kind() == Kind::Content { e.with_kind(Kind::Incomplete) } else { e };
+    let transforms = transforms_of(context, &args.path, 0.0).map_err(damaged)?;
+    let (packing, options) = packing(context, &transforms, &args.work, Part::ALL, Policy::Fail);
+    let repaired = repair_dataset(&packing, &args.path, &options)?;
+    context.progress.finish();
+    let seconds = start.elapsed().as_secs_f64();
+    let mut text: String = repaired.damages.iter().map(|d| format!("{}: {}\n", d.file, d.problem)).collect();
+    let (again, manifest) = (repaired.damages.len() as u64, &repaired.manifest);
+    text.push_str(&format!("packed {} again in {seconds:.2} s\n", counted(again, "shard")));
+    text.push_str(&format!("  sealed {}, root {}\n", args.path.display(), manifest.root));
+    let damages: Vec<Value> = repaired.damages.iter().map(|d| json!({"file": d.file, "problem": d.problem})).collect();
+    let value = json!({
+        "packed": again, "damages": damages, "root": manifest.root.to_string(), "seconds": seconds,
+    });
+    context.style.show(&value, &text)?;
+    Ok(success())
+}
+
+fn file(context: &Context<'_>, args: &Repair, out: &Path) -> Result<ExitCode> {
+    let (options, path) = (known(&args.known), &args.path);
+    let repaired = packhorse_pack::repair(context.registry, &context.store, path, &options, out, &context.cancel)?;
     let mut text: String = repaired.done.iter().map(|line| format!("{line}\n")).collect();
     match repaired.files.is_empty() {
         true => text.push_str("nothing is wrong; nothing was written\n"),

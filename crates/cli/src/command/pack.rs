@@ -66,7 +66,7 @@ fn fill(context: &Context<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
 }
 
 /// The transforms of the plan in `dir`; of a tokenizer, so large a share of documents is checked.
-fn transforms_of(context: &Context<'_>, dir: &Path, check_exact: f64) -> Result<Vec<Box<dyn Transform>>> {
+pub(super) fn transforms_of(context: &Context<'_>, dir: &Path, check_exact: f64) -> Result<Vec<Box<dyn Transform>>> {
     let plan = open_plan(&*context.store, dir)?;
     let files = |digest: &str| plan_file(&*context.store, dir, &plan, digest);
     let making = Making { limits: context.limits, files: &files, check_exact };
@@ -81,6 +81,18 @@ fn pack(
     part: Part,
     policy: Policy,
 ) -> Result<PackReport> {
+    let (packing, options) = packing(context, transforms, work, part, policy);
+    packhorse_pack::pack(&packing, out, &options)
+}
+
+/// What packing takes, and how it is done.
+pub(super) fn packing<'a>(
+    context: &'a Context<'_>,
+    transforms: &'a [Box<dyn Transform>],
+    work: &Work,
+    part: Part,
+    policy: Policy,
+) -> (Packing<'a>, PackOptions) {
     let packing = Packing {
         registry: context.registry,
         transforms,
@@ -98,7 +110,7 @@ fn pack(
     };
     // Formats compress and inflate on this pool; where it is set up already, there is nothing to do.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(options.jobs).build_global();
-    packhorse_pack::pack(&packing, out, &options)
+    (packing, options)
 }
 
 fn summary(

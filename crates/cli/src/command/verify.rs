@@ -64,11 +64,14 @@ fn bytes(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
         counted(found.samples, "sample"),
         counted(found.shards, "shard")
     ));
+    if found.repairable {
+        text.push_str(&format!("  pack what is damaged again with: packhorse repair {}\n", dir.display()));
+    }
     let damages: Vec<Value> =
         found.damages.iter().map(|d| json!({"file": d.file, "member": d.member, "problem": d.problem})).collect();
     let value = json!({
         "whole": found.damages.is_empty(), "samples": found.samples, "shards": found.shards, "bytes": found.bytes,
-        "seconds": seconds, "damages": damages,
+        "seconds": seconds, "damages": damages, "repairable": found.repairable,
     });
     context.style.show(&value, &text)?;
     Ok(if found.damages.is_empty() { success() } else { ExitCode::from(code(Kind::Incomplete)) })

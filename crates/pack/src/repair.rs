@@ -1,0 +1,144 @@
+//! repair: packs the shards of a dataset again whose files are not what they were.
+
+use crate::pack::{Redo, pack_again};
+use crate::recorded::{check_file, sealed_manifest};
+use crate::resume::{open_plan, read_receipt, valid_receipt};
+use crate::verify::Damage;
+use crate::{PackOptions, PackReport, Packing, Policy, seal};
+use packhorse_core::{Error, Event, Kind, Result};
+use packhorse_dataset::{Digest, FileRecord, Manifest, PLAN, PlanReader, RECEIPT_SUFFIX, ShardFrame};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What [`repair_dataset`] did.
+#[derive(Clone, Debug)]
+pub struct DatasetRepair {
+    /// What was wrong with each shard that was packed again, in plan order.
+    pub damages: Vec<Damage>,
+    /// What was packed; without a damaged shard nothing was.
+    pub report: PackReport,
+    /// The dataset as it is sealed now.
+    pub manifest: Manifest,
+}
+
+/// Reads every byte of the dataset in the folder `out`, packs again the shards that are damaged or missing, from the
+/// inputs of its plan, and seals it.
+///
+/// A shard is replaced only by the bytes that the dataset's manifest recorded, and stays as it is where its inputs give
+/// others now (`Changed`). Errors: a plan, or a file that it needs, that is damaged itself (`Incomplete`).
+pub fn repair_dataset(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<DatasetRepair> {
+    // A manifest that is damaged says nothing; sealing makes it again.
+    let before = sealed_manifest(&*context.store, out).or_else(|e| match e.kind() {
+        Kind::Incomplete => Ok(None),
+        _ => Err(e),
+    })?;
+    check_plan_files(context, out, before.as_ref())?;
+    let plan = open_plan(&*context.store, out)?;
+    let recorded = before.iter().flat_map(|manifest| &manifest.shards).map(|s| (s.name.as_str(), s.receipt)).collect();
+    let found = Look { context, out, plan: &plan, recorded: &recorded, found: Mutex::default() }.run(options.jobs)?;
+    let redo: Redo =
+        found.values().map(|damage| (damage.0.clone(), recorded.get(damage.0.as_str()).copied())).collect();
+    let damages: Vec<Damage> = found.into_values().map(|(_, damage)| damage).collect();
+    let mut report = PackReport::default();
+    if !redo.is_empty() {
+        // What was left out before is left out again: other bytes than those recorded are refused.
+        let policy = if before.is_some() { Policy::Skip } else { options.policy };
+        report = pack_again(context, out, &PackOptions { policy, ..*options }, &redo)?;
+    }
+    let manifest = seal(context.registry, context.transforms, &context.store, out, context.cancel)?;
+    match before.filter(|before| before.root != manifest.root) {
+        None => Ok(DatasetRepair { damages, report, manifest }),
+        Some(before) => Err(Error::bug(format!("the root digest was {} and is {}", before.root, manifest.root))),
+    }
+}
+
+/// Whether the plan, and what its transforms need, is as it was recorded.
+fn check_plan_files(context: &Packing<'_>, out: &Path, manifest: Option<&Manifest>) -> Result<()> {
+    let store = &*context.store;
+    let check = |file: &FileRecord| {
+        check_file(store, &out.join(&file.name), file, context.cancel).map_err(|e| match e.kind() {
+            Kind::Incomplete => {
+                let what =
+                    "is damaged, and shards are packed again by it; put a copy of it back, or pack into a new folder";
+                Error::new(Kind::Incomplete, what).in_input(out.join(&file.name).display())
+            }
+            _ => e,
+        })
+    };
+    let plan = manifest.and_then(|manifest| manifest.files.iter().find(|file| file.name == PLAN));
+    plan.map_or(Ok(()), check)?;
+    open_plan(store, out)?.header().files.iter().try_for_each(check)
+}
+
+/// Damaged shards by their numbers in the plan: the name, and what is wrong first.
+type Found = BTreeMap<usize, (String, Damage)>;
+
+struct Look<'a> {
+    context: &'a Packing<'a>,
+    out: &'a Path,
+    plan: &'a PlanReader,
+    /// Digests of the receipts, as the manifest has them.
+    recorded: &'a BTreeMap<&'a str, Digest>,
+    found: Mutex<Found>,
+}
+
+impl Look<'_> {
+    /// Looks at all shards, several at once.
+    fn run(self, jobs: usize) -> Result<Found> {
+        let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+        let each = || {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(shard) = self.plan.shards().get(number) else { return };
+                match self.shard(shard) {
+                    Ok(None) => {}
+                    Ok(Some(damage)) => {
+                        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+                        found.insert(number, (shard.name.clone(), damage));
+                    }
+                    Err(e) => {
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                        next.store(self.plan.shards().len(), Ordering::Relaxed);
+                    }
+                }
+            }
+        };
+        std::thread::scope(|threads| (0..jobs.max(1)).for_each(|_| drop(threads.spawn(each))));
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(e) => Err(e),
+            None => Ok(self.found.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    /// What is wrong with a shard.
+    fn shard(&self, shard: &ShardFrame) -> Result<Option<Damage>> {
+        let store = &*self.context.store;
+        let name = format!("{}{RECEIPT_SUFFIX}", shard.name);
+        let said = |problem: &str| Some(Damage { file: name.clone(), member: None, problem: problem.to_owned() });
+        let Some(receipt) = valid_receipt(store, self.out, self.plan.digest(), shard)? else {
+            let problem = match read_receipt(store, self.out, &shard.name) {
+                Ok(_) => "names files that are missing or have other lengths",
+                Err(_) => "is missing or damaged",
+            };
+            return Ok(said(problem));
+        };
+        let right = self.recorded.get(shard.name.as_str());
+        let digest = Digest::of(&receipt.encode()?);
+        if right.is_some_and(|right| *right != digest) {
+            return Ok(said("is not the receipt that the manifest knows"));
+        }
+        for file in &receipt.files {
+            match check_file(store, &self.out.join(&file.name), file, self.context.cancel) {
+                Ok(()) => self.context.observer.event(&Event::Verified { bytes: file.bytes }),
+                Err(e) if e.kind() == Kind::Incomplete => {
+                    let problem = "its bytes do not have the recorded digest".to_owned();
+                    return Ok(Some(Damage { file: file.name.clone(), member: None, problem }));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(None)
+    }
+}

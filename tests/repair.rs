@@ -1,0 +1,177 @@
+//! Damage to a dataset, and the way back.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod bytes;
+    pub(crate) mod corpus;
+    pub(crate) mod process;
+    pub(crate) mod tree;
+    pub(crate) mod work;
+}
+
+use common::process::{Ended, Program, packhorse};
+use common::tree::{committed, tree};
+use common::work::{Work, text};
+use std::path::{Path, PathBuf};
+
+const DAMAGED: i32 = 6;
+
+/// A sealed dataset to be damaged.
+fn sealed(work: &Work) -> PathBuf {
+    let out = work.dir("out");
+    work.pack(&out, &[]).succeed();
+    out
+}
+
+fn run(words: &[&str]) -> Ended {
+    packhorse(words).run()
+}
+
+fn flip(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn cut(path: &Path) {
+    let bytes = std::fs::read(path).unwrap();
+    std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+}
+
+type Harm = fn(&Path);
+
+/// Each damages files of two shards, or of the dataset.
+const HARMS: [(&str, Harm); 6] = [
+    ("flipped", |out| ["shard-000001.tar", "shard-000003.idx"].iter().for_each(|name| flip(&out.join(name)))),
+    ("cut", |out| ["shard-000001.tar", "shard-000002.receipt.json"].iter().for_each(|name| cut(&out.join(name)))),
+    ("missing", |out| {
+        ["shard-000000.receipt.json", "shard-000002.tar"]
+            .iter()
+            .for_each(|n| std::fs::remove_file(out.join(n)).unwrap());
+    }),
+    ("receipt", |out| flip(&out.join("shard-000001.receipt.json"))),
+    ("manifest", |out| flip(&out.join("dataset.json"))),
+    ("companions", |out| {
+        flip(&out.join("shardindex.json"));
+        std::fs::remove_file(out.join(".nv-meta/split.yaml")).unwrap();
+    }),
+];
+
+#[test]
+fn what_verify_names_is_packed_again_to_the_same_bytes() {
+    let work = Work::new(40, 8);
+    let out = sealed(&work);
+    for (what, harm) in HARMS {
+        harm(&out);
+        let found = packhorse(&["verify", "--full", text(&out), "--json"]).run();
+        assert_eq!(found.code(), DAMAGED, "{what}: {found:?}");
+        let found: serde_json::Value = serde_json::from_str(&found.printed).unwrap();
+        assert_eq!(found["repairable"], true, "{what}: {found}");
+        let kept = committed_of_whole(&work, &out);
+        let repaired = packhorse(&["repair", text(&out), "--json"]).succeed().printed;
+        work.assert_whole(&out, what);
+        let repaired: serde_json::Value = serde_json::from_str(&repaired).unwrap();
+        let again = repaired["packed"].as_u64().unwrap();
+        assert!(again <= 2 && (again > 0) != ["manifest", "companions"].contains(&what), "{what}: {repaired}");
+        let now = committed(&out);
+        assert!(
+            kept.iter().all(|(name, stamp)| now.get(name) == Some(stamp)),
+            "{what}: a whole shard was packed again"
+        );
+        packhorse(&["verify", "--full", text(&out)]).succeed();
+    }
+}
+
+/// The stamps of files of the shards that are as they were.
+fn committed_of_whole(work: &Work, out: &Path) -> Vec<(String, (u64, i64, i64))> {
+    use std::os::unix::fs::MetadataExt;
+    let now = tree(out);
+    let stem = |name: &str| name.split('.').next().unwrap().to_owned();
+    let bad: Vec<String> = work.whole.iter().filter(|(n, d)| now.get(*n) != Some(d)).map(|(n, _)| stem(n)).collect();
+    let good = now.keys().filter(|name| name.starts_with("shard-") && !bad.contains(&stem(name)));
+    good.map(|name| {
+        let meta = std::fs::metadata(out.join(name)).unwrap();
+        (name.clone(), (meta.ino(), meta.mtime(), meta.mtime_nsec()))
+    })
+    .collect()
+}
+
+#[test]
+fn status_and_seal_say_what_is_damaged_and_what_to_do() {
+    let work = Work::new(40, 8);
+    let out = sealed(&work);
+    packhorse(&["status", text(&out)]).succeed();
+    for name in ["shard-000001.tar", "shard-000001.idx", ".nv-meta/split.yaml", "skipped.jsonl"] {
+        let (path, aside) = (out.join(name), work.dir("aside"));
+        std::fs::rename(&path, &aside).unwrap();
+        let status = run(&["status", text(&out), "--json"]);
+        assert_eq!(status.code(), DAMAGED, "{name}: {status:?}");
+        assert!(status.printed.contains(name), "{name}: {status:?}");
+        std::fs::rename(&aside, &path).unwrap();
+    }
+    cut(&out.join("shard-000001.tar"));
+    let status = Program(without_quiet(&["status", text(&out)])).run();
+    assert!(status.code() == DAMAGED && status.printed.contains("packhorse repair"), "{status:?}");
+    let sealed = run(&["seal", text(&out)]);
+    assert!(sealed.code() == DAMAGED && sealed.said.contains("packhorse repair"), "{sealed:?}");
+    // A shard of another size is not taken for a finished one.
+    work.finish(&out, "packed again");
+    packhorse(&["status", text(&out)]).succeed();
+    std::fs::write(out.join("dataset.json"), "{}").unwrap();
+    let status = run(&["status", text(&out), "--json"]);
+    assert!(status.code() == DAMAGED && status.printed.contains("dataset.json"), "{status:?}");
+}
+
+fn without_quiet(words: &[&str]) -> std::process::Command {
+    let mut command = common::process::command(env!("CARGO_BIN_EXE_packhorse"));
+    command.args(words);
+    command
+}
+
+#[test]
+fn inputs_that_give_other_bytes_replace_nothing() {
+    let work = Work::tokens(40, "4KB");
+    let out = sealed(&work);
+    flip(&out.join("shard-000000.bin"));
+    let damaged = tree(&out);
+    // Other bytes, of the same length and time.
+    for input in walk(&work.input).into_iter().filter(|path| path.extension().unwrap() == "jsonl") {
+        let (bytes, time) = (std::fs::read(&input).unwrap(), std::fs::metadata(&input).unwrap().modified().unwrap());
+        let other = bytes.iter().map(|b| if *b == b'o' { b'u' } else { *b });
+        std::fs::write(&input, other.collect::<Vec<_>>()).unwrap();
+        std::fs::File::options().append(true).open(&input).unwrap().set_modified(time).unwrap();
+    }
+    let refused = run(&["repair", text(&out)]);
+    assert!(refused.code() == 4 && refused.said.contains("other bytes"), "{refused:?}");
+    assert_eq!(tree(&out), damaged);
+}
+
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn tokens_are_mended_and_a_plan_or_a_tokenizer_that_is_damaged_is_named() {
+    let work = Work::tokens(40, "4KB");
+    let out = sealed(&work);
+    flip(&out.join("shard-000001.bin"));
+    flip(&out.join("shard-000000.documents.parquet"));
+    packhorse(&["repair", text(&out)]).succeed();
+    work.assert_whole(&out, "tokens");
+    for name in ["plan.jsonl.zst", "tokenizer.json"] {
+        let good = std::fs::read(out.join(name)).unwrap();
+        flip(&out.join(name));
+        flip(&out.join("shard-000001.bin"));
+        let refused = run(&["repair", text(&out)]);
+        assert!(refused.code() == DAMAGED && refused.said.contains(name), "{name}: {refused:?}");
+        std::fs::write(out.join(name), good).unwrap();
+        packhorse(&["repair", text(&out)]).succeed();
+        work.assert_whole(&out, name);
+    }
+    let refused = run(&["repair", text(&out), "--out", text(&work.dir("x"))]);
+    assert_eq!(refused.code(), 2, "{refused:?}");
+}
