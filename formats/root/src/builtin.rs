@@ -113,6 +113,7 @@ fn element(word: &str) -> Option<Element> {
         type_name: type_name.to_owned(),
         code,
         array: 0,
+        dimensions: Vec::new(),
         counter: counter.to_owned(),
     })
 }

@@ -130,14 +130,20 @@ impl<'a> Bytes<'a> {
         header.end.map_or(Ok(()), |end| self.advance_to(end))
     }
 
-    /// A `TObject`: nothing of it matters.
+    /// A `TObject`, of which nothing matters.
     pub(crate) fn skip_object(&mut self) -> Result<()> {
+        self.object_number().map(|_| ())
+    }
+
+    /// A `TObject`: the number that references call it by.
+    pub(crate) fn object_number(&mut self) -> Result<u32> {
         let version = self.u16()?;
         if version & 0x4000 != 0 {
             self.take(2 + 2)?;
         }
-        self.u32()?;
-        self.object_bits().map(|_| ())
+        let number = self.u32()?;
+        self.object_bits()?;
+        Ok(number)
     }
 
     /// The bits of a `TObject`; where another refers to it, two bytes follow that say by which process.

@@ -4,11 +4,12 @@
 use crate::basket::Basket;
 use crate::bytes::Bytes;
 use crate::element::Element;
+use crate::ends::{Ends, regular, too_long};
 use crate::interpret::{Column, Layout};
-use crate::nested::Lists;
+use crate::objects::{Objects, Reading, Values};
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, FixedSizeListArray, ListArray, StringViewArray, UInt32Array};
-use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_array::{ArrayRef, FixedSizeListArray, StringViewArray, UInt32Array};
+use arrow_buffer::Buffer;
 use packhorse_core::{DataType, Error, FieldType, Pool, Result, array_of};
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,12 +28,23 @@ pub(crate) fn array(column: &Column, pieces: &[Piece], buffers: &Pool) -> Result
         Layout::Bits { list } => bits(*list, pieces),
         Layout::Vector { element } => vector(element, pieces),
         Layout::Text { header } => text(*header, pieces),
-        Layout::Nested(inner) => {
-            let mut lists = Lists::new(inner);
-            for_entries(pieces, |entry| lists.entry(entry))?;
-            lists.finish()
-        }
+        Layout::Objects(of) => objects(column, of, pieces),
     }
+}
+
+fn objects(column: &Column, objects: &Objects, pieces: &[Piece]) -> Result<ArrayRef> {
+    let mut reading = Reading::new(objects);
+    for_entries(pieces, |entry| reading.entry(entry))?;
+    let (ends, values) = reading.finish();
+    let values = match (values, &objects.leaf.element) {
+        (Values::Text(text), _) => text,
+        (Values::Numbers(bytes), Some(element)) => {
+            let len = objects.leaf.lists.iter().copied().flatten().product();
+            shaped(column, element, Buffer::from_vec(bytes), len)?
+        }
+        (Values::Numbers(_), None) => return Err(Error::bug("numbers in a column of text")),
+    };
+    ends.into_iter().rev().try_fold(values, |values, ends| ends.wrap(values))
 }
 
 /// Whether the lists of `array` are as long as the branch that counts them says.
@@ -116,72 +128,6 @@ fn shaped(column: &Column, element: &Element, bytes: Buffer, len: usize) -> Resu
     let entries = values.len() / len.max(1);
     let array = FixedSizeListArray::try_new_with_length(item.clone(), *size, values, None, entries);
     array.map(|array| Arc::new(array) as ArrayRef).map_err(|e| Error::bug(e.to_string()))
-}
-
-/// Ends of lists. A block of rows never holds more than an i32 counts.
-#[derive(Clone)]
-pub(crate) struct Ends(Vec<i32>);
-
-impl Ends {
-    pub(crate) fn new() -> Self {
-        Self(vec![0])
-    }
-
-    /// With room for the ends of all entries of `pieces`.
-    fn of(pieces: &[Piece]) -> Self {
-        let entries: usize = pieces.iter().map(|(_, entries)| entries.len()).sum();
-        let mut ends = Vec::with_capacity(entries.saturating_add(1));
-        ends.push(0);
-        Self(ends)
-    }
-
-    /// Adds an end for each but the first of `offsets`, which are in order and count bytes of which `size` are a value.
-    fn extend(&mut self, offsets: &[u32], size: usize) -> Result<()> {
-        let (Some((first, offsets)), Ok(size)) = (offsets.split_first(), u32::try_from(size)) else { return Ok(()) };
-        let last = self.0.last().copied().unwrap_or(0);
-        let values = offsets.last().map_or(0, |end| end.wrapping_sub(*first)).checked_div(size).unwrap_or(0);
-        i32::try_from(values).ok().and_then(|values| last.checked_add(values)).ok_or_else(too_long)?;
-        let bytes = offsets.iter().map(|end| end.wrapping_sub(*first));
-        let odd = if size.is_power_of_two() {
-            let shift = size.trailing_zeros();
-            self.0.extend(bytes.clone().map(|bytes| last.wrapping_add((bytes >> shift).cast_signed())));
-            bytes.fold(0, |odd, bytes| odd | bytes) & (size - 1) != 0
-        } else {
-            let values = |bytes: u32| bytes.checked_div(size).unwrap_or(0).cast_signed();
-            self.0.extend(bytes.clone().map(|bytes| last.wrapping_add(values(bytes))));
-            bytes.into_iter().any(|bytes| !bytes.is_multiple_of(size))
-        };
-        if odd { Err(Error::content(format!("entries that are no lists of values of {size} bytes"))) } else { Ok(()) }
-    }
-
-    pub(crate) fn push(&mut self, len: usize) -> Result<()> {
-        let last = self.0.last().copied().unwrap_or(0);
-        let end = i32::try_from(len).ok().and_then(|len| last.checked_add(len));
-        self.0.push(end.ok_or_else(too_long)?);
-        Ok(())
-    }
-
-    /// A list of `values` for each end.
-    pub(crate) fn wrap(self, values: ArrayRef) -> Result<ArrayRef> {
-        let item = FieldType::List { element: values.data_type().clone(), depth: 1 }.field("", false);
-        let DataType::List(item) = item.data_type() else { return Err(Error::bug("a list that is none")) };
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.0));
-        let list = ListArray::try_new(item.clone(), offsets, values, None);
-        list.map(|list| Arc::new(list) as ArrayRef).map_err(|e| Error::bug(e.to_string()))
-    }
-}
-
-fn too_long() -> Error {
-    Error::new(packhorse_core::Kind::Limit, "more than 2^31 values in one block of rows")
-}
-
-/// Lists of `len` each around `values`.
-pub(crate) fn regular(values: ArrayRef, len: usize) -> Result<ArrayRef> {
-    let mut ends = Ends::new();
-    for _ in 0..values.len().checked_div(len).unwrap_or(0) {
-        ends.push(len)?;
-    }
-    ends.wrap(values)
 }
 
 fn counted(element: &Element, inner: &[usize], marker: bool, pieces: &[Piece], buffers: &Pool) -> Result<ArrayRef> {

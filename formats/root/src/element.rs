@@ -27,6 +27,26 @@ impl Element {
         Self { data_type, stored: Stored::Plain(width) }
     }
 
+    /// An `int`.
+    pub(crate) fn int() -> Self {
+        Self::plain(DataType::Int32, 4)
+    }
+
+    /// A `short`.
+    pub(crate) fn short() -> Self {
+        Self::plain(DataType::Int16, 2)
+    }
+
+    /// An `unsigned int`.
+    pub(crate) fn unsigned() -> Self {
+        Self::plain(DataType::UInt32, 4)
+    }
+
+    /// A `bool`.
+    pub(crate) fn bool() -> Self {
+        Self::plain(DataType::Boolean, 1)
+    }
+
     /// The number that ROOT's code `code` stands for, other than `Double32_t` and `Float16_t`.
     pub(crate) fn of_code(code: i64) -> Option<Self> {
         Some(match code {

@@ -1,14 +1,17 @@
 //! What the bytes in a branch's baskets mean. Reads no basket.
 
 use crate::element::{Element, Stored};
+use crate::objects::{Frame, Objects};
 use crate::range::Range;
+use crate::shape::{self, Shape};
 use crate::streamer::Streamers;
 use crate::tree::{Branch, Leaf, Tree};
 use crate::typename::Type;
 use packhorse_core::{DataType, FieldType};
+use std::sync::Arc;
 
 /// How the values of an entry lie in a basket.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Layout {
     /// `len` numbers, from byte `offset` of the `stride` bytes of an entry.
     Flat { element: Element, len: usize, offset: usize, stride: usize },
@@ -21,8 +24,8 @@ pub(crate) enum Layout {
     Vector { element: Element },
     /// A string, after this many bytes of header.
     Text { header: usize },
-    /// Lists of lists or strings, after a header of six bytes.
-    Nested(Type),
+    /// Objects, maps, collections inside each other, collections in split collections.
+    Objects(Objects),
 }
 
 /// A column that a branch (or a leaf of it) becomes.
@@ -74,6 +77,8 @@ const INT: i64 = 3;
 const BITS: i64 = 15;
 const IN_COLLECTION: [i64; 2] = [31, 41];
 const TSTRING: i64 = 65;
+/// ROOT's numbers for objects, strings and collections that lie in the entry itself.
+const OBJECTS: [i64; 10] = [-1, 0, 7, 61, 62, 65, 81, 82, 300, 365];
 /// More values in an entry, or more dimensions, than any fixed array has.
 const VALUES: usize = 1 << 28;
 const DIMENSIONS: usize = 8;
@@ -92,7 +97,7 @@ pub(crate) fn interpret(tree: &Tree, number: usize, streamers: &Streamers) -> Op
         Ok(()) if branch.has_children => {
             Element::of_code(INT).ok_or_else(String::new).map(|count| vec![flat(branch, number, count, &[])])
         }
-        Ok(()) => columns(branch, number, &member),
+        Ok(()) => columns(branch, number, &member, streamers),
     };
     let counter = Counter::of(tree, branch);
     let counted = |column: Column| Column { counter: counter.clone(), ..column };
@@ -147,23 +152,25 @@ fn clean(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(_, name)| name)
 }
 
-fn columns(branch: &Branch, number: usize, member: &Member) -> Result<Vec<Column>, String> {
-    match branch.leaves.as_slice() {
-        [] => Err("it has no leaf".to_owned()),
-        [leaf] => one_leaf(branch, number, leaf, member).map(|column| vec![column]),
-        leaves => leaf_list(branch, number, leaves),
+fn columns(branch: &Branch, number: usize, member: &Member, streamers: &Streamers) -> Result<Vec<Column>, String> {
+    let [leaf] = branch.leaves.as_slice() else {
+        return match branch.leaves.as_slice() {
+            [] => Err("it has no leaf".to_owned()),
+            leaves => leaf_list(branch, number, leaves),
+        };
+    };
+    if let Some(element) = number_of(leaf, member)? {
+        return numbers(branch, number, leaf, element).map(|column| vec![column]);
+    }
+    let counted = leaf.counted && !(41..60).contains(&leaf.code);
+    match IN_COLLECTION.contains(&branch.role) || counted {
+        true => objects(branch, number, leaf, member, Frame::Many, streamers),
+        false => object(branch, number, leaf, member, streamers),
     }
 }
 
-fn one_leaf(branch: &Branch, number: usize, leaf: &Leaf, member: &Member) -> Result<Column, String> {
+fn numbers(branch: &Branch, number: usize, leaf: &Leaf, element: Element) -> Result<Column, String> {
     let in_collection = IN_COLLECTION.contains(&branch.role);
-    let Some(element) = number_of(leaf, member)? else {
-        let counted = leaf.counted && !(41..60).contains(&leaf.code);
-        if in_collection || counted {
-            return Err(format!("{} in a collection that is split", member.type_name));
-        }
-        return object(branch, number, leaf, member);
-    };
     let dimensions = dimensions(leaf)?;
     if leaf.kind == "TLeafElement" && leaf.code == BITS && dimensions.is_empty() {
         return Ok(bits(branch, number, element, leaf.counted));
@@ -193,7 +200,7 @@ fn number_of(leaf: &Leaf, member: &Member) -> Result<Option<Element>, String> {
 }
 
 /// `Double32_t` and `Float16_t`: what the title says decides how they are stored.
-fn packed(title: &str, half: bool) -> Result<Element, String> {
+pub(crate) fn packed(title: &str, half: bool) -> Result<Element, String> {
     let data_type = if half { DataType::Float32 } else { DataType::Float64 };
     let stored = match Range::of_title(title) {
         Range::Given(low, high, bits) if low < high => {
@@ -222,9 +229,16 @@ fn dimensions(leaf: &Leaf) -> Result<Vec<usize>, String> {
     fits.then_some(found).ok_or_else(|| format!("its title {} does not tell its {} values", leaf.title, leaf.len))
 }
 
-/// A string or a collection.
-fn object(branch: &Branch, number: usize, leaf: &Leaf, member: &Member) -> Result<Column, String> {
-    let column = |layout, holds| Column { name: branch.path.clone(), branch: number, layout, holds, counter: None };
+/// A string, a collection or an object.
+fn object(
+    branch: &Branch,
+    number: usize,
+    leaf: &Leaf,
+    member: &Member,
+    streamers: &Streamers,
+) -> Result<Vec<Column>, String> {
+    let column =
+        |layout, holds| vec![Column { name: branch.path.clone(), branch: number, layout, holds, counter: None }];
     if leaf.kind == "TLeafC" || branch.streamer_type == TSTRING {
         return Ok(column(Layout::Text { header: 0 }, FieldType::Text));
     }
@@ -233,35 +247,64 @@ fn object(branch: &Branch, number: usize, leaf: &Leaf, member: &Member) -> Resul
     }
     if (41..60).contains(&leaf.code) {
         let element = Element::of_code(leaf.code - 40).ok_or_else(|| format!("a pointer, {}", member.type_name))?;
-        return Ok(counted(branch, number, element, Vec::new(), true));
-    }
-    if leaf.len > 1 {
-        return Err(format!("an array of {}", member.type_name));
+        return Ok(vec![counted(branch, number, element, Vec::new(), true)]);
     }
     match Type::parse(&member.type_name) {
-        Some(Type::Text) => Ok(column(Layout::Text { header: if member.whole { 0 } else { 6 } }, FieldType::Text)),
-        Some(Type::List(inner)) => {
-            let holds = list(&inner);
-            Ok(match *inner {
-                Type::Number(element) => column(Layout::Vector { element }, holds),
-                inner => column(Layout::Nested(Type::List(Box::new(inner))), holds),
-            })
+        Some(Type::Text | Type::StdText) if leaf.len <= 1 => {
+            Ok(column(Layout::Text { header: if member.whole { 0 } else { 6 } }, FieldType::Text))
         }
-        _ => Err(format!("an object of class {}", member.type_name)),
+        Some(Type::List(inner)) if leaf.len <= 1 && matches!(*inner, Type::Number(_)) => match *inner {
+            Type::Number(element) => {
+                let holds = FieldType::List { element: element.data_type.clone(), depth: 1 };
+                Ok(column(Layout::Vector { element }, holds))
+            }
+            _ => Err(String::new()),
+        },
+        // ROOT writes a whole object of a class that it can split without a header.
+        Some(Type::Class(_)) if member.whole && branch.role == 0 => {
+            objects(branch, number, leaf, member, Frame::Bare, streamers)
+        }
+        _ => objects(branch, number, leaf, member, Frame::One, streamers),
     }
 }
 
-/// The column of a list of `inner`.
-fn list(inner: &Type) -> FieldType {
-    let (mut inner, mut depth) = (inner, 1);
-    while let Type::List(deeper) = inner {
-        (inner, depth) = (deeper, depth + 1);
+/// The columns of objects and collections, as `frame` says that entries begin.
+fn objects(
+    branch: &Branch,
+    number: usize,
+    leaf: &Leaf,
+    member: &Member,
+    frame: Frame,
+    streamers: &Streamers,
+) -> Result<Vec<Column>, String> {
+    let refused = || format!("an object of class {}", member.type_name);
+    if !OBJECTS.contains(&leaf.code) || leaf.kind != "TLeafElement" || leaf.code == 0 && !member.whole {
+        return Err(refused());
     }
-    let element = match inner {
-        Type::Number(element) => element.data_type.clone(),
-        _ => DataType::Utf8View,
+    let of = Type::parse(&member.type_name).ok_or_else(refused)?;
+    let mut shape = shape::of_type(&of, streamers)?;
+    if matches!(of, Type::StdText | Type::List(_) | Type::Map(..) | Type::Bits) {
+        shape = Shape::Headed(Box::new(shape));
+    }
+    if leaf.len > 1 {
+        let dimensions = dimensions(leaf)?;
+        let len = dimensions.iter().product();
+        let array = shape::array(shape, &dimensions, len).filter(|_| matches!(of, Type::Class(_)));
+        shape = array.ok_or_else(|| format!("an array of {}", member.type_name))?;
+    }
+    let (leaves, shape) = (shape.leaves(), Arc::new(shape));
+    if leaves.is_empty() {
+        return Err(format!("{} without members", refused()));
+    }
+    let column = |mut leaf: shape::Leaf| {
+        if frame == Frame::Many {
+            leaf.lists.insert(0, None);
+        }
+        let (name, holds) = (format!("{}{}", branch.path, leaf.name), leaf.holds());
+        let layout = Layout::Objects(Objects { frame, shape: shape.clone(), leaf });
+        Column { name, branch: number, layout, holds, counter: None }
     };
-    FieldType::List { element, depth }
+    Ok(leaves.into_iter().map(column).collect())
 }
 
 /// Leaves beside each other in one branch are a column each, `branch.leaf`.

@@ -35,7 +35,7 @@ impl Wanted {
 
     /// The same tree, but all branches, whether they can be read or not.
     pub(crate) fn everything(self) -> Self {
-        Self { branches: Vec::new(), without: Vec::new(), fail: false, ..self }
+        Self { branches: vec!["*".to_owned()], without: Vec::new(), fail: false, ..self }
     }
 
     /// Whether the field `name` is wanted.

@@ -200,29 +200,29 @@ impl<'a> Blocks<'a> {
     /// Where the entries of a basket of `branch` begin, as the branch says that counts its values.
     fn counted(&self, branch: usize, place: &Place, size: usize) -> Result<Vec<u32>> {
         let counter = self.tree.branches.get(branch).and_then(|branch| Counter::of(&self.tree, branch));
-        let Counter { branch: counter, element } =
-            counter.ok_or_else(|| Error::unsupported("no offsets, and no branch that counts its values"))?;
+        let counter = counter.ok_or_else(|| Error::unsupported("no offsets, and no branch that counts its values"))?;
         let entries = place.first..place.first.saturating_add(place.entries);
-        let mut pieces = Vec::new();
-        let places = self.places(counter);
-        for number in needed(places, &entries) {
-            let Some(other) = places.get(number) else { continue };
-            let basket = match &other.at {
-                At::File(at, len) => Basket::read(&self.file.stretch(*at, *len)?, &self.file)?,
-                At::Tree(place) => self.tree.embedded(place)?,
-            };
-            let local =
-                |entry: u64| usize::try_from(entry.clamp(other.first, other.first + other.entries) - other.first);
-            pieces.push((Arc::new(basket), local(entries.start).unwrap_or(0)..local(entries.end).unwrap_or(0)));
-        }
         let mut ends = vec![0u32];
-        for count in decode::counts(&element, &pieces, self.file.buffers())? {
+        for count in counts_of(&self.file, &self.tree, &counter, &entries)? {
             let len = usize::try_from(count).ok().and_then(|n| u32::try_from(n.checked_mul(size)?).ok());
             let end = len.and_then(|len| ends.last().copied().unwrap_or(0).checked_add(len));
             ends.push(end.ok_or_else(|| Error::content(format!("an entry of {count} values")))?);
         }
         Ok(ends)
     }
+}
+
+/// What `counter` says of `entries`, from baskets that are read for it.
+pub(crate) fn counts_of(file: &RootFile<'_>, tree: &Tree, counter: &Counter, entries: &Range<u64>) -> Result<Vec<i64>> {
+    let places = tree.branches.get(counter.branch).map(|branch| branch.baskets.as_slice()).unwrap_or_default();
+    let mut pieces = Vec::new();
+    for number in needed(places, entries) {
+        let Some(other) = places.get(number) else { continue };
+        let basket = tree.basket(file, other)?;
+        let local = |entry: u64| usize::try_from(entry.clamp(other.first, other.first + other.entries) - other.first);
+        pieces.push((Arc::new(basket), local(entries.start).unwrap_or(0)..local(entries.end).unwrap_or(0)));
+    }
+    decode::counts(&counter.element, &pieces, file.buffers())
 }
 
 /// The branches of `columns`, each once.

@@ -18,6 +18,8 @@ pub(crate) struct Element {
     pub(crate) code: i32,
     /// How many of it there are if it is a fixed array, else 0 or 1.
     pub(crate) array: usize,
+    /// The dimensions of a fixed array.
+    pub(crate) dimensions: Vec<usize>,
     /// For a pointer to an array: the member that counts it.
     pub(crate) counter: String,
 }
@@ -26,6 +28,8 @@ pub(crate) struct Element {
 pub(crate) mod code {
     pub(crate) const BASE: i32 = 0;
     pub(crate) const COUNTER: i32 = 6;
+    pub(crate) const CHARS: i32 = 7;
+    pub(crate) const BITS: i32 = 15;
     /// Added for fixed arrays.
     pub(crate) const FIXED: i32 = 20;
     /// Added for pointers to counted arrays.
@@ -37,9 +41,21 @@ pub(crate) mod code {
     pub(crate) const STRING: i32 = 65;
     pub(crate) const TOBJECT: i32 = 66;
     pub(crate) const TNAMED: i32 = 67;
+    pub(crate) const STL: i32 = 300;
+    pub(crate) const STL_STRING: i32 = 365;
+    /// A class' own way; in files also collections and strings.
+    pub(crate) const STREAMER: i32 = 500;
 }
 
-type Classes = BTreeMap<String, BTreeMap<i32, Arc<[Element]>>>;
+type Classes = BTreeMap<String, BTreeMap<i32, Described>>;
+
+/// A class in one version.
+#[derive(Debug)]
+pub(crate) struct Described {
+    /// What objects say in the place of a version if the class has none.
+    pub(crate) checksum: u32,
+    pub(crate) elements: Arc<[Element]>,
+}
 
 /// The classes of a file, and those that every reader must know.
 #[derive(Debug)]
@@ -66,8 +82,14 @@ impl Streamers {
     pub(crate) fn members(&self, class: &str, version: u16) -> Option<Arc<[Element]>> {
         builtin::members(class, version).or_else(|| {
             let versions = self.classes.get(class)?;
-            versions.get(&i32::from(version)).cloned()
+            versions.get(&i32::from(version)).map(|class| class.elements.clone())
         })
+    }
+
+    /// The newest version of `class`, whose name has no spaces.
+    pub(crate) fn newest(&self, class: &str) -> Option<(i32, &Described)> {
+        let (version, described) = self.classes.get(class)?.iter().next_back()?;
+        Some((*version, described))
     }
 
     /// The member `name` of `class` in `version` (or the newest, if the file has no such version), or of
@@ -78,7 +100,8 @@ impl Streamers {
 
     fn member_within(&self, class: &str, version: Option<i32>, name: &str, depth: usize) -> Option<&Element> {
         let versions = self.classes.get(class)?;
-        let elements = version.and_then(|version| versions.get(&version)).or_else(|| versions.values().next_back())?;
+        let class = version.and_then(|version| versions.get(&version)).or_else(|| versions.values().next_back())?;
+        let elements = &class.elements;
         if let Some(found) = elements.iter().find(|e| &*e.name == name && e.code != code::BASE) {
             return Some(found);
         }
@@ -109,8 +132,7 @@ fn list(bytes: &mut Bytes<'_>, key_bytes: usize, classes: &mut Classes) -> Resul
 fn info(bytes: &mut Bytes<'_>, tags: &mut Tags, classes: &mut Classes) -> Result<()> {
     bytes.header()?;
     let (name, _) = bytes.named()?;
-    bytes.u32()?;
-    let version = bytes.i32()?;
+    let (checksum, version) = (bytes.u32()?, bytes.i32()?);
     let Some((_, end)) = tags.next(bytes)? else { return Ok(()) };
     bytes.header()?;
     bytes.skip_object()?;
@@ -125,7 +147,10 @@ fn info(bytes: &mut Bytes<'_>, tags: &mut Tags, classes: &mut Classes) -> Result
         }
     }
     bytes.advance_to(end)?;
-    classes.entry(name.replace(' ', "")).or_default().insert(version, elements.into());
+    classes
+        .entry(name.replace(' ', ""))
+        .or_default()
+        .insert(version, Described { checksum, elements: elements.into() });
     Ok(())
 }
 
@@ -144,9 +169,10 @@ fn element(bytes: &mut Bytes<'_>, class: &str) -> Result<Element> {
     let code = bytes.i32()?;
     bytes.i32()?;
     let array = usize::try_from(bytes.i32()?).unwrap_or(0);
-    bytes.i32()?;
-    let dimensions = if header.version == 1 { bytes.count(4)? } else { 5 };
-    bytes.take(4 * dimensions)?;
+    let dimensions = usize::try_from(bytes.i32()?).unwrap_or(0);
+    let slots = if header.version == 1 { bytes.count(4)? } else { 5 };
+    let (slots, _) = bytes.take(4 * slots)?.as_chunks::<4>();
+    let dimensions = slots.iter().take(dimensions).filter_map(|n| i32::from_be_bytes(*n).try_into().ok()).collect();
     let type_name = bytes.string()?;
     bytes.finish(header)?;
     let mut counter = String::new();
@@ -156,7 +182,7 @@ fn element(bytes: &mut Bytes<'_>, class: &str) -> Result<Element> {
     }
     let code =
         if class == "TStreamerBase" && code != code::TOBJECT && code != code::TNAMED { code::BASE } else { code };
-    Ok(Element { name: name.as_str().into(), title, type_name, code, array, counter })
+    Ok(Element { name: name.as_str().into(), title, type_name, code, array, dimensions, counter })
 }
 
 /// The names of classes that were said once and are then pointed at.

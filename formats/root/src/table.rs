@@ -7,6 +7,7 @@ use crate::options::Wanted;
 use crate::report::BranchReport;
 use crate::streamer::Streamers;
 use crate::tree::Tree;
+use crate::trial;
 use packhorse_core::{Error, Input, Limits, Omission, Result, Schema, SchemaRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -98,6 +99,7 @@ impl<'a> Table<'a> {
             Data::Tree(_, columns) => columns.retain(|column| wanted.takes(&column.name)),
             Data::Ntuple(_, columns) => columns.retain(|(name, _)| wanted.takes(name)),
         }
+        self.try_objects()?;
         let taken = self.reports.iter().filter(|report| wanted.takes(&report.name));
         self.omitted = taken.filter_map(BranchReport::omission).collect();
         let refused = self.reports.iter().filter(|report| wanted.insists(&report.name));
@@ -109,6 +111,21 @@ impl<'a> Table<'a> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Leaves out the columns of objects that are not stored as their classes are described.
+    fn try_objects(&mut self) -> Result<()> {
+        let Data::Tree(tree, columns) = &mut self.data else { return Ok(()) };
+        let failures = trial::failures(&self.file, tree, columns)?;
+        let failed = |column: &Column| Some((column.name.clone(), failures.get(&column.branch)?.clone()));
+        let names: BTreeMap<String, String> = columns.iter().filter_map(failed).collect();
+        columns.retain(|column| !failures.contains_key(&column.branch));
+        for report in &mut self.reports {
+            if let Some(reason) = names.get(&report.name) {
+                report.holds = Err(format!("stored otherwise than its class is described: {reason}"));
+            }
+        }
+        Ok(())
     }
 
     /// The columns as a schema, in the order of their names; `Unsupported` if there are none.

@@ -91,6 +91,14 @@ impl Tree {
         Ok(tree)
     }
 
+    /// The basket at `place`, read for it alone.
+    pub(crate) fn basket(&self, file: &RootFile<'_>, place: &Place) -> Result<Basket> {
+        match &place.at {
+            At::File(at, len) => Basket::read(&file.stretch(*at, *len)?, file),
+            At::Tree(place) => self.embedded(place),
+        }
+    }
+
     /// The basket at `place`, of which `record` are the bytes if it lies in the file.
     pub(crate) fn embedded(&self, place: &Embedded) -> Result<Basket> {
         Basket::embedded(place, &self.bytes)

@@ -1,4 +1,4 @@
-//! C++ types by their names: numbers, strings, and collections of those inside each other.
+//! C++ types by their names: numbers, strings, classes, and collections of those inside each other.
 
 use crate::element::Element;
 
@@ -6,10 +6,20 @@ use crate::element::Element;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Type {
     Number(Element),
-    /// `std::string` or `TString`.
+    /// `TString`.
     Text,
+    /// `std::string`.
+    StdText,
+    /// `char*`.
+    LongText,
+    /// `std::bitset`.
+    Bits,
     /// A `std::vector`, or another collection that is stored in the same way.
     List(Box<Type>),
+    /// A `std::map`, or another collection of pairs.
+    Map(Box<Type>, Box<Type>),
+    /// Any other name.
+    Class(String),
 }
 
 const COLLECTIONS: [&str; 10] = [
@@ -25,11 +35,13 @@ const COLLECTIONS: [&str; 10] = [
     "ROOT::VecOps::RVec",
 ];
 
+const MAPS: [&str; 4] = ["map", "multimap", "unordered_map", "unordered_multimap"];
+
 /// Lists inside each other that someone may want.
 const DEPTH: usize = 8;
 
 impl Type {
-    /// The type called `name`; `None` if it is a class, a map, or anything else.
+    /// The type called `name`; `None` if it is a pointer, or anything else that is no name of a type.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let name: String = name.split_whitespace().filter(|word| *word != "const").collect();
         Self::parse_within(&name.replace("std::", ""), DEPTH)
@@ -39,20 +51,41 @@ impl Type {
         if let Some(number) = Element::of_type(name) {
             return Some(Type::Number(number));
         }
-        if matches!(name, "string" | "TString") {
-            return Some(Type::Text);
+        match name {
+            "TString" => return Some(Type::Text),
+            "string" => return Some(Type::StdText),
+            "char*" => return Some(Type::LongText),
+            _ => {}
         }
-        let (outer, inner) = name.strip_suffix('>')?.split_once('<')?;
+        let Some((outer, inner)) = name.split_once('<') else {
+            return is_name(name).then(|| Type::Class(name.to_owned()));
+        };
+        let inner = inner.strip_suffix('>')?;
         let depth = depth.checked_sub(1)?;
-        if !COLLECTIONS.contains(&outer) {
-            return None;
+        let (first, rest) = first_argument(inner);
+        if outer == "bitset" {
+            return first.parse::<u32>().ok().map(|_| Type::Bits);
         }
-        Self::parse_within(first_argument(inner), depth).map(|inner| Type::List(Box::new(inner)))
+        if COLLECTIONS.contains(&outer) {
+            return Self::parse_within(first, depth).map(|inner| Type::List(Box::new(inner)));
+        }
+        if MAPS.contains(&outer) {
+            let (second, _) = first_argument(rest);
+            let (key, value) = (Self::parse_within(first, depth)?, Self::parse_within(second, depth)?);
+            return Some(Type::Map(Box::new(key), Box::new(value)));
+        }
+        is_name(outer).then(|| Type::Class(name.to_owned()))
     }
 }
 
-/// Up to the first comma that is not inside angles: what follows are allocators and orders.
-fn first_argument(arguments: &str) -> &str {
+/// Whether `name` is one, with the namespaces around it.
+fn is_name(name: &str) -> bool {
+    let first = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    first && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':')
+}
+
+/// Up to the first comma that is not inside angles, and what follows it: allocators and orders, or the values of a map.
+fn first_argument(arguments: &str) -> (&str, &str) {
     let mut depth = 0usize;
     let end = arguments.find(|c| {
         match c {
@@ -62,7 +95,7 @@ fn first_argument(arguments: &str) -> &str {
         }
         c == ',' && depth == 0
     });
-    end.and_then(|end| arguments.get(..end)).unwrap_or(arguments)
+    end.and_then(|end| Some((arguments.get(..end)?, arguments.get(end + 1..)?))).unwrap_or((arguments, ""))
 }
 
 #[cfg(test)]
@@ -73,8 +106,12 @@ mod tests {
         fn show(found: &Type) -> String {
             match found {
                 Type::Number(element) => element.data_type.to_string(),
-                Type::Text => "text".to_owned(),
+                Type::Text => "TString".to_owned(),
+                Type::StdText | Type::LongText => "text".to_owned(),
+                Type::Bits => "bits".to_owned(),
                 Type::List(inner) => format!("[{}]", show(inner)),
+                Type::Map(key, value) => format!("{{{}: {}}}", show(key), show(value)),
+                Type::Class(name) => name.clone(),
             }
         }
         Type::parse(name).map(|found| show(&found))
@@ -88,10 +125,19 @@ mod tests {
             ("vector<Long64_t,allocator<Long64_t> >", Some("[Int64]")),
             ("vector<set<string>,allocator<set<string> > >", Some("[[text]]")),
             ("const string", Some("text")),
-            ("map<int,float>", None),
-            ("vector<TLorentzVector>", None),
+            ("map<int,float>", Some("{Int32: Float32}")),
+            ("map<string,vector<short>,less<string> >", Some("{text: [Int16]}")),
+            ("vector<TLorentzVector>", Some("[TLorentzVector]")),
+            ("vector<vector<ElementLink<xAOD::Jet_v1> > >", Some("[[ElementLink<xAOD::Jet_v1>]]")),
+            ("vector<bitset<9> >", Some("[bits]")),
+            ("char*", Some("text")),
             ("vector<float*>", None),
-            ("vector<Double32_t>", None),
+            ("map<int>", None),
+            ("bitset<int>", None),
+            ("Event*", None),
+            ("x y", Some("xy")),
+            ("a-b", None),
+            ("vector<Double32_t>", Some("[Double32_t]")),
             ("vector<", None),
             ("", None),
         ] {

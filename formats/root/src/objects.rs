@@ -1,0 +1,342 @@
+//! Objects, maps and collections inside each other: one number or text of them becomes a column, and what lies
+//! around it is read over. Every object must be as long as it says.
+
+use crate::bytes::Bytes;
+use crate::decode::utf8;
+use crate::element::Element;
+use crate::ends::Ends;
+use crate::shape::{Leaf, Record, Shape};
+use arrow_array::ArrayRef;
+use arrow_array::builder::StringViewBuilder;
+use packhorse_core::{Error, Result};
+use std::sync::Arc;
+
+/// A column of a branch of objects.
+#[derive(Clone, Debug)]
+pub(crate) struct Objects {
+    pub(crate) frame: Frame,
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) leaf: Leaf,
+}
+
+/// How an entry begins and ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Frame {
+    /// One value.
+    One,
+    /// The members of one object, without a header of its own.
+    Bare,
+    /// Values up to the entry's end; collections and strings have one header for all of them.
+    Many,
+}
+
+/// The column while it is read.
+pub(crate) struct Reading<'a> {
+    objects: &'a Objects,
+    /// Where the lists of each depth end, the outermost first; none of a tensor.
+    ends: Vec<Ends>,
+    inner: Inner,
+    /// What members that count said, of the objects around.
+    counters: Vec<(Arc<str>, usize)>,
+}
+
+enum Inner {
+    Numbers(Vec<u8>),
+    Text(StringViewBuilder),
+}
+
+/// Where in the shape the column's values are: what is not on the way to them is read over.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    path: &'a [usize],
+    depth: usize,
+}
+
+impl<'a> Way<'a> {
+    fn member(self, number: usize) -> Option<Self> {
+        let (first, path) = self.path.split_first()?;
+        (*first == number).then_some(Self { path, ..self })
+    }
+
+    fn inside(self) -> Self {
+        Self { depth: self.depth + 1, ..self }
+    }
+}
+
+const MEMBER_WISE: u16 = 0x4000;
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(objects: &'a Objects) -> Self {
+        let inner = match objects.leaf.element {
+            Some(_) => Inner::Numbers(Vec::new()),
+            None => Inner::Text(StringViewBuilder::new()),
+        };
+        let lists = if objects.leaf.is_tensor() { 0 } else { objects.leaf.lists.len() };
+        Self { objects, ends: vec![Ends::new(); lists], inner, counters: Vec::new() }
+    }
+
+    /// One entry, to its last byte.
+    pub(crate) fn entry(&mut self, entry: &[u8]) -> Result<()> {
+        let objects = self.objects;
+        let (bytes, way) = (&mut Bytes::new(entry), Some(Way { path: &objects.leaf.path, depth: 0 }));
+        self.counters.clear();
+        match (objects.frame, &*objects.shape) {
+            (Frame::Bare, Shape::Record(record)) => self.members(record, way, bytes)?,
+            (Frame::Many, shape) => self.many(shape, way, bytes)?,
+            (_, shape) => self.value(shape, way, bytes)?,
+        }
+        match bytes.left() {
+            0 => Ok(()),
+            left => Err(Error::content(format!("{left} bytes after an object"))),
+        }
+    }
+
+    fn many(&mut self, shape: &Shape, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
+        let mut shape = shape;
+        if let Shape::Headed(inner) = shape
+            && bytes.left() > 0
+        {
+            header(bytes, false)?;
+            shape = inner;
+        }
+        let mut count = 0;
+        while bytes.left() > 0 {
+            let before = bytes.left();
+            self.value(shape, way.map(Way::inside), bytes)?;
+            count += 1;
+            if bytes.left() == before {
+                return Err(Error::content("objects of no bytes"));
+            }
+        }
+        self.list(count, way)
+    }
+
+    /// Notes a list of `count`, if it is on the way.
+    fn list(&mut self, count: usize, way: Option<Way<'_>>) -> Result<()> {
+        let ends = way.and_then(|way| self.ends.get_mut(way.depth));
+        ends.map_or(Ok(()), |ends| ends.push(count))
+    }
+
+    fn value(&mut self, shape: &Shape, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
+        match shape {
+            Shape::Number(element) => self.numbers(element, 1, way, bytes),
+            Shape::Counter(element) => self.numbers(element, 1, way, bytes),
+            Shape::Text => {
+                let raw = bytes.raw_string()?;
+                self.text(raw, way)
+            }
+            Shape::LongText => {
+                let len = bytes.count(1)?;
+                self.text(bytes.take(len)?, way)
+            }
+            Shape::Headed(inner) => self.headed(inner, way, bytes),
+            Shape::List(inner) => {
+                let count = bytes.count(1)?;
+                self.list(count, way)?;
+                self.values(inner, count, way.map(Way::inside), bytes)
+            }
+            Shape::Bits => {
+                let count = bytes.count(1)?;
+                self.list(count, way)?;
+                self.numbers(&Element::bool(), count, way, bytes)
+            }
+            Shape::Array(len, inner) => {
+                self.list(*len, way)?;
+                self.values(inner, *len, way.map(Way::inside), bytes)
+            }
+            Shape::Pointed(counter, element) => {
+                let count = if bytes.u8()? == 0 { 0 } else { self.counted(counter)? };
+                self.list(count, way)?;
+                self.numbers(element, count, way, bytes)
+            }
+            Shape::Counted(counter, element) => {
+                let count = self.counted(counter)?;
+                self.list(count, way)?;
+                self.numbers(element, count, way, bytes)
+            }
+            Shape::Map(..) => Err(Error::unsupported("a map stored pair by pair")),
+            Shape::Object => bytes.skip_object(),
+            Shape::Reference => {
+                let number = bytes.object_number()?;
+                bytes.u16()?;
+                self.take(&number.to_le_bytes(), way);
+                Ok(())
+            }
+            Shape::Record(record) => {
+                let known = self.counters.len();
+                self.object(record, way, bytes)?;
+                self.counters.truncate(known);
+                Ok(())
+            }
+        }
+    }
+
+    fn object(&mut self, record: &Record, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
+        let header = bytes.header()?;
+        version(record, header.version, bytes)?;
+        self.members(record, way, bytes)?;
+        match header.end {
+            Some(end) if end != bytes.at() => {
+                Err(Error::content(format!("an object of class {} is longer or shorter than it says", record.class)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn values(&mut self, shape: &Shape, count: usize, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
+        if let Shape::Number(element) = shape {
+            return self.numbers(element, count, way, bytes);
+        }
+        (0..count).try_for_each(|_| self.value(shape, way, bytes))
+    }
+
+    fn numbers(&mut self, of: &Element, count: usize, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
+        let found = bytes.take(count.saturating_mul(of.width()))?;
+        if let (Some(_), Inner::Numbers(out)) = (way, &mut self.inner) {
+            of.append(found, out);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, number: &[u8], way: Option<Way<'_>>) {
+        if let (Some(_), Inner::Numbers(out)) = (way, &mut self.inner) {
+            out.extend_from_slice(number);
+        }
+    }
+
+    fn text(&mut self, raw: &[u8], way: Option<Way<'_>>) -> Result<()> {
+        if let (Some(_), Inner::Text(out)) = (way, &mut self.inner) {
+            out.append_value(utf8(raw)?);
+        }
+        Ok(())
+    }
+
+    /// What the member `counter` of the objects around said.
+    fn counted(&self, counter: &str) -> Result<usize> {
+        let found = self.counters.iter().rev().find(|(name, _)| &**name == counter);
+        found.map(|(_, count)| *count).ok_or_else(|| Error::unsupported(format!("an array counted by {counter}")))
+    }
+
+    fn headed(&mut self, inner: &Shape, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
+        let (end, member_wise) = header(bytes, true)?;
+        match member_wise {
+            true => self.member_wise(inner, way, bytes)?,
+            false => self.value(inner, way, bytes)?,
+        }
+        check_end(end, bytes)
+    }
+
+    /// The members of an object, those of its base classes among them.
+    fn members(&mut self, record: &Record, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
+        for (number, member) in record.members.iter().enumerate() {
+            let way = way.and_then(|way| way.member(number));
+            match &member.shape {
+                // What a base class counts, the class may refer to.
+                Shape::Record(base) if member.is_base => self.object(base, way, bytes)?,
+                Shape::Counter(element) => {
+                    let count = usize::try_from(bytes.clone().i32()?);
+                    let count = count.map_err(|_| Error::content("an array of fewer than no values"))?;
+                    self.counters.push((member.name.clone(), count));
+                    self.numbers(element, 1, way, bytes)?;
+                }
+                shape => self.value(shape, way, bytes)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A collection of objects, or a map: the first member of all of them, then the second.
+    fn member_wise(&mut self, of: &Shape, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
+        match of {
+            Shape::List(inner) if let Shape::Record(record) = &**inner => {
+                let stored = bytes.u16()?;
+                version(record, stored, bytes)?;
+                let count = bytes.count(1)?;
+                self.list(count, way)?;
+                let way = way.map(Way::inside);
+                for (number, member) in record.members.iter().enumerate() {
+                    if member.is_base && member.shape != Shape::Object {
+                        return Err(Error::unsupported("objects with base classes, stored member by member"));
+                    }
+                    self.side(&member.shape, count, way.and_then(|way| way.member(number)), bytes)?;
+                }
+                Ok(())
+            }
+            Shape::Map(key, value) => {
+                if bytes.u16()? == 0 {
+                    bytes.u32()?;
+                }
+                let count = bytes.count(1)?;
+                self.list(count, way)?;
+                let way = way.map(Way::inside);
+                self.side(key, count, way.and_then(|way| way.member(0)), bytes)?;
+                self.side(value, count, way.and_then(|way| way.member(1)), bytes)
+            }
+            _ => Err(Error::unsupported("a collection stored member by member")),
+        }
+    }
+
+    /// One member of `count` objects.
+    fn side(&mut self, shape: &Shape, count: usize, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
+        match shape {
+            _ if count == 0 => Ok(()),
+            Shape::Headed(inner) => {
+                let (end, _) = header(bytes, false)?;
+                self.values(inner, count, way, bytes)?;
+                check_end(end, bytes)
+            }
+            Shape::Counter(_) | Shape::Pointed(..) | Shape::Counted(..) => {
+                Err(Error::unsupported("counted arrays, stored member by member"))
+            }
+            _ => self.values(shape, count, way, bytes),
+        }
+    }
+
+    /// The lists around the values, and the values: bytes of numbers, or text.
+    pub(crate) fn finish(self) -> (Vec<Ends>, Values) {
+        let values = match self.inner {
+            Inner::Numbers(bytes) => Values::Numbers(bytes),
+            Inner::Text(mut builder) => Values::Text(Arc::new(builder.finish())),
+        };
+        (self.ends, values)
+    }
+}
+
+/// What a column is made of.
+pub(crate) enum Values {
+    Numbers(Vec<u8>),
+    Text(ArrayRef),
+}
+
+/// The header of a collection or string: where it ends, and whether it is stored member by member.
+fn header(bytes: &mut Bytes<'_>, may_be_member_wise: bool) -> Result<(usize, bool)> {
+    let header = bytes.header()?;
+    let end = header.end.ok_or_else(|| Error::content("a collection that does not say how long it is"))?;
+    let member_wise = header.version & MEMBER_WISE != 0;
+    match member_wise && !may_be_member_wise {
+        true => Err(Error::unsupported("a collection stored member by member")),
+        false => Ok((end, member_wise)),
+    }
+}
+
+fn check_end(end: usize, bytes: &Bytes<'_>) -> Result<()> {
+    match bytes.at() == end {
+        true => Ok(()),
+        false => Err(Error::content("a collection that is longer or shorter than it says")),
+    }
+}
+
+/// Whether the version `stored` is the one that is known; classes without versions say a checksum.
+fn version(record: &Record, stored: u16, bytes: &mut Bytes<'_>) -> Result<()> {
+    let known = match stored {
+        0 => bytes.u32()? == record.checksum,
+        _ => i32::from(stored) == record.version,
+    };
+    match known {
+        true => Ok(()),
+        false => Err(Error::unsupported(format!("an object of class {} in version {stored}", record.class))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

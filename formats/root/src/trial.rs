@@ -1,0 +1,52 @@
+//! Whether objects are stored as the file describes their classes: a class may store itself in a way of its own, and
+//! nothing in the headers tells. The first basket of each such branch is read to find out.
+
+use crate::decode;
+use crate::file::RootFile;
+use crate::interpret::{Column, Layout};
+use crate::rows::counts_of;
+use crate::tree::Tree;
+use packhorse_core::{Kind, Result};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The branches of `columns` whose objects are stored otherwise, and how that showed.
+pub(crate) fn failures(file: &RootFile<'_>, tree: &Tree, columns: &[Column]) -> Result<BTreeMap<usize, String>> {
+    let mut branches: BTreeMap<usize, &Column> = BTreeMap::new();
+    for column in columns {
+        if let Layout::Objects(objects) = &column.layout
+            && objects.shape.has_objects()
+        {
+            branches.entry(column.branch).or_insert(column);
+        }
+    }
+    let branches: Vec<_> = branches.into_iter().collect();
+    let one = |(branch, column): &(usize, &Column)| Ok(failure(file, tree, *branch, column)?.map(|why| (*branch, why)));
+    let found: Result<Vec<Option<(usize, String)>>> = branches.par_iter().map(one).collect();
+    Ok(found?.into_iter().flatten().collect())
+}
+
+/// What is wrong with the first entries of `branch`; damage of the basket itself shows when it is read again.
+fn failure(file: &RootFile<'_>, tree: &Tree, branch: usize, column: &Column) -> Result<Option<String>> {
+    let baskets = tree.branches.get(branch).map(|branch| branch.baskets.as_slice()).unwrap_or_default();
+    let Some(place) = baskets.iter().find(|place| place.entries > 0) else { return Ok(None) };
+    let basket = match tree.basket(file, place) {
+        Ok(basket) => Arc::new(basket),
+        Err(e) if e.kind() == Kind::Content => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let entries = 0..basket.entries;
+    let found = decode::array(column, &[(basket, entries)], file.buffers()).and_then(|array| {
+        let entries = place.first..place.first.saturating_add(place.entries);
+        match &column.counter {
+            Some(counter) => decode::check_lengths(&array, &counts_of(file, tree, counter, &entries)?),
+            None => Ok(()),
+        }
+    });
+    match found {
+        Err(e) if matches!(e.kind(), Kind::Content | Kind::Unsupported) => Ok(Some(e.message().to_owned())),
+        Err(e) => Err(e),
+        Ok(()) => Ok(None),
+    }
+}
