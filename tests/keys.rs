@@ -142,3 +142,77 @@ fn other_keys_of_rows_are_packed_and_read_back() {
     let verified = run(&["verify", out.to_str().unwrap(), "--full"]);
     assert_eq!(verified.code, DONE, "{}{}", verified.stdout, verified.stderr);
 }
+
+/// A folder of files that hold their own names.
+fn files(dir: &Path, names: &[&str]) -> PathBuf {
+    let input = dir.join("files");
+    for name in names {
+        let path = input.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+    input
+}
+
+#[test]
+fn keys_end_where_the_rule_says_and_the_rule_is_part_of_the_plan() {
+    let dates = ["d/2024.05.01.jpg", "d/2024.05.02.jpg", "d/2024.05.02.txt"];
+    let pairs = ["0001_left.png", "0001_right.png", "0002_left.png", "0002_right.png", "notes.txt"];
+    for (rule, names, wanted, said) in [
+        ("first-dot", &dates[..], &["d/2024.05.01.jpg", "d/2024.05.02.jpg", "d/2024.05.02.txt"][..], "d/2024 holds"),
+        ("last-dot", &dates, &["d/2024%2E05%2E01.jpg", "d/2024%2E05%2E02.jpg", "d/2024%2E05%2E02.txt"], "txt"),
+        (
+            r"regex:^(\d+)_(.+)$",
+            &pairs,
+            &["0001.left.png", "0001.right.png", "0002.left.png", "0002.right.png"],
+            "passed over 1 inputs that are without a key and a field by --key-ends, such as notes.txt",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (input, out) = (files(dir.path(), names), dir.path().join("out"));
+        let ran = pack(&input, &out, &["--key-ends", rule]);
+        assert_eq!(ran.code, DONE, "{rule}: {}", ran.stderr);
+        assert_eq!(members(&out), wanted, "{rule}");
+        assert!(ran.stderr.contains(said), "{rule}: {}", ran.stderr);
+        // The bytes of each member are its file's, whatever it is called now.
+        for (member, file) in wanted.iter().zip(names) {
+            let shard = out.join("shard-000000.tar");
+            assert_eq!(run(&["cat", shard.to_str().unwrap(), member]).stdout, *file, "{rule}: {member}");
+        }
+        let other = if rule == "last-dot" { "first-dot" } else { "last-dot" };
+        assert_eq!(pack(&input, &out, &["--key-ends", rule]).code, DONE, "{rule}");
+        assert_ne!(pack(&input, &out, &["--key-ends", other]).code, DONE, "{rule} and then {other}");
+    }
+}
+
+#[test]
+fn pictures_that_fall_into_one_sample_are_warned_of_and_those_that_belong_there_are_not() {
+    let warned = |names: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        let input = files(dir.path(), names);
+        let ran = pack(&input, &dir.path().join("out"), &[]);
+        assert_eq!(ran.code, DONE, "{}", ran.stderr);
+        ran.stderr.lines().find(|line| line.contains("several pictures")).map(str::to_owned)
+    };
+    let line = warned(&["2024.05.01.jpg", "2024.05.02.jpg", "2024.05.03.jpg"]).unwrap();
+    for part in ["1 samples", "2024 holds 05.01.jpg and 05.02.jpg", "--key-ends last-dot"] {
+        assert!(line.contains(part), "{part} is not in {line}");
+    }
+    assert!(warned(&["a.one.png", "a.two.png", "b.three.png", "b.four.png", "c.png"]).is_some());
+    assert_eq!(warned(&["a.input.png", "a.target.png", "b.input.png", "b.target.png", "c.input.png"]), None);
+    assert_eq!(warned(&["a.jpg", "a.mask.png", "b.jpg", "b.txt"]), None);
+}
+
+#[test]
+fn metadata_finds_samples_whose_keys_end_at_the_last_dot() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(dir.path(), &["2024.05.01.jpg", "2024.05.02.jpg"]);
+    let table = dir.path().join("rows.csv");
+    fs::write(&table, "file,n\n2024.05.01.jpg,1\n2024.05.02.jpg,2\n").unwrap();
+    let out = dir.path().join("out");
+    let more = ["--metadata", table.to_str().unwrap(), "--key", "file", "--columns", "n", "--key-ends", "last-dot"];
+    let ran = pack(&input, &out, &more);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    let shard = out.join("shard-000000.tar");
+    assert_eq!(run(&["cat", shard.to_str().unwrap(), "2024%2E05%2E02.json"]).stdout, "{\"n\":2}");
+}

@@ -4,7 +4,7 @@ use crate::size;
 use crate::tokenizing::Tokenizing;
 use crate::typed::{Fielding, Reading, Writing};
 use clap::{Args as ClapArgs, ValueHint};
-use packhorse_pack::{Labels, LongKeys, Part, Policy, Shuffle, SplitBy, Splits, Symlinks};
+use packhorse_pack::{KeyEnds, Labels, LongKeys, Part, Policy, Shuffle, SplitBy, Splits, Symlinks};
 use std::path::PathBuf;
 
 /// What to pack, and how it is decided.
@@ -38,6 +38,11 @@ pub(crate) struct Planning {
     /// Symbolic links: follow or skip
     #[arg(long, value_name = "HOW", default_value = "follow")]
     pub(crate) symlinks: Symlinks,
+
+    /// Where a key ends in the name of a file: first-dot (as WebDataset's readers see it), last-dot, or
+    /// regex:EXPRESSION, whose first group is the key and whose second the field
+    #[arg(long, value_name = "RULE", default_value = "first-dot")]
+    pub(crate) key_ends: KeyEnds,
 
     /// Labels from folder names: folders (the first below INPUT) or parent (the one that holds the file)
     #[arg(long, value_name = "WHICH")]
@@ -162,7 +167,7 @@ pub(crate) struct Work {
 }
 
 /// The flags that the plan has decided already.
-const PLANNED: [&str; 61] = [
+const PLANNED: [&str; 62] = [
     "input",
     "to",
     "out",
@@ -170,6 +175,7 @@ const PLANNED: [&str; 61] = [
     "include",
     "exclude",
     "symlinks",
+    "key_ends",
     "labels",
     "metadata",
     "key",

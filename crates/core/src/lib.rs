@@ -39,7 +39,7 @@ pub use format::{Blocks, Entry, Extent, Format, FormatInfo, Omission, Probe, Sea
 pub use input::{Input, MemoryInput};
 pub use limits::Limits;
 pub use memory::{Memory, Pool, aligned, passed_over};
-pub use name::{MemberName, NameFault, escape, folder_key, split_base, split_name};
+pub use name::{MemberName, NameFault, escape, folder_key, member_name, split_base, split_name};
 pub use options::Options;
 pub use outlet::{Headed, Outlet, Part, Scratch};
 pub use registry::Registry;

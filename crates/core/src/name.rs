@@ -68,15 +68,24 @@ pub fn split_base(base: &[u8]) -> Result<MemberName, NameFault> {
     }
     let dot = base.iter().position(|b| *b == b'.').ok_or(NameFault::NoField)?;
     let (stem, ext) = base.split_at(dot);
-    if ext.len() < 2 {
+    member_name(stem, ext.get(1..).unwrap_or_default())
+}
+
+/// The canonical name of the field `field` of the sample `stem`, for names that are split by another rule than
+/// [`split_base`]'s; `__` at its start is left to the caller, as there.
+pub fn member_name(stem: &[u8], field: &[u8]) -> Result<MemberName, NameFault> {
+    if is_hidden(stem) {
+        return Err(NameFault::Hidden);
+    }
+    if field.is_empty() {
         return Err(NameFault::NoField);
     }
     let mut key = String::with_capacity(stem.len());
     escape(stem, false, &mut key);
-    let mut field = String::with_capacity(ext.len());
-    escape(ext.get(1..).unwrap_or_default(), true, &mut field);
-    field.make_ascii_lowercase();
-    Ok(MemberName { key, field })
+    let mut name = String::with_capacity(field.len());
+    escape(field, true, &mut name);
+    name.make_ascii_lowercase();
+    Ok(MemberName { key, field: name })
 }
 
 /// Readers take keys that start with `__` for their own.

@@ -55,6 +55,7 @@ fn scan_options(args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions
         include: args.include.clone(),
         exclude: args.exclude.clone(),
         symlinks: args.symlinks,
+        key_ends: args.key_ends.clone(),
         output: args.out.clone(),
         labels: args.labels,
         dedup: args.dedup,
@@ -89,7 +90,7 @@ fn sources(args: &Planning) -> Result<BTreeMap<String, Options>> {
 
 fn attach(context: &Context<'_>, args: &Planning, listing: &mut Listing, table: &Path, key: &str) -> Result<()> {
     let columns = (!args.columns.is_empty()).then_some(&args.columns[..]);
-    let metadata = Metadata::read(context.registry, table, key, columns, &context.limits)?;
+    let metadata = Metadata::read(context.registry, table, key, columns, &args.key_ends, &context.limits)?;
     listing.attach_metadata(&metadata, args.on_error, &context.progress)
 }
 

@@ -1,5 +1,6 @@
 //! Which columns of a table are wanted.
 
+use crate::KeyEnds;
 use packhorse_core::{Error, Limits, Result};
 
 /// Error texts name this many columns at most.
@@ -13,6 +14,8 @@ pub(super) struct Request<'a> {
     pub(super) columns: Option<&'a [String]>,
     /// Bounds the length of a row.
     pub(super) limits: Limits,
+    /// How names of files in the key column are split.
+    pub(super) key_ends: &'a KeyEnds,
 }
 
 /// Positions of the wanted columns in a table.
@@ -34,7 +37,7 @@ impl<'a> Request<'a> {
         if let Some(twice) = list.iter().enumerate().find(|(i, name)| list.iter().take(*i).any(|n| n == *name)) {
             return Err(Error::config(format!("the column {:?} is chosen twice; name it once", twice.1)));
         }
-        Ok(Self { key, columns, limits })
+        Ok(Self { key, columns, limits, key_ends: &KeyEnds::FirstDot })
     }
 
     /// Finds the wanted columns among `names`. One that is missing is a `Config` error that lists what is there;

@@ -84,7 +84,13 @@ impl<'a> Table<'a> {
             Ok(Column { place, prefix: member_name(name)?, seen: false })
         };
         let columns = request.columns.map(|names| names.iter().map(&mut place).collect::<Result<_>>()).transpose()?;
-        Ok(Self { rows: Metadata::empty("line"), wanted, columns, names: Vec::new(), json: String::new() })
+        Ok(Self {
+            rows: Metadata::empty("line", request.key_ends),
+            wanted,
+            columns,
+            names: Vec::new(),
+            json: String::new(),
+        })
     }
 
     /// Adds the row of `line`, which has no white space around it.

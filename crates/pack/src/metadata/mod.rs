@@ -19,12 +19,11 @@ mod jsonl;
 mod records;
 mod table;
 
+use crate::KeyEnds;
 use crate::resume::of_request;
 use choice::Request;
 use hashbrown::HashTable;
-use packhorse_core::{
-    Context, Error, Kind, Limits, NameFault, Options, Registry, Result, Store, escape, folder_key, split_name,
-};
+use packhorse_core::{Context, Error, Kind, Limits, NameFault, Options, Registry, Result, Store, escape, folder_key};
 use packhorse_storage::Local;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -50,6 +49,8 @@ pub struct Metadata {
     used: Vec<AtomicU64>,
     /// What the table counts: `"line"` or `"row"`.
     unit: &'static str,
+    /// How names of files among its keys are split.
+    key_ends: KeyEnds,
 }
 
 /// Where a row lies in the arena (up to the next one), and where it stood in the table.
@@ -64,6 +65,8 @@ impl Metadata {
     /// Reads the table at `path`, whose extension says what it is: if none of our own, the format of `registry` that
     /// claims it. `key` is the name of its key column.
     ///
+    /// Keys that are names of files are split by `key_ends`, as those of the samples were.
+    ///
     /// The objects hold the members named in `columns`, in that order, or without it all columns in the order of the
     /// table, the key column included. See the modules of each format for what becomes of its types.
     ///
@@ -75,9 +78,10 @@ impl Metadata {
         path: &Path,
         key: &str,
         columns: Option<&[String]>,
+        key_ends: &KeyEnds,
         limits: &Limits,
     ) -> Result<Self> {
-        let read = Self::read_table(registry, path, key, columns, limits);
+        let read = Self::read_table(registry, path, key, columns, key_ends, limits);
         read.map_err(|e| of_request(e).in_input(path.display()))
     }
 
@@ -86,9 +90,10 @@ impl Metadata {
         path: &Path,
         key: &str,
         columns: Option<&[String]>,
+        key_ends: &KeyEnds,
         limits: &Limits,
     ) -> Result<Self> {
-        let request = Request::new(key, columns, *limits)?;
+        let request = Request { key_ends, ..Request::new(key, columns, *limits)? };
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         match extension.as_str() {
             "csv" => csv::read(&open(path)?, b',', &request),
@@ -106,12 +111,12 @@ impl Metadata {
     }
 
     /// A table without rows, which counts in `unit`s.
-    fn empty(unit: &'static str) -> Self {
-        let (index, hasher) = (HashTable::new(), RandomState::new());
-        Self { arena: String::new(), rows: Vec::new(), index, hasher, used: Vec::new(), unit }
+    fn empty(unit: &'static str, key_ends: &KeyEnds) -> Self {
+        let (index, hasher, key_ends) = (HashTable::new(), RandomState::new(), key_ends.clone());
+        Self { arena: String::new(), rows: Vec::new(), index, hasher, used: Vec::new(), unit, key_ends }
     }
 
-    /// The JSON text of the row of `key`, a canonical key as [`split_name`] makes it. Marks the row used.
+    /// The JSON text of the row of `key`, a canonical key as [`packhorse_core::split_name`] makes it. Marks the row used.
     pub fn get(&self, key: &str) -> Option<&str> {
         let row = *self.index.find(self.hasher.hash_one(key), |row| self.key(*row) == key)?;
         let word = self.used.get(row as usize / 64)?;
@@ -141,8 +146,8 @@ impl Metadata {
     /// Adds the row which stands `at` the table's line or row, counted from 1, and whose key column holds `value`.
     fn insert(&mut self, value: &str, json: &str, at: u64) -> Result<()> {
         let unit = self.unit;
-        let key =
-            canonical(value).map_err(|fault| Error::content(format!("{unit} {at}: the key {value:?} {fault}")))?;
+        let key = canonical(value, &self.key_ends)
+            .map_err(|fault| Error::content(format!("{unit} {at}: the key {value:?} {fault}")))?;
         let hash = self.hasher.hash_one(key.as_str());
         if let Some(row) = self.index.find(hash, |row| self.key(*row) == key) {
             let first = self.rows.get(*row as usize).map_or(0, |row| row.at);
@@ -185,30 +190,32 @@ fn parts<'a>(arena: &'a str, rows: &[Row], row: u32) -> Option<(&'a str, &'a str
 }
 
 /// The key that a value of the key column means; or what is wrong with the value, and what to do.
-fn canonical(value: &str) -> Result<String, &'static str> {
+fn canonical(value: &str, key_ends: &KeyEnds) -> Result<String, &'static str> {
     const NONE: &str = "names no sample; give every row the key of its sample";
     const HIDDEN: &str = "names a hidden file (it starts with a dot), which is never packed; drop the row";
-    match split_name(value.as_bytes()) {
-        Ok(name) if name.key.is_empty() || name.key.ends_with('/') => return Err(NONE),
-        Ok(name) => return Ok(name.key),
+    let (dir, base) = value.split_at(value.rfind('/').map_or(0, |slash| slash + 1));
+    match key_ends.split(base.as_bytes()) {
+        Ok(name) if name.key.is_empty() => return Err(NONE),
+        Ok(name) => return key_of(dir, &name.key).map_err(|_| HIDDEN),
         Err(NameFault::Hidden) => return Err(HIDDEN),
         Err(NameFault::NoField) => {}
     }
-    let (dir, base) = value.split_at(value.rfind('/').map_or(0, |slash| slash + 1));
     if base.is_empty() {
         return Err(NONE);
     }
-    let mut key = folder_key(dir.as_bytes()).map_err(|_| HIDDEN)?;
+    let mut escaped = String::with_capacity(base.len());
+    escape(base.as_bytes(), false, &mut escaped);
+    key_of(dir, &escaped).map_err(|_| HIDDEN)
+}
+
+/// The key of the sample `base`, which is escaped already, in the folder `dir`.
+fn key_of(dir: &str, base: &str) -> Result<String, NameFault> {
+    let folder = folder_key(dir.as_bytes())?;
     // Keys that start with `__` belong to readers; split_name has the same rule.
-    let base = match base.strip_prefix('_') {
-        Some(rest) if key.is_empty() && rest.starts_with('_') => {
-            key.push_str("%5F");
-            rest
-        }
-        _ => base,
-    };
-    escape(base.as_bytes(), false, &mut key);
-    Ok(key)
+    Ok(match base.strip_prefix("__").filter(|_| folder.is_empty()) {
+        Some(rest) => format!("%5F_{rest}"),
+        None => folder + base,
+    })
 }
 
 /// The start of an object's member: the name as a JSON string, and the colon.

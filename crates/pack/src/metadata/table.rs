@@ -20,7 +20,7 @@ pub(super) fn read(source: &dyn Source, input: &dyn Input, request: &Request<'_>
     })?;
     let Some(blocks) = blocks else { return Ok(None) };
     let columns = columns.ok_or_else(|| Error::bug("a table whose columns nobody chose"))?;
-    let mut rows = Metadata::empty("row");
+    let mut rows = Metadata::empty("row", request.key_ends);
     for block in blocks {
         let at = |e: Error| Error::new(e.kind(), format!("after row {}: {}", rows.len(), e.message()));
         add(&block.map_err(at)?, &columns, request, &mut rows)?;

@@ -1,7 +1,8 @@
 use super::*;
+use packhorse_core::split_name;
 
 fn table(values: &[&str]) -> Result<Metadata> {
-    let mut rows = Metadata::empty("line");
+    let mut rows = Metadata::empty("line", &KeyEnds::FirstDot);
     for (at, value) in values.iter().enumerate() {
         rows.insert(value, &format!("{{\"at\":{at}}}"), at as u64 + 2)?;
     }
@@ -27,10 +28,10 @@ fn a_key_value_names_a_file_or_a_sample() {
         ("a/__x", "a/__x"),
         ("größe/日本", "größe/日本"),
     ] {
-        assert_eq!(canonical(value).as_deref(), Ok(key), "{value}");
+        assert_eq!(canonical(value, &KeyEnds::FirstDot).as_deref(), Ok(key), "{value}");
     }
     for value in ["", "a/", "/", "..", "a/..", ".x", "a/.x", ".git/x"] {
-        assert!(canonical(value).is_err(), "{value}");
+        assert!(canonical(value, &KeyEnds::FirstDot).is_err(), "{value}");
     }
 }
 
@@ -38,8 +39,8 @@ fn a_key_value_names_a_file_or_a_sample() {
 fn a_value_means_what_the_file_of_its_name_means() {
     for stem in ["a", "__a", "my photo", "x/__a", "v1.2/a", "%20", "ä/\u{a0}"] {
         let file = split_name(format!("{stem}.jpg").as_bytes()).unwrap().key;
-        assert_eq!(canonical(stem).unwrap(), file);
-        assert_eq!(canonical(&file).unwrap(), file, "a canonical key stands for itself");
+        assert_eq!(canonical(stem, &KeyEnds::FirstDot).unwrap(), file);
+        assert_eq!(canonical(&file, &KeyEnds::FirstDot).unwrap(), file, "a canonical key stands for itself");
     }
 }
 
@@ -94,22 +95,26 @@ fn the_extension_says_what_a_table_is() {
     {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
-        let rows = Metadata::read(&Registry::new(), &path, "id", None, &limits).unwrap();
+        let rows = Metadata::read(&Registry::new(), &path, "id", None, &KeyEnds::FirstDot, &limits).unwrap();
         assert_eq!(rows.get("a"), Some(r#"{"id":"a.jpg","x":1}"#));
-        let error = Metadata::read(&Registry::new(), &path, "ID", None, &limits).unwrap_err();
+        let error = Metadata::read(&Registry::new(), &path, "ID", None, &KeyEnds::FirstDot, &limits).unwrap_err();
         assert_eq!((error.kind(), error.input()), (Kind::Config, path.to_str()));
         assert_eq!(error.message(), r#"has no column "ID"; choose among "id", "x""#);
-        let error = Metadata::read(&Registry::new(), &path, "id", Some(&["y".to_owned()]), &limits).unwrap_err();
+        let error = Metadata::read(&Registry::new(), &path, "id", Some(&["y".to_owned()]), &KeyEnds::FirstDot, &limits)
+            .unwrap_err();
         assert_eq!(error.kind(), Kind::Config);
     }
     for name in ["a.json", "a", "a.xlsx"] {
-        let error = Metadata::read(&Registry::new(), &dir.path().join(name), "id", None, &limits).unwrap_err();
+        let error = Metadata::read(&Registry::new(), &dir.path().join(name), "id", None, &KeyEnds::FirstDot, &limits)
+            .unwrap_err();
         assert_eq!(error.kind(), Kind::Config);
         assert!(error.message().contains(".csv, .tsv, .jsonl, or"));
     }
-    let error = Metadata::read(&Registry::new(), &dir.path().join("none.csv"), "id", None, &limits).unwrap_err();
+    let error = Metadata::read(&Registry::new(), &dir.path().join("none.csv"), "id", None, &KeyEnds::FirstDot, &limits)
+        .unwrap_err();
     assert_eq!((error.kind(), error.errno()), (Kind::Config, Some(2)));
     std::fs::create_dir(dir.path().join("d.csv")).unwrap();
-    let error = Metadata::read(&Registry::new(), &dir.path().join("d.csv"), "id", None, &limits).unwrap_err();
+    let error = Metadata::read(&Registry::new(), &dir.path().join("d.csv"), "id", None, &KeyEnds::FirstDot, &limits)
+        .unwrap_err();
     assert_eq!(error.kind(), Kind::Content);
 }

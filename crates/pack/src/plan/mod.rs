@@ -326,6 +326,7 @@ fn header(
     say("split", (!options.splits.is_empty()).then(|| options.splits.to_string()));
     say("split-by", (!options.splits.is_empty()).then(|| options.split_by.to_string()));
     say("limit", options.limit.map(|n| n.to_string()));
+    say("key-ends", (!listing.key_ends().is_default()).then(|| listing.key_ends().to_string()));
     say("long-keys", (options.long_keys == LongKeys::Hash).then(|| "hash".to_owned()));
     // Whoever fills the plan may stand in another folder.
     let absolute = |root: &std::path::PathBuf| std::path::absolute(root).unwrap_or_else(|_| root.clone());

@@ -5,14 +5,17 @@ mod crew;
 mod decode;
 mod dedup;
 mod files_from;
+mod key_ends;
 mod label;
 mod listing;
+mod merged;
 mod roots;
 mod walk;
 
 pub use decode::Decode;
 pub(crate) use decode::Decoded;
 pub use files_from::FilesFrom;
+pub use key_ends::KeyEnds;
 pub use label::Labels;
 pub(crate) use listing::Table;
 pub use listing::{Listing, SampleRef};
@@ -37,6 +40,8 @@ pub struct ScanOptions {
     pub exclude: Vec<String>,
     /// What to do with symbolic links.
     pub symlinks: Symlinks,
+    /// How names are split into keys and fields. Part of the plan.
+    pub key_ends: KeyEnds,
     /// The folder that the dataset goes to: passed over if it lies among the inputs.
     pub output: Option<PathBuf>,
     /// Where labels come from.
@@ -86,7 +91,7 @@ pub struct Scan<'a> {
 /// Bad inputs are `Content` errors: under [`Policy::Fail`] the first is returned with a count of the
 /// others, under [`Policy::Skip`] all are recorded in the listing.
 pub fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
-    let mut builder = Builder::default();
+    let mut builder = Builder::new(options.key_ends.clone());
     roots::collect(context, options, &mut builder)?;
     let mut listing = builder.finish();
     if let Some(labels) = options.labels {

@@ -69,6 +69,7 @@ pub(crate) struct FoundMember {
 
 pub(crate) const HIDDEN: &str = "hidden";
 pub(crate) const NO_FIELD: &str = "without an extension";
+pub(crate) const NO_MATCH: &str = "without a key and a field by --key-ends";
 const EXCLUDED: &str = "not wanted by --include and --exclude";
 const LINK: &str = "a symbolic link";
 const OUTPUT: &str = "the folder of the dataset itself";

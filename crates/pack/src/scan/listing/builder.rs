@@ -1,8 +1,9 @@
 //! Puts a listing together.
 
 use super::{Listing, PieceRef, Place, Table};
-use crate::scan::walk::{Batch, FoundFile, FoundMember, HIDDEN, NO_FIELD};
-use packhorse_core::{Error, FileStat, MemberName, NameFault, Result, folder_key, split_base};
+use crate::scan::KeyEnds;
+use crate::scan::walk::{Batch, FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH};
+use packhorse_core::{Error, FileStat, MemberName, NameFault, Result, folder_key};
 use packhorse_storage::Compression;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -14,13 +15,17 @@ use std::path::{Path, PathBuf};
 const PARALLEL_SORT: usize = 1 << 16;
 
 /// Puts a listing together from what the walk hands over, in any order.
-#[derive(Default)]
 pub(in crate::scan) struct Builder {
     listing: Listing,
     known: HashMap<(u32, Vec<u8>, String), u32>,
 }
 
 impl Builder {
+    /// Nothing found so far; names will be split by `key_ends`.
+    pub(in crate::scan) fn new(key_ends: KeyEnds) -> Self {
+        Self { listing: Listing { key_ends, ..Listing::default() }, known: HashMap::new() }
+    }
+
     /// The number of the root `path`.
     pub(in crate::scan) fn root(&mut self, path: &Path) -> u32 {
         if let Some(i) = self.listing.roots.iter().position(|r| r == path) {
@@ -54,6 +59,14 @@ impl Builder {
         }
     }
 
+    fn reason(&self, fault: NameFault) -> &'static str {
+        match (fault, &self.listing.key_ends) {
+            (NameFault::Hidden, _) => HIDDEN,
+            (NameFault::NoField, KeyEnds::Regex(_)) => NO_MATCH,
+            (NameFault::NoField, _) => NO_FIELD,
+        }
+    }
+
     fn files(&mut self, root: u32, folder: &Path, files: &[FoundFile]) {
         let mut path = folder.as_os_str().as_bytes().to_vec();
         let Ok(key) = folder_key(&path) else { return };
@@ -62,9 +75,9 @@ impl Builder {
         }
         let place = self.place(root, path, key, None);
         for file in files {
-            match split_base(&file.name) {
+            match self.listing.key_ends.split(&file.name) {
                 Ok(name) => self.push(place, &name, &file.name, (file.size, file.mtime)),
-                Err(fault) => self.ignore(reason(fault), folder.join(std::ffi::OsStr::from_bytes(&file.name))),
+                Err(fault) => self.ignore(self.reason(fault), folder.join(std::ffi::OsStr::from_bytes(&file.name))),
             }
         }
     }
@@ -75,10 +88,10 @@ impl Builder {
             let base = member.name.iter().rposition(|b| *b == b'/').map_or(0, |slash| slash + 1);
             let (folder, base) = member.name.split_at(base);
             let inside = || archive.join(std::ffi::OsStr::from_bytes(&member.name));
-            let (key, name) = match (folder_key(folder), split_base(base)) {
+            let (key, name) = match (folder_key(folder), self.listing.key_ends.split(base)) {
                 (Ok(key), Ok(name)) => (key, name),
                 (Err(fault), _) | (_, Err(fault)) => {
-                    self.ignore(reason(fault), inside());
+                    self.ignore(self.reason(fault), inside());
                     continue;
                 }
             };
@@ -101,7 +114,7 @@ impl Builder {
         let folder = path.parent().unwrap_or(Path::new("")).join(std::ffi::OsStr::from_bytes(stem));
         let key = match folder_key(folder.as_os_str().as_bytes()) {
             Ok(key) => key,
-            Err(fault) => return self.ignore(reason(fault), path.to_owned()),
+            Err(fault) => return self.ignore(self.reason(fault), path.to_owned()),
         };
         let bytes = table.bytes as i64;
         let place = self.place(root, path.as_os_str().as_bytes().to_vec(), key, Some((stat.size, stat.mtime)));
@@ -161,13 +174,6 @@ impl Builder {
         }
         group(&mut self.listing, pieces);
         self.listing
-    }
-}
-
-fn reason(fault: NameFault) -> &'static str {
-    match fault {
-        NameFault::Hidden => HIDDEN,
-        NameFault::NoField => NO_FIELD,
     }
 }
 

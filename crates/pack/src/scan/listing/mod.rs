@@ -7,8 +7,8 @@ mod sample;
 pub(super) use builder::Builder;
 pub use sample::SampleRef;
 
-use super::Decoded;
 use super::walk::HIDDEN;
+use super::{Decoded, KeyEnds, merged};
 use crate::{Metadata, Policy};
 use omitted::Omitted;
 use packhorse_core::{Error, Event, Observer, Omission, Result, SchemaRef};
@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 /// Keys sort by folder first, then by name within the folder.
 #[derive(Debug, Default)]
 pub struct Listing {
+    /// How names were split.
+    key_ends: KeyEnds,
     roots: Vec<PathBuf>,
     places: Vec<Place>,
     tables: Vec<Table>,
@@ -132,6 +134,11 @@ impl Listing {
         &self.decoded
     }
 
+    /// How names were split into keys and fields.
+    pub(crate) fn key_ends(&self) -> &KeyEnds {
+        &self.key_ends
+    }
+
     /// Where relative paths start.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
@@ -209,6 +216,9 @@ impl Listing {
                 .event(&Event::Warning(&format!("passed over {n} inputs that are {why}, such as {}", first.display())));
         }
         self.omitted.report(observer);
+        if let Some(warning) = self.key_ends.is_default().then(|| merged::warning(self)).flatten() {
+            observer.event(&Event::Warning(&warning));
+        }
         let empty = self.pieces.iter().filter(|p| self.len_of(p) == 0 && !self.is_table(p)).count();
         if empty > 0 {
             observer.event(&Event::Warning(&format!("{empty} inputs are empty; they are packed as empty fields")));

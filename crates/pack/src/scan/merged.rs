@@ -1,0 +1,54 @@
+//! Pictures that fall into one sample though they may be samples of their own.
+
+use super::Listing;
+use std::collections::BTreeMap;
+
+/// The last extensions of fields that hold a picture.
+const PICTURES: [&str; 11] = ["avif", "bmp", "gif", "heic", "jpeg", "jpg", "jxl", "png", "tif", "tiff", "webp"];
+
+/// What to say of samples that hold several pictures of one kind, told apart by what stands between the first dot of their
+/// names and the last. Fields that most samples have, such as `input.png` and `target.png`, are meant so.
+pub(super) fn warning(listing: &Listing) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for sample in listing.iter() {
+        sample
+            .fields()
+            .filter(|(field, _)| dotted(field))
+            .for_each(|(field, _)| *counts.entry(field).or_default() += 1);
+    }
+    // The most common case: no field has a dot in its name.
+    if counts.is_empty() {
+        return None;
+    }
+    let by_chance = |field: &str| {
+        let digit = field.bytes().next().is_some_and(|b| b.is_ascii_digit());
+        dotted(field) && (digit || counts.get(field).is_some_and(|count| *count < listing.samples().div_ceil(2)))
+    };
+    let (mut samples, mut example) = (0, None);
+    for sample in listing.iter() {
+        let mut kinds: BTreeMap<&str, &str> = BTreeMap::new();
+        let pair = sample.fields().find_map(|(field, _)| {
+            let before = kinds.insert(kind(field)?, field)?;
+            (by_chance(field) || by_chance(before)).then_some((before, field))
+        });
+        if let Some((a, b)) = pair {
+            samples += 1;
+            example.get_or_insert_with(|| format!("{} holds {a} and {b}", sample.key()));
+        }
+    }
+    let example = example?;
+    Some(format!(
+        "{samples} samples hold several pictures, since a key ends at the first dot of a name (such as: {example}); \
+         if each is a sample of its own, pass --key-ends last-dot"
+    ))
+}
+
+/// The extension of a picture.
+fn kind(field: &str) -> Option<&str> {
+    let extension = field.rsplit('.').next().unwrap_or(field);
+    PICTURES.contains(&extension).then_some(extension)
+}
+
+fn dotted(field: &str) -> bool {
+    field.contains('.') && kind(field).is_some()
+}
