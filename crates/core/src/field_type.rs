@@ -22,6 +22,10 @@ use std::sync::Arc;
 /// The metadata of a column that names its NumPy type (`<c8`, `|S5`, `<M8[ns]`, `<U7`).
 pub const NUMPY: &str = "packhorse.numpy";
 
+/// The metadata of a column whose numbers stand for others: a JSON object of `scale_factor`, `add_offset`, `_FillValue`,
+/// `missing_value`, `units`, `calendar`, as the CF conventions mean them. Columns that differ in it are not one.
+pub const PACKED: &str = "packhorse.packed";
+
 /// The metadata of a column whose blobs are encoded: `image/jpeg`, `image/png`, …
 pub const ENCODING: &str = "packhorse.encoding";
 

@@ -1,6 +1,6 @@
 //! One type for each column, over many inputs that each say their own.
 
-use packhorse_core::{DataType, Error, Field, FieldType, NUMPY, Result, numpy_type, with_metadata};
+use packhorse_core::{DataType, Error, Field, FieldType, NUMPY, PACKED, Result, numpy_type, with_metadata};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -44,6 +44,9 @@ impl Columns {
         for field in fields {
             let field = match self.columns.get(field.name()) {
                 None => field.clone(),
+                Some(known) if known.field.metadata().get(PACKED) != field.metadata().get(PACKED) => {
+                    return Err(packed(known, field));
+                }
                 Some(known) if same_type(&known.field, field) && same_numpy(&known.field, field) => {
                     known.field.clone().with_nullable(known.field.is_nullable() || field.is_nullable())
                 }
@@ -127,6 +130,19 @@ fn differ(known: &Column, field: &Field) -> Error {
     ))
 }
 
+/// The error that equal numbers of two inputs mean different values.
+fn packed(known: &Column, field: &Field) -> Error {
+    let notes = |field: &Field| field.metadata().get(PACKED).map_or("none", String::as_str).to_owned();
+    Error::content(format!(
+        "field {} has units, scale or fill values {} here and {} in {}; NetCDF: unpack it with --from hdf5 --read scale=apply, \
+         or leave it out",
+        field.name(),
+        notes(field),
+        notes(&known.field),
+        known.first.display()
+    ))
+}
+
 /// The type as users read it.
 pub(crate) fn shown(field: &Field) -> String {
     let kind = FieldType::of(field).map_or_else(|_| field.data_type().to_string(), |kind| kind.to_string());
@@ -150,6 +166,17 @@ mod tests {
             columns.add([field].into_iter(), 1, Path::new(&format!("{i}.npz")), shapes)?;
         }
         Ok(columns.fields(fields.len() as u64).collect())
+    }
+
+    #[test]
+    fn numbers_of_other_scales_are_no_one_column() {
+        let scaled = |notes: &str| with_metadata(tensor(&[2]), PACKED, notes);
+        let one = scaled("{\"scale_factor\":0.1}");
+        assert_eq!(join_all(&[one.clone(), one.clone()], Shapes::Equal).unwrap(), std::slice::from_ref(&one));
+        for other in [scaled("{\"scale_factor\":0.2}"), tensor(&[2])] {
+            let error = join_all(&[one.clone(), other], Shapes::Ragged).unwrap_err();
+            assert!(error.to_string().contains("scale=apply") && error.to_string().contains("0.npz"), "{error}");
+        }
     }
 
     #[test]

@@ -76,6 +76,18 @@
 //! A chunk is decoded once for all rows that it holds, as far as 512 MiB of rows allow. Of a file that says that it holds over
 //! 1 GiB and over 10,000 times its own bytes no row is read, but for `expansion=any`.
 //!
+//! # NetCDF-4
+//!
+//! A file of NetCDF's library, or of others that number dimensions as it does, is read by records: the samples are those
+//! of one dimension, the fields the variables whose first axis it is. It is the option `dimension`, or the only
+//! unlimited dimension that is a first axis, or the only first axis of variables that are no coordinates. Other variables
+//! (coordinates of other axes, grid mappings, values without an axis) are left out by name: they belong to no sample.
+//! Dimensions of the file's groups count like those of its root. Records that a variable lacks are its fill value.
+//! Characters side by side are text, and what xarray marks as Booleans are. Numbers stay as they are stored, and the field's
+//! metadata [`PACKED`](packhorse_core::PACKED) holds their `scale_factor`, `add_offset`, `_FillValue`, `missing_value`,
+//! `units` and `calendar`; `scale=apply` makes floats of them, with NaN where there is nothing, as xarray does. NetCDF-3 is another
+//! format, and refused.
+//!
 //! # Options
 //!
 //! | of the sink | values | default |
@@ -89,6 +101,8 @@
 //! | of the source | values | default |
 //! | --- | --- | --- |
 //! | `datasets` | globs of paths, separated by commas (`*` any characters, `?` one); a file of our layout is then read as anybody's | all |
+//! | `dimension` | NetCDF-4: the dimension whose records are the samples | see above |
+//! | `scale` | NetCDF-4: `apply` unpacks numbers, `keep` leaves them as they are stored | `keep` |
 //! | `expansion` | `any`: rows may be any number of times as large as the file | `bounded` |
 //!
 //! **Revisions**: 1, the first.
@@ -112,7 +126,7 @@ use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
 pub struct Hdf5;
 
 static INFO: FormatInfo =
-    FormatInfo { id: "hdf5", revision: 1, extensions: &["h5", "hdf5", "he5", "nc4"], fields: &[] };
+    FormatInfo { id: "hdf5", revision: 1, extensions: &["h5", "hdf5", "he5", "nc", "nc4"], fields: &[] };
 
 impl Format for Hdf5 {
     fn info(&self) -> &'static FormatInfo {

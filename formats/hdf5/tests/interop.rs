@@ -123,14 +123,20 @@ fn h5py_reads_what_we_write() {
     }
 }
 
-/// The samples of a file by field, as the scripts print them, read in pieces that fit no chunk.
-fn read(path: &Path, datasets: &str) -> packhorse_core::Result<std::collections::BTreeMap<String, Vec<String>>> {
-    let input = MemoryInput::new(path.to_string_lossy(), std::fs::read(path).unwrap());
+type Samples = std::collections::BTreeMap<String, Vec<String>>;
+
+fn read(path: &Path, datasets: &str) -> packhorse_core::Result<Samples> {
     let mut options = Options::new();
     if !datasets.is_empty() {
         options.set("datasets", datasets);
     }
-    let source = Hdf5.source(&options, Limits::default())?;
+    read_with(path, &options)
+}
+
+/// The samples of a file by field, as the scripts print them, read in pieces that fit no chunk.
+fn read_with(path: &Path, options: &Options) -> packhorse_core::Result<Samples> {
+    let input = MemoryInput::new(path.to_string_lossy(), std::fs::read(path).unwrap());
+    let source = Hdf5.source(options, Limits::default())?;
     let probe = source.probe(&input)?.unwrap();
     let mut fields = std::collections::BTreeMap::<String, Vec<String>>::new();
     let cuts = [0, 1, 8, 23.min(probe.items), probe.items];
@@ -177,9 +183,9 @@ fn we_read_what_others_write() {
 }
 
 /// What the rows of a file lack, by name.
-fn omitted(path: &Path) -> packhorse_core::Result<Vec<String>> {
+fn omitted(path: &Path, options: &Options) -> packhorse_core::Result<Vec<String>> {
     let input = MemoryInput::new(path.to_string_lossy(), std::fs::read(path).unwrap());
-    let probe = Hdf5.source(&Options::new(), Limits::default())?.probe(&input)?.unwrap();
+    let probe = Hdf5.source(options, Limits::default())?.probe(&input)?.unwrap();
     assert!(probe.omitted.iter().all(|omitted| !omitted.reason.is_empty()));
     Ok(probe.omitted.into_iter().map(|omitted| omitted.field).collect())
 }
@@ -197,12 +203,12 @@ fn no_dataset_disappears() {
         let lacking: Vec<&str> =
             wanted["omitted"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
         if fields.is_empty() {
-            let error = omitted(&path).unwrap_err();
+            let error = omitted(&path, &Options::new()).unwrap_err();
             assert_eq!(error.kind(), packhorse_core::Kind::Unsupported, "{error}");
             assert!(lacking.iter().all(|name| error.to_string().contains(&format!("{name}: "))), "{error}");
             continue;
         }
-        match (read(&path, ""), omitted(&path)) {
+        match (read(&path, ""), omitted(&path, &Options::new())) {
             (Ok(found), Ok(mut left)) => {
                 left.sort();
                 let found = serde_json::to_value(found).unwrap();
@@ -215,6 +221,37 @@ fn no_dataset_disappears() {
                 }));
             }
             (Err(e), _) | (_, Err(e)) => wrong.push(format!("{name}: {e}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn netcdf_is_read_as_xarray_reads_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(lines) = python("make_netcdf.py", &[dir.path()]) else { return };
+    let mut wrong = Vec::new();
+    for line in lines.lines() {
+        let wanted: Value = serde_json::from_str(line).unwrap();
+        let pairs = wanted["options"].as_object().unwrap();
+        let options: Options = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str().unwrap())).collect();
+        let (name, error) = (wanted["file"].as_str().unwrap(), wanted["error"].as_str().unwrap());
+        let path = dir.path().join(name);
+        match (read_with(&path, &options), omitted(&path, &options)) {
+            (Err(e), _) if !error.is_empty() && e.to_string().contains(error) => {}
+            (Ok(found), Ok(mut left)) if error.is_empty() => {
+                left.sort();
+                let found = serde_json::to_value(found).unwrap();
+                let fields = wanted["fields"].as_object().unwrap();
+                if found.as_object().unwrap().keys().ne(fields.keys()) || serde_json::json!(left) != wanted["omitted"] {
+                    wrong.push(format!("{name}: fields {:?}, without {left:?}", found.as_object().unwrap().keys()));
+                }
+                let differs = fields.keys().filter(|field| found[field.as_str()] != fields[field.as_str()]);
+                wrong.extend(differs.map(|field| {
+                    format!("{name} {pairs:?}: {field} is {} and not {}", found[field.as_str()], fields[field.as_str()])
+                }));
+            }
+            (found, _) => wrong.push(format!("{name} {pairs:?}: {:?} and not {error:?}", found.map(|_| "rows"))),
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));

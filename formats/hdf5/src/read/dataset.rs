@@ -37,6 +37,8 @@ pub(crate) struct Dataset {
     pub(crate) name: String,
     pub(crate) datatype: Datatype,
     pub(crate) dims: Vec<u64>,
+    /// Rows that are in the file; what [`Dataset::pad`] adds is not.
+    there: u64,
     storage: Storage,
     fill: Vec<u8>,
     /// The rows that can be read.
@@ -69,7 +71,8 @@ impl Dataset {
         };
         let (name, open, fill) = (name.to_owned(), rows.clone(), message::fill(object)?);
         let dims = space.dims;
-        let dataset = Self { name, datatype, dims, storage, fill, open, ahead: None, most_ahead: AHEAD };
+        let there = dims.first().copied().unwrap_or_default();
+        let dataset = Self { name, datatype, dims, there, storage, fill, open, ahead: None, most_ahead: AHEAD };
         dataset.check(file)?;
         Ok(dataset)
     }
@@ -116,6 +119,13 @@ impl Dataset {
         self.read_raw(file, from, to).map_err(|e| named(&self.name, e))
     }
 
+    /// Makes it `rows` rows long; those that are not there hold its fill value.
+    pub(crate) fn pad(&mut self, rows: u64) {
+        if let Some(dim) = self.dims.first_mut() {
+            *dim = rows.max(*dim);
+        }
+    }
+
     fn read_raw(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Memory> {
         if from > to || to > self.rows() {
             return Err(Error::content(format!("has {} rows where {to} are wanted: the file is damaged", self.rows())));
@@ -125,6 +135,9 @@ impl Dataset {
         }
         let row = self.row_bytes();
         let len = file.limits.blob((to - from).saturating_mul(row))?;
+        if to > self.there && from < to {
+            return self.read_padded(file, from, len);
+        }
         let mut out = match &self.storage {
             Storage::Compact(bytes) => {
                 let start = (from * row) as usize;
@@ -146,6 +159,16 @@ impl Dataset {
             Storage::Chunked(..) => self.read_chunks(file, from, to, len)?,
         };
         swap(&self.datatype, &mut out);
+        Ok(out)
+    }
+
+    fn read_padded(&mut self, file: &H5File<'_>, from: u64, len: usize) -> Result<Memory> {
+        let mut out = file.memory.take(len)?;
+        self.fill(&mut out);
+        swap(&self.datatype, &mut out);
+        if from < self.there {
+            copy(&self.read_raw(file, from, self.there)?, &mut out);
+        }
         Ok(out)
     }
 
@@ -190,7 +213,7 @@ impl Dataset {
             copy(bytes.get(start..).unwrap_or_default(), out.get_mut(..at(next)).unwrap_or_default());
         }
         // Rows of the last chunks, which hold more: decoded once for all of those.
-        let band = last.saturating_add(1).saturating_mul(tall).min(self.rows()).min(self.open.end);
+        let band = last.saturating_add(1).saturating_mul(tall).min(self.there).min(self.open.end);
         let cut = if band > to { next.max(last * tall) } else { to };
         if next < cut {
             self.decode(file, next, cut, out.get_mut(at(next)..at(cut)).unwrap_or_default())?;
@@ -219,7 +242,8 @@ impl Dataset {
         if chunks.len() as u64 != (end - first).saturating_mul(abreast) {
             self.fill(out);
         }
-        let job = Job { file, grid, filters, whole_only: *whole_only, dims: &self.dims, row };
+        let (whole_only, there) = (*whole_only, self.there);
+        let job = Job { file, grid, filters, whole_only, dims: &self.dims, there, row };
         job.read(chunks, from, to, out)
     }
 }
@@ -239,6 +263,8 @@ struct Job<'a> {
     filters: &'a [Filter],
     whole_only: bool,
     dims: &'a [u64],
+    /// Rows that are in the file.
+    there: u64,
     row: u64,
 }
 
@@ -265,12 +291,9 @@ impl Job<'_> {
     }
 
     fn sticks_out(&self, number: u64) -> bool {
+        let dims = std::iter::once(&self.there).chain(self.dims.iter().skip(1));
         let start = self.grid.start(number);
-        start
-            .iter()
-            .zip(self.grid.dims())
-            .zip(self.dims)
-            .any(|((start, chunk), dim)| start.saturating_add(*chunk) > *dim)
+        start.iter().zip(self.grid.dims()).zip(dims).any(|((start, chunk), dim)| start.saturating_add(*chunk) > *dim)
     }
 
     /// The elements of `chunks` in rows `from..to`, into `out`.

@@ -45,6 +45,9 @@ impl<'a> H5File<'a> {
         let decoders = Pool::new(Decoder::new);
         let (base, offsets, lengths, root) = (0, 8, 8, UNDEFINED);
         let mut file = Self { input, limits, len, base, offsets, lengths, root, pages, decoders, memory };
+        if let [b'C', b'D', b'F', 1 | 2 | 5, ..] = file.bytes(0, 8.min(len) as usize)?.as_slice() {
+            return Err(Error::unsupported("NetCDF-3; `nccopy -k nc4 OLD.nc NEW.nc` makes a NetCDF-4 file of it"));
+        }
         let mut at = 0;
         while file.bytes(at, 8)? != SIGNATURE {
             at = if at == 0 { 512 } else { at * 2 };

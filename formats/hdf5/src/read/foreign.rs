@@ -1,14 +1,15 @@
 //! Anybody's files: each dataset is a field, each row of it a sample.
 
+use super::attribute::text_attribute;
 use super::dataset::Dataset;
 use super::element::Made;
 use super::file::H5File;
 use super::leaf::Leaf;
-use super::message::text_attribute;
+use super::netcdf::{self, Reading};
 use super::object::Object;
 use super::values::{Elements, FieldReader, Member};
 use super::walk::{Found, Walk, field_name};
-use packhorse_core::{Error, Kind, NUMPY, Omission, Result, with_metadata};
+use packhorse_core::{Error, Kind, NUMPY, Omission, PACKED, Result, with_metadata};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -25,15 +26,28 @@ pub(crate) struct Fields {
 
 /// The fields that the datasets of a file become.
 /// `wanted` are globs of paths; empty means all that hold numbers or text. Of the samples, `items` will be read.
-pub(crate) fn fields(file: &H5File<'_>, root: &Object, wanted: &[String], items: &Range<u64>) -> Result<Fields> {
+pub(crate) fn fields(
+    file: &H5File<'_>,
+    root: &Object,
+    wanted: &[String],
+    reading: &Reading,
+    items: &Range<u64>,
+) -> Result<Fields> {
     let pytables = text_attribute(file, root, "PYTABLES_FORMAT_VERSION")?.is_some();
     let mut walk = Walk::of(file, root, wanted, pytables)?;
-    let found = std::mem::take(&mut walk.found);
-    let samples = equal_rows(&found)?;
+    let found = netcdf::records(file, root, &mut walk, reading)?;
+    // What is unlimited may be longer than what was written of a variable: the rest are fill values.
+    let samples = match walk.records {
+        true => found.iter().map(Found::rows).max().unwrap_or(0),
+        false => equal_rows(&found)?,
+    };
     let mut readers = Vec::new();
     for found in found {
         match self::readers(file, &found, items) {
-            Ok(fields) => readers.extend(fields),
+            Ok(fields) => readers.extend(fields.into_iter().map(|mut field| {
+                field.values.pad(samples);
+                field
+            })),
             Err(e) if e.kind() == Kind::Unsupported => walk.omit(&found.path, e)?,
             Err(e) => return Err(e),
         }
@@ -106,13 +120,19 @@ fn reader(
     if let Some(numpy) = numpy {
         field = with_metadata(field, NUMPY, &numpy);
     }
+    if let Some(notes) = &leaf.notes {
+        field = with_metadata(field, PACKED, notes);
+    }
     // The dataset's own type is that of whole elements; a leaf of no compound may be read as another.
     let mut values = Dataset::open(file, &found.object, &found.path, items)?;
-    if leaf.place.is_none() {
+    if leaf.place.is_none() && !leaf.joined {
         values.datatype = leaf.datatype.clone();
     }
     let mut reader = FieldReader::of_rows(field, kind, values);
-    let member = |place: &_| Member { place: Clone::clone(place), datatype: leaf.datatype.clone(), last: last.clone() };
-    reader.member = leaf.place.as_ref().map(member);
+    if leaf.place.is_some() || leaf.joined {
+        let (place, datatype) = (leaf.place.clone(), leaf.datatype.clone());
+        reader.member = Some(Member { place, datatype, last: last.clone() });
+    }
+    reader.unpack = leaf.unpack.clone();
     Ok(reader)
 }

@@ -1,5 +1,6 @@
 //! The members of compounds, however deep they lie, as fields.
 
+use super::packed::Unpacker;
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Result};
 
@@ -12,6 +13,11 @@ pub(crate) struct Leaf {
     pub(crate) dims: Vec<u64>,
     /// Where it lies; `None` where it is the whole element.
     pub(crate) place: Option<Place>,
+    /// Whether its elements are those of the last axis together.
+    pub(crate) joined: bool,
+    pub(crate) unpack: Option<Unpacker>,
+    /// What a reader of its values must know, as JSON.
+    pub(crate) notes: Option<String>,
 }
 
 /// Where a member lies in an element.
@@ -52,7 +58,8 @@ fn walk(datatype: &Datatype, name: String, mut dims: Vec<u64>, mut place: Place,
                 place.run = place.run.saturating_mul(count);
             }
             let place = (!whole).then_some(place);
-            found.push(Leaf { name, datatype: other.clone(), dims, place });
+            let datatype = other.clone();
+            found.push(Leaf { name, datatype, dims, place, joined: false, unpack: None, notes: None });
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What messages say: dataspaces, layouts, filters, fill values, attributes.
 
 use super::file::H5File;
-use super::global_heap::GlobalHeap;
 use super::object::{Object, kind};
 use crate::bytes::Cursor;
 use crate::datatype::{Datatype, Padding};
@@ -200,55 +199,6 @@ pub(crate) fn fill(object: &Object) -> Result<Vec<u8>> {
     let mut cursor = Cursor::new(bytes, "a fill value");
     let len = cursor.u32()? as usize;
     Ok(cursor.take(len)?.to_vec())
-}
-
-/// The attribute `name` of an object, where it is text.
-pub(crate) fn text_attribute(file: &H5File<'_>, object: &Object, name: &str) -> Result<Option<String>> {
-    for message in object.all(kind::ATTRIBUTE) {
-        let Ok(bytes) = message.bytes() else { continue };
-        let Ok((found, datatype, data)) = attribute(file, bytes) else { continue };
-        if found != name.as_bytes() {
-            continue;
-        }
-        let text = match datatype {
-            Datatype::Fixed { size, padding, .. } => {
-                data.get(..size as usize).map(|text| unpadded(text, padding).to_vec()).unwrap_or_default()
-            }
-            Datatype::VlenText { .. } => heap_text(file, data)?,
-            _ => continue,
-        };
-        return Ok(String::from_utf8(text).ok());
-    }
-    Ok(None)
-}
-
-/// The text in the global heap that `data` refers to.
-fn heap_text(file: &H5File<'_>, data: &[u8]) -> Result<Vec<u8>> {
-    let mut cursor = Cursor::new(data, "an attribute");
-    let (len, address, index) = (cursor.u32()? as usize, cursor.address(file.offsets)?, cursor.u32()?);
-    if len == 0 {
-        return Ok(Vec::new());
-    }
-    let collection = GlobalHeap::default().collection(file, address)?;
-    let at = collection.object(index, len)?;
-    Ok(collection.bytes.as_slice().get(at..at + len).unwrap_or_default().to_vec())
-}
-
-fn attribute<'a>(file: &H5File<'_>, bytes: &'a [u8]) -> Result<(&'a [u8], Datatype, &'a [u8])> {
-    let mut cursor = Cursor::new(bytes, "an attribute");
-    let (version, flags) = (cursor.u8()?, cursor.u8()?);
-    let sizes = [cursor.u16()?, cursor.u16()?, cursor.u16()?].map(usize::from);
-    if !(1..=3).contains(&version) || (version > 1 && flags != 0) {
-        return Err(cursor.bad("is of a kind that is not read"));
-    }
-    cursor.skip(if version == 3 { 1 } else { 0 })?;
-    let part =
-        |cursor: &mut Cursor<'a>, len: usize| cursor.take(if version == 1 { len.next_multiple_of(8) } else { len });
-    let [name, datatype, space_len] = sizes;
-    let name = part(&mut cursor, name)?.split(|byte| *byte == 0).next().unwrap_or_default();
-    let datatype = Datatype::parse(&mut Cursor::new(part(&mut cursor, datatype)?, "an attribute's datatype"))?;
-    space(file, part(&mut cursor, space_len)?)?;
-    Ok((name, datatype, cursor.rest()))
 }
 
 /// Fixed text without what fills its place.

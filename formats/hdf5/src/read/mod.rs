@@ -5,6 +5,7 @@
 //! and `dataset` what is in them. `walk` finds the datasets of other people's files, `leaf` and `element` say what fields
 //! they are, `values` reads these.
 
+mod attribute;
 mod axis;
 mod bitshuffle;
 mod blosc;
@@ -29,8 +30,10 @@ mod lz4;
 mod lzf;
 mod message;
 mod native;
+mod netcdf;
 mod object;
 mod ours;
+mod packed;
 mod reference;
 mod scaleoffset;
 mod source;

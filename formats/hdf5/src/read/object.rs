@@ -18,6 +18,7 @@ pub(crate) mod kind {
     pub(crate) const ATTRIBUTE: u16 = 0x0c;
     pub(crate) const CONTINUATION: u16 = 0x10;
     pub(crate) const SYMBOL_TABLE: u16 = 0x11;
+    pub(crate) const ATTRIBUTES: u16 = 0x15;
 }
 
 const BLOCKS: usize = 4096;

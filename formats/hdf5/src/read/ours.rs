@@ -1,10 +1,10 @@
 //! Files of the layout ml-hdf5/1.
 
+use super::attribute::text_attribute;
 use super::dataset::{ALL, Dataset};
 use super::file::H5File;
 use super::global_heap::GlobalHeap;
 use super::group::{Link, links};
-use super::message::text_attribute;
 use super::object::Object;
 use super::values::FieldReader;
 use crate::datatype::{Datatype, HEAPED};
@@ -86,7 +86,7 @@ fn open(file: &H5File<'_>, object: &Object, name: &str, rows: &Range<u64>) -> Re
     }
     let (values, shapes) = (dataset("values")?.ok_or_else(|| damaged(name))?, dataset("shapes")?);
     let heap = GlobalHeap::default();
-    let reader = FieldReader { field, kind, values, offsets, shapes, present: None, member: None, heap };
+    let reader = FieldReader { field, kind, values, offsets, shapes, present: None, member: None, unpack: None, heap };
     if fits(&reader) { Ok(reader) } else { Err(damaged(name)) }
 }
 

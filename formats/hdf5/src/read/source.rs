@@ -1,10 +1,11 @@
 //! The source: probing a file, and its rows block by block.
 
+use super::attribute::text_attribute;
 use super::dataset::{AHEAD, ALL};
 use super::expansion::Expansion;
 use super::file::H5File;
 use super::foreign::Fields;
-use super::message::text_attribute;
+use super::netcdf::Reading;
 use super::object::Object;
 use super::values::FieldReader;
 use super::{foreign, ours};
@@ -25,6 +26,7 @@ const EVEN: u64 = 8;
 pub(crate) struct Hdf5Source {
     /// Globs of the datasets to read; empty for all.
     datasets: Vec<String>,
+    reading: Reading,
     expansion: Expansion,
     limits: Limits,
     memory: Pool,
@@ -32,10 +34,18 @@ pub(crate) struct Hdf5Source {
 
 impl Hdf5Source {
     pub(crate) fn new(options: &Options, limits: Limits) -> Result<Self> {
-        options.only(&["datasets", "expansion"])?;
+        options.only(&["datasets", "dimension", "scale", "expansion"])?;
         let globs = options.get("datasets").unwrap_or_default().split(',').map(str::trim);
         Ok(Self {
             datasets: globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect(),
+            reading: Reading {
+                dimension: options.get("dimension").map(str::to_owned),
+                unpack: match options.get("scale").unwrap_or("keep") {
+                    "keep" => false,
+                    "apply" => true,
+                    other => return Err(Error::config(format!("option scale: no \"{other}\"; known are keep, apply"))),
+                },
+            },
             expansion: Expansion::parse(options)?,
             limits,
             memory: Pool::default(),
@@ -53,7 +63,7 @@ impl Hdf5Source {
                 let (readers, samples) = ours::fields(&file, &root, items)?;
                 Fields { readers, samples, omitted: Vec::new() }
             }
-            false => foreign::fields(&file, &root, &self.datasets, items)?,
+            false => foreign::fields(&file, &root, &self.datasets, &self.reading, items)?,
         };
         let bytes = fields.iter().map(FieldReader::bytes).fold(0, u64::saturating_add);
         self.expansion.check(bytes, file.len())?;

@@ -6,6 +6,7 @@ use super::global_heap::GlobalHeap;
 use super::leaf::Place;
 use super::message::unpadded;
 use super::native::{swap, widened, width};
+use super::packed::Unpacker;
 use super::reference::{Reference, ReferenceShape, references};
 use crate::datatype::Datatype;
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
@@ -28,12 +29,15 @@ pub(crate) struct FieldReader {
     pub(crate) present: Option<Dataset>,
     /// Of compounds: which member.
     pub(crate) member: Option<Member>,
+    /// What makes of the values what they stand for.
+    pub(crate) unpack: Option<Unpacker>,
     pub(crate) heap: GlobalHeap,
 }
 
-/// A member of a compound.
+/// A member of a compound, or elements of another type than the dataset's.
 pub(crate) struct Member {
-    pub(crate) place: Place,
+    /// `None`: it is whole elements, read as those of another type.
+    pub(crate) place: Option<Place>,
     pub(crate) datatype: Datatype,
     /// The elements that a member of the same dataset read last.
     pub(crate) last: Arc<Mutex<Option<Elements>>>,
@@ -46,7 +50,7 @@ impl FieldReader {
     /// A field whose samples are the rows of `values`.
     pub(crate) fn of_rows(field: Field, kind: FieldType, values: Dataset) -> Self {
         let heap = GlobalHeap::default();
-        Self { field, kind, values, offsets: Vec::new(), shapes: None, present: None, member: None, heap }
+        Self { field, kind, values, offsets: Vec::new(), shapes: None, present: None, member: None, unpack: None, heap }
     }
 
     /// About how many bytes a sample holds, by what the datasets' dimensions say.
@@ -56,8 +60,8 @@ impl FieldReader {
 
     /// About how many bytes all samples hold, at least one each.
     pub(crate) fn bytes(&self) -> u64 {
-        let row = match &self.member {
-            Some(member) => self.values.row_elements().saturating_mul(member.place.bytes()),
+        let row = match self.member.as_ref().and_then(|member| member.place.as_ref()) {
+            Some(place) => self.values.row_elements().saturating_mul(place.bytes()),
             None => self.values.row_bytes(),
         };
         self.values.rows().saturating_mul(row.max(1))
@@ -70,7 +74,10 @@ impl FieldReader {
 
     /// The elements of rows `from..to`, of compounds those of the member, little-endian.
     fn cells(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Buffer> {
-        let Some(member) = &self.member else { return Ok(Buffer::from(self.values.read(file, from, to)?)) };
+        let Some((member, place)) = self.member.as_ref().and_then(|member| Some((member, member.place.as_ref()?)))
+        else {
+            return Ok(Buffer::from(self.values.read(file, from, to)?));
+        };
         let last = member.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let elements = match last.filter(|(rows, _)| *rows == (from..to)) {
             Some((_, elements)) => elements,
@@ -80,7 +87,7 @@ impl FieldReader {
                 elements
             }
         };
-        let mut bytes = member.place.gather(&elements, self.values.datatype.size() as usize)?;
+        let mut bytes = place.gather(&elements, self.values.datatype.size() as usize)?;
         swap(&member.datatype, &mut bytes);
         Ok(Buffer::from(bytes))
     }
@@ -145,7 +152,10 @@ impl FieldReader {
     fn elements(&mut self, file: &H5File<'_>, element: &DataType, from: u64, to: u64) -> Result<ArrayRef> {
         let cells = self.cells(file, from, to)?;
         let datatype = self.datatype().clone();
-        let bytes = widened(&datatype, &cells).map_or(cells, Buffer::from);
+        let (bytes, datatype) = match &self.unpack {
+            Some(unpack) => (Buffer::from(unpack.apply(&cells)), unpack.becomes()),
+            None => (widened(&datatype, &cells).map_or(cells, Buffer::from), datatype),
+        };
         let size = width(&datatype);
         match (&datatype, element) {
             (Datatype::VlenText { .. }, DataType::Utf8View) => self.heap_texts(file, &bytes),

@@ -7,10 +7,11 @@ use super::file::H5File;
 use super::glob::matches;
 use super::group::{Link, links};
 use super::leaf::{Leaf, leaves};
+use super::netcdf::{Dimension, dimension};
 use super::object::Object;
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Kind, Omission, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Groups inside each other, and objects in a file.
 const DEEPEST: usize = 64;
@@ -19,6 +20,7 @@ const MOST: usize = 100_000;
 /// A dataset of rows some of which can be read.
 pub(crate) struct Found {
     pub(crate) path: String,
+    pub(crate) address: u64,
     pub(crate) object: Object,
     pub(crate) dims: Vec<u64>,
     /// Its members, or itself, and what fields they are.
@@ -41,6 +43,10 @@ pub(crate) struct Walk<'a> {
     seen: BTreeSet<u64>,
     pub(crate) found: Vec<Found>,
     pub(crate) omitted: Vec<Omission>,
+    /// The scales of dimensions, by their addresses.
+    pub(crate) dimensions: BTreeMap<u64, Dimension>,
+    /// Whether rows are NetCDF's records.
+    pub(crate) records: bool,
 }
 
 /// The name of the field that the dataset at `path` becomes.
@@ -51,8 +57,8 @@ pub(crate) fn field_name(path: &str) -> String {
 impl<'a> Walk<'a> {
     /// The datasets in and below `root`.
     pub(crate) fn of(file: &'a H5File<'a>, root: &Object, wanted: &'a [String], pytables: bool) -> Result<Self> {
-        let (seen, found, omitted) = (BTreeSet::new(), Vec::new(), Vec::new());
-        let mut walk = Self { file, wanted, pytables, seen, found, omitted };
+        let (seen, found, omitted, dimensions) = (BTreeSet::new(), Vec::new(), Vec::new(), BTreeMap::new());
+        let mut walk = Self { file, wanted, pytables, seen, found, omitted, dimensions, records: false };
         walk.group(root, "", 0)?;
         Ok(walk)
     }
@@ -89,16 +95,25 @@ impl<'a> Walk<'a> {
         let object = Object::read(file, address).map_err(wrong)?;
         match describe(file, &object).map_err(wrong)? {
             Described::Group => self.group(&object, path, depth + 1),
-            _ if !self.wants(path) => Ok(()),
             Described::Single(why) => self.omit(path, Error::unsupported(why)),
             Described::Rows(datatype, dims) => {
+                if let Some(dimension) = dimension(file, &object, path).map_err(wrong)? {
+                    let bare = dimension.bare;
+                    self.dimensions.insert(address, dimension);
+                    if bare {
+                        return Ok(());
+                    }
+                }
+                if !self.wants(path) {
+                    return Ok(());
+                }
                 Description::of(file, &object).map_err(wrong)?;
-                self.dataset(path, object, datatype, dims)
+                self.dataset(path, (address, object), datatype, dims)
             }
         }
     }
 
-    fn dataset(&mut self, path: &str, object: Object, datatype: Datatype, dims: Vec<u64>) -> Result<()> {
+    fn dataset(&mut self, path: &str, at: (u64, Object), datatype: Datatype, dims: Vec<u64>) -> Result<()> {
         let datatype = if self.pytables { datatype.of_pytables() } else { datatype };
         let mut fields = Vec::new();
         for leaf in leaves(&datatype, &dims) {
@@ -108,7 +123,8 @@ impl<'a> Walk<'a> {
             }
         }
         if !fields.is_empty() {
-            self.found.push(Found { path: path.to_owned(), object, dims, fields });
+            let (address, object) = at;
+            self.found.push(Found { path: path.to_owned(), address, object, dims, fields });
         }
         Ok(())
     }

@@ -1,0 +1,187 @@
+//! Attributes of objects: as messages of their own, or many of them in a fractal heap.
+
+use super::file::H5File;
+use super::fractal_heap::FractalHeap;
+use super::global_heap::GlobalHeap;
+use super::message::{space, unpadded};
+use super::native::{swap, widened};
+use super::object::{Object, kind};
+use super::tree2;
+use crate::bytes::{Cursor, UNDEFINED};
+use crate::datatype::Datatype;
+use packhorse_core::{Kind, Result};
+
+/// A small value that is noted with an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Attribute {
+    pub(crate) datatype: Datatype,
+    data: Vec<u8>,
+}
+
+/// A number, as exact as its type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Integer(i128),
+    Float(f64),
+}
+
+impl Number {
+    pub(crate) fn value(self) -> f64 {
+        match self {
+            Number::Integer(value) => value as f64,
+            Number::Float(value) => value,
+        }
+    }
+}
+
+/// The text of the attribute `name`, where it is one.
+pub(crate) fn text_attribute(file: &H5File<'_>, object: &Object, name: &str) -> Result<Option<String>> {
+    match find(file, object, name)? {
+        Some(attribute) => attribute.text(file),
+        None => Ok(None),
+    }
+}
+
+/// The attribute `name` of `object`, where it has one of a kind that is read.
+pub(crate) fn find(file: &H5File<'_>, object: &Object, name: &str) -> Result<Option<Attribute>> {
+    for message in object.all(kind::ATTRIBUTE) {
+        let Ok(bytes) = message.bytes() else { continue };
+        if let Some(found) = named(file, bytes, name) {
+            return Ok(Some(found));
+        }
+    }
+    match object.first(kind::ATTRIBUTES)? {
+        Some(bytes) => dense(file, bytes, name),
+        None => Ok(None),
+    }
+}
+
+fn dense(file: &H5File<'_>, bytes: &[u8], name: &str) -> Result<Option<Attribute>> {
+    let mut cursor = Cursor::new(bytes, "an object's attributes");
+    cursor.skip(1)?;
+    let flags = cursor.u8()?;
+    cursor.skip(if flags & 1 != 0 { 2 } else { 0 })?;
+    let (heap, tree) = (cursor.address(file.offsets)?, cursor.address(file.offsets)?);
+    if heap == UNDEFINED {
+        return Ok(None);
+    }
+    let heap = FractalHeap::open(file, heap)?;
+    let mut found = None;
+    tree2::records(file, tree, &mut |_, record| {
+        let (id, rest) = record.split_at_checked(8).unwrap_or_default();
+        let shared = rest.first().is_none_or(|flags| flags & 2 != 0);
+        if found.is_some() || shared {
+            return Ok(());
+        }
+        match heap.object(file, id) {
+            Ok(bytes) => found = self::named(file, &bytes, name),
+            // One that is too long for its heap is none that we look for.
+            Err(e) if matches!(e.kind(), Kind::Unsupported | Kind::Limit) => {}
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The attribute in `bytes`, if it is called so and of a kind that is read.
+fn named(file: &H5File<'_>, bytes: &[u8], wanted: &str) -> Option<Attribute> {
+    let (name, datatype, data) = parse(file, bytes).ok()?;
+    (name == wanted.as_bytes()).then(|| Attribute { datatype, data: data.to_vec() })
+}
+
+fn parse<'a>(file: &H5File<'_>, bytes: &'a [u8]) -> Result<(&'a [u8], Datatype, &'a [u8])> {
+    let mut cursor = Cursor::new(bytes, "an attribute");
+    let (version, flags) = (cursor.u8()?, cursor.u8()?);
+    let sizes = [cursor.u16()?, cursor.u16()?, cursor.u16()?].map(usize::from);
+    if !(1..=3).contains(&version) || (version > 1 && flags != 0) {
+        return Err(cursor.bad("is of a kind that is not read"));
+    }
+    cursor.skip(if version == 3 { 1 } else { 0 })?;
+    let part =
+        |cursor: &mut Cursor<'a>, len: usize| cursor.take(if version == 1 { len.next_multiple_of(8) } else { len });
+    let [name, datatype, space_len] = sizes;
+    let name = part(&mut cursor, name)?.split(|byte| *byte == 0).next().unwrap_or_default();
+    let datatype = Datatype::parse(&mut Cursor::new(part(&mut cursor, datatype)?, "an attribute's datatype"))?;
+    space(file, part(&mut cursor, space_len)?)?;
+    Ok((name, datatype, cursor.rest()))
+}
+
+impl Attribute {
+    /// What it says, where it is text.
+    pub(crate) fn text(&self, file: &H5File<'_>) -> Result<Option<String>> {
+        let text = match &self.datatype {
+            Datatype::Fixed { size, padding, .. } => {
+                let text = self.data.get(..*size as usize);
+                text.map(|text| unpadded(text, *padding).to_vec()).unwrap_or_default()
+            }
+            Datatype::VlenText { .. } => heap_value(file, &self.data, 1)?,
+            _ => return Ok(None),
+        };
+        Ok(String::from_utf8(text).ok())
+    }
+
+    /// Its numbers; none where it holds something else.
+    pub(crate) fn numbers(&self) -> Vec<Number> {
+        let (datatype, mut data) = (&self.datatype, self.data.clone());
+        swap(datatype, &mut data);
+        let data = widened(datatype, &data).unwrap_or(data);
+        numbers(datatype, &data)
+    }
+
+    /// Those of its numbers that are integers.
+    pub(crate) fn integers(&self) -> Vec<i128> {
+        let integer = |number| match number {
+            Number::Integer(value) => Some(value),
+            Number::Float(_) => None,
+        };
+        self.numbers().into_iter().filter_map(integer).collect()
+    }
+
+    /// The objects that each of its lists refers to first.
+    pub(crate) fn references(&self, file: &H5File<'_>) -> Result<Vec<Option<u64>>> {
+        let Datatype::Vlen { of, size } = &self.datatype else { return Ok(Vec::new()) };
+        let each = self.data.chunks_exact((*size as usize).max(1));
+        each.map(|bytes| {
+            let value = heap_value(file, bytes, of.size() as usize)?;
+            Ok(Cursor::new(&value, "a reference").address(file.offsets).ok().filter(|at| *at != UNDEFINED))
+        })
+        .collect()
+    }
+}
+
+/// Little-endian elements as numbers; none where they are something else.
+pub(crate) fn numbers(datatype: &Datatype, data: &[u8]) -> Vec<Number> {
+    let integer = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+    match *datatype {
+        Datatype::Integer { size, signed, .. } => {
+            let size = (size as usize).clamp(1, 8);
+            let rest = 64 - 8 * size as u32;
+            let one = |bytes: &[u8]| match (integer(bytes), signed) {
+                (value, true) => i128::from((value << rest) as i64 >> rest),
+                (value, false) => i128::from(value),
+            };
+            data.chunks_exact(size).map(|bytes| Number::Integer(one(bytes))).collect()
+        }
+        Datatype::Float { size: 4, .. } => {
+            data.as_chunks::<4>().0.iter().map(|bytes| Number::Float(f32::from_le_bytes(*bytes).into())).collect()
+        }
+        Datatype::Float { size: 8, .. } => {
+            data.as_chunks::<8>().0.iter().map(|bytes| Number::Float(f64::from_le_bytes(*bytes))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The value in the global heap to which `data` refers.
+fn heap_value(file: &H5File<'_>, data: &[u8], element: usize) -> Result<Vec<u8>> {
+    let mut cursor = Cursor::new(data, "an attribute");
+    let (count, address, index) = (cursor.u32()? as usize, cursor.address(file.offsets)?, cursor.u32()?);
+    let len = count.saturating_mul(element);
+    if len == 0 {
+        return Ok(Vec::new());
+    }
+    let collection = GlobalHeap::default().collection(file, address)?;
+    let at = collection.object(index, len)?;
+    Ok(collection.bytes.as_slice().get(at..at + len).unwrap_or_default().to_vec())
+}

@@ -1,0 +1,173 @@
+//! NetCDF-4: HDF5 whose axes have names.
+//!
+//! Specification: [the NetCDF-4 format](https://docs.unidata.ucar.edu/netcdf-c/current/file_format_specifications.html), and
+//! the [dimension scales](https://support.hdfgroup.org/documentation/hdf5/latest/_h5_d_s__u_g.html) of HDF5. A dimension is a
+//! scale: a dataset whose attribute `CLASS` says so. A variable's `DIMENSION_LIST` refers to a scale for each axis; a
+//! scale is its own dimension, and one of several axes lists theirs by number in `_Netcdf4Coordinates`. Scales of dimensions
+//! that are no variables hold no data and are passed over.
+//!
+//! The samples of a file are the records of one dimension, and its fields the variables whose first axis that is.
+
+use super::attribute::{find, text_attribute};
+use super::element::field_type;
+use super::file::H5File;
+use super::message;
+use super::object::{Object, kind};
+use super::packed::Packing;
+use super::walk::{Found, Walk};
+use crate::bytes::UNDEFINED;
+use crate::datatype::{Datatype, Padding};
+use packhorse_core::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the scale of a dimension that is no variable is called in its attribute `NAME`.
+const NO_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable";
+
+/// A dimension's scale.
+#[derive(Debug)]
+pub(crate) struct Dimension {
+    path: String,
+    unlimited: bool,
+    /// Its number in the file.
+    id: Option<i128>,
+    /// Whether it is no variable.
+    pub(crate) bare: bool,
+}
+
+/// How NetCDF's variables are read.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    /// The dimension whose records are the samples, where it is said.
+    pub(crate) dimension: Option<String>,
+    /// Whether packed values are unpacked.
+    pub(crate) unpack: bool,
+}
+
+/// The dimension whose scale `object` is, if it is one.
+pub(crate) fn dimension(file: &H5File<'_>, object: &Object, path: &str) -> Result<Option<Dimension>> {
+    if text_attribute(file, object, "CLASS")?.as_deref() != Some("DIMENSION_SCALE") {
+        return Ok(None);
+    }
+    let space = object.first(kind::DATASPACE)?.map(|bytes| message::space(file, bytes)).transpose()?;
+    let unlimited = space.is_some_and(|space| space.most.first() == Some(&UNDEFINED));
+    let id = find(file, object, "_Netcdf4Dimid")?.and_then(|id| id.integers().first().copied());
+    let bare = text_attribute(file, object, "NAME")?.is_some_and(|name| name.starts_with(NO_VARIABLE));
+    Ok(Some(Dimension { path: path.to_owned(), unlimited, id, bare }))
+}
+
+/// Of the datasets that were found in a NetCDF-4 file those whose rows are records; the others are left out. All
+/// datasets of a file that is none.
+pub(crate) fn records(file: &H5File<'_>, root: &Object, walk: &mut Walk<'_>, reading: &Reading) -> Result<Vec<Found>> {
+    let found = std::mem::take(&mut walk.found);
+    let numbered = walk.dimensions.values().any(|dimension| dimension.id.is_some());
+    let named = || Ok::<_, Error>(find(file, root, "_NCProperties")?.is_some());
+    if walk.dimensions.is_empty() || !(numbered || named()?) {
+        return Ok(found);
+    }
+    let axes = found.iter().map(|found| axes(file, found, &walk.dimensions)).collect::<Result<Vec<_>>>()?;
+    let record = match &reading.dimension {
+        Some(name) => by_name(name, &walk.dimensions)?,
+        None => record(&found, &axes, &walk.dimensions)?,
+    };
+    let name = walk.dimensions.get(&record).map(|dimension| dimension.path.trim_start_matches('/').to_owned());
+    let name = name.unwrap_or_default();
+    walk.records = true;
+    let mut kept = Vec::new();
+    for (found, axes) in found.into_iter().zip(axes) {
+        let why = match axes.iter().position(|axis| *axis == Some(record)) {
+            Some(0) => {
+                kept.push(variable(file, found, reading)?);
+                continue;
+            }
+            Some(axis) => format!("has the record dimension {name} as axis {axis}, and not first"),
+            None => format!("has no axis of the record dimension {name}: its values belong to no sample"),
+        };
+        walk.omit(&found.path, Error::unsupported(why))?;
+    }
+    Ok(kept)
+}
+
+/// The scales of the axes of a variable, by address.
+fn axes(file: &H5File<'_>, found: &Found, dimensions: &BTreeMap<u64, Dimension>) -> Result<Vec<Option<u64>>> {
+    if let Some(ids) = find(file, &found.object, "_Netcdf4Coordinates")? {
+        let of = |id| dimensions.iter().find(|(_, dimension)| dimension.id == Some(id)).map(|(address, _)| *address);
+        return Ok(ids.integers().into_iter().map(of).collect());
+    }
+    if dimensions.contains_key(&found.address) {
+        return Ok(vec![Some(found.address)]);
+    }
+    match find(file, &found.object, "DIMENSION_LIST")? {
+        Some(list) => list.references(file),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn by_name(name: &str, dimensions: &BTreeMap<u64, Dimension>) -> Result<u64> {
+    let path = format!("/{}", name.trim_start_matches('/'));
+    let whole = dimensions.iter().find(|(_, dimension)| dimension.path == path);
+    let inside = || dimensions.iter().find(|(_, dimension)| dimension.path.ends_with(&path));
+    let Some((address, _)) = whole.or_else(inside) else {
+        let names = names(dimensions.keys().copied().collect(), dimensions);
+        return Err(Error::config(format!("option dimension: there is no {name}; there are {names}")));
+    };
+    Ok(*address)
+}
+
+/// The one unlimited dimension that is the first axis of a variable, or else the one first axis of all.
+fn record(found: &[Found], axes: &[Vec<Option<u64>>], dimensions: &BTreeMap<u64, Dimension>) -> Result<u64> {
+    let first = |coordinates: bool| -> BTreeSet<u64> {
+        let both = found.iter().zip(axes);
+        let chosen = both.filter(|(found, _)| coordinates || !dimensions.contains_key(&found.address));
+        chosen.filter_map(|(_, axes)| axes.first().copied().flatten()).collect()
+    };
+    // Coordinates decide only where there is nothing else.
+    let variables = first(false);
+    let candidates = if variables.is_empty() { first(true) } else { variables };
+    let is_unlimited = |address: &&u64| dimensions.get(address).is_some_and(|dimension| dimension.unlimited);
+    let unlimited: Vec<u64> = candidates.iter().filter(is_unlimited).copied().collect();
+    match (unlimited.as_slice(), candidates.len(), candidates.first()) {
+        ([one], _, _) => Ok(*one),
+        ([], 1, Some(one)) => Ok(*one),
+        _ => Err(Error::content(format!(
+            "has variables over the dimensions {}: choose the one whose records are samples with option dimension",
+            names(candidates, dimensions)
+        ))),
+    }
+}
+
+fn names(of: BTreeSet<u64>, dimensions: &BTreeMap<u64, Dimension>) -> String {
+    let names = of.iter().filter_map(|address| dimensions.get(address));
+    names.map(|dimension| dimension.path.trim_start_matches('/')).collect::<Vec<_>>().join(", ")
+}
+
+/// A variable as NetCDF means it: characters side by side are text, and numbers may be packed.
+fn variable(file: &H5File<'_>, mut found: Found, reading: &Reading) -> Result<Found> {
+    let packing = Packing::of(file, &found.object)?;
+    for (leaf, made) in &mut found.fields {
+        if leaf.place.is_some() {
+            continue;
+        }
+        match (&leaf.datatype, leaf.dims.as_slice()) {
+            (Datatype::Fixed { size: 1, utf8, .. }, [_, .., last]) if (1..=u64::from(u32::MAX)).contains(last) => {
+                let (size, utf8) = (*last as u32, *utf8);
+                let datatype = Datatype::Fixed { size, utf8, padding: Padding::Zeros };
+                let dims = leaf.dims.get(..leaf.dims.len() - 1).unwrap_or_default().to_vec();
+                if let Ok(text) = field_type(&datatype, &dims) {
+                    (*made, leaf.joined, leaf.datatype, leaf.dims) = (text, true, datatype, dims);
+                }
+            }
+            (Datatype::Integer { size: 1, .. }, _) if packing.boolean => {
+                leaf.datatype = Datatype::Boolean;
+                *made = field_type(&leaf.datatype, &leaf.dims).map_err(Error::unsupported)?;
+            }
+            _ => {
+                leaf.unpack = reading.unpack.then(|| packing.unpacker(&leaf.datatype)).flatten();
+                if let Some(unpack) = &leaf.unpack {
+                    *made = field_type(&unpack.becomes(), &leaf.dims).map_err(Error::unsupported)?;
+                }
+                leaf.notes = packing.notes(leaf.unpack.is_some());
+            }
+        }
+    }
+    Ok(found)
+}

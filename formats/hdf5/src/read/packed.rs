@@ -1,0 +1,184 @@
+//! Packed values, as the [CF conventions](https://cfconventions.org/cf-conventions/cf-conventions.html#packed-data) mean them.
+//!
+//! A value `v` stands for `v * scale_factor + add_offset`, and for nothing where it is `_FillValue` or `missing_value`.
+//! Unpacked values are floats, NaN where there is nothing, of the width that xarray (2026.9) chooses: that of
+//! the two attributes where both have it; else 8 bytes with an offset, that of the scale without one; 4 bytes where there
+//! are fill values only, of floats and of integers of up to 2 bytes. Every step is rounded to it, as in xarray.
+
+use super::attribute::{Attribute, Number, find, numbers, text_attribute};
+use super::file::H5File;
+use super::object::Object;
+use crate::datatype::Datatype;
+use packhorse_core::Result;
+use serde_json::{Map, Value};
+
+/// What the attributes of a variable say of its values.
+#[derive(Debug, Default)]
+pub(crate) struct Packing {
+    /// `_FillValue` and `missing_value`.
+    fills: Vec<(&'static str, Attribute)>,
+    scale: Option<Attribute>,
+    offset: Option<Attribute>,
+    /// `_Unsigned`: what integers are, whatever their type says.
+    unsigned: Option<bool>,
+    units: Vec<(&'static str, String)>,
+    /// xarray's mark of Booleans, which NetCDF lacks.
+    pub(crate) boolean: bool,
+}
+
+/// Makes packed values what they stand for.
+#[derive(Clone, Debug)]
+pub(crate) struct Unpacker {
+    datatype: Datatype,
+    fills: Vec<Number>,
+    scale: Option<f64>,
+    offset: Option<f64>,
+    /// Bytes of a float.
+    width: u32,
+}
+
+impl Packing {
+    pub(crate) fn of(file: &H5File<'_>, object: &Object) -> Result<Self> {
+        let mut packing = Self {
+            scale: find(file, object, "scale_factor")?.filter(|scale| !scale.numbers().is_empty()),
+            offset: find(file, object, "add_offset")?.filter(|offset| !offset.numbers().is_empty()),
+            boolean: text_attribute(file, object, "dtype")?.as_deref() == Some("bool"),
+            ..Self::default()
+        };
+        packing.unsigned = text_attribute(file, object, "_Unsigned")?.and_then(|text| text.parse().ok());
+        for name in ["_FillValue", "missing_value"] {
+            let found = find(file, object, name)?.filter(|found| !found.numbers().is_empty());
+            packing.fills.extend(found.map(|found| (name, found)));
+        }
+        for name in ["units", "calendar"] {
+            packing.units.extend(text_attribute(file, object, name)?.map(|text| (name, text)));
+        }
+        Ok(packing)
+    }
+
+    /// What a reader of the values must know, as JSON; `None` where that is nothing.
+    pub(crate) fn notes(&self, unpacked: bool) -> Option<String> {
+        let mut notes: Map<String, Value> =
+            self.units.iter().map(|(name, text)| ((*name).to_owned(), Value::from(text.as_str()))).collect();
+        if !unpacked {
+            let packing = [("scale_factor", &self.scale), ("add_offset", &self.offset)];
+            let packing = packing.into_iter().filter_map(|(name, found)| Some((name, found.as_ref()?)));
+            for (name, found) in packing.chain(self.fills.iter().map(|(name, found)| (*name, found))) {
+                let mut values: Vec<Value> = found.numbers().into_iter().map(json).collect();
+                let value = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
+                notes.insert(name.to_owned(), value);
+            }
+            notes.extend(self.unsigned.map(|unsigned| ("_Unsigned".to_owned(), Value::from(unsigned))));
+        }
+        (!notes.is_empty()).then(|| Value::Object(notes).to_string())
+    }
+
+    /// What unpacks values of `datatype`; `None` where they stand for themselves.
+    pub(crate) fn unpacker(&self, datatype: &Datatype) -> Option<Unpacker> {
+        let datatype = match (datatype, self.unsigned) {
+            (Datatype::Integer { size, .. }, Some(unsigned)) => {
+                Datatype::Integer { size: *size, signed: !unsigned, big: false }
+            }
+            (Datatype::Integer { .. } | Datatype::Float { size: 4 | 8, .. }, _) => datatype.clone(),
+            _ => return None,
+        };
+        let first = |found: &Option<Attribute>| found.as_ref()?.numbers().first().copied().map(Number::value);
+        let (scale, offset) = (first(&self.scale), first(&self.offset));
+        if scale.is_none() && offset.is_none() && self.fills.is_empty() {
+            return None;
+        }
+        let width = self.width(&datatype);
+        let all = self.fills.iter().flat_map(|(_, found)| found.numbers());
+        let fills = all.map(|fill| same_bits(fill, &datatype)).collect();
+        Some(Unpacker { datatype, fills, scale, offset, width })
+    }
+
+    /// Bytes of the floats that values of `datatype` become.
+    fn width(&self, datatype: &Datatype) -> u32 {
+        let (integer, size) = (matches!(datatype, Datatype::Integer { .. }), datatype.size());
+        let float = |found: &Attribute| match found.datatype {
+            Datatype::Float { size: 4, .. } => 4,
+            _ => 8,
+        };
+        match (&self.scale, &self.offset) {
+            (Some(scale), Some(offset)) if float(scale) == 4 && float(offset) == 4 => {
+                if integer && size == 4 {
+                    8
+                } else {
+                    4
+                }
+            }
+            (_, Some(_)) => 8,
+            (Some(scale), None) => float(scale),
+            (None, None) if integer => {
+                if size <= 2 {
+                    4
+                } else {
+                    8
+                }
+            }
+            (None, None) => size,
+        }
+    }
+}
+
+impl Unpacker {
+    /// The type of what comes out.
+    pub(crate) fn becomes(&self) -> Datatype {
+        Datatype::Float { size: self.width, big: false }
+    }
+
+    /// What the little-endian elements in `bytes` stand for.
+    pub(crate) fn apply(&self, bytes: &[u8]) -> Vec<u8> {
+        let values = numbers(&self.datatype, bytes).into_iter().map(|value| self.one(value));
+        match self.width {
+            4 => values.flat_map(|value| (value as f32).to_le_bytes()).collect(),
+            _ => values.flat_map(f64::to_le_bytes).collect(),
+        }
+    }
+
+    fn one(&self, value: Number) -> f64 {
+        if self.fills.iter().any(|fill| equal(*fill, value)) {
+            return f64::NAN;
+        }
+        // Two floats of 4 bytes multiplied or added in 8 round as they would in 4.
+        let round = |value: f64| if self.width == 4 { f64::from(value as f32) } else { value };
+        let mut value = round(value.value());
+        if let Some(scale) = self.scale {
+            value = round(value * scale);
+        }
+        self.offset.map_or(value, |offset| round(value + offset))
+    }
+}
+
+fn equal(a: Number, b: Number) -> bool {
+    match (a, b) {
+        (Number::Integer(a), Number::Integer(b)) => a == b,
+        _ => a.value() == b.value(),
+    }
+}
+
+/// A fill value whose bits are read as `datatype`, which has another sign.
+fn same_bits(fill: Number, datatype: &Datatype) -> Number {
+    let (Number::Integer(value), Datatype::Integer { size: size @ 1..=8, signed, .. }) = (fill, datatype) else {
+        return fill;
+    };
+    let all = 1i128 << (8 * size);
+    Number::Integer(match (*signed, value) {
+        (false, value) if value < 0 => value + all,
+        (true, value) if value >= all / 2 => value - all,
+        _ => value,
+    })
+}
+
+fn json(number: Number) -> Value {
+    match number {
+        Number::Integer(value) => match (i64::try_from(value), u64::try_from(value)) {
+            (Ok(value), _) => Value::from(value),
+            (_, Ok(value)) => Value::from(value),
+            _ => Value::from(value.to_string()),
+        },
+        Number::Float(value) if value.is_finite() => Value::from(value),
+        Number::Float(value) => Value::from(value.to_string()),
+    }
+}
