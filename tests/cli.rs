@@ -280,13 +280,14 @@ fn the_shape_of_every_result() {
     let wanted = "bytes:number class_counts:array classes:array fields:array omitted:array samples:number shards:array skipped:number";
     assert_shape(&plan, wanted);
     assert_shape(&plan["shards"][0], "name:string samples:number split:string");
-    let status = "damages:array missing:array packed:number plan:string samples:number sealed:bool shards:number";
+    let status =
+        "damages:array missing:array packed:number part:null plan:string samples:number sealed:bool shards:number";
     assert_shape(&place.json(&["status", "p", "--json"]), status);
     let filled = place.json(&["pack", "--plan", "p", "--json", "--quiet"]);
     assert_shape(&filled, &pack.replace("root:string", "root:null").replace("omitted:array", "omitted:null"));
     let seal = "bytes:number root:string samples:number shards:number skipped:number";
     assert_shape(&place.json(&["seal", "p", "--json"]), seal);
-    let verify = "bytes:number damages:array repairable:bool samples:number seconds:number shards:number whole:bool";
+    let verify = "bytes:number damages:array part_of:null repairable:bool samples:number seconds:number shards:number whole:bool";
     assert_shape(&place.json(&["verify", "out", "--full", "--json", "--quiet"]), verify);
     let readers = place.json(&["verify", "out", "--for", "hf", "--json"]);
     assert_shape(&readers, "findings:array samples:number shards:number");

@@ -15,7 +15,7 @@ mod common {
 }
 
 use common::disk::Disk;
-use common::process::{Ended, Program, packhorse};
+use common::process::{Ended, Program, command, packhorse};
 use common::strace;
 use common::tree::{Tree, assert_equal, tree};
 use common::work::{Work, text};
@@ -72,7 +72,7 @@ impl Stage {
 }
 
 fn is_ours(name: &str) -> bool {
-    name.starts_with(".staging/") || name == ".packhorse-cache"
+    name.starts_with(".staging/") || name == ".packhorse-cache" || name == ".packhorse-part.json"
 }
 
 fn json(ended: &Ended) -> Value {
@@ -235,6 +235,51 @@ fn a_part_is_a_part_of_a_larger_one() {
     stage.assert_whole(&to, "part by part");
     let ended = stage.to(&to, &["--fraction", "1.5"]).run();
     assert!(ended.code() == 2 && ended.said.contains("not from 0 to 1"), "{ended:?}");
+}
+
+/// Ten shards: which part of them is taken, and what is said of the copy.
+#[test]
+fn a_part_is_rounded_up_and_known_as_one() {
+    let stage = Stage::new();
+    let to = stage.work.dir("near");
+    for (fraction, wanted) in [("0.01", 1), ("0.1", 1), ("0.25", 3), ("0.3", 3)] {
+        let said = stage.staged(&to, &["--fraction", fraction]);
+        assert_eq!((&said["shards"], &said["of"]), (&wanted.into(), &10.into()), "{fraction}");
+        let status = json(&packhorse(&["status", text(&to), "--json"]).succeed());
+        assert_eq!((&status["part"], &status["shards"]), (&wanted.into(), &10.into()), "{fraction}: {status}");
+        assert!(status["missing"].as_array().unwrap().is_empty());
+        let found = json(&packhorse(&["verify", text(&to), "--full", "--json"]).succeed());
+        assert_eq!((&found["shards"], &found["part_of"]), (&wanted.into(), &10.into()), "{fraction}: {found}");
+        let stat = json(&packhorse(&["stat", text(&to), "--json"]).succeed());
+        assert_eq!(stat["shards"].as_array().unwrap().len(), wanted);
+        assert_eq!(stat["samples"], status["packed"]);
+    }
+    for words in [&["status"][..], &["verify"], &["stat"]] {
+        let mut loud = command(env!("CARGO_BIN_EXE_packhorse"));
+        loud.args(words).arg(&to);
+        let said = Program(loud).succeed().printed;
+        assert!(said.contains("3 of 10 shards, fraction copy"), "{words:?}: {said}");
+    }
+    // A smaller part asks for nothing to go.
+    assert_eq!(stage.staged(&to, &["--fraction", "0.1"])["shards"], 1);
+    assert_eq!(json(&packhorse(&["status", text(&to), "--json"]).succeed())["part"], 3);
+    // What should be there and is damaged, or is not there.
+    let name = shards(&to).swap_remove(1);
+    let shard = to.join(&name);
+    let mut bytes = std::fs::read(&shard).unwrap();
+    bytes[600] ^= 1;
+    std::fs::write(&shard, bytes).unwrap();
+    let found = packhorse(&["verify", text(&to), "--full", "--json"]).run();
+    assert!(found.code() == 6 && found.printed.contains(&name), "{found:?}");
+    std::fs::remove_file(&shard).unwrap();
+    for command in ["status", "verify"] {
+        let found = packhorse(&[command, text(&to), "--json"]).run();
+        assert!(found.code() == 6 && found.printed.contains(&name), "{command}: {found:?}");
+    }
+    stage.staged(&to, &["--fraction", "0.3"]);
+    packhorse(&["verify", text(&to), "--full"]).succeed();
+    stage.staged(&to, &[]);
+    stage.assert_whole(&to, "all of it");
 }
 
 #[test]

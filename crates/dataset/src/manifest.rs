@@ -11,6 +11,21 @@ use std::path::Path;
 /// The file's name in a dataset's folder.
 pub const MANIFEST: &str = "dataset.json";
 
+/// In the place of the manifest, in a folder that holds a part of a sealed dataset's shards: a [`Manifest`] of these
+/// with [`Manifest::part_of`].
+pub const PART: &str = ".packhorse-part.json";
+
+/// The dataset that a part was taken of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartOf {
+    /// Its root digest.
+    pub root: Digest,
+    /// Its shards.
+    pub shards: u64,
+    /// Its samples.
+    pub samples: u64,
+}
+
 /// A file of the dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
@@ -93,6 +108,9 @@ pub struct Manifest {
     pub plan: Digest,
     /// The dataset's other files: the stored plan, the list of what was left out, companions.
     pub files: Vec<FileRecord>,
+    /// Of a document that lists a part of a dataset's shards, and none of its other files: which dataset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<PartOf>,
     /// The shards, in plan order.
     pub shards: Vec<ShardRecord>,
 }
@@ -107,12 +125,53 @@ impl Manifest {
         Ok(Self::read_bytes(store, dir)?.map(|(manifest, _)| manifest))
     }
 
+    /// What the folder `dir` holds of a sealed dataset: all of it, or a part ([`PART`]).
+    pub fn read_part(store: &dyn Store, dir: &Path) -> Result<Option<Self>> {
+        if let Some(whole) = Self::read(store, dir)? {
+            return Ok(Some(whole));
+        }
+        Ok(Self::read_named(store, &dir.join(PART))?.map(|(manifest, _)| manifest))
+    }
+
+    /// The manifest of those of its shards that are `wanted`.
+    pub fn part(&self, wanted: impl Fn(&ShardRecord) -> bool) -> Self {
+        let shards: Vec<ShardRecord> = self.shards.iter().filter(|shard| wanted(shard)).cloned().collect();
+        let of_split = |split: &SplitRecord| {
+            let mine = || shards.iter().filter(|shard| shard.split.as_ref() == Some(&split.name));
+            SplitRecord {
+                name: split.name.clone(),
+                shards: mine().count() as u64,
+                samples: mine().map(|shard| shard.samples).sum(),
+            }
+        };
+        let mut counts = BTreeMap::new();
+        for (name, count) in shards.iter().flat_map(|shard| &shard.counts) {
+            *counts.entry(name.clone()).or_default() += count;
+        }
+        let whole = PartOf { root: self.root, shards: self.shards.len() as u64, samples: self.samples };
+        let mut part = Self {
+            samples: shards.iter().map(|shard| shard.samples).sum(),
+            counts,
+            bytes: shards.iter().map(|shard| shard.bytes).sum(),
+            splits: self.splits.iter().map(of_split).collect(),
+            files: Vec::new(),
+            part_of: Some(self.part_of.clone().unwrap_or(whole)),
+            shards,
+            ..self.clone()
+        };
+        part.root = part.root_of_shards();
+        part
+    }
+
     /// As [`Manifest::read`], with the bytes of the document.
     ///
     /// Damage may have been the way's fault (a server that gives other bytes): there is a second try.
     pub fn read_bytes(store: &dyn Store, dir: &Path) -> Result<Option<(Self, Vec<u8>)>> {
-        let path = dir.join(MANIFEST);
-        let input = match store.open(&path) {
+        Self::read_named(store, &dir.join(MANIFEST))
+    }
+
+    fn read_named(store: &dyn Store, path: &Path) -> Result<Option<(Self, Vec<u8>)>> {
+        let input = match store.open(path) {
             Ok(input) => input,
             Err(e) if is_absent(&e) => return Ok(None),
             Err(e) => return Err(e),
@@ -217,6 +276,7 @@ mod tests {
             splits: Vec::new(),
             plan: Digest::of(b"plan"),
             files: Vec::new(),
+            part_of: None,
             shards: vec![shard(0), shard(1)],
         };
         manifest.root = manifest.root_of_shards();
@@ -244,6 +304,21 @@ mod tests {
         std::fs::write(&path, &bytes).unwrap();
         let error = read(dir.path()).unwrap_err();
         assert_eq!((error.kind(), error.input()), (Kind::Content, path.to_str()));
+    }
+
+    #[test]
+    fn a_part_lists_its_shards_and_what_it_is_a_part_of() {
+        let whole = manifest();
+        let part = whole.part(|shard| shard.name == "shard-000001");
+        assert_eq!(Manifest::decode(&part.encode().unwrap()).unwrap(), part);
+        assert_eq!((part.samples, part.bytes, part.shards.len()), (2, 10240, 1));
+        let of = PartOf { root: whole.root, shards: 2, samples: 3 };
+        assert_eq!(part.part_of, Some(of.clone()));
+        assert_eq!(part.part(|_| true).part_of, Some(of));
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(PART), part.encode().unwrap()).unwrap();
+        assert_eq!(Manifest::read(&Local, dir.path()).unwrap(), None);
+        assert_eq!(Manifest::read_part(&Local, dir.path()).unwrap(), Some(part));
     }
 
     #[test]

@@ -94,6 +94,7 @@ fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Resu
         splits: header.splits.iter().map(split).collect(),
         plan: plan.digest(),
         files: Vec::new(),
+        part_of: None,
         shards,
     };
     manifest.root = manifest.root_of_shards();

@@ -25,6 +25,8 @@ pub struct Status {
     /// Of a dataset that is sealed: files that are missing or have other lengths than were recorded, and documents that
     /// are damaged. Empty where it is whole, as far as that can be seen without reading its shards.
     pub damages: Vec<Damage>,
+    /// Of a part of a dataset's shards, which was copied from it: how many of them there are to be.
+    pub part: Option<u64>,
 }
 
 impl Status {
@@ -37,6 +39,9 @@ impl Status {
 /// Looks at the receipts in the folder `out`, and where it is sealed at the names and lengths of its files. Reads no
 /// shard.
 pub fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Result<Status> {
+    if let Some(part) = Manifest::read_part(store, out).ok().flatten().filter(|manifest| manifest.part_of.is_some()) {
+        return Ok(of_part(&part, quick(registry, store, out, &part)?));
+    }
     let (sealed, manifest, damages) = match sealed_manifest(store, out) {
         Ok(None) => (false, None, Vec::new()),
         Ok(Some(manifest)) => {
@@ -68,7 +73,25 @@ pub fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Result<Stat
         missing,
         sealed,
         damages,
+        part: None,
     })
+}
+
+/// A part of a dataset: the shards that are there are those of which nothing is missing.
+fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
+    let damaged =
+        |name: &str| damages.iter().any(|d| d.file.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
+    let (missing, there): (Vec<_>, Vec<_>) = part.shards.iter().partition(|shard| damaged(&shard.name));
+    Status {
+        plan: part.plan,
+        shards: part.part_of.as_ref().map_or(0, |of| of.shards),
+        samples: part.part_of.as_ref().map(|of| of.samples),
+        packed: there.iter().map(|shard| shard.samples).sum(),
+        missing: missing.into_iter().map(|shard| shard.name.clone()).collect(),
+        sealed: true,
+        part: Some(part.shards.len() as u64),
+        damages,
+    }
 }
 
 /// What a dataset says of itself whose plan can't be read.
@@ -81,5 +104,6 @@ fn unplanned(manifest: Option<&Manifest>, damages: Vec<Damage>) -> Status {
         missing: Vec::new(),
         sealed: true,
         damages,
+        part: None,
     }
 }

@@ -8,7 +8,8 @@ use packhorse_core::{
     Cancel, Crc32c, Error, Event, Input, Kind, Limits, Members, Observer, Options, Registry, Result, Store, split_name,
 };
 use packhorse_dataset::{
-    Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord, decode_index,
+    Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, RECEIPT_SUFFIX, Receipt, ShardRecord,
+    decode_index,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,9 @@ pub enum Depth {
     /// Every byte hashed, every member parsed and its checksum compared.
     Full,
 }
+
+/// The file by which caches know whose copies lie in a folder.
+const CACHE_MARK: &str = ".packhorse-cache";
 
 /// One thing that is not as it was.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +53,8 @@ pub struct Verification {
     pub damages: Vec<Damage>,
     /// Whether something is wrong that [`repair_dataset`](crate::repair_dataset) may mend: its plan is here.
     pub repairable: bool,
+    /// Of a part of a dataset's shards: which dataset.
+    pub part_of: Option<PartOf>,
 }
 
 /// Compares the dataset in the folder `out` with its manifest. Damage is not an error but a finding;
@@ -62,8 +68,11 @@ pub fn verify(
     observer: &dyn Observer,
     cancel: &Cancel,
 ) -> Result<Verification> {
-    let path = out.join(MANIFEST);
-    let input = store.open(&path).map_err(|e| match is_missing(&e) {
+    let (name, opened) = match store.open(&out.join(MANIFEST)) {
+        Err(e) if is_missing(&e) => (PART, store.open(&out.join(PART))),
+        opened => (MANIFEST, opened),
+    };
+    let input = opened.map_err(|e| match is_missing(&e) {
         true => Error::new(
             Kind::Incomplete,
             "is not sealed: it has no dataset.json; run `packhorse seal`, or check anybody's shards with --for",
@@ -75,7 +84,7 @@ pub fn verify(
     let manifest = match Manifest::decode(&input.read_all(Limits::default().blob)?) {
         Ok(manifest) => manifest,
         Err(e) => {
-            let damages = vec![damage(MANIFEST, None, e.message())];
+            let damages = vec![damage(name, None, e.message())];
             return Ok(Verification { damages, repairable: planned, ..Verification::default() });
         }
     };
@@ -93,7 +102,8 @@ pub fn verify(
     let Found { mut damages, bytes } = check.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     damages.sort();
     let (shards, samples) = (manifest.shards.len() as u64, manifest.samples);
-    Ok(Verification { shards, samples, bytes, damages, repairable })
+    let part_of = manifest.part_of;
+    Ok(Verification { shards, samples, bytes, damages, repairable, part_of })
 }
 
 /// What names and lengths tell of the files that `manifest` knows, sorted; others are not looked for.
@@ -311,7 +321,10 @@ impl Check<'_> {
     /// Files in the folder that the manifest does not know. Of a shard whose receipt can't be read,
     /// the companions are not known, and nothing is said of them.
     fn strangers(&self, manifest: &Manifest) -> Result<()> {
-        let mut known: BTreeSet<PathBuf> = [PathBuf::from(MANIFEST)].into();
+        let mut known: BTreeSet<PathBuf> = match manifest.part_of {
+            None => [PathBuf::from(MANIFEST)].into(),
+            Some(_) => [PART, CACHE_MARK].map(PathBuf::from).into(),
+        };
         known.extend(manifest.files.iter().map(|f| PathBuf::from(&f.name)));
         let mut unread = Vec::new();
         for shard in &manifest.shards {

@@ -16,13 +16,18 @@ use std::process::ExitCode;
 
 pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
     let status = packhorse_pack::status(context.registry, &*context.store, &args.dir)?;
-    let there = status.shards - status.missing.len() as u64;
+    let there = status.part.unwrap_or(status.shards) - status.missing.len() as u64;
     let samples = match status.samples {
         Some(samples) => format!("{} of {samples} samples", status.packed),
         None => counted(status.packed, "sample"),
     };
-    let mut text = format!("{there} of {} shards, {samples}", status.shards);
+    let copy = if status.part.is_some() { ", fraction copy" } else { "" };
+    let mut text = format!("{there} of {} shards{copy}, {samples}", status.shards);
     text.push_str(match (status.sealed, status.missing.is_empty()) {
+        (true, _) if status.part.is_some() && status.is_damaged() => {
+            "; damaged: copy it again with: packhorse stage DATASET --verify --to "
+        }
+        (true, _) if status.part.is_some() => "\n",
         (true, _) if status.is_damaged() => ", sealed, but damaged; mend it with: packhorse repair ",
         (true, _) => ", sealed\n",
         (false, true) => "; seal it with: packhorse seal ",
@@ -47,6 +52,7 @@ pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
     let value = json!({
         "plan": status.plan.to_string(), "shards": status.shards, "samples": status.samples, "packed": status.packed,
         "missing": status.missing, "sealed": status.sealed, "damages": damages,
+        "part": status.part,
     });
     context.style.show(&value, &text)?;
     Ok(if status.is_damaged() { ExitCode::from(code(Kind::Incomplete)) } else { success() })
@@ -103,7 +109,7 @@ const SOURCES: usize = 30;
 
 fn dataset(context: &Context<'_>, dir: &Path) -> Result<()> {
     let unsealed = "is not sealed: it has no dataset.json; run `packhorse seal`, or see `packhorse status`";
-    let manifest = Manifest::read(&*context.store, dir)?;
+    let manifest = Manifest::read_part(&*context.store, dir)?;
     let manifest = manifest.ok_or_else(|| Error::new(Kind::Incomplete, unsealed).in_input(dir.display()))?;
     if context.style.json {
         return print(&String::from_utf8_lossy(&manifest.encode()?));
@@ -117,6 +123,10 @@ fn dataset(context: &Context<'_>, dir: &Path) -> Result<()> {
         show(manifest.bytes),
         manifest.root
     );
+    if let Some(of) = &manifest.part_of {
+        let there = manifest.shards.len();
+        text.push_str(&format!("  {there} of {}, fraction copy of {}\n", counted(of.shards, "shard"), of.root));
+    }
     let (sources, totals): (Vec<_>, Vec<_>) = manifest.counts.iter().partition(|(name, _)| name.contains(" of "));
     for (name, count) in totals.iter().chain(sources.iter().take(SOURCES)) {
         text.push_str(&format!("  {count} {name}\n"));

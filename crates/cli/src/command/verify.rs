@@ -59,11 +59,14 @@ fn bytes(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
     } else {
         format!("damaged: {}", counted(found.damages.len() as u64, "finding"))
     };
-    text.push_str(&format!(
-        "{verdict}: {} in {} ({what})\n",
-        counted(found.samples, "sample"),
-        counted(found.shards, "shard")
-    ));
+    let shards = match &found.part_of {
+        None => counted(found.shards, "shard"),
+        Some(of) => format!("{} of {}, fraction copy", found.shards, counted(of.shards, "shard")),
+    };
+    text.push_str(&format!("{verdict}: {} in {shards} ({what})\n", counted(found.samples, "sample")));
+    if found.part_of.is_some() && !found.damages.is_empty() {
+        text.push_str(&format!("  copy it again with: packhorse stage DATASET --verify --to {}\n", dir.display()));
+    }
     if found.repairable {
         text.push_str(&format!("  pack what is damaged again with: packhorse repair {}\n", dir.display()));
     }
@@ -72,6 +75,7 @@ fn bytes(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
     let value = json!({
         "whole": found.damages.is_empty(), "samples": found.samples, "shards": found.shards, "bytes": found.bytes,
         "seconds": seconds, "damages": damages, "repairable": found.repairable,
+        "part_of": found.part_of.as_ref().map(|of| of.shards),
     });
     context.style.show(&value, &text)?;
     Ok(if found.damages.is_empty() { success() } else { ExitCode::from(code(Kind::Incomplete)) })

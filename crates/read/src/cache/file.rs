@@ -1,7 +1,7 @@
 //! A file of a dataset that may be kept near.
 
 use packhorse_core::{Error, Result};
-use packhorse_dataset::{Digest, FileRecord, ShardRecord};
+use packhorse_dataset::{Digest, FileRecord, PART, ShardRecord};
 use std::path::{Component, Path};
 
 /// A file: its name, its length, and what shows that a copy is right.
@@ -48,7 +48,7 @@ impl CacheFile {
     /// That the name stays in the folder, and out of what is ours in there.
     pub(super) fn check_name(&self) -> Result<()> {
         let mut parts = Path::new(&self.name).components();
-        let ours = |first: &str| first == ".staging" || first == super::folder::MARK || first == super::folder::USERS;
+        let ours = |first: &str| [".staging", super::folder::MARK, super::folder::USERS, PART].contains(&first);
         let first = parts.clone().next().map(|part| part.as_os_str().to_string_lossy().into_owned());
         let fits = first.is_some_and(|first| !ours(&first)) && parts.all(|part| matches!(part, Component::Normal(_)));
         match fits && !self.name.ends_with('/') {

@@ -35,8 +35,11 @@ pub(super) struct Listing {
 
 /// The files of the sealed dataset `manifest`, whose bytes are `bytes`: shards, and if that is all of them the others.
 pub(super) fn sealed(manifest: &Manifest, bytes: Vec<u8>, share: Share) -> Listing {
-    let in_part = |shard: &&ShardRecord| share.has_name(CacheFile::from(*shard).stem());
-    let mut groups: Vec<Group> = manifest.shards.iter().filter(in_part).cloned().map(Group::Shard).collect();
+    let files: Vec<CacheFile> = manifest.shards.iter().map(CacheFile::from).collect();
+    let chosen = share.choose(files.iter().map(CacheFile::stem));
+    let in_part = |(_, file): &(&ShardRecord, &CacheFile)| chosen.contains(file.stem());
+    let mut groups: Vec<Group> =
+        manifest.shards.iter().zip(&files).filter(in_part).map(|(shard, _)| Group::Shard(shard.clone())).collect();
     if share.is_whole() {
         groups.extend(manifest.files.iter().map(|file: &FileRecord| Group::File(file.into())));
     }
@@ -51,7 +54,8 @@ pub(super) fn foreign(source: &CacheSource, share: Share) -> Result<Listing> {
         return Err(Error::config("holds no file").in_input(source.root.display()));
     }
     files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    let groups = files.into_iter().filter(|file| share.has_name(file.stem())).map(Group::File).collect();
+    let chosen = share.choose(files.iter().map(CacheFile::stem));
+    let groups = files.iter().filter(|file| chosen.contains(file.stem())).cloned().map(Group::File).collect();
     Ok(Listing { groups, shards: 0, manifest: None })
 }
 

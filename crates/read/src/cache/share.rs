@@ -2,6 +2,7 @@
 
 use packhorse_core::{Error, Result};
 use packhorse_dataset::Digest;
+use std::collections::BTreeSet;
 
 /// A part of many things: each is in it or not, by its number alone. Those in a part are in every larger one too.
 #[derive(Clone, Copy, Debug)]
@@ -29,14 +30,42 @@ impl Share {
 
     /// The same by name.
     pub(super) fn has_name(self, name: &str) -> bool {
-        let digest = Digest::of(name.as_bytes());
-        self.has(digest.as_bytes().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        self.has(number(name))
     }
+
+    /// So many of `names` as the fraction comes to, rounded up: those whose digests are first. Of few names it is as
+    /// large a part as it can be, and those in a part are in every larger one of the same names too.
+    pub(super) fn choose<'n>(self, names: impl Iterator<Item = &'n str>) -> BTreeSet<&'n str> {
+        let ranked: BTreeSet<(u64, &str)> = names.map(|name| (number(name), name)).collect();
+        // A product that is a whole number but for its last bits is that number.
+        let count = (self.0 * ranked.len() as f64 - 1e-9).ceil().max(0.0) as usize;
+        ranked.into_iter().take(count).map(|(_, name)| name).collect()
+    }
+}
+
+/// The first 64 bits of a name's digest.
+fn number(name: &str) -> u64 {
+    Digest::of(name.as_bytes()).as_bytes().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_few_names_is_rounded_up_and_nested() {
+        let names: Vec<String> = (0..10).map(|i| format!("shard-{i:06}")).collect();
+        let mut before = BTreeSet::new();
+        for (fraction, wanted) in [(0.0, 0), (0.001, 1), (0.1, 1), (0.11, 2), (0.3, 3), (0.5, 5), (0.7, 7), (1.0, 10)] {
+            let part = Share::new(fraction).unwrap().choose(names.iter().map(String::as_str));
+            assert_eq!(part.len(), wanted, "{fraction}");
+            assert!(before.is_subset(&part));
+            before = part;
+        }
+        // Files of one shard have one name.
+        let twice = names.iter().chain(&names).map(String::as_str);
+        assert_eq!(Share::new(0.1).unwrap().choose(twice).len(), 1);
+    }
 
     #[test]
     fn a_part_is_as_large_as_asked_and_grows() {

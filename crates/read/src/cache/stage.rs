@@ -8,7 +8,7 @@ use super::staged::{self, Owner, is_unfit};
 use super::{CacheFile, CacheSource, Check, Staged, Unfit};
 use crate::parallel::in_parallel;
 use packhorse_core::{Cancel, Error, Event, Input, Kind, Observer, Result, Store};
-use packhorse_dataset::{Digest, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
+use packhorse_dataset::{Digest, MANIFEST, Manifest, PART, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use packhorse_storage::Local;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,6 +71,7 @@ pub fn stage(
     if source.holds(to) {
         return Err(Error::config("is the dataset itself, or in it; stage into another folder").in_input(to.display()));
     }
+    let whole = found.as_ref().map(|(manifest, _)| manifest.clone());
     let listing = match found {
         Some((manifest, bytes)) => listing::sealed(&manifest, bytes, share),
         None => listing::foreign(&source, share)?,
@@ -81,6 +82,9 @@ pub fn stage(
     folder.sweep();
     if owner == Owner::Nobody {
         staged::mark(&*folder.staging()?, folder.source().dataset)?;
+    }
+    if let Some(whole) = whole.filter(|_| !share.is_whole() && !matches!(owner, Owner::Sealed(_))) {
+        staged::say_part(&folder, &whole, &listing)?;
     }
     // Of files that nobody vouches for only the bytes do.
     let verify = options.verify || owner == Owner::Nobody;
@@ -266,6 +270,7 @@ impl Run<'_> {
                 self.folder.staging()?.document(MANIFEST, bytes)?;
             }
             Local.remove(&dir.join(MARK))?;
+            Local.remove(&dir.join(PART))?;
         }
         Ok(done)
     }

@@ -1,10 +1,12 @@
 //! A folder that a dataset was staged into: whose it is, and what came of it.
 
-use super::folder::MARK;
+use super::folder::{Folder, MARK};
+use super::listing::{Group, Listing};
 use packhorse_core::{Error, Kind, Result, Store};
-use packhorse_dataset::{Digest, MANIFEST, Manifest};
+use packhorse_dataset::{Digest, MANIFEST, Manifest, PART};
 use packhorse_storage::{Local, Staging};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What is in a folder after [`stage`](super::stage).
@@ -81,6 +83,26 @@ pub(super) fn mark(staging: &Staging, dataset: Digest) -> Result<()> {
     let mut bytes = mark.map_err(|e| Error::bug(format!("can't encode a mark: {e}")))?;
     bytes.push(b'\n');
     staging.document(MARK, &bytes).map(drop)
+}
+
+/// Says which shards of the dataset will be here: those of `listing`, and those that were asked for before.
+pub(super) fn say_part(folder: &Folder, whole: &Manifest, listing: &Listing) -> Result<()> {
+    let before = match Manifest::read_part(&Local, folder.dir()) {
+        Ok(found) => found.filter(|part| part.part_of.as_ref().is_some_and(|of| of.root == whole.root)),
+        // A document that is damaged is written again.
+        Err(e) if e.kind() == Kind::Content => None,
+        Err(e) => return Err(e),
+    };
+    let now = listing.groups.iter().filter_map(|group| match group {
+        Group::Shard(shard) => Some(&shard.name),
+        Group::File(_) => None,
+    });
+    let names: BTreeSet<&String> = before.iter().flat_map(|part| &part.shards).map(|s| &s.name).chain(now).collect();
+    let part = whole.part(|shard| names.contains(&shard.name));
+    match before.as_ref() == Some(&part) {
+        true => Ok(()),
+        false => folder.staging()?.document(PART, &part.encode()?).map(drop),
+    }
 }
 
 /// Whether the folder has the manifest's bytes.
