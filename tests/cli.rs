@@ -272,7 +272,8 @@ fn a_result_that_can_not_be_written_is_no_success() {
 #[test]
 fn the_shape_of_every_result() {
     let place = Place::new();
-    let pack = "bytes:number input_bytes:number omitted:array resumed:bool reused:number root:string samples:number \
+    let pack = "bytes:number counts:object input_bytes:number omitted:array resumed:bool reused:number root:string \
+                samples:number \
                 seconds:number shards:number skipped:number";
     assert_shape(&place.pack("out", &[]), pack);
     let plan = ["plan", "in", "--to", "webdataset", "--out", "p", "--split", "a=1", "--quiet", "--json"];
@@ -587,6 +588,47 @@ fn a_picture_cut_short_is_found_by_check_alone() {
     assert_eq!(place.cat("plain", "bird/cut.jpg"), &whole[..whole.len() / 2]);
 }
 
+#[test]
+fn what_claims_to_be_a_picture_is_one_or_a_fault() {
+    let place = Place::pictures(2);
+    for (name, says) in
+        [("bird/junk.webp", "none of the pictures"), ("bird/x.avif", "is none"), ("bird/y.jxl", "is none")]
+    {
+        place.write(&format!("in/{name}"), "junk");
+        for flags in [&["--image", "check"][..], &["--image", "check=lenient"], &["--image", "resize=9"], &["--orient"]]
+        {
+            place.pack_fails(3, flags, &[name.split('.').next().unwrap(), says, "leave it out"]);
+            fs::remove_dir_all(place.path().join("out")).unwrap();
+        }
+        place.pack("plain", &[]);
+        fs::remove_dir_all(place.path().join("plain")).unwrap();
+        fs::remove_file(place.path().join("in").join(name)).unwrap();
+    }
+    let texts = Place::new();
+    texts.pack_fails(2, &["--image", "check"], &["no field is called as pictures are", "txt"]);
+}
+
+#[test]
+fn pictures_are_counted_in_the_summary_the_receipts_and_the_manifest() {
+    let place = Place::pictures(5);
+    let (count, all) = (|out: &str| place.json(&["stat", out, "--json"])["counts"].clone(), 5);
+    assert_eq!(place.pack("checked", &["--image", "check"])["counts"], json!({"pictures unchanged": all}));
+    assert_eq!(count("checked"), json!({"pictures unchanged": all}));
+    assert_eq!(place.pack("resized", &["--image", "resize=7x7"])["counts"], json!({"pictures written anew": all}));
+    assert_eq!(place.pack("resized", &["--image", "resize=7x7"])["counts"], json!({"pictures written anew": all}));
+    assert_eq!(place.pack("plain", &[])["counts"], json!({}));
+    let text = place.ok(&["pack", "in", "--to", "webdataset", "--out", "said", "--image", "check"]);
+    assert!(text.contains("  5 pictures unchanged\n"), "{text}");
+}
+
+#[test]
+fn metadata_to_keep_needs_pictures_to_write() {
+    let place = Place::pictures(1);
+    place.pack_fails(2, &["--image", "keep=exif"], &["resize", "--orient"]);
+    place.pack_fails(2, &["--image", "resize=9", "--image", "keep=gps"], &["\"gps\"", "icc, exif"]);
+    place.pack("out", &["--image", "resize=9", "--image", "keep=exif,icc"]);
+}
+
 /// The first picture of a corpus.
 fn picture(place: &Place) -> String {
     place.pack(".first", &["--limit", "1", "--exclude", "*cut*"]);
@@ -702,7 +744,7 @@ fn another_request_for_a_folder_names_each_flag_that_differs() {
         (&["--shuffle", "1"], "--labels"),
         (&["--shuffle", "1", "--labels", "folders", "--split", "a=1"], "--split"),
         (&["--shuffle", "1", "--labels", "folders", "--index", "dali"], "--index"),
-        (&["--shuffle", "1", "--labels", "folders", "--image", "check"], "image/1 check now"),
+        (&["--shuffle", "1", "--labels", "folders", "--drop", "txt"], "fields/"),
         (&["--shuffle", "1", "--labels", "folders", "--name", "x"], "--name"),
     ] {
         place.pack_fails(2, flags, &["out:", differs, "new folder"]);

@@ -104,7 +104,8 @@ pub(crate) struct Planning {
     #[arg(long, value_name = "A,B")]
     pub(crate) index: Option<String>,
 
-    /// check (decode every picture), resize=256[,short|long|exact], resize=WxH (again for both)
+    /// check (every picture is whole; check=lenient: it decodes), resize=256[,short|long|exact], resize=WxH,
+    /// keep=icc|exif,icc|none (metadata of pictures written anew) (repeatable)
     #[arg(long, value_name = "WHAT")]
     pub(crate) image: Vec<String>,
 

@@ -18,7 +18,7 @@ use packhorse_core::{
     DataType, Error, Field, KEY, Kind, Limits, Options, Pool, Registry, Result, Rows, Schema, SchemaRef, Source,
 };
 use packhorse_dataset::{Entry, Piece, SkipRecord};
-use packhorse_transform::Transform;
+use packhorse_transform::{Counts, Transform};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,6 +40,8 @@ pub(crate) struct Block {
     pub(crate) bytes: u64,
     /// Samples that dropped out.
     pub(crate) skipped: Vec<SkipRecord>,
+    /// What the transforms counted in the rows that they made.
+    pub(crate) counts: Counts,
     /// Where the samples come from, for the errors of transforms.
     entries: Vec<Entry>,
 }
@@ -47,7 +49,7 @@ pub(crate) struct Block {
 impl Block {
     /// A block without rows yet, of `samples` samples that were planned.
     pub(crate) fn of(samples: u64, bytes: u64, entries: Vec<Entry>) -> Self {
-        Self { rows: Vec::new(), samples, bytes, skipped: Vec::new(), entries }
+        Self { rows: Vec::new(), samples, bytes, skipped: Vec::new(), counts: Counts::new(), entries }
     }
 
     /// The next `samples` samples of the run `entry`.
@@ -193,8 +195,12 @@ impl Assembly<'_> {
 
     /// Transforms a batch; if that fails and policy lets it, sample by sample.
     fn transform(&self, rows: Rows, block: &mut Block) -> Result<()> {
-        match self.transforms.iter().try_fold(rows.clone(), |rows, t| t.apply(rows)) {
-            Ok(done) => block.rows.push(done),
+        let mut counts = Counts::new();
+        match self.transforms.iter().try_fold(rows.clone(), |rows, t| t.apply_counted(rows, &mut counts)) {
+            Ok(done) => {
+                block.rows.push(done);
+                add(&mut block.counts, counts);
+            }
             Err(e) if !self.skips(&e) => {
                 let piece = guilty(&block.entries, &e);
                 return Err(piece.into_iter().fold(e, |e, piece| e.in_input(self.inputs.path(piece).display())));
@@ -288,6 +294,11 @@ impl Assembly<'_> {
         let schema = if large { Arc::new(Schema::new(fields)) } else { self.schema.clone() };
         RecordBatch::try_new(schema, columns).map_err(|e| Error::bug(format!("rows do not fit their schema: {e}")))
     }
+}
+
+/// Adds counts to others.
+pub(crate) fn add(to: &mut Counts, counts: Counts) {
+    counts.into_iter().for_each(|(what, count)| *to.entry(what).or_default() += count);
 }
 
 /// The input that a transform's error is about: it names the sample, and starts with the field.

@@ -1,6 +1,6 @@
 //! Fills one shard: feed → sink → stage → publish → receipt.
 
-use crate::feed::{Ask, Assembly, Block, Blocks, Feed, Promise};
+use crate::feed::{Ask, Assembly, Block, Blocks, Feed, Promise, add};
 use crate::pack::Redo;
 use crate::runs::Outflow;
 use packhorse_core::{Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink};
@@ -8,6 +8,7 @@ use packhorse_dataset::{
     Digest, Entry, FileRecord, INDEX_SUFFIX, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, SkipRecord, encode_index,
 };
 use packhorse_storage::{Published, Staging};
+use packhorse_transform::Counts;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -94,6 +95,7 @@ impl Filler<'_> {
         let mut ahead = Ahead { blocks: Blocks::new(self.plan.entries(shard)?), promised: VecDeque::new(), bytes: 0 };
         let mut skipped = Vec::new();
         let (mut written, mut of_rows) = (0, false);
+        let mut counts = Counts::new();
         let mut write = |mut block: Block| {
             self.cancel.check()?;
             for rows in &block.rows {
@@ -105,6 +107,7 @@ impl Filler<'_> {
                 self.observer.event(&Event::Skipped(&as_error(record)));
             }
             skipped.append(&mut block.skipped);
+            add(&mut counts, std::mem::take(&mut block.counts));
             Ok(())
         };
         while let Some(next) = ahead.next(self, feed)? {
@@ -126,6 +129,7 @@ impl Filler<'_> {
         if !summary.counts.is_empty() {
             summary.counts.extend(self.input_bytes(shard)?);
         }
+        add(&mut summary.counts, counts);
         let lost: u64 = skipped.iter().map(|record| record.samples).sum();
         let planned = shard.holds(written + lost);
         match summary.samples == written && planned {

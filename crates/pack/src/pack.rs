@@ -1,7 +1,7 @@
 //! pack: fills the shards of one part of the plan, many at once.
 
 use crate::distance::Distance;
-use crate::feed::{Assembly, Feed};
+use crate::feed::{Assembly, Feed, add};
 use crate::fill::Filler;
 use crate::inputs::Inputs;
 use crate::resume::{open_plan, valid_receipt};
@@ -9,7 +9,7 @@ use crate::{Part, Policy, steps};
 use packhorse_core::{Cancel, Error, Event, Kind, Limits, Observer, Pool, Registry, Result, Store};
 use packhorse_dataset::{Digest, FieldRecord, PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
-use packhorse_transform::Transform;
+use packhorse_transform::{Counts, Transform};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -56,7 +56,7 @@ pub struct Packing<'a> {
 }
 
 /// What [`pack`] did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackReport {
     /// Shards of the part.
     pub shards: u64,
@@ -70,6 +70,8 @@ pub struct PackReport {
     pub bytes: u64,
     /// Samples left out by policy.
     pub skipped: u64,
+    /// What else was counted in the shards of the part, by name, as in their receipts: `tokens`, `pictures unchanged`.
+    pub counts: Counts,
 }
 
 /// Fills the shards of one part of the plan in the folder `out`.
@@ -284,6 +286,7 @@ impl Outcome {
         report.input_bytes += receipt.input_bytes;
         report.bytes += receipt.files.first().map_or(0, |f| f.bytes);
         report.skipped += receipt.lost();
+        add(&mut report.counts, receipt.counts);
     }
 
     /// The report, or the error that matters most: a failed file system before a changed input

@@ -3,7 +3,7 @@
 
 use crate::Transform;
 use crate::fields::Fields;
-use crate::image::{Image, ImageOptions};
+use crate::image::{Check, Image, ImageOptions};
 use packhorse_core::{Error, Limits, Result};
 
 /// What it takes to make a transform again, beside its description.
@@ -50,7 +50,9 @@ pub fn from_description_with(text: &str, making: &Making<'_>) -> Result<Box<dyn 
     let mut options = ImageOptions::default();
     for word in words {
         match word.split_once('=') {
-            None if word == "check" => options.check = true,
+            None if word == "check" => options.check = Some(Check::Strict),
+            Some(("check", "lenient")) => options.check = Some(Check::Lenient),
+            Some(("keep", what)) => options.keep = what.parse()?,
             None if word == "orient" => options.orient = true,
             Some(("resize", size)) => options.resize = Some(size.parse()?),
             Some(("quality", quality)) => options.quality = quality.parse().map_err(|_| unknown())?,
@@ -68,9 +70,15 @@ mod tests {
 
     #[test]
     fn what_was_described_comes_back() {
-        let options =
-            ImageOptions { check: true, resize: Some("256,long".parse().unwrap()), quality: 85, orient: true };
-        for options in [options, ImageOptions { check: true, ..ImageOptions::default() }] {
+        let options = ImageOptions {
+            check: Some(Check::Strict),
+            resize: Some("256,long".parse().unwrap()),
+            quality: 85,
+            orient: true,
+            keep: "exif,icc".parse().unwrap(),
+        };
+        let lenient = ImageOptions { check: Some(Check::Lenient), ..ImageOptions::default() };
+        for options in [options, lenient, ImageOptions { check: Some(Check::Strict), ..lenient }] {
             let text = Image::new(options, Limits::default()).unwrap().describe();
             assert_eq!(from_description(&text, Limits::default()).unwrap().describe(), text);
         }

@@ -11,4 +11,4 @@ pub mod tokenize;
 mod transform;
 
 pub use describe::{Making, from_description, from_description_with};
-pub use transform::Transform;
+pub use transform::{Counts, Transform};

@@ -1,7 +1,11 @@
 //! What a transform promises. Owns the trait alone; knows no transform.
 
 use packhorse_core::{Result, Rows, SchemaRef};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// How many of what a transform met, by name: `pictures unchanged`.
+pub type Counts = BTreeMap<String, u64>;
 
 /// Rows in, rows out. Pure: what comes out depends on the rows and on [`Transform::describe`], not
 /// on threads, the machine, or how samples are grouped into blocks.
@@ -19,6 +23,13 @@ pub trait Transform: Send + Sync {
     /// that can't be transformed, with a `Content` error (`Limit` where a limit is at fault) that
     /// names it.
     fn apply(&self, rows: Rows) -> Result<Rows>;
+
+    /// [`Transform::apply`], which adds to `counts` what is worth telling of these rows. What it adds before an error is
+    /// anything.
+    fn apply_counted(&self, rows: Rows, counts: &mut Counts) -> Result<Rows> {
+        let _ = counts;
+        self.apply(rows)
+    }
 
     /// A field that is a sample's only one is best read behind so many bytes, under 64, of memory that is
     /// aligned for any element: then less must be copied. A hint that what comes out never depends on.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Extensions of fields that hold pictures.
-const PICTURES: [&str; 3] = ["jpg", "jpeg", "png"];
+const PICTURES: [&str; 11] = ["jpg", "jpeg", "png", "webp", "tif", "tiff", "bmp", "gif", "ppm", "pgm", "pbm"];
 
 /// A dataset and how it is loaded.
 pub(super) struct Load {

@@ -138,6 +138,9 @@ fn summary(
     if let Some(omitted) = omitted.filter(|omitted| !omitted.is_empty()) {
         text.push_str(&plan::left_out(omitted.len()));
     }
+    for (what, count) in report.counts.iter().filter(|(what, _)| !what.contains(" of ")) {
+        text.push_str(&format!("  {count} {what}\n"));
+    }
     match manifest {
         Some(manifest) => text.push_str(&format!("  sealed {}, root {}\n", out.display(), manifest.root)),
         None => text.push_str(&format!("  when all parts are done: packhorse seal {}\n", out.display())),
@@ -145,7 +148,7 @@ fn summary(
     let value = json!({
         "samples": report.samples, "input_bytes": report.input_bytes, "bytes": report.bytes, "shards": report.shards,
         "reused": report.reused, "resumed": stored == Stored::Resumed, "skipped": skipped, "seconds": seconds,
-        "root": manifest.map(|m| m.root.to_string()), "omitted": omitted,
+        "root": manifest.map(|m| m.root.to_string()), "omitted": omitted, "counts": report.counts,
     });
     context.style.show(&value, &text)
 }

@@ -6,7 +6,7 @@ use packhorse_core::{Error, Options, Result};
 use packhorse_pack::{Cut, FilesFrom, Listing, Metadata, Plan, PlanOptions, Scan, ScanOptions, Shuffle, plan, scan};
 use packhorse_transform::Transform;
 use packhorse_transform::fields::Fields;
-use packhorse_transform::image::{Image, ImageOptions};
+use packhorse_transform::image::{Check, Image, ImageOptions};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -117,17 +117,25 @@ fn transforms(context: &Context<'_>, args: &Planning) -> Result<Vec<Box<dyn Tran
     let mut options = ImageOptions { quality: args.quality, orient: args.orient, ..ImageOptions::default() };
     for what in &args.image {
         match what.split_once('=') {
-            None if what == "check" => options.check = true,
+            None if what == "check" => options.check = Some(Check::Strict),
+            Some(("check", "strict")) => options.check = Some(Check::Strict),
+            Some(("check", "lenient")) => options.check = Some(Check::Lenient),
             Some(("resize", size)) => options.resize = Some(size.parse()?),
+            Some(("keep", what)) => options.keep = what.parse()?,
             _ => {
                 return Err(Error::config(format!(
-                    "--image takes check, resize=256[,short|long|exact] or resize=WxH, not \"{what}\""
+                    "--image takes check[=lenient], resize=256[,short|long|exact], resize=WxH or keep=exif,icc, not \"{what}\""
                 )));
             }
         }
     }
+    if args.image.iter().any(|what| what.starts_with("keep=")) && options.resize.is_none() && !options.orient {
+        return Err(Error::config(
+            "--image keep= is about pictures that are written anew; give --image resize=256 or --orient too, or leave it out: what is not written anew keeps everything",
+        ));
+    }
     let mut transforms: Vec<Box<dyn Transform>> = Vec::new();
-    if options.check || options.orient || options.resize.is_some() {
+    if options.check.is_some() || options.orient || options.resize.is_some() {
         transforms.push(Box::new(Image::new(options, context.limits)?));
     }
     let fields = Fields::new(args.fielding.options()?)?;

@@ -3,27 +3,27 @@
 use super::kind::Kind;
 use super::orientation::Orientation;
 use super::raster::Raster;
-use super::{Pixels, jpeg, png};
+use super::{Pixels, jpeg, other, png};
 use packhorse_core::{Error, Limits, Result};
 
-/// The pixels of a JPEG or a PNG, as stored: EXIF's orientation and ICC profiles are not applied,
-/// palettes become colours, alpha is dropped, 16 bits become 8 (the high ones), CMYK becomes RGB
-/// (inverted, as Adobe writes it). Gray stays gray.
+/// The pixels of a JPEG or a PNG, or (feature `image`) of a WebP, TIFF, BMP, GIF or PNM, as stored: EXIF's orientation
+/// and ICC profiles are not applied, palettes become colours, alpha is dropped, 16 bits become 8 (the high ones), CMYK
+/// becomes RGB (in a JPEG inverted, as Adobe writes it). Gray stays gray. Of what moves this is the first frame.
 ///
 /// Strict: what is cut short or breaks a checksum is a `Content` error. An image of more pixels than
 /// [`Limits::pixels`] is a `Limit` error, before anything is allocated.
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Pixels> {
-    let kind = Kind::of_bytes(bytes)
-        .ok_or_else(|| Error::content("is neither a JPEG nor a PNG; convert it or leave it out"))?;
+    let kind = Kind::of(bytes)?;
     header(kind, bytes, limits)?;
-    raster(kind, bytes).map(Pixels::from)
+    raster(kind, bytes, limits).map(Pixels::from)
 }
 
-/// Stored width, height and orientation of what [`Kind::expect`] accepted, within `limits`.
+/// Stored width, height and orientation, within `limits`.
 pub(super) fn header(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<(u32, u32, Orientation)> {
     let (width, height, orientation) = match kind {
         Kind::Jpeg => jpeg::header(bytes)?,
         Kind::Png => png::header(bytes)?,
+        _ => other::header(kind, bytes)?,
     };
     if width == 0 || height == 0 {
         return Err(Error::content("has no pixels; get it again or leave it out"));
@@ -36,9 +36,10 @@ pub(super) fn header(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<(u32, 
 }
 
 /// All pixels, 8 bits a channel. The header is within limits.
-pub(super) fn raster(kind: Kind, bytes: &[u8]) -> Result<Raster> {
+pub(super) fn raster(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<Raster> {
     match kind {
         Kind::Jpeg => jpeg::decode(bytes),
         Kind::Png => png::decode(bytes, false),
+        _ => other::decode(kind, bytes, limits),
     }
 }

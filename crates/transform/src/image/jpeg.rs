@@ -6,18 +6,20 @@
 mod facts;
 mod header;
 mod reader;
+mod strict;
 #[cfg(feature = "turbojpeg")]
 mod turbo;
 
 pub use facts::JpegFacts;
 pub(super) use reader::JpegReader;
+pub(super) use strict::verify;
 
 use super::orientation::Orientation;
 use super::raster::Raster;
+use super::{Keep, exif};
 use header::{JpegHeader, require_end};
 use jpeg_encoder::{ChromaSubsamplingMethod, ColorType, Encoder, SamplingFactor};
-use packhorse_core::{Error, Result};
-use std::panic::catch_unwind;
+use packhorse_core::{Error, Result, contain};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
@@ -26,13 +28,18 @@ use zune_jpeg::zune_core::options::DecoderOptions;
 /// Size and orientation, from the header.
 pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     let header = JpegHeader::read(bytes)?;
-    let orientation = header.exif.map(Orientation::from_exif).unwrap_or_default();
-    Ok((header.width.into(), header.height.into(), orientation))
+    Ok((header.width.into(), header.height.into(), header.orientation()))
+}
+
+/// Refuses by name what no decoder here knows: arithmetic coding, lossless and hierarchical processes.
+pub(super) fn require_huffman(bytes: &[u8]) -> Result<()> {
+    JpegHeader::read(bytes)?.require_huffman()
 }
 
 /// The pixels as stored: gray or RGB.
 pub(super) fn decode(bytes: &[u8]) -> Result<Raster> {
     let header = JpegHeader::read(bytes)?;
+    header.require_huffman()?;
     require_end(bytes)?;
     let (space, channels) = match header.components {
         1 => (ColorSpace::Luma, 1),
@@ -40,8 +47,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Raster> {
         n => return Err(undecodable(&format!("it has {n} components"))),
     };
     // The decoder has been seen to panic on sampling factors that contradict each other.
-    let data = catch_unwind(|| decode_as(bytes, space))
-        .unwrap_or_else(|_| Err(undecodable("the decoder gave up on its structure")))?;
+    let data = contain(|| decode_as(bytes, space))
+        .unwrap_or_else(|| Err(undecodable("the decoder gave up on its structure")))?;
     Raster::new(header.width.into(), header.height.into(), channels, false, data)
         .map_err(|_| undecodable("its parts contradict each other"))
 }
@@ -64,19 +71,26 @@ fn undecodable(why: &str) -> Error {
 }
 
 /// Decodes, lets `edit` change the pixels, and encodes with `quality`.
-pub(super) fn rewrite(bytes: &[u8], quality: u8, edit: impl FnOnce(Raster) -> Result<Raster>) -> Result<Vec<u8>> {
-    let icc = JpegHeader::read(bytes)?.icc();
+pub(super) fn rewrite(
+    bytes: &[u8],
+    quality: u8,
+    keep: Keep,
+    edit: impl FnOnce(Raster) -> Result<Raster>,
+) -> Result<Vec<u8>> {
+    let header = JpegHeader::read(bytes)?;
     let raster = edit(decode(bytes)?)?;
-    let icc = icc.filter(|profile| describes(profile, raster.channels));
-    encode(&raster, quality, icc.as_deref())
+    let icc = header.icc().filter(|profile| keep.icc && describes(profile, raster.channels));
+    let exif = header.exif.filter(|_| keep.exif);
+    let exif = exif.and_then(|tiff| exif::upright(tiff, (raster.width, raster.height)));
+    encode(&raster, quality, icc.as_deref(), exif.as_deref())
 }
 
 /// Whether an ICC profile is about colours of this many channels (ICC.1, bytes 16 to 19).
-fn describes(profile: &[u8], channels: u8) -> bool {
+pub(super) fn describes(profile: &[u8], channels: u8) -> bool {
     profile.get(16..20) == Some(if channels == 1 { b"GRAY" } else { b"RGB " })
 }
 
-fn encode(raster: &Raster, quality: u8, icc: Option<&[u8]>) -> Result<Vec<u8>> {
+fn encode(raster: &Raster, quality: u8, icc: Option<&[u8]>, exif: Option<&[u8]>) -> Result<Vec<u8>> {
     let failed = |error| Error::content(format!("can't be encoded as a JPEG ({error}); leave it out"));
     let side = |side: u32| {
         u16::try_from(side)
@@ -87,6 +101,9 @@ fn encode(raster: &Raster, quality: u8, icc: Option<&[u8]>) -> Result<Vec<u8>> {
     let mut encoder = Encoder::new(&mut out, quality);
     encoder.set_sampling_factor(SamplingFactor::R_4_2_0);
     encoder.set_chroma_subsampling_method(ChromaSubsamplingMethod::Average);
+    if let Some(block) = exif {
+        encoder.add_exif_metadata(block).map_err(failed)?;
+    }
     if let Some(profile) = icc {
         encoder.add_icc_profile(profile).map_err(failed)?;
     }

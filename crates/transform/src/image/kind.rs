@@ -1,71 +1,85 @@
-//! Which kind of picture a blob should be, and which it is. Owns signatures; decodes nothing.
+//! Which columns hold pictures, and which kind of picture a blob is. Owns extensions and signatures; decodes nothing.
 
 use packhorse_core::{Error, Result};
 
-/// A kind of picture that is handled.
+/// A kind of picture that is handled. What a blob is, its first bytes decide, not the name of its field: a PNG called
+/// `.jpg` is a PNG, here as in other readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Jpeg,
     Png,
+    WebP,
+    Tiff,
+    Bmp,
+    Gif,
+    Pnm,
 }
 
+/// Extensions of pictures. A field that ends in one claims to be a picture, also where none of this kind is decoded:
+/// then it is refused by name.
+const EXTENSIONS: [&str; 43] = [
+    "jpg", "jpeg", "jpe", "jfif", "png", "apng", "webp", "tif", "tiff", "bmp", "dib", "gif", "ppm", "pgm", "pbm",
+    "pnm", "pam", "avif", "avifs", "heic", "heif", "hif", "jxl", "jp2", "j2k", "j2c", "jpx", "jpf", "jxr", "ico",
+    "cur", "icns", "tga", "psd", "pcx", "qoi", "dds", "exr", "hdr", "dng", "svg", "svgz", "xcf",
+];
+
 /// First bytes (`.` stands for any byte) and what begins with them.
-const SIGNATURES: [(&[u8], &str); 15] = [
+const SIGNATURES: [(&[u8], &str); 24] = [
     (b"\xff\xd8", "a JPEG"),
     (b"\x89PNG\r\n\x1a\n", "a PNG"),
-    (b"GIF8", "a GIF"),
+    (b"GIF87a", "a GIF"),
+    (b"GIF89a", "a GIF"),
     (b"RIFF....WEBP", "a WebP"),
-    (b"....ftyp", "a HEIC, AVIF or MP4"),
-    (b"BM", "a BMP"),
     (b"II*\0", "a TIFF"),
     (b"MM\0*", "a TIFF"),
-    (b"8BPS", "a Photoshop file"),
+    (b"II+\0", "a TIFF"),
+    (b"MM\0+", "a TIFF"),
+    (b"....ftypavi", "an AVIF"),
+    (b"....ftyphei", "a HEIC"),
+    (b"....ftyphev", "a HEIC"),
+    (b"....ftypmif1", "a HEIF (HEIC or AVIF)"),
+    (b"....ftypmsf1", "a HEIF (HEIC or AVIF)"),
+    (b"....ftyp", "an MP4"),
     (b"....JXL ", "a JPEG XL"),
+    (b"\xff\x0a", "a JPEG XL"),
     (b"....jP  ", "a JPEG 2000"),
+    (b"\xff\x4f\xff\x51", "a JPEG 2000"),
+    (b"8BPS", "a Photoshop file"),
     (b"<!", "a web page"),
     (b"<h", "a web page"),
     (b"<s", "an SVG"),
     (b"version https://git-lfs", "a Git LFS pointer"),
 ];
 
+/// Lengths of the second header of a BMP: two letters alone begin too many texts.
+const BMP_HEADERS: [u8; 8] = [12, 16, 40, 52, 56, 64, 108, 124];
+
 impl Kind {
-    /// What the column `name` holds, by the last extension in the name.
-    pub(super) fn of_field(name: &str) -> Option<Self> {
+    /// Whether the column `name` claims to hold pictures, by the last extension in the name.
+    pub(super) fn is_claimed(name: &str) -> bool {
         let extension = name.rsplit('.').next().unwrap_or(name);
-        let is = |other: &str| extension.eq_ignore_ascii_case(other);
-        match () {
-            () if is("jpg") || is("jpeg") => Some(Kind::Jpeg),
-            () if is("png") => Some(Kind::Png),
-            () => None,
-        }
+        EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
     }
 
     /// What `bytes` are, by their signature.
-    pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        match name_of(bytes) {
-            Some("a JPEG") => Some(Kind::Jpeg),
-            Some("a PNG") => Some(Kind::Png),
-            _ => None,
-        }
-    }
-
-    /// Refuses `bytes` that are something else than this, and says what.
-    pub(super) fn expect(self, bytes: &[u8]) -> Result<()> {
-        if Self::of_bytes(bytes) == Some(self) {
-            return Ok(());
-        }
+    ///
+    /// # Errors
+    /// `Content` for anything else; it says what that is.
+    pub(super) fn of(bytes: &[u8]) -> Result<Self> {
         Err(Error::content(match name_of(bytes) {
-            _ if bytes.is_empty() => "is empty; get it again or leave it out".to_owned(),
-            Some(other) => format!("is {other}, not {}; rename it, convert it or leave it out", self.name()),
-            None => format!("is not {}; get it again or leave it out", self.name()),
+            Some("a JPEG") => return Ok(Kind::Jpeg),
+            Some("a PNG") => return Ok(Kind::Png),
+            Some("a GIF") => return Ok(Kind::Gif),
+            Some("a WebP") => return Ok(Kind::WebP),
+            Some("a TIFF") => return Ok(Kind::Tiff),
+            Some("a BMP") => return Ok(Kind::Bmp),
+            Some("a PNM") => return Ok(Kind::Pnm),
+            Some(other) => {
+                format!("is {other}, which is not decoded here; convert it to JPEG, PNG or WebP, or leave it out")
+            }
+            None if bytes.is_empty() => "is empty; get it again or leave it out".to_owned(),
+            None => "is none of the pictures that are known; get it again or leave it out".to_owned(),
         }))
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Jpeg => "a JPEG",
-            Kind::Png => "a PNG",
-        }
     }
 }
 
@@ -73,7 +87,13 @@ fn name_of(bytes: &[u8]) -> Option<&'static str> {
     let begins = |signature: &[u8]| {
         bytes.len() >= signature.len() && bytes.iter().zip(signature).all(|(b, s)| b == s || *s == b'.')
     };
-    SIGNATURES.iter().find(|(signature, _)| begins(signature)).map(|(_, name)| *name)
+    match bytes {
+        [b'B', b'M', ..] if matches!(bytes.get(14..18), Some([size, 0, 0, 0]) if BMP_HEADERS.contains(size)) => {
+            Some("a BMP")
+        }
+        [b'P', b'1'..=b'7', b' ' | b'\t' | b'\n' | b'\r' | b'#', ..] => Some("a PNM"),
+        _ => SIGNATURES.iter().find(|(signature, _)| begins(signature)).map(|(_, name)| *name),
+    }
 }
 
 #[cfg(test)]
@@ -81,24 +101,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_extension_of_a_field_decides() {
-        for name in ["jpg", "JPEG", "left.jpg"] {
-            assert_eq!(Kind::of_field(name), Some(Kind::Jpeg));
+    fn the_last_extension_of_a_field_decides_what_claims_to_be_a_picture() {
+        for name in ["jpg", "JPEG", "left.jpg", "seg.png", "webp", "a.TIFF", "gif", "pgm", "avif", "heic", "jxl", "jp2"]
+        {
+            assert!(Kind::is_claimed(name), "{name}");
         }
-        assert_eq!(Kind::of_field("seg.png"), Some(Kind::Png));
-        for name in ["cls", "jpg.txt", "", "png2", "__key__"] {
-            assert_eq!(Kind::of_field(name), None);
+        for name in ["cls", "jpg.txt", "", "png2", "__key__", "mp4", "npy"] {
+            assert!(!Kind::is_claimed(name), "{name}");
         }
     }
 
     #[test]
-    fn a_wrong_name_is_called_out() {
-        let text = |kind: Kind, bytes: &[u8]| kind.expect(bytes).unwrap_err().message().to_owned();
-        assert!(text(Kind::Jpeg, b"GIF89a\x01\0").starts_with("is a GIF, not a JPEG; "));
-        assert!(text(Kind::Jpeg, b"\x89PNG\r\n\x1a\n").starts_with("is a PNG, not a JPEG; "));
-        assert!(text(Kind::Png, b"\xff\xd8\xff").starts_with("is a JPEG, not a PNG; "));
-        assert!(text(Kind::Jpeg, b"<!DOCTYPE html>").starts_with("is a web page, not a JPEG; "));
-        assert!(text(Kind::Png, b"").starts_with("is empty"));
-        assert!(text(Kind::Png, b"\0\0\0").starts_with("is not a PNG"));
+    fn first_bytes_decide_the_kind() {
+        let mut bmp = b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0".to_vec();
+        assert_eq!(Kind::of(&bmp).unwrap(), Kind::Bmp);
+        bmp[14] = b'x';
+        assert!(Kind::of(&bmp).is_err());
+        for (bytes, kind) in [
+            (&b"\xff\xd8\xff"[..], Kind::Jpeg),
+            (b"\x89PNG\r\n\x1a\n", Kind::Png),
+            (b"GIF89a\x01\0", Kind::Gif),
+            (b"RIFF\0\0\0\0WEBPVP8 ", Kind::WebP),
+            (b"MM\0*", Kind::Tiff),
+            (b"P5\n1 1\n255\n\0", Kind::Pnm),
+        ] {
+            assert_eq!(Kind::of(bytes).unwrap(), kind);
+        }
+    }
+
+    #[test]
+    fn what_is_not_decoded_is_called_by_its_name() {
+        let text = |bytes: &[u8]| Kind::of(bytes).unwrap_err().message().to_owned();
+        assert!(text(b"\0\0\0\x1cftypavif").starts_with("is an AVIF, which is not decoded here; "));
+        assert!(text(b"\0\0\0\x18ftypheic").starts_with("is a HEIC, which is not decoded here; "));
+        assert!(text(b"\0\0\0\x0cJXL \r\n\x87\n").starts_with("is a JPEG XL, "));
+        assert!(text(b"\0\0\0\x0cjP  \r\n\x87\n").starts_with("is a JPEG 2000, "));
+        assert!(text(b"<!DOCTYPE html>").starts_with("is a web page, "));
+        assert!(text(b"").starts_with("is empty"));
+        assert!(text(b"junk").starts_with("is none of the pictures"));
     }
 }

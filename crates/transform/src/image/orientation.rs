@@ -29,13 +29,10 @@ impl Orientation {
         Self { transpose, mirror, flip }
     }
 
-    /// From an EXIF block, which begins with the TIFF header. A block that is damaged or silent
-    /// means upright, as everywhere.
-    pub(super) fn from_exif(tiff: &[u8]) -> Self {
-        let mut reader = Reader::new();
-        reader.continue_on_error(true);
-        let parsed = reader.read_raw(tiff.to_vec()).or_else(|error| error.distill_partial_result(|_| ()));
-        let number = parsed.ok().and_then(|exif| exif.get_field(Tag::Orientation, In::PRIMARY)?.value.get_uint(0));
+    /// From an EXIF block, which begins with the TIFF header, or where that is silent from an XMP packet: in this
+    /// order, as Pillow. A block that is damaged is silent; where both are, the picture is upright.
+    pub(super) fn of(exif: Option<&[u8]>, xmp: Option<&[u8]>) -> Self {
+        let number = exif.and_then(exif_number).or_else(|| xmp.and_then(xmp_number));
         Self::from_number(number.unwrap_or(1))
     }
 
@@ -142,6 +139,23 @@ impl Orientation {
     }
 }
 
+/// What EXIF says.
+fn exif_number(tiff: &[u8]) -> Option<u32> {
+    let mut reader = Reader::new();
+    reader.continue_on_error(true);
+    let parsed = reader.read_raw(tiff.to_vec()).or_else(|error| error.distill_partial_result(|_| ()));
+    parsed.ok()?.get_field(Tag::Orientation, In::PRIMARY)?.value.get_uint(0)
+}
+
+/// What XMP says: `tiff:Orientation="6"` or `<tiff:Orientation>6</…`.
+fn xmp_number(packet: &[u8]) -> Option<u32> {
+    const NAME: &[u8] = b"tiff:Orientation";
+    memchr::memmem::find_iter(packet, NAME).find_map(|at| match packet.get(at + NAME.len()..)? {
+        [b'=', b'"', digit @ b'0'..=b'9', ..] | [b'>', digit @ b'0'..=b'9', ..] => Some(u32::from(digit - b'0')),
+        _ => None,
+    })
+}
+
 fn copy(from: &[[u8; 3]], to: &mut [[u8; 3]]) {
     if from.len() == to.len() {
         to.copy_from_slice(from);
@@ -188,9 +202,23 @@ mod tests {
     #[test]
     fn damaged_exif_means_upright() {
         for bytes in [&b""[..], b"II*\0", b"II*\0\xff\xff\xff\xff", b"MM\0*\0\0\0\x08\0\x01\x01\x12"] {
-            assert!(Orientation::from_exif(bytes).is_upright());
+            assert!(Orientation::of(Some(bytes), None).is_upright());
         }
-        assert_eq!(Orientation::from_exif(&super::super::samples::exif(6)), Orientation::from_number(6));
+        let exif = super::super::samples::exif(6);
+        assert_eq!(Orientation::of(Some(&exif), None), Orientation::from_number(6));
         assert!(Orientation::from_number(0).is_upright() && Orientation::from_number(9).is_upright());
+    }
+
+    #[test]
+    fn xmp_counts_where_exif_is_silent() {
+        let exif = super::super::samples::exif(1);
+        for packet in
+            [&b"<x tiff:Orientation=\"8\" />"[..], b"tiff:Orientations <tiff:Orientation>8</tiff:Orientation>"]
+        {
+            assert_eq!(Orientation::of(None, Some(packet)), Orientation::from_number(8));
+            assert_eq!(Orientation::of(Some(b"II*\0"), Some(packet)), Orientation::from_number(8));
+            assert!(Orientation::of(Some(&exif), Some(packet)).is_upright());
+        }
+        assert!(Orientation::of(None, Some(b"tiff:Orientation")).is_upright());
     }
 }

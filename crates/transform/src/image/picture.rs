@@ -4,16 +4,21 @@ use super::decode::{header, raster};
 use super::kind::Kind;
 use super::orientation::Orientation;
 use super::raster::Raster;
-use super::{ImageOptions, column, jpeg, png, scale};
-use crate::Transform;
+use super::{Check, ImageOptions, Keep, column, jpeg, other, png, scale};
+use crate::{Counts, Transform};
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, BinaryViewArray};
-use packhorse_core::{DataType, Error, Limits, Result, Rows, SchemaRef, key_column};
+use arrow_array::{Array, ArrayRef, BinaryViewArray};
+use packhorse_core::{DataType, Error, Field, KEY, Limits, Result, Rows, SchemaRef, key_column};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Raised whenever bytes that come out change.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
+
+/// What is counted.
+const UNCHANGED: &str = "pictures unchanged";
+const WRITTEN: &str = "pictures written anew";
+const FIRST_FRAMES: &str = "animations cut to their first frame";
 
 /// Checks, turns upright and resizes pictures; see the [module](super) for the rules.
 #[derive(Clone, Copy, Debug)]
@@ -30,37 +35,79 @@ impl Image {
     }
 
     /// The bytes of one picture written anew, or `None` if it stays as it is.
-    fn transform(&self, kind: Kind, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
-        kind.expect(bytes)?;
+    fn transform(&self, bytes: &[u8], counts: &mut Counts) -> Result<Option<Vec<u8>>> {
+        let kind = Kind::of(bytes)?;
         let (width, height, orientation) = header(kind, bytes, &self.limits)?;
+        if kind == Kind::Jpeg {
+            jpeg::require_huffman(bytes)?;
+        }
         let (shown_width, shown_height) = orientation.swap((width, height));
         let size = self.options.resize.and_then(|resize| resize.target(shown_width, shown_height));
-        if size.is_none() && (orientation.is_upright() || !self.options.orient) {
-            return if self.options.check { raster(kind, bytes).map(|_| None) } else { Ok(None) };
+        let stays = size.is_none() && (orientation.is_upright() || !self.options.orient);
+        if let Some(check) = self.options.check {
+            checked(kind, bytes, check, stays, &self.limits)?;
+        }
+        if stays {
+            count(counts, UNCHANGED);
+            return Ok(None);
         }
         let edit = Edit { size: size.map(|size| orientation.swap(size)), orientation };
+        let (quality, keep) = (self.options.quality, self.options.keep);
         let new = match kind {
-            Kind::Jpeg => jpeg::rewrite(bytes, self.options.quality, |raster| edit.apply(raster, false))?,
-            Kind::Png => png::rewrite(bytes, |raster, exact| edit.apply(raster, exact))?,
+            Kind::Jpeg => jpeg::rewrite(bytes, quality, keep, |raster| edit.apply(raster, false))?,
+            Kind::Png => png::rewrite(bytes, keep, |raster, exact| edit.apply(raster, exact))?,
+            _ => {
+                if other::is_animated(kind, bytes)? {
+                    count(counts, FIRST_FRAMES);
+                }
+                other::rewrite(kind, bytes, &self.limits, keep, |raster, exact| edit.apply(raster, exact))?
+            }
         };
+        count(counts, WRITTEN);
         Ok(Some(new))
     }
 
-    fn column(&self, kind: Kind, name: &str, blobs: &BinaryViewArray, rows: &Rows) -> Result<ArrayRef> {
+    fn column(&self, name: &str, blobs: &BinaryViewArray, rows: &Rows, counts: &mut Counts) -> Result<ArrayRef> {
         let keys = key_column(rows)?;
         let mut changed = Vec::new();
         for (row, blob) in blobs.iter().enumerate() {
             let Some(bytes) = blob else { continue };
-            let new = self.transform(kind, bytes).map_err(|error| concerns(&error, name).in_sample(keys.value(row)))?;
+            let new =
+                self.transform(bytes, counts).map_err(|error| concerns(&error, name).in_sample(keys.value(row)))?;
             changed.extend(new.map(|new| (row, new)));
         }
         Ok(Arc::new(column::replace(blobs, changed)?))
     }
 }
 
+/// Decodes what will not be decoded anyway, and looks as closely as asked.
+fn checked(kind: Kind, bytes: &[u8], check: Check, decode: bool, limits: &Limits) -> Result<()> {
+    if decode {
+        raster(kind, bytes, limits)?;
+    }
+    match kind {
+        Kind::Jpeg if check == Check::Strict => jpeg::verify(bytes),
+        Kind::WebP | Kind::Gif if check == Check::Strict => other::check_frames(kind, bytes, limits),
+        _ => Ok(()),
+    }
+}
+
+fn count(counts: &mut Counts, what: &str) {
+    match counts.get_mut(what) {
+        Some(count) => *count += 1,
+        None => drop(counts.insert(what.to_owned(), 1)),
+    }
+}
+
 /// The same error with the field in front.
 fn concerns(error: &Error, field: &str) -> Error {
     Error::new(error.kind(), format!("{field} {}", error.message()))
+}
+
+/// Whether a column holds pictures.
+fn is_picture(field: &Field) -> bool {
+    let bytes = matches!(field.data_type(), DataType::BinaryView | DataType::LargeBinary);
+    bytes && Kind::is_claimed(field.name())
 }
 
 /// What is done to the pixels of one picture: first the size, as stored, then the orientation.
@@ -83,8 +130,10 @@ impl Edit {
 impl Transform for Image {
     fn describe(&self) -> String {
         let mut text = format!("image/{REVISION}");
-        if self.options.check {
-            text.push_str(" check");
+        match self.options.check {
+            Some(Check::Strict) => text.push_str(" check"),
+            Some(Check::Lenient) => text.push_str(" check=lenient"),
+            None => {}
         }
         if let Some(resize) = self.options.resize {
             // Writing to a String can't fail.
@@ -96,21 +145,36 @@ impl Transform for Image {
         if self.options.orient {
             text.push_str(" orient");
         }
+        if self.options.may_encode() && self.options.keep != Keep::default() {
+            let _ = write!(text, " keep={}", self.options.keep);
+        }
         text
     }
 
-    /// Pictures stay blobs: the schema is the same.
+    /// Pictures stay blobs: the schema is the same. Rows without a field that claims to be a picture are refused.
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
-        Ok(Arc::clone(input))
+        if input.fields().iter().any(|field| is_picture(field)) {
+            return Ok(Arc::clone(input));
+        }
+        let names: Vec<&str> = input.fields().iter().map(|field| &**field.name()).filter(|name| *name != KEY).collect();
+        let names = names.get(..names.len().min(9)).unwrap_or_default().join(", ");
+        Err(Error::config(format!(
+            "no field is called as pictures are (jpg, png, left.webp), so there is nothing to check or resize among: {names}"
+        )))
     }
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
+        self.apply_counted(rows, &mut Counts::new())
+    }
+
+    fn apply_counted(&self, rows: Rows, counts: &mut Counts) -> Result<Rows> {
         let schema = rows.schema();
         let mut columns = rows.columns().to_vec();
-        for (field, column) in schema.fields().iter().zip(&mut columns) {
-            let Some(kind) = Kind::of_field(field.name()) else { continue };
-            if *field.data_type() == DataType::BinaryView {
-                *column = self.column(kind, field.name(), column.as_binary_view(), &rows)?;
+        for (field, column) in schema.fields().iter().zip(&mut columns).filter(|(field, _)| is_picture(field)) {
+            match column.as_binary_view_opt() {
+                Some(blobs) => *column = self.column(field.name(), blobs, &rows, counts)?,
+                None if column.null_count() == column.len() => {}
+                None => return Err(too_long(field.name(), &rows)),
             }
         }
         Rows::try_new(schema, columns).map_err(|error| Error::bug(format!("rows that don't fit together: {error}")))
@@ -121,6 +185,17 @@ impl Transform for Image {
     fn factor(&self) -> f64 {
         self.options.resize.map_or(1.0, |resize| resize.typical_share().min(1.0))
     }
+}
+
+fn too_long(field: &str, rows: &Rows) -> Error {
+    let text = format!("{field} is over 2 GiB, more than a picture may have; leave it out");
+    let error = Error::new(packhorse_core::Kind::Limit, text);
+    key_column(rows)
+        .ok()
+        .filter(|keys| keys.len() == 1)
+        .map(|keys| keys.value(0).to_owned())
+        .into_iter()
+        .fold(error, Error::in_sample)
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 //! 6 through zlib-rs, adaptive filters; none for palettes.
 
 use super::orientation::Orientation;
-use super::raster::Raster;
+use super::raster::{Raster, rgb_of};
 use super::scratch::Scratch;
+use super::{Keep, exif};
 use packhorse_core::{Error, Kind, Result};
 use png::{BitDepth, ColorType, DecodeOptions, Decoder, DecodingError, Encoder, Filter, Info, Reader, Transformations};
 use std::borrow::Cow;
@@ -15,8 +16,24 @@ use std::io::Cursor;
 pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     let reader = decoder(bytes).read_info().map_err(refused)?;
     let info = reader.info();
-    let orientation = info.exif_metadata.as_deref().map(Orientation::from_exif).unwrap_or_default();
+    let orientation = Orientation::of(info.exif_metadata.as_deref(), xmp(bytes));
     Ok((info.width, info.height, orientation))
+}
+
+/// The XMP packet before the pixels: an iTXt chunk that is not compressed.
+fn xmp(bytes: &[u8]) -> Option<&[u8]> {
+    let mut rest = bytes.get(8..)?;
+    loop {
+        let (head, body) = rest.split_first_chunk::<8>()?;
+        let [l3, l2, l1, l0, kind @ ..] = *head;
+        let length = u32::from_be_bytes([l3, l2, l1, l0]) as usize;
+        let packet = body.get(..length)?.strip_prefix(b"XML:com.adobe.xmp\0\0");
+        match &kind {
+            b"IDAT" | b"IEND" => return None,
+            b"iTXt" if packet.is_some() => return packet,
+            _ => rest = body.get(length + 4..)?,
+        }
+    }
 }
 
 /// The pixels as stored, of 8 bits or, where `deep`, of 8 or 16; palettes become colours.
@@ -43,24 +60,13 @@ pub(super) fn decode_into(bytes: &[u8], size: (u32, u32), spare: &mut Scratch, o
         return Err(undecodable("its first frame is not all of it"));
     }
     if !direct {
-        to_rgb(spare.room(need), color.samples(), out);
+        rgb_of(spare.room(need), color.samples(), out);
     }
     Ok(())
 }
 
-/// Drops alpha, and repeats gray.
-fn to_rgb(pixels: &[u8], channels: usize, out: &mut [u8]) {
-    let out = out.as_chunks_mut::<3>().0.iter_mut();
-    match channels {
-        1 => out.zip(pixels).for_each(|(to, gray)| *to = [*gray; 3]),
-        2 => out.zip(pixels.as_chunks::<2>().0).for_each(|(to, [gray, _])| *to = [*gray; 3]),
-        3 => out.zip(pixels.as_chunks::<3>().0).for_each(|(to, pixel)| *to = *pixel),
-        _ => out.zip(pixels.as_chunks::<4>().0).for_each(|(to, [r, g, b, _])| *to = [*r, *g, *b]),
-    }
-}
-
 /// Decodes, lets `edit` change the pixels (`true`: their values must stay what they are), and encodes.
-pub(super) fn rewrite(bytes: &[u8], edit: impl FnOnce(Raster, bool) -> Result<Raster>) -> Result<Vec<u8>> {
+pub(super) fn rewrite(bytes: &[u8], keep: Keep, edit: impl FnOnce(Raster, bool) -> Result<Raster>) -> Result<Vec<u8>> {
     let mut decoder = decoder(bytes);
     let info = decoder.read_header_info().map_err(refused)?;
     let indexed = info.color_type == ColorType::Indexed;
@@ -71,7 +77,7 @@ pub(super) fn rewrite(bytes: &[u8], edit: impl FnOnce(Raster, bool) -> Result<Ra
         return Err(Error::content("is an animated PNG, which can't be resized or turned; leave it out"));
     }
     let raster = edit(read(&mut reader)?, exact)?;
-    encode(&raster, reader.info(), indexed)
+    encode(&raster, reader.info(), indexed, keep)
 }
 
 fn decoder(bytes: &[u8]) -> Decoder<Cursor<&[u8]>> {
@@ -112,10 +118,10 @@ fn unpack(packed: &[u8], line: usize, width: usize, bits: u8) -> Vec<u8> {
     packed.chunks(line.max(1)).flat_map(|line| line.iter().copied().flat_map(of_byte).take(width)).collect()
 }
 
-fn encode(raster: &Raster, from: &Info<'_>, indexed: bool) -> Result<Vec<u8>> {
+fn encode(raster: &Raster, from: &Info<'_>, indexed: bool, keep: Keep) -> Result<Vec<u8>> {
     let failed = |error| Error::content(format!("can't be encoded as a PNG ({error}); leave it out"));
     let mut out = Vec::with_capacity(raster.data.len() / 2 + 1024);
-    let mut encoder = Encoder::with_info(&mut out, info(raster, from, indexed)).map_err(failed)?;
+    let mut encoder = Encoder::with_info(&mut out, info(raster, from, indexed, keep)).map_err(failed)?;
     encoder.set_filter(if indexed { Filter::NoFilter } else { Filter::Adaptive });
     let mut writer = encoder.write_header().map_err(failed)?;
     if raster.wide {
@@ -129,7 +135,7 @@ fn encode(raster: &Raster, from: &Info<'_>, indexed: bool) -> Result<Vec<u8>> {
 }
 
 /// What of the old header still holds for the new picture.
-fn info<'a>(raster: &Raster, from: &'a Info<'_>, indexed: bool) -> Info<'a> {
+fn info<'a>(raster: &Raster, from: &'a Info<'_>, indexed: bool, keep: Keep) -> Info<'a> {
     let borrow = |chunk: &'a Option<Cow<'_, [u8]>>| chunk.as_deref().map(Cow::Borrowed);
     let mut info = Info::with_size(raster.width, raster.height);
     info.bit_depth = if raster.wide { BitDepth::Sixteen } else { BitDepth::Eight };
@@ -144,7 +150,9 @@ fn info<'a>(raster: &Raster, from: &'a Info<'_>, indexed: bool) -> Info<'a> {
         info.palette = borrow(&from.palette);
         info.trns = borrow(&from.trns);
     }
-    info.icc_profile = borrow(&from.icc_profile);
+    info.icc_profile = if keep.icc { borrow(&from.icc_profile) } else { None };
+    let exif = from.exif_metadata.as_deref().filter(|_| keep.exif);
+    info.exif_metadata = exif.and_then(|tiff| exif::upright(tiff, (raster.width, raster.height))).map(Cow::Owned);
     info.source_gamma = from.gama_chunk;
     info.source_chromaticities = from.chrm_chunk;
     info.srgb = from.srgb;

@@ -31,6 +31,15 @@ impl Raster {
         usize::from(self.channels) * if self.wide { 2 } else { 1 }
     }
 
+    /// Writes RGB to `out`, which has just the room for it: alpha is dropped, gray repeated. One byte a channel.
+    pub(super) fn to_rgb(&self, out: &mut [u8]) -> Result<()> {
+        if self.wide || out.len() != self.width as usize * self.height as usize * 3 {
+            return Err(Error::bug(format!("{} bytes for {} × {} pixels", out.len(), self.width, self.height)));
+        }
+        rgb_of(&self.data, self.channels.into(), out);
+        Ok(())
+    }
+
     /// Whether the last channel is alpha.
     pub(super) fn has_alpha(&self) -> bool {
         self.channels.is_multiple_of(2)
@@ -40,5 +49,16 @@ impl Raster {
     pub(super) fn pixel(&self, (x, y): (u32, u32)) -> &[u8] {
         let start = (y as usize * self.width as usize + x as usize) * self.stride();
         self.data.get(start..start + self.stride()).unwrap_or_default()
+    }
+}
+
+/// Pixels of `channels` bytes as RGB: drops alpha, and repeats gray.
+pub(super) fn rgb_of(pixels: &[u8], channels: usize, out: &mut [u8]) {
+    let out = out.as_chunks_mut::<3>().0.iter_mut();
+    match channels {
+        1 => out.zip(pixels).for_each(|(to, gray)| *to = [*gray; 3]),
+        2 => out.zip(pixels.as_chunks::<2>().0).for_each(|(to, [gray, _])| *to = [*gray; 3]),
+        3 => out.zip(pixels.as_chunks::<3>().0).for_each(|(to, pixel)| *to = *pixel),
+        _ => out.zip(pixels.as_chunks::<4>().0).for_each(|(to, [r, g, b, _])| *to = [*r, *g, *b]),
     }
 }

@@ -5,16 +5,16 @@ use super::decode::header;
 use super::jpeg::JpegReader;
 use super::kind::Kind;
 use super::orientation::Orientation;
-use super::png;
 use super::scratch::Scratch;
 use super::view::{Draws, Filter, Part, View};
 use super::window::{Window, misfit, reduced};
+use super::{other, png};
 use fast_image_resize::images::TypedImageRef;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use packhorse_core::{Error, Limits, Result};
 
-/// Makes views of pictures, one after another, for one thread: JPEG or PNG in, RGB of 8 bits out
-/// (height × width × 3, no padding), upright as EXIF says. Gray becomes three equal channels, CMYK and
+/// Makes views of pictures, one after another, for one thread: what [`decode`](super::decode) reads in, RGB
+/// of 8 bits out (height × width × 3, no padding), upright as EXIF or XMP says. Gray becomes three equal channels, CMYK and
 /// YCCK become RGB (inverted, as Adobe writes them), palettes colours; alpha is dropped; of 16 bits the
 /// high ones stay. Profiles are not applied.
 ///
@@ -86,11 +86,11 @@ impl ViewDecoder {
             return self.resample(bytes, stored, part, turn, out);
         }
         if turn.keeps_rows() {
-            stored.decode(bytes, &mut self.jpegs, &mut self.spare, out)?;
+            stored.decode(bytes, &self.limits, &mut self.jpegs, &mut self.spare, out)?;
             turn.mirror_rows(out, stored.width);
         } else {
             let room = self.stored.room(out.len());
-            stored.decode(bytes, &mut self.jpegs, &mut self.spare, room)?;
+            stored.decode(bytes, &self.limits, &mut self.jpegs, &mut self.spare, room)?;
             turn.apply_to(room, stored.size(), out);
         }
         Ok(())
@@ -115,7 +115,7 @@ impl ViewDecoder {
         } else {
             size = stored.size();
             let room = self.stored.room(rgb(size).ok_or_else(too_large)?);
-            stored.decode(bytes, &mut self.jpegs, &mut self.spare, room)?;
+            stored.decode(bytes, &self.limits, &mut self.jpegs, &mut self.spare, room)?;
             room
         };
         let source = TypedImageRef::from_buffer(size.0, size.1, pixels).map_err(misfit)?;
@@ -141,8 +141,7 @@ struct Stored {
 
 impl Stored {
     fn open(bytes: &[u8], limits: &Limits) -> Result<Self> {
-        let kind = Kind::of_bytes(bytes)
-            .ok_or_else(|| Error::content("is neither a JPEG nor a PNG; convert it or leave it out"))?;
+        let kind = Kind::of(bytes)?;
         let (width, height, orientation) = header(kind, bytes, limits)?;
         Ok(Self { kind, width, height, orientation })
     }
@@ -156,10 +155,18 @@ impl Stored {
         self.orientation.swap(self.size())
     }
 
-    fn decode(&self, bytes: &[u8], jpegs: &mut JpegReader, spare: &mut Scratch, out: &mut [u8]) -> Result<()> {
+    fn decode(
+        &self,
+        bytes: &[u8],
+        limits: &Limits,
+        jpegs: &mut JpegReader,
+        spare: &mut Scratch,
+        out: &mut [u8],
+    ) -> Result<()> {
         match self.kind {
             Kind::Jpeg => jpegs.decode(bytes, out),
             Kind::Png => png::decode_into(bytes, self.size(), spare, out),
+            _ => other::decode(self.kind, bytes, limits)?.to_rgb(out),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a JPEG is. Owns the questions that other decoders than ours have; decodes no pixel.
 
-use super::header::{EOI, SOS, Segments, cut_short};
+use super::header::{EOI, SOS, Segments, XMP, cut_short};
 use crate::image::orientation::Orientation;
 use packhorse_core::{Error, Result};
 
@@ -26,7 +26,7 @@ pub struct JpegFacts {
     pub frames: u32,
     /// How many scans there are.
     pub scans: u32,
-    /// Whether the stored pixels are the picture, without being turned as EXIF says.
+    /// Whether the stored pixels are the picture, without being turned as EXIF or XMP says.
     pub upright: bool,
     /// Bytes up to the end of the picture; others may follow.
     pub bytes: usize,
@@ -39,23 +39,22 @@ impl JpegFacts {
     /// `Content` for what is cut short, or has no picture or no pixels.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let mut facts = Self { luma_chroma: true, upright: true, ..Self::default() };
-        let (mut adobe, mut letters, mut exif) = (None, false, false);
+        let (mut adobe, mut letters, mut exif, mut xmp) = (None, false, None, None);
         let mut segments = Segments::new(bytes);
         while let Some(segment) = segments.next() {
             let (marker, body) = segment?;
             match marker {
                 0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => letters = facts.take_frame(marker, body),
-                0xe1 if !exif && facts.scans == 0 => {
-                    if let Some(tiff) = body.strip_prefix(b"Exif\0\0") {
-                        exif = true;
-                        facts.upright = Orientation::from_exif(tiff).is_upright();
-                    }
+                0xe1 if facts.scans == 0 => {
+                    exif = exif.or(body.strip_prefix(b"Exif\0\0"));
+                    xmp = xmp.or(body.strip_prefix(XMP));
                 }
                 0xee => adobe = body.strip_prefix(b"Adobe").and_then(|body| body.get(6)).copied().or(adobe),
                 SOS if facts.frames == 0 => break,
                 SOS => facts.scans += 1,
                 EOI => {
                     facts.bytes = segments.end(bytes);
+                    facts.upright = Orientation::of(exif, xmp).is_upright();
                     facts.luma_chroma = adobe.map_or(!letters, |transform| transform != 0);
                     return facts.checked();
                 }

@@ -1,8 +1,11 @@
 //! The marker segments of a JPEG (ITU-T T.81, annex B). Owns the walk from segment to segment;
 //! decodes no pixel.
 
+use crate::image::orientation::Orientation;
 use packhorse_core::{Error, Result};
 
+/// What an APP1 segment with an XMP packet begins with (XMP specification, part 3).
+pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 const SOI: u8 = 0xd8;
 pub(super) const EOI: u8 = 0xd9;
 pub(super) const SOS: u8 = 0xda;
@@ -16,6 +19,9 @@ pub(super) struct JpegHeader<'a> {
     pub(super) components: u8,
     /// The TIFF block of EXIF.
     pub(super) exif: Option<&'a [u8]>,
+    xmp: Option<&'a [u8]>,
+    /// The lower half of the frame's marker: 0 to 2 are read, 9 and more are arithmetic.
+    pub(super) process: u8,
     icc: Vec<(u8, &'a [u8])>,
 }
 
@@ -35,8 +41,14 @@ impl<'a> JpegHeader<'a> {
 
     fn take(&mut self, marker: u8, body: &'a [u8]) {
         match marker {
-            0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) && self.components == 0 => self.take_frame(body),
-            0xe1 if self.exif.is_none() => self.exif = body.strip_prefix(b"Exif\0\0"),
+            0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) && self.components == 0 => {
+                self.process = marker & 0x0f;
+                self.take_frame(body);
+            }
+            0xe1 => {
+                self.exif = self.exif.or(body.strip_prefix(b"Exif\0\0"));
+                self.xmp = self.xmp.or(body.strip_prefix(XMP));
+            }
             0xe2 => self.icc.extend(body.strip_prefix(b"ICC_PROFILE\0").and_then(chunk)),
             _ => {}
         }
@@ -48,6 +60,22 @@ impl<'a> JpegHeader<'a> {
             self.width = u16::from_be_bytes([w1, w0]);
             self.components = components;
         }
+    }
+
+    /// Which way up the picture is.
+    pub(super) fn orientation(&self) -> Orientation {
+        Orientation::of(self.exif, self.xmp)
+    }
+
+    /// Refuses by name the processes that no decoder here knows.
+    pub(super) fn require_huffman(&self) -> Result<()> {
+        let name = match self.process {
+            0..=2 => return Ok(()),
+            9 | 10 => "an arithmetic-coded JPEG, which few programs read",
+            3 | 7 | 11 | 15 => "a lossless JPEG, which few programs read",
+            _ => "a hierarchical JPEG, which few programs read",
+        };
+        Err(Error::content(format!("is {name}; convert it or leave it out")))
     }
 
     /// The ICC profile, put together from its chunks; `None` if one is missing.

@@ -6,8 +6,7 @@
 
 use super::header::{JpegHeader, require_end};
 use super::{decoder, undecodable};
-use packhorse_core::Result;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use packhorse_core::{Result, contain};
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 
 /// A decoder with the memory that it uses again.
@@ -36,9 +35,9 @@ impl JpegReader {
         if self.turbo.decode(bytes, &header, 1, out) {
             return Ok(());
         }
+        header.require_huffman()?;
         // The decoder has been seen to panic on sampling factors that contradict each other.
-        catch_unwind(AssertUnwindSafe(|| decode_rgb(bytes, out)))
-            .unwrap_or_else(|_| Err(undecodable("the decoder gave up on its structure")))
+        contain(|| decode_rgb(bytes, out)).unwrap_or_else(|| Err(undecodable("the decoder gave up on its structure")))
     }
 
     /// The same at 1/`part` of its sides, rounded up, if the decoder can do that; `false` if not. `part`

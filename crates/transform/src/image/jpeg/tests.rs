@@ -33,7 +33,7 @@ fn cmyk_becomes_rgb_as_adobe_inverts_it() {
         let raster = decode(&bytes).unwrap();
         // Which of the two readings the encoder means does not matter: neutral it is not, and RGB it is.
         assert_eq!(raster.channels, 3);
-        let out = rewrite(&bytes, 90, same).unwrap();
+        let out = rewrite(&bytes, 90, Keep::default(), same).unwrap();
         assert_eq!(JpegHeader::read(&out).unwrap().components, 3);
         assert!(distance(&raster.data, &decode(&out).unwrap().data) < 4.0);
     }
@@ -64,10 +64,10 @@ fn what_follows_the_end_does_not_matter() {
 #[test]
 fn an_icc_profile_travels_in_chunks_while_its_colours_stay() {
     let profile = icc(b"RGB ", 150_000);
-    let out = rewrite(&jpeg_of(16, 16, ColorType::Rgb, 6, &profile), 90, same).unwrap();
+    let out = rewrite(&jpeg_of(16, 16, ColorType::Rgb, 6, &profile), 90, Keep::default(), same).unwrap();
     let header = JpegHeader::read(&out).unwrap();
     assert_eq!((header.icc(), header.exif), (Some(profile), None));
-    let out = rewrite(&jpeg_of(16, 16, ColorType::Cmyk, 0, &icc(b"CMYK", 500)), 90, same).unwrap();
+    let out = rewrite(&jpeg_of(16, 16, ColorType::Cmyk, 0, &icc(b"CMYK", 500)), 90, Keep::default(), same).unwrap();
     assert_eq!(JpegHeader::read(&out).unwrap().icc(), None);
 }
 
@@ -85,7 +85,7 @@ fn a_bomb_is_refused_before_its_pixels() {
 fn sizes_need_not_be_multiples_of_a_block() {
     for (width, height) in [(1, 1), (7, 9), (17, 1), (1, 33), (16, 16), (31, 15)] {
         for colors in [ColorType::Luma, ColorType::Rgb] {
-            let out = rewrite(&jpeg_of(width, height, colors, 0, b""), 90, same).unwrap();
+            let out = rewrite(&jpeg_of(width, height, colors, 0, b""), 90, Keep::default(), same).unwrap();
             let raster = decode(&out).unwrap();
             assert_eq!((raster.width, raster.height), (width.into(), height.into()));
         }
@@ -96,7 +96,7 @@ fn sizes_need_not_be_multiples_of_a_block() {
 #[test]
 fn encoded_bytes_are_pinned() {
     let raster = Raster::new(24, 16, 3, false, pattern(24, 16, 3)).unwrap();
-    let bytes = encode(&raster, 90, None).unwrap();
+    let bytes = encode(&raster, 90, None, None).unwrap();
     assert_eq!((bytes.len(), fnv(&bytes)), PINNED);
 }
 

@@ -58,17 +58,100 @@ fn each_mode_gives_its_size_for_both_kinds() {
 }
 
 #[test]
-fn columns_of_other_names_and_types_pass() {
+fn columns_of_other_names_pass_and_rows_without_pictures_are_refused() {
     let before = rows("txt", &[Some(b"not a picture")]);
     assert_eq!(resize("8").apply(before.clone()).unwrap(), before);
+    let error = resize("8").schema(&before.schema()).unwrap_err();
+    assert_eq!(error.kind(), packhorse_core::Kind::Config);
+    assert!(error.message().ends_with(": cls, txt"), "{error}");
+    assert!(resize("8").schema(&rows("a.WEBP", &[]).schema()).is_ok());
+}
+
+#[test]
+fn a_column_that_claims_to_hold_pictures_and_holds_none_is_a_fault() {
+    let junk: [(&[u8], &str); 4] = [
+        (b"junk", "is none of the pictures"),
+        (b"\0\0\0\x1cftypavif\0\0\0\0", "is an AVIF"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0", "is a HEIC"),
+        (b"RIFF\x04\0\0\0WEBP", ""),
+    ];
+    let check = image(ImageOptions { check: Some(Check::Lenient), ..ImageOptions::default() });
+    for field in ["webp", "tif", "bmp", "gif", "pgm", "avif", "heic", "jxl", "jp2", "jpg"] {
+        for (bytes, text) in junk {
+            for transform in [&check, &resize("8")] {
+                let error = transform.apply(rows(field, &[Some(bytes)])).unwrap_err();
+                let right = [packhorse_core::Kind::Content, packhorse_core::Kind::Unsupported].contains(&error.kind());
+                assert!(right && error.message().starts_with(&format!("{field} {text}")), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_picture_is_its_bytes_decide() {
+    let after = resize("8").apply(rows("jpg", &[Some(&png(20, 30))])).unwrap();
+    let bytes = after.column(2).as_binary_view().value(0);
+    assert_eq!((Kind::of(bytes).unwrap(), size(&after, 0)), (Kind::Png, (8, 12)));
+}
+
+#[test]
+fn what_is_met_is_counted() {
+    let (small, large) = (jpeg(8, 8), jpeg(40, 20));
+    let mut counts = Counts::new();
+    let transform = resize("10");
+    transform.apply_counted(rows("jpg", &[Some(&small), Some(&large), None, Some(&small)]), &mut counts).unwrap();
+    transform.apply_counted(rows("png", &[Some(&large)]), &mut counts).unwrap();
+    assert_eq!(counts, [(UNCHANGED.to_owned(), 2), (WRITTEN.to_owned(), 2)].into());
+}
+
+#[test]
+fn exif_is_kept_where_asked_for_and_turns_nothing_twice() {
+    let bytes = jpeg_of(40, 24, ColorType::Rgb, 6, b"");
+    let keep = |text: &str| {
+        let options =
+            ImageOptions { keep: text.parse().unwrap(), resize: Some(Resize::Short(12)), ..Default::default() };
+        image(options).apply(rows("jpg", &[Some(&bytes)])).unwrap()
+    };
+    for (text, has_exif) in [("icc", false), ("exif", true), ("none", false)] {
+        let after = keep(text);
+        let new = after.column(2).as_binary_view().value(0);
+        assert_eq!(size(&after, 0), (12, 20));
+        assert_eq!(new.windows(6).any(|six| six == b"Exif\0\0"), has_exif, "{text}");
+        assert!(jpeg::header(new).unwrap().2.is_upright());
+    }
+}
+
+#[test]
+fn xmp_alone_turns_a_picture() {
+    let plain = jpeg(24, 16);
+    let packet = b"http://ns.adobe.com/xap/1.0/\0<x:xmpmeta tiff:Orientation=\"6\"/>";
+    let mut bytes = plain[..2].to_vec();
+    bytes.extend([0xff, 0xe1, 0, packet.len() as u8 + 2]);
+    bytes.extend(packet);
+    bytes.extend(&plain[2..]);
+    let after = image(ImageOptions { orient: true, ..Default::default() }).apply(rows("jpg", &[Some(&bytes)])).unwrap();
+    assert_eq!(size(&after, 0), (16, 24));
+}
+
+#[test]
+fn arithmetic_coding_is_refused_by_name() {
+    let mut bytes = jpeg(24, 16);
+    let frame = bytes.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
+    bytes[frame + 1] = 0xc9;
+    for transform in
+        [resize("100"), resize("8"), image(ImageOptions { check: Some(Check::Lenient), ..Default::default() })]
+    {
+        let error = transform.apply(rows("jpg", &[Some(&bytes)])).unwrap_err();
+        assert!(error.message().starts_with("jpg is an arithmetic-coded JPEG"), "{error}");
+    }
 }
 
 #[test]
 fn an_error_names_sample_and_field() {
     let good = jpeg(10, 10);
-    let error = resize("8").apply(rows("jpg", &[Some(&good), Some(b"GIF89a"), Some(b"")])).unwrap_err();
+    let error = resize("8").apply(rows("jpg", &[Some(&good), Some(b"<!DOCTYPE"), Some(b"")])).unwrap_err();
     assert_eq!((error.kind(), error.sample()), (packhorse_core::Kind::Content, Some("a/1")));
-    assert!(error.message().starts_with("jpg is a GIF, not a JPEG; "), "{error}");
+    assert!(error.message().starts_with("jpg is a web page, "), "{error}");
 }
 
 #[test]
@@ -76,7 +159,7 @@ fn check_finds_what_a_look_at_the_header_misses() {
     let whole = jpeg(64, 64);
     let cut = rows("jpg", &[Some(&whole[..whole.len() - 1])]);
     assert!(resize("64").apply(cut.clone()).is_ok());
-    let check = image(ImageOptions { check: true, ..ImageOptions::default() });
+    let check = image(ImageOptions { check: Some(Check::Strict), ..ImageOptions::default() });
     assert!(check.apply(cut).unwrap_err().message().contains("is cut short"));
     let kept = check.apply(rows("jpg", &[Some(&whole)])).unwrap();
     assert_eq!(kept.column(2).as_binary_view().value(0), whole);
@@ -115,10 +198,23 @@ fn what_is_resized_is_upright_even_unasked_and_what_is_not_is_kept() {
 
 #[test]
 fn the_description_is_canonical() {
-    let full = ImageOptions { check: true, resize: Some(Resize::Short(256)), quality: 85, orient: true };
-    assert_eq!(image(full).describe(), "image/1 check resize=256,short quality=85 orient");
-    assert_eq!(resize("64x64").describe(), "image/1 resize=64x64 quality=90");
-    assert_eq!(image(ImageOptions { check: true, quality: 5, ..ImageOptions::default() }).describe(), "image/1 check");
+    let full = ImageOptions {
+        check: Some(Check::Strict),
+        resize: Some(Resize::Short(256)),
+        quality: 85,
+        orient: true,
+        ..Default::default()
+    };
+    assert_eq!(image(full).describe(), "image/2 check resize=256,short quality=85 orient");
+    let keep = ImageOptions { keep: "icc,exif".parse().unwrap(), orient: true, ..ImageOptions::default() };
+    assert_eq!(image(keep).describe(), "image/2 quality=90 orient keep=exif,icc");
+    let lenient = ImageOptions { check: Some(Check::Lenient), ..ImageOptions::default() };
+    assert_eq!(image(lenient).describe(), "image/2 check=lenient");
+    assert_eq!(resize("64x64").describe(), "image/2 resize=64x64 quality=90");
+    assert_eq!(
+        image(ImageOptions { check: Some(Check::Strict), quality: 5, ..ImageOptions::default() }).describe(),
+        "image/2 check"
+    );
 }
 
 #[test]

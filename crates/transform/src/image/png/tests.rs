@@ -1,5 +1,5 @@
 use super::super::decode as decode_public;
-use super::super::samples::{exif, fnv, icc, png, png_of};
+use super::super::samples::{exif as block, fnv, icc, png, png_of};
 use super::super::scale;
 use super::*;
 use packhorse_core::Limits;
@@ -7,9 +7,10 @@ use proptest::prelude::*;
 
 /// Resized to 5 × 4, and what the header says then.
 fn resized(bytes: &[u8]) -> (Info<'static>, Raster) {
-    let out =
-        rewrite(bytes, |raster, exact| if exact { scale::nearest(&raster, 5, 4) } else { scale::smooth(raster, 5, 4) })
-            .unwrap();
+    let out = rewrite(bytes, Keep::default(), |raster, exact| {
+        if exact { scale::nearest(&raster, 5, 4) } else { scale::smooth(raster, 5, 4) }
+    })
+    .unwrap();
     let reader = decoder(&out).read_info().unwrap();
     let info = reader.info().clone();
     (info, decode(&out, true).unwrap())
@@ -62,7 +63,7 @@ fn a_colour_that_stands_for_nothing_becomes_alpha() {
 fn colour_management_survives_and_exif_does_not() {
     let bytes = png_of((13, 9), ColorType::Rgb, BitDepth::Eight, |info| {
         info.icc_profile = Some(icc(b"RGB ", 400).into());
-        info.exif_metadata = Some(exif(6).into());
+        info.exif_metadata = Some(block(6).into());
     });
     assert_eq!(header(&bytes).unwrap(), (13, 9, Orientation::from_number(6)));
     let (info, _) = resized(&bytes);
@@ -110,13 +111,15 @@ fn an_animation_is_not_flattened() {
     writer.write_image_data(&[2; 16]).unwrap();
     writer.finish().unwrap();
     assert!(decode(&out, true).is_ok());
-    assert!(rewrite(&out, |raster, _| Ok(raster)).unwrap_err().message().starts_with("is an animated PNG"));
+    assert!(
+        rewrite(&out, Keep::default(), |raster, _| Ok(raster)).unwrap_err().message().starts_with("is an animated PNG")
+    );
 }
 
 /// A change of these bytes is a change of `REVISION`.
 #[test]
 fn encoded_bytes_are_pinned() {
-    let out = rewrite(&png(24, 16), |raster, _| scale::smooth(raster, 12, 8)).unwrap();
+    let out = rewrite(&png(24, 16), Keep::default(), |raster, _| scale::smooth(raster, 12, 8)).unwrap();
     assert_eq!((out.len(), fnv(&out)), PINNED);
 }
 
@@ -132,6 +135,6 @@ proptest! {
         }
         let limits = Limits { pixels: 1 << 20, ..Limits::default() };
         let _ = decode_public(&bytes, &limits);
-        let _ = rewrite(&bytes, |raster, _| Ok(raster));
+        let _ = rewrite(&bytes, Keep::default(), |raster, _| Ok(raster));
     }
 }

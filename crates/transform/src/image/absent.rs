@@ -1,0 +1,38 @@
+//! WebP, TIFF, BMP, GIF and PNM in a build without the feature `image`: known, and refused.
+
+use super::Keep;
+use super::kind::Kind;
+use super::orientation::Orientation;
+use super::raster::Raster;
+use packhorse_core::{Error, Limits, Result};
+
+fn absent<T>(kind: Kind) -> Result<T> {
+    let text = format!("is a {kind:?}, and this build reads JPEG and PNG only; build with the feature image");
+    Err(Error::unsupported(text))
+}
+
+pub(super) fn header(kind: Kind, _: &[u8]) -> Result<(u32, u32, Orientation)> {
+    absent(kind)
+}
+
+pub(super) fn decode(kind: Kind, _: &[u8], _: &Limits) -> Result<Raster> {
+    absent(kind)
+}
+
+pub(super) fn rewrite(
+    kind: Kind,
+    _: &[u8],
+    _: &Limits,
+    _: Keep,
+    _: impl FnOnce(Raster, bool) -> Result<Raster>,
+) -> Result<Vec<u8>> {
+    absent(kind)
+}
+
+pub(super) fn is_animated(kind: Kind, _: &[u8]) -> Result<bool> {
+    absent(kind)
+}
+
+pub(super) fn check_frames(kind: Kind, _: &[u8], _: &Limits) -> Result<()> {
+    absent(kind)
+}

@@ -1,0 +1,79 @@
+//! The bits of a scan. Owns stuffed bytes and the markers between; knows no code.
+
+use super::{Fault, marker};
+
+/// Bits, the high ones first. Behind a marker there are zeros, and to take one of them is a fault.
+pub(super) struct Bits<'a> {
+    rest: &'a [u8],
+    held: u64,
+    /// How many of the high bits of `held` are the scan's.
+    count: u32,
+}
+
+const EARLY: Fault = "a scan ends early";
+
+impl<'a> Bits<'a> {
+    pub(super) fn new(rest: &'a [u8]) -> Self {
+        Self { rest, held: 0, count: 0 }
+    }
+
+    /// Holds more than 48 bits, unless the next marker comes before.
+    fn fill(&mut self) {
+        while self.count <= 56 {
+            let (byte, used) = match *self.rest {
+                [0xff, 0, ..] => (0xff, 2),
+                [0xff, ..] | [] => return,
+                [byte, ..] => (byte, 1),
+            };
+            self.held |= u64::from(byte) << (56 - self.count);
+            self.count += 8;
+            self.rest = self.rest.get(used..).unwrap_or_default();
+        }
+    }
+
+    /// The next sixteen bits; they stay.
+    pub(super) fn peek(&mut self) -> u16 {
+        if self.count < 32 {
+            self.fill();
+        }
+        (self.held >> 48) as u16
+    }
+
+    /// Takes up to sixteen bits that were looked at.
+    pub(super) fn skip(&mut self, many: u32) -> Result<(), Fault> {
+        self.count = self.count.checked_sub(many).ok_or(EARLY)?;
+        self.held <<= many;
+        Ok(())
+    }
+
+    /// Takes up to sixteen bits.
+    pub(super) fn take(&mut self, many: u32) -> Result<u16, Fault> {
+        let bits = self.peek() as u32;
+        self.skip(many)?;
+        Ok((bits << many >> 16) as u16)
+    }
+
+    /// Takes a bit whose value does not matter.
+    pub(super) fn drop_one(&mut self) -> Result<(), Fault> {
+        self.take(1).map(|_| ())
+    }
+
+    /// Goes on behind the restart `expected`, which must come now.
+    pub(super) fn restart(&mut self, expected: u8) -> Result<(), Fault> {
+        match marker(self.end()?)? {
+            (found, rest) if found == expected => *self = Self::new(rest),
+            (0xd0..=0xd7, _) => return Err("restarts are out of order"),
+            _ => return Err(EARLY),
+        }
+        Ok(())
+    }
+
+    /// What follows the scan, which must be done.
+    pub(super) fn end(&mut self) -> Result<&'a [u8], Fault> {
+        self.fill();
+        match self.count < 8 {
+            true => Ok(self.rest),
+            false => Err("codes are left over at the end of a scan"),
+        }
+    }
+}

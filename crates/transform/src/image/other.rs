@@ -1,0 +1,196 @@
+//! WebP, TIFF, BMP, GIF and PNM in and out. Owns what they have in common; each has a module of its own.
+//!
+//! The decoders are those of the crate `image`, or the ones below it (`gif`, `tiff`) where `image` gives colours and the
+//! numbers of a palette are wanted. A picture that must be written anew stays what it was, and without loss:
+//!
+//! | | is read | is written |
+//! | --- | --- | --- |
+//! | WebP | lossy, lossless, the first frame | lossless, 8 bits |
+//! | TIFF | the first image; 1 to 16 bits, palettes, CMYK, YCbCr as JPEG | deflate; palettes stay, CMYK becomes RGB |
+//! | BMP | as `image` does | uncompressed; palettes stay |
+//! | GIF | the first frame on its screen | that frame, with its palette and transparency |
+//! | PNM | P1 to P7 | P5, P6, P7 of 8 or 16 bits |
+
+mod bmp;
+mod gif;
+mod pnm;
+mod tiff;
+mod webp;
+
+use super::Keep;
+use super::kind::Kind;
+use super::orientation::Orientation;
+use super::raster::Raster;
+use image::{ColorType, ImageDecoder, ImageError, Limits as Bounds};
+use packhorse_core::{Error, Limits, Result, contain};
+
+/// Pixels as they are stored.
+struct Stored {
+    /// Numbers of colours, one byte each, where there is a palette.
+    raster: Raster,
+    palette: Option<Palette>,
+    /// Whether values must stay what they are: those of palettes, and of two colours.
+    exact: bool,
+}
+
+/// Up to 256 colours.
+struct Palette {
+    colours: Vec<[u8; 3]>,
+    /// The one that stands for nothing.
+    clear: Option<u8>,
+}
+
+impl Stored {
+    fn plain(raster: Raster) -> Self {
+        Self { raster, palette: None, exact: false }
+    }
+
+    /// Colours of 8 bits.
+    fn into_colours(self) -> Result<Raster> {
+        let Raster { width, height, channels, wide, data } = self.raster;
+        if let Some(palette) = self.palette {
+            let colour = |number: &u8| palette.colours.get(usize::from(*number)).copied().unwrap_or_default();
+            return Raster::new(width, height, 3, false, data.iter().flat_map(colour).collect());
+        }
+        let data = if wide { high_bytes(&data) } else { data };
+        Raster::new(width, height, channels, false, data)
+    }
+}
+
+fn high_bytes(wide: &[u8]) -> Vec<u8> {
+    wide.as_chunks::<2>().0.iter().map(|two| (u16::from_ne_bytes(*two) >> 8) as u8).collect()
+}
+
+/// Size, as stored, and orientation.
+pub(super) fn header(kind: Kind, bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
+    guarded(kind, || match kind {
+        Kind::WebP => webp::header(bytes),
+        Kind::Tiff => tiff::header(bytes),
+        Kind::Bmp => bmp::header(bytes),
+        Kind::Gif => gif::header(bytes),
+        _ => pnm::header(bytes),
+    })
+}
+
+/// All pixels, 8 bits a channel. The header is within limits.
+pub(super) fn decode(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<Raster> {
+    guarded(kind, || stored(kind, bytes, limits)?.into_colours())
+}
+
+/// Decodes, lets `edit` change the pixels (`true`: their values must stay what they are), and encodes.
+pub(super) fn rewrite(
+    kind: Kind,
+    bytes: &[u8],
+    limits: &Limits,
+    keep: Keep,
+    edit: impl FnOnce(Raster, bool) -> Result<Raster>,
+) -> Result<Vec<u8>> {
+    guarded(kind, || {
+        let Stored { raster, palette, exact } = stored(kind, bytes, limits)?;
+        let raster = edit(raster, exact)?;
+        match kind {
+            Kind::WebP => webp::encode(&raster, bytes, keep),
+            Kind::Tiff => tiff::encode(&raster, palette.as_ref(), bytes, keep),
+            Kind::Bmp => bmp::encode(&raster, palette.as_ref()),
+            Kind::Gif => gif::encode(&raster, palette.as_ref()),
+            _ => Ok(pnm::encode(&raster)),
+        }
+    })
+}
+
+/// Whether there is more than one frame; no frame is decoded.
+pub(super) fn is_animated(kind: Kind, bytes: &[u8]) -> Result<bool> {
+    guarded(kind, || match kind {
+        Kind::WebP => webp::is_animated(bytes),
+        Kind::Gif => gif::is_animated(bytes),
+        _ => Ok(false),
+    })
+}
+
+/// Refuses a picture of which some frame does not decode.
+pub(super) fn check_frames(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<()> {
+    guarded(kind, || match kind {
+        Kind::WebP => webp::check_frames(bytes),
+        Kind::Gif => gif::check_frames(bytes, limits),
+        _ => Ok(()),
+    })
+}
+
+fn stored(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<Stored> {
+    match kind {
+        Kind::WebP => webp::read(bytes, limits),
+        Kind::Tiff => tiff::read(bytes, limits),
+        Kind::Bmp => bmp::read(bytes, limits),
+        Kind::Gif => gif::read(bytes, limits),
+        _ => pnm::read(bytes, limits),
+    }
+}
+
+/// A decoder that panics has met a picture that it can't read.
+fn guarded<T>(kind: Kind, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    contain(work).unwrap_or_else(|| Err(undecodable(kind, "the decoder gave up on its structure")))
+}
+
+/// All pixels of one of the decoders of `image`.
+fn pixels(kind: Kind, mut decoder: impl ImageDecoder, limits: &Limits) -> Result<Raster> {
+    let (width, height) = decoder.dimensions();
+    let (channels, wide) = match decoder.color_type() {
+        ColorType::L8 => (1, false),
+        ColorType::La8 => (2, false),
+        ColorType::Rgb8 => (3, false),
+        ColorType::Rgba8 => (4, false),
+        ColorType::L16 => (1, true),
+        ColorType::La16 => (2, true),
+        ColorType::Rgb16 => (3, true),
+        ColorType::Rgba16 => (4, true),
+        other => return Err(undecodable(kind, &format!("its values are {other:?}"))),
+    };
+    decoder.set_limits(bounds(limits)).map_err(|error| refused(kind, error))?;
+    let size = usize::try_from(decoder.total_bytes()).map_err(|_| too_large())?;
+    let mut data = vec![0; size];
+    decoder.read_image(&mut data).map_err(|error| refused(kind, error))?;
+    Raster::new(width, height, channels, wide, data)
+}
+
+/// The most memory that a decoder may take: 16 bytes a pixel, twice the largest of pixels.
+fn bounds(limits: &Limits) -> Bounds {
+    let mut bounds = Bounds::no_limits();
+    bounds.max_alloc = Some(limits.pixels.saturating_mul(16));
+    bounds
+}
+
+fn refused(kind: Kind, error: ImageError) -> Error {
+    match error {
+        ImageError::Limits(_) => too_large(),
+        ImageError::IoError(_) => cut_short(kind),
+        other => undecodable(kind, &other.to_string()),
+    }
+}
+
+fn too_large() -> Error {
+    Error::new(packhorse_core::Kind::Limit, "takes more memory than the limit of pixels allows; leave it out")
+}
+
+fn cut_short(kind: Kind) -> Error {
+    Error::content(format!("is cut short: the end of the {} is missing; get it again or leave it out", name(kind)))
+}
+
+fn undecodable(kind: Kind, why: &str) -> Error {
+    Error::content(format!("can't be decoded as a {} ({why}); get it again or leave it out", name(kind)))
+}
+
+fn unencodable(kind: Kind, why: impl std::fmt::Display) -> Error {
+    Error::content(format!("can't be encoded as a {} ({why}); leave it out", name(kind)))
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Jpeg => "JPEG",
+        Kind::Png => "PNG",
+        Kind::WebP => "WebP",
+        Kind::Tiff => "TIFF",
+        Kind::Bmp => "BMP",
+        Kind::Gif => "GIF",
+        Kind::Pnm => "PNM",
+    }
+}

@@ -1,0 +1,72 @@
+//! BMP. Owns the codec's settings.
+
+use super::{Palette, Stored, pixels, refused, unencodable};
+use crate::image::kind::Kind;
+use crate::image::orientation::Orientation;
+use crate::image::raster::Raster;
+use image::codecs::bmp::{BmpDecoder, BmpEncoder};
+use image::{ExtendedColorType, ImageDecoder};
+use packhorse_core::{Limits, Result};
+use std::collections::BTreeMap;
+use std::io::Cursor;
+
+pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
+    let (width, height) = decoder(bytes)?.dimensions();
+    Ok((width, height, Orientation::default()))
+}
+
+pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
+    let mut decoder = decoder(bytes)?;
+    let Some(mut colours) = decoder.get_palette().map(<[_]>::to_vec) else {
+        return pixels(Kind::Bmp, decoder, limits).map(Stored::plain);
+    };
+    colours.truncate(256);
+    let plain = has_bytes(bytes);
+    decoder.set_indexed_color(plain);
+    let raster = pixels(Kind::Bmp, decoder, limits)?;
+    let raster = if plain { raster } else { numbers(raster, &colours)? };
+    // Pictures of gray have a palette too, of all grays in their order.
+    if colours.len() == 256 && colours.iter().zip(0..=255).all(|(colour, gray)| *colour == [gray; 3]) {
+        return Ok(Stored::plain(raster));
+    }
+    Ok(Stored { raster, palette: Some(Palette { colours, clear: None }), exact: true })
+}
+
+/// Whether the numbers of colours are bytes, as they stand: alone these the decoder hands out.
+fn has_bytes(bytes: &[u8]) -> bool {
+    let short = |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map(|two| u16::from_le_bytes(*two));
+    match short(14) {
+        Some(12) => short(24) == Some(8),
+        _ => short(28) == Some(8) && short(30) == Some(0),
+    }
+}
+
+/// The numbers of colours, the first of equal ones; what is in no palette is the first colour.
+fn numbers(colours: Raster, palette: &[[u8; 3]]) -> Result<Raster> {
+    let Raster { width, height, channels, data, .. } = colours;
+    let mut places = BTreeMap::new();
+    for (place, colour) in (0..=u8::MAX).zip(palette) {
+        places.entry(colour.as_slice()).or_insert(place);
+    }
+    let place = |pixel: &[u8]| pixel.get(..3).and_then(|colour| places.get(colour)).copied().unwrap_or_default();
+    let data = data.chunks_exact(channels.into()).map(place).collect();
+    Raster::new(width, height, 1, false, data)
+}
+
+pub(super) fn encode(raster: &Raster, palette: Option<&Palette>) -> Result<Vec<u8>> {
+    let color = match raster.channels {
+        1 => ExtendedColorType::L8,
+        3 => ExtendedColorType::Rgb8,
+        _ => ExtendedColorType::Rgba8,
+    };
+    let mut out = Vec::new();
+    let colours = palette.map(|palette| &*palette.colours);
+    BmpEncoder::new(&mut out)
+        .encode_with_palette(&raster.data, raster.width, raster.height, color, colours)
+        .map_err(|error| unencodable(Kind::Bmp, error))?;
+    Ok(out)
+}
+
+fn decoder(bytes: &[u8]) -> Result<BmpDecoder<Cursor<&[u8]>>> {
+    BmpDecoder::new(Cursor::new(bytes)).map_err(|error| refused(Kind::Bmp, error))
+}

@@ -1,0 +1,46 @@
+//! PNM: portable bitmaps, graymaps, pixmaps and arbitrary maps (Netpbm). Owns the header that is written.
+
+use super::{Stored, pixels, refused};
+use crate::image::kind::Kind;
+use crate::image::orientation::Orientation;
+use crate::image::raster::Raster;
+use image::codecs::pnm::PnmDecoder;
+use image::{ExtendedColorType, ImageDecoder};
+use packhorse_core::{Limits, Result};
+use std::io::Cursor;
+
+pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
+    let (width, height) = decoder(bytes)?.dimensions();
+    Ok((width, height, Orientation::default()))
+}
+
+pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
+    let decoder = decoder(bytes)?;
+    let exact = matches!(decoder.original_color_type(), ExtendedColorType::L1 | ExtendedColorType::La1);
+    Ok(Stored { exact, ..Stored::plain(pixels(Kind::Pnm, decoder, limits)?) })
+}
+
+/// Gray and RGB as binary maps of their own, with alpha as an arbitrary map; 8 or 16 bits, the high byte first.
+pub(super) fn encode(raster: &Raster) -> Vec<u8> {
+    let Raster { width, height, channels, wide, data } = raster;
+    let most = if *wide { 65_535 } else { 255 };
+    let mut out = match channels {
+        1 => format!("P5\n{width} {height}\n{most}\n"),
+        3 => format!("P6\n{width} {height}\n{most}\n"),
+        _ => {
+            let tuple = if *channels == 2 { "GRAYSCALE_ALPHA" } else { "RGB_ALPHA" };
+            let size = format!("WIDTH {width}\nHEIGHT {height}\nDEPTH {channels}\nMAXVAL {most}");
+            format!("P7\n{size}\nTUPLTYPE {tuple}\nENDHDR\n")
+        }
+    }
+    .into_bytes();
+    match wide {
+        true => out.extend(data.as_chunks().0.iter().flat_map(|two| u16::from_ne_bytes(*two).to_be_bytes())),
+        false => out.extend_from_slice(data),
+    }
+    out
+}
+
+fn decoder(bytes: &[u8]) -> Result<PnmDecoder<Cursor<&[u8]>>> {
+    PnmDecoder::new(Cursor::new(bytes)).map_err(|error| refused(Kind::Pnm, error))
+}

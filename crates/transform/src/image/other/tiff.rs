@@ -1,0 +1,190 @@
+//! TIFF 6.0 and BigTIFF. Owns what the samples mean.
+//!
+//! The crate `tiff` and not `image`, which is built on it: `image` reads no palettes, no gray with alpha, no CMYK in
+//! planes and fewer depths.
+
+mod encode;
+mod palette;
+
+pub(super) use encode::encode;
+
+use super::{Stored, cut_short, too_large, undecodable};
+use crate::image::kind::Kind;
+use crate::image::orientation::Orientation;
+use crate::image::raster::Raster;
+use packhorse_core::{Error, Limits, Result};
+use palette::{as_gray, colours};
+use std::io::Cursor;
+use tiff::decoder::{BufferLayoutPreference, Decoder, DecodingResult, Limits as Bounds};
+use tiff::tags::Tag;
+use tiff::{ColorType, TiffError};
+
+/// The tag of an XMP packet.
+const XMP: Tag = Tag::Unknown(700);
+
+type Tiff<'a> = Decoder<Cursor<&'a [u8]>>;
+
+pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
+    let mut decoder = Decoder::new(Cursor::new(bytes)).map_err(refused)?;
+    let (width, height) = decoder.dimensions().map_err(refused)?;
+    let number = decoder.find_tag_unsigned::<u32>(Tag::Orientation).ok().flatten();
+    let mut xmp = || decoder.get_tag_u8_vec(XMP).ok();
+    let orientation = match number {
+        Some(number) => Orientation::from_number(number),
+        None => Orientation::of(None, xmp().as_deref()),
+    };
+    Ok((width, height, orientation))
+}
+
+pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
+    let patched = as_gray(bytes);
+    let mut decoder = Decoder::new(Cursor::new(patched.as_deref().unwrap_or(bytes))).map_err(refused)?;
+    decoder = decoder.with_limits(bounds(limits));
+    let (width, height) = decoder.dimensions().map_err(refused)?;
+    let color = decoder.colortype().map_err(refused)?;
+    require_strips(&mut decoder, color)?;
+    let mut samples = DecodingResult::U8(Vec::new());
+    let layout = decoder.read_image_to_buffer(&mut samples).map_err(refused)?;
+    let many = usize::from(color.num_samples());
+    let (data, wide) = match samples {
+        DecodingResult::U8(data) if color.bit_depth() < 8 => {
+            (unpack(&data, (width, height), many, color.bit_depth()), false)
+        }
+        DecodingResult::U8(data) => (interleave(data, &layout, 1), false),
+        DecodingResult::U16(data) => {
+            (interleave(data.into_iter().flat_map(u16::to_ne_bytes).collect(), &layout, 2), true)
+        }
+        _ => return Err(undecodable(Kind::Tiff, "its values are no whole numbers of up to 16 bits")),
+    };
+    if patched.is_some() {
+        let palette = colours(&mut decoder)?;
+        let raster = Raster::new(width, height, 1, false, data).map_err(|_| contradictory())?;
+        return Ok(Stored { raster, palette: Some(palette), exact: true });
+    }
+    meaning(color, (width, height), data, wide)
+}
+
+/// Refuses what the crate does not look at, and would read wrong.
+fn require_strips(decoder: &mut Tiff<'_>, color: ColorType) -> Result<()> {
+    let mut number = |tag| decoder.find_tag_unsigned::<u32>(tag).map_err(refused);
+    if number(Tag::FillOrder)? == Some(2) {
+        return Err(undecodable(Kind::Tiff, "its bits stand in reverse order"));
+    }
+    let predicted = number(Tag::Predictor)?.unwrap_or(1) != 1;
+    if predicted && number(Tag::SamplesPerPixel)?.unwrap_or(1) > color.num_samples().into() {
+        return Err(undecodable(Kind::Tiff, "it has channels of no known meaning, and a predictor"));
+    }
+    let plain = number(Tag::Compression)?.unwrap_or(1) == 1;
+    let (offsets, lengths) = if decoder.find_tag(Tag::TileOffsets).map_err(refused)?.is_some() {
+        (Tag::TileOffsets, Tag::TileByteCounts)
+    } else {
+        (Tag::StripOffsets, Tag::StripByteCounts)
+    };
+    let offsets = decoder.get_tag_u64_vec(offsets).map_err(refused)?;
+    let lengths = decoder.get_tag_u64_vec(lengths).map_err(refused)?;
+    let all = decoder.inner().get_ref().len() as u64;
+    let inside = |(offset, length): (&u64, &u64)| offset.checked_add(*length).is_some_and(|end| end <= all);
+    let needed = decoder.image_buffer_layout().map_err(refused)?.complete_len as u64;
+    let there = lengths.iter().fold(0u64, |sum, length| sum.saturating_add(*length));
+    if offsets.iter().zip(&lengths).all(inside) && (!plain || there >= needed) {
+        Ok(())
+    } else {
+        Err(cut_short(Kind::Tiff))
+    }
+}
+
+/// Gray or colours of what samples are.
+fn meaning(color: ColorType, (width, height): (u32, u32), data: Vec<u8>, wide: bool) -> Result<Stored> {
+    let raster = |channels, data| Raster::new(width, height, channels, wide, data).map_err(|_| contradictory());
+    let narrow = |data| Raster::new(width, height, 3, false, data).map_err(|_| contradictory());
+    Ok(match color {
+        ColorType::Gray(bits @ 1..=8) => {
+            let most = u8::MAX >> (8 - bits);
+            let data = data.into_iter().map(|value| value * (255 / most)).collect();
+            Stored { exact: bits == 1, ..Stored::plain(raster(1, data)?) }
+        }
+        ColorType::Gray(16) => Stored::plain(raster(1, data)?),
+        ColorType::GrayA(8 | 16) | ColorType::Multiband { bit_depth: 8 | 16, num_samples: 2 } => {
+            Stored::plain(raster(2, data)?)
+        }
+        ColorType::RGB(8 | 16) => Stored::plain(raster(3, data)?),
+        ColorType::RGBA(8 | 16) => Stored::plain(raster(4, data)?),
+        ColorType::CMYK(8 | 16) => Stored::plain(narrow(inks(&data, wide, 4))?),
+        ColorType::CMYKA(8 | 16) => Stored::plain(narrow(inks(&data, wide, 5))?),
+        ColorType::YCbCr(8) => Stored::plain(narrow(data.as_chunks().0.iter().copied().flat_map(light).collect())?),
+        other => return Err(undecodable(Kind::Tiff, &format!("its colours are {other:?}"))),
+    })
+}
+
+/// RGB of ink, as Pillow: what white is left under the colour, under black. Of 16 bits the high ones count.
+fn inks(data: &[u8], wide: bool, many: usize) -> Vec<u8> {
+    let narrow = if wide { super::high_bytes(data) } else { data.to_vec() };
+    let share = |a: u8, b: u8| {
+        let product = u32::from(a) * u32::from(b) + 128;
+        ((product + (product >> 8)) >> 8) as u8
+    };
+    let rgb = |inks: &[u8]| match *inks {
+        [c, m, y, k, ..] => [c, m, y].map(|ink| (255 - k).saturating_sub(share(ink, 255 - k))),
+        _ => [0; 3],
+    };
+    narrow.chunks_exact(many).flat_map(rgb).collect()
+}
+
+/// RGB of luma and chroma of the full range (ITU-T T.871).
+fn light([y, cb, cr]: [u8; 3]) -> [u8; 3] {
+    let (y, cb, cr) = (f32::from(y), f32::from(cb) - 128.0, f32::from(cr) - 128.0);
+    let rgb = [y + 1.402 * cr, y - 0.344_136 * cb - 0.714_136 * cr, y + 1.772 * cb];
+    rgb.map(|value| value.round().clamp(0.0, 255.0) as u8)
+}
+
+/// One byte a sample, from rows of samples of fewer than 8 bits, the first in the high bits.
+fn unpack(packed: &[u8], (width, height): (u32, u32), many: usize, bits: u8) -> Vec<u8> {
+    let row = width as usize * many;
+    let stride = (row * usize::from(bits)).div_ceil(8).max(1);
+    let most = u8::MAX >> (8 - bits);
+    let value = |row: &[u8], at: usize| {
+        let bit = at * usize::from(bits);
+        let two = u16::from_be_bytes([
+            row.get(bit / 8).copied().unwrap_or_default(),
+            row.get(bit / 8 + 1).copied().unwrap_or_default(),
+        ]);
+        (two >> (16 - bit % 8 - usize::from(bits))) as u8 & most
+    };
+    let rows = packed.chunks(stride).take(height as usize);
+    rows.flat_map(|bytes| (0..row).map(move |at| value(bytes, at))).collect()
+}
+
+/// Pixels of what is stored channel by channel.
+fn interleave(data: Vec<u8>, layout: &BufferLayoutPreference, width: usize) -> Vec<u8> {
+    let plane = layout.plane_stride.map_or(0, |stride| stride.get());
+    if layout.planes < 2 || plane == 0 || data.len() < layout.complete_len {
+        return data;
+    }
+    let mut pixels = Vec::with_capacity(data.len());
+    for at in (0..plane).step_by(width) {
+        for plane in data.chunks_exact(plane) {
+            pixels.extend_from_slice(plane.get(at..at + width).unwrap_or_default());
+        }
+    }
+    pixels
+}
+
+fn bounds(limits: &Limits) -> Bounds {
+    let pixels = usize::try_from(limits.pixels).unwrap_or(usize::MAX);
+    let mut bounds = Bounds::default();
+    bounds.decoding_buffer_size = pixels.saturating_mul(10);
+    bounds.intermediate_buffer_size = pixels.saturating_mul(10);
+    bounds
+}
+
+fn contradictory() -> Error {
+    undecodable(Kind::Tiff, "its parts contradict each other")
+}
+
+fn refused(error: TiffError) -> Error {
+    match error {
+        TiffError::LimitsExceeded => too_large(),
+        TiffError::IoError(_) => cut_short(Kind::Tiff),
+        other => undecodable(Kind::Tiff, &other.to_string()),
+    }
+}

@@ -1,0 +1,70 @@
+//! WebP (RFC 9649). Owns the walk over the chunks of metadata, and the codec's settings.
+
+use super::{Stored, cut_short, pixels, refused, unencodable};
+use crate::image::kind::Kind;
+use crate::image::orientation::Orientation;
+use crate::image::raster::Raster;
+use crate::image::{Keep, exif};
+use image::codecs::webp::{WebPDecoder, WebPEncoder};
+use image::{AnimationDecoder, ExtendedColorType, ImageDecoder, ImageEncoder};
+use packhorse_core::{Limits, Result};
+use std::io::Cursor;
+
+pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
+    let (width, height) = decoder(bytes)?.dimensions();
+    let tiff = chunk(bytes, b"EXIF").map(|body| body.strip_prefix(b"Exif\0\0").unwrap_or(body));
+    Ok((width, height, Orientation::of(tiff, chunk(bytes, b"XMP "))))
+}
+
+pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
+    let length = bytes.first_chunk::<8>().map_or(0, |[.., a, b, c, d]| u32::from_le_bytes([*a, *b, *c, *d]));
+    if (bytes.len() as u64) < u64::from(length) + 8 {
+        return Err(cut_short(Kind::WebP));
+    }
+    pixels(Kind::WebP, decoder(bytes)?, limits).map(Stored::plain)
+}
+
+pub(super) fn is_animated(bytes: &[u8]) -> Result<bool> {
+    decoder(bytes).map(|decoder| decoder.has_animation())
+}
+
+pub(super) fn check_frames(bytes: &[u8]) -> Result<()> {
+    let decoder = decoder(bytes)?;
+    let mut frames = decoder.has_animation().then(|| decoder.into_frames()).into_iter().flatten();
+    frames.try_for_each(|frame| frame.map(drop)).map_err(|error| refused(Kind::WebP, error))
+}
+
+/// Without loss: the only way there is without C.
+pub(super) fn encode(raster: &Raster, from: &[u8], keep: Keep) -> Result<Vec<u8>> {
+    let color = if raster.channels == 4 { ExtendedColorType::Rgba8 } else { ExtendedColorType::Rgb8 };
+    let mut out = Vec::new();
+    let mut encoder = WebPEncoder::new_lossless(&mut out);
+    let failed = |error: &dyn std::fmt::Display| unencodable(Kind::WebP, error);
+    if let Some(profile) = chunk(from, b"ICCP").filter(|_| keep.icc) {
+        encoder.set_icc_profile(profile.to_vec()).map_err(|e| failed(&e))?;
+    }
+    let tiff = chunk(from, b"EXIF").filter(|_| keep.exif).map(|body| body.strip_prefix(b"Exif\0\0").unwrap_or(body));
+    if let Some(exif) = tiff.and_then(|tiff| exif::upright(tiff, (raster.width, raster.height))) {
+        encoder.set_exif_metadata(exif).map_err(|e| failed(&e))?;
+    }
+    encoder.write_image(&raster.data, raster.width, raster.height, color).map_err(|e| failed(&e))?;
+    Ok(out)
+}
+
+fn decoder(bytes: &[u8]) -> Result<WebPDecoder<Cursor<&[u8]>>> {
+    WebPDecoder::new(Cursor::new(bytes)).map_err(|error| refused(Kind::WebP, error))
+}
+
+/// The body of the first chunk of this name.
+fn chunk<'a>(bytes: &'a [u8], name: &[u8; 4]) -> Option<&'a [u8]> {
+    let mut rest = bytes.get(12..)?;
+    loop {
+        let (head, body) = rest.split_first_chunk::<8>()?;
+        let [kind @ .., a, b, c, d] = *head;
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        if &kind == name {
+            return body.get(..length);
+        }
+        rest = body.get(length.checked_next_multiple_of(2)?..)?;
+    }
+}
