@@ -71,9 +71,12 @@ impl Reading {
     }
 
     /// The settings by format.
-    pub(crate) fn sources(&self) -> Result<BTreeMap<String, Options>> {
+    ///
+    /// `dropped` are the fields that are left out of what they deliver.
+    pub(crate) fn sources(&self, dropped: &[String]) -> Result<BTreeMap<String, Options>> {
         let skip = self.skip_header.map(|n| n.to_string());
         let rows = self.rows.then(|| "true".to_owned());
+        let unread = (!dropped.is_empty()).then(|| dropped.join("\n"));
         let settings = [
             ("npz", "rows", &rows),
             ("npz", "arrays", &self.arrays),
@@ -82,6 +85,8 @@ impl Reading {
             ("hdf5", "datasets", &self.datasets),
             ("parquet", "columns", &self.select),
             ("arrow", "columns", &self.select),
+            ("parquet", "unread", &unread),
+            ("arrow", "unread", &unread),
             ("root", "unsupported", &self.unsupported),
             ("parquet", "unsupported", &self.unsupported),
             ("arrow", "unsupported", &self.unsupported),

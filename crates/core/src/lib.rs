@@ -33,7 +33,7 @@ pub use codec::Codec;
 pub use contain::{contain, is_contained, silence_contained};
 pub use error::{Context, Error, Kind, Result};
 pub use event::{Event, Observer};
-pub use field_type::{CLASSES, ENCODING, FieldType, NUMPY, PACKED, numpy_type, with_metadata};
+pub use field_type::{CLASSES, ENCODING, FieldType, LOGICAL, NUMPY, PACKED, numpy_type, with_metadata};
 pub use findings::{Consumer, Finding, Findings};
 pub use format::{Blocks, Entry, Extent, Format, FormatInfo, Omission, Probe, Sealed, ShardWriter, Sink, Source};
 pub use input::{Input, MemoryInput};

@@ -2,6 +2,7 @@
 //! sink is given, in whichever of Arrow's types, into those.
 
 use crate::mapping::{Column, Mapping};
+use crate::temporal;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType};
@@ -17,6 +18,9 @@ use std::sync::Arc;
 /// The rows that the columns of a file, in the order of [`Mapping::roots`], are.
 pub(crate) fn rows(mapping: &Mapping, roots: &[usize], columns: &[ArrayRef], len: usize) -> Result<Rows> {
     let arrays = mapping.columns.iter().map(|column| {
+        if column.unread {
+            return Ok(arrow_array::new_null_array(column.field.data_type(), len));
+        }
         let place = roots.binary_search(&column.root).ok().and_then(|place| columns.get(place));
         let array = place.ok_or_else(|| Error::content("a row group lacks a column; write the file anew"))?;
         let named = |e: Error| {
@@ -35,7 +39,7 @@ fn decode(column: &Column, array: &ArrayRef) -> Result<ArrayRef> {
     for part in &column.path {
         array = part_of(&array, *part, column.strict)?;
     }
-    let array = canonical(&column.kind, &array)?;
+    let array = canonical(&column.kind, &temporal::read(&column.field, &array)?)?;
     if !column.field.is_nullable() && array.null_count() > 0 {
         return Err(Error::content("holds a null, which its declaration rules out; write the file anew"));
     }
@@ -48,7 +52,9 @@ fn part_of(array: &ArrayRef, part: usize, strict: bool) -> Result<ArrayRef> {
     let child = parent.columns().get(part).ok_or_else(|| mismatch(array.data_type(), "a struct with more parts"))?;
     match parent.nulls().filter(|nulls| nulls.null_count() > 0) {
         None => Ok(Arc::clone(child)),
-        Some(_) if strict => Err(Error::unsupported("holds null structs, which can't be told from null parts")),
+        Some(_) if strict => Err(Error::unsupported(
+            "holds null structs, which can't be told from null parts; leave the column out with --drop",
+        )),
         Some(nulls) => with_nulls(child, NullBuffer::union(Some(nulls), child.logical_nulls().as_ref())),
     }
 }
@@ -167,7 +173,9 @@ fn dense(flat: &ArrayRef, whole: Option<&NullBuffer>, width: usize) -> Result<()
 }
 
 fn null_inside() -> Error {
-    Error::unsupported("holds nulls inside its lists, which no field can; fill them in, or leave the column out")
+    Error::unsupported(
+        "holds nulls inside its lists, which no field can; fill them in, or leave the column out with --drop, or all such columns with --unsupported skip",
+    )
 }
 
 fn ragged(kind: &FieldType, array: &ArrayRef, element: &DataType, rank: usize) -> Result<ArrayRef> {

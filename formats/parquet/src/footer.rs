@@ -9,7 +9,7 @@ use crate::note::{KEY_OF_NOTE, Note};
 use crate::options::Choice;
 use crate::stored::viewed_field;
 use arrow_schema::TimeUnit;
-use packhorse_core::{DataType, Error, Field, Input, Limits, Result, Schema};
+use packhorse_core::{DataType, Error, Field, Input, Limits, Omission, Result, Schema};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::{Compression, Type as PhysicalType};
@@ -35,14 +35,20 @@ pub(crate) struct Footer {
 
 impl Footer {
     /// Reads it; with `pages`, also where the pages of the columns are.
-    pub(crate) fn load(input: &dyn Input, choice: &Choice, limits: Limits, pages: bool) -> Result<Self> {
+    pub(crate) fn load(
+        input: &dyn Input,
+        choice: &Choice,
+        faulty: &[Omission],
+        limits: Limits,
+        pages: bool,
+    ) -> Result<Self> {
         let len = length(input)?;
         let (mut metadata, starts) = metadata(input, len, limits)?;
         let arrow = arrow_schema(&metadata, TimeUnit::Microsecond)?;
         let note = metadata.file_metadata().key_value_metadata().into_iter().flatten();
         let note = note.filter(|pair| pair.key == KEY_OF_NOTE).find_map(|pair| Note::parse(pair.value.as_deref()?));
         let readable = |root: usize| readable(&metadata, root);
-        let mapping = Mapping::new(&arrow, note.as_ref(), choice, &readable)?;
+        let mapping = Mapping::new(&arrow, note.as_ref(), choice, faulty, &readable)?;
         let roots = mapping.roots();
         let mask = ProjectionMask::roots(metadata.file_metadata().schema_descr(), roots.iter().copied());
         let count = metadata.file_metadata().schema_descr().num_columns();

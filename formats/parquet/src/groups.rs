@@ -3,13 +3,13 @@
 use crate::cut::{Cutter, Full, MOST};
 use crate::huggingface::{KEY_OF_FEATURES, features};
 use crate::note::{KEY_OF_NOTE, Note};
-use crate::stored::Stored;
+use crate::stored::{Stored, Style};
 use packhorse_core::{Error, Kind, Result, Rows, Schema, SchemaRef, ShardSummary, ShardWriter};
 use std::sync::Arc;
 
 /// Whether rows of this schema can be written.
-pub(crate) fn accept(schema: &Schema, tensor_ext: bool) -> Result<()> {
-    features(schema, &Stored::new(schema, tensor_ext)?).map(drop)
+pub(crate) fn accept(schema: &Schema, style: Style) -> Result<()> {
+    features(schema, &Stored::new(schema, style)?).map(drop)
 }
 
 /// Refuses a field larger than a column holds.

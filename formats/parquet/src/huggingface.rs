@@ -2,6 +2,7 @@
 //! metadata, as `datasets.Features.to_dict` writes them (checked with datasets 5.2).
 
 use crate::stored::{Stored, is_image};
+use crate::temporal;
 use packhorse_core::{DataType, Error, Field, FieldType, Result, Schema};
 use serde_json::{Map, Value, json};
 
@@ -45,7 +46,7 @@ fn feature(field: &Field) -> Value {
         // Hugging Face has no name for a fixed size; it casts.
         DataType::Binary | DataType::FixedSizeBinary(_) => value("binary"),
         DataType::Boolean => value("bool"),
-        number => value(&number.to_string().to_lowercase()),
+        other => value(&temporal::name(other).unwrap_or_else(|| other.to_string().to_lowercase())),
     }
 }
 

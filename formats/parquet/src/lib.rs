@@ -21,8 +21,8 @@
 //!
 //!   How each kind of field is a column: an encoded image (a blob whose name ends in jpg, jpeg, png, webp, gif, bmp,
 //!   tif or tiff) is `struct<bytes: binary, path: string>` with the path `KEY.FIELD`; a tensor is nested fixed-size
-//!   lists, lists if it has no elements; a ragged tensor is `struct<data, shape>`; types without an Arrow twin are
-//!   fixed-size binary. `packhorse.schema` says what each field was, so that our source gives back the same rows.
+//!   lists, lists if it has no elements; a ragged tensor is `struct<data, shape>`; dates and times are Arrow's; types
+//!   without an Arrow twin are fixed-size binary. `packhorse.schema` says what each field was, so that our source gives back the same rows.
 //! * **What we read**: any Parquet file but encrypted, brotli and LZO ones; Arrow files and streams, little-endian,
 //!   without growing dictionaries. Which column becomes which field: `docs/parquet.md`. Only the row groups that a
 //!   range of samples touches are read, and of those only the pages where the file has an offset index.
@@ -30,8 +30,10 @@
 //!   `none`, `snappy`; for Arrow `none` (default), `zstd`, `lz4`; `level` of zstd, 3; `tensor-ext=on`: tensors as
 //!   `arrow.fixed_shape_tensor`, which Hugging Face's `load_dataset` refuses; Arrow's `stream=on`: the stream format.
 //!   The classes' names are taken from the schema's metadata `packhorse.classes`, a JSON list, for the field `cls`.
-//!   Options of the sources: `columns`, globs separated by commas; `unsupported`: `fail` (default) or `skip`.
-//! * **Revisions**: 1, the first.
+//!   Options of the sources: `columns`, globs separated by commas; `unread`, fields that are delivered as missing, one a
+//!   line; `unsupported`: `fail` (default) or `skip`.
+//! * **Revisions**: 1, the first; 2, dates and times in their own types, 16-bit floats without byte stream split, ragged
+//!   tensors that may be null as pyarrow reads them.
 
 mod contain;
 mod cut;
@@ -54,7 +56,9 @@ mod sink;
 mod source;
 mod stored;
 mod table;
+mod temporal;
 mod thrift;
+mod trial;
 mod wave;
 mod window;
 
@@ -64,7 +68,7 @@ use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parquet;
 
-static PARQUET: FormatInfo = FormatInfo { id: "parquet", revision: 1, extensions: &["parquet"], fields: &[] };
+static PARQUET: FormatInfo = FormatInfo { id: "parquet", revision: 2, extensions: &["parquet"], fields: &[] };
 
 impl Format for Parquet {
     fn info(&self) -> &'static FormatInfo {
@@ -86,7 +90,7 @@ impl Format for Parquet {
 pub struct ArrowIpc;
 
 static ARROW: FormatInfo =
-    FormatInfo { id: "arrow", revision: 1, extensions: &["arrow", "feather", "ipc"], fields: &[] };
+    FormatInfo { id: "arrow", revision: 2, extensions: &["arrow", "arrows", "feather", "ipc"], fields: &[] };
 
 impl Format for ArrowIpc {
     fn info(&self) -> &'static FormatInfo {
@@ -94,7 +98,7 @@ impl Format for ArrowIpc {
     }
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
-        Ok(Box::new(ipc::IpcSource { choice: options::Choice::parse(options)?, limits }))
+        Ok(Box::new(ipc::IpcSource { choice: options::Choice::parse(options)?, limits, last: Default::default() }))
     }
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {

@@ -5,8 +5,8 @@
 //! | binary; struct of `bytes` (binary) and `path` (text), Hugging Face's image and audio | blob, its bytes |
 //! | text, of any of Arrow's types; decimals, as their exact digits | text |
 //! | Booleans, integers, floats, fixed-size binary (`\|V5`) | scalar |
-//! | date and timestamp (a time zone is left out: the value is UTC) | scalar of 8 bytes, `<M8[D]`, `<M8[us]`, … |
-//! | time of day and duration | scalar of 8 bytes, `<m8[us]`, … |
+//! | date and timestamp (with a time zone: the value is UTC) | scalar of 8 bytes, `<M8[D]`, `<M8[us]`, … |
+//! | time of day and duration | scalar of 8 bytes, `<m8[us]`, …; [`LOGICAL`](packhorse_core::LOGICAL) says the rest |
 //! | (nested) fixed-size lists of those, and `arrow.fixed_shape_tensor` | tensor |
 //! | (nested) lists of those, fixed-size lists among them | list |
 //! | `arrow.variable_shape_tensor` | ragged tensor |
@@ -20,7 +20,10 @@
 use crate::note::Note;
 use crate::options::Choice;
 use crate::stored::{fits, image_parts};
-use packhorse_core::{DataType, Error, Field, FieldType, KEY, NUMPY, Result, Schema, SchemaRef, with_metadata};
+use crate::temporal;
+use packhorse_core::{
+    DataType, Error, Field, FieldType, KEY, NUMPY, Omission, Result, Schema, SchemaRef, with_metadata,
+};
 use std::sync::Arc;
 
 /// One field of samples, and where in the file it is found.
@@ -35,6 +38,24 @@ pub(crate) struct Column {
     pub(crate) path: Vec<usize>,
     /// Whether a null struct can't be told from a null part, so that it is refused.
     pub(crate) strict: bool,
+    /// Whether it isn't decoded: all of it is missing.
+    pub(crate) unread: bool,
+}
+
+impl Column {
+    /// Makes it one that isn't decoded.
+    fn forget(&mut self) {
+        if self.field.name() != KEY {
+            self.field = FieldType::Blob.field(self.field.name(), true);
+            (self.kind, self.path, self.unread) = (FieldType::Blob, Vec::new(), true);
+        }
+    }
+
+    /// Whether what it holds may turn out to be no field, which its type doesn't tell.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        let lists = matches!(self.kind, FieldType::List { .. } | FieldType::Tensor { .. } | FieldType::Ragged { .. });
+        !self.unread && (lists || self.strict)
+    }
 }
 
 /// What is read of a file, in the order in which it is delivered.
@@ -42,29 +63,36 @@ pub(crate) struct Column {
 pub(crate) struct Mapping {
     pub(crate) columns: Vec<Column>,
     pub(crate) schema: SchemaRef,
+    /// What the file holds and isn't read.
+    pub(crate) omitted: Vec<Omission>,
 }
 
 impl Mapping {
-    /// Maps the columns of `file` that are chosen; `note` is what our own sink wrote about them.
+    /// Maps the columns of `file` that are chosen, but for those of `faulty`; `note` is what our own sink wrote about
+    /// them.
     ///
     /// `unreadable` says why a column can't be read whatever its type is.
     pub(crate) fn new(
         file: &Schema,
         note: Option<&Note>,
         choice: &Choice,
+        faulty: &[Omission],
         unreadable: &dyn Fn(usize) -> Option<String>,
     ) -> Result<Self> {
-        let mut found = Vec::new();
+        let mut found = Found { choice, columns: Vec::new(), omitted: faulty.to_vec() };
         for (root, field) in file.fields().iter().enumerate() {
             if let Some(why) = unreadable(root) {
-                refuse(field.name(), field.data_type(), &why, choice)?;
+                found.refuse(field.name(), field.data_type(), &why, root)?;
                 continue;
             }
             match note.and_then(|note| note.field(field.name())).filter(|wanted| fits(field, wanted)) {
-                Some(wanted) => found.push(noted(field, wanted, root)?),
-                None => derive(field, choice, Place::root(root), &mut found)?,
+                Some(wanted) => found.columns.push(noted(field, wanted, root)?),
+                None => derive(field, Place::root(root), &mut found)?,
             }
         }
+        let Found { columns: mut found, omitted, .. } = found;
+        found.retain(|column| !faulty.iter().any(|faulty| faulty.field == *column.field.name()));
+        found.iter_mut().filter(|column| choice.is_unread(column.field.name())).for_each(Column::forget);
         choice.check(found.iter().map(|column| column.field.name().as_str()))?;
         let mut columns: Vec<Column> = found.into_iter().filter(|column| choice.wants(column.field.name())).collect();
         if columns.is_empty() {
@@ -80,12 +108,13 @@ impl Mapping {
         }
         let fields: Vec<Field> = columns.iter().map(|column| column.field.clone()).collect();
         let schema = Schema::new_with_metadata(fields, note.map(Note::metadata).unwrap_or_default());
-        Ok(Self { columns, schema: Arc::new(schema) })
+        Ok(Self { columns, schema: Arc::new(schema), omitted })
     }
 
     /// The positions of the file's columns that are read, in their order.
     pub(crate) fn roots(&self) -> Vec<usize> {
-        let mut roots: Vec<usize> = self.columns.iter().map(|column| column.root).collect();
+        let read = self.columns.iter().filter(|column| !column.unread);
+        let mut roots: Vec<usize> = read.map(|column| column.root).collect();
         roots.sort_unstable();
         roots.dedup();
         roots
@@ -104,7 +133,7 @@ fn noted(file: &Field, wanted: &Field, root: usize) -> Result<Column> {
         FieldType::Blob => image_parts(file).map(|(bytes, _)| bytes).into_iter().collect(),
         _ => Vec::new(),
     };
-    Ok(Column { field: wanted.clone(), kind, root, path, strict: false })
+    Ok(Column { field: wanted.clone(), kind, root, path, strict: false, unread: false })
 }
 
 /// Where a part of a struct is.
@@ -130,35 +159,52 @@ impl Place {
 }
 
 /// Adds the fields that the column (or part of one) `file` becomes.
-fn derive(file: &Field, choice: &Choice, place: Place, found: &mut Vec<Column>) -> Result<()> {
+fn derive(file: &Field, place: Place, found: &mut Found<'_>) -> Result<()> {
     let name = format!("{}{}", place.prefix, file.name());
     if let Some((bytes, _)) = image_parts(file) {
         let place = place.inside(bytes, "", file.is_nullable());
         // A null among its bytes is a sample without the field, just as a null image is.
-        found.push(column(file, FieldType::Blob, &name, None, Place { nullable: 0, ..place }, true)?);
+        found.columns.push(column(file, FieldType::Blob, &name, None, Place { nullable: 0, ..place }, true)?);
         return Ok(());
     }
     if let Some((kind, numpy)) = kind_of(file) {
-        found.push(column(file, kind, &name, numpy, place, file.is_nullable())?);
+        found.columns.push(column(file, kind, &name, numpy, place, file.is_nullable())?);
         return Ok(());
     }
     match file.data_type() {
         DataType::Struct(parts) if !parts.is_empty() && !is_extension(file) => parts
             .iter()
             .enumerate()
-            .try_for_each(|(i, part)| derive(part, choice, place.inside(i, file.name(), file.is_nullable()), found)),
-        other => refuse(&name, other, "is no field packhorse knows", choice),
+            .try_for_each(|(i, part)| derive(part, place.inside(i, file.name(), file.is_nullable()), found)),
+        other => found.refuse(&name, other, "is no field packhorse knows", place.root),
     }
 }
 
-/// The error for a column that can't be read, unless it may be left out.
-fn refuse(name: &str, data_type: &DataType, why: &str, choice: &Choice) -> Result<()> {
-    if choice.skip || !choice.wants_within(name) {
-        return Ok(());
+/// What was found in a file.
+struct Found<'a> {
+    choice: &'a Choice,
+    columns: Vec<Column>,
+    omitted: Vec<Omission>,
+}
+
+impl Found<'_> {
+    /// The error for a column that can't be read, unless it may be left out.
+    fn refuse(&mut self, name: &str, data_type: &DataType, why: &str, root: usize) -> Result<()> {
+        if self.choice.is_unread(name) {
+            let field = FieldType::Blob.field(name, true);
+            let (kind, path) = (FieldType::Blob, Vec::new());
+            self.columns.push(Column { field, kind, root, path, strict: false, unread: true });
+        } else if self.choice.wants_within(name) {
+            let why = format!("of type {data_type} {why}");
+            if !self.choice.skip {
+                return Err(Error::unsupported(format!(
+                    "column {name} {why}; leave it out with --drop {name}, or all such columns with --unsupported skip"
+                )));
+            }
+            self.omitted.push(Omission { field: name.to_owned(), reason: why });
+        }
+        Ok(())
     }
-    Err(Error::unsupported(format!(
-        "column {name} of type {data_type} {why}; choose others with --select, or leave such out with --unsupported skip"
-    )))
 }
 
 fn column(
@@ -179,8 +225,11 @@ fn column(
     if let Some(numpy) = numpy {
         field = with_metadata(field, NUMPY, &numpy);
     }
+    for (key, value) in temporal::metadata(file.data_type()) {
+        field = with_metadata(field, key, &value);
+    }
     let strict = place.nullable + usize::from(file.is_nullable()) > 1;
-    Ok(Column { field, kind, root: place.root, path: place.path, strict })
+    Ok(Column { field, kind, root: place.root, path: place.path, strict, unread: false })
 }
 
 fn is_extension(field: &Field) -> bool {
@@ -247,10 +296,9 @@ fn vector(kind: FieldType, size: usize) -> Option<FieldType> {
 /// The element that a value of this type becomes, and the NumPy type where Arrow's says more.
 fn element_of(data_type: &DataType) -> Option<(DataType, Option<String>)> {
     use DataType::{
-        Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Duration, FixedSizeBinary, Float16,
-        Float32, Float64, LargeUtf8, Time32, Time64, Timestamp, Utf8, Utf8View,
+        Boolean, Decimal32, Decimal64, Decimal128, Decimal256, FixedSizeBinary, Float16, Float32, Float64, LargeUtf8,
+        Utf8, Utf8View,
     };
-    let ticks = |numpy: String| Some((FixedSizeBinary(8), Some(numpy)));
     match data_type {
         Boolean | Float16 | Float32 | Float64 => Some((data_type.clone(), None)),
         integer if integer.is_integer() => Some((integer.clone(), None)),
@@ -258,19 +306,6 @@ fn element_of(data_type: &DataType) -> Option<(DataType, Option<String>)> {
         Utf8View | Utf8 | LargeUtf8 | Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => {
             Some((Utf8View, None))
         }
-        Timestamp(unit, _) => ticks(format!("<M8[{}]", unit_name(unit))),
-        Date32 => ticks("<M8[D]".to_owned()),
-        Date64 => ticks("<M8[ms]".to_owned()),
-        Time32(unit) | Time64(unit) | Duration(unit) => ticks(format!("<m8[{}]", unit_name(unit))),
-        _ => None,
-    }
-}
-
-fn unit_name(unit: &arrow_schema::TimeUnit) -> &'static str {
-    match unit {
-        arrow_schema::TimeUnit::Second => "s",
-        arrow_schema::TimeUnit::Millisecond => "ms",
-        arrow_schema::TimeUnit::Microsecond => "us",
-        arrow_schema::TimeUnit::Nanosecond => "ns",
+        other => Some((FixedSizeBinary(8), Some(temporal::numpy(other)?))),
     }
 }

@@ -3,6 +3,7 @@
 use globset::{Glob, GlobMatcher};
 use packhorse_core::{Error, Options, Result};
 use parquet::basic::{Compression, ZstdLevel};
+use std::collections::BTreeSet;
 
 /// How Parquet is written.
 #[derive(Clone, Debug)]
@@ -69,6 +70,10 @@ impl IpcOptions {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choice {
     globs: Option<Vec<(String, GlobMatcher)>>,
+    /// The one field that is read.
+    only: Option<String>,
+    /// Fields that nobody will look at: they are delivered as missing blobs, whatever they are.
+    unread: BTreeSet<String>,
     /// Leave out what is unsupported instead of refusing the file.
     pub(crate) skip: bool,
 }
@@ -76,7 +81,7 @@ pub(crate) struct Choice {
 impl Choice {
     /// From the options of a source.
     pub(crate) fn parse(options: &Options) -> Result<Self> {
-        options.only(&["columns", "unsupported"])?;
+        options.only(&["columns", "unread", "unsupported"])?;
         let skip = match options.get("unsupported").unwrap_or("fail") {
             "fail" => false,
             "skip" => true,
@@ -85,12 +90,29 @@ impl Choice {
         let globs = options.get("columns").map(|list| {
             list.split(',').map(str::trim).filter(|glob| !glob.is_empty()).map(matcher).collect::<Result<Vec<_>>>()
         });
-        Ok(Self { globs: globs.transpose()?, skip })
+        let unread = options.get("unread").unwrap_or_default().lines().map(str::to_owned).collect();
+        Ok(Self { globs: globs.transpose()?, only: None, unread, skip })
+    }
+
+    /// The same with nothing but the field `name`, to see whether it can be read.
+    pub(crate) fn alone(&self, name: &str) -> Self {
+        Self { only: Some(name.to_owned()), ..self.clone() }
+    }
+
+    /// Whether columns that turn out to be unsupported while they are read are to be found ahead.
+    pub(crate) fn tries(&self) -> bool {
+        self.skip && self.only.is_none()
+    }
+
+    /// Whether the field `name` is dropped once it is delivered.
+    pub(crate) fn is_unread(&self, name: &str) -> bool {
+        self.unread.contains(name)
     }
 
     /// Whether the column `name` is wanted: one of the globs matches it, or there are none.
     pub(crate) fn wants(&self, name: &str) -> bool {
-        self.globs.as_ref().is_none_or(|globs| globs.iter().any(|(_, glob)| glob.is_match(name)))
+        self.only.as_ref().is_none_or(|only| only == name)
+            && self.globs.as_ref().is_none_or(|globs| globs.iter().any(|(_, glob)| glob.is_match(name)))
     }
 
     /// Whether anything inside the column `name` may be wanted: a struct becomes the columns `name.…`.

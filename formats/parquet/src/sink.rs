@@ -4,7 +4,7 @@ use crate::contain::parquet_error;
 use crate::groups::{self, GroupWriter, Groups};
 use crate::options::ParquetOptions;
 use crate::properties::properties;
-use crate::stored::{Stored, viewed};
+use crate::stored::{Stored, Style, viewed};
 use arrow_array::RecordBatch;
 use packhorse_core::{Context, Error, Outlet, Result, Rows, Schema, SchemaRef, ShardWriter, Sink};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowLeafColumn, ArrowRowGroupWriterFactory, compute_leaves};
@@ -19,6 +19,12 @@ pub(crate) struct ParquetSink {
     pub(crate) options: ParquetOptions,
 }
 
+impl ParquetSink {
+    fn style(&self) -> Style {
+        Style { tensor_ext: self.options.tensor_ext, parquet: true }
+    }
+}
+
 impl Sink for ParquetSink {
     fn typed(&self) -> bool {
         true
@@ -29,7 +35,7 @@ impl Sink for ParquetSink {
     }
 
     fn accept(&self, schema: &SchemaRef) -> Result<()> {
-        groups::accept(schema, self.options.tensor_ext)
+        groups::accept(schema, self.style())
     }
 
     fn admit(&self, _: &str, field: &str, bytes: u64) -> Result<()> {
@@ -42,7 +48,7 @@ impl Sink for ParquetSink {
     }
 
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
-        let stored = Stored::new(schema, self.options.tensor_ext)?;
+        let stored = Stored::new(schema, self.style())?;
         let notes = notes(schema, &stored)?;
         let columns = Arc::new(viewed(&stored.schema));
         let descriptor = ArrowSchemaConverter::new().schema_root("schema").convert(&columns).map_err(parquet_error)?;

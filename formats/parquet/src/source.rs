@@ -8,12 +8,13 @@ use crate::index::pages;
 use crate::options::Choice;
 use crate::pages::{Fault, Group};
 use crate::table::Table;
+use crate::trial;
 use crate::wave::{self, Waves, block_rows};
 use crate::window::{Window, Windows};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampMicrosecondType, TimestampSecondType};
-use packhorse_core::{Blocks, Error, FileStat, Input, Limits, Pool, Probe, Result, Rows, Schema, Source};
+use packhorse_core::{Blocks, Error, FileStat, Input, Limits, Omission, Pool, Probe, Result, Rows, Schema, Source};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -44,8 +45,21 @@ impl ParquetSource {
     }
 
     fn load(&self, input: &dyn Input, pages: bool) -> Result<Footer> {
-        let load = || Footer::load(input, &self.choice, self.limits, pages);
-        contained(load).map_err(|e| e.in_input(input.name()))
+        let load = |faulty: &[Omission]| contained(|| Footer::load(input, &self.choice, faulty, self.limits, pages));
+        let footer = load(&[]).map_err(|e| e.in_input(input.name()))?;
+        if !self.choice.tries() {
+            return Ok(footer);
+        }
+        match trial::faulty(&footer.mapping, input, &|name| self.alone(name))?.as_slice() {
+            [] => Ok(footer),
+            faulty => load(faulty).map_err(|e| e.in_input(input.name())),
+        }
+    }
+
+    /// A source of nothing but the field `name`.
+    fn alone(&self, name: &str) -> Box<dyn Source> {
+        let choice = self.choice.alone(name);
+        Box::new(Self { choice, limits: self.limits, last: Mutex::default(), buffers: Pool::default() })
     }
 }
 
@@ -55,11 +69,11 @@ impl Source for ParquetSource {
         let groups = 0..footer.starts.len().saturating_sub(1);
         let bytes = groups.map(|group| footer.bytes(group)).fold(0, u64::saturating_add);
         Ok(Some(Probe {
-            schema: Arc::clone(&footer.mapping.schema),
             items: footer.rows(),
+            schema: footer.mapping.schema,
             bytes,
             counted: true,
-            omitted: Vec::new(),
+            omitted: footer.mapping.omitted,
         }))
     }
 

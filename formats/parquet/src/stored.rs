@@ -7,11 +7,13 @@
 //! | tensor | (nested) fixed-size lists, outermost dimension first; lists where a dimension is 0 |
 //! | tensor with `tensor-ext=on` | one fixed-size list with the extension `arrow.fixed_shape_tensor` |
 //! | ragged tensor | `struct<data: list, shape: fixed-size list of i32>` |
+//! | ticks of a NumPy type | date, time of day, timestamp, duration |
 //! | lists | (nested) lists |
 //!
 //! Every column is declared nullable, as Hugging Face wants it; what the field says is in the note.
 
 use crate::decode::canonical;
+use crate::temporal;
 use arrow_array::cast::AsArray;
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeListArray, ListArray, RecordBatch, RecordBatchOptions,
@@ -19,7 +21,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::ArrowError;
-use packhorse_core::{DataType, Error, Field, FieldType, KEY, Result, Rows, Schema, SchemaRef};
+use packhorse_core::{DataType, Error, Field, FieldType, KEY, NUMPY, Result, Rows, Schema, SchemaRef};
 use std::sync::Arc;
 
 const IMAGES: [&str; 8] = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"];
@@ -45,28 +47,40 @@ pub(crate) fn image_parts(field: &Field) -> Option<(usize, usize)> {
     sound.then_some((bytes, path))
 }
 
+/// What columns look like beyond what they hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    /// Tensors carry their extension type.
+    pub(crate) tensor_ext: bool,
+    /// The file is a Parquet one.
+    pub(crate) parquet: bool,
+}
+
 /// How the fields of a schema are stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     fields: Vec<(FieldType, Field)>,
+    given: SchemaRef,
+    parquet: bool,
     /// The columns of the file, text and bytes in the types that every reader knows.
     pub(crate) schema: SchemaRef,
 }
 
 impl Stored {
     /// Settles it for rows of `schema`; `Unsupported`, naming field and type, for what no column can hold.
-    pub(crate) fn new(schema: &Schema, tensor_ext: bool) -> Result<Self> {
+    pub(crate) fn new(schema: &Schema, style: Style) -> Result<Self> {
         let mut fields = Vec::new();
         for field in schema.fields() {
             let kind = FieldType::of(field)?;
             check(field, &kind)?;
-            fields.push((kind.clone(), stored(field, &kind, tensor_ext)));
+            fields.push((kind.clone(), stored(field, &kind, style)));
         }
         if fields.is_empty() {
             return Err(Error::unsupported("samples without a field can't be written as columns"));
         }
         let columns: Vec<Field> = fields.iter().map(|(_, field)| field.clone()).collect();
-        Ok(Self { fields, schema: Arc::new(Schema::new(columns)) })
+        let given = Arc::new(Schema::new(schema.fields().clone()));
+        Ok(Self { fields, given, parquet: style.parquet, schema: Arc::new(Schema::new(columns)) })
     }
 
     /// What each field holds, and the column it becomes.
@@ -77,8 +91,10 @@ impl Stored {
     /// `rows` as columns of the file, text and bytes as views.
     pub(crate) fn columns(&self, rows: &Rows) -> Result<RecordBatch> {
         let keys = rows.column_by_name(KEY).map(|keys| canonical(&FieldType::Text, keys)).transpose()?;
-        let arrays = self.fields.iter().zip(rows.columns()).map(|((kind, field), array)| {
+        let given = self.fields.iter().zip(self.given.fields()).zip(rows.columns());
+        let arrays = given.map(|(((kind, field), given), array)| {
             let array = canonical(kind, array)
+                .and_then(|array| temporal::written(given, &array, self.parquet))
                 .map_err(|e| Error::new(e.kind(), format!("field {} of type {kind}: {}", field.name(), e.message())))?;
             store(kind, field, array, keys.as_ref().map(|keys| keys.as_string_view()))
         });
@@ -107,10 +123,12 @@ fn check(field: &Field, kind: &FieldType) -> Result<()> {
 }
 
 /// The column of the field `field`.
-fn stored(field: &Field, kind: &FieldType, tensor_ext: bool) -> Field {
+fn stored(field: &Field, kind: &FieldType, style: Style) -> Field {
     // Hugging Face knows only nullable fields: it passes by the feature of any other.
     let (name, nullable) = (field.name().as_str(), true);
-    let kind = &textual(kind);
+    let logical = temporal::logical(field).map(|ticks| if style.parquet { temporal::in_parquet(ticks) } else { ticks });
+    let kind = &written(kind, logical.as_ref());
+    let tensor_ext = style.tensor_ext;
     match kind {
         FieldType::Blob if is_image(name) => {
             let parts = [Field::new(BYTES, DataType::Binary, true), Field::new(PATH, DataType::Utf8, true)];
@@ -127,7 +145,10 @@ fn stored(field: &Field, kind: &FieldType, tensor_ext: bool) -> Field {
             Field::new(name, shape.iter().rev().fold(element.clone(), wrap), nullable)
         }
         FieldType::Ragged { .. } if !tensor_ext => {
-            Field::new(name, kind.field(name, nullable).data_type().clone(), nullable)
+            let parts = kind.field(name, nullable).data_type().clone();
+            // pyarrow can't tell that what a null struct lacks is no list without elements, unless it may be null.
+            let parts = if field.is_nullable() && style.parquet { with_nullable_parts(parts) } else { parts };
+            Field::new(name, parts, nullable)
         }
         FieldType::Blob => Field::new(name, DataType::Binary, nullable),
         FieldType::Text => Field::new(name, DataType::Utf8, nullable),
@@ -135,13 +156,24 @@ fn stored(field: &Field, kind: &FieldType, tensor_ext: bool) -> Field {
     }
 }
 
-/// The same kind with text elements in the type that every reader knows.
-fn textual(kind: &FieldType) -> FieldType {
-    let text = |element: &DataType| match element {
-        DataType::Utf8View => DataType::Utf8,
-        other => other.clone(),
+fn with_nullable_parts(parts: DataType) -> DataType {
+    match parts {
+        DataType::Struct(parts) => {
+            DataType::Struct(parts.iter().map(|part| Field::clone(part).with_nullable(true)).collect())
+        }
+        other => other,
+    }
+}
+
+/// The same kind with text elements in the type that every reader knows, and ticks in their `logical` type.
+fn written(kind: &FieldType, logical: Option<&DataType>) -> FieldType {
+    let text = |element: &DataType| match (element, logical) {
+        (DataType::Utf8View, _) => DataType::Utf8,
+        (DataType::FixedSizeBinary(8), Some(logical)) => logical.clone(),
+        (other, _) => other.clone(),
     };
     match kind {
+        FieldType::Scalar(element @ DataType::FixedSizeBinary(_)) => FieldType::Scalar(text(element)),
         FieldType::Tensor { element, shape } => FieldType::Tensor { element: text(element), shape: shape.clone() },
         FieldType::Ragged { element, rank } => FieldType::Ragged { element: text(element), rank: *rank },
         FieldType::List { element, depth } => FieldType::List { element: text(element), depth: *depth },
@@ -169,6 +201,11 @@ fn store(kind: &FieldType, field: &Field, array: ArrayRef, keys: Option<&StringV
             Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, array.nulls().cloned()).map_err(bug)?))
         }
         (FieldType::Tensor { .. }, DataType::FixedSizeList(..)) => nest(&wanted, array.as_fixed_size_list()),
+        // Only what may be null inside differs.
+        (FieldType::Ragged { .. }, DataType::Struct(parts)) => {
+            let (_, children, nulls) = array.as_struct().clone().into_parts();
+            Ok(Arc::new(StructArray::try_new(parts.clone(), children, nulls).map_err(bug)?))
+        }
         _ => Ok(array),
     }
 }
@@ -252,11 +289,22 @@ fn clean(bits: &BooleanBuffer) -> BooleanBuffer {
 /// Whether the column `found` of a file is how we store the field `wanted`, with or without extension types.
 pub(crate) fn fits(found: &Field, wanted: &Field) -> bool {
     let Ok(kind) = FieldType::of(wanted) else { return false };
-    let alike = |ext: bool| {
-        let stored = stored(wanted, &kind, ext);
+    let alike = |field: &Field, tensor_ext: bool, parquet: bool| {
+        let stored = stored(field, &kind, Style { tensor_ext, parquet });
         same(&viewed_type(found.data_type()), &viewed_type(stored.data_type()))
     };
-    check(wanted, &kind).is_ok() && (alike(false) || alike(true))
+    // As revision 1 stored ticks.
+    let bare = wanted.clone().with_metadata(
+        wanted
+            .metadata()
+            .iter()
+            .filter(|(k, _)| *k != NUMPY)
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect::<std::collections::BTreeMap<_, _>>(),
+    );
+    let styles = [(false, false), (true, false), (false, true), (true, true)];
+    check(wanted, &kind).is_ok()
+        && styles.iter().any(|(ext, parquet)| alike(wanted, *ext, *parquet) || alike(&bare, *ext, *parquet))
 }
 
 /// Whether the types are equal but for the names and the nullability of what is inside lists.

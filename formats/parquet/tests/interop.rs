@@ -6,10 +6,15 @@
 mod common;
 
 use arrow_array::builder::{Int32Builder, ListBuilder};
-use arrow_array::{ArrayRef, BinaryViewArray, FixedSizeListArray, Int64Array, RecordBatch, StringViewArray};
-use arrow_buffer::Buffer;
+use arrow_array::{
+    ArrayRef, BinaryViewArray, FixedSizeListArray, Float16Array, Float32Array, Int32Array, Int64Array, ListArray,
+    RecordBatch, StringViewArray, StructArray,
+};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use common::{options, oracle, wanted};
-use packhorse_core::{DataType, Field, FieldType, Format, KEY, Limits, MemoryInput, Options, Rows, Schema, array_of};
+use packhorse_core::{
+    DataType, Field, FieldType, Format, KEY, Limits, MemoryInput, NUMPY, Options, Rows, Schema, array_of, with_metadata,
+};
 use packhorse_parquet::{ArrowIpc, Parquet};
 use packhorse_testkit::typed;
 use std::collections::BTreeMap;
@@ -30,6 +35,35 @@ fn tensor(name: &str, element: DataType, shape: &[usize], bytes: Vec<u8>, n: usi
     let DataType::FixedSizeList(item, _) = field.data_type() else { unreachable!() };
     let array = FixedSizeListArray::try_new(item.clone(), size as i32, values, None).unwrap();
     (field, Arc::new(array))
+}
+
+fn halves(n: usize) -> (Field, ArrayRef) {
+    let values = Float16Array::from_iter_values((0..n).map(|i| half::f16::from_f64(i as f64 / 2.0)));
+    (FieldType::Scalar(DataType::Float16).field("h", false), Arc::new(values))
+}
+
+fn ticks(name: &str, numpy: &str, n: usize, tick: impl Fn(i64) -> i64) -> (Field, ArrayRef) {
+    let field = FieldType::Scalar(DataType::FixedSizeBinary(8)).field(name, false);
+    let bytes: Vec<u8> = (0..n as i64).flat_map(|i| tick(i).to_le_bytes()).collect();
+    let values = array_of(&DataType::FixedSizeBinary(8), Buffer::from(bytes), n).unwrap();
+    (with_metadata(field, NUMPY, numpy), values)
+}
+
+/// Every third one is missing.
+fn ragged(n: usize) -> (Field, ArrayRef) {
+    let field = FieldType::Ragged { element: DataType::Float32, rank: 1 }.field("r", true);
+    let DataType::Struct(parts) = field.data_type() else { unreachable!() };
+    let (DataType::List(item), DataType::FixedSizeList(dim, _)) = (parts[0].data_type(), parts[1].data_type()) else {
+        unreachable!()
+    };
+    let len = |i: usize| if i % 3 == 1 { 0 } else { i % 5 };
+    let flat: Float32Array = (0..n).flat_map(|i| (0..len(i)).map(move |_| Some(i as f32))).collect();
+    let data = ListArray::try_new(item.clone(), OffsetBuffer::from_lengths((0..n).map(len)), Arc::new(flat), None);
+    let shapes = Int32Array::from_iter_values((0..n).map(|i| len(i) as i32));
+    let shape = FixedSizeListArray::try_new(dim.clone(), 1, Arc::new(shapes), None).unwrap();
+    let valid = NullBuffer::from_iter((0..n).map(|i| i % 3 != 1));
+    let children: Vec<ArrayRef> = vec![Arc::new(data.unwrap()), Arc::new(shape)];
+    (field.clone(), Arc::new(StructArray::try_new(parts.clone(), children, Some(valid)).unwrap()))
 }
 
 /// What `oracle.py written` expects.
@@ -64,6 +98,8 @@ fn samples() -> Rows {
         tensor("m", DataType::UInt8, &[2, 2], bytes.collect(), n),
         (FieldType::Text.field("txt", false), Arc::new(StringViewArray::from_iter_values(text))),
     ];
+    columns.extend([halves(n), ragged(n), ticks("second", "<M8[s]", n, |i| i * 1_000_000)]);
+    columns.push(ticks("when", "<M8[us]", n, |i| i * 1_000_000_000_000 + 7));
     columns.push(tensor("v", DataType::Float32, &[3], floats.collect(), n));
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
     let metadata = [("packhorse.classes", r#"["cat","dog","cow"]"#)];

@@ -2,15 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
 
+use arrow_array::builder::{Int32Builder, ListBuilder};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeListArray, LargeStringArray, ListArray,
-    RecordBatch, StringArray, StringViewArray,
+    Array, ArrayRef, BinaryArray, BinaryViewArray, Int64Array, IntervalYearMonthArray, LargeBinaryArray,
+    LargeListArray, LargeStringArray, ListArray, RecordBatch, StringArray, StringViewArray,
 };
 use arrow_buffer::OffsetBuffer;
-use packhorse_core::{DataType, Field, Format, KEY, Kind, Limits, MemoryInput, Options, Rows, Schema};
+use arrow_ipc::writer::FileWriter;
+use packhorse_core::{DataType, Field, Format, KEY, Kind, Limits, MemoryInput, Options, Result, Rows, Schema, Source};
 use packhorse_parquet::{ArrowIpc, Parquet};
 use packhorse_testkit::memory::MemoryOutlet;
 use packhorse_testkit::typed;
+use parquet::arrow::ArrowWriter;
 use std::sync::Arc;
 
 const ALL: [&str; 8] = ["scalars", "tensors", "numpy", "ragged", "lists", "blobs", "nulls", "none"];
@@ -120,4 +123,59 @@ fn options_that_make_no_sense_are_refused() {
         assert_eq!(source.map(drop).unwrap_err().kind(), Kind::Config, "{pairs:?}");
     }
     assert_eq!(Parquet.sink(&options(&[])).unwrap().admit("k", "jpg", 1 << 31).unwrap_err().kind(), Kind::Content);
+}
+
+/// A file whose column `bad` has nulls inside its lists, and one of which it has no field for.
+fn with_nulls_inside(parquet: bool) -> Vec<u8> {
+    let mut lists = ListBuilder::new(Int32Builder::new());
+    for i in 0..40 {
+        lists.values().append_option((i % 7 != 3).then_some(i));
+        lists.append(true);
+    }
+    let good: ArrayRef = Arc::new(Int64Array::from_iter_values(0..40));
+    let columns = [("bad", Arc::new(lists.finish()) as ArrayRef), ("good", good)];
+    let months: ArrayRef = Arc::new(IntervalYearMonthArray::from_iter_values(0..40));
+    let columns = columns.into_iter().chain((!parquet).then_some(("months", months)));
+    let rows = RecordBatch::try_from_iter(columns).unwrap();
+    let mut bytes = Vec::new();
+    if parquet {
+        let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), None).unwrap();
+        writer.write(&rows).unwrap();
+        writer.close().unwrap();
+    } else {
+        let mut writer = FileWriter::try_new(&mut bytes, &rows.schema()).unwrap();
+        writer.write(&rows).unwrap();
+        writer.finish().unwrap();
+        drop(writer);
+    }
+    bytes
+}
+
+#[test]
+fn columns_with_nulls_inside_their_lists_are_left_out_where_asked_and_said() {
+    for (format, parquet) in [(&Parquet as &dyn Format, true), (&ArrowIpc, false)] {
+        let input = MemoryInput::new("x", with_nulls_inside(parquet));
+        let open = |pairs: &[(&str, &str)]| format.source(&options(pairs), Limits::default()).unwrap();
+        let read = |source: &dyn Source| source.rows(&input, 0..40)?.collect::<Result<Vec<_>>>();
+        let months = ("unread", "months");
+        let error = read(&*open(&[months])).unwrap_err();
+        assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+        assert!(error.to_string().contains("--drop"), "{error}");
+
+        let source = open(&[("unsupported", "skip")]);
+        let probe = source.probe(&input).unwrap().unwrap();
+        let left_out: Vec<&str> = probe.omitted.iter().map(|omission| omission.field.as_str()).collect();
+        assert_eq!(left_out, if parquet { &["bad"][..] } else { &["bad", "months"] });
+        assert!(probe.omitted[0].reason.contains("holds nulls inside its lists"), "{:?}", probe.omitted);
+        assert_eq!(probe.schema.fields().len(), 1);
+        assert_eq!(read(&*source).unwrap().iter().map(|rows| rows.num_rows()).sum::<usize>(), 40);
+
+        // What is dropped later isn't decoded: it is there, and missing everywhere.
+        let source = open(&[("unread", "bad\nmonths")]);
+        for rows in read(&*source).unwrap() {
+            let bad = rows.column_by_name("bad").unwrap();
+            assert_eq!(bad.null_count(), bad.len());
+            assert_eq!(rows.column_by_name("good").unwrap().null_count(), 0);
+        }
+    }
 }

@@ -77,7 +77,7 @@ fn scan_options(args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions
 
 /// How inputs of typed rows are read, by format.
 fn sources(args: &Planning) -> Result<BTreeMap<String, Options>> {
-    let mut sources = args.reading.sources()?;
+    let mut sources = args.reading.sources(&args.fielding.drop)?;
     let text = args.tokenizing.source();
     if text.iter().next().is_some() {
         let known = sources.entry("text".to_owned()).or_default();

@@ -3,7 +3,7 @@
 use crate::contain::arrow_error;
 use crate::groups::{self, GroupWriter, Groups};
 use crate::options::IpcOptions;
-use crate::stored::{Stored, plain};
+use crate::stored::{Stored, Style, plain};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
@@ -18,6 +18,12 @@ pub(crate) struct IpcSink {
     pub(crate) options: IpcOptions,
 }
 
+impl IpcSink {
+    fn style(&self) -> Style {
+        Style { tensor_ext: self.options.tensor_ext, parquet: false }
+    }
+}
+
 impl Sink for IpcSink {
     fn typed(&self) -> bool {
         true
@@ -28,7 +34,7 @@ impl Sink for IpcSink {
     }
 
     fn accept(&self, schema: &SchemaRef) -> Result<()> {
-        groups::accept(schema, self.options.tensor_ext)
+        groups::accept(schema, self.style())
     }
 
     fn admit(&self, _: &str, field: &str, bytes: u64) -> Result<()> {
@@ -40,7 +46,7 @@ impl Sink for IpcSink {
     }
 
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
-        let stored = Stored::new(schema, self.options.tensor_ext)?;
+        let stored = Stored::new(schema, self.style())?;
         let columns = Schema::new_with_metadata(stored.schema.fields().clone(), groups::notes(schema, &stored)?);
         let settings = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)
             .and_then(|settings| settings.try_with_compression(self.options.compression))

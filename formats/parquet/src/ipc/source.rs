@@ -7,31 +7,57 @@ use crate::decode;
 use crate::mapping::Mapping;
 use crate::note::{KEY_OF_NOTE, Note};
 use crate::options::Choice;
+use crate::trial;
 use crate::wave::{self, Waves, block_rows, has_room};
 use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::root_as_message;
-use packhorse_core::{Blocks, Error, Input, Limits, Probe, Result, Rows, Source};
+use packhorse_core::{Blocks, Error, FileStat, Input, Limits, Omission, Probe, Result, Rows, Source};
 use rayon::prelude::*;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) struct IpcSource {
     pub(crate) choice: Choice,
     pub(crate) limits: Limits,
+    /// What was found faulty in the file read last, for those who read a file piece by piece.
+    pub(crate) last: Mutex<Option<(String, FileStat, Vec<Omission>)>>,
 }
 
 impl IpcSource {
     fn load(&self, input: &dyn Input) -> Result<(Layout, Mapping)> {
-        let load = || {
-            let layout = Layout::load(input, self.limits)?;
-            let note = layout.schema.metadata().get(KEY_OF_NOTE).and_then(|text| Note::parse(text));
-            let mapping = Mapping::new(&layout.schema, note.as_ref(), &self.choice, &|_| None)?;
-            Ok((layout, mapping))
+        let layout = contained(|| Layout::load(input, self.limits)).map_err(|e| e.in_input(input.name()))?;
+        let note = layout.schema.metadata().get(KEY_OF_NOTE).and_then(|text| Note::parse(text));
+        let map = |faulty: &[Omission]| {
+            let mapping = contained(|| Mapping::new(&layout.schema, note.as_ref(), &self.choice, faulty, &|_| None));
+            mapping.map_err(|e| e.in_input(input.name()))
         };
-        contained(load).map_err(|e| e.in_input(input.name()))
+        let mut mapping = map(&[])?;
+        if self.choice.tries() {
+            let faulty = self.faulty(input, &mapping)?;
+            mapping = if faulty.is_empty() { mapping } else { map(&faulty)? };
+        }
+        Ok((layout, mapping))
+    }
+
+    fn faulty(&self, input: &dyn Input, mapping: &Mapping) -> Result<Vec<Omission>> {
+        let stat = input.stat()?;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some((name, known, faulty)), Some(stat)) = (&*last, &stat)
+            && name == input.name()
+            && known == stat
+        {
+            return Ok(faulty.clone());
+        }
+        let alone = |name: &str| {
+            let choice = self.choice.alone(name);
+            Box::new(Self { choice, limits: self.limits, last: Mutex::default() }) as Box<dyn Source>
+        };
+        let faulty = trial::faulty(mapping, input, &alone)?;
+        *last = stat.map(|stat| (input.name().to_owned(), stat, faulty.clone()));
+        Ok(faulty)
     }
 }
 
@@ -40,7 +66,7 @@ impl Source for IpcSource {
         let (layout, mapping) = self.load(input)?;
         let items = layout.batches.iter().map(|part| part.rows).fold(0, u64::saturating_add);
         let bytes = layout.batches.iter().map(|part| part.body).fold(0, u64::saturating_add);
-        Ok(Some(Probe { schema: mapping.schema, items, bytes, counted: true, omitted: Vec::new() }))
+        Ok(Some(Probe { schema: mapping.schema, items, bytes, counted: true, omitted: mapping.omitted }))
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {

@@ -1,0 +1,254 @@
+//! Dates, times of day, timestamps and durations: in rows 8 bytes that count ticks, with the NumPy type of the column and,
+//! where Arrow's type says more than that, the metadata [`LOGICAL`]; in files Arrow's and Parquet's own types.
+//!
+//! | NumPy type | `LOGICAL` | in files |
+//! | --- | --- | --- |
+//! | `<M8[s]`, `<M8[ms]`, `<M8[us]`, `<M8[ns]` | none | timestamp of that unit; in Parquet seconds are milliseconds |
+//! | the same | `timestamp[us, tz=UTC]` | timestamp with the time zone |
+//! | `<m8[s]` to `<m8[ns]` | none | duration; an integer in Parquet, with Arrow's type in the metadata |
+//! | `<m8[s]` to `<m8[ns]` | `time32[s]`, `time64[us]` | time of day |
+//! | `<M8[D]`, `<M8[ms]` | `date32`, `date64` | date |
+//! | any other | | 8 bytes |
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMillisecondType;
+use arrow_array::{
+    Array, ArrayRef, FixedSizeListArray, Int32Array, LargeListArray, ListArray, StructArray, TimestampSecondArray,
+    make_array,
+};
+use arrow_buffer::Buffer;
+use arrow_schema::TimeUnit;
+use packhorse_core::{DataType, Error, Field, FieldType, LOGICAL, NUMPY, Result, array_of, bytes_of, numpy_type};
+use std::sync::Arc;
+
+const UNITS: [(&str, TimeUnit); 4] = [
+    ("s", TimeUnit::Second),
+    ("ms", TimeUnit::Millisecond),
+    ("us", TimeUnit::Microsecond),
+    ("ns", TimeUnit::Nanosecond),
+];
+
+/// The name of a unit, as NumPy and Arrow have it.
+pub(crate) fn unit_name(unit: &TimeUnit) -> &'static str {
+    UNITS.iter().find(|(_, known)| known == unit).map_or("", |(name, _)| name)
+}
+
+/// The NumPy type of ticks of this type, if it is one.
+pub(crate) fn numpy(data_type: &DataType) -> Option<String> {
+    Some(match data_type {
+        DataType::Timestamp(unit, _) => format!("<M8[{}]", unit_name(unit)),
+        DataType::Date32 => "<M8[D]".to_owned(),
+        DataType::Date64 => "<M8[ms]".to_owned(),
+        DataType::Time32(unit) | DataType::Time64(unit) | DataType::Duration(unit) => {
+            format!("<m8[{}]", unit_name(unit))
+        }
+        _ => return None,
+    })
+}
+
+/// What Arrow's documents and Hugging Face call the type, if it is one of ticks.
+pub(crate) fn name(data_type: &DataType) -> Option<String> {
+    Some(match data_type {
+        DataType::Timestamp(unit, None) => format!("timestamp[{}]", unit_name(unit)),
+        DataType::Timestamp(unit, Some(zone)) => format!("timestamp[{}, tz={zone}]", unit_name(unit)),
+        DataType::Date32 => "date32".to_owned(),
+        DataType::Date64 => "date64".to_owned(),
+        DataType::Time32(unit) => format!("time32[{}]", unit_name(unit)),
+        DataType::Time64(unit) => format!("time64[{}]", unit_name(unit)),
+        DataType::Duration(unit) => format!("duration[{}]", unit_name(unit)),
+        _ => return None,
+    })
+}
+
+fn named(name: &str) -> Option<DataType> {
+    let (word, inner) = name.split_once('[').unwrap_or((name, ""));
+    let inner = inner.strip_suffix(']').unwrap_or_default();
+    let (unit, zone) = inner.split_once(", tz=").map_or((inner, None), |(unit, zone)| (unit, Some(zone)));
+    let unit = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, unit)| *unit);
+    Some(match word {
+        "date32" => DataType::Date32,
+        "date64" => DataType::Date64,
+        "time32" => DataType::Time32(unit.filter(|u| matches!(u, TimeUnit::Second | TimeUnit::Millisecond))?),
+        "time64" => DataType::Time64(unit.filter(|u| matches!(u, TimeUnit::Microsecond | TimeUnit::Nanosecond))?),
+        "duration" => DataType::Duration(unit?),
+        "timestamp" => DataType::Timestamp(unit?, zone.map(Into::into)),
+        _ => return None,
+    })
+}
+
+/// Arrow's type of the ticks in the column `field`, if it holds some whose unit Arrow has.
+pub(crate) fn logical(field: &Field) -> Option<DataType> {
+    let numpy_name = numpy_type(field)?;
+    if *FieldType::of(field).ok()?.element()? != DataType::FixedSizeBinary(8) {
+        return None;
+    }
+    let said = field.metadata().get(LOGICAL).and_then(|name| named(name));
+    if let Some(said) = said.filter(|said| numpy(said).as_deref() == Some(numpy_name)) {
+        return Some(said);
+    }
+    let (word, unit) = numpy_name.strip_suffix(']')?.split_once('[')?;
+    let unit = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, unit)| *unit)?;
+    match word {
+        "<M8" => Some(DataType::Timestamp(unit, None)),
+        "<m8" => Some(DataType::Duration(unit)),
+        _ => None,
+    }
+}
+
+/// What metadata a column of ticks gets whose elements are `data_type` in a file.
+pub(crate) fn metadata(data_type: &DataType) -> Vec<(&'static str, String)> {
+    let element = element(data_type);
+    let Some(numpy) = numpy(element) else { return Vec::new() };
+    let plain = matches!(element, DataType::Timestamp(_, None) | DataType::Duration(_));
+    let logical = name(element).filter(|_| !plain).map(|name| (LOGICAL, name));
+    [(NUMPY, numpy)].into_iter().chain(logical).collect()
+}
+
+/// What is in the lists of lists.
+fn element(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            element(item.data_type())
+        }
+        DataType::Dictionary(_, values) => element(values),
+        other => other,
+    }
+}
+
+/// The type that stands for `logical` in a Parquet file, which has no seconds.
+pub(crate) fn in_parquet(logical: DataType) -> DataType {
+    match logical {
+        DataType::Timestamp(TimeUnit::Second, zone) => DataType::Timestamp(TimeUnit::Millisecond, zone),
+        other => other,
+    }
+}
+
+/// The ticks of the column `field` in Arrow's type; `parquet`: in Parquet's.
+pub(crate) fn written(field: &Field, array: &ArrayRef, parquet: bool) -> Result<ArrayRef> {
+    let Some(logical) = logical(field) else { return Ok(Arc::clone(array)) };
+    let stored = if parquet { in_parquet(logical.clone()) } else { logical.clone() };
+    let ticks = |array: &ArrayRef| match array.data_type() {
+        DataType::FixedSizeBinary(8) => of_ticks(array, &stored, stored != logical),
+        _ => Ok(Arc::clone(array)),
+    };
+    elements(array, &ticks)
+}
+
+/// 8-byte ticks as `wanted`, a thousand times as many where they are `scaled`.
+fn of_ticks(array: &ArrayRef, wanted: &DataType, scaled: bool) -> Result<ArrayRef> {
+    let bytes = bytes_of(array)?;
+    let (values, _) = bytes.as_slice().as_chunks::<8>();
+    let nulls = array.nulls();
+    let outside = || Error::content(format!("holds a time outside of what {wanted} counts; leave the field out"));
+    if wanted.primitive_width() == Some(4) {
+        let narrow = values.iter().enumerate().map(|(i, value)| match array.is_null(i) {
+            true => Ok(0),
+            false => i32::try_from(i64::from_le_bytes(*value)).map_err(|_| outside()),
+        });
+        let narrow = Int32Array::new(narrow.collect::<Result<Vec<_>>>()?.into(), nulls.cloned());
+        return retyped(&(Arc::new(narrow) as ArrayRef), wanted);
+    }
+    let bytes = if scaled {
+        let scale = |(i, value): (usize, &[u8; 8])| match i64::from_le_bytes(*value) {
+            // Not a time.
+            i64::MIN => Ok(i64::MIN),
+            _ if array.is_null(i) => Ok(0),
+            value => value.checked_mul(1000).ok_or_else(outside),
+        };
+        let scaled = values.iter().enumerate().map(scale).collect::<Result<Vec<i64>>>()?;
+        Buffer::from(scaled.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
+    } else {
+        bytes
+    };
+    let ticks = array_of(wanted, bytes, array.len())?;
+    let data = ticks.to_data().into_builder().nulls(nulls.cloned()).build();
+    data.map(make_array).map_err(|e| Error::bug(e.to_string()))
+}
+
+/// The same values as another type of their width.
+fn retyped(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    let data = array.to_data().into_builder().data_type(wanted.clone()).build();
+    data.map(make_array).map_err(|e| Error::bug(e.to_string()))
+}
+
+/// The seconds that [`in_parquet`] made milliseconds, for the column `field`.
+pub(crate) fn read(field: &Field, array: &ArrayRef) -> Result<ArrayRef> {
+    if !matches!(logical(field), Some(DataType::Timestamp(TimeUnit::Second, _))) {
+        return Ok(Arc::clone(array));
+    }
+    let seconds = |array: &ArrayRef| {
+        let Some(millis) = array.as_primitive_opt::<TimestampMillisecondType>() else { return Ok(Arc::clone(array)) };
+        let values =
+            millis.values().iter().map(|value| if *value == i64::MIN { i64::MIN } else { value.div_euclid(1000) });
+        Ok(Arc::new(TimestampSecondArray::new(values.collect(), millis.nulls().cloned())) as ArrayRef)
+    };
+    elements(array, &seconds)
+}
+
+/// `array` with what is in its lists and structs changed.
+fn elements(array: &ArrayRef, change: &dyn Fn(&ArrayRef) -> Result<ArrayRef>) -> Result<ArrayRef> {
+    let bug = |e: arrow_schema::ArrowError| Error::bug(e.to_string());
+    let item = |item: &Field, values: &ArrayRef| Arc::new(item.clone().with_data_type(values.data_type().clone()));
+    Ok(match array.data_type() {
+        DataType::List(field) => {
+            let lists = array.as_list::<i32>();
+            let values = elements(lists.values(), change)?;
+            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+            Arc::new(ListArray::try_new(item(field, &values), offsets, values, nulls).map_err(bug)?)
+        }
+        DataType::LargeList(field) => {
+            let lists = array.as_list::<i64>();
+            let values = elements(lists.values(), change)?;
+            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+            Arc::new(LargeListArray::try_new(item(field, &values), offsets, values, nulls).map_err(bug)?)
+        }
+        DataType::FixedSizeList(field, size) => {
+            let lists = array.as_fixed_size_list();
+            let values = elements(lists.values(), change)?;
+            let (field, nulls) = (item(field, &values), lists.nulls().cloned());
+            let lists = FixedSizeListArray::try_new_with_length(field, *size, values, nulls, lists.len());
+            Arc::new(lists.map_err(bug)?)
+        }
+        DataType::Struct(parts) => {
+            let structs = array.as_struct();
+            let children = structs.columns().iter().map(|child| elements(child, change)).collect::<Result<Vec<_>>>()?;
+            let parts = parts.iter().zip(&children).map(|(part, child)| item(part, child)).collect();
+            Arc::new(StructArray::try_new(parts, children, structs.nulls().cloned()).map_err(bug)?)
+        }
+        _ => change(array)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::with_metadata;
+
+    #[test]
+    fn names_come_back_as_types() {
+        for name_of in
+            ["date32", "date64", "time32[s]", "time64[ns]", "duration[ms]", "timestamp[us, tz=Europe/Berlin]"]
+        {
+            assert_eq!(name(&named(name_of).unwrap()).as_deref(), Some(name_of));
+        }
+        assert_eq!(named("time32[us]"), None);
+        assert_eq!(named("float32"), None);
+    }
+
+    #[test]
+    fn a_logical_type_that_contradicts_the_numpy_type_is_not_believed() {
+        let field = |numpy: &str, logical: &str| {
+            let field = FieldType::Scalar(DataType::FixedSizeBinary(8)).field("t", true);
+            with_metadata(with_metadata(field, NUMPY, numpy), LOGICAL, logical)
+        };
+        let zone = Some("UTC".into());
+        assert_eq!(
+            logical(&field("<M8[us]", "timestamp[us, tz=UTC]")),
+            Some(DataType::Timestamp(TimeUnit::Microsecond, zone))
+        );
+        assert_eq!(logical(&field("<M8[ns]", "date32")), Some(DataType::Timestamp(TimeUnit::Nanosecond, None)));
+        assert_eq!(logical(&field("<M8[D]", "")), None);
+        assert_eq!(logical(&field("<M8[D]", "date32")), Some(DataType::Date32));
+        assert_eq!(logical(&field("|V8", "date32")), None);
+    }
+}
