@@ -227,6 +227,19 @@ fn an_input_that_cannot_be_read() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_closed_is_no_panic() {
+    if !strace::available() {
+        return;
+    }
+    let work = Work::new(24, 8);
+    let (out, log) = (work.dir("out"), work.dir("log"));
+    let ended = strace::inject(work.pack(&out, &[]), "close", "error=EIO", Some(&work.input), &log).run();
+    assert!(!strace::hits(&ended, &log).is_empty(), "no folder was closed: {ended:?}");
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    work.assert_whole(&out, "a folder could not be closed");
+}
+
+#[test]
 fn a_folder_that_holds_something_else() {
     let work = Work::new(24, 8);
     let out = work.dir("undisturbed");

@@ -561,6 +561,38 @@ fn names_that_climb_write_nothing_outside_the_dataset() {
 }
 
 #[test]
+fn containers_that_are_compressed_in_a_way_nobody_undoes_are_no_fields() {
+    for name in ["a.tar.Z", "a.taz", "a.tar.lz4", "a.tlz", "a.tar.lz", "a.tar.lzma", "a.TAR.LZO", "a.parquet.lz4"] {
+        let (packed, records) = both_ways(name, b"whatever");
+        assert!(packed.is_empty() && records.len() == 1, "{name}: {packed:?} {records:?}");
+        assert!(records[0].contains("decompress it first"), "{name}: {records:?}");
+    }
+    // What is no container is a field, however it is compressed.
+    let (packed, records) = both_ways("a.nii.lz4", b"whatever");
+    assert!(packed.len() == 1 && records.is_empty(), "{packed:?} {records:?}");
+}
+
+#[test]
+fn a_file_of_a_dataset_that_became_a_link_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    fs::create_dir(&input).unwrap();
+    fs::write(input.join("a.txt"), "a").unwrap();
+    assert_eq!(pack(&[&input], &out, &[]).code, DONE);
+    for name in ["shard-000000.tar", "shard-000000.members", "plan.jsonl.zst"] {
+        let (file, elsewhere) = (out.join(name), dir.path().join("elsewhere"));
+        fs::rename(&file, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
+        let ran = run(packhorse().args(["verify", "--full"]).arg(&out));
+        let said = [&ran.stdout[..], &ran.stderr].concat();
+        assert!(ran.code == Some(6) && said.contains(name) && said.contains("is a symbolic link"), "{name}: {said}");
+        fs::remove_file(&file).unwrap();
+        fs::rename(&elsewhere, &file).unwrap();
+    }
+    assert_eq!(run(packhorse().args(["verify", "--full"]).arg(&out)).code, DONE);
+}
+
+#[test]
 fn a_declared_length_costs_no_memory() {
     for size in [(8 << 30) - 1, 8 << 30, 1 << 40, u64::MAX - 511, u64::MAX] {
         let liar = |kind| Member::of_kind(kind, "liar.jpg", "tiny").declaring(size);

@@ -27,6 +27,9 @@ pub struct FileStat {
     pub size: u64,
     /// Last modification, nanoseconds since 1970-01-01 UTC.
     pub mtime: i64,
+    /// Last change of the bytes or of the times themselves, in the same unit: a caller can't set it back. 0 where there is
+    /// none.
+    pub ctime: i64,
     /// Device and inode: two names of one directory have the same.
     pub id: (u64, u64),
 }

@@ -1,6 +1,7 @@
 //! Reading what the plan names: whole files, and ranges of archives that are opened once.
 
 use crate::space::Space;
+use crate::watched::Watched;
 use packhorse_core::{Cancel, Error, FileKind, FileStat, Format, Input, Kind, Limits, Registry, Result, Store};
 use packhorse_dataset::Piece;
 use packhorse_storage::{Compression, decompressed, spool};
@@ -61,6 +62,36 @@ pub(crate) fn check_from(registry: &Registry, from: &str, path: &Path) -> Result
         ))
         .in_input(path.display())),
     }
+}
+
+/// Compressions that are not read, by the end of a name: what it stands for, and the program that undoes it.
+const UNREAD: [(&[u8], &[u8], &str); 15] = [
+    (b".z", b"", "uncompress"),
+    (b".taz", b".tar", "uncompress"),
+    (b".lz", b"", "lzip"),
+    (b".tlz", b".tar", "lzip"),
+    (b".lz4", b"", "lz4"),
+    (b".tlz4", b".tar", "lz4"),
+    (b".lzma", b"", "xz"),
+    (b".lzo", b"", "lzop"),
+    (b".tzo", b".tar", "lzop"),
+    (b".br", b"", "brotli"),
+    (b".sz", b"", "snzip"),
+    (b".snappy", b"", "snzip"),
+    (b".lrz", b"", "lrzip"),
+    (b".7z", b"", "7z"),
+    (b".zip", b"", "unzip"),
+];
+
+/// The program that decompresses a container called `path`, where packhorse can't; its members would be packed as one
+/// field.
+pub(crate) fn unread(registry: &Registry, path: &Path) -> Option<&'static str> {
+    let name = path.file_name()?.as_bytes();
+    UNREAD.iter().find_map(|(ending, inside, program)| {
+        let (stem, tail) = name.split_at_checked(name.len().checked_sub(ending.len())?)?;
+        let inside = [stem, inside].concat();
+        (tail.eq_ignore_ascii_case(ending) && registry.by_name(&inside).is_some()).then_some(*program)
+    })
 }
 
 /// How a container is compressed.
@@ -234,6 +265,12 @@ impl<'a> Inputs<'a> {
         opened.map_err(|e| of_planned_input(e).in_input(path.display()))
     }
 
+    /// `Changed` unless what `opened` is of is still what it was when it was opened and planned.
+    pub(crate) fn check(&self, opened: &Opened, piece: &Piece) -> Result<()> {
+        let checked = opened.input().and_then(|input| input.stat()).and_then(|now| check_stamp(now, piece));
+        checked.map_err(|e| e.in_input(self.path(piece).display()))
+    }
+
     fn opened(&self, path: &Path) -> Result<Opened> {
         let archive = self.archive(path);
         if let Err(failure) = archive.get_or_init(|| self.open_archive(path).map_err(|e| Failure::of(&e))) {
@@ -246,10 +283,11 @@ impl<'a> Inputs<'a> {
 
     /// Opens what was a regular file when it was planned.
     fn open(&self, path: &Path, compression: Option<Compression>) -> Result<Box<dyn Input>> {
-        open(self.store, path, compression).map_err(|e| match e.kind() {
+        let input = open(self.store, path, compression).map_err(|e| match e.kind() {
             Kind::Content => changed("it is no regular file now"),
             _ => e,
-        })
+        })?;
+        Ok(Box::new(Watched::new(input)?))
     }
 
     fn file(&self, path: &Path, piece: &Piece, out: &mut Space) -> Result<()> {

@@ -32,6 +32,7 @@ mod status;
 mod steps;
 mod stoppable;
 mod verify;
+mod watched;
 
 pub use columns::Shapes;
 pub use consumers::{Report, check_consumers};

@@ -70,6 +70,7 @@ impl Assembly<'_> {
             true => self.placed(entry, blocks, &mut out),
         });
         let path = self.inputs.path(piece);
+        let done = done.and_then(|()| self.inputs.check(&opened, piece));
         done.and_then(|()| out.finish()).map_err(|e| match e.input() {
             None => e.in_input(path.display()),
             Some(_) => e,

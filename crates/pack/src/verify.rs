@@ -5,7 +5,8 @@ use crate::inputs::{Names, container, main_file, open};
 use crate::resume::{is_missing, read_receipt};
 use crate::seal::digest_file;
 use packhorse_core::{
-    Cancel, Crc32c, Error, Event, Input, Kind, Limits, Members, Observer, Options, Registry, Result, Store, split_name,
+    Cancel, Crc32c, Error, Event, FileKind, Input, Kind, Limits, Members, Observer, Options, Registry, Result, Store,
+    split_name,
 };
 use packhorse_dataset::{
     Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, RECEIPT_SUFFIX, Receipt, ShardRecord,
@@ -211,7 +212,13 @@ impl Check<'_> {
 
     /// Whether the file is there with its length.
     fn length(&self, name: &str, bytes: u64) -> Result<bool> {
-        match self.store.stat(&self.out.join(name), true) {
+        match self.store.stat(&self.out.join(name), false) {
+            Ok(stat) if stat.kind == FileKind::Symlink => {
+                let problem =
+                    "is a symbolic link, and a sealed dataset holds files: what it points to is not the dataset's";
+                self.add(damage(name, None, problem));
+                Ok(false)
+            }
             Ok(stat) if stat.size == bytes => Ok(true),
             Ok(stat) => {
                 self.add(damage(name, None, format!("has {} bytes instead of {bytes}", stat.size)));

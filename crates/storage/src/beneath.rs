@@ -5,7 +5,7 @@
 //! after the other, and each step refuses a link (openat(2) with `O_NOFOLLOW`): checking first and acting later
 //! would leave a moment for the link to appear in.
 
-use crate::local::{LocalFile, NewFile, about, close, unless_missing};
+use crate::local::{LocalFile, NewFile, about, close, names_in, unless_missing};
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
@@ -15,7 +15,6 @@ use packhorse_core::{Error, FileKind, FileStat, Input, Result, Store, StoreFile}
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 /// The files below `root`, which was opened once: it may itself have been named by a link.
@@ -104,11 +103,7 @@ fn at<T>(place: Result<Place>, action: &str, path: &Path, call: impl FnOnce(&Pla
 impl Store for Beneath {
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
         let failed = |e: Errno| about("list", dir, e.into());
-        let mut entries = Dir::from_fd(self.folder(dir, "list", false)?).map_err(failed)?;
-        let names = entries.iter().map(|entry| entry.map(|e| e.file_name().to_bytes().to_vec()));
-        let names = names.collect::<nix::Result<Vec<_>>>().map_err(failed)?;
-        let own = |name: &Vec<u8>| name != b"." && name != b"..";
-        Ok(names.into_iter().filter(own).map(|name| PathBuf::from(OsString::from_vec(name))).collect())
+        names_in(Dir::from_fd(self.folder(dir, "list", false)?).map_err(failed)?).map_err(failed)
     }
 
     fn stat(&self, path: &Path, _follow: bool) -> Result<FileStat> {
@@ -178,8 +173,9 @@ fn stat_of(raw: &RawStat) -> FileStat {
         SFlag::S_IFLNK => FileKind::Symlink,
         _ => FileKind::Special,
     };
-    let mtime = raw.st_mtime.saturating_mul(1_000_000_000).saturating_add(raw.st_mtime_nsec);
-    FileStat { kind, size: u64::try_from(raw.st_size).unwrap_or(0), mtime, id: (raw.st_dev, raw.st_ino) }
+    let time = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+    let (mtime, ctime) = (time(raw.st_mtime, raw.st_mtime_nsec), time(raw.st_ctime, raw.st_ctime_nsec));
+    FileStat { kind, size: u64::try_from(raw.st_size).unwrap_or(0), mtime, ctime, id: (raw.st_dev, raw.st_ino) }
 }
 
 #[cfg(test)]

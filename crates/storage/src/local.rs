@@ -1,9 +1,15 @@
 //! The local file system as a [`Store`].
 
 use crate::beneath::Beneath;
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
 use packhorse_core::{Error, FileKind, FileStat, Input, Result, Store, StoreFile};
+use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,8 +20,9 @@ pub struct Local;
 
 impl Store for Local {
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
-        let entries = std::fs::read_dir(dir).map_err(|e| about("list", dir, e))?;
-        entries.map(|entry| entry.map(|e| PathBuf::from(e.file_name())).map_err(|e| about("list", dir, e))).collect()
+        let failed = |e: Errno| about("list", dir, e.into());
+        let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        names_in(Dir::open(dir, flags, Mode::empty()).map_err(failed)?).map_err(failed)
     }
 
     fn stat(&self, path: &Path, follow: bool) -> Result<FileStat> {
@@ -76,6 +83,14 @@ impl Store for Local {
     }
 }
 
+/// The names in a folder. Not by `std::fs::read_dir`, which panics where the folder can't be closed.
+pub(crate) fn names_in(mut folder: Dir) -> nix::Result<Vec<PathBuf>> {
+    let names = folder.iter().map(|entry| entry.map(|e| e.file_name().to_bytes().to_vec()));
+    let names = names.collect::<nix::Result<Vec<_>>>()?;
+    let own = |name: &Vec<u8>| name != b"." && name != b"..";
+    Ok(names.into_iter().filter(own).map(|name| PathBuf::from(OsString::from_vec(name))).collect())
+}
+
 /// O_NONBLOCK: opening a FIFO without a writer would hang for ever.
 fn opened(path: &Path) -> Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -114,8 +129,9 @@ fn stat_of(meta: &Metadata) -> FileStat {
     } else {
         FileKind::Special
     };
-    let mtime = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
-    FileStat { kind, size: meta.size(), mtime, id: (meta.dev(), meta.ino()) }
+    let time = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+    let (mtime, ctime) = (time(meta.mtime(), meta.mtime_nsec()), time(meta.ctime(), meta.ctime_nsec()));
+    FileStat { kind, size: meta.size(), mtime, ctime, id: (meta.dev(), meta.ino()) }
 }
 
 pub(crate) struct LocalFile {

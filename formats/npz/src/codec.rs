@@ -3,7 +3,7 @@
 use crate::bytes::Bytes;
 use crate::column::{ALIGNED, Column, part_of};
 use crate::encode;
-use crate::file::{Array, Naming, arrays, field_name, fields};
+use crate::file::{Array, Naming, arrays, field_name, fields, members_of};
 use crate::known::Known;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array as _, ArrayRef, BinaryViewArray};
@@ -29,7 +29,14 @@ impl Codec for NpzCodec {
             let bytes = Bytes::of(input)?;
             let naming = Naming::of(name)?;
             let mut found = Vec::new();
-            for array in arrays(&naming, bytes, self.chosen.as_deref(), &self.limits)? {
+            let (arrays, others) = members_of(&naming, bytes, self.chosen.as_deref(), &self.limits)?;
+            if let Some(other) = others.first() {
+                return Err(Error::content(format!(
+                    "holds {other}, which is no array (.npy) and would be lost; take it out of the archive, or pack the \
+                     file as it is with --decode never"
+                )));
+            }
+            for array in arrays {
                 let header = array.header(bytes, &self.known, &self.limits).map_err(|e| array.named(e))?;
                 found.push((array, header));
             }

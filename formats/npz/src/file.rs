@@ -43,28 +43,44 @@ pub(crate) struct Array {
     pub(crate) member: Option<Member>,
 }
 
-/// The arrays of the file in the order of the file; of an archive only those in `chosen`, if set.
+/// The arrays of the file in the order of the file; of an archive only those in `chosen`, if set. An archive without an
+/// array is a `Content` error.
 pub(crate) fn arrays(
     naming: &Naming,
     bytes: Bytes<'_>,
     chosen: Option<&[String]>,
     limits: &Limits,
 ) -> Result<Vec<Array>> {
+    members_of(naming, bytes, chosen, limits).map(|(arrays, _)| arrays)
+}
+
+/// [`arrays`], and the names of what else the archive holds, if all of it was wanted.
+pub(crate) fn members_of(
+    naming: &Naming,
+    bytes: Bytes<'_>,
+    chosen: Option<&[String]>,
+    limits: &Limits,
+) -> Result<(Vec<Array>, Vec<String>)> {
     let prefix = match naming {
-        Naming::One(name) => return Ok(vec![Array { field: name.clone(), member: None }]),
+        Naming::One(name) => return Ok((vec![Array { field: name.clone(), member: None }], Vec::new())),
         Naming::Many(prefix) => prefix,
     };
     if *bytes.read(0, MAGIC.len())? == MAGIC[..] {
         return Err(Error::content("is an .npy file, not .npz; give it that extension"));
     }
-    let mut found = members(bytes, limits)?;
+    let (mut found, mut others) = members(bytes, limits)?;
+    if found.is_empty() {
+        return Err(Error::content("holds no array: its archive has no member whose name ends in .npy"));
+    }
     if let Some(chosen) = chosen {
+        others.clear();
         found.retain(|member| chosen.contains(&member.array));
         if let Some(missing) = chosen.iter().find(|name| !found.iter().any(|m| m.array == **name)) {
             return Err(Error::content(format!("has no array {missing}")));
         }
     }
-    Ok(found.into_iter().map(|m| Array { field: format!("{prefix}{}", m.array), member: Some(m) }).collect())
+    let arrays = found.into_iter().map(|m| Array { field: format!("{prefix}{}", m.array), member: Some(m) });
+    Ok((arrays.collect(), others))
 }
 
 impl Array {

@@ -3,7 +3,7 @@
 use crate::bytes::Bytes;
 use crate::column::assemble;
 use crate::dtype::{Axis, Part};
-use crate::file::{Array, Naming, arrays, field_name};
+use crate::file::{Array, Naming, field_name, members_of};
 use crate::gather::{contiguous, gather, size, swap};
 use crate::header::{Header, MAGIC};
 use crate::known::Known;
@@ -14,7 +14,7 @@ use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use packhorse_core::{
-    Blocks, Error, Input, Limits, Pool, Probe, Result, Rows, SchemaRef, Source, array_of, split_base,
+    Blocks, Error, Input, Limits, Omission, Pool, Probe, Result, Rows, SchemaRef, Source, array_of, split_base,
 };
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -52,6 +52,12 @@ struct Layout {
     items: usize,
     /// Bytes of all data.
     bytes: u64,
+    /// Names of members that are no arrays.
+    others: Vec<String>,
+}
+
+fn omission(field: String) -> Omission {
+    Omission { field, reason: "no array: its name does not end in .npy".to_owned() }
 }
 
 impl Source for NpzSource {
@@ -63,7 +69,7 @@ impl Source for NpzSource {
             items: layout.items as u64,
             bytes: layout.bytes,
             counted: true,
-            omitted: Vec::new(),
+            omitted: layout.others.into_iter().map(omission).collect(),
         }))
     }
 
@@ -85,7 +91,7 @@ impl Source for NpzSource {
 
 impl NpzSource {
     fn layout(&self, input: &dyn Input, bytes: Bytes<'_>) -> Result<Layout> {
-        let arrays = arrays(&naming(input, bytes)?, bytes, self.chosen.as_deref(), &self.limits)?;
+        let (arrays, others) = members_of(&naming(input, bytes)?, bytes, self.chosen.as_deref(), &self.limits)?;
         let mut found = Vec::with_capacity(arrays.len());
         for array in arrays {
             let header = array.header(bytes, &self.known, &self.limits).map_err(|e| array.named(e))?;
@@ -94,7 +100,7 @@ impl NpzSource {
         let items = if self.rows { first_dimension(&found)? } else { 1 };
         let schema = self.known.schema(&found, self.rows)?;
         let bytes = found.iter().fold(0u64, |n, (_, header)| n.saturating_add(header.data_len() as u64));
-        Ok(Layout { arrays: found, schema, items, bytes })
+        Ok(Layout { arrays: found, schema, items, bytes, others })
     }
 
     /// The one sample that the file is.

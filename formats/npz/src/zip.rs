@@ -26,9 +26,9 @@ pub(crate) struct Member {
     pub(crate) end: u64,
 }
 
-/// The members whose name ends in `.npy`, in the order of the directory; others are no arrays, and
-/// left out, as `numpy.load` leaves them as bytes.
-pub(crate) fn members(bytes: Bytes<'_>, limits: &Limits) -> Result<Vec<Member>> {
+/// The members whose name ends in `.npy`, in the order of the directory, and the names of the others: they are no arrays,
+/// and `numpy.load` leaves them as bytes.
+pub(crate) fn members(bytes: Bytes<'_>, limits: &Limits) -> Result<(Vec<Member>, Vec<String>)> {
     let end = End::find(bytes)?;
     let size = limits.header(end.size)?;
     let directory = end.directory(bytes, size)?;
@@ -42,14 +42,16 @@ pub(crate) fn members(bytes: Bytes<'_>, limits: &Limits) -> Result<Vec<Member>> 
         return Err(damaged("its directory does not hold as many members as it says"));
     }
     place(&mut found, end.at)?;
-    let mut arrays: Vec<Member> =
-        found.into_iter().filter_map(|(is_array, member)| is_array.then_some(member)).collect();
+    let (arrays, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(is_array, _)| *is_array);
+    let mut arrays: Vec<Member> = arrays.into_iter().map(|(_, member)| member).collect();
+    // A folder holds nothing by itself.
+    let others = others.into_iter().map(|(_, member)| member.array).filter(|name| !name.ends_with('/')).collect();
     arrays.iter_mut().for_each(|m| m.array.truncate(m.array.len().saturating_sub(4)));
     let mut names: Vec<&str> = arrays.iter().map(|m| m.array.as_str()).collect();
     names.sort_unstable();
     match names.windows(2).find_map(|pair| (pair.first() == pair.last()).then(|| pair.first().copied())?) {
         Some(name) => Err(Error::content(format!("holds the array {name} twice; save it with each name once"))),
-        None => Ok(arrays),
+        None => Ok((arrays, others)),
     }
 }
 

@@ -120,8 +120,7 @@ fn read(name: &str, file: &[u8], fields: &[Field]) -> Result<Vec<ArrayRef>> {
 }
 
 fn sound() -> (Vec<u8>, Vec<Field>) {
-    let file =
-        Zip::new().add("x.npy", &npy(&[3, 2]), 0).add("y.npy", &npy(&[3]), 8).add("note.txt", b"hello", 0).finish();
+    let file = Zip::new().add("x.npy", &npy(&[3, 2]), 0).add("y.npy", &npy(&[3]), 8).finish();
     let fields = codec().probe("npz", &MemoryInput::new("a.npz", file.clone())).unwrap();
     assert_eq!(fields.iter().map(|f| f.name().as_str()).collect::<Vec<_>>(), ["x", "y"]);
     (file, fields)
@@ -351,4 +350,27 @@ fn an_array_is_not_taken_for_a_member_of_another() {
     assert_eq!(codec().decode("npz", &rows("npz", &[Some(&file)]), &[field]).unwrap()[0].len(), 1);
     let chosen = Npz.codec(&[("arrays", "x.y")].into_iter().collect(), Limits::default()).unwrap();
     assert_eq!(chosen.probe("npz", &MemoryInput::new("a.npz", file)).unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_no_array_in_an_archive_is_told_and_an_archive_without_arrays_is_refused() {
+    let with = Zip::new().add("x.npy", &npy(&[2]), 0).add("folder/", b"", 0).add("README.txt", b"hello", 8).finish();
+    let source = |rows| {
+        let mut options = Options::new();
+        options.set("rows", rows);
+        Npz.source(&options, Limits::default()).unwrap()
+    };
+    for rows in ["false", "true"] {
+        let probe = source(rows).probe(&MemoryInput::new("a.npz", with.clone())).unwrap().unwrap();
+        let omitted: Vec<_> = probe.omitted.iter().map(|omission| omission.field.as_str()).collect();
+        assert_eq!(omitted, ["README.txt"]);
+    }
+    let error = codec().probe("npz", &MemoryInput::new("a.npz", with)).unwrap_err();
+    assert!(error.kind() == Kind::Content && error.message().contains("README.txt"), "{error}");
+    for without in [Zip::new().finish(), Zip::new().add("README.txt", b"hello", 0).finish()] {
+        let input = MemoryInput::new("a.npz", without);
+        for error in [codec().probe("npz", &input).unwrap_err(), source("false").probe(&input).unwrap_err()] {
+            assert!(error.kind() == Kind::Content && error.message().contains("holds no array"), "{error}");
+        }
+    }
 }

@@ -139,7 +139,7 @@ mod tests {
             self.0.stream()
         }
         fn stat(&self) -> Result<Option<FileStat>> {
-            Ok(Some(FileStat { kind: FileKind::File, size: 42, mtime: self.1, id: (1, 2) }))
+            Ok(Some(FileStat { kind: FileKind::File, size: 42, mtime: self.1, ctime: 0, id: (1, 2) }))
         }
     }
 

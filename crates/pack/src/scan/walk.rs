@@ -5,7 +5,7 @@ use super::crew::Crew;
 use super::listing::{Items, Table};
 use super::{Scan, ScanOptions};
 use crate::glob::Globs;
-use crate::inputs::{Names, check_from, container, main_file, open};
+use crate::inputs::{Names, check_from, container, main_file, open, unread};
 use crate::resume::is_missing;
 use crossbeam_channel::Sender;
 use packhorse_core::{Error, Event, FileKind, FileStat, Format, Input, Kind, Options, Probe, Result, Source};
@@ -264,7 +264,14 @@ impl<'a> Walk<'a> {
                 Ok(None)
             }
             FileKind::File if self.container(path).is_some() => Ok(Some(Look::Archive(stat))),
-            FileKind::File => Ok(Some(Look::File(stat))),
+            FileKind::File => match unread(self.context.registry, path) {
+                None => Ok(Some(Look::File(stat))),
+                Some(program) => Err(Error::content(format!(
+                    "is compressed in a way that packhorse does not read, and what is in it would be packed as one field; \
+                     decompress it first ({program})"
+                ))
+                .in_input(full.display())),
+            },
             FileKind::Symlink | FileKind::Special => {
                 Err(Error::content("is a FIFO, a socket or a device, and holds no sample").in_input(full.display()))
             }

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn states_of_remote_files_are_told_apart_within_a_second() {
         let dir = tempfile::tempdir().unwrap();
-        let stat = |mtime, id| FileStat { kind: FileKind::File, size: 1, mtime, id: (7, id) };
+        let stat = |mtime, id| FileStat { kind: FileKind::File, size: 1, mtime, ctime: 0, id: (7, id) };
         let local = CacheSource::foreign(Arc::new(Local), dir.path(), "x");
         assert_eq!(local.stamp(&stat(5_000_000_001, 3)), 5_000_000_001);
         let remote = CacheSource { local: false, ..local.clone() };

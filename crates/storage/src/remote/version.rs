@@ -72,13 +72,13 @@ impl Version {
         let since = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         let state = format!("{:?} {:?}", self.marks.etag, self.marks.modified);
         let mtime = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
-        FileStat { kind: FileKind::File, size: self.len, mtime, id: (digest(name), digest(&state)) }
+        FileStat { kind: FileKind::File, size: self.len, mtime, ctime: 0, id: (digest(name), digest(&state)) }
     }
 }
 
 /// As of a folder, which has no state.
 pub(crate) fn folder(name: &str) -> FileStat {
-    FileStat { kind: FileKind::Directory, size: 0, mtime: 0, id: (digest(name), 0) }
+    FileStat { kind: FileKind::Directory, size: 0, mtime: 0, ctime: 0, id: (digest(name), 0) }
 }
 
 /// The same on all machines.

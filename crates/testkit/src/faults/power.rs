@@ -189,7 +189,7 @@ impl Store for PowerStore {
         let node = disk.node(path)?;
         let kind = if node.folder { FileKind::Directory } else { FileKind::File };
         let size = disk.files.get(&node.id).map_or(0, |file| file.live.len() as u64);
-        Ok(FileStat { kind, size, mtime: 0, id: (0, node.id) })
+        Ok(FileStat { kind, size, mtime: 0, ctime: 0, id: (0, node.id) })
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn Input>> {

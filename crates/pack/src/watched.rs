@@ -1,0 +1,121 @@
+//! An input that notices when it is written to while it is open.
+
+use packhorse_core::{Error, FileStat, Input, Kind, Result};
+use std::io::Read;
+use std::path::Path;
+
+/// An open input and what was known of it when it was opened. Its [`Input::stat`] is an error of kind `Changed` once the
+/// file was written to, also where its time was set back afterwards.
+pub(crate) struct Watched {
+    input: Box<dyn Input>,
+    opened: Option<FileStat>,
+}
+
+impl Watched {
+    pub(crate) fn new(input: Box<dyn Input>) -> Result<Self> {
+        let opened = input.stat()?;
+        Ok(Self { input, opened })
+    }
+}
+
+impl Input for Watched {
+    fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        self.input.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.input.read_at(offset, buf)
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        self.input.stream()
+    }
+
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        self.input.sibling(name)
+    }
+
+    fn stat(&self) -> Result<Option<FileStat>> {
+        let now = self.input.stat()?;
+        let state = |stat: FileStat| (stat.id, stat.size, stat.ctime);
+        match now.map(state) == self.opened.map(state) {
+            true => Ok(now),
+            false => Err(Error::new(
+                Kind::Changed,
+                "was written to, or its owner or mode changed, while it was read; run again when nothing changes it",
+            )
+            .in_input(self.name())),
+        }
+    }
+
+    fn local_path(&self) -> Option<&Path> {
+        self.input.local_path()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inputs::Inputs;
+    use crate::space::Space;
+    use packhorse_core::{Cancel, Limits, Store};
+    use packhorse_dataset::{PathText, Piece};
+    use packhorse_storage::Local;
+    use std::io::Write;
+
+    /// Writes over the start of a file, and sets its time back.
+    fn overwrite(path: &Path) {
+        let time = std::fs::metadata(path).unwrap().modified().unwrap();
+        // Times of files move on in ticks of some milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.write_all(b"54321").unwrap();
+        file.set_modified(time).unwrap();
+    }
+
+    #[test]
+    fn no_member_is_read_of_an_archive_that_is_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.tar");
+        std::fs::write(&path, b"1234567890").unwrap();
+        let stat = Local.stat(&path, true).unwrap();
+        let (roots, cancel) = ([dir.path().to_owned()], Cancel::default());
+        let inputs = Inputs::new(&Local, &roots, dir.path(), Limits::default(), &cancel);
+        let piece = Piece {
+            field: "txt".to_owned(),
+            root: 0,
+            path: PathText::new(b"a.tar"),
+            size: stat.size,
+            mtime: stat.mtime,
+            extent: Some((0, 5)),
+            items: None,
+            places: false,
+            samples: None,
+        };
+        let read = || {
+            let mut space = Space::default();
+            inputs.read(&piece, &mut space).map(|()| space.filled().to_vec())
+        };
+        assert_eq!(read().unwrap(), b"12345");
+        overwrite(&path);
+        assert_eq!(Local.stat(&path, true).map(|now| (now.size, now.mtime)).unwrap(), (stat.size, stat.mtime));
+        assert_eq!(read().unwrap_err().kind(), Kind::Changed);
+    }
+
+    #[test]
+    fn a_file_that_is_written_to_is_noticed_also_where_its_time_is_set_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.bin");
+        std::fs::write(&path, b"12345").unwrap();
+        let watched = Watched::new(Local.open(&path).unwrap()).unwrap();
+        let before = watched.stat().unwrap();
+        overwrite(&path);
+        let after = Local.stat(&path, true).unwrap();
+        assert_eq!(before.map(|stat| (stat.size, stat.mtime)), Some((after.size, after.mtime)));
+        assert_eq!(watched.stat().unwrap_err().kind(), Kind::Changed);
+    }
+}
