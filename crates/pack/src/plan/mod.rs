@@ -133,6 +133,9 @@ pub fn plan(
         // Of columns that no encoding helps, the user knows the names that they have.
         return Err(sink.accept(&transformed).err().unwrap_or(e));
     }
+    if let Some(need) = sink.readers_need() {
+        observer.event(&Event::Warning(need));
+    }
     let mut order = units::units(&listing, options.shuffle, !options.splits.is_empty());
     units::truncate(&mut order, options.limit.unwrap_or(u64::MAX));
     let factor = transforms.iter().map(|t| t.factor()).product();
