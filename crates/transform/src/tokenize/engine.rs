@@ -17,6 +17,12 @@ pub(super) trait Engine: Send + Sync {
     /// around a text. `out` is undefined after an error.
     fn encode(&self, text: &str, template: bool, out: &mut Ids) -> Result<()>;
 
+    /// Whether text is cut at white space before it is encoded, so that no word costs more than its own length. An engine
+    /// that does not say encodes a text in one piece.
+    fn cuts(&self) -> bool {
+        false
+    }
+
     /// Who it is, for plans and records.
     fn about(&self) -> About;
 }
@@ -38,6 +44,7 @@ pub(super) fn numbers(ids: &Ids) -> &[u32] {
 pub(super) struct Fast {
     tokenizer: PipelineTokenizer,
     options: EncodeOptions,
+    cuts: bool,
 }
 
 impl Fast {
@@ -53,7 +60,8 @@ impl Fast {
             padding: Override::Off,
             truncation: Override::Off,
         };
-        Ok(Self { tokenizer, options })
+        let cuts = spans.len() > 1;
+        Ok(Self { tokenizer, options, cuts })
     }
 }
 
@@ -71,6 +79,10 @@ impl Engine for Fast {
             out.extend(around.suffix.iter().map(|(id, _)| *id));
         }
         Ok(())
+    }
+
+    fn cuts(&self) -> bool {
+        self.cuts
     }
 
     fn about(&self) -> About {

@@ -176,3 +176,20 @@ fn the_share_that_is_checked_is_the_share_asked_for() {
     let below = (0..10_000).filter(|i| share(&i.to_string()) < 0.1).count();
     assert!((900..1100).contains(&below), "{below}");
 }
+
+#[test]
+fn a_piece_that_would_take_gigabytes_is_refused() {
+    let cutting = json().replace(r#""pre_tokenizer":null"#, r#""pre_tokenizer":{"type":"WhitespaceSplit"}"#);
+    let with = |json: &str| Tokenize::new(json.as_bytes(), "t.json", TokenizeOptions::default()).unwrap();
+    let (cutting, whole) = (with(&cutting), with(&json()));
+    let refused = |tokenize: &Tokenize, text: &str| tokenize.admit(text).err().map(|e| e.kind());
+    let run = "a".repeat(PIECE);
+    assert_eq!((refused(&cutting, &run), refused(&whole, &run)), (None, None));
+    let longer = format!("{run}a");
+    assert_eq!((refused(&cutting, &longer), refused(&whole, &longer)), (Some(Kind::Limit), Some(Kind::Limit)));
+    let two = format!("b {run}\n{run}");
+    assert_eq!((refused(&cutting, &two), refused(&whole, &two)), (None, Some(Kind::Limit)));
+    // It costs this document, and no other.
+    let error = cutting.apply(rows(&[Some("ab"), Some(&longer)], true)).unwrap_err();
+    assert_eq!((error.kind(), error.sample()), (Kind::Limit, Some("k1")));
+}
