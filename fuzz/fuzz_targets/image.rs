@@ -1,16 +1,32 @@
 //! Pictures: decoded, and made into views. A panic of a decoder must come out as bad content, and nothing of
-//! what the memory held before may show.
+//! what the memory held before may show. Checked and resized as in packing, too.
 #![no_main]
 
+use arrow_array::{BinaryViewArray, StringViewArray};
 use libfuzzer_sys::fuzz_target;
-use packhorse_core::Limits;
-use packhorse_transform::image::{Draws, JpegFacts, Size, View, ViewDecoder, decode};
+use packhorse_core::{DataType, Field, KEY, Limits, Rows, Schema};
+use packhorse_transform::Transform;
+use packhorse_transform::image::{
+    Check, Draws, Image, ImageOptions, JpegFacts, Resize, Size, View, ViewDecoder, decode,
+};
+use std::sync::Arc;
 
 const SIZES: [Size; 3] = [
     Size::Keep,
     Size::Center { short: 20, height: 16, width: 12 },
     Size::Random { height: 12, width: 16, scale: (0.08, 1.0), ratio: (0.5, 2.0) },
 ];
+
+/// A strict check, and another size.
+fn packed(bytes: &[u8], limits: Limits) {
+    let fields = vec![Field::new(KEY, DataType::Utf8View, false), Field::new("jpg", DataType::BinaryView, false)];
+    let keys = Arc::new(StringViewArray::from(vec!["a"]));
+    let blobs = Arc::new(BinaryViewArray::from(vec![bytes]));
+    let rows = Rows::try_new(Arc::new(Schema::new(fields)), vec![keys, blobs]).expect("a sound row");
+    let resize = Some(Resize::Exact { width: 9, height: 6 });
+    let options = ImageOptions { check: Some(Check::Strict), resize, ..ImageOptions::default() };
+    let _ = Image::new(options, limits).expect("sound options").apply(rows);
+}
 
 fuzz_target!(|bytes: &[u8]| {
     let limits = Limits { pixels: 1 << 20, ..Limits::default() };
@@ -22,6 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let _ = JpegFacts::read(bytes);
+    packed(bytes, limits);
     for size in SIZES {
         let view = View { size, flip: 0.5, ..View::default() };
         let mut decoder = ViewDecoder::new(view, limits).expect("a sound view");

@@ -13,11 +13,14 @@
     reason = "a bench ends at what goes wrong, and says what it found"
 )]
 
-use packhorse_core::{Cancel, Limits};
+use arrow_array::{ArrayRef, BinaryViewArray, StringViewArray};
+use packhorse_core::{Cancel, DataType, Field, KEY, Limits, Rows, Schema};
 use packhorse_synth::{ImagesSpec, Run, images};
-use packhorse_transform::image::{Draws, Size, View, ViewDecoder};
+use packhorse_transform::Transform;
+use packhorse_transform::image::{Check, Draws, Image, ImageOptions, Size, View, ViewDecoder};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
@@ -65,6 +68,8 @@ fn measure(name: &str, folder: &Path) {
         ("Squash 224", maker(view(Size::Squash { height: 224, width: 224 }, 0.0))),
         ("Center 256, 224", maker(view(Size::Center { short: 256, height: 224, width: 224 }, 0.0))),
         ("Random 224, half flipped", maker(view(CROP, 0.5))),
+        ("--image check=lenient", checker(Check::Lenient)),
+        ("--image check", checker(Check::Strict)),
     ];
     #[cfg(feature = "turbojpeg")]
     {
@@ -95,6 +100,18 @@ fn maker(view: View) -> Maker {
         let (height, width) = decoder.size(bytes).unwrap();
         let room = &mut out[..height as usize * width as usize * 3];
         decoder.decode_into(bytes, Draws::new(key), room).unwrap();
+    })
+}
+
+/// What packing does to each picture, with the rows around it.
+fn checker(check: Check) -> Maker {
+    let image = Image::new(ImageOptions { check: Some(check), ..ImageOptions::default() }, Limits::default()).unwrap();
+    let fields = vec![Field::new(KEY, DataType::Utf8View, false), Field::new("jpg", DataType::BinaryView, false)];
+    let schema = Arc::new(Schema::new(fields));
+    Box::new(move |bytes, _, _| {
+        let keys: ArrayRef = Arc::new(StringViewArray::from(vec!["a"]));
+        let blobs: ArrayRef = Arc::new(BinaryViewArray::from(vec![bytes]));
+        image.apply(Rows::try_new(Arc::clone(&schema), vec![keys, blobs]).unwrap()).unwrap();
     })
 }
 

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, BinaryViewArray, RecordBatch, StringViewArray};
 use arrow_schema::{DataType, Field, Schema};
 use packhorse_core::{KEY, Limits};
 use packhorse_transform::Transform;
-use packhorse_transform::image::{Check, Draws, Image, ImageOptions, View, ViewDecoder};
+use packhorse_transform::image::{Check, Draws, Image, ImageOptions, Keep, View, ViewDecoder};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,9 +33,15 @@ fn made() -> Option<tempfile::TempDir> {
         return None;
     };
     let folder = tempfile::tempdir().unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/image/kinds.py");
-    assert!(Command::new(python).arg(script).arg(folder.path()).status().unwrap().success());
+    assert!(script(&python, folder.path()).status().unwrap().success());
     Some(folder)
+}
+
+fn script(python: &Path, folder: &Path) -> Command {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/image/kinds.py");
+    let mut command = Command::new(python);
+    command.arg(script).arg(folder);
+    command
 }
 
 fn lines(folder: &Path) -> Vec<serde_json::Value> {
@@ -104,20 +110,20 @@ fn decoded(bytes: &[u8]) -> (u32, u32, Vec<u8>) {
 }
 
 #[test]
-fn what_is_resized_stays_what_it_was_and_keeps_its_values() {
+fn what_is_resized_stays_what_it_was_and_pillow_reads_the_same() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(folder) = made() else { return };
+    let resized = tempfile::tempdir().unwrap();
     for line in lines(folder.path()) {
         let file = line["file"].as_str().unwrap();
         let bytes = std::fs::read(folder.path().join(file)).unwrap();
         let options = ImageOptions {
             resize: Some("9x6".parse().unwrap()),
             check: Some(Check::Strict),
+            keep: Keep { icc: true, exif: true },
             ..ImageOptions::default()
         };
         let new = transformed(options, Limits::default(), &bytes).unwrap_or_else(|error| panic!("{file}: {error}"));
-        let (height, width, pixels) = decoded(&new);
-        assert_eq!((height, width), (6, 9), "{file}");
         let kind = |bytes: &[u8]| match bytes[0] {
             b'M' => b'I',
             b'R' => bytes[8],
@@ -127,9 +133,24 @@ fn what_is_resized_stays_what_it_was_and_keeps_its_values() {
         if ["-palette", "-few", "-bits", "-interlaced", "-clear"].iter().any(|mode| file.contains(mode))
             && !file.ends_with(".webp")
         {
-            let (_, _, old) = decoded(&bytes);
-            let colours: std::collections::BTreeSet<&[u8]> = old.chunks(3).collect();
-            assert!(pixels.chunks(3).all(|colour| colours.contains(colour)), "{file} has new colours");
+            let (old, new) = (decoded(&bytes), decoded(&new));
+            let colours: std::collections::BTreeSet<&[u8]> = old.2.chunks(3).collect();
+            assert!(new.2.chunks(3).all(|colour| colours.contains(colour)), "{file} has new colours");
+        }
+        std::fs::write(resized.path().join(file), new).unwrap();
+    }
+    let python = PathBuf::from(std::env::var_os("PACKHORSE_PYTHON").unwrap());
+    assert!(script(&python, resized.path()).arg("read").status().unwrap().success());
+    for line in lines(resized.path()) {
+        let file = line["file"].as_str().unwrap();
+        let expected = std::fs::read(resized.path().join(format!("{file}.rgb"))).unwrap();
+        let (height, width, pixels) = decoded(&std::fs::read(resized.path().join(file)).unwrap());
+        let most = pixels.iter().zip(&expected).map(|(a, b)| a.abs_diff(*b)).max();
+        assert_eq!((height, width, expected.len()), (6, 9, pixels.len()), "{file}");
+        assert!(most <= Some(if file.contains("meta.jpg") { 12 } else { 0 }), "{file}: {most:?}");
+        if file.contains("-meta.") {
+            let has = (line["icc"].as_bool().unwrap(), line["exif"].as_bool().unwrap());
+            assert_eq!(has, (true, !file.ends_with("tif")), "{file}");
         }
     }
 }

@@ -1,19 +1,20 @@
 """Pictures of many kinds and modes, and what Pillow makes of them: the oracle of tests/kinds.rs.
 
-    kinds.py DIR
+    kinds.py DIR            makes pictures, and decodes them
+    kinds.py DIR read       only decodes those that are there
 
 For each picture NAME writes NAME.rgb, upright, and to kinds.jsonl one line: file, height, width, most (how far a value
 may differ: 0 where nothing is lost).
 """
 
-import io
 import json
 import os
 import struct
 import sys
 
 import numpy
-from PIL import Image, ImageOps, TiffImagePlugin
+from PIL import Image, ImageCms, ImageOps
+from PIL.PngImagePlugin import PngInfo
 from PIL.TiffImagePlugin import ImageFileDirectory_v2
 
 from oracle import photo
@@ -196,6 +197,13 @@ def make(folder):
                 tiled(os.path.join(folder, f"{name}-alpha-tiles{tile}.tif"), rgba, tile, False, little)
             tiled(os.path.join(folder, f"{name}-planes.tif"), rgb, None, True, little)
             tiled(os.path.join(folder, f"{name}-deep-rgb.tif"), rgb.astype(numpy.uint16) * 257, None, False, little)
+        # Colours and a camera.
+        icc = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+        exif = Image.Exif()
+        exif[0x0110], exif[0x0112] = "a camera", 6
+        for kind in ["webp", "tif", "png", "jpg"]:
+            options = {"lossless": True} if kind == "webp" else {}
+            save(image, f"{size}-meta.{kind}", 7 if kind == "jpg" else 0, icc_profile=icc, exif=exif, **options)
         # Another name than it should have.
         save(image, f"{size}-is-png.jpg", format="PNG")
         save(image, f"{size}-is-webp.png", format="WEBP", lossless=True)
@@ -203,7 +211,7 @@ def make(folder):
         exif[0x0112] = 3
         save(image, f"{size}-turned.png", exif=exif)
         xmp = '<x:xmpmeta><tiff:Orientation>6</tiff:Orientation></x:xmpmeta>'
-        info = __import__("PIL.PngImagePlugin").PngImagePlugin.PngInfo()
+        info = PngInfo()
         info.add_itxt("XML:com.adobe.xmp", xmp)
         save(image, f"{size}-turned-xmp.png", pnginfo=info)
     return differ
@@ -215,20 +223,21 @@ def load(path):
     image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I"):
         image = Image.fromarray((numpy.asarray(image) >> 8).astype(numpy.uint8))
-    return image.convert("RGB")
+    return image
 
 
 def main():
     folder = sys.argv[1]
-    differ = make(folder)
+    differ = make(folder) if len(sys.argv) == 2 else {}
     with open(os.path.join(folder, "kinds.jsonl"), "w") as lines:
         for name in sorted(os.listdir(folder)):
             if name == "kinds.jsonl" or name.endswith(".rgb"):
                 continue
             image = load(os.path.join(folder, name))
             with open(os.path.join(folder, f"{name}.rgb"), "wb") as out:
-                out.write(numpy.ascontiguousarray(image).tobytes())
+                out.write(numpy.ascontiguousarray(image.convert("RGB")).tobytes())
             line = {"file": name, "height": image.height, "width": image.width, "most": differ.get(name, 0)}
+            line |= {"icc": bool(image.info.get("icc_profile")), "exif": 0x0110 in image.getexif()}
             lines.write(json.dumps(line) + "\n")
 
 
