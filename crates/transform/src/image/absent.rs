@@ -29,7 +29,7 @@ pub(super) fn rewrite(
     absent(kind)
 }
 
-pub(super) fn is_animated(kind: Kind, _: &[u8]) -> Result<bool> {
+pub(super) fn has_more(kind: Kind, _: &[u8]) -> Result<bool> {
     absent(kind)
 }
 

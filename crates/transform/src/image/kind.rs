@@ -17,11 +17,15 @@ pub(super) enum Kind {
 
 /// Extensions of pictures. A field that ends in one claims to be a picture, also where none of this kind is decoded:
 /// then it is refused by name.
-const EXTENSIONS: [&str; 43] = [
+const EXTENSIONS: [&str; 42] = [
     "jpg", "jpeg", "jpe", "jfif", "png", "apng", "webp", "tif", "tiff", "bmp", "dib", "gif", "ppm", "pgm", "pbm",
     "pnm", "pam", "avif", "avifs", "heic", "heif", "hif", "jxl", "jp2", "j2k", "j2c", "jpx", "jpf", "jxr", "ico",
-    "cur", "icns", "tga", "psd", "pcx", "qoi", "dds", "exr", "hdr", "dng", "svg", "svgz", "xcf",
+    "cur", "icns", "tga", "psd", "pcx", "qoi", "dds", "exr", "hdr", "svg", "svgz", "xcf",
 ];
+
+/// Extensions of what cameras write before it is a picture. Many begin as TIFFs do, and what lies first in them is a
+/// thumbnail: so here the name decides.
+const RAW: [&str; 12] = ["dng", "cr2", "cr3", "nef", "nrw", "arw", "sr2", "orf", "rw2", "raf", "pef", "srw"];
 
 /// First bytes (`.` stands for any byte) and what begins with them.
 const SIGNATURES: [(&[u8], &str); 24] = [
@@ -57,8 +61,17 @@ const BMP_HEADERS: [u8; 8] = [12, 16, 40, 52, 56, 64, 108, 124];
 impl Kind {
     /// Whether the column `name` claims to hold pictures, by the last extension in the name.
     pub(super) fn is_claimed(name: &str) -> bool {
-        let extension = name.rsplit('.').next().unwrap_or(name);
-        EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
+        EXTENSIONS.iter().chain(&RAW).any(|known| extension(name).eq_ignore_ascii_case(known))
+    }
+
+    /// Refuses by its name a column of what cameras write before it is a picture.
+    pub(super) fn require_developed(name: &str) -> Result<()> {
+        match RAW.iter().any(|known| extension(name).eq_ignore_ascii_case(known)) {
+            true => {
+                Err(Error::content("is a camera's raw picture, which is not decoded here; convert it or leave it out"))
+            }
+            false => Ok(()),
+        }
     }
 
     /// What `bytes` are, by their signature.
@@ -81,6 +94,10 @@ impl Kind {
             None => "is none of the pictures that are known; get it again or leave it out".to_owned(),
         }))
     }
+}
+
+fn extension(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
 }
 
 fn name_of(bytes: &[u8]) -> Option<&'static str> {
@@ -109,6 +126,12 @@ mod tests {
         for name in ["cls", "jpg.txt", "", "png2", "__key__", "mp4", "npy"] {
             assert!(!Kind::is_claimed(name), "{name}");
         }
+    }
+
+    #[test]
+    fn raw_pictures_are_refused_by_their_name() {
+        assert!(Kind::require_developed("a.DNG").unwrap_err().message().starts_with("is a camera's raw picture"));
+        assert!(Kind::require_developed("tif").is_ok());
     }
 
     #[test]

@@ -98,11 +98,12 @@ pub(super) fn rewrite(
     })
 }
 
-/// Whether there is more than one frame; no frame is decoded.
-pub(super) fn is_animated(kind: Kind, bytes: &[u8]) -> Result<bool> {
+/// Whether there is more than one frame or image; none is decoded.
+pub(super) fn has_more(kind: Kind, bytes: &[u8]) -> Result<bool> {
     guarded(kind, || match kind {
         Kind::WebP => webp::is_animated(bytes),
         Kind::Gif => gif::is_animated(bytes),
+        Kind::Tiff => tiff::has_more(bytes),
         _ => Ok(false),
     })
 }
@@ -110,7 +111,7 @@ pub(super) fn is_animated(kind: Kind, bytes: &[u8]) -> Result<bool> {
 /// Refuses a picture of which some frame does not decode.
 pub(super) fn check_frames(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<()> {
     guarded(kind, || match kind {
-        Kind::WebP => webp::check_frames(bytes),
+        Kind::WebP => webp::check_frames(bytes, limits),
         Kind::Gif => gif::check_frames(bytes, limits),
         _ => Ok(()),
     })
@@ -159,6 +160,26 @@ fn bounds(limits: &Limits) -> Bounds {
     bounds
 }
 
+/// Counts the pixels of frames that are decoded: they may be many more than the bytes they take.
+struct Work {
+    left: u64,
+}
+
+impl Work {
+    /// Sixteen of the largest pictures.
+    fn within(limits: &Limits) -> Self {
+        Self { left: limits.pixels.saturating_mul(16) }
+    }
+
+    fn take(&mut self, pixels: u64) -> Result<()> {
+        self.left = self.left.checked_sub(pixels).ok_or_else(|| {
+            let text = "has frames of more pixels, all together, than 16 pictures may have; leave it out";
+            Error::new(packhorse_core::Kind::Limit, text)
+        })?;
+        Ok(())
+    }
+}
+
 fn refused(kind: Kind, error: ImageError) -> Error {
     match error {
         ImageError::Limits(_) => too_large(),
@@ -194,3 +215,6 @@ fn name(kind: Kind) -> &'static str {
         Kind::Pnm => "PNM",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ const REVISION: u32 = 2;
 /// What is counted.
 const UNCHANGED: &str = "pictures unchanged";
 const WRITTEN: &str = "pictures written anew";
-const FIRST_FRAMES: &str = "animations cut to their first frame";
+const FIRST_FRAMES: &str = "pictures cut to their first frame";
 
 /// Checks, turns upright and resizes pictures; see the [module](super) for the rules.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,8 @@ impl Image {
     }
 
     /// The bytes of one picture written anew, or `None` if it stays as it is.
-    fn transform(&self, bytes: &[u8], counts: &mut Counts) -> Result<Option<Vec<u8>>> {
+    fn transform(&self, name: &str, bytes: &[u8], counts: &mut Counts) -> Result<Option<Vec<u8>>> {
+        Kind::require_developed(name)?;
         let kind = Kind::of(bytes)?;
         let (width, height, orientation) = header(kind, bytes, &self.limits)?;
         if kind == Kind::Jpeg {
@@ -57,7 +58,7 @@ impl Image {
             Kind::Jpeg => jpeg::rewrite(bytes, quality, keep, |raster| edit.apply(raster, false))?,
             Kind::Png => png::rewrite(bytes, keep, |raster, exact| edit.apply(raster, exact))?,
             _ => {
-                if other::is_animated(kind, bytes)? {
+                if other::has_more(kind, bytes)? {
                     count(counts, FIRST_FRAMES);
                 }
                 other::rewrite(kind, bytes, &self.limits, keep, |raster, exact| edit.apply(raster, exact))?
@@ -72,8 +73,9 @@ impl Image {
         let mut changed = Vec::new();
         for (row, blob) in blobs.iter().enumerate() {
             let Some(bytes) = blob else { continue };
-            let new =
-                self.transform(bytes, counts).map_err(|error| concerns(&error, name).in_sample(keys.value(row)))?;
+            let new = self
+                .transform(name, bytes, counts)
+                .map_err(|error| concerns(&error, name).in_sample(keys.value(row)))?;
             changed.extend(new.map(|new| (row, new)));
         }
         Ok(Arc::new(column::replace(blobs, changed)?))

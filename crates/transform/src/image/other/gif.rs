@@ -3,7 +3,7 @@
 //! The crate `gif` and not `image`, which is built on it: so the numbers of the palette stay at hand, and what the first
 //! frame does not cover is the transparent colour or else the first one, as in Pillow, and not black.
 
-use super::{Palette, Stored, cut_short, too_large, undecodable, unencodable};
+use super::{Palette, Stored, Work, cut_short, too_large, undecodable, unencodable};
 use crate::image::kind::Kind;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
@@ -61,7 +61,10 @@ pub(super) fn is_animated(bytes: &[u8]) -> Result<bool> {
 
 pub(super) fn check_frames(bytes: &[u8], limits: &Limits) -> Result<()> {
     let mut decoder = decoder(bytes, limits)?;
-    while decoder.read_next_frame().map_err(refused)?.is_some() {}
+    let mut work = Work::within(limits);
+    while let Some(frame) = decoder.read_next_frame().map_err(refused)? {
+        work.take(u64::from(frame.width) * u64::from(frame.height))?;
+    }
     Ok(())
 }
 

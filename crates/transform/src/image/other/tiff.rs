@@ -22,6 +22,11 @@ use tiff::{ColorType, TiffError};
 /// The tag of an XMP packet.
 const XMP: Tag = Tag::Unknown(700);
 
+/// The tag of the version of a DNG, whose first image is a thumbnail.
+const DNG: Tag = Tag::Unknown(50_706);
+/// The compression that is JPEG.
+const JPEG: u32 = 7;
+
 type Tiff<'a> = Decoder<Cursor<&'a [u8]>>;
 
 pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
@@ -74,7 +79,10 @@ fn require_strips(decoder: &mut Tiff<'_>, color: ColorType) -> Result<()> {
     if predicted && number(Tag::SamplesPerPixel)?.unwrap_or(1) > color.num_samples().into() {
         return Err(undecodable(Kind::Tiff, "it has channels of no known meaning, and a predictor"));
     }
-    let plain = number(Tag::Compression)?.unwrap_or(1) == 1;
+    if number(Tag::NewSubfileType)?.unwrap_or(0) & 1 == 1 || number(DNG)?.is_some() {
+        return Err(undecodable(Kind::Tiff, "what lies first in it is a thumbnail, or a camera's raw picture"));
+    }
+    let compression = number(Tag::Compression)?.unwrap_or(1);
     let (offsets, lengths) = if decoder.find_tag(Tag::TileOffsets).map_err(refused)?.is_some() {
         (Tag::TileOffsets, Tag::TileByteCounts)
     } else {
@@ -82,15 +90,39 @@ fn require_strips(decoder: &mut Tiff<'_>, color: ColorType) -> Result<()> {
     };
     let offsets = decoder.get_tag_u64_vec(offsets).map_err(refused)?;
     let lengths = decoder.get_tag_u64_vec(lengths).map_err(refused)?;
+    if compression == JPEG {
+        require_jpegs(decoder, &offsets, &lengths)?;
+    }
     let all = decoder.inner().get_ref().len() as u64;
     let inside = |(offset, length): (&u64, &u64)| offset.checked_add(*length).is_some_and(|end| end <= all);
     let needed = decoder.image_buffer_layout().map_err(refused)?.complete_len as u64;
     let there = lengths.iter().fold(0u64, |sum, length| sum.saturating_add(*length));
-    if offsets.iter().zip(&lengths).all(inside) && (!plain || there >= needed) {
+    if offsets.iter().zip(&lengths).all(inside) && (compression != 1 || there >= needed) {
         Ok(())
     } else {
         Err(cut_short(Kind::Tiff))
     }
+}
+
+/// Refuses JPEGs inside that are larger than their place: their decoder takes the memory that they ask for.
+fn require_jpegs(decoder: &mut Tiff<'_>, offsets: &[u64], lengths: &[u64]) -> Result<()> {
+    let (width, height) = decoder.chunk_dimensions();
+    let bytes = *decoder.inner().get_ref();
+    for (offset, length) in offsets.iter().zip(lengths) {
+        let part = usize::try_from(*offset).ok().and_then(|from| bytes.get(from..)).unwrap_or_default();
+        let part = part.get(..usize::try_from(*length).unwrap_or(usize::MAX).min(part.len())).unwrap_or_default();
+        let (w, h, _) = crate::image::jpeg::header(part)?;
+        // The last strip may hold more rows than are left, so a row of blocks more is let through.
+        if w > width.saturating_add(16) || h > height.saturating_add(16) {
+            return Err(contradictory());
+        }
+    }
+    Ok(())
+}
+
+/// Whether there are more images behind the first.
+pub(super) fn has_more(bytes: &[u8]) -> Result<bool> {
+    Decoder::new(Cursor::new(bytes)).map(|decoder| decoder.more_images()).map_err(refused)
 }
 
 /// Gray or colours of what samples are.

@@ -1,6 +1,6 @@
 //! WebP (RFC 9649). Owns the walk over the chunks of metadata, and the codec's settings.
 
-use super::{Stored, cut_short, pixels, refused, unencodable};
+use super::{Stored, Work, cut_short, pixels, refused, unencodable};
 use crate::image::kind::Kind;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
@@ -28,10 +28,15 @@ pub(super) fn is_animated(bytes: &[u8]) -> Result<bool> {
     decoder(bytes).map(|decoder| decoder.has_animation())
 }
 
-pub(super) fn check_frames(bytes: &[u8]) -> Result<()> {
+pub(super) fn check_frames(bytes: &[u8], limits: &Limits) -> Result<()> {
     let decoder = decoder(bytes)?;
+    let (width, height) = decoder.dimensions();
+    let mut work = Work::within(limits);
     let mut frames = decoder.has_animation().then(|| decoder.into_frames()).into_iter().flatten();
-    frames.try_for_each(|frame| frame.map(drop)).map_err(|error| refused(Kind::WebP, error))
+    frames.try_for_each(|frame| {
+        frame.map_err(|error| refused(Kind::WebP, error))?;
+        work.take(u64::from(width) * u64::from(height))
+    })
 }
 
 /// Without loss: the only way there is without C.
