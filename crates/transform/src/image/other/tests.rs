@@ -21,8 +21,8 @@ fn packed(field: &str, bytes: &[u8], limits: Limits) -> Result<Counts> {
     Image::new(options, limits)?.apply_counted(rows, &mut counts).map(|_| counts)
 }
 
-fn counted(field: &str, bytes: &[u8]) -> Vec<(String, u64)> {
-    packed(field, bytes, Limits::default()).unwrap().into_iter().collect()
+fn counted(field: &str, bytes: &[u8]) -> Counts {
+    packed(field, bytes, Limits::default()).unwrap()
 }
 
 /// A TIFF of so many images; `tag` is written to each.
@@ -53,12 +53,13 @@ fn gif(frames: usize, side: u16) -> Vec<u8> {
 
 #[test]
 fn images_behind_the_first_are_counted_where_they_are_lost() {
-    let anew = ("pictures written anew".to_owned(), 1);
-    let first = ("pictures cut to their first frame".to_owned(), 1);
-    assert_eq!(counted("tif", &tiff(1, None)), [anew.clone()]);
-    assert_eq!(counted("tif", &tiff(3, None)), [first.clone(), anew.clone()]);
-    assert_eq!(counted("gif", &gif(1, 20)), [anew.clone()]);
-    assert_eq!(counted("gif", &gif(2, 20)), [first, anew]);
+    let one = Counts::from([("pictures written anew".to_owned(), 1)]);
+    let many =
+        Counts::from([("pictures cut to their first frame".to_owned(), 1), ("pictures written anew".to_owned(), 1)]);
+    for (images, counts) in [(1, &one), (3, &many)] {
+        assert_eq!(&counted("tif", &tiff(images, None)), counts);
+        assert_eq!(&counted("gif", &gif(images as usize, 20)), counts);
+    }
 }
 
 #[test]

@@ -17,8 +17,18 @@ impl<'a> Bits<'a> {
         Self { rest, held: 0, count: 0 }
     }
 
-    /// Holds more than 48 bits, unless the next marker comes before.
+    /// Holds 32 bits at least, unless the next marker comes before.
     fn fill(&mut self) {
+        // Four bytes at a time, where none of them is 0xff.
+        if let Some((four, rest)) = self.rest.split_first_chunk::<4>().filter(|_| self.count <= 32) {
+            let word = u32::from_be_bytes(*four);
+            if !four.contains(&0xff) {
+                self.held |= u64::from(word) << (32 - self.count);
+                self.count += 32;
+                self.rest = rest;
+                return;
+            }
+        }
         while self.count <= 56 {
             let (byte, used) = match *self.rest {
                 [0xff, 0, ..] => (0xff, 2),
@@ -31,7 +41,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// The next sixteen bits; they stay.
+    /// The next sixteen bits, of 32 that may be skipped; they stay.
     pub(super) fn peek(&mut self) -> u16 {
         if self.count < 32 {
             self.fill();
@@ -39,7 +49,7 @@ impl<'a> Bits<'a> {
         (self.held >> 48) as u16
     }
 
-    /// Takes up to sixteen bits that were looked at.
+    /// Takes bits that were looked at, and so many of the 32 behind [`Bits::peek`].
     pub(super) fn skip(&mut self, many: u32) -> Result<(), Fault> {
         self.count = self.count.checked_sub(many).ok_or(EARLY)?;
         self.held <<= many;

@@ -52,25 +52,35 @@ impl Codes {
 
     /// The value of the next code.
     pub(super) fn next(&self, bits: &mut Bits<'_>) -> Result<u8, Fault> {
+        let (length, value) = self.look(bits)?;
+        bits.skip(length)?;
+        Ok(value)
+    }
+
+    /// The value of the next code, which says in its lower half how many bits follow: these are passed over too.
+    pub(super) fn next_with_bits(&self, bits: &mut Bits<'_>) -> Result<u8, Fault> {
+        let (length, value) = self.look(bits)?;
+        bits.skip(length + u32::from(value & 15))?;
+        Ok(value)
+    }
+
+    /// The length and the value of the next code, which stays.
+    #[inline]
+    fn look(&self, bits: &mut Bits<'_>) -> Result<(u32, u8), Fault> {
         let next = u32::from(bits.peek());
         match self.fast.get((next >> (16 - FAST)) as usize) {
-            Some(found) if *found != 0 => {
-                bits.skip(u32::from(found >> 8))?;
-                Ok(*found as u8)
-            }
-            _ => self.slow(next, bits),
+            Some(found) if *found != 0 => Ok((u32::from(found >> 8), *found as u8)),
+            _ => self.slow(next),
         }
     }
 
-    fn slow(&self, next: u32, bits: &mut Bits<'_>) -> Result<u8, Fault> {
-        let ends = (1..).zip(self.lengths.iter().skip(1));
-        let found = ends.into_iter().find(|(_, (end, _))| next < *end);
+    fn slow(&self, next: u32) -> Result<(u32, u8), Fault> {
+        let mut ends = (1..).zip(self.lengths.iter().skip(1));
+        let found = ends.find(|(_, (end, _))| next < *end);
         let value = found.and_then(|(length, (_, first))| {
             let place = (next >> (16 - length)) as i32 + first;
             Some((length, *self.values.get(usize::try_from(place).ok()?)?))
         });
-        let (length, value) = value.ok_or("a code is in no table")?;
-        bits.skip(length)?;
-        Ok(value)
+        value.ok_or("a code is in no table")
     }
 }

@@ -160,18 +160,18 @@ fn difference(codes: &Codes, precision: u8, bits: &mut Bits<'_>) -> Result<i32, 
 fn others(ac: &Codes, precision: u8, bits: &mut Bits<'_>) -> Result<(), Fault> {
     let mut at = 1;
     while at < 64 {
-        let code = ac.next(bits)?;
+        let code = ac.next_with_bits(bits)?;
         let (run, size) = (usize::from(code >> 4), code & 15);
-        match (run, size) {
-            (0, 0) => return Ok(()),
-            (15, 0) => at += 16,
-            (_, 0) => return Err("a code means nothing"),
-            _ => {
-                at += run + 1;
-                if size > precision + 2 {
-                    return Err(VALUE);
-                }
-                bits.take(size.into())?;
+        if size > 0 {
+            at += run + 1;
+            if size > precision + 2 {
+                return Err(VALUE);
+            }
+        } else {
+            match run {
+                0 => return Ok(()),
+                15 => at += 16,
+                _ => return Err("a code means nothing"),
             }
         }
     }
