@@ -139,8 +139,8 @@ const FAILING_WRITES: [(&str, &str); 10] = [
     ("write", "error=EDQUOT"),
     ("write", "error=EINTR"),
     ("fsync", "error=EIO"),
-    ("rename", "error=EIO"),
-    ("mkdir", "error=ENOSPC"),
+    ("renameat", "error=EIO"),
+    ("mkdirat", "error=ENOSPC"),
     ("close", "error=EIO"),
     ("openat", "error=EACCES"),
     ("openat", "error=ENOSPC"),
@@ -164,7 +164,7 @@ fn every_call_of_seal_fails() {
 /// Token shards come in pairs, with a table beside them.
 #[test]
 fn calls_fail_on_the_way_to_tokens() {
-    let faults = [("write", "error=ENOSPC"), ("fsync", "error=EIO"), ("rename", "error=EIO")];
+    let faults = [("write", "error=ENOSPC"), ("fsync", "error=EIO"), ("renameat", "error=EIO")];
     every_call_fails(|| Work::tokens(40, "4KB"), Step::Pack, &faults);
 }
 
@@ -176,7 +176,7 @@ fn a_file_system_that_keeps_failing() {
     }
     let work = Work::new(24, 8);
     let (out, log) = (work.dir("out"), work.dir("log"));
-    for (syscall, error) in [("write", "EIO"), ("fsync", "EIO"), ("rename", "EIO"), ("mkdir", "EROFS")] {
+    for (syscall, error) in [("write", "EIO"), ("fsync", "EIO"), ("renameat", "EIO"), ("mkdirat", "EROFS")] {
         Step::Pack.prepare(&work, &out);
         let fault = format!("error={error}:when=1+");
         // Standard error is written to as well: without it there is no word, but there is the code.
@@ -307,7 +307,7 @@ fn a_shard_that_is_missing_at_the_seal() {
         std::fs::remove_file(out.join(name)).unwrap();
         let ended = packhorse(&["seal", text(&out)]).run();
         assert_eq!(ended.code(), INCOMPLETE, "{ended:?}");
-        assert!(ended.said.contains("1 of 3 shards are missing: shard-000001;"), "{ended:?}");
+        assert!(ended.said.contains("1 of 3 shards are missing or damaged: shard-000001;"), "{ended:?}");
         work.finish(&out, name);
     }
 }

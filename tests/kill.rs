@@ -72,13 +72,13 @@ fn killed_at_random_moments() {
 
 #[test]
 fn killed_at_every_system_call_that_changes_a_disk() {
-    let syscalls = ["fsync", "rename", "write", "mkdir", "unlinkat", "rmdir", "close"];
+    let syscalls = ["fsync", "renameat", "write", "mkdirat", "unlinkat", "close"];
     killed_at_every(|| Work::new(24, 8), &Step::ALL, &syscalls);
 }
 
 #[test]
 fn killed_on_the_way_to_tokens() {
-    killed_at_every(|| Work::tokens(40, "4KB"), &[Step::Pack], &["rename", "write"]);
+    killed_at_every(|| Work::tokens(40, "4KB"), &[Step::Pack], &["renameat", "write"]);
 }
 
 fn killed_at_every(work: impl Fn() -> Work, steps: &[Step], syscalls: &[&str]) {

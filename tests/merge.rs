@@ -69,7 +69,7 @@ fn a_merge_killed_at_any_call_that_changes_a_disk_ends_in_the_same_bytes() {
     }
     let work = Work::tokens(40, "4KB");
     let (whole, folder, log) = (merged(&work), work.dir("killed"), work.dir("log"));
-    for syscall in ["rename", "write", "fsync", "pwrite64", "mkdir"] {
+    for syscall in ["renameat", "write", "fsync", "pwrite64", "mkdirat"] {
         for k in 1.. {
             let _ = std::fs::remove_dir_all(&folder);
             let fault = format!("signal=KILL:when={k}");

@@ -138,7 +138,8 @@ fn killed_at_every_system_call_that_changes_a_disk() {
     }
     let stage = Stage::of(40);
     let (to, log) = (stage.work.dir("near"), stage.work.dir("log"));
-    for (syscall, stride) in [("rename", 1), ("fsync", 5), ("write", 5), ("unlink", 3), ("flock", 3), ("mkdir", 5)] {
+    for (syscall, stride) in [("renameat", 1), ("fsync", 5), ("write", 5), ("unlink", 3), ("flock", 3), ("mkdirat", 5)]
+    {
         for k in (1..).step_by(stride) {
             let fault = format!("signal=KILL:when={k}");
             let ended = strace::inject(stage.to(&to, &["--jobs", "1"]), syscall, &fault, None, &log).run();

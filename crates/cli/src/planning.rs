@@ -1,5 +1,6 @@
 //! The flags of what is packed, how that is decided, and how hard the work is done.
 
+use crate::args::Verifying;
 use crate::size;
 use crate::tokenizing::Tokenizing;
 use crate::typed::{Fielding, Reading, Writing};
@@ -48,6 +49,19 @@ pub(crate) struct Planning {
     #[arg(long, value_name = "WHICH")]
     pub(crate) labels: Option<Labels>,
 
+    /// The classes in the order of their numbers, one a line: packed apart, train and val then have the same numbers. A
+    /// class that is not in it is a bad input
+    #[arg(long, value_name = "FILE", requires = "labels", value_hint = ValueHint::FilePath)]
+    pub(crate) classes: Option<PathBuf>,
+
+    /// The class list of another dataset of packhorse
+    #[arg(long, value_name = "DIR", requires = "labels", conflicts_with = "classes", value_hint = ValueHint::DirPath)]
+    pub(crate) classes_from: Option<PathBuf>,
+
+    /// Inputs of rows may lack columns that others have: their samples have nulls there
+    #[arg(long)]
+    pub(crate) fill_missing: bool,
+
     /// A table (.csv, .tsv, .jsonl, .parquet) whose rows become the json field of the samples, one for each
     #[arg(long, value_name = "FILE", requires = "key", value_hint = ValueHint::FilePath)]
     pub(crate) metadata: Option<PathBuf>,
@@ -80,7 +94,8 @@ pub(crate) struct Planning {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) samples_per_shard: Option<u64>,
 
-    /// Splits, such as train=0.9,val=0.1
+    /// Splits by shares, such as train=0.9,val=0.1; folders (train/ val/ test/); none; keep, those that sealed datasets
+    /// among the inputs have [default: keep]
     #[arg(long, value_name = "SHARES")]
     pub(crate) split: Option<Splits>,
 
@@ -165,10 +180,13 @@ pub(crate) struct Work {
     /// The most input held in memory
     #[arg(long, value_name = "SIZE", default_value = "192MiB", value_parser = size::parse)]
     pub(crate) memory: u64,
+
+    #[command(flatten)]
+    pub(crate) verifying: Verifying,
 }
 
 /// The flags that the plan has decided already.
-const PLANNED: [&str; 62] = [
+const PLANNED: [&str; 65] = [
     "input",
     "to",
     "out",
@@ -178,6 +196,9 @@ const PLANNED: [&str; 62] = [
     "symlinks",
     "key_ends",
     "labels",
+    "classes",
+    "classes_from",
+    "fill_missing",
     "metadata",
     "key",
     "columns",

@@ -1,5 +1,6 @@
 //! Reading what the plan names: whole files, and ranges of archives that are opened once.
 
+use crate::recorded::FirstReads;
 use crate::space::Space;
 use crate::watched::Watched;
 use packhorse_core::{Cancel, Error, FileKind, FileStat, Format, Input, Kind, Limits, Registry, Result, Store};
@@ -126,6 +127,8 @@ pub(crate) struct Inputs<'a> {
     limits: Limits,
     cancel: &'a Cancel,
     archives: Mutex<Archives>,
+    /// What finds damage in shards of sealed datasets, unless it is not wanted.
+    first_reads: Option<FirstReads>,
 }
 
 #[derive(Default)]
@@ -212,7 +215,14 @@ impl<'a> Inputs<'a> {
         limits: Limits,
         cancel: &'a Cancel,
     ) -> Self {
-        Self { store, roots, scratch, limits, cancel, archives: Mutex::default() }
+        let (archives, first_reads) = (Mutex::default(), Some(FirstReads::default()));
+        Self { store, roots, scratch, limits, cancel, archives, first_reads }
+    }
+
+    /// The same; with `verify`, shards of sealed datasets are compared with their digests before they are read.
+    pub(crate) fn verifying(mut self, verify: bool) -> Self {
+        self.first_reads = verify.then(FirstReads::default);
+        self
     }
 
     /// `Err(Cancelled)` once somebody asked to stop: asked before each sample, since the reads of a
@@ -347,6 +357,9 @@ impl<'a> Inputs<'a> {
 
     fn open_archive(&self, path: &Path) -> Result<Box<dyn Input>> {
         let compression = compression(path);
+        if let Some(first_reads) = &self.first_reads {
+            first_reads.check(self.store, path, self.cancel)?;
+        }
         let input = self.open(path, compression)?;
         match compression {
             None => Ok(input),

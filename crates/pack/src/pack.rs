@@ -28,13 +28,16 @@ pub struct PackOptions {
     pub memory: u64,
     /// What to do with bad inputs.
     pub policy: Policy,
+    /// Whether shards of sealed datasets among the inputs are compared with their recorded digests before they are
+    /// read. Damage ends the job (`Incomplete`), whatever the policy.
+    pub verify: bool,
 }
 
 impl Default for PackOptions {
     /// All shards, one job a CPU this process may use, 32 readers, 192 MiB.
     fn default() -> Self {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { part: Part::ALL, jobs, io_threads: 32, memory: 192 << 20, policy: Policy::Fail }
+        Self { part: Part::ALL, jobs, io_threads: 32, memory: 192 << 20, policy: Policy::Fail, verify: true }
     }
 }
 
@@ -104,7 +107,8 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         after.push(Box::new(steps::Checking(check)));
     }
     let assembly = Assembly {
-        inputs: Inputs::new(&*context.store, &roots, staging.scratch(), context.limits, context.cancel),
+        inputs: Inputs::new(&*context.store, &roots, staging.scratch(), context.limits, context.cancel)
+            .verifying(options.verify),
         schema: steps::raw_schema(plan.header(), &schema),
         transforms: before.iter().chain(context.transforms).chain(&after).map(|t| &**t).collect(),
         registry: context.registry,

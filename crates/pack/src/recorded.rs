@@ -4,7 +4,7 @@ use crate::resume::is_missing;
 use crate::seal::digest_file;
 use packhorse_core::{Cancel, Error, Kind, Result, Store};
 use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -38,12 +38,17 @@ impl Recorded {
         let shards: Vec<ShardRecord> = manifest.shards.iter().filter(|shard| wanted(shard)).cloned().collect();
         let others = manifest.files.clone();
         self.files.extend(others.into_iter().map(|file| (dir.join(&file.name), file)));
-        shards.iter().try_for_each(|shard| self.add_shard(store, dir, shard))?;
+        shards.iter().try_for_each(|shard| self.add_shard(store, dir, shard).map(drop))?;
         Ok(true)
     }
 
     /// Adds the files of the shard that the file `path` is of, where it lies in the folder of a sealed dataset.
     pub fn add_file(&mut self, store: &dyn Store, path: &Path) -> Result<()> {
+        self.shard_of(store, path).map(drop)
+    }
+
+    /// The same; returns the paths of the files of that shard.
+    fn shard_of(&mut self, store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
         for dir in path.ancestors().skip(1).take(DEEPEST) {
             let Ok(name) = path.strip_prefix(dir) else { continue };
             let name = name.to_string_lossy();
@@ -53,7 +58,7 @@ impl Recorded {
                 return self.add_shard(store, dir, &shard);
             }
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     /// What was recorded of the file `path`.
@@ -88,7 +93,7 @@ impl Recorded {
         Ok(self.manifests.get(dir).and_then(Option::as_ref))
     }
 
-    fn add_shard(&mut self, store: &dyn Store, dir: &Path, shard: &ShardRecord) -> Result<()> {
+    fn add_shard(&mut self, store: &dyn Store, dir: &Path, shard: &ShardRecord) -> Result<Vec<PathBuf>> {
         let path = dir.join(format!("{}{RECEIPT_SUFFIX}", shard.name));
         let named = |e: Error| e.in_input(path.display());
         let bytes = store.open(&path).and_then(|input| input.read_all(LONGEST)).map_err(|e| named(of_file(e)))?;
@@ -96,7 +101,30 @@ impl Recorded {
             return Err(named(damaged()));
         }
         let receipt = Receipt::decode(&bytes).map_err(named)?;
+        let paths = receipt.files.iter().map(|file| dir.join(&file.name)).collect();
         self.files.extend(receipt.files.into_iter().map(|file| (dir.join(&file.name), file)));
+        Ok(paths)
+    }
+}
+
+/// Compares shards of sealed datasets with what was recorded of them, each the first time that it is opened.
+#[derive(Debug, Default)]
+pub(crate) struct FirstReads(Mutex<(Recorded, BTreeSet<PathBuf>)>);
+
+impl FirstReads {
+    /// Checks the files of the shard that the file `path` is of, if it is of one and was not checked before. Damage is
+    /// an `Incomplete` error.
+    pub(crate) fn check(&self, store: &dyn Store, path: &Path, cancel: &Cancel) -> Result<()> {
+        let records: Vec<(PathBuf, FileRecord)> = {
+            let (recorded, checked) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if checked.contains(path) {
+                return Ok(());
+            }
+            let paths = recorded.shard_of(store, path)?;
+            paths.into_iter().filter_map(|path| recorded.get(&path).cloned().map(|record| (path, record))).collect()
+        };
+        records.iter().try_for_each(|(path, record)| check_file(store, path, record, cancel))?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.insert(path.to_owned());
         Ok(())
     }
 }

@@ -107,6 +107,7 @@ pub(super) fn packing<'a>(
         io_threads: usize::from(work.io_threads),
         memory: work.memory,
         policy,
+        verify: work.verifying.on(),
     };
     // Formats compress and inflate on this pool; where it is set up already, there is nothing to do.
     let _ = rayon::ThreadPoolBuilder::new().num_threads(options.jobs).build_global();

@@ -2,12 +2,15 @@
 
 use super::Context;
 use crate::planning::{Planning, Work};
-use packhorse_core::{Error, Options, Result};
-use packhorse_pack::{Cut, FilesFrom, Listing, Metadata, Plan, PlanOptions, Scan, ScanOptions, Shuffle, plan, scan};
+use packhorse_core::{Context as _, Error, Options, Result};
+use packhorse_pack::{
+    Cut, FilesFrom, Listing, Metadata, Plan, PlanOptions, Scan, ScanOptions, Shuffle, Splits, of_request, plan, scan,
+    sealed_manifest,
+};
 use packhorse_transform::Transform;
 use packhorse_transform::fields::Fields;
 use packhorse_transform::image::{Check, Image, ImageOptions};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Scans and plans.
@@ -31,7 +34,7 @@ pub(super) fn make_plan(
         observer: &context.progress,
         cancel: &context.cancel,
     };
-    let mut listing = scan(scanning, &scan_options(args, work, typed)?)?;
+    let mut listing = scan(scanning, &scan_options(context, args, work, typed)?)?;
     if let (Some(table), Some(key)) = (&args.metadata, &args.key) {
         attach(context, args, &mut listing, table, key)?;
     }
@@ -39,7 +42,7 @@ pub(super) fn make_plan(
     Ok((plan, transforms))
 }
 
-fn scan_options(args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions> {
+fn scan_options(context: &Context<'_>, args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions> {
     if args.input.is_empty() && args.files_from.is_none() {
         return Err(Error::config(
             "there is nothing to pack; give folders or files as INPUT, or --plan DIR to fill a plan",
@@ -58,6 +61,8 @@ fn scan_options(args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions
         key_ends: args.key_ends.clone(),
         output: args.out.clone(),
         labels: args.labels,
+        classes: classes(context, args)?,
+        split_folders: args.split == Some(Splits::Folders),
         dedup: args.dedup,
         policy: args.on_error,
         io_threads: usize::from(work.io_threads),
@@ -66,13 +71,38 @@ fn scan_options(args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions
         lines: args.tokenizing.tokenizer.is_some(),
         count: args.limit.is_some()
             || args.samples_per_shard.is_some()
-            || args.split.is_some()
+            || args.split.as_ref().is_some_and(Splits::divides)
             || matches!(args.shuffle, Some(Shuffle::Blocks { .. })),
         decode: args.reading.decode,
         typed,
         shapes: args.reading.shapes(typed),
         sources: sources(args)?,
     })
+}
+
+/// The class list that was given: a file of names, or that of a dataset.
+fn classes(context: &Context<'_>, args: &Planning) -> Result<Option<Vec<String>>> {
+    let (path, list) = match (&args.classes, &args.classes_from) {
+        (Some(path), _) => {
+            let text =
+                std::fs::read_to_string(path).doing("read").map_err(|e| of_request(e).in_input(path.display()))?;
+            (path, text.lines().map(|line| line.trim_end_matches('\r').to_owned()).filter(|l| !l.is_empty()).collect())
+        }
+        (None, Some(dir)) => {
+            let manifest = sealed_manifest(&*context.store, dir)?;
+            let missing = || Error::config("is not a sealed dataset, which has a class list").in_input(dir.display());
+            (dir, manifest.ok_or_else(missing)?.classes)
+        }
+        (None, None) => return Ok(None),
+    };
+    let list: Vec<String> = list;
+    let mut seen = BTreeSet::new();
+    let twice = list.iter().find(|class| !seen.insert(*class));
+    match (list.is_empty(), twice) {
+        (true, _) => Err(Error::config("has no classes").in_input(path.display())),
+        (_, Some(class)) => Err(Error::config(format!("lists the class {class} twice")).in_input(path.display())),
+        _ => Ok(Some(list)),
+    }
 }
 
 /// How inputs of typed rows are read, by format.
@@ -107,6 +137,7 @@ fn plan_options(args: &Planning) -> Result<PlanOptions> {
         split_by: args.split_by,
         limit: args.limit,
         long_keys: args.long_keys,
+        fill_missing: args.fill_missing,
         policy: args.on_error,
         sources: sources(args)?,
         shapes: packhorse_pack::Shapes::default(),

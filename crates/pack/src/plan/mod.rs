@@ -1,6 +1,8 @@
 //! plan: decides, ahead of any work, which sample goes to which shard and in which order.
 
+mod classes;
 mod cut;
+mod groups;
 mod order;
 mod schema;
 mod split;
@@ -8,11 +10,12 @@ mod units;
 
 pub use cut::Cut;
 pub use order::Shuffle;
-pub use split::{SplitBy, Splits};
+pub use split::{Shares, SplitBy, Splits};
 
 use crate::scan::{Listing, SampleRef};
 use crate::{Policy, Shapes, steps};
 use cut::Run;
+use groups::Groups;
 use packhorse_core::{DataType, Error, Event, Observer, Registry, Result, Sink};
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, Header, PathText, PlanWriter, SinkRecord, SourceRecord};
 use packhorse_transform::Transform;
@@ -58,7 +61,7 @@ pub struct PlanOptions {
     pub shuffle: Shuffle,
     /// The size of shards.
     pub cut: Cut,
-    /// The splits.
+    /// How samples are divided into splits.
     pub splits: Splits,
     /// What decides a sample's split.
     pub split_by: SplitBy,
@@ -68,6 +71,8 @@ pub struct PlanOptions {
     pub long_keys: LongKeys,
     /// What to do with samples that can't be written.
     pub policy: Policy,
+    /// Whether inputs of typed rows may lack columns that others have; their samples then have nulls there.
+    pub fill_missing: bool,
     /// How inputs of typed rows are read: as scan was told.
     pub sources: BTreeMap<String, packhorse_core::Options>,
     /// What to do with arrays of one name whose shapes differ: as scan was told.
@@ -87,6 +92,7 @@ impl Default for PlanOptions {
             limit: None,
             long_keys: LongKeys::Refuse,
             policy: Policy::Fail,
+            fill_missing: false,
             sources: BTreeMap::new(),
             shapes: Shapes::Equal,
         }
@@ -133,14 +139,14 @@ pub fn plan(
         // Of columns that no encoding helps, the user knows the names that they have.
         return Err(sink.accept(&transformed).err().unwrap_or(e));
     }
-    if let Some(need) = sink.readers_need() {
-        observer.event(&Event::Warning(need));
-    }
-    let mut order = units::units(&listing, options.shuffle, !options.splits.is_empty());
+    let mut order = units::units(&listing, options.shuffle, options.splits.divides());
+    let groups = Groups::of(&listing, options)?;
     units::truncate(&mut order, options.limit.unwrap_or(u64::MAX));
     let factor = transforms.iter().map(|t| t.factor()).product();
-    let (order, shards) = shards(&listing, order, &*sink, factor, options);
+    let (order, shards) = shards(&listing, order, &*sink, factor, (&groups, options));
     let mut header = header(&listing, format.info(), transforms, options);
+    header.classes = classes::of(&listing)?;
+    header.splits = groups.names().to_vec();
     header.schema = FieldRecord::of(&delivered.schema);
     (header.decode, header.encode) = (delivered.decode, encode);
     let files: Vec<_> = transforms.iter().flat_map(|t| t.files()).collect();
@@ -164,7 +170,7 @@ fn check_name(name: &str) -> Result<()> {
 /// What is planned by samples needs their number.
 fn check_counts(listing: &Listing, options: &PlanOptions) -> Result<()> {
     let blocks = matches!(options.shuffle, Shuffle::Blocks { .. });
-    let split = !options.splits.is_empty();
+    let split = options.splits.divides();
     let wanted = options.limit.is_some() || options.cut.samples.is_some() || blocks || split;
     match listing.iter().find(|sample| wanted && !sample.counted()) {
         None => Ok(()),
@@ -241,24 +247,18 @@ fn shards(
     order: Vec<Unit>,
     sink: &dyn Sink,
     factor: f64,
-    options: &PlanOptions,
+    (splits, options): (&Groups<'_>, &PlanOptions),
 ) -> (Vec<Unit>, Vec<Shard>) {
-    let mut groups: Vec<(Option<String>, Vec<Unit>)> = match options.splits.is_empty() {
-        true => vec![(None, Vec::new())],
-        false => options.splits.names().map(|name| (Some(name.to_owned()), Vec::new())).collect(),
+    let mut groups: Vec<(Option<String>, Vec<Unit>)> = match splits.names() {
+        [] => vec![(None, Vec::new())],
+        names => names.iter().map(|name| (Some(name.clone()), Vec::new())).collect(),
     };
     let n: u64 = order.iter().map(|unit| u64::from(unit.count)).sum();
     let mut place = 0;
     for unit in order {
-        let split = match (options.splits.is_empty(), options.split_by) {
-            (true, _) => 0,
-            (false, SplitBy::Order) => options.splits.by_place(place as usize, n as usize),
-            (false, SplitBy::Hash) => {
-                listing.sample(unit.sample as usize).map_or(0, |s| options.splits.by_key(&unit_key(&s, &unit)))
-            }
-        };
+        let split = splits.split(listing, &unit, place, n);
         place += u64::from(unit.count);
-        if let Some((_, units)) = groups.get_mut(usize::from(split)) {
+        if let Some((_, units)) = groups.get_mut(split) {
             units.push(unit);
         }
     }
@@ -280,14 +280,6 @@ fn shards(
         }
     }
     (order, shards)
-}
-
-/// What decides the split of a unit: the key of its first sample.
-fn unit_key(sample: &SampleRef<'_>, unit: &Unit) -> String {
-    match sample.table() {
-        Some(_) => format!("{}{}", sample.key(), unit.from),
-        None => sample.key(),
-    }
 }
 
 /// Parts of a byte.
@@ -326,10 +318,13 @@ fn header(
     say("shard-size", cut.bytes.map(|n| n.to_string()));
     say("shard-count", cut.shards.map(|n| n.to_string()));
     say("samples-per-shard", cut.samples.map(|n| n.to_string()));
-    say("split", (!options.splits.is_empty()).then(|| options.splits.to_string()));
-    say("split-by", (!options.splits.is_empty()).then(|| options.split_by.to_string()));
+    // Keeping splits decides nothing where there are none.
+    let keeps = options.splits == Splits::Keep && listing.sealed().is_empty();
+    say("split", (!keeps).then(|| options.splits.to_string()));
+    say("split-by", options.splits.divides().then(|| options.split_by.to_string()));
     say("limit", options.limit.map(|n| n.to_string()));
     say("key-ends", (!listing.key_ends().is_default()).then(|| listing.key_ends().to_string()));
+    say("fill-missing", options.fill_missing.then(|| "true".to_owned()));
     say("long-keys", (options.long_keys == LongKeys::Hash).then(|| "hash".to_owned()));
     // Whoever fills the plan may stand in another folder.
     let absolute = |root: &std::path::PathBuf| std::path::absolute(root).unwrap_or_else(|_| root.clone());
@@ -349,21 +344,9 @@ fn header(
         encode: Vec::new(),
         schema: Vec::new(),
         omitted: listing.omitted(),
-        classes: classes(listing),
-        splits: options.splits.names().map(str::to_owned).collect(),
+        classes: Vec::new(),
+        splits: Vec::new(),
         roots: listing.roots().iter().map(|root| PathText::from(absolute(root).as_os_str())).collect(),
-    }
-}
-
-/// The class list that scan made, or the one that all inputs bring with them.
-fn classes(listing: &Listing) -> Vec<String> {
-    let brought = |table: &crate::scan::Table| table.schema.metadata().get(packhorse_core::CLASSES).cloned();
-    let mut lists = listing.tables().iter().map(brought);
-    let first = lists.next().flatten();
-    let all = listing.tables().len() == listing.samples() && lists.all(|list| list == first);
-    match (listing.classes(), first) {
-        ([], Some(list)) if all => serde_json::from_str(&list).unwrap_or_default(),
-        (classes, _) => classes.to_vec(),
     }
 }
 

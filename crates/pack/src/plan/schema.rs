@@ -2,13 +2,13 @@
 
 use super::{LABEL, PlanOptions};
 use crate::columns::Columns;
-use crate::scan::Listing;
+use crate::scan::{Listing, SampleRef};
 use packhorse_core::{
     DataType, Error, Event, Field, FieldType, KEY, Kind, Limits, Observer, Options, Registry, Result, Schema,
     SchemaRef, Sink,
 };
 use packhorse_dataset::{CodecRecord, FieldRecord};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,6 +28,7 @@ pub(super) fn of(
     observer: &dyn Observer,
 ) -> Result<Delivered> {
     let samples: u64 = listing.iter().map(|s| s.items()).sum();
+    same_columns(listing, options, observer)?;
     let mut columns = Columns::default();
     let counts = blob_counts(listing, samples, observer);
     for (name, count) in counts.iter().filter(|(name, _)| !listing.decoded().contains_key(**name)) {
@@ -68,6 +69,42 @@ pub(super) fn of(
     fields.sort_by(|a, b| a.name().cmp(b.name()));
     fields.insert(0, Field::new(KEY, DataType::Utf8View, false));
     Ok(Delivered { schema: Arc::new(Schema::new(fields)), decode })
+}
+
+/// Inputs of typed rows that lack columns of others are refused, or counted in a warning: most often they are other
+/// data that lies beside.
+fn same_columns(listing: &Listing, options: &PlanOptions, observer: &dyn Observer) -> Result<()> {
+    let names = |sample: &SampleRef<'_>| -> BTreeSet<String> {
+        let names = sample.table().into_iter().flat_map(|table| table.schema.fields().iter().map(|f| f.name().clone()));
+        names.filter(|name| name != KEY).collect()
+    };
+    let mut tables = listing.iter().filter(|sample| sample.table().is_some());
+    let Some(first) = tables.next() else { return Ok(()) };
+    let wanted = names(&first);
+    let mut others = tables.map(|sample| (names(&sample), sample)).filter(|(names, _)| *names != wanted);
+    let Some((found, other)) = others.next() else { return Ok(()) };
+    let count = 1 + others.count();
+    if options.fill_missing {
+        let text =
+            format!("{count} inputs have other columns than {}; what is missing is null", first.first_path().display());
+        observer.event(&Event::Warning(&text));
+        return Ok(());
+    }
+    let listed = |names: &BTreeSet<String>, known: &BTreeSet<String>| {
+        let mut own = names.difference(known);
+        let shown = own.by_ref().take(8).cloned().collect::<Vec<_>>().join(", ");
+        let more = own.count();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        if shown.is_empty() { "nothing more".to_owned() } else { format!("{shown}{more}") }
+    };
+    let message = format!(
+        "has other columns than {}: {} here, {} there ({count} inputs differ so); pack them apart, choose columns that \
+         all have, or pass --fill-missing to have nulls",
+        first.first_path().display(),
+        listed(&found, &wanted),
+        listed(&wanted, &found)
+    );
+    Err(Error::config(message).in_input(other.first_path().display()))
 }
 
 /// Nothing can be left out any more: it is for whoever asked to choose.

@@ -4,9 +4,23 @@ use packhorse_core::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
+/// How samples are divided into splits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Splits {
+    /// Samples of sealed datasets keep the splits that they have there; other samples have none.
+    #[default]
+    Keep,
+    /// There are none.
+    Off,
+    /// The first folder of a sample's path names its split, as in `train/ val/ test/`.
+    Folders,
+    /// By shares.
+    Shares(Shares),
+}
+
 /// Named shares of a dataset, such as `train=0.9,val=0.1`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Splits(Vec<(String, f64)>);
+pub struct Shares(Vec<(String, f64)>);
 
 /// What decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,16 +56,54 @@ impl fmt::Display for SplitBy {
 impl FromStr for Splits {
     type Err = Error;
 
+    /// `keep`, `none`, `folders` or `NAME=SHARE,…`.
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "keep" => Ok(Splits::Keep),
+            "none" => Ok(Splits::Off),
+            "folders" => Ok(Splits::Folders),
+            shares => shares.parse().map(Splits::Shares),
+        }
+    }
+}
+
+impl fmt::Display for Splits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Splits::Keep => f.write_str("keep"),
+            Splits::Off => f.write_str("none"),
+            Splits::Folders => f.write_str("folders"),
+            Splits::Shares(shares) => shares.fmt(f),
+        }
+    }
+}
+
+impl Splits {
+    /// Whether the samples of one input may go to several splits.
+    pub fn divides(&self) -> bool {
+        matches!(self, Splits::Shares(_))
+    }
+}
+
+/// Whether `name` can be that of a split: letters, digits, `_` and `-`.
+pub(super) fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+impl FromStr for Shares {
+    type Err = Error;
+
     /// `NAME=SHARE,…`; the shares add up to 1.
     fn from_str(text: &str) -> Result<Self> {
-        let bad = |why: &str| Error::config(format!("--split {text}: {why}; write it like train=0.9,val=0.1"));
+        let bad = |why: &str| {
+            Error::config(format!("--split {text}: {why}; write it like train=0.9,val=0.1, or keep, none or folders"))
+        };
         let mut splits: Vec<(String, f64)> = Vec::new();
         for part in text.split(',') {
             let (name, share) = part.split_once('=').ok_or_else(|| bad("a share is missing"))?;
             let share: f64 = share.trim().parse().map_err(|_| bad("a share is no number"))?;
             let name = name.trim();
-            let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-            if !plain || splits.iter().any(|(other, _)| other == name) {
+            if !is_name(name) || splits.iter().any(|(other, _)| other == name) {
                 return Err(bad("names are letters, digits, _ and -, each once"));
             }
             if !(share > 0.0 && share <= 1.0) {
@@ -67,22 +119,17 @@ impl FromStr for Splits {
     }
 }
 
-impl fmt::Display for Splits {
+impl fmt::Display for Shares {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<_> = self.0.iter().map(|(name, share)| format!("{name}={share}")).collect();
         f.write_str(&parts.join(","))
     }
 }
 
-impl Splits {
-    /// Their names, in order; empty without splits.
+impl Shares {
+    /// Their names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// The split of a sample at `place` (between 0 and 1) of the whole.
@@ -116,15 +163,18 @@ mod tests {
 
     #[test]
     fn shares_are_checked() {
-        assert!("train=0.9,val=0.1".parse::<Splits>().is_ok());
+        assert!("train=0.9,val=0.1".parse::<Shares>().is_ok());
+        for text in ["keep", "none", "folders", "train=0.9,val=0.1"] {
+            assert_eq!(text.parse::<Splits>().unwrap().to_string(), text);
+        }
         for bad in ["", "train", "train=0.9", "train=0.5,train=0.5", "a/b=1", "train=1.5,val=-0.5", "train=x"] {
-            assert!(bad.parse::<Splits>().is_err(), "{bad}");
+            assert!(bad.parse::<Shares>().is_err(), "{bad}");
         }
     }
 
     #[test]
     fn shares_come_out_about_right_and_adding_samples_moves_none() {
-        let splits: Splits = "train=0.8,val=0.1,test=0.1".parse().unwrap();
+        let splits: Shares = "train=0.8,val=0.1,test=0.1".parse().unwrap();
         let of = |n: usize| (0..n).map(|i| splits.by_key(&format!("key{i}"))).collect::<Vec<_>>();
         let (few, many) = (of(5_000), of(10_000));
         assert_eq!(few, many[..5_000]);
@@ -136,7 +186,7 @@ mod tests {
 
     #[test]
     fn by_order_cuts_in_two() {
-        let splits: Splits = "train=0.75,val=0.25".parse().unwrap();
+        let splits: Shares = "train=0.75,val=0.25".parse().unwrap();
         assert_eq!((0..8).map(|i| splits.by_place(i, 8)).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 0, 1, 1]);
     }
 }

@@ -27,14 +27,22 @@ const RUN_SAMPLES: u64 = 1 << 16;
 pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Unit> {
     if listing.tables().is_empty() {
         let single = |sample| Unit { sample, count: 1, from: 0 };
-        return order(listing.samples() as u32, shuffle).into_iter().map(single).collect();
+        let order = match shuffle {
+            Shuffle::No => listing.natural_order(),
+            _ => order(listing.samples() as u32, shuffle),
+        };
+        return order.into_iter().map(single).collect();
     }
     let chop = apart || shuffle != Shuffle::No;
     let mut units = Vec::new();
     // Where each group of units ends that stay together.
     let mut ends = Vec::new();
     let mut loose = 0;
-    for (i, sample) in listing.iter().enumerate() {
+    let all = match shuffle {
+        Shuffle::No => listing.natural_order(),
+        _ => (0..listing.samples() as u32).collect(),
+    };
+    for (i, sample) in all.into_iter().filter_map(|i| Some((i, listing.sample(i as usize)?))) {
         let run = match (apart && sample.places(), chop) {
             // Documents were counted, so that each can be in a split of its own.
             (true, _) => 1,
@@ -45,7 +53,7 @@ pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Uni
         let mut from = 0;
         while from < items {
             let count = run.min(items - from);
-            units.push(Unit { sample: i as u32, count: count as u32, from });
+            units.push(Unit { sample: i, count: count as u32, from });
             from += count;
             let full = match shuffle {
                 Shuffle::Blocks { size, .. } if sample.table().is_none() => loose + 1 >= size,

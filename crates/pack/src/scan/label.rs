@@ -1,8 +1,8 @@
 //! Labels from folder names.
 
-use super::Listing;
-use packhorse_core::{Error, Result};
-use std::collections::BTreeSet;
+use super::{Listing, ScanOptions};
+use packhorse_core::{Error, Event, Observer, Result};
+use std::collections::{BTreeSet, HashMap};
 use std::str::FromStr;
 
 /// Which folder names a sample's class.
@@ -27,30 +27,50 @@ impl FromStr for Labels {
 }
 
 impl Labels {
-    fn class(self, folder: &str) -> Option<&str> {
+    /// The class of a sample in `folder`; `below` so many folders that name something else.
+    fn class(self, folder: &str, below: usize) -> Option<&str> {
+        let mut names = folder.split('/').skip(below);
         let class = match self {
-            Labels::Folders => folder.split('/').next(),
-            Labels::Parent => folder.rsplit('/').next(),
+            Labels::Folders => names.next(),
+            Labels::Parent => names.last(),
         };
         class.filter(|class| !class.is_empty())
     }
 }
 
-/// Gives each sample the position of its class in the sorted class list. A sample in no folder is a
-/// fault and goes.
-pub(super) fn apply(labels: Labels, listing: &mut Listing) -> Result<()> {
+/// What the folders of splits are called.
+const SPLITS: [&str; 8] = ["train", "training", "val", "valid", "validation", "dev", "test", "testing"];
+
+/// Gives each sample the position of its class in the class list: the one that was given, or all classes sorted. A
+/// sample in no folder, or of a class that is not in the list, is a fault and goes.
+pub(super) fn apply(
+    labels: Labels,
+    options: &ScanOptions,
+    listing: &mut Listing,
+    observer: &dyn Observer,
+) -> Result<()> {
     let taken = listing.iter().find(|s| s.fields().any(|(field, _)| field == "cls"));
     if let Some(sample) = taken {
         return Err(
             Error::config("has a field cls of its own; leave --labels or exclude *.cls").in_sample(sample.key())
         );
     }
-    let classes: BTreeSet<&str> = listing.iter().filter_map(|s| labels.class(s.folder())).collect();
-    let classes: Vec<String> = classes.into_iter().map(str::to_owned).collect();
-    let position = |class: &str| classes.binary_search_by(|c| c.as_str().cmp(class)).ok().map(|i| i as u32);
-    let found: Vec<Option<u32>> = listing.iter().map(|s| labels.class(s.folder()).and_then(position)).collect();
-    let faults: Vec<Error> =
-        listing.iter().zip(&found).filter(|(_, label)| label.is_none()).map(|(s, _)| orphan(&s)).collect();
+    let below = usize::from(options.split_folders);
+    let there: BTreeSet<&str> = listing.iter().filter_map(|s| labels.class(s.folder(), below)).collect();
+    if options.classes.is_none() && there.len() > 1 && there.iter().all(|class| SPLITS.contains(class)) {
+        let names = there.iter().copied().collect::<Vec<_>>().join(", ");
+        let text = format!("the classes are {names}, which look like splits; did you mean --split folders?");
+        observer.event(&Event::Warning(&text));
+    }
+    let classes = match &options.classes {
+        Some(classes) => classes.clone(),
+        None => there.into_iter().map(str::to_owned).collect(),
+    };
+    let positions: HashMap<&str, u32> = classes.iter().enumerate().map(|(i, c)| (c.as_str(), i as u32)).collect();
+    let label = |s: &super::SampleRef<'_>| labels.class(s.folder(), below).and_then(|c| positions.get(c)).copied();
+    let found: Vec<Option<u32>> = listing.iter().map(|s| label(&s)).collect();
+    let orphans = listing.iter().zip(&found).filter(|(_, label)| label.is_none());
+    let faults: Vec<Error> = orphans.map(|(s, _)| orphan(&s, labels.class(s.folder(), below))).collect();
     let keep: Vec<bool> = found.iter().map(Option::is_some).collect();
     listing.labels = found.iter().map(|label| label.unwrap_or_default()).collect();
     listing.classes = classes;
@@ -59,6 +79,10 @@ pub(super) fn apply(labels: Labels, listing: &mut Listing) -> Result<()> {
     Ok(())
 }
 
-fn orphan(sample: &super::SampleRef<'_>) -> Error {
-    Error::content("lies in no class folder").in_input(sample.first_path().display()).in_sample(sample.key())
+fn orphan(sample: &super::SampleRef<'_>, class: Option<&str>) -> Error {
+    let error = match class {
+        None => Error::content("lies in no class folder"),
+        Some(class) => Error::content(format!("is of the class {class}, which is not in the class list")),
+    };
+    error.in_input(sample.first_path().display()).in_sample(sample.key())
 }

@@ -10,6 +10,7 @@ mod label;
 mod listing;
 mod merged;
 mod roots;
+mod sealed;
 mod walk;
 
 pub use decode::Decode;
@@ -17,7 +18,6 @@ pub(crate) use decode::Decoded;
 pub use files_from::FilesFrom;
 pub use key_ends::KeyEnds;
 pub use label::Labels;
-pub(crate) use listing::Table;
 pub use listing::{Listing, SampleRef};
 pub use walk::Symlinks;
 
@@ -46,6 +46,11 @@ pub struct ScanOptions {
     pub output: Option<PathBuf>,
     /// Where labels come from.
     pub labels: Option<Labels>,
+    /// The class list that labels are positions in; without it, the classes that are there, sorted.
+    pub classes: Option<Vec<String>>,
+    /// Whether the first folder of a path names the split ([`Splits::Folders`](crate::Splits::Folders)), so that the
+    /// class is the folder after it.
+    pub split_folders: bool,
     /// Whether to keep only the first of samples with equal content.
     pub dedup: bool,
     /// What to do with bad inputs.
@@ -95,7 +100,7 @@ pub fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
     roots::collect(context, options, &mut builder)?;
     let mut listing = builder.finish();
     if let Some(labels) = options.labels {
-        label::apply(labels, &mut listing)?;
+        label::apply(labels, options, &mut listing, context.observer)?;
     }
     if options.dedup {
         if let Some(table) = listing.iter().find(|sample| sample.table().is_some()) {

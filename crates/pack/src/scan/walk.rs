@@ -3,19 +3,22 @@
 use super::companions;
 use super::crew::Crew;
 use super::listing::{Items, Table};
+use super::sealed::SealedInput;
 use super::{Scan, ScanOptions};
 use crate::glob::Globs;
-use crate::inputs::{Names, check_from, container, main_file, open, unread};
+use crate::inputs::{Names, check_from, container, open, unread};
+use crate::recorded::FirstReads;
 use crate::resume::is_missing;
 use crossbeam_channel::Sender;
 use packhorse_core::{Error, Event, FileKind, FileStat, Format, Input, Kind, Options, Probe, Result, Source};
-use packhorse_dataset::{MANIFEST, Manifest};
+use packhorse_dataset::MANIFEST;
 use packhorse_storage::Compression;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What to do with symbolic links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +50,8 @@ pub(crate) enum Batch {
     Members { root: u32, archive: PathBuf, stat: FileStat, members: Vec<FoundMember> },
     /// An input of typed rows.
     Table { root: u32, path: PathBuf, stat: FileStat, table: Table },
+    /// A sealed dataset whose shards are among the inputs.
+    Sealed(Box<SealedInput>),
     /// A bad input.
     Fault(Error),
     /// An input that is left out without being bad.
@@ -94,6 +99,8 @@ pub(super) struct Walk<'a> {
     /// Device and inode of the folder of the dataset, if it is there already.
     output: Option<(u64, u64)>,
     pub(super) found: Sender<Batch>,
+    /// The folders of archives that were looked at for a manifest.
+    seen: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// Something to look at.
@@ -140,7 +147,17 @@ impl<'a> Walk<'a> {
         let output = output.map(|stat| stat.id);
         let names = Names { from: options.from.clone(), rows: options.rows, lines: options.lines };
         let (symlinks, count) = (options.symlinks, options.count);
-        Ok(Self { context, globs, symlinks, names, count, options: &options.sources, output, found })
+        Ok(Self {
+            context,
+            globs,
+            symlinks,
+            names,
+            count,
+            options: &options.sources,
+            output,
+            found,
+            seen: Mutex::default(),
+        })
     }
 
     fn send(&self, batch: Batch) {
@@ -176,15 +193,12 @@ impl<'a> Walk<'a> {
             Err(e) => return self.fault(of_input(e)),
         };
         // Of a dataset that packhorse sealed, the shards are inputs, and what lies beside them is not.
-        if names.iter().any(|name| name.as_os_str() == MANIFEST)
-            && let Ok(Some(manifest)) = Manifest::read(self.context.store, &path)
-        {
-            let shards = manifest.shards.iter().map(|shard| {
-                let file = main_file(self.context.registry, self.context.store, &path.join(&shard.file));
-                file.file_name().map(PathBuf::from).unwrap_or_default()
-            });
-            let shards: BTreeSet<PathBuf> = shards.collect();
-            names.retain(|name| shards.contains(name));
+        if names.iter().any(|name| name.as_os_str() == MANIFEST) {
+            match self.sealed(folder.root, &folder.path, &path, true) {
+                Ok(Some(shards)) => names.retain(|name| shards.contains(name.as_os_str())),
+                Ok(None) => {}
+                Err(e) => return self.fault(e),
+            }
         }
         if self.names.from.is_none() {
             let parts = companions::take(self.context.registry, &mut names);
@@ -196,6 +210,32 @@ impl<'a> Walk<'a> {
         let folder = Arc::new(folder);
         for chunk in names.chunks(CHUNK) {
             crew.add(Task::Names(folder.clone(), chunk.to_vec()));
+        }
+    }
+
+    /// The names that are inputs in the folder `path`, if a sealed dataset is in it, which is handed over; with what was
+    /// left out of it if it is taken `whole`.
+    fn sealed(&self, root: u32, folder: &Path, path: &Path, whole: bool) -> Result<Option<BTreeSet<OsString>>> {
+        let Scan { registry, store, cancel, .. } = self.context;
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+        let found = SealedInput::read(registry, store, cancel, (root, folder, path))?;
+        let Some(mut sealed) = found else { return Ok(None) };
+        if !whole {
+            sealed.skipped.clear();
+        }
+        let names = sealed.files.iter().cloned().collect();
+        self.send(Batch::Sealed(Box::new(sealed)));
+        Ok(Some(names))
+    }
+
+    /// Shards that are named one by one are shards of their dataset all the same.
+    fn sealed_around(&self, root: u32, archive: &Path, path: &Path) -> Result<()> {
+        let Some((folder, dir)) = archive.parent().zip(path.parent()) else { return Ok(()) };
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).contains(dir);
+        match seen || self.context.store.stat(&dir.join(MANIFEST), true).is_err() {
+            true => Ok(()),
+            false => self.sealed(root, folder, dir, false).map(drop),
         }
     }
 
@@ -294,13 +334,18 @@ impl<'a> Walk<'a> {
 
     /// Looks into an archive, or at the headers of an input of typed rows.
     fn archive(&self, root: u32, base: &Path, archive: PathBuf, stat: FileStat) {
-        if let Err(e) = self.look_into(root, &base.join(&archive), archive, stat) {
-            self.fault(of_input(e));
+        let path = base.join(&archive);
+        let Err(error) = self.look_into(root, &path, archive, stat) else { return };
+        // A shard of a sealed dataset that was readable once is damage, which no policy passes over.
+        match FirstReads::default().check(self.context.store, &path, self.context.cancel) {
+            Err(damage) if damage.kind() == Kind::Incomplete => self.send(Batch::Abort(damage)),
+            _ => self.fault(of_input(error)),
         }
     }
 
     fn look_into(&self, root: u32, path: &Path, archive: PathBuf, stat: FileStat) -> Result<()> {
         let Some((format, compression)) = self.container(path) else { return Ok(()) };
+        self.sealed_around(root, &archive, path)?;
         let id = format.info().id;
         self.names.from.iter().try_for_each(|from| check_from(self.context.registry, from, path))?;
         let source = format.source(self.options.get(id).unwrap_or(&Options::new()), self.context.limits)?;

@@ -40,6 +40,7 @@ impl Builder {
             Batch::Files { root, folder, files } => self.files(root, &folder, &files),
             Batch::Members { root, archive, stat, members } => self.members(root, &archive, &stat, &members),
             Batch::Table { root, path, stat, table } => self.table(root, &path, &stat, table),
+            Batch::Sealed(sealed) => self.listing.sealed.push(*sealed),
             Batch::Fault(error) => self.listing.faults.push(error),
             Batch::Ignored(why, path) => self.ignore(why, path),
             Batch::Abort(error) => return Err(error),
@@ -131,7 +132,7 @@ impl Builder {
         let next = self.listing.places.len() as u32;
         let number = *self.known.entry((root, path.clone(), folder_key.clone())).or_insert(next);
         if number == next {
-            self.listing.places.push(Place { root, path, folder_key, archive, table: None, rank: 0 });
+            self.listing.places.push(Place { root, path, folder_key, archive, table: None, rank: 0, shard: None });
         }
         number
     }
@@ -173,6 +174,7 @@ impl Builder {
             false => pieces.par_sort_unstable_by(order),
         }
         group(&mut self.listing, pieces);
+        self.listing.find_shards();
         self.listing
     }
 }

@@ -7,6 +7,7 @@ mod sample;
 pub(super) use builder::Builder;
 pub use sample::SampleRef;
 
+use super::sealed::SealedInput;
 use super::walk::HIDDEN;
 use super::{Decoded, KeyEnds, merged};
 use crate::{Metadata, Policy};
@@ -14,7 +15,8 @@ use omitted::Omitted;
 use packhorse_core::{Error, Event, Observer, Omission, Result, SchemaRef};
 use packhorse_dataset::{OmissionRecord, PathText, SkipRecord};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -44,6 +46,8 @@ pub struct Listing {
     left_out: Vec<SkipRecord>,
     ignored: BTreeMap<&'static str, (u64, PathBuf)>,
     omitted: Omitted,
+    /// The sealed datasets that inputs are shards of, in the order of roots and folders.
+    sealed: Vec<SealedInput>,
 }
 
 /// A folder that holds files, or an archive with a folder in it that holds members.
@@ -57,6 +61,8 @@ struct Place {
     table: Option<u32>,
     /// Its position among all folder keys; equal keys have equal ranks.
     rank: u32,
+    /// The sealed dataset it is a shard of, and which shard of that.
+    shard: Option<(u32, u32)>,
 }
 
 /// An input of typed rows. All its samples are one entry of the listing.
@@ -137,6 +143,44 @@ impl Listing {
     /// How names were split into keys and fields.
     pub(crate) fn key_ends(&self) -> &KeyEnds {
         &self.key_ends
+    }
+
+    /// The sealed datasets that inputs are shards of.
+    pub(crate) fn sealed(&self) -> &[SealedInput] {
+        &self.sealed
+    }
+
+    /// Entries as they come without a shuffle: those of sealed datasets in the order of their shards, and of a shard
+    /// as they stand in it; then the others in the order of their keys.
+    pub(crate) fn natural_order(&self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.samples() as u32).collect();
+        if !self.sealed.is_empty() {
+            order.sort_by_key(|i| {
+                let first = self.sample(*i as usize).and_then(|sample| sample.pieces.first());
+                let place = first.and_then(|piece| self.places.get(piece.place as usize));
+                let shard = place.and_then(|place| place.shard);
+                let offset = first.filter(|_| shard.is_some()).map_or(0, |piece| piece.a);
+                (shard.is_none(), shard, offset, *i)
+            });
+        }
+        order
+    }
+
+    /// Notes which places are shards of sealed datasets, and what was left out of these.
+    fn find_shards(&mut self) {
+        self.sealed.sort_by(|a, b| (a.root, &a.folder).cmp(&(b.root, &b.folder)));
+        // One that is found by two roots, or twice at once by threads, is one.
+        self.sealed.dedup_by(|a, b| (a.root, &a.folder) == (b.root, &b.folder));
+        let mut shards = HashMap::new();
+        for (i, sealed) in self.sealed.iter().enumerate() {
+            let paths = sealed.paths().enumerate();
+            shards.extend(paths.map(|(n, path)| ((sealed.root, path.into_os_string()), (i as u32, n as u32))));
+        }
+        for place in self.places.iter_mut().filter(|place| place.archive.is_some() && !shards.is_empty()) {
+            place.shard = shards.get(&(place.root, OsString::from_vec(place.path.clone()))).copied();
+        }
+        let skipped = self.sealed.iter_mut().flat_map(|sealed| std::mem::take(&mut sealed.skipped));
+        self.left_out.extend(skipped);
     }
 
     /// Where relative paths start.

@@ -1,7 +1,8 @@
 //! One entry of a listing.
 
 use super::{Items, Listing, PieceRef, Table};
-use packhorse_dataset::{Entry, PathText, Piece};
+use crate::scan::sealed::SealedInput;
+use packhorse_dataset::{Entry, PathText, Piece, ShardRecord};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -35,6 +36,14 @@ impl<'a> SampleRef<'a> {
         self.listing.tables.get(place.table? as usize)
     }
 
+    /// The sealed dataset that it is of, and its shard there.
+    pub(crate) fn shard(&self) -> Option<(&'a SealedInput, &'a ShardRecord)> {
+        let place = self.listing.places.get(self.pieces.first()?.place as usize)?;
+        let (dataset, shard) = place.shard?;
+        let sealed = self.listing.sealed.get(dataset as usize)?;
+        Some((sealed, sealed.manifest.shards.get(shard as usize)?))
+    }
+
     /// Its key; of typed rows, what stands before the number of a sample: it ends with `/`.
     pub fn key(&self) -> String {
         let Some(first) = self.pieces.first() else { return String::new() };
@@ -66,7 +75,7 @@ impl<'a> SampleRef<'a> {
     }
 
     /// The folder part of its key, without the last `/`.
-    pub(in crate::scan) fn folder(&self) -> &'a str {
+    pub(crate) fn folder(&self) -> &'a str {
         let place = self.pieces.first().and_then(|p| self.listing.places.get(p.place as usize));
         place.map_or("", |p| p.folder_key.trim_end_matches('/'))
     }

@@ -1,0 +1,59 @@
+//! The class list of a plan: the one that scan made of folders, or the one that the inputs bring with them.
+
+use crate::scan::{Listing, SampleRef};
+use packhorse_core::{CLASSES, Error, Result};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The list, and whether labels are numbers of it. Errors (`Config`): inputs that bring different lists, or labels
+/// without a list beside labels with one: a number would name two classes.
+pub(super) fn of(listing: &Listing) -> Result<Vec<String>> {
+    if !listing.classes().is_empty() {
+        return Ok(listing.classes().to_vec());
+    }
+    let mut lists: BTreeMap<Vec<String>, PathBuf> = BTreeMap::new();
+    let mut bare = None;
+    for sample in listing.iter() {
+        match brought(&sample) {
+            list if !list.is_empty() => drop(lists.entry(list).or_insert_with(|| sample.first_path())),
+            _ if bare.is_none() && has_labels(&sample) => bare = Some(sample.first_path()),
+            _ => {}
+        }
+    }
+    let mut lists = lists.into_iter();
+    let Some((list, first)) = lists.next() else { return Ok(Vec::new()) };
+    let (other, what) = match (lists.next(), bare) {
+        (Some((other, path)), _) => (path, format!("has the classes {}", shown(&other))),
+        (None, Some(path)) => (path, "has labels without a class list".to_owned()),
+        (None, None) => return Ok(list),
+    };
+    let message = format!(
+        "{what}, and {} has {}: one number would name two classes; pack the inputs apart, or pack their originals \
+         together with --labels",
+        first.display(),
+        shown(&list)
+    );
+    Err(Error::config(message).in_input(other.display()))
+}
+
+/// The class list that a sample's dataset or file has.
+fn brought(sample: &SampleRef<'_>) -> Vec<String> {
+    if let Some((sealed, _)) = sample.shard() {
+        return sealed.manifest.classes.clone();
+    }
+    let list = sample.table().and_then(|table| table.schema.metadata().get(CLASSES));
+    list.and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default()
+}
+
+fn has_labels(sample: &SampleRef<'_>) -> bool {
+    match sample.table() {
+        Some(table) => table.schema.field_with_name("cls").is_ok(),
+        None => sample.fields().any(|(field, _)| field == "cls"),
+    }
+}
+
+fn shown(list: &[String]) -> String {
+    const SHOWN: usize = 6;
+    let more = if list.len() > SHOWN { ", …" } else { "" };
+    format!("[{}{more}]", list.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", "))
+}
