@@ -297,8 +297,26 @@ fn chunks_larger_than_blocks_are_read_once() {
         at += rows.num_rows();
     }
     assert_eq!(at, 10_000_000);
-    let (read, len) = (input.1.into_inner(), input.0.len().unwrap());
+    let len = input.0.len().unwrap();
+    let read = input.1.swap(0, Ordering::Relaxed);
     assert!(read < 2 * len, "{read} bytes of a file of {len} were read");
+    // As a shuffled plan reads: runs in any order.
+    for run in 0..40 {
+        let from = run * 17 % 40 * 250_000;
+        let rows: usize = source
+            .rows(&input, from..from + 1000)
+            .unwrap()
+            .map(|rows| {
+                let rows = rows.unwrap();
+                let one = rows.column(1).as_primitive::<arrow_array::types::Int64Type>();
+                assert!(one.values().iter().zip(from..).all(|(value, i)| *value as u64 == i % 1000));
+                rows.num_rows()
+            })
+            .sum();
+        assert_eq!(rows, 1000);
+    }
+    let read = input.1.into_inner();
+    assert!(read < 3 * len, "{read} bytes of a file of {len} were read by runs");
 }
 
 #[test]

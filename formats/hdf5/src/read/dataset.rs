@@ -1,6 +1,7 @@
 //! A dataset: its elements by rows, whatever its layout, as packed little-endian bytes.
 
 use super::axis::{Axis, copy_box};
+use super::bands::{Key, TALL};
 use super::chunk_index::{Chunk, Grid};
 use super::description::Description;
 use super::file::H5File;
@@ -13,6 +14,7 @@ use crate::datatype::Datatype;
 use packhorse_core::{Error, Memory, Result};
 use rayon::prelude::*;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Rows decoded ahead of those that were asked for take up this many bytes at most.
 pub(crate) const AHEAD: u64 = 512 << 20;
@@ -44,7 +46,7 @@ pub(crate) struct Dataset {
     /// The rows that can be read.
     open: Range<u64>,
     /// Rows beyond those asked for last whose chunks were decoded with them.
-    ahead: Option<(Range<u64>, Memory)>,
+    ahead: Option<(Range<u64>, Arc<Memory>)>,
     most_ahead: u64,
 }
 
@@ -212,6 +214,16 @@ impl Dataset {
             let start = ((from - rows.start) * row) as usize;
             copy(bytes.get(start..).unwrap_or_default(), out.get_mut(..at(next)).unwrap_or_default());
         }
+        if next < to
+            && let Some((rows, bytes)) = self.band(file, last * tall, tall)?
+        {
+            let cut = next.max(rows.start);
+            self.decode(file, next, cut, out.get_mut(at(next)..at(cut)).unwrap_or_default())?;
+            let start = ((cut - rows.start) * row) as usize;
+            copy(bytes.get(start..).unwrap_or_default(), out.get_mut(at(cut)..).unwrap_or_default());
+            self.ahead = Some((rows, bytes));
+            return Ok(out);
+        }
         // Rows of the last chunks, which hold more: decoded once for all of those.
         let band = last.saturating_add(1).saturating_mul(tall).min(self.there).min(self.open.end);
         let cut = if band > to { next.max(last * tall) } else { to };
@@ -227,15 +239,36 @@ impl Dataset {
             let mut bytes = file.memory.take(file.limits.blob((rows.end - cut).saturating_mul(row))?)?;
             self.decode(file, cut, rows.end, &mut bytes)?;
             copy(&bytes, out.get_mut(at(cut)..).unwrap_or_default());
-            self.ahead = Some((rows, bytes));
+            self.ahead = Some((rows, Arc::new(bytes)));
         }
         Ok(out)
+    }
+
+    /// The `tall` rows from `start` on, shared with other readers of this source; `None` where they are few, or too many, or
+    /// this reader wants all of them.
+    fn band(&self, file: &H5File<'_>, start: u64, tall: u64) -> Result<Option<(Range<u64>, Arc<Memory>)>> {
+        let rows = start..start.saturating_add(tall).min(self.there);
+        let bytes = (rows.end - start).saturating_mul(self.row_bytes());
+        let alone = self.open.start <= start && rows.end <= self.open.end;
+        if alone || !(TALL..=AHEAD.min(file.limits.blob)).contains(&bytes) {
+            return Ok(None);
+        }
+        let key = Key { file: file.identity.clone(), dataset: self.name.clone(), start };
+        if let Some(found) = file.bands.get(&key) {
+            return Ok(Some((rows, found)));
+        }
+        let mut bytes = file.memory.take(file.limits.blob(bytes)?)?;
+        self.decode(file, start, rows.end, &mut bytes)?;
+        Ok(Some((rows, file.bands.keep(key, bytes))))
     }
 
     /// The rows `from..to`, into `out`.
     fn decode(&self, file: &H5File<'_>, from: u64, to: u64, out: &mut [u8]) -> Result<()> {
         let Storage::Chunked(grid, filters, whole_only) = &self.storage else { return Ok(()) };
         let (tall, abreast, row) = (grid.dims().first().copied().unwrap_or(1), grid.abreast(), self.row_bytes());
+        if from >= to {
+            return Ok(());
+        }
         let (first, end) = (from / tall, to.div_ceil(tall));
         let chunks = grid.range(first.saturating_mul(abreast), end.saturating_mul(abreast));
         // Chunks that are all there leave nothing to fill.

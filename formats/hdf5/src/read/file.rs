@@ -1,5 +1,6 @@
 //! A file's bytes, checked against its length, and its superblock.
 
+use super::bands::{Bands, Identity};
 use super::filter::Decoder;
 use crate::bytes::{Cursor, UNDEFINED};
 use crate::checksum::lookup3;
@@ -34,17 +35,22 @@ pub(crate) struct H5File<'a> {
     pub(crate) decoders: Pool<Decoder>,
     /// Where the memory of rows comes from.
     pub(crate) memory: MemoryPool,
+    /// What is kept of this and other files, and by which name of this one.
+    pub(crate) bands: Arc<Bands>,
+    pub(crate) identity: Arc<Identity>,
 }
 
 impl<'a> H5File<'a> {
-    pub(crate) fn open(input: &'a dyn Input, limits: Limits, memory: MemoryPool) -> Result<Self> {
+    pub(crate) fn open(input: &'a dyn Input, limits: Limits, memory: MemoryPool, bands: Arc<Bands>) -> Result<Self> {
         let len = input.len().ok_or_else(|| {
             Error::unsupported("HDF5 is read by position, which a compressed input does not allow; decompress it first")
         })?;
         let pages = Mutex::default();
         let decoders = Pool::new(Decoder::new);
         let (base, offsets, lengths, root) = (0, 8, 8, UNDEFINED);
-        let mut file = Self { input, limits, len, base, offsets, lengths, root, pages, decoders, memory };
+        let identity = Arc::new(Identity { name: input.name().to_owned(), len, stat: input.stat()? });
+        let mut file =
+            Self { input, limits, len, base, offsets, lengths, root, pages, decoders, memory, bands, identity };
         if let [b'C', b'D', b'F', 1 | 2 | 5, ..] = file.bytes(0, 8.min(len) as usize)?.as_slice() {
             return Err(Error::unsupported("NetCDF-3; `nccopy -k nc4 OLD.nc NEW.nc` makes a NetCDF-4 file of it"));
         }

@@ -7,6 +7,7 @@
 
 mod attribute;
 mod axis;
+mod bands;
 mod bitshuffle;
 mod blosc;
 mod blosclz;

@@ -1,6 +1,7 @@
 //! The source: probing a file, and its rows block by block.
 
 use super::attribute::text_attribute;
+use super::bands::Bands;
 use super::dataset::{AHEAD, ALL};
 use super::expansion::Expansion;
 use super::file::H5File;
@@ -30,6 +31,7 @@ pub(crate) struct Hdf5Source {
     expansion: Expansion,
     limits: Limits,
     memory: Pool,
+    bands: Arc<Bands>,
 }
 
 impl Hdf5Source {
@@ -49,12 +51,13 @@ impl Hdf5Source {
             expansion: Expansion::parse(options)?,
             limits,
             memory: Pool::default(),
+            bands: Arc::default(),
         })
     }
 
     /// The file, of whose samples `items` will be read.
     fn open<'a>(&self, input: &'a dyn Input, items: &Range<u64>) -> Result<OpenFile<'a>> {
-        let file = H5File::open(input, self.limits, self.memory.clone())?;
+        let file = H5File::open(input, self.limits, self.memory.clone(), self.bands.clone())?;
         let root = Object::read(&file, file.root)?;
         let ours = self.datasets.is_empty() && ours::is_ours(&file, &root)?;
         let metadata = if ours { text_attribute(&file, &root, METADATA)? } else { None };
