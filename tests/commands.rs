@@ -223,3 +223,29 @@ fn a_resized_picture_has_its_size_and_a_small_one_its_bytes() {
     assert_eq!(pixels.width.min(pixels.height), 100);
     assert_eq!(cat("same"), std::fs::read(dir.path().join("in").join(&member)).unwrap());
 }
+
+#[test]
+fn a_table_of_csv_is_rows_where_it_is_named_and_a_field_in_a_folder() {
+    let dir = inputs();
+    let text = "id,x,note\n007,1.5,\"two\nlines\"\n008,,b\n";
+    std::fs::write(dir.path().join("in/cat/1.csv"), text).unwrap();
+    pack(&dir, "fields", &[]);
+    assert!(members(&dir, "fields").contains(&"cat/1.csv".to_owned()), "{:?}", members(&dir, "fields"));
+
+    let args = ["pack", "in/cat/1.csv", "--to", "webdataset", "--json", "--quiet", "--out"];
+    let report: Value = serde_json::from_str(&stdout(dir.path(), &[&args[..], &["rows"]].concat())).unwrap();
+    assert_eq!(report["samples"], 2, "{report}");
+    let found = members(&dir, "rows");
+    assert!(found.iter().any(|name| name.ends_with(".note.txt") || name.ends_with(".note")), "{found:?}");
+
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gz, text.as_bytes()).unwrap();
+    std::fs::write(dir.path().join("t.csv.gz"), gz.finish().unwrap()).unwrap();
+    let args = ["pack", "t.csv.gz", "--schema", "x:text", "--to", "hdf5", "--quiet", "--json", "--out", "gz"];
+    let report: Value = serde_json::from_str(&stdout(dir.path(), &args)).unwrap();
+    assert_eq!(report["samples"], 2, "{report}");
+
+    std::fs::write(dir.path().join("bad.csv"), "a,b\n1,2\n3\n").unwrap();
+    let args = ["pack", "bad.csv", "--to", "hdf5", "--out", "bad"];
+    fails(dir.path(), &args, 3, "bad.csv: line 3: has 1 fields, and the first line 2");
+}

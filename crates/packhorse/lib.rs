@@ -31,6 +31,7 @@ use packhorse_core::Registry;
 pub fn registry() -> Registry {
     let registry = Registry::new()
         .with(packhorse_files::Files)
+        .with(packhorse_csv::Csv::default())
         .with(packhorse_webdataset::WebDataset)
         .with(packhorse_hdf5::Hdf5)
         .with(packhorse_tfrecord::TfRecord)

@@ -186,7 +186,7 @@ pub(crate) struct Work {
 }
 
 /// The flags that the plan has decided already.
-const PLANNED: [&str; 65] = [
+const PLANNED: [&str; 66] = [
     "input",
     "to",
     "out",
@@ -226,6 +226,7 @@ const PLANNED: [&str; 65] = [
     "branches",
     "datasets",
     "select",
+    "schema",
     "unsupported",
     "record",
     "read",

@@ -51,6 +51,10 @@ pub(crate) struct Reading {
     #[arg(long, value_name = "HOW", value_parser = ["skip", "fail"])]
     pub(crate) unsupported: Option<String>,
 
+    /// CSV, TSV: types of columns in the place of those found: bool, int64, float64, text
+    #[arg(long, value_name = "NAME:TYPE,...")]
+    pub(crate) schema: Option<String>,
+
     /// Binary records of fixed size: their fields as NumPy types, such as "<i4 id, <f4[3] p"
     #[arg(long, value_name = "TYPES")]
     pub(crate) record: Option<String>,
@@ -90,6 +94,7 @@ impl Reading {
             ("root", "unsupported", &self.unsupported),
             ("parquet", "unsupported", &self.unsupported),
             ("arrow", "unsupported", &self.unsupported),
+            ("csv", "schema", &self.schema),
             ("record", "record", &self.record),
             ("record", "skip", &skip),
         ];

@@ -31,6 +31,12 @@ pub trait Format: Send + Sync {
         &[]
     }
 
+    /// Whether files of its extensions are inputs wherever they are found. If not, those that are found in folders are
+    /// fields of samples (a `.csv` beside a picture), and inputs only where they are named one by one.
+    fn in_folders(&self) -> bool {
+        true
+    }
+
     /// How to read it; `options` are parsed here, once.
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         let _ = (options, limits);

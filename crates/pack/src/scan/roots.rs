@@ -61,6 +61,7 @@ fn start(context: Scan<'_>, root: &Path, builder: &mut Builder) -> Result<Task> 
             base: Arc::new(root.to_owned()),
             path: PathBuf::new(),
             above: Some(Chain::root(&stat)),
+            named: false,
         }));
     }
     let root = &main_file(context.registry, context.store, root);
@@ -68,7 +69,8 @@ fn start(context: Scan<'_>, root: &Path, builder: &mut Builder) -> Result<Task> 
     let name =
         root.file_name().map(PathBuf::from).ok_or_else(|| Error::config("is no file").in_input(root.display()))?;
     let number = builder.root(base);
-    let folder = Folder { root: number, base: Arc::new(base.to_owned()), path: PathBuf::new(), above: None };
+    let path = PathBuf::new();
+    let folder = Folder { root: number, base: Arc::new(base.to_owned()), path, above: None, named: true };
     Ok(Task::Listed(Arc::new(folder), vec![name]))
 }
 
@@ -94,7 +96,7 @@ fn listed(paths: &[PathBuf], roots: &[PathBuf], builder: &mut Builder) -> Result
         list.push(relative.to_owned());
     }
     let tasks = below.into_iter().flat_map(|(base, root, list)| {
-        let folder = Arc::new(Folder { root, base, path: PathBuf::new(), above: None });
+        let folder = Arc::new(Folder { root, base, path: PathBuf::new(), above: None, named: false });
         list.chunks(512).map(|paths| Task::Listed(folder.clone(), paths.to_vec())).collect::<Vec<_>>()
     });
     Ok(tasks.collect())

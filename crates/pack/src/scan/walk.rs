@@ -121,6 +121,8 @@ pub(super) struct Folder {
     pub(super) base: Arc<PathBuf>,
     pub(super) path: PathBuf,
     pub(super) above: Option<Arc<Chain>>,
+    /// Whether the files in it that are looked at are those that the user named as inputs.
+    pub(super) named: bool,
 }
 
 /// The folders on the way down, to see a loop of links.
@@ -249,7 +251,8 @@ impl<'a> Walk<'a> {
                     crew.add(Task::Archive { root: folder.root, base: folder.base.clone(), path, stat });
                 }
                 Ok(Some(Look::Folder(above))) => {
-                    let below = Folder { root: folder.root, base: folder.base.clone(), path, above: Some(above) };
+                    let below =
+                        Folder { root: folder.root, base: folder.base.clone(), path, above: Some(above), named: false };
                     crew.add(Task::Folder(below));
                 }
                 Ok(None) => {}
@@ -303,7 +306,7 @@ impl<'a> Walk<'a> {
                 self.send(Batch::Ignored(EXCLUDED, path.to_owned()));
                 Ok(None)
             }
-            FileKind::File if self.container(path).is_some() => Ok(Some(Look::Archive(stat))),
+            FileKind::File if self.is_input(folder, path) => Ok(Some(Look::Archive(stat))),
             FileKind::File => match unread(self.context.registry, path) {
                 None => Ok(Some(Look::File(stat))),
                 Some(program) => Err(Error::content(format!(
@@ -351,8 +354,10 @@ impl<'a> Walk<'a> {
         let source = format.source(self.options.get(id).unwrap_or(&Options::new()), self.context.limits)?;
         let input = open(self.context.store, path, compression)?;
         let probe = source.probe(&*input).map_err(|e| match compression {
-            Some(_) => Error::unsupported(format!("{id} can't be read while compressed; decompress it first")),
-            None => e,
+            Some(_) if e.kind() == Kind::Unsupported => {
+                Error::unsupported(format!("{id} can't be read while compressed; decompress it first"))
+            }
+            _ => e,
         });
         match probe.map_err(|e| e.in_input(path.display()))? {
             Some(probe) if probe.counted && probe.items > MOST_SAMPLES => {
@@ -390,6 +395,12 @@ impl<'a> Walk<'a> {
                 Ok((starts.len() as u64, Items::Counted { starts, places: probe.items }))
             }
         }
+    }
+
+    /// Whether the file at `path` is looked into, and no field of a sample.
+    fn is_input(&self, folder: &Folder, path: &Path) -> bool {
+        let named = folder.named || self.names.from.is_some();
+        self.container(path).is_some_and(|(format, _)| named || format.in_folders())
     }
 
     fn container(&self, path: &Path) -> Option<(&'a Arc<dyn Format>, Option<Compression>)> {

@@ -158,7 +158,10 @@ fn files(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOpti
 fn folder(registry: &Registry, store: &dyn Store, dir: &Path, options: &OpenOptions) -> Result<Vec<PathBuf>> {
     let is_shard = |name: &PathBuf| {
         let bytes = name.as_os_str().as_encoded_bytes();
-        let known = registry.by_name(bytes).filter(|_| registry.mains(bytes).all(|main| !exists(store, dir, &main)));
+        let known = registry
+            .by_name(bytes)
+            .filter(|format| format.in_folders())
+            .filter(|_| registry.mains(bytes).all(|main| !exists(store, dir, &main)));
         !bytes.starts_with(b".")
             && known.is_some_and(|format| options.format.as_deref().is_none_or(|id| id == format.info().id))
     };

@@ -21,7 +21,7 @@ mod writing;
 
 pub use reading::{SampleFields, sample};
 
-use packhorse_core::{Format, Kind, Limits, Options, Result, Sink, Source};
+use packhorse_core::{Error, Format, KEY, Kind, Limits, Options, Result, Sink, Source};
 
 /// What becomes of an input that was cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -130,7 +130,12 @@ fn written(sink: &dyn Sink) -> Known {
 fn read_all(source: &dyn Source, input: &dyn packhorse_core::Input) -> Result<Vec<SampleFields>> {
     let mut samples = Vec::new();
     for rows in source.rows(input, 0..u64::MAX)? {
-        samples.extend(reading::of_rows(&rows?));
+        let rows = rows?;
+        // Of typed rows keys are a column, which damage may give another name.
+        if rows.column_by_name(KEY).is_none() {
+            return Err(Error::content("its rows have no keys").in_input(input.name()));
+        }
+        samples.extend(reading::of_rows(&rows));
     }
     Ok(samples)
 }

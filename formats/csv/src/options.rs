@@ -1,0 +1,73 @@
+//! The source's settings.
+
+use crate::kind::Kind;
+use packhorse_core::{Error, Options, Result};
+use std::collections::BTreeMap;
+
+/// The options, understood.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    delimiter: Option<u8>,
+    /// The types that are given, by column.
+    pub(crate) kinds: BTreeMap<String, Kind>,
+}
+
+impl Settings {
+    pub(crate) fn parse(options: &Options) -> Result<Self> {
+        options.only(&["delimiter", "schema"])?;
+        let delimiter = match options.get("delimiter") {
+            None => None,
+            Some("\\t" | "tab") => Some(b'\t'),
+            Some(text) => match text.as_bytes() {
+                [byte] if !matches!(byte, b'"' | b'\r' | b'\n') && byte.is_ascii() => Some(*byte),
+                _ => {
+                    return Err(Error::config(format!(
+                        "option delimiter: \"{text}\" is no single byte, such as ; or tab"
+                    )));
+                }
+            },
+        };
+        let schema = options.get("schema").unwrap_or_default();
+        let kinds =
+            schema.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(column).collect::<Result<_>>()?;
+        Ok(Self { delimiter, kinds })
+    }
+
+    /// What separates the fields of the file `name`.
+    pub(crate) fn delimiter(&self, name: &str) -> u8 {
+        let name = name.to_ascii_lowercase();
+        let inside =
+            [".gz", ".zst", ".zstd", ".bz2", ".xz"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+        self.delimiter.unwrap_or(if inside.ends_with(".tsv") { b'\t' } else { b',' })
+    }
+}
+
+fn column(pair: &str) -> Result<(String, Kind)> {
+    let known = || Kind::NAMES.map(|(name, _)| name).join(", ");
+    let (name, kind) = pair
+        .rsplit_once(':')
+        .ok_or_else(|| Error::config(format!("--schema: \"{pair}\" is no NAME:TYPE; types are {}", known())))?;
+    let kind = Kind::NAMES.iter().find(|(word, _)| *word == kind.trim()).map(|(_, kind)| *kind);
+    let kind = kind.ok_or_else(|| Error::config(format!("--schema: \"{pair}\" is of no type of {}", known())))?;
+    Ok((name.trim().to_owned(), kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_understood_or_refused() {
+        let parse = |pairs: &[(&str, &str)]| Settings::parse(&pairs.iter().copied().collect());
+        let settings = parse(&[("schema", "a:int64, b c:text"), ("delimiter", ";")]).unwrap();
+        assert_eq!(settings.kinds["b c"], Kind::Text);
+        assert_eq!(settings.delimiter("x.tsv"), b';');
+        let plain = Settings::default();
+        assert_eq!((plain.delimiter("x.TSV.gz"), plain.delimiter("x.csv")), (b'\t', b','));
+        for (name, value) in
+            [("schema", "a"), ("schema", "a:int"), ("delimiter", ""), ("delimiter", "\""), ("header", "no")]
+        {
+            assert!(parse(&[(name, value)]).is_err(), "{name}={value}");
+        }
+    }
+}

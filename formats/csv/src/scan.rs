@@ -1,0 +1,144 @@
+//! What one pass over a table finds: its columns and their types, how many rows there are, and where some of them begin.
+
+use crate::kind::{Fits, Kind};
+use crate::options::Settings;
+use crate::records::{Place, Records, text};
+use packhorse_core::{Error, FileStat, Input, KEY, Limits, Result, Schema, SchemaRef};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A place is kept for so many bytes.
+const APART: u64 = 1 << 20;
+
+/// How many files' scans are kept.
+const KEPT: usize = 64;
+
+/// A table, known.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// The columns in the order in which they are delivered: where in a line, and what.
+    pub(crate) columns: Vec<(usize, Kind)>,
+    pub(crate) schema: SchemaRef,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    /// How many fields a line has.
+    pub(crate) width: usize,
+    /// Places of some rows, ascending.
+    places: Vec<Place>,
+}
+
+impl Scan {
+    /// Reads the whole of `input`.
+    pub(crate) fn new(input: &dyn Input, settings: &Settings, limits: Limits) -> Result<Self> {
+        let delimiter = settings.delimiter(input.name());
+        let mut records = Records::open(input, Place::START, delimiter, limits)?;
+        let names = header(&mut records)?;
+        let mut fits = vec![Fits::NEW; names.len()];
+        let mut places: Vec<Place> = Vec::new();
+        let mut rows = 0;
+        while records.next()?.is_some() {
+            let place = Place { row: rows, ..records.place() };
+            check(&mut records, &names, &mut fits)?;
+            if places.last().is_none_or(|last| place.byte - last.byte >= APART) {
+                places.push(place);
+            }
+            rows += 1;
+        }
+        let bytes = records.bytes();
+        let (columns, schema) = columns(&names, &fits, settings)?;
+        Ok(Self { columns, schema, rows, bytes, width: names.len(), places })
+    }
+
+    /// The last known place at or before the row.
+    pub(crate) fn place(&self, row: u64) -> Option<Place> {
+        let after = self.places.partition_point(|place| place.row <= row);
+        self.places.get(after.checked_sub(1)?).copied()
+    }
+}
+
+/// The names of the columns.
+fn header(records: &mut Records<'_>) -> Result<Vec<String>> {
+    let record =
+        records.next()?.cloned().ok_or_else(|| Error::content("is empty: the first line names the columns"))?;
+    let mut seen = BTreeMap::new();
+    let mut names = Vec::new();
+    for (i, bytes) in record.iter().enumerate() {
+        let name = text(bytes).map_err(|e| records.fault(&format!("the name of column {} {}", i + 1, e.message())))?;
+        // Some writers give no name to the column of row numbers.
+        let name = if name.is_empty() { format!("column{}", i + 1) } else { name.to_owned() };
+        if let Some(other) = seen.insert(name.clone(), i) {
+            let what = format!("columns {} and {} are both called {name}; rename one", other + 1, i + 1);
+            return Err(records.fault(&what));
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// Looks at the values of the line taken last.
+fn check(records: &mut Records<'_>, names: &[String], fits: &mut [Fits]) -> Result<()> {
+    let record = records.record();
+    if record.len() != names.len() {
+        let what = format!("has {} fields, and the first line {}", record.len(), names.len());
+        return Err(records.fault(&what));
+    }
+    for ((value, fits), name) in record.iter().zip(fits.iter_mut()).zip(names) {
+        if std::str::from_utf8(value).is_err() {
+            return Err(records.fault(&format!("the value of {name} is no UTF-8")));
+        }
+        fits.add(value);
+    }
+    Ok(())
+}
+
+fn columns(names: &[String], fits: &[Fits], settings: &Settings) -> Result<(Vec<(usize, Kind)>, SchemaRef)> {
+    if let Some(unknown) = settings.kinds.keys().find(|name| !names.contains(name)) {
+        return Err(Error::config(format!("--schema names the column {unknown}; there are: {}", names.join(", "))));
+    }
+    let mut columns = Vec::new();
+    for (place, (name, fits)) in names.iter().zip(fits).enumerate() {
+        let is_key = name == KEY;
+        if is_key && fits.missing {
+            return Err(Error::content(format!("a row has no {KEY}; fill it in, or rename the column")));
+        }
+        let kind = if is_key { Kind::Text } else { settings.kinds.get(name).copied().unwrap_or(fits.kind()) };
+        columns.push((!is_key, name, place, kind, fits.missing));
+    }
+    columns.sort();
+    let fields = columns.iter().map(|(_, name, _, kind, missing)| kind.field_type().field(name, *missing));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    Ok((columns.iter().map(|(_, _, place, kind, _)| (*place, *kind)).collect(), schema))
+}
+
+/// The scans of the files read last, for those who read a file piece by piece.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scans(Arc<Mutex<Vec<Known>>>);
+
+#[derive(Debug)]
+struct Known {
+    name: String,
+    stat: FileStat,
+    settings: Settings,
+    scan: Arc<Scan>,
+}
+
+impl Scans {
+    /// What is known of `input`, or a new scan of it.
+    pub(crate) fn of(&self, input: &dyn Input, settings: &Settings, limits: Limits) -> Result<Arc<Scan>> {
+        let stat = input.stat()?;
+        let same = |known: &Known| {
+            known.name == input.name() && Some(&known.stat) == stat.as_ref() && known.settings == *settings
+        };
+        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|known| same(known)) {
+            return Ok(Arc::clone(&known.scan));
+        }
+        let scan = Arc::new(Scan::new(input, settings, limits)?);
+        if let Some(stat) = stat {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.truncate(KEPT - 1);
+            let (name, settings) = (input.name().to_owned(), settings.clone());
+            all.insert(0, Known { name, stat, settings, scan: Arc::clone(&scan) });
+        }
+        Ok(scan)
+    }
+}

@@ -1,0 +1,164 @@
+//! What tables become, and what is refused.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{Array, RecordBatch};
+use packhorse_core::{Error, Format, Input, Kind, Limits, MemoryInput, Result, Rows, Source};
+use packhorse_csv::Csv;
+use packhorse_testkit::{conformance, typed};
+use proptest::prelude::*;
+use std::io::Read;
+
+fn source(pairs: &[(&str, &str)]) -> Box<dyn Source> {
+    Csv::default().source(&pairs.iter().copied().collect(), Limits::default()).unwrap()
+}
+
+fn read_as(name: &str, pairs: &[(&str, &str)], text: &[u8]) -> Result<Vec<Rows>> {
+    let input = MemoryInput::new(name, text.to_vec());
+    let source = source(pairs);
+    let probe = source.probe(&input)?.unwrap();
+    let blocks = source.rows(&input, 0..probe.items)?.collect::<Result<Vec<_>>>()?;
+    assert_eq!(blocks.iter().map(RecordBatch::num_rows).sum::<usize>() as u64, probe.items);
+    Ok(blocks)
+}
+
+fn refused(text: &[u8]) -> Error {
+    read_as("a.csv", &[], text).unwrap_err()
+}
+
+fn fields(rows: &Rows) -> Vec<String> {
+    rows.schema().fields().iter().map(|f| format!("{}:{}:{}", f.name(), f.data_type(), f.is_nullable())).collect()
+}
+
+#[test]
+fn columns_get_types_and_quoted_values_keep_lines_and_delimiters() {
+    let text =
+        b"\xef\xbb\xbfid,x,\"a, b\",ok,zip\r\n1,1.5,\"two\nlines\",true,007\r\n\r\n2,,\"say \"\"hi\"\"\",false,010\n";
+    let rows = read_as("a.csv", &[], text).unwrap().remove(0);
+    let wanted = ["a, b:Utf8View:false", "id:Int64:false", "ok:Boolean:false", "x:Float64:true", "zip:Utf8View:false"];
+    assert_eq!(fields(&rows), wanted);
+    assert_eq!(rows.column(0).as_string_view().iter().flatten().collect::<Vec<_>>(), ["two\nlines", "say \"hi\""]);
+    assert_eq!(rows.column(1).as_primitive::<Int64Type>().values(), &[1, 2]);
+    assert_eq!(rows.column(3).as_primitive::<Float64Type>().iter().collect::<Vec<_>>(), [Some(1.5), None]);
+    let tabs = read_as("x/A.TSV", &[], b"a\tb\n1,5\t2\n").unwrap().remove(0);
+    assert_eq!(fields(&tabs), ["a:Utf8View:false", "b:Int64:false"]);
+    let semicolons = read_as("a.csv", &[("delimiter", ";")], b"a;b\n1;2\n").unwrap().remove(0);
+    assert_eq!(fields(&semicolons), ["a:Int64:false", "b:Int64:false"]);
+}
+
+#[test]
+fn types_may_be_given() {
+    let text = b"id,n\n007,1\n,2\n";
+    let rows = read_as("a.csv", &[("schema", "n:float64")], text).unwrap().remove(0);
+    assert_eq!(fields(&rows), ["id:Utf8View:true", "n:Float64:false"]);
+    let error = read_as("a.csv", &[("schema", "id:int64")], text).unwrap_err();
+    assert_eq!(error.to_string(), "a.csv: line 2: column id: \"007\" is no int64");
+    let error = read_as("a.csv", &[("schema", "idd:int64")], text).unwrap_err();
+    assert_eq!(error.kind(), Kind::Config);
+}
+
+#[test]
+fn keys_of_their_own_come_first() {
+    let rows = read_as("a.csv", &[], b"a,__key__\n1,12\n2,x\n").unwrap().remove(0);
+    assert_eq!(fields(&rows), ["__key__:Utf8View:false", "a:Int64:false"]);
+    assert_eq!(refused(b"a,__key__\n1,\n").kind(), Kind::Content);
+}
+
+#[test]
+fn a_bad_line_is_named() {
+    for (text, what) in [
+        (&b"a,b\n1,2\n3\n"[..], "line 3: has 1 fields, and the first line 2"),
+        (b"a,b\n\"1\n\",2\n3,4,5\n", "line 4: has 3 fields, and the first line 2"),
+        (b"a,b\n1,\xff\n", "line 2: the value of b is no UTF-8"),
+        (b"a,b\n1,2\n3,\"4\n5,6\n", "line 3: has quotes that don't end"),
+        (b"a,a\n1,2\n", "line 1: columns 1 and 2 are both called a; rename one"),
+        (b"", "is empty: the first line names the columns"),
+    ] {
+        let error = refused(text);
+        assert_eq!((error.kind(), error.to_string()), (Kind::Content, format!("a.csv: {what}")));
+    }
+    let limits = Limits { blob: 1000, ..Limits::default() };
+    let source = Csv::default().source(&Default::default(), limits).unwrap();
+    let long = [b"a\n\"", &vec![b'x'; 2 << 20][..], b"\"\n"].concat();
+    assert_eq!(source.probe(&MemoryInput::new("a.csv", long)).unwrap_err().kind(), Kind::Limit);
+}
+
+#[test]
+fn the_first_line_alone_is_a_table_without_rows() {
+    let input = MemoryInput::new("a.csv", b"a,,c\n".to_vec());
+    let probe = source(&[]).probe(&input).unwrap().unwrap();
+    assert_eq!(probe.items, 0);
+    let names: Vec<_> = probe.schema.fields().iter().map(|field| field.name().clone()).collect();
+    assert_eq!(names, ["a", "c", "column2"]);
+}
+
+/// The same bytes, whose length is not known, as those of a compressed file.
+struct Streamed(MemoryInput);
+
+impl Input for Streamed {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn len(&self) -> Option<u64> {
+        None
+    }
+    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
+        Err(Error::bug("a compressed file is read by position"))
+    }
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        self.0.stream()
+    }
+}
+
+#[test]
+fn any_range_of_rows_is_that_slice_of_the_whole() {
+    let line = |i: usize| format!("{i},\"{}\n{}\",{}\n", "text ".repeat(i % 50), i, i as f64 / 8.0);
+    let text: String = std::iter::once("n,t,x\n".to_owned()).chain((0..30_000).map(line)).collect();
+    let input = MemoryInput::new("a.csv.gz", text.clone().into_bytes());
+    let streamed = Streamed(MemoryInput::new("a.csv.gz", text.into_bytes()));
+    let source = source(&[]);
+    for (from, to) in [(0, 30_000), (0, 1), (29_999, 30_000), (12_345, 20_000), (30_000, 40_000)] {
+        for input in [&input as &dyn Input, &streamed] {
+            let found = typed::read(&*source, input, from..to);
+            let numbers: Vec<i64> =
+                found.iter().flat_map(|rows| rows.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();
+            assert_eq!(numbers, (from as i64..to.min(30_000) as i64).collect::<Vec<_>>());
+            let texts = found.iter().flat_map(|rows| rows.column(1).as_string_view().iter().flatten());
+            assert!(texts.zip(&numbers).all(|(text, n)| text.ends_with(&format!("\n{n}"))));
+        }
+    }
+}
+
+#[test]
+fn conforms() {
+    let sample = |key: &str, a: &str| conformance::sample(key, &[("a", a.as_bytes())]);
+    conformance::Suite::new(&Csv::default())
+        .known("two.csv", b"__key__,a\nk,x\nl,y\n".to_vec(), vec![sample("k", "x"), sample("l", "y")])
+        .cuts(conformance::Cuts::AreOtherFiles)
+        .run();
+}
+
+proptest! {
+    #[test]
+    fn any_text_comes_back(rows in proptest::collection::vec(proptest::collection::vec("[ab,\"\r\n é]{0,6}", 3), 1..20)) {
+        let quoted = |value: &String| format!("\"{}\"", value.replace('"', "\"\""));
+        let line = |row: &Vec<String>| row.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
+        let text = "x,y,z\n".to_owned() + &rows.iter().map(line).collect::<String>();
+        let blocks = read_as("a.csv", &[], text.as_bytes()).unwrap();
+        for (i, row) in rows.iter().enumerate() {
+            for (j, value) in row.iter().enumerate() {
+                let column = blocks[0].column(j).as_string_view();
+                let found = column.is_valid(i).then(|| column.value(i)).unwrap_or_default();
+                prop_assert_eq!(found, value);
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_rows_or_an_error(bytes in proptest::collection::vec(prop_oneof![Just(b','), Just(b'"'), Just(b'\n'), Just(b'\r'), any::<u8>()], 0..200)) {
+        if let Err(error) = read_as("a.csv", &[], &bytes) {
+            prop_assert!(matches!(error.kind(), Kind::Content | Kind::Limit), "{}", error);
+        }
+    }
+}
