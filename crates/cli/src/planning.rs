@@ -9,7 +9,7 @@ use packhorse_pack::{KeyEnds, Labels, LongKeys, Part, Policy, Shuffle, SplitBy, 
 use std::path::PathBuf;
 
 /// What to pack, and how it is decided.
-#[derive(ClapArgs)]
+#[derive(ClapArgs, Clone)]
 pub(crate) struct Planning {
     /// Folders and files to pack; keys are relative to them. A tar (also .gz, .zst) counts as what is in it
     #[arg(value_name = "INPUT", value_hint = ValueHint::AnyPath)]

@@ -6,7 +6,7 @@ use packhorse_transform::Transform;
 use std::path::PathBuf;
 
 /// How text is read, and how it becomes tokens.
-#[derive(ClapArgs)]
+#[derive(ClapArgs, Clone)]
 #[command(next_help_heading = "Text and tokens")]
 pub(crate) struct Tokenizing {
     /// The field that holds the text: of JSON lines (a.b is b inside of a), of a table, or inside of a field of JSON

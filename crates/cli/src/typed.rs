@@ -7,7 +7,7 @@ use packhorse_transform::fields::FieldsOptions;
 use std::collections::BTreeMap;
 
 /// How inputs are read.
-#[derive(ClapArgs)]
+#[derive(ClapArgs, Clone)]
 #[command(next_help_heading = "Arrays and tables as inputs")]
 pub(crate) struct Reading {
     /// The format of all inputs, where their names do not say it (such as record)
@@ -30,7 +30,7 @@ pub(crate) struct Reading {
     #[arg(long, value_name = "A,B", requires = "rows")]
     pub(crate) arrays: Option<String>,
 
-    /// ROOT: the tree (default: the only one)
+    /// ROOT: the tree (default: the only one); * packs each tree into a dataset of its own, OUT/TREE
     #[arg(long, value_name = "NAME")]
     pub(crate) tree: Option<String>,
 
@@ -114,7 +114,7 @@ impl Reading {
 }
 
 /// What becomes of fields.
-#[derive(ClapArgs)]
+#[derive(ClapArgs, Clone)]
 #[command(next_help_heading = "Fields")]
 pub(crate) struct Fielding {
     /// OLD=NEW gives a field another name; NAME alone takes only the fields so named (again for more)
@@ -164,7 +164,7 @@ fn pairs(flag: &str, texts: &[String]) -> Result<BTreeMap<String, String>> {
 }
 
 /// How shards are written.
-#[derive(ClapArgs)]
+#[derive(ClapArgs, Clone)]
 #[command(next_help_heading = "Arrays and tables as shards")]
 pub(crate) struct Writing {
     /// HDF5: samples in a chunk

@@ -138,6 +138,17 @@ pub struct Omission {
     pub reason: String,
 }
 
+/// One of the tables that an input may hold, such as a tree of a ROOT file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputTable {
+    /// Its name, with the folders around it and slashes between: by it the source's options choose it.
+    pub name: String,
+    /// How many items it has.
+    pub items: u64,
+    /// Why none of its columns can be read, if so: a lowercase fragment.
+    pub refused: Option<String>,
+}
+
 /// Reads one format.
 ///
 /// There are two kinds of containers. One holds each field's bytes as they are (a tar): `list` says
@@ -154,6 +165,13 @@ pub trait Source: Send + Sync {
     fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
         let _ = input;
         Ok(None)
+    }
+
+    /// The tables of `input`, in the order of their names, reading headers only; `Unsupported` where an input of the
+    /// format is one table.
+    fn tables(&self, input: &dyn Input) -> Result<Vec<InputTable>> {
+        let _ = input;
+        Err(Error::unsupported("is of a format whose files hold no trees to choose from"))
     }
 
     /// Calls `each` with the item at which each sample begins, in order. Where items are samples nobody

@@ -35,7 +35,9 @@ pub use error::{Context, Error, Kind, Result};
 pub use event::{Event, Observer};
 pub use field_type::{CLASSES, ENCODING, FieldType, LOGICAL, NUMPY, PACKED, numpy_type, with_metadata};
 pub use findings::{Consumer, Finding, Findings};
-pub use format::{Blocks, Entry, Extent, Format, FormatInfo, Omission, Probe, Sealed, ShardWriter, Sink, Source};
+pub use format::{
+    Blocks, Entry, Extent, Format, FormatInfo, InputTable, Omission, Probe, Sealed, ShardWriter, Sink, Source,
+};
 pub use input::{Input, MemoryInput};
 pub use limits::Limits;
 pub use memory::{Memory, Pool, aligned, passed_over};

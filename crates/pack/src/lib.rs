@@ -47,7 +47,7 @@ pub use policy::Policy;
 pub use recorded::{Recorded, check_file, sealed_manifest};
 pub use repair::{DatasetRepair, repair_dataset};
 pub use resume::{Stored, of_request, open_plan, plan_file, store_plan};
-pub use scan::{Decode, FilesFrom, KeyEnds, Labels, Listing, SampleRef, Scan, ScanOptions, Symlinks, scan};
+pub use scan::{Decode, FilesFrom, KeyEnds, Labels, Listing, SampleRef, Scan, ScanOptions, Symlinks, scan, tables};
 pub use seal::seal;
 pub use status::{Status, status};
 pub use verify::{Damage, Depth, Verification, verify};

@@ -139,7 +139,9 @@ impl Member {
         let member = |(class, version): (&String, _)| streamers.member(&class.replace(' ', ""), version, name);
         let found = classes.into_iter().find_map(member);
         if let Some(member) = found {
-            return Self { type_name: member.type_name.clone(), title: Some(member.title.clone()), whole: false };
+            // A base class is called by its name.
+            let type_name = if member.type_name == "BASE" { name } else { &member.type_name };
+            return Self { type_name: type_name.to_owned(), title: Some(member.title.clone()), whole: false };
         }
         let leaves: Vec<&str> = branch.leaves.iter().map(|leaf| leaf.kind.as_str()).collect();
         Self { type_name: leaves.join(","), title: None, whole: false }

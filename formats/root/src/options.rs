@@ -33,6 +33,11 @@ impl Wanted {
         Ok(Self { tree: options.get("tree").map(str::to_owned), branches, without, fail })
     }
 
+    /// All that can be read of `tree`.
+    pub(crate) fn tree(tree: String) -> Self {
+        Self { tree: Some(tree), branches: Vec::new(), without: Vec::new(), fail: false }.everything()
+    }
+
     /// The same tree, but all branches, whether they can be read or not.
     pub(crate) fn everything(self) -> Self {
         Self { branches: vec!["*".to_owned()], without: Vec::new(), fail: false, ..self }

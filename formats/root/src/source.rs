@@ -1,9 +1,10 @@
 //! The source: probing, and rows.
 
+use crate::file::{Item, RootFile};
 use crate::options::Wanted;
-use crate::table::{Data, Table};
+use crate::table::{self, Data, Table};
 use crate::{ntuple, rows};
-use packhorse_core::{Blocks, Input, Limits, Pool, Probe, Result, Source};
+use packhorse_core::{Blocks, Input, InputTable, Kind, Limits, Pool, Probe, Result, Source};
 use std::ops::Range;
 
 pub(crate) struct RootSource {
@@ -22,6 +23,24 @@ impl RootSource {
 }
 
 impl Source for RootSource {
+    fn tables(&self, input: &dyn Input) -> Result<Vec<InputTable>> {
+        let listed = RootFile::open(input, self.limits).and_then(|file| table::tables(&file));
+        let mut items = listed.map_err(|e| e.in_input(input.name()))?;
+        // Of a tree with several cycles the highest comes first, and is meant by the name.
+        items.dedup_by(|later, first| later.path == first.path);
+        let one = |item: &Item| {
+            let wanted = Wanted::tree(format!("{};{}", item.path, item.key.cycle));
+            let table = Table::open(input, &wanted, self.limits)?;
+            let refused = match table.schema() {
+                Ok(_) => None,
+                Err(e) if e.kind() == Kind::Unsupported => Some(e.message().to_owned()),
+                Err(e) => return Err(e),
+            };
+            Ok(InputTable { name: item.path.clone(), items: table.entries(), refused })
+        };
+        items.iter().map(one).collect::<Result<_>>().map_err(|e| e.in_input(input.name()))
+    }
+
     fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
         let table = self.open(input)?;
         let schema = table.schema().map_err(|e| e.in_input(input.name()))?;

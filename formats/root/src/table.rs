@@ -30,6 +30,9 @@ pub(crate) enum Data {
 
 const CLASSES: [&str; 4] = ["TTree", "TNtuple", "TNtupleD", ntuple::CLASS];
 
+/// The most trees that an error names.
+const LISTED: usize = 20;
+
 /// All trees of a file, in the order of their paths; the highest cycle first.
 pub(crate) fn tables(file: &RootFile<'_>) -> Result<Vec<Item>> {
     let mut found: Vec<Item> =
@@ -54,14 +57,36 @@ fn choose(file: &RootFile<'_>, wanted: Option<&str>) -> Result<Item> {
         found = all.iter().filter(by_name).filter(of_cycle).collect();
     }
     let paths: BTreeSet<&str> = found.iter().map(|item| item.path.as_str()).collect();
-    let listed = || {
-        all.iter().map(|item| item.path.as_str()).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
-    };
     match (found.first(), paths.len(), wanted) {
         (Some(item), 1, _) => Ok((*item).clone()),
         (None, _, None) => Err(Error::content("holds no tree")),
-        (None, _, Some(name)) => Err(Error::config(format!("option tree: no tree {name}; there are: {}", listed()))),
-        _ => Err(Error::config(format!("holds several trees; choose one by the option tree: {}", listed()))),
+        (None, _, Some(name)) => Err(Error::config(format!("holds no tree {name} for --tree: {}", listed(file, &all)))),
+        _ => Err(Error::config(format!(
+            "holds several trees: {}; choose one with --tree NAME, or pack each into a dataset of its own with --tree '*'",
+            listed(file, &all)
+        ))),
+    }
+}
+
+/// What trees there are, and how many entries they have.
+fn listed(file: &RootFile<'_>, all: &[Item]) -> String {
+    let mut names = BTreeMap::new();
+    all.iter().for_each(|item| _ = names.entry(item.path.as_str()).or_insert(item));
+    let streamers = Streamers::read(file);
+    let entries = |item: &Item| match (item.key.class.as_str(), &streamers) {
+        (ntuple::CLASS, _) => Ntuple::read(file, &item.key).map(|ntuple| ntuple.entries).ok(),
+        (_, Ok(streamers)) => Tree::read(file, &item.key, streamers).map(|tree| tree.entries).ok(),
+        _ => None,
+    };
+    let shown = names.iter().take(LISTED).map(|(name, item)| match entries(item) {
+        Some(1) => format!("{name} (1 entry)"),
+        Some(n) => format!("{name} ({n} entries)"),
+        None => (*name).to_owned(),
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(LISTED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

@@ -1,4 +1,4 @@
-"""Writes tests/data/tree.root and tests/data/ntuple.root, with the values that tests/small.rs expects."""
+"""Writes the files of tests/data, with the values that tests/small.rs expects."""
 import pathlib
 
 import awkward as ak
@@ -28,3 +28,8 @@ for name, compression in (("zlib", uproot.ZLIB(1)), ("lz4", uproot.LZ4(1)), ("lz
 with uproot.recreate(HERE / "ntuple.root", compression=uproot.ZSTD(1)) as file:
     ntuple = {key: value for key, value in values.items() if key != "pos"}
     file.mkrntuple("events", ntuple)
+
+with uproot.recreate(HERE / "several.root", compression=uproot.ZSTD(1)) as file:
+    file["runs"] = {"run": np.array([7, 8], dtype="i4")}
+    file["dir/events"] = {"energy": values["energy"][:3]}
+    file.mkrntuple("dir/tuple", {"id": values["id"][:4]})

@@ -98,13 +98,24 @@ fn options_choose() {
     assert_eq!(names, ["id", "pos", "pt"]);
     let (kind, text) = refused(&input, &[("tree", "other")]);
     assert_eq!(kind, Kind::Config);
-    assert!(text.contains("there are: dir/events"), "{text}");
+    assert!(text.contains("holds no tree other for --tree: dir/events (20 entries)"), "{text}");
     let (kind, text) = refused(&input, &[("branches", "energi")]);
     assert_eq!((kind, text.as_str()), (Kind::Config, "tree: option branches: nothing is called energi"));
     for wrong in [("unsupported", "maybe"), ("branch", "x")] {
         let options: Options = [wrong].into_iter().collect();
         assert_eq!(Root.source(&options, Limits::default()).err().unwrap().kind(), Kind::Config);
     }
+}
+
+#[test]
+fn several_trees_are_listed() {
+    let input = MemoryInput::new("several", &include_bytes!("data/several.root")[..]);
+    let tables = source(&[]).tables(&input).unwrap();
+    let found: Vec<_> = tables.iter().map(|table| (table.name.as_str(), table.items, &table.refused)).collect();
+    assert_eq!(found, [("dir/events", 3, &None), ("dir/tuple", 4, &None), ("runs", 2, &None)]);
+    let (kind, text) = refused(&input, &[]);
+    assert_eq!(kind, Kind::Config);
+    assert!(text.contains("dir/events (3 entries), dir/tuple (4 entries), runs (2 entries); choose one"), "{text}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod plan;
 mod scanning;
 mod stage;
 mod synth;
+mod trees;
 #[cfg(feature = "gpu")]
 mod upload;
 mod verify;

@@ -2,53 +2,62 @@
 
 use super::plan::out;
 use super::scanning::make_plan;
-use super::{Context, plan};
+use super::{Context, plan, trees};
 use crate::args::Seal;
 use crate::outcome::{counted, success};
-use crate::planning::{Pack, Work};
+use crate::planning::{Pack, Planning, Work};
 use crate::size::show;
 use crate::slurm;
 use packhorse_core::{Error, Limits, Result};
 use packhorse_dataset::Manifest;
 use packhorse_pack::{PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, store_plan};
 use packhorse_transform::{Making, Transform, from_description_with};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
 pub(super) fn run(context: &Context<'_>, args: &Pack) -> Result<ExitCode> {
-    match &args.plan {
-        Some(dir) => fill(context, args, dir),
-        None => whole(context, args),
+    if let Some(dir) = &args.plan {
+        return fill(context, args, dir);
     }
-}
-
-/// Scan, plan, pack and seal in one process.
-fn whole(context: &Context<'_>, args: &Pack) -> Result<ExitCode> {
-    let start = Instant::now();
     if args.part.is_some() {
         return Err(Error::config("--part is a part of a plan; give the folder of the plan with --plan DIR"));
     }
-    let out = out(args.planning.out.as_ref())?;
-    let (planned, transforms) = make_plan(context, &args.planning, &args.work)?;
-    if args.planning.dry_run {
-        plan::say(context, &planned, out, None)?;
-        return Ok(success());
+    if args.planning.reading.tree.as_deref() == Some(trees::ALL) {
+        return trees::pack(context, &args.planning, &args.work);
+    }
+    let packed = whole(context, &args.planning, &args.work)?;
+    context.style.show(&packed.value, &packed.text)?;
+    packed.fault.map_or(Ok(success()), Err)
+}
+
+/// What is to be said of a dataset.
+pub(super) struct Packed {
+    pub(super) value: Value,
+    pub(super) text: String,
+    /// What is wrong with it for all that.
+    pub(super) fault: Option<Error>,
+}
+
+/// Scan, plan, pack and seal in one process.
+pub(super) fn whole(context: &Context<'_>, planning: &Planning, work: &Work) -> Result<Packed> {
+    let start = Instant::now();
+    let out = out(planning.out.as_ref())?;
+    let (planned, transforms) = make_plan(context, planning, work)?;
+    if planning.dry_run {
+        let (value, text) = plan::summary(&planned, out, None);
+        return Ok(Packed { value, text, fault: None });
     }
     let stored = store_plan(&context.store, out, &planned)?;
     drop(planned);
-    let report = pack(context, &transforms, out, &args.work, Part::ALL, args.planning.on_error)?;
+    let report = pack(context, &transforms, out, work, Part::ALL, planning.on_error)?;
     let manifest = packhorse_pack::seal(context.registry, &transforms, &context.store, out, &context.cancel)?;
     context.progress.finish();
-    summary(context, out, &report, Some(&manifest), stored, start)?;
-    match manifest.samples == 0 && manifest.skipped > 0 {
-        true => {
-            Err(Error::content("nothing is left: everything was left out; skipped.jsonl says why")
-                .in_input(out.display()))
-        }
-        false => Ok(success()),
-    }
+    let (value, text) = summary(out, &report, Some(&manifest), stored, start);
+    let nothing = || Error::content("nothing is left: everything was left out; skipped.jsonl says why");
+    let is_empty = manifest.samples == 0 && manifest.skipped > 0;
+    Ok(Packed { value, text, fault: is_empty.then(|| nothing().in_input(out.display())) })
 }
 
 /// Fills a part of a plan.
@@ -61,7 +70,8 @@ fn fill(context: &Context<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
     let transforms = transforms_of(context, dir, args.planning.tokenizing.check_exact)?;
     let report = pack(context, &transforms, dir, &args.work, part, args.planning.on_error)?;
     context.progress.finish();
-    summary(context, dir, &report, None, Stored::Resumed, start)?;
+    let (value, text) = summary(dir, &report, None, Stored::Resumed, start);
+    context.style.show(&value, &text)?;
     Ok(success())
 }
 
@@ -115,13 +125,12 @@ pub(super) fn packing<'a>(
 }
 
 fn summary(
-    context: &Context<'_>,
     out: &Path,
     report: &PackReport,
     manifest: Option<&Manifest>,
     stored: Stored,
     start: Instant,
-) -> Result<()> {
+) -> (Value, String) {
     let seconds = start.elapsed().as_secs_f64();
     let rate = show((report.input_bytes as f64 / seconds.max(1e-9)) as u64);
     let skipped = manifest.map_or(report.skipped, |m| m.skipped);
@@ -151,7 +160,7 @@ fn summary(
         "reused": report.reused, "resumed": stored == Stored::Resumed, "skipped": skipped, "seconds": seconds,
         "root": manifest.map(|m| m.root.to_string()), "omitted": omitted, "counts": report.counts,
     });
-    context.style.show(&value, &text)
+    (value, text)
 }
 
 pub(super) fn seal(context: &Context<'_>, args: &Seal) -> Result<ExitCode> {

@@ -1,7 +1,7 @@
 //! `packhorse plan`.
 
-use super::Context;
 use super::scanning::make_plan;
+use super::{Context, trees};
 use crate::outcome::{counted, maybe_counted, success};
 use crate::planning::PlanArgs;
 use crate::size::show;
@@ -13,6 +13,11 @@ use std::process::ExitCode;
 
 pub(super) fn run(context: &Context<'_>, args: &PlanArgs) -> Result<ExitCode> {
     let out = out(args.planning.out.as_ref())?;
+    if args.planning.reading.tree.as_deref() == Some(trees::ALL) {
+        return Err(Error::config(
+            "each tree has a plan of its own; plan one with --tree NAME, or pack all of them at once",
+        ));
+    }
     if args.planning.tokenizing.check_exact > 0.0 {
         return Err(Error::config(
             "nothing is tokenized while planning; give --check-exact to `packhorse pack --plan`",
@@ -21,7 +26,8 @@ pub(super) fn run(context: &Context<'_>, args: &PlanArgs) -> Result<ExitCode> {
     let (plan, _) = make_plan(context, &args.planning, &args.work)?;
     let stored = if args.planning.dry_run { None } else { Some(store_plan(&context.store, out, &plan)?) };
     context.progress.finish();
-    say(context, &plan, out, stored)?;
+    let (value, text) = summary(&plan, out, stored);
+    context.style.show(&value, &text)?;
     Ok(success())
 }
 
@@ -30,8 +36,8 @@ pub(super) fn out(out: Option<&PathBuf>) -> Result<&Path> {
     out.map(PathBuf::as_path).ok_or_else(|| Error::config("say where the dataset goes with --out DIR"))
 }
 
-/// Says what will happen.
-pub(super) fn say(context: &Context<'_>, plan: &Plan, out: &Path, stored: Option<Stored>) -> Result<()> {
+/// What will happen, as JSON and as text.
+pub(super) fn summary(plan: &Plan, out: &Path, stored: Option<Stored>) -> (Value, String) {
     let skipped = plan.skipped().len();
     let counts = plan.class_counts();
     let classes: Vec<_> = plan.header().classes.iter().zip(&counts).collect();
@@ -65,7 +71,7 @@ pub(super) fn say(context: &Context<'_>, plan: &Plan, out: &Path, stored: Option
         text.push_str(&left_out(plan.header().omitted.len()));
     }
     text.push_str(&format!("  {end}\n"));
-    context.style.show(&value(plan, skipped), &text)
+    (value(plan, skipped), text)
 }
 
 /// A line on fields that the inputs have and the dataset lacks.

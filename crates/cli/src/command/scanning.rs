@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::planning::{Planning, Work};
-use packhorse_core::{Context as _, Error, Options, Result};
+use packhorse_core::{Context as _, Error, InputTable, Options, Result};
 use packhorse_pack::{
     Cut, FilesFrom, Listing, Metadata, Plan, PlanOptions, Scan, ScanOptions, Shuffle, Splits, of_request, plan, scan,
     sealed_manifest,
@@ -11,7 +11,7 @@ use packhorse_transform::Transform;
 use packhorse_transform::fields::Fields;
 use packhorse_transform::image::{Check, Image, ImageOptions};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Scans and plans.
 pub(super) fn make_plan(
@@ -27,19 +27,27 @@ pub(super) fn make_plan(
     for (format, options) in &options.sources {
         context.registry.get(format)?.source(options, context.limits)?;
     }
-    let scanning = Scan {
-        registry: context.registry,
-        store: &*context.store,
-        limits: context.limits,
-        observer: &context.progress,
-        cancel: &context.cancel,
-    };
-    let mut listing = scan(scanning, &scan_options(context, args, work, typed)?)?;
+    let mut listing = scan(scanning(context), &scan_options(context, args, work, typed)?)?;
     if let (Some(table), Some(key)) = (&args.metadata, &args.key) {
         attach(context, args, &mut listing, table, key)?;
     }
     let plan = plan(context.registry, listing, &transforms, &options, &context.progress)?;
     Ok((plan, transforms))
+}
+
+/// The trees of all inputs, by the paths of these.
+pub(super) fn trees(context: &Context<'_>, args: &Planning, work: &Work) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
+    packhorse_pack::tables(scanning(context), &scan_options(context, args, work, true)?)
+}
+
+fn scanning<'a>(context: &'a Context<'_>) -> Scan<'a> {
+    Scan {
+        registry: context.registry,
+        store: &*context.store,
+        limits: context.limits,
+        observer: &context.progress,
+        cancel: &context.cancel,
+    }
 }
 
 fn scan_options(context: &Context<'_>, args: &Planning, work: &Work, typed: bool) -> Result<ScanOptions> {

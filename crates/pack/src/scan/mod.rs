@@ -23,7 +23,7 @@ pub use walk::Symlinks;
 
 use crate::{Policy, Shapes};
 use listing::Builder;
-use packhorse_core::{Cancel, Error, Event, Limits, Observer, Options, Registry, Result, Store};
+use packhorse_core::{Cancel, Error, Event, InputTable, Limits, Observer, Options, Registry, Result, Store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -119,6 +119,12 @@ pub fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
         return Err(Error::config(format!("found no sample in {}; {}", places(options), listing.ignored())));
     }
     Ok(listing)
+}
+
+/// The tables that each input holds by its path, where inputs hold several: which trees ROOT files have. Plain files
+/// are passed over; an input of a format without tables to choose from is `Unsupported`.
+pub fn tables(context: Scan<'_>, options: &ScanOptions) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
+    roots::tables(context, options)
 }
 
 fn places(options: &ScanOptions) -> String {

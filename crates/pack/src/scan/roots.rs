@@ -4,17 +4,45 @@ use super::crew::Crew;
 use super::listing::Builder;
 use super::walk::{Batch, Chain, Folder, Task, Walk};
 use super::{Scan, ScanOptions};
+use crate::Policy;
 use crate::inputs::main_file;
-use packhorse_core::{Error, FileKind, Result};
+use packhorse_core::{Error, FileKind, InputTable, Result};
 use packhorse_storage::{Location, Staging};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Runs the walk and feeds `builder`.
 pub(super) fn collect(context: Scan<'_>, options: &ScanOptions, builder: &mut Builder) -> Result<()> {
     let starts = starts(context, options, builder)?;
+    run(context, options, starts, false, &mut |batch| builder.take(batch))
+}
+
+/// The tables of all inputs, in the order of their paths; a bad input is an error, or has none, by `options.policy`.
+pub(super) fn tables(context: Scan<'_>, options: &ScanOptions) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
+    let mut found = BTreeMap::new();
+    let starts = starts(context, options, &mut Builder::new(options.key_ends.clone()))?;
+    run(context, options, starts, true, &mut |batch| match batch {
+        Batch::Tables { path, tables } => {
+            found.insert(path, tables);
+            Ok(())
+        }
+        Batch::Fault(error) if options.policy == Policy::Fail => Err(error),
+        _ => Ok(()),
+    })?;
+    Ok(found)
+}
+
+/// Runs the walk from `starts`, and calls `each` with what it finds.
+fn run(
+    context: Scan<'_>,
+    options: &ScanOptions,
+    starts: Vec<Task>,
+    tables: bool,
+    each: &mut dyn FnMut(Batch) -> Result<()>,
+) -> Result<()> {
     let (sender, receiver) = crossbeam_channel::bounded(1024);
-    let walk = Walk::new(context, options, sender)?;
+    let walk = Walk::new(context, options, sender, tables)?;
     std::thread::scope(|threads| {
         threads.spawn(|| {
             // The sender must go when the walk ends, or the receiver waits for ever.
@@ -28,7 +56,7 @@ pub(super) fn collect(context: Scan<'_>, options: &ScanOptions, builder: &mut Bu
                 context.cancel.cancel();
                 Err(error)
             }
-            batch => builder.take(batch),
+            batch => each(batch),
         })
     })
 }

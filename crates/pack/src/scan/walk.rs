@@ -10,7 +10,9 @@ use crate::inputs::{Names, check_from, container, open, unread};
 use crate::recorded::FirstReads;
 use crate::resume::is_missing;
 use crossbeam_channel::Sender;
-use packhorse_core::{Error, Event, FileKind, FileStat, Format, Input, Kind, Options, Probe, Result, Source};
+use packhorse_core::{
+    Error, Event, FileKind, FileStat, Format, Input, InputTable, Kind, Options, Probe, Result, Source,
+};
 use packhorse_dataset::MANIFEST;
 use packhorse_storage::Compression;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +54,8 @@ pub(crate) enum Batch {
     Table { root: u32, path: PathBuf, stat: FileStat, table: Table },
     /// A sealed dataset whose shards are among the inputs.
     Sealed(Box<SealedInput>),
+    /// What tables an input holds.
+    Tables { path: PathBuf, tables: Vec<InputTable> },
     /// A bad input.
     Fault(Error),
     /// An input that is left out without being bad.
@@ -94,6 +98,8 @@ pub(super) struct Walk<'a> {
     pub(super) symlinks: Symlinks,
     names: Names,
     count: bool,
+    /// Whether the tables of inputs are listed, and nothing else is done.
+    tables: bool,
     /// How inputs of typed rows are read, by format.
     options: &'a BTreeMap<String, Options>,
     /// Device and inode of the folder of the dataset, if it is there already.
@@ -143,7 +149,7 @@ impl Chain {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(context: Scan<'a>, options: &'a ScanOptions, found: Sender<Batch>) -> Result<Self> {
+    pub(super) fn new(context: Scan<'a>, options: &'a ScanOptions, found: Sender<Batch>, tables: bool) -> Result<Self> {
         let globs = Globs::new(&options.include, &options.exclude)?;
         let output = options.output.as_ref().and_then(|path| context.store.stat(path, true).ok());
         let output = output.map(|stat| stat.id);
@@ -155,6 +161,7 @@ impl<'a> Walk<'a> {
             symlinks,
             names,
             count,
+            tables,
             options: &options.sources,
             output,
             found,
@@ -353,6 +360,11 @@ impl<'a> Walk<'a> {
         self.names.from.iter().try_for_each(|from| check_from(self.context.registry, from, path))?;
         let source = format.source(self.options.get(id).unwrap_or(&Options::new()), self.context.limits)?;
         let input = open(self.context.store, path, compression)?;
+        if self.tables {
+            let tables = source.tables(&*input).map_err(|e| e.in_input(path.display()))?;
+            self.send(Batch::Tables { path: path.to_owned(), tables });
+            return Ok(());
+        }
         let probe = source.probe(&*input).map_err(|e| match compression {
             Some(_) if e.kind() == Kind::Unsupported => {
                 Error::unsupported(format!("{id} can't be read while compressed; decompress it first"))

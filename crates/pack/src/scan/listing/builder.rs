@@ -41,6 +41,7 @@ impl Builder {
             Batch::Members { root, archive, stat, members } => self.members(root, &archive, &stat, &members),
             Batch::Table { root, path, stat, table } => self.table(root, &path, &stat, table),
             Batch::Sealed(sealed) => self.listing.sealed.push(*sealed),
+            Batch::Tables { .. } => return Err(Error::bug("tables in a listing of samples")),
             Batch::Fault(error) => self.listing.faults.push(error),
             Batch::Ignored(why, path) => self.ignore(why, path),
             Batch::Abort(error) => return Err(error),
