@@ -1,8 +1,8 @@
 //! Rows into WebDataset: every row is a sample that readers find by its key, or the command says why not.
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
-use arrow_array::{ArrayRef, BinaryViewArray, StringViewArray};
-use packhorse::core::{FieldType, KEY, Options, Rows, Schema};
+use arrow_array::{ArrayRef, BinaryViewArray, Float32Array, StringViewArray};
+use packhorse::core::{DataType, FieldType, KEY, Options, Rows, Schema};
 use packhorse::dataset::{Digest, MANIFEST, Manifest, Receipt};
 use packhorse_testkit::program::{self, Ran};
 use packhorse_testkit::typed;
@@ -215,4 +215,36 @@ fn metadata_finds_samples_whose_keys_end_at_the_last_dot() {
     assert_eq!(ran.code, DONE, "{}", ran.stderr);
     let shard = out.join("shard-000000.tar");
     assert_eq!(run(&["cat", shard.to_str().unwrap(), "2024%2E05%2E02.json"]).stdout, "{\"n\":2}");
+}
+
+#[test]
+fn inputs_without_a_row_are_refused_and_beside_others_they_add_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let alone = input(dir.path(), &[&[], &[]]);
+    let ran = pack(&alone, &dir.path().join("out"), &[]);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("0.arrow") && ran.stderr.contains("holds no row"), "{}", ran.stderr);
+    assert!(!dir.path().join("out").exists());
+    let other = tempfile::tempdir().unwrap();
+    let out = other.path().join("out");
+    assert_eq!(pack(&input(other.path(), &[&[], &[("a", Some("1"))]]), &out, &[]).code, DONE);
+    assert_eq!(members(&out), ["a.txt"]);
+}
+
+#[test]
+fn fields_that_differ_in_case_only_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let numbers: ArrayRef = Arc::new(Float32Array::from(vec![0.5]));
+    let keys: ArrayRef = Arc::new(StringViewArray::from(vec!["a"]));
+    let number = |name: &str| FieldType::Scalar(DataType::Float32).field(name, false);
+    let schema = Schema::new(vec![FieldType::Text.field(KEY, false), number("E"), number("e")]);
+    let rows = Rows::try_new(Arc::new(schema), vec![keys, numbers.clone(), numbers]).unwrap();
+    let sink = packhorse::registry().get("arrow").unwrap().sink(&Options::new()).unwrap();
+    let (_, bytes) =
+        typed::write(&*sink, &rows, &[1]).into_iter().find(|(suffix, _)| *suffix == sink.suffix()).unwrap();
+    let file = dir.path().join("a.arrow");
+    fs::write(&file, bytes).unwrap();
+    let ran = pack(&file, &dir.path().join("out"), &[]);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("which do not see case; rename one with --field"), "{}", ran.stderr);
 }

@@ -14,7 +14,7 @@ pub(crate) struct Tokenizing {
     #[arg(long, value_name = "NAME")]
     pub(crate) text_field: Option<String>,
 
-    /// JSON lines: the field that names a document [default: its place in the file]
+    /// JSON lines: the field that names a document; its key is FILE/NAME [default: its place in the file]
     #[arg(long, value_name = "NAME")]
     pub(crate) id_field: Option<String>,
 

@@ -21,6 +21,7 @@
 //! ```
 
 use packhorse_core::{Error, Limits, Members, Result, crc32c};
+use std::collections::HashMap;
 
 /// What follows the shard's name in the index's name.
 pub const INDEX_SUFFIX: &str = ".members";
@@ -45,8 +46,12 @@ pub fn encode_index(members: &Members) -> Vec<u8> {
     all().for_each(|m| out.extend_from_slice(&m.offset.to_le_bytes()));
     all().for_each(|m| out.extend_from_slice(&m.len.to_le_bytes()));
     all().for_each(|m| out.extend_from_slice(&m.crc32c.to_le_bytes()));
+    let mut places = HashMap::with_capacity(members.fields().len());
+    for (place, name) in members.fields().iter().enumerate() {
+        places.entry(name.as_str()).or_insert(place);
+    }
     for m in all() {
-        let field = members.fields().iter().position(|name| name == m.field).unwrap_or_default();
+        let field = places.get(m.field).copied().unwrap_or_default();
         out.extend_from_slice(&(field as u16).to_le_bytes());
     }
     out.extend_from_slice(names.as_bytes());

@@ -312,7 +312,13 @@ fn guilty<'a>(entries: &'a [Entry], error: &Error) -> Option<&'a Piece> {
 
 /// Where the field `name` of a sample lies in the buffer.
 fn range_of(name: &str, (entry, start, ends): &(Entry, usize, Vec<usize>)) -> Option<(usize, usize)> {
-    let i = entry.pieces.iter().position(|p| p.field == name)?;
+    let named = |i: &usize| entry.pieces.get(*i).is_some_and(|p| p.field == name);
+    // A plan has the fields of a sample in the order of their names.
+    let guess = entry.pieces.partition_point(|p| *p.field < *name);
+    let i = Some(guess).filter(named).or_else(|| match entry.pieces.is_sorted_by(|a, b| a.field < b.field) {
+        true => None,
+        false => entry.pieces.iter().position(|p| p.field == name),
+    })?;
     let from = i.checked_sub(1).map_or(Some(*start), |before| ends.get(before).copied())?;
     Some((from, *ends.get(i)?))
 }

@@ -13,7 +13,7 @@ use packhorse_core::{
 };
 use packhorse_dataset::{CodecRecord, FieldRecord, Header};
 use packhorse_transform::Transform;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The schema of rows as they come out of inputs whose fields are bytes, before anything is decoded.
@@ -24,8 +24,8 @@ pub(crate) fn raw_schema(header: &Header, delivered: &SchemaRef) -> SchemaRef {
         ("json", DataType::Utf8View) => true,
         _ => false,
     };
-    let inside: Vec<&str> = header.decode.iter().flat_map(|r| r.columns.iter().map(|c| c.name.as_str())).collect();
-    let kept = delivered.fields().iter().filter(|f| plain(f) && !inside.contains(&f.name().as_str()));
+    let inside: HashSet<&str> = header.decode.iter().flat_map(|r| r.columns.iter().map(|c| c.name.as_str())).collect();
+    let kept = delivered.fields().iter().filter(|f| plain(f) && !inside.contains(f.name().as_str()));
     let mut fields: Vec<Field> = kept.map(|f| f.as_ref().clone()).collect();
     fields.extend(header.decode.iter().map(|record| FieldType::Blob.field(&record.field, true)));
     sorted(fields)
@@ -34,9 +34,10 @@ pub(crate) fn raw_schema(header: &Header, delivered: &SchemaRef) -> SchemaRef {
 /// The schema of what `records` make of rows of `schema`.
 pub(crate) fn encoded_schema(schema: &SchemaRef, records: &[CodecRecord]) -> Result<SchemaRef> {
     let mut fields: Vec<Field> = Vec::with_capacity(schema.fields().len());
+    let known = records.iter().filter_map(|r| Some((r.columns.first()?.name.as_str(), r)));
+    let known: HashMap<&str, &CodecRecord> = known.collect();
     for field in schema.fields() {
-        let record = records.iter().find(|r| r.columns.first().is_some_and(|c| c.name == *field.name()));
-        fields.push(match record {
+        fields.push(match known.get(field.name().as_str()) {
             None => field.as_ref().clone(),
             Some(record) => FieldType::Blob.field(&record.field, field.is_nullable()),
         });
@@ -76,10 +77,13 @@ pub(crate) fn before(
     limits: Limits,
 ) -> Result<Vec<Box<dyn Transform>>> {
     let mut steps: Vec<Box<dyn Transform>> = Vec::new();
+    let mut inside = Vec::with_capacity(header.decode.len());
     for record in &header.decode {
         let fields = FieldRecord::schema(&record.columns)?.fields().iter().map(|f| f.as_ref().clone()).collect();
-        let codec = codec(registry, record, limits)?;
-        steps.push(Box::new(Decoding { codec, name: record.field.clone(), fields }));
+        inside.push((record.field.clone(), Inside { codec: codec(registry, record, limits)?, fields }));
+    }
+    if !inside.is_empty() {
+        steps.push(Box::new(Decoding(inside)));
     }
     if raw_schema(header, delivered) != *delivered {
         steps.push(Box::new(Conforming { schema: delivered.clone() }));
@@ -89,14 +93,15 @@ pub(crate) fn before(
 
 /// The steps after the transforms of the plan: encoding.
 pub(crate) fn after(registry: &Registry, header: &Header, limits: Limits) -> Result<Vec<Box<dyn Transform>>> {
-    let mut steps: Vec<Box<dyn Transform>> = Vec::new();
+    let mut forms = HashMap::with_capacity(header.encode.len());
     for record in &header.encode {
         let schema = FieldRecord::schema(&record.columns)?;
         let [field] = &schema.fields()[..] else { return Err(Error::content("the plan encodes no single column")) };
-        let codec = codec(registry, record, limits)?;
-        steps.push(Box::new(Encoding { codec, field: field.as_ref().clone(), name: record.field.clone() }));
+        let form =
+            Form { codec: codec(registry, record, limits)?, field: field.as_ref().clone(), name: record.field.clone() };
+        forms.insert(field.name().clone(), form);
     }
-    Ok(steps)
+    Ok(if forms.is_empty() { Vec::new() } else { vec![Box::new(Encoding(forms))] })
 }
 
 /// The last step: what the sink says of rows whose keys or fields scan did not see.
@@ -133,34 +138,50 @@ fn codec(registry: &Registry, record: &CodecRecord, limits: Limits) -> Result<Bo
     }
 }
 
-/// Puts the columns inside a field in its place.
-struct Decoding {
+/// Puts the columns inside fields in their places. One step for all fields: rows may have ten thousand.
+struct Decoding(Vec<(String, Inside)>);
+
+/// What is inside a field.
+struct Inside {
     codec: Box<dyn Codec>,
-    name: String,
     fields: Vec<Field>,
 }
 
 impl Transform for Decoding {
     fn describe(&self) -> String {
-        format!("decode {}", self.name)
+        self.0.iter().map(|(name, _)| format!("decode {name}")).collect::<Vec<_>>().join("; ")
     }
 
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
-        let others = input.fields().iter().filter(|f| *f.name() != self.name).map(|f| f.as_ref().clone());
-        Ok(sorted(others.chain(self.fields.iter().cloned()).collect()))
+        let decoded: HashSet<&str> = self.0.iter().map(|(name, _)| name.as_str()).collect();
+        let others = input.fields().iter().filter(|f| !decoded.contains(f.name().as_str())).map(|f| f.as_ref().clone());
+        Ok(sorted(others.chain(self.0.iter().flat_map(|(_, inside)| inside.fields.iter().cloned())).collect()))
     }
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
-        let Some((at, _)) = rows.schema().column_with_name(&self.name) else { return Ok(rows) };
-        let arrays = self.codec.decode(&self.name, &rows, &self.fields)?;
-        let mut columns: Vec<(Field, ArrayRef)> = columns(&rows).collect();
-        columns.remove(at);
-        columns.extend(self.fields.iter().cloned().zip(arrays));
-        assembled(columns)
+        let schema = rows.schema();
+        let places: HashMap<&str, usize> = places(&schema);
+        let key = places.get(KEY).copied();
+        let mut decoded: HashSet<&str> = HashSet::with_capacity(self.0.len());
+        let mut found: Vec<(Field, ArrayRef)> = Vec::with_capacity(schema.fields().len());
+        for (name, inside) in &self.0 {
+            let Some(at) = places.get(name.as_str()) else { continue };
+            // Codecs look for their field by its name.
+            let alone: Vec<usize> = key.into_iter().chain([*at]).collect();
+            let alone = rows.project(&alone).map_err(|e| Error::bug(e.to_string()))?;
+            let arrays = inside.codec.decode(name, &alone, &inside.fields)?;
+            found.extend(inside.fields.iter().cloned().zip(arrays));
+            decoded.insert(name);
+        }
+        if decoded.is_empty() {
+            return Ok(rows);
+        }
+        found.extend(columns(&rows).filter(|(field, _)| !decoded.contains(field.name().as_str())));
+        assembled(found)
     }
 
     fn lead(&self) -> usize {
-        self.codec.lead()
+        self.0.first().map_or(0, |(_, inside)| inside.codec.lead())
     }
 
     fn factor(&self) -> f64 {
@@ -168,8 +189,11 @@ impl Transform for Decoding {
     }
 }
 
-/// Puts a field of bytes in the place of a column.
-struct Encoding {
+/// Puts fields of bytes in the places of columns. One step for all columns: rows may have ten thousand.
+struct Encoding(HashMap<String, Form>);
+
+/// How a column becomes bytes.
+struct Form {
     codec: Box<dyn Codec>,
     field: Field,
     name: String,
@@ -177,25 +201,30 @@ struct Encoding {
 
 impl Transform for Encoding {
     fn describe(&self) -> String {
-        format!("encode {}", self.name)
+        format!("encode {} fields", self.0.len())
     }
 
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
-        let swap = |f: &Arc<Field>| match f.name() == self.field.name() {
-            true => FieldType::Blob.field(&self.name, f.is_nullable()),
-            false => f.as_ref().clone(),
+        let swap = |f: &Arc<Field>| match self.0.get(f.name()) {
+            Some(form) => FieldType::Blob.field(&form.name, f.is_nullable()),
+            None => f.as_ref().clone(),
         };
         Ok(sorted(input.fields().iter().map(swap).collect()))
     }
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
-        let bug = || Error::bug(format!("rows without the field {}", self.field.name()));
-        let (at, _) = rows.schema().column_with_name(self.field.name()).ok_or_else(bug)?;
-        let mut columns: Vec<(Field, ArrayRef)> = columns(&rows).collect();
-        let (field, column) = columns.swap_remove(at);
-        let bytes = self.codec.encode(&self.field, &column)?;
-        columns.push((FieldType::Blob.field(&self.name, field.is_nullable()), Arc::new(bytes)));
-        assembled(columns)
+        let mut encoded = 0;
+        let mut swap = |(field, column): (Field, ArrayRef)| -> Result<(Field, ArrayRef)> {
+            let Some(form) = self.0.get(field.name()) else { return Ok((field, column)) };
+            encoded += 1;
+            let bytes = form.codec.encode(&form.field, &column)?;
+            Ok((FieldType::Blob.field(&form.name, field.is_nullable()), Arc::new(bytes)))
+        };
+        let columns = columns(&rows).map(&mut swap).collect::<Result<Vec<_>>>()?;
+        match encoded == self.0.len() {
+            true => assembled(columns),
+            false => Err(Error::bug("rows without a field that the plan encodes")),
+        }
     }
 
     fn factor(&self) -> f64 {
@@ -220,9 +249,11 @@ impl Transform for Conforming {
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
         let mut conformed = Vec::with_capacity(self.schema.fields().len());
+        let delivered = rows.schema();
+        let places = places(&delivered);
         for field in self.schema.fields() {
-            let found =
-                rows.schema().column_with_name(field.name()).map(|(at, found)| (found.clone(), rows.column(at)));
+            let found = places.get(field.name().as_str());
+            let found = found.map(|at| (delivered.field(*at).clone(), rows.column(*at)));
             let column = match found {
                 None => new_null_array(field.data_type(), rows.num_rows()),
                 Some((found, column)) if same_type(&found, field) => column.clone(),
@@ -288,6 +319,11 @@ fn columns(rows: &Rows) -> impl Iterator<Item = (Field, ArrayRef)> {
         .collect::<Vec<_>>()
         .into_iter()
         .zip(rows.columns().to_vec())
+}
+
+/// Where each column is.
+fn places(schema: &Schema) -> HashMap<&str, usize> {
+    schema.fields().iter().enumerate().map(|(at, field)| (field.name().as_str(), at)).collect()
 }
 
 /// Rows of these columns, in order.

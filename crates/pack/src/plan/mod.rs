@@ -136,12 +136,21 @@ pub fn plan(
     let transformed = transforms.iter().try_fold(delivered.schema.clone(), |schema, t| t.schema(&schema))?;
     let encode = schema::encoded(registry, &*sink, &transformed)?;
     if let Err(e) = sink.accept(&steps::encoded_schema(&transformed, &encode)?) {
-        // Of columns that no encoding helps, the user knows the names that they have.
-        return Err(sink.accept(&transformed).err().unwrap_or(e));
+        // The user knows the names that columns have, not those of the fields that they become.
+        return Err(match sink.accept(&transformed) {
+            Err(own) if own.kind() == packhorse_core::Kind::Config => own,
+            _ => e,
+        });
     }
     let mut order = units::units(&listing, options.shuffle, options.splits.divides());
     let groups = Groups::of(&listing, options)?;
     units::truncate(&mut order, options.limit.unwrap_or(u64::MAX));
+    if order.is_empty() {
+        let first = listing.sample(0).map(|sample| sample.first_path()).unwrap_or_default();
+        let message =
+            "holds no row, and no other input does, so there is no sample to pack; give inputs that have some";
+        return Err(Error::config(message).in_input(first.display()));
+    }
     let factor = transforms.iter().map(|t| t.factor()).product();
     let (order, shards) = shards(&listing, order, &*sink, factor, (&groups, options));
     let mut header = header(&listing, format.info(), transforms, options);

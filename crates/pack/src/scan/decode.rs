@@ -195,12 +195,8 @@ impl Probing<'_> {
     /// What is inside the field of sample `i`; `None` if the sample lacks it.
     fn one(&self, i: usize) -> Result<Option<Vec<Field>>> {
         let Some(sample) = self.listing.sample(i).filter(|sample| sample.table().is_none()) else { return Ok(None) };
-        if !sample.fields().any(|(name, _)| name == self.name) {
-            return Ok(None);
-        }
-        let entry = sample.entry(0..1);
-        let Some(piece) = entry.pieces.iter().find(|piece| piece.field == self.name) else { return Ok(None) };
-        self.probe(piece).map(Some).map_err(|e| e.in_sample(&entry.key))
+        let Some(piece) = sample.piece_of(self.name) else { return Ok(None) };
+        self.probe(&piece).map(Some).map_err(|e| e.in_sample(sample.key()))
     }
 
     fn probe(&self, piece: &Piece) -> Result<Vec<Field>> {

@@ -90,6 +90,13 @@ impl<'a> SampleRef<'a> {
         self.pieces.first().map(|p| self.listing.full_path(p)).unwrap_or_default()
     }
 
+    /// What the plan says of its field `name`, if it has one.
+    pub(in crate::scan) fn piece_of(&self, name: &str) -> Option<Piece> {
+        // Sorted by name.
+        let at = self.pieces.binary_search_by(|p| self.listing.field(p).cmp(name.as_bytes())).ok()?;
+        self.pieces.get(at).map(|p| self.piece(p, &(0..1)))
+    }
+
     /// What the plan says of it; of typed rows, of the items `items`.
     pub fn entry(&self, items: Range<u64>) -> Entry {
         let pieces = self.pieces.iter().map(|p| self.piece(p, &items)).collect();
