@@ -282,8 +282,8 @@ impl Input for Counted {
 #[test]
 fn chunks_larger_than_blocks_are_read_once() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("tall.h5");
-    let Some(_) = python("make_tall.py", &[&path]) else { return };
+    let (path, again) = (dir.path().join("tall.h5"), dir.path().join("again.h5"));
+    let Some(_) = python("make_tall.py", &[&path, &again]) else { return };
     let input = Counted(MemoryInput::new("tall.h5", std::fs::read(&path).unwrap()), AtomicU64::new(0));
     let source = Hdf5.source(&Options::new(), Limits::default()).unwrap();
     let mut at = 0usize;
@@ -317,6 +317,10 @@ fn chunks_larger_than_blocks_are_read_once() {
     }
     let read = input.1.into_inner();
     assert!(read < 3 * len, "{read} bytes of a file of {len} were read by runs");
+    // And values that are there once do not become gigabytes.
+    let input = MemoryInput::new("again.h5", std::fs::read(&again).unwrap());
+    let error = source.rows(&input, 0..u64::MAX).unwrap().find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), packhorse_core::Kind::Limit, "{error}");
 }
 
 #[test]

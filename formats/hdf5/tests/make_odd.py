@@ -126,6 +126,16 @@ def numbers():
     say("long.h5", {}, ["x"])
 
 
+def complex_numbers():
+    """HDF5 2's own type of them."""
+    with h5py.File(DIR / "complex.h5", "w", libver="latest") as f:
+        for name, t in [("c8", h5py.h5t.COMPLEX_IEEE_F32LE), ("c16", h5py.h5t.COMPLEX_IEEE_F64BE)]:
+            x = (rng.normal(size=N) + 1j * rng.normal(size=N)).astype(f"{'<' if name == 'c8' else '>'}{name}")
+            raw(f, name, t, [v.tobytes() for v in x])
+        fields = as_h5py(f, ["c8", "c16"])
+    say("complex.h5", fields)
+
+
 def pytables():
     class Event(tables.IsDescription):
         name = tables.StringCol(8)
@@ -280,6 +290,7 @@ def by_chance(count):
 
 
 numbers()
+complex_numbers()
 pytables()
 places()
 small_addresses()

@@ -11,6 +11,9 @@ const ALWAYS: u64 = 1 << 30;
 /// Of more, as many times the bytes of the file.
 const TIMES: u64 = 10_000;
 
+/// Values in the global heap are not compressed, and only fill values are shared: as many times the bytes of the file.
+const HEAP_TIMES: u64 = 100;
+
 /// The rule that a source goes by.
 pub(crate) struct Expansion {
     bounded: bool,
@@ -39,6 +42,22 @@ impl Expansion {
             ),
         ))
     }
+}
+
+impl Expansion {
+    /// The most bytes that a field of a file of `file` bytes may have in the global heap.
+    pub(crate) fn heap(&self, file: u64) -> u64 {
+        if self.bounded { ALWAYS.max(file.saturating_mul(HEAP_TIMES)) } else { u64::MAX }
+    }
+}
+
+/// The error that a field has more.
+pub(crate) fn too_often() -> Error {
+    Error::new(
+        Kind::Limit,
+        "has the same values of any length again and again, far more bytes than the file has; leave it out with option \
+         datasets, or read it with expansion=any",
+    )
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ mod lz4;
 mod lzf;
 mod message;
 mod native;
+mod nested;
 mod netcdf;
 mod object;
 mod ours;

@@ -3,7 +3,6 @@
 use super::attribute::text_attribute;
 use super::dataset::{ALL, Dataset};
 use super::file::H5File;
-use super::global_heap::GlobalHeap;
 use super::group::{Link, links};
 use super::object::Object;
 use super::values::FieldReader;
@@ -85,8 +84,7 @@ fn open(file: &H5File<'_>, object: &Object, name: &str, rows: &Range<u64>) -> Re
         offsets.push(found);
     }
     let (values, shapes) = (dataset("values")?.ok_or_else(|| damaged(name))?, dataset("shapes")?);
-    let heap = GlobalHeap::default();
-    let reader = FieldReader { field, kind, values, offsets, shapes, present: None, member: None, unpack: None, heap };
+    let reader = FieldReader { offsets, shapes, ..FieldReader::of_rows(field, kind, values) };
     if fits(&reader) { Ok(reader) } else { Err(damaged(name)) }
 }
 

@@ -71,7 +71,11 @@ impl Hdf5Source {
         let bytes = fields.iter().map(FieldReader::bytes).fold(0, u64::saturating_add);
         self.expansion.check(bytes, file.len())?;
         let share = AHEAD / (fields.len() as u64).max(1);
-        fields.iter_mut().for_each(|field| field.values.limit_ahead(share));
+        let heap = self.expansion.heap(file.len());
+        for field in &mut fields {
+            field.values.limit_ahead(share);
+            field.heap_left = heap;
+        }
         let columns: Vec<Field> = fields.iter().map(|field| field.field.clone()).collect();
         let metadata = metadata.map(|text| layout::parse_metadata(&text)).unwrap_or_default();
         let schema = Arc::new(Schema::new(columns).with_metadata(metadata));

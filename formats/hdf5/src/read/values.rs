@@ -1,17 +1,19 @@
 //! Fields of rows out of datasets.
 
 use super::dataset::{Dataset, named};
+use super::expansion::too_often;
 use super::file::H5File;
 use super::global_heap::GlobalHeap;
 use super::leaf::Place;
 use super::message::unpadded;
 use super::native::{swap, widened, width};
+use super::nested::{fixed_list, list, offsets_of, relative, with_nulls};
 use super::packed::Unpacker;
 use super::reference::{Reference, ReferenceShape, references};
 use crate::datatype::Datatype;
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
-use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray, StructArray, make_array};
-use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_array::{ArrayRef, StructArray};
+use arrow_buffer::{Buffer, NullBuffer};
 use packhorse_core::{DataType, Error, Field, FieldType, Kind, Memory, Result, array_of, element_width};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,6 +34,8 @@ pub(crate) struct FieldReader {
     /// What makes of the values what they stand for.
     pub(crate) unpack: Option<Unpacker>,
     pub(crate) heap: GlobalHeap,
+    /// Bytes that it may still take from the heap.
+    pub(crate) heap_left: u64,
 }
 
 /// A member of a compound, or elements of another type than the dataset's.
@@ -50,7 +54,18 @@ impl FieldReader {
     /// A field whose samples are the rows of `values`.
     pub(crate) fn of_rows(field: Field, kind: FieldType, values: Dataset) -> Self {
         let heap = GlobalHeap::default();
-        Self { field, kind, values, offsets: Vec::new(), shapes: None, present: None, member: None, unpack: None, heap }
+        Self {
+            field,
+            kind,
+            values,
+            offsets: Vec::new(),
+            shapes: None,
+            present: None,
+            member: None,
+            unpack: None,
+            heap,
+            heap_left: u64::MAX,
+        }
     }
 
     /// About how many bytes a sample holds, by what the datasets' dimensions say.
@@ -184,6 +199,7 @@ impl FieldReader {
             };
             let collection = self.heap.collection(file, address)?;
             let at = collection.object(index, len)?;
+            self.heap_left = self.heap_left.checked_sub(len as u64).ok_or_else(too_often)?;
             let block = *blocks.entry(address).or_insert_with(|| texts.append_block(collection.bytes.clone()));
             texts
                 .try_append_view(block, view(at)?, view(len)?)
@@ -203,6 +219,7 @@ impl FieldReader {
                 Some(Reference { len, address, index }) => {
                     let collection = self.heap.collection(file, address)?;
                     let at = collection.object(index, len)?;
+                    self.heap_left = self.heap_left.checked_sub(len as u64).ok_or_else(too_often)?;
                     let block = *blocks.entry(address).or_insert_with(|| blobs.append_block(collection.bytes.clone()));
                     blobs.try_append_view(block, view(at)?, view(len)?).map_err(|e| Error::bug(e.to_string()))?;
                 }
@@ -228,6 +245,7 @@ impl FieldReader {
             if let Some(Reference { len, address, index }) = found {
                 let collection = self.heap.collection(file, address)?;
                 let at = collection.object(index, len)?;
+                self.heap_left = self.heap_left.checked_sub(len as u64).ok_or_else(too_often)?;
                 flat.extend_from_slice(collection.bytes.as_slice().get(at..at + len).unwrap_or_default());
             }
         }
@@ -336,7 +354,7 @@ fn read_offsets(offsets: &mut Dataset, file: &H5File<'_>, from: u64, to: u64) ->
 }
 
 /// The length between two ends.
-fn length(ends: &[u64]) -> u64 {
+pub(crate) fn length(ends: &[u64]) -> u64 {
     match ends {
         [from, to] => to.saturating_sub(*from),
         _ => 0,
@@ -347,42 +365,6 @@ fn length(ends: &[u64]) -> u64 {
 fn elements_of(shape: &[u8]) -> Option<u64> {
     let dims = shape.as_chunks::<4>().0.iter().map(|dim| u64::try_from(i32::from_le_bytes(*dim)).ok());
     dims.into_iter().try_fold(1u64, |count, dim| count.checked_mul(dim?))
-}
-
-fn relative(ends: &[u64]) -> Result<OffsetBuffer<i32>> {
-    offsets_of(ends.windows(2).map(|ends| usize::try_from(length(ends)).unwrap_or(usize::MAX)))
-}
-
-fn offsets_of(lens: impl Iterator<Item = usize>) -> Result<OffsetBuffer<i32>> {
-    let mut ends = vec![0i32];
-    let mut end = 0i32;
-    for len in lens {
-        let next = i32::try_from(len).ok().and_then(|len| end.checked_add(len));
-        end = next.ok_or_else(|| Error::new(Kind::Limit, "has a sample of over 2,147,483,647 elements"))?;
-        ends.push(end);
-    }
-    Ok(OffsetBuffer::new(ScalarBuffer::from(ends)))
-}
-
-fn list(of: &DataType, offsets: OffsetBuffer<i32>, inside: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-    let DataType::List(item) = of else { return Err(Error::bug("no list column")) };
-    let array = ListArray::try_new(item.clone(), offsets, inside, nulls);
-    Ok(Arc::new(array.map_err(|e| Error::bug(e.to_string()))?))
-}
-
-fn fixed_list(of: &DataType, flat: ArrayRef, count: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-    let DataType::FixedSizeList(item, size) = of else { return Err(Error::bug("no column of tensors")) };
-    let array = FixedSizeListArray::try_new_with_length(item.clone(), *size, flat, nulls, count);
-    Ok(Arc::new(array.map_err(|e| Error::bug(e.to_string()))?))
-}
-
-fn with_nulls(array: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-    let Some(nulls) = nulls else { return Ok(array) };
-    if nulls.len() != array.len() {
-        return Err(Error::content("has another number of samples than it says are there"));
-    }
-    let data = array.to_data().into_builder().nulls(Some(nulls)).build();
-    Ok(make_array(data.map_err(|e| Error::bug(e.to_string()))?))
 }
 
 fn view(value: usize) -> Result<u32> {

@@ -137,7 +137,8 @@ impl<'a> Walk<'a> {
     pub(crate) fn omit(&mut self, path: &str, error: Error) -> Result<()> {
         let exact = |glob: &&String| !glob.contains(['*', '?']) && matches(glob.as_bytes(), path.as_bytes());
         if self.wanted.iter().find(exact).is_some() {
-            return Err(named(path, error));
+            let message = format!("dataset {path} can't be read: {}", error.message());
+            return Err(Error::new(error.kind(), message));
         }
         if self.wants(path) {
             self.omitted.push(Omission { field: field_name(path), reason: error.message().to_owned() });
