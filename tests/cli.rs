@@ -614,8 +614,8 @@ fn pictures_are_counted_in_the_summary_the_receipts_and_the_manifest() {
     let (count, all) = (|out: &str| place.json(&["stat", out, "--json"])["counts"].clone(), 5);
     assert_eq!(place.pack("checked", &["--image", "check"])["counts"], json!({"pictures unchanged": all}));
     assert_eq!(count("checked"), json!({"pictures unchanged": all}));
-    assert_eq!(place.pack("resized", &["--image", "resize=7x7"])["counts"], json!({"pictures written anew": all}));
-    assert_eq!(place.pack("resized", &["--image", "resize=7x7"])["counts"], json!({"pictures written anew": all}));
+    assert_eq!(place.pack("resized", &["--image", "resize=7x7"])["counts"], json!({"pictures rewritten": all}));
+    assert_eq!(place.pack("resized", &["--image", "resize=7x7"])["counts"], json!({"pictures rewritten": all}));
     assert_eq!(place.pack("plain", &[])["counts"], json!({}));
     let text = place.ok(&["pack", "in", "--to", "webdataset", "--out", "said", "--image", "check"]);
     assert!(text.contains("  5 pictures unchanged\n"), "{text}");

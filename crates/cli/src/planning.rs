@@ -120,11 +120,11 @@ pub(crate) struct Planning {
     pub(crate) index: Option<String>,
 
     /// check (every picture is whole; check=lenient: it decodes), resize=256[,short|long|exact], resize=WxH,
-    /// keep=icc|exif,icc|none (metadata of pictures written anew) (repeatable)
+    /// keep=icc|exif,icc|none (metadata that rewritten pictures keep) (repeatable)
     #[arg(long, value_name = "WHAT")]
     pub(crate) image: Vec<String>,
 
-    /// JPEG quality of pictures that are written anew
+    /// JPEG quality of pictures that are rewritten
     #[arg(long, value_name = "Q", default_value_t = 90, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(crate) quality: u8,
 

@@ -8,7 +8,7 @@
 //! masks keep their values, see [`Resize`]).
 //!
 //! **Bytes are kept exactly when nothing changes**: a picture that is small enough and upright passes
-//! as it is, undecoded unless it is to be checked. A picture that must be written anew
+//! as it is, undecoded unless it is to be checked. A picture that must be rewritten
 //!
 //! * stays what it was: a JPEG becomes a baseline JPEG of the chosen quality, 4:2:0 (gray stays gray,
 //!   CMYK and YCCK become RGB); a PNG becomes a PNG with the same channels and depth (a palette of

@@ -170,7 +170,7 @@ fn transforms(context: &Context<'_>, args: &Planning) -> Result<Vec<Box<dyn Tran
     }
     if args.image.iter().any(|what| what.starts_with("keep=")) && options.resize.is_none() && !options.orient {
         return Err(Error::config(
-            "--image keep= is about pictures that are written anew; give --image resize=256 or --orient too, or leave it out: what is not written anew keeps everything",
+            "--image keep= is about pictures that are rewritten; give --image resize=256 or --orient too, or leave it out: what is not rewritten keeps everything",
         ));
     }
     let mut transforms: Vec<Box<dyn Transform>> = Vec::new();

@@ -1,4 +1,4 @@
-//! EXIF of a picture that was written anew (CIPA DC-008). Owns what of it must not stay as it was; adds nothing.
+//! EXIF of a picture that was rewritten (CIPA DC-008). Owns what of it must not stay as it was; adds nothing.
 
 use super::orientation::Orientation;
 

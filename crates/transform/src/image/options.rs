@@ -12,11 +12,11 @@ pub struct ImageOptions {
     pub check: Option<Check>,
     /// The size to bring pictures to.
     pub resize: Option<Resize>,
-    /// JPEG quality of what is written anew, 1 to 100 on libjpeg's scale. PNG is lossless.
+    /// JPEG quality of what is rewritten, 1 to 100 on libjpeg's scale. PNG is lossless.
     pub quality: u8,
-    /// Write anew, upright, what EXIF says is to be turned. What is resized is upright in any case.
+    /// Rewrite, upright, what EXIF says is to be turned. What is resized is upright in any case.
     pub orient: bool,
-    /// What of its metadata a picture that is written anew keeps.
+    /// What of its metadata a picture that is rewritten keeps.
     pub keep: Keep,
 }
 
@@ -29,8 +29,8 @@ pub enum Check {
     Lenient,
 }
 
-/// What of its metadata a picture that is written anew keeps. All else is dropped: XMP, comments, thumbnails. A picture
-/// that is not written anew keeps everything.
+/// What of its metadata a picture that is rewritten keeps. All else is dropped: XMP, comments, thumbnails. A picture
+/// that is not rewritten keeps everything.
 ///
 /// As text: `icc`, `exif`, `exif,icc` or `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl ImageOptions {
         self.resize.map_or(Ok(()), |resize| resize.validate(limits))
     }
 
-    /// Whether a picture may be written anew.
+    /// Whether a picture may be rewritten.
     pub(super) fn may_encode(&self) -> bool {
         self.orient || self.resize.is_some()
     }

@@ -1,7 +1,7 @@
 //! WebP, TIFF, BMP, GIF and PNM in and out. Owns what they have in common; each has a module of its own.
 //!
 //! The decoders are those of the crate `image`, or the ones below it (`gif`, `tiff`) where `image` gives colours and the
-//! numbers of a palette are wanted. A picture that must be written anew stays what it was, and without loss:
+//! numbers of a palette are wanted. A picture that must be rewritten stays what it was, and without loss:
 //!
 //! | | is read | is written |
 //! | --- | --- | --- |

@@ -17,7 +17,7 @@ const REVISION: u32 = 2;
 
 /// What is counted.
 const UNCHANGED: &str = "pictures unchanged";
-const WRITTEN: &str = "pictures written anew";
+const WRITTEN: &str = "pictures rewritten";
 const FIRST_FRAMES: &str = "pictures cut to their first frame";
 
 /// Checks, turns upright and resizes pictures; see the [module](super) for the rules.
@@ -34,7 +34,7 @@ impl Image {
         Ok(Self { options, limits })
     }
 
-    /// The bytes of one picture written anew, or `None` if it stays as it is.
+    /// The bytes of one picture rewritten, or `None` if it stays as it is.
     fn transform(&self, name: &str, bytes: &[u8], counts: &mut Counts) -> Result<Option<Vec<u8>>> {
         Kind::require_developed(name)?;
         let kind = Kind::of(bytes)?;

@@ -53,9 +53,9 @@ fn gif(frames: usize, side: u16) -> Vec<u8> {
 
 #[test]
 fn images_behind_the_first_are_counted_where_they_are_lost() {
-    let one = Counts::from([("pictures written anew".to_owned(), 1)]);
+    let one = Counts::from([("pictures rewritten".to_owned(), 1)]);
     let many =
-        Counts::from([("pictures cut to their first frame".to_owned(), 1), ("pictures written anew".to_owned(), 1)]);
+        Counts::from([("pictures cut to their first frame".to_owned(), 1), ("pictures rewritten".to_owned(), 1)]);
     for (images, counts) in [(1, &one), (3, &many)] {
         assert_eq!(&counted("tif", &tiff(images, None)), counts);
         assert_eq!(&counted("gif", &gif(images as usize, 20)), counts);
