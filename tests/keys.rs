@@ -248,3 +248,19 @@ fn fields_that_differ_in_case_only_are_named() {
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert!(ran.stderr.contains("which do not see case; rename one with --field"), "{}", ran.stderr);
 }
+
+#[test]
+fn long_keys_of_rows_are_refused_or_hashed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (long, other) = ("k".repeat(120), "k".repeat(121));
+    let input = input(dir.path(), &[&[(&long, Some("1")), (&other, Some("2")), ("a", Some("3"))]]);
+    let ran = pack(&input, &dir.path().join("fail"), &[]);
+    assert!(ran.code == CONTENT && ran.stderr.contains("pass --long-keys hash"), "{}", ran.stderr);
+    let out = dir.path().join("out");
+    let ran = pack(&input, &out, &["--long-keys", "hash"]);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    let members = members(&out);
+    let hashed = |name: &String| name.len() == 100 && name.starts_with("kkk") && name.contains('~');
+    assert!(members.len() == 3 && members[..2].iter().all(hashed) && members[0] != members[1], "{members:?}");
+    assert_eq!(members[2], "a.txt");
+}

@@ -6,7 +6,7 @@ use crate::fill::Filler;
 use crate::inputs::Inputs;
 use crate::resume::{open_plan, valid_receipt};
 use crate::{Part, Policy, steps};
-use packhorse_core::{Cancel, Error, Event, Kind, Limits, Observer, Pool, Registry, Result, Store};
+use packhorse_core::{Cancel, Error, Event, KEY, Kind, Limits, Observer, Pool, Registry, Result, Store};
 use packhorse_dataset::{Digest, FieldRecord, PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
 use packhorse_transform::{Counts, Transform};
@@ -103,6 +103,11 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
     let transformed = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
     let written = steps::written_schema(&transformed, plan.header())?;
     let sink = context.registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
+    let hash = plan.header().choices.get("long-keys").is_some_and(|how| how == "hash");
+    let longest = written.fields().iter().filter(|f| f.name() != KEY).map(|f| sink.longest_key(f.name())).min();
+    if let Some(longest) = longest.filter(|longest| hash && *longest < usize::MAX && starts_with_rows(&plan)) {
+        after.push(Box::new(steps::Shortening(longest)));
+    }
     if let Some(check) = sink.row_check().filter(|_| !context.transforms.is_empty() || starts_with_rows(&plan)) {
         after.push(Box::new(steps::Checking(check)));
     }

@@ -3,9 +3,11 @@
 //! encoded.
 
 use crate::columns::{same_type, shown};
+use crate::plan::shorten;
 use arrow_array::cast::AsArray;
 use arrow_array::{
-    Array, ArrayRef, FixedSizeListArray, Int32Array, ListArray, RecordBatch, StructArray, new_null_array,
+    Array, ArrayRef, FixedSizeListArray, Int32Array, ListArray, RecordBatch, StringViewArray, StructArray,
+    new_null_array,
 };
 use arrow_buffer::OffsetBuffer;
 use packhorse_core::{
@@ -102,6 +104,39 @@ pub(crate) fn after(registry: &Registry, header: &Header, limits: Limits) -> Res
         forms.insert(field.name().clone(), form);
     }
     Ok(if forms.is_empty() { Vec::new() } else { vec![Box::new(Encoding(forms))] })
+}
+
+/// Shortens the keys that rows bring with them, as `--long-keys hash` does those of files; of so many bytes at most.
+pub(crate) struct Shortening(pub(crate) usize);
+
+impl Transform for Shortening {
+    fn describe(&self) -> String {
+        "shorten keys".to_owned()
+    }
+
+    fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
+        Ok(input.clone())
+    }
+
+    fn apply(&self, rows: Rows) -> Result<Rows> {
+        let keys = packhorse_core::key_column(&rows)?;
+        if keys.lengths().all(|len| len as usize <= self.0) {
+            return Ok(rows);
+        }
+        let short = keys
+            .iter()
+            .map(|key| key.map(|key| if key.len() > self.0 { shorten(key, self.0) } else { key.to_owned() }));
+        let short: ArrayRef = Arc::new(short.collect::<StringViewArray>());
+        let swap = |(field, column): (Field, ArrayRef)| match field.name() == KEY {
+            true => (field, short.clone()),
+            false => (field, column),
+        };
+        assembled(columns(&rows).map(swap).collect())
+    }
+
+    fn factor(&self) -> f64 {
+        1.0
+    }
 }
 
 /// The last step: what the sink says of rows whose keys or fields scan did not see.
@@ -337,7 +372,7 @@ pub(crate) fn assembled(mut columns: Vec<(Field, ArrayRef)>) -> Result<Rows> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{StringViewArray, UInt8Array};
+    use arrow_array::UInt8Array;
 
     fn rows(name: &str, n: usize, shape: &[usize]) -> Rows {
         let field = FieldType::Tensor { element: DataType::UInt8, shape: shape.to_vec() }.field(name, false);

@@ -244,7 +244,7 @@ fn admit(
 }
 
 /// `key` in `longest` bytes: its start and a hash of all of it.
-fn shorten(key: &str, longest: usize) -> String {
+pub(crate) fn shorten(key: &str, longest: usize) -> String {
     let hash = blake3::hash(key.as_bytes()).to_hex();
     let end = (0..=longest.saturating_sub(17)).rev().find(|i| key.is_char_boundary(*i)).unwrap_or(0);
     format!("{}~{}", key.get(..end).unwrap_or_default(), hash.get(..16).unwrap_or_default())
