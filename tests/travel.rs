@@ -260,6 +260,60 @@ fn inputs_of_other_columns_are_refused_with_both_or_filled() {
     assert_eq!(filled["samples"], 2);
 }
 
+/// A first try that failed must not stand in the way of the second; finished shards must not be lost.
+#[test]
+fn a_plan_without_finished_shards_gives_way_to_another() {
+    let place = Place::new();
+    (0..4).for_each(|i| place.write(&format!("in/{i}.txt"), [b'x'; 100]));
+    place.write("in/bad.jpg", b"not a picture");
+    let ended = place.try_pack("in", "webdataset", "out", &["--image", "check"]);
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    assert!(place.path("out/plan.jsonl.zst").exists());
+    let flags = ["--exclude", "*.jpg", "--samples-per-shard", "2"];
+    assert_eq!(place.pack("in", "webdataset", "out", &flags)["samples"], 4);
+    let ended = place.try_pack("in", "webdataset", "out", &["--exclude", "*.jpg"]);
+    place.refused(2, &ended, &["samples-per-shard: 2 there, not given now"]);
+    assert_eq!(place.manifest("out")["samples"], 4);
+}
+
+#[test]
+fn sizes_of_shards_need_a_unit_and_are_compared_with_what_came_out() {
+    let place = Place::new();
+    let [input, out] = ["in", "out"].map(|name| place.path(name).to_str().unwrap().to_owned());
+    packhorse(&["synth", "images", "--count", "40", "--out", &input]).succeed();
+    place.refused(2, &place.try_pack("in", "webdataset", "out", &["--shard-size", "20"]), &["20MB", "20B"]);
+    let flags = ["--image", "resize=256", "--quality", "100", "--shard-size", "100KB"];
+    let mut command = common::process::command(env!("CARGO_BIN_EXE_packhorse"));
+    command.args([&["pack", &input, "--to", "webdataset", "--out", &out], &flags[..]].concat());
+    let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(said.contains("larger than --shard-size 100.0 KB"), "{said}");
+}
+
+/// Inputs that can't be read, for whatever reason, are left out and recorded; the others are packed.
+#[test]
+fn a_bad_input_of_any_kind_is_skipped() {
+    let place = labelled();
+    place.pack("in", "parquet", "good", &["--include", "*.txt"]);
+    let good = fs::read(place.path("good/shard-000000.parquet")).unwrap();
+    let bad: [(&str, &[u8]); 4] = [
+        ("cut.parquet", &good[..good.len() / 2]),
+        ("empty.root", b""),
+        ("netcdf.nc", b"CDF\x01\0\0\0\0\0\0\0\0\0\0\0\0"),
+        ("text.h5", b"not an HDF5 file"),
+    ];
+    for (name, bytes) in bad {
+        let _ = fs::remove_dir_all(place.path("mixed"));
+        let _ = fs::remove_dir_all(place.path("out"));
+        (0..3).for_each(|i| place.write(&format!("mixed/good{i}.parquet"), &good));
+        place.write(&format!("mixed/{name}"), bytes);
+        let ended = place.try_pack("mixed", "parquet", "out", &[]);
+        assert!(matches!(ended.code(), 3 | 8), "{name}: {ended:?}");
+        assert!(ended.said.contains(name), "{name}: {ended:?}");
+        let out = place.pack("mixed", "parquet", "out", &["--on-error", "skip"]);
+        assert_eq!((out["samples"].as_u64(), out["skipped"].as_u64()), (Some(180), Some(1)), "{name}");
+    }
+}
+
 /// One flipped bit in a shard of a sealed dataset ends every job that reads it, whatever the container.
 #[test]
 fn damage_stops_at_the_first_reader() {

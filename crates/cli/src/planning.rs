@@ -82,8 +82,9 @@ pub(crate) struct Planning {
     #[arg(long, value_name = "SEED")]
     pub(crate) shuffle: Option<Shuffle>,
 
-    /// The most bytes in a shard
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    /// The size of a shard's data file, with a unit such as MB or MiB: the most bytes of what is copied, about so many
+    /// where transforms or compression change sizes [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_shard)]
     pub(crate) shard_size: Option<u64>,
 
     /// How many shards (in each split)

@@ -28,6 +28,17 @@ pub(crate) fn parse(text: &str) -> Result<u64> {
     }
 }
 
+/// The size of a shard: [`parse`], but a small number needs its unit, since `--shard-size 20` means 20 of something else.
+pub(crate) fn parse_shard(text: &str) -> Result<u64> {
+    let bytes = parse(text)?;
+    match text.trim().bytes().all(|b| b.is_ascii_digit()) && bytes < 1 << 20 {
+        true => Err(Error::config(format!(
+            "{text} without a unit is {text} bytes; write it like {text}MB or 1GiB, or {text}B if that is meant"
+        ))),
+        false => Ok(bytes),
+    }
+}
+
 /// Bytes for people, in powers of 1000.
 pub(crate) fn show(bytes: u64) -> String {
     let mut value = bytes as f64;
@@ -54,6 +65,8 @@ mod tests {
         for bad in ["", "0", "x", "GiB", "-1", "1e400", "nan"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
+        assert!(parse_shard("20").is_err() && parse_shard("1048575").is_err());
+        assert_eq!((parse_shard("20B").unwrap(), parse_shard("1048576").unwrap()), (20, 1 << 20));
         assert_eq!((show(999), show(1_500), show(2_000_000_000)), ("999 B".into(), "1.5 KB".into(), "2.0 GB".into()));
     }
 }

@@ -263,6 +263,12 @@ impl Assembly<'_> {
         self.policy == Policy::Skip && matches!(error.kind(), Kind::Content | Kind::Limit)
     }
 
+    /// Whether an input of typed rows may be left out from here on: what this build can't read is left out as what is
+    /// damaged is.
+    pub(crate) fn skips_rest(&self, error: &Error) -> bool {
+        self.skips(error) || self.policy == Policy::Skip && error.kind() == Kind::Unsupported
+    }
+
     /// Appends the fields of one sample to `space`; returns where each ends.
     fn read_sample<'e>(&self, entry: &'e Entry, space: &mut Space) -> Result<Vec<usize>, (&'e Piece, Error)> {
         let mut ends = Vec::with_capacity(entry.pieces.len());

@@ -2,7 +2,7 @@
 
 use crate::plan::Plan;
 use packhorse_core::{Error, Kind, Outlet, Result, Store};
-use packhorse_dataset::{Digest, Header, PLAN, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
+use packhorse_dataset::{Digest, Header, MANIFEST, PLAN, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
 use packhorse_storage::Staging;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,11 +35,24 @@ pub fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Sto
             stage.publish().map(|_| Stored::New)
         }
         Err(e) => Err(e),
-        Ok(old) => {
-            let resumed = same(&old, plan.header(), digest, stamps).map(|()| Stored::Resumed);
-            resumed.map_err(|e| e.in_input(out.display()))
-        }
+        Ok(old) => match same(&old, plan.header(), digest, stamps) {
+            Ok(()) => Ok(Stored::Resumed),
+            // Nothing is lost with a plan of which nothing is finished: most often a first try that failed.
+            Err(_) if !has_begun(&**store, out)? => {
+                for (name, bytes) in plan.files() {
+                    staging.document(name, bytes)?;
+                }
+                stage.publish().map(|_| Stored::New)
+            }
+            Err(e) => Err(e.in_input(out.display())),
+        },
     }
+}
+
+/// Whether a shard was finished in the folder `out`, or it was sealed.
+fn has_begun(store: &dyn Store, out: &Path) -> Result<bool> {
+    let names = store.list(out)?;
+    Ok(names.iter().any(|name| name == Path::new(MANIFEST) || name.to_string_lossy().ends_with(RECEIPT_SUFFIX)))
 }
 
 /// Opens the plan in the folder `out`. Errors: `Config` for a folder without a plan.
@@ -102,7 +115,9 @@ fn refuse_strangers(store: &dyn Store, out: &Path, plan: &Plan) -> Result<()> {
 fn same(old: &PlanReader, new: &Header, digest: Digest, stamps: Digest) -> Result<()> {
     if old.digest() != digest {
         let what = differences(old.header(), new);
-        return Err(Error::config(format!("holds another plan ({what}); give --out a new folder, or remove this one")));
+        return Err(Error::config(format!(
+            "holds finished shards of another plan ({what}); give --out a new folder, or remove this one"
+        )));
     }
     if old.stamps() != stamps {
         return Err(Error::new(
@@ -142,8 +157,14 @@ fn differences(old: &Header, new: &Header) -> String {
     if parts.is_empty() { "its inputs are other ones, or were changed".to_owned() } else { parts.join("; ") }
 }
 
+/// A list for a message: long ones are cut.
 fn shown(list: &[String]) -> String {
-    if list.is_empty() { "none".to_owned() } else { list.join(", ") }
+    const LONGEST: usize = 80;
+    let text = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+    match text.char_indices().nth(LONGEST) {
+        None => text,
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
 }
 
 /// The receipt of a shard that is complete: of this plan, and every file there with its length.

@@ -65,10 +65,13 @@ impl Assembly<'_> {
         let opened = self.inputs.table(piece)?;
         let source = self.source(&piece.field)?;
         let blocks = source.rows(opened.input()?, items);
-        let done = blocks.and_then(|blocks| match piece.places {
-            false => self.numbered(entry, blocks, &mut out),
-            true => self.placed(entry, blocks, &mut out),
-        });
+        let done = match (blocks, piece.places) {
+            (Ok(blocks), true) => self.placed(entry, blocks, &mut out),
+            (Ok(blocks), false) => self.numbered(entry, blocks, &mut out),
+            // An input that does not even open lacks its first row.
+            (Err(e), false) => self.numbered(entry, Box::new(std::iter::once(Err(e))), &mut out),
+            (Err(e), true) => Err(e),
+        };
         let path = self.inputs.path(piece);
         let done = done.and_then(|()| self.inputs.check(&opened, piece));
         done.and_then(|()| out.finish()).map_err(|e| match e.input() {
@@ -90,7 +93,7 @@ impl Assembly<'_> {
                     at += samples;
                     out.push(self, Block::of_run(rows, samples, share(piece, samples), entry))?;
                 }
-                Err(e) if self.skips(&e) => {
+                Err(e) if self.skips_rest(&e) => {
                     // What comes before the fault is packed; where the next good sample starts is not known.
                     let lost = items.end - at;
                     let mut block = Block::of(lost, share(piece, lost), Vec::new());

@@ -8,7 +8,7 @@ use crate::outcome::{counted, success};
 use crate::planning::{Pack, Planning, Work};
 use crate::size::show;
 use crate::slurm;
-use packhorse_core::{Error, Limits, Result};
+use packhorse_core::{Error, Event, Limits, Observer, Result};
 use packhorse_dataset::Manifest;
 use packhorse_pack::{PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, store_plan};
 use packhorse_transform::{Making, Transform, from_description_with};
@@ -54,10 +54,30 @@ pub(super) fn whole(context: &Context<'_>, planning: &Planning, work: &Work) -> 
     let report = pack(context, &transforms, out, work, Part::ALL, planning.on_error)?;
     let manifest = packhorse_pack::seal(context.registry, &transforms, &context.store, out, &context.cancel)?;
     context.progress.finish();
+    warn_of_sizes(context, planning, &manifest);
     let (value, text) = summary(out, &report, Some(&manifest), stored, start);
     let nothing = || Error::content("nothing is left: everything was left out; skipped.jsonl says why");
     let is_empty = manifest.samples == 0 && manifest.skipped > 0;
     Ok(Packed { value, text, fault: is_empty.then(|| nothing().in_input(out.display())) })
+}
+
+/// Shards that came out larger than they were asked for, with the size to ask for instead.
+fn warn_of_sizes(context: &Context<'_>, planning: &Planning, manifest: &Manifest) {
+    let Some(asked) = planning.shard_size else { return };
+    let largest = manifest.shards.iter().map(|shard| shard.bytes).max().unwrap_or(0);
+    // A sample that is larger than a shard is one alone: no size helps.
+    let over = manifest.shards.iter().filter(|shard| shard.samples > 1 && shard.bytes > asked + asked / 10).count();
+    if over > 0 {
+        let better = (asked as f64 * (asked as f64 / largest as f64)) as u64;
+        context.progress.event(&Event::Warning(&format!(
+            "{} larger than --shard-size {}, up to {}, since transforms and compression change sizes; --shard-size {} \
+             keeps them below",
+            if over == 1 { "1 shard is".to_owned() } else { format!("{over} shards are") },
+            show(asked),
+            show(largest),
+            show(better).replace(' ', "")
+        )));
+    }
 }
 
 /// Fills a part of a plan.

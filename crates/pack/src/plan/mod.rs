@@ -153,6 +153,7 @@ pub fn plan(
     }
     let factor = transforms.iter().map(|t| t.factor()).product();
     let (order, shards) = shards(&listing, order, &*sink, factor, (&groups, options));
+    warn_of_counts(&shards, &order, &listing, observer);
     let mut header = header(&listing, format.info(), transforms, options);
     header.classes = classes::of(&listing)?;
     header.splits = groups.names().to_vec();
@@ -166,6 +167,30 @@ pub fn plan(
     };
     header.files = files.iter().map(record).collect();
     Ok(Plan { listing, header, files, order, shards, short })
+}
+
+/// So many shards, or so large ones, are seldom meant.
+fn warn_of_counts(shards: &[Shard], order: &[Unit], listing: &Listing, observer: &dyn Observer) {
+    const MANY: usize = 100_000;
+    const LARGE: f64 = 64e9;
+    if shards.len() > MANY {
+        let text = format!("{} shards are planned; larger ones (--shard-size) are read faster", shards.len());
+        observer.event(&Event::Warning(&text));
+    }
+    let bytes = |unit: &Unit| -> f64 {
+        let sample = listing.sample(unit.sample as usize);
+        sample.map_or(0.0, |s| s.bytes() as f64 / s.items().max(1) as f64 * f64::from(unit.count))
+    };
+    let size = |shard: &Shard| order.get(shard.units.clone()).unwrap_or_default().iter().map(bytes).sum::<f64>();
+    if let Some((shard, size)) = shards.iter().map(|shard| (shard, size(shard))).find(|(_, size)| *size > LARGE) {
+        let text = format!(
+            "shard {} is planned of {:.0} GB of input; readers shuffle and fetch smaller shards better, see --shard-size \
+             and --shard-count",
+            shard.name,
+            size / 1e9
+        );
+        observer.event(&Event::Warning(&text));
+    }
 }
 
 fn check_name(name: &str) -> Result<()> {

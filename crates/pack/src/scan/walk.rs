@@ -182,6 +182,15 @@ impl<'a> Walk<'a> {
         self.send(batch);
     }
 
+    /// A whole input that can't be read: bad, of a kind that is not read, or in need of a choice. It is one input of
+    /// many: policy decides on it.
+    fn input_fault(&self, error: Error) {
+        match error.kind() {
+            Kind::Unsupported | Kind::Config => self.send(Batch::Fault(error)),
+            _ => self.fault(error),
+        }
+    }
+
     /// Does one task; what it finds to be done besides goes to the crew.
     pub(super) fn run(&self, task: Task, crew: &Crew<Task>) {
         match task {
@@ -349,7 +358,7 @@ impl<'a> Walk<'a> {
         // A shard of a sealed dataset that was readable once is damage, which no policy passes over.
         match FirstReads::default().check(self.context.store, &path, self.context.cancel) {
             Err(damage) if damage.kind() == Kind::Incomplete => self.send(Batch::Abort(damage)),
-            _ => self.fault(of_input(error)),
+            _ => self.input_fault(of_input(error)),
         }
     }
 
