@@ -381,3 +381,64 @@ fn what_counts_documents_makes_scan_count_them() {
     wanted.sort();
     assert_eq!(found, wanted);
 }
+
+/// Random words, which hardly shrink: JSON lines of about `bytes`.
+fn lines(bytes: usize) -> (Vec<String>, Vec<u8>) {
+    let (mut texts, mut all, mut seed) = (Vec::new(), Vec::new(), 0x5eed_u64);
+    while all.len() < bytes {
+        let mut text = String::new();
+        for _ in 0..texts.len() % 300 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            text.push_str(&format!("{:x} ", seed >> 20));
+        }
+        all.extend_from_slice(format!("{}\n", serde_json::json!({ "text": text })).as_bytes());
+        texts.push(text);
+    }
+    (texts, all)
+}
+
+#[test]
+fn compressed_text_in_frames_of_known_lengths_is_cut_into_shards() {
+    let corpus = Corpus::new();
+    std::fs::remove_dir_all(&corpus.input).unwrap();
+    std::fs::create_dir(&corpus.input).unwrap();
+    let (texts, plain) = lines(6 << 20);
+    let frames = |count: usize| -> Vec<u8> {
+        let frame = |part: &[u8]| {
+            let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+            encoder.set_pledged_src_size(Some(part.len() as u64)).unwrap();
+            encoder.include_contentsize(true).unwrap();
+            encoder.write_all(part).unwrap();
+            encoder.finish().unwrap()
+        };
+        plain.chunks(plain.len().div_ceil(count)).flat_map(frame).collect()
+    };
+    let cut = ["--shard-size", "500KiB", "--append-eod"];
+    let whole = corpus.dir("plain");
+    std::fs::write(corpus.input.join("a.jsonl"), &plain).unwrap();
+    corpus.command("pack", &whole, &cut).succeed();
+    std::fs::remove_file(corpus.input.join("a.jsonl")).unwrap();
+    let shards = |out: &Path| tree(out).into_iter().filter(|(name, _)| name.ends_with(".bin")).collect::<Vec<_>>();
+    assert!(shards(&whole).len() > 4, "{:?}", shards(&whole));
+    for (i, count) in [1, 7].into_iter().enumerate() {
+        std::fs::write(corpus.input.join("a.jsonl.zst"), frames(count)).unwrap();
+        let out = corpus.dir(&format!("frames{i}"));
+        corpus.command("pack", &out, &[&cut[..], &["--jobs", ["1", "4"][i]]].concat()).succeed();
+        // The same cuts as of the text itself, and so the same tokens.
+        assert_eq!(shards(&out), shards(&whole), "{count} frames");
+        packhorse(&["verify", "--full", text(&out)]).succeed();
+    }
+    let found: Vec<String> = packed(&whole);
+    assert_eq!(found, texts);
+    // Frames that do not say how long they are: one shard, and every document.
+    std::fs::write(corpus.input.join("a.jsonl.zst"), zstd::encode_all(&plain[..], 1).unwrap()).unwrap();
+    let out = corpus.dir("stream");
+    corpus.command("pack", &out, &cut).succeed();
+    assert_eq!(shards(&out).len(), 1);
+    assert_eq!(packed(&out), texts);
+    // A split, or a count, needs no other form of the text.
+    std::fs::write(corpus.input.join("a.jsonl.zst"), frames(3)).unwrap();
+    let limited = corpus.dir("limited");
+    corpus.command("pack", &limited, &["--limit", "1000"]).succeed();
+    assert_eq!(packed(&limited), texts[..1000]);
+}

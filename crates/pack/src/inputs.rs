@@ -5,7 +5,7 @@ use crate::space::Space;
 use crate::watched::Watched;
 use packhorse_core::{Cancel, Error, FileKind, FileStat, Format, Input, Kind, Limits, Registry, Result, Store};
 use packhorse_dataset::Piece;
-use packhorse_storage::{Compression, decompressed, spool};
+use packhorse_storage::{Compression, decompressed, framed, spool};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -114,6 +114,11 @@ pub(crate) fn open(store: &dyn Store, path: &Path, compression: Option<Compressi
         None => input,
         Some(compression) => decompressed(input, compression),
     })
+}
+
+/// A compressed file whose bytes inside can be read at any place; `None` where its frames do not let that be done.
+pub(crate) fn placed(store: &dyn Store, path: &Path) -> Result<Option<Box<dyn Input>>> {
+    framed(store.open(path)?)
 }
 
 /// How many archives stay open at once. A compressed one is laid down in a scratch file meanwhile.
@@ -261,11 +266,17 @@ impl<'a> Inputs<'a> {
     }
 
     /// An input of typed rows, opened once for all who read it; a compressed one is one run, which streams
-    /// it.
+    /// it, unless places in it were planned.
     pub(crate) fn table(&self, piece: &Piece) -> Result<Opened> {
         let path = self.path(piece);
+        // A stream is one item, of more than one byte.
+        let in_places = piece.places && piece.items.is_some_and(|(from, to, bytes)| (from, to) != (0, 1) || bytes == 1);
         let opened = match compression(&path) {
             None => self.opened(&path),
+            Some(Compression::Zstd) if in_places => self.opened_by(&path, || {
+                let changed = || changed("its frames no longer say how long they are");
+                placed(self.store, &path)?.ok_or_else(changed)
+            }),
             compressed => self.open(&path, compressed).map(|input| Opened(Arc::new(OnceLock::from(Ok(input))))),
         };
         let opened = opened.and_then(|input| {
@@ -282,8 +293,12 @@ impl<'a> Inputs<'a> {
     }
 
     fn opened(&self, path: &Path) -> Result<Opened> {
+        self.opened_by(path, || self.open_archive(path))
+    }
+
+    fn opened_by(&self, path: &Path, open: impl FnOnce() -> Result<Box<dyn Input>>) -> Result<Opened> {
         let archive = self.archive(path);
-        if let Err(failure) = archive.get_or_init(|| self.open_archive(path).map_err(|e| Failure::of(&e))) {
+        if let Err(failure) = archive.get_or_init(|| open().map_err(|e| Failure::of(&e))) {
             // Somebody may have better luck: the failure must not outlive this call.
             self.archives.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
             return Err(failure.error());

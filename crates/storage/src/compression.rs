@@ -1,7 +1,7 @@
 //! Compressed inputs: seen as the stream of bytes inside.
 
 use packhorse_core::{Context, Error, FileStat, Input, Result};
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 
 /// How a file is compressed as a whole, told by the end of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +48,19 @@ impl Compression {
         Ok(match self {
             Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(inner)),
             Compression::Zstd => {
-                let mut decoder = zstd::stream::read::Decoder::new(inner).doing("start zstd")?;
-                decoder.window_log_max(ZSTD_WINDOW).doing("start zstd")?;
-                Box::new(decoder)
+                zstd_reader(Box::new(BufReader::with_capacity(zstd::zstd_safe::DCtx::in_size(), inner)))?
             }
             Compression::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(inner)),
             Compression::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(BufReader::new(inner), true, XZ_MEMORY)),
         })
     }
+}
+
+/// The bytes inside a Zstandard stream.
+pub(crate) fn zstd_reader<'a>(inner: Box<dyn BufRead + Send + 'a>) -> Result<Box<dyn Read + Send + 'a>> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(inner).doing("start zstd")?;
+    decoder.window_log_max(ZSTD_WINDOW).doing("start zstd")?;
+    Ok(Box::new(decoder))
 }
 
 /// `input` as the bytes inside it: its length is unknown, and it can only be streamed.

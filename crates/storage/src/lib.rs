@@ -7,6 +7,7 @@
 mod beneath;
 mod compression;
 mod concat;
+mod frames;
 mod local;
 mod location;
 mod lock;
@@ -19,6 +20,7 @@ mod stores;
 mod tree;
 
 pub use compression::{Compression, decompressed};
+pub use frames::framed;
 pub use local::Local;
 pub use location::Location;
 pub use lock::Lock;

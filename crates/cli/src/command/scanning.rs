@@ -81,6 +81,7 @@ fn scan_options(context: &Context<'_>, args: &Planning, work: &Work, typed: bool
             || args.samples_per_shard.is_some()
             || args.split.as_ref().is_some_and(Splits::divides)
             || matches!(args.shuffle, Some(Shuffle::Blocks { .. })),
+        in_places: args.shuffle.is_none_or(|shuffle| shuffle == Shuffle::No),
         decode: args.reading.decode,
         typed,
         shapes: args.reading.shapes(typed),

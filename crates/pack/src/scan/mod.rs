@@ -65,6 +65,9 @@ pub struct ScanOptions {
     pub lines: bool,
     /// Whether to count samples where headers do not say how many there are: reads such inputs whole.
     pub count: bool,
+    /// Whether compressed text may be cut by places in it, where its frames let that be done. It is worth that where ranges
+    /// are read in their order: going back in a frame means to decompress it again.
+    pub in_places: bool,
     /// Which encoded fields become columns.
     pub decode: Decode,
     /// Whether the dataset's format stores values by type ([`Sink::typed`](packhorse_core::Sink::typed)).

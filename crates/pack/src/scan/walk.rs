@@ -6,7 +6,7 @@ use super::listing::{Items, Table};
 use super::sealed::SealedInput;
 use super::{Scan, ScanOptions};
 use crate::glob::Globs;
-use crate::inputs::{Names, check_from, container, open, unread};
+use crate::inputs::{Names, check_from, container, open, placed, unread};
 use crate::recorded::FirstReads;
 use crate::resume::is_missing;
 use crossbeam_channel::Sender;
@@ -91,6 +91,9 @@ const MOST_SAMPLES: u64 = 1 << 40;
 /// Names are looked up in chunks of this many, so that one huge folder keeps all threads busy.
 const CHUNK: usize = 512;
 
+/// Compressed text from this size on is cut by places in it, where its frames let that be done; a smaller file is a stream.
+const IN_PLACES: u64 = 1 << 20;
+
 /// One walk: what it needs, and where its findings go.
 pub(super) struct Walk<'a> {
     pub(super) context: Scan<'a>,
@@ -100,6 +103,7 @@ pub(super) struct Walk<'a> {
     count: bool,
     /// Whether the tables of inputs are listed, and nothing else is done.
     tables: bool,
+    in_places: bool,
     /// How inputs of typed rows are read, by format.
     options: &'a BTreeMap<String, Options>,
     /// Device and inode of the folder of the dataset, if it is there already.
@@ -154,13 +158,14 @@ impl<'a> Walk<'a> {
         let output = options.output.as_ref().and_then(|path| context.store.stat(path, true).ok());
         let output = output.map(|stat| stat.id);
         let names = Names { from: options.from.clone(), rows: options.rows, lines: options.lines };
-        let (symlinks, count) = (options.symlinks, options.count);
+        let (symlinks, count, in_places) = (options.symlinks, options.count, options.in_places);
         Ok(Self {
             context,
             globs,
             symlinks,
             names,
             count,
+            in_places,
             tables,
             options: &options.sources,
             output,
@@ -368,7 +373,7 @@ impl<'a> Walk<'a> {
         let id = format.info().id;
         self.names.from.iter().try_for_each(|from| check_from(self.context.registry, from, path))?;
         let source = format.source(self.options.get(id).unwrap_or(&Options::new()), self.context.limits)?;
-        let input = open(self.context.store, path, compression)?;
+        let mut input = open(self.context.store, path, compression)?;
         if self.tables {
             let tables = source.tables(&*input).map_err(|e| e.in_input(path.display()))?;
             self.send(Batch::Tables { path: path.to_owned(), tables });
@@ -380,7 +385,17 @@ impl<'a> Walk<'a> {
             }
             _ => e,
         });
-        match probe.map_err(|e| e.in_input(path.display()))? {
+        let mut probe = probe.map_err(|e| e.in_input(path.display()))?;
+        // Text in frames of known lengths is cut by places like text that is not compressed.
+        let in_frames = self.in_places && compression == Some(Compression::Zstd) && stat.size >= IN_PLACES;
+        if in_frames
+            && probe.as_ref().is_some_and(|probe| !probe.counted)
+            && let Some(framed) = placed(self.context.store, path)?
+        {
+            probe = source.probe(&*framed)?;
+            input = framed;
+        }
+        match probe {
             Some(probe) if probe.counted && probe.items > MOST_SAMPLES => {
                 let message = format!("says that it holds {} samples; the most are {MOST_SAMPLES}", probe.items);
                 Err(Error::new(Kind::Limit, message).in_input(path.display()))
