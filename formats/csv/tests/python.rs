@@ -2,7 +2,6 @@
 //!
 //! `PACKHORSE_PYTHON` names a Python with both; where it is unset the test says so and does nothing; with `CI=true` that
 //! is a failure.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};

@@ -24,6 +24,9 @@ pub(crate) const DATASET: &str = "features.json";
 
 const VERSION: u64 = 1;
 
+/// The longest document that is read, and so written: some hundred thousand fields.
+pub(crate) const LONGEST: u64 = 64 << 20;
+
 /// How many records, and bytes, the file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {

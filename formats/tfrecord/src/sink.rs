@@ -37,7 +37,9 @@ impl Sink for RecordSink {
     }
 
     fn accept(&self, schema: &SchemaRef) -> Result<()> {
-        Layout::of(schema, self.options.raw_tensors).map(drop)
+        let layout = Layout::of(schema, self.options.raw_tensors)?;
+        let largest = Some(Size { records: u64::MAX, bytes: u64::MAX });
+        readable(document::encode(&layout, largest).len() as u64)
     }
 
     fn admit(&self, _: &str, _: &str, bytes: u64) -> Result<()> {
@@ -67,6 +69,18 @@ impl Sink for RecordSink {
         let Some(schema) = dataset.shards.iter().find_map(|shard| shard.notes.get(NOTE)) else { return Ok(()) };
         let mut file = out.stream(document::DATASET)?;
         file.write_all(schema.as_bytes()).and_then(|()| file.flush()).doing("write")
+    }
+}
+
+/// Refuses what the source would not read.
+fn readable(document: u64) -> Result<()> {
+    match document <= document::LONGEST {
+        true => Ok(()),
+        false => Err(Error::unsupported(format!(
+            "the fields' description has {document} bytes, and the most are {}: pack fewer fields (--field, --drop), or \
+             another format",
+            document::LONGEST
+        ))),
     }
 }
 
@@ -151,4 +165,15 @@ fn pieces(rows: &Rows) -> Vec<Range<usize>> {
     let n = rows.num_rows();
     let each = (PIECE / (rows.get_array_memory_size() / n.max(1)).max(1)).clamp(1, 4096);
     (0..n).step_by(each).map(|from| from..n.min(from + each)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_that_would_not_be_read_is_not_written() {
+        assert!(readable(document::LONGEST).is_ok());
+        assert_eq!(readable(document::LONGEST + 1).unwrap_err().kind(), packhorse_core::Kind::Unsupported);
+    }
 }

@@ -92,9 +92,9 @@ impl RecordSource {
         Ok((infer(&mut records)?, None))
     }
 
-    fn decode(&self, document: &dyn Input) -> Result<(Layout, Option<Size>)> {
-        let bytes = document.read_all(self.limits.header)?;
-        document::decode(&bytes).map_err(|e| e.in_input(document.name()))
+    fn decode(&self, file: &dyn Input) -> Result<(Layout, Option<Size>)> {
+        let bytes = file.read_all(document::LONGEST.min(self.limits.blob))?;
+        document::decode(&bytes).map_err(|e| e.in_input(file.name()))
     }
 
     /// The file's bytes from record `item` on, or from before it where they only come in order.

@@ -105,3 +105,17 @@ fn options_are_checked() {
     }
     assert!(TfRecord.sink(&Options::new()).is_ok());
 }
+
+#[test]
+fn ten_thousand_columns_come_back() {
+    let column = |i: usize| {
+        let values = arrow_array::Int64Array::from_iter_values((0..3).map(|row| (row * i) as i64));
+        (
+            format!("a column with a long name, as wide tables have them, number {i:05}"),
+            std::sync::Arc::new(values) as _,
+        )
+    };
+    let rows: Rows = arrow_array::RecordBatch::try_from_iter((0..10_000).map(column)).unwrap();
+    let (folder, _) = write_to(&*sink(&[]), &rows);
+    check(&folder.input(".tfrecord"), &rows, "wide");
+}
