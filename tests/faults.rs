@@ -293,6 +293,7 @@ fn inputs_that_change_after_the_plan() {
         assert_eq!(left, 2, "the shards that it does not concern");
     }
     let (input, out) = planned_copy(&work, &work.dir("copy"));
+    packhorse(&["pack", "--plan", text(&out)]).succeed();
     touch(&input.join(tree(&input).into_keys().find(|name| name.ends_with(".jpg")).unwrap()));
     let ended = plan(&input, &out).run();
     assert!(ended.code() == CHANGED && ended.said.contains("were modified since the plan"), "{ended:?}");
