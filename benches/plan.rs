@@ -80,7 +80,8 @@ impl Store for Dream {
         let file = path.extension().is_some();
         let kind = if file { FileKind::File } else { FileKind::Directory };
         let id = path.as_os_str().len() as u64;
-        Ok(FileStat { kind, size: if file { 110_000 + id } else { 0 }, mtime: 1_700_000_000_000_000_000, id: (1, id) })
+        let (size, time) = (if file { 110_000 + id } else { 0 }, 1_700_000_000_000_000_000);
+        Ok(FileStat { kind, size, mtime: time, ctime: time, id: (1, id) })
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn Input>> {

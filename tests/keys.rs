@@ -81,7 +81,8 @@ fn a_row_that_no_tar_can_hold_is_refused_or_left_out_on_record() {
 #[test]
 fn keys_that_come_twice_are_refused_in_one_shard_and_over_shards_and_inputs() {
     let some = Some("x");
-    let tables: [(&str, &[&[(&str, Option<&str>)]]); 4] = [
+    type Table = [(&'static str, Option<&'static str>)];
+    let tables: [(&str, &[&Table]); 4] = [
         ("a", &[&[("a", some), ("a", some)]]),
         ("a", &[&[("a", some), ("b", some), ("c", some), ("a", some)]]),
         ("a", &[&[("a", some), ("b", some)], &[("c", some), ("a", some)]]),
