@@ -511,7 +511,7 @@ fn shards_are_cut_by_count_samples_and_size() {
     place.write("in/cat/1.txt", vec![b'x'; 6000]);
     place.write("in/cat/3.txt", vec![b'x'; 6000]);
     let limit = 9000;
-    assert!(sizes("size", &["--shard-size", &limit.to_string()]).len() > 1);
+    assert!(sizes("size", &["--shard-size", &format!("{limit}B")]).len() > 1);
     for shard in place.shards("size") {
         let payload: u64 =
             place.json(&["stat", &format!("size/{shard}"), "--json"])["fields"]["txt"]["bytes"].as_u64().unwrap();

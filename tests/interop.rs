@@ -193,3 +193,25 @@ fn every_array_that_numpy_saves_is_the_same_to_every_reader() {
     check(&hdf5, "parquet");
     check(&parquet, "hdf5");
 }
+
+/// A dataset's folder is one that Hugging Face loads by its name alone, whatever lies beside the shards.
+#[test]
+fn load_dataset_finds_the_shards_of_a_folder() {
+    let Some(python) = wanted("PACKHORSE_PYTHON") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    for i in 0..9 {
+        let class = input.join(["cat", "dog"][i % 2]);
+        std::fs::create_dir_all(&class).unwrap();
+        std::fs::write(class.join(format!("{i}.txt")), format!("text {i}")).unwrap();
+    }
+    for (format, split) in [("webdataset", true), ("parquet", true), ("arrow", true), ("parquet", false)] {
+        let out = dir.path().join(format!("{format}-{split}"));
+        let flags: &[&str] = if split { &["--split", "train=0.6,val=0.4", "--split-by", "order"] } else { &[] };
+        let pack = ["pack", text(&input), "--to", format, "--out", text(&out), "--labels", "folders", "--quiet"];
+        packhorse(&[&pack[..], &["--samples-per-shard", "2"], flags].concat());
+        let counts: &[&str] = if split { &["train=6", "val=3"] } else { &["train=9"] };
+        let args: Vec<&Path> = std::iter::once(&*out).chain(counts.iter().map(Path::new)).collect();
+        script(&python, "check_load_dataset.py", &args);
+    }
+}

@@ -14,6 +14,7 @@ mod event;
 mod field_type;
 mod findings;
 mod format;
+mod huggingface;
 mod input;
 mod limits;
 mod memory;
@@ -38,6 +39,7 @@ pub use findings::{Consumer, Finding, Findings};
 pub use format::{
     Blocks, Entry, Extent, Format, FormatInfo, InputTable, Omission, Probe, Sealed, ShardWriter, Sink, Source,
 };
+pub use huggingface::{HUGGINGFACE_CONFIG, write_huggingface_config};
 pub use input::{Input, MemoryInput};
 pub use limits::Limits;
 pub use memory::{Memory, Pool, aligned, passed_over};

@@ -6,7 +6,9 @@ use crate::options::ParquetOptions;
 use crate::properties::properties;
 use crate::stored::{Stored, Style, viewed};
 use arrow_array::RecordBatch;
-use packhorse_core::{Context, Error, Outlet, Result, Rows, Schema, SchemaRef, ShardWriter, Sink};
+use packhorse_core::{
+    Context, Error, Outlet, Result, Rows, Schema, SchemaRef, Sealed, ShardWriter, Sink, write_huggingface_config,
+};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowLeafColumn, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema};
 use parquet::file::metadata::KeyValue;
@@ -58,6 +60,10 @@ impl Sink for ParquetSink {
         let factory = ArrowRowGroupWriterFactory::new(&file, columns);
         let shard = Shard { factory, file, stored: stored.clone(), groups: 0 };
         Ok(Box::new(GroupWriter::new(shard, schema, &stored, self.options.row_group)))
+    }
+
+    fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
+        write_huggingface_config(dataset.shards, self.suffix(), out)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{dali, energon, wids};
 use md5::{Digest, Md5};
 use packhorse_core::{
     Context, Error, KEY, Members, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, crc32c,
-    escape, folder_key, key_column,
+    escape, folder_key, key_column, write_huggingface_config,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -76,6 +76,7 @@ impl Sink for TarSink {
     }
 
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
+        write_huggingface_config(dataset.shards, self.suffix(), out)?;
         if self.indexes.wids {
             wids::seal(dataset, out)?;
         }

@@ -7,7 +7,9 @@ use crate::stored::{Stored, Style, plain};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
-use packhorse_core::{Context, Error, Outlet, Result, Rows, Schema, SchemaRef, ShardWriter, Sink};
+use packhorse_core::{
+    Context, Error, Outlet, Result, Rows, Schema, SchemaRef, Sealed, ShardWriter, Sink, write_huggingface_config,
+};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -58,6 +60,10 @@ impl Sink for IpcSink {
         };
         let shard = Shard { out, stored: stored.clone(), columns: Arc::new(columns) };
         Ok(Box::new(GroupWriter::new(shard, schema, &stored, self.options.batch)))
+    }
+
+    fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
+        write_huggingface_config(dataset.shards, self.suffix(), out)
     }
 }
 

@@ -1,0 +1,78 @@
+//! What tells Hugging Face's `load_dataset("FOLDER")` which files of a dataset's folder are its shards.
+
+use crate::{Context, Outlet, Result, ShardSummary};
+use std::collections::BTreeSet;
+
+/// The file that `load_dataset` and the Hugging Face Hub look for beside a dataset's README.
+pub const HUGGINGFACE_CONFIG: &str = ".huggingface.yaml";
+
+/// Writes [`HUGGINGFACE_CONFIG`] for `shards`, whose data files end in `suffix`: the
+/// [configuration](https://huggingface.co/docs/hub/datasets-manual-configuration) that names the data files of each split.
+/// Shards without a split are the split `train`, as that library has it. Nothing is written where a split has a name that
+/// it refuses.
+pub fn write_huggingface_config(shards: &[ShardSummary], suffix: &str, out: &mut dyn Outlet) -> Result<()> {
+    match config(shards, suffix) {
+        None => Ok(()),
+        Some(text) => out.stream(HUGGINGFACE_CONFIG)?.write_all(text.as_bytes()).doing("write"),
+    }
+}
+
+fn config(shards: &[ShardSummary], suffix: &str) -> Option<String> {
+    // Splits in the order of their shards.
+    let mut splits: Vec<(&str, BTreeSet<String>)> = Vec::new();
+    for shard in shards {
+        let split = shard.split.as_deref().unwrap_or("train");
+        let word = split.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !split.is_empty();
+        word.then_some(())?;
+        let at = splits.iter().position(|(name, _)| *name == split).unwrap_or(splits.len());
+        if at == splits.len() {
+            splits.push((split, BTreeSet::new()));
+        }
+        splits.get_mut(at)?.1.insert(pattern(&shard.name, suffix));
+    }
+    let mut text = "configs:\n- config_name: default\n  data_files:\n".to_owned();
+    for (split, patterns) in splits {
+        text.push_str(&format!("  - split: {split}\n    path:\n"));
+        for pattern in patterns {
+            text.push_str(&format!("    - \"{}\"\n", pattern.replace('\\', "\\\\").replace('"', "\\\"")));
+        }
+    }
+    Some(text)
+}
+
+/// The files of the shards that are called as this one but for its number.
+fn pattern(name: &str, suffix: &str) -> String {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let (stem, count) = match name.rsplit_once("-of-") {
+        Some((stem, count)) if !count.is_empty() && count.chars().all(is_digit) => (stem, format!("-of-{count}")),
+        _ => (name, String::new()),
+    };
+    let series = stem.trim_end_matches(is_digit);
+    let number = if series.len() < stem.len() { "[0-9]*" } else { "" };
+    format!("{series}{number}{count}{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shard(name: &str, split: Option<&str>) -> ShardSummary {
+        ShardSummary { name: name.to_owned(), split: split.map(str::to_owned), ..ShardSummary::default() }
+    }
+
+    #[test]
+    fn splits_name_their_shards_by_series() {
+        let shards = [
+            shard("x-train-000000", Some("train")),
+            shard("x-train-000001", Some("train")),
+            shard("x-val-00000-of-00002", Some("val")),
+            shard("x-val-00001-of-00002", Some("val")),
+        ];
+        let wanted = "configs:\n- config_name: default\n  data_files:\n  - split: train\n    path:\n    - \
+                      \"x-train-[0-9]*.parquet\"\n  - split: val\n    path:\n    - \"x-val-[0-9]*-of-00002.parquet\"\n";
+        assert_eq!(config(&shards, ".parquet").unwrap(), wanted);
+        let alone = config(&[shard("only", None)], ".tar").unwrap();
+        assert!(alone.contains("split: train\n    path:\n    - \"only.tar\""));
+        assert_eq!(config(&[shard("a-0", Some("my split"))], ".tar"), None);
+    }
+}
