@@ -156,6 +156,11 @@ def read_parquet(shard):
         fields = {}
         for name in names:
             def value_of(wanted, name=name, row=row):
+                if wanted.dtype.kind in "Mm":
+                    found = times(table[name].slice(row, 1).combine_chunks())
+                    if found is not None:
+                        assert str(found.dtype) == str(native(wanted).dtype), (name, found.dtype, wanted.dtype)
+                        return found.reshape(wanted.shape)
                 value = table[name][row].as_py()
                 if wanted.dtype.kind in "cSVMm":
                     raw = b"".join(flat(value)) if isinstance(value, list) else value
@@ -163,6 +168,21 @@ def read_parquet(shard):
                 return np.array(value, native(wanted).dtype).reshape(wanted.shape)
             fields[name] = value_of
         yield key, fields
+
+
+def times(array):
+    """The values of a column of Arrow's times, of one row, as NumPy's; None for a column of another type."""
+    import pyarrow as pa
+
+    array = getattr(array, "storage", array)
+    while pa.types.is_list(array.type) or pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
+        array = array.flatten()
+    kinds = {pa.types.is_timestamp: "datetime64", pa.types.is_duration: "timedelta64"}
+    kind = next((name for test, name in kinds.items() if test(array.type)), None)
+    if kind is None:
+        return None
+    ticks = np.array([np.iinfo("i8").min if x is None else x for x in array.view(pa.int64()).to_pylist()], "i8")
+    return ticks.view(f"{kind}[{array.type.unit}]")
 
 
 def flat(value):

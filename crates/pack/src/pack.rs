@@ -103,12 +103,15 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
     let transformed = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
     let written = steps::written_schema(&transformed, plan.header())?;
     let sink = context.registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
+    let mine: Vec<&ShardFrame> =
+        plan.shards().iter().enumerate().filter(|(i, _)| options.part.holds(*i)).map(|(_, s)| s).collect();
+    let rows = starts_with_rows(&plan, &mine)?;
     let hash = plan.header().choices.get("long-keys").is_some_and(|how| how == "hash");
     let longest = written.fields().iter().filter(|f| f.name() != KEY).map(|f| sink.longest_key(f.name())).min();
-    if let Some(longest) = longest.filter(|longest| hash && *longest < usize::MAX && starts_with_rows(&plan)) {
+    if let Some(longest) = longest.filter(|longest| hash && *longest < usize::MAX && rows) {
         after.push(Box::new(steps::Shortening(longest)));
     }
-    if let Some(check) = sink.row_check().filter(|_| !context.transforms.is_empty() || starts_with_rows(&plan)) {
+    if let Some(check) = sink.row_check().filter(|_| !context.transforms.is_empty() || rows) {
         after.push(Box::new(steps::Checking(check)));
     }
     let assembly = Assembly {
@@ -125,8 +128,6 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         memory: Pool::default(),
         distance: Distance::default(),
     };
-    let mine: Vec<&ShardFrame> =
-        plan.shards().iter().enumerate().filter(|(i, _)| options.part.holds(*i)).map(|(_, s)| s).collect();
     announce(context.observer, &mine);
     // Writers mostly wait for readers, so a few more of them than cores hide each other's waits; where they
     // transform what they write, they are as many as may compute.
@@ -169,9 +170,15 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
 
 /// Whether a shard starts with rows, whose keys and fields scan did not see as it did those of files. Where rows come later
 /// only, what the sink can't write fails its shard, and can't be left out.
-fn starts_with_rows(plan: &PlanReader) -> bool {
-    let first = |shard: &ShardFrame| plan.entries(shard).ok()?.next()?.ok();
-    plan.shards().iter().any(|shard| first(shard).is_some_and(|entry| entry.run().is_some()))
+fn starts_with_rows(plan: &PlanReader, mine: &[&ShardFrame]) -> Result<bool> {
+    for shard in mine {
+        if let Some(first) = plan.entries(shard)?.next()
+            && first?.run().is_some()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn announce(observer: &dyn Observer, mine: &[&ShardFrame]) {

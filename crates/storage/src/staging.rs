@@ -88,7 +88,10 @@ impl Staging {
     pub fn abandon(&self) -> impl FnOnce() + Send + use<> {
         let (store, out, dir) = (Arc::clone(&self.store), self.out.clone(), self.dir.clone());
         move || {
-            clear(&*store, &dir);
+            // One call that fails must not leave the folder behind.
+            if !clear(&*store, &dir) {
+                clear(&*store, &dir);
+            }
             sweep(&*store, &out, false);
         }
     }
@@ -137,8 +140,8 @@ fn sweep(store: &dyn Store, out: &Path, all: bool) {
 
 /// Removes a staging folder of ours: the files of its numbered folders, those folders, its files, the mark, itself.
 /// Whatever else is in there stays, and the folder with it. So does a folder without our mark, unless it is empty: then
-/// its process ended before the mark was there.
-fn clear(store: &dyn Store, dir: &Path) {
+/// its process ended before the mark was there. Says whether it is gone.
+fn clear(store: &dyn Store, dir: &Path) -> bool {
     let mark = dir.join(MARK);
     let kind = |path: &Path| store.stat(path, false).map(|stat| stat.kind).ok();
     if kind(&mark) == Some(FileKind::File) {
@@ -156,7 +159,7 @@ fn clear(store: &dyn Store, dir: &Path) {
             let _ = store.remove(&mark);
         }
     }
-    let _ = store.remove_dir(dir);
+    store.remove_dir(dir).is_ok()
 }
 
 /// Removes the files of a group, and its folder.
