@@ -45,12 +45,18 @@ fn fields(bytes: &[u8], name: &str, kind: &str) -> Vec<(String, Result<()>)> {
             found.push((field.name().clone(), read(bytes, field.name()).map(drop)));
         }
     }
+    // One whose rows show only later that it can't be a field.
+    if found.is_empty() {
+        found.push((name.to_owned(), read(bytes, name).map(drop)));
+    }
     found
 }
 
 fn outcome(error: &Error) -> String {
     let text = error.to_string().replace("x: ", "").replace('|', "\\|");
-    let text = text.split("; choose others").next().unwrap();
+    // What to do is the same for all of a kind.
+    let advice = ["; choose others", "; leave it out with --drop", " with --drop"];
+    let text = advice.iter().fold(text.as_str(), |text, advice| text.split(advice).next().unwrap());
     format!("{}: {}", error.kind().name(), text.chars().take(230).collect::<String>())
 }
 
