@@ -1,6 +1,7 @@
 //! scan: finds the inputs, groups them into samples, and reads headers only.
 
 pub(crate) mod companions;
+mod container;
 mod crew;
 mod decode;
 mod dedup;

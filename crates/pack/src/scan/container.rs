@@ -1,0 +1,155 @@
+//! Inputs that are looked into: members of archives, tables, shards of sealed datasets. Headers only.
+
+use super::Scan;
+use super::listing::{Items, Table};
+use super::sealed::SealedInput;
+use super::walk::{Batch, FoundMember, IN_PLACES, MOST_SAMPLES, Walk, of_input};
+use crate::inputs::{check_from, open, placed};
+use crate::recorded::FirstReads;
+use packhorse_core::{Error, Event, FileStat, Input, Kind, Options, Probe, Result, Source};
+use packhorse_dataset::MANIFEST;
+use packhorse_storage::Compression;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+impl Walk<'_> {
+    /// A whole input that can't be read: bad, of a kind that is not read, or in need of a choice. It is one input of
+    /// many: policy decides on it.
+    fn input_fault(&self, error: Error) {
+        match error.kind() {
+            Kind::Unsupported | Kind::Config => self.send(Batch::Fault(error)),
+            _ => self.fault(error),
+        }
+    }
+
+    /// The names that are inputs in the folder `path`, if a sealed dataset is in it, which is handed over; with what was
+    /// left out of it if it is taken `whole`.
+    pub(super) fn sealed(
+        &self,
+        root: u32,
+        folder: &Path,
+        path: &Path,
+        whole: bool,
+    ) -> Result<Option<BTreeSet<OsString>>> {
+        let Scan { registry, store, cancel, .. } = self.context;
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+        let found = SealedInput::read(registry, store, cancel, (root, folder, path))?;
+        let Some(mut sealed) = found else { return Ok(None) };
+        if !whole {
+            sealed.skipped.clear();
+        }
+        let names = sealed.files.iter().cloned().collect();
+        self.send(Batch::Sealed(Box::new(sealed)));
+        Ok(Some(names))
+    }
+
+    /// Shards that are named one by one are shards of their dataset all the same.
+    fn sealed_around(&self, root: u32, archive: &Path, path: &Path) -> Result<()> {
+        let Some((folder, dir)) = archive.parent().zip(path.parent()) else { return Ok(()) };
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).contains(dir);
+        match seen || self.context.store.stat(&dir.join(MANIFEST), true).is_err() {
+            true => Ok(()),
+            false => self.sealed(root, folder, dir, false).map(drop),
+        }
+    }
+
+    /// Looks into an archive, or at the headers of an input of typed rows.
+    pub(super) fn archive(&self, root: u32, base: &Path, archive: PathBuf, stat: FileStat) {
+        let path = base.join(&archive);
+        let Err(error) = self.look_into(root, &path, archive, stat) else { return };
+        // A shard of a sealed dataset that was readable once is damage, which no policy passes over.
+        match FirstReads::default().check(self.context.store, &path, self.context.cancel) {
+            Err(damage) if damage.kind() == Kind::Incomplete => self.send(Batch::Abort(damage)),
+            _ => self.input_fault(of_input(error)),
+        }
+    }
+
+    fn look_into(&self, root: u32, path: &Path, archive: PathBuf, stat: FileStat) -> Result<()> {
+        let Some((format, compression)) = self.container(path) else { return Ok(()) };
+        self.sealed_around(root, &archive, path)?;
+        let id = format.info().id;
+        self.names.from.iter().try_for_each(|from| check_from(self.context.registry, from, path))?;
+        let source = format.source(self.options.get(id).unwrap_or(&Options::new()), self.context.limits)?;
+        let mut input = open(self.context.store, path, compression)?;
+        if self.tables {
+            let tables = source.tables(&*input).map_err(|e| e.in_input(path.display()))?;
+            self.send(Batch::Tables { path: path.to_owned(), tables });
+            return Ok(());
+        }
+        let probe = source.probe(&*input).map_err(|e| match compression {
+            Some(_) if e.kind() == Kind::Unsupported => {
+                Error::unsupported(format!("{id} can't be read while compressed; decompress it first"))
+            }
+            _ => e,
+        });
+        let mut probe = probe.map_err(|e| e.in_input(path.display()))?;
+        // Text in frames of known lengths is cut by places like text that is not compressed.
+        let in_frames = self.in_places && compression == Some(Compression::Zstd) && stat.size >= IN_PLACES;
+        if in_frames
+            && probe.as_ref().is_some_and(|probe| !probe.counted)
+            && let Some(framed) = placed(self.context.store, path)?
+        {
+            probe = source.probe(&*framed)?;
+            input = framed;
+        }
+        match probe {
+            Some(probe) if probe.counted && probe.items > MOST_SAMPLES => {
+                let message = format!("says that it holds {} samples; the most are {MOST_SAMPLES}", probe.items);
+                Err(Error::new(Kind::Limit, message).in_input(path.display()))
+            }
+            Some(probe) => {
+                self.context.observer.event(&Event::Scanned { files: 1 });
+                // A file that does not say how large its values are holds no more of them than it has bytes.
+                let bytes = if probe.bytes == 0 { stat.size } else { probe.bytes };
+                let (items, kind) = self.items(&*source, &*input, &probe).map_err(|e| e.in_input(path.display()))?;
+                let table = Table { format: id, schema: probe.schema, items, bytes, kind, omitted: probe.omitted };
+                self.send(Batch::Table { root, path: archive, stat, table });
+                Ok(())
+            }
+            None => self.list(&*source, &*input, &mut |members| {
+                self.context.observer.event(&Event::Scanned { files: members.len() as u64 });
+                self.send(Batch::Members { root, archive: archive.clone(), stat, members });
+            }),
+        }
+    }
+
+    /// How many items a table has, and what they are.
+    fn items(&self, source: &dyn Source, input: &dyn Input, probe: &Probe) -> Result<(u64, Items)> {
+        match (probe.counted, self.count) {
+            (true, _) => Ok((probe.items, Items::Samples)),
+            (false, false) => Ok((probe.items, Items::Places)),
+            (false, true) => {
+                let mut starts = Vec::new();
+                source.starts(input, &mut |start| {
+                    self.context.cancel.check()?;
+                    starts.push(start);
+                    Ok(())
+                })?;
+                Ok((starts.len() as u64, Items::Counted { starts, places: probe.items }))
+            }
+        }
+    }
+
+    /// Lists the members of an archive. What was found before an error is handed over all the same.
+    fn list(&self, source: &dyn Source, input: &dyn Input, hand_over: &mut dyn FnMut(Vec<FoundMember>)) -> Result<()> {
+        let mut members = Vec::new();
+        let listed = source.list(input, &mut |entry| {
+            self.context.cancel.check()?;
+            match entry.extent {
+                Ok(extent) => {
+                    members.push(FoundMember { name: entry.name.into(), offset: extent.offset, len: extent.len })
+                }
+                Err(e) => self.fault(e.in_sample(entry.name.escape_ascii())),
+            }
+            if members.len() == 4096 {
+                hand_over(std::mem::take(&mut members));
+            }
+            Ok(())
+        });
+        hand_over(members);
+        listed
+    }
+}
