@@ -39,37 +39,28 @@ impl<'a> Groups<'a> {
     }
 
     fn known(listing: &Listing, split: impl Fn(&SampleRef<'_>) -> Option<String>, missing: &str) -> Result<Self> {
-        // Those of sealed datasets keep their order.
-        let mut names: Vec<String> = Vec::new();
-        for split in listing.sealed().iter().flat_map(|sealed| &sealed.manifest.splits) {
-            if !names.contains(&split.name) {
-                names.push(split.name.clone());
+        // As they come, numbers only: there may be many samples.
+        let (mut seen, mut numbers) = (Vec::<String>::new(), Vec::with_capacity(listing.samples()));
+        for sample in listing.iter() {
+            let named = match split(&sample) {
+                Some(name) if is_name(&name) => Ok(name),
+                Some(name) => Err(format!("\"{name}\" can't name a split: that is letters, digits, _ and -")),
+                None => Err(missing.to_owned()),
+            };
+            let name = named.map_err(|e| Error::config(e).in_input(sample.first_path().display()))?;
+            let number = seen.iter().position(|known| *known == name).unwrap_or(seen.len());
+            if number == seen.len() {
+                seen.push(name);
             }
+            let many =
+                |_| Error::config(format!("more than {} folders are no splits; leave --split folders out", u16::MAX));
+            numbers.push(u16::try_from(number).map_err(many)?);
         }
-        let found = listing.iter().map(|sample| match split(&sample) {
-            Some(name) if is_name(&name) => Ok(name),
-            Some(name) => {
-                Err(Error::config(format!("\"{name}\" can't name a split: that is letters, digits, _ and -")))
-            }
-            None => Err(Error::config(missing)),
-        });
-        let named = |(found, sample): (Result<String>, SampleRef<'_>)| {
-            found.map_err(|e| e.in_input(sample.first_path().display()))
-        };
-        let found = found.zip(listing.iter()).map(named).collect::<Result<Vec<String>>>()?;
-        let mut others: Vec<&String> = found.iter().filter(|name| !names.contains(name)).collect();
-        others.sort();
-        others.dedup();
-        let others: Vec<String> = others.into_iter().cloned().collect();
-        names.extend(others);
-        let empty = |name: &String| {
-            let mut splits = listing.sealed().iter().flat_map(|sealed| &sealed.manifest.splits);
-            splits.any(|split| split.name == *name && split.samples == 0)
-        };
-        names.retain(|name| found.contains(name) || empty(name));
+        let names = ordered(listing, &seen);
         let position = |name: &String| names.iter().position(|known| known == name).unwrap_or_default() as u16;
-        let rule = Rule::Known(found.iter().map(position).collect());
-        Ok(Self { names, rule })
+        let positions: Vec<u16> = seen.iter().map(position).collect();
+        numbers.iter_mut().for_each(|n| *n = positions.get(usize::from(*n)).copied().unwrap_or_default());
+        Ok(Self { names, rule: Rule::Known(numbers) })
     }
 
     /// The names of the splits, in order; empty without splits.
@@ -95,6 +86,20 @@ impl<'a> Groups<'a> {
             }
         }
     }
+}
+
+/// Those of sealed datasets in the order that they have there, also such as are empty there; then the others by name.
+fn ordered(listing: &Listing, seen: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for split in listing.sealed().iter().flat_map(|sealed| &sealed.manifest.splits) {
+        if !names.contains(&split.name) && (split.samples == 0 || seen.contains(&split.name)) {
+            names.push(split.name.clone());
+        }
+    }
+    let mut others: Vec<String> = seen.iter().filter(|name| !names.contains(name)).cloned().collect();
+    others.sort();
+    names.extend(others);
+    names
 }
 
 fn has_splits(listing: &Listing) -> bool {
