@@ -165,6 +165,32 @@ fn shortened(list: &Path, dir: &Path) -> PathBuf {
 }
 
 #[test]
+fn the_snippets_of_the_hdf5_page_read_what_is_packed() {
+    let Some(python) = wanted("PACKHORSE_PYTHON") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (runs, out) = (dir.path().join("runs"), dir.path().join("shards"));
+    script(&python, "check_hdf5_docs.py", &[Path::new("make"), &runs]);
+    packhorse(&["pack", text(&runs), "--to", "hdf5", "--out", text(&out), "--ragged"]);
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/hdf5.md");
+    let said = script(&python, "check_hdf5_docs.py", &[Path::new("run"), &runs, &page, dir.path()]);
+    assert!(said.contains("3 snippets read 12 samples"), "{said}");
+}
+
+#[test]
+fn a_filter_that_plain_readers_lack_says_what_they_need() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    packhorse(&["synth", "npz", "--count", "3", "--out", text(&runs)]);
+    let said = |filter: &str| {
+        let out = dir.path().join(filter);
+        let args = ["pack", text(&runs), "--to", "hdf5", "--ragged", "--filter", filter, "--out", text(&out)];
+        run(Command::new(env!("CARGO_BIN_EXE_packhorse")).args(args))
+    };
+    assert!(said("zstd").contains("import hdf5plugin"));
+    assert!(!said("gzip").contains("plugin"));
+}
+
+#[test]
 fn every_array_that_numpy_saves_is_the_same_to_every_reader() {
     let Some(python) = wanted("PACKHORSE_PYTHON") else { return };
     let dir = tempfile::tempdir().unwrap();

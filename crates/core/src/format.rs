@@ -243,6 +243,12 @@ pub trait Sink: Send + Sync {
         false
     }
 
+    /// What readers of its files need beyond the format's usual library, as a sentence for the user; `None` where that
+    /// is nothing.
+    fn readers_need(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Starts a shard.
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>>;
 

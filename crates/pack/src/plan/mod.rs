@@ -142,6 +142,9 @@ pub fn plan(
             _ => e,
         });
     }
+    if let Some(need) = sink.readers_need() {
+        observer.event(&Event::Warning(need));
+    }
     let mut order = units::units(&listing, options.shuffle, options.splits.divides());
     let groups = Groups::of(&listing, options)?;
     units::truncate(&mut order, options.limit.unwrap_or(u64::MAX));

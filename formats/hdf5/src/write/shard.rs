@@ -59,6 +59,19 @@ impl Sink for Hdf5Sink {
         bytes.saturating_add(16)
     }
 
+    fn readers_need(&self) -> Option<&'static str> {
+        match self.options.filter {
+            Filter::None | Filter::Gzip(_) => None,
+            Filter::Lzf => {
+                Some("h5py reads these shards; other programs need the plugin lzf (the filter gzip needs none)")
+            }
+            Filter::Zstd(_) | Filter::Lz4 | Filter::Blosc2(..) => Some(
+                "h5py reads these shards after `import hdf5plugin` (pip install hdf5plugin), other programs with the plugin \
+                 of the filter in HDF5_PLUGIN_PATH; the filter gzip needs neither",
+            ),
+        }
+    }
+
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
         self.accept(schema)?;
         let file = out.headed(self.suffix())?;
@@ -312,6 +325,16 @@ mod tests {
     use super::*;
     use packhorse_core::{DataType, KEY, Options, Schema};
     use std::sync::Arc;
+
+    #[test]
+    fn filters_that_not_every_reader_has_say_so() {
+        let need = |filter| {
+            Hdf5Sink::new(SinkOptions::parse(&[("filter", filter)].into_iter().collect()).unwrap()).readers_need()
+        };
+        assert_eq!((need("gzip"), need("none")), (None, None));
+        assert!(need("zstd").is_some_and(|need| need.contains("import hdf5plugin")));
+        assert!(need("lz4").is_some() && need("lzf").is_some());
+    }
 
     #[test]
     fn what_can_not_be_written_is_named() {

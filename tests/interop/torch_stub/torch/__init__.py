@@ -63,6 +63,13 @@ class Tensor:
     def __index__(self):
         return int(self.array)
 
+    @property
+    def shape(self):
+        return Size(self.array.shape)
+
+    def numpy(self):
+        return self.array
+
     def item(self):
         return self.array.item()
 
@@ -87,6 +94,14 @@ def zeros(*shape, dtype=None):
 
 def tensor(values, dtype=None):
     return Tensor(_np.array(values, dtype=dtype.name if dtype is not None else None))
+
+
+def from_numpy(array):
+    return Tensor(array)
+
+
+def stack(tensors):
+    return Tensor(_np.stack([tensor.array for tensor in tensors]))
 
 
 def count_nonzero(values):
