@@ -1,7 +1,7 @@
 //! What a format brings. One crate under `formats/` implements these traits for one container.
 
 use crate::{
-    Codec, Consumer, Error, Findings, Input, Limits, Members, Options, Outlet, Result, Rows, Schema, SchemaRef,
+    Codec, Consumer, Error, Findings, Input, Limits, Members, Options, Outlet, Part, Result, Rows, Schema, SchemaRef,
     ShardSummary,
 };
 use std::ops::Range;
@@ -249,6 +249,12 @@ pub trait Sink: Send + Sync {
         None
     }
 
+    /// Whether fields of bytes stand in a shard as they are, so that large ones are copied there in pieces
+    /// ([`ShardWriter::push_parts`]).
+    fn copies(&self) -> bool {
+        false
+    }
+
     /// Starts a shard.
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>>;
 
@@ -263,6 +269,14 @@ pub trait Sink: Send + Sync {
 pub trait ShardWriter: Send {
     /// Appends `rows`, in order. Their schema is the one given to [`Sink::create`].
     fn push(&mut self, rows: &Rows) -> Result<()>;
+
+    /// Appends the one sample of `rows`, whose fields of bytes that are too large for memory are null there, in columns that
+    /// may be: `parts` are their bytes, by the names of their columns. After an error the shard is not to be used. The
+    /// bytes written are those that [`ShardWriter::push`] would write. Only where the sink [copies](Sink::copies).
+    fn push_parts(&mut self, rows: &Rows, parts: &[(&str, Part<'_>)]) -> Result<()> {
+        let (_, _) = (rows, parts);
+        Err(Error::unsupported("fields are not copied in pieces"))
+    }
 
     /// Ends the shard. Until this returned `Ok` the shard is not complete.
     fn finish(self: Box<Self>) -> Result<ShardSummary>;

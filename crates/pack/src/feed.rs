@@ -11,7 +11,7 @@ use crate::inputs::Inputs;
 use crate::plan::LABEL;
 use crate::space::Space;
 use arrow_array::builder::make_view;
-use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, LargeBinaryArray, RecordBatch, StringViewArray};
+use arrow_array::{Array, ArrayRef, BinaryViewArray, Int64Array, LargeBinaryArray, RecordBatch, StringViewArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use crossbeam_channel::{Receiver, Sender};
 use packhorse_core::{
@@ -21,11 +21,6 @@ use packhorse_dataset::{Entry, Piece, SkipRecord};
 use packhorse_transform::{Counts, Transform};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// A block ends when it holds this many bytes of input…
-const BLOCK_BYTES: u64 = 512 << 10;
-/// …or this many samples.
-const BLOCK_SAMPLES: usize = 64;
 
 /// Views address their buffer with signed 32-bit numbers: larger blobs travel alone.
 const VIEW_LIMIT: u64 = i32::MAX as u64;
@@ -270,7 +265,11 @@ impl Assembly<'_> {
     }
 
     /// Appends the fields of one sample to `space`; returns where each ends.
-    fn read_sample<'e>(&self, entry: &'e Entry, space: &mut Space) -> Result<Vec<usize>, (&'e Piece, Error)> {
+    pub(crate) fn read_sample<'e>(
+        &self,
+        entry: &'e Entry,
+        space: &mut Space,
+    ) -> Result<Vec<usize>, (&'e Piece, Error)> {
         let mut ends = Vec::with_capacity(entry.pieces.len());
         for piece in &entry.pieces {
             self.inputs.read(piece, space).map_err(|e| (piece, e.in_sample(&entry.key)))?;
@@ -279,7 +278,8 @@ impl Assembly<'_> {
         Ok(ends)
     }
 
-    fn batch(&self, read: &[(Entry, usize, Vec<usize>)], buffer: &Buffer, large: bool) -> Result<Rows> {
+    /// Rows of what was read; in views, or where it is a single sample that may be `large`, without.
+    pub(crate) fn batch(&self, read: &[(Entry, usize, Vec<usize>)], buffer: &Buffer, large: bool) -> Result<Rows> {
         let mut fields = Vec::with_capacity(self.schema.fields().len());
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(fields.capacity());
         for field in self.schema.fields() {
@@ -294,7 +294,8 @@ impl Assembly<'_> {
                 (name, _) if large => Arc::new(large_column(name, read, buffer)?),
                 (name, _) => Arc::new(view_column(name, read, buffer)?),
             };
-            fields.push(Field::new(field.name(), column.data_type().clone(), field.is_nullable()));
+            let nullable = field.is_nullable() || column.null_count() > 0;
+            fields.push(Field::new(field.name(), column.data_type().clone(), nullable));
             columns.push(column);
         }
         let schema = if large { Arc::new(Schema::new(fields)) } else { self.schema.clone() };
@@ -350,48 +351,4 @@ fn large_column(name: &str, read: &[(Entry, usize, Vec<usize>)], buffer: &Buffer
     let offsets = OffsetBuffer::new(vec![0, (range.1 - range.0) as i64].into());
     let values = buffer.slice_with_length(range.0, range.1 - range.0);
     LargeBinaryArray::try_new(offsets, values, nulls).map_err(|e| Error::bug(e.to_string()))
-}
-
-/// What a writer wants next.
-pub(crate) enum Ask {
-    /// These samples, whose fields are bytes.
-    Samples(Vec<Entry>),
-    /// A run of samples of an input of typed rows.
-    Run(Entry),
-}
-
-/// Groups consecutive entries into blocks.
-pub(crate) struct Blocks<I: Iterator<Item = Result<Entry>>> {
-    entries: std::iter::Peekable<I>,
-}
-
-impl<I: Iterator<Item = Result<Entry>>> Blocks<I> {
-    pub(crate) fn new(entries: I) -> Self {
-        Self { entries: entries.peekable() }
-    }
-}
-
-impl<I: Iterator<Item = Result<Entry>>> Iterator for Blocks<I> {
-    type Item = Result<Ask>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (mut block, mut bytes) = (Vec::with_capacity(BLOCK_SAMPLES), 0);
-        while block.len() < BLOCK_SAMPLES {
-            let fits = |e: &Result<Entry>| match e {
-                Ok(e) if e.run().is_some() => block.is_empty(),
-                Ok(e) => bytes == 0 || bytes + e.bytes() <= BLOCK_BYTES,
-                Err(_) => true,
-            };
-            match self.entries.next_if(fits) {
-                Some(Ok(entry)) if entry.run().is_some() => return Some(Ok(Ask::Run(entry))),
-                Some(Ok(entry)) => {
-                    bytes += entry.bytes();
-                    block.push(entry);
-                }
-                Some(Err(e)) => return Some(Err(e)),
-                None => break,
-            }
-        }
-        (!block.is_empty()).then_some(Ok(Ask::Samples(block)))
-    }
 }

@@ -1,6 +1,8 @@
 //! Fills one shard: feed → sink → stage → publish → receipt.
 
-use crate::feed::{Ask, Assembly, Block, Blocks, Feed, Promise, add};
+use crate::ahead::{Ahead, Next};
+use crate::budget::Budget;
+use crate::feed::{Assembly, Block, Feed, add};
 use crate::pack::Redo;
 use crate::runs::Outflow;
 use packhorse_core::{Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink};
@@ -9,7 +11,7 @@ use packhorse_dataset::{
 };
 use packhorse_storage::{Published, Staging};
 use packhorse_transform::Counts;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The note of a shard with rows, which bring keys of their own: they are compared over all shards when it is sealed.
@@ -33,6 +35,10 @@ pub(crate) struct Filler<'a> {
     pub(crate) redo: &'a Redo,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) cancel: &'a Cancel,
+    /// What blocks may take up, those of all shards together.
+    pub(crate) budget: Budget,
+    /// The least bytes that a sample takes up once it is decoded.
+    pub(crate) decoded: u64,
     /// The most bytes asked for ahead, for one shard.
     pub(crate) ahead_bytes: u64,
     /// The most blocks asked for ahead, for one shard.
@@ -90,38 +96,26 @@ impl Filler<'_> {
         &self,
         shard: &ShardFrame,
         feed: &Feed,
-        mut writer: Box<dyn ShardWriter>,
+        writer: Box<dyn ShardWriter>,
     ) -> Result<(ShardSummary, Vec<SkipRecord>)> {
-        let mut ahead = Ahead { blocks: Blocks::new(self.plan.entries(shard)?), promised: VecDeque::new(), bytes: 0 };
-        let mut skipped = Vec::new();
-        let (mut written, mut of_rows) = (0, false);
-        let mut counts = Counts::new();
-        let mut write = |mut block: Block| {
-            self.cancel.check()?;
-            for rows in &block.rows {
-                writer.push(rows)?;
-                written += rows.num_rows() as u64;
-            }
-            self.observer.event(&Event::Packed { samples: block.samples, bytes: block.bytes });
-            for record in &block.skipped {
-                self.observer.event(&Event::Skipped(&as_error(record)));
-            }
-            skipped.append(&mut block.skipped);
-            add(&mut counts, std::mem::take(&mut block.counts));
-            Ok(())
-        };
+        let copies = self.sink.copies() && self.assembly.transforms.is_empty();
+        let mut ahead = Ahead::new(self.plan.entries(shard)?, copies);
+        let (mut written, mut of_rows) = (Written::new(self, writer), false);
         while let Some(next) = ahead.next(self, feed)? {
             match next {
-                Next::Block(block) => write(block)?,
+                Next::Block(block, _share) => written.block(block)?,
+                Next::Large(entry) => written.large(&entry)?,
                 Next::Run(entry) => {
                     of_rows = true;
                     // Where every core has a writer of its own, handing blocks over only costs; towards the end,
                     // those that have none help with the last shards.
                     let alone = || self.busy.load(Ordering::Relaxed) >= self.jobs;
+                    let mut write = |block| written.block(block);
                     self.assembly.run(&entry, Outflow::new(feed, self.jobs, &alone, &mut write))?;
                 }
             }
         }
+        let Written { writer, samples: written, skipped, counts, .. } = written;
         let mut summary = writer.finish()?;
         if of_rows && summary.members.is_some() {
             summary.notes.insert(KEYS_OF_ROWS.0.to_owned(), KEYS_OF_ROWS.1.to_owned());
@@ -157,6 +151,54 @@ impl Filler<'_> {
     }
 }
 
+impl Filler<'_> {
+    /// About how many bytes of memory a block of these samples takes up.
+    pub(crate) fn held(&self, entries: &[Entry]) -> u64 {
+        let bytes: u64 = entries.iter().map(Entry::bytes).sum();
+        bytes.max(self.decoded.saturating_mul(entries.len() as u64))
+    }
+}
+
+/// What has been written of a shard.
+struct Written<'a> {
+    filler: &'a Filler<'a>,
+    writer: Box<dyn ShardWriter>,
+    samples: u64,
+    skipped: Vec<SkipRecord>,
+    counts: Counts,
+}
+
+impl<'a> Written<'a> {
+    fn new(filler: &'a Filler<'a>, writer: Box<dyn ShardWriter>) -> Self {
+        Self { filler, writer, samples: 0, skipped: Vec::new(), counts: Counts::new() }
+    }
+
+    fn block(&mut self, block: Block) -> Result<()> {
+        self.filler.cancel.check()?;
+        for rows in &block.rows {
+            self.writer.push(rows)?;
+            self.samples += rows.num_rows() as u64;
+        }
+        self.filler.observer.event(&Event::Packed { samples: block.samples, bytes: block.bytes });
+        for record in &block.skipped {
+            self.filler.observer.event(&Event::Skipped(&as_error(record)));
+        }
+        self.skipped.extend(block.skipped);
+        add(&mut self.counts, block.counts);
+        Ok(())
+    }
+
+    /// A sample that is copied in pieces.
+    fn large(&mut self, entry: &Entry) -> Result<()> {
+        let mut block = Block::of(1, entry.bytes(), Vec::new());
+        match self.filler.assembly.copy(entry, &mut *self.writer)? {
+            None => self.samples += 1,
+            Some(record) => block.skipped.push(record),
+        }
+        self.block(block)
+    }
+}
+
 pub(crate) fn record(file: Published) -> FileRecord {
     FileRecord { name: file.name, bytes: file.bytes, blake3: Digest::from(file.blake3) }
 }
@@ -164,58 +206,4 @@ pub(crate) fn record(file: Published) -> FileRecord {
 fn as_error(record: &SkipRecord) -> Error {
     let error = record.input.iter().fold(Error::new(Kind::Content, &record.reason), |e, input| e.in_input(input));
     record.sample.iter().fold(error, |e, sample| e.in_sample(sample))
-}
-
-/// What comes next in a shard.
-enum Next {
-    Block(Block),
-    Run(Entry),
-}
-
-/// What was asked for.
-enum Coming {
-    Block(Promise),
-    Run(Entry),
-}
-
-/// Blocks asked for, in order.
-struct Ahead<I: Iterator<Item = Result<Entry>>> {
-    blocks: Blocks<I>,
-    promised: VecDeque<(u64, Coming)>,
-    bytes: u64,
-}
-
-impl<I: Iterator<Item = Result<Entry>>> Ahead<I> {
-    /// The next block: read here where that is quickest, else asked for well ahead.
-    fn next(&mut self, filler: &Filler<'_>, feed: &Feed) -> Result<Option<Next>> {
-        if self.promised.is_empty() && filler.crowded && !filler.assembly.serves() {
-            return match self.blocks.next().transpose()? {
-                None => Ok(None),
-                Some(Ask::Run(entry)) => Ok(Some(Next::Run(entry))),
-                Some(Ask::Samples(entries)) => filler.assembly.block(entries).map(|block| Some(Next::Block(block))),
-            };
-        }
-        while self.promised.is_empty() || (self.promised.len() < filler.ahead_blocks && self.bytes < filler.ahead_bytes)
-        {
-            let (bytes, coming) = match self.blocks.next().transpose()? {
-                None => break,
-                // Read when its turn comes: it is no small read.
-                Some(Ask::Run(entry)) => (0, Coming::Run(entry)),
-                Some(Ask::Samples(entries)) => {
-                    (entries.iter().map(Entry::bytes).sum(), Coming::Block(feed.ask(entries)?))
-                }
-            };
-            self.promised.push_back((bytes, coming));
-            self.bytes += bytes;
-        }
-        let Some((bytes, coming)) = self.promised.pop_front() else { return Ok(None) };
-        self.bytes -= bytes;
-        match coming {
-            Coming::Run(entry) => Ok(Some(Next::Run(entry))),
-            Coming::Block(promise) => {
-                let block = promise.recv().map_err(|_| Error::bug("a reader ended early"))??;
-                Ok(Some(Next::Block(block)))
-            }
-        }
-    }
 }

@@ -8,6 +8,7 @@ use packhorse_dataset::Piece;
 use packhorse_storage::{Compression, decompressed, framed, spool};
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -205,10 +206,28 @@ impl Input for Section {
         self.archive.input()?.read_at(self.offset + offset, buf)
     }
 
-    fn stream(&self) -> Result<Box<dyn std::io::Read + Send + '_>> {
-        let mut bytes = vec![0; usize::try_from(self.len).unwrap_or(usize::MAX)];
-        self.read_at(0, &mut bytes)?;
-        Ok(Box::new(std::io::Cursor::new(bytes)))
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        Ok(Box::new(Streamed { section: self, at: 0 }))
+    }
+
+    fn stat(&self) -> Result<Option<FileStat>> {
+        self.archive.input()?.stat()
+    }
+}
+
+/// A section from its start to its end.
+struct Streamed<'a> {
+    section: &'a Section,
+    at: u64,
+}
+
+impl Read for Streamed<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.section.len.saturating_sub(self.at);
+        let n = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
+        self.section.read_at(self.at, buf.get_mut(..n).unwrap_or_default())?;
+        self.at += n as u64;
+        Ok(n)
     }
 }
 
@@ -290,6 +309,11 @@ impl<'a> Inputs<'a> {
     pub(crate) fn check(&self, opened: &Opened, piece: &Piece) -> Result<()> {
         let checked = opened.input().and_then(|input| input.stat()).and_then(|now| check_stamp(now, piece));
         checked.map_err(|e| e.in_input(self.path(piece).display()))
+    }
+
+    /// `Changed` unless `view`, which is that of `piece`, is of what was planned.
+    pub(crate) fn unchanged(&self, view: &dyn Input, piece: &Piece) -> Result<()> {
+        check_stamp(view.stat()?, piece)
     }
 
     fn opened(&self, path: &Path) -> Result<Opened> {
@@ -401,7 +425,7 @@ fn changed(what: &str) -> Error {
 
 /// Sorts the failures of a planned input: vanished or shorter means changed, a missing permission is
 /// a property of the input, everything else is the file system's.
-fn of_planned_input(error: Error) -> Error {
+pub(crate) fn of_planned_input(error: Error) -> Error {
     const ENOENT: i32 = 2;
     const EACCES: i32 = 13;
     const ENOTDIR: i32 = 20;

@@ -4,6 +4,8 @@
 //! read-ahead. It knows formats only through the [`Registry`](packhorse_core::Registry), and knows
 //! neither a terminal nor Slurm.
 
+mod ahead;
+mod budget;
 mod columns;
 mod consumers;
 mod distance;
@@ -15,6 +17,7 @@ mod hands;
 mod inputs;
 mod inspect;
 mod inspect_rows;
+mod large;
 mod merge;
 mod metadata;
 mod pack;

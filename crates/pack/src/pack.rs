@@ -1,16 +1,20 @@
 //! pack: fills the shards of one part of the plan, many at once.
 
+use crate::budget::Budget;
 use crate::distance::Distance;
 use crate::feed::{Assembly, Feed, add};
 use crate::fill::Filler;
 use crate::inputs::Inputs;
 use crate::resume::{open_plan, valid_receipt};
 use crate::{Part, Policy, steps};
-use packhorse_core::{Cancel, Error, Event, KEY, Kind, Limits, Observer, Pool, Registry, Result, Store};
-use packhorse_dataset::{Digest, FieldRecord, PathText, PlanReader, Receipt, ShardFrame};
+use packhorse_core::{
+    Cancel, Error, Event, FieldType, KEY, Kind, Limits, Observer, Pool, Registry, Result, SchemaRef, Store,
+    element_width,
+};
+use packhorse_dataset::{Digest, FieldRecord, Header, PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
 use packhorse_transform::{Counts, Transform};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -145,6 +149,8 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         redo,
         observer: context.observer,
         cancel: context.cancel,
+        budget: Budget::new(options.memory),
+        decoded: decoded(&schema, plan.header())?,
         ahead_bytes: options.memory / writers as u64,
         ahead_blocks: (2 * options.io_threads / writers).max(4),
     };
@@ -166,6 +172,19 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         }
     });
     run.outcome.into_inner().unwrap_or_else(PoisonError::into_inner).report(options.part)
+}
+
+/// The least bytes that a sample of fields of bytes takes up once it is decoded: those of arrays of one shape.
+fn decoded(schema: &SchemaRef, header: &Header) -> Result<u64> {
+    let inside: HashSet<&str> = header.decode.iter().flat_map(|r| r.columns.iter().map(|c| c.name.as_str())).collect();
+    let mut bytes = 0u64;
+    for field in schema.fields().iter().filter(|field| inside.contains(field.name().as_str())) {
+        if let FieldType::Tensor { element, shape } = FieldType::of(field)? {
+            let elements = shape.iter().fold(1u64, |n, axis| n.saturating_mul(*axis as u64));
+            bytes = bytes.saturating_add(elements.saturating_mul(element_width(&element).unwrap_or(1) as u64));
+        }
+    }
+    Ok(bytes)
 }
 
 /// Whether a shard starts with rows, whose keys and fields scan did not see as it did those of files. Where rows come later

@@ -6,8 +6,8 @@ use crate::options::Indexes;
 use crate::{dali, energon, wids};
 use md5::{Digest, Md5};
 use packhorse_core::{
-    Context, Error, KEY, Members, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, crc32c,
-    escape, folder_key, key_column, write_huggingface_config,
+    Context, Crc32c, Error, KEY, Members, Outlet, Part, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter,
+    Sink, aligned, crc32c, escape, folder_key, key_column, write_huggingface_config,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -54,6 +54,10 @@ impl Sink for TarSink {
 
     fn size_of(&self, bytes: u64) -> u64 {
         BLOCK_U64 + padded(bytes)
+    }
+
+    fn copies(&self) -> bool {
+        true
     }
 
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
@@ -160,28 +164,50 @@ struct TarWriter {
     members: Members,
 }
 
-impl ShardWriter for TarWriter {
-    fn push(&mut self, rows: &Rows) -> Result<()> {
+impl TarWriter {
+    /// Appends rows; a field of `parts` is copied from there.
+    fn append(&mut self, rows: &Rows, parts: &[(&str, Part<'_>)]) -> Result<()> {
+        let schema = rows.schema();
         let keys = key_column(rows)?;
         let columns = self.names.iter().map(|(i, _)| Column::new(rows.column(*i))).collect::<Result<Vec<_>>>()?;
         for row in 0..rows.num_rows() {
             let key = &*member_key(keys.value(row))?;
             self.members.push_sample(key);
             let before = self.members.len();
-            for (i, ((_, name), column)) in self.names.iter().zip(&columns).enumerate() {
+            for (i, ((at, name), column)) in self.names.iter().zip(&columns).enumerate() {
                 let mut digits = [0; 24];
-                let Some(bytes) = column.bytes(row, &mut digits) else { continue };
-                admit(key, name, bytes.len() as u64)?;
-                let crc = crc32c(bytes);
-                let offset = self.tar.member(key, name, bytes)?;
+                let part = parts.iter().find(|(field, _)| schema.field(*at).name() == field);
+                let (offset, len, crc) = match (part, column.bytes(row, &mut digits)) {
+                    (Some((_, part)), _) => {
+                        admit(key, name, part.len)?;
+                        let (offset, crc) = self.tar.copy(key, name, part)?;
+                        (offset, part.len, crc)
+                    }
+                    (None, Some(bytes)) => {
+                        admit(key, name, bytes.len() as u64)?;
+                        let crc = crc32c(bytes);
+                        (self.tar.member(key, name, bytes)?, bytes.len() as u64, crc)
+                    }
+                    (None, None) => continue,
+                };
                 let field = u16::try_from(i).map_err(|_| Error::unsupported("more than 65,536 fields"))?;
-                self.members.push_member(field, offset, bytes.len() as u64, crc);
+                self.members.push_member(field, offset, len, crc);
             }
             if self.members.len() == before {
                 return Err(no_member(key));
             }
         }
         Ok(())
+    }
+}
+
+impl ShardWriter for TarWriter {
+    fn push(&mut self, rows: &Rows) -> Result<()> {
+        self.append(rows, &[])
+    }
+
+    fn push_parts(&mut self, rows: &Rows, parts: &[(&str, Part<'_>)]) -> Result<()> {
+        self.append(rows, parts)
     }
 
     fn finish(mut self: Box<Self>) -> Result<ShardSummary> {
@@ -207,6 +233,9 @@ impl ShardWriter for TarWriter {
 /// cache in between.
 const PIECE: usize = 256 << 10;
 
+/// Bytes of a member that are read at once, where it is copied from an input.
+const COPIED: usize = 1 << 20;
+
 /// The archive itself, through one buffer.
 struct Tar {
     out: Box<dyn Write + Send>,
@@ -223,9 +252,32 @@ impl Tar {
         self.append(&encode(key, field, len))?;
         let offset = self.at;
         self.append(bytes)?;
-        let padding = (padded(len) - len) as usize;
-        self.append([0; BLOCK].get(..padding).unwrap_or_default())?;
+        self.pad(len)?;
         Ok(offset)
+    }
+
+    /// Appends a member that is never whole in memory; returns where its bytes start, and their CRC-32C.
+    fn copy(&mut self, key: &str, field: &str, part: &Part<'_>) -> Result<(u64, u32)> {
+        self.append(&encode(key, field, part.len))?;
+        let (offset, mut crc, mut buf, mut at) = (self.at, Crc32c::default(), aligned(COPIED), 0);
+        while at < part.len {
+            // First what fills the buffer: what comes behind it is written from where it is.
+            let most = if self.buf.is_empty() { COPIED } else { BUFFER - self.buf.len() };
+            let n = usize::try_from(part.len - at).map_or(most, |left| left.min(most));
+            let piece = buf.get_mut(..n).unwrap_or_default();
+            part.input.read_at(part.offset + at, piece)?;
+            crc.update(piece);
+            self.append(piece)?;
+            at += n as u64;
+        }
+        self.pad(part.len)?;
+        Ok((offset, crc.finish()))
+    }
+
+    /// Ends a member of `len` bytes.
+    fn pad(&mut self, len: u64) -> Result<()> {
+        let padding = (padded(len) - len) as usize;
+        self.append([0; BLOCK].get(..padding).unwrap_or_default())
     }
 
     fn append(&mut self, mut bytes: &[u8]) -> Result<()> {

@@ -1,0 +1,99 @@
+//! Samples that are too large for memory: opened, and copied into their shard in pieces.
+
+use crate::feed::Assembly;
+use crate::inputs::{Inputs, of_planned_input};
+use crate::space::Space;
+use packhorse_core::{Error, Input, Part, Result, ShardWriter};
+use packhorse_dataset::{Entry, Piece, SkipRecord};
+use std::io::Read;
+use std::path::PathBuf;
+
+/// Samples of more bytes are copied in pieces where their shard takes them as they are.
+const LARGE: u64 = 16 << 20;
+
+/// The fields of such a sample that are small are read whole.
+const SMALL: u64 = 1 << 20;
+
+/// Whether a sample, which is no run of rows, is large.
+pub(crate) fn is_large(entry: &Entry) -> bool {
+    entry.bytes() > LARGE
+}
+
+impl Assembly<'_> {
+    /// Appends the sample `entry` to its shard, its large fields in pieces. A sample that drops out is returned, and
+    /// nothing of it was written: whatever can be skipped shows when its fields are opened.
+    pub(crate) fn copy(&self, entry: &Entry, writer: &mut dyn ShardWriter) -> Result<Option<SkipRecord>> {
+        let (large, small): (Vec<Piece>, Vec<Piece>) =
+            entry.pieces.iter().cloned().partition(|piece| piece.len() > SMALL);
+        let small = Entry { pieces: small, ..entry.clone() };
+        let mut space = Space::of(&self.memory, 0, small.bytes());
+        let opened = large.iter().map(|piece| {
+            let copied = Copied::open(&self.inputs, piece, &entry.key);
+            copied.map_err(|e| (piece, e.in_sample(&entry.key)))
+        });
+        let opened = opened.collect::<Result<Vec<_>, _>>();
+        let read = opened.and_then(|opened| Ok((opened, self.read_sample(&small, &mut space)?)));
+        let (opened, ends) = match read {
+            Ok(read) => read,
+            Err((piece, e)) if self.skips(&e) => {
+                return Ok(Some(SkipRecord { input: Some(piece.path.clone()), ..SkipRecord::of(&e) }));
+            }
+            Err((_, e)) => return Err(e),
+        };
+        let rows = self.batch(&[(small.clone(), 0, ends)], &space.into_buffer(), true)?;
+        let parts: Vec<(&str, Part<'_>)> = opened.iter().map(Copied::part).collect();
+        writer.push_parts(&rows, &parts)?;
+        opened.iter().try_for_each(Copied::check)?;
+        Ok(None)
+    }
+}
+
+/// A field that is being copied. Its errors name input and sample.
+struct Copied<'a> {
+    inputs: &'a Inputs<'a>,
+    piece: &'a Piece,
+    key: &'a str,
+    path: PathBuf,
+    input: Box<dyn Input>,
+}
+
+impl<'a> Copied<'a> {
+    fn open(inputs: &'a Inputs<'a>, piece: &'a Piece, key: &'a str) -> Result<Self> {
+        let input = inputs.view(piece)?;
+        let copied = Self { inputs, piece, key, path: inputs.path(piece), input };
+        copied.check()?;
+        Ok(copied)
+    }
+
+    fn part(&self) -> (&str, Part<'_>) {
+        (&self.piece.field, Part { input: self, offset: 0, len: self.piece.len() })
+    }
+
+    /// `Changed` unless it is still what was planned.
+    fn check(&self) -> Result<()> {
+        self.inputs.unchanged(&*self.input, self.piece).map_err(|e| self.about(e))
+    }
+
+    fn about(&self, error: Error) -> Error {
+        of_planned_input(error).in_input(self.path.display()).in_sample(self.key)
+    }
+}
+
+impl Input for Copied<'_> {
+    fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        Some(self.piece.len())
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.inputs.check_cancel()?;
+        self.input.read_at(offset, buf).map_err(|e| self.about(e))
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        self.input.stream()
+    }
+}

@@ -1,0 +1,145 @@
+//! `--memory` bounds what packing takes, whatever the inputs are.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod process;
+}
+
+use common::process::{Ended, packhorse};
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+
+/// What the program takes with nothing to do, and with all of its threads: code, stacks, buffers.
+const PROGRAM: u64 = 64 * MIB;
+
+/// Runs `packhorse ARGS`; returns how it ended, and the most memory that it had.
+fn run(args: &[&str]) -> (Ended, u64) {
+    let mut running = packhorse(args).start();
+    let status = format!("/proc/{}/status", running.id());
+    let (start, mut peak) = (Instant::now(), 0);
+    loop {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        peak = peak.max(kib.unwrap_or(0) << 10);
+        if running.ends_within(start.elapsed() + Duration::from_millis(2)) {
+            return (running.end(), peak);
+        }
+    }
+}
+
+struct Place {
+    dir: TempDir,
+    input: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let input = dir.path().join("in");
+        std::fs::create_dir(&input).unwrap();
+        Self { dir, input }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// A file among the inputs of `len` bytes, most of which are holes, with marks that tell its parts apart.
+    fn sparse(&self, name: &str, len: u64) {
+        let mut file = File::create(self.input.join(name)).unwrap();
+        file.set_len(len).unwrap();
+        for at in [0, len / 3, len / 2 + 1, len - 20] {
+            file.seek(SeekFrom::Start(at)).unwrap();
+            write!(file, "{name} {at:<6}").unwrap();
+        }
+    }
+
+    /// `packhorse pack` of the inputs into the folder `out`.
+    fn pack(&self, out: &str, more: &[&str]) -> (Ended, u64) {
+        let out = self.path(out);
+        run(&[&["pack", self.input.to_str().unwrap(), "--out", &out], more].concat())
+    }
+}
+
+/// What Python's tarfile would find: names and bytes of the members of a tar of plain headers.
+fn members(path: &Path) -> Vec<(String, Vec<u8>)> {
+    let bytes = std::fs::read(path).unwrap();
+    let (mut at, mut found) = (0, Vec::new());
+    while bytes[at] != 0 {
+        let name = bytes[at..at + 100].split(|b| *b == 0).next().unwrap();
+        let size = usize::from_str_radix(std::str::from_utf8(&bytes[at + 124..at + 135]).unwrap(), 8).unwrap();
+        found.push((String::from_utf8(name.to_vec()).unwrap(), bytes[at + 512..at + 512 + size].to_vec()));
+        at += 512 + size.next_multiple_of(512);
+    }
+    found
+}
+
+#[test]
+fn large_files_are_copied_in_pieces() {
+    let place = Place::new();
+    for (name, mib) in [("a.bin", 90), ("b.bin", 60), ("b.wav", 40), ("c.bin", 70)] {
+        place.sparse(name, mib * MIB + 13);
+    }
+    for name in ["a.cls", "b.txt", "d.bin"] {
+        std::fs::write(place.input.join(name), name).unwrap();
+    }
+    for (out, jobs) in [("one", "1"), ("four", "4")] {
+        let (ended, peak) = place.pack(out, &["--to", "webdataset", "--memory", "32MiB", "--jobs", jobs]);
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        assert!(peak < 32 * MIB + PROGRAM, "{} MiB", peak / MIB);
+    }
+    let verified = packhorse(&["verify", "--full", &place.path("four")]).succeed();
+    assert!(verified.said.is_empty(), "{verified:?}");
+    let shard = |out: &str| Path::new(&place.path(out)).join("shard-000000.tar");
+    let found = members(&shard("one"));
+    assert_eq!(members(&shard("four")), found);
+    let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["a.bin", "a.cls", "b.bin", "b.txt", "b.wav", "c.bin", "d.bin"]);
+    for (name, bytes) in &found {
+        assert!(*bytes == std::fs::read(place.input.join(name)).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn large_members_of_tars_are_copied_in_pieces() {
+    let place = Place::new();
+    place.sparse("a.bin", 150 * MIB);
+    std::fs::write(place.input.join("a.cls"), "3").unwrap();
+    place.pack("tar", &["--to", "webdataset"]).0.code();
+    let tar = Path::new(&place.path("tar")).join("shard-000000.tar");
+    let packed = Place::new();
+    let mut encoder = flate2::write::GzEncoder::new(
+        File::create(packed.input.join("x.tar.gz")).unwrap(),
+        flate2::Compression::fast(),
+    );
+    std::io::copy(&mut File::open(&tar).unwrap(), &mut encoder).unwrap();
+    encoder.finish().unwrap();
+    let (ended, peak) = packed.pack("out", &["--to", "webdataset", "--memory", "32MiB"]);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert!(peak < 32 * MIB + PROGRAM, "{} MiB", peak / MIB);
+    let found = members(&Path::new(&packed.path("out")).join("shard-000000.tar"));
+    let wanted: Vec<Vec<u8>> = members(&tar).into_iter().map(|(_, bytes)| bytes).collect();
+    assert!(found.into_iter().map(|(_, bytes)| bytes).eq(wanted));
+}
+
+#[test]
+fn a_large_file_that_shrank_fails_its_shard_and_is_not_left_out() {
+    let place = Place::new();
+    place.sparse("a.bin", 40 * MIB);
+    place.sparse("b.bin", 40 * MIB);
+    let plan = place.path("plan");
+    let input = place.input.to_str().unwrap();
+    packhorse(&["plan", input, "--to", "webdataset", "--out", &plan]).succeed();
+    let file = File::options().write(true).open(place.input.join("b.bin")).unwrap();
+    file.set_len(30 * MIB).unwrap();
+    let (ended, _) = run(&["pack", "--plan", &plan, "--on-error", "skip"]);
+    assert_eq!(ended.code(), 4, "{ended:?}");
+    assert!(ended.said.contains("b.bin") && ended.said.contains("changed since the plan"), "{ended:?}");
+}
