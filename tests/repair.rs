@@ -175,3 +175,15 @@ fn tokens_are_mended_and_a_plan_or_a_tokenizer_that_is_damaged_is_named() {
     let refused = run(&["repair", text(&out), "--out", text(&work.dir("x"))]);
     assert_eq!(refused.code(), 2, "{refused:?}");
 }
+
+#[test]
+fn a_receipt_with_other_bytes_of_the_same_meaning_is_written_again() {
+    let work = Work::new(40, 8);
+    let out = sealed(&work);
+    let receipt = out.join("shard-000001.receipt.json");
+    let text_of = std::fs::read_to_string(&receipt).unwrap();
+    std::fs::write(&receipt, text_of.replacen('\n', "\t", 1)).unwrap();
+    assert_eq!(run(&["verify", "--full", text(&out)]).code(), DAMAGED);
+    packhorse(&["repair", text(&out)]).succeed();
+    work.assert_whole(&out, "a receipt");
+}

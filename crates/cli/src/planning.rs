@@ -23,6 +23,11 @@ pub(crate) struct Planning {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: Option<PathBuf>,
 
+    /// Where --out holds another dataset, packed by another request: start over. The old one stays as it is until the new
+    /// one, which is packed in OUT/.replacing, is sealed and takes its place
+    #[arg(long)]
+    pub(crate) replace: bool,
+
     /// Take the files of this list (newline or NUL after each; - is standard input) instead of walking INPUT. Its
     /// paths are relative to the first INPUT, or to here without one
     #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath)]
@@ -187,10 +192,11 @@ pub(crate) struct Work {
 }
 
 /// The flags that the plan has decided already.
-const PLANNED: [&str; 66] = [
+const PLANNED: [&str; 67] = [
     "input",
     "to",
     "out",
+    "replace",
     "files_from",
     "include",
     "exclude",

@@ -198,8 +198,15 @@ impl Manifest {
         Ok(text.into_bytes())
     }
 
-    /// Reads a document and checks its own digest and the root digest.
+    /// What stands in the place of the manifest while the files of another dataset take the places of its own.
+    pub const REPLACING: &'static str = "{\"packhorse_replacing\":1}\n";
+
+    /// Reads a document and checks its own digest and the root digest. `Incomplete` for [`REPLACING`](Self::REPLACING).
     pub fn decode(bytes: &[u8]) -> Result<Self> {
+        if bytes == Self::REPLACING.as_bytes() {
+            let message = "is being replaced by another dataset; `packhorse seal` finishes that if it was stopped";
+            return Err(Error::new(Kind::Incomplete, message));
+        }
         let damaged = |what: String| Error::content(format!("{what}; make it again with `packhorse seal`"));
         let manifest: Self = serde_json::from_slice(bytes).map_err(|e| damaged(format!("is no manifest: {e}")))?;
         if manifest.packhorse_dataset != Self::VERSION {

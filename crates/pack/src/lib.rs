@@ -26,6 +26,7 @@ mod plan;
 mod policy;
 mod recorded;
 mod repair;
+mod replace;
 mod resume;
 mod runs;
 mod scan;
@@ -49,6 +50,7 @@ pub use plan::{Cut, LongKeys, Plan, PlanOptions, Shares, Shuffle, SplitBy, Split
 pub use policy::Policy;
 pub use recorded::{Recorded, check_file, sealed_manifest};
 pub use repair::{DatasetRepair, repair_dataset};
+pub use replace::{finish_replacing, plan_folder, store_plan_over};
 pub use resume::{Stored, of_request, open_plan, plan_file, store_plan};
 pub use scan::{Decode, FilesFrom, KeyEnds, Labels, Listing, SampleRef, Scan, ScanOptions, Symlinks, scan, tables};
 pub use seal::seal;

@@ -5,6 +5,7 @@ use crate::distance::Distance;
 use crate::feed::{Assembly, Feed, add};
 use crate::fill::Filler;
 use crate::inputs::Inputs;
+use crate::replace::plan_folder;
 use crate::resume::{open_plan, valid_receipt};
 use crate::{Part, Policy, steps};
 use packhorse_core::{
@@ -85,9 +86,10 @@ pub struct PackReport {
 ///
 /// Shards with a valid receipt stay as they are. A shard that fails does not stop the others unless
 /// the file system failed; the first error is returned when the rest is done. Running again goes on
-/// where this run ended, and the bytes of the shards do not depend on how often that happens.
+/// where this run ended, and the bytes of the shards do not depend on how often that happens. Where a plan is there that
+/// is to replace the dataset in `out`, that one is filled.
 pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<PackReport> {
-    pack_again(context, out, options, &Redo::new())
+    pack_again(context, &plan_folder(&context.store, out)?, options, &Redo::new())
 }
 
 /// Shards to be filled although they are there, by name, each with the digest of the receipt that it must have then,

@@ -2,9 +2,11 @@
 
 use crate::pack::{Redo, pack_again};
 use crate::recorded::{check_file, sealed_manifest};
+use crate::replace::finish_replacing;
 use crate::resume::{open_plan, read_receipt, valid_receipt};
+use crate::seal::seal_in;
 use crate::verify::Damage;
-use crate::{PackOptions, PackReport, Packing, Policy, seal};
+use crate::{PackOptions, PackReport, Packing, Policy};
 use packhorse_core::{Error, Event, Kind, Result};
 use packhorse_dataset::{Digest, FileRecord, Manifest, PLAN, PlanReader, RECEIPT_SUFFIX, ShardFrame};
 use std::collections::BTreeMap;
@@ -29,6 +31,7 @@ pub struct DatasetRepair {
 /// A shard is replaced only by the bytes that the dataset's manifest recorded, and stays as it is where its inputs give
 /// others now (`Changed`). Errors: a plan, or a file that it needs, that is damaged itself (`Incomplete`).
 pub fn repair_dataset(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<DatasetRepair> {
+    finish_replacing(&context.store, out)?;
     // A manifest that is damaged says nothing; sealing makes it again.
     let before = sealed_manifest(&*context.store, out).or_else(|e| match e.kind() {
         Kind::Incomplete => Ok(None),
@@ -47,7 +50,7 @@ pub fn repair_dataset(context: &Packing<'_>, out: &Path, options: &PackOptions) 
         let policy = if before.is_some() { Policy::Skip } else { options.policy };
         report = pack_again(context, out, &PackOptions { policy, ..*options }, &redo)?;
     }
-    let manifest = seal(context.registry, context.transforms, &context.store, out, context.cancel)?;
+    let manifest = seal_in(context.registry, context.transforms, &context.store, out, context.cancel)?;
     match before.filter(|before| before.root != manifest.root) {
         None => Ok(DatasetRepair { damages, report, manifest }),
         Some(before) => Err(Error::bug(format!("the root digest was {} and is {}", before.root, manifest.root))),
@@ -74,6 +77,9 @@ fn check_plan_files(context: &Packing<'_>, out: &Path, manifest: Option<&Manifes
 
 /// Damaged shards by their numbers in the plan: the name, and what is wrong first.
 type Found = BTreeMap<usize, (String, Damage)>;
+
+/// The longest receipt.
+const LONGEST: u64 = 1 << 30;
 
 struct Look<'a> {
     context: &'a Packing<'a>,
@@ -125,7 +131,8 @@ impl Look<'_> {
             return Ok(said(problem));
         };
         let right = self.recorded.get(shard.name.as_str());
-        let digest = Digest::of(&receipt.encode()?);
+        let bytes = store.open(&self.out.join(&name))?.read_all(LONGEST)?;
+        let digest = Digest::of(&bytes);
         if right.is_some_and(|right| *right != digest) {
             return Ok(said("is not the receipt that the manifest knows"));
         }

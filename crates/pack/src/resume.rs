@@ -1,6 +1,7 @@
 //! The plan of a dataset's folder: stored once, compared when the same work is asked for again.
 
 use crate::plan::Plan;
+use crate::replace::{finish_replacing, is_replacing};
 use packhorse_core::{Error, Kind, Outlet, Result, Store};
 use packhorse_dataset::{Digest, Header, MANIFEST, PLAN, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
 use packhorse_storage::Staging;
@@ -17,8 +18,29 @@ pub enum Stored {
 }
 
 /// Publishes `plan` in the folder `out`. A folder that holds the same plan is resumed; one that
-/// holds another plan, or files of somebody else, is refused with what differs.
+/// holds finished shards of another plan, or files of others, is refused with what differs.
 pub fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
+    finish_replacing(store, out)?;
+    if is_replacing(&**store, out)? {
+        let message = "holds a dataset that is to replace the one beside it; go on with --replace, or remove this folder \
+                       to keep the old one";
+        return Err(Error::config(message).in_input(Staging::replacing(out).display()));
+    }
+    match attempt(store, out, plan)? {
+        Attempt::Stored(stored) => Ok(stored),
+        Attempt::Other(e) => Err(e),
+    }
+}
+
+/// What came of storing a plan.
+pub(crate) enum Attempt {
+    Stored(Stored),
+    /// The folder holds a dataset of another plan: how it differs.
+    Other(Error),
+}
+
+/// Publishes `plan` in the folder `out`, unless it holds finished shards of another one.
+pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Attempt> {
     refuse_strangers(&**store, out, plan)?;
     Staging::sweep(&**store, out, false);
     let staging = Staging::open(store.clone(), out)?;
@@ -27,26 +49,22 @@ pub fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Sto
     let (digest, stamps) = plan.write(&mut file)?;
     drop(file);
     match stored(&**store, out) {
-        Err(e) if is_missing(&e) => {
-            // First, so that a plan is never without them.
-            for (name, bytes) in plan.files() {
-                staging.document(name, bytes)?;
-            }
-            stage.publish().map(|_| Stored::New)
-        }
-        Err(e) => Err(e),
+        Err(e) if is_missing(&e) => {}
+        Err(e) if e.kind() == Kind::Environment => return Err(e),
+        Err(e) => return Ok(Attempt::Other(e)),
         Ok(old) => match same(&old, plan.header(), digest, stamps) {
-            Ok(()) => Ok(Stored::Resumed),
+            Ok(()) => return Ok(Attempt::Stored(Stored::Resumed)),
             // Nothing is lost with a plan of which nothing is finished: most often a first try that failed.
-            Err(_) if !has_begun(&**store, out)? => {
-                for (name, bytes) in plan.files() {
-                    staging.document(name, bytes)?;
-                }
-                stage.publish().map(|_| Stored::New)
-            }
-            Err(e) => Err(e.in_input(out.display())),
+            Err(_) if !has_begun(&**store, out)? => {}
+            Err(e) => return Ok(Attempt::Other(e.in_input(out.display()))),
         },
     }
+    // First, so that a plan is never without them.
+    for (name, bytes) in plan.files() {
+        staging.document(name, bytes)?;
+    }
+    stage.publish()?;
+    Ok(Attempt::Stored(Stored::New))
 }
 
 /// Whether a shard was finished in the folder `out`, or it was sealed.
@@ -116,14 +134,15 @@ fn same(old: &PlanReader, new: &Header, digest: Digest, stamps: Digest) -> Resul
     if old.digest() != digest {
         let what = differences(old.header(), new);
         return Err(Error::config(format!(
-            "holds finished shards of another plan ({what}); give --out a new folder, or remove this one"
+            "holds finished shards of another plan ({what}); give --out a new folder, or start over with \
+             --replace, which keeps this dataset until the new one is sealed"
         )));
     }
     if old.stamps() != stamps {
         return Err(Error::new(
             Kind::Changed,
             "some inputs were modified since the plan in this folder was made, though none changed its size; \
-             pack into a new folder, or give them back the times they had",
+             pack into a new folder, start over with --replace, or give them back the times they had",
         ));
     }
     Ok(())

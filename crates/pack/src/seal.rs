@@ -2,6 +2,7 @@
 
 use crate::doubles::doubles;
 use crate::fill::{KEYS_OF_ROWS, record};
+use crate::replace::{exchange, plan_folder};
 use crate::resume::{open_plan, valid_receipt};
 use packhorse_core::{Cancel, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store};
 use packhorse_dataset::{
@@ -18,8 +19,29 @@ use std::sync::Arc;
 ///
 /// Shards that are missing or whose files do not have the lengths of their receipts are an
 /// `Incomplete` error that lists them. Sealing again writes the same bytes. Leftovers of other hosts
-/// are removed too, so no other host may be packing.
+/// are removed too, so no other host may be packing. A dataset that was packed to replace the one in `out` is sealed, and
+/// takes its place.
 pub fn seal(
+    registry: &Registry,
+    transforms: &[Box<dyn Transform>],
+    store: &Arc<dyn Store>,
+    out: &Path,
+    cancel: &Cancel,
+) -> Result<Manifest> {
+    let place = plan_folder(store, out)?;
+    let manifest = seal_in(registry, transforms, store, &place, cancel)?;
+    if place != out {
+        if manifest.samples == 0 && manifest.skipped > 0 {
+            let message = "every sample was left out (its skipped.jsonl says why), and so the old dataset stays";
+            return Err(Error::content(message).in_input(place.display()));
+        }
+        exchange(store, out, &manifest)?;
+    }
+    Ok(manifest)
+}
+
+/// Seals the dataset whose plan lies in the folder `out`, where it is.
+pub(crate) fn seal_in(
     registry: &Registry,
     transforms: &[Box<dyn Transform>],
     store: &Arc<dyn Store>,

@@ -1,10 +1,12 @@
 //! status: how far a dataset is.
 
 use crate::recorded::sealed_manifest;
+use crate::replace::is_replacing;
 use crate::resume::{open_plan, valid_receipt};
 use crate::verify::{Damage, quick};
 use packhorse_core::{Kind, Registry, Result, Store};
-use packhorse_dataset::{Digest, MANIFEST, Manifest};
+use packhorse_dataset::{Digest, MANIFEST, Manifest, PlanReader};
+use packhorse_storage::Staging;
 use std::path::Path;
 
 /// How far a dataset is.
@@ -25,6 +27,8 @@ pub struct Status {
     /// Of a dataset that is sealed: files that are missing or have other lengths than were recorded, and documents that
     /// are damaged. Empty where it is whole, as far as that can be seen without reading its shards.
     pub damages: Vec<Damage>,
+    /// The dataset that is being packed to replace this one: its planned shards, and those of them that are missing.
+    pub replacing: Option<(u64, Vec<String>)>,
     /// Of a part of a dataset's shards, which was copied from it: how many of them there are to be.
     pub part: Option<u64>,
 }
@@ -58,13 +62,7 @@ pub fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Result<Stat
         Err(_) if !damages.is_empty() => return Ok(unplanned(manifest.as_ref(), damages)),
         Err(e) => return Err(e),
     };
-    let (mut packed, mut missing) = (0, Vec::new());
-    for shard in plan.shards() {
-        match valid_receipt(store, out, plan.digest(), shard)? {
-            Some(receipt) => packed += receipt.samples,
-            None => missing.push(shard.name.clone()),
-        }
-    }
+    let (packed, missing) = filled(store, out, &plan)?;
     Ok(Status {
         plan: plan.digest(),
         shards: plan.shards().len() as u64,
@@ -73,8 +71,30 @@ pub fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Result<Stat
         missing,
         sealed,
         damages,
+        replacing: replacing(store, out)?,
         part: None,
     })
+}
+
+/// Samples in the shards of the plan that are complete, and the names of the others.
+fn filled(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<(u64, Vec<String>)> {
+    let (mut packed, mut missing) = (0, Vec::new());
+    for shard in plan.shards() {
+        match valid_receipt(store, out, plan.digest(), shard)? {
+            Some(receipt) => packed += receipt.samples,
+            None => missing.push(shard.name.clone()),
+        }
+    }
+    Ok((packed, missing))
+}
+
+fn replacing(store: &dyn Store, out: &Path) -> Result<Option<(u64, Vec<String>)>> {
+    if !is_replacing(store, out)? {
+        return Ok(None);
+    }
+    let place = Staging::replacing(out);
+    let plan = open_plan(store, &place)?;
+    Ok(Some((plan.shards().len() as u64, filled(store, &place, &plan)?.1)))
 }
 
 /// A part of a dataset: the shards that are there are those of which nothing is missing.
@@ -89,6 +109,7 @@ fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
         packed: there.iter().map(|shard| shard.samples).sum(),
         missing: missing.into_iter().map(|shard| shard.name.clone()).collect(),
         sealed: true,
+        replacing: None,
         part: Some(part.shards.len() as u64),
         damages,
     }
@@ -104,6 +125,7 @@ fn unplanned(manifest: Option<&Manifest>, damages: Vec<Damage>) -> Status {
         missing: Vec::new(),
         sealed: true,
         damages,
+        replacing: None,
         part: None,
     }
 }

@@ -12,6 +12,7 @@ use packhorse_dataset::{
     Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, RECEIPT_SUFFIX, Receipt, ShardRecord,
     decode_index,
 };
+use packhorse_storage::Staging;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -348,6 +349,7 @@ impl Check<'_> {
                 let name = folder.join(name);
                 let text = name.to_string_lossy();
                 let of_unread = unread.iter().any(|stem| text.starts_with(stem));
+                let of_unread = of_unread || self.out.join(&name) == Staging::replacing(self.out);
                 if !of_unread && !known.contains(&name) && !folders.contains(&*name) {
                     self.add(damage(&text, None, "is no part of the dataset"));
                 }

@@ -27,6 +27,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const FOLDER: &str = ".staging";
 
+/// The folder in that of a dataset in which another one is packed that will replace it.
+const REPLACING: &str = ".replacing";
+
 /// The empty file that a staging folder of ours begins with, and that is removed last.
 const MARK: &str = "packhorse-staging";
 
@@ -55,6 +58,11 @@ impl Staging {
         out.join(FOLDER)
     }
 
+    /// The folder in which a dataset is packed that will replace the one in the folder `out`.
+    pub fn replacing(out: &Path) -> PathBuf {
+        out.join(REPLACING)
+    }
+
     /// Makes the folder `out` if need be, durably, and a staging folder in it.
     ///
     /// Errors: `Unsupported` if `out` is a URL; `Config` if `.staging` is a symbolic link; `Environment`.
@@ -62,7 +70,7 @@ impl Staging {
         Location::local(out)?;
         let new: Vec<&Path> = out.ancestors().take_while(|dir| store.stat(dir, true).is_err()).collect();
         store.create_dir(out)?;
-        let below = store.beneath(out)?.unwrap_or_else(|| Arc::clone(&store));
+        let below = store.beneath(root(out))?.unwrap_or_else(|| Arc::clone(&store));
         let dir = out.join(FOLDER).join(own_name());
         // From here on dropping it cleans up.
         let staging = Self { store: below, out: out.to_owned(), dir, next: AtomicU64::new(0) };
@@ -114,11 +122,19 @@ impl Staging {
     /// staged, whether they are gone or not. Never fails: what can't be removed stays, and so does what is not ours.
     pub fn sweep(store: &dyn Store, out: &Path, all: bool) {
         // A folder that is not there, or can't be opened, holds nothing to remove.
-        match store.beneath(out) {
+        match store.beneath(root(out)) {
             Ok(Some(below)) => sweep(&*below, out, all),
             Ok(None) => sweep(store, out, all),
             Err(_) => {}
         }
+    }
+}
+
+/// The folder below which no link is followed: `.replacing` may itself be one that others made.
+fn root(out: &Path) -> &Path {
+    match out.parent() {
+        Some(above) if out.file_name().is_some_and(|name| name == REPLACING) => above,
+        _ => out,
     }
 }
 

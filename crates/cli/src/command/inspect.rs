@@ -48,11 +48,16 @@ pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
     if status.damages.len() > 10 {
         text.push_str(&format!("  and {} more findings\n", status.damages.len() - 10));
     }
+    if let Some((shards, missing)) = &status.replacing {
+        let there = shards - missing.len() as u64;
+        text.push_str(&format!("  to be replaced by the dataset in .replacing: {there} of {shards} shards\n"));
+    }
+    let replacing = status.replacing.as_ref().map(|(shards, missing)| json!({"shards": shards, "missing": missing}));
     let damages: Vec<_> = status.damages.iter().map(|d| json!({"file": d.file, "problem": d.problem})).collect();
     let value = json!({
         "plan": status.plan.to_string(), "shards": status.shards, "samples": status.samples, "packed": status.packed,
         "missing": status.missing, "sealed": status.sealed, "damages": damages,
-        "part": status.part,
+        "part": status.part, "replacing": replacing,
     });
     context.style.show(&value, &text)?;
     Ok(if status.is_damaged() { ExitCode::from(code(Kind::Incomplete)) } else { success() })

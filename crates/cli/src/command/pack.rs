@@ -10,7 +10,7 @@ use crate::size::show;
 use crate::slurm;
 use packhorse_core::{Error, Event, Limits, Observer, Result};
 use packhorse_dataset::Manifest;
-use packhorse_pack::{PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, store_plan};
+use packhorse_pack::{PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, plan_folder};
 use packhorse_transform::{Making, Transform, from_description_with};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -44,12 +44,13 @@ pub(super) struct Packed {
 pub(super) fn whole(context: &Context<'_>, planning: &Planning, work: &Work) -> Result<Packed> {
     let start = Instant::now();
     let out = out(planning.out.as_ref())?;
+    plan::finish_replacing(context, planning)?;
     let (planned, transforms) = make_plan(context, planning, work)?;
     if planning.dry_run {
         let (value, text) = plan::summary(&planned, out, None);
         return Ok(Packed { value, text, fault: None });
     }
-    let stored = store_plan(&context.store, out, &planned)?;
+    let stored = plan::store(context, planning, out, &planned)?;
     drop(planned);
     let report = pack(context, &transforms, out, work, Part::ALL, planning.on_error)?;
     let manifest = packhorse_pack::seal(context.registry, &transforms, &context.store, out, &context.cancel)?;
@@ -97,6 +98,7 @@ fn fill(context: &Context<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
 
 /// The transforms of the plan in `dir`; of a tokenizer, so large a share of documents is checked.
 pub(super) fn transforms_of(context: &Context<'_>, dir: &Path, check_exact: f64) -> Result<Vec<Box<dyn Transform>>> {
+    let dir = &plan_folder(&context.store, dir)?;
     let plan = open_plan(&*context.store, dir)?;
     let files = |digest: &str| plan_file(&*context.store, dir, &plan, digest);
     let making = Making { limits: context.limits, files: &files, check_exact };

@@ -3,10 +3,10 @@
 use super::scanning::make_plan;
 use super::{Context, trees};
 use crate::outcome::{counted, maybe_counted, success};
-use crate::planning::PlanArgs;
+use crate::planning::{PlanArgs, Planning};
 use crate::size::show;
 use packhorse_core::{Error, Result};
-use packhorse_pack::{Plan, Stored, store_plan};
+use packhorse_pack::{Plan, Stored, store_plan, store_plan_over};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,12 +23,29 @@ pub(super) fn run(context: &Context<'_>, args: &PlanArgs) -> Result<ExitCode> {
             "nothing is tokenized while planning; give --check-exact to `packhorse pack --plan`",
         ));
     }
+    finish_replacing(context, &args.planning)?;
     let (plan, _) = make_plan(context, &args.planning, &args.work)?;
-    let stored = if args.planning.dry_run { None } else { Some(store_plan(&context.store, out, &plan)?) };
+    let stored = if args.planning.dry_run { None } else { Some(store(context, &args.planning, out, &plan)?) };
     context.progress.finish();
     let (value, text) = summary(&plan, out, stored);
     context.style.show(&value, &text)?;
     Ok(success())
+}
+
+/// Stores the plan in the folder `out`, or, where that is asked for, beside the dataset that it is to replace.
+pub(super) fn store(context: &Context<'_>, planning: &Planning, out: &Path, plan: &Plan) -> Result<Stored> {
+    match planning.replace {
+        true => store_plan_over(&context.store, out, plan),
+        false => store_plan(&context.store, out, plan),
+    }
+}
+
+/// A dataset that is being replaced may be an input too: then it must be whole before it is looked at.
+pub(super) fn finish_replacing(context: &Context<'_>, planning: &Planning) -> Result<()> {
+    match &planning.out {
+        Some(out) if planning.replace && !planning.dry_run => packhorse_pack::finish_replacing(&context.store, out),
+        _ => Ok(()),
+    }
 }
 
 /// The folder, which every command that plans wants.

@@ -105,14 +105,30 @@ impl Walk<'_> {
                 // A file that does not say how large its values are holds no more of them than it has bytes.
                 let bytes = if probe.bytes == 0 { stat.size } else { probe.bytes };
                 let (items, kind) = self.items(&*source, &*input, &probe).map_err(|e| e.in_input(path.display()))?;
+                self.check_empty(items, path)?;
                 let table = Table { format: id, schema: probe.schema, items, bytes, kind, omitted: probe.omitted };
                 self.send(Batch::Table { root, path: archive, stat, table });
                 Ok(())
             }
-            None => self.list(&*source, &*input, &mut |members| {
-                self.context.observer.event(&Event::Scanned { files: members.len() as u64 });
-                self.send(Batch::Members { root, archive: archive.clone(), stat, members });
-            }),
+            None => {
+                let mut found = 0;
+                let listed = self.list(&*source, &*input, &mut |members| {
+                    found += members.len() as u64;
+                    self.context.observer.event(&Event::Scanned { files: members.len() as u64 });
+                    self.send(Batch::Members { root, archive: archive.clone(), stat, members });
+                });
+                self.check_empty(found, path)?;
+                listed
+            }
+        }
+    }
+
+    /// Compares a shard of a sealed dataset in which there is nothing with what was recorded of it: packing compares the
+    /// others when it opens them, and never opens this one.
+    fn check_empty(&self, found: u64, path: &Path) -> Result<()> {
+        match found {
+            0 => FirstReads::default().check(self.context.store, path, self.context.cancel),
+            _ => Ok(()),
         }
     }
 

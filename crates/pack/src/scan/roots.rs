@@ -63,10 +63,12 @@ fn run(
 
 fn starts(context: Scan<'_>, options: &ScanOptions, builder: &mut Builder) -> Result<Vec<Task>> {
     // What is staged there is not finished, and is removed when its process ends.
-    let staging = options.output.as_deref().map(|out| std::path::absolute(Staging::folder(out)).unwrap_or_default());
+    let unfinished = options.output.as_deref().map(|out| [Staging::folder(out), Staging::replacing(out)]);
+    let unfinished: Vec<PathBuf> =
+        unfinished.into_iter().flatten().filter_map(|dir| std::path::absolute(dir).ok()).collect();
     let staged = |root: &&PathBuf| {
         let root = std::path::absolute(root).unwrap_or_default();
-        staging.as_ref().is_some_and(|staging| root.starts_with(staging))
+        unfinished.iter().any(|dir| root.starts_with(dir))
     };
     if let Some(root) = options.roots.iter().find(staged) {
         let message = "lies where unfinished shards of this dataset are staged; move it out, or choose another --out";

@@ -1,0 +1,286 @@
+//! Another dataset in the place of one that is there.
+//!
+//! The new one is packed and sealed in `OUT/.replacing`, a dataset's folder like any other, and meanwhile the old one is
+//! what it was. Then its files take the place of the old ones, each by a rename:
+//!
+//! 1. `OUT/.replacing/exchange.json` says which files come and which go. From here on there is a way forward only.
+//! 2. `OUT/dataset.json` becomes a document that says so, which readers refuse.
+//! 3. The new files come, then those go that only the old dataset had, and the folders are synced.
+//! 4. `dataset.json` comes, last; `.replacing` goes.
+//!
+//! Whatever stops this, it goes on where it was when the folder is planned, packed, sealed or repaired again. Files go by
+//! their names in the old manifest, plan and receipts, and what these do not name stays.
+
+use crate::recorded::sealed_manifest;
+use crate::resume::{Attempt, attempt, is_missing, open_plan, read_receipt};
+use crate::{Plan, Stored};
+use packhorse_core::{Error, FileKind, Kind, Result, Store};
+use packhorse_dataset::{INDEX_SUFFIX, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX};
+use packhorse_storage::Staging;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const EXCHANGE: &str = "exchange.json";
+
+/// The longest list of files.
+const LONGEST: u64 = 4 << 30;
+
+/// Which files come, and which go; relative to the dataset's folder, without its manifest.
+#[derive(Debug, Serialize, Deserialize)]
+struct Exchange {
+    packhorse_exchange: u32,
+    come: BTreeSet<String>,
+    go: BTreeSet<String>,
+}
+
+const VERSION: u32 = 1;
+
+/// As [`store_plan`](crate::store_plan), and where the folder `out` holds finished shards of another plan, this one is
+/// stored beside them: [`pack`](crate::pack) fills it, and [`seal`](crate::seal) puts its dataset in the place of the one
+/// that is there.
+pub fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
+    finish_replacing(store, out)?;
+    let place = Staging::replacing(out);
+    match attempt(store, out, plan)? {
+        Attempt::Stored(stored) => {
+            discard(store, out)?;
+            Ok(stored)
+        }
+        Attempt::Other(_) => match attempt(store, &place, plan)? {
+            Attempt::Stored(stored) => Ok(stored),
+            // An earlier try to replace it, with another request.
+            Attempt::Other(_) => {
+                discard(store, out)?;
+                match attempt(store, &place, plan)? {
+                    Attempt::Stored(stored) => Ok(stored),
+                    Attempt::Other(e) => Err(e),
+                }
+            }
+        },
+    }
+}
+
+/// The folder with the plan that is being filled for the dataset in `out`: that folder, or the one in it where another
+/// dataset is packed that will replace it. An exchange that was stopped is finished first.
+pub fn plan_folder(store: &Arc<dyn Store>, out: &Path) -> Result<PathBuf> {
+    finish_replacing(store, out)?;
+    let place = Staging::replacing(out);
+    Ok(if is_replacing(&**store, out)? { place } else { out.to_owned() })
+}
+
+/// Whether the folder `out` holds the plan of a dataset that will replace its own.
+pub(crate) fn is_replacing(store: &dyn Store, out: &Path) -> Result<bool> {
+    exists(store, &Staging::replacing(out).join(PLAN))
+}
+
+/// Puts the dataset that was sealed in `OUT/.replacing` into the place of the one in the folder `out`.
+///
+/// Errors: `Config` where a file of others is in the way of a new one; then nothing has happened.
+pub(crate) fn exchange(store: &Arc<dyn Store>, out: &Path, new: &Manifest) -> Result<()> {
+    let place = Staging::replacing(out);
+    let come = sealed_names(&**store, &place, new)?;
+    let mut old = names(&**store, out)?;
+    let go = old.difference(&come).filter(|name| *name != MANIFEST).cloned().collect();
+    let list = Exchange { packhorse_exchange: VERSION, come, go };
+    // A dataset without a manifest may have companions, from sealing that was stopped; sealing replaces them.
+    old.extend(new.files.iter().map(|file| file.name.clone()));
+    refuse_others(&**store, out, &list, &old)?;
+    let text = serde_json::to_vec(&list).map_err(|e| Error::bug(e.to_string()))?;
+    Staging::open(store.clone(), &place)?.document(EXCHANGE, &text)?;
+    finish_replacing(store, out)
+}
+
+/// Names of the new dataset that something has which is not of the old one.
+fn refuse_others(store: &dyn Store, out: &Path, list: &Exchange, old: &BTreeSet<String>) -> Result<()> {
+    let kind = |path: &Path| match store.stat(path, false) {
+        Ok(stat) => Ok(Some(stat.kind)),
+        Err(e) if is_absent(&e) => Ok(None),
+        Err(e) => Err(e),
+    };
+    let refused = |path: &Path| {
+        let message = "is in the way of a file of the new dataset and is none of the old one; move it elsewhere and run \
+                       the command again";
+        Err(Error::config(message).in_input(path.display()))
+    };
+    for folder in folders(list.come.iter()) {
+        match kind(&out.join(&folder))? {
+            None | Some(FileKind::Directory) => {}
+            Some(_) => return refused(&out.join(&folder)),
+        }
+    }
+    for name in &list.come {
+        match kind(&out.join(name))? {
+            None => {}
+            Some(kind) if kind != FileKind::Directory && old.contains(name) => {}
+            Some(_) => return refused(&out.join(name)),
+        }
+    }
+    Ok(())
+}
+
+/// Finishes an exchange in the folder `out` that was stopped on its way; where there is none, does nothing.
+pub fn finish_replacing(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
+    let place = Staging::replacing(out);
+    match store.stat(&place.join(EXCHANGE), false) {
+        Err(e) if is_absent(&e) => return leave(store, out),
+        found => found?,
+    };
+    let below = store.beneath(out)?.unwrap_or_else(|| Arc::clone(store));
+    let list = read(&*below, &place.join(EXCHANGE))?;
+    let folders = folders(list.come.iter().chain(&list.go));
+    // Without its manifest the new dataset is in its place already.
+    if exists(&*below, &place.join(MANIFEST))? {
+        Staging::open(store.clone(), out)?.document(MANIFEST, Manifest::REPLACING.as_bytes())?;
+        list.come.iter().try_for_each(|name| take(&*below, &place, out, name))?;
+        list.go.iter().try_for_each(|name| below.remove(&out.join(name)))?;
+        folders.iter().try_for_each(|folder| sync(&*below, &out.join(folder)))?;
+        below.rename(&place.join(MANIFEST), &out.join(MANIFEST))?;
+        below.sync_dir(out)?;
+    }
+    inner(&folders).try_for_each(|folder| remove_empty(&*below, &out.join(folder)))?;
+    clear(store, out, &*below, &folders, EXCHANGE)
+}
+
+/// Moves a file of the new dataset to its place, unless it is there already.
+fn take(below: &dyn Store, place: &Path, out: &Path, name: &str) -> Result<()> {
+    let (from, to) = (place.join(name), out.join(name));
+    if exists(below, &from)? {
+        if let Some(parent) = to.parent() {
+            below.create_dir(parent)?;
+        }
+        return below.rename(&from, &to);
+    }
+    match exists(below, &to)? {
+        true => Ok(()),
+        false => Err(Error::new(Kind::Incomplete, "is missing").in_input(from.display())),
+    }
+}
+
+fn read(below: &dyn Store, path: &Path) -> Result<Exchange> {
+    let bytes = below.open(path)?.read_all(LONGEST)?;
+    let damaged = |what: String| Error::new(Kind::Incomplete, what).in_input(path.display());
+    let list: Exchange = serde_json::from_slice(&bytes).map_err(|e| damaged(format!("is no list of files: {e}")))?;
+    match list.packhorse_exchange {
+        VERSION => Ok(list),
+        found => Err(Error::unsupported(format!("is a list of version {found}; this build reads {VERSION}"))
+            .in_input(path.display())),
+    }
+}
+
+/// The folders of files, outer ones first; that of the dataset is one.
+fn folders<'a>(names: impl Iterator<Item = &'a String>) -> BTreeSet<PathBuf> {
+    names.flat_map(|name| Path::new(name).ancestors().skip(1)).map(Path::to_owned).collect()
+}
+
+fn sync(below: &dyn Store, folder: &Path) -> Result<()> {
+    // Companions that only the old dataset had may have had a folder that is gone.
+    match below.sync_dir(folder) {
+        Err(e) if is_missing(&e) => Ok(()),
+        done => done,
+    }
+}
+
+/// Gives up the dataset that was to replace the one in the folder `out`.
+fn discard(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
+    let place = Staging::replacing(out);
+    if !is_replacing(&**store, out)? {
+        return Ok(());
+    }
+    let below = store.beneath(out)?.unwrap_or_else(|| Arc::clone(store));
+    let names = names(&*below, &place)?;
+    names.iter().filter(|name| *name != PLAN).try_for_each(|name| below.remove(&place.join(name)))?;
+    clear(store, out, &*below, &folders(names.iter()), PLAN)
+}
+
+/// Removes what is left of `.replacing`: folders that are empty now, the file without which nothing of this is known, and
+/// itself.
+fn clear(store: &Arc<dyn Store>, out: &Path, below: &dyn Store, folders: &BTreeSet<PathBuf>, last: &str) -> Result<()> {
+    let place = Staging::replacing(out);
+    inner(folders).try_for_each(|folder| remove_empty(below, &place.join(folder)))?;
+    Staging::sweep(&**store, &place, false);
+    below.remove(&place.join(last))?;
+    remove_empty(below, &place)
+}
+
+/// Removes `.replacing` if it is empty: whatever emptied it may have been stopped.
+fn leave(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
+    let place = Staging::replacing(out);
+    match store.stat(&place, false) {
+        Ok(stat) if stat.kind == FileKind::Directory => {
+            let below = store.beneath(out)?.unwrap_or_else(|| Arc::clone(store));
+            remove_empty(&*below, &place)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The folders below that of the dataset, inner ones first.
+fn inner(folders: &BTreeSet<PathBuf>) -> impl Iterator<Item = &PathBuf> {
+    folders.iter().rev().filter(|folder| !folder.as_os_str().is_empty())
+}
+
+/// Removes a folder unless something is in it.
+fn remove_empty(below: &dyn Store, folder: &Path) -> Result<()> {
+    const ENOTEMPTY: i32 = 39;
+    const EEXIST: i32 = 17;
+    match below.remove_dir(folder) {
+        Err(e) if is_absent(&e) || matches!(e.errno(), Some(ENOTEMPTY | EEXIST)) => Ok(()),
+        done => done,
+    }
+}
+
+/// The names of the files of a sealed dataset, but for its manifest.
+fn sealed_names(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Result<BTreeSet<String>> {
+    let mut names: BTreeSet<String> = manifest.files.iter().map(|file| file.name.clone()).collect();
+    for shard in &manifest.shards {
+        names.insert(format!("{}{RECEIPT_SUFFIX}", shard.name));
+        names.extend(read_receipt(store, dir, &shard.name)?.files.into_iter().map(|file| file.name));
+    }
+    Ok(names)
+}
+
+/// The names that the files of the dataset in the folder `dir` have or may have, finished or not, damaged or whole.
+fn names(store: &dyn Store, dir: &Path) -> Result<BTreeSet<String>> {
+    let (manifest, plan) = (sealed_manifest(store, dir), open_plan(store, dir));
+    let (mut names, mut shards) = (BTreeSet::from([PLAN.to_owned(), MANIFEST.to_owned()]), BTreeSet::new());
+    if let Ok(Some(manifest)) = &manifest {
+        names.extend(manifest.files.iter().map(|file| file.name.clone()));
+        names.extend(manifest.shards.iter().map(|shard| shard.file.clone()));
+        shards.extend(manifest.shards.iter().map(|shard| shard.name.clone()));
+    }
+    match plan {
+        Ok(plan) => {
+            names.extend(plan.header().files.iter().map(|file| file.name.clone()));
+            shards.extend(plan.shards().iter().map(|shard| shard.name.clone()));
+        }
+        // Then only the manifest says what belongs to the dataset.
+        Err(e) if !matches!(manifest, Ok(Some(_))) => return Err(e),
+        Err(_) => {}
+    }
+    let mut suffixes = BTreeSet::from([RECEIPT_SUFFIX.to_owned(), INDEX_SUFFIX.to_owned()]);
+    for shard in &shards {
+        let Ok(receipt) = read_receipt(store, dir, shard) else { continue };
+        suffixes
+            .extend(receipt.files.iter().filter_map(|file| file.name.strip_prefix(shard.as_str())).map(str::to_owned));
+        names.extend(receipt.files.into_iter().map(|file| file.name));
+    }
+    // A shard that was not finished has files of the same kinds.
+    names.extend(shards.iter().flat_map(|shard| suffixes.iter().map(move |suffix| format!("{shard}{suffix}"))));
+    Ok(names)
+}
+
+fn exists(store: &dyn Store, path: &Path) -> Result<bool> {
+    match store.stat(path, false) {
+        Ok(stat) => Ok(stat.kind != FileKind::Directory),
+        Err(e) if is_absent(&e) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Whether nothing lies there, or what is above it is no folder.
+fn is_absent(error: &Error) -> bool {
+    const ENOTDIR: i32 = 20;
+    is_missing(error) || error.errno() == Some(ENOTDIR)
+}

@@ -1,0 +1,380 @@
+//! `--replace`: another dataset in the place of one that is there. Until it is sealed the old one is what it was, and
+//! whatever stops it, the same command ends in the bytes that an empty folder would have got.
+
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod bytes;
+    pub(crate) mod corpus;
+    pub(crate) mod process;
+    pub(crate) mod strace;
+    pub(crate) mod tree;
+    pub(crate) mod work;
+}
+
+use common::process::{Program, packhorse};
+use common::strace;
+use common::tree::{Tree, assert_equal, assert_kept, committed, tree};
+use common::work::text;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const CONFIG: i32 = 2;
+const CONTENT: i32 = 3;
+const INCOMPLETE: i32 = 6;
+
+/// The request of the dataset that is there, and that of the one which is to replace it.
+const OLD: [&str; 6] = ["--to", "webdataset", "--samples-per-shard", "4", "--index", "wids,energon"];
+const NEW: [&str; 6] = ["--to", "webdataset", "--samples-per-shard", "7", "--shuffle", "3"];
+
+type Harm = fn(&Path);
+
+struct Place {
+    dir: TempDir,
+    old: Tree,
+    new: Tree,
+}
+
+impl Place {
+    /// Pictures, and what both requests make of them in folders of their own.
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut place = Self { dir, old: Tree::new(), new: Tree::new() };
+        place.old = place.alone("old", &OLD);
+        place.new = place.alone("new", &NEW);
+        assert!(place.old.keys().any(|name| !place.new.contains_key(name)));
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn alone(&self, name: &str, wanted: &[&str]) -> Tree {
+        self.pack(&self.path(name), wanted, &[]).succeed();
+        tree(&self.path(name))
+    }
+
+    fn request(&self, command: &str, out: &Path, wanted: &[&str], more: &[&str]) -> Program {
+        packhorse(&[&[command, text(&common::corpus::images(24)), "--out", text(out)], wanted, more].concat())
+    }
+
+    fn pack(&self, out: &Path, wanted: &[&str], more: &[&str]) -> Program {
+        self.request("pack", out, wanted, more)
+    }
+
+    /// A folder with the old dataset.
+    fn out(&self) -> PathBuf {
+        let out = self.path("out");
+        let _ = fs::remove_dir_all(&out);
+        self.copy(&self.path("old"), &out);
+        out
+    }
+
+    fn copy(&self, from: &Path, to: &Path) {
+        fs::create_dir(to).unwrap();
+        for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+            let name = to.join(entry.file_name());
+            match entry.file_type().unwrap().is_dir() {
+                true => self.copy(&entry.path(), &name),
+                false => drop(fs::copy(entry.path(), name).unwrap()),
+            }
+        }
+    }
+
+    /// Before its files are exchanged the dataset is the old one, then none that a reader takes, then the new one.
+    #[track_caller]
+    fn assert_one_or_none(&self, out: &Path, when: &str) {
+        let now = tree(out);
+        let is = |whole: &Tree| whole.iter().all(|(name, digest)| now.get(name) == Some(digest));
+        let manifest = fs::read_to_string(out.join("dataset.json")).unwrap();
+        if manifest.contains("packhorse_replacing") {
+            let copy = self.path("copy");
+            for read in [
+                ["pack", text(out), "--to", "hdf5", "--out", text(&copy)],
+                ["stage", text(out), "--to", text(&copy), "--jobs", "1"],
+            ] {
+                let read = packhorse(&read).run();
+                assert_eq!(read.code(), INCOMPLETE, "{when}: {read:?}");
+                assert!(read.said.contains("is being replaced"), "{when}: {read:?}");
+            }
+            return;
+        }
+        assert!(is(&self.old) || is(&self.new), "{when}: neither dataset is whole: {now:?}");
+    }
+}
+
+fn sealed_again(out: &Path, new: &Tree, when: &str) {
+    assert_equal(new, &tree(out), when);
+    packhorse(&["verify", "--full", text(out)]).succeed();
+}
+
+#[test]
+fn a_changed_request_replaces_a_dataset_where_that_is_asked_for() {
+    let place = Place::new();
+    let out = place.out();
+    let refused = place.pack(&out, &NEW, &[]).run();
+    assert_eq!(refused.code(), CONFIG, "{refused:?}");
+    assert!(["--replace", "--samples-per-shard"].iter().all(|flag| refused.said.contains(flag)), "{refused:?}");
+    assert_equal(&place.old, &tree(&out), "refused");
+    place.pack(&out, &NEW, &["--replace"]).succeed();
+    sealed_again(&out, &place.new, "replaced");
+    // The same request again has nothing to do, with --replace and without.
+    for more in [&["--replace"][..], &[]] {
+        let before = committed(&out);
+        place.pack(&out, &NEW, more).succeed();
+        assert_kept(&before, &out, "again");
+        sealed_again(&out, &place.new, "again");
+    }
+}
+
+#[test]
+fn any_container_replaces_any_other_and_itself() {
+    let place = Place::new();
+    for to in ["hdf5", "parquet", "tfrecord", "arrow", "webdataset"] {
+        let wanted = ["--to", to, "--samples-per-shard", "5"];
+        let alone = place.alone(&format!("alone {to}"), &wanted);
+        let out = place.out();
+        place.pack(&out, &wanted, &["--replace"]).succeed();
+        sealed_again(&out, &alone, to);
+    }
+    // A dataset that is the input of what replaces it.
+    let out = place.out();
+    let itself = packhorse(&["pack", text(&out), "--to", "parquet", "--out", text(&out), "--replace"]);
+    itself.succeed();
+    packhorse(&["verify", "--full", text(&out)]).succeed();
+    assert!(
+        tree(&out).keys().all(|name| !name.ends_with(".tar") && !name.starts_with('.') || name == ".huggingface.yaml")
+    );
+}
+
+/// At every call that changes the disk: in the last step, where files change places, and in those before it.
+#[test]
+fn killed_at_any_call_it_ends_in_the_same_bytes() {
+    if !strace::available() {
+        return;
+    }
+    let place = Place::new();
+    let (log, before) = (place.path("log"), place.path("before"));
+    let (out, few) = (place.out(), ["--jobs", "1", "--io-threads", "1"]);
+    place.request("plan", &out, &NEW, &["--replace"]).succeed();
+    packhorse(&["pack", "--plan", text(&out)]).succeed();
+    fs::rename(&out, &before).unwrap();
+    for syscall in ["renameat", "unlinkat", "fsync", "mkdirat"] {
+        for (step, name) in [(0, "plan"), (1, "pack"), (2, "seal")] {
+            let mut killed = 0;
+            for k in 1.. {
+                let out = place.out();
+                if step == 2 {
+                    fs::remove_dir_all(&out).unwrap();
+                    place.copy(&before, &out);
+                }
+                if step == 1 {
+                    place.request("plan", &out, &NEW, &["--replace"]).succeed();
+                }
+                let run = match step {
+                    0 => place.request("plan", &out, &NEW, &[&few[..], &["--replace"]].concat()),
+                    1 => packhorse(&[&["pack", "--plan", text(&out)], &few[..]].concat()),
+                    _ => packhorse(&["seal", text(&out)]),
+                };
+                let ended = strace::inject(run, syscall, &format!("signal=KILL:when={k}"), None, &log).run();
+                let when = format!("{name} killed at {syscall} {k}");
+                if strace::hits(&ended, &log).is_empty() {
+                    assert_eq!(ended.code(), 0, "{when}: {ended:?}");
+                    break;
+                }
+                killed += 1;
+                place.assert_one_or_none(&out, &when);
+                let exchanged = out.join(".replacing/exchange.json").exists();
+                let done = if exchanged { Default::default() } else { committed(&out.join(".replacing")) };
+                // Either way goes on: the request again, and, where everything was packed, sealing.
+                if step == 2 && k % 2 == 0 {
+                    packhorse(&["seal", text(&out)]).succeed();
+                } else {
+                    let again = place.pack(&out, &NEW, &["--replace"]).succeed();
+                    drop(again);
+                    for (file, stamp) in done {
+                        assert_eq!(committed(&out).get(&file), Some(&stamp), "{when}: {file} was packed again");
+                    }
+                }
+                sealed_again(&out, &place.new, &when);
+            }
+            println!("{name}: killed at each of {killed} {syscall} calls");
+        }
+    }
+}
+
+#[test]
+fn calls_that_fail_are_told_and_the_next_run_ends_in_the_same_bytes() {
+    if !strace::available() {
+        return;
+    }
+    let place = Place::new();
+    let (log, before, out) = (place.path("log"), place.path("before"), place.out());
+    place.request("plan", &out, &NEW, &["--replace"]).succeed();
+    packhorse(&["pack", "--plan", text(&out)]).succeed();
+    fs::rename(&out, &before).unwrap();
+    for (syscall, fault) in [("renameat", "error=EIO"), ("fsync", "error=EIO"), ("unlinkat", "error=EIO")] {
+        for k in 1.. {
+            let _ = fs::remove_dir_all(&out);
+            place.copy(&before, &out);
+            let run = packhorse(&["seal", text(&out)]);
+            let ended = strace::inject(run, syscall, &format!("{fault}:when={k}"), None, &log).run();
+            if strace::hits(&ended, &log).is_empty() {
+                break;
+            }
+            let when = format!("{syscall} {k} {fault}");
+            place.assert_one_or_none(&out, &when);
+            assert!(ended.code() == 0 || ended.said.contains("os error"), "{when}: {ended:?}");
+            place.pack(&out, &NEW, &["--replace"]).succeed();
+            sealed_again(&out, &place.new, &when);
+        }
+    }
+}
+
+#[test]
+fn parts_of_a_plan_replace_a_dataset_too() {
+    let place = Place::new();
+    let out = place.out();
+    place.request("plan", &out, &NEW, &["--replace"]).succeed();
+    let part = |part: &str| packhorse(&["pack", "--plan", text(&out), "--part", part]);
+    part("1/2").succeed();
+    // Half of it is there: the old dataset is whole, and says what is on its way.
+    let status = packhorse(&["status", text(&out), "--json"]).succeed().printed;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!((status["sealed"].as_bool(), status["replacing"]["shards"].as_u64()), (Some(true), Some(4)), "{status}");
+    assert_eq!(status["replacing"]["missing"].as_array().unwrap().len(), 2, "{status}");
+    packhorse(&["verify", "--full", text(&out)]).succeed();
+    let early = packhorse(&["seal", text(&out)]).run();
+    assert_eq!(early.code(), INCOMPLETE, "{early:?}");
+    // Who asks for the old dataset again must say what becomes of the new one.
+    let old = place.pack(&out, &OLD, &[]).run();
+    assert!(old.code() == CONFIG && old.said.contains("--replace"), "{old:?}");
+    part("2/2").succeed();
+    packhorse(&["seal", text(&out)]).succeed();
+    sealed_again(&out, &place.new, "parts");
+}
+
+#[test]
+fn the_last_request_wins() {
+    let place = Place::new();
+    let out = place.out();
+    place.request("plan", &out, &NEW, &["--replace"]).succeed();
+    packhorse(&["pack", "--plan", text(&out), "--part", "1/3"]).succeed();
+    let third = ["--to", "parquet", "--shuffle", "9"];
+    place.request("plan", &out, &third, &["--replace"]).succeed();
+    assert!(tree(&out.join(".replacing")).keys().all(|name| !name.ends_with(".tar")));
+    place.pack(&out, &OLD, &["--replace"]).succeed();
+    sealed_again(&out, &place.old, "the dataset that is there is what is wanted");
+}
+
+#[test]
+fn an_unfinished_or_damaged_dataset_is_replaced() {
+    let place = Place::new();
+    let harms: [(&str, Harm); 4] = [
+        ("unfinished", |out| {
+            ["dataset.json", "shard-000002.tar", "shard-000003.receipt.json", "shard-000004.receipt.json"]
+                .iter()
+                .for_each(|name| fs::remove_file(out.join(name)).unwrap());
+        }),
+        ("without a plan that can be read", |out| fs::write(out.join("plan.jsonl.zst"), "damaged").unwrap()),
+        ("without a manifest that can be read", |out| fs::write(out.join("dataset.json"), "damaged").unwrap()),
+        ("without receipts", |out| {
+            (0..6).for_each(|i| fs::remove_file(out.join(format!("shard-00000{i}.receipt.json"))).unwrap());
+        }),
+    ];
+    for (what, harm) in harms {
+        let out = place.out();
+        harm(&out);
+        place.pack(&out, &NEW, &["--replace"]).succeed();
+        let mut now = tree(&out);
+        // Which indexes its shards had is known from their receipts alone, and which it had from its manifest.
+        if what != "without a plan that can be read" {
+            now.retain(|name, _| place.new.contains_key(name));
+        }
+        assert_equal(&place.new, &now, what);
+    }
+}
+
+#[test]
+fn what_is_none_of_its_files_stays() {
+    let place = Place::new();
+    let out = place.out();
+    for name in ["notes.txt", "shard-000000.notes", ".nv-meta/mine", "old/shard-000000.tar", ".replacing/mine"] {
+        fs::create_dir_all(out.join(name).parent().unwrap()).unwrap();
+        fs::write(out.join(name), "precious").unwrap();
+    }
+    let refused = place.pack(&out, &NEW, &["--replace"]).run();
+    assert!(refused.code() == CONFIG && refused.said.contains(".replacing"), "{refused:?}");
+    fs::remove_file(out.join(".replacing/mine")).unwrap();
+    place.pack(&out, &NEW, &["--replace"]).succeed();
+    let now = tree(&out);
+    let others: Vec<&String> = now.keys().filter(|name| !place.new.contains_key(*name)).collect();
+    let kept = [".nv-meta/", ".nv-meta/mine", "notes.txt", "old/", "old/shard-000000.tar", "shard-000000.notes"];
+    assert_eq!(others, kept);
+    assert!(place.new.iter().all(|(name, digest)| now.get(name) == Some(digest)));
+}
+
+/// A file of others that has the name of a new one is not replaced, and the old dataset stays.
+#[test]
+fn a_file_of_others_in_the_way_is_named() {
+    let place = Place::new();
+    let parquet = ["--to", "parquet", "--samples-per-shard", "9"];
+    let alone = place.alone("parquet", &parquet);
+    let in_the_way: [Harm; 3] = [
+        |path| fs::write(path, "precious").unwrap(),
+        |path| fs::create_dir(path).unwrap(),
+        |path| std::os::unix::fs::symlink("/etc/passwd", path).unwrap(),
+    ];
+    for put in in_the_way {
+        let out = place.out();
+        let path = out.join("shard-000001.parquet");
+        put(&path);
+        let before = tree(&out);
+        let refused = place.pack(&out, &parquet, &["--replace"]).run();
+        assert!(refused.code() == CONFIG && refused.said.contains("shard-000001.parquet"), "{refused:?}");
+        let mut now = tree(&out);
+        now.retain(|name, _| !name.starts_with(".replacing"));
+        assert_equal(&before, &now, "in the way");
+        fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).unwrap();
+        place.pack(&out, &parquet, &["--replace"]).succeed();
+        assert_equal(&alone, &tree(&out), "moved away");
+    }
+}
+
+#[test]
+fn links_in_the_way_are_not_followed() {
+    let place = Place::new();
+    for name in [".replacing", ".replacing/.staging", ".nv-meta", ".staging"] {
+        let (out, victim) = (place.out(), place.path("victim"));
+        let _ = fs::remove_dir_all(&victim);
+        place.copy(&place.path("old"), &victim);
+        let before = tree(&victim);
+        let _ = fs::remove_dir_all(out.join(name));
+        fs::create_dir_all(out.join(name).parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&victim, out.join(name)).unwrap();
+        for _ in 0..2 {
+            let ended = place.pack(&out, &NEW, &["--replace"]).run();
+            assert!(!ended.said.contains("panicked"), "{name}: {ended:?}");
+            packhorse(&["seal", text(&out)]).run();
+        }
+        assert_equal(&before, &tree(&victim), name);
+    }
+}
+
+#[test]
+fn a_dataset_of_which_nothing_is_left_replaces_none() {
+    let place = Place::new();
+    let (out, bad) = (place.out(), place.path("bad"));
+    fs::create_dir(&bad).unwrap();
+    fs::write(bad.join("a.parquet"), "damaged").unwrap();
+    let run =
+        packhorse(&["pack", text(&bad), "--to", "parquet", "--out", text(&out), "--replace", "--on-error", "skip"]);
+    let ended = run.run();
+    assert!(matches!(ended.code(), CONFIG | CONTENT), "{ended:?}");
+    let mut now = tree(&out);
+    now.retain(|name, _| !name.starts_with(".replacing"));
+    assert_equal(&place.old, &now, "nothing is left");
+}
