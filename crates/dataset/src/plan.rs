@@ -143,6 +143,24 @@ pub struct Piece {
     /// How many samples such items hold, where scan counted them.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
+    /// Of a compressed input that is cut by places: how the first of the items is reached. Not part of the digest: it
+    /// follows from the input.
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<Entrance>,
+}
+
+/// Where a compressed input is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entrance {
+    /// How many bytes are inside of the input.
+    #[serde(rename = "n")]
+    pub len: u64,
+    /// Where in the file the frame begins that is decompressed first.
+    #[serde(rename = "o")]
+    pub offset: u64,
+    /// The place of its first byte among those inside.
+    #[serde(rename = "s")]
+    pub start: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]

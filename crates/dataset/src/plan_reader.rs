@@ -30,6 +30,10 @@ pub struct ShardFrame {
     pub uncounted: bool,
     /// Bytes of input.
     pub bytes: u64,
+    /// Whether it goes on in the frame of a compressed input in which the shard before it begins: filled one after the
+    /// other, the two decompress it once.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub goes_on: bool,
     #[serde(flatten)]
     pub(crate) frame: Frame,
     /// Digest of its entries.
@@ -37,6 +41,11 @@ pub struct ShardFrame {
 }
 
 impl ShardFrame {
+    /// Its place in the plan: shards that come later have larger ones.
+    pub fn place(&self) -> u64 {
+        self.frame.offset
+    }
+
     /// Whether `samples`, packed and left out together, are what was planned.
     pub fn holds(&self, samples: u64) -> bool {
         samples == self.samples || self.uncounted && samples > self.samples

@@ -1,7 +1,7 @@
 //! Writes a plan frame by frame, so that memory does not grow with it.
 
 use crate::plan_reader::{Frame, ShardFrame, TRAILER_MAGIC, Table, Trailer};
-use crate::{Digest, Entry, Header, SkipRecord};
+use crate::{Digest, Entrance, Entry, Header, PathText, SkipRecord};
 use blake3::Hasher;
 use packhorse_core::{Context, Error, Result};
 use serde::Serialize;
@@ -18,6 +18,29 @@ pub struct PlanWriter<W: Write> {
     header_frame: Frame,
     shards: Vec<ShardFrame>,
     stamps: Hasher,
+    /// Where the last shard begins.
+    begins: Option<Place>,
+}
+
+/// A place in a compressed input.
+struct Place {
+    root: u32,
+    path: PathText,
+    entrance: Entrance,
+    item: u64,
+}
+
+impl Place {
+    /// Where `entry` begins, if it is in a compressed input that is cut by places.
+    fn of(entry: &Entry) -> Option<Self> {
+        let (piece, items) = entry.run()?;
+        Some(Self { root: piece.root, path: piece.path.clone(), entrance: piece.inside?, item: items.start })
+    }
+
+    fn is_before(&self, other: &Self) -> bool {
+        let same = (self.root, self.entrance, &self.path) == (other.root, other.entrance, &other.path);
+        same && self.item < other.item
+    }
 }
 
 impl<W: Write> PlanWriter<W> {
@@ -27,7 +50,7 @@ impl<W: Write> PlanWriter<W> {
         let header_frame = frame(&mut out, &mut at, &line(header)?)?;
         let bare = Header { roots: Vec::new(), ..header.clone() };
         let digest = Digest::of(&line(&bare)?);
-        Ok(Self { out, at, header: digest, header_frame, shards: Vec::new(), stamps: Hasher::new() })
+        Ok(Self { out, at, header: digest, header_frame, shards: Vec::new(), stamps: Hasher::new(), begins: None })
     }
 
     /// Writes the next shard.
@@ -41,8 +64,12 @@ impl<W: Write> PlanWriter<W> {
         let (mut samples, mut bytes, mut uncounted) = (0, 0, false);
         let mut encoder = encoder(&mut self.out)?;
         let mut buf = Vec::with_capacity(512);
-        for entry in entries {
+        let mut begins = None;
+        for (i, entry) in entries.enumerate() {
             let entry = entry?;
+            if i == 0 {
+                begins = Place::of(&entry);
+            }
             entry.digest_into(&mut logical);
             entry.stamps_into(&mut self.stamps);
             samples += entry.samples();
@@ -57,12 +84,15 @@ impl<W: Write> PlanWriter<W> {
         let frame = Frame { offset: self.at, len };
         self.at += len;
         let blake3 = logical.finalize().into();
+        let before = std::mem::replace(&mut self.begins, begins);
+        let goes_on = before.zip(self.begins.as_ref()).is_some_and(|(before, begins)| before.is_before(begins));
         self.shards.push(ShardFrame {
             name: name.to_owned(),
             split: split.map(str::to_owned),
             samples,
             uncounted,
             bytes,
+            goes_on,
             frame,
             blake3,
         });

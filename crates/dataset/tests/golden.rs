@@ -65,6 +65,7 @@ fn piece(field: &str, path: &[u8], size: u64, extent: Option<(u64, u64)>) -> Pie
         items: None,
         places: false,
         samples: None,
+        inside: None,
     }
 }
 
@@ -136,6 +137,36 @@ fn what_nobody_counted_has_no_number_of_samples() {
     assert_eq!(reader.samples(), None);
     assert_eq!(reader.shards().len(), 2);
     assert!(reader.shards()[0].uncounted && reader.shards()[0].holds(17) && !reader.shards()[0].holds(0));
+}
+
+#[test]
+fn a_shard_goes_on_where_the_one_before_begins_in_its_frame() {
+    let at = |path: &[u8], offset, items| {
+        let inside = Some(Entrance { len: 9_000, offset, start: offset * 4 });
+        let text = Piece { items: Some(items), places: true, inside, ..piece("text", path, 2_000, None) };
+        Entry { key: "a".into(), cls: None, json: None, pieces: vec![text] }
+    };
+    let shards = [
+        (at(b"a.jsonl.gz", 0, (0, 10, 10)), false),
+        (at(b"a.jsonl.gz", 0, (10, 20, 10)), true),
+        (at(b"a.jsonl.gz", 100, (20, 30, 10)), false),
+        (at(b"a.jsonl.gz", 100, (30, 40, 10)), true),
+        (at(b"b.jsonl.gz", 100, (40, 50, 10)), false),
+        (at(b"b.jsonl.gz", 100, (5, 15, 10)), false),
+        (entries().remove(3), false),
+        (entries().remove(3), false),
+    ];
+    let mut bytes = Vec::new();
+    let mut writer = PlanWriter::new(&mut bytes, &header()).unwrap();
+    for (entry, _) in &shards {
+        // What follows the first entry of a shard does not count.
+        writer.shard("x", None, [entry.clone(), at(b"c.jsonl.gz", 0, (1, 2, 1))].into_iter().map(Ok)).unwrap();
+    }
+    writer.finish(&[]).unwrap();
+    let (reader, read) = read(bytes).unwrap();
+    let found: Vec<bool> = reader.shards().iter().map(|shard| shard.goes_on).collect();
+    assert_eq!(found, shards.iter().map(|(_, goes_on)| *goes_on).collect::<Vec<_>>());
+    assert_eq!(read[4].pieces[0].inside, Some(Entrance { len: 9_000, offset: 100, start: 400 }));
 }
 
 #[test]

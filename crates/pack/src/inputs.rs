@@ -1,11 +1,13 @@
 //! Reading what the plan names: whole files, and ranges of archives that are opened once.
 
+use crate::insides::Insides;
 use crate::recorded::FirstReads;
 use crate::space::Space;
+use crate::stoppable::Stoppable;
 use crate::watched::Watched;
 use packhorse_core::{Cancel, Error, FileKind, FileStat, Format, Input, Kind, Limits, Registry, Result, Store};
 use packhorse_dataset::Piece;
-use packhorse_storage::{Compression, decompressed, framed, spool};
+use packhorse_storage::{Compression, Inside, decompressed, spool};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Read;
@@ -117,11 +119,6 @@ pub(crate) fn open(store: &dyn Store, path: &Path, compression: Option<Compressi
     })
 }
 
-/// A compressed file whose bytes inside can be read at any place; `None` where its frames do not let that be done.
-pub(crate) fn placed(store: &dyn Store, path: &Path) -> Result<Option<Box<dyn Input>>> {
-    framed(store.open(path)?)
-}
-
 /// How many archives stay open at once. A compressed one is laid down in a scratch file meanwhile.
 const OPEN_ARCHIVES: usize = 16;
 
@@ -133,6 +130,7 @@ pub(crate) struct Inputs<'a> {
     limits: Limits,
     cancel: &'a Cancel,
     archives: Mutex<Archives>,
+    insides: Insides,
     /// What finds damage in shards of sealed datasets, unless it is not wanted.
     first_reads: Option<FirstReads>,
 }
@@ -144,10 +142,10 @@ struct Archives {
 }
 
 /// Opened by the first thread that wants it, while others wait.
-type Archive = Arc<OnceLock<Result<Box<dyn Input>, Failure>>>;
+pub(crate) type Archive = Arc<OnceLock<Result<Box<dyn Input>, Failure>>>;
 
 /// Why an archive can't be opened, for each thread that wants it.
-struct Failure {
+pub(crate) struct Failure {
     kind: Kind,
     message: String,
     input: Option<String>,
@@ -167,13 +165,22 @@ impl Failure {
     }
 }
 
-/// An archive that is open.
-pub(crate) struct Opened(Archive);
+/// An input that is open.
+pub(crate) enum Opened {
+    /// It may be so for several.
+    Archive(Archive),
+    /// Compressed text, for one.
+    Inside(Inside),
+}
 
 impl Opened {
     /// Its bytes.
     pub(crate) fn input(&self) -> Result<&dyn Input> {
-        match self.0.get() {
+        let archive = match self {
+            Opened::Archive(archive) => archive.get(),
+            Opened::Inside(inside) => return Ok(inside),
+        };
+        match archive {
             Some(Ok(input)) => Ok(&**input),
             Some(Err(failure)) => Err(failure.error()),
             None => Err(Error::bug("an archive that nobody opened")),
@@ -239,8 +246,8 @@ impl<'a> Inputs<'a> {
         limits: Limits,
         cancel: &'a Cancel,
     ) -> Self {
-        let (archives, first_reads) = (Mutex::default(), Some(FirstReads::default()));
-        Self { store, roots, scratch, limits, cancel, archives, first_reads }
+        let (archives, insides, first_reads) = (Mutex::default(), Insides::default(), Some(FirstReads::default()));
+        Self { store, roots, scratch, limits, cancel, archives, insides, first_reads }
     }
 
     /// The same; with `verify`, shards of sealed datasets are compared with their digests before they are read.
@@ -284,19 +291,22 @@ impl<'a> Inputs<'a> {
         opened.map_err(|e| of_planned_input(e).in_input(path.display()))
     }
 
-    /// An input of typed rows, opened once for all who read it; a compressed one is one run, which streams
-    /// it, unless places in it were planned.
+    /// An input of typed rows, opened once for all who read it; a compressed one is opened for each run, and streamed
+    /// unless it was cut by places.
     pub(crate) fn table(&self, piece: &Piece) -> Result<Opened> {
         let path = self.path(piece);
-        // A stream is one item, of more than one byte.
-        let in_places = piece.places && piece.items.is_some_and(|(from, to, bytes)| (from, to) != (0, 1) || bytes == 1);
-        let opened = match compression(&path) {
-            None => self.opened(&path),
-            Some(Compression::Zstd) if in_places => self.opened_by(&path, || {
-                let changed = || changed("its frames no longer say how long they are");
-                placed(self.store, &path)?.ok_or_else(changed)
-            }),
-            compressed => self.open(&path, compressed).map(|input| Opened(Arc::new(OnceLock::from(Ok(input))))),
+        let opened = match (compression(&path), piece.inside, piece.items) {
+            (None, ..) => self.opened(&path),
+            (Some(compression), Some(entrance), Some((from, ..))) => {
+                let open = |frame| {
+                    let file = Stoppable::new(self.open(&path, None)?, self.cancel);
+                    Ok(Inside::new(Box::new(file), compression, entrance.len, frame))
+                };
+                self.insides.take(&path, from.saturating_sub(1), entrance, open).map(Opened::Inside)
+            }
+            (compressed, ..) => {
+                self.open(&path, compressed).map(|input| Opened::Archive(Arc::new(OnceLock::from(Ok(input)))))
+            }
         };
         let opened = opened.and_then(|input| {
             check_stamp(input.input()?.stat()?, piece)?;
@@ -316,18 +326,22 @@ impl<'a> Inputs<'a> {
         check_stamp(view.stat()?, piece)
     }
 
-    fn opened(&self, path: &Path) -> Result<Opened> {
-        self.opened_by(path, || self.open_archive(path))
+    /// Takes back what a run of `piece` read to its end.
+    pub(crate) fn leave(&self, opened: Opened, piece: &Piece) {
+        let ended = piece.items.zip(piece.inside).is_none_or(|((_, to, _), inside)| to >= inside.len);
+        if let (Opened::Inside(inside), false) = (opened, ended) {
+            self.insides.leave(self.path(piece), inside);
+        }
     }
 
-    fn opened_by(&self, path: &Path, open: impl FnOnce() -> Result<Box<dyn Input>>) -> Result<Opened> {
+    fn opened(&self, path: &Path) -> Result<Opened> {
         let archive = self.archive(path);
-        if let Err(failure) = archive.get_or_init(|| open().map_err(|e| Failure::of(&e))) {
+        if let Err(failure) = archive.get_or_init(|| self.open_archive(path).map_err(|e| Failure::of(&e))) {
             // Somebody may have better luck: the failure must not outlive this call.
             self.archives.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
             return Err(failure.error());
         }
-        Ok(Opened(archive))
+        Ok(Opened::Archive(archive))
     }
 
     /// Opens what was a regular file when it was planned.

@@ -15,6 +15,7 @@ mod fill;
 mod glob;
 mod hands;
 mod inputs;
+mod insides;
 mod inspect;
 mod inspect_rows;
 mod large;

@@ -109,8 +109,8 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
     let transformed = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
     let written = steps::written_schema(&transformed, plan.header())?;
     let sink = context.registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
-    let mine: Vec<&ShardFrame> =
-        plan.shards().iter().enumerate().filter(|(i, _)| options.part.holds(*i)).map(|(_, s)| s).collect();
+    let chains = chains(&plan, options.part);
+    let mine = chains.concat();
     let rows = starts_with_rows(&plan, &mine)?;
     let hash = plan.header().choices.get("long-keys").is_some_and(|how| how == "hash");
     let longest = written.fields().iter().filter(|f| f.name() != KEY).map(|f| sink.longest_key(f.name())).min();
@@ -138,7 +138,7 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
     // Writers mostly wait for readers, so a few more of them than cores hide each other's waits; where they
     // transform what they write, they are as many as may compute.
     let most = if assembly.transforms.is_empty() { (2 * options.jobs).clamp(2, 64) } else { options.jobs.clamp(1, 64) };
-    let writers = most.min(mine.len().max(1));
+    let writers = most.min(chains.len().max(1));
     let filler = Filler {
         plan: &plan,
         assembly: &assembly,
@@ -160,7 +160,7 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         filler: &filler,
         store: &*context.store,
         out,
-        mine: &mine,
+        chains: &chains,
         next: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
         outcome: Mutex::default(),
@@ -187,6 +187,23 @@ fn decoded(schema: &SchemaRef, header: &Header) -> Result<u64> {
         }
     }
     Ok(bytes)
+}
+
+/// The shards of a part. Those of one list are filled one after the other, so that what they share of a compressed input
+/// is decompressed once.
+fn chains(plan: &PlanReader, part: Part) -> Vec<Vec<&ShardFrame>> {
+    let mut chains: Vec<Vec<&ShardFrame>> = Vec::new();
+    let mut ended = true;
+    for (i, shard) in plan.shards().iter().enumerate() {
+        ended |= !shard.goes_on;
+        match chains.last_mut().filter(|_| !ended) {
+            _ if !part.holds(i) => continue,
+            Some(chain) => chain.push(shard),
+            None => chains.push(vec![shard]),
+        }
+        ended = false;
+    }
+    chains
 }
 
 /// Whether a shard starts with rows, whose keys and fields scan did not see as it did those of files. Where rows come later
@@ -236,7 +253,7 @@ struct Run<'a> {
     filler: &'a Filler<'a>,
     store: &'a dyn Store,
     out: &'a Path,
-    mine: &'a [&'a ShardFrame],
+    chains: &'a [Vec<&'a ShardFrame>],
     next: AtomicUsize,
     stop: AtomicBool,
     outcome: Mutex<Outcome>,
@@ -244,15 +261,18 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn writer(&self, feed: &Feed) {
-        while !self.stop.load(Ordering::Relaxed) {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(shard) = self.mine.get(number) else { break };
-            let done = self.shard(shard, feed);
-            let fatal = |e: &Error| !matches!(e.kind(), Kind::Content | Kind::Changed);
-            if done.as_ref().is_err_and(fatal) {
-                self.stop.store(true, Ordering::Relaxed);
+        while let Some(chain) = self.chains.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            for shard in chain {
+                if self.stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let done = self.shard(shard, feed);
+                let fatal = |e: &Error| !matches!(e.kind(), Kind::Content | Kind::Changed);
+                if done.as_ref().is_err_and(fatal) {
+                    self.stop.store(true, Ordering::Relaxed);
+                }
+                self.outcome.lock().unwrap_or_else(PoisonError::into_inner).add(shard, done);
             }
-            self.outcome.lock().unwrap_or_else(PoisonError::into_inner).add(number, done);
         }
         self.filler.busy.fetch_sub(1, Ordering::Relaxed);
     }
@@ -306,15 +326,15 @@ fn may_pass(error: &Error) -> bool {
 #[derive(Default)]
 struct Outcome {
     report: PackReport,
-    /// With the number of the shard.
-    errors: Vec<(usize, Error)>,
+    /// With the place of the shard in the plan.
+    errors: Vec<(u64, Error)>,
 }
 
 impl Outcome {
-    fn add(&mut self, number: usize, done: Result<(Receipt, bool)>) {
+    fn add(&mut self, shard: &ShardFrame, done: Result<(Receipt, bool)>) {
         let (receipt, reused) = match done {
             Ok(done) => done,
-            Err(e) => return self.errors.push((number, e)),
+            Err(e) => return self.errors.push((shard.place(), e)),
         };
         let report = &mut self.report;
         report.shards += 1;

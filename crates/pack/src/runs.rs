@@ -74,6 +74,9 @@ impl Assembly<'_> {
         };
         let path = self.inputs.path(piece);
         let done = done.and_then(|()| self.inputs.check(&opened, piece));
+        if done.is_ok() {
+            self.inputs.leave(opened, piece);
+        }
         done.and_then(|()| out.finish()).map_err(|e| match e.input() {
             None => e.in_input(path.display()),
             Some(_) => e,

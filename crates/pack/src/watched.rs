@@ -95,6 +95,7 @@ mod tests {
             items: None,
             places: false,
             samples: None,
+            inside: None,
         };
         let read = || {
             let mut space = Space::default();

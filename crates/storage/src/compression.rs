@@ -44,24 +44,23 @@ impl Compression {
         })
     }
 
-    fn reader<'a>(self, inner: Box<dyn Read + Send + 'a>) -> Result<Box<dyn Read + Send + 'a>> {
+    /// The bytes inside of `bytes`, of any number of frames one after the other.
+    pub(crate) fn reader<'a>(self, bytes: Box<dyn BufRead + Send + 'a>) -> Result<Box<dyn Read + Send + 'a>> {
         Ok(match self {
-            Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(inner)),
+            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
             Compression::Zstd => {
-                zstd_reader(Box::new(BufReader::with_capacity(zstd::zstd_safe::DCtx::in_size(), inner)))?
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes).doing("start zstd")?;
+                decoder.window_log_max(ZSTD_WINDOW).doing("start zstd")?;
+                Box::new(decoder)
             }
-            Compression::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(inner)),
-            Compression::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(BufReader::new(inner), true, XZ_MEMORY)),
+            Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(bytes)),
+            Compression::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(bytes, true, XZ_MEMORY)),
         })
     }
 }
 
-/// The bytes inside a Zstandard stream.
-pub(crate) fn zstd_reader<'a>(inner: Box<dyn BufRead + Send + 'a>) -> Result<Box<dyn Read + Send + 'a>> {
-    let mut decoder = zstd::stream::read::Decoder::with_buffer(inner).doing("start zstd")?;
-    decoder.window_log_max(ZSTD_WINDOW).doing("start zstd")?;
-    Ok(Box::new(decoder))
-}
+/// So many compressed bytes are read at once.
+const READ: usize = 128 << 10;
 
 /// `input` as the bytes inside it: its length is unknown, and it can only be streamed.
 pub fn decompressed(input: Box<dyn Input>, compression: Compression) -> Box<dyn Input> {
@@ -87,7 +86,8 @@ impl Input for Decompressed {
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        let inner = self.compression.reader(self.input.stream()?)?;
+        let bytes = BufReader::with_capacity(READ, self.input.stream()?);
+        let inner = self.compression.reader(Box::new(bytes))?;
         Ok(Box::new(Blaming { inner, name: self.input.name() }))
     }
 
@@ -117,7 +117,7 @@ impl Read for Blaming<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use packhorse_core::{Kind, MemoryInput};
     use std::io::Write;
@@ -144,9 +144,9 @@ mod tests {
         zstd::encode_all(bytes, 1).unwrap()
     }
 
-    type Encoder = fn(&[u8]) -> Vec<u8>;
+    pub(crate) type Encoder = fn(&[u8]) -> Vec<u8>;
 
-    const ALL: [(&str, Encoder); 4] = [("a.gz", gzip), ("a.zst", zstd), ("a.bz2", bzip2), ("a.xz", xz)];
+    pub(crate) const ALL: [(&str, Encoder); 4] = [("a.gz", gzip), ("a.zst", zstd), ("a.bz2", bzip2), ("a.xz", xz)];
 
     fn open(name: &str, bytes: Vec<u8>) -> Box<dyn Input> {
         let (compression, _) = Compression::of(name.as_bytes()).unwrap();

@@ -1,66 +1,113 @@
-//! Zstandard files whose frames say how long they are decompressed: read at any place, without a copy on a disk.
+//! Where a compressed file can be entered: its parts that are decompressed on their own.
 //!
-//! Frames are passed over by the sizes of their blocks
-//! ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878), 3.1.1), so that their lengths are known without decompressing a
-//! byte. Inside a frame there is only one way: from its start. So decoders are kept where the last reads ended, and ranges
-//! that are read one after the other cost no more than the file.
+//! Two kinds of files say in headers how much is inside of each part, so that no byte is decompressed to know it:
+//! Zstandard files whose frames have their sizes ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878), 3.1.1), and BGZF, a
+//! chain of gzip members that say how long they are
+//! ([SAM specification](https://samtools.github.io/hts-specs/SAMv1.pdf), 4.1).
 
-use crate::compression::zstd_reader;
-use packhorse_core::{Context, Error, FileStat, Input, Result};
-use std::collections::VecDeque;
-use std::io::{BufReader, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::Compression;
+use packhorse_core::{Input, Result};
 
 const MAGIC: u32 = 0xFD2F_B528;
 const SKIPPABLE: u32 = 0x184D_2A50;
-/// The most bytes that a block becomes.
+/// The most bytes that a block of a Zstandard frame becomes.
 const BLOCK: u64 = 128 << 10;
-/// Decoders that are kept.
-const KEPT: usize = 4;
-/// So many bytes before its place a decoder remembers: those that a reader of lines read past its range.
-const TAIL: usize = 2 << 20;
-/// Bytes decompressed at once on the way to a place.
-const STEP: usize = 256 << 10;
+/// The most bytes inside of a member of a BGZF file.
+const MEMBER: u64 = 64 << 10;
+/// Frames are taken together until so many bytes are inside of them: a large file has few.
+const TOGETHER: u64 = 1 << 20;
 
-/// `input`, a Zstandard file, as the bytes inside it, with their number and readable at any place; `None` where a frame
-/// does not say how long it is, or the file is none.
-pub fn framed(input: Box<dyn Input>) -> Result<Option<Box<dyn Input>>> {
-    let Some(len) = input.len() else { return Ok(None) };
-    let Some(frames) = walk(&*input, len)? else { return Ok(None) };
-    let size = frames.last().map_or(0, |frame| frame.start + frame.size);
-    Ok(Some(Box::new(Frames { input: input.into(), frames, len: size, kept: Mutex::default() })))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Frame {
+/// A part of a compressed file that is decompressed on its own, up to the end of the file if need be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
     /// Its place in the file.
-    offset: u64,
+    pub offset: u64,
     /// The place of its first byte among those inside.
-    start: u64,
-    /// How many bytes are inside.
-    size: u64,
+    pub start: u64,
 }
 
-fn walk(input: &dyn Input, len: u64) -> Result<Option<Vec<Frame>>> {
-    let (mut frames, mut at, mut start) = (Vec::new(), 0, 0u64);
-    while at < len {
-        let Some((size, next)) = frame(input, at, len)? else { return Ok(None) };
-        if let Some(size) = size {
-            frames.push(Frame { offset: at, start, size });
-            let Some(end) = start.checked_add(size) else { return Ok(None) };
-            start = end;
+/// The frames of a file, of at least 1 MiB each where headers let them be told apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frames {
+    frames: Vec<Frame>,
+    /// How many bytes are inside of the file.
+    len: u64,
+}
+
+impl Frames {
+    /// What headers say of `input`; `None` where they don't say it of all frames.
+    pub fn of(input: &dyn Input, compression: Compression) -> Result<Option<Self>> {
+        let Some(len) = input.len() else { return Ok(None) };
+        let next = match compression {
+            Compression::Zstd => zstd_frame,
+            Compression::Gzip => bgzf_member,
+            Compression::Bzip2 | Compression::Xz => return Ok(None),
+        };
+        let mut heads = Heads { input, len, at: 0, bytes: Vec::new() };
+        let (mut frames, mut at, mut inside) = (Vec::<Frame>::new(), 0, 0u64);
+        while at < len {
+            let Some((size, end)) = next(&mut heads, at)? else { return Ok(None) };
+            if let Some(size) = size {
+                if frames.last().is_none_or(|last| inside - last.start >= TOGETHER) {
+                    frames.push(Frame { offset: at, start: inside });
+                }
+                let Some(sum) = inside.checked_add(size) else { return Ok(None) };
+                inside = sum;
+            }
+            at = end;
         }
-        at = next;
+        Ok((at == len && !frames.is_empty()).then_some(Self { frames, len: inside }))
     }
-    Ok((at == len && !frames.is_empty()).then_some(frames))
+
+    /// One frame, with `len` bytes inside: a file that is decompressed from its start.
+    pub fn whole(len: u64) -> Self {
+        Self { frames: vec![Frame::default()], len }
+    }
+
+    /// How many bytes are inside of the file.
+    pub fn inside(&self) -> u64 {
+        self.len
+    }
+
+    /// The frame that holds the byte at `place` of those inside.
+    pub fn at(&self, place: u64) -> Frame {
+        let frame = self.frames.partition_point(|frame| frame.start <= place).saturating_sub(1);
+        self.frames.get(frame).copied().unwrap_or_default()
+    }
+
+    /// How many bytes are inside of the longest one.
+    pub fn longest(&self) -> u64 {
+        let starts = || self.frames.iter().map(|frame| frame.start);
+        starts().zip(starts().skip(1).chain([self.len])).map(|(from, to)| to - from).max().unwrap_or(0)
+    }
 }
 
-/// Up to 18 bytes at `at`.
-fn head(input: &dyn Input, at: u64, len: u64) -> Result<[u8; 18]> {
-    let mut bytes = [0; 18];
-    let there = usize::try_from(len.saturating_sub(at)).map_or(bytes.len(), |there| there.min(bytes.len()));
-    input.read_at(at, bytes.get_mut(..there).unwrap_or_default())?;
-    Ok(bytes)
+/// Looks at few bytes here and there, in the order of the file.
+struct Heads<'a> {
+    input: &'a dyn Input,
+    len: u64,
+    /// Where `bytes` lie.
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl Heads<'_> {
+    /// `N` bytes at `at`; zeros past the end.
+    fn bytes<const N: usize>(&mut self, at: u64) -> Result<[u8; N]> {
+        let mut found = [0; N];
+        let n = usize::try_from(self.len.saturating_sub(at)).map_or(N, |left| left.min(N));
+        if n > 0 && (at < self.at || at + n as u64 > self.at + self.bytes.len() as u64) {
+            // Elsewhere than on this machine, each look has its price.
+            let ahead: u64 = if self.input.local_path().is_some() { 64 } else { 1 << 20 };
+            let most = ahead.max(n as u64).min(self.len.saturating_sub(at));
+            self.bytes.resize(usize::try_from(most).unwrap_or(n), 0);
+            self.at = at;
+            self.input.read_at(at, &mut self.bytes)?;
+        }
+        let from = usize::try_from(at.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        found.iter_mut().take(n).zip(self.bytes.get(from..).unwrap_or_default()).for_each(|(to, byte)| *to = *byte);
+        Ok(found)
+    }
 }
 
 /// The number in `count` bytes of `bytes` from `from` on.
@@ -69,9 +116,12 @@ fn number(bytes: &[u8], from: usize, count: usize) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// How long the frame at `at` is decompressed (`None` of one that is to be skipped), and where the next one begins.
-fn frame(input: &dyn Input, at: u64, len: u64) -> Result<Option<(Option<u64>, u64)>> {
-    let bytes = head(input, at, len)?;
+/// How much is inside of the part of a file (`None` where it is to be skipped), and where the next one begins.
+type Part = (Option<u64>, u64);
+
+/// The Zstandard frame at `at`.
+fn zstd_frame(heads: &mut Heads<'_>, at: u64) -> Result<Option<Part>> {
+    let bytes = heads.bytes::<18>(at)?;
     let magic = number(&bytes, 0, 4) as u32;
     if magic & !0xF == SKIPPABLE {
         return Ok(Some((None, at + 8 + number(&bytes, 4, 4))));
@@ -93,12 +143,10 @@ fn frame(input: &dyn Input, at: u64, len: u64) -> Result<Option<(Option<u64>, u6
     let size = number(&bytes, from, width).saturating_add(more);
     let (mut next, mut blocks) = (at + (from + width) as u64, 0u64);
     loop {
-        if next + 3 > len {
+        if next + 3 > heads.len {
             return Ok(None);
         }
-        let mut header = [0; 3];
-        input.read_at(next, &mut header)?;
-        let header = number(&header, 0, 3);
+        let header = number(&heads.bytes::<3>(next)?, 0, 3);
         blocks += 1;
         next += 3 + if header >> 1 & 3 == 1 { 1 } else { header >> 3 };
         if header & 1 == 1 {
@@ -110,208 +158,134 @@ fn frame(input: &dyn Input, at: u64, len: u64) -> Result<Option<(Option<u64>, u6
     Ok((size <= blocks.saturating_mul(BLOCK)).then_some((Some(size), next)))
 }
 
-struct Frames {
-    input: Arc<dyn Input>,
-    frames: Vec<Frame>,
-    len: u64,
-    kept: Mutex<VecDeque<Cursor>>,
-}
-
-/// A decoder somewhere in the file.
-struct Cursor {
-    reader: Box<dyn Read + Send>,
-    /// The place of the next byte.
-    at: u64,
-    /// The bytes before it.
-    tail: Vec<u8>,
-}
-
-impl Cursor {
-    /// The first byte that can still be had.
-    fn first(&self) -> u64 {
-        self.at - self.tail.len() as u64
+/// The gzip member at `at`, if an extra field `BC` says how long it is.
+fn bgzf_member(heads: &mut Heads<'_>, at: u64) -> Result<Option<Part>> {
+    const HEADER: u64 = 12;
+    const TRAILER: u64 = 8;
+    let bytes = heads.bytes::<12>(at)?;
+    if bytes.get(..3) != Some(&[0x1f, 0x8b, 8]) || number(&bytes, 3, 1) & 4 == 0 {
+        return Ok(None);
     }
-
-    /// Fills `buf` from the next byte on, and remembers the last ones.
-    fn read(&mut self, buf: &mut [u8]) -> Result<()> {
-        self.reader.read_exact(buf).doing("decompress")?;
-        self.at += buf.len() as u64;
-        if self.tail.len() + buf.len() > 2 * TAIL {
-            self.tail.drain(..self.tail.len().saturating_sub(TAIL.saturating_sub(buf.len())));
+    let extra = at + HEADER + number(&bytes, 10, 2);
+    let mut field = at + HEADER;
+    let size = loop {
+        if field + 6 > extra {
+            return Ok(None);
         }
-        self.tail.extend_from_slice(buf.get(buf.len().saturating_sub(TAIL)..).unwrap_or(buf));
-        Ok(())
-    }
-
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let mut step = Vec::new();
-        while self.at < offset {
-            step.resize(usize::try_from(offset - self.at).map_or(STEP, |left| left.min(STEP)), 0);
-            self.read(&mut step)?;
+        let bytes = heads.bytes::<6>(field)?;
+        match (bytes.starts_with(b"BC"), number(&bytes, 2, 2)) {
+            (true, 2) => break number(&bytes, 4, 2) + 1,
+            (_, len) => field += 4 + len,
         }
-        let known = usize::try_from(self.at - offset).unwrap_or(usize::MAX);
-        let before = self.tail.len().checked_sub(known).and_then(|from| self.tail.get(from..));
-        let before = before.ok_or_else(|| Error::bug("a decoder is past the place that is read"))?;
-        let n = before.len().min(buf.len());
-        let (old, new) = buf.split_at_mut(n);
-        old.copy_from_slice(before.get(..n).unwrap_or_default());
-        if new.is_empty() { Ok(()) } else { self.read(new) }
+    };
+    let end = at + size;
+    if end > heads.len || end < extra + TRAILER {
+        return Ok(None);
     }
-}
-
-impl Frames {
-    /// The decoder that is the shortest way from `offset`: one that is kept, or one at the start of a frame.
-    fn cursor(&self, offset: u64) -> Result<Cursor> {
-        let frame = self.frames.partition_point(|frame| frame.start <= offset).saturating_sub(1);
-        let frame = *self.frames.get(frame).ok_or_else(|| Error::bug("a file without frames"))?;
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = kept.iter().enumerate().filter(|(_, c)| c.first() <= offset && c.at >= frame.start);
-        let nearest = before.max_by_key(|(_, cursor)| cursor.at.min(offset)).map(|(i, _)| i);
-        if let Some(cursor) = nearest.and_then(|i| kept.remove(i)) {
-            return Ok(cursor);
-        }
-        drop(kept);
-        let file = File { input: Arc::clone(&self.input), at: frame.offset };
-        Ok(Cursor {
-            reader: zstd_reader(Box::new(BufReader::with_capacity(256 << 10, file)))?,
-            at: frame.start,
-            tail: Vec::new(),
-        })
-    }
-}
-
-impl Input for Frames {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-
-    fn len(&self) -> Option<u64> {
-        Some(self.len)
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        if buf.is_empty() {
-            return Ok(());
-        }
-        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.len) {
-            let message = format!("is cut short: {} bytes wanted at offset {offset} of {}", buf.len(), self.len);
-            return Err(Error::content(message).in_input(self.name()));
-        }
-        let mut cursor = self.cursor(offset)?;
-        cursor.read_at(offset, buf).map_err(|e| blamed(e, self.name()))?;
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back(cursor);
-        if kept.len() > KEPT {
-            kept.pop_front();
-        }
-        Ok(())
-    }
-
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        let file = File { input: Arc::clone(&self.input), at: 0 };
-        zstd_reader(Box::new(BufReader::with_capacity(256 << 10, file)))
-    }
-
-    fn stat(&self) -> Result<Option<FileStat>> {
-        self.input.stat()
-    }
-}
-
-/// What a decoder reports and no system call failed for is bad content.
-fn blamed(error: Error, name: &str) -> Error {
-    match error.kind() == packhorse_core::Kind::Environment && error.errno().is_none() {
-        true => Error::content(format!("can't be decompressed: {}", error.message())).in_input(name),
-        false => error.in_input(name),
-    }
-}
-
-/// The compressed bytes from some place on.
-struct File {
-    input: Arc<dyn Input>,
-    at: u64,
-}
-
-impl Read for File {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.input.len().unwrap_or(0).saturating_sub(self.at);
-        let n = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
-        self.input.read_at(self.at, buf.get_mut(..n).unwrap_or_default())?;
-        self.at += n as u64;
-        Ok(n)
-    }
+    let inside = number(&heads.bytes::<4>(end - 4)?, 0, 4);
+    Ok((inside <= MEMBER).then_some((Some(inside), end)))
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use packhorse_core::{Kind, MemoryInput};
+    use packhorse_core::MemoryInput;
+    use std::io::Write;
 
-    fn text(len: usize) -> Vec<u8> {
-        (0..len as u64).map(|i| (i * i / 7 % 61 + 32) as u8).collect()
+    /// Text that hardly shrinks.
+    pub(crate) fn text(len: usize) -> Vec<u8> {
+        let mut seed = 7u64;
+        let next = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as u8 % 61 + 32
+        };
+        std::iter::repeat_with(next).take(len).collect()
     }
 
-    fn sized(bytes: &[u8]) -> Vec<u8> {
+    /// A Zstandard frame that says its size.
+    pub(crate) fn sized(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
         encoder.set_pledged_src_size(Some(bytes.len() as u64)).unwrap();
         encoder.include_contentsize(true).unwrap();
-        std::io::Write::write_all(&mut encoder, bytes).unwrap();
+        encoder.include_checksum(true).unwrap();
+        encoder.write_all(bytes).unwrap();
         encoder.finish().unwrap()
     }
 
-    fn open(bytes: Vec<u8>) -> Option<Box<dyn Input>> {
-        framed(Box::new(MemoryInput::new("a.zst", bytes))).unwrap()
+    /// A BGZF file as htslib's `bgzip` writes it, with the empty member at its end; `extra` is a field before `BC`.
+    pub(crate) fn bgzf(bytes: &[u8], extra: &[u8]) -> Vec<u8> {
+        bytes.chunks(0xff00).chain([&[][..]]).flat_map(|part| member(part, extra)).collect()
+    }
+
+    fn member(bytes: &[u8], extra: &[u8]) -> Vec<u8> {
+        let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        deflate.write_all(bytes).unwrap();
+        let deflated = deflate.finish().unwrap();
+        let mut crc = flate2::Crc::new();
+        crc.update(bytes);
+        let size = 12 + extra.len() + 6 + deflated.len() + 8;
+        let mut member = vec![0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 0xff];
+        member.extend((extra.len() as u16 + 6).to_le_bytes());
+        member.extend(extra);
+        member.extend(b"BC\x02\0");
+        member.extend((size as u16 - 1).to_le_bytes());
+        member.extend(deflated);
+        member.extend(crc.sum().to_le_bytes());
+        member.extend((bytes.len() as u32).to_le_bytes());
+        member
+    }
+
+    fn of(bytes: Vec<u8>, compression: Compression) -> Option<Frames> {
+        Frames::of(&MemoryInput::new("a", bytes), compression).unwrap()
     }
 
     #[test]
-    fn any_range_of_any_frames_is_read() {
-        let plain = text(9 << 20);
-        let skippable = [&0x184D_2A53u32.to_le_bytes()[..], &5u32.to_le_bytes(), b"hello"].concat();
-        let cuts = [0, 100, 100, 300, 5 << 20, plain.len()];
-        let frames: Vec<Vec<u8>> = cuts.windows(2).map(|cut| sized(&plain[cut[0]..cut[1]])).collect();
-        for file in [sized(&plain), frames.concat(), [&skippable[..], &frames.concat(), &skippable].concat()] {
-            let input = open(file).unwrap();
-            assert_eq!(input.len(), Some(plain.len() as u64));
-            let mut seed = 7u64;
-            let mut places: Vec<(usize, usize)> = vec![(0, plain.len()), (plain.len() - 1, 1), (0, 1), (299, 3)];
-            for i in 0..40 {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let from = (seed >> 33) as usize % plain.len();
-                places.push((from, (1 << (i % 22)).min(plain.len() - from)));
-            }
-            for (from, len) in places {
-                let mut found = vec![0; len];
-                input.read_at(from as u64, &mut found).unwrap();
-                assert!(found == plain[from..from + len], "{len} bytes at {from}");
-            }
-            let error = input.read_at(plain.len() as u64 - 1, &mut [0; 2]).unwrap_err();
-            assert_eq!(error.kind(), Kind::Content);
-        }
+    fn frames_are_found_by_their_headers_and_small_ones_taken_together() {
+        let plain = text(5 << 20);
+        let parts: Vec<Vec<u8>> = plain.chunks(700_000).map(sized).collect();
+        let frames = of(parts.concat(), Compression::Zstd).unwrap();
+        assert_eq!((frames.inside(), frames.longest()), (5 << 20, 1_400_000));
+        assert_eq!(frames.at(0), Frame::default());
+        let second = Frame { offset: (parts[0].len() + parts[1].len()) as u64, start: 1_400_000 };
+        assert_eq!(
+            (frames.at(1_399_999), frames.at(1_400_000), frames.at(2_799_999)),
+            (Frame::default(), second, second)
+        );
+        let frames = of(bgzf(&plain, b""), Compression::Gzip).unwrap();
+        assert_eq!((frames.inside(), frames.longest()), (5 << 20, 17 * 0xff00));
+        assert_eq!(of(bgzf(&plain, b"XY\x03\0abc"), Compression::Gzip).map(|frames| frames.inside()), Some(5 << 20));
+        assert_eq!(Frames::whole(7).at(5), Frame::default());
     }
 
     #[test]
-    fn what_is_not_known_is_not_guessed() {
-        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
-        std::io::Write::write_all(&mut encoder, &text(1000)).unwrap();
-        let unsized_frame = encoder.finish().unwrap();
+    fn what_headers_do_not_say_is_not_guessed() {
         let good = sized(&text(400_000));
-        assert!(open(unsized_frame.clone()).is_none());
-        assert!(open([good.clone(), unsized_frame].concat()).is_none());
-        assert!(open(Vec::new()).is_none() && open(b"plain text, and not short".to_vec()).is_none());
-        for cut in 0..good.len() {
-            assert!(open(good[..cut].to_vec()).is_none(), "cut at {cut}");
+        let unsized_frame = zstd::encode_all(&text(1000)[..], 1).unwrap();
+        assert_eq!(of(unsized_frame.clone(), Compression::Zstd), None);
+        assert_eq!(of([good.clone(), unsized_frame].concat(), Compression::Zstd), None);
+        assert_eq!((of(Vec::new(), Compression::Zstd), of(b"plain text".to_vec(), Compression::Zstd)), (None, None));
+        for cut in (0..64).chain((64..good.len()).step_by(1999)) {
+            assert_eq!(of(good[..cut].to_vec(), Compression::Zstd), None, "cut at {cut}");
         }
         // A size that no blocks back: a few bytes must not promise more than a disk holds.
         let mut lies = good.clone();
-        let width = good[4] >> 6;
-        assert_eq!(width, 2);
         let at = if good[4] & 0x20 == 0 { 6 } else { 5 };
         lies[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert!(open(lies).is_none());
-        // One that the blocks could make, and do not.
-        let mut wrong = good.clone();
-        wrong[at] ^= 1;
-        let len = open(wrong.clone()).unwrap().len().unwrap();
-        let error = open(wrong).unwrap().read_at(0, &mut vec![0; len as usize]).unwrap_err();
-        assert_eq!((error.kind(), error.input()), (Kind::Content, Some("a.zst")));
+        assert_eq!(of(lies, Compression::Zstd), None);
+        let blocks = bgzf(&text(200_000), b"");
+        for cut in (1..64).chain((64..blocks.len() - 28).step_by(499)) {
+            let found = of(blocks[..cut].to_vec(), Compression::Gzip);
+            assert!(found.is_none_or(|frames| frames.inside() % 0xff00 == 0), "cut at {cut}");
+        }
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(b"hello").unwrap();
+        assert_eq!(of([blocks.clone(), gzip.finish().unwrap()].concat(), Compression::Gzip), None);
+        let mut longer = blocks.clone();
+        longer[16..18].copy_from_slice(&[9, 0]);
+        assert_eq!(of(longer, Compression::Gzip), None);
+        let mut fuller = blocks;
+        let end = usize::from(u16::from_le_bytes([fuller[16], fuller[17]])) + 1;
+        fuller[end - 4..end].copy_from_slice(&0x7fff_ffff_u32.to_le_bytes());
+        assert_eq!(of(fuller, Compression::Gzip), None);
     }
 }

@@ -8,6 +8,7 @@ mod beneath;
 mod compression;
 mod concat;
 mod frames;
+mod inside;
 mod local;
 mod location;
 mod lock;
@@ -20,7 +21,8 @@ mod stores;
 mod tree;
 
 pub use compression::{Compression, decompressed};
-pub use frames::framed;
+pub use frames::{Frame, Frames};
+pub use inside::Inside;
 pub use local::Local;
 pub use location::Location;
 pub use lock::Lock;

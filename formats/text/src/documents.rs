@@ -4,7 +4,7 @@ use crate::block::{Block, Key, offset_key};
 use crate::fault::{Fault, utf8};
 use crate::field::Path;
 use crate::options::Document;
-use crate::place::{Place, blank_before};
+use crate::place::{Counted, Place, blank_before};
 use crate::record;
 use crate::window::{Line, Window};
 use memchr::memchr_iter;
@@ -48,14 +48,14 @@ pub(crate) struct Documents<'a> {
 
 impl<'a> Documents<'a> {
     /// The documents whose first byte lies in `range`; `window` stands at its start, or one byte before where
-    /// that is not the start of the file. They are gathered in `block`, which is empty.
+    /// that is not the start of the file. They are gathered in `block`, which is empty; `counted` knows places of `input`.
     pub(crate) fn new(
         input: &'a dyn Input,
         kind: Kinds<'a>,
         mut window: Window<'a>,
         range: std::ops::Range<u64>,
         limit: u64,
-        block: Block,
+        (block, counted): (Block, &'a Counted),
     ) -> Result<Self> {
         let end = range.end;
         if range.start > 0 {
@@ -69,7 +69,7 @@ impl<'a> Documents<'a> {
                 }
             }
         }
-        let place = Place::new(input, window.position());
+        let place = Place::new(input, counted, window.position());
         let (ready, unescaped, paragraph) = (VecDeque::new(), Vec::new(), Vec::new());
         Ok(Self { input, kind, window, end, limit, place, block, ready, done: false, unescaped, paragraph })
     }
@@ -229,6 +229,9 @@ impl Iterator for Documents<'_> {
             self.shrink();
             if !matches!(went_on, Ok(true)) {
                 self.done = true;
+                if went_on.is_ok() {
+                    self.place.ends(self.window.position());
+                }
                 self.ready.extend(self.block.take());
                 self.ready.extend(went_on.err().map(|e| Err(e.in_input(self.input.name()))));
             }

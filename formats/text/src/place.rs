@@ -1,13 +1,40 @@
 //! Where in the file something went wrong: lines are counted only then.
 
 use packhorse_core::{Input, Result};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 /// How much is read at once to count lines.
 const READ: u64 = 1 << 20;
 
+/// How many lines are before some places of files: where one range ends, the next one need not count from the start.
+#[derive(Default)]
+pub(crate) struct Counted(Mutex<BTreeMap<(String, u64), u64>>);
+
+impl Counted {
+    /// So many places are remembered.
+    const MOST: usize = 4096;
+
+    /// The last known place of `input` that is not behind `at`, and the lines before it.
+    fn before(&self, input: &dyn Input, at: u64) -> (u64, u64) {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = known.range(..=(input.name().to_owned(), at)).next_back();
+        last.filter(|((name, _), _)| name == input.name()).map_or((0, 0), |((_, place), lines)| (*place, *lines))
+    }
+
+    fn add(&self, input: &dyn Input, at: u64, lines: u64) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= Self::MOST {
+            known.clear();
+        }
+        known.insert((input.name().to_owned(), at), lines);
+    }
+}
+
 /// Counts lines from the start of a range on; those before it when somebody asks.
 pub(crate) struct Place<'a> {
     input: &'a dyn Input,
+    counted: &'a Counted,
     /// Where the counting started, always at the start of a line.
     start: u64,
     /// The lines before `start`, once they were counted.
@@ -18,8 +45,20 @@ pub(crate) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// Counting starts at byte `start` of `input`, the start of a line.
-    pub(crate) fn new(input: &'a dyn Input, start: u64) -> Self {
-        Self { input, start, before: None, ended: 0 }
+    pub(crate) fn new(input: &'a dyn Input, counted: &'a Counted, start: u64) -> Self {
+        Self { input, counted, start, before: None, ended: 0 }
+    }
+
+    /// The range ended at `end`, the start of a line.
+    pub(crate) fn ends(&mut self, end: u64) {
+        if self.input.len().is_none_or(|len| end >= len) {
+            return;
+        }
+        let (place, lines) = self.counted.before(self.input, self.start);
+        let known = self.before.or_else(|| (place == self.start).then_some(lines));
+        if let Some(before) = known {
+            self.counted.add(self.input, end, before + self.ended);
+        }
     }
 
     /// The number, from 1 on, of the line `back` lines before the one that would come next.
@@ -34,7 +73,7 @@ impl<'a> Place<'a> {
 
     fn count(&self) -> Result<u64> {
         let mut buf = Vec::new();
-        let (mut at, mut lines) = (0, 0);
+        let (mut at, mut lines) = self.counted.before(self.input, self.start);
         while at < self.start {
             let n = READ.min(self.start - at);
             buf.resize(usize::try_from(n).unwrap_or_default(), 0);
@@ -42,6 +81,7 @@ impl<'a> Place<'a> {
             lines += memchr::memchr_iter(b'\n', &buf).count() as u64;
             at += n;
         }
+        self.counted.add(self.input, self.start, lines);
         Ok(lines)
     }
 }

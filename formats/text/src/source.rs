@@ -4,6 +4,7 @@ use crate::block::{Block, schema};
 use crate::documents::{Documents, Kinds};
 use crate::feed::Feed;
 use crate::options::Settings;
+use crate::place::Counted;
 use crate::window::Window;
 use packhorse_core::{Blocks, Input, Limits, Probe, Result, Source};
 use std::ops::Range;
@@ -16,12 +17,13 @@ pub(crate) struct TextSource {
     settings: Settings,
     /// The longest line or document.
     limit: u64,
+    counted: Counted,
 }
 
 impl TextSource {
     pub(crate) fn new(settings: Settings, limits: Limits) -> Self {
         // A view can't say more than the bound.
-        Self { settings, limit: limits.blob.min(i32::MAX.unsigned_abs().into()) }
+        Self { settings, limit: limits.blob.min(i32::MAX.unsigned_abs().into()), counted: Counted::default() }
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -30,7 +32,7 @@ impl TextSource {
 
     /// The same with other settings.
     pub(crate) fn with(&self, settings: Settings) -> Self {
-        Self { settings, limit: self.limit }
+        Self { settings, limit: self.limit, counted: Counted::default() }
     }
 }
 
@@ -68,6 +70,6 @@ impl Source for TextSource {
         }
         let window = Window::new(feed, from, self.limit);
         let block = Block::new(schema(&text.name), range.end.saturating_sub(range.start));
-        Ok(Box::new(Documents::new(input, kind, window, range, self.limit, block)?))
+        Ok(Box::new(Documents::new(input, kind, window, range, self.limit, (block, &self.counted))?))
     }
 }

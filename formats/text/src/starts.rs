@@ -8,8 +8,7 @@ use packhorse_core::{Error, Input, Kind, Result, Source, key_column};
 pub(crate) fn starts(source: &TextSource, input: &dyn Input, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
     if input.len().is_none() {
         return Err(Error::unsupported(
-            "its documents can't be counted while it is compressed; decompress it, or do without --limit, \
-             --samples-per-shard and blocks of samples",
+            "is compressed, and its documents can't be counted and shuffled so; decompress it, or leave --shuffle out",
         ));
     }
     // Without ids, the keys are the offsets.

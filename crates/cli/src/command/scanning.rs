@@ -81,12 +81,17 @@ fn scan_options(context: &Context<'_>, args: &Planning, work: &Work, typed: bool
             || args.samples_per_shard.is_some()
             || args.split.as_ref().is_some_and(Splits::divides)
             || matches!(args.shuffle, Some(Shuffle::Blocks { .. })),
-        in_places: args.shuffle.is_none_or(|shuffle| shuffle == Shuffle::No),
+        in_order: args.shuffle.is_none_or(|shuffle| shuffle == Shuffle::No),
+        fits: cut(args).limit().unwrap_or(0),
         decode: args.reading.decode,
         typed,
         shapes: args.reading.shapes(typed),
         sources: sources(args)?,
     })
+}
+
+fn cut(args: &Planning) -> Cut {
+    Cut { bytes: args.shard_size, shards: args.shard_count, samples: args.samples_per_shard }
 }
 
 /// The class list that was given: a file of names, or that of a dataset.
@@ -141,7 +146,7 @@ fn plan_options(args: &Planning) -> Result<PlanOptions> {
         sink,
         name: args.name.clone(),
         shuffle: args.shuffle.unwrap_or(Shuffle::No),
-        cut: Cut { bytes: args.shard_size, shards: args.shard_count, samples: args.samples_per_shard },
+        cut: cut(args),
         splits: args.split.clone().unwrap_or_default(),
         split_by: args.split_by,
         limit: args.limit,

@@ -16,7 +16,7 @@ impl Cut {
     pub const DEFAULT_BYTES: u64 = 1 << 30;
 
     /// The most bytes a shard shall hold, where that bounds it.
-    pub(crate) fn limit(&self) -> Option<u64> {
+    pub fn limit(&self) -> Option<u64> {
         match (self.bytes, self.shards, self.samples) {
             (None, None, None) => Some(Self::DEFAULT_BYTES),
             (bytes, _, _) => bytes,

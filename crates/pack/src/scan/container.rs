@@ -3,12 +3,11 @@
 use super::Scan;
 use super::listing::{Items, Table};
 use super::sealed::SealedInput;
-use super::walk::{Batch, FoundMember, IN_PLACES, MOST_SAMPLES, Walk, of_input};
-use crate::inputs::{check_from, open, placed};
+use super::walk::{Batch, FoundMember, MOST_SAMPLES, Walk, of_input};
+use crate::inputs::{check_from, open};
 use crate::recorded::FirstReads;
 use packhorse_core::{Error, Event, FileStat, Input, Kind, Options, Probe, Result, Source};
 use packhorse_dataset::MANIFEST;
-use packhorse_storage::Compression;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -86,14 +85,13 @@ impl Walk<'_> {
             _ => e,
         });
         let mut probe = probe.map_err(|e| e.in_input(path.display()))?;
-        // Text in frames of known lengths is cut by places like text that is not compressed.
-        let in_frames = self.in_places && compression == Some(Compression::Zstd) && stat.size >= IN_PLACES;
-        if in_frames
-            && probe.as_ref().is_some_and(|probe| !probe.counted)
-            && let Some(framed) = placed(self.context.store, path)?
-        {
-            probe = source.probe(&*framed)?;
-            input = framed;
+        let mut frames = None;
+        if let (Some(compression), Some(Probe { counted: false, bytes, .. })) = (compression, &probe) {
+            frames = self.frames(path, compression, stat.size, *bytes).map_err(|e| e.in_input(path.display()))?;
+            if let Some(frames) = &frames {
+                input = self.entered(path, compression, frames)?;
+                probe = source.probe(&*input)?;
+            }
         }
         match probe {
             Some(probe) if probe.counted && probe.items > MOST_SAMPLES => {
@@ -106,7 +104,8 @@ impl Walk<'_> {
                 let bytes = if probe.bytes == 0 { stat.size } else { probe.bytes };
                 let (items, kind) = self.items(&*source, &*input, &probe).map_err(|e| e.in_input(path.display()))?;
                 self.check_empty(items, path)?;
-                let table = Table { format: id, schema: probe.schema, items, bytes, kind, omitted: probe.omitted };
+                let Probe { schema, omitted, .. } = probe;
+                let table = Table { format: id, schema, items, bytes, kind, frames, omitted };
                 self.send(Batch::Table { root, path: archive, stat, table });
                 Ok(())
             }

@@ -1,6 +1,7 @@
 //! scan: finds the inputs, groups them into samples, and reads headers only.
 
 pub(crate) mod companions;
+mod compressed;
 mod container;
 mod crew;
 mod decode;
@@ -66,9 +67,11 @@ pub struct ScanOptions {
     pub lines: bool,
     /// Whether to count samples where headers do not say how many there are: reads such inputs whole.
     pub count: bool,
-    /// Whether compressed text may be cut by places in it, where its frames let that be done. It is worth that where ranges
-    /// are read in their order: going back in a frame means to decompress it again.
-    pub in_places: bool,
+    /// Whether ranges of inputs will be read in their order. Compressed text may be cut by places in it then: going back in
+    /// it would mean to decompress it again.
+    pub in_order: bool,
+    /// So many bytes of text fit into a shard: compressed text that is no more is not cut if that has its price.
+    pub fits: u64,
     /// Which encoded fields become columns.
     pub decode: Decode,
     /// Whether the dataset's format stores values by type ([`Sink::typed`](packhorse_core::Sink::typed)).

@@ -5,6 +5,7 @@ use super::crew::Crew;
 use super::listing::Table;
 use super::sealed::SealedInput;
 use super::{Scan, ScanOptions};
+use crate::Policy;
 use crate::glob::Globs;
 use crate::inputs::{Names, container, unread};
 use crate::resume::is_missing;
@@ -16,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 /// What to do with symbolic links.
@@ -87,9 +89,6 @@ pub(super) const MOST_SAMPLES: u64 = 1 << 40;
 /// Names are looked up in chunks of this many, so that one huge folder keeps all threads busy.
 const CHUNK: usize = 512;
 
-/// Compressed text from this size on is cut by places in it, where its frames let that be done; a smaller file is a stream.
-pub(super) const IN_PLACES: u64 = 1 << 20;
-
 /// One walk: what it needs, and where its findings go.
 pub(super) struct Walk<'a> {
     pub(super) context: Scan<'a>,
@@ -99,7 +98,13 @@ pub(super) struct Walk<'a> {
     pub(super) count: bool,
     /// Whether the tables of inputs are listed, and nothing else is done.
     pub(super) tables: bool,
-    pub(super) in_places: bool,
+    /// Whether ranges of inputs will be read in their order.
+    pub(super) in_order: bool,
+    /// So many bytes of text fit into a shard.
+    pub(super) fits: u64,
+    pub(super) policy: Policy,
+    /// Whether a file was named that can't be cut.
+    pub(super) said: AtomicBool,
     /// How inputs of typed rows are read, by format.
     pub(super) options: &'a BTreeMap<String, Options>,
     /// Device and inode of the folder of the dataset, if it is there already.
@@ -154,14 +159,17 @@ impl<'a> Walk<'a> {
         let output = options.output.as_ref().and_then(|path| context.store.stat(path, true).ok());
         let output = output.map(|stat| stat.id);
         let names = Names { from: options.from.clone(), rows: options.rows, lines: options.lines };
-        let (symlinks, count, in_places) = (options.symlinks, options.count, options.in_places);
+        let ScanOptions { symlinks, count, in_order, fits, policy, .. } = *options;
         Ok(Self {
             context,
             globs,
             symlinks,
             names,
             count,
-            in_places,
+            in_order,
+            fits,
+            policy,
+            said: AtomicBool::new(false),
             tables,
             options: &options.sources,
             output,

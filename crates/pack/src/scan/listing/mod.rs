@@ -14,6 +14,7 @@ use crate::{Metadata, Policy};
 use omitted::Omitted;
 use packhorse_core::{Error, Event, Observer, Omission, Result, SchemaRef};
 use packhorse_dataset::{OmissionRecord, PathText, SkipRecord};
+use packhorse_storage::Frames;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -78,6 +79,8 @@ pub(crate) struct Table {
     pub(crate) bytes: u64,
     /// What the items are.
     pub(crate) kind: Items,
+    /// Where it is entered if it is compressed and cut by places.
+    pub(crate) frames: Option<Frames>,
     /// What the input holds and its samples lack.
     pub(crate) omitted: Vec<Omission>,
 }

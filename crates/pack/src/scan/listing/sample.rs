@@ -2,7 +2,7 @@
 
 use super::{Items, Listing, PieceRef, Table};
 use crate::scan::sealed::SealedInput;
-use packhorse_dataset::{Entry, PathText, Piece, ShardRecord};
+use packhorse_dataset::{Entrance, Entry, PathText, Piece, ShardRecord};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -130,9 +130,20 @@ impl<'a> SampleRef<'a> {
         let places = matches!(kind, Some(Items::Places | Items::Counted { .. }));
         let samples = matches!(kind, Some(Items::Counted { .. })).then_some(items.end - items.start);
         let items = self.table().map(run);
+        let inside = self.table().zip(items).and_then(|(table, items)| entrance(table, items.0));
         let field = String::from_utf8_lossy(self.listing.field(p)).into_owned();
         let path = PathText::new(&self.listing.path(p));
         let extent = extent.filter(|_| items.is_none());
-        Piece { field, root: place.map_or(0, |place| place.root), path, size, mtime, extent, items, places, samples }
+        let root = place.map_or(0, |place| place.root);
+        Piece { field, root, path, size, mtime, extent, items, places, samples, inside }
     }
+}
+
+/// Where a compressed input is entered to read from `item` on.
+fn entrance(table: &Table, item: u64) -> Option<Entrance> {
+    /// Who reads lines looks at those before, too.
+    const BEFORE: u64 = 64 << 10;
+    let frames = table.frames.as_ref()?;
+    let frame = frames.at(item.saturating_sub(BEFORE));
+    Some(Entrance { len: frames.inside(), offset: frame.offset, start: frame.start })
 }

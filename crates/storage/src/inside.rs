@@ -1,0 +1,357 @@
+//! The bytes inside of a compressed file, read at any place without a copy on a disk.
+//!
+//! Inside a frame there is only one way: from its start. So a decoder stays where the last read ended, and ranges that are
+//! read one after the other cost no more than the file.
+
+use crate::Compression;
+use crate::frames::Frame;
+use packhorse_core::{Context, Error, FileStat, Input, Kind, Result};
+use std::io::{BufReader, ErrorKind, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// So many bytes before its place a decoder remembers at least: those that a reader of lines read past its range.
+const TAIL: usize = 2 << 20;
+/// Bytes decompressed at once on the way to a place.
+const STEP: usize = 256 << 10;
+
+/// A compressed file as the bytes inside, of a known number. Made for one reader at a time, who goes forward.
+pub struct Inside {
+    file: Arc<dyn Input>,
+    compression: Compression,
+    len: u64,
+    decoders: Mutex<Decoders>,
+}
+
+struct Decoders {
+    /// Where the file is entered for what lies behind.
+    entry: Frame,
+    /// Where the reading goes on.
+    ahead: Option<Cursor>,
+    /// For a look back, which does not disturb the other one.
+    aside: Option<Cursor>,
+}
+
+impl Inside {
+    /// `file` with `len` bytes inside, entered at `entry` for what lies behind it. Other lengths than that show as damage
+    /// when the end is read.
+    pub fn new(file: Box<dyn Input>, compression: Compression, len: u64, entry: Frame) -> Self {
+        let decoders = Mutex::new(Decoders { entry, ahead: None, aside: None });
+        Self { file: file.into(), compression, len, decoders }
+    }
+
+    /// Whether its decoder is a shorter way to `place` than entering the file at `entry`, which is where it is entered from
+    /// now on.
+    pub fn goes_on(&mut self, place: u64, entry: Frame) -> bool {
+        let decoders = self.decoders.get_mut().unwrap_or_else(PoisonError::into_inner);
+        decoders.entry = entry;
+        decoders.ahead.as_ref().is_some_and(|ahead| ahead.leads_to(place, entry))
+    }
+}
+
+/// A decoder somewhere in the file.
+struct Cursor {
+    reader: Box<dyn Read + Send>,
+    /// The place of the next byte.
+    at: u64,
+    /// The bytes before it.
+    tail: Vec<u8>,
+}
+
+impl Cursor {
+    /// The first byte that can still be had.
+    fn first(&self) -> u64 {
+        self.at - self.tail.len() as u64
+    }
+
+    fn leads_to(&self, place: u64, entry: Frame) -> bool {
+        self.first() <= place && self.at >= entry.start
+    }
+
+    /// Fills `buf` from the next byte on, and remembers the last ones. `len` is the number of all.
+    fn read(&mut self, buf: &mut [u8], len: u64) -> Result<()> {
+        let mut filled = 0;
+        while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.some(rest)? {
+                0 => return Err(short(self.at + filled as u64, len)),
+                n => filled += n,
+            }
+        }
+        self.at += buf.len() as u64;
+        // A reader of long lines asks for about as much again each time.
+        let kept = TAIL.max(buf.len().saturating_mul(2));
+        if self.tail.len() + buf.len() > 2 * kept {
+            self.tail.drain(..self.tail.len().saturating_sub(kept.saturating_sub(buf.len())));
+        }
+        self.tail.extend_from_slice(buf);
+        // Checksums come behind the last byte.
+        match self.at == len && self.some(&mut [0])? > 0 {
+            true => Err(Error::content(format!("holds more than {len} bytes"))),
+            false => Ok(()),
+        }
+    }
+
+    fn some(&mut self, buf: &mut [u8]) -> Result<usize> {
+        loop {
+            match self.reader.read(buf) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                done => return done.doing("decompress"),
+            }
+        }
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8], len: u64) -> Result<()> {
+        let mut step = Vec::new();
+        while self.at < offset {
+            step.resize(usize::try_from(offset - self.at).map_or(STEP, |left| left.min(STEP)), 0);
+            self.read(&mut step, len)?;
+        }
+        let known = usize::try_from(self.at - offset).unwrap_or(usize::MAX);
+        let before = self.tail.len().checked_sub(known).and_then(|from| self.tail.get(from..));
+        let before = before.ok_or_else(|| Error::bug("a decoder is past the place that is read"))?;
+        let n = before.len().min(buf.len());
+        let (old, new) = buf.split_at_mut(n);
+        old.copy_from_slice(before.get(..n).unwrap_or_default());
+        if new.is_empty() { Ok(()) } else { self.read(new, len) }
+    }
+}
+
+fn short(at: u64, len: u64) -> Error {
+    Error::content(format!("ends after {at} of {len} bytes"))
+}
+
+impl Decoders {
+    /// The decoder that is the shortest way to `offset`.
+    fn to(&mut self, offset: u64, open: impl FnOnce(Frame) -> Result<Cursor>) -> Result<&mut Option<Cursor>> {
+        let entry = if self.entry.start <= offset { self.entry } else { Frame::default() };
+        let back = self.ahead.as_ref().is_some_and(|ahead| offset < ahead.first());
+        let way = if back { &mut self.aside } else { &mut self.ahead };
+        if !way.as_ref().is_some_and(|cursor| cursor.leads_to(offset, entry)) {
+            *way = Some(open(entry)?);
+        }
+        Ok(way)
+    }
+}
+
+impl Input for Inside {
+    fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        Some(self.len)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        if buf.is_empty() {
+            return Ok(());
+        }
+        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.len) {
+            let message = format!("is cut short: {} bytes wanted at offset {offset} of {}", buf.len(), self.len);
+            return Err(Error::content(message).in_input(self.name()));
+        }
+        let open = |frame| cursor(&self.file, self.compression, frame);
+        let mut decoders = self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
+        let way = decoders.to(offset, open)?;
+        let Some(cursor) = way else { return Err(Error::bug("no decoder")) };
+        cursor.read_at(offset, buf, self.len).map_err(|e| {
+            // Where it stands now is not known.
+            *way = None;
+            blamed(e, self.name())
+        })
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        cursor(&self.file, self.compression, Frame::default()).map(|cursor| cursor.reader as Box<dyn Read + Send>)
+    }
+
+    fn stat(&self) -> Result<Option<FileStat>> {
+        self.file.stat()
+    }
+}
+
+/// A decoder at the start of `frame`.
+fn cursor(file: &Arc<dyn Input>, compression: Compression, frame: Frame) -> Result<Cursor> {
+    // Elsewhere than on this machine, each read has its price.
+    let ahead = if file.local_path().is_some() { 256 << 10 } else { 4 << 20 };
+    let bytes = BufReader::with_capacity(ahead, Bytes { file: Arc::clone(file), at: frame.offset });
+    Ok(Cursor { reader: compression.reader(Box::new(bytes))?, at: frame.start, tail: Vec::new() })
+}
+
+/// What a decoder reports and no system call failed for is bad content.
+fn blamed(error: Error, name: &str) -> Error {
+    match error.kind() {
+        Kind::Environment if error.errno().is_some() => error.in_input(name),
+        Kind::Environment | Kind::Content => {
+            Error::content(format!("can't be decompressed: {}", error.message())).in_input(name)
+        }
+        _ => error.in_input(name),
+    }
+}
+
+/// The compressed bytes from some place on.
+struct Bytes {
+    file: Arc<dyn Input>,
+    at: u64,
+}
+
+impl Read for Bytes {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.file.len().unwrap_or(0).saturating_sub(self.at);
+        let n = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
+        self.file.read_at(self.at, buf.get_mut(..n).unwrap_or_default())?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Frames;
+    use crate::compression::tests::ALL;
+    use crate::frames::tests::{bgzf, sized, text};
+    use packhorse_core::MemoryInput;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Counts the compressed bytes that are read.
+    struct Counted(MemoryInput, Arc<AtomicU64>);
+
+    impl Input for Counted {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+        fn len(&self) -> Option<u64> {
+            self.0.len()
+        }
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+            self.1.fetch_add(buf.len() as u64, Ordering::Relaxed);
+            self.0.read_at(offset, buf)
+        }
+        fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+            self.0.stream()
+        }
+        fn local_path(&self) -> Option<&std::path::Path> {
+            Some(std::path::Path::new("a"))
+        }
+    }
+
+    fn open(bytes: &[u8], compression: Compression, frames: &Frames, place: u64) -> Inside {
+        let input = Box::new(MemoryInput::new("a", bytes.to_vec()));
+        Inside::new(input, compression, frames.inside(), frames.at(place))
+    }
+
+    /// All kinds of files with `plain` inside, as one frame and as several.
+    fn files(plain: &[u8]) -> Vec<(Compression, Vec<u8>)> {
+        let skippable = [&0x184D_2A53u32.to_le_bytes()[..], &5u32.to_le_bytes(), b"hello"].concat();
+        let cuts = [0, 100, 100, 300, plain.len() / 2, plain.len()];
+        let several = |encode: &dyn Fn(&[u8]) -> Vec<u8>| -> Vec<u8> {
+            cuts.windows(2).flat_map(|cut| encode(&plain[cut[0]..cut[1]])).collect()
+        };
+        let frames = several(&sized);
+        let mut files = vec![
+            (Compression::Zstd, sized(plain)),
+            (Compression::Zstd, frames.clone()),
+            (Compression::Zstd, [&skippable[..], &frames, &skippable].concat()),
+            (Compression::Gzip, bgzf(plain, b"")),
+        ];
+        for (name, encode) in ALL {
+            let (compression, _) = Compression::of(name.as_bytes()).unwrap();
+            files.extend([(compression, encode(plain)), (compression, several(&encode))]);
+        }
+        files
+    }
+
+    #[test]
+    fn any_range_of_any_file_is_read() {
+        let plain = text(3 << 20);
+        for (compression, file) in files(&plain) {
+            let input = MemoryInput::new("a", file.clone());
+            let frames = Frames::of(&input, compression).unwrap().unwrap_or(Frames::whole(plain.len() as u64));
+            assert_eq!(frames.inside(), plain.len() as u64);
+            let mut seed = 7u64;
+            let mut places: Vec<(usize, usize)> = vec![(0, plain.len()), (plain.len() - 1, 1), (0, 1), (299, 3)];
+            for i in 0..8 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let from = (seed >> 33) as usize % plain.len();
+                places.push((from, (1 << (i * 5 % 22)).min(plain.len() - from)));
+            }
+            let mut kept = open(&file, compression, &frames, 0);
+            for (from, len) in places {
+                let wanted = &plain[from..from + len];
+                let mut found = vec![0; len];
+                open(&file, compression, &frames, from as u64).read_at(from as u64, &mut found).unwrap();
+                assert!(found == wanted, "{compression:?}: {len} bytes at {from}");
+                kept.goes_on(from as u64, frames.at(from as u64));
+                found.fill(0);
+                kept.read_at(from as u64, &mut found).unwrap();
+                assert!(found == wanted, "{compression:?}: {len} bytes at {from}, by one who was elsewhere");
+            }
+            let error = kept.read_at(plain.len() as u64 - 1, &mut [0; 2]).unwrap_err();
+            assert_eq!(error.kind(), Kind::Content);
+        }
+    }
+
+    #[test]
+    fn going_on_costs_no_more_than_the_file_and_a_look_back_does_not_disturb_it() {
+        let plain = text(16 << 20);
+        let file = zstd::encode_all(&plain[..], 1).unwrap();
+        let read = Arc::new(AtomicU64::new(0));
+        let input = Box::new(Counted(MemoryInput::new("a", file.clone()), Arc::clone(&read)));
+        let mut inside = Inside::new(input, Compression::Zstd, plain.len() as u64, Frame::default());
+        let mut found = vec![0; 1 << 20];
+        for from in (0..plain.len()).step_by(1 << 20) {
+            // As ranges do that begin a little before where the last one stopped reading.
+            let start = from.saturating_sub(64 << 10);
+            assert_eq!(inside.goes_on(start as u64, Frame::default()), from > 0);
+            inside.read_at(start as u64, &mut found).unwrap();
+            assert!(found == plain[start..start + (1 << 20)]);
+            if from == 8 << 20 {
+                inside.read_at(0, &mut found).unwrap();
+                assert!(found == plain[..1 << 20]);
+            }
+        }
+        assert!(read.load(Ordering::Relaxed) < file.len() as u64 * 3 / 2, "{read:?} of {}", file.len());
+    }
+
+    #[test]
+    fn a_frame_is_entered_without_what_is_before_it() {
+        let plain = text(8 << 20);
+        let file: Vec<u8> = plain.chunks(1 << 20).flat_map(sized).collect();
+        let read = Arc::new(AtomicU64::new(0));
+        let input = Box::new(Counted(MemoryInput::new("a", file.clone()), Arc::clone(&read)));
+        let frames = Frames::of(&*input, Compression::Zstd).unwrap().unwrap();
+        read.store(0, Ordering::Relaxed);
+        let place = 7 << 20;
+        let mut found = vec![0; 1 << 20];
+        Inside::new(input, Compression::Zstd, frames.inside(), frames.at(place)).read_at(place, &mut found).unwrap();
+        assert!(found == plain[7 << 20..]);
+        assert!(read.load(Ordering::Relaxed) <= file.len() as u64 / 7, "{read:?} of {}", file.len());
+    }
+
+    #[test]
+    fn other_lengths_and_damage_up_to_the_last_byte_are_bad_content() {
+        let plain = text(300_000);
+        for (compression, file) in files(&plain) {
+            let read = |file: &[u8], len: usize| {
+                let frames = Frames::whole(len as u64);
+                open(file, compression, &frames, 0).read_at(0, &mut vec![0; len])
+            };
+            read(&file, plain.len()).unwrap();
+            for len in [plain.len() - 1, plain.len() + 1] {
+                let error = read(&file, len).unwrap_err();
+                assert_eq!((error.kind(), error.input()), (Kind::Content, Some("a")), "{compression:?}: {error}");
+            }
+            for cut in [1, file.len() / 2, file.len() - 1] {
+                let error = read(&file[..cut], plain.len()).unwrap_err();
+                assert_eq!((error.kind(), error.input()), (Kind::Content, Some("a")), "{compression:?} cut at {cut}");
+            }
+        }
+        // The checksum is all that tells, and it comes behind the last byte that is asked for.
+        let mut flipped = sized(&plain);
+        let last = flipped.len() - 1;
+        flipped[last] ^= 1;
+        let error =
+            open(&flipped, Compression::Zstd, &Frames::whole(300_000), 0).read_at(299_999, &mut [0]).unwrap_err();
+        assert_eq!(error.kind(), Kind::Content);
+    }
+}
