@@ -41,3 +41,60 @@ impl Insides {
         kept.push_back((path, inside));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::{Input, MemoryInput};
+    use packhorse_storage::Compression;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_run_goes_on_where_another_stopped_and_nowhere_else() {
+        let plain: Vec<u8> = (0..10_000_000u32).map(|i| (i.wrapping_mul(i) / 7) as u8).collect();
+        let opened = Cell::new(0);
+        let open = |_: Frame| {
+            opened.set(opened.get() + 1);
+            let packed = zstd_of(&plain);
+            Ok(Inside::new(Box::new(MemoryInput::new("a", packed)), Compression::Zstd, 10_000_000, Frame::default()))
+        };
+        let entrance = Entrance { len: 10_000_000, offset: 0, start: 0 };
+        let (insides, a, b) = (Insides::default(), Path::new("a"), Path::new("b"));
+        let read = |inside: &Inside, at: usize| {
+            let mut found = vec![0; 100_000];
+            inside.read_at(at as u64, &mut found).unwrap();
+            assert!(found == plain[at..at + 100_000]);
+        };
+        let first = insides.take(a, 0, entrance, open).unwrap();
+        read(&first, 0);
+        read(&first, 5_000_000);
+        // The file is in use, so that another run opens it.
+        let second = insides.take(a, 0, entrance, open).unwrap();
+        read(&second, 0);
+        assert_eq!(opened.get(), 2);
+        insides.leave(a.to_owned(), first);
+        insides.leave(a.to_owned(), second);
+        let on = insides.take(a, 5_050_000, entrance, open).unwrap();
+        read(&on, 5_050_000);
+        assert_eq!(opened.get(), 2);
+        insides.leave(a.to_owned(), on);
+        let other = insides.take(b, 5_050_000, entrance, open).unwrap();
+        insides.leave(b.to_owned(), other);
+        assert_eq!(opened.get(), 3);
+        for _ in 0..2 * KEPT {
+            insides.leave(b.to_owned(), open(Frame::default()).unwrap());
+        }
+        assert_eq!(insides.0.lock().unwrap().len(), KEPT);
+    }
+
+    /// A frame of blocks as they are (RFC 8878, 3.1.1).
+    fn zstd_of(bytes: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x38];
+        for block in bytes.chunks(1 << 17) {
+            frame.extend(&((block.len() as u32) << 3).to_le_bytes()[..3]);
+            frame.extend(block);
+        }
+        frame.extend([1, 0, 0]);
+        frame
+    }
+}

@@ -6,6 +6,7 @@
 
 mod ahead;
 mod budget;
+mod chains;
 mod columns;
 mod consumers;
 mod distance;

@@ -1,6 +1,7 @@
 //! pack: fills the shards of one part of the plan, many at once.
 
 use crate::budget::Budget;
+use crate::chains::chains;
 use crate::distance::Distance;
 use crate::feed::{Assembly, Feed, add};
 use crate::fill::Filler;
@@ -109,7 +110,7 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
     let transformed = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
     let written = steps::written_schema(&transformed, plan.header())?;
     let sink = context.registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
-    let chains = chains(&plan, options.part);
+    let chains = chains(plan.shards(), options.part);
     let mine = chains.concat();
     let rows = starts_with_rows(&plan, &mine)?;
     let hash = plan.header().choices.get("long-keys").is_some_and(|how| how == "hash");
@@ -187,23 +188,6 @@ fn decoded(schema: &SchemaRef, header: &Header) -> Result<u64> {
         }
     }
     Ok(bytes)
-}
-
-/// The shards of a part. Those of one list are filled one after the other, so that what they share of a compressed input
-/// is decompressed once.
-fn chains(plan: &PlanReader, part: Part) -> Vec<Vec<&ShardFrame>> {
-    let mut chains: Vec<Vec<&ShardFrame>> = Vec::new();
-    let mut ended = true;
-    for (i, shard) in plan.shards().iter().enumerate() {
-        ended |= !shard.goes_on;
-        match chains.last_mut().filter(|_| !ended) {
-            _ if !part.holds(i) => continue,
-            Some(chain) => chain.push(shard),
-            None => chains.push(vec![shard]),
-        }
-        ended = false;
-    }
-    chains
 }
 
 /// Whether a shard starts with rows, whose keys and fields scan did not see as it did those of files. Where rows come later

@@ -70,7 +70,7 @@ impl Assembly<'_> {
             (Ok(blocks), false) => self.numbered(entry, blocks, &mut out),
             // An input that does not even open lacks its first row.
             (Err(e), false) => self.numbered(entry, Box::new(std::iter::once(Err(e))), &mut out),
-            (Err(e), true) => Err(e),
+            (Err(e), true) => self.placed(entry, Box::new(std::iter::once(Err(e))), &mut out),
         };
         let path = self.inputs.path(piece);
         let done = done.and_then(|()| self.inputs.check(&opened, piece));

@@ -51,7 +51,8 @@ impl<'a> Place<'a> {
 
     /// The range ended at `end`, the start of a line.
     pub(crate) fn ends(&mut self, end: u64) {
-        if self.input.len().is_none_or(|len| end >= len) {
+        // A file that is one document has no other range.
+        if end <= self.start || self.input.len().is_none_or(|len| end >= len) {
             return;
         }
         let (place, lines) = self.counted.before(self.input, self.start);
@@ -102,4 +103,60 @@ pub(crate) fn blank_before(input: &dyn Input, at: u64) -> Result<bool> {
         end = from;
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::options::Settings;
+    use crate::source::TextSource;
+    use packhorse_core::{Input, Limits, MemoryInput, Options, Result, Source};
+    use std::io::Read;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Counts the bytes that are read.
+    struct Counted(MemoryInput, AtomicU64);
+
+    impl Input for Counted {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+        fn len(&self) -> Option<u64> {
+            self.0.len()
+        }
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+            self.1.fetch_add(buf.len() as u64, Ordering::Relaxed);
+            self.0.read_at(offset, buf)
+        }
+        fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+            self.0.stream()
+        }
+    }
+
+    /// The lines of the faults in each range of `input`, in the order in which they are read.
+    fn faults(input: &Counted, ranges: impl Iterator<Item = u64>, size: u64) -> Vec<u64> {
+        let source = TextSource::new(Settings::parse(&Options::new()).unwrap(), Limits::default());
+        let faults = |from: u64| -> Vec<u64> {
+            let rows = source.rows(input, from..from + size).unwrap();
+            let faults = rows.filter_map(Result::err).map(|e| e.message().to_owned());
+            faults.map(|m| m["line ".len()..m.find(',').unwrap()].parse().unwrap()).collect()
+        };
+        ranges.flat_map(faults).collect()
+    }
+
+    #[test]
+    fn faults_in_every_range_cost_no_count_from_the_start_each() {
+        let good = format!("{{\"text\": \"{}\"}}\n", "x".repeat(1000));
+        let text: String = (0..20_000).map(|i| if i % 100 == 7 { "no json\n" } else { &good }).collect();
+        let (len, size) = (text.len() as u64, 400_000);
+        let input = Counted(MemoryInput::new("a.jsonl", text.into_bytes()), AtomicU64::new(0));
+        let starts = || (0..len.div_ceil(size) as usize).map(|i| i as u64 * size);
+        let wanted: Vec<u64> = (0..20_000).filter(|i| i % 100 == 7).map(|i| i + 1).collect();
+        assert_eq!(faults(&input, starts(), size), wanted);
+        let read = input.1.swap(0, Ordering::Relaxed);
+        assert!(read < len * 3 / 2, "{read} of {len}");
+        // From the last to the first, each is counted on its own.
+        let mut found = faults(&input, starts().rev(), size);
+        found.sort_unstable();
+        assert_eq!(found, wanted);
+    }
 }
