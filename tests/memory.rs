@@ -143,3 +143,103 @@ fn a_large_file_that_shrank_fails_its_shard_and_is_not_left_out() {
     assert_eq!(ended.code(), 4, "{ended:?}");
     assert!(ended.said.contains("b.bin") && ended.said.contains("changed since the plan"), "{ended:?}");
 }
+
+/// A `.npz` file of one array of `len` zeros, deflated.
+fn npz(len: usize) -> Vec<u8> {
+    let dict = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({len},), }}");
+    let mut npy = [b"\x93NUMPY\x01\x00\x76\x00", format!("{dict:117}\n").as_bytes()].concat();
+    npy.resize(128 + len, 0);
+    let mut packed = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(&npy).unwrap();
+    let packed = packed.finish().unwrap();
+    let mut crc = flate2::Crc::new();
+    crc.update(&npy);
+    let sizes = [crc.sum(), packed.len() as u32, npy.len() as u32].map(u32::to_le_bytes).concat();
+    let about = [&[20, 0, 0, 0, 8, 0, 0, 0, 0, 0][..], &sizes, &[5, 0, 0, 0]].concat();
+    let local = [b"PK\x03\x04", &about[..], b"x.npy", &packed].concat();
+    let directory = [b"PK\x01\x02\x14\x00", &about[..], &[0; 14], b"x.npy"].concat();
+    let end = [(directory.len() as u32).to_le_bytes(), (local.len() as u32).to_le_bytes()].concat();
+    [&local[..], &directory, b"PK\x05\x06\0\0\0\0\x01\0\x01\0", &end, &[0, 0]].concat()
+}
+
+/// The samples that a dataset's manifest says it has, and how many were left out.
+fn samples(out: &str) -> (u64, u64) {
+    let text = std::fs::read_to_string(Path::new(out).join("dataset.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+    (manifest["samples"].as_u64().unwrap(), manifest["skipped"].as_u64().unwrap())
+}
+
+#[test]
+fn what_must_be_whole_and_is_too_large_is_refused_or_left_out() {
+    let place = Place::new();
+    std::fs::write(place.input.join("a.npz"), npz(1000)).unwrap();
+    std::fs::write(place.input.join("b.npz"), npz(200 << 20)).unwrap();
+    let columns = ["--to", "hdf5", "--ragged", "--memory", "64MiB"];
+    let (ended, peak) = place.pack("fail", &columns);
+    assert_eq!(ended.code(), 7, "{ended:?}");
+    assert!(ended.said.contains("b.npz") && ended.said.contains("--memory 804MiB"), "{ended:?}");
+    assert!(peak < PROGRAM, "{} MiB", peak / MIB);
+    let (ended, peak) = place.pack("skip", &[&columns[..], &["--on-error", "skip"]].concat());
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(samples(&place.path("skip")), (1, 1));
+    assert!(peak < PROGRAM, "{} MiB", peak / MIB);
+    // What is not looked into is copied.
+    let (ended, _) = place.pack("bytes", &["--to", "webdataset", "--decode", "never", "--memory", "64MiB"]);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(samples(&place.path("bytes")), (2, 0));
+}
+
+#[test]
+fn a_document_that_is_too_long_is_dropped_before_it_is_whole() {
+    let place = Place::new();
+    let file = File::create(place.input.join("a.jsonl.gz")).unwrap();
+    let mut file = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    file.write_all(b"{\"text\": \"one\"}\n").unwrap();
+    (0..300).for_each(|_| file.write_all(&[0; MIB as usize]).unwrap());
+    file.write_all(b"\n{\"text\": \"two\"}\n").unwrap();
+    file.finish().unwrap();
+    for (name, len) in [("b.txt", 200 * MIB), ("c.txt", 10)] {
+        place.sparse(name, len + 20);
+    }
+    let (ended, peak) = place.pack("fail", &["--to", "parquet", "--memory", "64MiB"]);
+    assert!(ended.code() == 7 && ended.said.contains("--memory"), "{ended:?}");
+    assert!(peak < 64 * MIB + PROGRAM, "{} MiB", peak / MIB);
+    let (ended, peak) = place.pack("skip", &["--to", "parquet", "--memory", "64MiB", "--on-error", "skip"]);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(samples(&place.path("skip")), (3, 2));
+    assert!(peak < 64 * MIB + PROGRAM, "{} MiB", peak / MIB);
+}
+
+#[test]
+fn every_part_of_a_plan_leaves_out_the_same() {
+    let place = Place::new();
+    for (name, len) in [("a.npz", 1000), ("b.npz", 20 << 20), ("c.npz", 10 << 20)] {
+        std::fs::write(place.input.join(name), npz(len)).unwrap();
+    }
+    let (input, skip) = (place.input.to_str().unwrap(), ["--on-error", "skip"]);
+    let plan = |out: &str, more: &[&str]| {
+        let to = ["plan", input, "--to", "hdf5", "--decode", "never", "--samples-per-shard", "1", "--out", out];
+        packhorse(&[&to[..], &skip, more].concat()).succeed();
+    };
+    // Files that are bytes of no known kind: they are read when the plan is filled.
+    for name in ["a", "b", "c"] {
+        std::fs::rename(place.input.join(format!("{name}.npz")), place.input.join(format!("{name}.bin"))).unwrap();
+    }
+    place.sparse("b.bin", 20 * MIB);
+    place.sparse("c.bin", 10 * MIB);
+    let out = place.path("bounded");
+    plan(&out, &["--memory", "64MiB"]);
+    run(&[&["pack", "--plan", &out, "--part", "1/2"], &skip[..]].concat()).0.code();
+    run(&[&["pack", "--plan", &out, "--part", "2/2", "--memory", "4GiB"], &skip[..]].concat()).0.code();
+    packhorse(&["seal", &out]).succeed();
+    assert_eq!(samples(&out), (2, 1));
+    // Less memory than the plan was made for decides nothing: it fails.
+    let out = place.path("unbounded");
+    plan(&out, &[]);
+    let (ended, _) = run(&[&["pack", "--plan", &out, "--memory", "64MiB"], &skip[..]].concat());
+    assert!(ended.code() == 7 && ended.said.contains("b.bin"), "{ended:?}");
+    let (ended, _) = run(&[&["pack", "--plan", &out], &skip[..]].concat());
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    packhorse(&["seal", &out]).succeed();
+    assert_eq!(samples(&out), (3, 0));
+}

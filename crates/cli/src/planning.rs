@@ -5,6 +5,7 @@ use crate::size;
 use crate::tokenizing::Tokenizing;
 use crate::typed::{Fielding, Reading, Writing};
 use clap::{Args as ClapArgs, ValueHint};
+use packhorse_core::Limits;
 use packhorse_pack::{KeyEnds, Labels, LongKeys, Part, Policy, Shuffle, SplitBy, Splits, Symlinks};
 use std::path::PathBuf;
 
@@ -183,12 +184,21 @@ pub(crate) struct Work {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) io_threads: u16,
 
-    /// The most input held in memory
-    #[arg(long, value_name = "SIZE", default_value = "192MiB", value_parser = size::parse)]
-    pub(crate) memory: u64,
+    /// The memory to do with: the most input held at once, and four times the largest value that must be whole (an
+    /// array, a document, a picture's pixels); larger ones are bad inputs. Files that go unchanged into WebDataset may be
+    /// of any size. Peaks stay below twice this and 128 MiB [default: 192MiB, and values of 2 GiB]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(crate) memory: Option<u64>,
 
     #[command(flatten)]
     pub(crate) verifying: Verifying,
+}
+
+impl Work {
+    /// Bounds on what single values take up.
+    pub(crate) fn limits(&self) -> Limits {
+        self.memory.map_or_else(Limits::default, Limits::of_memory)
+    }
 }
 
 /// The flags that the plan has decided already.

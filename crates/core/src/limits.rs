@@ -4,38 +4,96 @@ use crate::{Error, Kind, Result};
 
 /// Upper bounds on what a declared length may cost. No reader allocates from a length it read
 /// without asking here first.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest single blob held in memory, in bytes.
+    /// The largest single value held in memory, in bytes: a file, an array, a document, a page, a chunk.
     pub blob: u64,
     /// The largest image, in pixels.
     pub pixels: u64,
     /// The largest header-like record (a PAX header, a list of members), in bytes.
     pub header: u64,
+    /// About the most bytes that one input is read or decoded ahead of what was asked for.
+    pub ahead: u64,
 }
 
 impl Default for Limits {
-    /// 8 GiB a blob (USTAR's own bound), 256 megapixels an image, 1 MiB a header.
+    /// 2 GiB a value, 256 megapixels an image, 1 MiB a header, 512 MiB ahead.
     fn default() -> Self {
-        Self { blob: 8 << 30, pixels: 256 << 20, header: 1 << 20 }
+        Self { blob: 2 << 30, pixels: 256 << 20, header: 1 << 20, ahead: 512 << 20 }
     }
 }
 
 impl Limits {
-    /// `len` as a size to allocate for a blob, or an error of kind `Limit`.
+    /// A value may take up such a part of the memory: on its way there are up to four copies of it, as read, decoded,
+    /// encoded and in the buffers of what writes it.
+    const PART: u64 = 4;
+
+    /// The least that a value may take up, so that little memory is no obstacle to ordinary files.
+    const LEAST: u64 = 16 << 20;
+
+    /// Limits for work that is to take about `memory` bytes: a quarter for a value (16 MiB in any case) and what is read
+    /// ahead, half as many pixels as that has bytes.
+    pub fn of_memory(memory: u64) -> Self {
+        let blob = (memory / Self::PART).max(Self::LEAST);
+        let default = Self::default();
+        Self { blob, pixels: default.pixels.min(blob / 2), ahead: default.ahead.min(blob), ..default }
+    }
+
+    /// The smaller of each.
+    pub fn min(self, other: Self) -> Self {
+        Self {
+            blob: self.blob.min(other.blob),
+            pixels: self.pixels.min(other.pixels),
+            header: self.header.min(other.header),
+            ahead: self.ahead.min(other.ahead),
+        }
+    }
+
+    /// `len` as a size to allocate for a value, or an error of kind `Limit`.
     pub fn blob(&self, len: u64) -> Result<usize> {
-        within("a blob", len, self.blob)
+        usize::try_from(len).ok().filter(|_| len <= self.blob).ok_or_else(|| self.too_large(len))
+    }
+
+    /// The error of a value of `len` bytes that must be in memory as a whole.
+    fn too_large(&self, len: u64) -> Error {
+        let memory = (len >> 20).saturating_add(1).saturating_mul(Self::PART);
+        let message = format!(
+            "has {len} bytes that must be in memory at once, over the limit of {} bytes; --memory {memory}MiB allows that",
+            self.blob
+        );
+        Error::new(Kind::Limit, message)
     }
 
     /// `len` as a size to allocate for a header, or an error of kind `Limit`.
     pub fn header(&self, len: u64) -> Result<usize> {
-        within("a header", len, self.header)
+        usize::try_from(len).ok().filter(|_| len <= self.header).ok_or_else(|| {
+            let message = format!("a header of {len} bytes is over the limit of {} bytes", self.header);
+            Error::new(Kind::Limit, message)
+        })
     }
 }
 
-fn within(what: &str, len: u64, limit: u64) -> Result<usize> {
-    usize::try_from(len)
-        .ok()
-        .filter(|_| len <= limit)
-        .ok_or_else(|| Error::new(Kind::Limit, format!("{what} of {len} bytes is over the limit of {limit} bytes")))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_is_allowed_with_the_memory_that_the_error_names() {
+        for (memory, len) in [(1, (16 << 20) + 1), (256 << 20, 100 << 20), (1 << 30, (3 << 30) + 17)] {
+            let limits = Limits::of_memory(memory);
+            assert!(limits.blob(limits.blob).is_ok());
+            let error = limits.blob(len).unwrap_err();
+            let wanted = error.message().split("--memory ").nth(1).and_then(|text| text.split("MiB").next());
+            let wanted: u64 = wanted.unwrap().parse().unwrap();
+            assert!(Limits::of_memory(wanted << 20).blob(len).is_ok() && error.kind() == Kind::Limit, "{error}");
+        }
+    }
+
+    #[test]
+    fn lengths_that_no_memory_has_are_refused() {
+        for len in [u64::MAX, u64::MAX / 2, 1 << 62] {
+            assert_eq!(Limits::default().blob(len).unwrap_err().kind(), Kind::Limit);
+        }
+        assert_eq!(Limits::default().header(u64::MAX).unwrap_err().kind(), Kind::Limit);
+    }
 }

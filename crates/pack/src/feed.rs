@@ -68,6 +68,8 @@ pub(crate) struct Assembly<'a> {
     pub(crate) transforms: Vec<&'a dyn Transform>,
     pub(crate) registry: &'a Registry,
     pub(crate) limits: Limits,
+    /// Whether the limits are those that decide what the plan's shards hold.
+    pub(crate) limits_decide: bool,
     /// How inputs of typed rows are read, by format.
     pub(crate) sources: BTreeMap<String, Options>,
     /// Those that were wanted so far: what a source keeps from one run to the next stays.
@@ -253,9 +255,10 @@ impl Assembly<'_> {
         }
     }
 
-    /// Only what follows from the input alone may be skipped, or a shard would depend on luck.
+    /// Only what follows from the input and the plan alone may be skipped, or a shard would depend on luck.
     pub(crate) fn skips(&self, error: &Error) -> bool {
-        self.policy == Policy::Skip && matches!(error.kind(), Kind::Content | Kind::Limit)
+        let follows = error.kind() == Kind::Content || error.kind() == Kind::Limit && self.limits_decide;
+        self.policy == Policy::Skip && follows
     }
 
     /// Whether an input of typed rows may be left out from here on: what this build can't read is left out as what is
@@ -270,6 +273,9 @@ impl Assembly<'_> {
         entry: &'e Entry,
         space: &mut Space,
     ) -> Result<Vec<usize>, (&'e Piece, Error)> {
+        if let (Some(first), Err(e)) = (entry.pieces.first(), self.limits.blob(entry.bytes())) {
+            return Err((first, e.in_input(self.inputs.path(first).display()).in_sample(&entry.key)));
+        }
         let mut ends = Vec::with_capacity(entry.pieces.len());
         for piece in &entry.pieces {
             self.inputs.read(piece, space).map_err(|e| (piece, e.in_sample(&entry.key)))?;

@@ -6,6 +6,7 @@ use crate::distance::Distance;
 use crate::feed::{Assembly, Feed, add};
 use crate::fill::Filler;
 use crate::inputs::Inputs;
+use crate::plan::limits;
 use crate::replace::plan_folder;
 use crate::resume::{open_plan, valid_receipt};
 use crate::{Part, Policy, steps};
@@ -30,7 +31,9 @@ pub struct PackOptions {
     pub jobs: usize,
     /// Threads that wait for the file system.
     pub io_threads: usize,
-    /// The most bytes of input held in memory, unless a single sample is larger.
+    /// The most bytes of input held in blocks, those of all writers together; each may have a small one of 512 KiB beside.
+    /// Samples that are copied in pieces count with 1 MiB a writer. What a single value takes up, and what is made of it
+    /// on the way, is for [`Packing::limits`].
     pub memory: u64,
     /// What to do with bad inputs.
     pub policy: Policy,
@@ -56,7 +59,8 @@ pub struct Packing<'a> {
     pub transforms: &'a [Box<dyn Transform>],
     /// The file system.
     pub store: Arc<dyn Store>,
-    /// Bounds on memory.
+    /// Bounds on what single values take up. A plan with limits of its own is filled with the smaller of the two
+    /// ([`Limits::default`]: with its own); what only these refuse is no sample to be left out.
     pub limits: Limits,
     /// Whoever wants to see progress.
     pub observer: &'a dyn Observer,
@@ -105,8 +109,14 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
     let staging = Staging::open(context.store.clone(), out)?;
     let roots: Vec<PathBuf> = plan.header().roots.iter().map(PathText::to_path).collect();
     let schema = FieldRecord::schema(&plan.header().schema)?;
-    let before = steps::before(context.registry, plan.header(), &schema, context.limits)?;
-    let mut after = steps::after(context.registry, plan.header(), context.limits)?;
+    let planned = limits(plan.header())?;
+    let limits = match planned {
+        Some(planned) if context.limits == Limits::default() => planned,
+        Some(planned) => planned.min(context.limits),
+        None => context.limits,
+    };
+    let before = steps::before(context.registry, plan.header(), &schema, limits)?;
+    let mut after = steps::after(context.registry, plan.header(), limits)?;
     let transformed = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
     let written = steps::written_schema(&transformed, plan.header())?;
     let sink = context.registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
@@ -122,12 +132,13 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         after.push(Box::new(steps::Checking(check)));
     }
     let assembly = Assembly {
-        inputs: Inputs::new(&*context.store, &roots, staging.scratch(), context.limits, context.cancel)
+        inputs: Inputs::new(&*context.store, &roots, staging.scratch(), limits, context.cancel)
             .verifying(options.verify),
         schema: steps::raw_schema(plan.header(), &schema),
         transforms: before.iter().chain(context.transforms).chain(&after).map(|t| &**t).collect(),
         registry: context.registry,
-        limits: context.limits,
+        limits,
+        limits_decide: limits == planned.unwrap_or_default(),
         sources: plan.header().sources.iter().map(|s| (s.format.clone(), s.options.iter().collect())).collect(),
         heavy: !context.transforms.is_empty(),
         opened: Mutex::default(),

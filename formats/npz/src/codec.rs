@@ -135,6 +135,9 @@ impl Decoder<'_> {
         let mut filled = vec![false; self.columns.len()];
         if let Some(file) = file {
             let found = arrays(&self.naming, Bytes::Memory(file), None, self.limits)?;
+            let wanted = found.iter().filter(|array| self.wants(array, &found));
+            let sizes = wanted.filter_map(|array| array.member.as_ref()).map(|member| member.size);
+            self.limits.blob(sizes.fold(0, u64::saturating_add))?;
             for array in &found {
                 if self.wants(array, &found) {
                     self.array(array, file, &mut filled).map_err(|e| array.named(e))?;

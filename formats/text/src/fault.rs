@@ -17,7 +17,7 @@ impl Fault {
     }
 
     pub(crate) fn limit(limit: u64) -> Self {
-        let message = format!("is over the limit of {limit} bytes; raise the limit or part the document");
+        let message = format!("is over the limit of {limit} bytes; raise it (--memory), or part the document");
         Self { kind: Kind::Limit, at: 0, message }
     }
 }

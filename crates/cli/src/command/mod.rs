@@ -50,9 +50,20 @@ impl<'a> Context<'a> {
     }
 }
 
+/// Bounds on what single values take up.
+fn limits(command: &Command) -> Limits {
+    match command {
+        Command::Pack(args) => args.work.limits(),
+        Command::Plan(args) => args.work.limits(),
+        Command::Repair(args) => args.work.limits(),
+        _ => Limits::default(),
+    }
+}
+
 /// Runs one command.
 pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
-    let context = Context::new(registry, &args.common)?;
+    let mut context = Context::new(registry, &args.common)?;
+    context.limits = limits(&args.command);
     let done = match args.command {
         Command::Pack(args) => pack::run(&context, &args),
         Command::Plan(args) => plan::run(&context, &args),

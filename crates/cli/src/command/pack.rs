@@ -8,7 +8,7 @@ use crate::outcome::{counted, success};
 use crate::planning::{Pack, Planning, Work};
 use crate::size::show;
 use crate::slurm;
-use packhorse_core::{Error, Event, Limits, Observer, Result};
+use packhorse_core::{Error, Event, Observer, Result};
 use packhorse_dataset::Manifest;
 use packhorse_pack::{PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, plan_folder};
 use packhorse_transform::{Making, Transform, from_description_with};
@@ -129,7 +129,7 @@ pub(super) fn packing<'a>(
         registry: context.registry,
         transforms,
         store: context.store.clone(),
-        limits: Limits::default(),
+        limits: context.limits,
         observer: &context.progress,
         cancel: &context.cancel,
     };
@@ -137,7 +137,7 @@ pub(super) fn packing<'a>(
         part,
         jobs: work.threads.jobs(),
         io_threads: usize::from(work.io_threads),
-        memory: work.memory,
+        memory: work.memory.unwrap_or(PackOptions::default().memory),
         policy,
         verify: work.verifying.on(),
     };

@@ -21,6 +21,7 @@ pub(super) fn make_plan(
 ) -> Result<(Plan, Vec<Box<dyn Transform>>)> {
     let transforms = transforms(context, args)?;
     let mut options = plan_options(args)?;
+    options.memory = work.memory;
     // Settings are checked before hours go into a scan.
     let typed = context.registry.get(&options.format)?.sink(&options.sink)?.typed();
     options.shapes = args.reading.shapes(typed);
@@ -155,6 +156,7 @@ fn plan_options(args: &Planning) -> Result<PlanOptions> {
         policy: args.on_error,
         sources: sources(args)?,
         shapes: packhorse_pack::Shapes::default(),
+        memory: None,
     })
 }
 

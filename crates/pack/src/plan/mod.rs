@@ -16,7 +16,7 @@ use crate::scan::{Listing, SampleRef};
 use crate::{Policy, Shapes, steps};
 use cut::Run;
 use groups::Groups;
-use packhorse_core::{DataType, Error, Event, Observer, Registry, Result, Sink};
+use packhorse_core::{DataType, Error, Event, Limits, Observer, Registry, Result, Sink};
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, Header, PathText, PlanWriter, SinkRecord, SourceRecord};
 use packhorse_transform::Transform;
 use std::collections::BTreeMap;
@@ -77,6 +77,9 @@ pub struct PlanOptions {
     pub sources: BTreeMap<String, packhorse_core::Options>,
     /// What to do with arrays of one name whose shapes differ: as scan was told.
     pub shapes: Shapes,
+    /// The memory that the limits of single values follow from ([`Limits::of_memory`]): as scan was told. `None` stands for
+    /// [`Limits::default`]. Where values over a limit are left out, every part of the plan leaves out the same.
+    pub memory: Option<u64>,
 }
 
 impl Default for PlanOptions {
@@ -95,6 +98,7 @@ impl Default for PlanOptions {
             fill_missing: false,
             sources: BTreeMap::new(),
             shapes: Shapes::Equal,
+            memory: None,
         }
     }
 }
@@ -319,6 +323,17 @@ fn shards(
     (order, shards)
 }
 
+/// The choice that says what the limits of single values follow from.
+const MEMORY: &str = "memory";
+
+/// The limits of single values that decide what the shards of a plan hold; `None` where any will do, as long as nothing
+/// is left out by them.
+pub(crate) fn limits(header: &Header) -> Result<Option<Limits>> {
+    let Some(text) = header.choices.get(MEMORY) else { return Ok(None) };
+    let memory = text.parse().map_err(|_| Error::content(format!("the plan has the memory \"{text}\", no number")))?;
+    Ok(Some(Limits::of_memory(memory)))
+}
+
 /// Parts of a byte.
 const GRAIN: u64 = 256;
 
@@ -363,6 +378,8 @@ fn header(
     say("key-ends", (!listing.key_ends().is_default()).then(|| listing.key_ends().to_string()));
     say("fill-missing", options.fill_missing.then(|| "true".to_owned()));
     say("long-keys", (options.long_keys == LongKeys::Hash).then(|| "hash".to_owned()));
+    // Where nothing is left out, limits decide nothing.
+    say(MEMORY, options.memory.filter(|_| options.policy == Policy::Skip).map(|n| n.to_string()));
     // Whoever fills the plan may stand in another folder.
     let absolute = |root: &std::path::PathBuf| std::path::absolute(root).unwrap_or_else(|_| root.clone());
     Header {

@@ -168,9 +168,9 @@ impl Probing<'_> {
             let probed: Vec<_> = self.threads.work(|| numbers.map(|i| self.watched(i)).collect())?;
             for (i, fields) in chunk.zip(probed) {
                 match fields.and_then(|fields| self.add(columns, i, fields, shapes)) {
-                    Err(e) if is_of_input(&e) => {
-                        faults.push((i, e.with_kind(Kind::Content)));
-                    }
+                    // What can't be read is one input of many.
+                    Err(e) if e.kind() == Kind::Unsupported => faults.push((i, e.with_kind(Kind::Content))),
+                    Err(e) if is_of_input(&e) => faults.push((i, e)),
                     other => other?,
                 }
             }

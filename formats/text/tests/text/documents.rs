@@ -110,7 +110,7 @@ fn what_is_over_the_limit_is_passed_over() {
             assert_eq!(found.len(), 3, "{name} {options:?}");
             assert!(found[0].is_ok() && found[2].is_ok());
             let error = found[1].as_ref().unwrap_err();
-            assert!(error.contains(&format!("sample {at:012}")) && error.contains("raise the limit"), "{error}");
+            assert!(error.contains(&format!("sample {at:012}")) && error.contains("raise it"), "{error}");
         }
     }
     let source = source(&[], 1 << 20);
