@@ -277,16 +277,10 @@ fn a_plan_without_finished_shards_gives_way_to_another() {
 }
 
 #[test]
-fn sizes_of_shards_need_a_unit_and_are_compared_with_what_came_out() {
+fn sizes_of_shards_need_a_unit() {
     let place = Place::new();
-    let [input, out] = ["in", "out"].map(|name| place.path(name).to_str().unwrap().to_owned());
-    packhorse(&["synth", "images", "--count", "40", "--out", &input]).succeed();
+    place.write("in/a.txt", "text");
     place.refused(2, &place.try_pack("in", "webdataset", "out", &["--shard-size", "20"]), &["20MB", "20B"]);
-    let flags = ["--image", "resize=256", "--quality", "100", "--shard-size", "100KB"];
-    let mut command = common::process::command(env!("CARGO_BIN_EXE_packhorse"));
-    command.args([&["pack", &input, "--to", "webdataset", "--out", &out], &flags[..]].concat());
-    let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
-    assert!(said.contains("larger than --shard-size 100.0 KB"), "{said}");
 }
 
 /// Inputs that can't be read, for whatever reason, are left out and recorded; the others are packed.

@@ -88,8 +88,8 @@ pub(crate) struct Planning {
     #[arg(long, value_name = "SEED")]
     pub(crate) shuffle: Option<Shuffle>,
 
-    /// The size of a shard's data file, with a unit such as MB or MiB: the most bytes of what is copied, about so many
-    /// where transforms or compression change sizes [default: 1GiB]
+    /// The most bytes of a shard's data file, with a unit such as MB or MiB. Where transforms or compression change sizes,
+    /// a little is packed ahead to know how [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_shard)]
     pub(crate) shard_size: Option<u64>,
 

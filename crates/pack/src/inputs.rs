@@ -103,6 +103,11 @@ fn compression(path: &Path) -> Option<Compression> {
     Compression::of(path.as_os_str().as_bytes()).map(|(compression, _)| compression)
 }
 
+/// Whether the file called `path` is read as what is in it, decompressed, if it is looked into.
+pub(crate) fn is_compressed(path: &Path) -> bool {
+    compression(path).is_some()
+}
+
 /// The file that `path` is a part of (of `x.bin` the `x.idx` beside it), if there is one; else `path`.
 pub(crate) fn main_file(registry: &Registry, store: &dyn Store, path: &Path) -> PathBuf {
     let mains = registry.mains(path.as_os_str().as_bytes()).map(|name| PathBuf::from(OsString::from_vec(name)));

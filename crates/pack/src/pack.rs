@@ -2,22 +2,18 @@
 
 use crate::budget::Budget;
 use crate::chains::chains;
-use crate::distance::Distance;
-use crate::feed::{Assembly, Feed, add};
+use crate::conversion::Conversion;
+use crate::feed::{Feed, add};
 use crate::fill::Filler;
 use crate::inputs::Inputs;
-use crate::plan::limits;
 use crate::replace::plan_folder;
 use crate::resume::{open_plan, valid_receipt};
-use crate::{Part, Policy, steps};
-use packhorse_core::{
-    Cancel, Error, Event, FieldType, KEY, Kind, Limits, Observer, Pool, Registry, Result, SchemaRef, Store,
-    element_width,
-};
-use packhorse_dataset::{Digest, FieldRecord, Header, PathText, PlanReader, Receipt, ShardFrame};
+use crate::{Part, Policy};
+use packhorse_core::{Cancel, Error, Event, Kind, Limits, Observer, Registry, Result, Store};
+use packhorse_dataset::{Digest, PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
 use packhorse_transform::{Counts, Transform};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -108,44 +104,11 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
     Staging::sweep(&*context.store, out, false);
     let staging = Staging::open(context.store.clone(), out)?;
     let roots: Vec<PathBuf> = plan.header().roots.iter().map(PathText::to_path).collect();
-    let schema = FieldRecord::schema(&plan.header().schema)?;
-    let planned = limits(plan.header())?;
-    let limits = match planned {
-        Some(planned) if context.limits == Limits::default() => planned,
-        Some(planned) => planned.min(context.limits),
-        None => context.limits,
-    };
-    let before = steps::before(context.registry, plan.header(), &schema, limits)?;
-    let mut after = steps::after(context.registry, plan.header(), limits)?;
-    let transformed = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
-    let written = steps::written_schema(&transformed, plan.header())?;
-    let sink = context.registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
     let chains = chains(plan.shards(), options.part);
     let mine = chains.concat();
-    let rows = starts_with_rows(&plan, &mine)?;
-    let hash = plan.header().choices.get("long-keys").is_some_and(|how| how == "hash");
-    let longest = written.fields().iter().filter(|f| f.name() != KEY).map(|f| sink.longest_key(f.name())).min();
-    if let Some(longest) = longest.filter(|longest| hash && *longest < usize::MAX && rows) {
-        after.push(Box::new(steps::Shortening(longest)));
-    }
-    if let Some(check) = sink.row_check().filter(|_| !context.transforms.is_empty() || rows) {
-        after.push(Box::new(steps::Checking(check)));
-    }
-    let assembly = Assembly {
-        inputs: Inputs::new(&*context.store, &roots, staging.scratch(), limits, context.cancel)
-            .verifying(options.verify),
-        schema: steps::raw_schema(plan.header(), &schema),
-        transforms: before.iter().chain(context.transforms).chain(&after).map(|t| &**t).collect(),
-        registry: context.registry,
-        limits,
-        limits_decide: limits == planned.unwrap_or_default(),
-        sources: plan.header().sources.iter().map(|s| (s.format.clone(), s.options.iter().collect())).collect(),
-        heavy: !context.transforms.is_empty(),
-        opened: Mutex::default(),
-        policy: options.policy,
-        memory: Pool::default(),
-        distance: Distance::default(),
-    };
+    let conversion = Conversion::of(context, plan.header(), starts_with_rows(&plan, &mine)?)?;
+    let inputs = Inputs::new(&*context.store, &roots, staging.scratch(), conversion.limits, context.cancel);
+    let assembly = conversion.assembly(context, plan.header(), inputs.verifying(options.verify), options.policy);
     announce(context.observer, &mine);
     // Writers mostly wait for readers, so a few more of them than cores hide each other's waits; where they
     // transform what they write, they are as many as may compute.
@@ -157,14 +120,14 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         crowded: writers >= options.jobs,
         busy: AtomicUsize::new(writers),
         jobs: options.jobs,
-        sink: &*sink,
-        schema: &written,
+        sink: &*conversion.sink,
+        schema: &conversion.written,
         staging: &staging,
         redo,
         observer: context.observer,
         cancel: context.cancel,
         budget: Budget::new(options.memory),
-        decoded: decoded(&schema, plan.header())?,
+        decoded: conversion.decoded,
         ahead_bytes: options.memory / writers as u64,
         ahead_blocks: (2 * options.io_threads / writers).max(4),
     };
@@ -186,19 +149,6 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         }
     });
     run.outcome.into_inner().unwrap_or_else(PoisonError::into_inner).report(options.part)
-}
-
-/// The least bytes that a sample of fields of bytes takes up once it is decoded: those of arrays of one shape.
-fn decoded(schema: &SchemaRef, header: &Header) -> Result<u64> {
-    let inside: HashSet<&str> = header.decode.iter().flat_map(|r| r.columns.iter().map(|c| c.name.as_str())).collect();
-    let mut bytes = 0u64;
-    for field in schema.fields().iter().filter(|field| inside.contains(field.name().as_str())) {
-        if let FieldType::Tensor { element, shape } = FieldType::of(field)? {
-            let elements = shape.iter().fold(1u64, |n, axis| n.saturating_mul(*axis as u64));
-            bytes = bytes.saturating_add(elements.saturating_mul(element_width(&element).unwrap_or(1) as u64));
-        }
-    }
-    Ok(bytes)
 }
 
 /// Whether a shard starts with rows, whose keys and fields scan did not see as it did those of files. Where rows come later

@@ -45,13 +45,14 @@ pub(super) fn whole(context: &Context<'_>, planning: &Planning, work: &Work) -> 
     let start = Instant::now();
     let out = out(planning.out.as_ref())?;
     plan::finish_replacing(context, planning)?;
-    let (planned, transforms) = make_plan(context, planning, work)?;
+    let planned = make_plan(context, planning, work)?;
     if planning.dry_run {
         let (value, text) = plan::summary(&planned, out, None);
         return Ok(Packed { value, text, fault: None });
     }
-    let stored = plan::store(context, planning, out, &planned)?;
-    drop(planned);
+    let stored = plan::store(context, planning, out, &planned.plan)?;
+    let transforms = planned.transforms;
+    drop(planned.plan);
     let report = pack(context, &transforms, out, work, Part::ALL, planning.on_error)?;
     let manifest = packhorse_pack::seal(context.registry, &transforms, &context.store, out, &context.cancel)?;
     context.progress.finish();

@@ -1,12 +1,12 @@
 //! `packhorse plan`.
 
-use super::scanning::make_plan;
+use super::scanning::{Planned, make_plan};
 use super::{Context, trees};
 use crate::outcome::{counted, maybe_counted, success};
 use crate::planning::{PlanArgs, Planning};
 use crate::size::show;
 use packhorse_core::{Error, Result};
-use packhorse_pack::{Plan, Stored, store_plan, store_plan_over};
+use packhorse_pack::{Estimate, Plan, Stored, store_plan, store_plan_over};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,10 +24,10 @@ pub(super) fn run(context: &Context<'_>, args: &PlanArgs) -> Result<ExitCode> {
         ));
     }
     finish_replacing(context, &args.planning)?;
-    let (plan, _) = make_plan(context, &args.planning, &args.work)?;
-    let stored = if args.planning.dry_run { None } else { Some(store(context, &args.planning, out, &plan)?) };
+    let planned = make_plan(context, &args.planning, &args.work)?;
+    let stored = if args.planning.dry_run { None } else { Some(store(context, &args.planning, out, &planned.plan)?) };
     context.progress.finish();
-    let (value, text) = summary(&plan, out, stored);
+    let (value, text) = summary(&planned, out, stored);
     context.style.show(&value, &text)?;
     Ok(success())
 }
@@ -54,7 +54,8 @@ pub(super) fn out(out: Option<&PathBuf>) -> Result<&Path> {
 }
 
 /// What will happen, as JSON and as text.
-pub(super) fn summary(plan: &Plan, out: &Path, stored: Option<Stored>) -> (Value, String) {
+pub(super) fn summary(planned: &Planned, out: &Path, stored: Option<Stored>) -> (Value, String) {
+    let Planned { plan, estimate, .. } = planned;
     let skipped = plan.skipped().len();
     let counts = plan.class_counts();
     let classes: Vec<_> = plan.header().classes.iter().zip(&counts).collect();
@@ -72,6 +73,10 @@ pub(super) fn summary(plan: &Plan, out: &Path, stored: Option<Stored>) -> (Value
         counted(plan.shards().len() as u64, "shard"),
         if skipped > 0 { format!(", left out {skipped}") } else { String::new() }
     );
+    if let Some(estimate) = estimate {
+        let (largest, error) = (show(estimate.largest), 100.0 * estimate.error);
+        text.push_str(&format!("  the largest shard: about {largest}, give or take {error:.1} %\n"));
+    }
     for (split, shards, samples) in splits(plan) {
         text.push_str(&format!(
             "  split {split}: {} in {}\n",
@@ -88,7 +93,7 @@ pub(super) fn summary(plan: &Plan, out: &Path, stored: Option<Stored>) -> (Value
         text.push_str(&left_out(plan.header().omitted.len()));
     }
     text.push_str(&format!("  {end}\n"));
-    (value(plan, skipped), text)
+    (value(plan, skipped, estimate.as_ref()), text)
 }
 
 /// A line on fields that the inputs have and the dataset lacks.
@@ -96,7 +101,7 @@ pub(super) fn left_out(fields: usize) -> String {
     format!("  left out {} of the inputs, which can't be read (--json names them)\n", counted(fields as u64, "field"))
 }
 
-fn value(plan: &Plan, skipped: usize) -> Value {
+fn value(plan: &Plan, skipped: usize, estimate: Option<&Estimate>) -> Value {
     let header = plan.header();
     let shards: Vec<Value> =
         plan.shards().map(|(name, split, samples)| json!({"name": name, "split": split, "samples": samples})).collect();
@@ -104,6 +109,7 @@ fn value(plan: &Plan, skipped: usize) -> Value {
         "samples": plan.samples(), "bytes": plan.bytes(), "skipped": skipped, "shards": shards,
         "classes": header.classes, "class_counts": plan.class_counts(),
         "omitted": header.omitted,
+        "largest_shard": estimate.map(|e| json!({"bytes": e.largest, "error": e.error})),
         "fields": header.schema.iter().map(|f| &f.name).filter(|n| *n != packhorse_core::KEY).collect::<Vec<_>>(),
     })
 }

@@ -1,11 +1,12 @@
 //! From flags to a listing, transforms and a plan: what `pack` and `plan` share.
 
 use super::Context;
+use super::pack::packing;
 use crate::planning::{Planning, Work};
 use packhorse_core::{Context as _, Error, InputTable, Options, Result};
 use packhorse_pack::{
-    Cut, FilesFrom, Listing, Metadata, Plan, PlanOptions, Scan, ScanOptions, Shuffle, Splits, of_request, plan, scan,
-    sealed_manifest,
+    Cut, Estimate, FilesFrom, Listing, Metadata, Part, Plan, PlanOptions, Scan, ScanOptions, Shuffle, Splits, fit,
+    of_request, plan, scan, sealed_manifest,
 };
 use packhorse_transform::Transform;
 use packhorse_transform::fields::Fields;
@@ -13,12 +14,16 @@ use packhorse_transform::image::{Check, Image, ImageOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+/// A plan that was made, and what it was made with.
+pub(super) struct Planned {
+    pub(super) plan: Plan,
+    pub(super) transforms: Vec<Box<dyn Transform>>,
+    /// The sizes of shards, where a trial was to show them.
+    pub(super) estimate: Option<Estimate>,
+}
+
 /// Scans and plans.
-pub(super) fn make_plan(
-    context: &Context<'_>,
-    args: &Planning,
-    work: &Work,
-) -> Result<(Plan, Vec<Box<dyn Transform>>)> {
+pub(super) fn make_plan(context: &Context<'_>, args: &Planning, work: &Work) -> Result<Planned> {
     let transforms = transforms(context, args)?;
     let mut options = plan_options(args)?;
     options.memory = work.memory;
@@ -32,8 +37,9 @@ pub(super) fn make_plan(
     if let (Some(table), Some(key)) = (&args.metadata, &args.key) {
         attach(context, args, &mut listing, table, key)?;
     }
-    let plan = plan(context.registry, listing, &transforms, &options, &context.progress)?;
-    Ok((plan, transforms))
+    let mut plan = plan(context.registry, listing, &transforms, &options, &context.progress)?;
+    let estimate = fit(&packing(context, &transforms, work, Part::ALL, args.on_error).0, &mut plan)?;
+    Ok(Planned { plan, transforms, estimate })
 }
 
 /// The trees of all inputs, by the paths of these.

@@ -3,7 +3,7 @@
 /// How large shards are. Several bounds may be given; without any a shard holds 1 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// The most bytes a shard shall hold, as the format writes them.
+    /// The most bytes of a shard's data file.
     pub bytes: Option<u64>,
     /// How many shards, of about equal bytes.
     pub shards: Option<u32>,

@@ -2,26 +2,30 @@
 
 mod classes;
 mod cut;
+mod fit;
 mod groups;
 mod order;
 mod schema;
+mod shards;
+mod sizes;
 mod split;
 mod units;
 
 pub use cut::Cut;
+pub(crate) use fit::{Growth, Segment, TrialPiece};
 pub use order::Shuffle;
+pub(crate) use sizes::Sizes;
 pub use split::{Shares, SplitBy, Splits};
 
-use crate::scan::{Listing, SampleRef};
+use crate::scan::Listing;
 use crate::{Policy, Shapes, steps};
-use cut::Run;
 use groups::Groups;
 use packhorse_core::{DataType, Error, Event, Limits, Observer, Registry, Result, Sink};
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, Header, PathText, PlanWriter, SinkRecord, SourceRecord};
 use packhorse_transform::Transform;
+use shards::Shard;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 use units::Unit;
@@ -109,18 +113,11 @@ pub struct Plan {
     header: Header,
     /// What the transforms need, by name.
     files: Vec<(String, Arc<[u8]>)>,
+    cut: Cut,
     order: Vec<Unit>,
     shards: Vec<Shard>,
     /// Keys that were shortened, by sample.
     short: BTreeMap<u32, String>,
-}
-
-struct Shard {
-    name: String,
-    split: Option<String>,
-    units: Range<usize>,
-    /// `None` where they are not all counted.
-    samples: Option<u64>,
 }
 
 /// Decides. Fails under [`Policy::Fail`] if a sample can't be written.
@@ -158,8 +155,8 @@ pub fn plan(
             "holds no row, and no other input does, so there is no sample to pack; give inputs that have some";
         return Err(Error::config(message).in_input(first.display()));
     }
-    let factor = transforms.iter().map(|t| t.factor()).product();
-    let (order, shards) = shards(&listing, order, &*sink, factor, (&groups, options));
+    let sizes = Sizes::of(&listing, &*sink, transforms.iter().map(|t| t.factor()).product());
+    let (order, shards) = shards::cut(&listing, order, &sizes, (&groups, options));
     warn_of_counts(&shards, &order, &listing, observer);
     let mut header = header(&listing, format.info(), transforms, options);
     header.classes = classes::of(&listing)?;
@@ -173,7 +170,7 @@ pub fn plan(
         blake3: Digest::of(bytes),
     };
     header.files = files.iter().map(record).collect();
-    Ok(Plan { listing, header, files, order, shards, short })
+    Ok(Plan { listing, header, files, cut: options.cut, order, shards, short })
 }
 
 /// So many shards, or so large ones, are seldom meant.
@@ -282,47 +279,6 @@ pub(crate) fn shorten(key: &str, longest: usize) -> String {
     format!("{}~{}", key.get(..end).unwrap_or_default(), hash.get(..16).unwrap_or_default())
 }
 
-/// Cuts the order into shards, split by split.
-fn shards(
-    listing: &Listing,
-    order: Vec<Unit>,
-    sink: &dyn Sink,
-    factor: f64,
-    (splits, options): (&Groups<'_>, &PlanOptions),
-) -> (Vec<Unit>, Vec<Shard>) {
-    let mut groups: Vec<(Option<String>, Vec<Unit>)> = match splits.names() {
-        [] => vec![(None, Vec::new())],
-        names => names.iter().map(|name| (Some(name.clone()), Vec::new())).collect(),
-    };
-    let n: u64 = order.iter().map(|unit| u64::from(unit.count)).sum();
-    let mut place = 0;
-    for unit in order {
-        let split = splits.split(listing, &unit, place, n);
-        place += u64::from(unit.count);
-        if let Some((_, units)) = groups.get_mut(split) {
-            units.push(unit);
-        }
-    }
-    let (mut order, mut shards) = (Vec::new(), Vec::new());
-    // Where an item is a byte, its size in a shard is a fraction of one.
-    let grain = if listing.iter().all(|sample| sample.counted()) { 1 } else { GRAIN };
-    let cut = Cut { bytes: options.cut.limit().map(|bytes| bytes.saturating_mul(grain)), ..options.cut };
-    for (split, units) in groups {
-        let size = |unit: &Unit| size(listing, unit.sample, sink, factor, grain);
-        let run = |unit: &Unit| Run { size: size(unit), samples: unit.count.into() };
-        let lens = cut.shards(&units.iter().map(run).collect::<Vec<_>>());
-        for (i, (part, samples)) in units::parts(units, &lens).into_iter().zip(lens).enumerate() {
-            let name = format!("{}-{i:06}", split.as_ref().unwrap_or(&options.name));
-            let start = order.len();
-            let counted = part.iter().all(|unit| listing.sample(unit.sample as usize).is_none_or(|s| s.counted()));
-            let samples = counted.then_some(samples);
-            order.extend(part);
-            shards.push(Shard { name, split: split.clone(), units: start..order.len(), samples });
-        }
-    }
-    (order, shards)
-}
-
 /// The choice that says what the limits of single values follow from.
 const MEMORY: &str = "memory";
 
@@ -332,29 +288,6 @@ pub(crate) fn limits(header: &Header) -> Result<Option<Limits>> {
     let Some(text) = header.choices.get(MEMORY) else { return Ok(None) };
     let memory = text.parse().map_err(|_| Error::content(format!("the plan has the memory \"{text}\", no number")))?;
     Ok(Some(Limits::of_memory(memory)))
-}
-
-/// Parts of a byte.
-const GRAIN: u64 = 256;
-
-/// The bytes that one item takes up in a shard, as far as the plan can know, in parts of which `grain` are one.
-fn size(listing: &Listing, i: u32, sink: &dyn Sink, factor: f64, grain: u64) -> u64 {
-    /// What a sink adds to a sample does not count: it is not known how many there are.
-    const LARGE: u64 = 1 << 30;
-    let Some(sample) = listing.sample(i as usize) else { return 0 };
-    if !sample.counted() {
-        let written = sink.size_of(LARGE) as f64 / LARGE as f64;
-        let item = sample.bytes() as f64 / sample.items().max(1) as f64;
-        return ((item * factor * written * grain as f64) as u64).max(1);
-    }
-    sample_size(&sample, sink, factor).saturating_mul(grain)
-}
-
-fn sample_size(sample: &SampleRef<'_>, sink: &dyn Sink, factor: f64) -> u64 {
-    let inputs: u64 =
-        sample.fields().map(|(_, bytes)| sink.size_of(((bytes / sample.items().max(1)) as f64 * factor) as u64)).sum();
-    let label = sample.label().map_or(0, |_| sink.size_of(1));
-    inputs + label + sample.row().map_or(0, |row| sink.size_of(row.len() as u64))
 }
 
 fn header(
@@ -413,6 +346,18 @@ impl Plan {
     /// Samples in all shards; `None` where they are not all counted.
     pub fn samples(&self) -> Option<u64> {
         self.shards.iter().map(|shard| shard.samples).sum()
+    }
+
+    /// The sizes of its samples, as they are guessed.
+    pub(crate) fn sizes<'a>(&self, sink: &'a dyn Sink, transforms: &[Box<dyn Transform>]) -> Sizes<'a> {
+        Sizes::of(&self.listing, sink, transforms.iter().map(|t| t.factor()).product())
+    }
+
+    /// Whether a shard starts with rows.
+    pub(crate) fn starts_with_rows(&self) -> bool {
+        let first = |shard: &Shard| self.order.get(shard.units.start).map(|unit| unit.sample as usize);
+        let is_table = |sample: usize| self.listing.sample(sample).is_some_and(|sample| sample.table().is_some());
+        self.shards.iter().filter_map(first).any(is_table)
     }
 
     /// Bytes of input in all shards.

@@ -20,6 +20,7 @@ pub(crate) use decode::Decoded;
 pub use files_from::FilesFrom;
 pub use key_ends::KeyEnds;
 pub use label::Labels;
+pub(crate) use listing::Items;
 pub use listing::{Listing, SampleRef};
 pub use walk::Symlinks;
 

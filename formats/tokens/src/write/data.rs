@@ -2,9 +2,8 @@
 
 use crate::dtype::Dtype;
 use crate::read::plain::{LLMC, LLMC_HEADER};
-use packhorse_core::{Context, Error, Kind, Outlet, Result};
-use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use packhorse_core::{Context, Error, Headed, Kind, Outlet, Result};
+use std::io::Write;
 
 /// Bytes gathered, and handed on at a time: they stay in the cache between the hash and the write.
 const PIECE: usize = 256 << 10;
@@ -20,7 +19,7 @@ pub(super) struct Data {
 enum Out {
     Stream(Box<dyn Write + Send>),
     /// Its header is written last, as it says how many tokens there are.
-    Llmc(File, Dtype),
+    Llmc(Box<dyn Headed>, Dtype),
 }
 
 impl Data {
@@ -29,8 +28,7 @@ impl Data {
     }
 
     pub(super) fn llmc(dtype: Dtype, out: &mut dyn Outlet) -> Result<Self> {
-        let path = out.path(".bin")?;
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path).doing("create")?;
+        let mut file = out.headed(".bin")?;
         file.write_all(&[0; LLMC_HEADER as usize]).doing("write")?;
         Ok(Self { out: Out::Llmc(file, dtype), buf: Vec::new(), bytes: LLMC_HEADER })
     }
@@ -61,11 +59,7 @@ impl Data {
         self.hand_on()?;
         match self.out {
             Out::Stream(mut out) => out.flush().doing("write")?,
-            Out::Llmc(mut file, dtype) => {
-                let header = header(dtype, tokens)?;
-                file.seek(SeekFrom::Start(0)).doing("write")?;
-                file.write_all(&header).doing("write")?;
-            }
+            Out::Llmc(file, dtype) => file.finish(&header(dtype, tokens)?)?,
         }
         Ok(self.bytes)
     }

@@ -36,6 +36,12 @@ impl<'a> SampleRef<'a> {
         self.listing.tables.get(place.table? as usize)
     }
 
+    /// Whether its fields are members of an archive.
+    pub(crate) fn is_member(&self) -> bool {
+        let place = self.pieces.first().and_then(|p| self.listing.places.get(p.place as usize));
+        place.is_some_and(|place| place.archive.is_some())
+    }
+
     /// The sealed dataset that it is of, and its shard there.
     pub(crate) fn shard(&self) -> Option<(&'a SealedInput, &'a ShardRecord)> {
         let place = self.listing.places.get(self.pieces.first()?.place as usize)?;

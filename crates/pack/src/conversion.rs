@@ -1,0 +1,96 @@
+//! What happens to rows between inputs and a shard, as a plan's header has it.
+
+use crate::feed::Assembly;
+use crate::inputs::Inputs;
+use crate::pack::Packing;
+use crate::plan::limits;
+use crate::{Policy, distance::Distance, steps};
+use packhorse_core::{FieldType, KEY, Limits, Pool, Result, SchemaRef, Sink, element_width};
+use packhorse_dataset::{FieldRecord, Header};
+use packhorse_transform::Transform;
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+/// The steps before and after the transforms of a plan, and what writes the rows.
+pub(crate) struct Conversion {
+    before: Vec<Box<dyn Transform>>,
+    after: Vec<Box<dyn Transform>>,
+    /// The schema of rows whose fields are bytes, as they are read.
+    raw: SchemaRef,
+    /// The schema of what reaches the sink.
+    pub(crate) written: SchemaRef,
+    pub(crate) sink: Box<dyn Sink>,
+    /// The least bytes that a sample of fields of bytes takes up once it is decoded.
+    pub(crate) decoded: u64,
+    /// The limits of single values.
+    pub(crate) limits: Limits,
+    /// Whether they are those of the plan, so that they may decide what shards hold.
+    limits_decide: bool,
+}
+
+impl Conversion {
+    /// The conversion of a plan with this header. `rows`: whether shards start with rows, whose keys and fields scan did
+    /// not see.
+    pub(crate) fn of(context: &Packing<'_>, header: &Header, rows: bool) -> Result<Self> {
+        let schema = FieldRecord::schema(&header.schema)?;
+        let planned = limits(header)?;
+        let limits = match planned {
+            Some(planned) if context.limits == Limits::default() => planned,
+            Some(planned) => planned.min(context.limits),
+            None => context.limits,
+        };
+        let before = steps::before(context.registry, header, &schema, limits)?;
+        let mut after = steps::after(context.registry, header, limits)?;
+        let transformed = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
+        let written = steps::written_schema(&transformed, header)?;
+        let sink = context.registry.get(&header.sink.format)?.sink(&header.sink.options.iter().collect())?;
+        let hash = header.choices.get("long-keys").is_some_and(|how| how == "hash");
+        let longest = written.fields().iter().filter(|f| f.name() != KEY).map(|f| sink.longest_key(f.name())).min();
+        if let Some(longest) = longest.filter(|longest| hash && *longest < usize::MAX && rows) {
+            after.push(Box::new(steps::Shortening(longest)));
+        }
+        if let Some(check) = sink.row_check().filter(|_| !context.transforms.is_empty() || rows) {
+            after.push(Box::new(steps::Checking(check)));
+        }
+        let decoded = decoded(&schema, header)?;
+        let (raw, limits_decide) = (steps::raw_schema(header, &schema), limits == planned.unwrap_or_default());
+        Ok(Self { before, after, raw, written, sink, decoded, limits, limits_decide })
+    }
+
+    /// How blocks of `inputs` are put together.
+    pub(crate) fn assembly<'a>(
+        &'a self,
+        context: &'a Packing<'a>,
+        header: &Header,
+        inputs: Inputs<'a>,
+        policy: Policy,
+    ) -> Assembly<'a> {
+        Assembly {
+            inputs,
+            schema: self.raw.clone(),
+            transforms: self.before.iter().chain(context.transforms).chain(&self.after).map(|t| &**t).collect(),
+            registry: context.registry,
+            limits: self.limits,
+            limits_decide: self.limits_decide,
+            sources: header.sources.iter().map(|s| (s.format.clone(), s.options.iter().collect())).collect(),
+            heavy: !context.transforms.is_empty(),
+            opened: Mutex::default(),
+            policy,
+            memory: Pool::default(),
+            distance: Distance::default(),
+        }
+    }
+}
+
+/// The least bytes that a sample of fields of bytes takes up once it is decoded: those of arrays of one shape.
+fn decoded(schema: &SchemaRef, header: &Header) -> Result<u64> {
+    let inside: HashSet<&str> = header.decode.iter().flat_map(|r| r.columns.iter().map(|c| c.name.as_str())).collect();
+    let mut bytes = 0u64;
+    for field in schema.fields().iter().filter(|field| inside.contains(field.name().as_str())) {
+        if let FieldType::Tensor { element, shape } = FieldType::of(field)? {
+            let elements = shape.iter().fold(1u64, |n, axis| n.saturating_mul(*axis as u64));
+            bytes = bytes.saturating_add(elements.saturating_mul(element_width(&element).unwrap_or(1) as u64));
+        }
+    }
+    Ok(bytes)
+}

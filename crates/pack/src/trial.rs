@@ -1,0 +1,220 @@
+//! A trial: a little of a plan is packed ahead, into nothing, and the plan is cut by the sizes that come out.
+
+use crate::Policy;
+use crate::conversion::Conversion;
+use crate::feed::{Assembly, Block, Feed};
+use crate::inputs::Inputs;
+use crate::pack::Packing;
+use crate::plan::{Growth, Plan, Segment, TrialPiece};
+use crate::runs::Outflow;
+use packhorse_core::{Error, Headed, Kind, Outlet, Result, Rows, Scratch};
+use packhorse_dataset::{Entry, PathText};
+use rayon::prelude::*;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a trial has shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The bytes of the largest shard's data file, as far as they are known now.
+    pub largest: u64,
+    /// The standard error of such a size, as a share of it.
+    pub error: f64,
+}
+
+/// Packs a little of what `plan` packs, keeps nothing of it, and cuts the plan again so that its shards have the size that
+/// was asked for. The transforms of `context` are those that the plan was made with.
+///
+/// Nothing is done, and `None` returned, where sizes are known without a trial, one shard is enough, or nothing can be
+/// tried: members of compressed archives, and text that is compressed in one piece. The same inputs give the same plan.
+/// Errors: what is wrong with the file system, a changed input, and `Cancelled`; bad inputs are passed over.
+pub fn fit(context: &Packing<'_>, plan: &mut Plan) -> Result<Option<Estimate>> {
+    let conversion = Conversion::of(context, plan.header(), plan.starts_with_rows())?;
+    let sizes = plan.sizes(&*conversion.sink, context.transforms);
+    let Some(total) = plan.guess(&sizes) else { return Ok(None) };
+    let segments = plan.segments(&sizes, total);
+    let roots: Vec<PathBuf> = plan.header().roots.iter().map(PathText::to_path).collect();
+    // Nothing that needs room on a disk is tried.
+    let nowhere = PathBuf::new();
+    let inputs = Inputs::new(&*context.store, &roots, &nowhere, conversion.limits, context.cancel).verifying(false);
+    let assembly = conversion.assembly(context, plan.header(), inputs, Policy::Skip);
+    let pieces: Vec<&TrialPiece> = segments.iter().flat_map(|segment| &segment.pieces).collect();
+    let packed = pieces.par_iter().map(|piece| passing(Packed::of(&conversion, &assembly, &piece.entries)));
+    let packed = packed.collect::<Result<Vec<Option<Packed>>>>()?;
+    let rows: Vec<&Rows> = packed.iter().flatten().flat_map(|packed| &packed.rows).collect();
+    let (fixed, whole) = (passing(written(&conversion, &[]))?, passing(written(&conversion, &rows))?);
+    let bytes: Vec<Option<u64>> = packed.iter().map(|packed| packed.as_ref().map(|packed| packed.bytes)).collect();
+    let growth = fixed.zip(whole).and_then(|ends| growth(&segments, &bytes, ends, sizes.grain));
+    let Some(growth) = growth else { return Ok(None) };
+    let (largest, error) = plan.cut_again(&sizes, &growth);
+    Ok(Some(Estimate { largest, error }))
+}
+
+/// Packing says what is wrong with an input, and decides about it.
+fn passing<T>(done: Result<T>) -> Result<Option<T>> {
+    match done {
+        Err(e) if matches!(e.kind(), Kind::Cancelled | Kind::Changed | Kind::Environment | Kind::Bug) => Err(e),
+        done => Ok(done.ok()),
+    }
+}
+
+/// What became of some entries.
+struct Packed {
+    rows: Vec<Rows>,
+    /// The bytes of a shard with these rows.
+    bytes: u64,
+}
+
+impl Packed {
+    fn of(conversion: &Conversion, assembly: &Assembly<'_>, entries: &[Entry]) -> Result<Self> {
+        let mut rows = Vec::new();
+        let mut push = |block: Block| {
+            rows.extend(block.rows);
+            Ok(())
+        };
+        let (feed, _service) = Feed::new();
+        for entries in entries.chunk_by(|a, b| a.run().is_none() && b.run().is_none()) {
+            match entries {
+                [run] if run.run().is_some() => assembly.run(run, Outflow::new(&feed, 1, &|| true, &mut push))?,
+                samples => push(assembly.block(samples.to_vec())?)?,
+            }
+        }
+        let bytes = written(conversion, &rows.iter().collect::<Vec<_>>())?;
+        Ok(Self { rows, bytes })
+    }
+}
+
+/// The bytes of the data file of a shard with these rows.
+fn written(conversion: &Conversion, rows: &[&Rows]) -> Result<u64> {
+    let mut outlet = Nowhere { suffix: conversion.sink.suffix(), bytes: Arc::default() };
+    let mut writer = conversion.sink.create(&conversion.written, &mut outlet)?;
+    rows.iter().try_for_each(|rows| writer.push(rows))?;
+    writer.finish()?;
+    Ok(outlet.bytes.load(Ordering::Relaxed))
+}
+
+/// What guessed bytes become, by what was measured of both pieces of each segment. Segments of which nothing is known grow
+/// as the others do; `None` if nothing is known at all. A shard of nothing has `fixed` bytes, and one of all pieces
+/// `whole`: less than they have apart, where a sink writes or compresses large blocks.
+fn growth(segments: &[Segment], measured: &[Option<u64>], (fixed, whole): (u64, u64), grain: u64) -> Option<Growth> {
+    // Of each piece: guess and bytes.
+    let known = |(piece, bytes): (&TrialPiece, &Option<u64>)| {
+        let guess = piece.guess as f64 / grain as f64;
+        bytes.filter(|_| guess > 0.0).map(|bytes| (guess, bytes.saturating_sub(fixed) as f64))
+    };
+    let pieces: Vec<Option<(f64, f64)>> =
+        segments.iter().flat_map(|segment| &segment.pieces).zip(measured).map(known).collect();
+    let ratio = |pieces: &[Option<(f64, f64)>]| {
+        let sum = pieces.iter().flatten().fold((0.0, 0.0), |sum, piece| (sum.0 + piece.0, sum.1 + piece.1));
+        (sum.0 > 0.0).then(|| sum.1 / sum.0)
+    };
+    let overall = ratio(&pieces).filter(|ratio| *ratio > 0.0)?;
+    let apart: f64 = pieces.iter().flatten().map(|(_, bytes)| bytes).sum();
+    let together = whole.saturating_sub(fixed) as f64 / apart;
+    let ratios = pieces.chunks(2).map(|pair| ratio(pair).unwrap_or(overall) * together);
+    let segments = segments.iter().map(|segment| segment.end).zip(ratios).collect();
+    let errors: Vec<f64> = pieces.chunks(2).filter_map(|pair| error_of(pair, overall)).collect();
+    let error = (errors.iter().map(|e| e * e).sum::<f64>() / errors.len().max(1) as f64).sqrt();
+    Some(Growth { segments, fixed, error })
+}
+
+/// The standard error of the mean of two measures, as a share of what is usual.
+fn error_of(pair: &[Option<(f64, f64)>], usual: f64) -> Option<f64> {
+    let [Some(first), Some(second)] = pair else { return None };
+    Some((first.1 / first.0 - second.1 / second.0).abs() / 2.0 / usual)
+}
+
+/// Counts the bytes of the file with this suffix, and keeps none.
+struct Nowhere {
+    suffix: &'static str,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Nowhere {
+    fn file(&self, suffix: &str) -> Counting {
+        Counting(if suffix == self.suffix { self.bytes.clone() } else { Arc::default() })
+    }
+}
+
+impl Outlet for Nowhere {
+    fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
+        Ok(Box::new(self.file(suffix)))
+    }
+
+    fn path(&mut self, _: &str) -> Result<PathBuf> {
+        Err(Error::unsupported("a trial has no folder"))
+    }
+
+    fn headed(&mut self, suffix: &str) -> Result<Box<dyn Headed>> {
+        Ok(Box::new(self.file(suffix)))
+    }
+
+    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+        Ok(Box::new(Held(Vec::new())))
+    }
+}
+
+struct Counting(Arc<AtomicU64>);
+
+impl Write for Counting {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        self.0.fetch_add(buf.len() as u64, Ordering::Relaxed);
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Headed for Counting {
+    fn finish(self: Box<Self>, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What is to be put into place later: as little as is tried.
+struct Held(Vec<u8>);
+
+impl Scratch for Held {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let bytes = from.checked_add(buf.len()).and_then(|to| self.0.get(from..to));
+        buf.copy_from_slice(bytes.ok_or_else(|| Error::bug("bytes are read that were not written"))?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(end: u64, guesses: [u64; 2]) -> Segment {
+        Segment { end, pieces: guesses.map(|guess| TrialPiece { entries: Vec::new(), guess }) }
+    }
+
+    #[test]
+    fn each_segment_grows_as_its_pieces_did() {
+        let segments = [segment(100, [10, 10]), segment(200, [10, 0]), segment(300, [10, 10])];
+        let measured = [Some(25), Some(15), Some(35), Some(9), None, None];
+        let growth = growth(&segments, &measured, (5, 35), 1).unwrap();
+        // Of 30 guessed bytes 60 came out in three files, and 30 in one, beside 5 of each file.
+        assert_eq!(growth.segments, [(100, 0.75), (200, 1.5), (300, 1.0)]);
+        assert_eq!(growth.fixed, 5);
+        // Ratios of 2 and 1, where 2 is usual; the other segments have one measure or none.
+        assert!((growth.error - 0.25).abs() < 1e-9, "{}", growth.error);
+    }
+
+    #[test]
+    fn nothing_known_is_no_growth() {
+        assert!(growth(&[segment(100, [10, 10])], &[None, None], (0, 0), 1).is_none());
+        assert!(growth(&[], &[], (0, 0), 1).is_none());
+    }
+}

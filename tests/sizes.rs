@@ -1,0 +1,86 @@
+//! Shards have the size that was asked for, whatever becomes of the samples on the way.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod bytes;
+    pub(crate) mod process;
+}
+
+use common::process::packhorse;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+struct Inputs(TempDir);
+
+impl Inputs {
+    fn new() -> Self {
+        let inputs = Self(tempfile::tempdir().unwrap());
+        let synth = |what: &str, flags: &[&str]| {
+            packhorse(&[&["synth", what, "--out", &inputs.path(what)], flags].concat()).succeed();
+        };
+        synth("images", &["--count", "160"]);
+        synth("npz", &["--count", "1600"]);
+        // Half of it has lines of one kind, half of another: a byte of them is not as many tokens.
+        let text = inputs.path("text");
+        fs::create_dir(&text).unwrap();
+        let line = |i: u32| match i < 3000 {
+            true => format!("{{\"text\": \"document number {i} about mules, horses and what they carry\"}}\n"),
+            false => format!("{{\"text\": \"{}\"}}\n", format!("{}µß€ ", i * i).repeat(8)),
+        };
+        fs::write(Path::new(&text).join("a.jsonl"), (0..6000).map(line).collect::<String>()).unwrap();
+        fs::write(inputs.path("tokenizer.json"), common::bytes::tokenizer()).unwrap();
+        inputs
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// The bytes of the shards that `flags` make of `input`, in order, and what `plan` says of the largest.
+    fn shards(&self, input: &str, flags: &[&str]) -> (Vec<u64>, f64) {
+        let (input, out) = (self.path(input), self.path("out"));
+        let _ = fs::remove_dir_all(&out);
+        let run = |command: &str, jobs: &str| -> Value {
+            let args = [&[command, &input, "--out", &out, "--json", "--jobs", jobs], flags].concat();
+            serde_json::from_str(&packhorse(&args).succeed().printed).unwrap()
+        };
+        let planned = run("plan", "1")["largest_shard"]["bytes"].as_f64().unwrap();
+        assert_eq!(run("pack", "2")["resumed"], true, "{flags:?}: plans differ");
+        let manifest: Value = serde_json::from_slice(&fs::read(Path::new(&out).join("dataset.json")).unwrap()).unwrap();
+        let bytes = |shard: &Value| shard["bytes"].as_u64().unwrap();
+        (manifest["shards"].as_array().unwrap().iter().map(bytes).collect(), planned)
+    }
+}
+
+#[test]
+fn shards_stay_within_a_tenth_of_the_size_that_was_asked_for() {
+    let inputs = Inputs::new();
+    let tokenizer = inputs.path("tokenizer.json");
+    let resize = ["--image", "resize=96"];
+    let cases: [(&str, &str, &[&str], u64); 10] = [
+        ("images", "webdataset", &resize, 100_000),
+        ("images", "webdataset", &["--image", "resize=96", "--quality", "100", "--shuffle", "3"], 300_000),
+        ("images", "hdf5", &resize, 100_000),
+        ("images", "tfrecord", &resize, 100_000),
+        ("npz", "hdf5", &["--ragged", "--filter", "gzip"], 1_000_000),
+        ("npz", "parquet", &["--ragged"], 1_000_000),
+        ("npz", "arrow", &["--ragged"], 1_000_000),
+        ("npz", "tfrecord", &["--ragged", "--compression", "gzip"], 500_000),
+        ("text", "tokens", &["--tokenizer", &tokenizer, "--append-eod"], 100_000),
+        ("text", "parquet", &[], 30_000),
+    ];
+    for (input, to, flags, size) in cases {
+        let asked = format!("{size}B");
+        let (shards, planned) = inputs.shards(input, &[&["--to", to, "--shard-size", &asked], flags].concat());
+        let largest = *shards.iter().max().unwrap();
+        let found = format!("{input} to {to} {flags:?}: {shards:?} of {size}, planned {planned}");
+        assert!(shards.len() > 1 && largest <= size + size / 10, "{found}");
+        assert!((largest as f64 / planned - 1.0).abs() < 0.1, "{found}");
+        // And not many small ones either: as few as there can be, give or take one of ten.
+        let fewest = shards.iter().sum::<u64>().div_ceil(size);
+        assert!(shards.len() as u64 <= fewest + fewest.div_ceil(8), "{found}");
+    }
+}
