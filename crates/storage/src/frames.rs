@@ -98,7 +98,7 @@ impl Heads<'_> {
         let n = usize::try_from(self.len.saturating_sub(at)).map_or(N, |left| left.min(N));
         if n > 0 && (at < self.at || at + n as u64 > self.at + self.bytes.len() as u64) {
             // Elsewhere than on this machine, each look has its price.
-            let ahead: u64 = if self.input.local_path().is_some() { 64 } else { 1 << 20 };
+            let ahead: u64 = if self.input.local_path().is_some() { 64 } else { 8 << 20 };
             let most = ahead.max(n as u64).min(self.len.saturating_sub(at));
             self.bytes.resize(usize::try_from(most).unwrap_or(n), 0);
             self.at = at;

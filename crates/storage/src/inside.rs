@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// So many bytes before its place a decoder remembers at least: those that a reader of lines read past its range.
 const TAIL: usize = 2 << 20;
+/// So many at most: what is read past a range grows with its last line.
+const MOST: usize = 16 << 20;
 /// Bytes decompressed at once on the way to a place.
 const STEP: usize = 256 << 10;
 
@@ -78,11 +80,11 @@ impl Cursor {
         }
         self.at += buf.len() as u64;
         // A reader of long lines asks for about as much again each time.
-        let kept = TAIL.max(buf.len().saturating_mul(2));
-        if self.tail.len() + buf.len() > 2 * kept {
+        let kept = buf.len().saturating_mul(2).clamp(TAIL, MOST);
+        if self.tail.len().saturating_add(buf.len()) > 2 * kept {
             self.tail.drain(..self.tail.len().saturating_sub(kept.saturating_sub(buf.len())));
         }
-        self.tail.extend_from_slice(buf);
+        self.tail.extend_from_slice(buf.get(buf.len().saturating_sub(kept)..).unwrap_or(buf));
         // Checksums come behind the last byte.
         match self.at == len && self.some(&mut [0])? > 0 {
             true => Err(Error::content(format!("holds more than {len} bytes"))),

@@ -2,7 +2,7 @@
 
 use crate::common::{Found, read, source, whole};
 use packhorse_core::{Input, Kind, MemoryInput};
-use packhorse_storage::{Compression, decompressed};
+use packhorse_storage::{Compression, Frame, Inside, decompressed};
 use std::io::Write;
 
 fn compress(name: &str, bytes: &[u8]) -> Vec<u8> {
@@ -117,4 +117,28 @@ fn a_bomb_costs_no_more_than_the_limit() {
     let input = open("a.jsonl.zst", packed);
     let kinds: Vec<_> = source.rows(&*input, 0..1).unwrap().map(|rows| rows.map_err(|e| e.kind())).collect();
     assert!(matches!(kinds[..], [Ok(_), Err(Kind::Limit), Ok(_)]), "{kinds:?}");
+}
+
+#[test]
+fn ranges_that_follow_each_other_go_on_with_one_decoder_also_where_lines_are_long() {
+    let line = |i: usize| {
+        let text: String = (0..(i * 7919) % 300_000).map(|n| char::from(b'a' + ((n * n + i) % 26) as u8)).collect();
+        format!("{{\"id\":{i},\"text\":\"{}\"}}\n", text.repeat(if i % 40 == 17 { 15 } else { 1 }))
+    };
+    let bytes = (0..150).map(line).collect::<String>().into_bytes();
+    let (expected, len) = (whole(&[], "a.jsonl", &bytes), bytes.len() as u64);
+    assert!(len > 20 << 20);
+    let source = source(&[], 1 << 30);
+    let packed = compress("a.jsonl.zst", &bytes);
+    for size in [700_000, 3 << 20] {
+        let file = Box::new(MemoryInput::new("a.jsonl", packed.clone()));
+        let mut inside = Inside::new(file, Compression::Zstd, len, Frame::default());
+        let mut found = Vec::new();
+        for from in (0..len).step_by(size) {
+            let goes_on = inside.goes_on(from.saturating_sub(1), Frame::default());
+            assert!(goes_on || from == 0, "the decoder is past {from} of {len}");
+            found.extend(read(&*source, &inside, from..from + size as u64));
+        }
+        assert!(found == expected, "{size}");
+    }
 }
