@@ -74,7 +74,7 @@ impl Assembly<'_> {
         };
         let path = self.inputs.path(piece);
         let done = done.and_then(|()| self.inputs.check(&opened, piece));
-        if done.is_ok() {
+        if done.as_ref().err().is_none_or(|e| e.kind() == Kind::Content) {
             self.inputs.leave(opened, piece);
         }
         done.and_then(|()| out.finish()).map_err(|e| match e.input() {

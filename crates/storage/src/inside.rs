@@ -31,28 +31,42 @@ struct Decoders {
     ahead: Option<Cursor>,
     /// For a look back, which does not disturb the other one.
     aside: Option<Cursor>,
+    damage: Option<Damage>,
+}
+
+/// What can't be decompressed.
+struct Damage {
+    /// From here on,
+    at: u64,
+    /// to one who enters there,
+    entry: Frame,
+    /// for this reason.
+    message: String,
 }
 
 impl Inside {
     /// `file` with `len` bytes inside, entered at `entry` for what lies behind it. Other lengths than that show as damage
     /// when the end is read.
     pub fn new(file: Box<dyn Input>, compression: Compression, len: u64, entry: Frame) -> Self {
-        let decoders = Mutex::new(Decoders { entry, ahead: None, aside: None });
+        let decoders = Mutex::new(Decoders { entry, ahead: None, aside: None, damage: None });
         Self { file: file.into(), compression, len, decoders }
     }
 
     /// Whether its decoder is a shorter way to `place` than entering the file at `entry`, which is where it is entered from
-    /// now on.
+    /// now on; or it is known that there is none.
     pub fn goes_on(&mut self, place: u64, entry: Frame) -> bool {
         let decoders = self.decoders.get_mut().unwrap_or_else(PoisonError::into_inner);
         decoders.entry = entry;
-        decoders.ahead.as_ref().is_some_and(|ahead| ahead.leads_to(place, entry))
+        let leads = decoders.ahead.as_ref().is_some_and(|ahead| ahead.leads_to(place, entry));
+        leads || decoders.damage(place).is_some()
     }
 }
 
 /// A decoder somewhere in the file.
 struct Cursor {
     reader: Box<dyn Read + Send>,
+    /// Where it began.
+    entry: Frame,
     /// The place of the next byte.
     at: u64,
     /// The bytes before it.
@@ -132,6 +146,12 @@ impl Decoders {
         }
         Ok(way)
     }
+
+    /// Why nothing can be read from `offset` on, where that was tried.
+    fn damage(&self, offset: u64) -> Option<Error> {
+        let damage = self.damage.as_ref().filter(|damage| damage.at <= offset && damage.entry == self.entry)?;
+        Some(Error::content(&damage.message))
+    }
 }
 
 impl Input for Inside {
@@ -153,13 +173,19 @@ impl Input for Inside {
         }
         let open = |frame| cursor(&self.file, self.compression, frame);
         let mut decoders = self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(damage) = decoders.damage(offset) {
+            return Err(damage.in_input(self.name()));
+        }
         let way = decoders.to(offset, open)?;
         let Some(cursor) = way else { return Err(Error::bug("no decoder")) };
-        cursor.read_at(offset, buf, self.len).map_err(|e| {
-            // Where it stands now is not known.
+        let done = cursor.read_at(offset, buf, self.len).map_err(blamed);
+        if let Err(e) = &done {
+            // Where the decoder stands now is not known.
+            let (entry, at, message) = (cursor.entry, offset + buf.len() as u64, e.message().to_owned());
             *way = None;
-            blamed(e, self.name())
-        })
+            decoders.damage = (e.kind() == Kind::Content).then_some(Damage { at, entry, message });
+        }
+        done.map_err(|e| e.in_input(self.name()))
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
@@ -176,17 +202,15 @@ fn cursor(file: &Arc<dyn Input>, compression: Compression, frame: Frame) -> Resu
     // Elsewhere than on this machine, each read has its price.
     let ahead = if file.local_path().is_some() { 256 << 10 } else { 4 << 20 };
     let bytes = BufReader::with_capacity(ahead, Bytes { file: Arc::clone(file), at: frame.offset });
-    Ok(Cursor { reader: compression.reader(Box::new(bytes))?, at: frame.start, tail: Vec::new() })
+    Ok(Cursor { reader: compression.reader(Box::new(bytes))?, entry: frame, at: frame.start, tail: Vec::new() })
 }
 
 /// What a decoder reports and no system call failed for is bad content.
-fn blamed(error: Error, name: &str) -> Error {
+fn blamed(error: Error) -> Error {
     match error.kind() {
-        Kind::Environment if error.errno().is_some() => error.in_input(name),
-        Kind::Environment | Kind::Content => {
-            Error::content(format!("can't be decompressed: {}", error.message())).in_input(name)
-        }
-        _ => error.in_input(name),
+        Kind::Environment if error.errno().is_some() => error,
+        Kind::Environment | Kind::Content => Error::content(format!("can't be decompressed: {}", error.message())),
+        _ => error,
     }
 }
 
@@ -328,6 +352,31 @@ mod tests {
         Inside::new(input, Compression::Zstd, frames.inside(), frames.at(place)).read_at(place, &mut found).unwrap();
         assert!(found == plain[7 << 20..]);
         assert!(read.load(Ordering::Relaxed) <= file.len() as u64 / 7, "{read:?} of {}", file.len());
+    }
+
+    #[test]
+    fn damage_is_found_once() {
+        let plain = text(8 << 20);
+        let mut file = bgzf(&plain, b"");
+        let middle = file.len() / 2;
+        file[middle..middle + 64].fill(0x55);
+        let read = Arc::new(AtomicU64::new(0));
+        let input = Box::new(Counted(MemoryInput::new("a", file.clone()), Arc::clone(&read)));
+        let mut inside = Inside::new(input, Compression::Gzip, plain.len() as u64, Frame::default());
+        let mut found = vec![0; 1 << 20];
+        for from in (0..8u64).map(|i| i << 20) {
+            assert!(inside.goes_on(from, Frame::default()) || from == 0 || from == 5 << 20, "{from}");
+            let done = inside.read_at(from, &mut found).map_err(|e| (e.kind(), e.input().map(str::to_owned)));
+            assert_eq!(done.is_err(), from >= 4 << 20, "{from}: {done:?}");
+            assert_eq!(
+                done.err().unwrap_or((Kind::Content, Some("a".to_owned()))),
+                (Kind::Content, Some("a".to_owned()))
+            );
+        }
+        assert!(read.load(Ordering::Relaxed) < file.len() as u64, "{read:?} of {}", file.len());
+        // What is before it can be read again.
+        inside.read_at(1 << 20, &mut found).unwrap();
+        assert!(found == plain[1 << 20..2 << 20]);
     }
 
     #[test]
