@@ -175,7 +175,7 @@ pub(crate) enum Opened {
     /// It may be so for several.
     Archive(Archive),
     /// Compressed text, for one.
-    Inside(Inside),
+    Inside(Box<Inside>),
 }
 
 impl Opened {
@@ -183,7 +183,7 @@ impl Opened {
     pub(crate) fn input(&self) -> Result<&dyn Input> {
         let archive = match self {
             Opened::Archive(archive) => archive.get(),
-            Opened::Inside(inside) => return Ok(inside),
+            Opened::Inside(inside) => return Ok(&**inside),
         };
         match archive {
             Some(Ok(input)) => Ok(&**input),
@@ -307,7 +307,9 @@ impl<'a> Inputs<'a> {
                     let file = Stoppable::new(self.open(&path, None)?, self.cancel);
                     Ok(Inside::new(Box::new(file), compression, entrance.len, frame))
                 };
-                self.insides.take(&path, from.saturating_sub(1), entrance, open).map(Opened::Inside)
+                self.insides
+                    .take(&path, from.saturating_sub(1), entrance, open)
+                    .map(|inside| Opened::Inside(Box::new(inside)))
             }
             (compressed, ..) => {
                 self.open(&path, compressed).map(|input| Opened::Archive(Arc::new(OnceLock::from(Ok(input)))))
@@ -335,7 +337,7 @@ impl<'a> Inputs<'a> {
     pub(crate) fn leave(&self, opened: Opened, piece: &Piece) {
         let ended = piece.items.zip(piece.inside).is_none_or(|((_, to, _), inside)| to >= inside.len);
         if let (Opened::Inside(inside), false) = (opened, ended) {
-            self.insides.leave(self.path(piece), inside);
+            self.insides.leave(self.path(piece), *inside);
         }
     }
 
