@@ -6,14 +6,19 @@ use packhorse_core::{Error, Kind, Limits, Result};
 /// More than Zstandard's densest blocks unpack to, a byte.
 const RATIO: u64 = 1 << 15;
 
-/// The rows of a record batch, 0 for other messages; a number that `body` bytes can't hold is refused.
-pub(crate) fn rows(message: &Message<'_>, body: u64) -> Result<u64> {
+/// The rows of a record batch of so many columns, 0 for other messages; a number that `body` bytes can't hold, or that
+/// its first column does not have, is refused.
+pub(crate) fn rows(message: &Message<'_>, columns: usize, body: u64) -> Result<u64> {
     let Some(batch) = message.header_as_record_batch() else { return Ok(0) };
     let most = body.saturating_mul(8).saturating_mul(if batch.compression().is_some() { RATIO } else { 1 });
     let fits = |n: i64| u64::try_from(n).ok().filter(|n| *n <= most.saturating_add(1 << 16));
     let damaged = || Error::content("has a record batch that claims more rows than its bytes can hold; write it anew");
     for node in batch.nodes().into_iter().flatten() {
         fits(node.length()).ok_or_else(damaged)?;
+    }
+    let first = batch.nodes().filter(|nodes| !nodes.is_empty()).map(|nodes| nodes.get(0).length());
+    if columns > 0 && first != Some(batch.length()) {
+        return Err(Error::content("has a record batch whose first column has another length; write it anew"));
     }
     fits(batch.length()).ok_or_else(damaged)
 }

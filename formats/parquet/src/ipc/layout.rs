@@ -77,11 +77,33 @@ fn file(place: &Place<'_>) -> Result<Layout> {
     let footer = root_as_footer(&bytes).map_err(|e| Error::content(format!("has a damaged footer: {e}")))?;
     let found = footer.schema().ok_or_else(|| Error::content("has a footer without a schema; write it anew"))?;
     let schema = schema_of(found)?;
-    let dictionaries = footer.dictionaries().into_iter().flatten().map(|block| part(place, block, 0));
-    let dictionaries = dictionaries.collect::<Result<Vec<_>>>()?;
-    let batches = footer.recordBatches().into_iter().flatten().map(|block| part(place, block, dictionaries.len()));
+    let columns = schema.fields().len();
+    let dictionary = |block| part(place, block, (MessageHeader::DictionaryBatch, columns, 0));
+    let dictionaries = footer.dictionaries().into_iter().flatten().map(dictionary).collect::<Result<Vec<_>>>()?;
+    let batch = |block| part(place, block, (MessageHeader::RecordBatch, columns, dictionaries.len()));
+    let batches = footer.recordBatches().into_iter().flatten().map(batch);
     let batches = batches.collect::<Result<Vec<_>>>()?;
+    refuse_unlisted(place, dictionaries.iter().chain(&batches))?;
     Ok(Layout { schema, version: footer.version(), dictionaries, batches })
+}
+
+/// A record batch after the last message that the footer of a file lists is one that damage took out of the list.
+fn refuse_unlisted<'a>(place: &Place<'_>, listed: impl Iterator<Item = &'a Part>) -> Result<()> {
+    // The schema follows the magic, padded to the alignment of the messages, which is 8 or 64.
+    const FIRST: [u64; 2] = [8, 64];
+    let end = |at: u64| -> Option<u64> {
+        let (head, bytes) = message(place, at, false).ok()??;
+        let body = root_as_message(&bytes).ok()?.bodyLength();
+        at.checked_add(head.into())?.checked_add(u64::try_from(body).ok()?)
+    };
+    let last = listed.map(|part| part.offset.saturating_add(u64::from(part.head)).saturating_add(part.body)).max();
+    let Some(at) = last.or_else(|| FIRST.into_iter().find_map(end)) else { return Ok(()) };
+    let next = message(place, at, false).ok().flatten();
+    let is_batch = |bytes: &[u8]| root_as_message(bytes).is_ok_and(|m| m.header_type() == MessageHeader::RecordBatch);
+    match next.is_some_and(|(_, bytes)| is_batch(&bytes)) {
+        true => Err(Error::content(format!("has a footer that lacks the record batch at byte {at}; write it anew"))),
+        false => Ok(()),
+    }
 }
 
 fn schema_of(found: arrow_ipc::Schema<'_>) -> Result<Schema> {
@@ -91,8 +113,12 @@ fn schema_of(found: arrow_ipc::Schema<'_>) -> Result<Schema> {
     try_fb_to_schema(found).map_err(|e| arrow_error(e, "Arrow"))
 }
 
-/// The message at `block` of a file.
-fn part(place: &Place<'_>, block: &Block, dictionaries: usize) -> Result<Part> {
+/// The message at `block` of a file: of this type, in a file of so many columns, after so many dictionaries.
+fn part(
+    place: &Place<'_>,
+    block: &Block,
+    (kind, columns, dictionaries): (MessageHeader, usize, usize),
+) -> Result<Part> {
     let outside = || Error::content("has a record batch outside of the file; write it anew");
     let offset = u64::try_from(block.offset()).map_err(|_| outside())?;
     let head = u32::try_from(block.metaDataLength()).ok().filter(|head| *head >= 8).ok_or_else(outside)?;
@@ -101,10 +127,17 @@ fn part(place: &Place<'_>, block: &Block, dictionaries: usize) -> Result<Part> {
     end.filter(|end| *end <= place.len).ok_or_else(outside)?;
     place.limits.header(head.into())?;
     let bytes = read(place.input, place.len, offset..offset + u64::from(head), place.limits)?;
+    let damaged = |e: &dyn std::fmt::Display| Error::content(format!("has a damaged message at byte {offset}: {e}"));
     let skip = if bytes.starts_with(&MARK) { 8 } else { 4 };
-    let message = root_as_message(bytes.get(skip..).unwrap_or_default());
-    let message = message.map_err(|e| Error::content(format!("has a damaged message at byte {offset}: {e}")))?;
-    let rows = guard::rows(&message, body)?;
+    let size = bytes.get(skip - 4..skip).and_then(|size| size.try_into().ok()).map(u32::from_le_bytes);
+    if size != head.checked_sub(skip as u32) {
+        return Err(damaged(&"its length is not that of the footer"));
+    }
+    let message = root_as_message(bytes.get(skip..).unwrap_or_default()).map_err(|e| damaged(&e))?;
+    if message.header_type() != kind || u64::try_from(message.bodyLength()).ok() != Some(body) {
+        return Err(damaged(&"it is not what the footer says"));
+    }
+    let rows = guard::rows(&message, columns, body)?;
     Ok(Part { offset, head, body, rows, dictionaries })
 }
 
@@ -127,7 +160,7 @@ fn stream(place: &Place<'_>) -> Result<Layout> {
             (None, None) => return Err(not_arrow()),
             (Some(_), Some(_)) => return Err(Error::content("has a second schema; write it anew")),
             (Some(layout), None) => {
-                let rows = guard::rows(&message, body)?;
+                let rows = guard::rows(&message, layout.schema.fields().len(), body)?;
                 let part = Part { offset: at, head, body, rows, dictionaries: layout.dictionaries.len() };
                 match message.header_type() {
                     MessageHeader::RecordBatch => layout.batches.push(part),
