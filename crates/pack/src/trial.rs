@@ -41,8 +41,15 @@ pub fn fit(context: &Packing<'_>, plan: &mut Plan) -> Result<Option<Estimate>> {
     let inputs = Inputs::new(&*context.store, &roots, &nowhere, conversion.limits, context.cancel).verifying(false);
     let assembly = conversion.assembly(context, plan.header(), inputs, Policy::Skip);
     let pieces: Vec<&TrialPiece> = segments.iter().flat_map(|segment| &segment.pieces).collect();
-    let packed = pieces.par_iter().map(|piece| passing(Packed::of(&conversion, &assembly, &piece.entries)));
-    let packed = packed.collect::<Result<Vec<Option<Packed>>>>()?;
+    // Pieces in one frame of compressed text are read in their order: it is decompressed once.
+    let frame = |piece: &TrialPiece| {
+        let piece = piece.entries.first()?.pieces.first()?;
+        piece.inside.map(|inside| (piece.root, piece.path.clone(), inside))
+    };
+    let chains: Vec<_> = pieces.chunk_by(|a, b| frame(a).is_some_and(|a| frame(b) == Some(a))).collect();
+    let pack = |piece: &&TrialPiece| passing(Packed::of(&conversion, &assembly, &piece.entries));
+    let packed = chains.par_iter().map(|chain| chain.iter().map(pack).collect::<Result<Vec<_>>>());
+    let packed: Vec<Option<Packed>> = packed.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
     let rows: Vec<&Rows> = packed.iter().flatten().flat_map(|packed| &packed.rows).collect();
     let (fixed, whole) = (passing(written(&conversion, &[]))?, passing(written(&conversion, &rows))?);
     let bytes: Vec<Option<u64>> = packed.iter().map(|packed| packed.as_ref().map(|packed| packed.bytes)).collect();

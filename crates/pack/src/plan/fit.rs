@@ -22,6 +22,11 @@ const TEXT: u64 = 1 << 20;
 /// An entry that is larger is not tried.
 const LARGE: u64 = 64 << 20;
 
+/// Of compressed text in longer frames than this, each of which has one way through it…
+const SHORT: u64 = 4 << 20;
+/// …what is tried lies in so much at its start.
+const NEAR: u64 = 128 << 20;
+
 /// Shards are planned smaller by so many standard errors of their size, within these bounds.
 const ERRORS: f64 = 2.0;
 const LEAST_MARGIN: f64 = 0.01;
@@ -127,16 +132,22 @@ impl Plan {
     fn entry(&self, unit: &Unit, (size, at): (u64, u64), range: &Range<u64>, piece: usize) -> Option<(Entry, u64)> {
         let (sample, count) = (self.listing.sample(unit.sample as usize)?, u64::from(unit.count));
         let place = |byte: u64| byte.saturating_sub(at).checked_div(size).unwrap_or(0).min(count - 1);
-        let (mut from, to) = (place(range.start), place(range.end - 1) + 1);
+        let (from, to) = (place(range.start), place(range.end - 1) + 1);
         let items = to - from;
-        if is_compressed(&sample.relative_path()) && (sample.table().is_some() || sample.is_member()) {
+        let mut from = unit.from + from;
+        if let Some(frames) = sample.table().and_then(|table| table.frames.as_ref()) {
+            let near = |from: u64| (u128::from(from) * u128::from(NEAR) / u128::from(frames.inside())) as u64;
+            if frames.longest() > SHORT && frames.inside() > NEAR {
+                from = near(from);
+            }
+        } else if is_compressed(&sample.relative_path()) && (sample.table().is_some() || sample.is_member()) {
             // The way to a place is long: one near the start has to do, and a stream has none.
             if sample.items() == 1 {
                 return None;
             }
-            from = (items * (piece % 2) as u64).min(count - items);
+            from = unit.from + (items * (piece % 2) as u64).min(count - items);
         }
-        let mut entry = sample.entry(unit.from + from..unit.from + from + items);
+        let mut entry = sample.entry(from..from + items);
         if let Some(short) = self.short.get(&unit.sample) {
             entry.key.clone_from(short);
         }
