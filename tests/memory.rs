@@ -243,3 +243,26 @@ fn every_part_of_a_plan_leaves_out_the_same() {
     packhorse(&["seal", &out]).succeed();
     assert_eq!(samples(&out), (3, 0));
 }
+
+#[test]
+fn large_documents_of_several_shards_are_read_one_after_the_other() {
+    let place = Place::new();
+    for i in 0..4 {
+        let mut file = File::create(place.input.join(format!("{i}.jsonl"))).unwrap();
+        let line = "a\\n".repeat(14 << 20);
+        writeln!(file, "{{\"text\": \"one\"}}\n{{\"text\": \"{line}\"}}\n{{\"text\": \"{i}\"}}").unwrap();
+    }
+    let to = ["--to", "tfrecord", "--shard-count", "4", "--jobs", "4"];
+    let (ended, peak) = place.pack("bounded", &[&to[..], &["--memory", "192MiB"]].concat());
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(samples(&place.path("bounded")), (12, 0));
+    assert!(peak < 300 * MIB, "{} MiB", peak / MIB);
+    let (ended, _) = place.pack("free", &to);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    for shard in 0..4 {
+        let name = format!("shard-00000{shard}.tfrecord");
+        let [bounded, free] =
+            ["bounded", "free"].map(|out| std::fs::read(Path::new(&place.path(out)).join(&name)).unwrap());
+        assert!(bounded == free, "{name}");
+    }
+}

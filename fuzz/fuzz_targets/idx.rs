@@ -89,7 +89,7 @@ impl Input for Beside {
     }
 }
 
-const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 1 << 20, header: 64 << 10, ahead: 16 << 20 };
+const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 1 << 20, header: 64 << 10, ahead: 16 << 20, scratch: 16 << 20 };
 
 fn read(input: &dyn Input, options: &Options, from: u64) -> Result<Vec<Rows>> {
     let source = Tokens::default().source(options, LIMITS)?;

@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use packhorse_core::{Format, Limits, MemoryInput, Options};
 use packhorse_root::Root;
 
-const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 0, header: 1 << 20, ahead: 16 << 20 };
+const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 0, header: 1 << 20, ahead: 16 << 20, scratch: 16 << 20 };
 
 fuzz_target!(|bytes: &[u8]| {
     let input = MemoryInput::new("a.root", bytes.to_vec());

@@ -14,12 +14,15 @@ pub struct Limits {
     pub header: u64,
     /// About the most bytes that one input is read or decoded ahead of what was asked for.
     pub ahead: u64,
+    /// What a compressed archive may take up on disk while it is read, unless it is large itself
+    /// ([`Limits::scratch_of`]), in bytes.
+    pub scratch: u64,
 }
 
 impl Default for Limits {
-    /// 2 GiB a value, 256 megapixels an image, 1 MiB a header, 512 MiB ahead.
+    /// 2 GiB a value, 256 megapixels an image, 1 MiB a header, 512 MiB ahead, 64 GiB of disk.
     fn default() -> Self {
-        Self { blob: 2 << 30, pixels: 256 << 20, header: 1 << 20, ahead: 512 << 20 }
+        Self { blob: 2 << 30, pixels: 256 << 20, header: 1 << 20, ahead: 512 << 20, scratch: 64 << 30 }
     }
 }
 
@@ -46,20 +49,35 @@ impl Limits {
             pixels: self.pixels.min(other.pixels),
             header: self.header.min(other.header),
             ahead: self.ahead.min(other.ahead),
+            scratch: self.scratch.min(other.scratch),
         }
+    }
+
+    /// What an archive of `packed` compressed bytes may take up on disk: hardly any data is 50 times smaller compressed.
+    pub fn scratch_of(&self, packed: u64) -> u64 {
+        self.scratch.max(packed.saturating_mul(50))
     }
 
     /// `len` as a size to allocate for a value, or an error of kind `Limit`.
     pub fn blob(&self, len: u64) -> Result<usize> {
-        usize::try_from(len).ok().filter(|_| len <= self.blob).ok_or_else(|| self.too_large(len))
+        usize::try_from(len)
+            .ok()
+            .filter(|_| len <= self.blob)
+            .ok_or_else(|| Self::too_large(len, self.blob, Self::PART))
     }
 
-    /// The error of a value of `len` bytes that must be in memory as a whole.
-    fn too_large(&self, len: u64) -> Error {
-        let memory = (len >> 20).saturating_add(1).saturating_mul(Self::PART);
+    /// `len` as a size to allocate for bytes of which there is one copy, and which are worked off piece by piece: as much as
+    /// four values have.
+    pub fn held(&self, len: u64) -> Result<usize> {
+        let most = self.blob.saturating_mul(Self::PART);
+        usize::try_from(len).ok().filter(|_| len <= most).ok_or_else(|| Self::too_large(len, most, 1))
+    }
+
+    /// The error of `len` bytes that must be in memory, where `most` may be: a `part`th of it.
+    fn too_large(len: u64, most: u64, part: u64) -> Error {
+        let memory = (len >> 20).saturating_add(1).saturating_mul(part);
         let message = format!(
-            "has {len} bytes that must be in memory at once, over the limit of {} bytes; --memory {memory}MiB allows that",
-            self.blob
+            "has {len} bytes that must be in memory at once, over the limit of {most} bytes; --memory {memory}MiB allows that"
         );
         Error::new(Kind::Limit, message)
     }

@@ -3,7 +3,7 @@
 use crate::feed::Assembly;
 use crate::inputs::Inputs;
 use crate::pack::Packing;
-use crate::plan::limits;
+use crate::plan::{limits, planned_limits};
 use crate::{Policy, distance::Distance, steps};
 use packhorse_core::{FieldType, KEY, Limits, Pool, Result, SchemaRef, Sink, element_width};
 use packhorse_dataset::{FieldRecord, Header};
@@ -24,22 +24,46 @@ pub(crate) struct Conversion {
     pub(crate) decoded: u64,
     /// The limits of single values.
     pub(crate) limits: Limits,
-    /// Whether they are those of the plan, so that they may decide what shards hold.
+    /// The limits of what is decoded.
+    inner: Limits,
+    /// Whether both are those of the plan, so that they may decide what shards hold.
     limits_decide: bool,
 }
+
+/// What a writer among several may decode in any case.
+const LEAST: u64 = 16 << 20;
 
 impl Conversion {
     /// The conversion of a plan with this header. `rows`: whether shards start with rows, whose keys and fields scan did
     /// not see.
     pub(crate) fn of(context: &Packing<'_>, header: &Header, rows: bool) -> Result<Self> {
+        Self::within(context, header, rows, limits(header, context.limits)?)
+    }
+
+    /// The same for one of `writers` side by side, each of which decodes within its part of the limits; `None` where that
+    /// is all of them. What only these refuse is no sample to be left out.
+    pub(crate) fn tight(
+        &self,
+        context: &Packing<'_>,
+        header: &Header,
+        rows: bool,
+        writers: usize,
+    ) -> Result<Option<Self>> {
+        let part = |whole: u64| (whole / writers.max(1) as u64).max(LEAST);
+        let inner =
+            Limits { blob: part(self.limits.blob).max(self.decoded), ahead: part(self.limits.ahead), ..self.limits };
+        match self.limits != Limits::default() && inner.blob < self.limits.blob {
+            true => Self::within(context, header, rows, inner).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// The conversion whose decoded values are within `inner`.
+    fn within(context: &Packing<'_>, header: &Header, rows: bool, inner: Limits) -> Result<Self> {
         let schema = FieldRecord::schema(&header.schema)?;
-        let planned = limits(header)?;
-        let limits = match planned {
-            Some(planned) if context.limits == Limits::default() => planned,
-            Some(planned) => planned.min(context.limits),
-            None => context.limits,
-        };
-        let before = steps::before(context.registry, header, &schema, limits)?;
+        let limits = limits(header, context.limits)?;
+        let limits_decide = inner == planned_limits(header)?.unwrap_or_default();
+        let before = steps::before(context.registry, header, &schema, inner)?;
         let mut after = steps::after(context.registry, header, limits)?;
         let transformed = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
         let written = steps::written_schema(&transformed, header)?;
@@ -53,8 +77,13 @@ impl Conversion {
             after.push(Box::new(steps::Checking(check)));
         }
         let decoded = decoded(&schema, header)?;
-        let (raw, limits_decide) = (steps::raw_schema(header, &schema), limits == planned.unwrap_or_default());
-        Ok(Self { before, after, raw, written, sink, decoded, limits, limits_decide })
+        let raw = steps::raw_schema(header, &schema);
+        Ok(Self { before, after, raw, written, sink, decoded, limits, inner, limits_decide })
+    }
+
+    /// Whether rows are written as they are read.
+    pub(crate) fn is_plain(&self, context: &Packing<'_>) -> bool {
+        self.before.is_empty() && context.transforms.is_empty() && self.after.is_empty()
     }
 
     /// How blocks of `inputs` are put together.
@@ -72,6 +101,7 @@ impl Conversion {
             registry: context.registry,
             limits: self.limits,
             limits_decide: self.limits_decide,
+            inner: self.inner,
             sources: header.sources.iter().map(|s| (s.format.clone(), s.options.iter().collect())).collect(),
             heavy: !context.transforms.is_empty(),
             opened: Mutex::default(),

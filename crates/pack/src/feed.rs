@@ -68,6 +68,8 @@ pub(crate) struct Assembly<'a> {
     pub(crate) transforms: Vec<&'a dyn Transform>,
     pub(crate) registry: &'a Registry,
     pub(crate) limits: Limits,
+    /// The limits of what sources decode.
+    pub(crate) inner: Limits,
     /// Whether the limits are those that decide what the plan's shards hold.
     pub(crate) limits_decide: bool,
     /// How inputs of typed rows are read, by format.
@@ -179,7 +181,7 @@ impl Assembly<'_> {
         }
         let none = Options::new();
         let options = self.sources.get(id).unwrap_or(&none);
-        let source: Arc<dyn Source> = self.registry.get(id)?.source(options, self.limits)?.into();
+        let source: Arc<dyn Source> = self.registry.get(id)?.source(options, self.inner)?.into();
         opened.insert(id.to_owned(), source.clone());
         Ok(source)
     }

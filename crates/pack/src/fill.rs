@@ -18,13 +18,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) const KEYS_OF_ROWS: (&str, &str) = ("keys", "of rows");
 
 /// What filling a shard needs.
+#[derive(Clone, Copy)]
 pub(crate) struct Filler<'a> {
     pub(crate) plan: &'a PlanReader,
     pub(crate) assembly: &'a Assembly<'a>,
     /// Whether there are writers enough to keep all cores busy without anybody's help.
     pub(crate) crowded: bool,
     /// Writers that have not run out of shards.
-    pub(crate) busy: AtomicUsize,
+    pub(crate) busy: &'a AtomicUsize,
     /// Threads that transform.
     pub(crate) jobs: usize,
     pub(crate) sink: &'a dyn Sink,
@@ -36,7 +37,7 @@ pub(crate) struct Filler<'a> {
     pub(crate) observer: &'a dyn Observer,
     pub(crate) cancel: &'a Cancel,
     /// What blocks may take up, those of all shards together.
-    pub(crate) budget: Budget,
+    pub(crate) budget: &'a Budget,
     /// The least bytes that a sample takes up once it is decoded.
     pub(crate) decoded: u64,
     /// The most bytes asked for ahead, for one shard.

@@ -344,8 +344,10 @@ impl<'a> Inputs<'a> {
     fn opened(&self, path: &Path) -> Result<Opened> {
         let archive = self.archive(path);
         if let Err(failure) = archive.get_or_init(|| self.open_archive(path).map_err(|e| Failure::of(&e))) {
-            // Somebody may have better luck: the failure must not outlive this call.
-            self.archives.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
+            // Another call may have better luck, unless the archive is too large, which takes long to find out.
+            if failure.kind != Kind::Limit {
+                self.archives.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
+            }
             return Err(failure.error());
         }
         Ok(Opened::Archive(archive))
@@ -423,7 +425,7 @@ impl<'a> Inputs<'a> {
         let input = self.open(path, compression)?;
         match compression {
             None => Ok(input),
-            Some(_) => spool(&*input, self.scratch, self.cancel),
+            Some(_) => spool(&*input, self.scratch, &self.limits, self.cancel),
         }
     }
 }

@@ -63,7 +63,7 @@ pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out:
     let (_, input) = shard(registry, store, path)?;
     let input = match input.len() {
         Some(_) => input,
-        None => spool(&*input, &std::env::temp_dir(), &packhorse_core::Cancel::default())?,
+        None => spool(&*input, &std::env::temp_dir(), &Limits::default(), &packhorse_core::Cancel::default())?,
     };
     copy(&*input, extent, out)
 }

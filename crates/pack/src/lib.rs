@@ -50,7 +50,7 @@ pub use merge::{MergeOptions, Merged, Repaired, merge, repair};
 pub use metadata::Metadata;
 pub use pack::{PackOptions, PackReport, Packing, pack};
 pub use part::Part;
-pub use plan::{Cut, LongKeys, Plan, PlanOptions, Shares, Shuffle, SplitBy, Splits, plan};
+pub use plan::{Cut, LongKeys, Plan, PlanOptions, Shares, Shuffle, SplitBy, Splits, limits as plan_limits, plan};
 pub use policy::Policy;
 pub use recorded::{Recorded, check_file, sealed_manifest};
 pub use repair::{DatasetRepair, repair_dataset};

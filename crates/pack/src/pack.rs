@@ -106,19 +106,25 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
     let roots: Vec<PathBuf> = plan.header().roots.iter().map(PathText::to_path).collect();
     let chains = chains(plan.shards(), options.part);
     let mine = chains.concat();
-    let conversion = Conversion::of(context, plan.header(), starts_with_rows(&plan, &mine)?)?;
-    let inputs = Inputs::new(&*context.store, &roots, staging.scratch(), conversion.limits, context.cancel);
-    let assembly = conversion.assembly(context, plan.header(), inputs.verifying(options.verify), options.policy);
-    announce(context.observer, &mine);
+    let rows = starts_with_rows(&plan, &mine)?;
+    let conversion = Conversion::of(context, plan.header(), rows)?;
     // Writers mostly wait for readers, so a few more of them than cores hide each other's waits; where they
     // transform what they write, they are as many as may compute.
-    let most = if assembly.transforms.is_empty() { (2 * options.jobs).clamp(2, 64) } else { options.jobs.clamp(1, 64) };
+    let most = if conversion.is_plain(context) { (2 * options.jobs).clamp(2, 64) } else { options.jobs.clamp(1, 64) };
     let writers = most.min(chains.len().max(1));
+    let tight = conversion.tight(context, plan.header(), rows, writers)?;
+    let inputs = |limits| {
+        Inputs::new(&*context.store, &roots, staging.scratch(), limits, context.cancel).verifying(options.verify)
+    };
+    let header = plan.header();
+    let whole = conversion.assembly(context, header, inputs(conversion.limits), options.policy);
+    let tight = tight.as_ref().map(|tight| tight.assembly(context, header, inputs(tight.limits), options.policy));
+    announce(context.observer, &mine);
     let filler = Filler {
         plan: &plan,
-        assembly: &assembly,
+        assembly: &whole,
         crowded: writers >= options.jobs,
-        busy: AtomicUsize::new(writers),
+        busy: &AtomicUsize::new(writers),
         jobs: options.jobs,
         sink: &*conversion.sink,
         schema: &conversion.written,
@@ -126,13 +132,15 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         redo,
         observer: context.observer,
         cancel: context.cancel,
-        budget: Budget::new(options.memory),
+        budget: &Budget::new(options.memory),
         decoded: conversion.decoded,
         ahead_bytes: options.memory / writers as u64,
         ahead_blocks: (2 * options.io_threads / writers).max(4),
     };
     let run = Run {
-        filler: &filler,
+        filler,
+        tight: tight.as_ref().map(|assembly| Filler { assembly, ..filler }),
+        turn: Mutex::new(()),
         store: &*context.store,
         out,
         chains: &chains,
@@ -141,11 +149,15 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         outcome: Mutex::default(),
     };
     std::thread::scope(|threads| {
-        let (feed, service) = Feed::new();
-        service.start(threads, &assembly, options.io_threads, options.jobs);
+        let start = |assembly| {
+            let (feed, service) = Feed::new();
+            service.start(threads, assembly, options.io_threads, options.jobs);
+            feed
+        };
+        let feeds = Feeds { whole: start(&whole), tight: tight.as_ref().map(start) };
         for _ in 0..writers {
-            let (feed, run) = (feed.clone(), &run);
-            threads.spawn(move || run.writer(&feed));
+            let (feeds, run) = (feeds.clone(), &run);
+            threads.spawn(move || run.writer(&feeds));
         }
     });
     run.outcome.into_inner().unwrap_or_else(PoisonError::into_inner).report(options.part)
@@ -195,7 +207,11 @@ fn check_plan(context: &Packing<'_>, plan: &PlanReader) -> Result<()> {
 
 /// One run over the shards of a part, shared by the writers.
 struct Run<'a> {
-    filler: &'a Filler<'a>,
+    filler: Filler<'a>,
+    /// As `filler`, for as many writers side by side as there are: each decodes only what is not too large for that.
+    tight: Option<Filler<'a>>,
+    /// Whose turn it is to fill a shard with larger values.
+    turn: Mutex<()>,
     store: &'a dyn Store,
     out: &'a Path,
     chains: &'a [Vec<&'a ShardFrame>],
@@ -204,14 +220,21 @@ struct Run<'a> {
     outcome: Mutex<Outcome>,
 }
 
+/// A writer's ends of the feeds.
+#[derive(Clone)]
+struct Feeds {
+    whole: Feed,
+    tight: Option<Feed>,
+}
+
 impl Run<'_> {
-    fn writer(&self, feed: &Feed) {
+    fn writer(&self, feeds: &Feeds) {
         while let Some(chain) = self.chains.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             for shard in chain {
                 if self.stop.load(Ordering::Relaxed) {
                     break;
                 }
-                let done = self.shard(shard, feed);
+                let done = self.shard(shard, feeds);
                 let fatal = |e: &Error| !matches!(e.kind(), Kind::Content | Kind::Changed);
                 if done.as_ref().is_err_and(fatal) {
                     self.stop.store(true, Ordering::Relaxed);
@@ -223,11 +246,11 @@ impl Run<'_> {
     }
 
     /// Fills a shard unless it is there; when the file system fails, once more from the start.
-    fn shard(&self, shard: &ShardFrame, feed: &Feed) -> Result<(Receipt, bool)> {
+    fn shard(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<(Receipt, bool)> {
         let mut attempts = 0;
         loop {
             self.filler.cancel.check()?;
-            match self.attempt(shard, feed) {
+            match self.attempt(shard, feeds) {
                 Ok((receipt, reused)) => {
                     self.announce(&receipt, reused);
                     return Ok((receipt, reused));
@@ -243,10 +266,25 @@ impl Run<'_> {
     }
 
     /// The shard's receipt, and whether it was there already.
-    fn attempt(&self, shard: &ShardFrame, feed: &Feed) -> Result<(Receipt, bool)> {
+    fn attempt(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<(Receipt, bool)> {
         match valid_receipt(self.store, self.out, self.filler.plan.digest(), shard)? {
             Some(receipt) if !self.filler.redo.contains_key(&shard.name) => Ok((receipt, true)),
-            _ => self.filler.fill(shard, feed).map(|receipt| (receipt, false)),
+            _ => self.fill(shard, feeds).map(|receipt| (receipt, false)),
+        }
+    }
+
+    /// Fills a shard side by side with others; one with values that are too large for that once more, when no other such
+    /// shard is being filled.
+    fn fill(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<Receipt> {
+        let Some((tight, feed)) = self.tight.as_ref().zip(feeds.tight.as_ref()) else {
+            return self.filler.fill(shard, &feeds.whole);
+        };
+        match tight.fill(shard, feed) {
+            Err(e) if e.kind() == Kind::Limit => {
+                let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+                self.filler.fill(shard, &feeds.whole)
+            }
+            done => done,
         }
     }
 

@@ -1,14 +1,16 @@
 //! A stream laid down in a file without a name, so that it can be read at any place.
 
-use packhorse_core::{Cancel, Context, Error, FileStat, Input, Result};
+use packhorse_core::{Cancel, Context, Error, FileStat, Input, Kind, Limits, Result};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Copies all of `input` into an unnamed temporary file in `dir`; the space is free again when the
-/// result is dropped, also after a crash.
-pub fn spool(input: &dyn Input, dir: &Path, cancel: &Cancel) -> Result<Box<dyn Input>> {
+/// result is dropped, also after a crash. More than the limits grant to a compressed file is an error of kind `Limit`.
+pub fn spool(input: &dyn Input, dir: &Path, limits: &Limits, cancel: &Cancel) -> Result<Box<dyn Input>> {
+    let stat = input.stat()?;
+    let most = limits.scratch_of(stat.map_or(0, |stat| stat.size));
     let mut file =
         tempfile::tempfile_in(dir).map_err(|e| Error::io("create temporary file", e).in_input(dir.display()))?;
     let mut stream = input.stream()?;
@@ -23,6 +25,13 @@ pub fn spool(input: &dyn Input, dir: &Path, cancel: &Cancel) -> Result<Box<dyn I
         let Some(bytes) = buf.get(..n).filter(|b| !b.is_empty()) else { break };
         file.write_all(bytes).doing("write temporary file").map_err(|e| e.in_input(dir.display()))?;
         len += n as u64;
+        if len > most {
+            let message = format!(
+                "is over {most} bytes decompressed, which is more than it may take up on disk while it is read; decompress \
+                 it first"
+            );
+            return Err(Error::new(Kind::Limit, message).in_input(input.name()));
+        }
     }
     Ok(Box::new(Spooled { file, name: input.name().to_owned(), len, stat: input.stat()? }))
 }
@@ -53,5 +62,24 @@ impl Input for Spooled {
 
     fn stat(&self) -> Result<Option<FileStat>> {
         Ok(self.stat)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::MemoryInput;
+
+    #[test]
+    fn what_takes_up_more_disk_than_it_may_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (input, cancel) = (MemoryInput::new("a.tar.gz", vec![7; 3 << 20]), Cancel::default());
+        let spooled = |scratch| spool(&input, dir.path(), &Limits { scratch, ..Limits::default() }, &cancel);
+        let mut end = [0; 5];
+        spooled(3 << 20).unwrap().read_at((3 << 20) - 5, &mut end).unwrap();
+        assert_eq!(end, [7; 5]);
+        let error = spooled((3 << 20) - 1).map(|_| ()).unwrap_err();
+        assert_eq!((error.kind(), error.input()), (Kind::Limit, Some("a.tar.gz")));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

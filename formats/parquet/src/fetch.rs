@@ -55,7 +55,7 @@ impl Parts {
             }
         }
         let part = |range: Range<u64>| {
-            let wanted = limits.blob(size(len, &range)?)?;
+            let wanted = limits.held(size(len, &range)?)?;
             let bytes = buffers.filled(wanted, |bytes| input.read_at(range.start, bytes))?;
             Ok((range.start, Bytes::from_owner(bytes)))
         };

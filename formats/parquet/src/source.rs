@@ -79,7 +79,7 @@ impl Source for ParquetSource {
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
         let footer = self.footer(input)?;
-        let windows = Windows::new(Arc::clone(&footer), items);
+        let windows = Windows::new(Arc::clone(&footer), items, self.limits);
         let reading = Reading { input, footer, limits: self.limits, buffers: &self.buffers };
         Ok(Box::new(wave::Blocks::new(WavesOf { reading, windows, long: None })))
     }
@@ -204,7 +204,7 @@ impl Waves for WavesOf<'_> {
         let wave = self.windows.wave();
         Ok(Some(match wave.as_slice() {
             [] => return Ok(None),
-            [window] if window.is_long() => {
+            [window] if window.is_long(&self.reading.limits) => {
                 self.long = Some(contained(|| self.reading.open(window))?);
                 Vec::new()
             }

@@ -1,6 +1,6 @@
 //! Blocks of rows from parts of a file that are decoded side by side, a wave of parts at a time.
 
-use packhorse_core::{Result, Rows};
+use packhorse_core::{Limits, Result, Rows};
 use std::collections::VecDeque;
 
 /// About as many bytes as a block of rows has.
@@ -19,8 +19,8 @@ pub(crate) fn block_rows(bytes: u64, rows: u64) -> usize {
 }
 
 /// Whether a wave of so many parts, of `bytes` bytes together, has room for one more.
-pub(crate) fn has_room(parts: usize, bytes: u64) -> bool {
-    parts < rayon::current_num_threads().saturating_mul(2) && bytes < WAVE
+pub(crate) fn has_room(parts: usize, bytes: u64, limits: &Limits) -> bool {
+    parts < rayon::current_num_threads().saturating_mul(2) && bytes < WAVE.min(limits.ahead)
 }
 
 /// A file that is read wave by wave.

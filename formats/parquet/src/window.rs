@@ -3,7 +3,7 @@
 use crate::footer::{Footer, chunk};
 use crate::index::pages;
 use crate::wave::has_room;
-use packhorse_core::Result;
+use packhorse_core::{Limits, Result};
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ impl Window {
     }
 
     /// Whether it is too large to be held as a whole.
-    pub(crate) fn is_long(&self) -> bool {
-        self.bytes > LONG
+    pub(crate) fn is_long(&self, limits: &Limits) -> bool {
+        self.bytes > LONG.min(limits.ahead)
     }
 
     /// The bytes of the file that it needs: pages and dictionaries, or whole columns where pages aren't known.
@@ -69,28 +69,29 @@ impl Window {
 pub(crate) struct Windows {
     footer: Arc<Footer>,
     items: Range<u64>,
+    limits: Limits,
     group: usize,
     /// What is left of the row group, and the size of its pieces in rows.
     rest: Option<(Window, u64)>,
 }
 
 impl Windows {
-    pub(crate) fn new(footer: Arc<Footer>, items: Range<u64>) -> Self {
+    pub(crate) fn new(footer: Arc<Footer>, items: Range<u64>, limits: Limits) -> Self {
         let group = footer.starts.partition_point(|start| *start <= items.start).saturating_sub(1);
-        Self { footer, items, group, rest: None }
+        Self { footer, items, limits, group, rest: None }
     }
 
     /// The windows to be decoded side by side next; none at the end. One that is long comes alone.
     pub(crate) fn wave(&mut self) -> Vec<Window> {
         let (mut wave, mut bytes) = (Vec::new(), 0u64);
-        while has_room(wave.len(), bytes) {
+        while has_room(wave.len(), bytes, &self.limits) {
             let Some(window) = self.next() else { break };
-            if window.is_long() && !wave.is_empty() {
+            if window.is_long(&self.limits) && !wave.is_empty() {
                 self.rest = Some((window, u64::MAX));
                 break;
             }
             bytes = bytes.saturating_add(window.bytes);
-            let long = window.is_long();
+            let long = window.is_long(&self.limits);
             wave.push(window);
             if long {
                 break;

@@ -7,7 +7,7 @@ use packhorse_root::Root;
 use std::path::PathBuf;
 
 /// Small, so that what asks for more is refused.
-const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 0, header: 1 << 20, ahead: 16 << 20 };
+const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 0, header: 1 << 20, ahead: 16 << 20, scratch: 16 << 20 };
 /// Blocks that are looked at: a file may say that it has very many entries.
 const BLOCKS: usize = 20;
 

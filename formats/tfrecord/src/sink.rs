@@ -8,7 +8,7 @@ use crate::gzip::Gzip;
 use crate::index;
 use crate::layout::Layout;
 use crate::options::Writing;
-use packhorse_core::{Context, Error, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink};
+use packhorse_core::{Context, Error, Kind, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator};
 use std::io::Write;
 use std::ops::Range;
@@ -45,7 +45,10 @@ impl Sink for RecordSink {
     fn admit(&self, _: &str, _: &str, bytes: u64) -> Result<()> {
         match bytes < LONGEST - (1 << 16) {
             true => Ok(()),
-            false => Err(Error::content(format!("is {bytes} bytes long, and no Example is over 2 GiB: split it"))),
+            false => {
+                let message = format!("is {bytes} bytes long, and no Example is over 2 GiB: split it");
+                Err(Error::new(Kind::Limit, message))
+            }
         }
     }
 
@@ -174,6 +177,6 @@ mod tests {
     #[test]
     fn a_description_that_would_not_be_read_is_not_written() {
         assert!(readable(document::LONGEST).is_ok());
-        assert_eq!(readable(document::LONGEST + 1).unwrap_err().kind(), packhorse_core::Kind::Unsupported);
+        assert_eq!(readable(document::LONGEST + 1).unwrap_err().kind(), Kind::Unsupported);
     }
 }

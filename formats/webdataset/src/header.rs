@@ -1,6 +1,6 @@
 //! One 512-byte tar header: written in one way, read in all the ways that are around.
 
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Kind, Result};
 
 pub(crate) const BLOCK: usize = 512;
 pub(crate) const BLOCK_U64: u64 = BLOCK as u64;
@@ -114,7 +114,7 @@ pub(crate) fn admit(key: &str, field: &str, size: u64) -> Result<()> {
     if size > SIZE_LIMIT {
         let message =
             format!("field {field} has {size} bytes, and a member of a tar shard at most {SIZE_LIMIT}; split it");
-        return Err(Error::content(message).in_sample(key));
+        return Err(Error::new(Kind::Limit, message).in_sample(key));
     }
     Ok(())
 }

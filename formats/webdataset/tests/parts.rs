@@ -90,5 +90,5 @@ fn a_member_that_can_not_be_read_to_its_end_is_an_error() {
     let error = writer.push_parts(&rows("a", None), &[("bin", part(5 << 20))]).unwrap_err();
     assert_eq!((error.kind(), error.message()), (Kind::Environment, "gave up"));
     let error = writer.push_parts(&rows("b", None), &[("bin", part(9 << 30))]).unwrap_err();
-    assert_eq!((error.kind(), error.sample()), (Kind::Content, Some("b")));
+    assert_eq!((error.kind(), error.sample()), (Kind::Limit, Some("b")));
 }

@@ -10,7 +10,9 @@ use crate::size::show;
 use crate::slurm;
 use packhorse_core::{Error, Event, Observer, Result};
 use packhorse_dataset::Manifest;
-use packhorse_pack::{PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, plan_folder};
+use packhorse_pack::{
+    PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, plan_folder, plan_limits,
+};
 use packhorse_transform::{Making, Transform, from_description_with};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -102,7 +104,7 @@ pub(super) fn transforms_of(context: &Context<'_>, dir: &Path, check_exact: f64)
     let dir = &plan_folder(&context.store, dir)?;
     let plan = open_plan(&*context.store, dir)?;
     let files = |digest: &str| plan_file(&*context.store, dir, &plan, digest);
-    let making = Making { limits: context.limits, files: &files, check_exact };
+    let making = Making { limits: plan_limits(plan.header(), context.limits)?, files: &files, check_exact };
     plan.header().transforms.iter().map(|text| from_description_with(text, &making)).collect()
 }
 

@@ -20,7 +20,7 @@ pub use split::{Shares, SplitBy, Splits};
 use crate::scan::Listing;
 use crate::{Policy, Shapes, steps};
 use groups::Groups;
-use packhorse_core::{DataType, Error, Event, Limits, Observer, Registry, Result, Sink};
+use packhorse_core::{DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink};
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, Header, PathText, PlanWriter, SinkRecord, SourceRecord};
 use packhorse_transform::Transform;
 use shards::Shard;
@@ -139,7 +139,7 @@ pub fn plan(
     if let Err(e) = sink.accept(&steps::encoded_schema(&transformed, &encode)?) {
         // The user knows the names that columns have, not those of the fields that they become.
         return Err(match sink.accept(&transformed) {
-            Err(own) if own.kind() == packhorse_core::Kind::Config => own,
+            Err(own) if own.kind() == Kind::Config => own,
             _ => e,
         });
     }
@@ -258,7 +258,7 @@ fn admit(
         faults.extend(fault.map(|e| e.in_input(sample.first_path().display())));
     }
     if let Some(at) =
-        faults.iter().position(|f| options.policy == Policy::Fail || f.kind() != packhorse_core::Kind::Content)
+        faults.iter().position(|f| options.policy == Policy::Fail || !matches!(f.kind(), Kind::Content | Kind::Limit))
     {
         return Err(faults.swap_remove(at));
     }
@@ -284,10 +284,20 @@ const MEMORY: &str = "memory";
 
 /// The limits of single values that decide what the shards of a plan hold; `None` where any will do, as long as nothing
 /// is left out by them.
-pub(crate) fn limits(header: &Header) -> Result<Option<Limits>> {
+pub(crate) fn planned_limits(header: &Header) -> Result<Option<Limits>> {
     let Some(text) = header.choices.get(MEMORY) else { return Ok(None) };
     let memory = text.parse().map_err(|_| Error::content(format!("the plan has the memory \"{text}\", no number")))?;
     Ok(Some(Limits::of_memory(memory)))
+}
+
+/// The limits to fill a plan with where `asked` are asked for: of its own the smaller, or its own where `asked` are
+/// [`Limits::default`]. Transforms made from the plan's header are made with these.
+pub fn limits(header: &Header, asked: Limits) -> Result<Limits> {
+    Ok(match planned_limits(header)? {
+        Some(planned) if asked == Limits::default() => planned,
+        Some(planned) => planned.min(asked),
+        None => asked,
+    })
 }
 
 fn header(

@@ -107,7 +107,7 @@ impl Known {
 }
 
 /// Small, so that an allocation without asking shows.
-const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 1 << 20, header: 64 << 10, ahead: 16 << 20 };
+const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 1 << 20, header: 64 << 10, ahead: 16 << 20, scratch: 16 << 20 };
 
 /// `None` where the format says that it does not do this.
 fn able<T>(result: Result<T>) -> Option<T> {

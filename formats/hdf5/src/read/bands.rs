@@ -3,7 +3,7 @@
 //! A shuffled plan reads runs of a few MiB in any order; where a chunk holds hundreds, each run would decode all of it.
 
 use super::dataset::AHEAD;
-use packhorse_core::{FileStat, Memory};
+use packhorse_core::{FileStat, Limits, Memory};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Smaller bands are decoded again: that costs little.
@@ -42,14 +42,14 @@ impl Bands {
     }
 
     /// Keeps `bytes`; returns those that another thread kept meanwhile, if one did.
-    pub(crate) fn keep(&self, key: Key, bytes: Memory) -> Arc<Memory> {
+    pub(crate) fn keep(&self, key: Key, bytes: Memory, limits: &Limits) -> Arc<Memory> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = kept.iter().find(|(of, _)| *of == key) {
             return found.clone();
         }
         let bytes = Arc::new(bytes);
         kept.push((key, bytes.clone()));
-        let mut room = AHEAD;
+        let mut room = AHEAD.min(limits.ahead);
         let fits = kept.iter().rev().take_while(|(_, bytes)| {
             let left = room.checked_sub(bytes.len() as u64);
             room = left.unwrap_or(0);

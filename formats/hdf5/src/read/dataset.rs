@@ -250,7 +250,7 @@ impl Dataset {
         let rows = start..start.saturating_add(tall).min(self.there);
         let bytes = (rows.end - start).saturating_mul(self.row_bytes());
         let alone = self.open.start <= start && rows.end <= self.open.end;
-        if alone || !(TALL..=AHEAD.min(file.limits.blob)).contains(&bytes) {
+        if alone || !(TALL..=AHEAD.min(file.limits.blob).min(file.limits.ahead)).contains(&bytes) {
             return Ok(None);
         }
         let key = Key { file: file.identity.clone(), dataset: self.name.clone(), start };
@@ -259,7 +259,7 @@ impl Dataset {
         }
         let mut bytes = file.memory.take(file.limits.blob(bytes)?)?;
         self.decode(file, start, rows.end, &mut bytes)?;
-        Ok(Some((rows, file.bands.keep(key, bytes))))
+        Ok(Some((rows, file.bands.keep(key, bytes, &file.limits))))
     }
 
     /// The rows `from..to`, into `out`.

@@ -70,7 +70,7 @@ impl Hdf5Source {
         };
         let bytes = fields.iter().map(FieldReader::bytes).fold(0, u64::saturating_add);
         self.expansion.check(bytes, file.len())?;
-        let share = AHEAD / (fields.len() as u64).max(1);
+        let share = AHEAD.min(self.limits.ahead) / (fields.len() as u64).max(1);
         let heap = self.expansion.heap(file.len());
         for field in &mut fields {
             field.values.limit_ahead(share);

@@ -159,7 +159,7 @@ impl WavesOf<'_> {
     /// The record batches to be decoded side by side next, all with the same dictionaries.
     fn parts(&mut self) -> Vec<(Part, Range<u64>)> {
         let (mut wave, mut bytes): (Vec<(Part, Range<u64>)>, u64) = (Vec::new(), 0);
-        while has_room(wave.len(), bytes) {
+        while has_room(wave.len(), bytes, &self.reading.limits) {
             let same = |part: &Part| wave.first().is_none_or(|(first, _)| first.dictionaries == part.dictionaries);
             if !self.wanted.front().is_some_and(|(part, _)| same(part)) {
                 break;

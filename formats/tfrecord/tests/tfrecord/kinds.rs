@@ -122,7 +122,7 @@ fn what_no_feature_can_say_is_refused() {
     ] {
         assert_eq!(refused(vec![odd.clone()]).kind(), Kind::Unsupported, "{odd}");
     }
-    assert_eq!(sink(&[]).admit("k", "jpg", 3 << 30).unwrap_err().kind(), Kind::Content);
+    assert_eq!(sink(&[]).admit("k", "jpg", 3 << 30).unwrap_err().kind(), Kind::Limit);
 }
 
 #[test]
