@@ -59,6 +59,19 @@ impl Frames {
         Ok((at == len && !frames.is_empty()).then_some(Self { frames, len: inside }))
     }
 
+    /// The most bytes that may be inside of `input`, by its headers; `None` where these don't bound it.
+    pub fn most(input: &dyn Input, compression: Compression) -> Result<Option<u64>> {
+        let (Some(len), Compression::Zstd) = (input.len(), compression) else { return Ok(None) };
+        let mut heads = Heads { input, len, at: 0, bytes: Vec::new() };
+        let (mut at, mut most) = (0, 0u64);
+        while at < len {
+            let Some(frame) = blocks(&mut heads, at)? else { return Ok(None) };
+            most = most.saturating_add(frame.blocks.saturating_mul(BLOCK));
+            at = frame.end;
+        }
+        Ok(Some(most))
+    }
+
     /// One frame, with `len` bytes inside: a file that is decompressed from its start.
     pub fn whole(len: u64) -> Self {
         Self { frames: vec![Frame::default()], len }
@@ -121,18 +134,39 @@ type Part = (Option<u64>, u64);
 
 /// The Zstandard frame at `at`.
 fn zstd_frame(heads: &mut Heads<'_>, at: u64) -> Result<Option<Part>> {
+    Ok(match blocks(heads, at)? {
+        Some(Blocks { blocks: 0, end, .. }) => Some((None, end)),
+        // A size that the blocks can't make is no size.
+        Some(Blocks { size: Some(size), blocks, end }) if size <= blocks.saturating_mul(BLOCK) => {
+            Some((Some(size), end))
+        }
+        _ => None,
+    })
+}
+
+/// A Zstandard frame as its headers show it.
+struct Blocks {
+    /// How much is inside, where it says so.
+    size: Option<u64>,
+    /// How many blocks it has; none if it is to be skipped.
+    blocks: u64,
+    /// Where the next one begins.
+    end: u64,
+}
+
+/// The Zstandard frame at `at`, if there is a whole one.
+fn blocks(heads: &mut Heads<'_>, at: u64) -> Result<Option<Blocks>> {
     let bytes = heads.bytes::<18>(at)?;
     let magic = number(&bytes, 0, 4) as u32;
     if magic & !0xF == SKIPPABLE {
-        return Ok(Some((None, at + 8 + number(&bytes, 4, 4))));
+        return Ok(Some(Blocks { size: None, blocks: 0, end: at + 8 + number(&bytes, 4, 4) }));
     }
     let descriptor = number(&bytes, 4, 1);
     let single = descriptor & 0x20 != 0;
     let dictionary = [0, 1, 2, 4].get((descriptor & 3) as usize).copied().unwrap_or_default();
     let from = 5 + usize::from(!single) + dictionary;
     let (width, more) = match (descriptor >> 6, single) {
-        (0, false) => return Ok(None),
-        (0, true) => (1, 0),
+        (0, single) => (usize::from(single), 0),
         (1, _) => (2, 256),
         (2, _) => (4, 0),
         _ => (8, 0),
@@ -140,7 +174,7 @@ fn zstd_frame(heads: &mut Heads<'_>, at: u64) -> Result<Option<Part>> {
     if magic != MAGIC {
         return Ok(None);
     }
-    let size = number(&bytes, from, width).saturating_add(more);
+    let size = (width > 0).then(|| number(&bytes, from, width).saturating_add(more));
     let (mut next, mut blocks) = (at + (from + width) as u64, 0u64);
     loop {
         if next + 3 > heads.len {
@@ -154,8 +188,7 @@ fn zstd_frame(heads: &mut Heads<'_>, at: u64) -> Result<Option<Part>> {
         }
     }
     next += if descriptor & 4 != 0 { 4 } else { 0 };
-    // A size that the blocks can't make is no size.
-    Ok((size <= blocks.saturating_mul(BLOCK)).then_some((Some(size), next)))
+    Ok(Some(Blocks { size, blocks, end: next }))
 }
 
 /// The gzip member at `at`, if an extra field `BC` says how long it is.
@@ -255,6 +288,17 @@ pub(crate) mod tests {
         assert_eq!((frames.inside(), frames.longest()), (5 << 20, 17 * 0xff00));
         assert_eq!(of(bgzf(&plain, b"XY\x03\0abc"), Compression::Gzip).map(|frames| frames.inside()), Some(5 << 20));
         assert_eq!(Frames::whole(7).at(5), Frame::default());
+    }
+
+    #[test]
+    fn blocks_bound_what_is_inside() {
+        let plain = text(1_000_000);
+        let packed = zstd::encode_all(&plain[..], 1).unwrap();
+        let most = |bytes: Vec<u8>, compression| Frames::most(&MemoryInput::new("a", bytes), compression).unwrap();
+        assert_eq!(most(packed.clone(), Compression::Zstd), Some(8 * BLOCK));
+        assert_eq!(most([packed.clone(), sized(b"x")].concat(), Compression::Zstd), Some(9 * BLOCK));
+        assert_eq!(most(packed[..5000].to_vec(), Compression::Zstd), None);
+        assert_eq!(most(bgzf(&plain, b""), Compression::Gzip), None);
     }
 
     #[test]

@@ -43,7 +43,8 @@ impl Walk<'_> {
             }
             return Ok(short);
         }
-        if frames.is_some() || size.saturating_mul(RATIO) <= self.fits && !self.count {
+        let most = || Ok(Frames::most(&file, compression)?.unwrap_or(size.saturating_mul(RATIO)));
+        if frames.is_some() || (!self.count && most()? <= self.fits) {
             return Ok(frames);
         }
         // One for each core, and no more: decoders take memory.
