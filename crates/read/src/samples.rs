@@ -68,7 +68,11 @@ impl Samples {
         let first = |column| first_value(&reader, column);
         let known =
             Known { schema: dataset.schema(), first: &first, registry: dataset.registry(), limits: options.limits };
-        let collate = collate(&fields, &known, options)?;
+        let collate = collate(&fields, &known, options).map_err(|e| match (e.input(), dataset.shards().first()) {
+            // All shards have the same fields; one of them shows which dataset it is.
+            (None, Some(shard)) => e.in_input(&shard.name),
+            _ => e,
+        })?;
         let crew = crew(&collate, usize::try_from(mean).unwrap_or(usize::MAX), options);
         let feed = Feed::Dataset { reader, near, arrangement };
         Ok((Self::new(feed, steps, fingerprint, collate, options), crew))

@@ -4,7 +4,7 @@ use super::Context;
 use crate::args::{BenchLoad, BenchRead};
 use crate::outcome::{counted, success};
 use crate::size::show;
-use packhorse_core::{Error, Observer, Result};
+use packhorse_core::{Error, Kind, Observer, Result};
 use packhorse_read::{
     Access, Dataset, FieldOptions, LoaderOptions, Make, Measured, OpenOptions, ReadOptions, measure, open,
 };
@@ -99,7 +99,8 @@ pub(super) fn read(context: &Context<'_>, args: &BenchRead) -> Result<ExitCode> 
             "samples_per_s": measured.samples as f64 / measured.seconds,
             "bytes_per_s": measured.bytes as f64 / measured.seconds,
         }));
-    })?;
+    })
+    .map_err(with_flag)?;
     text.push_str("  recorded digests were not compared: packhorse verify --full does that\n");
     let peak = peak_memory();
     if let Some(peak) = peak {
@@ -111,6 +112,16 @@ pub(super) fn read(context: &Context<'_>, args: &BenchRead) -> Result<ExitCode> 
     });
     context.style.show(&value, &text)?;
     Ok(success())
+}
+
+/// An error on fields that batches can't hold says how others are chosen.
+pub(super) fn with_flag(error: Error) -> Error {
+    if error.kind() != Kind::Unsupported {
+        return error;
+    }
+    let input = error.input().map(str::to_owned);
+    let told = Error::new(error.kind(), format!("{} (--fields A,B chooses)", error.message())).caused_by(error);
+    input.into_iter().fold(told, Error::in_input)
 }
 
 fn line(measured: &Measured) -> String {

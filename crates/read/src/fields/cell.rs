@@ -246,5 +246,6 @@ fn fit(from: &[u8], out: &mut [u8]) -> Result<()> {
 
 /// Bytes of an element, where elements are packed.
 pub(crate) fn width_of(data_type: &DataType, name: &str) -> Result<usize> {
-    element_width(data_type).ok_or_else(|| Error::unsupported(format!("field {name} has elements of type {data_type}")))
+    let message = || format!("field {name} has elements of type {data_type}, which batches can't hold");
+    element_width(data_type).ok_or_else(|| Error::unsupported(message()))
 }

@@ -3,7 +3,9 @@
 use super::cell::{Cell, Encoded, Text, width_of};
 use super::{FieldOptions, Make};
 use crate::Layout;
-use packhorse_core::{DataType, Error, Field, FieldType, KEY, Limits, MemoryInput, Options, Registry, Result, Schema};
+use packhorse_core::{
+    DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
+};
 use packhorse_transform::image::{View, ViewDecoder};
 
 /// A field of batches, settled.
@@ -51,7 +53,7 @@ pub(crate) fn settle(asked: &[FieldOptions], known: &Known<'_>, batch: usize) ->
             return Err(Error::config(format!("two fields of batches are called {}", field.name)));
         }
         let look = Look { known, column, field };
-        let (cell, view) = look.cell()?;
+        let (cell, view) = look.cell().map_err(|e| with_others(e, asked, known))?;
         if let Some(view) = view {
             // Settings that make no sense are told now.
             ViewDecoder::new(view, known.limits)?;
@@ -59,6 +61,20 @@ pub(crate) fn settle(asked: &[FieldOptions], known: &Known<'_>, batch: usize) ->
         settled.push(place(field, cell, view, batch, &mut layout)?);
     }
     Ok((settled, layout))
+}
+
+/// Of a field that batches can't hold: which of the others they can.
+fn with_others(error: Error, asked: &[FieldOptions], known: &Known<'_>) -> Error {
+    if error.kind() != Kind::Unsupported || asked.len() < 2 {
+        return error;
+    }
+    let good = |(column, field): &(usize, &FieldOptions)| Look { known, column: *column, field }.cell().is_ok();
+    let names: Vec<&str> = asked.iter().enumerate().filter(good).map(|(_, field)| field.name.as_str()).collect();
+    let others = match names.as_slice() {
+        [] => "nor can they hold any other".to_owned(),
+        names => format!("ask for others; they can hold {}", names.join(",")),
+    };
+    Error::new(Kind::Unsupported, format!("{}; {others}", error.message()))
 }
 
 struct Look<'a> {
@@ -186,7 +202,10 @@ impl Look<'_> {
                 Ok(Cell::Bits { count: shape.iter().product(), encoded })
             }
             _ => {
-                let message = format!("field {name} ({held}) does not become {make:?}; ask for another form of it");
+                let message = match make {
+                    Make::Auto => format!("field {name} ({held}) is of a kind that batches can't hold"),
+                    make => format!("field {name} ({held}) does not become {make:?}; ask for another form of it"),
+                };
                 Err(Error::unsupported(message))
             }
         }
