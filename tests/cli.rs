@@ -173,10 +173,10 @@ fn assert_shape(value: &Value, wanted: &str) {
 #[test]
 fn what_is_not_there_is_a_fault_of_the_request() {
     let place = Place::new();
-    let missing = "No such file";
+    let missing = "no such file or folder";
     place.fails(2, &["ls", "no.tar"], &["no.tar", missing]);
     place.fails(2, &["ls", "no"], &["no:", missing]);
-    place.fails(2, &["ls", "in"], &["in:", "is a folder", "shards in it"]);
+    place.fails(2, &["ls", "in"], &["in:", "is a folder", "files in it"]);
     place.fails(2, &["cat", "no.tar", "a.txt"], &["no.tar", missing]);
     place.fails(2, &["stat", "no"], &["no:", missing]);
     place.fails(2, &["verify", "no", "--for", "hf"], &["no:", missing]);
@@ -251,7 +251,7 @@ fn a_request_without_its_parts_says_which() {
     place.fails(2, &["pack", "in", "--to", "webdataset"], &["--out DIR"]);
     place.fails(2, &["pack", "in", "--out", "out"], &["--to webdataset"]);
     place.fails(2, &["pack", "--to", "webdataset", "--out", "out"], &["INPUT", "--plan"]);
-    place.fails(2, &["pack", "in", "--to", "tar", "--out", "out"], &["\"tar\"", "webdataset"]);
+    place.fails(2, &["pack", "in", "--to", "tarr", "--out", "out"], &["\"tarr\"", "webdataset"]);
     place.pack_fails(2, &["--include", "*.png"], &["no sample", "--include"]);
 }
 
@@ -278,11 +278,10 @@ fn the_shape_of_every_result() {
     assert_shape(&place.pack("out", &[]), pack);
     let plan = ["plan", "in", "--to", "webdataset", "--out", "p", "--split", "a=1", "--quiet", "--json"];
     let plan = place.json(&plan);
-    let wanted = "bytes:number class_counts:array classes:array fields:array omitted:array samples:number shards:array skipped:number";
+    let wanted = "bytes:number class_counts:array classes:array fields:array largest_shard:null omitted:array samples:number shards:array skipped:number";
     assert_shape(&plan, wanted);
     assert_shape(&plan["shards"][0], "name:string samples:number split:string");
-    let status =
-        "damages:array missing:array packed:number part:null plan:string samples:number sealed:bool shards:number";
+    let status = "damages:array missing:array packed:number part:null plan:string replacing:null samples:number sealed:bool shards:number";
     assert_shape(&place.json(&["status", "p", "--json"]), status);
     let filled = place.json(&["pack", "--plan", "p", "--json", "--quiet"]);
     assert_shape(&filled, &pack.replace("root:string", "root:null").replace("omitted:array", "omitted:null"));

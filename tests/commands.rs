@@ -188,6 +188,45 @@ fn exit_codes() {
 }
 
 #[test]
+fn what_was_meant_is_said() {
+    let dir = inputs();
+    let pack = |to: &'static str| ["pack", "in", "--to", to, "--out", "out"];
+    fails(dir.path(), &["pack", "in", "--out", "out"], 2, "webdataset, hdf5, tfrecord, tokens, parquet, arrow");
+    fails(dir.path(), &pack("webdatset"), 2, "did you mean webdataset?");
+    fails(dir.path(), &pack("root"), 8, "root is read and not written; --to takes webdataset");
+    fails(dir.path(), &["pack", "inn", "--to", "wds", "--out", "out"], 2, "no such file or folder; did you mean in?");
+    fails(dir.path(), &["ls", "inn"], 2, "did you mean in?");
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    for out in ["file", "file/below", "/dev/full"] {
+        fails(dir.path(), &["pack", "in", "--to", "wds", "--out", out], 2, "is not a folder; give --out a folder");
+    }
+    for (to, format) in [("wds", "webdataset"), ("tar", "webdataset"), ("h5", "hdf5"), ("feather", "arrow")] {
+        let planned = ["plan", "in", "--to", to, "--out", to, "--json"];
+        stdout(dir.path(), &planned);
+        assert!(stdout(dir.path(), &["pack", "--plan", to, "--json"]).contains("samples"), "{to}");
+        stdout(dir.path(), &["seal", to]);
+        let manifest: Value = serde_json::from_str(&stdout(dir.path(), &["stat", to, "--json"])).unwrap();
+        assert_eq!(manifest["format"]["format"], format);
+    }
+}
+
+#[test]
+fn what_is_in_a_dataset_is_listed_and_shown_as_of_one_file() {
+    let dir = inputs();
+    pack(&dir, "tars", &["--samples-per-shard", "2"]);
+    let names = stdout(dir.path(), &["ls", "tars"]);
+    let of = |shard: &str| stdout(dir.path(), &["ls", &format!("tars/shard-{shard}.tar")]);
+    assert_eq!(names, ["000000", "000001", "000002"].map(of).concat());
+    let last = names.lines().last().unwrap();
+    assert_eq!(stdout(dir.path(), &["cat", "tars", last]), stdout(dir.path(), &["cat", "tars/shard-000002.tar", last]));
+    fails(dir.path(), &["cat", "tars", "nothing.txt"], 2, "holds no nothing.txt");
+    stdout(dir.path(), &["pack", "in", "--to", "parquet", "--out", "rows", "--samples-per-shard", "2", "--quiet"]);
+    assert!(stdout(dir.path(), &["ls", "rows"]).starts_with("5 samples\n"));
+    assert_eq!(stdout(dir.path(), &["cat", "rows", last]), stdout(dir.path(), &["cat", "tars", last]));
+    fails(dir.path(), &["ls", "in"], 2, "is a folder without a sealed dataset");
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_crash() {
     let dir = inputs();
     pack(&dir, "out", &[]);

@@ -319,9 +319,9 @@ pub(crate) struct Stage {
 
 #[derive(ClapArgs)]
 pub(crate) struct Ls {
-    /// The shard
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub(crate) shard: PathBuf,
+    /// The dataset's folder, or one of its files
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) path: PathBuf,
 
     /// Show lengths and offsets too
     #[arg(long, short)]
@@ -330,9 +330,9 @@ pub(crate) struct Ls {
 
 #[derive(ClapArgs)]
 pub(crate) struct Cat {
-    /// The shard
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub(crate) shard: PathBuf,
+    /// The dataset's folder, or one of its files
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) path: PathBuf,
 
     /// The member, KEY.FIELD
     pub(crate) member: String,

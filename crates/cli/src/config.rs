@@ -2,6 +2,7 @@
 
 use clap::{Arg, Command};
 use packhorse_core::{Context, Error, Kind, Result};
+use packhorse_pack::of_request;
 use std::ffi::{OsStr, OsString};
 use toml::Value;
 
@@ -30,7 +31,7 @@ fn subcommand<'a>(args: &[OsString], program: &'a Command) -> Option<(usize, &'a
 
 /// What the file at `path` holds, as flags of `command`.
 fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsString>> {
-    let text = std::fs::read_to_string(path).doing("read").map_err(|e| e.with_kind(Kind::Config))?;
+    let text = std::fs::read_to_string(path).doing("read").map_err(|e| of_request(e).with_kind(Kind::Config))?;
     let table: toml::Table =
         text.parse().map_err(|e: toml::de::Error| Error::config(format!("is no TOML: {}", e.message())))?;
     let mut flags = Vec::new();

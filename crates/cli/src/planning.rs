@@ -16,7 +16,7 @@ pub(crate) struct Planning {
     #[arg(value_name = "INPUT", value_hint = ValueHint::AnyPath)]
     pub(crate) input: Vec<PathBuf>,
 
-    /// The format of the shards
+    /// The format of the shards: webdataset (wds, tar), hdf5 (h5), parquet, arrow (feather), tfrecord, tokens
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
 

@@ -2,6 +2,7 @@
 
 use clap::{Args as ClapArgs, ValueHint};
 use packhorse_core::{Options, Result};
+use packhorse_pack::of_request;
 use packhorse_transform::Transform;
 use std::path::PathBuf;
 
@@ -76,7 +77,7 @@ impl Tokenizing {
                 false => Ok(None),
             };
         };
-        let file = std::fs::read(path).doing("read").map_err(|e| e.in_input(path.display()));
+        let file = std::fs::read(path).doing("read").map_err(|e| of_request(e.in_input(path.display())));
         let file = file.map_err(|e| e.with_kind(packhorse_core::Kind::Config))?;
         let options = TokenizeOptions {
             special: self.special.parse()?,

@@ -24,6 +24,7 @@ mod outlet;
 mod registry;
 mod rows;
 mod store;
+mod suggest;
 mod summary;
 mod values;
 
@@ -49,5 +50,6 @@ pub use outlet::{Headed, Outlet, Part, Scratch};
 pub use registry::Registry;
 pub use rows::{KEY, Rows, Sample, is_blob, key_column};
 pub use store::{FileKind, FileStat, Store, StoreFile};
+pub use suggest::{nearest, some_of};
 pub use summary::{Member, Members, ShardSummary};
 pub use values::{array_of, bytes_of, element_width};

@@ -1,6 +1,6 @@
 //! Which formats this build knows. The facade fills it and hands it to pack and read.
 
-use crate::{Error, Format, Result};
+use crate::{Error, Format, Result, nearest};
 use std::sync::Arc;
 
 /// The list of formats. There is no registration by linker magic: what is in here was put here.
@@ -24,9 +24,18 @@ impl Registry {
     /// The format called `id`, or a `Config` error that lists what there is.
     pub fn get(&self, id: &str) -> Result<&Arc<dyn Format>> {
         self.formats.iter().find(|f| f.info().id == id).ok_or_else(|| {
-            let known: Vec<_> = self.formats.iter().map(|f| f.info().id).collect();
-            Error::config(format!("no format is called \"{id}\"; this build knows: {}", known.join(", ")))
+            let known: Vec<&str> = self.formats.iter().map(|f| f.info().id).collect();
+            let meant = nearest(id, known.iter().copied()).map(|name| format!("; did you mean {name}?"));
+            let meant = meant.unwrap_or_default();
+            Error::config(format!("no format is called \"{id}\"{meant} (this build knows {})", known.join(", ")))
         })
+    }
+
+    /// The format that a user calls `name`: its id, or an extension of its files (`h5`, `tar`, `feather`).
+    pub fn named(&self, name: &str) -> Result<&Arc<dyn Format>> {
+        let claims = |f: &&Arc<dyn Format>| f.info().extensions.iter().any(|ext| ext.eq_ignore_ascii_case(name));
+        let by_extension = || self.formats.iter().rfind(claims).filter(|_| !name.is_empty());
+        self.get(name).or_else(|e| by_extension().ok_or(e))
     }
 
     /// The format that claims the longest extension of the file name `name` (compared without

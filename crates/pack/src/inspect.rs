@@ -2,14 +2,15 @@
 
 use crate::inputs::{Names, container, main_file, open};
 use crate::inspect_rows::{self, columns};
-use crate::resume::of_request;
+use crate::recorded::sealed_manifest;
+use crate::resume::{of_named, of_request};
 use packhorse_core::{
     Error, Extent, FileKind, Input, Limits, MemberName, Options, Registry, Result, Source, Store, split_name,
 };
 use packhorse_storage::spool;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Calls `each` with name and extent of every field in the shard `path`, in its order. Members that
 /// hold no field are passed over.
@@ -36,7 +37,7 @@ pub(crate) fn shard(registry: &Registry, store: &dyn Store, path: &Path) -> Resu
 
 fn no_shard(store: &dyn Store, path: &Path) -> Error {
     match store.stat(path, true) {
-        Err(e) => of_request(e),
+        Err(e) => of_named(store, path, e),
         Ok(stat) if stat.kind == FileKind::Directory => {
             Error::config("is a folder; give one of the shards in it").in_input(path.display())
         }
@@ -44,9 +45,19 @@ fn no_shard(store: &dyn Store, path: &Path) -> Error {
     }
 }
 
+/// The data files of the sealed dataset in the folder `path`, in its order; `path` itself if it is a file.
+pub fn files(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
+    if store.stat(path, true).map_err(|e| of_named(store, path, e))?.kind != FileKind::Directory {
+        return Ok(vec![path.to_owned()]);
+    }
+    let unsealed = || Error::config("is a folder without a sealed dataset; give one of the files in it");
+    let manifest = sealed_manifest(store, path)?.ok_or_else(|| unsealed().in_input(path.display()))?;
+    Ok(manifest.shards.iter().map(|shard| path.join(&shard.file)).collect())
+}
+
 /// Writes the bytes of the member `name` (`KEY.FIELD`) of the shard `path` to `out`; of typed rows, the
-/// value: bytes and text as they are, numbers and arrays as `.npy`.
-pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out: &mut dyn Write) -> Result<()> {
+/// value: bytes and text as they are, numbers and arrays as `.npy`. Returns whether the shard has it.
+pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out: &mut dyn Write) -> Result<bool> {
     if columns(registry, store, path)?.is_some() {
         return inspect_rows::cat(registry, store, path, name, out);
     }
@@ -57,15 +68,13 @@ pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out:
         found = found.or((*member == wanted).then_some(extent));
         Ok(())
     })?;
-    let missing =
-        || Error::config(format!("holds no member {name}; list them with `packhorse ls`")).in_input(path.display());
-    let extent = found.ok_or_else(missing)?;
+    let Some(extent) = found else { return Ok(false) };
     let (_, input) = shard(registry, store, path)?;
     let input = match input.len() {
         Some(_) => input,
         None => spool(&*input, &std::env::temp_dir(), &Limits::default(), &packhorse_core::Cancel::default())?,
     };
-    copy(&*input, extent, out)
+    copy(&*input, extent, out).map(|()| true)
 }
 
 fn copy(input: &dyn Input, extent: Extent, out: &mut dyn Write) -> Result<()> {

@@ -28,29 +28,35 @@ pub fn columns(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Op
 }
 
 /// Writes the value `name` (`KEY.FIELD`, or `NUMBER.FIELD` where the file has no keys) of the file of typed
-/// rows `path`: bytes and text as they are, numbers and arrays as `.npy`.
-pub(crate) fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out: &mut dyn Write) -> Result<()> {
+/// rows `path`: bytes and text as they are, numbers and arrays as `.npy`. False if it has none.
+pub(crate) fn cat(
+    registry: &Registry,
+    store: &dyn Store,
+    path: &Path,
+    name: &str,
+    out: &mut dyn Write,
+) -> Result<bool> {
     let (source, input) = shard(registry, store, path)?;
-    let missing =
-        || Error::config(format!("holds no value {name}; `packhorse ls` shows the fields")).in_input(path.display());
-    let probe = source.probe(&*input)?.ok_or_else(missing)?;
+    let Some(probe) = source.probe(&*input)? else { return Ok(false) };
     let named = |f: &&std::sync::Arc<packhorse_core::Field>| {
         name.strip_suffix(f.name().as_str()).is_some_and(|key| key.ends_with('.')) && f.name() != KEY
     };
-    let field = probe.schema.fields().iter().filter(named).max_by_key(|f| f.name().len()).ok_or_else(missing)?;
-    let key = name.get(..name.len() - field.name().len() - 1).ok_or_else(missing)?;
+    let field = probe.schema.fields().iter().filter(named).max_by_key(|f| f.name().len());
+    let Some(field) = field else { return Ok(false) };
+    let key = name.get(..name.len() - field.name().len() - 1).unwrap_or_default();
     let keyed = probe.schema.column_with_name(KEY).is_some();
-    let first = if keyed { 0 } else { key.parse::<u64>().map_err(|_| missing())? };
+    let number = if keyed { Some(0) } else { key.parse::<u64>().ok() };
+    let Some(first) = number else { return Ok(false) };
     let items = if keyed { 0..probe.items } else { first..first.saturating_add(1) };
     for rows in source.rows(&*input, items)? {
         let rows = rows?;
         let found = (0..rows.num_rows()).find(|row| !keyed || key_of(&rows, *row) == Some(key));
         if let Some(row) = found {
             let value = rows.slice(row, 1);
-            return write(registry, &value, field, out);
+            return write(registry, &value, field, out).map(|()| true);
         }
     }
-    Err(missing())
+    Ok(false)
 }
 
 fn key_of(rows: &Rows, row: usize) -> Option<&str> {

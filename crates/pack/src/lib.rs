@@ -44,7 +44,7 @@ mod watched;
 
 pub use columns::Shapes;
 pub use consumers::{Report, check_consumers};
-pub use inspect::{Stat, cat, list, stat};
+pub use inspect::{Stat, cat, files, list, stat};
 pub use inspect_rows::{Columns, columns};
 pub use merge::{MergeOptions, Merged, Repaired, merge, repair};
 pub use metadata::Metadata;

@@ -2,7 +2,7 @@
 
 use crate::plan::Plan;
 use crate::replace::{finish_replacing, is_replacing};
-use packhorse_core::{Error, Kind, Outlet, Result, Store};
+use packhorse_core::{Error, Kind, Outlet, Result, Store, nearest};
 use packhorse_dataset::{Digest, Header, MANIFEST, PLAN, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
 use packhorse_storage::Staging;
 use std::path::Path;
@@ -41,9 +41,9 @@ pub(crate) enum Attempt {
 
 /// Publishes `plan` in the folder `out`, unless it holds finished shards of another one.
 pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Attempt> {
-    refuse_strangers(&**store, out, plan)?;
+    refuse_strangers(&**store, out, plan).map_err(|e| of_output(e, out))?;
     Staging::sweep(&**store, out, false);
-    let staging = Staging::open(store.clone(), out)?;
+    let staging = Staging::open(store.clone(), out).map_err(|e| of_output(e, out))?;
     let mut stage = staging.stage(PLAN)?;
     let mut file = std::io::BufWriter::with_capacity(256 << 10, stage.stream("")?);
     let (digest, stamps) = plan.write(&mut file)?;
@@ -106,7 +106,41 @@ pub(crate) fn is_missing(error: &Error) -> bool {
 
 /// What the caller named and is not there is a fault of the request, not of the file system.
 pub fn of_request(error: Error) -> Error {
-    if is_missing(&error) { error.with_kind(Kind::Config) } else { error }
+    if !is_missing(&error) {
+        return error;
+    }
+    let missing = Error::config("no such file or folder");
+    error.input().into_iter().fold(missing, Error::in_input)
+}
+
+/// As [`of_request`] for the file or folder `path`, with the name beside it that may have been meant.
+pub(crate) fn of_named(store: &dyn Store, path: &Path, error: Error) -> Error {
+    if !is_missing(&error) {
+        return error.with_kind(Kind::Config);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names = store.list(folder).unwrap_or_default();
+    let names: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    let wanted = path.file_name().unwrap_or_default().to_string_lossy();
+    let meant = nearest(&wanted, names.iter().map(String::as_str));
+    let meant = meant.map(|name| format!("; did you mean {}?", path.with_file_name(name).display()));
+    Error::config(format!("no such file or folder{}", meant.unwrap_or_default())).in_input(path.display())
+}
+
+/// What is wrong with the folder that the user gave for a dataset, and no trouble that passes.
+pub(crate) fn of_output(error: Error, out: &Path) -> Error {
+    const ENOENT: i32 = 2;
+    const EACCES: i32 = 13;
+    const ENOTDIR: i32 = 20;
+    const EROFS: i32 = 30;
+    const EPERM: i32 = 1;
+    let message = match error.errno() {
+        Some(ENOTDIR) => "is not a folder; give --out a folder that is empty or does not exist".to_owned(),
+        Some(ENOENT) => "can't be made there; give --out another folder".to_owned(),
+        Some(EACCES | EPERM | EROFS) => format!("{}; give --out a folder that you may write to", error.message()),
+        _ => return error,
+    };
+    Error::config(message).in_input(out.display())
 }
 
 /// packhorse writes into a folder of its own.

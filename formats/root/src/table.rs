@@ -8,7 +8,7 @@ use crate::report::BranchReport;
 use crate::streamer::Streamers;
 use crate::tree::Tree;
 use crate::trial;
-use packhorse_core::{Error, Input, Limits, Omission, Result, Schema, SchemaRef};
+use packhorse_core::{Error, Input, Limits, Omission, Result, Schema, SchemaRef, nearest, some_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -117,8 +117,12 @@ impl<'a> Table<'a> {
     /// Keeps the columns that are wanted.
     fn select(&mut self, wanted: &Wanted) -> Result<()> {
         let names = self.reports.iter().map(|report| report.name.as_str());
-        if let Some(glob) = wanted.vain(names) {
-            return Err(Error::config(format!("option branches: nothing is called {glob}")));
+        if let Some(glob) = wanted.vain(names.clone()) {
+            let known: Vec<&str> = names.collect();
+            let meant = nearest(glob.trim_matches('*'), known.iter().copied());
+            let meant = meant.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+            let message = format!("option branches: nothing is called {glob}{meant} (there are {})", some_of(&known));
+            return Err(Error::config(message));
         }
         match &mut self.data {
             Data::Tree(_, columns) => columns.retain(|column| wanted.takes(&column.name)),

@@ -100,7 +100,13 @@ fn options_choose() {
     assert_eq!(kind, Kind::Config);
     assert!(text.contains("holds no tree other for --tree: dir/events (20 entries)"), "{text}");
     let (kind, text) = refused(&input, &[("branches", "energi")]);
-    assert_eq!((kind, text.as_str()), (Kind::Config, "tree: option branches: nothing is called energi"));
+    assert_eq!(
+        (kind, text.as_str()),
+        (
+            Kind::Config,
+            "tree: option branches: nothing is called energi; did you mean energy? (there are energy, flag, id, pos, npt, pt)"
+        )
+    );
     for wrong in [("unsupported", "maybe"), ("branch", "x")] {
         let options: Options = [wrong].into_iter().collect();
         assert_eq!(Root.source(&options, Limits::default()).err().unwrap().kind(), Kind::Config);

@@ -64,21 +64,33 @@ pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
 }
 
 pub(super) fn ls(context: &Context<'_>, args: &Ls) -> Result<ExitCode> {
-    if let Some(columns) = packhorse_pack::columns(context.registry, &*context.store, &args.shard)? {
+    let files = packhorse_pack::files(&*context.store, &args.path)?;
+    let Some(first) = files.first() else { return Ok(success()) };
+    if let Some(mut columns) = packhorse_pack::columns(context.registry, &*context.store, first)? {
+        for file in files.iter().skip(1) {
+            let more = packhorse_pack::columns(context.registry, &*context.store, file)?;
+            columns.samples += more.map_or(0, |more| more.samples);
+        }
         return table(context, &columns);
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    packhorse_pack::list(context.registry, &*context.store, &args.shard, &mut |name, extent| {
-        let full = format!("{}.{}", name.key, name.field);
-        done(if context.style.json {
-            let line = json!({"key": name.key, "field": name.field, "offset": extent.offset, "bytes": extent.len});
-            writeln!(out, "{line}")
-        } else if args.long {
-            writeln!(out, "{:>12} {:>14} {full}", extent.len, extent.offset)
-        } else {
-            writeln!(out, "{full}")
-        })
-    })?;
+    for file in &files {
+        packhorse_pack::list(context.registry, &*context.store, file, &mut |name, extent| {
+            let full = format!("{}.{}", name.key, name.field);
+            done(if context.style.json {
+                let mut line =
+                    json!({"key": name.key, "field": name.field, "offset": extent.offset, "bytes": extent.len});
+                if files.len() > 1 {
+                    line["file"] = file.file_name().unwrap_or_default().to_string_lossy().into();
+                }
+                writeln!(out, "{line}")
+            } else if args.long {
+                writeln!(out, "{:>12} {:>14} {full}", extent.len, extent.offset)
+            } else {
+                writeln!(out, "{full}")
+            })
+        })?;
+    }
     done(out.flush())?;
     Ok(success())
 }
@@ -94,8 +106,14 @@ fn table(context: &Context<'_>, columns: &Columns) -> Result<ExitCode> {
 }
 
 pub(super) fn cat(context: &Context<'_>, args: &Cat) -> Result<ExitCode> {
-    packhorse_pack::cat(context.registry, &*context.store, &args.shard, &args.member, &mut io::stdout().lock())?;
-    Ok(success())
+    let mut out = io::stdout().lock();
+    for file in packhorse_pack::files(&*context.store, &args.path)? {
+        if packhorse_pack::cat(context.registry, &*context.store, &file, &args.member, &mut out)? {
+            return Ok(success());
+        }
+    }
+    let message = format!("holds no {}; `packhorse ls` shows what it holds, by KEY.FIELD", args.member);
+    Err(Error::config(message).in_input(args.path.display()))
 }
 
 pub(super) fn stat(context: &Context<'_>, args: &Stat) -> Result<ExitCode> {

@@ -3,7 +3,7 @@
 use super::Context;
 use super::pack::packing;
 use crate::planning::{Planning, Work};
-use packhorse_core::{Context as _, Error, InputTable, Options, Result};
+use packhorse_core::{Context as _, Error, Format, InputTable, Kind, Options, Registry, Result};
 use packhorse_pack::{
     Cut, Estimate, FilesFrom, Listing, Metadata, Part, Plan, PlanOptions, Scan, ScanOptions, Shuffle, Splits, fit,
     of_request, plan, scan, sealed_manifest,
@@ -13,6 +13,7 @@ use packhorse_transform::fields::Fields;
 use packhorse_transform::image::{Check, Image, ImageOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A plan that was made, and what it was made with.
 pub(super) struct Planned {
@@ -25,7 +26,7 @@ pub(super) struct Planned {
 /// Scans and plans.
 pub(super) fn make_plan(context: &Context<'_>, args: &Planning, work: &Work) -> Result<Planned> {
     let transforms = transforms(context, args)?;
-    let mut options = plan_options(args)?;
+    let mut options = plan_options(context.registry, args)?;
     options.memory = work.memory;
     // Settings are checked before hours go into a scan.
     let typed = context.registry.get(&options.format)?.sink(&options.sink)?.typed();
@@ -145,8 +146,28 @@ fn attach(context: &Context<'_>, args: &Planning, listing: &mut Listing, table: 
     listing.attach_metadata(&metadata, args.on_error, &context.progress)
 }
 
-fn plan_options(args: &Planning) -> Result<PlanOptions> {
-    let format = args.to.clone().ok_or_else(|| Error::config("say which format with --to, such as --to webdataset"))?;
+/// What people call formats that have another name.
+const ALIASES: [(&str, &str); 3] = [("wds", "webdataset"), ("tfrecords", "tfrecord"), ("megatron", "tokens")];
+
+/// The format of the shards, as `--to` names it.
+fn format(registry: &Registry, to: Option<&str>) -> Result<String> {
+    let writes = |format: &&Arc<dyn Format>| {
+        format.sink(&Options::new()).map_or_else(|e| e.kind() != Kind::Unsupported, |_| true)
+    };
+    let written = || registry.iter().filter(writes).map(|format| format.info().id).collect::<Vec<_>>().join(", ");
+    let to = to.ok_or_else(|| {
+        Error::config(format!("say which format with --to, such as --to webdataset; there are {}", written()))
+    })?;
+    let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(to)).map_or(to, |(_, id)| id);
+    let format = registry.named(alias)?;
+    match writes(&format) {
+        true => Ok(format.info().id.to_owned()),
+        false => Err(Error::unsupported(format!("{alias} is read and not written; --to takes {}", written()))),
+    }
+}
+
+fn plan_options(registry: &Registry, args: &Planning) -> Result<PlanOptions> {
+    let format = format(registry, args.to.as_deref())?;
     let sink = args.writing.options(args.index.as_deref())?;
     Ok(PlanOptions {
         format,

@@ -6,6 +6,7 @@ use super::walk::{Batch, Chain, Folder, Task, Walk};
 use super::{Scan, ScanOptions};
 use crate::Policy;
 use crate::inputs::main_file;
+use crate::resume::of_named;
 use packhorse_core::{Error, FileKind, InputTable, Result};
 use packhorse_storage::{Location, Staging};
 use std::collections::BTreeMap;
@@ -83,7 +84,7 @@ fn starts(context: Scan<'_>, options: &ScanOptions, builder: &mut Builder) -> Re
 /// A root given by the user must be there: that is no matter of policy.
 fn start(context: Scan<'_>, root: &Path, builder: &mut Builder) -> Result<Task> {
     Location::local(root)?;
-    let stat = context.store.stat(root, true).map_err(|e| e.with_kind(packhorse_core::Kind::Config))?;
+    let stat = context.store.stat(root, true).map_err(|e| of_named(context.store, root, e))?;
     if stat.kind == FileKind::Directory {
         let number = builder.root(root);
         return Ok(Task::Folder(Folder {
