@@ -229,6 +229,31 @@ fn an_input_that_cannot_be_read() {
 }
 
 #[test]
+fn a_folder_that_is_taken_away_while_it_is_packed_is_told_and_the_next_run_makes_it_again() {
+    if !strace::available() {
+        return;
+    }
+    let work = Work::new(60, 6);
+    type Harm = fn(&Path, &Path);
+    let harms: [Harm; 2] =
+        [|out, aside| std::fs::rename(out, aside).unwrap(), |out, _| while std::fs::remove_dir_all(out).is_err() {}];
+    for (i, harm) in harms.into_iter().enumerate() {
+        let (out, log) = (work.dir("out"), work.dir("log"));
+        let slow = work.pack(&out, &["--jobs", "1", "--io-threads", "1"]);
+        let running = strace::inject(slow, "pread64", "delay_enter=20000", None, &log).start();
+        while !out.join("shard-000001.receipt.json").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        harm(&out, &work.dir("aside"));
+        let ended = running.end();
+        assert_eq!(ended.code(), ENVIRONMENT, "{i}: {ended:?}");
+        assert!(ended.said.contains(text(&out)), "{i}: {ended:?}");
+        work.finish(&out, &format!("after harm {i}"));
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+}
+
+#[test]
 fn a_folder_that_cannot_be_closed_is_no_panic() {
     if !strace::available() {
         return;

@@ -3,7 +3,9 @@
 use clap::{Arg, Command};
 use packhorse_core::{Context, Error, Kind, Result};
 use packhorse_pack::of_request;
+use packhorse_storage::Location;
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use toml::Value;
 
 /// Replaces `--config FILE` by the flags that the file holds. They come before the flags of the
@@ -31,6 +33,7 @@ fn subcommand<'a>(args: &[OsString], program: &'a Command) -> Option<(usize, &'a
 
 /// What the file at `path` holds, as flags of `command`.
 fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsString>> {
+    Location::local(Path::new(path))?;
     let text = std::fs::read_to_string(path).doing("read").map_err(|e| of_request(e).with_kind(Kind::Config))?;
     let table: toml::Table =
         text.parse().map_err(|e: toml::de::Error| Error::config(format!("is no TOML: {}", e.message())))?;

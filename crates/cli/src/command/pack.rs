@@ -8,8 +8,8 @@ use crate::outcome::{counted, success};
 use crate::planning::{Pack, Planning, Work};
 use crate::size::show;
 use crate::slurm;
-use packhorse_core::{Error, Event, Observer, Result};
-use packhorse_dataset::Manifest;
+use packhorse_core::{Error, Event, Kind, Observer, Result};
+use packhorse_dataset::{Manifest, PLAN};
 use packhorse_pack::{
     PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, plan_folder, plan_limits,
 };
@@ -56,6 +56,11 @@ pub(super) fn whole(context: &Context<'_>, planning: &Planning, work: &Work) -> 
     let transforms = planned.transforms;
     drop(planned.plan);
     let report = pack(context, &transforms, out, work, Part::ALL, planning.on_error)?;
+    let place = plan_folder(&context.store, out)?;
+    if context.store.stat(&place.join(PLAN), false).is_err() {
+        let message = "was moved or removed while it was packed; run the same command again";
+        return Err(Error::new(Kind::Environment, message).in_input(out.display()));
+    }
     let manifest = packhorse_pack::seal(context.registry, &transforms, &context.store, out, &context.cancel)?;
     context.progress.finish();
     warn_of_sizes(context, planning, &manifest);
