@@ -184,9 +184,9 @@ pub(crate) struct Work {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) io_threads: u16,
 
-    /// The memory to do with: the most input held at once, and four times the largest value that must be whole (an
-    /// array, a document, a picture's pixels); larger ones are bad inputs. Files that go unchanged into WebDataset may be
-    /// of any size. Peaks stay below twice this and 128 MiB [default: 192MiB, and values of 2 GiB]
+    /// The memory to do with: the most input held at once, and four times the largest value that must be whole (an array,
+    /// a document); larger ones are refused, or left out. Files that go unchanged into WebDataset are copied in pieces
+    /// [default: 192MiB, and values of 2 GiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub(crate) memory: Option<u64>,
 

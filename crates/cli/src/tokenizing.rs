@@ -1,7 +1,7 @@
 //! The flags that concern text and tokens.
 
 use clap::{Args as ClapArgs, ValueHint};
-use packhorse_core::{Options, Result};
+use packhorse_core::{Limits, Options, Result};
 use packhorse_pack::of_request;
 use packhorse_transform::Transform;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ impl Tokenizing {
 
     /// The transform, if one is asked for.
     #[cfg(feature = "tokenize")]
-    pub(crate) fn transform(&self) -> Result<Option<Box<dyn Transform>>> {
+    pub(crate) fn transform(&self, limits: Limits) -> Result<Option<Box<dyn Transform>>> {
         use packhorse_core::Context;
         use packhorse_transform::tokenize::{Tokenize, TokenizeOptions};
         let Some(path) = &self.tokenizer else {
@@ -91,12 +91,12 @@ impl Tokenizing {
             pattern: self.pattern.clone(),
         };
         let name = path.display().to_string();
-        Ok(Some(Box::new(Tokenize::new(&file, &name, options)?)))
+        Ok(Some(Box::new(Tokenize::new(&file, &name, options)?.within(limits))))
     }
 
     /// This build has none.
     #[cfg(not(feature = "tokenize"))]
-    pub(crate) fn transform(&self) -> Result<Option<Box<dyn Transform>>> {
+    pub(crate) fn transform(&self, _: Limits) -> Result<Option<Box<dyn Transform>>> {
         match &self.tokenizer {
             None => Ok(None),
             Some(_) => Err(packhorse_core::Error::unsupported(

@@ -39,7 +39,9 @@ pub fn fit(context: &Packing<'_>, plan: &mut Plan) -> Result<Option<Estimate>> {
     // Nothing that needs room on a disk is tried.
     let nowhere = PathBuf::new();
     let inputs = Inputs::new(&*context.store, &roots, &nowhere, conversion.limits, context.cancel).verifying(false);
-    let assembly = conversion.assembly(context, plan.header(), inputs, Policy::Skip);
+    let mut assembly = conversion.assembly(context, plan.header(), inputs, Policy::Skip);
+    // Little is read of each piece: what lies behind it would be read for nothing.
+    assembly.inner.ahead = assembly.inner.ahead.min(AHEAD);
     let pieces: Vec<&TrialPiece> = segments.iter().flat_map(|segment| &segment.pieces).collect();
     // Pieces in one frame of compressed text are read in their order: it is decompressed once.
     let frame = |piece: &TrialPiece| {
@@ -66,6 +68,9 @@ fn passing<T>(done: Result<T>) -> Result<Option<T>> {
         done => Ok(done.ok()),
     }
 }
+
+/// The most that is read ahead of a piece.
+const AHEAD: u64 = 16 << 20;
 
 /// What became of some entries.
 struct Packed {

@@ -27,6 +27,7 @@ mod json;
 mod options;
 mod oracle;
 mod record;
+mod room;
 mod sentencepiece;
 mod text;
 mod tiktoken;

@@ -216,6 +216,6 @@ fn transforms(context: &Context<'_>, args: &Planning) -> Result<Vec<Box<dyn Tran
     if !fields.is_empty() {
         transforms.push(Box::new(fields));
     }
-    transforms.extend(args.tokenizing.transform()?);
+    transforms.extend(args.tokenizing.transform(context.limits)?);
     Ok(transforms)
 }

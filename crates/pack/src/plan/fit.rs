@@ -81,7 +81,9 @@ impl Plan {
         let pieces = (self.shards.len() as u64 * PIECES_A_SHARD).clamp(PIECES.start, PIECES.end);
         let tables = || self.listing.tables().iter().map(|table| &table.kind);
         let most = if tables().any(|kind| matches!(kind, Items::Samples)) {
-            input / ROWS * 2
+            // A piece is a sample at least.
+            let samples: u64 = self.order.iter().map(|unit| u64::from(unit.count)).sum();
+            (input / ROWS * 2).min(MOST / (input / samples.max(1)).max(1))
         } else if tables().next().is_some() {
             tried / TEXT
         } else {

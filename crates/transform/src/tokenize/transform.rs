@@ -1,6 +1,7 @@
 //! The transform. Owns what stands around a document's tokens, the column they go to, and checking.
 
 use super::engine::{Engine, Id, Ids, numbers};
+use super::room::Room;
 use super::text::{self, Texts};
 use super::tokenizer::Tokenizer;
 use super::words;
@@ -8,7 +9,7 @@ use super::{Empty, Special, TokenizeOptions, TokenizerRecord};
 use crate::{Making, Transform};
 use arrow_array::{ArrayRef, Int32Array, ListArray, UInt16Array};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
-use packhorse_core::{DataType, Error, FieldType, KEY, Kind, Result, Rows, Schema, SchemaRef, key_column};
+use packhorse_core::{DataType, Error, FieldType, KEY, Kind, Limits, Result, Rows, Schema, SchemaRef, key_column};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -25,6 +26,9 @@ const SMALL: u32 = 65_500;
 /// not cut there. Encoding one takes up to 45 bytes of memory (Unigram: 90) for each of its bytes.
 const PIECE: usize = 8 << 20;
 
+/// Texts up to this size take up little, whatever they are.
+const SHORT: usize = 64 << 10;
+
 /// Turns text into tokens. Loading takes a tenth of a second to one second; a clone shares what was loaded.
 #[derive(Clone)]
 pub struct Tokenize {
@@ -38,6 +42,10 @@ pub struct Tokenize {
     bos: Option<u32>,
     /// The end-of-document token, if anything wants it.
     eod: Option<u32>,
+    /// The most bytes in one piece.
+    piece: usize,
+    /// Room for long pieces; `None` where memory is not bounded.
+    room: Option<Arc<Room>>,
 }
 
 impl Tokenize {
@@ -58,7 +66,18 @@ impl Tokenize {
         let ends = options.append_eod || options.special == Special::Eod || options.empty == Empty::Eod;
         let eod = if ends { Some(tokenizer.end(options.eod.as_deref())?) } else { None };
         let digest = blake3::hash(file).to_hex().to_string();
-        Ok(Self { tokenizer: Arc::new(tokenizer), options, name: name.to_owned(), file: file.into(), digest, bos, eod })
+        let (tokenizer, name, file) = (Arc::new(tokenizer), name.to_owned(), file.into());
+        Ok(Self { tokenizer, options, name, file, digest, bos, eod, piece: PIECE, room: None })
+    }
+
+    /// The same with less memory: what engines take up for long pieces, on all threads together, is at most twice what a
+    /// single value may. Longer pieces are errors of kind `Limit`. [`Limits::default`] bound nothing.
+    pub fn within(self, limits: Limits) -> Self {
+        if limits == Limits::default() {
+            return self;
+        }
+        let most = usize::try_from(limits.blob / 45).unwrap_or(usize::MAX);
+        Self { piece: PIECE.min(most), room: Some(Arc::new(Room::new(most))), ..self }
     }
 
     /// The transform that [`Transform::describe`] gave these words for.
@@ -69,7 +88,7 @@ impl Tokenize {
         if blake3::hash(&file).to_hex().as_str() != digest {
             return Err(Error::new(Kind::Changed, format!("the tokenizer is not the one of the plan, {digest}")));
         }
-        Self::new(&file, &format!("tokenizer {digest}"), options)
+        Ok(Self::new(&file, &format!("tokenizer {digest}"), options)?.within(making.limits))
     }
 
     /// What a manifest says of the tokenizer.
@@ -109,7 +128,8 @@ impl Tokenize {
 
     /// What the engine makes of a document. An engine that gives up on one is no reason to lose the others.
     fn encode(&self, text: &str, out: &mut Ids) -> Result<()> {
-        self.admit(text)?;
+        let longest = self.admit(text)?;
+        let _place = self.room.as_ref().filter(|_| longest > SHORT).map(|room| room.enter(longest));
         let template = self.options.special == Special::Template;
         let encode = || self.tokenizer.engine.encode(text, template, out);
         catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|_| {
@@ -121,22 +141,24 @@ impl Tokenize {
         })
     }
 
-    /// Refuses a text with a piece that would take gigabytes of memory.
-    fn admit(&self, text: &str) -> Result<()> {
-        if text.len() <= PIECE {
-            return Ok(());
+    /// Refuses a text with a piece that would take too much memory; of a long text, returns the bytes of the longest piece.
+    fn admit(&self, text: &str) -> Result<usize> {
+        if text.len() <= if self.room.is_some() { SHORT } else { self.piece } {
+            return Ok(0);
         }
         let (longest, what) = match self.tokenizer.engine.cuts() {
             true => (text.as_bytes().split(u8::is_ascii_whitespace).map(<[u8]>::len).max(), "between white space"),
             false => (Some(text.len()), "of text, which this tokenizer does not cut"),
         };
-        match longest.filter(|longest| *longest > PIECE) {
-            None => Ok(()),
-            Some(longest) => Err(Error::new(
-                Kind::Limit,
-                format!("has {longest} bytes {what}, and at most {PIECE} are tokenized in one piece; cut the document"),
-            )),
+        let (longest, piece) = (longest.unwrap_or(0), self.piece);
+        if longest <= piece {
+            return Ok(longest);
         }
+        let more = if piece < PIECE { "; give more --memory, or" } else { ";" };
+        let message = format!(
+            "has {longest} bytes {what}, and at most {piece} are tokenized in one piece{more} cut the document"
+        );
+        Err(Error::new(Kind::Limit, message))
     }
 
     /// Compares a document's tokens with the oracle's, if it is one of those to be checked.

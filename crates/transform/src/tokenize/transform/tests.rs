@@ -189,6 +189,11 @@ fn a_piece_that_would_take_gigabytes_is_refused() {
     assert_eq!((refused(&cutting, &longer), refused(&whole, &longer)), (Some(Kind::Limit), Some(Kind::Limit)));
     let two = format!("b {run}\n{run}");
     assert_eq!((refused(&cutting, &two), refused(&whole, &two)), (None, Some(Kind::Limit)));
+    // With little memory, less.
+    let little = |tokenize: &Tokenize| tokenize.clone().within(packhorse_core::Limits::of_memory(256 << 20));
+    let (run, two) = ("a".repeat(2 << 20), format!("{}\n{}", "a".repeat(1 << 20), "b".repeat(1 << 20)));
+    assert_eq!((refused(&little(&cutting), &run), refused(&little(&cutting), &two)), (Some(Kind::Limit), None));
+    assert_eq!((refused(&whole, &run), refused(&little(&whole), &two)), (None, Some(Kind::Limit)));
     // It costs this document, and no other.
     let error = cutting.apply(rows(&[Some("ab"), Some(&longer)], true)).unwrap_err();
     assert_eq!((error.kind(), error.sample()), (Kind::Limit, Some("k1")));
