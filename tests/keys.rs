@@ -265,3 +265,16 @@ fn long_keys_of_rows_are_refused_or_hashed() {
     assert!(members.len() == 3 && members[..2].iter().all(hashed) && members[0] != members[1], "{members:?}");
     assert_eq!(members[2], "a.txt");
 }
+
+/// Two files may use the same ids, so the name of the file comes first.
+#[test]
+fn ids_of_documents_follow_the_name_of_their_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    fs::create_dir(&input).unwrap();
+    fs::write(input.join("a.jsonl"), "{\"id\":\"one\",\"text\":\"1\"}\n{\"id\":2,\"text\":\"2\"}\n").unwrap();
+    fs::write(input.join("b.jsonl"), "{\"id\":\"one\",\"text\":\"3\"}\n").unwrap();
+    let ran = pack(&input, &out, &["--from", "text", "--id-field", "id"]);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    assert_eq!(members(&out), ["a/one.text", "a/2.text", "b/one.text"]);
+}
