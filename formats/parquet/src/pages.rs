@@ -262,6 +262,8 @@ fn is_sound(bytes: &[u8], encoding: Encoding, values: u64, physical: PhysicalTyp
     match encoding {
         // A page of nulls may hold nothing at all.
         _ if bytes.is_empty() => true,
+        // Values that are passed over may lead the crate behind the end, from where it takes any memory.
+        Encoding::PLAIN if physical == PhysicalType::BYTE_ARRAY => are_within(bytes, values),
         Encoding::DELTA_BINARY_PACKED => delta::is_sound(bytes, values),
         Encoding::DELTA_LENGTH_BYTE_ARRAY => delta::after(bytes, values).is_some(),
         Encoding::DELTA_BYTE_ARRAY => {
@@ -274,6 +276,18 @@ fn is_sound(bytes: &[u8], encoding: Encoding, values: u64, physical: PhysicalTyp
         },
         _ => true,
     }
+}
+
+/// Whether up to `values` values, each behind its length, lie in `bytes`; nulls, which are counted, have none.
+fn are_within(mut bytes: &[u8], values: u64) -> bool {
+    for _ in 0..values {
+        let Some((len, rest)) = bytes.split_first_chunk::<4>() else { return bytes.is_empty() };
+        match usize::try_from(u32::from_le_bytes(*len)).ok().and_then(|len| rest.get(len..)) {
+            Some(rest) => bytes = rest,
+            None => return false,
+        }
+    }
+    true
 }
 
 impl Iterator for Checked {
@@ -307,5 +321,20 @@ impl PageReader for Checked {
 
     fn at_record_boundary(&mut self) -> ParquetResult<bool> {
         self.pages.at_record_boundary()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_behind_their_lengths_lie_within_the_page() {
+        let page = [2, 0, 0, 0, b'a', b'b', 0, 0, 0, 0, 1, 0, 0, 0, b'c'];
+        assert!(are_within(&page, 3) && are_within(&page, 9) && are_within(&page, 1) && are_within(&[], 5));
+        assert!(!are_within(&page[..14], 3) && !are_within(&page[..12], 3) && are_within(&page[..12], 2));
+        assert!(!are_within(&[0xff; 8], 1));
+        assert!(is_sound(&page, Encoding::PLAIN, 3, PhysicalType::BYTE_ARRAY));
+        assert!(!is_sound(&page[..14], Encoding::PLAIN, 3, PhysicalType::BYTE_ARRAY));
     }
 }
