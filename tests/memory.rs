@@ -266,3 +266,20 @@ fn large_documents_of_several_shards_are_read_one_after_the_other() {
         assert!(bounded == free, "{name}");
     }
 }
+
+#[test]
+fn writers_are_as_many_as_have_room_for_what_they_gather() {
+    let place = Place::new();
+    for i in 0..12 {
+        let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", (10 << 20) / 4 + i);
+        let npy = [b"\x93NUMPY\x01\x00\x76\x00", format!("{head:117}\n").as_bytes()].concat();
+        let mut file = File::create(place.input.join(format!("{i:02}.npy"))).unwrap();
+        file.write_all(&npy).unwrap();
+        file.set_len(128 + (10 << 20) + 4 * i).unwrap();
+    }
+    let to = ["--to", "arrow", "--ragged", "--samples-per-shard", "3", "--jobs", "4", "--memory", "64MiB"];
+    let (ended, peak) = place.pack("out", &to);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(samples(&place.path("out")), (12, 0));
+    assert!(peak < 2 * 64 * MIB + PROGRAM, "{} MiB", peak / MIB);
+}

@@ -249,6 +249,11 @@ pub trait Sink: Send + Sync {
         None
     }
 
+    /// About the most bytes of rows that the writer of a shard gathers before it writes them.
+    fn gathers(&self) -> u64 {
+        0
+    }
+
     /// Whether fields of bytes stand in a shard as they are, so that large ones are copied there in pieces
     /// ([`ShardWriter::push_parts`]).
     fn copies(&self) -> bool {

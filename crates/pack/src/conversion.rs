@@ -86,6 +86,13 @@ impl Conversion {
         self.before.is_empty() && context.transforms.is_empty() && self.after.is_empty()
     }
 
+    /// How many writers have room for what they gather, where memory is bounded to `memory`.
+    pub(crate) fn most_writers(&self, memory: u64) -> usize {
+        let bounded = self.limits != Limits::default();
+        let room = memory.checked_div(self.sink.gathers()).filter(|_| bounded);
+        room.map_or(usize::MAX, |room| usize::try_from(room.max(1)).unwrap_or(usize::MAX))
+    }
+
     /// How blocks of `inputs` are put together.
     pub(crate) fn assembly<'a>(
         &'a self,

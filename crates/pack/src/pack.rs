@@ -111,7 +111,7 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
     // Writers mostly wait for readers, so a few more of them than cores hide each other's waits; where they
     // transform what they write, they are as many as may compute.
     let most = if conversion.is_plain(context) { (2 * options.jobs).clamp(2, 64) } else { options.jobs.clamp(1, 64) };
-    let writers = most.min(chains.len().max(1));
+    let writers = most.min(chains.len().max(1)).min(conversion.most_writers(options.memory));
     let tight = conversion.tight(context, plan.header(), rows, writers)?;
     let inputs = |limits| {
         Inputs::new(&*context.store, &roots, staging.scratch(), limits, context.cancel).verifying(options.verify)

@@ -8,6 +8,9 @@ use packhorse_core::{DataType, Error, FieldType, Kind, Result, Rows, SchemaRef, 
 /// No group holds more, so that every reader's 32-bit offsets hold; and no value may.
 pub(crate) const MOST: u64 = 1_000_000_000;
 
+/// A group of anything but blobs has so many bytes, where the user does not say how many rows.
+pub(crate) const GATHERED: u64 = 128_000_000;
+
 /// When a group is full.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full {
@@ -22,7 +25,7 @@ impl Full {
         match (rows, blobs) {
             (Some(rows), _) => Self { rows, bytes: MOST },
             (None, true) => Self { rows: 100, bytes: 32_000_000 },
-            (None, false) => Self { rows: 100_000, bytes: 128_000_000 },
+            (None, false) => Self { rows: 100_000, bytes: GATHERED },
         }
     }
 }

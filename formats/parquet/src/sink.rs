@@ -1,6 +1,7 @@
 //! Samples as Parquet shards.
 
 use crate::contain::parquet_error;
+use crate::cut::GATHERED;
 use crate::groups::{self, GroupWriter, Groups};
 use crate::options::ParquetOptions;
 use crate::properties::properties;
@@ -30,6 +31,10 @@ impl ParquetSink {
 impl Sink for ParquetSink {
     fn typed(&self) -> bool {
         true
+    }
+
+    fn gathers(&self) -> u64 {
+        GATHERED
     }
 
     fn suffix(&self) -> &'static str {

@@ -38,6 +38,10 @@ impl Sink for Hdf5Sink {
         true
     }
 
+    fn gathers(&self) -> u64 {
+        2 * EPOCH as u64
+    }
+
     fn suffix(&self) -> &'static str {
         ".h5"
     }

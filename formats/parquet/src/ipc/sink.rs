@@ -1,6 +1,7 @@
 //! Samples as Arrow IPC shards.
 
 use crate::contain::arrow_error;
+use crate::cut::GATHERED;
 use crate::groups::{self, GroupWriter, Groups};
 use crate::options::IpcOptions;
 use crate::stored::{Stored, Style, plain};
@@ -29,6 +30,10 @@ impl IpcSink {
 impl Sink for IpcSink {
     fn typed(&self) -> bool {
         true
+    }
+
+    fn gathers(&self) -> u64 {
+        GATHERED
     }
 
     fn suffix(&self) -> &'static str {
