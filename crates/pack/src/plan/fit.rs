@@ -9,7 +9,7 @@ use crate::scan::Items;
 use packhorse_dataset::Entry;
 use std::ops::Range;
 
-/// So much of the input is tried: a fiftieth, within these bounds.
+/// So much of the input is tried: a hundredth, within these bounds.
 const LEAST: u64 = 4 << 20;
 const MOST: u64 = 64 << 20;
 /// In so many pieces, along the order: some of each shard.
@@ -71,13 +71,13 @@ impl Plan {
         }
         let bytes = |unit: &Unit| sizes.item(&self.listing, unit).saturating_mul(unit.count.into());
         let total = self.order.iter().map(bytes).fold(0, u64::saturating_add);
-        (total > limit / 8).then_some(total)
+        (total > limit / 4).then_some(total)
     }
 
     /// The segments of the order, whose guessed bytes are `total`, each with what is to be tried of it.
     pub(crate) fn segments(&self, sizes: &Sizes<'_>, total: u64) -> Vec<Segment> {
         let input = self.bytes().max(1);
-        let tried = (input / 50).clamp(LEAST, MOST).min(input);
+        let tried = (input / 100).clamp(LEAST, MOST).min(input);
         let pieces = (self.shards.len() as u64 * PIECES_A_SHARD).clamp(PIECES.start, PIECES.end);
         let tables = || self.listing.tables().iter().map(|table| &table.kind);
         let most = if tables().any(|kind| matches!(kind, Items::Samples)) {
