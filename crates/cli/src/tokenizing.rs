@@ -2,7 +2,6 @@
 
 use clap::{Args as ClapArgs, ValueHint};
 use packhorse_core::{Limits, Options, Result};
-use packhorse_pack::of_request;
 use packhorse_transform::Transform;
 use std::path::PathBuf;
 
@@ -77,7 +76,8 @@ impl Tokenizing {
                 false => Ok(None),
             };
         };
-        let file = std::fs::read(path).doing("read").map_err(|e| of_request(e.in_input(path.display())));
+        let file =
+            std::fs::read(path).doing("read").map_err(|e| packhorse_pack::of_request(e.in_input(path.display())));
         let file = file.map_err(|e| e.with_kind(packhorse_core::Kind::Config))?;
         let options = TokenizeOptions {
             special: self.special.parse()?,

@@ -109,8 +109,13 @@ pub fn of_request(error: Error) -> Error {
     if !is_missing(&error) {
         return error;
     }
-    let missing = Error::config("no such file or folder");
-    error.input().into_iter().fold(missing, Error::in_input)
+    error.input().into_iter().fold(missing(""), Error::in_input)
+}
+
+/// The error of a file or folder that is not there, with `advice`.
+fn missing(advice: &str) -> Error {
+    const ENOENT: i32 = 2;
+    Error::config(format!("no such file or folder{advice}")).caused_by(std::io::Error::from_raw_os_error(ENOENT))
 }
 
 /// As [`of_request`] for the file or folder `path`, with the name beside it that may have been meant.
@@ -124,7 +129,7 @@ pub(crate) fn of_named(store: &dyn Store, path: &Path, error: Error) -> Error {
     let wanted = path.file_name().unwrap_or_default().to_string_lossy();
     let meant = nearest(&wanted, names.iter().map(String::as_str));
     let meant = meant.map(|name| format!("; did you mean {}?", path.with_file_name(name).display()));
-    Error::config(format!("no such file or folder{}", meant.unwrap_or_default())).in_input(path.display())
+    missing(&meant.unwrap_or_default()).in_input(path.display())
 }
 
 /// What is wrong with the folder that the user gave for a dataset, and no trouble that passes.
