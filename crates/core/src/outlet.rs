@@ -68,6 +68,21 @@ pub trait Scratch: Send {
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()>;
 }
 
+/// In memory.
+impl Scratch for Vec<u8> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let bytes = from.checked_add(buf.len()).and_then(|to| self.get(from..to));
+        buf.copy_from_slice(bytes.ok_or_else(|| Error::bug("bytes are read that were not written"))?);
+        Ok(())
+    }
+}
+
 /// A file that is written in order but for its first bytes, in whose place others stand meanwhile.
 pub trait Headed: Write + Send {
     /// Puts `head` over the first bytes, of which there are at most 64 KiB and as many as were written. The

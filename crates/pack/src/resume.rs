@@ -8,6 +8,8 @@ use packhorse_storage::Staging;
 use std::path::Path;
 use std::sync::Arc;
 
+const ENOENT: i32 = 2;
+
 /// What [`store_plan`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
@@ -100,7 +102,6 @@ fn stored(store: &dyn Store, out: &Path) -> Result<PlanReader> {
 }
 
 pub(crate) fn is_missing(error: &Error) -> bool {
-    const ENOENT: i32 = 2;
     error.errno() == Some(ENOENT)
 }
 
@@ -114,7 +115,6 @@ pub fn of_request(error: Error) -> Error {
 
 /// The error of a file or folder that is not there, with `advice`.
 fn missing(advice: &str) -> Error {
-    const ENOENT: i32 = 2;
     Error::config(format!("no such file or folder{advice}")).caused_by(std::io::Error::from_raw_os_error(ENOENT))
 }
 
@@ -134,7 +134,6 @@ pub(crate) fn of_named(store: &dyn Store, path: &Path, error: Error) -> Error {
 
 /// What is wrong with the folder that the user gave for a dataset, and no trouble that passes.
 pub(crate) fn of_output(error: Error, out: &Path) -> Error {
-    const ENOENT: i32 = 2;
     const EACCES: i32 = 13;
     const ENOTDIR: i32 = 20;
     const EROFS: i32 = 30;

@@ -164,7 +164,7 @@ impl Outlet for Nowhere {
     }
 
     fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
-        Ok(Box::new(Held(Vec::new())))
+        Ok(Box::new(Vec::new()))
     }
 }
 
@@ -183,23 +183,6 @@ impl Write for Counting {
 
 impl Headed for Counting {
     fn finish(self: Box<Self>, _: &[u8]) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// What is to be put into place later: as little as is tried.
-struct Held(Vec<u8>);
-
-impl Scratch for Held {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        let bytes = from.checked_add(buf.len()).and_then(|to| self.0.get(from..to));
-        buf.copy_from_slice(bytes.ok_or_else(|| Error::bug("bytes are read that were not written"))?);
         Ok(())
     }
 }

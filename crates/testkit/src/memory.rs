@@ -63,7 +63,7 @@ impl Outlet for MemoryOutlet {
     }
 
     fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
-        Ok(Box::new(Kept(Vec::new())))
+        Ok(Box::new(Vec::new()))
     }
 }
 
@@ -87,22 +87,6 @@ impl Scratch for Unnamed {
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(buf, offset).doing("read")
-    }
-}
-
-struct Kept(Vec<u8>);
-
-impl Scratch for Kept {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        let bytes = from.checked_add(buf.len()).and_then(|to| self.0.get(from..to));
-        buf.copy_from_slice(bytes.ok_or_else(|| Error::bug("bytes are read that nobody wrote"))?);
-        Ok(())
     }
 }
 
