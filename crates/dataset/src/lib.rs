@@ -18,7 +18,9 @@ mod text;
 pub use digest::{Digest, RootDigest};
 pub use index::{INDEX_SUFFIX, decode_index, encode_index};
 pub use manifest::{FileRecord, MANIFEST, Manifest, PART, PartOf, ShardRecord, SplitRecord};
-pub use plan::{CodecRecord, Entrance, Entry, Header, OmissionRecord, PLAN, Piece, SinkRecord, SourceRecord};
+pub use plan::{
+    CodecRecord, FieldSource, OmissionRecord, PLAN, PlanEntry, PlanHeader, SeekPoint, SinkRecord, SourceRecord,
+};
 pub use plan_reader::{Entries, PlanReader, ShardFrame};
 pub use plan_writer::PlanWriter;
 pub use receipt::{RECEIPT_SUFFIX, Receipt, SKIPPED, SkipRecord};

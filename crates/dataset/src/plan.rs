@@ -70,7 +70,7 @@ pub struct OmissionRecord {
 
 /// Everything that holds for all shards, so that no two tasks decide differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
+pub struct PlanHeader {
     /// The version of this layout.
     pub packhorse_plan: u32,
     /// The dataset's name, in companions that want one.
@@ -107,18 +107,18 @@ pub struct Header {
     pub roots: Vec<PathText>,
 }
 
-impl Header {
+impl PlanHeader {
     /// The version this build writes and reads.
     pub const VERSION: u32 = 1;
 }
 
 /// Where one field of a sample comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct FieldSource {
     /// The field.
     #[serde(rename = "f")]
     pub field: String,
-    /// The root that the path is relative to, a position in [`Header::roots`].
+    /// The root that the path is relative to, a position in [`PlanHeader::roots`].
     #[serde(rename = "r")]
     pub root: u32,
     /// The input, relative to its root.
@@ -137,28 +137,29 @@ pub struct Piece {
     /// they are.
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
     pub items: Option<(u64, u64, u64)>,
-    /// Whether the items are no samples but hold any number of them, as the bytes of a text file do.
+    /// Whether the items are positions in the input (bytes of a text file) rather than samples. A range of them holds any
+    /// number of samples.
     #[serde(rename = "u", default, skip_serializing_if = "is_false")]
-    pub places: bool,
+    pub by_position: bool,
     /// How many samples such items hold, where scan counted them.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
-    /// Of a compressed input that is cut by places: how the first of the items is reached. Not part of the digest: it
-    /// follows from the input.
+    /// For a compressed input with items by position: where decompression starts to reach the first item. Not part of
+    /// the digest: it follows from the input.
     #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
-    pub inside: Option<Entrance>,
+    pub seek_point: Option<SeekPoint>,
 }
 
-/// Where a compressed input is entered.
+/// Where to start decompressing an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entrance {
-    /// How many bytes are inside of the input.
+pub struct SeekPoint {
+    /// The decompressed length of the input in bytes.
     #[serde(rename = "n")]
     pub len: u64,
-    /// Where in the file the frame begins that is decompressed first.
+    /// File offset of the frame that is decompressed first.
     #[serde(rename = "o")]
     pub offset: u64,
-    /// The place of its first byte among those inside.
+    /// Decompressed offset of that frame's first byte.
     #[serde(rename = "s")]
     pub start: u64,
 }
@@ -168,7 +169,7 @@ pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-impl Piece {
+impl FieldSource {
     /// The field's length in bytes; of typed rows, about their bytes.
     pub fn len(&self) -> u64 {
         match (self.items, self.extent) {
@@ -186,11 +187,11 @@ impl Piece {
 
 /// One planned sample, or a run of samples of one input of typed rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Entry {
+pub struct PlanEntry {
     /// Its key, unique over the dataset. Of a run: what stands before the number or place of each sample,
     /// unless the input has keys of its own.
     pub key: String,
-    /// Its label, a position in [`Header::classes`].
+    /// Its label, a position in [`PlanHeader::classes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cls: Option<u32>,
     /// Its metadata row, a JSON object.
@@ -198,33 +199,33 @@ pub struct Entry {
     pub json: Option<Box<RawValue>>,
     /// Its fields in the order of their names.
     #[serde(rename = "in")]
-    pub pieces: Vec<Piece>,
+    pub fields: Vec<FieldSource>,
 }
 
-impl Entry {
+impl PlanEntry {
     /// The items of an input of typed rows; `None` for a sample whose fields are bytes.
-    pub fn run(&self) -> Option<(&Piece, std::ops::Range<u64>)> {
-        let piece = self.pieces.first()?;
-        piece.items.map(|(from, to, _)| (piece, from..to))
+    pub fn run(&self) -> Option<(&FieldSource, std::ops::Range<u64>)> {
+        let source = self.fields.first()?;
+        source.items.map(|(from, to, _)| (source, from..to))
     }
 
     /// Whether it is not known how many samples it holds.
     pub fn uncounted(&self) -> bool {
-        self.pieces.first().is_some_and(|piece| piece.places && piece.samples.is_none())
+        self.fields.first().is_some_and(|source| source.by_position && source.samples.is_none())
     }
 
     /// How many samples; none where they are not counted.
     pub fn samples(&self) -> u64 {
         match self.run() {
             None => 1,
-            Some((piece, _)) if piece.places => piece.samples.unwrap_or(0),
+            Some((source, _)) if source.by_position => source.samples.unwrap_or(0),
             Some((_, items)) => items.end.saturating_sub(items.start),
         }
     }
 
     /// Bytes of input.
     pub fn bytes(&self) -> u64 {
-        self.pieces.iter().map(Piece::len).sum()
+        self.fields.iter().map(FieldSource::len).sum()
     }
 
     /// Feeds what the logical digest holds of this entry: everything but roots' folders and times.
@@ -234,19 +235,19 @@ impl Entry {
         text(&mut bytes, self.key.as_bytes());
         number(&mut bytes, self.cls.map_or(0, |label| u64::from(label) + 1));
         text(&mut bytes, self.json.as_ref().map_or("", |json| json.get()).as_bytes());
-        number(&mut bytes, self.pieces.len() as u64);
-        for piece in &self.pieces {
-            text(&mut bytes, piece.field.as_bytes());
-            number(&mut bytes, piece.root.into());
-            match &piece.path {
+        number(&mut bytes, self.fields.len() as u64);
+        for source in &self.fields {
+            text(&mut bytes, source.field.as_bytes());
+            number(&mut bytes, source.root.into());
+            match &source.path {
                 PathText::Text(path) => text(&mut bytes, path.as_bytes()),
                 other => text(&mut bytes, &other.to_bytes()),
             }
-            number(&mut bytes, piece.size);
-            let (offset, len) = piece.extent.unwrap_or((u64::MAX, piece.size));
+            number(&mut bytes, source.size);
+            let (offset, len) = source.extent.unwrap_or((u64::MAX, source.size));
             number(&mut bytes, offset);
             number(&mut bytes, len);
-            if let Some((from, to, _)) = piece.items {
+            if let Some((from, to, _)) = source.items {
                 number(&mut bytes, from);
                 number(&mut bytes, to);
             }
@@ -255,9 +256,9 @@ impl Entry {
     }
 
     /// Feeds the times that the plan saw.
-    pub(crate) fn stamps_into(&self, hasher: &mut blake3::Hasher) {
-        for piece in &self.pieces {
-            hasher.update(&piece.mtime.to_le_bytes());
+    pub(crate) fn mtimes_into(&self, hasher: &mut blake3::Hasher) {
+        for source in &self.fields {
+            hasher.update(&source.mtime.to_le_bytes());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reads a plan in part: the table, the header, and single shards.
 
 use crate::plan::is_false;
-use crate::{Digest, Entry, Header, SkipRecord};
+use crate::{Digest, PlanEntry, PlanHeader, SkipRecord};
 use blake3::Hasher;
 use packhorse_core::{Context, Error, Input, Kind, Result};
 use serde::de::DeserializeOwned;
@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read};
 
 /// Where a frame lies in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Frame {
+pub(crate) struct FrameExtent {
     pub(crate) offset: u64,
     pub(crate) len: u64,
 }
@@ -35,7 +35,7 @@ pub struct ShardFrame {
     #[serde(default, skip_serializing_if = "is_false")]
     pub goes_on: bool,
     #[serde(flatten)]
-    pub(crate) frame: Frame,
+    pub(crate) frame: FrameExtent,
     /// Digest of its entries.
     pub blake3: Digest,
 }
@@ -53,18 +53,19 @@ impl ShardFrame {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Table {
+pub(crate) struct FrameTable {
     pub(crate) digest: Digest,
-    pub(crate) stamps: Digest,
-    pub(crate) header: Frame,
+    #[serde(rename = "stamps")]
+    pub(crate) mtime_digest: Digest,
+    pub(crate) header: FrameExtent,
     pub(crate) shards: Vec<ShardFrame>,
-    pub(crate) skipped: Frame,
+    pub(crate) skipped: FrameExtent,
     pub(crate) skips: u64,
 }
 
 /// The last bytes of the file: a skippable Zstandard frame.
 pub(crate) struct Trailer {
-    pub(crate) table: Frame,
+    pub(crate) table: FrameExtent,
     pub(crate) magic: [u8; 8],
 }
 
@@ -89,7 +90,7 @@ impl Trailer {
     fn decode(bytes: &[u8; TRAILER_LEN]) -> Option<Self> {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let magic: [u8; 8] = bytes.get(24..)?.try_into().ok()?;
-        let table = Frame { offset: word(8)?, len: word(16)? };
+        let table = FrameExtent { offset: word(8)?, len: word(16)? };
         (magic == TRAILER_MAGIC && bytes.starts_with(&SKIPPABLE.to_le_bytes())).then_some(Self { table, magic })
     }
 }
@@ -97,8 +98,8 @@ impl Trailer {
 /// A plan that is open for reading.
 pub struct PlanReader {
     input: Box<dyn Input>,
-    header: Header,
-    table: Table,
+    header: PlanHeader,
+    table: FrameTable,
 }
 
 /// The most that a header or the table may take up when decompressed.
@@ -112,7 +113,7 @@ impl PlanReader {
     }
 
     /// What holds for all shards.
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &PlanHeader {
         &self.header
     }
 
@@ -122,8 +123,8 @@ impl PlanReader {
     }
 
     /// The digest of the inputs' modification times.
-    pub fn stamps(&self) -> Digest {
-        self.table.stamps
+    pub fn mtime_digest(&self) -> Digest {
+        self.table.mtime_digest
     }
 
     /// The shards, in order.
@@ -166,17 +167,17 @@ impl PlanReader {
     }
 }
 
-fn read_table(input: &dyn Input) -> Result<(Table, Header)> {
+fn read_table(input: &dyn Input) -> Result<(FrameTable, PlanHeader)> {
     let len = input.len().ok_or_else(|| Error::unsupported("a plan must be a plain file"))?;
     let mut trailer = [0; TRAILER_LEN];
     let at = len.checked_sub(TRAILER_LEN as u64).ok_or_else(no_plan)?;
     input.read_at(at, &mut trailer)?;
     let trailer = Trailer::decode(&trailer).ok_or_else(no_plan)?;
-    let table: Table = read_line(input, trailer.table)?;
-    let header: Header = read_line(input, table.header)?;
-    if header.packhorse_plan != Header::VERSION {
+    let table: FrameTable = read_line(input, trailer.table)?;
+    let header: PlanHeader = read_line(input, table.header)?;
+    if header.packhorse_plan != PlanHeader::VERSION {
         let message =
-            format!("is a plan of version {}; this build reads version {}", header.packhorse_plan, Header::VERSION);
+            format!("is a plan of version {}; this build reads version {}", header.packhorse_plan, PlanHeader::VERSION);
         return Err(Error::unsupported(message));
     }
     Ok((table, header))
@@ -186,7 +187,7 @@ fn no_plan() -> Error {
     Error::content("is no plan, or is cut short; make it again with `packhorse plan`")
 }
 
-fn read_line<T: DeserializeOwned>(input: &dyn Input, frame: Frame) -> Result<T> {
+fn read_line<T: DeserializeOwned>(input: &dyn Input, frame: FrameExtent) -> Result<T> {
     let mut line = Vec::new();
     frame_reader(input, frame)?.take(DOCUMENT_LIMIT).read_to_end(&mut line).doing("read the plan")?;
     parse(&line)
@@ -196,7 +197,7 @@ fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T> {
     serde_json::from_slice(line).map_err(|e| Error::content(format!("the plan is damaged: {e}")))
 }
 
-fn frame_reader(input: &dyn Input, frame: Frame) -> Result<Box<dyn Read + Send + '_>> {
+fn frame_reader(input: &dyn Input, frame: FrameExtent) -> Result<Box<dyn Read + Send + '_>> {
     let end = frame.offset.checked_add(frame.len).filter(|end| input.len().is_some_and(|len| *end <= len));
     end.ok_or_else(no_plan)?;
     let range = RangeReader { input, at: frame.offset, left: frame.len };
@@ -244,13 +245,13 @@ pub struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    fn read(&mut self) -> Result<Option<Entry>> {
+    fn read(&mut self) -> Result<Option<PlanEntry>> {
         self.line.clear();
         let n = self.lines.read_until(b'\n', &mut self.line).doing("read the plan")?;
         if n == 0 {
             return self.end().map(|()| None);
         }
-        let entry: Entry = parse(&self.line)?;
+        let entry: PlanEntry = parse(&self.line)?;
         entry.digest_into(&mut self.hasher);
         self.left = self
             .left
@@ -268,7 +269,7 @@ impl Entries<'_> {
 }
 
 impl Iterator for Entries<'_> {
-    type Item = Result<Entry>;
+    type Item = Result<PlanEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.read().map_err(|e| e.in_input(self.name)).transpose()

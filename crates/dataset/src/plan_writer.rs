@@ -1,7 +1,7 @@
 //! Writes a plan frame by frame, so that memory does not grow with it.
 
-use crate::plan_reader::{Frame, ShardFrame, TRAILER_MAGIC, Table, Trailer};
-use crate::{Digest, Entrance, Entry, Header, PathText, SkipRecord};
+use crate::plan_reader::{FrameExtent, FrameTable, ShardFrame, TRAILER_MAGIC, Trailer};
+use crate::{Digest, PathText, PlanEntry, PlanHeader, SeekPoint, SkipRecord};
 use blake3::Hasher;
 use packhorse_core::{Context, Error, Result};
 use serde::Serialize;
@@ -15,42 +15,50 @@ pub struct PlanWriter<W: Write> {
     out: W,
     at: u64,
     header: Digest,
-    header_frame: Frame,
+    header_frame: FrameExtent,
     shards: Vec<ShardFrame>,
-    stamps: Hasher,
+    mtime_digest: Hasher,
     /// Where the last shard begins.
-    begins: Option<Place>,
+    begins: Option<Start>,
 }
 
 /// A place in a compressed input.
-struct Place {
+struct Start {
     root: u32,
     path: PathText,
-    entrance: Entrance,
+    seek_point: SeekPoint,
     item: u64,
 }
 
-impl Place {
+impl Start {
     /// Where `entry` begins, if it is in a compressed input that is cut by places.
-    fn of(entry: &Entry) -> Option<Self> {
-        let (piece, items) = entry.run()?;
-        Some(Self { root: piece.root, path: piece.path.clone(), entrance: piece.inside?, item: items.start })
+    fn of(entry: &PlanEntry) -> Option<Self> {
+        let (source, items) = entry.run()?;
+        Some(Self { root: source.root, path: source.path.clone(), seek_point: source.seek_point?, item: items.start })
     }
 
     fn is_before(&self, other: &Self) -> bool {
-        let same = (self.root, self.entrance, &self.path) == (other.root, other.entrance, &other.path);
+        let same = (self.root, self.seek_point, &self.path) == (other.root, other.seek_point, &other.path);
         same && self.item < other.item
     }
 }
 
 impl<W: Write> PlanWriter<W> {
     /// Starts a plan on `out` with its header.
-    pub fn new(mut out: W, header: &Header) -> Result<Self> {
+    pub fn new(mut out: W, header: &PlanHeader) -> Result<Self> {
         let mut at = 0;
         let header_frame = frame(&mut out, &mut at, &line(header)?)?;
-        let bare = Header { roots: Vec::new(), ..header.clone() };
+        let bare = PlanHeader { roots: Vec::new(), ..header.clone() };
         let digest = Digest::of(&line(&bare)?);
-        Ok(Self { out, at, header: digest, header_frame, shards: Vec::new(), stamps: Hasher::new(), begins: None })
+        Ok(Self {
+            out,
+            at,
+            header: digest,
+            header_frame,
+            shards: Vec::new(),
+            mtime_digest: Hasher::new(),
+            begins: None,
+        })
     }
 
     /// Writes the next shard.
@@ -58,7 +66,7 @@ impl<W: Write> PlanWriter<W> {
         &mut self,
         name: &str,
         split: Option<&str>,
-        entries: impl Iterator<Item = Result<Entry>>,
+        entries: impl Iterator<Item = Result<PlanEntry>>,
     ) -> Result<()> {
         let mut logical = Hasher::new();
         let (mut samples, mut bytes, mut uncounted) = (0, 0, false);
@@ -68,10 +76,10 @@ impl<W: Write> PlanWriter<W> {
         for (i, entry) in entries.enumerate() {
             let entry = entry?;
             if i == 0 {
-                begins = Place::of(&entry);
+                begins = Start::of(&entry);
             }
             entry.digest_into(&mut logical);
-            entry.stamps_into(&mut self.stamps);
+            entry.mtimes_into(&mut self.mtime_digest);
             samples += entry.samples();
             uncounted |= entry.uncounted();
             bytes += entry.bytes();
@@ -81,7 +89,7 @@ impl<W: Write> PlanWriter<W> {
             encoder.write_all(&buf).doing("write the plan")?;
         }
         let len = encoder.finish().doing("write the plan")?.n;
-        let frame = Frame { offset: self.at, len };
+        let frame = FrameExtent { offset: self.at, len };
         self.at += len;
         let blake3 = logical.finalize().into();
         let before = std::mem::replace(&mut self.begins, begins);
@@ -107,11 +115,11 @@ impl<W: Write> PlanWriter<W> {
             lines.extend(line(record)?);
         }
         let digest = self.digest(&Digest::of(&lines));
-        let stamps = self.stamps.finalize().into();
+        let mtime_digest = self.mtime_digest.finalize().into();
         let skipped_frame = frame(&mut self.out, &mut self.at, &lines)?;
-        let table = Table {
+        let table = FrameTable {
             digest,
-            stamps,
+            mtime_digest,
             header: self.header_frame,
             shards: std::mem::take(&mut self.shards),
             skipped: skipped_frame,
@@ -121,7 +129,7 @@ impl<W: Write> PlanWriter<W> {
         let trailer = Trailer { table, magic: TRAILER_MAGIC };
         self.out.write_all(&trailer.encode()).doing("write the plan")?;
         self.out.flush().doing("write the plan")?;
-        Ok((digest, stamps))
+        Ok((digest, mtime_digest))
     }
 
     /// The digest of what decides the shards' bytes: header, shards in order, what was left out.
@@ -138,11 +146,11 @@ impl<W: Write> PlanWriter<W> {
     }
 }
 
-fn frame(out: &mut impl Write, at: &mut u64, content: &[u8]) -> Result<Frame> {
+fn frame(out: &mut impl Write, at: &mut u64, content: &[u8]) -> Result<FrameExtent> {
     let mut encoder = encoder(out)?;
     encoder.write_all(content).doing("write the plan")?;
     let len = encoder.finish().doing("write the plan")?.n;
-    let frame = Frame { offset: *at, len };
+    let frame = FrameExtent { offset: *at, len };
     *at += len;
     Ok(frame)
 }

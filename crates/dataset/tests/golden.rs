@@ -25,15 +25,15 @@ fn codec(field: &str, column: &str, kind: FieldType) -> CodecRecord {
     CodecRecord { field: field.into(), format: "npz".into(), revision: 1, columns }
 }
 
-fn header() -> Header {
+fn header() -> PlanHeader {
     let schema = Schema::new(vec![
         Field::new(KEY, DataType::Utf8View, false),
         Field::new("cls", DataType::Int64, false),
         Field::new("jpg", DataType::BinaryView, false),
         Field::new("json", DataType::Utf8View, true),
     ]);
-    Header {
-        packhorse_plan: Header::VERSION,
+    PlanHeader {
+        packhorse_plan: PlanHeader::VERSION,
         name: "photos".into(),
         sink: SinkRecord {
             format: "webdataset".into(),
@@ -54,8 +54,8 @@ fn header() -> Header {
     }
 }
 
-fn piece(field: &str, path: &[u8], size: u64, extent: Option<(u64, u64)>) -> Piece {
-    Piece {
+fn source(field: &str, path: &[u8], size: u64, extent: Option<(u64, u64)>) -> FieldSource {
+    FieldSource {
         field: field.into(),
         root: 0,
         path: PathText::new(path),
@@ -63,33 +63,41 @@ fn piece(field: &str, path: &[u8], size: u64, extent: Option<(u64, u64)>) -> Pie
         mtime: 1_700_000_000_000_000_000,
         extent,
         items: None,
-        places: false,
+        by_position: false,
         samples: None,
-        inside: None,
+        seek_point: None,
     }
 }
 
-fn entries() -> Vec<Entry> {
+fn entries() -> Vec<PlanEntry> {
     let row = serde_json::value::RawValue::from_string(r#"{"caption":"a dog"}"#.into()).unwrap();
     vec![
-        Entry { key: "cat/1".into(), cls: Some(0), json: None, pieces: vec![piece("jpg", b"cat/1.jpg", 14_000, None)] },
-        Entry {
+        PlanEntry {
+            key: "cat/1".into(),
+            cls: Some(0),
+            json: None,
+            fields: vec![source("jpg", b"cat/1.jpg", 14_000, None)],
+        },
+        PlanEntry {
             key: "dog/%FF".into(),
             cls: Some(1),
             json: Some(row),
-            pieces: vec![piece("jpg", b"dog/\xff.jpg", 9, None)],
+            fields: vec![source("jpg", b"dog/\xff.jpg", 9, None)],
         },
-        Entry {
+        PlanEntry {
             key: "dog/2".into(),
             cls: Some(1),
             json: None,
-            pieces: vec![piece("jpg", b"more.tar", 20_480, Some((512, 900)))],
+            fields: vec![source("jpg", b"more.tar", 20_480, Some((512, 900)))],
         },
-        Entry {
+        PlanEntry {
             key: "table".into(),
             cls: Some(1),
             json: None,
-            pieces: vec![Piece { items: Some((100, 107, 700)), ..piece("parquet", b"table.parquet", 4_000, None) }],
+            fields: vec![FieldSource {
+                items: Some((100, 107, 700)),
+                ..source("parquet", b"table.parquet", 4_000, None)
+            }],
         },
     ]
 }
@@ -98,18 +106,18 @@ fn skips() -> Vec<SkipRecord> {
     vec![SkipRecord { input: Some(PathText::new(b"cat/fifo")), sample: None, reason: "is a FIFO".into(), samples: 1 }]
 }
 
-fn plan(entries: Vec<Entry>, roots: &[u8]) -> (Vec<u8>, Digest, Digest) {
+fn plan(entries: Vec<PlanEntry>, roots: &[u8]) -> (Vec<u8>, Digest, Digest) {
     let mut bytes = Vec::new();
-    let header = Header { roots: vec![PathText::new(roots)], ..header() };
+    let header = PlanHeader { roots: vec![PathText::new(roots)], ..header() };
     let mut writer = PlanWriter::new(&mut bytes, &header).unwrap();
     let (first, second) = entries.split_at(2);
     writer.shard("train-000000", Some("train"), first.iter().cloned().map(Ok)).unwrap();
     writer.shard("train-000001", Some("train"), second.iter().cloned().map(Ok)).unwrap();
-    let (digest, stamps) = writer.finish(&skips()).unwrap();
-    (bytes, digest, stamps)
+    let (digest, mtime_digest) = writer.finish(&skips()).unwrap();
+    (bytes, digest, mtime_digest)
 }
 
-fn read(bytes: Vec<u8>) -> packhorse_core::Result<(PlanReader, Vec<Entry>)> {
+fn read(bytes: Vec<u8>) -> packhorse_core::Result<(PlanReader, Vec<PlanEntry>)> {
     let reader = PlanReader::open(Box::new(MemoryInput::new("plan.jsonl.zst", bytes)))?;
     let mut entries = Vec::new();
     for shard in reader.shards() {
@@ -130,8 +138,10 @@ fn plan_lines() {
 
 #[test]
 fn what_nobody_counted_has_no_number_of_samples() {
-    let text = Piece { items: Some((0, 4_000, 4_000)), places: true, ..piece("text", b"a.jsonl", 4_000, None) };
-    let (bytes, ..) = plan(vec![entries().remove(0), Entry { pieces: vec![text], ..entries().remove(3) }], b"/data");
+    let text =
+        FieldSource { items: Some((0, 4_000, 4_000)), by_position: true, ..source("text", b"a.jsonl", 4_000, None) };
+    let (bytes, ..) =
+        plan(vec![entries().remove(0), PlanEntry { fields: vec![text], ..entries().remove(3) }], b"/data");
     let (reader, read) = read(bytes).unwrap();
     assert!(read[1].uncounted() && read[1].samples() == 0);
     assert_eq!(reader.samples(), None);
@@ -142,9 +152,10 @@ fn what_nobody_counted_has_no_number_of_samples() {
 #[test]
 fn a_shard_goes_on_where_the_one_before_begins_in_its_frame() {
     let at = |path: &[u8], offset, items| {
-        let inside = Some(Entrance { len: 9_000, offset, start: offset * 4 });
-        let text = Piece { items: Some(items), places: true, inside, ..piece("text", path, 2_000, None) };
-        Entry { key: "a".into(), cls: None, json: None, pieces: vec![text] }
+        let seek_point = Some(SeekPoint { len: 9_000, offset, start: offset * 4 });
+        let text =
+            FieldSource { items: Some(items), by_position: true, seek_point, ..source("text", path, 2_000, None) };
+        PlanEntry { key: "a".into(), cls: None, json: None, fields: vec![text] }
     };
     let shards = [
         (at(b"a.jsonl.gz", 0, (0, 10, 10)), false),
@@ -166,7 +177,7 @@ fn a_shard_goes_on_where_the_one_before_begins_in_its_frame() {
     let (reader, read) = read(bytes).unwrap();
     let found: Vec<bool> = reader.shards().iter().map(|shard| shard.goes_on).collect();
     assert_eq!(found, shards.iter().map(|(_, goes_on)| *goes_on).collect::<Vec<_>>());
-    assert_eq!(read[4].pieces[0].inside, Some(Entrance { len: 9_000, offset: 100, start: 400 }));
+    assert_eq!(read[4].fields[0].seek_point, Some(SeekPoint { len: 9_000, offset: 100, start: 400 }));
 }
 
 #[test]
@@ -181,25 +192,25 @@ fn a_plan_written_long_ago_is_read() {
     let keys: Vec<_> = read.iter().map(|e| (e.key.as_str(), e.bytes())).collect();
     assert_eq!(keys, [("cat/1", 14_000), ("dog/%FF", 9), ("dog/2", 900), ("table", 700)]);
     assert_eq!((read[3].samples(), reader.samples()), (7, Some(10)));
-    assert_eq!(read[1].pieces[0].path.to_bytes(), b"dog/\xff.jpg");
+    assert_eq!(read[1].fields[0].path.to_bytes(), b"dog/\xff.jpg");
 }
 
 #[test]
 fn the_digest_holds_what_decides_bytes_and_nothing_else() {
-    let (_, digest, stamps) = plan(entries(), b"/data/photos");
+    let (_, digest, mtime_digest) = plan(entries(), b"/data/photos");
     let (_, moved, same_stamps) = plan(entries(), b"/elsewhere");
-    assert_eq!((digest, stamps), (moved, same_stamps));
+    assert_eq!((digest, mtime_digest), (moved, same_stamps));
     let mut touched = entries();
-    touched[0].pieces[0].mtime += 1;
+    touched[0].fields[0].mtime += 1;
     let (_, same, other_stamps) = plan(touched, b"/data/photos");
     assert_eq!(digest, same);
-    assert_ne!(stamps, other_stamps);
-    let changes: [fn(&mut Vec<Entry>); 5] = [
+    assert_ne!(mtime_digest, other_stamps);
+    let changes: [fn(&mut Vec<PlanEntry>); 5] = [
         |e| e.swap(0, 1),
         |e| e[0].key.push('x'),
         |e| e[0].cls = None,
         |e| e[1].json = None,
-        |e| e[2].pieces[0].extent = Some((512, 901)),
+        |e| e[2].fields[0].extent = Some((512, 901)),
     ];
     for change in changes {
         let mut entries = entries();

@@ -6,7 +6,7 @@ use crate::feed::{Block, Feed, Promise};
 use crate::fill::Filler;
 use crate::large::is_large;
 use packhorse_core::{Error, Result};
-use packhorse_dataset::Entry;
+use packhorse_dataset::PlanEntry;
 use std::collections::VecDeque;
 use std::iter::Peekable;
 
@@ -18,28 +18,28 @@ const BLOCK_SAMPLES: usize = 64;
 /// What a writer wants next.
 enum Ask {
     /// These samples, whose fields are bytes.
-    Samples(Vec<Entry>),
+    Samples(Vec<PlanEntry>),
     /// A sample that is copied in pieces.
-    Large(Entry),
+    Large(PlanEntry),
     /// A run of samples of an input of typed rows.
-    Run(Entry),
+    Run(PlanEntry),
 }
 
 /// Groups consecutive entries into blocks.
-struct Blocks<I: Iterator<Item = Result<Entry>>> {
+struct Blocks<I: Iterator<Item = Result<PlanEntry>>> {
     entries: Peekable<I>,
     /// Whether large samples are copied in pieces.
     copies: bool,
 }
 
-impl<I: Iterator<Item = Result<Entry>>> Iterator for Blocks<I> {
+impl<I: Iterator<Item = Result<PlanEntry>>> Iterator for Blocks<I> {
     type Item = Result<Ask>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (mut block, mut bytes) = (Vec::with_capacity(BLOCK_SAMPLES), 0);
-        let copied = |entry: &Entry| self.copies && is_large(entry);
+        let copied = |entry: &PlanEntry| self.copies && is_large(entry);
         while block.len() < BLOCK_SAMPLES {
-            let fits = |e: &Result<Entry>| match e {
+            let fits = |e: &Result<PlanEntry>| match e {
                 Ok(e) if e.run().is_some() || copied(e) => block.is_empty(),
                 Ok(e) => bytes == 0 || bytes + e.bytes() <= BLOCK_BYTES,
                 Err(_) => true,
@@ -64,28 +64,28 @@ pub(crate) enum Next<'a> {
     /// Samples, with what they hold of the budget.
     Block(Block, Option<Share<'a>>),
     /// A sample that is copied in pieces.
-    Large(Entry),
+    Large(PlanEntry),
     /// Rows that are read block by block.
-    Run(Entry),
+    Run(PlanEntry),
 }
 
 /// What was asked for.
 enum Coming<'a> {
     Block(Promise, Option<Share<'a>>),
-    Large(Entry),
-    Run(Entry),
+    Large(PlanEntry),
+    Run(PlanEntry),
 }
 
 /// Blocks asked for, in order.
-pub(crate) struct Ahead<'a, I: Iterator<Item = Result<Entry>>> {
+pub(crate) struct Ahead<'a, I: Iterator<Item = Result<PlanEntry>>> {
     blocks: Blocks<I>,
     /// What there was no memory for yet.
-    waiting: Option<Vec<Entry>>,
+    waiting: Option<Vec<PlanEntry>>,
     promised: VecDeque<(u64, Coming<'a>)>,
     bytes: u64,
 }
 
-impl<'a, I: Iterator<Item = Result<Entry>>> Ahead<'a, I> {
+impl<'a, I: Iterator<Item = Result<PlanEntry>>> Ahead<'a, I> {
     /// Nothing was asked for; where a sink `copies`, large samples are not read as blocks.
     pub(crate) fn new(entries: I, copies: bool) -> Self {
         let blocks = Blocks { entries: entries.peekable(), copies };

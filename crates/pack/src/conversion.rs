@@ -6,7 +6,7 @@ use crate::pack::Packing;
 use crate::plan::{limits, planned_limits};
 use crate::{Policy, distance::Distance, steps};
 use packhorse_core::{FieldType, KEY, Limits, Pool, Result, SchemaRef, Sink, element_width};
-use packhorse_dataset::{FieldRecord, Header};
+use packhorse_dataset::{FieldRecord, PlanHeader};
 use packhorse_transform::Transform;
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -36,7 +36,7 @@ const LEAST: u64 = 16 << 20;
 impl Conversion {
     /// The conversion of a plan with this header. `rows`: whether shards start with rows, whose keys and fields scan did
     /// not see.
-    pub(crate) fn of(context: &Packing<'_>, header: &Header, rows: bool) -> Result<Self> {
+    pub(crate) fn of(context: &Packing<'_>, header: &PlanHeader, rows: bool) -> Result<Self> {
         Self::within(context, header, rows, limits(header, context.limits)?)
     }
 
@@ -45,7 +45,7 @@ impl Conversion {
     pub(crate) fn tight(
         &self,
         context: &Packing<'_>,
-        header: &Header,
+        header: &PlanHeader,
         rows: bool,
         writers: usize,
     ) -> Result<Option<Self>> {
@@ -59,7 +59,7 @@ impl Conversion {
     }
 
     /// The conversion whose decoded values are within `inner`.
-    fn within(context: &Packing<'_>, header: &Header, rows: bool, inner: Limits) -> Result<Self> {
+    fn within(context: &Packing<'_>, header: &PlanHeader, rows: bool, inner: Limits) -> Result<Self> {
         let schema = FieldRecord::schema(&header.schema)?;
         let limits = limits(header, context.limits)?;
         let limits_decide = inner == planned_limits(header)?.unwrap_or_default();
@@ -97,7 +97,7 @@ impl Conversion {
     pub(crate) fn assembly<'a>(
         &'a self,
         context: &'a Packing<'a>,
-        header: &Header,
+        header: &PlanHeader,
         inputs: Inputs<'a>,
         policy: Policy,
     ) -> Assembly<'a> {
@@ -120,7 +120,7 @@ impl Conversion {
 }
 
 /// The least bytes that a sample of fields of bytes takes up once it is decoded: those of arrays of one shape.
-fn decoded(schema: &SchemaRef, header: &Header) -> Result<u64> {
+fn decoded(schema: &SchemaRef, header: &PlanHeader) -> Result<u64> {
     let inside: HashSet<&str> = header.decode.iter().flat_map(|r| r.columns.iter().map(|c| c.name.as_str())).collect();
     let mut bytes = 0u64;
     for field in schema.fields().iter().filter(|field| inside.contains(field.name().as_str())) {

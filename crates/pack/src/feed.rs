@@ -17,7 +17,7 @@ use crossbeam_channel::{Receiver, Sender};
 use packhorse_core::{
     DataType, Error, Field, KEY, Kind, Limits, Options, Pool, Registry, Result, Rows, Schema, SchemaRef, Source,
 };
-use packhorse_dataset::{Entry, Piece, SkipRecord};
+use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
 use packhorse_transform::{Counts, Transform};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,17 +38,17 @@ pub(crate) struct Block {
     /// What the transforms counted in the rows that they made.
     pub(crate) counts: Counts,
     /// Where the samples come from, for the errors of transforms.
-    entries: Vec<Entry>,
+    entries: Vec<PlanEntry>,
 }
 
 impl Block {
     /// A block without rows yet, of `samples` samples that were planned.
-    pub(crate) fn of(samples: u64, bytes: u64, entries: Vec<Entry>) -> Self {
+    pub(crate) fn of(samples: u64, bytes: u64, entries: Vec<PlanEntry>) -> Self {
         Self { rows: Vec::new(), samples, bytes, skipped: Vec::new(), counts: Counts::new(), entries }
     }
 
     /// The next `samples` samples of the run `entry`.
-    pub(crate) fn of_run(rows: Rows, samples: u64, bytes: u64, entry: &Entry) -> Self {
+    pub(crate) fn of_run(rows: Rows, samples: u64, bytes: u64, entry: &PlanEntry) -> Self {
         Self { rows: vec![rows], ..Self::of(samples, bytes, vec![entry.clone()]) }
     }
 }
@@ -57,7 +57,7 @@ impl Block {
 pub(crate) type Promise = Receiver<Result<Block>>;
 
 struct Request {
-    entries: Vec<Entry>,
+    entries: Vec<PlanEntry>,
     reply: Sender<Result<Block>>,
 }
 
@@ -111,7 +111,7 @@ impl Feed {
     }
 
     /// Asks for a block. The caller bounds how many it has asked for.
-    pub(crate) fn ask(&self, entries: Vec<Entry>) -> Result<Promise> {
+    pub(crate) fn ask(&self, entries: Vec<PlanEntry>) -> Result<Promise> {
         let (reply, promise) = crossbeam_channel::bounded(1);
         self.requests.send(Request { entries, reply }).map_err(|_| Error::bug("the readers are gone"))?;
         Ok(promise)
@@ -187,7 +187,7 @@ impl Assembly<'_> {
     }
 
     /// Reads and transforms a block here and now.
-    pub(crate) fn block(&self, entries: Vec<Entry>) -> Result<Block> {
+    pub(crate) fn block(&self, entries: Vec<PlanEntry>) -> Result<Block> {
         let block = self.read(entries)?;
         if self.transforms.is_empty() { Ok(block) } else { self.transformed(block) }
     }
@@ -217,8 +217,8 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    fn read(&self, entries: Vec<Entry>) -> Result<Block> {
-        let bytes = entries.iter().map(Entry::bytes).sum();
+    fn read(&self, entries: Vec<PlanEntry>) -> Result<Block> {
+        let bytes = entries.iter().map(PlanEntry::bytes).sum();
         let mut block = Block::of(entries.len() as u64, bytes, Vec::new());
         let waits = Distance::waits();
         let mut space = Space::of(&self.memory, self.lead(&entries), bytes);
@@ -250,9 +250,9 @@ impl Assembly<'_> {
     }
 
     /// Bytes that are left free before a sample that is alone, for the transform that looks at it first.
-    fn lead(&self, entries: &[Entry]) -> usize {
+    fn lead(&self, entries: &[PlanEntry]) -> usize {
         match entries {
-            [one] if one.pieces.len() == 1 => self.transforms.first().map_or(0, |transform| transform.lead()),
+            [one] if one.fields.len() == 1 => self.transforms.first().map_or(0, |transform| transform.lead()),
             _ => 0,
         }
     }
@@ -272,14 +272,14 @@ impl Assembly<'_> {
     /// Appends the fields of one sample to `space`; returns where each ends.
     pub(crate) fn read_sample<'e>(
         &self,
-        entry: &'e Entry,
+        entry: &'e PlanEntry,
         space: &mut Space,
-    ) -> Result<Vec<usize>, (&'e Piece, Error)> {
-        if let (Some(first), Err(e)) = (entry.pieces.first(), self.limits.blob(entry.bytes())) {
+    ) -> Result<Vec<usize>, (&'e FieldSource, Error)> {
+        if let (Some(first), Err(e)) = (entry.fields.first(), self.limits.blob(entry.bytes())) {
             return Err((first, e.in_input(self.inputs.path(first).display()).in_sample(&entry.key)));
         }
-        let mut ends = Vec::with_capacity(entry.pieces.len());
-        for piece in &entry.pieces {
+        let mut ends = Vec::with_capacity(entry.fields.len());
+        for piece in &entry.fields {
             self.inputs.read(piece, space).map_err(|e| (piece, e.in_sample(&entry.key)))?;
             ends.push(space.used());
         }
@@ -287,7 +287,7 @@ impl Assembly<'_> {
     }
 
     /// Rows of what was read; in views, or where it is a single sample that may be `large`, without.
-    pub(crate) fn batch(&self, read: &[(Entry, usize, Vec<usize>)], buffer: &Buffer, large: bool) -> Result<Rows> {
+    pub(crate) fn batch(&self, read: &[(PlanEntry, usize, Vec<usize>)], buffer: &Buffer, large: bool) -> Result<Rows> {
         let mut fields = Vec::with_capacity(self.schema.fields().len());
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(fields.capacity());
         for field in self.schema.fields() {
@@ -317,28 +317,28 @@ pub(crate) fn add(to: &mut Counts, counts: Counts) {
 }
 
 /// The input that a transform's error is about: it names the sample, and starts with the field.
-fn guilty<'a>(entries: &'a [Entry], error: &Error) -> Option<&'a Piece> {
+fn guilty<'a>(entries: &'a [PlanEntry], error: &Error) -> Option<&'a FieldSource> {
     let sample = error.sample()?;
     // The keys of a run's samples start with that of the run, or are the input's own.
     let entry = entries.iter().find(|entry| entry.key == sample || entry.run().is_some())?;
-    let named = |piece: &&Piece| error.message().split(' ').next() == Some(piece.field.as_str());
-    entry.pieces.iter().find(named).or(entry.pieces.first())
+    let named = |piece: &&FieldSource| error.message().split(' ').next() == Some(piece.field.as_str());
+    entry.fields.iter().find(named).or(entry.fields.first())
 }
 
 /// Where the field `name` of a sample lies in the buffer.
-fn range_of(name: &str, (entry, start, ends): &(Entry, usize, Vec<usize>)) -> Option<(usize, usize)> {
-    let named = |i: &usize| entry.pieces.get(*i).is_some_and(|p| p.field == name);
+fn range_of(name: &str, (entry, start, ends): &(PlanEntry, usize, Vec<usize>)) -> Option<(usize, usize)> {
+    let named = |i: &usize| entry.fields.get(*i).is_some_and(|p| p.field == name);
     // A plan has the fields of a sample in the order of their names.
-    let guess = entry.pieces.partition_point(|p| *p.field < *name);
-    let i = Some(guess).filter(named).or_else(|| match entry.pieces.is_sorted_by(|a, b| a.field < b.field) {
+    let guess = entry.fields.partition_point(|p| *p.field < *name);
+    let i = Some(guess).filter(named).or_else(|| match entry.fields.is_sorted_by(|a, b| a.field < b.field) {
         true => None,
-        false => entry.pieces.iter().position(|p| p.field == name),
+        false => entry.fields.iter().position(|p| p.field == name),
     })?;
     let from = i.checked_sub(1).map_or(Some(*start), |before| ends.get(before).copied())?;
     Some((from, *ends.get(i)?))
 }
 
-fn view_column(name: &str, read: &[(Entry, usize, Vec<usize>)], buffer: &Buffer) -> Result<BinaryViewArray> {
+fn view_column(name: &str, read: &[(PlanEntry, usize, Vec<usize>)], buffer: &Buffer) -> Result<BinaryViewArray> {
     let ranges: Vec<Option<(usize, usize)>> = read.iter().map(|sample| range_of(name, sample)).collect();
     let view = |range: &Option<(usize, usize)>| {
         range.map_or(0, |(from, to)| make_view(buffer.get(from..to).unwrap_or_default(), 0, from as u32))
@@ -350,7 +350,7 @@ fn view_column(name: &str, read: &[(Entry, usize, Vec<usize>)], buffer: &Buffer)
 }
 
 /// One sample whose bytes no view can address.
-fn large_column(name: &str, read: &[(Entry, usize, Vec<usize>)], buffer: &Buffer) -> Result<LargeBinaryArray> {
+fn large_column(name: &str, read: &[(PlanEntry, usize, Vec<usize>)], buffer: &Buffer) -> Result<LargeBinaryArray> {
     let [sample] = read else { return Err(Error::bug("a large sample did not travel alone")) };
     let (range, nulls) = match range_of(name, sample) {
         Some(range) => (range, None),

@@ -7,7 +7,8 @@ use crate::pack::Redo;
 use crate::runs::Outflow;
 use packhorse_core::{Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink};
 use packhorse_dataset::{
-    Digest, Entry, FileRecord, INDEX_SUFFIX, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, SkipRecord, encode_index,
+    Digest, FileRecord, INDEX_SUFFIX, PlanEntry, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, SkipRecord,
+    encode_index,
 };
 use packhorse_storage::{Published, Staging};
 use packhorse_transform::Counts;
@@ -154,8 +155,8 @@ impl Filler<'_> {
 
 impl Filler<'_> {
     /// About how many bytes of memory a block of these samples takes up.
-    pub(crate) fn held(&self, entries: &[Entry]) -> u64 {
-        let bytes: u64 = entries.iter().map(Entry::bytes).sum();
+    pub(crate) fn held(&self, entries: &[PlanEntry]) -> u64 {
+        let bytes: u64 = entries.iter().map(PlanEntry::bytes).sum();
         bytes.max(self.decoded.saturating_mul(entries.len() as u64))
     }
 }
@@ -190,7 +191,7 @@ impl<'a> Written<'a> {
     }
 
     /// A sample that is copied in pieces.
-    fn large(&mut self, entry: &Entry) -> Result<()> {
+    fn large(&mut self, entry: &PlanEntry) -> Result<()> {
         let mut block = Block::of(1, entry.bytes(), Vec::new());
         match self.filler.assembly.copy(entry, &mut *self.writer)? {
             None => self.samples += 1,

@@ -6,7 +6,7 @@ use crate::space::Space;
 use crate::stoppable::Stoppable;
 use crate::watched::Watched;
 use packhorse_core::{Cancel, Error, FileKind, FileStat, Format, Input, Kind, Limits, Registry, Result, Store};
-use packhorse_dataset::Piece;
+use packhorse_dataset::FieldSource;
 use packhorse_storage::{Compression, Inside, decompressed, spool};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -269,7 +269,7 @@ impl<'a> Inputs<'a> {
 
     /// Appends the bytes of `piece` to `out`. An input that is not what the plan saw is an error of
     /// kind `Changed`; one that may not be read is bad content.
-    pub(crate) fn read(&self, piece: &Piece, out: &mut Space) -> Result<()> {
+    pub(crate) fn read(&self, piece: &FieldSource, out: &mut Space) -> Result<()> {
         let path = self.path(piece);
         let done = match piece.extent {
             None => self.file(&path, piece, out),
@@ -278,13 +278,13 @@ impl<'a> Inputs<'a> {
         done.map_err(|e| of_planned_input(e).in_input(path.display()))
     }
 
-    pub(crate) fn path(&self, piece: &Piece) -> PathBuf {
+    pub(crate) fn path(&self, piece: &FieldSource) -> PathBuf {
         let relative = piece.path.to_path();
         self.roots.get(piece.root as usize).map_or(relative.clone(), |root| root.join(relative))
     }
 
     /// The bytes that `piece` names, as an input of their own.
-    pub(crate) fn view(&self, piece: &Piece) -> Result<Box<dyn Input>> {
+    pub(crate) fn view(&self, piece: &FieldSource) -> Result<Box<dyn Input>> {
         let path = self.path(piece);
         let opened = match piece.extent {
             None => self.open(&path, None),
@@ -298,9 +298,9 @@ impl<'a> Inputs<'a> {
 
     /// An input of typed rows, opened once for all who read it; a compressed one is opened for each run, and streamed
     /// unless it was cut by places.
-    pub(crate) fn table(&self, piece: &Piece) -> Result<Opened> {
+    pub(crate) fn table(&self, piece: &FieldSource) -> Result<Opened> {
         let path = self.path(piece);
-        let opened = match (compression(&path), piece.inside, piece.items) {
+        let opened = match (compression(&path), piece.seek_point, piece.items) {
             (None, ..) => self.opened(&path),
             (Some(compression), Some(entrance), Some((from, ..))) => {
                 let open = |frame| {
@@ -323,19 +323,19 @@ impl<'a> Inputs<'a> {
     }
 
     /// `Changed` unless what `opened` is of is still what it was when it was opened and planned.
-    pub(crate) fn check(&self, opened: &Opened, piece: &Piece) -> Result<()> {
+    pub(crate) fn check(&self, opened: &Opened, piece: &FieldSource) -> Result<()> {
         let checked = opened.input().and_then(|input| input.stat()).and_then(|now| check_stamp(now, piece));
         checked.map_err(|e| e.in_input(self.path(piece).display()))
     }
 
     /// `Changed` unless `view`, which is that of `piece`, is of what was planned.
-    pub(crate) fn unchanged(&self, view: &dyn Input, piece: &Piece) -> Result<()> {
+    pub(crate) fn unchanged(&self, view: &dyn Input, piece: &FieldSource) -> Result<()> {
         check_stamp(view.stat()?, piece)
     }
 
     /// Takes back what a run of `piece` read to its end.
-    pub(crate) fn leave(&self, opened: Opened, piece: &Piece) {
-        let ended = piece.items.zip(piece.inside).is_none_or(|((_, to, _), inside)| to >= inside.len);
+    pub(crate) fn leave(&self, opened: Opened, piece: &FieldSource) {
+        let ended = piece.items.zip(piece.seek_point).is_none_or(|((_, to, _), inside)| to >= inside.len);
         if let (Opened::Inside(inside), false) = (opened, ended) {
             self.insides.leave(self.path(piece), *inside);
         }
@@ -362,7 +362,7 @@ impl<'a> Inputs<'a> {
         Ok(Box::new(Watched::new(input)?))
     }
 
-    fn file(&self, path: &Path, piece: &Piece, out: &mut Space) -> Result<()> {
+    fn file(&self, path: &Path, piece: &FieldSource, out: &mut Space) -> Result<()> {
         if piece.size <= SMALL {
             let read = self.store.read(path, out.grow(self.limits.blob(piece.size)?)?);
             return match read {
@@ -384,7 +384,7 @@ impl<'a> Inputs<'a> {
         check_stamp(input.stat()?, piece)
     }
 
-    fn range(&self, path: &Path, piece: &Piece, offset: u64, len: u64, out: &mut Space) -> Result<()> {
+    fn range(&self, path: &Path, piece: &FieldSource, offset: u64, len: u64, out: &mut Space) -> Result<()> {
         let archive = self.opened(path)?;
         let input = archive.input()?;
         self.append(input, offset, len, out)?;
@@ -430,7 +430,7 @@ impl<'a> Inputs<'a> {
     }
 }
 
-fn check_stamp(now: Option<FileStat>, piece: &Piece) -> Result<()> {
+fn check_stamp(now: Option<FileStat>, piece: &FieldSource) -> Result<()> {
     match now {
         Some(now) if now.size != piece.size => Err(changed("its size is another")),
         Some(now) if now.mtime != piece.mtime => Err(changed("its modification time is another")),
@@ -438,7 +438,7 @@ fn check_stamp(now: Option<FileStat>, piece: &Piece) -> Result<()> {
     }
 }
 
-fn resized(piece: &Piece, now: u64) -> Error {
+fn resized(piece: &FieldSource, now: u64) -> Error {
     changed(&format!("it had {} bytes and has {now} now", piece.size))
 }
 

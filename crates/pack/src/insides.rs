@@ -1,7 +1,7 @@
 //! Compressed text that is cut by places: where one run stops to decompress it, the next goes on.
 
 use packhorse_core::Result;
-use packhorse_dataset::Entrance;
+use packhorse_dataset::SeekPoint;
 use packhorse_storage::{Frame, Inside};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ pub(crate) struct Insides(Mutex<VecDeque<(PathBuf, Inside)>>);
 
 impl Insides {
     /// The bytes inside of the file at `path`, to be read from `place` on: as a run left it where that is a shorter way
-    /// than `entrance`, or opened.
+    /// than `seek_point`, or opened.
     pub(crate) fn take(
         &self,
         path: &Path,
         place: u64,
-        entrance: Entrance,
+        seek_point: SeekPoint,
         open: impl FnOnce(Frame) -> Result<Inside>,
     ) -> Result<Inside> {
-        let frame = Frame { offset: entrance.offset, start: entrance.start };
+        let frame = Frame { offset: seek_point.offset, start: seek_point.start };
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = kept.iter_mut().rposition(|(file, inside)| file == path && inside.goes_on(place, frame));
         let found = found.and_then(|i| kept.remove(i));
@@ -58,27 +58,27 @@ mod tests {
             let packed = zstd_of(&plain);
             Ok(Inside::new(Box::new(MemoryInput::new("a", packed)), Compression::Zstd, 10_000_000, Frame::default()))
         };
-        let entrance = Entrance { len: 10_000_000, offset: 0, start: 0 };
+        let seek_point = SeekPoint { len: 10_000_000, offset: 0, start: 0 };
         let (insides, a, b) = (Insides::default(), Path::new("a"), Path::new("b"));
         let read = |inside: &Inside, at: usize| {
             let mut found = vec![0; 100_000];
             inside.read_at(at as u64, &mut found).unwrap();
             assert!(found == plain[at..at + 100_000]);
         };
-        let first = insides.take(a, 0, entrance, open).unwrap();
+        let first = insides.take(a, 0, seek_point, open).unwrap();
         read(&first, 0);
         read(&first, 5_000_000);
         // The file is in use, so that another run opens it.
-        let second = insides.take(a, 0, entrance, open).unwrap();
+        let second = insides.take(a, 0, seek_point, open).unwrap();
         read(&second, 0);
         assert_eq!(opened.get(), 2);
         insides.leave(a.to_owned(), first);
         insides.leave(a.to_owned(), second);
-        let on = insides.take(a, 5_050_000, entrance, open).unwrap();
+        let on = insides.take(a, 5_050_000, seek_point, open).unwrap();
         read(&on, 5_050_000);
         assert_eq!(opened.get(), 2);
         insides.leave(a.to_owned(), on);
-        let other = insides.take(b, 5_050_000, entrance, open).unwrap();
+        let other = insides.take(b, 5_050_000, seek_point, open).unwrap();
         insides.leave(b.to_owned(), other);
         assert_eq!(opened.get(), 3);
         for _ in 0..2 * KEPT {

@@ -4,7 +4,7 @@ use crate::feed::Assembly;
 use crate::inputs::{Inputs, of_planned_input};
 use crate::space::Space;
 use packhorse_core::{Error, Input, Part, Result, ShardWriter};
-use packhorse_dataset::{Entry, Piece, SkipRecord};
+use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -15,17 +15,17 @@ const LARGE: u64 = 16 << 20;
 const SMALL: u64 = 1 << 20;
 
 /// Whether a sample, which is no run of rows, is large.
-pub(crate) fn is_large(entry: &Entry) -> bool {
+pub(crate) fn is_large(entry: &PlanEntry) -> bool {
     entry.bytes() > LARGE
 }
 
 impl Assembly<'_> {
     /// Appends the sample `entry` to its shard, its large fields in pieces. A sample that drops out is returned, and
     /// nothing of it was written: whatever can be skipped shows when its fields are opened.
-    pub(crate) fn copy(&self, entry: &Entry, writer: &mut dyn ShardWriter) -> Result<Option<SkipRecord>> {
-        let (large, small): (Vec<Piece>, Vec<Piece>) =
-            entry.pieces.iter().cloned().partition(|piece| piece.len() > SMALL);
-        let small = Entry { pieces: small, ..entry.clone() };
+    pub(crate) fn copy(&self, entry: &PlanEntry, writer: &mut dyn ShardWriter) -> Result<Option<SkipRecord>> {
+        let (large, small): (Vec<FieldSource>, Vec<FieldSource>) =
+            entry.fields.iter().cloned().partition(|piece| piece.len() > SMALL);
+        let small = PlanEntry { fields: small, ..entry.clone() };
         let mut space = Space::of(&self.memory, 0, small.bytes());
         let opened = large.iter().map(|piece| {
             let copied = Copied::open(&self.inputs, piece, &entry.key);
@@ -51,14 +51,14 @@ impl Assembly<'_> {
 /// A field that is being copied. Its errors name input and sample.
 struct Copied<'a> {
     inputs: &'a Inputs<'a>,
-    piece: &'a Piece,
+    piece: &'a FieldSource,
     key: &'a str,
     path: PathBuf,
     input: Box<dyn Input>,
 }
 
 impl<'a> Copied<'a> {
-    fn open(inputs: &'a Inputs<'a>, piece: &'a Piece, key: &'a str) -> Result<Self> {
+    fn open(inputs: &'a Inputs<'a>, piece: &'a FieldSource, key: &'a str) -> Result<Self> {
         let input = inputs.view(piece)?;
         let copied = Self { inputs, piece, key, path: inputs.path(piece), input };
         copied.check()?;

@@ -3,7 +3,7 @@
 use crate::plan::Plan;
 use crate::replace::{finish_replacing, is_replacing};
 use packhorse_core::{Error, Kind, Outlet, Result, Store, nearest};
-use packhorse_dataset::{Digest, Header, MANIFEST, PLAN, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
+use packhorse_dataset::{Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
 use packhorse_storage::Staging;
 use std::path::Path;
 use std::sync::Arc;
@@ -168,7 +168,7 @@ fn refuse_strangers(store: &dyn Store, out: &Path, plan: &Plan) -> Result<()> {
     }
 }
 
-fn same(old: &PlanReader, new: &Header, digest: Digest, stamps: Digest) -> Result<()> {
+fn same(old: &PlanReader, new: &PlanHeader, digest: Digest, stamps: Digest) -> Result<()> {
     if old.digest() != digest {
         let what = differences(old.header(), new);
         return Err(Error::config(format!(
@@ -176,7 +176,7 @@ fn same(old: &PlanReader, new: &Header, digest: Digest, stamps: Digest) -> Resul
              --replace, which keeps this dataset until the new one is sealed"
         )));
     }
-    if old.stamps() != stamps {
+    if old.mtime_digest() != stamps {
         return Err(Error::new(
             Kind::Changed,
             "some inputs were modified since the plan in this folder was made, though none changed its size; \
@@ -186,7 +186,7 @@ fn same(old: &PlanReader, new: &Header, digest: Digest, stamps: Digest) -> Resul
     Ok(())
 }
 
-fn differences(old: &Header, new: &Header) -> String {
+fn differences(old: &PlanHeader, new: &PlanHeader) -> String {
     let mut parts = Vec::new();
     let mut compare = |what: &str, old: String, new: String| {
         if old != new {
@@ -200,16 +200,17 @@ fn differences(old: &Header, new: &Header) -> String {
     );
     compare("--name", old.name.clone(), new.name.clone());
     compare("transforms", shown(&old.transforms), shown(&new.transforms));
-    let names =
-        |h: &Header| h.choices.keys().chain(h.sink.options.keys()).cloned().collect::<std::collections::BTreeSet<_>>();
-    let value = |h: &Header, name: &str| {
+    let names = |h: &PlanHeader| {
+        h.choices.keys().chain(h.sink.options.keys()).cloned().collect::<std::collections::BTreeSet<_>>()
+    };
+    let value = |h: &PlanHeader, name: &str| {
         h.choices.get(name).or_else(|| h.sink.options.get(name)).cloned().unwrap_or_else(|| "not given".into())
     };
     for name in names(old).union(&names(new)) {
         compare(&format!("--{name}"), value(old, name), value(new, name));
     }
     compare("classes (--labels)", shown(&old.classes), shown(&new.classes));
-    let fields = |h: &Header| shown(&h.schema.iter().map(|f| f.name.clone()).collect::<Vec<_>>());
+    let fields = |h: &PlanHeader| shown(&h.schema.iter().map(|f| f.name.clone()).collect::<Vec<_>>());
     compare("fields", fields(old), fields(new));
     if parts.is_empty() { "its inputs are other ones, or were changed".to_owned() } else { parts.join("; ") }
 }

@@ -6,7 +6,7 @@ use crate::steps::assembled;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, Int64Array, StringViewArray};
 use packhorse_core::{Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, key_column};
-use packhorse_dataset::{Entry, Piece, SkipRecord};
+use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -60,12 +60,12 @@ impl<'a> Outflow<'a> {
 
 impl Assembly<'_> {
     /// Reads the samples of `entry` and hands them over in order, a block at a time.
-    pub(crate) fn run(&self, entry: &Entry, mut out: Outflow<'_>) -> Result<()> {
+    pub(crate) fn run(&self, entry: &PlanEntry, mut out: Outflow<'_>) -> Result<()> {
         let Some((piece, items)) = entry.run() else { return Err(Error::bug("no run of samples")) };
         let opened = self.inputs.table(piece)?;
         let source = self.source(&piece.field)?;
         let blocks = source.rows(opened.input()?, items);
-        let done = match (blocks, piece.places) {
+        let done = match (blocks, piece.by_position) {
             (Ok(blocks), true) => self.placed(entry, blocks, &mut out),
             (Ok(blocks), false) => self.numbered(entry, blocks, &mut out),
             // An input that does not even open lacks its first row.
@@ -84,7 +84,7 @@ impl Assembly<'_> {
     }
 
     /// As many samples as there are items.
-    fn numbered(&self, entry: &Entry, blocks: Blocks<'_>, out: &mut Outflow<'_>) -> Result<()> {
+    fn numbered(&self, entry: &PlanEntry, blocks: Blocks<'_>, out: &mut Outflow<'_>) -> Result<()> {
         let Some((piece, items)) = entry.run() else { return Err(Error::bug("no run of samples")) };
         let mut at = items.start;
         for rows in blocks {
@@ -113,7 +113,7 @@ impl Assembly<'_> {
     }
 
     /// As many samples as there turn out to be; bad ones are left out one by one.
-    fn placed(&self, entry: &Entry, blocks: Blocks<'_>, out: &mut Outflow<'_>) -> Result<()> {
+    fn placed(&self, entry: &PlanEntry, blocks: Blocks<'_>, out: &mut Outflow<'_>) -> Result<()> {
         let Some((piece, _)) = entry.run() else { return Err(Error::bug("no run of samples")) };
         let mut left = piece.len();
         for rows in blocks {
@@ -138,18 +138,18 @@ impl Assembly<'_> {
     }
 }
 
-fn share(piece: &Piece, samples: u64) -> u64 {
+fn share(piece: &FieldSource, samples: u64) -> u64 {
     let (from, to, bytes) = piece.items.unwrap_or((0, 1, 0));
     (bytes as f64 * samples as f64 / (to - from).max(1) as f64) as u64
 }
 
 /// The key of sample `item` of a run.
-fn key(entry: &Entry, item: u64) -> String {
+fn key(entry: &PlanEntry, item: u64) -> String {
     format!("{}/{item:09}", entry.key)
 }
 
 /// Rows whose keys are the input's own, or their numbers in it.
-fn named(rows: &Rows, entry: &Entry, first: u64) -> Result<Rows> {
+fn named(rows: &Rows, entry: &PlanEntry, first: u64) -> Result<Rows> {
     match key_column(rows) {
         Ok(keys) => {
             let keys = keys.clone();
@@ -163,7 +163,7 @@ fn named(rows: &Rows, entry: &Entry, first: u64) -> Result<Rows> {
 }
 
 /// Rows whose keys are the name of the input and their places in it.
-fn placed(rows: &Rows, entry: &Entry) -> Result<Rows> {
+fn placed(rows: &Rows, entry: &PlanEntry) -> Result<Rows> {
     let mut name = String::with_capacity(entry.key.len() + 32);
     let mut keys = StringViewBuilder::with_capacity(rows.num_rows());
     for place in key_column(rows)?.iter() {
@@ -175,7 +175,7 @@ fn placed(rows: &Rows, entry: &Entry) -> Result<Rows> {
 }
 
 /// Rows with these keys, and with the label and the metadata that the plan has for the run.
-fn completed(rows: &Rows, keys: StringViewArray, entry: &Entry) -> Result<Rows> {
+fn completed(rows: &Rows, keys: StringViewArray, entry: &PlanEntry) -> Result<Rows> {
     let n = rows.num_rows();
     let schema = rows.schema();
     let fields = schema.fields().iter().map(|f| f.as_ref().clone()).zip(rows.columns().to_vec());

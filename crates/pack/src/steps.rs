@@ -13,13 +13,13 @@ use arrow_buffer::OffsetBuffer;
 use packhorse_core::{
     CLASSES, Codec, DataType, Error, Field, FieldType, KEY, Limits, Options, Registry, Result, Rows, Schema, SchemaRef,
 };
-use packhorse_dataset::{CodecRecord, FieldRecord, Header};
+use packhorse_dataset::{CodecRecord, FieldRecord, PlanHeader};
 use packhorse_transform::Transform;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The schema of rows as they come out of inputs whose fields are bytes, before anything is decoded.
-pub(crate) fn raw_schema(header: &Header, delivered: &SchemaRef) -> SchemaRef {
+pub(crate) fn raw_schema(header: &PlanHeader, delivered: &SchemaRef) -> SchemaRef {
     let plain = |field: &Field| match (field.name().as_str(), field.data_type()) {
         (KEY, _) | (_, DataType::BinaryView) => true,
         ("cls", _) => !header.classes.is_empty(),
@@ -55,7 +55,7 @@ pub(crate) fn encoded_schema(schema: &SchemaRef, records: &[CodecRecord]) -> Res
 }
 
 /// The schema that the sink gets: what comes out of all steps, and the class list as metadata.
-pub(crate) fn written_schema(transformed: &SchemaRef, header: &Header) -> Result<SchemaRef> {
+pub(crate) fn written_schema(transformed: &SchemaRef, header: &PlanHeader) -> Result<SchemaRef> {
     let schema = encoded_schema(transformed, &header.encode)?;
     if header.classes.is_empty() {
         return Ok(schema);
@@ -74,7 +74,7 @@ fn sorted(mut fields: Vec<Field>) -> SchemaRef {
 /// The steps before the transforms of the plan: decoding, and the types of the plan.
 pub(crate) fn before(
     registry: &Registry,
-    header: &Header,
+    header: &PlanHeader,
     delivered: &SchemaRef,
     limits: Limits,
 ) -> Result<Vec<Box<dyn Transform>>> {
@@ -94,7 +94,7 @@ pub(crate) fn before(
 }
 
 /// The steps after the transforms of the plan: encoding.
-pub(crate) fn after(registry: &Registry, header: &Header, limits: Limits) -> Result<Vec<Box<dyn Transform>>> {
+pub(crate) fn after(registry: &Registry, header: &PlanHeader, limits: Limits) -> Result<Vec<Box<dyn Transform>>> {
     let mut forms = HashMap::with_capacity(header.encode.len());
     for record in &header.encode {
         let schema = FieldRecord::schema(&record.columns)?;

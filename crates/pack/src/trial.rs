@@ -8,7 +8,7 @@ use crate::pack::Packing;
 use crate::plan::{Growth, Plan, Segment, TrialPiece};
 use crate::runs::Outflow;
 use packhorse_core::{Error, Headed, Kind, Outlet, Result, Rows, Scratch};
-use packhorse_dataset::{Entry, PathText};
+use packhorse_dataset::{PathText, PlanEntry};
 use rayon::prelude::*;
 use std::io::Write;
 use std::path::PathBuf;
@@ -45,8 +45,8 @@ pub fn fit(context: &Packing<'_>, plan: &mut Plan) -> Result<Option<Estimate>> {
     let pieces: Vec<&TrialPiece> = segments.iter().flat_map(|segment| &segment.pieces).collect();
     // Pieces in one frame of compressed text are read in their order: it is decompressed once.
     let frame = |piece: &TrialPiece| {
-        let piece = piece.entries.first()?.pieces.first()?;
-        piece.inside.map(|inside| (piece.root, piece.path.clone(), inside))
+        let piece = piece.entries.first()?.fields.first()?;
+        piece.seek_point.map(|inside| (piece.root, piece.path.clone(), inside))
     };
     let chains: Vec<_> = pieces.chunk_by(|a, b| frame(a).is_some_and(|a| frame(b) == Some(a))).collect();
     let pack = |piece: &&TrialPiece| passing(Packed::of(&conversion, &assembly, &piece.entries));
@@ -80,7 +80,7 @@ struct Packed {
 }
 
 impl Packed {
-    fn of(conversion: &Conversion, assembly: &Assembly<'_>, entries: &[Entry]) -> Result<Self> {
+    fn of(conversion: &Conversion, assembly: &Assembly<'_>, entries: &[PlanEntry]) -> Result<Self> {
         let mut rows = Vec::new();
         let mut push = |block: Block| {
             rows.extend(block.rows);

@@ -63,7 +63,7 @@ mod tests {
     use crate::inputs::Inputs;
     use crate::space::Space;
     use packhorse_core::{Cancel, Limits, Store};
-    use packhorse_dataset::{PathText, Piece};
+    use packhorse_dataset::{FieldSource, PathText};
     use packhorse_storage::Local;
     use std::io::Write;
 
@@ -85,7 +85,7 @@ mod tests {
         let stat = Local.stat(&path, true).unwrap();
         let (roots, cancel) = ([dir.path().to_owned()], Cancel::default());
         let inputs = Inputs::new(&Local, &roots, dir.path(), Limits::default(), &cancel);
-        let piece = Piece {
+        let piece = FieldSource {
             field: "txt".to_owned(),
             root: 0,
             path: PathText::new(b"a.tar"),
@@ -93,9 +93,9 @@ mod tests {
             mtime: stat.mtime,
             extent: Some((0, 5)),
             items: None,
-            places: false,
+            by_position: false,
             samples: None,
-            inside: None,
+            seek_point: None,
         };
         let read = || {
             let mut space = Space::default();

@@ -6,7 +6,7 @@ use super::units::Unit;
 use super::{Cut, Plan, Sizes};
 use crate::inputs::is_compressed;
 use crate::scan::Items;
-use packhorse_dataset::Entry;
+use packhorse_dataset::PlanEntry;
 use std::ops::Range;
 
 /// So much of the input is tried: a hundredth, within these bounds.
@@ -43,7 +43,7 @@ pub(crate) struct Segment {
 /// Some samples, with their guessed size.
 #[derive(Default)]
 pub(crate) struct TrialPiece {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<PlanEntry>,
     pub(crate) guess: u64,
 }
 
@@ -131,7 +131,7 @@ impl Plan {
 
     /// What `range` has of `unit`, whose items have this size and the first of which starts there, and how many items
     /// that are; `None` where it costs too much to read it on its own.
-    fn entry(&self, unit: &Unit, (size, at): (u64, u64), range: &Range<u64>, piece: usize) -> Option<(Entry, u64)> {
+    fn entry(&self, unit: &Unit, (size, at): (u64, u64), range: &Range<u64>, piece: usize) -> Option<(PlanEntry, u64)> {
         let (sample, count) = (self.listing.sample(unit.sample as usize)?, u64::from(unit.count));
         let place = |byte: u64| byte.saturating_sub(at).checked_div(size).unwrap_or(0).min(count - 1);
         let (from, to) = (place(range.start), place(range.end - 1) + 1);

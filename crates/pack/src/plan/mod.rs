@@ -21,7 +21,7 @@ use crate::scan::Listing;
 use crate::{Policy, Shapes, steps};
 use groups::Groups;
 use packhorse_core::{DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink};
-use packhorse_dataset::{Digest, FieldRecord, FileRecord, Header, PathText, PlanWriter, SinkRecord, SourceRecord};
+use packhorse_dataset::{Digest, FieldRecord, FileRecord, PathText, PlanHeader, PlanWriter, SinkRecord, SourceRecord};
 use packhorse_transform::Transform;
 use shards::Shard;
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ impl Default for PlanOptions {
 /// A plan in memory: numbers only, the names stay in the listing.
 pub struct Plan {
     listing: Listing,
-    header: Header,
+    header: PlanHeader,
     /// What the transforms need, by name.
     files: Vec<(String, Arc<[u8]>)>,
     cut: Cut,
@@ -284,7 +284,7 @@ const MEMORY: &str = "memory";
 
 /// The limits of single values that decide what the shards of a plan hold; `None` where any will do, as long as nothing
 /// is left out by them.
-pub(crate) fn planned_limits(header: &Header) -> Result<Option<Limits>> {
+pub(crate) fn planned_limits(header: &PlanHeader) -> Result<Option<Limits>> {
     let Some(text) = header.choices.get(MEMORY) else { return Ok(None) };
     let memory = text.parse().map_err(|_| Error::content(format!("the plan has the memory \"{text}\", no number")))?;
     Ok(Some(Limits::of_memory(memory)))
@@ -292,7 +292,7 @@ pub(crate) fn planned_limits(header: &Header) -> Result<Option<Limits>> {
 
 /// The limits to fill a plan with where `asked` are asked for: of its own the smaller, or its own where `asked` are
 /// [`Limits::default`]. Transforms made from the plan's header are made with these.
-pub fn limits(header: &Header, asked: Limits) -> Result<Limits> {
+pub fn limits(header: &PlanHeader, asked: Limits) -> Result<Limits> {
     Ok(match planned_limits(header)? {
         Some(planned) if asked == Limits::default() => planned,
         Some(planned) => planned.min(asked),
@@ -305,7 +305,7 @@ fn header(
     info: &packhorse_core::FormatInfo,
     transforms: &[Box<dyn Transform>],
     options: &PlanOptions,
-) -> Header {
+) -> PlanHeader {
     let cut = options.cut;
     let mut choices: BTreeMap<String, String> = BTreeMap::new();
     let mut say = |name: &str, value: Option<String>| value.map(|value| choices.insert(name.to_owned(), value));
@@ -325,8 +325,8 @@ fn header(
     say(MEMORY, options.memory.filter(|_| options.policy == Policy::Skip).map(|n| n.to_string()));
     // Whoever fills the plan may stand in another folder.
     let absolute = |root: &std::path::PathBuf| std::path::absolute(root).unwrap_or_else(|_| root.clone());
-    Header {
-        packhorse_plan: Header::VERSION,
+    PlanHeader {
+        packhorse_plan: PlanHeader::VERSION,
         name: options.name.clone(),
         sink: SinkRecord {
             format: info.id.to_owned(),
@@ -385,7 +385,7 @@ impl Plan {
     }
 
     /// What holds for all shards.
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &PlanHeader {
         &self.header
     }
 

@@ -7,7 +7,7 @@ use crate::columns::Columns;
 use crate::distance::Distance;
 use crate::inputs::Inputs;
 use packhorse_core::{Codec, Error, Field, Kind, Limits, Options, Registry, Result};
-use packhorse_dataset::Piece;
+use packhorse_dataset::FieldSource;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -199,7 +199,7 @@ impl Probing<'_> {
         self.probe(&piece).map(Some).map_err(|e| e.in_sample(sample.key()))
     }
 
-    fn probe(&self, piece: &Piece) -> Result<Vec<Field>> {
+    fn probe(&self, piece: &FieldSource) -> Result<Vec<Field>> {
         let input = self.inputs.view(piece)?;
         self.codec.probe(self.name, &*input).map_err(|e| e.in_input(input.name()))
     }

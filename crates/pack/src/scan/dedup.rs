@@ -4,7 +4,7 @@ use super::{Listing, Scan};
 use crate::inputs::Inputs;
 use crate::space::Space;
 use packhorse_core::{Error, Event, Kind, Result};
-use packhorse_dataset::{Entry, SkipRecord};
+use packhorse_dataset::{PlanEntry, SkipRecord};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -54,10 +54,10 @@ fn record(listing: &Listing, i: usize, original: usize) -> Option<SkipRecord> {
 }
 
 /// Digest of a sample's fields: names, lengths and bytes.
-fn content(inputs: &Inputs<'_>, entry: &Entry) -> Result<[u8; 32]> {
+fn content(inputs: &Inputs<'_>, entry: &PlanEntry) -> Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     let mut bytes = Space::default();
-    for piece in &entry.pieces {
+    for piece in &entry.fields {
         bytes.truncate(0);
         inputs.read(piece, &mut bytes).map_err(|e| e.in_sample(&entry.key))?;
         hasher

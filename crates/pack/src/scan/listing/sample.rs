@@ -2,7 +2,7 @@
 
 use super::{Items, Listing, PieceRef, Table};
 use crate::scan::sealed::SealedInput;
-use packhorse_dataset::{Entrance, Entry, PathText, Piece, ShardRecord};
+use packhorse_dataset::{FieldSource, PathText, PlanEntry, SeekPoint, ShardRecord};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -97,24 +97,24 @@ impl<'a> SampleRef<'a> {
     }
 
     /// What the plan says of its field `name`, if it has one.
-    pub(in crate::scan) fn piece_of(&self, name: &str) -> Option<Piece> {
+    pub(in crate::scan) fn piece_of(&self, name: &str) -> Option<FieldSource> {
         // Sorted by name.
         let at = self.pieces.binary_search_by(|p| self.listing.field(p).cmp(name.as_bytes())).ok()?;
         self.pieces.get(at).map(|p| self.piece(p, &(0..1)))
     }
 
     /// What the plan says of it; of typed rows, of the items `items`.
-    pub fn entry(&self, items: Range<u64>) -> Entry {
-        let pieces = self.pieces.iter().map(|p| self.piece(p, &items)).collect();
+    pub fn entry(&self, items: Range<u64>) -> PlanEntry {
+        let fields = self.pieces.iter().map(|p| self.piece(p, &items)).collect();
         let json = self.row().and_then(|text| serde_json::value::RawValue::from_string(text.to_owned()).ok());
         let key = match self.table() {
             Some(_) => self.key().trim_end_matches('/').to_owned(),
             None => self.key(),
         };
-        Entry { key, cls: self.label(), json, pieces }
+        PlanEntry { key, cls: self.label(), json, fields }
     }
 
-    fn piece(&self, p: &PieceRef, items: &Range<u64>) -> Piece {
+    fn piece(&self, p: &PieceRef, items: &Range<u64>) -> FieldSource {
         let place = self.listing.places.get(p.place as usize);
         let (size, mtime, extent) = match place.and_then(|place| place.archive) {
             None => (p.a, p.b, None),
@@ -133,23 +133,23 @@ impl<'a> SampleRef<'a> {
             }
         };
         let kind = self.table().map(|table| &table.kind);
-        let places = matches!(kind, Some(Items::Places | Items::Counted { .. }));
+        let by_position = matches!(kind, Some(Items::Places | Items::Counted { .. }));
         let samples = matches!(kind, Some(Items::Counted { .. })).then_some(items.end - items.start);
         let items = self.table().map(run);
-        let inside = self.table().zip(items).and_then(|(table, items)| entrance(table, items.0));
+        let seek_point = self.table().zip(items).and_then(|(table, items)| seek_point(table, items.0));
         let field = String::from_utf8_lossy(self.listing.field(p)).into_owned();
         let path = PathText::new(&self.listing.path(p));
         let extent = extent.filter(|_| items.is_none());
         let root = place.map_or(0, |place| place.root);
-        Piece { field, root, path, size, mtime, extent, items, places, samples, inside }
+        FieldSource { field, root, path, size, mtime, extent, items, by_position, samples, seek_point }
     }
 }
 
 /// Where a compressed input is entered to read from `item` on.
-fn entrance(table: &Table, item: u64) -> Option<Entrance> {
+fn seek_point(table: &Table, item: u64) -> Option<SeekPoint> {
     /// Who reads lines looks at those before, too.
     const BEFORE: u64 = 64 << 10;
     let frames = table.frames.as_ref()?;
     let frame = frames.at(item.saturating_sub(BEFORE));
-    Some(Entrance { len: frames.inside(), offset: frame.offset, start: frame.start })
+    Some(SeekPoint { len: frames.inside(), offset: frame.offset, start: frame.start })
 }
