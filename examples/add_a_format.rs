@@ -109,7 +109,7 @@ struct RecWriter {
 impl RecWriter {
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.at += bytes.len() as u64;
-        self.out.write_all(bytes).doing("write")
+        self.out.write_all(bytes).context("write")
     }
 
     /// Text after its length. [`Sink::admit`] has seen to it that the length fits.
@@ -146,7 +146,7 @@ impl ShardWriter for RecWriter {
 
     fn finish(mut self: Box<Self>) -> Result<ShardSummary> {
         self.put(&[END])?;
-        self.out.flush().doing("write")?;
+        self.out.flush().context("write")?;
         let samples = self.members.samples() as u64;
         Ok(ShardSummary { samples, bytes: self.at, members: Some(self.members), ..ShardSummary::default() })
     }
@@ -211,7 +211,7 @@ impl<'a> Cursor<'a> {
         let size = self.limits.blob(len).map_err(|e| e.in_input(self.input.name()))?;
         let mut bytes = Vec::new();
         match &mut self.stream {
-            Some(stream) => drop(stream.take(len).read_to_end(&mut bytes).doing("read")?),
+            Some(stream) => drop(stream.take(len).read_to_end(&mut bytes).context("read")?),
             None if self.at + len <= self.input.len().unwrap_or(0) => {
                 bytes.resize(size, 0);
                 self.input.read_at(self.at, &mut bytes)?;
@@ -225,7 +225,7 @@ impl<'a> Cursor<'a> {
     fn skip(&mut self, len: u64) -> Result<()> {
         self.at += len;
         let whole = match &mut self.stream {
-            Some(stream) => std::io::copy(&mut stream.take(len), &mut std::io::sink()).doing("read")? == len,
+            Some(stream) => std::io::copy(&mut stream.take(len), &mut std::io::sink()).context("read")? == len,
             None => self.input.len().is_some_and(|end| self.at <= end),
         };
         if whole { Ok(()) } else { Err(self.cut()) }
@@ -312,11 +312,11 @@ fn main() -> Result<()> {
 
     // On the list beside the others, for reading and writing.
     let registry = packhorse::registry().with(Rec);
-    let dir = tempfile::tempdir().doing("create a temporary folder")?;
+    let dir = tempfile::tempdir().context("create a temporary folder")?;
     let (photos, shards) = (dir.path().join("photos"), dir.path().join("shards"));
-    std::fs::create_dir(&photos).doing("create a folder")?;
+    std::fs::create_dir(&photos).context("create a folder")?;
     for (name, bytes) in [("cat.jpg", "\u{1f408}"), ("cat.txt", "a cat"), ("dog.jpg", "\u{1f415}")] {
-        std::fs::write(photos.join(name), bytes).doing("write")?;
+        std::fs::write(photos.join(name), bytes).context("write")?;
     }
 
     let store: Arc<dyn Store> = Arc::new(Local);

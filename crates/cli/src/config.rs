@@ -34,7 +34,7 @@ fn subcommand<'a>(args: &[OsString], program: &'a Command) -> Option<(usize, &'a
 /// What the file at `path` holds, as flags of `command`.
 fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsString>> {
     Location::local(Path::new(path))?;
-    let text = std::fs::read_to_string(path).doing("read").map_err(|e| of_request(e).with_kind(Kind::Config))?;
+    let text = std::fs::read_to_string(path).context("read").map_err(|e| of_request(e).with_kind(Kind::Config))?;
     let table: toml::Table =
         text.parse().map_err(|e: toml::de::Error| Error::config(format!("is no TOML: {}", e.message())))?;
     let mut flags = Vec::new();

@@ -77,7 +77,7 @@ impl Tokenizing {
             };
         };
         let file =
-            std::fs::read(path).doing("read").map_err(|e| packhorse_pack::of_request(e.in_input(path.display())));
+            std::fs::read(path).context("read").map_err(|e| packhorse_pack::of_request(e.in_input(path.display())));
         let file = file.map_err(|e| e.with_kind(packhorse_core::Kind::Config))?;
         let options = TokenizeOptions {
             special: self.special.parse()?,

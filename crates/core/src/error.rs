@@ -1,69 +1,67 @@
 //! What went wrong, whom it concerns, and who must act.
 
+mod code;
+mod kind;
+mod system;
+
+pub use code::Code;
+pub use kind::Kind;
+pub use system::Context;
+
+use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 /// The result of everything that can fail in packhorse.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Who must act on an error. The command line maps each kind to a documented exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// The input is bad. Policy may skip the sample; it is then recorded.
-    Content,
-    /// I/O failed, the disk is full, a permission is missing on an output. Never skipped; safe to run again.
-    Environment,
-    /// An input is not what the plan saw: it changed or vanished.
-    Changed,
-    /// The request makes no sense as given.
-    Config,
-    /// The dataset is not whole: shards are missing or damaged.
-    Incomplete,
-    /// Something is larger than a limit that the caller can raise.
-    Limit,
-    /// packhorse does not do this.
-    Unsupported,
-    /// The caller asked to stop.
-    Cancelled,
-    /// A defect of packhorse itself.
-    Bug,
-}
-
-impl Kind {
-    /// The word used in event lines and records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Content => "content",
-            Kind::Environment => "environment",
-            Kind::Changed => "changed",
-            Kind::Config => "config",
-            Kind::Incomplete => "incomplete",
-            Kind::Limit => "limit",
-            Kind::Unsupported => "unsupported",
-            Kind::Cancelled => "cancelled",
-            Kind::Bug => "bug",
-        }
-    }
-}
-
-/// The one error type: a kind, a lowercase fragment that says what to do, the input and the sample
-/// it concerns, and the error underneath.
-#[derive(Debug)]
+/// The one error type.
+///
+/// A message is a lowercase fragment without a final stop; what to do about it is the hint. Whoever passes an error on
+/// adds what it knows ([`context`](Self::context), [`in_input`](Self::in_input), …) and never builds another one. A
+/// setting is named in backticks, as `` `name` `` or `` `name=value` ``: the command line shows it as a flag.
+///
+/// ```
+/// use packhorse_core::{Code, Error};
+///
+/// let error = Error::content("has 3 values, and the column has 4").with_code(Code::ColumnsDiffer);
+/// let error = error.in_field("x").subject("field x").hint("leave the sample out with `on-error=skip`");
+/// let error = error.in_sample("0001").in_input("a.npz");
+/// assert_eq!(
+///     error.to_string(),
+///     "a.npz: sample 0001: field x has 3 values, and the column has 4; leave the sample out with `on-error=skip`"
+/// );
+/// ```
+#[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     kind: Kind,
+    code: Option<Code>,
     message: String,
+    hint: Option<String>,
     input: Option<String>,
     sample: Option<String>,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    field: Option<String>,
+    row: Option<u64>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     /// An error of `kind`; `message` is a lowercase fragment without a final stop.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        let inner = Inner { kind, message: message.into(), input: None, sample: None, source: None };
-        Self(Box::new(inner))
+        Self(Box::new(Inner {
+            kind,
+            code: None,
+            message: message.into(),
+            hint: None,
+            input: None,
+            sample: None,
+            field: None,
+            row: None,
+            source: None,
+        }))
     }
 
     /// Bad input.
@@ -88,22 +86,46 @@ impl Error {
 
     /// The caller asked to stop.
     pub fn cancelled() -> Self {
-        Self::new(Kind::Cancelled, "stopped on request; run the same command again to go on")
-    }
-
-    /// A failed system call: `action` says what was being done (`"write"`, `"rename"`).
-    pub fn io(action: &str, error: std::io::Error) -> Self {
-        let hint = match error.raw_os_error() {
-            Some(28) => "; free some space and run the same command again",
-            Some(122) => "; the quota is used up: free some space and run the same command again",
-            _ => "",
-        };
-        Self::new(Kind::Environment, format!("{action} failed: {error}{hint}")).caused_by(error)
+        Self::new(Kind::Cancelled, "stopped on request").hint("run the same command again to go on")
     }
 
     /// The same error, with another kind.
     pub fn with_kind(mut self, kind: Kind) -> Self {
         self.0.kind = kind;
+        self
+    }
+
+    /// The same error, with a code that says more than its kind.
+    pub fn with_code(mut self, code: Code) -> Self {
+        self.0.code = Some(code);
+        self
+    }
+
+    /// Puts where it happened in front of the message: `context: message`.
+    pub fn context(mut self, context: impl fmt::Display) -> Self {
+        self.0.message = format!("{context}: {}", self.0.message);
+        self
+    }
+
+    /// Gives the message, a predicate, its subject: `subject message`.
+    pub fn subject(mut self, subject: impl fmt::Display) -> Self {
+        self.0.message = format!("{subject} {}", self.0.message);
+        self
+    }
+
+    /// Adds a remark to the message: `message (remark)`.
+    pub fn remark(mut self, remark: impl fmt::Display) -> Self {
+        self.0.message = format!("{} ({remark})", self.0.message);
+        self
+    }
+
+    /// Says what to do about it: a name that may be meant, a choice, a command to run next. A second hint follows the first.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        let hint = hint.into();
+        self.0.hint = Some(match self.0.hint.take() {
+            Some(before) => format!("{before}; {hint}"),
+            None => hint,
+        });
         self
     }
 
@@ -119,9 +141,23 @@ impl Error {
         self
     }
 
+    /// Names the field (column, branch) concerned, unless a deeper place already did. The message names it too where a
+    /// reader needs it: [`Display`](fmt::Display) does not show this one.
+    pub fn in_field(mut self, field: impl fmt::Display) -> Self {
+        self.0.field.get_or_insert_with(|| field.to_string());
+        self
+    }
+
+    /// Numbers the row or record concerned, from 0 in its input, unless a deeper place already did. Not shown by
+    /// [`Display`](fmt::Display), as the field.
+    pub fn at_row(mut self, row: u64) -> Self {
+        self.0.row.get_or_insert(row);
+        self
+    }
+
     /// Attaches the error underneath.
     pub fn caused_by(mut self, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.0.source = Some(error.into());
+        self.0.source = Some(Arc::from(error.into()));
         self
     }
 
@@ -130,9 +166,27 @@ impl Error {
         self.0.kind
     }
 
-    /// What happened, without the input and the sample.
+    /// What went wrong, as a stable name.
+    pub fn code(&self) -> Code {
+        self.0.code.unwrap_or_else(|| self.0.kind.code())
+    }
+
+    /// What happened, without the hint, the input and the sample.
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+
+    /// What to do about it, if there is something to say.
+    pub fn hints(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// Message and hint, as records of skipped samples hold them.
+    pub fn text(&self) -> Cow<'_, str> {
+        match &self.0.hint {
+            Some(hint) => format!("{}; {hint}", self.0.message).into(),
+            None => Cow::Borrowed(&self.0.message),
+        }
     }
 
     /// The input concerned, if known.
@@ -145,9 +199,14 @@ impl Error {
         self.0.sample.as_deref()
     }
 
-    /// The number of the failed system call's error, if there was one.
-    pub fn errno(&self) -> Option<i32> {
-        self.0.source.as_ref()?.downcast_ref::<std::io::Error>()?.raw_os_error()
+    /// The field concerned, if known.
+    pub fn field(&self) -> Option<&str> {
+        self.0.field.as_deref()
+    }
+
+    /// The row concerned, from 0, if known.
+    pub fn row(&self) -> Option<u64> {
+        self.0.row
     }
 }
 
@@ -159,7 +218,7 @@ impl fmt::Display for Error {
         if let Some(sample) = &self.0.sample {
             write!(f, "sample {}: ", printable(sample))?;
         }
-        f.write_str(&printable(&self.0.message))
+        f.write_str(&printable(&self.text()))
     }
 }
 
@@ -170,46 +229,18 @@ impl std::error::Error for Error {
 }
 
 /// Names come from foreign file systems and archives: control characters must not reach a terminal.
-fn printable(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| if c.is_control() { Escaped::Code(c.escape_default()) } else { Escaped::Plain(Some(c)) })
-        .collect()
-}
-
-enum Escaped {
-    Plain(Option<char>),
-    Code(std::char::EscapeDefault),
-}
-
-impl Iterator for Escaped {
-    type Item = char;
-    fn next(&mut self) -> Option<char> {
-        match self {
-            Escaped::Plain(c) => c.take(),
-            Escaped::Code(code) => code.next(),
+fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c.is_control() {
+            true => shown.extend(c.escape_default()),
+            false => shown.push(c),
         }
     }
-}
-
-impl From<Error> for std::io::Error {
-    fn from(error: Error) -> Self {
-        std::io::Error::other(error)
-    }
-}
-
-/// Turns foreign errors into ours with a few words of what was being done.
-pub trait Context<T> {
-    /// An I/O error becomes `Environment`; an [`Error`] that travelled through `std::io` comes back whole.
-    fn doing(self, action: &str) -> Result<T>;
-}
-
-impl<T> Context<T> for std::io::Result<T> {
-    fn doing(self, action: &str) -> Result<T> {
-        self.map_err(|error| match error.downcast::<Error>() {
-            Ok(ours) => ours,
-            Err(error) => Error::io(action, error),
-        })
-    }
+    Cow::Owned(shown)
 }
 
 #[cfg(test)]
@@ -224,20 +255,34 @@ mod tests {
 
     #[test]
     fn the_deepest_place_names_the_input() {
-        assert_eq!(Error::content("x").in_input("inner").in_input("outer").input(), Some("inner"));
+        let error = Error::content("x").in_input("inner").in_field("a").at_row(0);
+        let error = error.in_input("outer").in_field("b").at_row(9);
+        assert_eq!((error.input(), error.field(), error.row()), (Some("inner"), Some("a"), Some(0)));
     }
 
     #[test]
-    fn an_error_survives_a_trip_through_std_io() {
-        let io: std::io::Error = Error::content("bad").into();
-        let back = Err::<(), _>(io).doing("write").unwrap_err();
-        assert_eq!((back.kind(), back.message()), (Kind::Content, "bad"));
+    fn context_keeps_what_is_known() {
+        let cause = std::io::Error::from_raw_os_error(2);
+        let error = Error::new(Kind::Changed, "is gone").with_code(Code::InputVanished).hint("plan again");
+        let error = error.in_sample("s").in_field("f").at_row(3).caused_by(cause);
+        let error = error.subject("field f").context("record 4").remark("at byte 7").hint("or leave it out");
+        assert_eq!(error.to_string(), "sample s: record 4: field f is gone (at byte 7); plan again; or leave it out");
+        assert_eq!(error.message(), "record 4: field f is gone (at byte 7)");
+        assert_eq!(error.hints(), Some("plan again; or leave it out"));
+        let again = error.clone();
+        assert_eq!((again.kind(), again.code(), again.row()), (Kind::Changed, Code::InputVanished, Some(3)));
+        assert!(again.is_not_found());
     }
 
     #[test]
-    fn a_full_disk_says_what_to_do() {
-        let error = Error::io("write", std::io::Error::from_raw_os_error(28));
-        assert_eq!((error.kind(), error.errno()), (Kind::Environment, Some(28)));
-        assert!(error.message().contains("free some space"));
+    fn every_error_has_a_code() {
+        assert_eq!(Error::content("x").code(), Code::BadInput);
+        assert_eq!(Error::content("x").with_kind(Kind::Changed).code(), Code::InputChanged);
+        assert_eq!(Error::content("x").with_code(Code::CutShort).with_kind(Kind::Changed).code(), Code::CutShort);
+        let mut names: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+        assert!(names.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Code::ALL.len());
     }
 }

@@ -13,7 +13,7 @@ pub const HUGGINGFACE_CONFIG: &str = ".huggingface.yaml";
 pub fn write_huggingface_config(shards: &[ShardSummary], suffix: &str, out: &mut dyn Outlet) -> Result<()> {
     match config(shards, suffix) {
         None => Ok(()),
-        Some(text) => out.stream(HUGGINGFACE_CONFIG)?.write_all(text.as_bytes()).doing("write"),
+        Some(text) => out.stream(HUGGINGFACE_CONFIG)?.write_all(text.as_bytes()).context("write"),
     }
 }
 

@@ -89,7 +89,7 @@ impl dyn Input + '_ {
     /// Everything in memory, at most `limit` bytes.
     pub fn read_all(&self, limit: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        self.stream()?.take(limit.saturating_add(1)).read_to_end(&mut bytes).doing("read")?;
+        self.stream()?.take(limit.saturating_add(1)).read_to_end(&mut bytes).context("read")?;
         if bytes.len() as u64 > limit {
             return Err(
                 Error::new(Kind::Limit, format!("is larger than the limit of {limit} bytes")).in_input(self.name())

@@ -33,7 +33,7 @@ pub use cancel::Cancel;
 pub use checksum::{Crc32c, crc32c};
 pub use codec::Codec;
 pub use contain::{contain, is_contained, silence_contained};
-pub use error::{Context, Error, Kind, Result};
+pub use error::{Code, Context, Error, Kind, Result};
 pub use event::{Event, Observer};
 pub use field_type::{CLASSES, ENCODING, FieldType, LOGICAL, NUMPY, PACKED, numpy_type, with_metadata};
 pub use findings::{Consumer, Finding, Findings};

@@ -19,7 +19,7 @@ pub trait Outlet {
     /// The same for a file whose first bytes are known last.
     fn headed(&mut self, suffix: &str) -> Result<Box<dyn Headed>> {
         let path = self.path(suffix)?;
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).doing("create")?;
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).context("create")?;
         Ok(Box::new(file))
     }
 
@@ -33,11 +33,11 @@ pub trait Outlet {
                 let n = buf.len().min(usize::try_from(part.len - at).unwrap_or(buf.len()));
                 let piece = buf.get_mut(..n).unwrap_or_default();
                 part.input.read_at(part.offset + at, piece)?;
-                out.write_all(piece).doing("write")?;
+                out.write_all(piece).context("write")?;
                 at += n as u64;
             }
         }
-        out.flush().doing("write")
+        out.flush().context("write")
     }
 
     /// Room for bytes whose place in a file is known only later: an array that follows one which is
@@ -92,7 +92,7 @@ pub trait Headed: Write + Send {
 
 impl Headed for File {
     fn finish(mut self: Box<Self>, head: &[u8]) -> Result<()> {
-        self.seek(SeekFrom::Start(0)).doing("write")?;
-        self.write_all(head).doing("write")
+        self.seek(SeekFrom::Start(0)).context("write")?;
+        self.write_all(head).context("write")
     }
 }

@@ -158,7 +158,7 @@ impl PlanReader {
     /// What scan left out.
     pub fn skipped(&self) -> Result<Vec<SkipRecord>> {
         let lines = BufReader::new(frame_reader(&*self.input, self.table.skipped)?);
-        lines.split(b'\n').map(|line| parse(&line.doing("read the plan")?)).collect()
+        lines.split(b'\n').map(|line| parse(&line.context("read the plan")?)).collect()
     }
 
     /// How many inputs scan left out.
@@ -189,7 +189,7 @@ fn no_plan() -> Error {
 
 fn read_line<T: DeserializeOwned>(input: &dyn Input, frame: FrameExtent) -> Result<T> {
     let mut line = Vec::new();
-    frame_reader(input, frame)?.take(DOCUMENT_LIMIT).read_to_end(&mut line).doing("read the plan")?;
+    frame_reader(input, frame)?.take(DOCUMENT_LIMIT).read_to_end(&mut line).context("read the plan")?;
     parse(&line)
 }
 
@@ -201,7 +201,7 @@ fn frame_reader(input: &dyn Input, frame: FrameExtent) -> Result<Box<dyn Read + 
     let end = frame.offset.checked_add(frame.len).filter(|end| input.len().is_some_and(|len| *end <= len));
     end.ok_or_else(no_plan)?;
     let range = RangeReader { input, at: frame.offset, left: frame.len };
-    let decoder = zstd::Decoder::new(range).doing("read the plan")?.single_frame();
+    let decoder = zstd::Decoder::new(range).context("read the plan")?.single_frame();
     Ok(Box::new(Damage(decoder)))
 }
 
@@ -247,7 +247,7 @@ pub struct Entries<'a> {
 impl Entries<'_> {
     fn read(&mut self) -> Result<Option<PlanEntry>> {
         self.line.clear();
-        let n = self.lines.read_until(b'\n', &mut self.line).doing("read the plan")?;
+        let n = self.lines.read_until(b'\n', &mut self.line).context("read the plan")?;
         if n == 0 {
             return self.end().map(|()| None);
         }

@@ -86,9 +86,9 @@ impl<W: Write> PlanWriter<W> {
             buf.clear();
             serde_json::to_writer(&mut buf, &entry).map_err(bug)?;
             buf.push(b'\n');
-            encoder.write_all(&buf).doing("write the plan")?;
+            encoder.write_all(&buf).context("write the plan")?;
         }
-        let len = encoder.finish().doing("write the plan")?.n;
+        let len = encoder.finish().context("write the plan")?.n;
         let frame = FrameExtent { offset: self.at, len };
         self.at += len;
         let blake3 = logical.finalize().into();
@@ -127,8 +127,8 @@ impl<W: Write> PlanWriter<W> {
         };
         let table = frame(&mut self.out, &mut self.at, &line(&table)?)?;
         let trailer = Trailer { table, magic: TRAILER_MAGIC };
-        self.out.write_all(&trailer.encode()).doing("write the plan")?;
-        self.out.flush().doing("write the plan")?;
+        self.out.write_all(&trailer.encode()).context("write the plan")?;
+        self.out.flush().context("write the plan")?;
         Ok((digest, mtime_digest))
     }
 
@@ -148,8 +148,8 @@ impl<W: Write> PlanWriter<W> {
 
 fn frame(out: &mut impl Write, at: &mut u64, content: &[u8]) -> Result<FrameExtent> {
     let mut encoder = encoder(out)?;
-    encoder.write_all(content).doing("write the plan")?;
-    let len = encoder.finish().doing("write the plan")?.n;
+    encoder.write_all(content).context("write the plan")?;
+    let len = encoder.finish().context("write the plan")?.n;
     let frame = FrameExtent { offset: *at, len };
     *at += len;
     Ok(frame)
@@ -157,8 +157,8 @@ fn frame(out: &mut impl Write, at: &mut u64, content: &[u8]) -> Result<FrameExte
 
 /// Every frame ends with a checksum of its content, so that whoever reads a part sees damage in it.
 fn encoder<W: Write>(out: W) -> Result<zstd::Encoder<'static, Counting<W>>> {
-    let mut encoder = zstd::Encoder::new(Counting { out, n: 0 }, LEVEL).doing("start zstd")?;
-    encoder.include_checksum(true).doing("start zstd")?;
+    let mut encoder = zstd::Encoder::new(Counting { out, n: 0 }, LEVEL).context("start zstd")?;
+    encoder.include_checksum(true).context("start zstd")?;
     Ok(encoder)
 }
 

@@ -41,7 +41,7 @@ impl SkipRecord {
         Self {
             input: error.input().map(|input| PathText::new(input.as_bytes())),
             sample: error.sample().map(str::to_owned),
-            reason: error.message().to_owned(),
+            reason: error.text().into_owned(),
             samples: 1,
         }
     }

@@ -69,7 +69,7 @@ impl CacheFile<'_> {
     /// Writes what is in it.
     pub fn write(&self, out: &mut dyn Write) -> Result<()> {
         match &self.content {
-            Content::Text(text) => out.write_all(text.as_bytes()).doing("write the description of a cache"),
+            Content::Text(text) => out.write_all(text.as_bytes()).context("write the description of a cache"),
             Content::Npy(array, columns) => array.write_npy(*columns, out),
         }
     }

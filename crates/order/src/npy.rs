@@ -32,14 +32,14 @@ pub(crate) fn write<T: Copy, const N: usize>(
     out: &mut dyn Write,
 ) -> Result<()> {
     let columns = columns.max(1);
-    out.write_all(&header(descr, values.len() / columns, columns)).doing("write an index")?;
+    out.write_all(&header(descr, values.len() / columns, columns)).context("write an index")?;
     let mut block = vec![[0; N]; values.len().min(1 << 16)];
     for part in values.chunks(1 << 16) {
         for (place, value) in block.iter_mut().zip(part) {
             *place = bytes(*value);
         }
         let filled = block.get(..part.len()).unwrap_or_default();
-        out.write_all(filled.as_flattened()).doing("write an index")?;
+        out.write_all(filled.as_flattened()).context("write an index")?;
     }
     Ok(())
 }

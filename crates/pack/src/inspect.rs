@@ -85,10 +85,10 @@ fn copy(input: &dyn Input, extent: Extent, out: &mut dyn Write) -> Result<()> {
         let n = (end - at).min(buf.len() as u64) as usize;
         let part = buf.get_mut(..n).unwrap_or_default();
         input.read_at(at, part)?;
-        out.write_all(part).doing("write")?;
+        out.write_all(part).context("write")?;
         at += n as u64;
     }
-    out.flush().doing("write")
+    out.flush().context("write")
 }
 
 /// What a shard holds.

@@ -70,13 +70,13 @@ fn write(registry: &Registry, rows: &Rows, field: &packhorse_core::Field, out: &
     }
     if matches!(FieldType::of(field)?, FieldType::Blob | FieldType::Text) {
         let bytes = Sample::new(rows, 0).and_then(|sample| sample.bytes(field.name())).unwrap_or_default();
-        return out.write_all(bytes).and_then(|()| out.flush()).doing("write");
+        return out.write_all(bytes).and_then(|()| out.flush()).context("write");
     }
     for format in registry.iter().filter(|format| !format.info().fields.is_empty()) {
         let codec = format.codec(&Options::new(), Limits::default())?;
         if codec.encoded(field).is_ok() {
             let bytes = codec.encode(field, column)?;
-            return out.write_all(bytes.value(0)).and_then(|()| out.flush()).doing("write");
+            return out.write_all(bytes.value(0)).and_then(|()| out.flush()).context("write");
         }
     }
     Err(Error::unsupported(format!("field {} ({}) has no form as a file", field.name(), shown(field))))

@@ -53,7 +53,7 @@ pub fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Result<Stat
             (true, Some(manifest), damages)
         }
         Err(e) if e.kind() == Kind::Incomplete => {
-            (true, None, vec![Damage { file: MANIFEST.to_owned(), member: None, problem: e.message().to_owned() }])
+            (true, None, vec![Damage { file: MANIFEST.to_owned(), member: None, problem: e.text().into_owned() }])
         }
         Err(e) => return Err(e),
     };

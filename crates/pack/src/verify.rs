@@ -86,7 +86,7 @@ pub fn verify(
     let manifest = match Manifest::decode(&input.read_all(Limits::default().blob)?) {
         Ok(manifest) => manifest,
         Err(e) => {
-            let damages = vec![damage(name, None, e.message())];
+            let damages = vec![damage(name, None, e.text())];
             return Ok(Verification { damages, repairable: planned, ..Verification::default() });
         }
     };
@@ -181,7 +181,7 @@ impl Check<'_> {
         let receipt = match read_receipt(self.store, self.out, &shard.name) {
             Ok(receipt) => receipt,
             Err(e) if matches!(e.kind(), Kind::Content | Kind::Unsupported) || is_missing(&e) => {
-                self.add(damage(&name, None, e.message()));
+                self.add(damage(&name, None, e.text()));
                 let data = FileRecord { name: shard.file.clone(), bytes: shard.bytes, blake3: shard.blake3 };
                 return self.file(&data);
             }
@@ -277,7 +277,7 @@ impl Check<'_> {
         };
         match count() {
             Err(e) if e.kind() == Kind::Environment => return Err(e),
-            Err(e) => self.add(damage(&shard.file, None, e.message())),
+            Err(e) => self.add(damage(&shard.file, None, e.text())),
             Ok(n) if n != shard.samples => {
                 self.add(damage(&shard.file, None, format!("holds {n} samples instead of {}", shard.samples)));
             }
@@ -316,7 +316,7 @@ impl Check<'_> {
             }
         });
         match listed {
-            Err(e) if e.kind() == Kind::Content => self.add(damage(&shard.file, None, e.message())),
+            Err(e) if e.kind() == Kind::Content => self.add(damage(&shard.file, None, e.text())),
             Err(e) => return Err(e),
             Ok(()) if n != members.len() as u64 => {
                 self.add(damage(&shard.file, None, format!("holds {n} members instead of {}", members.len())));

@@ -49,8 +49,8 @@ impl Compression {
         Ok(match self {
             Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
             Compression::Zstd => {
-                let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes).doing("start zstd")?;
-                decoder.window_log_max(ZSTD_WINDOW).doing("start zstd")?;
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes).context("start zstd")?;
+                decoder.window_log_max(ZSTD_WINDOW).context("start zstd")?;
                 Box::new(decoder)
             }
             Compression::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(bytes)),

@@ -17,8 +17,8 @@ const PIECE: u64 = 4 << 20;
 pub(crate) fn concat(path: &Path, parts: &[Part<'_>]) -> Result<(Hash, u64)> {
     let named = |e: packhorse_core::Error| e.in_input(path.display());
     let len: u64 = parts.iter().map(|part| part.len).sum();
-    let file = File::options().write(true).create_new(true).open(path).doing("create").map_err(named)?;
-    file.set_len(len).doing("write").map_err(named)?;
+    let file = File::options().write(true).create_new(true).open(path).context("create").map_err(named)?;
+    file.set_len(len).context("write").map_err(named)?;
     let mut starts = Vec::with_capacity(parts.len());
     parts.iter().fold(0, |at, part| {
         starts.push(at);
@@ -28,7 +28,7 @@ pub(crate) fn concat(path: &Path, parts: &[Part<'_>]) -> Result<(Hash, u64)> {
     let values = pieces.into_par_iter().map_init(Vec::new, |buf, at| {
         buf.resize(usize::try_from(PIECE.min(len - at)).unwrap_or_default(), 0);
         read(parts, &starts, at, buf)?;
-        file.write_all_at(buf, at).doing("write").map_err(named)?;
+        file.write_all_at(buf, at).context("write").map_err(named)?;
         let mut hasher = Hasher::new();
         hasher.set_input_offset(at).update(buf);
         // The hash of one piece alone is no part of another one.

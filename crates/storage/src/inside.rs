@@ -110,7 +110,7 @@ impl Cursor {
         loop {
             match self.reader.read(buf) {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                done => return done.doing("decompress"),
+                done => return done.context("decompress"),
             }
         }
     }

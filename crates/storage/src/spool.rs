@@ -20,10 +20,10 @@ pub fn spool(input: &dyn Input, dir: &Path, limits: &Limits, cancel: &Cancel) ->
         cancel.check()?;
         let n = match stream.read(&mut buf) {
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-            n => n.doing("read").map_err(|e| e.in_input(input.name()))?,
+            n => n.context("read").map_err(|e| e.in_input(input.name()))?,
         };
         let Some(bytes) = buf.get(..n).filter(|b| !b.is_empty()) else { break };
-        file.write_all(bytes).doing("write temporary file").map_err(|e| e.in_input(dir.display()))?;
+        file.write_all(bytes).context("write temporary file").map_err(|e| e.in_input(dir.display()))?;
         len += n as u64;
         if len > most {
             let message = format!(
@@ -53,7 +53,7 @@ impl Input for Spooled {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(buf, offset).doing("read temporary file").map_err(|e| e.in_input(&self.name))
+        self.file.read_exact_at(buf, offset).context("read temporary file").map_err(|e| e.in_input(&self.name))
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {

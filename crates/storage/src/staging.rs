@@ -240,7 +240,7 @@ impl Stage {
     /// Stages `bytes` as the file with `suffix`.
     pub fn write(&mut self, suffix: &str, bytes: &[u8]) -> Result<()> {
         let mut writer = self.stream(suffix)?;
-        writer.write_all(bytes).doing("write")
+        writer.write_all(bytes).context("write")
     }
 
     /// Syncs, closes and renames all files, in the order in which they were opened, and syncs the
@@ -291,7 +291,7 @@ impl Stage {
         loop {
             let found = match stream.read(&mut piece) {
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-                found => found.doing("read")?,
+                found => found.context("read")?,
             };
             hasher.update(piece.get(..found).unwrap_or_default());
             bytes += found as u64;
@@ -364,16 +364,16 @@ impl Scratch for Unnamed {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(tempfile::tempfile_in(&self.dir).doing("create a temporary file")?),
+            none => none.insert(tempfile::tempfile_in(&self.dir).context("create a temporary file")?),
         };
-        file.write_all_at(bytes, self.at).doing("write a temporary file")?;
+        file.write_all_at(bytes, self.at).context("write a temporary file")?;
         self.at += bytes.len() as u64;
         Ok(())
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
         match &self.file {
-            Some(file) => file.read_exact_at(buf, offset).doing("read a temporary file"),
+            Some(file) => file.read_exact_at(buf, offset).context("read a temporary file"),
             None if buf.is_empty() => Ok(()),
             None => Err(Error::bug("bytes are read that nobody wrote")),
         }

@@ -15,7 +15,7 @@ const MOST: u64 = 1000;
 /// Writes all of `corpus` below `dir`; what is there already must be of it.
 pub(crate) fn write(dir: &Path, corpus: &dyn Corpus, run: &Run<'_>) -> Result<Written> {
     let fresh = refuse_strangers(dir, corpus)?;
-    fs::create_dir_all(dir).doing("create folder").map_err(|e| e.in_input(dir.display()))?;
+    fs::create_dir_all(dir).context("create folder").map_err(|e| e.in_input(dir.display()))?;
     let take = (corpus.files() / (run.jobs.get() as u64 * 8)).clamp(1, MOST);
     let job = Job { dir, corpus, run, fresh, take, next: AtomicU64::new(0), stop: Cancel::default() };
     let results: Vec<Result<Written>> = std::thread::scope(|scope| {
@@ -79,13 +79,13 @@ impl Job<'_> {
     fn put(&self, path: &Path, bytes: &[u8], folders: &mut BTreeSet<PathBuf>) -> Result<bool> {
         let named = |error: Error| error.in_input(path.display());
         if let Some(folder) = path.parent().filter(|folder| !folders.contains(*folder)) {
-            fs::create_dir_all(folder).doing("create folder").map_err(named)?;
+            fs::create_dir_all(folder).context("create folder").map_err(named)?;
             folders.insert(folder.to_owned());
         }
         if !self.fresh && is_there(path, bytes).map_err(named)? {
             return Ok(false);
         }
-        fs::write(path, bytes).doing("write").map_err(named)?;
+        fs::write(path, bytes).context("write").map_err(named)?;
         Ok(true)
     }
 }
@@ -95,7 +95,7 @@ impl Job<'_> {
 fn is_there(path: &Path, bytes: &[u8]) -> Result<bool> {
     let found = match fs::read(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        found => found.doing("read")?,
+        found => found.context("read")?,
     };
     if !bytes.starts_with(&found) {
         let text =
@@ -112,13 +112,13 @@ fn refuse_strangers(dir: &Path, corpus: &dyn Corpus) -> Result<bool> {
     while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(&folder) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            entries => entries.doing("list").map_err(|e| e.in_input(folder.display()))?,
+            entries => entries.context("list").map_err(|e| e.in_input(folder.display()))?,
         };
         for entry in entries {
-            let entry = entry.doing("list").map_err(|e| e.in_input(folder.display()))?;
+            let entry = entry.context("list").map_err(|e| e.in_input(folder.display()))?;
             fresh = false;
             let path = entry.path();
-            if entry.file_type().doing("look at").map_err(|e| e.in_input(path.display()))?.is_dir() {
+            if entry.file_type().context("look at").map_err(|e| e.in_input(path.display()))?.is_dir() {
                 folders.push(path);
             } else if !is_named(dir, &path, corpus) {
                 let text = "is not of this corpus; give an empty folder, or one that holds the same corpus";

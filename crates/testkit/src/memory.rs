@@ -54,7 +54,7 @@ impl Outlet for MemoryOutlet {
         self.claim(suffix)?;
         let dir = match self.dir.take() {
             Some(dir) => dir,
-            None => tempfile::tempdir().doing("create a temporary folder")?,
+            None => tempfile::tempdir().context("create a temporary folder")?,
         };
         let path = dir.path().join(format!("file{}{}", self.paths.len(), suffix.replace('/', "_")));
         self.dir = Some(dir);
@@ -69,7 +69,7 @@ impl Outlet for MemoryOutlet {
 
 /// Scratch in an unnamed file in the folder for temporary files: for outlets that write files, where memory counts.
 pub fn scratch_file() -> Result<Box<dyn Scratch>> {
-    let file = tempfile::tempfile().doing("create a temporary file")?;
+    let file = tempfile::tempfile().context("create a temporary file")?;
     Ok(Box::new(Unnamed { file, at: 0 }))
 }
 
@@ -80,13 +80,13 @@ struct Unnamed {
 
 impl Scratch for Unnamed {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all_at(bytes, self.at).doing("write")?;
+        self.file.write_all_at(bytes, self.at).context("write")?;
         self.at += bytes.len() as u64;
         Ok(())
     }
 
     fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.file.read_exact_at(buf, offset).doing("read")
+        self.file.read_exact_at(buf, offset).context("read")
     }
 }
 

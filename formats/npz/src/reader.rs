@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         match &mut self.way {
             Way::Inflated(stream) => {
                 let skipped = std::io::copy(&mut stream.take(bytes as u64), &mut std::io::sink());
-                if skipped.doing("read").map_err(no_deflate)? != bytes as u64 {
+                if skipped.context("read").map_err(no_deflate)? != bytes as u64 {
                     return Err(cut());
                 }
             }
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         if let Way::Inflated(stream) = &mut self.way {
-            match stream.read(&mut [0]).doing("read").map_err(no_deflate)? {
+            match stream.read(&mut [0]).context("read").map_err(no_deflate)? {
                 0 => {}
                 _ => return Err(Error::content("is damaged: more can be inflated than the directory says")),
             }
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
 fn exact(stream: &mut impl Read, buf: &mut [u8]) -> Result<()> {
     stream.read_exact(buf).map_err(|error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => cut(),
-        _ => no_deflate(Err::<(), _>(error).doing("read").err().unwrap_or_else(cut)),
+        _ => no_deflate(Err::<(), _>(error).context("read").err().unwrap_or_else(cut)),
     })
 }
 

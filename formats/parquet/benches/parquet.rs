@@ -63,7 +63,7 @@ impl Input for FileInput {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.0.read_exact_at(buf, offset).doing("read")
+        self.0.read_exact_at(buf, offset).context("read")
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
@@ -79,7 +79,7 @@ struct FileOutlet(PathBuf);
 
 impl Outlet for FileOutlet {
     fn stream(&mut self, _: &str) -> Result<Box<dyn Write + Send>> {
-        Ok(Box::new(File::create(&self.0).doing("create")?))
+        Ok(Box::new(File::create(&self.0).context("create")?))
     }
 
     fn path(&mut self, _: &str) -> Result<PathBuf> {
@@ -126,8 +126,8 @@ fn write(rows: &Rows, path: &Path) -> Result<()> {
 }
 
 fn open(path: &Path) -> Result<FileInput> {
-    let file = File::open(path).doing("open")?;
-    let len = file.metadata().doing("stat")?.len();
+    let file = File::open(path).context("open")?;
+    let len = file.metadata().context("stat")?.len();
     Ok(FileInput(file, path.display().to_string(), len))
 }
 

@@ -118,7 +118,7 @@ impl Groups for Shard {
     fn end(&mut self) -> Result<u64> {
         self.file.finish().map_err(parquet_error)?;
         let bytes = self.file.bytes_written() as u64;
-        self.file.inner_mut().flush().doing("write")?;
+        self.file.inner_mut().flush().context("write")?;
         Ok(bytes)
     }
 }

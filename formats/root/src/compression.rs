@@ -96,7 +96,7 @@ impl Coder {
     fn zstd(&mut self, compressed: &[u8], out: &mut [u8]) -> Result<()> {
         let made = match self.zstd.take() {
             Some(made) => made,
-            None => zstd::bulk::Decompressor::new().doing("start zstd")?,
+            None => zstd::bulk::Decompressor::new().context("start zstd")?,
         };
         let found = self.zstd.insert(made).decompress_to_buffer(compressed, out);
         exactly(found.map_err(|e| damaged("Zstandard", e))?, out.len())

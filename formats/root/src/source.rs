@@ -33,7 +33,7 @@ impl Source for RootSource {
             let table = Table::open(input, &wanted, self.limits)?;
             let refused = match table.schema() {
                 Ok(_) => None,
-                Err(e) if e.kind() == Kind::Unsupported => Some(e.message().to_owned()),
+                Err(e) if e.kind() == Kind::Unsupported => Some(e.text().into_owned()),
                 Err(e) => return Err(e),
             };
             Ok(InputTable { name: item.path.clone(), items: table.entries(), refused })

@@ -190,7 +190,7 @@ fn branch(object: &Object, objects: &[Object]) -> Branch {
         fault = Some("its number of entries can't be found".to_owned());
     }
     let baskets = baskets(object, objects, entries.unwrap_or(0)).unwrap_or_else(|e| {
-        fault = Some(e.message().to_owned());
+        fault = Some(e.text().into_owned());
         Vec::new()
     });
     Branch {

@@ -45,7 +45,7 @@ fn failure(file: &RootFile<'_>, tree: &Tree, branch: usize, column: &Column) -> 
         }
     });
     match found {
-        Err(e) if matches!(e.kind(), Kind::Content | Kind::Unsupported) => Ok(Some(e.message().to_owned())),
+        Err(e) if matches!(e.kind(), Kind::Content | Kind::Unsupported) => Ok(Some(e.text().into_owned())),
         Err(e) => Err(e),
         Ok(()) => Ok(None),
     }

@@ -92,7 +92,7 @@ fn fill(stream: &mut dyn Read, buf: &mut [u8]) -> Result<usize> {
             Ok(0) => break,
             Ok(n) => filled += n,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(e).doing("read"),
+            Err(e) => return Err(e).context("read"),
         }
     }
     Ok(filled)

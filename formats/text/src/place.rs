@@ -137,7 +137,7 @@ mod tests {
         let source = TextSource::new(Settings::parse(&Options::new()).unwrap(), Limits::default());
         let faults = |from: u64| -> Vec<u64> {
             let rows = source.rows(input, from..from + size).unwrap();
-            let faults = rows.filter_map(Result::err).map(|e| e.message().to_owned());
+            let faults = rows.filter_map(Result::err).map(|e| e.text().into_owned());
             faults.map(|m| m["line ".len()..m.find(',').unwrap()].parse().unwrap()).collect()
         };
         ranges.flat_map(faults).collect()

@@ -39,7 +39,7 @@ impl<'a> Feed<'a> {
                 *at += n as u64;
             }
             Feed::Stream(stream) => {
-                stream.take(wanted as u64).read_to_end(buf).map_err(damaged).doing("read")?;
+                stream.take(wanted as u64).read_to_end(buf).map_err(damaged).context("read")?;
             }
         }
         Ok(())

@@ -24,7 +24,7 @@ pub(crate) struct Gzip {
 
 impl Gzip {
     pub(crate) fn new(mut out: Box<dyn Write + Send>) -> Result<Self> {
-        out.write_all(&HEADER).doing("write")?;
+        out.write_all(&HEADER).context("write")?;
         Ok(Self { out, waiting: Vec::new(), crc: Crc::new(), written: HEADER.len() as u64 })
     }
 
@@ -47,8 +47,8 @@ impl Gzip {
         let mut end = deflate(&[], FlushCompress::Finish)?;
         end.extend_from_slice(&self.crc.sum().to_le_bytes());
         end.extend_from_slice(&self.crc.amount().to_le_bytes());
-        self.out.write_all(&end).doing("write")?;
-        self.out.flush().doing("write")?;
+        self.out.write_all(&end).context("write")?;
+        self.out.flush().context("write")?;
         Ok(self.written + end.len() as u64)
     }
 
@@ -56,7 +56,7 @@ impl Gzip {
         let pieces: Vec<&[u8]> = self.waiting.chunks(PIECE).collect();
         let done: Vec<Vec<u8>> = pieces.into_par_iter().map(|piece| deflate(piece, how)).collect::<Result<_>>()?;
         for piece in &done {
-            self.out.write_all(piece).doing("write")?;
+            self.out.write_all(piece).context("write")?;
             self.written += piece.len() as u64;
         }
         self.waiting.clear();

@@ -71,7 +71,7 @@ impl Sink for RecordSink {
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
         let Some(schema) = dataset.shards.iter().find_map(|shard| shard.notes.get(NOTE)) else { return Ok(()) };
         let mut file = out.stream(document::DATASET)?;
-        file.write_all(schema.as_bytes()).and_then(|()| file.flush()).doing("write")
+        file.write_all(schema.as_bytes()).and_then(|()| file.flush()).context("write")
     }
 }
 
@@ -129,16 +129,16 @@ impl ShardWriter for RecordWriter {
         let bytes = match self.data {
             Data::Gzip(gzip) => gzip.finish()?,
             Data::Plain(mut out) => {
-                out.flush().doing("write")?;
+                out.flush().context("write")?;
                 self.at
             }
         };
         if let Some(mut index) = self.index {
-            index.flush().doing("write")?;
+            index.flush().context("write")?;
         }
         let size = Size { records: self.records, bytes };
         let text = document::encode(&self.layout, Some(size));
-        self.document.write_all(text.as_bytes()).and_then(|()| self.document.flush()).doing("write")?;
+        self.document.write_all(text.as_bytes()).and_then(|()| self.document.flush()).context("write")?;
         Ok(ShardSummary {
             samples: self.records,
             bytes,
@@ -151,13 +151,13 @@ impl ShardWriter for RecordWriter {
 impl RecordWriter {
     fn write(&mut self, encoded: &Encoded) -> Result<()> {
         match &mut self.data {
-            Data::Plain(out) => out.write_all(&encoded.bytes).doing("write")?,
+            Data::Plain(out) => out.write_all(&encoded.bytes).context("write")?,
             Data::Gzip(gzip) => gzip.write(&encoded.bytes)?,
         }
         let mut lines = String::new();
         self.at = index::put_lines(self.at, &encoded.ends, &mut lines);
         match &mut self.index {
-            Some(index) => index.write_all(lines.as_bytes()).doing("write"),
+            Some(index) => index.write_all(lines.as_bytes()).context("write"),
             None => Ok(()),
         }
     }

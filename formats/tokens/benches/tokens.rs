@@ -91,7 +91,7 @@ impl Input for Local {
         Some(self.2)
     }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.0.read_exact_at(buf, offset).doing("read")
+        self.0.read_exact_at(buf, offset).context("read")
     }
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
         Ok(Box::new(&self.0))

@@ -58,7 +58,7 @@ impl Companion {
 
     pub(crate) fn finish(mut self) -> Result<()> {
         self.writer.finish().map_err(parquet_error)?;
-        self.writer.inner_mut().flush().doing("write")
+        self.writer.inner_mut().flush().context("write")
     }
 }
 
@@ -137,7 +137,7 @@ fn properties() -> Result<WriterProperties> {
 fn parquet_error(error: ParquetError) -> Error {
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {
-            Ok(error) => Err::<(), _>(*error).doing("write").err().unwrap_or_else(|| Error::bug("no error")),
+            Ok(error) => Err::<(), _>(*error).context("write").err().unwrap_or_else(|| Error::bug("no error")),
             Err(other) => Error::bug(format!("can't write the table of documents: {other}")),
         },
         other => Error::bug(format!("can't write the table of documents: {other}")),

@@ -156,7 +156,7 @@ impl MergePlan {
         }
         match section.array {
             Array::Lengths => numbers::each_bytes(idx, part.header.length_at(0), section.len, &mut |bytes| {
-                out.write_all(bytes).doing("write")
+                out.write_all(bytes).context("write")
             }),
             Array::Pointers => pointers(idx, &part.header, part.offset, out),
             Array::Documents => entries(idx, part, section.input, out),
@@ -165,12 +165,12 @@ impl MergePlan {
 
     /// Writes the merged `.idx`; `inputs` are those that it was planned for.
     pub fn write_idx(&self, inputs: &[&dyn Input], out: &mut dyn Write) -> Result<()> {
-        out.write_all(&self.idx_header()?).doing("write")?;
+        out.write_all(&self.idx_header()?).context("write")?;
         for section in self.sections() {
             let input = inputs.get(section.input).ok_or_else(|| Error::bug("a merge without its inputs"))?;
             self.write_section(&section, *input, out)?;
         }
-        out.flush().doing("write")
+        out.flush().context("write")
     }
 }
 
@@ -215,7 +215,7 @@ pub(crate) fn pointers(idx: &dyn Input, header: &Header, offset: u64, out: &mut 
             let length = u64::from(i32::from_le_bytes(*length).unsigned_abs());
             at = at.saturating_add(length.saturating_mul(header.dtype.size()));
         }
-        out.write_all(&bytes).doing("write")
+        out.write_all(&bytes).context("write")
     })
 }
 
@@ -228,6 +228,6 @@ fn entries(idx: &dyn Input, part: &Part, input: usize, out: &mut dyn Write) -> R
         for entry in entries {
             bytes.extend_from_slice(&u64::from_le_bytes(*entry).saturating_add(part.sequences).to_le_bytes());
         }
-        out.write_all(&bytes).doing("write")
+        out.write_all(&bytes).context("write")
     })
 }

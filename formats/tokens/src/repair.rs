@@ -36,7 +36,7 @@ pub fn repair(input: &dyn Input, look: &Look, out: &mut dyn Write) -> Result<Opt
     let pair = Pair::open(input)?;
     let idx = pair.idx.get();
     let (header, _) = Header::read(idx)?;
-    out.write_all(&header.encode()?).doing("write")?;
+    out.write_all(&header.encode()?).context("write")?;
     match cure {
         Cure::CountEod { .. } => counted(idx, &header, out)?,
         Cure::Pointers => {
@@ -46,7 +46,7 @@ pub fn repair(input: &dyn Input, look: &Look, out: &mut dyn Write) -> Result<Opt
     }
     let len = idx.len().unwrap_or_default();
     copy(idx, header.entry_at(0), len.saturating_sub(header.entry_at(0)), out)?;
-    out.flush().doing("write")?;
+    out.flush().context("write")?;
     Ok(Some(Repaired { cure, verdict }))
 }
 
@@ -58,17 +58,19 @@ fn counted(idx: &dyn Input, header: &Header, out: &mut dyn Write) -> Result<()> 
         length
             .ok_or_else(|| Error::content("can't be repaired: a sequence would be of 2^31 tokens").in_input(idx.name()))
     };
-    each_sequence(idx, header, &mut |length, last| out.write_all(&longer(length, last)?.to_le_bytes()).doing("write"))?;
+    each_sequence(idx, header, &mut |length, last| {
+        out.write_all(&longer(length, last)?.to_le_bytes()).context("write")
+    })?;
     let mut at = 0u64;
     each_sequence(idx, header, &mut |length, last| {
-        out.write_all(&at.to_le_bytes()).doing("write")?;
+        out.write_all(&at.to_le_bytes()).context("write")?;
         let length = u64::from(longer(length, last)?.unsigned_abs());
         at = at.saturating_add(length.saturating_mul(header.dtype.size()));
         Ok(())
     })?;
-    out.flush().doing("write")
+    out.flush().context("write")
 }
 
 fn copy(idx: &dyn Input, offset: u64, len: u64, out: &mut dyn Write) -> Result<()> {
-    numbers::each_bytes(idx, offset, len, &mut |bytes| out.write_all(bytes).doing("write"))
+    numbers::each_bytes(idx, offset, len, &mut |bytes| out.write_all(bytes).context("write"))
 }

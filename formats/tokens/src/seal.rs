@@ -21,7 +21,7 @@ pub(crate) fn seal(dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
     }
     for (name, text) in files {
         let mut file = out.stream(&name)?;
-        file.write_all(text.as_bytes()).and_then(|()| file.flush()).doing("write")?;
+        file.write_all(text.as_bytes()).and_then(|()| file.flush()).context("write")?;
     }
     Ok(())
 }

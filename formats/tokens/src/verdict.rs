@@ -80,7 +80,7 @@ impl Verdict {
         match error.kind() {
             Kind::Content | Kind::Unsupported | Kind::Limit => {
                 let file = error.input().unwrap_or(input.name()).to_owned();
-                self.problems.push(Problem { file, what: error.message().to_owned(), count: 1 });
+                self.problems.push(Problem { file, what: error.text().into_owned(), count: 1 });
                 Ok(())
             }
             _ => Err(error),

@@ -29,7 +29,7 @@ pub(crate) fn check(
             }
             Ok(None) => break,
             Err(e) => {
-                report.damage(e.message());
+                report.damage(&e.text());
                 return Ok(());
             }
         }

@@ -5,7 +5,7 @@ use packhorse_core::{Context, Members, Result};
 use std::io::{BufWriter, Write};
 
 pub(crate) fn write(members: &Members, out: &mut dyn Write) -> Result<()> {
-    lines(members, &mut BufWriter::with_capacity(256 << 10, out)).doing("write the DALI index")
+    lines(members, &mut BufWriter::with_capacity(256 << 10, out)).context("write the DALI index")
 }
 
 fn lines(members: &Members, out: &mut impl Write) -> std::io::Result<()> {

@@ -14,7 +14,7 @@ pub(crate) fn write(members: &Members, data_end: u64, out: &mut dyn Write) -> Re
         bytes.extend_from_slice(&start.to_le_bytes());
     }
     bytes.extend_from_slice(&data_end.to_le_bytes());
-    out.write_all(&bytes).doing("write the Energon index")
+    out.write_all(&bytes).context("write the Energon index")
 }
 
 /// In a shard of ours a header is one block, right before its data.
@@ -27,7 +27,7 @@ pub(crate) fn seal(dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
     let mut shards: Vec<(usize, &ShardSummary)> = dataset.shards.iter().enumerate().collect();
     shards.sort_by(|a, b| a.1.name.cmp(&b.1.name));
     let text = |out: &mut dyn Outlet, name: &str, text: &str| {
-        out.stream(name)?.write_all(text.as_bytes()).doing("write Energon's metadata")
+        out.stream(name)?.write_all(text.as_bytes()).context("write Energon's metadata")
     };
     text(out, ".nv-meta/.info.json", &info(&shards)?)?;
     text(out, ".nv-meta/dataset.yaml", "__module__: megatron.energon\n__class__: CrudeWebdataset\n")?;
@@ -36,12 +36,12 @@ pub(crate) fn seal(dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
     let path = out.path(".nv-meta/index.sqlite")?;
     let file = File::create_new(&path).map_err(|e| Error::io("create", e).in_input(path.display()))?;
     let failed = |e: Error| e.in_input(path.display());
-    let mut database = Energon::new(BufWriter::with_capacity(1 << 20, file)).doing("write").map_err(failed)?;
+    let mut database = Energon::new(BufWriter::with_capacity(1 << 20, file)).context("write").map_err(failed)?;
     for (id, (i, summary)) in shards.iter().enumerate() {
         let members = (dataset.members)(*i)?;
-        database.shard(id as i64, summary.bytes, &members).doing("write").map_err(failed)?;
+        database.shard(id as i64, summary.bytes, &members).context("write").map_err(failed)?;
     }
-    database.finish().doing("write").map_err(failed)
+    database.finish().context("write").map_err(failed)
 }
 
 fn info(shards: &[(usize, &ShardSummary)]) -> Result<String> {

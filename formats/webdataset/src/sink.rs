@@ -313,7 +313,7 @@ impl Tar {
         if let Some(md5) = &mut self.md5 {
             md5.update(bytes);
         }
-        self.out.write_all(bytes).doing("write")
+        self.out.write_all(bytes).context("write")
     }
 
     /// Writes the end-of-archive mark; returns length and MD5 of the archive.

@@ -301,7 +301,7 @@ impl<'a> Bytes<'a> {
             }
             Bytes::Stream { stream, at } => {
                 skip_to(stream.as_mut(), at, offset)?;
-                let n = stream.as_mut().take(len as u64).read_to_end(&mut bytes).doing("read")?;
+                let n = stream.as_mut().take(len as u64).read_to_end(&mut bytes).context("read")?;
                 *at += n as u64;
             }
         }
@@ -311,7 +311,7 @@ impl<'a> Bytes<'a> {
 
 fn skip_to(stream: &mut dyn Read, at: &mut u64, offset: u64) -> Result<()> {
     let skip = offset.checked_sub(*at).ok_or_else(|| Error::bug("a tar stream was read backwards"))?;
-    let skipped = std::io::copy(&mut stream.take(skip), &mut std::io::sink()).doing("read")?;
+    let skipped = std::io::copy(&mut stream.take(skip), &mut std::io::sink()).context("read")?;
     *at += skipped;
     match skipped == skip {
         true => Ok(()),
@@ -326,7 +326,7 @@ fn read_full(stream: &mut dyn Read, buf: &mut [u8]) -> Result<usize> {
             Ok(0) => break,
             Ok(n) => done += n,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e).doing("read"),
+            Err(e) => return Err(e).context("read"),
         }
     }
     Ok(done)

@@ -40,7 +40,7 @@ pub(crate) fn seal(dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
         };
         let index = Index { __kind__: "wids-shard-index-v1", wids_version: 1, shardlist: shards, name: &name };
         let json = serde_json::to_vec_pretty(&index).map_err(|e| Error::bug(e.to_string()))?;
-        out.stream(&file)?.write_all(&json).doing("write the wids index")?;
+        out.stream(&file)?.write_all(&json).context("write the wids index")?;
     }
     Ok(())
 }

@@ -44,7 +44,7 @@ pub(super) fn run(context: &Context<'_>, args: &Order) -> Result<ExitCode> {
     }
     let tokenizer = match &args.tokenizer_id {
         None => Json::Object(Vec::new()),
-        Some(path) => serde_json::from_str(&std::fs::read_to_string(path).doing("read")?)
+        Some(path) => serde_json::from_str(&std::fs::read_to_string(path).context("read")?)
             .map_err(|e| Error::config(format!("is no JSON: {e}")).in_input(path.display()))?,
     };
     let staging = Staging::open(context.store.clone(), &args.out)?;
@@ -228,7 +228,7 @@ impl Request<'_> {
                 let name = format!("{base}-packed-{capacity}-{what}.npy");
                 let mut out = BufWriter::with_capacity(1 << 20, stage.stream(&name)?);
                 array.write_npy(columns, &mut out)?;
-                out.flush().doing("write")?;
+                out.flush().context("write")?;
             }
             stage.publish()?;
             let (bins, padding) = (index.bins(), index.padding());
@@ -251,7 +251,7 @@ impl Request<'_> {
         for file in files {
             let mut out = BufWriter::with_capacity(1 << 20, stage.stream(&file.name)?);
             file.write(&mut out)?;
-            out.flush().doing("write")?;
+            out.flush().context("write")?;
         }
         self.context.cancel.check()?;
         stage.publish().map(drop)

@@ -107,7 +107,7 @@ fn classes(context: &Context<'_>, args: &Planning) -> Result<Option<Vec<String>>
     let (path, list) = match (&args.classes, &args.classes_from) {
         (Some(path), _) => {
             let text =
-                std::fs::read_to_string(path).doing("read").map_err(|e| of_request(e).in_input(path.display()))?;
+                std::fs::read_to_string(path).context("read").map_err(|e| of_request(e).in_input(path.display()))?;
             (path, text.lines().map(|line| line.trim_end_matches('\r').to_owned()).filter(|l| !l.is_empty()).collect())
         }
         (None, Some(dir)) => {

@@ -44,7 +44,7 @@ impl<R: Read> Lines<R> {
     fn next(&mut self, line: &mut Vec<u8>) -> Result<bool> {
         line.clear();
         self.number += 1;
-        let read = (&mut self.file).take(self.limit.saturating_add(1)).read_until(b'\n', line).doing("read")?;
+        let read = (&mut self.file).take(self.limit.saturating_add(1)).read_until(b'\n', line).context("read")?;
         if line.len() as u64 > self.limit {
             let text = format!("line {}: is longer than the limit of {} bytes for a row", self.number, self.limit);
             return Err(Error::new(Kind::Limit, text));

@@ -226,10 +226,10 @@ fn member_name(name: &str) -> Result<String> {
 
 /// Opens a regular file; a FIFO would hang, and CSV is read twice.
 fn open(path: &Path) -> Result<File> {
-    if !std::fs::metadata(path).doing("open")?.is_file() {
+    if !std::fs::metadata(path).context("open")?.is_file() {
         return Err(Error::content("is no regular file; write the table to a file first"));
     }
-    File::open(path).doing("open")
+    File::open(path).context("open")
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub(super) struct Records<'a> {
 impl<'a> Records<'a> {
     /// From the start of `file`.
     pub(super) fn open(mut file: &'a File, delimiter: u8, request: &Request<'_>) -> Result<Self> {
-        file.seek(SeekFrom::Start(0)).doing("seek")?;
+        file.seek(SeekFrom::Start(0)).context("seek")?;
         let (start, limit) = (Rc::new(Cell::new(0)), request.limits.header);
         let guard = Guard { file: file.chain(END), read: 0, start: Rc::clone(&start), limit };
         // Lengths are checked here, where the line is known.
@@ -114,7 +114,7 @@ impl<'a> Records<'a> {
 
     fn failed(&mut self, error: csv::Error) -> Error {
         match error.into_kind() {
-            ErrorKind::Io(error) => match Err::<(), _>(error).doing("read") {
+            ErrorKind::Io(error) => match Err::<(), _>(error).context("read") {
                 Err(error) if error.kind() == Kind::Limit => {
                     self.line = self.end_line;
                     self.at(Kind::Limit, error.message())

@@ -79,7 +79,7 @@ fn inside(file: Box<dyn Input>, compression: Compression) -> Result<u64> {
     let mut stream = input.stream()?;
     let (mut buf, mut len) = (vec![0; 256 << 10], 0);
     loop {
-        match stream.read(&mut buf).doing("read") {
+        match stream.read(&mut buf).context("read") {
             Ok(0) => return Ok(len),
             Ok(n) => len += n as u64,
             Err(e) => return Err(e.in_input(input.name())),

@@ -23,11 +23,11 @@ impl FilesFrom {
         let mut bytes = Vec::new();
         match self {
             FilesFrom::Path(path) => {
-                let read = std::fs::read(path).doing("read");
+                let read = std::fs::read(path).context("read");
                 bytes = read.map_err(|e| of_request(e).in_input(path.display()))?;
             }
             FilesFrom::Stdin => {
-                std::io::stdin().lock().read_to_end(&mut bytes).doing("read standard input")?;
+                std::io::stdin().lock().read_to_end(&mut bytes).context("read standard input")?;
             }
         }
         Ok(split(&bytes))

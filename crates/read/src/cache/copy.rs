@@ -102,7 +102,7 @@ impl<'a> Copy<'a> {
         if state.failed.is_some() {
             return;
         }
-        match state.out.write_all(bytes).doing("write") {
+        match state.out.write_all(bytes).context("write") {
             Ok(()) => state.next += 1,
             Err(e) => state.failed = Some(Trouble::Here(e)),
         }

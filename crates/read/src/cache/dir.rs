@@ -76,8 +76,8 @@ impl DirCache {
         }
         let path = self.dir().join(USERS);
         while self.users.is_none() {
-            std::fs::create_dir_all(self.dir()).doing("create a folder for the cache")?;
-            std::fs::File::options().create(true).append(true).open(&path).doing("create")?;
+            std::fs::create_dir_all(self.dir()).context("create a folder for the cache")?;
+            std::fs::File::options().create(true).append(true).open(&path).context("create")?;
             // Somebody may be removing it all right now.
             self.users = Lock::share(&path)?;
             if self.users.is_none() {

@@ -142,7 +142,7 @@ impl Run<'_> {
         match outcome {
             Err(e) if is_unfit(&e) => {
                 let file = e.input().map_or(name.as_str(), |input| self.relative(input)).to_owned();
-                let problem = if staged::is_absent(&e) { "is missing".to_owned() } else { e.message().to_owned() };
+                let problem = if staged::is_absent(&e) { "is missing".to_owned() } else { e.text().into_owned() };
                 self.done().unfit.push(Unfit { file, problem });
                 Ok(())
             }

@@ -21,7 +21,7 @@ impl Link {
     pub(crate) fn new(options: &RemoteOptions) -> Result<Self> {
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(THREADS).thread_name("packhorse-net").enable_all().build();
-        let runtime = runtime.doing("start threads")?;
+        let runtime = runtime.context("start threads")?;
         let handle = runtime.handle().clone();
         // The client remembers the runtime it was made in.
         let wire = {

@@ -70,7 +70,7 @@ impl Inflater {
     pub(crate) fn zstd(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize> {
         let made = match self.zstd.take() {
             Some(made) => made,
-            None => zstd::bulk::Decompressor::new().doing("start zstd")?,
+            None => zstd::bulk::Decompressor::new().context("start zstd")?,
         };
         self.zstd.insert(made).decompress_to_buffer(input, out).map_err(damaged)
     }

@@ -130,7 +130,7 @@ impl Coder {
 
     fn zstd(&mut self, level: i32) -> Result<&mut zstd::bulk::Compressor<'static>> {
         if self.zstd.as_ref().is_none_or(|(made, _)| *made != level) {
-            self.zstd = Some((level, zstd::bulk::Compressor::new(level).doing("start zstd")?));
+            self.zstd = Some((level, zstd::bulk::Compressor::new(level).context("start zstd")?));
         }
         self.zstd.as_mut().map(|(_, coder)| coder).ok_or_else(|| Error::bug("no coder"))
     }

@@ -29,7 +29,7 @@ impl MainFile {
     /// Appends `bytes`; returns their address.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<u64> {
         let address = self.at;
-        self.file.write_all(bytes).doing("write")?;
+        self.file.write_all(bytes).context("write")?;
         self.at += bytes.len() as u64;
         Ok(address)
     }
@@ -44,7 +44,7 @@ impl MainFile {
     pub(crate) fn finish(mut self, root: u64) -> Result<u64> {
         self.align()?;
         let superblock = superblock(self.at, root);
-        let file = self.file.into_inner().map_err(|e| e.into_error()).doing("write")?;
+        let file = self.file.into_inner().map_err(|e| e.into_error()).context("write")?;
         file.finish(&superblock)?;
         Ok(self.at)
     }

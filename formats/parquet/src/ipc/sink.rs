@@ -126,7 +126,7 @@ impl Groups for Shard {
                 out.get_mut()
             }
         };
-        out.flush().doing("write")?;
+        out.flush().context("write")?;
         Ok(out.bytes)
     }
 }

@@ -29,7 +29,7 @@ impl Data {
 
     pub(super) fn llmc(dtype: Dtype, out: &mut dyn Outlet) -> Result<Self> {
         let mut file = out.headed(".bin")?;
-        file.write_all(&[0; LLMC_HEADER as usize]).doing("write")?;
+        file.write_all(&[0; LLMC_HEADER as usize]).context("write")?;
         Ok(Self { out: Out::Llmc(file, dtype), buf: Vec::new(), bytes: LLMC_HEADER })
     }
 
@@ -58,7 +58,7 @@ impl Data {
     pub(super) fn finish(mut self, tokens: u64) -> Result<u64> {
         self.hand_on()?;
         match self.out {
-            Out::Stream(mut out) => out.flush().doing("write")?,
+            Out::Stream(mut out) => out.flush().context("write")?,
             Out::Llmc(file, dtype) => file.finish(&header(dtype, tokens)?)?,
         }
         Ok(self.bytes)
@@ -71,7 +71,7 @@ impl Out {
             Out::Stream(out) => out.write_all(bytes),
             Out::Llmc(file, _) => file.write_all(bytes),
         }
-        .doing("write")
+        .context("write")
     }
 }
 

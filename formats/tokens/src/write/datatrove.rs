@@ -21,13 +21,13 @@ impl Datatrove {
 
     pub(super) fn document(&mut self, tokens: u64) -> Result<()> {
         self.tokens += tokens;
-        self.ends.write_all(&self.tokens.to_le_bytes()).doing("write")
+        self.ends.write_all(&self.tokens.to_le_bytes()).context("write")
     }
 
     pub(super) fn finish(mut self) -> Result<()> {
-        self.ends.flush().doing("write")?;
+        self.ends.flush().context("write")?;
         let text = format!("{}\n{}\n{}", self.name, self.tokens, metric(self.tokens));
-        self.metadata.write_all(text.as_bytes()).and_then(|()| self.metadata.flush()).doing("write")
+        self.metadata.write_all(text.as_bytes()).and_then(|()| self.metadata.flush()).context("write")
     }
 }
 

@@ -43,12 +43,12 @@ impl Megatron {
     pub(super) fn finish(mut self) -> Result<()> {
         let header = Header { dtype: self.dtype, sequences: self.lengths.count(), documents: self.counts.count() };
         let out = &mut self.out;
-        out.write_all(&header.encode()?).doing("write")?;
-        self.lengths.each(&mut |lengths| out.write_all(lengths.as_flattened()).doing("write"))?;
+        out.write_all(&header.encode()?).context("write")?;
+        self.lengths.each(&mut |lengths| out.write_all(lengths.as_flattened()).context("write"))?;
         let size = self.dtype.size();
         scan(&mut self.lengths, size, false, out)?;
         scan(&mut self.counts, 1, true, out)?;
-        out.flush().doing("write")
+        out.flush().context("write")
     }
 }
 
@@ -63,10 +63,10 @@ fn scan(numbers: &mut Spool, size: u64, total: bool, out: &mut dyn Write) -> Res
             let more = u64::from(u32::from_le_bytes(*number)) * size;
             sum = sum.checked_add(more).ok_or_else(|| Error::content("more bytes than a file holds"))?;
         }
-        out.write_all(&bytes).doing("write")
+        out.write_all(&bytes).context("write")
     })?;
     match total {
-        true => out.write_all(&sum.to_le_bytes()).doing("write"),
+        true => out.write_all(&sum.to_le_bytes()).context("write"),
         false => Ok(()),
     }
 }

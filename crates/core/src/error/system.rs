@@ -1,0 +1,118 @@
+//! Failed system calls: what the operating system said, without its numbers.
+
+use super::{Code, Error, Kind, Result};
+use std::io::{self, ErrorKind};
+
+impl Error {
+    /// A failed system call: `action` says what was being done (`"write"`, `"rename"`).
+    pub fn io(action: &str, error: io::Error) -> Self {
+        let made = Self::new(Kind::Environment, format!("{action} failed: {error}"));
+        let made = match error.kind() {
+            ErrorKind::StorageFull => {
+                made.with_code(Code::NoSpace).hint("free some space and run the same command again")
+            }
+            ErrorKind::QuotaExceeded => made
+                .with_code(Code::NoSpace)
+                .hint("the quota is used up: free some space and run the same command again"),
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => made.with_code(Code::NoPermission),
+            _ => made,
+        };
+        made.caused_by(error)
+    }
+
+    /// What kind of system call's failure is underneath, if one is.
+    pub fn io_kind(&self) -> Option<ErrorKind> {
+        Some(self.system()?.kind())
+    }
+
+    /// The number of the failed system call's error, if there was one.
+    pub fn errno(&self) -> Option<i32> {
+        self.system()?.raw_os_error()
+    }
+
+    fn system(&self) -> Option<&io::Error> {
+        std::error::Error::source(self)?.downcast_ref()
+    }
+
+    /// Whether a file or folder does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.io_kind() == Some(ErrorKind::NotFound)
+    }
+
+    /// Whether a file or folder does not exist, or a file is where its folder would be.
+    pub fn is_absent(&self) -> bool {
+        matches!(self.io_kind(), Some(ErrorKind::NotFound | ErrorKind::NotADirectory))
+    }
+
+    /// Whether the file system or the quota is full.
+    pub fn is_full(&self) -> bool {
+        matches!(self.io_kind(), Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+    }
+
+    /// Whether a permission is missing, or the file system is read-only.
+    pub fn is_denied(&self) -> bool {
+        matches!(self.io_kind(), Some(ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem))
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        io::Error::other(error)
+    }
+}
+
+/// Turns errors of `std::io` into ours with a few words on what was being done.
+pub trait Context<T> {
+    /// An I/O error becomes `Environment`; an [`Error`] that travelled through `std::io` comes back whole.
+    fn context(self, action: &str) -> Result<T>;
+
+    /// [`context`](Self::context) by its former name.
+    fn doing(self, action: &str) -> Result<T>
+    where
+        Self: Sized,
+    {
+        self.context(action)
+    }
+}
+
+impl<T> Context<T> for io::Result<T> {
+    fn context(self, action: &str) -> Result<T> {
+        self.map_err(|error| match error.downcast::<Error>() {
+            Ok(ours) => ours,
+            Err(error) => Error::io(action, error),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_survives_a_trip_through_std_io() {
+        let io: io::Error = Error::content("bad").in_field("x").into();
+        let back = Err::<(), _>(io).context("write").unwrap_err();
+        assert_eq!((back.kind(), back.message(), back.field()), (Kind::Content, "bad", Some("x")));
+    }
+
+    #[test]
+    fn a_full_disk_says_what_to_do() {
+        for number in [28, 122] {
+            let error = Error::io("write", io::Error::from_raw_os_error(number));
+            assert_eq!((error.kind(), error.code(), error.errno()), (Kind::Environment, Code::NoSpace, Some(number)));
+            assert!(error.is_full() && error.hints().unwrap().contains("free some space"));
+        }
+    }
+
+    #[test]
+    fn what_the_system_said_is_asked_by_name() {
+        let of = |number| Error::io("open", io::Error::from_raw_os_error(number));
+        assert!(of(2).is_not_found() && of(2).is_absent() && !of(2).is_denied());
+        assert!(!of(20).is_not_found() && of(20).is_absent());
+        assert!([1, 13, 30].iter().all(|number| of(*number).is_denied()));
+        assert!(!of(5).is_absent() && !of(5).is_full() && of(5).code() == Code::IoFailed);
+        assert!(!Error::content("x").is_not_found());
+        // Context does not hide it.
+        assert!(of(2).context("the plan").in_input("a").is_not_found());
+    }
+}
