@@ -1,9 +1,5 @@
 //! `packhorse bench upload`: its figures, its words, and what it says where there is no GPU.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "what goes wrong here fails the test, or is skipped with a word"
-)]
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test, or is skipped with a word")]
 
 #[path = "../crates/gpu/tests/common/compiled.rs"]
 mod compiled;

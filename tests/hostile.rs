@@ -1,6 +1,6 @@
 //! Hostile inputs through the real program: nothing hangs, panics, gets lost without a word, or lands
 //! outside the dataset's folder.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 use packhorse::core::{Limits, MemoryInput, Options, Sample};
 use packhorse_testkit::hostile::tar::{Member, archive};
@@ -48,7 +48,7 @@ fn unprivileged(dir: &Path) -> Option<Command> {
         return Some(setpriv(&copy));
     }
     assert!(std::env::var_os("CI").is_none(), "setpriv is missing");
-    println!("skipped: setpriv is missing, and root may read everything");
+    packhorse_testkit::external::skip("setpriv is missing, and root may read everything");
     None
 }
 

@@ -9,6 +9,7 @@ mod bytes;
 use packhorse::read::cache::DirOptions;
 use packhorse::read::order::Shuffle;
 use packhorse::read::*;
+use packhorse_testkit::external::python;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -266,11 +267,7 @@ fn caches_change_nothing() {
 
 #[test]
 fn shards_of_others_are_read() {
-    let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
-        assert!(std::env::var("CI").is_ok_and(|ci| ci == "true").eq(&false), "PACKHORSE_PYTHON is not set");
-        println!("skipped: PACKHORSE_PYTHON is not set");
-        return;
-    };
+    let Some(python) = python() else { return };
     let dir = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/shards_of_others.py");
     let output = Command::new(python).arg(script).arg(dir.path()).output().unwrap();

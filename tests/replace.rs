@@ -1,7 +1,7 @@
 //! `--replace`: another dataset in the place of one that is there. Until it is sealed the old one is what it was, and
 //! whatever stops it, the same command ends in the bytes that an empty folder would have got.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {

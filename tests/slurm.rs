@@ -20,6 +20,7 @@ use common::process::{Program, command};
 use common::strace;
 use common::tree::{assert_kept, committed};
 use common::work::{Work, text};
+use packhorse_testkit::external::slurm;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -40,12 +41,9 @@ struct Cluster {
 impl Cluster {
     /// Starts a cluster whose jobs find `packhorse` in the folder `bin`.
     fn start(dir: &Path) -> Option<Self> {
-        let Some(scripts) = std::env::var_os("PACKHORSE_SLURM").map(PathBuf::from) else {
-            println!("skipped: PACKHORSE_SLURM is not set");
-            return None;
-        };
+        let scripts = slurm()?;
         if !Path::new("/usr/sbin/slurmctld").exists() {
-            println!("skipped: Slurm is not installed");
+            packhorse_testkit::external::skip("Slurm is not installed");
             return None;
         }
         let [root, jobs] = ["cluster", "jobs"].map(|name| dir.join(name));

@@ -1,7 +1,7 @@
 //! `packhorse stage`: whatever stops it, and whoever else does the same, running it again ends in the dataset.
 //!
 //! `PACKHORSE_KILLS` is the number of kills at random moments (20 where it is not set).
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {

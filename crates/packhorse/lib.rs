@@ -32,10 +32,14 @@ pub fn registry() -> Registry {
     let registry = Registry::new()
         .with(packhorse_files::Files)
         .with(packhorse_csv::Csv::default())
-        .with(packhorse_webdataset::WebDataset)
-        .with(packhorse_hdf5::Hdf5)
-        .with(packhorse_tfrecord::TfRecord)
-        .with(packhorse_root::Root)
+        .with(packhorse_webdataset::WebDataset);
+    #[cfg(feature = "hdf5")]
+    let registry = registry.with(packhorse_hdf5::Hdf5);
+    #[cfg(feature = "tfrecord")]
+    let registry = registry.with(packhorse_tfrecord::TfRecord);
+    #[cfg(feature = "root")]
+    let registry = registry.with(packhorse_root::Root);
+    let registry = registry
         .with(packhorse_npz::Npz)
         .with(packhorse_record::Record)
         .with(packhorse_text::Text)

@@ -132,7 +132,7 @@ fn part() {
 #[test]
 fn on_this_machines_gpu() {
     if std::env::var_os("PACKHORSE_GPU").is_none() {
-        return println!("skipped: set PACKHORSE_GPU where there is a GPU");
+        return packhorse_testkit::external::skip("set PACKHORSE_GPU where there is a GPU");
     }
     batches();
     let dir = tempfile::tempdir().unwrap();

@@ -203,8 +203,8 @@ fn refused() {
 #[test]
 fn on_this_machines_gpu() {
     if std::env::var_os("PACKHORSE_GPU").is_none() {
-        return println!(
-            "skipped: set PACKHORSE_GPU where there is a GPU, and PACKHORSE_NVJPEG if nvJPEG is not found"
+        return packhorse_testkit::external::skip(
+            "set PACKHORSE_GPU where there is a GPU, and PACKHORSE_NVJPEG if nvJPEG is not found",
         );
     }
     let gpu = Cuda::new(0).unwrap();
@@ -219,7 +219,7 @@ fn on_this_machines_gpu() {
 #[expect(unsafe_code, reason = "a library is loaded and called")]
 fn the_real_library_can_be_called() {
     let Some(path) = std::env::var_os("PACKHORSE_TEST_NVJPEG") else {
-        return println!("skipped: say in PACKHORSE_TEST_NVJPEG where libnvjpeg.so.12 is");
+        return packhorse_testkit::external::skip("say in PACKHORSE_TEST_NVJPEG where libnvjpeg.so.12 is");
     };
     let library = NvJpeg::load(Some(path.as_ref())).unwrap();
     println!("{library:?}");

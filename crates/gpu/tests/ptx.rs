@@ -6,6 +6,7 @@
 )]
 
 use packhorse_gpu::kernels::Module;
+use packhorse_testkit::external::python;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -49,15 +50,6 @@ fn it_is_of_these_sources() {
     }
 }
 
-/// A Python that may have NVIDIA's wheels.
-fn python() -> Option<PathBuf> {
-    let python = std::env::var_os("PACKHORSE_PYTHON").map(PathBuf::from);
-    if python.is_none() {
-        println!("skipped: PACKHORSE_PYTHON is not set");
-    }
-    python
-}
-
 /// Compiling the sources again gives the same bytes.
 #[test]
 fn it_comes_out_the_same_again() {
@@ -65,7 +57,7 @@ fn it_comes_out_the_same_again() {
     let output = Command::new(python).arg(kernels().join("compile.py")).arg("--check").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
-        Some(3) => println!("skipped: {said}"),
+        Some(3) => packhorse_testkit::external::skip(&format!("{said}")),
         _ => assert!(output.status.success(), "{said}"),
     }
 }
@@ -78,7 +70,7 @@ fn ptxas() -> Option<PathBuf> {
     let folder = String::from_utf8(output.stdout).unwrap();
     let ptxas = Path::new(folder.trim()).join("bin/ptxas");
     if !ptxas.is_file() {
-        println!("skipped: no nvidia-cuda-nvcc-cu12 with a ptxas");
+        packhorse_testkit::external::skip("no nvidia-cuda-nvcc-cu12 with a ptxas");
         return None;
     }
     Some(ptxas)

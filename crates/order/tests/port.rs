@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use packhorse_order::*;
+use packhorse_testkit::external::python;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -142,10 +143,7 @@ fn blend_description(case: &Value, datasets: &[GptDescription]) {
 
 #[test]
 fn every_number_is_the_ports() {
-    let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
-        println!("skipped: PACKHORSE_PYTHON is not set");
-        return;
-    };
+    let Some(python) = python() else { return };
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/port.py");

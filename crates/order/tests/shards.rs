@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use packhorse_order::*;
+use packhorse_testkit::external::python;
 use proptest::prelude::*;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -215,10 +216,7 @@ const DRAWN: [u64; 3] = [12_691_404_451_552_938_934, 5_007_496_330_979_469_729, 
 /// What another implementation, from the documentation alone, makes of it.
 #[test]
 fn the_words_say_the_same() {
-    let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
-        println!("skipped: PACKHORSE_PYTHON is not set");
-        return;
-    };
+    let Some(python) = python() else { return };
     let (mut asked, mut wanted) = (String::new(), String::new());
     for (i, shuffle) in
         ["sequential", "full", "blocks:1", "blocks:3", "blocks:8"].into_iter().cycle().take(40).enumerate()

@@ -11,6 +11,7 @@ use packhorse_core::Store;
 use packhorse_order::{GptIndex, GptOptions, Order, RandomState};
 use packhorse_read::*;
 use packhorse_storage::Local;
+use packhorse_testkit::external::python;
 use packhorse_tokens::Dtype;
 use std::path::Path;
 use std::process::Command;
@@ -37,10 +38,7 @@ fn write(dir: &Path, dtype: Dtype, options: &GptOptions) -> u64 {
 
 #[test]
 fn batches_are_what_numpy_reads() {
-    let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
-        println!("skipped: PACKHORSE_PYTHON is not set");
-        return;
-    };
+    let Some(python) = python() else { return };
     for (dtype, length) in [(Dtype::U16, 64), (Dtype::I32, 33), (Dtype::U8, 500), (Dtype::I64, 7), (Dtype::I16, 64)] {
         let dir = tempfile::tempdir().unwrap();
         let options = GptOptions::new(77, length, Some(3 * 20_000 / u64::from(length)));

@@ -4,6 +4,7 @@
 //! * [`hostile`]: a folder of everything that file systems allow, with the outcome of each entry; and
 //!   tars with whatever headers a test wants.
 //! * [`cuda`]: a driver of GPUs for machines without one.
+//! * [`external`]: a Python, real data and Slurm, for the tests that need them.
 //! * [`faults`]: a store whose calls fail when told to, and one that forgets what was not synced.
 //! * [`memory`]: an outlet and inputs that need no file system.
 //! * [`program`]: running a program with a time limit.
@@ -17,6 +18,7 @@
 
 pub mod conformance;
 pub mod cuda;
+pub mod external;
 pub mod faults;
 pub mod hostile;
 pub mod memory;

@@ -1,21 +1,19 @@
 //! Photographs and what damage does to them: a strict check refuses damaged ones, and no whole one.
 //!
 //! Photographs come from `PACKHORSE_TEST_DATA`; without it these tests say so and do nothing.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test ends at what goes wrong, and says what it found")]
+#![expect(clippy::unwrap_used, reason = "a test ends at what goes wrong, and says what it found")]
 
 use arrow_array::{ArrayRef, BinaryViewArray, RecordBatch, StringViewArray};
 use arrow_schema::{DataType, Field, Schema};
 use packhorse_core::{KEY, Limits};
+use packhorse_testkit::external::data;
 use packhorse_transform::Transform;
 use packhorse_transform::image::{Check, Image, ImageOptions};
 use std::sync::Arc;
 
 /// All photographs of a tar, by the headers that any tar has.
 fn photographs() -> Option<Vec<Vec<u8>>> {
-    let Some(data) = std::env::var_os("PACKHORSE_TEST_DATA").map(std::path::PathBuf::from) else {
-        println!("skipped: PACKHORSE_TEST_DATA is not set");
-        return None;
-    };
+    let data = data()?;
     let tar = std::fs::read(data.join("clothing-train.tar")).unwrap();
     let (mut at, mut found) = (0, Vec::new());
     while at + 512 <= tar.len() {

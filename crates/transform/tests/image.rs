@@ -2,13 +2,14 @@
 //!
 //! Needs `PACKHORSE_PYTHON` (a Python with tests/interop/requirements.txt); photographs come from
 //! `PACKHORSE_TEST_DATA`. Without them these tests say so and do nothing.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test ends at what goes wrong, and says what it found")]
+#![expect(clippy::unwrap_used, reason = "a test ends at what goes wrong, and says what it found")]
 
 use jpeg_encoder::{ColorType, Encoder};
 use packhorse_core::Limits;
+use packhorse_testkit::external::{data, python};
 use packhorse_transform::image::{Draws, Filter, Size, View, ViewDecoder};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Largest and mean difference to Pillow of JPEGs that are only decoded: none with libjpeg-turbo.
@@ -17,14 +18,6 @@ const DECODED: (u8, f64) = if cfg!(feature = "turbojpeg") { (0, 0.0) } else { (7
 const RESIZED: (u8, f64) = (2, 0.5);
 /// Of JPEGs that are resized, too: the decoder's difference comes on top.
 const BOTH: (u8, f64) = if cfg!(feature = "turbojpeg") { RESIZED } else { (6, 0.6) };
-
-fn path_of(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os(name).map(PathBuf::from);
-    if path.is_none() {
-        println!("skipped: {name} is not set");
-    }
-    path
-}
 
 /// Pictures that Pillow can't make: YCCK, and PNGs of 16 bits in several channels.
 fn make(folder: &Path) {
@@ -48,7 +41,7 @@ fn make(folder: &Path) {
 
 /// Some photographs of a tar, by the headers that any tar has.
 fn photographs(folder: &Path) {
-    let Some(data) = path_of("PACKHORSE_TEST_DATA") else { return };
+    let Some(data) = data() else { return };
     let tar = std::fs::read(data.join("clothing-train.tar")).unwrap();
     let (mut at, mut found) = (0, 0);
     while at + 512 <= tar.len() && found < 25 {
@@ -80,7 +73,7 @@ fn view_of(name: &str) -> View {
 
 #[test]
 fn views_are_those_of_pillow() {
-    let Some(python) = path_of("PACKHORSE_PYTHON") else { return };
+    let Some(python) = python() else { return };
     let folder = tempfile::tempdir().unwrap();
     make(folder.path());
     photographs(folder.path());

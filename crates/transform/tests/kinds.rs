@@ -3,15 +3,16 @@
 //! Needs `PACKHORSE_PYTHON` (a Python with tests/interop/requirements.txt), which makes the pictures. Without it these
 //! tests say so and do nothing.
 #![cfg(feature = "image")]
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test ends at what goes wrong, and says what it found")]
+#![expect(clippy::unwrap_used, reason = "a test ends at what goes wrong, and says what it found")]
 
 use arrow_array::{ArrayRef, BinaryViewArray, RecordBatch, StringViewArray};
 use arrow_schema::{DataType, Field, Schema};
 use packhorse_core::{KEY, Limits};
+use packhorse_testkit::external::python;
 use packhorse_transform::Transform;
 use packhorse_transform::image::{Check, Draws, Image, ImageOptions, Keep, View, ViewDecoder};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,10 +29,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// Makes the pictures in a folder, and what Pillow makes of them.
 fn made() -> Option<tempfile::TempDir> {
-    let Some(python) = std::env::var_os("PACKHORSE_PYTHON").map(PathBuf::from) else {
-        println!("skipped: PACKHORSE_PYTHON is not set");
-        return None;
-    };
+    let python = python()?;
     let folder = tempfile::tempdir().unwrap();
     assert!(script(&python, folder.path()).status().unwrap().success());
     Some(folder)
@@ -139,7 +137,7 @@ fn what_is_resized_stays_what_it_was_and_pillow_reads_the_same() {
         }
         std::fs::write(resized.path().join(file), new).unwrap();
     }
-    let python = PathBuf::from(std::env::var_os("PACKHORSE_PYTHON").unwrap());
+    let python = python().unwrap();
     assert!(script(&python, resized.path()).arg("read").status().unwrap().success());
     for line in lines(resized.path()) {
         let file = line["file"].as_str().unwrap();

@@ -4,11 +4,7 @@
 //! Needs `PACKHORSE_PYTHON` (a Python with tests/interop/requirements.txt) and `PACKHORSE_TEST_DATA`; without
 //! them it says so and passes. A tenth of the texts is compared, all with `PACKHORSE_TEST_WHOLE=1`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "what goes wrong here fails the test; and what is skipped is said"
-)]
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test; and what is skipped is said")]
 
 #[path = "tokenize/random.rs"]
 mod random;
@@ -17,6 +13,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, UInt16Type};
 use arrow_array::{ArrayRef, StringViewArray};
 use packhorse_core::{FieldType, Rows, Schema};
+use packhorse_testkit::external::{data, python};
 use packhorse_transform::Transform;
 use packhorse_transform::tokenize::{Special, Tokenize, TokenizeOptions};
 use std::path::{Path, PathBuf};
@@ -24,14 +21,6 @@ use std::process::Command;
 use std::sync::Arc;
 
 const HF: [&str; 5] = ["gpt2", "cl100k", "llama", "uni", "wp"];
-
-fn path_of(variable: &str) -> Option<PathBuf> {
-    let path = std::env::var_os(variable).map(PathBuf::from);
-    if path.is_none() {
-        eprintln!("skipped: {variable} is not set");
-    }
-    path
-}
 
 fn unpack(path: &Path) -> Vec<u8> {
     zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()
@@ -115,7 +104,7 @@ fn different<'t>(texts: &'t [String], found: &[Vec<u32>], right: &[Vec<u32>]) ->
 
 #[test]
 fn hugging_face_over_real_and_random_texts() {
-    let (Some(python), Some(data)) = (path_of("PACKHORSE_PYTHON"), path_of("PACKHORSE_TEST_DATA")) else { return };
+    let (Some(python), Some(data)) = (python(), data()) else { return };
     let oracle = Oracle::new(python);
     let real = corpus(&data);
     for name in HF {
@@ -148,7 +137,7 @@ fn hugging_face_over_real_and_random_texts() {
 
 #[test]
 fn tiktoken_over_real_and_random_texts() {
-    let (Some(python), Some(data)) = (path_of("PACKHORSE_PYTHON"), path_of("PACKHORSE_TEST_DATA")) else { return };
+    let (Some(python), Some(data)) = (python(), data()) else { return };
     let oracle = Oracle::new(python);
     for name in ["gpt2", "cl100k"] {
         let json = oracle.write("json", unpack(&data.join(format!("tokenizers/{name}.json.zst"))));
@@ -172,7 +161,7 @@ fn tiktoken_over_real_and_random_texts() {
 
 #[test]
 fn sentencepiece_over_real_and_random_texts() {
-    let (Some(python), Some(data)) = (path_of("PACKHORSE_PYTHON"), path_of("PACKHORSE_TEST_DATA")) else { return };
+    let (Some(python), Some(data)) = (python(), data()) else { return };
     let oracle = Oracle::new(python);
     let real = corpus(&data);
     let lines: Vec<String> =
@@ -208,7 +197,7 @@ fn worked() -> f64 {
 /// sixteen times.
 #[test]
 fn long_runs_take_no_square_of_time() {
-    let Some(data) = path_of("PACKHORSE_TEST_DATA") else { return };
+    let Some(data) = data() else { return };
     let size = if std::env::var_os("PACKHORSE_TEST_WHOLE").is_some() { 1 << 21 } else { 1 << 17 };
     let runs: [(&str, &str); 6] = [
         ("letters", "aqzj"),

@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stdout,
     clippy::disallowed_methods,
     reason = "what goes wrong here fails the test; Python reads files"
 )]
@@ -26,10 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs `script` of this folder; `None`, with a word, where there is no Python for it.
 fn python(script: &str, arguments: &[&Path]) -> Option<String> {
-    let Ok(python) = std::env::var("PACKHORSE_PYTHON") else {
-        println!("skipped: PACKHORSE_PYTHON is not set");
-        return None;
-    };
+    let python = packhorse_testkit::external::python()?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(script);
     let found = Command::new(python).arg(script).args(arguments).output().unwrap();
     assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));

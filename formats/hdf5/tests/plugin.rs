@@ -18,6 +18,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use packhorse_core::{DataType, Format, Kind, Limits, MemoryInput, Options, Result, Rows, Sink, bytes_of};
 use packhorse_hdf5::Hdf5;
+use packhorse_testkit::external::python;
 use packhorse_testkit::typed;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -99,7 +100,7 @@ fn compile(folder: &Path, name: &str, defined: &[(&str, &str)]) -> bool {
             true
         }
         Err(_) => {
-            println!("skipped: there is no cc");
+            packhorse_testkit::external::skip("there is no cc");
             false
         }
     }
@@ -159,10 +160,7 @@ fn none() {
 
 #[test]
 fn plugins_of_the_wheel() {
-    let Ok(python) = std::env::var("PACKHORSE_PYTHON") else {
-        println!("skipped: PACKHORSE_PYTHON is not set");
-        return;
-    };
+    let Some(python) = python() else { return };
     let dir = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/make_plugin_files.py");
     let found = Command::new(python).arg(script).arg(dir.path()).output().unwrap();
@@ -236,7 +234,7 @@ fn corpus() -> Vec<(&'static str, Rows)> {
 /// What h5py reads of our files.
 fn dump(paths: &[PathBuf]) -> Vec<u8> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dump.py");
-    let found = Command::new(std::env::var("PACKHORSE_PYTHON").unwrap()).arg(script).args(paths).output().unwrap();
+    let found = Command::new(python().unwrap()).arg(script).args(paths).output().unwrap();
     assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
     found.stdout
 }

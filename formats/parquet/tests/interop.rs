@@ -11,11 +11,12 @@ use arrow_array::{
     RecordBatch, StringViewArray, StructArray,
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
-use common::{options, oracle, wanted};
+use common::{options, oracle};
 use packhorse_core::{
     DataType, Field, FieldType, Format, KEY, Limits, MemoryInput, NUMPY, Options, Rows, Schema, array_of, with_metadata,
 };
 use packhorse_parquet::{ArrowIpc, Parquet};
+use packhorse_testkit::external::python;
 use packhorse_testkit::typed;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -117,7 +118,7 @@ fn write(format: &dyn Format, pairs: &[(&str, &str)], rows: &Rows, path: &Path) 
 
 #[test]
 fn others_read_what_we_write() {
-    let Some(python) = wanted("PACKHORSE_PYTHON") else { return };
+    let Some(python) = python() else { return };
     let dir = tempfile::tempdir().unwrap();
     let rows = samples();
     let parquet = write(&Parquet, &[], &rows, &dir.path().join("x.parquet"));
@@ -128,7 +129,7 @@ fn others_read_what_we_write() {
 
 #[test]
 fn hugging_face_loads_every_kind_of_field() {
-    let Some(python) = wanted("PACKHORSE_PYTHON") else { return };
+    let Some(python) = python() else { return };
     let dir = tempfile::tempdir().unwrap();
     let mut arguments = vec!["loads".to_owned()];
     for (name, rows) in typed::corpus().into_iter().filter(|(_, rows)| rows.num_rows() > 0) {
@@ -155,7 +156,7 @@ fn rewrite(format: &dyn Format, from: &Path, to: &Path) -> Vec<String> {
 
 #[test]
 fn what_others_write_is_read_as_they_read_it() {
-    let Some(python) = wanted("PACKHORSE_PYTHON") else { return };
+    let Some(python) = python() else { return };
     let dir = tempfile::tempdir().unwrap();
     oracle(&python, &["foreign".to_owned(), dir.path().display().to_string()]);
     let reference = dir.path().join("x.parquet").display().to_string();

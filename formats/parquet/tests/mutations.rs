@@ -6,6 +6,7 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use nix::sys::resource::{Resource, setrlimit};
 use packhorse_core::{Format, Kind, Limits, MemoryInput, Options, Result, Source, is_contained};
 use packhorse_parquet::{ArrowIpc, Parquet};
+use packhorse_testkit::external::data;
 use packhorse_testkit::typed;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Encoding;
@@ -101,7 +102,7 @@ fn ours() -> Vec<(&'static dyn Format, Vec<u8>)> {
 
 /// The files of the Parquet project, sound and damaged ones, where they are at hand.
 fn public() -> Vec<(&'static dyn Format, Vec<u8>)> {
-    let Ok(data) = std::env::var("PACKHORSE_TEST_DATA") else { return Vec::new() };
+    let Some(data) = data() else { return Vec::new() };
     let folders = ["data", "bad_data"].map(|folder| Path::new(&data).join("parquet-testing").join(folder));
     let names = folders.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten());
     let mut paths: Vec<_> = names.map(|entry| entry.unwrap().path()).collect();

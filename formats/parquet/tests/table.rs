@@ -1,6 +1,5 @@
 //! A file as a table: its columns as Parquet has them, whatever they hold.
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
-#![expect(clippy::print_stdout, reason = "a skipped test says so")]
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType};
@@ -8,6 +7,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::TimeUnit;
 use packhorse_core::{DataType, Format, Kind, Limits, MemoryInput, Options, Result, Rows};
 use packhorse_parquet::{ArrowIpc, Parquet};
+use packhorse_testkit::external::data;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
@@ -86,10 +86,7 @@ fn damage_anywhere_is_an_error_and_never_a_panic() {
 }
 
 fn files(folder: &str) -> Vec<PathBuf> {
-    let Some(root) = std::env::var_os("PACKHORSE_TEST_DATA") else {
-        println!("skipped: PACKHORSE_TEST_DATA is not set");
-        return Vec::new();
-    };
+    let Some(root) = data() else { return Vec::new() };
     let entries = std::fs::read_dir(Path::new(&root).join("parquet-testing").join(folder)).unwrap();
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|e| e == "parquet"));

@@ -7,9 +7,10 @@
 mod common;
 
 use arrow_array::RecordBatch;
-use common::{options, oracle, wanted};
+use common::{options, oracle};
 use packhorse_core::{Error, Format, Kind, Limits, MemoryInput, Result, Rows};
 use packhorse_parquet::{ArrowIpc, Parquet};
+use packhorse_testkit::external::{data, python};
 use packhorse_testkit::typed;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -94,7 +95,7 @@ fn compare_with_documented(found: &str, heading: &str) {
 
 #[test]
 fn every_column_is_read_as_pyarrow_reads_it_or_refused_by_name() {
-    let (Some(python), Some(data)) = (wanted("PACKHORSE_PYTHON"), wanted("PACKHORSE_TEST_DATA")) else { return };
+    let (Some(python), Some(data)) = (python(), data()) else { return };
     let dir = tempfile::tempdir().unwrap();
     let paths = files(&data.join("parquet-testing/data"));
     let texts: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
@@ -144,7 +145,7 @@ fn every_column_is_read_as_pyarrow_reads_it_or_refused_by_name() {
 
 #[test]
 fn damaged_files_give_errors_or_what_is_there() {
-    let Some(data) = wanted("PACKHORSE_TEST_DATA") else { return };
+    let Some(data) = data() else { return };
     let mut table = String::new();
     for path in files(&data.join("parquet-testing/bad_data")) {
         let bytes = std::fs::read(&path).unwrap();

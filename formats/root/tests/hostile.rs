@@ -4,6 +4,7 @@
 
 use packhorse_core::{Format, Limits, MemoryInput, Options};
 use packhorse_root::Root;
+use packhorse_testkit::external::data;
 use std::path::PathBuf;
 
 /// Small, so that what asks for more is refused.
@@ -77,12 +78,9 @@ fn bytes_that_count_are_extreme() {
 
 #[test]
 fn real_files_damaged() {
-    let Some(data) = std::env::var_os("PACKHORSE_TEST_DATA") else {
-        println!("skipped: PACKHORSE_TEST_DATA is not set");
-        return;
-    };
+    let Some(data) = data() else { return };
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let entries = std::fs::read_dir(PathBuf::from(data).join("root")).unwrap();
+    let entries = std::fs::read_dir(data.join("root")).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     for path in files {

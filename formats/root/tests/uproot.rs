@@ -5,7 +5,6 @@
 //! passes.
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
 #![expect(clippy::panic, reason = "what goes wrong in a test fails the test")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod common;
 
@@ -14,6 +13,7 @@ use arrow_array::types::{Int32Type, UInt32Type};
 use common::{Found, columns, line};
 use packhorse_core::{Format, Kind, Limits, MemoryInput};
 use packhorse_root::Root;
+use packhorse_testkit::external::{data, python};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -28,14 +28,6 @@ struct Line {
     digest: Option<String>,
     element: String,
     error: Option<String>,
-}
-
-fn wanted(name: &str) -> Option<PathBuf> {
-    let found = std::env::var_os(name).map(PathBuf::from);
-    if found.is_none() {
-        println!("skipped: {name} is not set");
-    }
-    found
 }
 
 fn files(data: &Path) -> Vec<PathBuf> {
@@ -92,7 +84,7 @@ struct Count {
 
 #[test]
 fn every_branch_is_as_uproot_reads_it() {
-    let (Some(python), Some(data)) = (wanted("PACKHORSE_PYTHON"), wanted("PACKHORSE_TEST_DATA")) else { return };
+    let (Some(python), Some(data)) = (python(), data()) else { return };
     let lines = uproot(&python, None, &files(&data));
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
     let mut of_tree: BTreeMap<(String, String), BTreeMap<String, Found>> = BTreeMap::new();
@@ -163,7 +155,7 @@ fn every_branch_is_as_uproot_reads_it() {
 /// What uproot lists is in the rows, or is said to be left out, and why.
 #[test]
 fn no_branch_is_left_out_in_silence() {
-    let (Some(python), Some(data)) = (wanted("PACKHORSE_PYTHON"), wanted("PACKHORSE_TEST_DATA")) else { return };
+    let (Some(python), Some(data)) = (python(), data()) else { return };
     let mut trees: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for line in uproot(&python, Some("--names"), &files(&data)) {
         trees.entry((line.file, line.tree)).or_default().insert(line.branch);
@@ -198,7 +190,7 @@ fn no_branch_is_left_out_in_silence() {
 /// Objects that others refer to say so in two bytes more; no array is longer than the branch that counts it says.
 #[test]
 fn bits_of_referenced_objects_are_as_many_as_the_objects() {
-    let Some(data) = wanted("PACKHORSE_TEST_DATA") else { return };
+    let Some(data) = data() else { return };
     let bytes = std::fs::read(data.join("root-issues/uproot-issue513.root")).unwrap();
     let input = MemoryInput::new("uproot-issue513.root", bytes);
     let source = Root.source(&[("branches", "Track*")].into_iter().collect(), Limits::default()).unwrap();
@@ -221,7 +213,7 @@ fn bits_of_referenced_objects_are_as_many_as_the_objects() {
 /// written with offsets too.
 #[test]
 fn offsets_from_the_branch_that_counts() {
-    let Some(data) = wanted("PACKHORSE_TEST_DATA") else { return };
+    let Some(data) = data() else { return };
     let [without, with] = ["nooffsets", "withoffsets"]
         .map(|name| columns(&data.join(format!("root/uproot-small-dy-{name}.root")), "tree"));
     for (name, found) in &without {

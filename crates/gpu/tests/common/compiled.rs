@@ -16,7 +16,7 @@ pub(crate) fn libraries() -> Option<Vec<PathBuf>> {
     let folder = BUILT.get_or_init(|| {
         // A program that was built elsewhere may run where neither sources nor that folder are.
         if !home().join("kernels").is_dir() || !Path::new(env!("CARGO_TARGET_TMPDIR")).is_dir() {
-            println!("skipped: the sources of the kernels are not here");
+            packhorse_testkit::external::skip("the sources of the kernels are not here");
             return None;
         }
         let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{:016x}", digest()));
@@ -84,7 +84,7 @@ pub(crate) fn build(module: Module, folder: &Path, change: Option<Change<'_>>) -
             true
         }
         Err(error) => {
-            println!("skipped: no C++ compiler ({error})");
+            packhorse_testkit::external::skip(&format!("no C++ compiler ({error})"));
             false
         }
     }

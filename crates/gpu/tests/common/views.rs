@@ -3,6 +3,7 @@ use super::{Bench, Random, Runner, resize};
 use packhorse_core::Limits;
 use packhorse_gpu::kernels::{Flip, Part, Picks, Pixels, Resize};
 use packhorse_order::draw;
+use packhorse_testkit::external::python;
 use packhorse_transform::image::{Draws, Size, View, ViewDecoder};
 use std::process::Command;
 
@@ -85,10 +86,7 @@ pub(crate) fn check_loader(runner: &mut dyn Runner, random: &mut Random, cases: 
 
 /// Pillow's bilinear filter, noise in and out.
 pub(crate) fn check_pillow(runner: &mut dyn Runner, random: &mut Random) {
-    let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
-        println!("skipped: PACKHORSE_PYTHON is not set");
-        return;
-    };
+    let Some(python) = python() else { return };
     let script = "import sys; from PIL import Image; h, w, th, tw = map(int, sys.argv[1:]); \
         picture = Image.frombytes('RGB', (w, h), sys.stdin.buffer.read()); \
         sys.stdout.buffer.write(picture.resize((tw, th), Image.BILINEAR).tobytes())";

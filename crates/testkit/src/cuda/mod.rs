@@ -48,7 +48,6 @@ impl FakeDriver {
 }
 
 /// Compiles a library; `false`, with a word why, where there is no C compiler.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 fn build(folder: &Path, name: &str, source: &str) -> bool {
     let file = folder.join(format!("{name}.c"));
     std::fs::write(&file, source).unwrap();
@@ -65,7 +64,7 @@ fn build(folder: &Path, name: &str, source: &str) -> bool {
             true
         }
         Err(error) => {
-            println!("skipped: no C compiler ({error})");
+            crate::external::skip(&format!("no C compiler ({error})"));
             false
         }
     }

@@ -1,35 +1,41 @@
-//! The engine that says what is right: `tokenizers` 0.23, whose Python package users compare with.
-//! Owns its use, for checking and for tokenizers that the first engine does not read.
+//! The reference engine: `tokenizers` 0.23, whose Python package users compare with. It checks the first engine and
+//! reads the tokenizers that the first engine refuses. Owns loading it, and the error of builds without it.
 
-use super::engine::{About, Engine, Id, Ids};
+use super::engine::Engine;
 use packhorse_core::{Error, Result};
-use tokenizers_oracle::Tokenizer;
 
-/// `tokenizers` 0.23, with Oniguruma as in its Python package.
-pub(super) struct Oracle(Tokenizer);
-
-impl Oracle {
-    /// From a `tokenizer.json`; a `Config` error that says what is wrong with it. Truncation and padding
-    /// that it asks for are not done.
-    pub(super) fn new(json: &[u8], parse_special: bool) -> Result<Self> {
-        let mut tokenizer =
-            Tokenizer::from_bytes(json).map_err(|e| Error::config(format!("the tokenizer can't be read: {e}")))?;
-        tokenizer.with_padding(None);
-        tokenizer.with_truncation(None).map_err(|e| Error::config(format!("the tokenizer can't be used: {e}")))?;
-        tokenizer.set_encode_special_tokens(!parse_special);
-        Ok(Self(tokenizer))
-    }
+/// The reference engine for a `tokenizer.json`. Truncation and padding that the file asks for are not done.
+///
+/// Errors: `Config` if the file is not a tokenizer; `Unsupported` in builds without the feature `tokenizer-oracle`.
+#[cfg(feature = "tokenizer-oracle")]
+pub(super) fn load(json: &[u8], parse_special: bool) -> Result<Box<dyn Engine>> {
+    let mut tokenizer = tokenizers_oracle::Tokenizer::from_bytes(json)
+        .map_err(|e| Error::config(format!("the tokenizer can't be read: {e}")))?;
+    tokenizer.with_padding(None);
+    tokenizer.with_truncation(None).map_err(|e| Error::config(format!("the tokenizer can't be used: {e}")))?;
+    tokenizer.set_encode_special_tokens(!parse_special);
+    Ok(Box::new(Oracle(tokenizer)))
 }
 
+#[cfg(not(feature = "tokenizer-oracle"))]
+pub(super) fn load(_: &[u8], _: bool) -> Result<Box<dyn Engine>> {
+    Err(Error::unsupported("needs the reference tokenizer; build packhorse with the feature tokenizer-oracle"))
+}
+
+/// `tokenizers` 0.23, with Oniguruma as in its Python package.
+#[cfg(feature = "tokenizer-oracle")]
+struct Oracle(tokenizers_oracle::Tokenizer);
+
+#[cfg(feature = "tokenizer-oracle")]
 impl Engine for Oracle {
-    fn encode(&self, text: &str, template: bool, out: &mut Ids) -> Result<()> {
+    fn encode(&self, text: &str, template: bool, out: &mut super::engine::Ids) -> Result<()> {
         let encoding = self.0.encode_fast(text, template);
         let encoding = encoding.map_err(|e| Error::content(format!("can't be tokenized: {e}")))?;
-        out.extend(encoding.get_ids().iter().map(|id| Id::from(*id)));
+        out.extend(encoding.get_ids().iter().map(|id| super::engine::Id::from(*id)));
         Ok(())
     }
 
-    fn about(&self) -> About {
-        About { name: "tokenizers", version: "0.23.2", unicode: "16.0" }
+    fn about(&self) -> super::engine::About {
+        super::engine::About { name: "tokenizers", version: "0.23.2", unicode: "16.0" }
     }
 }

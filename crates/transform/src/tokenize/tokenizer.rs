@@ -3,9 +3,8 @@
 
 use super::engine::{Engine, Fast};
 use super::json::{self, Facts};
-use super::oracle::Oracle;
 use super::sentencepiece::SentencePiece;
-use super::{TokenizeOptions, tiktoken};
+use super::{TokenizeOptions, oracle, tiktoken};
 use packhorse_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -41,7 +40,7 @@ pub(super) struct Tokenizer {
     named: BTreeMap<String, u32>,
     /// What the oracle is made of; `None` where the engine is the last word itself.
     json: Option<String>,
-    oracle: OnceLock<Oracle>,
+    oracle: OnceLock<Box<dyn Engine>>,
 }
 
 impl Tokenizer {
@@ -91,7 +90,7 @@ impl Tokenizer {
         let vocabulary = vocabulary.ok_or_else(|| Error::config("the tokenizer's numbers do not fit 31 bits"))?;
         let (engine, fallback): (Box<dyn Engine>, _) = match fast {
             Ok(fast) => (Box::new(fast), None),
-            Err(why) => (Box::new(Oracle::new(text.as_bytes(), parse_special)?), Some(why)),
+            Err(why) => (oracle::load(text.as_bytes(), parse_special)?, Some(why)),
         };
         let json = fallback.is_none().then_some(text);
         let oracle = OnceLock::new();
@@ -108,14 +107,14 @@ impl Tokenizer {
         }
         if let (Some(json), None) = (&self.json, self.oracle.get()) {
             // Another thread's may already be there, and is the same.
-            let _ = self.oracle.set(Oracle::new(json.as_bytes(), self.parse_special)?);
+            let _ = self.oracle.set(oracle::load(json.as_bytes(), self.parse_special)?);
         }
         Ok(())
     }
 
     /// The oracle, if it was loaded.
-    pub(super) fn oracle(&self) -> Option<&Oracle> {
-        self.oracle.get()
+    pub(super) fn oracle(&self) -> Option<&dyn Engine> {
+        self.oracle.get().map(|oracle| &**oracle)
     }
 
     /// The number of the end-of-document token: `given` as number or text, or a known one.

@@ -1,6 +1,6 @@
 //! The transform. Owns what stands around a document's tokens, the column they go to, and checking.
 
-use super::engine::{Engine, Id, Ids, numbers};
+use super::engine::{Id, Ids, numbers};
 use super::room::Room;
 use super::text::{self, Texts};
 use super::tokenizer::Tokenizer;

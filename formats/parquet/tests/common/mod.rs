@@ -10,16 +10,6 @@ pub(crate) fn options(pairs: &[(&str, &str)]) -> Options {
     pairs.iter().copied().collect()
 }
 
-/// The value of an environment variable; says so where it is unset.
-#[expect(clippy::print_stdout, reason = "a skipped test says so")]
-pub(crate) fn wanted(name: &str) -> Option<PathBuf> {
-    let value = std::env::var_os(name).map(PathBuf::from);
-    if value.is_none() {
-        println!("skipped: {name} is not set");
-    }
-    value
-}
-
 /// Runs `oracle.py`; its output.
 pub(crate) fn oracle(python: &PathBuf, arguments: &[String]) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle.py");

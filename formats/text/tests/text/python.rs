@@ -3,16 +3,14 @@
 
 use crate::common::{read, source};
 use packhorse_core::MemoryInput;
+use packhorse_testkit::external::{data, python};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
 /// What the oracle makes of `bytes`, and that we make the same of it; how many are documents, how many errors.
 fn compare(bytes: &[u8], path: &str, what: &str) -> Option<(usize, usize)> {
-    let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
-        println!("skipped: PACKHORSE_PYTHON is not set");
-        return None;
-    };
+    let python = python()?;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.jsonl");
     std::io::Write::write_all(&mut std::fs::File::create_new(&file).unwrap(), bytes).unwrap();
@@ -51,10 +49,7 @@ fn compare(bytes: &[u8], path: &str, what: &str) -> Option<(usize, usize)> {
 
 #[test]
 fn real_text_is_what_python_makes_of_it() {
-    let Some(data) = std::env::var_os("PACKHORSE_TEST_DATA") else {
-        println!("skipped: PACKHORSE_TEST_DATA is not set");
-        return;
-    };
+    let Some(data) = data() else { return };
     let packed = std::fs::File::open(Path::new(&data).join("text.jsonl.zst")).unwrap();
     let bytes = zstd::decode_all(packed).unwrap();
     if let Some(found) = compare(&bytes, "text", "text.jsonl") {

@@ -12,10 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 fn python(args: &[&str]) -> Option<program::Ran> {
-    let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
-        println!("skipped: PACKHORSE_PYTHON is not set");
-        return None;
-    };
+    let python = packhorse_testkit::external::python()?;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tfrecord/check.py");
     let mut command = Command::new(python);
     command.env("PYTHONDONTWRITEBYTECODE", "1").arg(script).args(args);
@@ -111,7 +108,7 @@ fn dali_reads_ours_by_the_index() {
     let (data, index) = (dir.path().join("part.tfrecord"), dir.path().join("part.index"));
     let Some(ran) = python(&["dali", text(&data), text(&index)]) else { return };
     if ran.stderr.contains("No module named 'nvidia") {
-        println!("skipped: DALI is not installed");
+        packhorse_testkit::external::skip("DALI is not installed");
         return;
     }
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);

@@ -12,10 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 fn python(args: &[&str]) -> Option<String> {
-    let Some(python) = std::env::var_os("PACKHORSE_PYTHON") else {
-        println!("skipped: PACKHORSE_PYTHON is not set");
-        return None;
-    };
+    let python = packhorse_testkit::external::python()?;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tokens/check.py");
     let mut command = Command::new(python);
     command.env("PYTHONDONTWRITEBYTECODE", "1").arg(script).args(args);
