@@ -1,9 +1,9 @@
-//! CSV and TSV tables as samples, a row each.
+//! CSV and TSV tables. Each row is a sample.
 //!
-//! * **Specification**: [RFC 4180](https://www.rfc-editor.org/rfc/rfc4180), through the crate `csv`: fields in double quotes may
-//!   hold the delimiter, line ends and doubled quotes; lines end in LF, CR LF or CR; blank ones are passed over, as is a
-//!   byte order mark. The text is UTF-8. (The crate `arrow-csv` was passed over: it needs `arrow-cast`, which takes longer to build
-//!   than all of this crate's other dependencies, and its errors name no line.)
+//! * **Specification**: [RFC 4180](https://www.rfc-editor.org/rfc/rfc4180), through the crate `csv`: quoted fields may
+//!   contain the delimiter, line ends and doubled quotes; lines end in LF, CR LF or CR; blank lines and a byte order
+//!   mark are skipped. The text is UTF-8. (Not `arrow-csv`: it needs `arrow-cast`, which takes longer to build than
+//!   all other dependencies of this crate, and its errors don't name the line.)
 //! * **Who else reads it**: pandas, pyarrow, polars, DuckDB, R, spreadsheets.
 //! * **The bytes**:
 //!
@@ -14,33 +14,34 @@
 //!   lines"
 //!   ```
 //!
-//! * **Types** go by column, over the whole file; the first that fits all values is taken. An empty field is a missing value
-//!   of any type.
+//! * **Types** are inferred for each column over the whole file: the first type that fits all values. An empty field is
+//!   a missing value of any type.
 //!
 //!   | type | values |
 //!   | --- | --- |
-//!   | `bool` | `true`, `false`, in these cases or capitalised or in capitals |
-//!   | `int64` | `0`, `-12`: decimal digits without leading zeros, in 64 bits |
-//!   | `float64` | those, if a double holds them exactly, and `1.50`, `-3e-7`, `nan`, `inf`, `-inf` |
+//!   | `bool` | `true`, `false`; also `True`, `TRUE`, `False`, `FALSE` |
+//!   | `int64` | `0`, `-12`: decimal digits without leading zeros that fit in 64 bits |
+//!   | `float64` | integers that a double represents exactly, `1.50`, `-3e-7`, `nan`, `inf`, `-inf` |
 //!   | `text` | everything else: `007`, `+1`, `1,5`, a date, `NA` |
 //!
-//!   So nothing is rounded or loses its zeros unless it is asked for. A column without a value is text.
-//! * **Items** are rows. The file is read once to find types, rows and places; what was found is kept for the files read last, so
-//!   that ranges of rows are read from near where they begin. A compressed file is read from its start for each range.
-//! * **Options**: `schema`, types of columns in the place of those found (`id:text,x:float64`; `bool`, `int64`,
-//!   `float64`, `text`); `delimiter`, one byte (default: a tab in files called `.tsv`, a comma in others). Files of `.csv` and
-//!   `.tsv` are inputs where they are named as such, and fields of samples in folders ([`Format::in_folders`]).
-//! * **Errors** name the line: one with more or fewer fields than the first, text that isn't UTF-8, a value that isn't of
-//!   the type that was asked for, quotes that don't end.
-//! * **Memory**: a block of rows, the longest row ([`Limits::blob`]), and 24 bytes a megabyte of the file.
+//!   Inference never rounds a number or drops a zero. A column without values is text.
+//! * **Items** are rows. One scan of the whole file finds the types, the number of rows and the offset of a row in each
+//!   megabyte; a range of rows is then read from the nearest of these offsets. A compressed file is read from its start
+//!   for each range.
+//! * **Options**: `schema`, column types that replace the inferred ones (`id:text,x:float64`; `bool`, `int64`,
+//!   `float64`, `text`); `delimiter`, one byte (default: a tab in `.tsv` files, a comma in others). A `.csv` or `.tsv`
+//!   file is a table where it is named as an input; in a folder it is a field of a sample ([`Format::in_folders`]).
+//! * **Errors** name the line: a line with more or fewer fields than the first, text that is not UTF-8, a value that is
+//!   not of the type in `schema`, unclosed quotes.
+//! * **Memory**: a block of rows, the longest row ([`Limits::blob`]), and 24 bytes for each megabyte of the file.
 //! * **Revisions**: 1, the first.
 
-mod block;
-mod column;
-mod kind;
+mod column_builder;
+mod column_type;
 mod options;
-mod quotes;
-mod records;
+mod quote_tracker;
+mod row_blocks;
+mod row_reader;
 mod scan;
 mod source;
 
@@ -49,7 +50,7 @@ use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Source};
 /// The format `csv`.
 #[derive(Clone, Debug, Default)]
 pub struct Csv {
-    scans: scan::Scans,
+    scans: scan::ScanCache,
 }
 
 static INFO: FormatInfo = FormatInfo { id: "csv", revision: 1, extensions: &["csv", "tsv"], fields: &[] };

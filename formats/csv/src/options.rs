@@ -1,15 +1,15 @@
 //! The source's settings.
 
-use crate::kind::Kind;
+use crate::column_type::ColumnType;
 use packhorse_core::{Error, Options, Result};
 use std::collections::BTreeMap;
 
-/// The options, understood.
+/// The parsed options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     delimiter: Option<u8>,
-    /// The types that are given, by column.
-    pub(crate) kinds: BTreeMap<String, Kind>,
+    /// The types given in `schema`, by column.
+    pub(crate) kinds: BTreeMap<String, ColumnType>,
 }
 
 impl Settings {
@@ -22,7 +22,7 @@ impl Settings {
                 [byte] if !matches!(byte, b'"' | b'\r' | b'\n') && byte.is_ascii() => Some(*byte),
                 _ => {
                     return Err(Error::config(format!(
-                        "option delimiter: \"{text}\" is no single byte, such as ; or tab"
+                        "option delimiter: \"{text}\" is not a single byte, such as ; or tab"
                     )));
                 }
             },
@@ -33,7 +33,7 @@ impl Settings {
         Ok(Self { delimiter, kinds })
     }
 
-    /// What separates the fields of the file `name`.
+    /// The delimiter in the file `name`.
     pub(crate) fn delimiter(&self, name: &str) -> u8 {
         let name = name.to_ascii_lowercase();
         let inside =
@@ -42,13 +42,14 @@ impl Settings {
     }
 }
 
-fn column(pair: &str) -> Result<(String, Kind)> {
-    let known = || Kind::NAMES.map(|(name, _)| name).join(", ");
+fn column(pair: &str) -> Result<(String, ColumnType)> {
+    let known = || ColumnType::NAMES.map(|(name, _)| name).join(", ");
     let (name, kind) = pair
         .rsplit_once(':')
-        .ok_or_else(|| Error::config(format!("--schema: \"{pair}\" is no NAME:TYPE; types are {}", known())))?;
-    let kind = Kind::NAMES.iter().find(|(word, _)| *word == kind.trim()).map(|(_, kind)| *kind);
-    let kind = kind.ok_or_else(|| Error::config(format!("--schema: \"{pair}\" is of no type of {}", known())))?;
+        .ok_or_else(|| Error::config(format!("--schema: \"{pair}\" is not NAME:TYPE; types are {}", known())))?;
+    let kind = ColumnType::NAMES.iter().find(|(word, _)| *word == kind.trim()).map(|(_, kind)| *kind);
+    let kind =
+        kind.ok_or_else(|| Error::config(format!("--schema: \"{pair}\" has an unknown type; types are {}", known())))?;
     Ok((name.trim().to_owned(), kind))
 }
 
@@ -57,10 +58,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_understood_or_refused() {
+    fn settings_are_parsed_or_refused() {
         let parse = |pairs: &[(&str, &str)]| Settings::parse(&pairs.iter().copied().collect());
         let settings = parse(&[("schema", "a:int64, b c:text"), ("delimiter", ";")]).unwrap();
-        assert_eq!(settings.kinds["b c"], Kind::Text);
+        assert_eq!(settings.kinds["b c"], ColumnType::Text);
         assert_eq!(settings.delimiter("x.tsv"), b';');
         let plain = Settings::default();
         assert_eq!((plain.delimiter("x.TSV.gz"), plain.delimiter("x.csv")), (b'\t', b','));

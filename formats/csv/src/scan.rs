@@ -1,43 +1,43 @@
-//! What one pass over a table finds: its columns and their types, how many rows there are, and where some of them begin.
+//! One pass over a table: its columns and their types, the number of rows, and the offsets of some of them.
 
-use crate::kind::{Fits, Kind};
+use crate::column_type::{ColumnType, TypeInference};
 use crate::options::Settings;
-use crate::records::{Place, Records, text};
+use crate::row_reader::{RowReader, RowStart, text};
 use packhorse_core::{Error, FileStat, Input, KEY, Limits, Result, Schema, SchemaRef};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A place is kept for so many bytes.
+/// The least distance in bytes between recorded row starts.
 const APART: u64 = 1 << 20;
 
-/// How many files' scans are kept.
+/// The most scans that are kept.
 const KEPT: usize = 64;
 
-/// A table, known.
+/// The metadata of a table.
 #[derive(Debug)]
-pub(crate) struct Scan {
-    /// The columns in the order in which they are delivered: where in a line, and what.
-    pub(crate) columns: Vec<(usize, Kind)>,
+pub(crate) struct TableScan {
+    /// Position in the line and type of each column, in the order of the schema.
+    pub(crate) columns: Vec<(usize, ColumnType)>,
     pub(crate) schema: SchemaRef,
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
-    /// How many fields a line has.
+    /// Fields in each line.
     pub(crate) width: usize,
-    /// Places of some rows, ascending.
-    places: Vec<Place>,
+    /// Starts of some rows, ascending.
+    places: Vec<RowStart>,
 }
 
-impl Scan {
+impl TableScan {
     /// Reads the whole of `input`.
     pub(crate) fn new(input: &dyn Input, settings: &Settings, limits: Limits) -> Result<Self> {
         let delimiter = settings.delimiter(input.name());
-        let mut records = Records::open(input, Place::START, delimiter, limits)?;
+        let mut records = RowReader::open(input, RowStart::START, delimiter, limits)?;
         let names = header(&mut records)?;
-        let mut fits = vec![Fits::NEW; names.len()];
-        let mut places: Vec<Place> = Vec::new();
+        let mut fits = vec![TypeInference::NEW; names.len()];
+        let mut places: Vec<RowStart> = Vec::new();
         let mut rows = 0;
         while records.next()?.is_some() {
-            let place = Place { row: rows, ..records.place() };
+            let place = RowStart { row: rows, ..records.place() };
             check(&mut records, &names, &mut fits)?;
             if places.last().is_none_or(|last| place.byte - last.byte >= APART) {
                 places.push(place);
@@ -49,22 +49,22 @@ impl Scan {
         Ok(Self { columns, schema, rows, bytes, width: names.len(), places })
     }
 
-    /// The last known place at or before the row.
-    pub(crate) fn place(&self, row: u64) -> Option<Place> {
+    /// The last recorded start at or before the row.
+    pub(crate) fn place(&self, row: u64) -> Option<RowStart> {
         let after = self.places.partition_point(|place| place.row <= row);
         self.places.get(after.checked_sub(1)?).copied()
     }
 }
 
 /// The names of the columns.
-fn header(records: &mut Records<'_>) -> Result<Vec<String>> {
+fn header(records: &mut RowReader<'_>) -> Result<Vec<String>> {
     let record =
         records.next()?.cloned().ok_or_else(|| Error::content("is empty: the first line names the columns"))?;
     let mut seen = BTreeMap::new();
     let mut names = Vec::new();
     for (i, bytes) in record.iter().enumerate() {
         let name = text(bytes).map_err(|e| records.fault(&format!("the name of column {} {}", i + 1, e.message())))?;
-        // Some writers give no name to the column of row numbers.
+        // Some writers leave the column of row numbers unnamed.
         let name = if name.is_empty() { format!("column{}", i + 1) } else { name.to_owned() };
         if let Some(other) = seen.insert(name.clone(), i) {
             let what = format!("columns {} and {} are both called {name}; rename one", other + 1, i + 1);
@@ -75,25 +75,32 @@ fn header(records: &mut Records<'_>) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Looks at the values of the line taken last.
-fn check(records: &mut Records<'_>, names: &[String], fits: &mut [Fits]) -> Result<()> {
+/// Checks the last line and adds its values to the inference.
+fn check(records: &mut RowReader<'_>, names: &[String], fits: &mut [TypeInference]) -> Result<()> {
     let record = records.record();
     if record.len() != names.len() {
-        let what = format!("has {} fields, and the first line {}", record.len(), names.len());
+        let what = format!("has {} fields, but the first line has {}", record.len(), names.len());
         return Err(records.fault(&what));
     }
     for ((value, fits), name) in record.iter().zip(fits.iter_mut()).zip(names) {
         if std::str::from_utf8(value).is_err() {
-            return Err(records.fault(&format!("the value of {name} is no UTF-8")));
+            return Err(records.fault(&format!("the value of {name} is not UTF-8")));
         }
         fits.add(value);
     }
     Ok(())
 }
 
-fn columns(names: &[String], fits: &[Fits], settings: &Settings) -> Result<(Vec<(usize, Kind)>, SchemaRef)> {
+fn columns(
+    names: &[String],
+    fits: &[TypeInference],
+    settings: &Settings,
+) -> Result<(Vec<(usize, ColumnType)>, SchemaRef)> {
     if let Some(unknown) = settings.kinds.keys().find(|name| !names.contains(name)) {
-        return Err(Error::config(format!("--schema names the column {unknown}; there are: {}", names.join(", "))));
+        return Err(Error::config(format!(
+            "--schema names the unknown column {unknown}; columns are: {}",
+            names.join(", ")
+        )));
     }
     let mut columns = Vec::new();
     for (place, (name, fits)) in names.iter().zip(fits).enumerate() {
@@ -101,7 +108,7 @@ fn columns(names: &[String], fits: &[Fits], settings: &Settings) -> Result<(Vec<
         if is_key && fits.missing {
             return Err(Error::content(format!("a row has no {KEY}; fill it in, or rename the column")));
         }
-        let kind = if is_key { Kind::Text } else { settings.kinds.get(name).copied().unwrap_or(fits.kind()) };
+        let kind = if is_key { ColumnType::Text } else { settings.kinds.get(name).copied().unwrap_or(fits.kind()) };
         columns.push((!is_key, name, place, kind, fits.missing));
     }
     columns.sort();
@@ -110,21 +117,21 @@ fn columns(names: &[String], fits: &[Fits], settings: &Settings) -> Result<(Vec<
     Ok((columns.iter().map(|(_, _, place, kind, _)| (*place, *kind)).collect(), schema))
 }
 
-/// The scans of the files read last, for those who read a file piece by piece.
+/// The scans of recently read files, so that reads of several ranges scan a file once.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scans(Arc<Mutex<Vec<Known>>>);
+pub(crate) struct ScanCache(Arc<Mutex<Vec<Known>>>);
 
 #[derive(Debug)]
 struct Known {
     name: String,
     stat: FileStat,
     settings: Settings,
-    scan: Arc<Scan>,
+    scan: Arc<TableScan>,
 }
 
-impl Scans {
-    /// What is known of `input`, or a new scan of it.
-    pub(crate) fn of(&self, input: &dyn Input, settings: &Settings, limits: Limits) -> Result<Arc<Scan>> {
+impl ScanCache {
+    /// The cached scan of `input`, or a new one.
+    pub(crate) fn of(&self, input: &dyn Input, settings: &Settings, limits: Limits) -> Result<Arc<TableScan>> {
         let stat = input.stat()?;
         let same = |known: &Known| {
             known.name == input.name() && Some(&known.stat) == stat.as_ref() && known.settings == *settings
@@ -132,7 +139,7 @@ impl Scans {
         if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|known| same(known)) {
             return Ok(Arc::clone(&known.scan));
         }
-        let scan = Arc::new(Scan::new(input, settings, limits)?);
+        let scan = Arc::new(TableScan::new(input, settings, limits)?);
         if let Some(stat) = stat {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             all.truncate(KEPT - 1);

@@ -1,6 +1,6 @@
-//! Tables are what pandas and pyarrow read.
+//! Tables are read as pandas and pyarrow read them.
 //!
-//! `PACKHORSE_PYTHON` names a Python with both; where it is unset the test is skipped.
+//! `PACKHORSE_PYTHON` names a Python with both. Without it the test is skipped.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
@@ -12,7 +12,7 @@ use packhorse_testkit::typed;
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// Writes tables by several writers, and beside each its columns as pyarrow (and where they agree, pandas) has them.
+/// Writes tables with several writers, and beside each its columns as pyarrow and pandas read them.
 const SCRIPT: &str = r#"
 import json, sys, random
 import pandas as pd, pyarrow as pa, pyarrow.csv as pc
@@ -48,7 +48,7 @@ for name in ["pandas.csv", "windows.csv", "tabs.tsv", "none.csv", "arrow.csv"]:
     json.dump(columns, open(f"{folder}/{name}.json", "w"))
 "#;
 
-/// A value as Python's `float.hex` can be compared with, by its bits.
+/// The values as JSON; floats by their bits.
 fn values(array: &ArrayRef) -> Vec<Value> {
     let null = |i: usize| array.is_null(i);
     let value = |i: usize| match array.data_type() {
@@ -60,7 +60,7 @@ fn values(array: &ArrayRef) -> Vec<Value> {
     (0..array.len()).map(|i| if null(i) { Value::Null } else { value(i) }).collect()
 }
 
-/// The bits of a float as Python's `float.hex` writes it.
+/// The bits of a float in the notation of Python's `float.hex`.
 fn bits(hex: &str) -> Option<u64> {
     let (sign, rest) = hex.strip_prefix('-').map_or((0, hex), |rest| (1u64 << 63, rest));
     let (digits, power) = rest.strip_prefix("0x")?.split_once('p')?;
@@ -72,7 +72,7 @@ fn bits(hex: &str) -> Option<u64> {
 }
 
 #[test]
-fn tables_are_what_pandas_and_pyarrow_read() {
+fn tables_are_read_as_pandas_and_pyarrow_read_them() {
     let Some(python) = python() else { return };
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(python).args(["-B", "-c", SCRIPT]).arg(folder.path()).output().unwrap();

@@ -1,5 +1,5 @@
-//! What tables become, and what is refused.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+//! Types and values of tables, and errors.
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
@@ -48,18 +48,18 @@ fn columns_get_types_and_quoted_values_keep_lines_and_delimiters() {
 }
 
 #[test]
-fn types_may_be_given() {
+fn the_schema_option_overrides_types() {
     let text = b"id,n\n007,1\n,2\n";
     let rows = read_as("a.csv", &[("schema", "n:float64")], text).unwrap().remove(0);
     assert_eq!(fields(&rows), ["id:Utf8View:true", "n:Float64:false"]);
     let error = read_as("a.csv", &[("schema", "id:int64")], text).unwrap_err();
-    assert_eq!(error.to_string(), "a.csv: line 2: column id: \"007\" is no int64");
+    assert_eq!(error.to_string(), "a.csv: line 2: column id: \"007\" is not of type int64");
     let error = read_as("a.csv", &[("schema", "idd:int64")], text).unwrap_err();
     assert_eq!(error.kind(), Kind::Config);
 }
 
 #[test]
-fn keys_of_their_own_come_first() {
+fn a_key_column_comes_first() {
     let rows = read_as("a.csv", &[], b"a,__key__\n1,12\n2,x\n").unwrap().remove(0);
     assert_eq!(fields(&rows), ["__key__:Utf8View:false", "a:Int64:false"]);
     assert_eq!(refused(b"a,__key__\n1,\n").kind(), Kind::Content);
@@ -68,10 +68,10 @@ fn keys_of_their_own_come_first() {
 #[test]
 fn a_bad_line_is_named() {
     for (text, what) in [
-        (&b"a,b\n1,2\n3\n"[..], "line 3: has 1 fields, and the first line 2"),
-        (b"a,b\n\"1\n\",2\n3,4,5\n", "line 4: has 3 fields, and the first line 2"),
-        (b"a,b\n1,\xff\n", "line 2: the value of b is no UTF-8"),
-        (b"a,b\n1,2\n3,\"4\n5,6\n", "line 3: has quotes that don't end"),
+        (&b"a,b\n1,2\n3\n"[..], "line 3: has 1 fields, but the first line has 2"),
+        (b"a,b\n\"1\n\",2\n3,4,5\n", "line 4: has 3 fields, but the first line has 2"),
+        (b"a,b\n1,\xff\n", "line 2: the value of b is not UTF-8"),
+        (b"a,b\n1,2\n3,\"4\n5,6\n", "line 3: has unclosed quotes"),
         (b"a,a\n1,2\n", "line 1: columns 1 and 2 are both called a; rename one"),
         (b"", "is empty: the first line names the columns"),
     ] {
@@ -85,7 +85,7 @@ fn a_bad_line_is_named() {
 }
 
 #[test]
-fn the_first_line_alone_is_a_table_without_rows() {
+fn a_header_alone_is_a_table_without_rows() {
     let input = MemoryInput::new("a.csv", b"a,,c\n".to_vec());
     let probe = source(&[]).probe(&input).unwrap().unwrap();
     assert_eq!(probe.items, 0);
@@ -93,7 +93,7 @@ fn the_first_line_alone_is_a_table_without_rows() {
     assert_eq!(names, ["a", "c", "column2"]);
 }
 
-/// The same bytes, whose length is not known, as those of a compressed file.
+/// An input of unknown length, as of a compressed file.
 struct Streamed(MemoryInput);
 
 impl Input for Streamed {
@@ -104,7 +104,7 @@ impl Input for Streamed {
         None
     }
     fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
-        Err(Error::bug("a compressed file is read by position"))
+        Err(Error::bug("a compressed file can't be read by position"))
     }
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
         self.0.stream()
@@ -112,7 +112,7 @@ impl Input for Streamed {
 }
 
 #[test]
-fn any_range_of_rows_is_that_slice_of_the_whole() {
+fn a_range_of_rows_equals_that_slice_of_the_whole() {
     let line = |i: usize| format!("{i},\"{}\n{}\",{}\n", "text ".repeat(i % 50), i, i as f64 / 8.0);
     let text: String = std::iter::once("n,t,x\n".to_owned()).chain((0..30_000).map(line)).collect();
     let input = MemoryInput::new("a.csv.gz", text.clone().into_bytes());
@@ -141,7 +141,7 @@ fn conforms() {
 
 proptest! {
     #[test]
-    fn any_text_comes_back(rows in proptest::collection::vec(proptest::collection::vec("[ab,\"\r\n é]{0,6}", 3), 1..20)) {
+    fn any_quoted_text_round_trips(rows in proptest::collection::vec(proptest::collection::vec("[ab,\"\r\n é]{0,6}", 3), 1..20)) {
         let quoted = |value: &String| format!("\"{}\"", value.replace('"', "\"\""));
         let line = |row: &Vec<String>| row.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
         let text = "x,y,z\n".to_owned() + &rows.iter().map(line).collect::<String>();
@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_rows_or_an_error(bytes in proptest::collection::vec(prop_oneof![Just(b','), Just(b'"'), Just(b'\n'), Just(b'\r'), any::<u8>()], 0..200)) {
+    fn arbitrary_bytes_give_rows_or_an_error(bytes in proptest::collection::vec(prop_oneof![Just(b','), Just(b'"'), Just(b'\n'), Just(b'\r'), any::<u8>()], 0..200)) {
         if let Err(error) = read_as("a.csv", &[], &bytes) {
             prop_assert!(matches!(error.kind(), Kind::Content | Kind::Limit), "{}", error);
         }

@@ -1,29 +1,29 @@
-//! Rows of a table, block by block.
+//! Reads a range of rows as Arrow blocks.
 
-use crate::column::Column;
-use crate::records::Records;
-use crate::scan::Scan;
+use crate::column_builder::ColumnBuilder;
+use crate::row_reader::RowReader;
+use crate::scan::TableScan;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use packhorse_core::{Error, Result, Rows};
 use std::sync::Arc;
 
-/// The most rows of a block.
+/// The most rows in a block.
 const ROWS: usize = 8192;
-/// About the most bytes of one.
+/// A block ends after about this many bytes of text.
 const BYTES: u64 = 4 << 20;
 
-/// The blocks of a range of rows.
-pub(crate) struct Rowed<'a> {
+/// An iterator over the blocks of a range of rows.
+pub(crate) struct RowBlocks<'a> {
     pub(crate) name: &'a str,
-    pub(crate) scan: Arc<Scan>,
-    pub(crate) records: Records<'a>,
-    /// Rows to pass over first.
+    pub(crate) scan: Arc<TableScan>,
+    pub(crate) records: RowReader<'a>,
+    /// Rows to skip first.
     pub(crate) skip: u64,
-    /// Rows still to come.
+    /// Rows not yet delivered.
     pub(crate) left: u64,
 }
 
-impl Rowed<'_> {
+impl RowBlocks<'_> {
     fn block(&mut self) -> Result<Option<Rows>> {
         for _ in 0..std::mem::take(&mut self.skip) {
             self.records.next()?.ok_or_else(changed)?;
@@ -32,21 +32,21 @@ impl Rowed<'_> {
             return Ok(None);
         }
         let scan = Arc::clone(&self.scan);
-        let mut columns: Vec<Column> = scan.columns.iter().map(|(_, kind)| Column::new(*kind)).collect();
+        let mut columns: Vec<ColumnBuilder> = scan.columns.iter().map(|(_, kind)| ColumnBuilder::new(*kind)).collect();
         let (mut rows, from) = (0, self.records.bytes());
         while rows < ROWS && self.left > 0 && self.records.bytes() - from < BYTES {
             self.row(&scan, &mut columns)?;
             rows += 1;
             self.left -= 1;
         }
-        let arrays = columns.into_iter().map(Column::finish).collect();
+        let arrays = columns.into_iter().map(ColumnBuilder::finish).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let block = RecordBatch::try_new_with_options(Arc::clone(&scan.schema), arrays, &options);
-        // A missing value where there was none.
+        // A column without missing values in the scan has one now.
         block.map(Some).map_err(|_| changed())
     }
 
-    fn row(&mut self, scan: &Scan, columns: &mut [Column]) -> Result<()> {
+    fn row(&mut self, scan: &TableScan, columns: &mut [ColumnBuilder]) -> Result<()> {
         self.records.next()?.ok_or_else(changed)?;
         let record = self.records.record();
         if record.len() != scan.width {
@@ -65,10 +65,13 @@ impl Rowed<'_> {
 }
 
 fn changed() -> Error {
-    Error::new(packhorse_core::Kind::Changed, "is not as it was when its rows were counted; leave it alone meanwhile")
+    Error::new(
+        packhorse_core::Kind::Changed,
+        "has changed since its rows were counted; don't write to it while it is read",
+    )
 }
 
-impl Iterator for Rowed<'_> {
+impl Iterator for RowBlocks<'_> {
     type Item = Result<Rows>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,20 +1,24 @@
-//! What a column holds, as far as its values tell.
+//! Column types and their inference from values.
 
 use packhorse_core::{DataType, FieldType};
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnType {
     Bool,
     Int,
     Float,
     Text,
 }
 
-impl Kind {
-    /// What options call them.
-    pub(crate) const NAMES: [(&'static str, Kind); 4] =
-        [("bool", Kind::Bool), ("int64", Kind::Int), ("float64", Kind::Float), ("text", Kind::Text)];
+impl ColumnType {
+    /// The names in the option `schema`.
+    pub(crate) const NAMES: [(&'static str, ColumnType); 4] = [
+        ("bool", ColumnType::Bool),
+        ("int64", ColumnType::Int),
+        ("float64", ColumnType::Float),
+        ("text", ColumnType::Text),
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
@@ -22,29 +26,29 @@ impl Kind {
 
     pub(crate) fn field_type(self) -> FieldType {
         match self {
-            Kind::Bool => FieldType::Scalar(DataType::Boolean),
-            Kind::Int => FieldType::Scalar(DataType::Int64),
-            Kind::Float => FieldType::Scalar(DataType::Float64),
-            Kind::Text => FieldType::Text,
+            ColumnType::Bool => FieldType::Scalar(DataType::Boolean),
+            ColumnType::Int => FieldType::Scalar(DataType::Int64),
+            ColumnType::Float => FieldType::Scalar(DataType::Float64),
+            ColumnType::Text => FieldType::Text,
         }
     }
 }
 
-/// Which types all values so far are of.
+/// The types that fit all values so far.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fits {
+pub(crate) struct TypeInference {
     bool: bool,
     int: bool,
     float: bool,
-    /// Whether a whole number was more than a double holds exactly.
+    /// Whether an integer can't be represented exactly as a double.
     wide: bool,
-    /// Whether there was a value.
+    /// Whether any value was present.
     any: bool,
-    /// Whether a value was missing.
+    /// Whether any value was missing.
     pub(crate) missing: bool,
 }
 
-impl Fits {
+impl TypeInference {
     pub(crate) const NEW: Self = Self { bool: true, int: true, float: true, wide: false, any: false, missing: false };
 
     pub(crate) fn add(&mut self, value: &[u8]) {
@@ -59,19 +63,19 @@ impl Fits {
             self.int = self.int && whole.is_some();
             self.wide = self.wide || whole.is_some_and(|whole| !is_exact(whole));
             let number = whole.is_some() || value == b"-0" || (!is_digits(value) && float_of(value).is_some());
-            // Among floats a whole number may not lose digits.
+            // A float column must not round any integer.
             self.float = number && (self.int || !self.wide);
         }
     }
 
-    /// The type of the column.
-    pub(crate) fn kind(&self) -> Kind {
+    /// The first type that fits.
+    pub(crate) fn kind(&self) -> ColumnType {
         match () {
-            () if !self.any => Kind::Text,
-            () if self.bool => Kind::Bool,
-            () if self.int && self.float => Kind::Int,
-            () if self.float => Kind::Float,
-            () => Kind::Text,
+            () if !self.any => ColumnType::Text,
+            () if self.bool => ColumnType::Bool,
+            () if self.int && self.float => ColumnType::Int,
+            () if self.float => ColumnType::Float,
+            () => ColumnType::Text,
         }
     }
 }
@@ -84,14 +88,14 @@ pub(crate) fn bool_of(value: &[u8]) -> Option<bool> {
     }
 }
 
-/// Digits without leading zeros, after a minus or nothing.
+/// Decimal digits without leading zeros, with an optional minus.
 fn is_digits(value: &[u8]) -> bool {
     let digits = value.strip_prefix(b"-").unwrap_or(value);
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) && (digits.len() == 1 || digits.first() != Some(&b'0'))
 }
 
 pub(crate) fn int_of(value: &[u8]) -> Option<i64> {
-    // "-0" would lose its sign.
+    // An integer can't keep the sign of "-0".
     if !is_digits(value) || value == b"-0" {
         return None;
     }
@@ -102,7 +106,7 @@ fn is_exact(whole: i64) -> bool {
     whole.unsigned_abs() <= 1 << 53
 }
 
-/// A number as JSON writes it, or one of the words for what isn't finite.
+/// Parses a JSON number, `nan`, `inf` or `-inf`.
 pub(crate) fn float_of(value: &[u8]) -> Option<f64> {
     match value {
         b"nan" | b"NaN" | b"NAN" => return Some(f64::NAN),
@@ -126,7 +130,7 @@ pub(crate) fn float_of(value: &[u8]) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
-/// Nothing, or an exponent.
+/// Whether `text` is empty or an exponent.
 fn is_exponent(text: &[u8]) -> bool {
     match text.split_first() {
         None => true,
@@ -142,34 +146,34 @@ fn is_exponent(text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn kind(values: &[&str]) -> Kind {
-        let mut fits = Fits::NEW;
+    fn kind(values: &[&str]) -> ColumnType {
+        let mut fits = TypeInference::NEW;
         values.iter().for_each(|value| fits.add(value.as_bytes()));
         fits.kind()
     }
 
     #[test]
     fn the_first_type_that_fits_all_values() {
-        assert_eq!(kind(&["true", "", "FALSE"]), Kind::Bool);
-        assert_eq!(kind(&["1", "", "-9223372036854775808"]), Kind::Int);
-        assert_eq!(kind(&["1", "2.50", "-3e-7", "nan", "-inf", "1E5"]), Kind::Float);
-        assert_eq!(kind(&["-0", "1"]), Kind::Float);
-        assert_eq!(kind(&["true", "1"]), Kind::Text);
-        assert_eq!(kind(&["", ""]), Kind::Text);
-        assert_eq!(kind(&[]), Kind::Text);
+        assert_eq!(kind(&["true", "", "FALSE"]), ColumnType::Bool);
+        assert_eq!(kind(&["1", "", "-9223372036854775808"]), ColumnType::Int);
+        assert_eq!(kind(&["1", "2.50", "-3e-7", "nan", "-inf", "1E5"]), ColumnType::Float);
+        assert_eq!(kind(&["-0", "1"]), ColumnType::Float);
+        assert_eq!(kind(&["true", "1"]), ColumnType::Text);
+        assert_eq!(kind(&["", ""]), ColumnType::Text);
+        assert_eq!(kind(&[]), ColumnType::Text);
     }
 
     #[test]
-    fn what_would_be_rounded_or_lose_zeros_is_text() {
+    fn values_that_would_be_rounded_or_lose_zeros_are_text() {
         for odd in
             ["007", "+1", "1,5", "NA", "0x10", ".5", "5.", "1e", "--1", "9223372036854775808", "1e999", " 1", "1_0"]
         {
-            assert_eq!(kind(&["1", odd]), Kind::Text, "{odd}");
+            assert_eq!(kind(&["1", odd]), ColumnType::Text, "{odd}");
         }
-        // 2^53 + 1 is no double.
-        assert_eq!(kind(&["9007199254740993"]), Kind::Int);
-        assert_eq!(kind(&["9007199254740993", "0.5"]), Kind::Text);
-        assert_eq!(kind(&["0.5", "9007199254740993"]), Kind::Text);
-        assert_eq!(kind(&["0.5", "9007199254740992"]), Kind::Float);
+        // A double can't represent 2^53 + 1.
+        assert_eq!(kind(&["9007199254740993"]), ColumnType::Int);
+        assert_eq!(kind(&["9007199254740993", "0.5"]), ColumnType::Text);
+        assert_eq!(kind(&["0.5", "9007199254740993"]), ColumnType::Text);
+        assert_eq!(kind(&["0.5", "9007199254740992"]), ColumnType::Float);
     }
 }

@@ -1,90 +1,90 @@
-//! The lines of a table, one after the other.
+//! Reads the lines of a table in order, with a limit on the length of a line.
 
-use crate::quotes::Quotes;
+use crate::quote_tracker::QuoteTracker;
 use csv::{ByteRecord, ReaderBuilder};
 use packhorse_core::{Error, Input, Kind, Limits, Result};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How much is read at a time.
-const PIECE: usize = 256 << 10;
+/// Bytes in one read.
+const READ: usize = 256 << 10;
 
-/// Where a line begins.
+/// Where a line starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The row, counted from the first behind the header.
+pub(crate) struct RowStart {
+    /// Counted from 0, without the header.
     pub(crate) row: u64,
     pub(crate) byte: u64,
     pub(crate) line: u64,
 }
 
-impl Place {
-    /// The start of the file, where the header stands.
+impl RowStart {
+    /// The start of the file: the header.
     pub(crate) const START: Self = Self { row: 0, byte: 0, line: 1 };
 }
 
-/// The lines from a place on.
-pub(crate) struct Records<'a> {
+/// Reads lines from a given start.
+pub(crate) struct RowReader<'a> {
     reader: csv::Reader<Bytes<'a>>,
     record: ByteRecord,
-    start: Place,
-    /// Lines taken.
+    start: RowStart,
+    /// Lines returned so far.
     taken: u64,
     budget: Arc<AtomicU64>,
     limit: u64,
 }
 
-impl<'a> Records<'a> {
-    /// Begins at `place`, which is that of a line.
-    pub(crate) fn open(input: &'a dyn Input, place: Place, delimiter: u8, limits: Limits) -> Result<Self> {
+impl<'a> RowReader<'a> {
+    /// Starts at `place`, the start of a line.
+    pub(crate) fn open(input: &'a dyn Input, place: RowStart, delimiter: u8, limits: Limits) -> Result<Self> {
         let from = match input.len() {
             Some(len) => From::Ranges { input, at: place.byte, len },
-            None if place == Place::START => From::Stream(input.stream()?),
+            None if place == RowStart::START => From::Stream(input.stream()?),
             None => return Err(Error::bug("a compressed table is read from its start")),
         };
         let limit = limits.blob;
         let budget = Arc::new(AtomicU64::new(limit));
-        let quotes = Quotes::new(delimiter, place.byte == 0);
+        let quotes = QuoteTracker::new(delimiter, place.byte == 0);
         let bytes = Bytes { from, quotes, budget: Arc::clone(&budget) };
         let mut builder = ReaderBuilder::new();
-        builder.delimiter(delimiter).has_headers(false).flexible(true).buffer_capacity(PIECE);
+        builder.delimiter(delimiter).has_headers(false).flexible(true).buffer_capacity(READ);
         let reader = builder.from_reader(bytes);
         Ok(Self { reader, record: ByteRecord::new(), start: place, taken: 0, budget, limit })
     }
 
-    /// The next line; `None` at the end. Quotes that don't end are an error.
+    /// The next line; `None` at the end. Unclosed quotes are an error.
     pub(crate) fn next(&mut self) -> Result<Option<&ByteRecord>> {
-        // What the reader's own buffer holds was counted already.
-        self.budget.store(self.limit.saturating_add(PIECE as u64), Ordering::Relaxed);
+        // The reader's buffer may hold bytes that an earlier budget paid for.
+        self.budget.store(self.limit.saturating_add(READ as u64), Ordering::Relaxed);
         let last = self.place();
         let more = self.reader.read_byte_record(&mut self.record).map_err(|error| self.failed(error))?;
         if !more && self.reader.get_ref().quotes.is_open() {
-            return Err(Error::content(format!("line {}: has quotes that don't end", last.line)));
+            return Err(Error::content(format!("line {}: has unclosed quotes", last.line)));
         }
         self.taken += u64::from(more);
         Ok(more.then_some(&self.record))
     }
 
-    /// The line taken last.
+    /// The fields of the last line.
     pub(crate) fn record(&self) -> &ByteRecord {
         &self.record
     }
 
-    /// The place of the line taken last.
-    pub(crate) fn place(&self) -> Place {
+    /// The start of the last line.
+    pub(crate) fn place(&self) -> RowStart {
         let position = self.record.position();
         let (byte, line) = position.map_or((0, 1), |position| (position.byte(), position.line()));
         let row = (self.start.row + self.taken).saturating_sub(1);
-        Place { row, byte: self.start.byte + byte, line: self.start.line + line.saturating_sub(1) }
+        RowStart { row, byte: self.start.byte + byte, line: self.start.line + line.saturating_sub(1) }
     }
 
-    /// The bytes that were taken so far.
+    /// The offset after the last line.
     pub(crate) fn bytes(&self) -> u64 {
         self.start.byte + self.reader.position().byte()
     }
 
-    /// The error for the line taken last.
+    /// A `Content` error about the last line.
     pub(crate) fn fault(&self, what: &str) -> Error {
         Error::content(format!("line {}: {what}", self.place().line))
     }
@@ -98,7 +98,7 @@ impl<'a> Records<'a> {
                 }
                 Ok(error) => error,
                 Err(error) if error.raw_os_error().is_some() => Error::io("read", error),
-                Err(error) => Error::content(format!("can't be unpacked: {error}")),
+                Err(error) => Error::content(format!("can't be decompressed: {error}")),
             },
             other => Error::content(format!("line {line}: {other:?}")),
         }
@@ -110,11 +110,11 @@ enum From<'a> {
     Stream(Box<dyn Read + Send + 'a>),
 }
 
-/// The bytes of a table, with an end to how long a line may be.
+/// The bytes of a table, at most `budget` of them for a line.
 struct Bytes<'a> {
     from: From<'a>,
-    quotes: Quotes,
-    /// How many bytes may still be read before the next line.
+    quotes: QuoteTracker,
+    /// Bytes that may still be read before the next line.
     budget: Arc<AtomicU64>,
 }
 
@@ -122,7 +122,7 @@ impl Read for Bytes<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let left = self.budget.load(Ordering::Relaxed);
         if left == 0 {
-            let text = "is longer than a value may be; are there quotes that don't end?";
+            let text = "is over the limit for a value; check for unclosed quotes";
             return Err(io::Error::other(Error::new(Kind::Limit, text)));
         }
         let most = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -143,7 +143,7 @@ impl Read for Bytes<'_> {
     }
 }
 
-/// The text of a field.
+/// A field as text.
 pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|_| Error::content("is no UTF-8"))
+    std::str::from_utf8(bytes).map_err(|_| Error::content("is not UTF-8"))
 }

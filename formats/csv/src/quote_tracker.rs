@@ -1,21 +1,21 @@
-//! Whether a table ends within quotes, which the crate `csv` takes for the end of the field: then all that follows a lost
-//! quote would be one value.
+//! Detects unclosed quotes. The crate `csv` accepts them at the end of the file, so that a lost quote would make one
+//! value of the rest of the table.
 
-/// Follows the bytes of a table.
+/// Tracks whether the bytes of a table so far end inside quotes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Quotes {
+pub(crate) struct QuoteTracker {
     delimiter: u8,
-    /// The byte before.
+    /// The previous byte.
     last: u8,
     inside: bool,
-    /// Whether the byte before was a quote inside, which ends the field unless another one follows.
+    /// Whether the previous byte was a quote inside quotes, which ends the field unless another one follows.
     ending: bool,
-    /// Bytes so far, up to the length of a byte order mark.
+    /// Bytes so far; only compared with the length of a byte order mark.
     seen: u8,
 }
 
-impl Quotes {
-    /// At the start of a line; of the file if `first`.
+impl QuoteTracker {
+    /// Starts at the start of a line; `first` if it is the first line of the file.
     pub(crate) fn new(delimiter: u8, first: bool) -> Self {
         Self { delimiter, last: b'\n', inside: false, ending: false, seen: if first { 0 } else { 4 } }
     }
@@ -37,7 +37,7 @@ impl Quotes {
         }
     }
 
-    /// Other bytes than quotes went by, the last of them `last`.
+    /// Notes bytes other than quotes, which end with `last`.
     fn settle(&mut self, last: Option<u8>) {
         if std::mem::take(&mut self.ending) {
             self.inside = false;
@@ -50,7 +50,7 @@ impl Quotes {
     }
 
     fn quote(&mut self) {
-        // A byte order mark is passed over: it is three bytes, of which the last is this one.
+        // A byte order mark is three bytes; the last is 0xBF.
         let starts =
             self.last == self.delimiter || matches!(self.last, b'\n' | b'\r') || (self.seen == 3 && self.last == 0xbf);
         match (self.inside, self.ending) {
@@ -62,7 +62,7 @@ impl Quotes {
         self.pass(1);
     }
 
-    /// Whether the bytes end within quotes.
+    /// Whether the bytes so far end inside quotes.
     pub(crate) fn is_open(&self) -> bool {
         self.inside && !self.ending
     }
@@ -88,7 +88,7 @@ mod tests {
             ("x\u{feff}\"a", false),
         ] {
             for size in 1..=text.len() {
-                let mut quotes = Quotes::new(b',', true);
+                let mut quotes = QuoteTracker::new(b',', true);
                 text.as_bytes().chunks(size).for_each(|chunk| quotes.add(chunk));
                 assert_eq!(quotes.is_open(), open, "{text:?} by {size}");
             }

@@ -1,0 +1,62 @@
+//! Builds one column of a block.
+
+use crate::column_type::{ColumnType, bool_of, float_of, int_of};
+use crate::row_reader::text;
+use arrow_array::ArrayRef;
+use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringViewBuilder};
+use packhorse_core::{Error, Result};
+use std::sync::Arc;
+
+/// The Arrow builder of a column.
+pub(crate) enum ColumnBuilder {
+    Bool(BooleanBuilder),
+    Int(Int64Builder),
+    Float(Float64Builder),
+    Text(StringViewBuilder),
+}
+
+impl ColumnBuilder {
+    pub(crate) fn new(kind: ColumnType) -> Self {
+        match kind {
+            ColumnType::Bool => Self::Bool(BooleanBuilder::new()),
+            ColumnType::Int => Self::Int(Int64Builder::new()),
+            ColumnType::Float => Self::Float(Float64Builder::new()),
+            ColumnType::Text => Self::Text(StringViewBuilder::new()),
+        }
+    }
+
+    /// Appends a value; an empty one is null.
+    pub(crate) fn push(&mut self, value: &[u8]) -> Result<()> {
+        let given = !value.is_empty();
+        let not = |kind: ColumnType| {
+            let shown = String::from_utf8_lossy(value.get(..value.len().min(40)).unwrap_or_default()).into_owned();
+            Error::content(format!("\"{shown}\" is not of type {}", kind.name()))
+        };
+        let some = given.then_some(value);
+        match self {
+            Self::Bool(column) => {
+                column.append_option(some.map(|v| bool_of(v).ok_or(not(ColumnType::Bool))).transpose()?)
+            }
+            Self::Int(column) => column.append_option(some.map(|v| int(v).ok_or(not(ColumnType::Int))).transpose()?),
+            Self::Float(column) => {
+                column.append_option(some.map(|v| float_of(v).ok_or(not(ColumnType::Float))).transpose()?)
+            }
+            Self::Text(column) => column.append_option(some.map(text).transpose()?),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> ArrayRef {
+        match self {
+            Self::Bool(mut column) => Arc::new(column.finish()),
+            Self::Int(mut column) => Arc::new(column.finish()),
+            Self::Float(mut column) => Arc::new(column.finish()),
+            Self::Text(mut column) => Arc::new(column.finish()),
+        }
+    }
+}
+
+/// Parses an integer. An explicit `int64` also accepts `-0`, as 0.
+fn int(value: &[u8]) -> Option<i64> {
+    int_of(value).or_else(|| (value == b"-0").then_some(0))
+}
