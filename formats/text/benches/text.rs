@@ -1,7 +1,7 @@
-//! Megabytes a second of a core: JSON lines plain, with escapes and compressed, and plain text, beside
-//! what no reader can beat: counting the line feeds, or only decompressing. `cargo bench -p packhorse-text`; with
-//! `PACKHORSE_TEST_DATA` also over real text.
-#![expect(clippy::unwrap_used, reason = "what goes wrong ends the bench")]
+//! Megabytes a second on one core: JSON lines (plain, with escapes, compressed) and plain text, next to an upper bound:
+//! counting line feeds, or only decompressing. `cargo bench -p packhorse-text`; with `PACKHORSE_TEST_DATA` also over
+//! real text.
+#![expect(clippy::unwrap_used, reason = "an error ends the bench")]
 #![expect(clippy::print_stdout, reason = "results")]
 #![expect(clippy::disallowed_methods, reason = "a bench measures time")]
 
@@ -73,7 +73,7 @@ fn documents(input: &dyn Input, options: &[(&str, &str)]) -> usize {
     source.rows(input, 0..u64::MAX).unwrap().map(|rows| rows.unwrap().num_rows()).sum()
 }
 
-/// The best of some rounds of runs, a run, and what it counted.
+/// The count and the time of one run, in the best of several rounds.
 fn best(mut run: impl FnMut() -> usize) -> (usize, Duration) {
     // The system's clock ticks a few hundred times a second.
     let long = Duration::from_millis(80);
@@ -89,7 +89,7 @@ fn best(mut run: impl FnMut() -> usize) -> (usize, Duration) {
     (count, time)
 }
 
-/// The time that this thread had a core, where the system says it: others may want the cores too.
+/// The CPU time of this thread where the system reports it, so that other load does not matter; else wall time.
 fn clock() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let said = std::fs::read_to_string("/proc/thread-self/schedstat").ok();

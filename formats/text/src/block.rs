@@ -1,41 +1,41 @@
-//! Documents gathered into rows.
+//! Collects documents into blocks of rows.
 
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, RecordBatch};
 use packhorse_core::{DataType, Error, Field, FieldType, KEY, Kind, Result, Rows, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// The texts and ids of a block, in bytes; a longer document is a block alone. So much stays in a core's cache until it
-/// is used.
+/// The most bytes of texts and ids in a block; a longer document gets a block of its own. This much stays in a core's
+/// cache until it is used.
 const BYTES: usize = 512 << 10;
 
-/// The documents of a block.
+/// The most documents in a block.
 const DOCUMENTS: usize = 16 << 10;
 
-/// The columns of all rows of this format; `text` is the name of the one that holds the text.
+/// The schema of this format's rows; `text` names the text column.
 pub(crate) fn schema(text: &str) -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new(KEY, DataType::Utf8View, false), FieldType::Text.field(text, false)]))
 }
 
-/// A key: the document's own, or the place of its first byte.
+/// A document's key: its id, or the offset of its first byte.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Key<'a> {
+pub(crate) enum DocumentKey<'a> {
     Id(&'a str),
     Offset(u64),
 }
 
-impl Key<'_> {
-    /// The bytes that it takes outside the view.
+impl DocumentKey<'_> {
+    /// The bytes that it takes outside the view array.
     fn bytes(self) -> usize {
         match self {
-            Key::Id(id) => id.len(),
-            Key::Offset(_) => 0,
+            DocumentKey::Id(id) => id.len(),
+            DocumentKey::Offset(_) => 0,
         }
     }
 }
 
-/// The block that is being filled. All its text lies in one buffer.
-pub(crate) struct Block {
+/// A block being filled. All its text is in one buffer.
+pub(crate) struct DocumentBlock {
     schema: SchemaRef,
     keys: StringViewBuilder,
     texts: StringViewBuilder,
@@ -43,33 +43,33 @@ pub(crate) struct Block {
     documents: usize,
 }
 
-impl Block {
-    /// An empty block for documents of about `bytes` bytes in all.
+impl DocumentBlock {
+    /// An empty block with room for about `bytes` bytes of documents.
     pub(crate) fn new(schema: SchemaRef, bytes: u64) -> Self {
         let buffer = bytes.clamp(1 << 10, BYTES as u64);
         let texts = StringViewBuilder::new().with_fixed_block_size(u32::try_from(buffer).unwrap_or(u32::MAX));
         Self { schema, keys: StringViewBuilder::new(), texts, bytes: 0, documents: 0 }
     }
 
-    /// Whether this document is one too many.
-    pub(crate) fn is_full(&self, key: Key<'_>, text: &str) -> bool {
+    /// Whether this document does not fit any more.
+    pub(crate) fn is_full(&self, key: DocumentKey<'_>, text: &str) -> bool {
         let bytes = self.bytes.saturating_add(key.bytes()).saturating_add(text.len());
         self.documents == DOCUMENTS || (self.documents > 0 && bytes > BYTES)
     }
 
     /// Appends a document.
-    pub(crate) fn push(&mut self, key: Key<'_>, text: &str) -> Result<()> {
+    pub(crate) fn push(&mut self, key: DocumentKey<'_>, text: &str) -> Result<()> {
         self.texts.try_append_value(text).map_err(|e| Error::new(Kind::Limit, e.to_string()))?;
         match key {
-            Key::Id(id) => self.keys.append_value(id),
-            Key::Offset(offset) => append_offset(&mut self.keys, offset),
+            DocumentKey::Id(id) => self.keys.append_value(id),
+            DocumentKey::Offset(offset) => append_offset(&mut self.keys, offset),
         }
         self.bytes += key.bytes() + text.len();
         self.documents += 1;
         Ok(())
     }
 
-    /// The rows so far, if there are any; the block is empty then.
+    /// Takes the rows so far, if any, and empties the block.
     pub(crate) fn take(&mut self) -> Option<Result<Rows>> {
         if self.documents == 0 {
             return None;
@@ -80,12 +80,12 @@ impl Block {
     }
 }
 
-/// The key of a document without one: twelve digits lie in the view itself.
+/// The key of a document without an id. Twelve digits fit into the view itself.
 pub(crate) fn offset_key(offset: u64) -> String {
     format!("{offset:012}")
 }
 
-/// Appends [`offset_key`], without the detour over a string.
+/// Appends [`offset_key`] without allocating a string.
 fn append_offset(keys: &mut StringViewBuilder, offset: u64) {
     let mut digits = [b'0'; 12];
     let mut rest = offset;

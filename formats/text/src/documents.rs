@@ -1,67 +1,67 @@
-//! The documents of a range of a file, in order, block by block.
+//! Reads the documents of a range of a file, in order, as blocks.
 
-use crate::block::{Block, Key, offset_key};
-use crate::fault::{Fault, utf8};
-use crate::field::Path;
+use crate::block::{DocumentBlock, DocumentKey, offset_key};
+use crate::document_error::{DocumentError, utf8};
+use crate::field::FieldPath;
+use crate::line_numbers::{LineCounter, LineNumbers, blank_before};
+use crate::line_reader::{Line, LineReader};
 use crate::options::Document;
-use crate::place::{Counted, Place, blank_before};
 use crate::record;
-use crate::window::{Line, Window};
 use memchr::memchr_iter;
 use packhorse_core::{Error, Input, Result, Rows};
 use std::collections::VecDeque;
 
-/// A buffer beyond this size is given back when the long document that needed it is past.
+/// A larger buffer is freed after the long document that needed it.
 const SPARE: usize = 8 << 20;
 
-/// What a file is read as.
+/// How a file is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kinds<'a> {
-    Json { text: &'a Path, id: Option<&'a Path> },
+pub(crate) enum FileKind<'a> {
+    Json { text: &'a FieldPath, id: Option<&'a FieldPath> },
     Plain(Document),
 }
 
-impl Kinds<'_> {
-    /// Whether a file is one document.
+impl FileKind<'_> {
+    /// Whether the whole file is one document.
     pub(crate) fn is_whole(self) -> bool {
-        matches!(self, Kinds::Plain(Document::File))
+        matches!(self, FileKind::Plain(Document::File))
     }
 }
 
-/// See the module.
+/// An iterator over the blocks of a range. Errors of single documents come in between, in order.
 pub(crate) struct Documents<'a> {
     input: &'a dyn Input,
-    kind: Kinds<'a>,
-    window: Window<'a>,
-    /// Documents that start here or later belong to somebody else.
+    kind: FileKind<'a>,
+    window: LineReader<'a>,
+    /// Documents that start here or later belong to the next range.
     end: u64,
     limit: u64,
-    place: Place<'a>,
-    block: Block,
+    place: LineCounter<'a>,
+    block: DocumentBlock,
     ready: VecDeque<Result<Rows>>,
     done: bool,
-    /// What a string with escapes says.
+    /// The unescaped text of the current JSON string.
     unescaped: Vec<u8>,
-    /// The lines of a paragraph.
+    /// The text of the current paragraph.
     paragraph: Vec<u8>,
 }
 
 impl<'a> Documents<'a> {
-    /// The documents whose first byte lies in `range`; `window` stands at its start, or one byte before where
-    /// that is not the start of the file. They are gathered in `block`, which is empty; `counted` knows places of `input`.
+    /// The documents whose first byte lies in `range`. `window` must be at the start of the range, or one byte before
+    /// if that is not the start of the file. `block` must be empty; `counted` caches line numbers of `input`.
     pub(crate) fn new(
         input: &'a dyn Input,
-        kind: Kinds<'a>,
-        mut window: Window<'a>,
+        kind: FileKind<'a>,
+        mut window: LineReader<'a>,
         range: std::ops::Range<u64>,
         limit: u64,
-        (block, counted): (Block, &'a Counted),
+        (block, counted): (DocumentBlock, &'a LineNumbers),
     ) -> Result<Self> {
         let end = range.end;
         if range.start > 0 {
             window.pass_line(end)?;
             let inside = window.position() < end
-                && matches!(kind, Kinds::Plain(Document::Paragraph))
+                && matches!(kind, FileKind::Plain(Document::Paragraph))
                 && !blank_before(input, window.position())?;
             while inside && window.position() < end {
                 if window.line()?.is_none_or(|line| line.blank) {
@@ -69,34 +69,34 @@ impl<'a> Documents<'a> {
                 }
             }
         }
-        let place = Place::new(input, counted, window.position());
+        let place = LineCounter::new(input, counted, window.position());
         let (ready, unescaped, paragraph) = (VecDeque::new(), Vec::new(), Vec::new());
         Ok(Self { input, kind, window, end, limit, place, block, ready, done: false, unescaped, paragraph })
     }
 
-    /// Takes up what comes next: a document, or nothing that is one. False at the end.
+    /// Reads the next document or blank line; false at the end.
     fn step(&mut self) -> Result<bool> {
         if self.window.position() >= self.end {
             return Ok(false);
         }
         match self.kind {
-            Kinds::Json { text, id } => self.json(text, id),
-            Kinds::Plain(Document::Line) => self.line(),
-            Kinds::Plain(Document::Paragraph) => self.paragraph(),
-            Kinds::Plain(Document::File) => self.file(),
+            FileKind::Json { text, id } => self.json(text, id),
+            FileKind::Plain(Document::Line) => self.line(),
+            FileKind::Plain(Document::Paragraph) => self.paragraph(),
+            FileKind::Plain(Document::File) => self.file(),
         }
     }
 
-    fn json(&mut self, text: &Path, id: Option<&Path>) -> Result<bool> {
+    fn json(&mut self, text: &FieldPath, id: Option<&FieldPath>) -> Result<bool> {
         let Some(line) = self.window.line()? else { return Ok(false) };
         self.place.ended += 1;
         let (offset, from) = (line.offset, line.from);
         let fault = match line.bytes {
             _ if line.blank => return Ok(true),
-            None => Fault::limit(self.limit),
+            None => DocumentError::limit(self.limit),
             Some(bytes) => match record::find(bytes, text, id, &mut self.unescaped) {
                 Ok((id, text)) => {
-                    let key = id.as_deref().map_or(Key::Offset(offset), Key::Id);
+                    let key = id.as_deref().map_or(DocumentKey::Offset(offset), DocumentKey::Id);
                     return push(&mut self.block, &mut self.ready, key, text).map(|()| true);
                 }
                 Err(fault) => fault,
@@ -110,10 +110,12 @@ impl<'a> Documents<'a> {
         self.place.ended += 1;
         let (offset, from) = (line.offset, line.from);
         let fault = match line.bytes {
-            None => Fault::limit(self.limit),
+            None => DocumentError::limit(self.limit),
             Some(bytes) => match utf8(bytes.strip_suffix(b"\r").unwrap_or(bytes)) {
                 Ok("") => return Ok(true),
-                Ok(text) => return push(&mut self.block, &mut self.ready, Key::Offset(offset), text).map(|()| true),
+                Ok(text) => {
+                    return push(&mut self.block, &mut self.ready, DocumentKey::Offset(offset), text).map(|()| true);
+                }
                 Err(fault) => fault,
             },
         };
@@ -126,9 +128,11 @@ impl<'a> Documents<'a> {
             return Ok(self.place.ended > ended);
         };
         let fault = match &self.paragraph {
-            _ if len > self.limit => Fault::limit(self.limit),
+            _ if len > self.limit => DocumentError::limit(self.limit),
             bytes => match utf8(bytes.strip_suffix(b"\r").unwrap_or(bytes)) {
-                Ok(text) => return push(&mut self.block, &mut self.ready, Key::Offset(offset), text).map(|()| true),
+                Ok(text) => {
+                    return push(&mut self.block, &mut self.ready, DocumentKey::Offset(offset), text).map(|()| true);
+                }
                 Err(fault) => fault,
             },
         };
@@ -136,7 +140,7 @@ impl<'a> Documents<'a> {
         self.fault(offset, from, lines.saturating_sub(before), fault)
     }
 
-    /// The lines up to a blank one; `None` where the very next is blank or belongs to somebody else.
+    /// Reads the lines up to a blank one; `None` if the next line is blank or there is none.
     fn gather(&mut self) -> Result<Option<Paragraph>> {
         self.paragraph.clear();
         let mut found: Option<Paragraph> = None;
@@ -165,7 +169,7 @@ impl<'a> Documents<'a> {
     }
 
     fn file(&mut self) -> Result<bool> {
-        // A file that says how long it is need not be read to be too long.
+        // A file of known length that is over the limit need not be read.
         let line = match self.input.len().filter(|len| *len > self.limit) {
             Some(len) => Some(Line { offset: 0, from: 0, len, bytes: None, blank: false }),
             None => self.window.rest()?,
@@ -173,8 +177,10 @@ impl<'a> Documents<'a> {
         let Some(line) = line else { return Ok(false) };
         let from = line.from;
         let fault = match line.bytes.map(utf8) {
-            None => Fault::limit(self.limit),
-            Some(Ok(text)) => return push(&mut self.block, &mut self.ready, Key::Offset(0), text).map(|()| false),
+            None => DocumentError::limit(self.limit),
+            Some(Ok(text)) => {
+                return push(&mut self.block, &mut self.ready, DocumentKey::Offset(0), text).map(|()| false);
+            }
             Some(Err(fault)) => {
                 self.place.ended = line_feeds(line.bytes.and_then(|bytes| bytes.get(..fault.at)));
                 fault
@@ -183,9 +189,9 @@ impl<'a> Documents<'a> {
         self.fault(0, from, 0, fault).map(|_| false)
     }
 
-    /// Says what is wrong with the document at `offset`, whose text starts at `from`, in the line `back` lines
-    /// before the next.
-    fn fault(&mut self, offset: u64, from: u64, back: u64, fault: Fault) -> Result<bool> {
+    /// Queues the error of the document at `offset`, whose text starts at `from`. Its line is `back` lines before
+    /// the next one.
+    fn fault(&mut self, offset: u64, from: u64, back: u64, fault: DocumentError) -> Result<bool> {
         let (line, byte) = (self.place.line(back)?, from + fault.at as u64);
         let error = Error::new(fault.kind, format!("line {line}, byte {byte}: {}", fault.message));
         self.ready.extend(self.block.take());
@@ -193,7 +199,7 @@ impl<'a> Documents<'a> {
         Ok(true)
     }
 
-    /// Gives back what a long document took.
+    /// Frees the buffers of a long document.
     fn shrink(&mut self) {
         if self.unescaped.capacity() > SPARE {
             self.unescaped = Vec::new();
@@ -204,13 +210,13 @@ impl<'a> Documents<'a> {
     }
 }
 
-/// Lines between blank ones.
+/// The lines between two blank ones.
 struct Paragraph {
     offset: u64,
-    /// Where its text starts.
+    /// Where its text starts: after a byte order mark.
     from: u64,
     len: u64,
-    /// The lines that were read, with the blank one after it.
+    /// Lines read, including the blank one after it.
     lines: u64,
 }
 
@@ -239,8 +245,8 @@ impl Iterator for Documents<'_> {
     }
 }
 
-/// Appends a document to `block`; what was in it goes to `ready` where there is no more room.
-fn push(block: &mut Block, ready: &mut VecDeque<Result<Rows>>, key: Key<'_>, text: &str) -> Result<()> {
+/// Appends a document to `block`. A full block moves to `ready` first.
+fn push(block: &mut DocumentBlock, ready: &mut VecDeque<Result<Rows>>, key: DocumentKey<'_>, text: &str) -> Result<()> {
     if block.is_full(key, text) {
         ready.extend(block.take());
     }

@@ -1,69 +1,69 @@
-//! Which field of an object is wanted, and what was found of it.
+//! Searches an object for a field while the line is parsed.
 
 use std::ops::Range;
 
-/// The name of a field: a name at the top, or names inside each other parted by dots.
+/// The path of a field: a name at the top level, or nested names separated by dots.
 #[derive(Clone, Debug)]
-pub(crate) struct Path {
+pub(crate) struct FieldPath {
     /// As the user wrote it.
     pub(crate) name: String,
-    /// Its parts; one where there is no dot.
+    /// The parts between dots.
     parts: Vec<String>,
 }
 
-impl Path {
+impl FieldPath {
     pub(crate) fn parse(name: &str) -> Self {
         Self { name: name.to_owned(), parts: name.split('.').map(str::to_owned).collect() }
     }
 }
 
-/// A value, as a range of the line.
+/// A value, as a range of bytes of the line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Value {
-    /// There is none.
+pub(crate) enum FieldValue {
+    /// The field is missing.
     #[default]
     Missing,
     /// `null`.
     Null,
-    /// What stands between the quotes, and whether there are escapes in it.
+    /// A string: the range between its quotes, and whether it contains escapes.
     Text(Range<usize>, bool),
-    /// A number without fraction and exponent.
+    /// A number without fraction or exponent.
     Integer(Range<usize>),
-    /// Something else, by its name.
+    /// Any other type, described.
     Other(&'static str),
 }
 
-/// What the value after a name is to the field that is looked for.
+/// How the value after the last name relates to the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Next {
-    /// Nothing.
+    /// Not at all.
     #[default]
     Nothing,
-    /// The object that holds it.
+    /// It is an object on the path.
     Holder,
-    /// It, by the parts of its name.
+    /// It is the field, by nested names.
     Nested,
-    /// It, by its whole name.
+    /// It is the field, by the whole path as one name.
     Literal,
 }
 
 /// The search for one field in one line.
 #[derive(Debug)]
-pub(crate) struct Search<'p> {
-    path: &'p Path,
-    /// How many of the open objects below the top are on the way.
+pub(crate) struct FieldSearch<'p> {
+    path: &'p FieldPath,
+    /// How many of the open objects below the top level are on the path.
     on: usize,
     next: Next,
-    nested: Value,
-    literal: Value,
+    nested: FieldValue,
+    literal: FieldValue,
 }
 
-impl<'p> Search<'p> {
-    pub(crate) fn new(path: &'p Path) -> Self {
-        Self { path, on: 0, next: Next::Nothing, nested: Value::Missing, literal: Value::Missing }
+impl<'p> FieldSearch<'p> {
+    pub(crate) fn new(path: &'p FieldPath) -> Self {
+        Self { path, on: 0, next: Next::Nothing, nested: FieldValue::Missing, literal: FieldValue::Missing }
     }
 
-    /// A name in an object inside `depth` others. Of equal names the last counts.
+    /// Notes a name in an object at nesting `depth`. The last of equal names counts.
     #[inline]
     pub(crate) fn name(&mut self, depth: usize, name: &[u8]) {
         self.next = Next::Nothing;
@@ -71,22 +71,22 @@ impl<'p> Search<'p> {
             return;
         }
         if self.path.parts.get(depth).is_some_and(|part| part.as_bytes() == name) {
-            self.nested = Value::Missing;
+            self.nested = FieldValue::Missing;
             self.next = if depth + 1 == self.path.parts.len() { Next::Nested } else { Next::Holder };
         } else if depth == 0 && self.path.name.as_bytes() == name {
             self.next = Next::Literal;
         }
     }
 
-    /// Whether the value that comes next is looked for.
+    /// Whether the next value is the field.
     #[inline]
     pub(crate) fn wants(&self) -> bool {
         matches!(self.next, Next::Nested | Next::Literal)
     }
 
-    /// The value after the last name.
+    /// Notes the value after the last name.
     #[inline]
-    pub(crate) fn value(&mut self, value: impl FnOnce() -> Value) {
+    pub(crate) fn value(&mut self, value: impl FnOnce() -> FieldValue) {
         match std::mem::take(&mut self.next) {
             Next::Nothing | Next::Holder => {}
             Next::Nested => self.nested = value(),
@@ -94,25 +94,25 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// The value after the last name is an object or a list that begins.
+    /// Notes the start of an object or a list as the value after the last name.
     #[inline]
     pub(crate) fn open(&mut self, object: bool) {
         if self.next == Next::Holder && object {
             self.on += 1;
         }
-        self.value(|| Value::Other(if object { "an object" } else { "a list" }));
+        self.value(|| FieldValue::Other(if object { "an object" } else { "a list" }));
     }
 
-    /// An object or a list inside `depth` others ended.
+    /// Notes the end of an object or a list at nesting `depth`.
     #[inline]
     pub(crate) fn close(&mut self, depth: usize) {
         self.on = self.on.min(depth.saturating_sub(1));
     }
 
-    /// What was found when the line is at its end.
-    pub(crate) fn found(self) -> Value {
+    /// The value found, at the end of the line.
+    pub(crate) fn found(self) -> FieldValue {
         match self.literal {
-            Value::Missing => self.nested,
+            FieldValue::Missing => self.nested,
             literal => literal,
         }
     }

@@ -1,33 +1,36 @@
-//! One line of JSON, checked as a whole, in one pass without recursion.
+//! Parses and validates one line of JSON in one pass, without recursion.
 //!
 //! The grammar is that of RFC 8259 and of Python's `json.loads`, which also takes `NaN`, `Infinity` and
-//! `-Infinity`. Values are looked at only where somebody searches for them. That the line is UTF-8 is
-//! the caller's to know.
+//! `-Infinity`. Only the fields that are searched for are extracted. The caller checks that the line is UTF-8.
 
-use crate::field::{Search, Value};
-use crate::strings::{CONTROL, NO_ESCAPE, NoString, OPEN, Said, escape_len, plain, said};
+use crate::field::{FieldSearch, FieldValue};
+use crate::strings::{CONTROL, NO_ESCAPE, OPEN, StringError, StringExtent, escape_len, plain, unescape};
 
-/// How many objects and lists may be open at once.
+/// The deepest nesting of objects and lists.
 const DEPTH: usize = 1024;
 
-/// Why a line is no JSON, and at which of its bytes.
+/// Why a line is not valid JSON, and at which byte.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct JsonError {
     pub(crate) at: usize,
     pub(crate) what: &'static str,
 }
 
-/// Where the last string begins that the first search looked for, and how many bytes it says, or where its first
-/// lone surrogate stands.
-pub(crate) type Told = (usize, Result<usize, usize>);
+/// The last string that the first search looked for: where it starts, and its length without escapes, or the place of
+/// its first lone surrogate.
+pub(crate) type UnescapedString = (usize, Result<usize, usize>);
 
-/// Reads the object that `line` is; `searches` look for its fields. What the first of them finds, if it is a string, is
-/// written to `out` in the same pass.
-pub(crate) fn read(line: &[u8], searches: &mut [Search<'_>], out: &mut Vec<u8>) -> Result<Option<Told>, Fault> {
-    Reader { line, at: 0, depth: 0, objects: [0; DEPTH / 64], out, told: None }.read(searches)
+/// Parses the object in `line` and reports its fields to `searches`. A string that the first search looks for is
+/// unescaped into `out` in the same pass.
+pub(crate) fn read(
+    line: &[u8],
+    searches: &mut [FieldSearch<'_>],
+    out: &mut Vec<u8>,
+) -> Result<Option<UnescapedString>, JsonError> {
+    Reader { line, at: 0, depth: 0, objects: [0; DEPTH / 64], out, decoded: None }.read(searches)
 }
 
-/// A string in the line, by what stands between its quotes.
+/// The range of a string between its quotes.
 struct Text {
     from: usize,
     to: usize,
@@ -37,73 +40,73 @@ struct Text {
 struct Reader<'a> {
     line: &'a [u8],
     at: usize,
-    /// How many objects and lists are open.
+    /// The number of open objects and lists.
     depth: usize,
-    /// Of each whether it is an object, a bit each.
+    /// A bit for each of them: whether it is an object.
     objects: [u64; DEPTH / 64],
     out: &'a mut Vec<u8>,
-    told: Option<Told>,
+    decoded: Option<UnescapedString>,
 }
 
-/// What comes after what was just read.
+/// What the grammar allows next.
 enum After {
     /// A value.
-    Value,
+    FieldValue,
     /// A name.
     Name,
-    /// A comma or an end.
+    /// A comma or a closing bracket.
     Comma,
 }
 
 impl Reader<'_> {
-    fn read(mut self, searches: &mut [Search<'_>]) -> Result<Option<Told>, Fault> {
-        let mut after = After::Value;
+    fn read(mut self, searches: &mut [FieldSearch<'_>]) -> Result<Option<UnescapedString>, JsonError> {
+        let mut after = After::FieldValue;
         loop {
             after = match after {
-                After::Value => self.value(searches)?,
+                After::FieldValue => self.value(searches)?,
                 After::Name => self.name(searches)?,
                 After::Comma if self.depth > 0 => self.comma(searches)?,
                 After::Comma => break,
             };
         }
         match self.peek() {
-            None => Ok(self.told),
+            None => Ok(self.decoded),
             Some(_) => Err(self.fault("there is more after the value")),
         }
     }
 
-    fn value(&mut self, searches: &mut [Search<'_>]) -> Result<After, Fault> {
+    fn value(&mut self, searches: &mut [FieldSearch<'_>]) -> Result<After, JsonError> {
         let from = match self.peek() {
             Some(_) => self.at,
             None => return Err(self.fault("a value is missing")),
         };
         let found = match self.line.get(from) {
             Some(b'"') => {
-                let wanted = searches.first().is_some_and(Search::wants);
-                let text = if wanted { self.said()? } else { self.string()? };
-                Value::Text(text.from..text.to, text.escaped)
+                let wanted = searches.first().is_some_and(FieldSearch::wants);
+                let text = if wanted { self.unescaped_string()? } else { self.string()? };
+                FieldValue::Text(text.from..text.to, text.escaped)
             }
             Some(b'{') => return self.open(true, searches),
             Some(b'[') => return self.open(false, searches),
-            Some(b't') => self.word(b"true", Value::Other("a boolean"))?,
-            Some(b'f') => self.word(b"false", Value::Other("a boolean"))?,
-            Some(b'n') => self.word(b"null", Value::Null)?,
-            Some(b'N') => self.word(b"NaN", Value::Other("a number"))?,
-            Some(b'I') => self.word(b"Infinity", Value::Other("a number"))?,
+            Some(b't') => self.word(b"true", FieldValue::Other("a boolean"))?,
+            Some(b'f') => self.word(b"false", FieldValue::Other("a boolean"))?,
+            Some(b'n') => self.word(b"null", FieldValue::Null)?,
+            Some(b'N') => self.word(b"NaN", FieldValue::Other("a number"))?,
+            Some(b'I') => self.word(b"Infinity", FieldValue::Other("a number"))?,
             _ if self.line.get(from..).is_some_and(|rest| rest.starts_with(b"-I")) => {
-                self.word(b"-Infinity", Value::Other("a number"))?
+                self.word(b"-Infinity", FieldValue::Other("a number"))?
             }
             _ => self.number()?,
         };
         if self.depth == 0 {
             self.at = from;
-            return Err(self.fault("the line is no object"));
+            return Err(self.fault("the line is not an object"));
         }
         searches.iter_mut().for_each(|search| search.value(|| found.clone()));
         Ok(After::Comma)
     }
 
-    fn open(&mut self, object: bool, searches: &mut [Search<'_>]) -> Result<After, Fault> {
+    fn open(&mut self, object: bool, searches: &mut [FieldSearch<'_>]) -> Result<After, JsonError> {
         match self.objects.get_mut(self.depth / 64) {
             None => return Err(self.fault("objects and lists are nested too deep")),
             Some(word) => {
@@ -112,34 +115,34 @@ impl Reader<'_> {
             }
         }
         if self.depth == 0 && !object {
-            return Err(self.fault("the line is no object"));
+            return Err(self.fault("the line is not an object"));
         }
         if self.depth > 0 {
             searches.iter_mut().for_each(|search| search.open(object));
         }
         self.depth += 1;
         self.at += 1;
-        let (end, after) = if object { (b'}', After::Name) } else { (b']', After::Value) };
+        let (end, after) = if object { (b'}', After::Name) } else { (b']', After::FieldValue) };
         match self.peek() {
             Some(byte) if byte == end => Ok(self.close(searches)),
             _ => Ok(after),
         }
     }
 
-    fn close(&mut self, searches: &mut [Search<'_>]) -> After {
+    fn close(&mut self, searches: &mut [FieldSearch<'_>]) -> After {
         self.at += 1;
         self.depth -= 1;
         searches.iter_mut().for_each(|search| search.close(self.depth));
         After::Comma
     }
 
-    fn comma(&mut self, searches: &mut [Search<'_>]) -> Result<After, Fault> {
+    fn comma(&mut self, searches: &mut [FieldSearch<'_>]) -> Result<After, JsonError> {
         let inside = self.depth - 1;
         let object = self.objects.get(inside / 64).is_some_and(|word| word >> (inside % 64) & 1 == 1);
         match (self.peek(), object) {
             (Some(b','), _) => {
                 self.at += 1;
-                Ok(if object { After::Name } else { After::Value })
+                Ok(if object { After::Name } else { After::FieldValue })
             }
             (Some(b'}'), true) | (Some(b']'), false) => Ok(self.close(searches)),
             (_, true) => Err(self.fault("a comma or a closing brace is missing")),
@@ -147,7 +150,7 @@ impl Reader<'_> {
         }
     }
 
-    fn name(&mut self, searches: &mut [Search<'_>]) -> Result<After, Fault> {
+    fn name(&mut self, searches: &mut [FieldSearch<'_>]) -> Result<After, JsonError> {
         if self.peek() != Some(b'"') {
             return Err(self.fault("a name in double quotes is missing"));
         }
@@ -156,10 +159,11 @@ impl Reader<'_> {
         let name = line.get(text.from..text.to).unwrap_or_default();
         let depth = self.depth - 1;
         if text.escaped {
-            // A name with a lone surrogate is nobody's.
+            // A name with a lone surrogate matches no field: 0xFF is not UTF-8.
             let mut unescaped = Vec::new();
-            let len =
-                said(line.get(text.from..).unwrap_or_default(), &mut unescaped).ok().and_then(|said| said.text.ok());
+            let len = unescape(line.get(text.from..).unwrap_or_default(), &mut unescaped)
+                .ok()
+                .and_then(|string| string.text.ok());
             let name = len.and_then(|len| unescaped.get(..len)).unwrap_or(b"\xff");
             searches.iter_mut().for_each(|search| search.name(depth, name));
         } else {
@@ -169,22 +173,22 @@ impl Reader<'_> {
             return Err(self.fault("a colon is missing"));
         }
         self.at += 1;
-        Ok(After::Value)
+        Ok(After::FieldValue)
     }
 
-    /// The same as [`Reader::string`], and what it says.
-    fn said(&mut self) -> Result<Text, Fault> {
+    /// Like [`Reader::string`], and unescapes it into `out`.
+    fn unescaped_string(&mut self) -> Result<Text, JsonError> {
         let from = self.at + 1;
         let rest = self.line.get(from..).unwrap_or_default();
-        let no_string = |(at, what): NoString| Fault { at: from + at, what };
-        let Said { len, escaped, text } = said(rest, self.out).map_err(no_string)?;
-        self.told = Some((from, text));
+        let invalid = |(at, what): StringError| JsonError { at: from + at, what };
+        let StringExtent { len, escaped, text } = unescape(rest, self.out).map_err(invalid)?;
+        self.decoded = Some((from, text));
         self.at = from + len + 1;
         Ok(Text { from, to: from + len, escaped })
     }
 
     /// The string whose first quote is the next byte.
-    fn string(&mut self) -> Result<Text, Fault> {
+    fn string(&mut self) -> Result<Text, JsonError> {
         self.at += 1;
         let from = self.at;
         let mut escaped = false;
@@ -204,21 +208,21 @@ impl Reader<'_> {
         Ok(Text { from, to: self.at - 1, escaped })
     }
 
-    fn word(&mut self, word: &[u8], value: Value) -> Result<Value, Fault> {
+    fn word(&mut self, word: &[u8], value: FieldValue) -> Result<FieldValue, JsonError> {
         if !self.ahead().starts_with(word) {
-            return Err(self.fault("this is no value"));
+            return Err(self.fault("this is not a value"));
         }
         self.at += word.len();
         Ok(value)
     }
 
-    fn number(&mut self) -> Result<Value, Fault> {
+    fn number(&mut self) -> Result<FieldValue, JsonError> {
         let from = self.at;
         if self.line.get(self.at) == Some(&b'-') {
             self.at += 1;
         }
         match self.digits() {
-            0 => return Err(self.fault("this is no value")),
+            0 => return Err(self.fault("this is not a value")),
             n if n > 1 && self.line.get(self.at - n) == Some(&b'0') => {
                 return Err(self.fault("a number starts with a needless zero"));
             }
@@ -240,17 +244,21 @@ impl Reader<'_> {
                 return Err(self.fault("a digit is missing in the exponent"));
             }
         }
-        Ok(if integer.end == self.at { Value::Integer(integer) } else { Value::Other("a number with a fraction") })
+        Ok(if integer.end == self.at {
+            FieldValue::Integer(integer)
+        } else {
+            FieldValue::Other("a number with a fraction")
+        })
     }
 
-    /// Passes over digits, and says how many they are.
+    /// Skips digits; returns their number.
     fn digits(&mut self) -> usize {
         let n = self.ahead().iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.at += n;
         n
     }
 
-    /// Passes over white space; the byte after it.
+    /// Skips white space; returns the byte after it.
     fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.line.get(self.at) {
             if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
@@ -265,29 +273,29 @@ impl Reader<'_> {
         self.line.get(self.at..).unwrap_or_default()
     }
 
-    fn fault(&self, what: &'static str) -> Fault {
-        Fault { at: self.at, what }
+    fn fault(&self, what: &'static str) -> JsonError {
+        JsonError { at: self.at, what }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::Path;
+    use crate::field::FieldPath;
 
-    fn find(path: &str, line: &str) -> Result<String, Fault> {
-        let path = Path::parse(path);
-        let mut searches = [Search::new(&path)];
+    fn find(path: &str, line: &str) -> Result<String, JsonError> {
+        let path = FieldPath::parse(path);
+        let mut searches = [FieldSearch::new(&path)];
         read(line.as_bytes(), &mut searches, &mut Vec::new())?;
         let [search] = searches;
         Ok(match search.found() {
-            Value::Text(range, _) | Value::Integer(range) => line[range].to_owned(),
+            FieldValue::Text(range, _) | FieldValue::Integer(range) => line[range].to_owned(),
             other => format!("{other:?}"),
         })
     }
 
     #[test]
-    fn a_field_is_found_wherever_it_stands() {
+    fn a_field_is_found_anywhere_in_the_line() {
         for (path, line, expected) in [
             ("text", r#"{"text":"a"}"#, "a"),
             ("text", r#" { "x" : [ 1 , {"text":"no"} , [] , {} ] , "text" : "a" , "y" : {"text":"no"} } "#, "a"),
@@ -316,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused_where_it_goes_wrong() {
+    fn invalid_json_is_refused_at_the_right_byte() {
         for (line, at) in [
             ("", 0),
             ("{", 1),

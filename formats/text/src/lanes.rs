@@ -1,22 +1,21 @@
-//! Bytes looked at together, in registers where the processor has some for them: which are quotes, backslashes or control
-//! characters.
+//! Finds quotes, backslashes and control characters in 16 bytes at once (SIMD where the processor has it).
 
 use wide::u8x16;
 
-/// How many bytes are looked at together.
+/// Bytes in one vector.
 pub(crate) const LANES: usize = 16;
 
-/// How many bytes have a bit each in a word.
+/// Bytes in one bit mask.
 pub(crate) const WORD: usize = 64;
 
-/// The place of the first byte that is a quote, a backslash or a control character (below 0x20).
+/// The position of the first quote, backslash or control character (below 0x20).
 #[inline]
 pub(crate) fn special(bytes: &[u8; LANES]) -> Option<usize> {
     let mask = mask(bytes);
     (mask != 0).then_some(mask.trailing_zeros() as usize)
 }
 
-/// The places of all such bytes: a bit each, the lowest that of the first byte.
+/// A mask of all such bytes; the lowest bit is the first byte.
 #[inline]
 pub(crate) fn specials(bytes: &[u8; WORD]) -> u64 {
     let (lanes, _) = bytes.as_chunks::<LANES>();
@@ -35,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_at_every_place_is_told() {
+    fn every_byte_is_found_at_every_position() {
         for byte in 0..=255u8 {
             for at in 0..LANES {
                 for around in [b'x', 0xff, 0x20, 0x21, 0x23, b'\\', 0] {

@@ -1,9 +1,9 @@
 //! The source's settings.
 
-use crate::field::Path;
+use crate::field::FieldPath;
 use packhorse_core::{Error, Options, Result};
 
-/// What is one document of plain text.
+/// The unit of plain text that makes one document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Document {
     /// A line that is not empty.
@@ -14,13 +14,13 @@ pub(crate) enum Document {
     File,
 }
 
-/// The options, understood.
+/// The parsed options.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Whether files hold JSON lines; `None` where their names say so.
+    /// Whether files hold JSON lines; `None` decides by file name.
     pub(crate) json: Option<bool>,
-    pub(crate) text: Path,
-    pub(crate) id: Option<Path>,
+    pub(crate) text: FieldPath,
+    pub(crate) id: Option<FieldPath>,
     pub(crate) document: Document,
 }
 
@@ -46,19 +46,17 @@ impl Settings {
         };
         if let Some(name) = idle.iter().find(|name| options.get(name).is_some()) {
             let json = options.get("json").unwrap_or_default();
-            return Err(Error::config(format!(
-                "option {name} says nothing where json is {json}; leave one of them out"
-            )));
+            return Err(Error::config(format!("option {name} has no effect with json={json}; leave one of them out")));
         }
         let path = |name: &str, default: Option<&str>| match options.get(name).or(default) {
-            Some("") => Err(Error::config(format!("option {name} names no field; leave it out or name one"))),
-            given => Ok(given.map(Path::parse)),
+            Some("") => Err(Error::config(format!("option {name} is empty; leave it out or name a field"))),
+            given => Ok(given.map(FieldPath::parse)),
         };
-        let text = path("text-field", Some("text"))?.ok_or_else(|| Error::bug("no name of the text"))?;
+        let text = path("text-field", Some("text"))?.ok_or_else(|| Error::bug("no text field"))?;
         Ok(Self { json, text, id: path("id-field", None)?, document })
     }
 
-    /// Whether the file called `name` holds JSON lines.
+    /// Whether the file `name` holds JSON lines.
     pub(crate) fn is_json(&self, name: &str) -> bool {
         self.json.unwrap_or_else(|| {
             let inside = without(name, &["gz", "zst", "zstd", "bz2", "xz"]).unwrap_or(name);
@@ -67,14 +65,14 @@ impl Settings {
     }
 }
 
-/// `name` without the one of `extensions` that it has.
+/// `name` without its extension, if that is one of `extensions`.
 fn without<'a>(name: &'a str, extensions: &[&str]) -> Option<&'a str> {
     let (stem, extension) = name.rsplit_once('.')?;
     extensions.iter().any(|known| extension.eq_ignore_ascii_case(known)).then_some(stem)
 }
 
 fn unknown(option: &str, value: &str, known: &str) -> Error {
-    Error::config(format!("option {option}: \"{value}\" is none of {known}"))
+    Error::config(format!("option {option}: \"{value}\" is not one of {known}"))
 }
 
 #[cfg(test)]
@@ -87,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_json() {
+    fn json_is_recognised_by_name() {
         let settings = parse(&[]).unwrap();
         for name in ["a.jsonl", "x/a.NDJSON", "c4-train.00000-of-01024.json.gz", "a.jsonl.zst", "a.jsonl.xz"] {
             assert!(settings.is_json(name), "{name}");
@@ -100,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn contradictory_options_are_refused() {
         for pairs in [
             &[("json", "maybe")][..],
             &[("document", "word")],

@@ -1,15 +1,15 @@
-//! Files of text as typed rows.
+//! The source: documents as rows.
 
-use crate::block::{Block, schema};
-use crate::documents::{Documents, Kinds};
-use crate::feed::Feed;
+use crate::block::{DocumentBlock, schema};
+use crate::byte_reader::ByteReader;
+use crate::documents::{Documents, FileKind};
+use crate::line_numbers::LineNumbers;
+use crate::line_reader::LineReader;
 use crate::options::Settings;
-use crate::place::Counted;
-use crate::window::Window;
 use packhorse_core::{Blocks, Input, Limits, Probe, Result, Source};
 use std::ops::Range;
 
-/// How many times larger text is than the compressed file, about.
+/// A guess of the ratio of text to its compressed size.
 const EXPANSION: u64 = 4;
 
 /// The source `text`.
@@ -17,22 +17,22 @@ pub(crate) struct TextSource {
     settings: Settings,
     /// The longest line or document.
     limit: u64,
-    counted: Counted,
+    counted: LineNumbers,
 }
 
 impl TextSource {
     pub(crate) fn new(settings: Settings, limits: Limits) -> Self {
-        // A view can't say more than the bound.
-        Self { settings, limit: limits.blob.min(i32::MAX.unsigned_abs().into()), counted: Counted::default() }
+        // The length in a view array is an i32.
+        Self { settings, limit: limits.blob.min(i32::MAX.unsigned_abs().into()), counted: LineNumbers::default() }
     }
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The same with other settings.
+    /// The same source with other settings.
     pub(crate) fn with(&self, settings: Settings) -> Self {
-        Self { settings, limit: self.limit, counted: Counted::default() }
+        Self { settings, limit: self.limit, counted: LineNumbers::default() }
     }
 }
 
@@ -52,24 +52,24 @@ impl Source for TextSource {
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
         let Settings { text, id, document, .. } = &self.settings;
         let kind = match self.settings.is_json(input.name()) {
-            true => Kinds::Json { text, id: id.as_ref() },
-            false => Kinds::Plain(*document),
+            true => FileKind::Json { text, id: id.as_ref() },
+            false => FileKind::Plain(*document),
         };
         let (feed, from, range) = match input.len() {
             Some(len) => {
                 let range = items.start..items.end.min(len);
-                // The byte before tells whether a line starts with the range.
+                // The byte before the range shows whether a line starts with the range.
                 let from = range.start.saturating_sub(1);
-                (Feed::at(input, from..range.end, len), from, range)
+                (ByteReader::at(input, from..range.end, len), from, range)
             }
-            None => (Feed::stream(input)?, 0, items.start..if items.is_empty() { 0 } else { u64::MAX }),
+            None => (ByteReader::stream(input)?, 0, items.start..if items.is_empty() { 0 } else { u64::MAX }),
         };
         let whole = kind.is_whole() || input.len().is_none();
         if range.is_empty() || (whole && range.start > 0) {
             return Ok(Box::new(std::iter::empty()));
         }
-        let window = Window::new(feed, from, self.limit);
-        let block = Block::new(schema(&text.name), range.end.saturating_sub(range.start));
+        let window = LineReader::new(feed, from, self.limit);
+        let block = DocumentBlock::new(schema(&text.name), range.end.saturating_sub(range.start));
         Ok(Box::new(Documents::new(input, kind, window, range, self.limit, (block, &self.counted))?))
     }
 }

@@ -1,17 +1,17 @@
-//! Where the documents of a file start, for those who need to know how many there are.
+//! The offsets of all documents of a file, for plans that count or shuffle documents.
 
 use crate::options::Settings;
 use crate::source::TextSource;
 use packhorse_core::{Error, Input, Kind, Result, Source, key_column};
 
-/// Calls `each` with the offset of every document of `input`, of those with faults too.
+/// Calls `each` with the offset of every document of `input`, including damaged ones.
 pub(crate) fn starts(source: &TextSource, input: &dyn Input, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
     if input.len().is_none() {
         return Err(Error::unsupported(
-            "is compressed, and its documents can't be counted and shuffled so; decompress it, or leave --shuffle out",
+            "is compressed, and its documents can't be counted or shuffled; decompress it, or leave --shuffle out",
         ));
     }
-    // Without ids, the keys are the offsets.
+    // Without ids, keys are offsets.
     let plain = source.with(Settings { id: None, ..source.settings().clone() });
     for rows in plain.rows(input, 0..u64::MAX)? {
         match rows {

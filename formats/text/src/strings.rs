@@ -1,8 +1,8 @@
-//! Strings of JSON: where they end, and what they say.
+//! JSON strings: finds their end and unescapes them.
 
 use crate::lanes::{LANES, WORD, special, specials};
 
-/// How many bytes come before the first quote, backslash or control character (below 0x20).
+/// The number of bytes before the first quote, backslash or control character (below 0x20).
 #[inline]
 pub(crate) fn plain(bytes: &[u8]) -> usize {
     let mut at = 0;
@@ -35,13 +35,12 @@ fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// What a string can't be.
+// Messages for invalid strings.
 pub(crate) const CONTROL: &str = "a control character in a string; write it as an escape";
 pub(crate) const OPEN: &str = "a string does not end";
-pub(crate) const NO_ESCAPE: &str = "a backslash without its escape";
+pub(crate) const NO_ESCAPE: &str = "an invalid escape";
 
-/// The number of bytes of the escape at the start of `bytes`, which begins with a backslash; `None` if
-/// it is none.
+/// The length of the escape at the start of `bytes`, which begin with a backslash; `None` if it is invalid.
 #[inline]
 pub(crate) fn escape_len(bytes: &[u8]) -> Option<usize> {
     match bytes.get(1)? {
@@ -51,34 +50,35 @@ pub(crate) fn escape_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// What a string says, and where it ends.
+/// The extent of a string and the length of its unescaped text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct StringExtent {
     /// The bytes before the closing quote.
     pub(crate) len: usize,
-    /// Whether there are escapes among them.
+    /// Whether it contains escapes.
     pub(crate) escaped: bool,
-    /// How many bytes it says; where its first lone surrogate stands, if there is one.
+    /// The length of the unescaped text, or the position of the first lone surrogate.
     pub(crate) text: Result<usize, usize>,
 }
 
-/// Why bytes are no string, and at which of them.
-pub(crate) type NoString = (usize, &'static str);
+/// Where a string is invalid, and why.
+pub(crate) type StringError = (usize, &'static str);
 
-/// Writes to `out` what the string says that `bytes` begin with, behind its first quote. `out` grows as needed, and
-/// what it holds behind those bytes means nothing.
-pub(crate) fn said(bytes: &[u8], out: &mut Vec<u8>) -> Result<Said, NoString> {
-    // No escape says more bytes than it has, and the last run of plain bytes may be copied in whole words.
+/// Unescapes into `out` the string that `bytes` start with, after its opening quote. `out` grows as needed; bytes after
+/// the text are undefined.
+pub(crate) fn unescape(bytes: &[u8], out: &mut Vec<u8>) -> Result<StringExtent, StringError> {
+    // No escape is shorter than its text, and the last run of plain bytes is copied in whole words.
     if out.len() < bytes.len() + WORD {
         out.resize(bytes.len() + WORD, 0);
     }
     let (mut from, mut to, mut escaped, mut lone) = (0, 0, false, None);
     loop {
-        let (read, written) = words(bytes.get(from..).unwrap_or_default(), out.get_mut(to..).unwrap_or_default());
-        // Fewer bytes come of some only where there were escapes among them.
+        let (read, written) =
+            unescape_words(bytes.get(from..).unwrap_or_default(), out.get_mut(to..).unwrap_or_default());
+        // Only escapes shrink.
         escaped |= read != written;
         (from, to) = (from + read, to + written);
-        let n = copy(bytes.get(from..).unwrap_or_default(), out.get_mut(to..).unwrap_or_default());
+        let n = copy_plain(bytes.get(from..).unwrap_or_default(), out.get_mut(to..).unwrap_or_default());
         (from, to) = (from + n, to + n);
         match bytes.get(from) {
             Some(b'"') => break,
@@ -86,7 +86,7 @@ pub(crate) fn said(bytes: &[u8], out: &mut Vec<u8>) -> Result<Said, NoString> {
             Some(_) => return Err((from, CONTROL)),
             None => return Err((from, OPEN)),
         }
-        // They often follow each other: the letters of a word, the end of a line and the start of the next.
+        // Escapes often come in runs: the letters of a word, line ends.
         while let Some(rest @ [b'\\', ..]) = bytes.get(from..) {
             if let Some(byte) = simple(rest, 0) {
                 out.iter_mut().skip(to).take(1).for_each(|room| *room = byte);
@@ -106,31 +106,31 @@ pub(crate) fn said(bytes: &[u8], out: &mut Vec<u8>) -> Result<Said, NoString> {
             };
         }
     }
-    Ok(Said { len: from, escaped, text: lone.map_or(Ok(to), Err) })
+    Ok(StringExtent { len: from, escaped, text: lone.map_or(Ok(to), Err) })
 }
 
-/// Writes to `out` what `text` says up to an end, an escape of more than two bytes, or its last bytes; returns how many
-/// were read and written. Where escapes are dense, no guess of the processor's has to be right for each of them: all places
-/// of a word are known at once, and what follows an escape is copied whole before anybody asks how long it is.
+/// Unescapes whole words of `text` into `out`, up to the closing quote, an escape of more than two bytes, or the last
+/// bytes of `text`; returns the number of bytes read and written. Dense escapes cause no branch mispredictions: the
+/// mask of a word gives all positions at once, and the bytes after an escape are copied before their number is known.
 #[inline]
-fn words(text: &[u8], out: &mut [u8]) -> (usize, usize) {
+fn unescape_words(text: &[u8], out: &mut [u8]) -> (usize, usize) {
     let (mut from, mut to) = (0, 0);
-    // The last escape of a word may end behind it, and a word behind that is copied.
+    // The last escape of a word may end after it, and one more word is copied from there.
     while let Some(window) = text.get(from..).and_then(<[u8]>::first_chunk::<{ 2 * WORD + 1 }>)
         && let Some(word) = window.first_chunk::<WORD>()
     {
         let Some(room) = out.get_mut(to..).and_then(<[u8]>::first_chunk_mut::<{ 2 * WORD }>) else { break };
-        let (mut left, mut done, mut said) = (specials(word), 0, 0);
+        let (mut left, mut done, mut written) = (specials(word), 0, 0);
         if let Some(room) = room.first_chunk_mut::<WORD>() {
             *room = *word;
         }
         while left != 0 {
             let at = left.trailing_zeros() as usize;
-            said += at - done;
+            written += at - done;
             done = at;
-            let Some(meant) = simple(window, at) else { return (from + done, to + said) };
+            let Some(meant) = simple(window, at) else { return (from + done, to + written) };
             done += 2;
-            if let Some((byte, rest)) = room.get_mut(said..).and_then(<[u8]>::split_first_mut) {
+            if let Some((byte, rest)) = room.get_mut(written..).and_then(<[u8]>::split_first_mut) {
                 *byte = meant;
                 if let (Some(rest), Some(next)) =
                     (rest.first_chunk_mut::<WORD>(), window.get(done..).and_then(<[u8]>::first_chunk::<WORD>))
@@ -138,20 +138,20 @@ fn words(text: &[u8], out: &mut [u8]) -> (usize, usize) {
                     *rest = *next;
                 }
             }
-            said += 1;
-            // Neither the backslash nor what it is for.
+            written += 1;
+            // Clears the bits of the escape.
             left &= (!0u64).checked_shl(done as u32).unwrap_or_default();
         }
         let end = done.max(WORD);
-        (from, to) = (from + end, to + said + end - done);
+        (from, to) = (from + end, to + written + end - done);
     }
     (from, to)
 }
 
-/// Copies the bytes of `text` up to the first quote, backslash or control character to `out`, which has room for them and
-/// for [`LANES`] more, and returns how many they are.
+/// Copies the bytes of `text` up to the first quote, backslash or control character to `out`, which must have room for
+/// them and for [`LANES`] more; returns their number.
 #[inline]
-fn copy(text: &[u8], out: &mut [u8]) -> usize {
+fn copy_plain(text: &[u8], out: &mut [u8]) -> usize {
     let (blocks, tail) = text.as_chunks::<LANES>();
     let (rooms, _) = out.as_chunks_mut::<LANES>();
     let mut n = 0;
@@ -172,14 +172,14 @@ fn copy(text: &[u8], out: &mut [u8]) -> usize {
     n
 }
 
-/// The byte that the escape of two bytes at `at` means, if there is one.
+/// The byte of the two-byte escape at `at`, if there is one.
 #[inline]
 fn simple(bytes: &[u8], at: usize) -> Option<u8> {
     let [b'\\', byte] = bytes.get(at..)?.first_chunk::<2>()? else { return None };
     SIMPLE.get(usize::from(*byte)).copied().filter(|meant| *meant != 0)
 }
 
-/// What a byte behind a backslash means; 0 where it is no escape of two bytes.
+/// The byte that each byte after a backslash stands for; 0 if that is not a two-byte escape.
 const SIMPLE: [u8; 256] = {
     let mut meant = [0; 256];
     let all = [
@@ -200,8 +200,7 @@ const SIMPLE: [u8; 256] = {
     meant
 };
 
-/// The character that the escape `\u` at the start of `bytes` means, with the one behind it if it takes two, and how
-/// many bytes that took.
+/// The character of the `\u` escape, or pair of surrogates, at the start of `bytes`, and the length of the escape.
 fn unicode(bytes: &[u8]) -> Option<(char, usize)> {
     let first = hex(bytes.get(2..)?)?;
     if !(0xd800..0xdc00).contains(&first) {
@@ -211,7 +210,7 @@ fn unicode(bytes: &[u8]) -> Option<(char, usize)> {
     Some((char::from_u32(0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00))?, 12))
 }
 
-/// The number of the four hexadecimal digits at the start of `bytes`.
+/// The value of the four hexadecimal digits at the start of `bytes`.
 #[inline]
 fn hex(bytes: &[u8]) -> Option<u32> {
     let digit = |byte: &u8| DIGITS.get(usize::from(*byte)).map_or(NONE, |digit| u32::from(*digit));
@@ -220,7 +219,7 @@ fn hex(bytes: &[u8]) -> Option<u32> {
     (number <= 0xffff && (digit(b) | digit(c) | digit(d)) < 16).then_some(number)
 }
 
-/// What stands for no digit.
+/// Marks a byte that is not a digit.
 const NONE: u32 = 0xff;
 
 /// The value of each byte as a hexadecimal digit.
@@ -241,7 +240,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_byte_at_every_place_is_told() {
+    fn every_byte_is_found_at_every_position() {
         for special in 0..=255u8 {
             for len in [1, 7, 8, 9, 63, 64, 65, 130, 200] {
                 for at in [0, 1, 7, 8, 62, 63, 64, 65, 127, 128, 199] {
@@ -265,7 +264,7 @@ mod tests {
         }
     }
 
-    /// Escapes and plain bytes as they follow each other in code: dense, in runs, and far apart.
+    /// Escapes and plain bytes as in source code: dense, in runs, and far apart.
     fn pieces() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             4 => Just(r"\n".to_owned()),
@@ -278,35 +277,35 @@ mod tests {
 
     proptest! {
         #[test]
-        fn strings_say_what_serde_json_reads(written in pieces(), behind in "[ -~\"\\\\]{0,200}") {
+        fn strings_are_unescaped_as_by_serde_json(written in pieces(), behind in "[ -~\"\\\\]{0,200}") {
             let expected: String = serde_json::from_str(&format!("\"{written}\"")).unwrap();
             let mut out = vec![b'?'; 10];
-            let found = said(format!("{written}\"{behind}").as_bytes(), &mut out).unwrap();
+            let found = unescape(format!("{written}\"{behind}").as_bytes(), &mut out).unwrap();
             prop_assert_eq!((found.len, found.escaped), (written.len(), written.contains('\\')));
             prop_assert_eq!(str::from_utf8(&out[..found.text.unwrap()]).unwrap(), expected);
         }
 
         #[test]
-        fn faults_are_found_behind_any_string(written in pieces(), fault in 0..4usize) {
+        fn faults_are_found_after_any_string(written in pieces(), fault in 0..4usize) {
             let (bad, what) = [("", OPEN), ("\n", CONTROL), (r"\x", NO_ESCAPE), ("\\", NO_ESCAPE)][fault];
-            // With and without enough bytes behind for whole words.
+            // With and without enough bytes after it for whole words.
             for behind in [0, 300] {
                 let behind = if fault == 0 || fault == 3 { 0 } else { behind };
                 let bytes = format!("{written}{bad}{}", "y".repeat(behind));
-                prop_assert_eq!(said(bytes.as_bytes(), &mut Vec::new()), Err((written.len(), what)));
+                prop_assert_eq!(unescape(bytes.as_bytes(), &mut Vec::new()), Err((written.len(), what)));
             }
         }
     }
 
     fn text(text: &str) -> Result<String, usize> {
         let mut out = vec![b'?'; 3];
-        let found = said(format!("{text}\"more\\").as_bytes(), &mut out).unwrap();
+        let found = unescape(format!("{text}\"more\\").as_bytes(), &mut out).unwrap();
         assert_eq!((found.len, found.escaped), (text.len(), text.contains('\\')));
         Ok(str::from_utf8(&out[..found.text?]).unwrap().to_owned())
     }
 
     #[test]
-    fn escapes_say_what_they_mean() {
+    fn all_escapes_are_unescaped() {
         let all = r#"a\n\t\r\b\f\/\\\"\u00e4\uD83D\ude00é\u0000"#;
         assert_eq!(text(all).unwrap(), "a\n\t\r\u{8}\u{c}/\\\"ä😀é\0");
         for len in 0..70 {
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_string_is_told_where() {
+    fn invalid_strings_are_located() {
         for (bytes, at, what) in [
             ("", 0, OPEN),
             ("abc", 3, OPEN),
@@ -330,7 +329,7 @@ mod tests {
             (r#"\ud800\u12""#, 6, NO_ESCAPE),
             ("a\tb\"", 1, CONTROL),
         ] {
-            assert_eq!(said(bytes.as_bytes(), &mut Vec::new()), Err((at, what)), "{bytes}");
+            assert_eq!(unescape(bytes.as_bytes(), &mut Vec::new()), Err((at, what)), "{bytes}");
         }
     }
 

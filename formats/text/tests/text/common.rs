@@ -7,13 +7,13 @@ use std::ops::Range;
 /// A document's key and text, or the message of its error.
 pub(crate) type Found = Result<(String, String), String>;
 
-/// The source with these options and a limit of `limit` bytes a document.
+/// The source with these options and a limit of `limit` bytes per document.
 pub(crate) fn source(options: &[(&str, &str)], limit: u64) -> Box<dyn Source> {
     let options: Options = options.iter().copied().collect();
     Text.source(&options, Limits { blob: limit, ..Limits::default() }).unwrap()
 }
 
-/// What comes out of the items `range` of `input`, in order.
+/// The documents and errors in the items `range` of `input`, in order.
 pub(crate) fn read(source: &dyn Source, input: &dyn Input, range: Range<u64>) -> Vec<Found> {
     let mut found = Vec::new();
     let schema = source.probe(input).unwrap().unwrap().schema;
@@ -35,12 +35,12 @@ pub(crate) fn read(source: &dyn Source, input: &dyn Input, range: Range<u64>) ->
     found
 }
 
-/// All of `bytes`, as a file of this name.
+/// The documents and errors of a file of this name that holds `bytes`.
 pub(crate) fn whole(options: &[(&str, &str)], name: &str, bytes: &[u8]) -> Vec<Found> {
     read(&*source(options, 1 << 30), &MemoryInput::new(name, bytes.to_vec()), 0..u64::MAX)
 }
 
-/// Documents by the places of their first bytes.
+/// Documents by the offsets of their first bytes.
 pub(crate) fn documents(expected: &[(u64, &str)]) -> Vec<Found> {
     expected.iter().map(|(at, text)| Ok((format!("{at:012}"), (*text).to_owned()))).collect()
 }

@@ -40,7 +40,7 @@ fn open(name: &str, bytes: Vec<u8>) -> Box<dyn Input> {
 
 const NAMES: [&str; 4] = ["a.jsonl.gz", "a.jsonl.zst", "a.jsonl.bz2", "a.jsonl.xz"];
 
-/// Lines of JSON that do not compress to nothing.
+/// Lines of JSON that compress only moderately.
 fn lines(n: u32) -> Vec<u8> {
     let line = |i: u32| {
         let noise = i.wrapping_mul(2_654_435_761);
@@ -50,13 +50,13 @@ fn lines(n: u32) -> Vec<u8> {
 }
 
 #[test]
-fn every_compression_gives_what_the_plain_file_gives() {
+fn every_compression_reads_like_the_plain_file() {
     let bytes = lines(30_000);
     let expected = whole(&[], "a.jsonl", &bytes);
     assert_eq!(expected.len(), 30_000);
     let source = source(&[], 1 << 30);
     for name in NAMES {
-        // Streams that end in the middle of a line, and an empty one.
+        // Concatenated streams: one ends in the middle of a line, one is empty.
         let streams = [&bytes[..500_001], b"", &bytes[500_001..]].map(|part| compress(name, part));
         for packed in [compress(name, &bytes), streams.concat()] {
             let input = open(name, packed);
@@ -69,7 +69,7 @@ fn every_compression_gives_what_the_plain_file_gives() {
 }
 
 #[test]
-fn plain_text_is_compressed_too() {
+fn plain_text_may_be_compressed() {
     for (name, document, n) in [("a.txt.bz2", "paragraph", 2), ("a.txt.xz", "line", 3), ("a.txt.gz", "file", 1)] {
         let source = source(&[("document", document)], 1 << 30);
         let input = open(name, compress(name, b"one\ntwo\n\nthree"));
@@ -77,16 +77,16 @@ fn plain_text_is_compressed_too() {
     }
 }
 
-/// Documents before the damage may come, then one error that names the file, then nothing.
+/// Checks for documents from before the damage, then one error that names the file, then the end.
 fn ends_with_an_error(found: &[Found], expected: &[Found], name: &str, what: &str) {
     let (last, before) = found.split_last().unwrap();
-    assert!(expected.starts_with(before), "{name}, {what}: documents that were never there");
+    assert!(expected.starts_with(before), "{name}, {what}: documents that the file does not hold");
     let error = last.as_ref().unwrap_err();
     assert!(error.contains("can't be decompressed") && error.starts_with(name), "{name}, {what}: {error}");
 }
 
 #[test]
-fn a_damaged_file_ends_with_an_error_and_without_a_half_document() {
+fn a_damaged_file_ends_with_an_error_and_no_partial_document() {
     let bytes = lines(1000);
     let expected = whole(&[], "a.jsonl", &bytes);
     let source = source(&[], 1 << 30);
@@ -100,7 +100,7 @@ fn a_damaged_file_ends_with_an_error_and_without_a_half_document() {
             let mut flipped = packed.clone();
             flipped[at] ^= 1 << (at % 8);
             let found = read(&*source, &*open(name, flipped), 0..1);
-            // A flipped bit in a name or a time within a header is no damage.
+            // A flipped bit in a name or a time of a header is harmless.
             if found != expected && found.last().is_some_and(Result::is_err) {
                 assert!(found.len() <= expected.len() + 1);
             }
@@ -109,7 +109,7 @@ fn a_damaged_file_ends_with_an_error_and_without_a_half_document() {
 }
 
 #[test]
-fn a_bomb_costs_no_more_than_the_limit() {
+fn a_decompression_bomb_stays_within_the_limit() {
     let zeros = vec![b'x'; 64 << 20];
     let packed = compress("a.jsonl.zst", &[&b"{\"text\":\"a\"}\n"[..], &zeros, b"\n{\"text\":\"b\"}\n"].concat());
     assert!(packed.len() < 100_000);
@@ -120,7 +120,7 @@ fn a_bomb_costs_no_more_than_the_limit() {
 }
 
 #[test]
-fn ranges_that_follow_each_other_go_on_with_one_decoder_also_where_lines_are_long() {
+fn consecutive_ranges_share_one_decoder_even_with_long_lines() {
     let line = |i: usize| {
         let text: String = (0..(i * 7919) % 300_000).map(|n| char::from(b'a' + ((n * n + i) % 26) as u8)).collect();
         format!("{{\"id\":{i},\"text\":\"{}\"}}\n", text.repeat(if i % 40 == 17 { 15 } else { 1 }))

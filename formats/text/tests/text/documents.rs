@@ -1,5 +1,4 @@
-//! What is a document and what is none, what is wrong with one, and that a cut of a file into ranges
-//! changes nothing.
+//! Which parts of a file are documents, their errors, and that a partition of a file into ranges does not change them.
 
 use crate::common::{Found, documents, read, source, whole};
 use packhorse_core::{Format, Kind, Limits, MemoryInput, Options};
@@ -54,7 +53,7 @@ fn files() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_text_and_only_counts_at_the_start() {
+fn a_byte_order_mark_is_skipped_at_the_start_only() {
     for (name, options, inside) in [
         ("a.jsonl", &[][..], "{\"text\":\"a\"}"),
         ("a.txt", &[("document", "line")], "a"),
@@ -73,11 +72,11 @@ fn a_byte_order_mark_is_no_text_and_only_counts_at_the_start() {
 }
 
 #[test]
-fn an_error_concerns_one_document_and_says_where_it_is() {
+fn an_error_concerns_one_document_and_names_its_place() {
     let bytes = b"{\"text\":\"a\"}\n\n{\"text\":\n{\"text\":null}\n{\"text\":\"\xff\"}\n{\"text\":\"b\"}\n{\"y\":1}";
     let found = whole(&[], "a.jsonl", bytes);
     let says = [
-        "a.jsonl: sample 000000000014: line 3, byte 22: is no JSON: a value is missing; repair or remove the line",
+        "a.jsonl: sample 000000000014: line 3, byte 22: is not valid JSON: a value is missing; repair or remove the line",
         "a.jsonl: sample 000000000023: line 4, byte 23: the field \"text\" is null",
         "a.jsonl: sample 000000000037: line 5, byte 46: is not UTF-8",
         "a.jsonl: sample 000000000063: line 7, byte 63: the field \"text\" is missing; name another by the option",
@@ -96,7 +95,7 @@ fn an_error_concerns_one_document_and_says_where_it_is() {
 }
 
 #[test]
-fn what_is_over_the_limit_is_passed_over() {
+fn documents_over_the_limit_are_errors() {
     let long = "x".repeat(3 << 20);
     for (name, options, bytes, at) in [
         ("a.jsonl", &[][..], format!("{{\"text\":\"a\"}}\n{{\"text\":\"{long}\"}}\n{{\"text\":\"b\"}}"), 13),
@@ -123,7 +122,7 @@ fn what_is_over_the_limit_is_passed_over() {
 }
 
 #[test]
-fn megabytes_of_nothing_are_no_document() {
+fn megabytes_of_white_space_are_not_a_document() {
     for bytes in [vec![b'\n'; 3 << 20], vec![b' '; 3 << 20], [&b"\xef\xbb\xbf"[..], &[b' '; 3 << 20]].concat()] {
         let source = source(&[], 1 << 20);
         for input in inputs("a.jsonl", &bytes) {
@@ -133,7 +132,7 @@ fn megabytes_of_nothing_are_no_document() {
 }
 
 #[test]
-fn blocks_are_bounded_and_a_large_document_is_alone() {
+fn blocks_are_bounded_and_a_large_document_has_its_own() {
     let line = |len: usize| format!("{{\"text\":\"{}\"}}\n", "y".repeat(len));
     let bytes = [line(100_000).repeat(50), line(30 << 20), line(10).repeat(40_000)].concat();
     let input = MemoryInput::new("a.jsonl", bytes);
@@ -147,7 +146,7 @@ fn blocks_are_bounded_and_a_large_document_is_alone() {
 }
 
 #[test]
-fn long_ids_count_too() {
+fn long_ids_count_towards_the_size_of_a_block() {
     let line = |i: usize| format!("{{\"id\":\"{i}{}\",\"text\":\"\"}}\n", "i".repeat(300_000));
     let input = MemoryInput::new("a.jsonl", (0..50).map(line).collect::<String>().into_bytes());
     let source = source(&[("id-field", "id")], 1 << 30);
@@ -182,7 +181,7 @@ fn inputs(name: &str, bytes: &[u8]) -> [Box<dyn packhorse_core::Input>; 2] {
     [Box::new(MemoryInput::new(name, bytes.to_vec())), Box::new(StreamInput::new(name, bytes.to_vec()))]
 }
 
-/// What comes out of `bytes` cut at `marks`, one range after the other.
+/// The documents of `bytes`, cut at `marks`, one range after the other.
 fn cut(source: &dyn packhorse_core::Source, name: &str, bytes: &[u8], marks: &[usize]) -> Vec<Found> {
     let input = MemoryInput::new(name, bytes.to_vec());
     let ends = marks.iter().copied().chain([bytes.len()]);
@@ -195,7 +194,7 @@ fn cut(source: &dyn packhorse_core::Source, name: &str, bytes: &[u8], marks: &[u
     found
 }
 
-/// Every cut into two and every cut into three equal parts around it gives what the whole gives.
+/// Checks that every cut into two or three ranges, and one range for each byte, gives the documents of the whole.
 fn all_cuts(bytes: &[u8]) {
     for (name, options) in KINDS {
         for limit in [1 << 20, 9] {

@@ -1,5 +1,5 @@
-"""What Python's json.loads makes of each line of the file named by the first argument: a line each, the
-offset and the text (or `error`) in hexadecimal of UTF-8. The second argument is the path of the field."""
+"""Prints for each line of the file named by the first argument what Python's json.loads reads: the offset, and the text
+in hexadecimal of UTF-8 or `error`. The second argument is the path of the field."""
 import json
 import sys
 

@@ -1,4 +1,4 @@
-//! Python's `json.loads`, line by line, is the oracle: the same documents, and errors at the same lines.
+//! Compares with Python's `json.loads`, line by line: the same documents, and errors in the same lines.
 //! `PACKHORSE_PYTHON` names the interpreter, `PACKHORSE_TEST_DATA` the folder of real data.
 
 use crate::common::{read, source};
@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// What the oracle makes of `bytes`, and that we make the same of it; how many are documents, how many errors.
+/// Checks that packhorse and Python read `bytes` alike; returns the numbers of documents and of errors.
 fn compare(bytes: &[u8], path: &str, what: &str) -> Option<(usize, usize)> {
     let python = python()?;
     let folder = tempfile::tempdir().unwrap();
@@ -48,7 +48,7 @@ fn compare(bytes: &[u8], path: &str, what: &str) -> Option<(usize, usize)> {
 }
 
 #[test]
-fn real_text_is_what_python_makes_of_it() {
+fn real_text_is_read_as_by_python() {
     let Some(data) = data() else { return };
     let packed = std::fs::File::open(Path::new(&data).join("text.jsonl.zst")).unwrap();
     let bytes = zstd::decode_all(packed).unwrap();
@@ -57,7 +57,7 @@ fn real_text_is_what_python_makes_of_it() {
     }
 }
 
-/// Numbers that look random (a linear congruence, its upper bits).
+/// Pseudo-random numbers (the upper bits of a linear congruential generator).
 struct Numbers(u64);
 
 impl Numbers {
@@ -66,14 +66,14 @@ impl Numbers {
         ((self.0 >> 33) as usize) % n
     }
 
-    /// One of the right ones, or now and then one of the others.
+    /// Mostly one of the valid parts, now and then one of the odd ones.
     fn pick(&mut self, (right, odd): &Parts) -> &'static str {
         let from = if self.below(150) == 0 { odd } else { right };
         from[self.below(from.len())]
     }
 }
 
-/// What is right, and what is wrong or odd.
+/// Valid parts, and invalid or odd ones.
 type Parts = (&'static [&'static str], &'static [&'static str]);
 
 const NAMES: Parts = (&["text", "a", "b", "te\\u0078t"], &["a.b", "text ", "", "\\ud800", "a\\u002eb", "Text"]);
@@ -143,7 +143,7 @@ fn object(numbers: &mut Numbers, depth: usize, out: &mut String) {
     out.push('}');
 }
 
-/// A line, with some bytes changed, lost or added now and then.
+/// A line, damaged with a probability of `odd` percent.
 fn line(numbers: &mut Numbers, odd: usize) -> Vec<u8> {
     let mut text = String::new();
     if numbers.below(30) == 0 {
@@ -167,12 +167,12 @@ fn line(numbers: &mut Numbers, odd: usize) -> Vec<u8> {
 }
 
 #[test]
-fn odd_json_is_what_python_makes_of_it() {
+fn odd_json_is_read_as_by_python() {
     for (path, seed) in [("text", 1), ("a.b", 2), ("a.b.text", 3)] {
         let mut numbers = Numbers(seed);
         let bytes: Vec<u8> = (0..60_000).flat_map(|i| line(&mut numbers, i % 3 * 20)).collect();
         let Some((good, bad)) = compare(&bytes, path, path) else { return };
         println!("{path}: {good} documents, {bad} errors");
-        assert!(good >= 30 && bad > 1000, "{path}: {good} documents and {bad} errors are no test");
+        assert!(good >= 30 && bad > 1000, "{path}: {good} documents and {bad} errors are too few");
     }
 }

@@ -1,21 +1,21 @@
-//! Bytes in order from some place on, in few large reads.
+//! Reads an input sequentially from an offset, in few large reads.
 
 use packhorse_core::{Context, Input, Result};
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
 
-/// How much one read asks for where each has its price.
+/// Bytes of one read from storage with latency.
 const READ: u64 = 1 << 20;
 
-/// How much it asks for where the system reads ahead: so much stays in the cache of a core beside the block that it becomes,
-/// and beside what a tokenizer remembers.
+/// Bytes of one read from a local file, where the kernel reads ahead. This much stays in a core's cache together with
+/// its block and a tokenizer's own cache.
 const NEAR: u64 = 128 << 10;
 
-/// What is read past the end of a range at first, where only the end of one document is missing.
+/// Bytes of the first read past the end of a range, where only the end of one document is missing.
 const PAST: u64 = 64 << 10;
 
-/// An input from some byte on.
-pub(crate) struct Feed<'a> {
+/// A sequential reader of an input.
+pub(crate) struct ByteReader<'a> {
     bytes: Bytes<'a>,
     /// [`READ`] or [`NEAR`].
     read: u64,
@@ -26,7 +26,7 @@ enum Bytes<'a> {
         input: &'a dyn Input,
         /// The next byte.
         at: u64,
-        /// Where what is wanted ends, as far as it is known.
+        /// The end of the requested range.
         end: u64,
         /// The input's length.
         len: u64,
@@ -34,19 +34,19 @@ enum Bytes<'a> {
     Stream(Box<dyn Read + Send + 'a>),
 }
 
-impl<'a> Feed<'a> {
-    /// `input` of `len` bytes, of which at least `range` is wanted.
+impl<'a> ByteReader<'a> {
+    /// Reads `input`, of `len` bytes, from the start of `range`, and past its end as needed.
     pub(crate) fn at(input: &'a dyn Input, range: Range<u64>, len: u64) -> Self {
         let bytes = Bytes::At { input, at: range.start, end: range.end.min(len), len };
         Self { bytes, read: read(input) }
     }
 
-    /// All of an `input` that can only be streamed.
+    /// Reads all of an `input` that can only be streamed.
     pub(crate) fn stream(input: &'a dyn Input) -> Result<Self> {
         Ok(Self { bytes: Bytes::Stream(input.stream()?), read: read(input) })
     }
 
-    /// How many bytes are best asked for next; 0 where there are no more.
+    /// The best size of the next read; 0 at the end.
     pub(crate) fn wish(&self) -> usize {
         let bytes = match &self.bytes {
             Bytes::At { at, end, len, .. } => {
@@ -58,7 +58,7 @@ impl<'a> Feed<'a> {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// How many bytes there are, where that is known.
+    /// The bytes up to the end of the input, if known.
     pub(crate) fn left(&self) -> Option<u64> {
         match &self.bytes {
             Bytes::At { at, len, .. } => Some(len - at),
@@ -66,7 +66,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Fills `buf` as far as there are bytes, and returns how far that is.
+    /// Fills `buf` up to the end of the input; returns the number of bytes.
     pub(crate) fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         match &mut self.bytes {
             Bytes::At { input, at, len, .. } => {

@@ -1,36 +1,36 @@
-//! The lines of a feed, one at a time, each whole in memory unless it is too long.
+//! Splits an input into lines, each whole in memory unless it is over the limit.
 
-use crate::feed::Feed;
+use crate::byte_reader::ByteReader;
 use memchr::memchr;
 use packhorse_core::Result;
 
-/// A buffer beyond this size is given back when the long line that needed it is past.
+/// A larger buffer is freed after the long line that needed it.
 const SPARE: usize = 8 << 20;
 
 /// A line without its line feed.
 pub(crate) struct Line<'a> {
-    /// Its first byte's place in the input.
+    /// The offset of its first byte in the input.
     pub(crate) offset: u64,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub(crate) len: u64,
-    /// The place of the first of `bytes`: behind the byte order mark, where there is one.
+    /// The offset of the first of `bytes`: after a byte order mark.
     pub(crate) from: u64,
-    /// The bytes; `None` where they are more than the limit.
+    /// The bytes; `None` if they are over the limit.
     pub(crate) bytes: Option<&'a [u8]>,
-    /// Whether it holds nothing that shows.
+    /// Whether it holds only white space.
     pub(crate) blank: bool,
 }
 
-/// The byte order mark: it says that a file is UTF-8, and is no part of its text.
+/// The UTF-8 byte order mark. It is not part of the text.
 pub(crate) const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// `bytes`, which lie at `offset`, without the byte order mark of the file.
+/// `bytes`, at `offset`, without the byte order mark of the file.
 fn unmarked(bytes: &[u8], offset: u64) -> &[u8] {
     bytes.strip_prefix(MARK).filter(|_| offset == 0).unwrap_or(bytes)
 }
 
 impl<'a> Line<'a> {
-    /// The line at `offset`, of `len` bytes, the last of which are `bytes`.
+    /// The line of `len` bytes at `offset`; `bytes` are the last of them.
     fn new(offset: u64, len: u64, bytes: &'a [u8], limit: u64) -> Self {
         if len > limit {
             return Self { offset, len, from: offset, bytes: None, blank: false };
@@ -41,37 +41,37 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A moving window on the bytes of a feed.
-pub(crate) struct Window<'a> {
-    feed: Feed<'a>,
+/// A moving window over the bytes of an input.
+pub(crate) struct LineReader<'a> {
+    feed: ByteReader<'a>,
     buf: Vec<u8>,
-    /// How much of `buf` holds bytes of the input.
+    /// The number of valid bytes in `buf`.
     filled: usize,
-    /// The next byte in `buf`.
+    /// The position of the next byte in `buf`.
     at: usize,
-    /// The place in the input of the first byte of `buf`.
+    /// The offset in the input of the first byte of `buf`.
     base: u64,
-    /// The longest line that is kept.
+    /// The longest line that is kept in memory.
     limit: u64,
 }
 
-/// Whether all bytes are spaces, tabs and carriage returns: what is white space to JSON in a line.
+/// Whether all bytes are spaces, tabs and carriage returns: the white space of JSON within a line.
 pub(crate) fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|b| matches!(b, b' ' | b'\t' | b'\r'))
 }
 
-impl<'a> Window<'a> {
-    /// The lines of `feed`, whose first byte lies at `base`.
-    pub(crate) fn new(feed: Feed<'a>, base: u64, limit: u64) -> Self {
+impl<'a> LineReader<'a> {
+    /// Reads the lines of `feed`, whose first byte is at the offset `base`.
+    pub(crate) fn new(feed: ByteReader<'a>, base: u64, limit: u64) -> Self {
         Self { feed, buf: Vec::new(), filled: 0, at: 0, base, limit }
     }
 
-    /// The place in the input of the next byte.
+    /// The offset of the next byte.
     pub(crate) fn position(&self) -> u64 {
         self.base + self.at as u64
     }
 
-    /// The next line; `None` at the end. A last line feed does not start another line.
+    /// The next line; `None` at the end. A final line feed does not start another line.
     pub(crate) fn line(&mut self) -> Result<Option<Line<'_>>> {
         let offset = self.position();
         let (mut dropped, mut blank, mut scanned) = (0u64, true, 0);
@@ -100,7 +100,7 @@ impl<'a> Window<'a> {
         Ok(Some(Line { blank, ..Line::new(offset, len, bytes, self.limit) }))
     }
 
-    /// Passes over the rest of a line, up to `until` at most or a little more.
+    /// Skips the rest of a line, but stops soon after `until`.
     pub(crate) fn pass_line(&mut self, until: u64) -> Result<()> {
         loop {
             if let Some(n) = memchr(b'\n', self.ahead(0)) {
@@ -114,11 +114,11 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// All bytes up to the end of the input, as if they were one line; `None` if there are none.
+    /// All bytes up to the end of the input as one line; `None` at the end.
     pub(crate) fn rest(&mut self) -> Result<Option<Line<'_>>> {
         let offset = self.position();
         if let Some(left) = self.feed.left().filter(|left| *left <= self.limit) {
-            // In one read, of a buffer that need not grow.
+            // One read into a buffer of the right size.
             self.buf.resize(usize::try_from(left).unwrap_or_default(), 0);
             self.filled = self.feed.read(&mut self.buf)?;
         }
@@ -131,7 +131,7 @@ impl<'a> Window<'a> {
         self.buf.get(self.at + from..self.filled).unwrap_or_default()
     }
 
-    /// Reads more bytes behind those that are still ahead; false at the end.
+    /// Reads more bytes after those not yet consumed; false at the end.
     fn fill(&mut self) -> Result<bool> {
         self.buf.copy_within(self.at..self.filled, 0);
         self.base += self.at as u64;
@@ -141,7 +141,7 @@ impl<'a> Window<'a> {
         if wish == 0 {
             return Ok(false);
         }
-        // As much again as there is, so that the buffer of a long line grows few times.
+        // Doubles, so that the buffer of a long line grows few times.
         let most = self.limit.saturating_add(SPARE as u64).saturating_sub(self.filled as u64);
         let most = usize::try_from(most.min(self.feed.left().unwrap_or(most))).unwrap_or(usize::MAX);
         let wanted = self.filled.saturating_add(wish.max(self.filled.min(most)));

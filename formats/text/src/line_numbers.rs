@@ -1,21 +1,21 @@
-//! Where in the file something went wrong: lines are counted only then.
+//! Line numbers for errors. Lines before a range are counted only when an error needs them.
 
 use packhorse_core::{Input, Result};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// How much is read at once to count lines.
+/// Bytes of one read that counts lines.
 const READ: u64 = 1 << 20;
 
-/// How many lines are before some places of files: where one range ends, the next one need not count from the start.
+/// A cache of line numbers at some offsets of files, so that a range need not count from the start of its file.
 #[derive(Default)]
-pub(crate) struct Counted(Mutex<BTreeMap<(String, u64), u64>>);
+pub(crate) struct LineNumbers(Mutex<BTreeMap<(String, u64), u64>>);
 
-impl Counted {
-    /// So many places are remembered.
+impl LineNumbers {
+    /// The most entries.
     const MOST: usize = 4096;
 
-    /// The last known place of `input` that is not behind `at`, and the lines before it.
+    /// The last cached offset of `input` at or before `at`, and the number of lines before it.
     fn before(&self, input: &dyn Input, at: u64) -> (u64, u64) {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let last = known.range(..=(input.name().to_owned(), at)).next_back();
@@ -31,27 +31,27 @@ impl Counted {
     }
 }
 
-/// Counts lines from the start of a range on; those before it when somebody asks.
-pub(crate) struct Place<'a> {
+/// Counts the lines of a range, and on demand those before it.
+pub(crate) struct LineCounter<'a> {
     input: &'a dyn Input,
-    counted: &'a Counted,
+    counted: &'a LineNumbers,
     /// Where the counting started, always at the start of a line.
     start: u64,
-    /// The lines before `start`, once they were counted.
+    /// The lines before `start`, once counted.
     before: Option<u64>,
-    /// The lines that ended since.
+    /// The lines read since `start`.
     pub(crate) ended: u64,
 }
 
-impl<'a> Place<'a> {
-    /// Counting starts at byte `start` of `input`, the start of a line.
-    pub(crate) fn new(input: &'a dyn Input, counted: &'a Counted, start: u64) -> Self {
+impl<'a> LineCounter<'a> {
+    /// Starts to count at byte `start` of `input`, the start of a line.
+    pub(crate) fn new(input: &'a dyn Input, counted: &'a LineNumbers, start: u64) -> Self {
         Self { input, counted, start, before: None, ended: 0 }
     }
 
-    /// The range ended at `end`, the start of a line.
+    /// Caches the line number at the end of the range, `end`, the start of a line.
     pub(crate) fn ends(&mut self, end: u64) {
-        // A file that is one document has no other range.
+        // A file that is one document has no next range.
         if end <= self.start || self.input.len().is_none_or(|len| end >= len) {
             return;
         }
@@ -62,7 +62,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The number, from 1 on, of the line `back` lines before the one that would come next.
+    /// The number, from 1, of the line that is `back` lines before the next one.
     pub(crate) fn line(&mut self, back: u64) -> Result<u64> {
         let before = match self.before {
             Some(before) => before,
@@ -87,8 +87,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Whether the line that ends with the line feed right before byte `at` of `input` is blank. A byte order
-/// mark at the start of the file does not show.
+/// Whether the line that ends right before byte `at` of `input` is blank. A byte order mark at the start of the file
+/// is ignored.
 pub(crate) fn blank_before(input: &dyn Input, at: u64) -> Result<bool> {
     let mut buf = [0; 4 << 10];
     let mut end = at.saturating_sub(1);
@@ -96,8 +96,8 @@ pub(crate) fn blank_before(input: &dyn Input, at: u64) -> Result<bool> {
         let from = end.saturating_sub(buf.len() as u64);
         let piece = buf.get_mut(..usize::try_from(end - from).unwrap_or_default()).unwrap_or_default();
         input.read_at(from, piece)?;
-        if let Some(n) = piece.iter().rposition(|byte| *byte == b'\n' || !crate::window::is_blank(&[*byte])) {
-            let mark = from == 0 && n == 2 && piece.starts_with(crate::window::MARK);
+        if let Some(n) = piece.iter().rposition(|byte| *byte == b'\n' || !crate::line_reader::is_blank(&[*byte])) {
+            let mark = from == 0 && n == 2 && piece.starts_with(crate::line_reader::MARK);
             return Ok(mark || piece.get(n) == Some(&b'\n'));
         }
         end = from;
@@ -113,10 +113,10 @@ mod tests {
     use std::io::Read;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Counts the bytes that are read.
-    struct Counted(MemoryInput, AtomicU64);
+    /// Counts the bytes read.
+    struct ReadCounter(MemoryInput, AtomicU64);
 
-    impl Input for Counted {
+    impl Input for ReadCounter {
         fn name(&self) -> &str {
             self.0.name()
         }
@@ -132,8 +132,8 @@ mod tests {
         }
     }
 
-    /// The lines of the faults in each range of `input`, in the order in which they are read.
-    fn faults(input: &Counted, ranges: impl Iterator<Item = u64>, size: u64) -> Vec<u64> {
+    /// The lines of the errors in each range of `input`, in reading order.
+    fn faults(input: &ReadCounter, ranges: impl Iterator<Item = u64>, size: u64) -> Vec<u64> {
         let source = TextSource::new(Settings::parse(&Options::new()).unwrap(), Limits::default());
         let faults = |from: u64| -> Vec<u64> {
             let rows = source.rows(input, from..from + size).unwrap();
@@ -144,17 +144,17 @@ mod tests {
     }
 
     #[test]
-    fn faults_in_every_range_cost_no_count_from_the_start_each() {
+    fn errors_in_every_range_do_not_count_lines_from_the_start_each_time() {
         let good = format!("{{\"text\": \"{}\"}}\n", "x".repeat(1000));
         let text: String = (0..20_000).map(|i| if i % 100 == 7 { "no json\n" } else { &good }).collect();
         let (len, size) = (text.len() as u64, 400_000);
-        let input = Counted(MemoryInput::new("a.jsonl", text.into_bytes()), AtomicU64::new(0));
+        let input = ReadCounter(MemoryInput::new("a.jsonl", text.into_bytes()), AtomicU64::new(0));
         let starts = || (0..len.div_ceil(size) as usize).map(|i| i as u64 * size);
         let wanted: Vec<u64> = (0..20_000).filter(|i| i % 100 == 7).map(|i| i + 1).collect();
         assert_eq!(faults(&input, starts(), size), wanted);
         let read = input.1.swap(0, Ordering::Relaxed);
         assert!(read < len * 3 / 2, "{read} of {len}");
-        // From the last to the first, each is counted on its own.
+        // In reverse order, each range counts on its own.
         let mut found = faults(&input, starts().rev(), size);
         found.sort_unstable();
         assert_eq!(found, wanted);
