@@ -7,7 +7,7 @@ pub use packhorse_read::*;
 
 use packhorse_core::{Error, Result, Store};
 use packhorse_storage::{Compression, Location, Stores, decompressed};
-use packhorse_tokens::Header;
+use packhorse_tokens::IndexHeader;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub fn stream<D: Device>(
 pub fn token_pair(store: &dyn Store, idx: &Path, access: Access) -> Result<TokenFile> {
     let bin: Arc<dyn packhorse_core::Input> = Arc::from(store.open(&idx.with_extension("bin"))?);
     let idx = store.open(idx)?;
-    let header = Header::open(&*idx)?;
+    let header = IndexHeader::open(&*idx)?;
     let sequences = header.sequences;
     let lengths = Numbers::read(&*idx, "<i4", header.length_at(0), sequences, access)?;
     let pointers = Numbers::read(&*idx, "<i8", header.pointer_at(0), sequences, access)?;

@@ -1,5 +1,5 @@
 //! The bytes that the sinks write. If one of these changes, raise the format's revision and say so in the changelog.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use packhorse_core::Format;
 use packhorse_parquet::{ArrowIpc, Parquet};

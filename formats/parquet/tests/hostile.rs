@@ -1,5 +1,5 @@
 //! Damaged files give an error or other values, and nothing worse.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use packhorse_core::{Error, Format, Kind, Limits, MemoryInput, Options, Result, Source};
 use packhorse_parquet::{ArrowIpc, Parquet};

@@ -1,7 +1,7 @@
 //! What other readers make of our files: pyarrow, duckdb, polars, Hugging Face's datasets.
 //!
 //! `PACKHORSE_PYTHON` names a Python with `tests/interop/requirements.txt`; without it these tests pass without a check.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 mod common;
 

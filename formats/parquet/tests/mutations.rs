@@ -1,6 +1,6 @@
 //! Thousands of damaged files in a process with little memory: each gives an error or rows. A reader that takes the
 //! memory that a file claims would end the process.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use nix::sys::resource::{Resource, setrlimit};

@@ -1,6 +1,6 @@
 //! Rows written and read back are the same rows.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use arrow_array::builder::{Int32Builder, ListBuilder};
 use arrow_array::{

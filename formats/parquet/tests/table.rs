@@ -1,5 +1,5 @@
 //! A file as a table: its columns as Parquet has them, whatever they hold.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType};

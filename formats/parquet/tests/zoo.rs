@@ -2,7 +2,7 @@
 //! column and type. What is what stands in `docs/parquet.md`, and is checked here.
 //!
 //! Needs `PACKHORSE_TEST_DATA` and `PACKHORSE_PYTHON`.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Writing and reading pairs, as ratios to plain copies of the same bytes in the same run, and ten million
-//! short documents: time and the most memory used.
+//! Writing and reading pairs, as ratios to plain copies of the same bytes in the same run, and ten million short
+//! documents: time and peak memory.
 //!
 //! `cargo bench -p packhorse-tokens`
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark reports and stops")]
@@ -10,7 +10,7 @@ use packhorse_core::{
     Context, DataType, Field, FieldType, FileStat, Format, Input, KEY, Limits, Options, Outlet, Result, Rows, Schema,
     Scratch, array_of,
 };
-use packhorse_tokens::{Look, MergePlan, Tokens, verify};
+use packhorse_tokens::{MergePlan, Tokens, VerifyOptions, verify};
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -21,16 +21,15 @@ use std::time::{Duration, Instant};
 
 const REPEATS: usize = 5;
 
-/// What a run took: its time, and that of all cores on its behalf (user and system), which is what counts
-/// on a machine that others use too.
+/// The wall time of a run, and its CPU time on all cores (user and system), which counts on a shared machine.
 #[derive(Clone, Copy)]
 struct Took {
     wall: Duration,
     cpu: Duration,
 }
 
-/// The best of some runs, each measure by itself.
-#[expect(clippy::disallowed_methods, reason = "a benchmark knows the time")]
+/// The best of several runs, separately for each measure.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 fn best(repeats: usize, mut run: impl FnMut()) -> Took {
     let mut best = Took { wall: Duration::MAX, cpu: Duration::MAX };
     for _ in 0..repeats {
@@ -41,7 +40,7 @@ fn best(repeats: usize, mut run: impl FnMut()) -> Took {
     best
 }
 
-/// Processor time of this process so far (proc_pid_stat(5), fields 14 and 15, in hundredths of a second).
+/// The CPU time of this process so far (proc_pid_stat(5), fields 14 and 15, in hundredths of a second).
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -50,11 +49,11 @@ fn cpu() -> Duration {
 
 impl std::fmt::Display for Took {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.2} s ({:.2} s of processors)", self.wall.as_secs_f64(), self.cpu.as_secs_f64())
+        write!(f, "{:.2} s ({:.2} s CPU)", self.wall.as_secs_f64(), self.cpu.as_secs_f64())
     }
 }
 
-/// Files in a folder, not hashed and not synced.
+/// An outlet for files in a folder, without hashes and syncs.
 struct Folder(PathBuf);
 
 fn create(path: &Path) -> File {
@@ -121,7 +120,7 @@ fn rows(n: usize, len: usize, keys: bool) -> Rows {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
-/// Writes `rows` as often as asked, in blocks as they come from a tokenizer.
+/// Writes `rows` several times, in blocks as a tokenizer gives them.
 fn write(dir: &Path, rows: &Rows, times: usize, options: &[(&str, &str)]) {
     let sink = Tokens::default().sink(&options.iter().copied().collect()).unwrap();
     let mut writer = sink.create(&rows.schema(), &mut Folder(dir.to_owned())).unwrap();
@@ -139,7 +138,7 @@ fn read(path: &Path) -> u64 {
     source.rows(&input, 0..u64::MAX).unwrap().map(|rows| black_box(rows.unwrap()).num_rows() as u64).sum()
 }
 
-/// The file's bytes once through a buffer of this many bytes.
+/// Reads the file once through a buffer of this size.
 fn pass(path: &Path, buffer: usize) {
     let (file, mut buf) = (File::open(path).unwrap(), vec![0; buffer]);
     while (&file).read(&mut buf).unwrap() > 0 {
@@ -147,7 +146,7 @@ fn pass(path: &Path, buffer: usize) {
     }
 }
 
-/// The most memory this process had, in MB.
+/// The peak memory of this process, in MB.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
@@ -169,7 +168,7 @@ fn many_documents(dir: &Path) {
     let time = best(2, || assert_eq!(read(&idx), 10_000_000));
     println!("  read: {time}, {:.1} x a pass over both files, at most {} MB", ratio(time, floor), peak());
     let input = Local::open(&idx);
-    let time = best(2, || assert!(verify(&input, &Look::default()).unwrap().problems.is_empty()));
+    let time = best(2, || assert!(verify(&input, &VerifyOptions::default()).unwrap().problems.is_empty()));
     println!("  verify: {time}, {:.1} x that pass", ratio(time, floor));
     let inputs: [&dyn Input; 3] = [&input; 3];
     let time = best(1, || {

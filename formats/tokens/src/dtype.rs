@@ -1,4 +1,4 @@
-//! The types of a token, by the codes that an `.idx` has for them.
+//! Token types and their codes in an `.idx`.
 
 use packhorse_core::{DataType, Error, Result};
 
@@ -11,15 +11,15 @@ pub enum Dtype {
     I8,
     /// Code 3.
     I16,
-    /// Code 4: what Megatron takes for vocabularies of 65,500 and more.
+    /// Code 4: Megatron's type for vocabularies of 65,500 and more.
     I32,
     /// Code 5.
     I64,
-    /// Code 6. GPT-NeoX has 6 and 7 the other way round.
+    /// Code 6. GPT-NeoX swaps 6 and 7.
     F64,
     /// Code 7.
     F32,
-    /// Code 8: what Megatron takes for vocabularies under 65,500.
+    /// Code 8: Megatron's type for vocabularies under 65,500.
     U16,
     /// No code: datatrove, llm.c and bare files only.
     U32,
@@ -47,11 +47,11 @@ impl Dtype {
     pub(crate) fn of_name(name: &str) -> Result<Self> {
         ALL.iter().find(|one| one.2 == name).map(|one| one.0).ok_or_else(|| {
             let known = ALL.map(|one| one.2).join(", ");
-            Error::config(format!("option dtype: no type is called \"{name}\"; known are {known}"))
+            Error::config(format!("option dtype: unknown type \"{name}\"; known are {known}"))
         })
     }
 
-    /// The type that holds such elements, if there is one.
+    /// The type with these Arrow elements, if there is one.
     pub(crate) fn of_element(element: &DataType) -> Option<Self> {
         ALL.iter().find(|one| one.3 == *element).map(|one| one.0)
     }
@@ -71,7 +71,7 @@ impl Dtype {
         self.entry().map_or(DataType::Null, |one| one.3.clone())
     }
 
-    /// Bytes a token.
+    /// Bytes per token.
     pub fn size(self) -> u64 {
         self.width() as u64
     }
@@ -85,7 +85,7 @@ impl Dtype {
         TABLE.iter().find(|one| one.0 == self)
     }
 
-    /// Whether each of the tokens is an id of a vocabulary of `ids`.
+    /// Whether every token is an id of a vocabulary of size `ids`.
     pub(crate) fn all_below(self, ids: u64, tokens: &[u8]) -> bool {
         let highest = |numbers: &[[u8; 4]]| numbers.iter().fold(0, |top, n| u32::from_le_bytes(*n).max(top));
         match self {
@@ -95,18 +95,18 @@ impl Dtype {
                 u64::from(numbers.fold(0, |top, n| u16::from_le_bytes(*n).max(top))) < ids
             }
             Dtype::U32 => u64::from(highest(tokens.as_chunks().0)) < ids,
-            // As a number without a sign a negative one is 2^31 or more.
+            // Unsigned, a negative number is 2^31 or more.
             Dtype::I32 => u64::from(highest(tokens.as_chunks().0)) < ids.min(1 << 31),
             _ => tokens.chunks_exact(self.width()).all(|token| self.is_below(ids, token)),
         }
     }
 
-    /// Whether this token is an id of a vocabulary of `ids`.
+    /// Whether the token is an id of a vocabulary of size `ids`.
     pub(crate) fn is_below(self, ids: u64, token: &[u8]) -> bool {
         self.value(token).and_then(|id| u64::try_from(id).ok()).is_some_and(|id| id < ids)
     }
 
-    /// The value of one token's bytes as an integer; `None` for floats that are none.
+    /// The value of a token as an integer; `None` for a float with a fraction.
     pub(crate) fn value(self, bytes: &[u8]) -> Option<i64> {
         let mut wide = [0; 8];
         wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -126,7 +126,7 @@ impl Dtype {
 }
 
 fn whole(x: f64) -> Option<i64> {
-    // 2^53: up to there each integer has a float of its own.
+    // 2^53: the largest range in which every integer is a distinct double.
     (x.fract() == 0.0 && x.abs() <= 9_007_199_254_740_992.0).then_some(x as i64)
 }
 

@@ -1,21 +1,21 @@
-//! The lengths of all sequences of a pair, which is all that the training order is derived from.
+//! The lengths of all sequences of a pair: the only input of the training order.
 
-use crate::header::Header;
-use crate::merge::looked;
+use crate::index_header::IndexHeader;
+use crate::merge::checked_summary;
 use crate::numbers;
 use crate::pair::Pair;
 use packhorse_core::{Error, Input, Kind, Result};
 
-/// The lengths in tokens of the sequences of the pair that `input` is either file of. Four bytes of memory a
-/// sequence. A pair whose numbers do not fit each other is a `Content` error.
+/// The lengths, in tokens, of all sequences of a pair; `input` is either of its files. Takes four bytes of memory per
+/// sequence. An inconsistent pair is a `Content` error.
 pub fn lengths(input: &dyn Input) -> Result<Vec<i32>> {
-    looked(input)?;
+    checked_summary(input)?;
     let pair = Pair::open(input)?;
     let idx = pair.idx.get();
-    let (header, _) = Header::read(idx).map_err(|e| e.in_input(idx.name()))?;
+    let (header, _) = IndexHeader::read(idx).map_err(|e| e.in_input(idx.name()))?;
     let many = || Error::new(Kind::Limit, "has more sequences than memory holds").in_input(idx.name());
     let mut lengths = Vec::new();
-    // The header was found to fit the file's length.
+    // The header was checked against the length of the file.
     lengths.try_reserve_exact(usize::try_from(header.sequences).map_err(|_| many())?).map_err(|_| many())?;
     numbers::each::<4>(idx, header.length_at(0), header.sequences, &mut |piece| {
         lengths.extend(piece.iter().map(|length| i32::from_le_bytes(*length)));

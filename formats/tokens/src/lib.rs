@@ -1,9 +1,9 @@
-//! Tokens: tokenized text as flat arrays of token ids, with an index of documents beside them.
+//! Tokens: tokenized text as flat arrays of token ids, with an index of documents.
 //!
 //! * **Specification**: Megatron-LM,
 //!   [`indexed_dataset.py`](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/datasets/indexed_dataset.py).
-//! * **Who else reads it**: Megatron-LM, Megatron-DeepSpeed, NeMo, GPT-NeoX, BlendCorpus; with other
-//!   layouts datatrove and nanotron, llm.c, nanoGPT.
+//! * **Who else reads it**: Megatron-LM, Megatron-DeepSpeed, NeMo, GPT-NeoX, BlendCorpus; the other layouts: datatrove
+//!   and nanotron, llm.c, nanoGPT.
 //! * **The bytes**, all little-endian:
 //!
 //!   ```text
@@ -11,101 +11,99 @@
 //!   .idx  0       "MMIDIDX\0\0"
 //!         9       u64     version = 1
 //!         17      u8      type: 1 u8, 2 i8, 3 i16, 4 i32, 5 i64, 6 f64, 7 f32, 8 u16
-//!         18      u64     S, how many sequences
+//!         18      u64     S, the number of sequences
 //!         26      u64     D, entries of the document index: documents + 1
 //!         34      i32[S]  sequence lengths in tokens
-//!         34+4S   i64[S]  byte offsets of sequences in .bin: an exclusive scan
+//!         34+4S   i64[S]  byte offsets of sequences in .bin: the exclusive scan of lengths
 //!         34+12S  i64[D]  document k is sequences [k] to [k+1]; the first is 0, the last S
-//!         34+12S+8D  i8[S]  modes, of multimodal files only; read where all are 0
+//!         34+12S+8D  i8[S]  modes, in multimodal files only; accepted if all are 0
 //!   ```
 //!
-//!   Lengths wait in scratch until the shard ends, eight bytes a document: memory does not grow with it.
-//! * **A row is a document**: `tokens`, a list of ids of the file's type. Where some document is other
-//!   than one sequence that is not empty, or no sequence at all, there is also `lengths`, the lengths of
-//!   its sequences (`Int32`). An empty document without `lengths` is written as no sequence. There are no
-//!   keys in a file; keys that are written go to the table of documents.
+//!   Lengths are kept in scratch until the shard ends, eight bytes per document: memory does not grow with the shard.
+//! * **A row is a document**: `tokens`, a list of ids of the file's type. `lengths`, the lengths of its sequences
+//!   (`Int32`), exists only if some document of the file has several sequences or an empty one. Without `lengths` an
+//!   empty document is written without a sequence. A pair holds no keys; keys are written to the table of documents.
 //! * **Other layouts**:
 //!
 //!   ```text
-//!   datatrove  .ds: tokens (u16, u32); .ds.index: u64 a document, where it ends, in tokens;
-//!              .ds.metadata: tokenizer|bytes a token, tokens, tokens for people: three lines
+//!   datatrove  .ds: tokens (u16, u32); .ds.index: for each document a u64, its end in tokens;
+//!              .ds.metadata: three lines: tokenizer|bytes per token, tokens, tokens human-readable
 //!   llmc       .bin: 256 i32: 20240520, 1, tokens (u16) or 20240801, 7, tokens (u32); tokens
-//!   bare       .bin: tokens of any type, as nanoGPT has them (u16)
+//!   bare       .bin: tokens of any type, as of nanoGPT (u16)
 //!   ```
 //!
-//!   The last two list no documents: their rows are so many tokens each, the last one fewer.
-//! * **Beside each shard** `.documents.parquet` (feature `documents`): a row a document, `document`
-//!   (its number), `key`, `source` and `offset` (the key's parts around its last slash, where the latter
-//!   is a number), `tokens`, `digest` ([XXH3](https://xxhash.com), 128 bits, big-endian, of the document's bytes:
-//!   it tells equal documents, and is no proof against forgers).
-//!   Receipts and the manifest count documents, sequences and tokens, in all and for each source (the first part
-//!   of the keys).
-//!   **Beside a dataset** `data-path.txt` (`data-path.SPLIT.txt` a split): `TOKENS PREFIX` a line, which is
-//!   what Megatron's `--data-args-path` takes, for a job that runs in the dataset's folder.
-//! * **Anybody's pair**: [`verify`] checks every number of it, [`repair`] writes the `.idx` anew where
-//!   what went wrong is known, [`MergePlan`] makes one pair of many.
+//!   The last two do not list documents: each row has `length` tokens, the last row fewer.
+//! * **Companions of a shard**: `.documents.parquet` (feature `documents`), a row for each document: `document` (its
+//!   number), `key`, `source` and `offset` (the key's parts around its last slash, if the latter is a number),
+//!   `tokens`, `digest` ([XXH3](https://xxhash.com), 128 bits, big-endian, of the document's bytes; it finds equal
+//!   documents but is not cryptographic). Receipts and the manifest count documents, sequences and tokens, in total and
+//!   for each source (the first part of the keys).
+//! * **Companions of a dataset**: `data-path.txt` (`data-path.SPLIT.txt` for each split), lines of `TOKENS PREFIX` for
+//!   Megatron's `--data-args-path`, for a job that runs in the dataset's folder.
+//! * **Third-party pairs**: [`verify`] checks every number, [`repair`] rewrites the `.idx` if the defect is a known
+//!   one, [`MergePlan`] concatenates pairs.
 //!
 //! # Options
 //!
-//! | of the sink | values | default |
+//! | sink | values | default |
 //! | --- | --- | --- |
 //! | `layout` | `megatron`, `datatrove`, `llmc`, `bare` | `megatron` |
 //! | `documents` | `on`, `off`: the table of documents | `on` |
-//! | `vocabulary` | how many ids there are; a token outside is an error | not checked |
+//! | `vocabulary` | the number of ids; a token outside is an error | not checked |
 //! | `tokenizer` | the name in `.ds.metadata` | `Unknown Tokenizer` |
 //!
-//! | of the source | values | default |
+//! | source | values | default |
 //! | --- | --- | --- |
-//! | `layout` | `megatron`, `datatrove`, `llmc`, `bare` | `.ds` is datatrove's, all else Megatron's |
+//! | `layout` | `megatron`, `datatrove`, `llmc`, `bare` | datatrove for `.ds`, else Megatron |
 //! | `dtype` | of `bare`: `u16`, `u32`, `i32`, … | `u16` |
-//! | `length` | tokens a row where no documents are listed | 2048 |
+//! | `length` | tokens per row, if the file does not list documents | 2048 |
 //!
-//! | of checking and repairing | values | default |
+//! | `verify` and `repair` | values | default |
 //! | --- | --- | --- |
-//! | `vocabulary` | how many ids there are; a token outside is damage | not checked |
-//! | `eod` | the id of the token that ends each document that is not empty | found out where it matters |
+//! | `vocabulary` | the number of ids; a token outside is damage | not checked |
+//! | `eod` | the id of the token that ends each non-empty document | inferred where needed |
 //!
-//! **Revisions**: 1, the first; 2, the table of documents has XXH3 and is written as differences.
+//! **Revisions**: 1, the first; 2, the table of documents has XXH3 digests and delta encodings.
 
-mod column;
 #[cfg(feature = "documents")]
-mod companion;
+mod document_table;
 #[cfg(not(feature = "documents"))]
-#[path = "companion_off.rs"]
-mod companion;
+#[path = "document_table_off.rs"]
+mod document_table;
 mod dtype;
-mod header;
+mod index_header;
+mod index_summary;
 mod lengths;
+mod lists;
 mod merge;
 mod numbers;
 mod options;
 mod pair;
+mod pair_report;
 mod read;
 mod repair;
 mod seal;
 mod sequences;
-mod shape;
-mod verdict;
 mod verify;
 mod write;
 
 pub use dtype::Dtype;
-pub use header::Header;
+pub use index_header::IndexHeader;
 pub use lengths::lengths;
-pub use merge::{Body, MergePlan, Section};
-pub use repair::{Repaired, repair};
-pub use verdict::{Cure, Look, Problem, Verdict};
+pub use merge::{BinPlacement, IndexSection, MergePlan};
+pub use pair_report::{PairReport, Problem, RepairKind, VerifyOptions};
+pub use repair::{RepairReport, repair};
 pub use verify::verify;
 
 use packhorse_core::{
     Consumer, Findings, Format, FormatInfo, Input, Limits, Options, Outlet, Result, ShardSummary, Sink, Source,
 };
 
-/// The format `tokens`. It remembers of each local file it has read through what its index is like, so
-/// that a file that is read in many runs is looked through once.
+/// The format `tokens`. It caches a summary of the index of each local file, so that reading a file in many ranges
+/// scans its index once.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
-    seen: shape::Seen,
+    seen: index_summary::SummaryCache,
 }
 
 static INFO: FormatInfo = FormatInfo { id: "tokens", revision: 2, extensions: &["idx", "ds"], fields: &[] };
@@ -126,12 +124,12 @@ impl Format for Tokens {
     }
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
-        let options = options::Reading::parse(options)?;
+        let options = options::TokenSourceOptions::parse(options)?;
         Ok(Box::new(read::TokenSource { options, limits, seen: self.seen.clone() }))
     }
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
-        Ok(Box::new(write::TokenSink { options: options::Writing::parse(options)? }))
+        Ok(Box::new(write::TokenSink { options: options::TokenSinkOptions::parse(options)? }))
     }
 
     fn check(

@@ -1,84 +1,83 @@
-//! Many pairs as one: what goes where, worked out from their indexes.
+//! Merging pairs into one: the plan, computed from their indexes, and its execution.
 
-use crate::header::{HEADER, Header};
+use crate::index_header::{HEADER, IndexHeader};
+use crate::index_summary::IndexSummary;
 use crate::numbers;
 use crate::pair::Pair;
-use crate::shape::Shape;
 use packhorse_core::{Context, Error, Input, Kind, Outlet, Part as Range, Result, ShardSummary};
 use std::io::{BufWriter, Write};
 
-/// How pairs become one, their documents one after the other. The document indexes are kept: each entry is
-/// raised by the sequences before it, as Megatron's own merge does.
+/// A plan to concatenate pairs. Document indexes are kept: each entry is raised by the sequences before its pair, as in
+/// Megatron's merge.
 ///
-/// Whoever carries it out copies each `.bin` to its place ([`MergePlan::bodies`]) and writes the `.idx`, from
-/// start to end ([`MergePlan::write_idx`]) or by sections at their places ([`MergePlan::sections`]); all of
-/// that may be done at the same time.
+/// To execute it, copy each `.bin` to its place ([`MergePlan::bodies`]) and write the `.idx`, either sequentially
+/// ([`MergePlan::write_idx`]) or in sections ([`MergePlan::sections`]). All of this may run in parallel.
 #[derive(Clone, Debug)]
 pub struct MergePlan {
-    header: Header,
-    parts: Vec<Part>,
+    header: IndexHeader,
+    parts: Vec<PlannedPair>,
     bytes: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Part {
-    header: Header,
-    /// Sequences before it.
+struct PlannedPair {
+    header: IndexHeader,
+    /// Sequences of the pairs before.
     sequences: u64,
-    /// Bytes of `.bin` before it, and its own.
+    /// The offset of its `.bin` in the merged one, and its length.
     offset: u64,
     len: u64,
 }
 
-/// The `.bin` of an input, all of it, and where it goes.
+/// The place of an input's `.bin` in the merged one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Body {
-    /// Which input.
+pub struct BinPlacement {
+    /// The number of the input.
     pub input: usize,
-    /// Where it begins in the merged `.bin`.
+    /// Its offset in the merged `.bin`.
     pub offset: u64,
     /// Its length.
     pub len: u64,
 }
 
-/// A piece of the merged `.idx` that depends on one input.
+/// A section of the merged `.idx` that depends on one input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Section {
-    /// Which input.
+pub struct IndexSection {
+    /// The number of the input.
     pub input: usize,
-    /// Where it begins in the merged `.idx`.
+    /// Its offset in the merged `.idx`.
     pub offset: u64,
-    /// How many bytes.
+    /// Its length in bytes.
     pub len: u64,
-    array: Array,
+    array: IndexArray,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Array {
+enum IndexArray {
     Lengths,
     Pointers,
     Documents,
 }
 
 impl MergePlan {
-    /// Looks through the index of each of `inputs`, either file of a pair. Pairs of different types are a
-    /// `Config` error that names two of them; one that is damaged is a `Content` error.
+    /// Scans the index of each of `inputs`, each either file of a pair. Pairs of different types are a `Config` error
+    /// that names two of them; a damaged pair is a `Content` error.
     pub fn new(inputs: &[&dyn Input]) -> Result<Self> {
         let mut plan: Option<Self> = None;
         let mut first = "";
         for input in inputs {
-            let shape = looked(*input).map_err(|e| e.in_input(input.name()))?;
+            let shape = checked_summary(*input).map_err(|e| e.in_input(input.name()))?;
             match &mut plan {
                 None => {
                     first = input.name();
-                    let header = Header { sequences: 0, documents: 0, ..shape.header };
+                    let header = IndexHeader { sequences: 0, documents: 0, ..shape.header };
                     let mut one = Self { header, parts: Vec::new(), bytes: 0 };
                     one.add(&shape)?;
                     plan = Some(one);
                 }
                 Some(plan) if plan.header.dtype != shape.header.dtype => {
                     return Err(Error::config(format!(
-                        "{first} has tokens of type {}, and {} of type {}; merge pairs of one type",
+                        "{first} has tokens of type {}, but {} has type {}; merge pairs of one type",
                         plan.header.dtype.name(),
                         input.name(),
                         shape.header.dtype.name()
@@ -90,19 +89,19 @@ impl MergePlan {
         plan.ok_or_else(|| Error::config("there is no pair to merge"))
     }
 
-    fn add(&mut self, shape: &Shape) -> Result<()> {
-        let many = || Error::new(Kind::Limit, "the pairs are more together than a file holds");
+    fn add(&mut self, shape: &IndexSummary) -> Result<()> {
+        let many = || Error::new(Kind::Limit, "the merged pair would be larger than a file can be");
         let len = shape.tokens.checked_mul(shape.header.dtype.size()).ok_or_else(many)?;
         let header = &mut self.header;
-        self.parts.push(Part { header: shape.header, sequences: header.sequences, offset: self.bytes, len });
+        self.parts.push(PlannedPair { header: shape.header, sequences: header.sequences, offset: self.bytes, len });
         header.sequences = header.sequences.checked_add(shape.header.sequences).ok_or_else(many)?;
         header.documents = header.documents.checked_add(shape.header.documents).ok_or_else(many)?;
         self.bytes = self.bytes.checked_add(len).ok_or_else(many)?;
         Ok(())
     }
 
-    /// What the merged `.idx` will say of itself.
-    pub fn header(&self) -> Header {
+    /// The header of the merged `.idx`.
+    pub fn header(&self) -> IndexHeader {
         self.header
     }
 
@@ -116,54 +115,56 @@ impl MergePlan {
         self.header.end()
     }
 
-    /// Where each `.bin` goes.
-    pub fn bodies(&self) -> Vec<Body> {
-        let body = |(input, part): (usize, &Part)| Body { input, offset: part.offset, len: part.len };
+    /// The place of each `.bin`.
+    pub fn bodies(&self) -> Vec<BinPlacement> {
+        let body = |(input, part): (usize, &PlannedPair)| BinPlacement { input, offset: part.offset, len: part.len };
         self.parts.iter().enumerate().map(body).collect()
     }
 
-    /// The first bytes of the merged `.idx`.
+    /// The bytes of the merged `.idx` before its sections.
     pub fn idx_header(&self) -> Result<Vec<u8>> {
         self.header.encode().map(|bytes| bytes.to_vec())
     }
 
-    /// Everything after them, in the order of the file and without gaps.
-    pub fn sections(&self) -> Vec<Section> {
+    /// The sections of the merged `.idx` after its header, in file order and without gaps.
+    pub fn sections(&self) -> Vec<IndexSection> {
         let mut sections = Vec::new();
         let mut offset = HEADER;
-        for array in [Array::Lengths, Array::Pointers, Array::Documents] {
+        for array in [IndexArray::Lengths, IndexArray::Pointers, IndexArray::Documents] {
             for (input, part) in self.parts.iter().enumerate() {
                 let len = match array {
-                    Array::Lengths => 4 * part.header.sequences,
-                    Array::Pointers => 8 * part.header.sequences,
-                    // The first entry, 0, is there once.
-                    Array::Documents => 8 * (part.header.documents + u64::from(input == 0)),
+                    IndexArray::Lengths => 4 * part.header.sequences,
+                    IndexArray::Pointers => 8 * part.header.sequences,
+                    // Only the first pair writes its first entry, 0.
+                    IndexArray::Documents => 8 * (part.header.documents + u64::from(input == 0)),
                 };
-                sections.push(Section { input, offset, len, array });
+                sections.push(IndexSection { input, offset, len, array });
                 offset += len;
             }
         }
         sections
     }
 
-    /// Writes the bytes of `section`; `input` is either file of the pair it is of.
-    pub fn write_section(&self, section: &Section, input: &dyn Input, out: &mut dyn Write) -> Result<()> {
+    /// Writes the bytes of `section`; `input` is either file of its pair.
+    pub fn write_section(&self, section: &IndexSection, input: &dyn Input, out: &mut dyn Write) -> Result<()> {
         let part = self.parts.get(section.input).ok_or_else(|| Error::bug("a section of no input"))?;
         let pair = Pair::open(input)?;
         let idx = pair.idx.get();
-        if Header::read(idx)?.0 != part.header {
-            return Err(Error::new(Kind::Changed, "changed since the merge was planned").in_input(idx.name()));
+        if IndexHeader::read(idx)?.0 != part.header {
+            return Err(
+                Error::new(Kind::Changed, "has changed since the merge was planned; run it again").in_input(idx.name())
+            );
         }
         match section.array {
-            Array::Lengths => numbers::each_bytes(idx, part.header.length_at(0), section.len, &mut |bytes| {
+            IndexArray::Lengths => numbers::each_bytes(idx, part.header.length_at(0), section.len, &mut |bytes| {
                 out.write_all(bytes).context("write")
             }),
-            Array::Pointers => pointers(idx, &part.header, part.offset, out),
-            Array::Documents => entries(idx, part, section.input, out),
+            IndexArray::Pointers => pointers(idx, &part.header, part.offset, out),
+            IndexArray::Documents => entries(idx, part, section.input, out),
         }
     }
 
-    /// Writes the merged `.idx`; `inputs` are those that it was planned for.
+    /// Writes the merged `.idx`; `inputs` must be those of the plan.
     pub fn write_idx(&self, inputs: &[&dyn Input], out: &mut dyn Write) -> Result<()> {
         out.write_all(&self.idx_header()?).context("write")?;
         for section in self.sections() {
@@ -174,11 +175,13 @@ impl MergePlan {
     }
 }
 
-/// Carries out a merge: one pair, and what it holds.
+/// Merges pairs into one; returns its summary.
 pub(crate) fn merge(inputs: &[&dyn Input], out: &mut dyn Outlet) -> Result<ShardSummary> {
     let plan = MergePlan::new(inputs)?;
     let pairs = inputs.iter().map(|input| Pair::open(*input)).collect::<Result<Vec<_>>>()?;
-    let part = |copy: Body| pairs.get(copy.input).map(|pair| Range { input: pair.bin.get(), offset: 0, len: copy.len });
+    let part = |copy: BinPlacement| {
+        pairs.get(copy.input).map(|pair| Range { input: pair.bin.get(), offset: 0, len: copy.len })
+    };
     let parts: Vec<Range<'_>> = plan.bodies().into_iter().filter_map(part).collect();
     out.concat(".bin", &parts)?;
     plan.write_idx(inputs, &mut BufWriter::with_capacity(256 << 10, out.stream(".idx")?))?;
@@ -196,16 +199,16 @@ pub(crate) fn merge(inputs: &[&dyn Input], out: &mut dyn Outlet) -> Result<Shard
     })
 }
 
-/// The index of the pair, once it is found to fit the tokens.
-pub(crate) fn looked(input: &dyn Input) -> Result<Shape> {
+/// The summary of the pair's index, checked against the length of the `.bin`.
+pub(crate) fn checked_summary(input: &dyn Input) -> Result<IndexSummary> {
     let pair = Pair::open(input)?;
-    let shape = Shape::of(pair.idx.get())?;
+    let shape = IndexSummary::of(pair.idx.get())?;
     shape.fits(pair.bin.get(), pair.bin_len()?)?;
     Ok(shape)
 }
 
-/// Writes the offset of each sequence of `idx`, the first of which is at `offset`.
-pub(crate) fn pointers(idx: &dyn Input, header: &Header, offset: u64, out: &mut dyn Write) -> Result<()> {
+/// Writes the offset of each sequence of `idx`; the first is `offset`.
+pub(crate) fn pointers(idx: &dyn Input, header: &IndexHeader, offset: u64, out: &mut dyn Write) -> Result<()> {
     let mut at = offset;
     let mut bytes = Vec::new();
     numbers::each::<4>(idx, header.length_at(0), header.sequences, &mut |lengths| {
@@ -219,8 +222,8 @@ pub(crate) fn pointers(idx: &dyn Input, header: &Header, offset: u64, out: &mut 
     })
 }
 
-/// Writes the entries of the document index of the part that is input `input`.
-fn entries(idx: &dyn Input, part: &Part, input: usize, out: &mut dyn Write) -> Result<()> {
+/// Writes the entries of the document index of input `input`.
+fn entries(idx: &dyn Input, part: &PlannedPair, input: usize, out: &mut dyn Write) -> Result<()> {
     let skip = u64::from(input > 0);
     let mut bytes = Vec::new();
     numbers::each::<8>(idx, part.header.entry_at(skip), part.header.documents + 1 - skip, &mut |entries| {

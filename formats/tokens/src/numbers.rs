@@ -1,11 +1,11 @@
-//! Arrays of numbers in a file, in bounded memory.
+//! Reads arrays of numbers from a file in bounded memory.
 
 use packhorse_core::{Input, Result};
 
-/// Bytes read at a time, a multiple of each width.
+/// Bytes of one read, a multiple of each width.
 const PIECE: usize = 1 << 20;
 
-/// Calls `each` with all of the `count` numbers of `W` bytes at `offset`, a piece at a time.
+/// Calls `each` with the `count` numbers of `W` bytes at `offset`, in pieces.
 pub(crate) fn each<const W: usize>(
     input: &dyn Input,
     offset: u64,
@@ -15,7 +15,7 @@ pub(crate) fn each<const W: usize>(
     each_bytes(input, offset, count.saturating_mul(W as u64), &mut |bytes| each(bytes.as_chunks::<W>().0))
 }
 
-/// Calls `each` with the `len` bytes at `offset`, a piece at a time.
+/// Calls `each` with the `len` bytes at `offset`, in pieces.
 pub(crate) fn each_bytes(
     input: &dyn Input,
     offset: u64,
@@ -34,8 +34,8 @@ pub(crate) fn each_bytes(
     Ok(())
 }
 
-/// The `count` numbers of `W` bytes at `offset`, which the caller has found to be there and few.
-pub(crate) fn some<const W: usize>(input: &dyn Input, offset: u64, count: usize) -> Result<Vec<[u8; W]>> {
+/// The `count` numbers of `W` bytes at `offset`. The caller bounds `count` and checks that they lie in the file.
+pub(crate) fn read_array<const W: usize>(input: &dyn Input, offset: u64, count: usize) -> Result<Vec<[u8; W]>> {
     let mut bytes = vec![[0; W]; count];
     input.read_at(offset, bytes.as_flattened_mut())?;
     Ok(bytes)

@@ -1,41 +1,42 @@
-//! An `.idx` and its `.bin`, by the name of either.
+//! A pair of `.idx` and `.bin`, opened by either name.
 
 use packhorse_core::{Error, Input, Result};
 
-/// An input that somebody lent, or one that was opened beside it.
-pub(crate) enum Held<'a> {
+/// A file of a pair: the borrowed input, or the one opened beside it.
+pub(crate) enum PairFile<'a> {
     Lent(&'a dyn Input),
     Own(Box<dyn Input>),
 }
 
-impl Held<'_> {
+impl PairFile<'_> {
     pub(crate) fn get(&self) -> &dyn Input {
         match self {
-            Held::Lent(input) => *input,
-            Held::Own(input) => &**input,
+            PairFile::Lent(input) => *input,
+            PairFile::Own(input) => &**input,
         }
     }
 }
 
 /// Both files of a pair.
 pub(crate) struct Pair<'a> {
-    pub(crate) idx: Held<'a>,
-    pub(crate) bin: Held<'a>,
+    pub(crate) idx: PairFile<'a>,
+    pub(crate) bin: PairFile<'a>,
 }
 
 impl<'a> Pair<'a> {
-    /// The pair that `input` is one file of; of any name but `.bin` it is the index.
+    /// Opens the pair of `input`. A name that does not end in `.bin` is an index.
     pub(crate) fn open(input: &'a dyn Input) -> Result<Self> {
         let name = base(input.name());
         if stem(name, ".ds").is_some() {
-            let message = "is datatrove's and no pair: it can be packed, but not checked, merged or put in order";
+            let message =
+                "is a file of datatrove, not of a pair: it can be packed, but not verified, merged or ordered";
             return Err(Error::unsupported(message).in_input(input.name()));
         }
         match stem(name, ".bin") {
-            Some(stem) => Ok(Self { idx: beside(input, &format!("{stem}.idx"))?, bin: Held::Lent(input) }),
+            Some(stem) => Ok(Self { idx: beside(input, &format!("{stem}.idx"))?, bin: PairFile::Lent(input) }),
             None => {
                 let stem = stem(name, ".idx").unwrap_or(name);
-                Ok(Self { idx: Held::Lent(input), bin: beside(input, &format!("{stem}.bin"))? })
+                Ok(Self { idx: PairFile::Lent(input), bin: beside(input, &format!("{stem}.bin"))? })
             }
         }
     }
@@ -47,12 +48,12 @@ impl<'a> Pair<'a> {
 }
 
 /// The file `name` beside `input`.
-fn beside<'a>(input: &'a dyn Input, name: &str) -> Result<Held<'a>> {
+fn beside<'a>(input: &'a dyn Input, name: &str) -> Result<PairFile<'a>> {
     let missing = || Error::content(format!("has no {name} beside it; fetch both files of the pair"));
-    input.sibling(name)?.map(Held::Own).ok_or_else(missing)
+    input.sibling(name)?.map(PairFile::Own).ok_or_else(missing)
 }
 
-/// The length of an input; what is read as a stream has none.
+/// The length of an input; an error if it can only be streamed.
 pub(crate) fn known_len(input: &dyn Input) -> Result<u64> {
     let stream = || Error::unsupported("can't be read as a stream; decompress it first").in_input(input.name());
     input.len().ok_or_else(stream)

@@ -1,28 +1,28 @@
-//! Writing the `.idx` of a pair anew, where it is known how it went wrong.
+//! Rewrites the `.idx` of a pair with a known defect.
 
-use crate::header::{HEADER, Header};
+use crate::index_header::{HEADER, IndexHeader};
 use crate::merge::pointers;
 use crate::numbers;
 use crate::pair::Pair;
+use crate::pair_report::{PairReport, RepairKind, VerifyOptions};
 use crate::sequences::each_sequence;
-use crate::verdict::{Cure, Look, Verdict};
 use crate::verify::verify;
 use packhorse_core::{Context, Error, Input, Result};
 use std::io::{BufWriter, Write};
 
-/// What [`repair`] did.
+/// The result of [`repair`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repaired {
-    /// How.
-    pub cure: Cure,
-    /// What was wrong.
-    pub verdict: Verdict,
+pub struct RepairReport {
+    /// The repair that was made.
+    pub cure: RepairKind,
+    /// The findings before the repair.
+    pub verdict: PairReport,
 }
 
-/// Verifies the pair that `input` is either file of, and writes its `.idx` anew to `out`; the `.bin` stays as
-/// it is. `None`, and nothing written, where nothing is wrong. What can't be repaired is a `Content` error that
+/// Verifies a pair (`input` is either of its files) and writes a repaired `.idx` to `out`; the `.bin` does not change.
+/// Returns `None` and writes nothing if the pair is sound. A defect that can't be repaired is a `Content` error that
 /// says why.
-pub fn repair(input: &dyn Input, look: &Look, out: &mut dyn Write) -> Result<Option<Repaired>> {
+pub fn repair(input: &dyn Input, look: &VerifyOptions, out: &mut dyn Write) -> Result<Option<RepairReport>> {
     let verdict = verify(input, look)?;
     let Some(first) = verdict.problems.first() else { return Ok(None) };
     let Some(cure) = verdict.cure else {
@@ -30,16 +30,16 @@ pub fn repair(input: &dyn Input, look: &Look, out: &mut dyn Write) -> Result<Opt
             1 => String::new(),
             n => format!(" (and {} more problems)", n - 1),
         };
-        let message = format!("can't be repaired, since it {first}{more}; make it again from its text");
+        let message = format!("can't be repaired, since it {first}{more}; tokenize its text again");
         return Err(Error::content(message).in_input(&first.file));
     };
     let pair = Pair::open(input)?;
     let idx = pair.idx.get();
-    let (header, _) = Header::read(idx)?;
+    let (header, _) = IndexHeader::read(idx)?;
     out.write_all(&header.encode()?).context("write")?;
     match cure {
-        Cure::CountEod { .. } => counted(idx, &header, out)?,
-        Cure::Pointers => {
+        RepairKind::CountEod { .. } => counted(idx, &header, out)?,
+        RepairKind::Pointers => {
             copy(idx, HEADER, 4 * header.sequences, out)?;
             pointers(idx, &header, 0, out)?;
         }
@@ -47,16 +47,16 @@ pub fn repair(input: &dyn Input, look: &Look, out: &mut dyn Write) -> Result<Opt
     let len = idx.len().unwrap_or_default();
     copy(idx, header.entry_at(0), len.saturating_sub(header.entry_at(0)), out)?;
     out.flush().context("write")?;
-    Ok(Some(Repaired { cure, verdict }))
+    Ok(Some(RepairReport { cure, verdict }))
 }
 
-/// Lengths and offsets, the last sequence of each document being one longer.
-fn counted(idx: &dyn Input, header: &Header, out: &mut dyn Write) -> Result<()> {
+/// Writes lengths and offsets, with the last sequence of each document one token longer.
+fn counted(idx: &dyn Input, header: &IndexHeader, out: &mut dyn Write) -> Result<()> {
     let mut out = BufWriter::with_capacity(256 << 10, out);
     let longer = |length: i32, last: bool| {
         let length = length.checked_add(i32::from(last));
         length
-            .ok_or_else(|| Error::content("can't be repaired: a sequence would be of 2^31 tokens").in_input(idx.name()))
+            .ok_or_else(|| Error::content("can't be repaired: a sequence would have 2^31 tokens").in_input(idx.name()))
     };
     each_sequence(idx, header, &mut |length, last| {
         out.write_all(&longer(length, last)?.to_le_bytes()).context("write")

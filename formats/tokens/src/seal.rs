@@ -1,11 +1,11 @@
-//! The list of shards as Megatron takes it.
+//! The list of shards for Megatron's `--data-args-path`.
 
 use packhorse_core::{Context, Outlet, Result, Sealed};
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// Writes `data-path.txt`, or one file a split: a line a shard, its tokens as its weight and its name as
-/// its prefix. Shards without tokens are left out: Megatron refuses them.
+/// Writes `data-path.txt`, or one file per split: for each shard a line with its tokens as the weight and its name as
+/// the prefix. Shards without tokens are left out, since Megatron refuses them.
 pub(crate) fn seal(dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     for shard in dataset.shards {

@@ -1,17 +1,17 @@
-//! The sequences of an index, and the tokens that they end with, in order and in bounded memory.
+//! Sequential reading of an index's sequences and of single tokens, in bounded memory.
 
 use crate::dtype::Dtype;
-use crate::header::Header;
+use crate::index_header::IndexHeader;
 use crate::numbers;
 use packhorse_core::{Input, Result};
 
-/// Lengths read at a time.
+/// Lengths in one read.
 const BLOCK: u64 = 1 << 16;
 
-/// Calls `each` with the length of every sequence of a sound index, and whether it is its document's last.
+/// Calls `each` for every sequence of a valid index with its length and whether it is the last of its document.
 pub(crate) fn each_sequence(
     idx: &dyn Input,
-    header: &Header,
+    header: &IndexHeader,
     each: &mut dyn FnMut(i32, bool) -> Result<()>,
 ) -> Result<()> {
     let mut at = 0u64;
@@ -22,7 +22,7 @@ pub(crate) fn each_sequence(
             while at < end {
                 if used == lengths.len() {
                     let n = (header.sequences - at).min(BLOCK) as usize;
-                    (lengths, used) = (numbers::some(idx, header.length_at(at), n)?, 0);
+                    (lengths, used) = (numbers::read_array(idx, header.length_at(at), n)?, 0);
                 }
                 let length = lengths.get(used).copied().unwrap_or_default();
                 (at, used) = (at + 1, used + 1);
@@ -33,11 +33,11 @@ pub(crate) fn each_sequence(
     })
 }
 
-/// Tokens of a `.bin` that are asked for in order.
-pub(crate) struct Window<'a> {
+/// Reads single tokens of a `.bin` in ascending order.
+pub(crate) struct TokenWindow<'a> {
     bin: &'a dyn Input,
     dtype: Dtype,
-    /// The first byte of `buf`.
+    /// The offset of `buf` in the file.
     start: u64,
     buf: Vec<u8>,
 }
@@ -45,12 +45,12 @@ pub(crate) struct Window<'a> {
 /// Bytes of a window.
 const WINDOW: u64 = 1 << 20;
 
-impl<'a> Window<'a> {
+impl<'a> TokenWindow<'a> {
     pub(crate) fn new(bin: &'a dyn Input, dtype: Dtype) -> Self {
         Self { bin, dtype, start: 0, buf: Vec::new() }
     }
 
-    /// Token `at`; `None` past the end, and where it is no integer.
+    /// Token `at`; `None` past the end, or if it is not an integer.
     pub(crate) fn token(&mut self, at: u64) -> Result<Option<i64>> {
         let Some(offset) = at.checked_mul(self.dtype.size()) else { return Ok(None) };
         let len = self.bin.len().unwrap_or_default();

@@ -1,21 +1,21 @@
-//! Is anybody's pair whole? Every number of it is looked at.
+//! Checks every number of a pair, also a third-party one.
 
-use crate::header::Header;
+use crate::index_header::IndexHeader;
 use crate::numbers;
 use crate::pair::Pair;
-use crate::sequences::{Window, each_sequence};
-use crate::verdict::{Cure, Look, Problem, Tally, Verdict};
+use crate::pair_report::{PairReport, Problem, RepairKind, Tally, VerifyOptions};
+use crate::sequences::{TokenWindow, each_sequence};
 use packhorse_core::{Input, Kind, Result};
 
-/// Looks at every number of the index of a pair (`input` is either file of it), and at tokens as `look`
-/// says. What is wrong is no error but a finding; an error is I/O that failed.
-pub fn verify(input: &dyn Input, look: &Look) -> Result<Verdict> {
-    let mut verdict = Verdict::default();
+/// Checks every number of the index of a pair (`input` is either of its files), and tokens as `look` says. Defects are
+/// findings, not errors; an error is a failed read or a file that belongs to no pair.
+pub fn verify(input: &dyn Input, look: &VerifyOptions) -> Result<PairReport> {
+    let mut verdict = PairReport::default();
     match Pair::open(input) {
-        // No pair, and so nobody's damage.
+        // Not a pair: that is not damage.
         Err(e) if e.kind() == Kind::Unsupported => return Err(e),
         Err(e) => verdict.take(e, input)?,
-        Ok(pair) => match Header::read(pair.idx.get()) {
+        Ok(pair) => match IndexHeader::read(pair.idx.get()) {
             Err(e) => verdict.take(e, pair.idx.get())?,
             Ok((header, modes)) => Check { pair: &pair, header, modes, look, verdict: &mut verdict }.run()?,
         },
@@ -25,13 +25,13 @@ pub fn verify(input: &dyn Input, look: &Look) -> Result<Verdict> {
 
 struct Check<'a, 'p> {
     pair: &'a Pair<'p>,
-    header: Header,
+    header: IndexHeader,
     modes: bool,
-    look: &'a Look,
-    verdict: &'a mut Verdict,
+    look: &'a VerifyOptions,
+    verdict: &'a mut PairReport,
 }
 
-/// Sequences looked at in one go.
+/// Sequences in one read.
 const BLOCK: u64 = 1 << 16;
 
 impl Check<'_, '_> {
@@ -44,7 +44,7 @@ impl Check<'_, '_> {
         let index = lengths && self.verdict.problems.len() == before;
         let fits = self.size(index, filled)?;
         if fits && index && self.verdict.problems.len() == 1 && before == 1 {
-            self.verdict.cure = Some(Cure::Pointers);
+            self.verdict.cure = Some(RepairKind::Pointers);
         }
         if fits
             && index
@@ -58,21 +58,21 @@ impl Check<'_, '_> {
         Ok(())
     }
 
-    /// Whether no length is negative; offsets are compared with their sums.
+    /// Whether no length is negative. Also compares offsets with the sums of lengths.
     fn lengths(&mut self) -> Result<bool> {
         let (header, idx) = (self.header, self.pair.idx.get());
         let (mut negative, mut offsets, mut sum) = (Tally::default(), Tally::default(), 0u64);
         let mut from = 0;
         while from < header.sequences {
             let n = (header.sequences - from).min(BLOCK);
-            let lengths: Vec<[u8; 4]> = numbers::some(idx, header.length_at(from), n as usize)?;
-            let pointers: Vec<[u8; 8]> = numbers::some(idx, header.pointer_at(from), n as usize)?;
+            let lengths: Vec<[u8; 4]> = numbers::read_array(idx, header.length_at(from), n as usize)?;
+            let pointers: Vec<[u8; 8]> = numbers::read_array(idx, header.pointer_at(from), n as usize)?;
             for (i, (length, pointer)) in (from..).zip(lengths.iter().zip(&pointers)) {
                 let (length, pointer) = (i32::from_le_bytes(*length), i64::from_le_bytes(*pointer));
                 let wanted = u128::from(sum) * u128::from(header.dtype.size());
                 if u128::try_from(pointer).ok() != Some(wanted) {
                     offsets.add(|| {
-                        format!("has offset {pointer} for sequence {i}, whose lengths before it make {wanted}")
+                        format!("has offset {pointer} for sequence {i}, but the lengths before it sum to {wanted}")
                     });
                 }
                 match u64::try_from(length) {
@@ -89,7 +89,7 @@ impl Check<'_, '_> {
         Ok(sound)
     }
 
-    /// How many documents have sequences.
+    /// The number of documents with sequences.
     fn documents(&mut self) -> Result<u64> {
         let (header, idx) = (self.header, self.pair.idx.get());
         let (mut falls, mut last, mut at, mut filled) = (Tally::default(), 0u64, 0u64, 0);
@@ -114,8 +114,8 @@ impl Check<'_, '_> {
         if last != header.sequences && falls.count == 0 {
             falls.add(|| {
                 format!(
-                    "has a document index that ends at sequence {last} of {}: documents were lost, as NeoX's and NeMo's \
-                     merge does, and no index says where they were",
+                    "has a document index that ends at sequence {last} of {}: documents were lost, as by the merge of NeoX \
+                     and NeMo, and can't be recovered from the index",
                     header.sequences
                 )
             });
@@ -133,7 +133,7 @@ impl Check<'_, '_> {
         numbers::each_bytes(idx, self.header.end(), self.header.sequences, &mut |modes| {
             for mode in modes {
                 if *mode != 0 {
-                    others.add(|| format!("has mode {mode} for sequence {at}: multimodal pairs are not read"));
+                    others.add(|| format!("has mode {mode} for sequence {at}: multimodal pairs are not supported"));
                 }
                 at += 1;
             }
@@ -143,7 +143,7 @@ impl Check<'_, '_> {
         Ok(())
     }
 
-    /// Whether the `.bin` is as long as the lengths say; if not, why.
+    /// Whether the length of the `.bin` matches the lengths; if not, finds the cause.
     fn size(&mut self, index: bool, filled: u64) -> Result<bool> {
         let bin = self.pair.bin.get();
         let len = match self.pair.bin_len() {
@@ -160,14 +160,14 @@ impl Check<'_, '_> {
         let eod = if uncounted { self.uncounted(filled)? } else { None };
         let what = match eod {
             Some(eod) => {
-                self.verdict.cure = Some(Cure::CountEod { eod, documents: filled });
+                self.verdict.cure = Some(RepairKind::CountEod { eod, documents: filled });
                 format!(
                     "ends {filled} documents with the token {eod}, which the lengths in the index don't count \
                      (Megatron-LM#431): document k is read k tokens early; repair counts them"
                 )
             }
             None => format!(
-                "is {len} bytes long where its index has sequences for {wanted}: the two files are not of one run, \
+                "is {len} bytes long where its index has sequences for {wanted}: the two files are not from one run, \
                  or one of them is cut short"
             ),
         };
@@ -175,13 +175,13 @@ impl Check<'_, '_> {
         Ok(false)
     }
 
-    /// The token after each document, if it is the same after all of them. Of a single document that says
-    /// nothing, unless the token is known.
+    /// The token after each document, if it is the same after all of them. A single document proves nothing, unless the
+    /// token is given.
     fn uncounted(&self, filled: u64) -> Result<Option<i64>> {
         if filled < 2 && self.look.eod.is_none() {
             return Ok(None);
         }
-        let mut window = Window::new(self.pair.bin.get(), self.header.dtype);
+        let mut window = TokenWindow::new(self.pair.bin.get(), self.header.dtype);
         let (mut eod, mut same, mut at) = (self.look.eod, true, 0u64);
         each_sequence(self.pair.idx.get(), &self.header, &mut |length, last| {
             at = at.saturating_add(u64::from(length.unsigned_abs()));
@@ -195,10 +195,10 @@ impl Check<'_, '_> {
         Ok(eod.filter(|_| same))
     }
 
-    /// Documents that don't end with `eod`.
+    /// Reports documents that don't end with `eod`.
     fn ends(&mut self, eod: i64) -> Result<()> {
         let bin = self.pair.bin.get();
-        let mut window = Window::new(bin, self.header.dtype);
+        let mut window = TokenWindow::new(bin, self.header.dtype);
         let (mut others, mut at, mut document) = (Tally::default(), 0u64, 0u64);
         each_sequence(self.pair.idx.get(), &self.header, &mut |length, last| {
             at = at.saturating_add(u64::from(length.unsigned_abs()));
@@ -206,7 +206,7 @@ impl Check<'_, '_> {
                 let token = at.checked_sub(1).map(|at| window.token(at)).transpose()?.flatten();
                 if token != Some(eod) {
                     others.add(|| {
-                        format!("has a document, the {document}th of those not empty, that doesn't end with {eod}")
+                        format!("has a document (number {document}, without empty ones) that doesn't end with {eod}")
                     });
                 }
                 document += 1;
@@ -226,8 +226,8 @@ impl Check<'_, '_> {
                 for (i, token) in (at..).zip(bytes.chunks_exact(dtype.width())) {
                     if !dtype.is_below(vocabulary, token) {
                         others.add(|| {
-                            let id = dtype.value(token).map_or("no integer".to_owned(), |id| id.to_string());
-                            format!("has {id} as token {i}, and the vocabulary has ids below {vocabulary}")
+                            let id = dtype.value(token).map_or("a fraction".to_owned(), |id| id.to_string());
+                            format!("has {id} as token {i}, but ids of the vocabulary are below {vocabulary}")
                         });
                     }
                 }

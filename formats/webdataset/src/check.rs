@@ -1,7 +1,7 @@
-//! What each reader of the ecosystem would trip over in anybody's tar shard.
+//! Checks any tar shard for what the ecosystem's readers reject or read wrongly.
 
-use crate::header::{NAME_LIMIT, SIZE_LIMIT};
-use crate::walk::{Ending, Member, Walk};
+use crate::tar_header::{NAME_LIMIT, SIZE_LIMIT};
+use crate::tar_reader::{Ending, TarMember, TarReader};
 use packhorse_core::{Consumer, Findings, Input, Limits, MemberName, Result, split_name};
 use std::collections::{BTreeSet, HashSet};
 
@@ -17,10 +17,10 @@ pub(crate) fn check(
 ) -> Result<()> {
     let mut report = Report { wanted, findings };
     if input.len().is_none() {
-        report.add(&[Wids, Dali, Energon], None, "is compressed, and only webdataset and Hugging Face read that");
+        report.add(&[Wids, Dali, Energon], None, "is compressed, which only webdataset and Hugging Face can read");
     }
     let mut samples = Samples::default();
-    let mut walk = Walk::new(input, limits)?;
+    let mut walk = TarReader::new(input, limits)?;
     loop {
         match walk.next() {
             Ok(Some(member)) => {
@@ -56,12 +56,12 @@ impl Report<'_> {
         self.findings.add(&[], None, problem);
     }
 
-    fn header(&mut self, member: &Member) {
+    fn header(&mut self, member: &TarMember) {
         let name = Some(&member.name[..]);
         if member.sparse {
             self.add(ALL, name, "is a sparse file: readers return other bytes than the file's, or none");
         } else if !member.is_regular() && !member.is_folder() {
-            self.add(ALL, name, "is no regular file: readers skip it or return nothing");
+            self.add(ALL, name, "is not a regular file: readers skip it or return nothing");
         }
         if member.dialect.pax_path {
             self.add(&[Wids], name, "has its name in a PAX header: wids finds no sample");
@@ -76,7 +76,7 @@ impl Report<'_> {
             );
         }
         if member.dialect.prefix {
-            self.add(&[Wids], name, "has its name cut at the prefix field");
+            self.add(&[Wids], name, "has a name that wids cuts at the prefix field");
         }
         if member.name.len() > NAME_LIMIT && !member.dialect.pax_path && !member.dialect.gnu_long_name {
             self.add(&[Wids], name, "has a name of over 100 bytes");
@@ -86,7 +86,7 @@ impl Report<'_> {
         }
     }
 
-    fn name(&mut self, member: &Member, samples: &mut Samples, each_key: &mut dyn FnMut(&str)) {
+    fn name(&mut self, member: &TarMember, samples: &mut Samples, each_key: &mut dyn FnMut(&str)) {
         if !member.is_regular() {
             return;
         }
@@ -100,7 +100,7 @@ impl Report<'_> {
             self.add(
                 &[WebDataset, Dali],
                 Some(raw),
-                "has upper case in its field: webdataset lowers it, DALI misses it",
+                "has upper case in its field: webdataset lowers it, DALI does not find it",
             );
         }
         self.content(member, raw, field);
@@ -110,7 +110,7 @@ impl Report<'_> {
     fn key(&mut self, raw: &[u8], key: &[u8]) {
         let base = key.rsplit(|b| *b == b'/').next().unwrap_or_default();
         if raw.starts_with(b"./") {
-            self.add(&[Wids, Energon], Some(raw), "starts with ./, which becomes a part of the key");
+            self.add(&[Wids, Energon], Some(raw), "starts with ./, which becomes part of the key");
         } else if key.contains(&b'.') {
             self.add(
                 &[HuggingFace, Energon, Dali],
@@ -132,9 +132,9 @@ impl Report<'_> {
         }
     }
 
-    fn content(&mut self, member: &Member, raw: &[u8], field: &[u8]) {
+    fn content(&mut self, member: &TarMember, raw: &[u8], field: &[u8]) {
         if member.size == 0 && (field == b"cls" || field == b"json") {
-            self.add(&[WebDataset, HuggingFace], Some(raw), "is empty, and can't be decoded");
+            self.add(&[WebDataset, HuggingFace], Some(raw), "is empty and can't be decoded");
         }
     }
 
@@ -142,17 +142,17 @@ impl Report<'_> {
         match (ending, len) {
             (Some(Ending::Bare(_)), _) => {
                 self.damage(
-                    "has no end-of-archive mark: it may have been cut between two members, which readers do not notice",
+                    "has no end-of-archive marker: it may be cut between two members, which readers do not notice",
                 );
             }
             (Some(Ending::Marked(at)), Some(len)) if len < at + 1024 => {
-                self.damage("has half an end-of-archive mark");
+                self.damage("has half an end-of-archive marker");
             }
             (Some(Ending::Marked(at)), Some(len)) if len > at + 10240 + 1024 => {
                 self.add(
                     ALL,
                     None,
-                    "goes on after the end-of-archive mark: readers stop there (tars put one after the other?)",
+                    "continues after the end-of-archive marker, where readers stop (concatenated tars?)",
                 );
             }
             _ => {}
@@ -160,7 +160,7 @@ impl Report<'_> {
     }
 }
 
-/// Key and field without any escaping, as the readers' own rule splits them.
+/// Key and field without escaping, split by the readers' rule.
 fn split_raw(name: &[u8]) -> Option<(&[u8], &[u8])> {
     let base = name.iter().rposition(|b| *b == b'/').map_or(0, |slash| slash + 1);
     let dot = base + name.get(base..)?.iter().position(|b| *b == b'.')?;
@@ -168,7 +168,7 @@ fn split_raw(name: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((name.get(..dot)?, field))
 }
 
-/// Grouping: members of a sample must be adjacent, and all samples must have the same fields.
+/// Checks that the members of a sample are adjacent, and that all samples have the same fields.
 #[derive(Default)]
 struct Samples {
     seen: HashSet<u64>,
@@ -193,7 +193,7 @@ impl Samples {
                 report.add(
                     ALL,
                     Some(raw),
-                    "belongs to a sample whose other members lie elsewhere: readers see two samples",
+                    "belongs to a sample whose other members are not adjacent: readers see two samples",
                 );
             } else if let Ok(MemberName { key, .. }) = split_name(raw) {
                 each_key(&key);
@@ -203,7 +203,7 @@ impl Samples {
             report.add(
                 &[WebDataset, HuggingFace],
                 Some(raw),
-                "is there twice: webdataset and Hugging Face raise an error",
+                "occurs twice: webdataset and Hugging Face raise an error",
             );
         }
     }

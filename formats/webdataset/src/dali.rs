@@ -1,5 +1,5 @@
-//! DALI's index, version `v1.2`, as its `wds2idx` writes it: a line a sample, and in it for each
-//! member extension, offset of the data, length and name.
+//! DALI's index, version `v1.2`, as its `wds2idx` writes it: one line per sample with the extension, data offset,
+//! length and name of each member.
 
 use packhorse_core::{Context, Members, Result};
 use std::io::{BufWriter, Write};

@@ -1,13 +1,13 @@
-//! What Megatron-Energon 7.4 wants beside the shards: an offset index a shard, and `.nv-meta/`.
+//! The files of Megatron-Energon 7.4: an offset index for each shard, and `.nv-meta/`.
 
-use crate::sqlite::{Database, Index, Table, Value};
+use crate::sqlite::{Database, IndexHandle, SqlValue, TableHandle};
 use packhorse_core::{Context, Error, Members, Outlet, Result, Sealed, ShardSummary};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 
 const VERSION: &str = "7.4.1";
 
-/// Writes `SHARD.tar.idx`: where each sample's first header starts, then the end of data, u64 each.
+/// Writes `SHARD.tar.idx`: the offset of each sample's first header, then the end of the data, as u64.
 pub(crate) fn write(members: &Members, data_end: u64, out: &mut dyn Write) -> Result<()> {
     let mut bytes = Vec::with_capacity(8 * (members.samples() + 1));
     for start in starts(members) {
@@ -17,13 +17,13 @@ pub(crate) fn write(members: &Members, data_end: u64, out: &mut dyn Write) -> Re
     out.write_all(&bytes).context("write the Energon index")
 }
 
-/// In a shard of ours a header is one block, right before its data.
+/// The offset of each sample's first header. In our shards a header is one block, right before the data.
 fn starts(members: &Members) -> impl Iterator<Item = u64> {
-    members.iter().map(|(_, mut list)| list.next().map_or(0, |first| first.offset - crate::header::BLOCK_U64))
+    members.iter().map(|(_, mut list)| list.next().map_or(0, |first| first.offset - crate::tar_header::BLOCK_U64))
 }
 
 pub(crate) fn seal(dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
-    // Readers count tar files in the order of their names.
+    // Readers number tar files in the order of their names.
     let mut shards: Vec<(usize, &ShardSummary)> = dataset.shards.iter().enumerate().collect();
     shards.sort_by(|a, b| a.1.name.cmp(&b.1.name));
     let text = |out: &mut dyn Outlet, name: &str, text: &str| {
@@ -54,13 +54,13 @@ fn info(shards: &[(usize, &ShardSummary)]) -> Result<String> {
     Ok(json)
 }
 
-/// The shard's file as a JSON string, which is a YAML string too.
+/// The name of the shard's file as a JSON string, which is also valid YAML.
 fn quoted(shard: &ShardSummary) -> Result<String> {
     serde_json::to_string(&format!("{}.tar", shard.name)).map_err(|e| Error::bug(e.to_string()))
 }
 
-/// Energon knows three parts; a split of another name is listed as excluded, so that it trains on
-/// nothing by surprise.
+/// `split.yaml`. Energon knows three parts; a split of another name is excluded, so that it is never trained on by
+/// accident.
 fn splits(shards: &[(usize, &ShardSummary)]) -> Result<String> {
     let mut parts: [(&str, Vec<String>); 4] =
         [("  train:", vec![]), ("  val:", vec![]), ("  test:", vec![]), ("exclude:", vec![])];
@@ -84,24 +84,23 @@ fn splits(shards: &[(usize, &ShardSummary)]) -> Result<String> {
     Ok(yaml)
 }
 
-/// A UUID of version 8 (RFC 9562, vendor specific) made of the root digest, so that it changes when
-/// and only when the shards do.
+/// A UUID of version 8 (RFC 9562, vendor specific) from the root digest. It changes if and only if the shards do.
 fn uuid(root_digest: &str) -> String {
     let hex: Vec<char> = root_digest.chars().chain(std::iter::repeat('0')).take(32).collect();
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().iter().collect::<String>();
     format!("{}-{}-8{}-8{}-{}", part(0, 8), part(8, 12), part(13, 16), part(17, 20), part(20, 32))
 }
 
-/// `index.sqlite`: a row a sample and a row a member, with Energon's indexes.
+/// `index.sqlite`: a row for each sample and each member, with Energon's indexes.
 struct Energon {
     database: Database<BufWriter<File>>,
-    samples: Table,
-    parts: Table,
-    unique: Index,
-    by_tar: Index,
-    sequence: Index,
-    full: Index,
-    /// Every key with its row, for the index that is not in the order of the shards.
+    samples: TableHandle,
+    parts: TableHandle,
+    unique: IndexHandle,
+    by_tar: IndexHandle,
+    sequence: IndexHandle,
+    full: IndexHandle,
+    /// Every key with its row, for the index that is sorted by key.
     keys: Vec<(String, i64)>,
 }
 
@@ -139,8 +138,8 @@ impl Energon {
     }
 
     fn shard(&mut self, id: i64, bytes: u64, members: &Members) -> std::io::Result<()> {
-        // An archive of ours ends with two blocks of zeros.
-        let data_end = bytes.saturating_sub(2 * crate::header::BLOCK_U64);
+        // Our archives end with two blocks of zeros.
+        let data_end = bytes.saturating_sub(2 * crate::tar_header::BLOCK_U64);
         let ends = starts(members).skip(1).chain([data_end]);
         for (i, ((key, list), (start, end))) in members.iter().zip(starts(members).zip(ends)).enumerate() {
             self.sample(id, i as i64, key, start as i64, end.saturating_sub(start) as i64)?;
@@ -152,7 +151,7 @@ impl Energon {
     }
 
     fn sample(&mut self, id: i64, i: i64, key: &str, start: i64, size: i64) -> std::io::Result<()> {
-        use Value::{Integer, Text};
+        use SqlValue::{Integer, Text};
         let row = [Integer(id), Text(key), Integer(i), Integer(start), Integer(size)];
         let rowid = self.database.row(self.samples, &row)?;
         self.database.entry(self.by_tar, &[Integer(id), Integer(i)], rowid)?;
@@ -161,7 +160,7 @@ impl Energon {
     }
 
     fn part(&mut self, id: i64, i: i64, name: &str, offset: i64, size: i64) -> std::io::Result<()> {
-        use Value::{Integer, Text};
+        use SqlValue::{Integer, Text};
         let row = [Integer(id), Integer(i), Text(name), Integer(offset), Integer(size)];
         let rowid = self.database.row(self.parts, &row)?;
         self.database.entry(self.sequence, &[Integer(id), Integer(i), Integer(offset)], rowid)?;
@@ -171,7 +170,7 @@ impl Energon {
     fn finish(mut self) -> std::io::Result<()> {
         self.keys.sort_unstable();
         for (key, rowid) in &self.keys {
-            self.database.entry(self.unique, &[Value::Text(key)], *rowid)?;
+            self.database.entry(self.unique, &[SqlValue::Text(key)], *rowid)?;
         }
         self.database.finish().map(|_| ())
     }

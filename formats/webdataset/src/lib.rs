@@ -1,37 +1,38 @@
-//! WebDataset: tar archives in which consecutive members of one key are one sample.
+//! WebDataset: tar archives in which consecutive members with the same key are one sample.
 //!
 //! * **Specification**: POSIX.1-1988 USTAR, plus the naming rule of the Python package `webdataset`:
-//!   the key is the directory and the base name up to its first dot, the field is the rest.
+//!   the key is the directory and the base name up to its first dot; the field is the rest.
 //! * **Who else reads it**: webdataset, wids, Hugging Face datasets, NVIDIA DALI, Megatron-Energon,
-//!   and every tar program.
-//! * **The bytes we write**:
+//!   every tar program.
+//! * **The bytes** that the sink writes:
 //!
 //!   ```text
 //!   header  512 B   name = KEY.FIELD (≤ 100 bytes), mode 0644, uid/gid/mtime 0, type 0, "ustar\0" "00"
 //!   data            the field's bytes, zeros up to a multiple of 512
-//!   …               members of a sample adjacent, in the order of their fields
+//!   …               members of a sample are adjacent, sorted by field
 //!   end    1024 B   zeros
 //!   ```
 //!
-//!   No PAX headers, no GNU long names, no prefix field, no directories: each costs some reader
-//!   speed or correctness.
-//! * **What we read**: all of those, USTAR prefixes, PAX paths and sizes, GNU long names, base-256
-//!   sizes, old v7 headers; `.tar.gz` and `.tar.zst` as streams. What Python's `tarfile` and GNU tar read in
-//!   different ways is refused by name.
-//! * **Options** of the sink: `index`, a list of `wids` (default), `wids:md5`, `dali`, `energon`, `none`.
+//!   No PAX headers, no GNU long names, no prefix field, no directories: each of these costs some reader speed or
+//!   correctness.
+//! * **The source** reads all of these too: USTAR prefixes, PAX paths and sizes, GNU long names, base-256 sizes, old v7
+//!   headers; `.tar.gz` and `.tar.zst` as streams. Members that Python's `tarfile` and GNU tar read differently are
+//!   refused by name.
+//! * **Options** of the sink: `index`, a comma-separated list of `wids` (default), `wids:md5`, `dali`, `energon`, or
+//!   `none`.
 //! * **Revisions**: 1, the first.
 
 mod check;
-mod column;
 mod dali;
 mod energon;
-mod header;
+mod member_column;
 mod options;
 mod pax;
 mod sink;
 mod source;
 mod sqlite;
-mod walk;
+mod tar_header;
+mod tar_reader;
 mod wids;
 
 use packhorse_core::{Consumer, Findings, Format, FormatInfo, Input, Limits, Options, Result, Sink, Source};

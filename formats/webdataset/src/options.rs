@@ -2,7 +2,7 @@
 
 use packhorse_core::{Error, Options, Result};
 
-/// What other readers' indexes are written in the same pass.
+/// The indexes for other readers that are written with the shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Indexes {
     pub(crate) wids: bool,
@@ -12,7 +12,7 @@ pub(crate) struct Indexes {
 }
 
 impl Indexes {
-    /// From the option `index`, a list of `wids`, `wids:md5`, `dali`, `energon`; or `none`.
+    /// Parses the option `index`, a list of `wids`, `wids:md5`, `dali`, `energon`; or `none`.
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["index"])?;
         let mut indexes = Self::default();
@@ -25,7 +25,7 @@ impl Indexes {
                 "energon" => indexes.energon = true,
                 other => {
                     return Err(Error::config(format!(
-                        "no index is called \"{other}\"; known are wids, wids:md5, dali, energon, none"
+                        "option index: unknown \"{other}\"; known are wids, wids:md5, dali, energon, none"
                     )));
                 }
             }

@@ -1,21 +1,21 @@
-//! PAX extended headers: what they say of the member that follows.
+//! PAX extended headers, which describe the next member.
 //!
-//! Specification: POSIX.1-2001, pax Extended Header; `GNU.sparse.*` as GNU tar 1.35 documents it. A
-//! record that readers are known to take in different ways is refused.
+//! Specification: POSIX.1-2001, pax Extended Header; `GNU.sparse.*` as documented by GNU tar 1.35. Records that readers
+//! interpret differently are refused.
 
 use packhorse_core::{Error, Result};
 
-/// What an extended header says.
+/// The parsed records of an extended header.
 #[derive(Default)]
 pub(crate) struct Pax {
     pub(crate) path: Option<Vec<u8>>,
     pub(crate) size: Option<u64>,
-    /// Whether the member is a sparse file, of which only the parts that are no holes are stored.
+    /// Whether the member is a sparse file, stored without its holes.
     pub(crate) sparse: bool,
 }
 
 impl Pax {
-    /// Reads the records of a header for one member.
+    /// Parses the header of one member.
     pub(crate) fn parse(mut bytes: &[u8]) -> Result<Self> {
         let mut pax = Self::default();
         while let Some((keyword, value)) = record(&mut bytes)? {
@@ -34,13 +34,12 @@ impl Pax {
         Ok(pax)
     }
 
-    /// Makes sure that the records of a global header, which hold for all members after it, name and
-    /// measure none of them.
+    /// Refuses a global header, which applies to all members after it, that sets a path or a size.
     pub(crate) fn check_global(mut bytes: &[u8]) -> Result<()> {
         while let Some((keyword, _)) = record(&mut bytes)? {
             if keyword == b"path" || keyword == b"size" || keyword.starts_with(b"GNU.sparse.") {
                 return Err(Error::content(format!(
-                    "has a global PAX header that sets {} for all members, which readers take in different ways; \
+                    "has a global PAX header that sets {} for all members, which readers interpret differently; \
                      write the tar again without it",
                     keyword.escape_ascii()
                 )));
@@ -50,7 +49,7 @@ impl Pax {
     }
 }
 
-/// The record at the start of `bytes`, which move past it: `LENGTH KEYWORD=VALUE\n`. A NUL ends them.
+/// Takes the record `LENGTH KEYWORD=VALUE\n` from the start of `bytes`. A NUL ends the records.
 fn record<'a>(bytes: &mut &'a [u8]) -> Result<Option<(&'a [u8], &'a [u8])>> {
     if bytes.first().is_none_or(|b| *b == 0) {
         return Ok(None);
@@ -75,7 +74,7 @@ fn path(value: &[u8]) -> Result<Vec<u8>> {
         _ => return Ok(value.to_vec()),
     };
     Err(Error::content(format!(
-        "has a PAX header whose path {problem} ({}), which readers take in different ways; write the tar again",
+        "has a PAX header whose path {problem} ({}), which readers interpret differently; write the tar again",
         value.escape_ascii()
     )))
 }

@@ -1,8 +1,8 @@
-//! Samples as canonical tar shards.
+//! The sink: samples as canonical tar shards.
 
-use crate::column::Column;
-use crate::header::{BLOCK, BLOCK_U64, NAME_LIMIT, admit, encode, padded};
+use crate::member_column::MemberColumn;
 use crate::options::Indexes;
+use crate::tar_header::{BLOCK, BLOCK_U64, NAME_LIMIT, admit, encode, padded};
 use crate::{dali, energon, wids};
 use md5::{Digest, Md5};
 use packhorse_core::{
@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// Bytes gathered before they are written: large enough for BLAKE3's widest code, small enough to
-/// stay in the cache between the copy, the hash and the write.
+/// The size of the write buffer: large enough for BLAKE3's widest code path, small enough to stay in the cache between
+/// the copy, the hash and the write.
 const BUFFER: usize = 64 << 10;
 
 pub(crate) struct TarSink {
@@ -29,10 +29,10 @@ impl Sink for TarSink {
     fn accept(&self, schema: &SchemaRef) -> Result<()> {
         let mut names = BTreeMap::new();
         for (_, field) in fields_of(schema) {
-            Column::check(field)?;
+            MemberColumn::check(field)?;
             if let Some(other) = names.insert(member_field(field.name()), field.name()) {
                 return Err(Error::config(format!(
-                    "the fields {other} and {} are one to readers, which do not see case; rename one with --field",
+                    "the fields {other} and {} differ only in case, which readers ignore; rename one with --field",
                     field.name()
                 )));
             }
@@ -95,22 +95,22 @@ fn fields_of(schema: &SchemaRef) -> impl Iterator<Item = (usize, &packhorse_core
     schema.fields().iter().map(|f| &**f).enumerate().filter(|(_, f)| f.name() != KEY)
 }
 
-/// The name of a field as every reader carries it: lower case, and nothing that splits a member's name.
+/// A field name that every reader keeps: lower case, without characters that split a member's name.
 fn member_field(name: &str) -> String {
     let mut carried = String::with_capacity(name.len());
     escape(name.to_lowercase().as_bytes(), true, &mut carried);
     carried.replace('/', "%2F")
 }
 
-/// A key as every reader carries it. Those of files are already; those of tables may hold anything.
+/// A key that every reader keeps. Keys of files are already; keys of tables may hold any text.
 fn member_key(key: &str) -> Result<Cow<'_, str>> {
     let plain = |b: u8| b.is_ascii_graphic() && b != b'.';
     if key.is_empty() {
-        return Err(Error::content("has an empty key, and a tar's members are named by keys; give its row one"));
+        return Err(Error::content("has an empty key, and members of a tar are named by keys; give the row a key"));
     }
     if key.starts_with('/') || key.ends_with('/') || key.contains("//") {
         return Err(Error::content(
-            "has a key with a slash at its start, at its end or after another, which readers see as another key; \
+            "has a key with a slash at its start, at its end or after another slash, which readers change; \
              rename it",
         )
         .in_sample(key));
@@ -125,12 +125,12 @@ fn member_key(key: &str) -> Result<Cow<'_, str>> {
     }
 }
 
-/// Looks for samples that no tar holds: keys that are no names, and samples without a field.
+/// Refuses samples that a tar can't hold: invalid keys, and samples without a field.
 fn check_rows(rows: &Rows) -> Result<()> {
     let keys = key_column(rows)?;
     let schema = rows.schema();
     let names: Vec<(usize, String)> = fields_of(&schema).map(|(i, f)| (i, member_field(f.name()))).collect();
-    let columns = names.iter().map(|(i, _)| Column::new(rows.column(*i))).collect::<Result<Vec<_>>>()?;
+    let columns = names.iter().map(|(i, _)| MemberColumn::new(rows.column(*i))).collect::<Result<Vec<_>>>()?;
     for row in 0..rows.num_rows() {
         let key = &*member_key(keys.value(row))?;
         let mut empty = true;
@@ -156,7 +156,7 @@ fn no_member(key: &str) -> Error {
 }
 
 struct TarWriter {
-    /// Columns in the order of their names, which is the order of a sample's members.
+    /// Columns sorted by name: the order of a sample's members.
     names: Vec<(usize, String)>,
     tar: Tar,
     dali: Option<Box<dyn Write + Send>>,
@@ -165,11 +165,11 @@ struct TarWriter {
 }
 
 impl TarWriter {
-    /// Appends rows; a field of `parts` is copied from there.
+    /// Appends rows; fields in `parts` are copied from their inputs.
     fn append(&mut self, rows: &Rows, parts: &[(&str, Part<'_>)]) -> Result<()> {
         let schema = rows.schema();
         let keys = key_column(rows)?;
-        let columns = self.names.iter().map(|(i, _)| Column::new(rows.column(*i))).collect::<Result<Vec<_>>>()?;
+        let columns = self.names.iter().map(|(i, _)| MemberColumn::new(rows.column(*i))).collect::<Result<Vec<_>>>()?;
         for row in 0..rows.num_rows() {
             let key = &*member_key(keys.value(row))?;
             self.members.push_sample(key);
@@ -229,24 +229,23 @@ impl ShardWriter for TarWriter {
     }
 }
 
-/// Bytes of a large member that are summed and written at once, without a copy: few enough to stay in the
-/// cache in between.
+/// Bytes of a large member that are hashed and written in one piece without a copy: few enough to stay in the cache.
 const PIECE: usize = 256 << 10;
 
-/// Bytes of a member that are read at once, where it is copied from an input.
+/// Bytes of one read where a member is copied from an input.
 const COPIED: usize = 1 << 20;
 
-/// The archive itself, through one buffer.
+/// Writes the archive through one buffer.
 struct Tar {
     out: Box<dyn Write + Send>,
     buf: Vec<u8>,
-    /// Bytes so far, written or buffered.
+    /// The length so far, including buffered bytes.
     at: u64,
     md5: Option<Md5>,
 }
 
 impl Tar {
-    /// Appends a member; returns where its bytes start.
+    /// Appends a member; returns the offset of its data.
     fn member(&mut self, key: &str, field: &str, bytes: &[u8]) -> Result<u64> {
         let len = bytes.len() as u64;
         self.append(&encode(key, field, len))?;
@@ -256,12 +255,12 @@ impl Tar {
         Ok(offset)
     }
 
-    /// Appends a member that is never whole in memory; returns where its bytes start, and their CRC-32C.
+    /// Appends a member in pieces; returns the offset of its data and their CRC-32C.
     fn copy(&mut self, key: &str, field: &str, part: &Part<'_>) -> Result<(u64, u32)> {
         self.append(&encode(key, field, part.len))?;
         let (offset, mut crc, mut buf, mut at) = (self.at, Crc32c::default(), aligned(COPIED), 0);
         while at < part.len {
-            // First what fills the buffer: what comes behind it is written from where it is.
+            // The first piece fills the buffer, so that later pieces are written without a copy.
             let most = if self.buf.is_empty() { COPIED } else { BUFFER - self.buf.len() };
             let n = usize::try_from(part.len - at).map_or(most, |left| left.min(most));
             let piece = buf.get_mut(..n).unwrap_or_default();
@@ -274,7 +273,7 @@ impl Tar {
         Ok((offset, crc.finish()))
     }
 
-    /// Ends a member of `len` bytes.
+    /// Pads a member of `len` bytes.
     fn pad(&mut self, len: u64) -> Result<()> {
         let padding = (padded(len) - len) as usize;
         self.append([0; BLOCK].get(..padding).unwrap_or_default())
@@ -284,7 +283,7 @@ impl Tar {
         self.at += bytes.len() as u64;
         while !bytes.is_empty() {
             if self.buf.is_empty() && bytes.len() >= BUFFER {
-                // Whole buffers: so BLAKE3 finds its pieces where it wants them.
+                // Whole buffers keep BLAKE3's chunks aligned.
                 let (piece, rest) = bytes.split_at(PIECE.min(bytes.len() / BUFFER * BUFFER));
                 self.write(piece)?;
                 bytes = rest;
@@ -316,7 +315,7 @@ impl Tar {
         self.out.write_all(bytes).context("write")
     }
 
-    /// Writes the end-of-archive mark; returns length and MD5 of the archive.
+    /// Writes the end-of-archive marker; returns the length and the MD5 of the archive.
     fn finish(&mut self) -> Result<(u64, Option<String>)> {
         self.append(&[0; 2 * BLOCK])?;
         self.flush()?;

@@ -1,6 +1,6 @@
-//! Tar shards as samples.
+//! The source: samples of tar shards.
 
-use crate::walk::{Ending, Member, Walk};
+use crate::tar_reader::{Ending, TarMember, TarReader};
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use packhorse_core::{
@@ -19,7 +19,7 @@ pub(crate) struct TarSource {
 
 impl Source for TarSource {
     fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
-        let mut walk = Walk::new(input, self.limits)?;
+        let mut walk = TarReader::new(input, self.limits)?;
         while let Some(member) = walk.next().map_err(|e| e.in_input(input.name()))? {
             if member.is_folder() {
                 continue;
@@ -27,7 +27,7 @@ impl Source for TarSource {
             walk.pass(&member).map_err(|e| e.in_input(input.name()).in_sample(member.name.escape_ascii()))?;
             let extent = match member.is_regular() {
                 true => Ok(Extent { offset: member.data, len: member.size }),
-                false => Err(Error::content(what(&member)).in_input(input.name())),
+                false => Err(Error::content(unsupported_member(&member)).in_input(input.name())),
             };
             each(Entry { name: &member.name, extent })?;
         }
@@ -35,14 +35,14 @@ impl Source for TarSource {
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        let walk = Walk::new(input, self.limits)?;
+        let walk = TarReader::new(input, self.limits)?;
         let grouping = Grouping { walk, next: None, sample: 0 };
         Ok(Box::new(BlocksOf { grouping, items, name: input.name(), done: false }))
     }
 }
 
-/// Why a member that is no regular file holds no field.
-fn what(member: &Member) -> String {
+/// The error for a member that is not a regular file.
+fn unsupported_member(member: &TarMember) -> String {
     let kind = match member.kind {
         _ if member.sparse => {
             return "is a sparse file in the tar, whose holes are not stored; write the tar again without --sparse"
@@ -57,10 +57,10 @@ fn what(member: &Member) -> String {
     format!("is {kind} in the tar, and only regular files hold fields; pack the files themselves")
 }
 
-pub(crate) fn check_ending(walk: &Walk<'_>) -> Result<()> {
+pub(crate) fn check_ending(walk: &TarReader<'_>) -> Result<()> {
     match walk.ending {
         Some(Ending::Bare(at)) => Err(Error::content(format!(
-            "has no end-of-archive mark at byte {at}, so it may have been cut there; write it anew if you can"
+            "has no end-of-archive marker at byte {at}, so it may be cut there; write it again if you can"
         ))),
         _ => Ok(()),
     }
@@ -68,9 +68,9 @@ pub(crate) fn check_ending(walk: &Walk<'_>) -> Result<()> {
 
 /// Samples as WebDataset's readers group them: consecutive members of one key.
 struct Grouping<'a> {
-    walk: Walk<'a>,
+    walk: TarReader<'a>,
     /// A member that belongs to the next sample, with its key and field.
-    next: Option<(String, String, Member)>,
+    next: Option<(String, String, TarMember)>,
     sample: u64,
 }
 
@@ -96,7 +96,7 @@ impl Grouping<'_> {
         Ok(Some(group))
     }
 
-    fn add(&mut self, group: &mut Group, field: String, member: &Member, read: bool) -> Result<()> {
+    fn add(&mut self, group: &mut Group, field: String, member: &TarMember, read: bool) -> Result<()> {
         let bytes = if read { self.walk.data(member)? } else { Vec::new() };
         match group.fields.insert(field, bytes) {
             None => Ok(()),
@@ -104,13 +104,13 @@ impl Grouping<'_> {
         }
     }
 
-    fn next_member(&mut self) -> Result<Option<(String, String, Member)>> {
+    fn next_member(&mut self) -> Result<Option<(String, String, TarMember)>> {
         if let Some(next) = self.next.take() {
             return Ok(Some(next));
         }
         while let Some(member) = self.walk.next()? {
             if member.sparse {
-                return Err(Error::content(what(&member)).in_sample(member.name.escape_ascii()));
+                return Err(Error::content(unsupported_member(&member)).in_sample(member.name.escape_ascii()));
             }
             if let (true, Ok(name)) = (member.is_regular(), split_name(&member.name)) {
                 return Ok(Some((name.key, name.field, member)));

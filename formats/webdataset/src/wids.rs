@@ -1,11 +1,11 @@
-//! The index of `wids`, version 1: one JSON file for the dataset, or one for each split.
+//! The index of `wids`, version 1: one JSON file for the dataset, or for each split.
 
 use packhorse_core::{Context, Error, Outlet, Result, Sealed};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// The note under which a shard's MD5 travels from the writer to the seal.
+/// The note that carries a shard's MD5 from the writer to the seal.
 pub(crate) const MD5: &str = "md5";
 
 #[derive(Serialize)]

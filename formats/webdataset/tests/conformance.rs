@@ -1,4 +1,4 @@
-//! The format keeps what every format promises, and some promises of its own.
+//! The conformance suite, with tars of several dialects.
 
 use packhorse_testkit::conformance::{Suite, sample};
 use packhorse_testkit::hostile::tar::{Member, archive};

@@ -1,4 +1,4 @@
-"""Odd tars by seed, and what Python's tarfile and GNU tar read in each.
+"""Odd tars by seed, and the members that Python's tarfile and GNU tar read in each.
 
 odd_tars.py FOLDER SEED COUNT writes FOLDER/NNNNN.tar and FOLDER/manifest.json: a list of
 {"tar": name, "python": members, "gnu": members}, where members is a list of [name, bytes] in hexadecimal, regular
@@ -112,7 +112,7 @@ def sparse(rng, name):
 
 
 def before(rng, number, size):
-    """A header in front of a member's own."""
+    """An extension header before a member."""
     name = b"x%d.jpg" % number
 
     def extended(kind, records):

@@ -1,5 +1,5 @@
-//! Members that are copied in pieces are those that would have been written from memory.
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+//! Members copied in pieces equal members written from memory.
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use arrow_array::{ArrayRef, Int64Array, LargeBinaryArray, RecordBatch, StringViewArray};
 use packhorse_core::{
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
-/// A sample of a field of bytes, of which there may be none, beside a label.
+/// A sample of a field of bytes, which may be null, and a label.
 fn rows(key: &str, bytes: Option<&[u8]>) -> Rows {
     let fields = vec![
         Field::new(KEY, DataType::Utf8View, false),
@@ -26,7 +26,7 @@ fn rows(key: &str, bytes: Option<&[u8]>) -> Rows {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
-/// The files and the summary of shards of one sample for each of `lens`, copied or not.
+/// The files and the summary of a shard with one sample for each of `lens`, copied or pushed.
 fn written(lens: &[usize], copied: bool) -> (BTreeMap<String, Vec<u8>>, ShardSummary) {
     let options: Options = [("index", "wids:md5,dali,energon")].into_iter().collect();
     let sink = WebDataset.sink(&options).unwrap();
@@ -49,7 +49,7 @@ fn written(lens: &[usize], copied: bool) -> (BTreeMap<String, Vec<u8>>, ShardSum
 }
 
 #[test]
-fn a_copied_member_is_the_member() {
+fn a_copied_member_equals_a_pushed_one() {
     let lens = [0, 1, 511, 512, 513, 65_000, 65_536, 1 << 20, (1 << 20) + 1, 3_333_333, 200, 5 << 20];
     let ((files, summary), (wanted, known)) = (written(&lens, true), written(&lens, false));
     assert_eq!(files, wanted);
@@ -82,7 +82,7 @@ impl Input for Failing {
 }
 
 #[test]
-fn a_member_that_can_not_be_read_to_its_end_is_an_error() {
+fn a_failed_read_of_a_copied_member_is_an_error() {
     let sink = WebDataset.sink(&Options::new()).unwrap();
     let mut outlet = MemoryOutlet::new();
     let mut writer = sink.create(&rows("a", None).schema(), &mut outlet).unwrap();

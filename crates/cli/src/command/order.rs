@@ -12,7 +12,7 @@ use packhorse_order::{
 };
 use packhorse_pack::{Recorded, of_request, sealed_manifest};
 use packhorse_storage::Staging;
-use packhorse_tokens::Header;
+use packhorse_tokens::IndexHeader;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -120,7 +120,7 @@ impl Request<'_> {
     /// Whether any sequence falls into a part of which samples are asked for.
     fn check_part(&self, members: &[Member], split: Split) -> Result<()> {
         for member in members {
-            let sequences = Header::open(&*index(self.context, &member.prefix)?)?.sequences;
+            let sequences = IndexHeader::open(&*index(self.context, &member.prefix)?)?.sequences;
             let ids = u32::try_from(sequences).ok().and_then(|n| self.splits.range(split, n));
             if ids.is_some_and(|ids| !ids.is_empty()) {
                 return Ok(());

@@ -3,7 +3,7 @@
 use packhorse_core::{Input, Result, Store};
 use packhorse_order::{GptIndex, GptOptions, Order};
 use packhorse_read::{Access, GptSamples, Host, Numbers, TokenFile, TokenLoader, TokenOptions, Tokens};
-use packhorse_tokens::{Dtype, Header};
+use packhorse_tokens::{Dtype, IndexHeader};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) fn idx(dtype: Dtype, lengths: &[i32]) -> Vec<u8> {
 
 /// The file of tokens that an `.idx` and a `.bin` are, as the facade makes it.
 pub(crate) fn token_file(idx: &dyn Input, bin: Arc<dyn Input>, access: Access) -> Result<TokenFile> {
-    let header = Header::open(idx)?;
+    let header = IndexHeader::open(idx)?;
     let lengths = Numbers::read(idx, "<i4", header.length_at(0), header.sequences, access)?;
     let pointers = Numbers::read(idx, "<i8", header.pointer_at(0), header.sequences, access)?;
     TokenFile::new(bin, &header.dtype.element(), lengths, Some(pointers), access)

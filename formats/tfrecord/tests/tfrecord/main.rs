@@ -1,5 +1,5 @@
 //! What the format promises, from outside.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
 #![expect(clippy::panic, reason = "a failed check is a failed test")]
 
 mod common;

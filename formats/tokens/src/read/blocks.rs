@@ -1,35 +1,35 @@
-//! Stretches of documents as rows.
+//! Runs of documents as blocks of rows.
 
-use super::{Stretch, Table, schema};
+use super::{DocumentRun, TokenFile, schema};
 use arrow_array::{ArrayRef, ListArray, RecordBatch};
 use arrow_buffer::{Buffer, MutableBuffer, OffsetBuffer};
 use packhorse_core::{DataType, Error, Kind, Limits, Result, Rows, SchemaRef, array_of};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A block is handed out when its tokens have this many bytes.
+/// A block ends when its tokens have this many bytes.
 const BLOCK_BYTES: u64 = 1 << 20;
 /// Or when it has this many rows.
 const BLOCK_ROWS: u64 = 8192;
 
-pub(super) struct BlocksOf<'a> {
-    table: Box<dyn Table + 'a>,
+pub(super) struct DocumentBlocks<'a> {
+    table: Box<dyn TokenFile + 'a>,
     schema: SchemaRef,
-    /// The document that comes next, and where to stop.
+    /// The documents not yet delivered.
     items: Range<u64>,
-    stretch: Stretch,
-    /// Documents of the stretch that were handed out.
+    stretch: DocumentRun,
+    /// Documents of the run already delivered.
     used: usize,
     limits: Limits,
     name: &'a str,
     done: bool,
 }
 
-impl<'a> BlocksOf<'a> {
-    pub(super) fn new(table: Box<dyn Table + 'a>, items: Range<u64>, limits: Limits, name: &'a str) -> Self {
+impl<'a> DocumentBlocks<'a> {
+    pub(super) fn new(table: Box<dyn TokenFile + 'a>, items: Range<u64>, limits: Limits, name: &'a str) -> Self {
         let items = items.start..items.end.min(table.documents());
         let schema = schema(table.dtype(), table.lengths());
-        Self { table, schema, items, stretch: Stretch::default(), used: 0, limits, name, done: false }
+        Self { table, schema, items, stretch: DocumentRun::default(), used: 0, limits, name, done: false }
     }
 
     fn block(&mut self) -> Result<Option<Rows>> {
@@ -44,7 +44,7 @@ impl<'a> BlocksOf<'a> {
         let to = self.full();
         let columns = self.columns(self.used..to)?;
         if to == self.used {
-            return Err(Error::bug("a stretch without documents"));
+            return Err(Error::bug("a run without documents"));
         }
         self.items.start += (to - self.used) as u64;
         self.used = to;
@@ -52,7 +52,7 @@ impl<'a> BlocksOf<'a> {
         rows.map(Some).map_err(|e| Error::bug(e.to_string()))
     }
 
-    /// The document of the stretch that a block ends before: it has one at least.
+    /// The end, in the run, of a block from `used` on: at least one document.
     fn full(&self) -> usize {
         let begin = end_of(&self.stretch.ends, self.used);
         let most = begin.saturating_add(BLOCK_BYTES / self.table.dtype().size());
@@ -88,13 +88,13 @@ impl<'a> BlocksOf<'a> {
     }
 }
 
-/// Where document `i` of ends begins.
+/// The start of document `i`, by the ends of documents.
 fn end_of<T: Copy + Default>(ends: &[T], i: usize) -> T {
     i.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default()
 }
 
 fn offsets(ends: impl Iterator<Item = u64>) -> Result<OffsetBuffer<i32>> {
-    let long = |_| Error::new(Kind::Limit, "has over 2^31 tokens, more than a row holds");
+    let long = |_| Error::new(Kind::Limit, "has over 2^31 tokens, more than a row can hold");
     let ends = ends.map(|end| i32::try_from(end).map_err(long));
     let offsets = std::iter::once(Ok(0)).chain(ends).collect::<Result<Vec<i32>>>()?;
     Ok(OffsetBuffer::new(offsets.into()))
@@ -107,7 +107,7 @@ fn list(element: &DataType, offsets: OffsetBuffer<i32>, bytes: Buffer, len: usiz
     Ok(Arc::new(list.map_err(|e| Error::bug(e.to_string()))?))
 }
 
-impl Iterator for BlocksOf<'_> {
+impl Iterator for DocumentBlocks<'_> {
     type Item = Result<Rows>;
 
     fn next(&mut self) -> Option<Self::Item> {

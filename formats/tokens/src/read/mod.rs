@@ -1,27 +1,27 @@
-//! Documents as samples.
+//! The source: documents as samples.
 
 mod blocks;
 mod datatrove;
+pub(crate) mod flat;
 mod megatron;
-pub(crate) mod plain;
 
 use crate::dtype::Dtype;
-use crate::options::{Layout, Reading};
-use crate::shape::Seen;
-use blocks::BlocksOf;
+use crate::index_summary::SummaryCache;
+use crate::options::{TokenLayout, TokenSourceOptions};
+use blocks::DocumentBlocks;
 use packhorse_core::{Blocks, DataType, FieldType, Input, Limits, Probe, Result, Schema, SchemaRef, Source};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The column of a document's tokens.
 pub(crate) const TOKENS: &str = "tokens";
-/// The column of its sequences' lengths.
+/// The column of the lengths of its sequences.
 pub(crate) const LENGTHS: &str = "lengths";
 
 pub(crate) struct TokenSource {
-    pub(crate) options: Reading,
+    pub(crate) options: TokenSourceOptions,
     pub(crate) limits: Limits,
-    pub(crate) seen: Seen,
+    pub(crate) seen: SummaryCache,
 }
 
 impl Source for TokenSource {
@@ -37,25 +37,25 @@ impl Source for TokenSource {
     }
 
     fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        Ok(Box::new(BlocksOf::new(self.table(input)?, items, self.limits, input.name())))
+        Ok(Box::new(DocumentBlocks::new(self.table(input)?, items, self.limits, input.name())))
     }
 }
 
 impl TokenSource {
-    fn table<'a>(&self, input: &'a dyn Input) -> Result<Box<dyn Table + 'a>> {
-        let open = || -> Result<Box<dyn Table + 'a>> {
-            Ok(match self.options.layout.unwrap_or_else(|| Layout::of_file(input.name())) {
-                Layout::Megatron => Box::new(megatron::Megatron::open(input, &self.seen)?),
-                Layout::Datatrove => datatrove::open(input, self.options.length)?,
-                Layout::Llmc => Box::new(plain::Plain::llmc(input, self.options.length)?),
-                Layout::Bare => Box::new(plain::Plain::bare(input, self.options.dtype, self.options.length)?),
+    fn table<'a>(&self, input: &'a dyn Input) -> Result<Box<dyn TokenFile + 'a>> {
+        let open = || -> Result<Box<dyn TokenFile + 'a>> {
+            Ok(match self.options.layout.unwrap_or_else(|| TokenLayout::of_file(input.name())) {
+                TokenLayout::Megatron => Box::new(megatron::Megatron::open(input, &self.seen)?),
+                TokenLayout::Datatrove => datatrove::open(input, self.options.length)?,
+                TokenLayout::Llmc => Box::new(flat::FlatTokens::llmc(input, self.options.length)?),
+                TokenLayout::Bare => Box::new(flat::FlatTokens::bare(input, self.options.dtype, self.options.length)?),
             })
         };
         open().map_err(|e| e.in_input(input.name()))
     }
 }
 
-/// The columns of documents.
+/// The schema of documents.
 pub(crate) fn schema(dtype: Dtype, lengths: bool) -> SchemaRef {
     let list = |element: DataType, name| FieldType::List { element, depth: 1 }.field(name, false);
     let mut fields = Vec::new();
@@ -66,28 +66,28 @@ pub(crate) fn schema(dtype: Dtype, lengths: bool) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Which tokens each document of a file has.
-trait Table: Send {
+/// An opened file: where each document's tokens are.
+trait TokenFile: Send {
     fn dtype(&self) -> Dtype;
     fn documents(&self) -> u64;
     /// In all documents.
     fn tokens(&self) -> u64;
-    /// Whether sequences have lengths to be told.
+    /// Whether rows have the column of lengths.
     fn lengths(&self) -> bool;
-    /// Where the tokens are.
+    /// The file of tokens.
     fn data(&self) -> &dyn Input;
-    /// The documents from `first` on, which is not past the last: one or more, and at most `most`.
-    fn stretch(&self, first: u64, most: u64) -> Result<Stretch>;
+    /// A run of documents from `first` on, which must exist: at least one, at most `most`.
+    fn stretch(&self, first: u64, most: u64) -> Result<DocumentRun>;
 }
 
-/// Consecutive documents. Their tokens are in one piece, within the file.
+/// Consecutive documents, with contiguous tokens within the file.
 #[derive(Debug, Default)]
-struct Stretch {
-    /// The byte where the first document begins.
+struct DocumentRun {
+    /// The offset of the first document.
     start: u64,
     /// Tokens from there to the end of each document.
     ends: Vec<u64>,
-    /// The lengths of all sequences, where they are told, and how many there are up to the end of each document.
+    /// The lengths of all sequences, if the rows have them, and their number up to the end of each document.
     lengths: Vec<i32>,
     length_ends: Vec<usize>,
 }

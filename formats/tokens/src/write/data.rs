@@ -1,13 +1,13 @@
 //! The file of tokens.
 
 use crate::dtype::Dtype;
-use crate::read::plain::{LLMC, LLMC_HEADER};
+use crate::read::flat::{LLMC, LLMC_HEADER};
 use packhorse_core::{Context, Error, Headed, Kind, Outlet, Result};
 use std::io::Write;
 
-/// Bytes gathered, and handed on at a time: they stay in the cache between the hash and the write.
+/// Bytes of one write: few enough to stay in the cache between the hash and the write.
 const PIECE: usize = 256 << 10;
-/// So many that come at once are worth a write of their own: gathering them would copy them.
+/// A larger slice is written directly, without a copy into the buffer.
 const MANY: usize = 32 << 10;
 
 pub(super) struct Data {
@@ -18,7 +18,7 @@ pub(super) struct Data {
 
 enum Out {
     Stream(Box<dyn Write + Send>),
-    /// Its header is written last, as it says how many tokens there are.
+    /// The header contains the number of tokens, so it is written last.
     Llmc(Box<dyn Headed>, Dtype),
 }
 
@@ -54,7 +54,7 @@ impl Data {
         Ok(())
     }
 
-    /// Writes what is still in memory; returns the length of the file.
+    /// Writes the buffer and the header; returns the length of the file.
     pub(super) fn finish(mut self, tokens: u64) -> Result<u64> {
         self.hand_on()?;
         match self.out {
@@ -75,13 +75,12 @@ impl Out {
     }
 }
 
-/// The three numbers that llm.c's header begins with.
+/// The first three numbers of llm.c's header.
 fn header(dtype: Dtype, tokens: u64) -> Result<Vec<u8>> {
     let known = LLMC.iter().find(|(of, ..)| *of == dtype);
     let (_, magic, version) = known.ok_or_else(|| Error::bug("a type that llm.c doesn't have"))?;
     let tokens = i32::try_from(tokens).map_err(|_| {
-        let message =
-            format!("{tokens} tokens are more than llm.c's header can say; make shards smaller with --shard-size");
+        let message = format!("{tokens} tokens do not fit llm.c's header; make shards smaller with --shard-size");
         Error::new(Kind::Limit, message)
     })?;
     Ok([*magic, *version, tokens].iter().flat_map(|n| n.to_le_bytes()).collect())

@@ -1,4 +1,4 @@
-//! What lies beside a `.ds`: where its documents end, and three lines for people.
+//! The companions of a `.ds`: the ends of documents, and three lines of metadata.
 
 use crate::dtype::Dtype;
 use packhorse_core::{Context, Outlet, Result};
@@ -7,7 +7,7 @@ use std::io::{BufWriter, Write};
 pub(super) struct Datatrove {
     ends: BufWriter<Box<dyn Write + Send>>,
     metadata: Box<dyn Write + Send>,
-    /// The tokenizer's name and the bytes of a token.
+    /// The tokenizer's name and the bytes per token.
     name: String,
     tokens: u64,
 }
@@ -31,7 +31,7 @@ impl Datatrove {
     }
 }
 
-/// A number of tokens in three digits, as Python's `humanize.metric(tokens, unit="T")` says it.
+/// A number of tokens in three digits, as Python's `humanize.metric(tokens, unit="T")` formats it.
 fn metric(tokens: u64) -> String {
     let exponent = tokens.checked_ilog10().unwrap_or(0);
     let thousands = exponent / 3;
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_for_people() {
+    fn numbers_are_formatted_as_by_humanize() {
         let said = [0, 7, 10, 999, 1000, 12_345, 999_950, 1_234_567, 10u64.pow(19)].map(metric);
         let wanted = ["0.00 T", "7.00 T", "10.0 T", "999 T", "1.00 kT", "12.3 kT", "1000 kT", "1.23 MT", "10.0 ET"];
         assert_eq!(said, wanted);

@@ -1,8 +1,8 @@
-//! The `.idx` of a shard that grows.
+//! Writes the `.idx` of a shard.
 
 use super::spool::Spool;
 use crate::dtype::Dtype;
-use crate::header::Header;
+use crate::index_header::IndexHeader;
 use packhorse_core::{Context, Error, Outlet, Result};
 use std::io::Write;
 
@@ -11,7 +11,7 @@ pub(super) struct Megatron {
     dtype: Dtype,
     /// The length of each sequence.
     lengths: Spool,
-    /// How many sequences each document has.
+    /// The number of sequences of each document.
     counts: Spool,
 }
 
@@ -21,9 +21,9 @@ impl Megatron {
         Ok(Self { out: out.stream(".idx")?, dtype, lengths, counts })
     }
 
-    /// The next document. If its sequences are not told, it is one, and none if it is empty.
-    pub(super) fn document(&mut self, tokens: u64, told: Option<&[[u8; 4]]>) -> Result<()> {
-        let count = match told {
+    /// Adds a document. Without the lengths of its sequences it is one sequence, or none if it is empty.
+    pub(super) fn document(&mut self, tokens: u64, sequence_lengths: Option<&[[u8; 4]]>) -> Result<()> {
+        let count = match sequence_lengths {
             Some(lengths) => {
                 lengths.iter().try_for_each(|length| self.lengths.push(*length))?;
                 u32::try_from(lengths.len()).map_err(|_| Error::content("has over 2^32 sequences: split it"))?
@@ -31,7 +31,7 @@ impl Megatron {
             None if tokens == 0 => 0,
             None => {
                 let length = i32::try_from(tokens).map_err(|_| {
-                    Error::content(format!("has {tokens} tokens, and a sequence at most {}: split it", i32::MAX))
+                    Error::content(format!("has {tokens} tokens, over the {} of a sequence: split it", i32::MAX))
                 })?;
                 self.lengths.push(length.to_le_bytes())?;
                 1
@@ -41,7 +41,7 @@ impl Megatron {
     }
 
     pub(super) fn finish(mut self) -> Result<()> {
-        let header = Header { dtype: self.dtype, sequences: self.lengths.count(), documents: self.counts.count() };
+        let header = IndexHeader { dtype: self.dtype, sequences: self.lengths.count(), documents: self.counts.count() };
         let out = &mut self.out;
         out.write_all(&header.encode()?).context("write")?;
         self.lengths.each(&mut |lengths| out.write_all(lengths.as_flattened()).context("write"))?;
@@ -52,7 +52,7 @@ impl Megatron {
     }
 }
 
-/// Writes the sums of the numbers before each number, times `size`; with `total`, that of all too.
+/// Writes the exclusive scan of the numbers, times `size`; with `total`, also the sum of all.
 fn scan(numbers: &mut Spool, size: u64, total: bool, out: &mut dyn Write) -> Result<()> {
     let mut sum = 0u64;
     let mut bytes = Vec::new();
@@ -61,7 +61,8 @@ fn scan(numbers: &mut Spool, size: u64, total: bool, out: &mut dyn Write) -> Res
         for number in piece {
             bytes.extend_from_slice(&sum.to_le_bytes());
             let more = u64::from(u32::from_le_bytes(*number)) * size;
-            sum = sum.checked_add(more).ok_or_else(|| Error::content("more bytes than a file holds"))?;
+            sum =
+                sum.checked_add(more).ok_or_else(|| Error::content("the shard has more bytes than a file can hold"))?;
         }
         out.write_all(&bytes).context("write")
     })?;

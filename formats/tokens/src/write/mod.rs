@@ -1,26 +1,26 @@
-//! Samples as documents.
+//! The sink: samples as documents.
 
 mod data;
 mod datatrove;
 mod megatron;
-mod sources;
+mod source_counts;
 mod spool;
 mod writer;
 
-use crate::column::element;
-use crate::companion::Companion;
+use crate::document_table::DocumentTable;
 use crate::dtype::Dtype;
-use crate::options::{Layout, Writing};
+use crate::lists::element;
+use crate::options::{TokenLayout, TokenSinkOptions};
 use crate::read::{LENGTHS, TOKENS};
 use data::Data;
 use datatrove::Datatrove;
 use megatron::Megatron;
 use packhorse_core::{DataType, Error, FieldType, KEY, Outlet, Result, SchemaRef, Sealed, ShardWriter, Sink};
-use sources::Sources;
-use writer::{Counts, Index, TokenWriter};
+use source_counts::SourceCounts;
+use writer::{IndexWriter, ShardCounts, TokenWriter};
 
 pub(crate) struct TokenSink {
-    pub(crate) options: Writing,
+    pub(crate) options: TokenSinkOptions,
 }
 
 impl Sink for TokenSink {
@@ -48,34 +48,36 @@ impl Sink for TokenSink {
         let columns = self.columns(schema)?;
         let layout = self.options.layout;
         let data = match layout {
-            Layout::Llmc => Data::llmc(columns.dtype, out)?,
+            TokenLayout::Llmc => Data::llmc(columns.dtype, out)?,
             _ => Data::stream(out.stream(layout.suffix())?),
         };
         let index = match layout {
-            Layout::Megatron => Index::Megatron(Megatron::create(columns.dtype, out)?),
-            Layout::Datatrove => Index::Datatrove(Datatrove::create(columns.dtype, &self.options.tokenizer, out)?),
-            Layout::Llmc | Layout::Bare => Index::None,
+            TokenLayout::Megatron => IndexWriter::Megatron(Megatron::create(columns.dtype, out)?),
+            TokenLayout::Datatrove => {
+                IndexWriter::Datatrove(Datatrove::create(columns.dtype, &self.options.tokenizer, out)?)
+            }
+            TokenLayout::Llmc | TokenLayout::Bare => IndexWriter::None,
         };
-        let companion = if self.options.documents { Some(Companion::create(out)?) } else { None };
+        let companion = if self.options.documents { Some(DocumentTable::create(out)?) } else { None };
         let vocabulary = self.options.vocabulary.or(columns.signed.then_some(1 << 31));
-        let (documents, sequences, tokens, sources) = (0, 0, 0, Sources::default());
-        let counts = Counts { documents, sequences, tokens, sources };
+        let (documents, sequences, tokens, sources) = (0, 0, 0, SourceCounts::default());
+        let counts = ShardCounts { documents, sequences, tokens, sources };
         Ok(Box::new(TokenWriter { columns, data, index, companion, vocabulary, counts }))
     }
 
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
         match self.options.layout {
-            Layout::Megatron => crate::seal::seal(dataset, out),
+            TokenLayout::Megatron => crate::seal::seal(dataset, out),
             _ => Ok(()),
         }
     }
 }
 
-/// Where what is written stands among the columns.
+/// The columns that are written.
 struct Columns {
-    /// As they are written.
+    /// The type in the file.
     dtype: Dtype,
-    /// Whether they come as Int32 where the layout has UInt32.
+    /// Whether Int32 tokens are written as the layout's UInt32.
     signed: bool,
     tokens: usize,
     lengths: Option<usize>,
@@ -92,29 +94,29 @@ impl TokenSink {
                 KEY => {}
                 TOKENS => {
                     let dtype = element(field).and_then(|element| Dtype::of_element(&element));
-                    let dtype = dtype.ok_or_else(|| no("tokens are a list of numbers a sample".to_owned()))?;
+                    let dtype = dtype.ok_or_else(|| no("tokens must be a list of numbers per sample".to_owned()))?;
                     self.options.takes(dtype).map_err(|why| no(why.to_owned()))?;
                     tokens = Some((dtype, i));
                 }
                 LENGTHS if element(field) == Some(DataType::Int32) => lengths = Some(i),
-                LENGTHS => return Err(no("lengths of sequences are a list of Int32 a sample".to_owned())),
+                LENGTHS => return Err(no("lengths of sequences must be a list of Int32 per sample".to_owned())),
                 _ if FieldType::of(field).is_ok_and(|kind| kind == FieldType::Text) => {
                     return Err(no(format!(
-                        "make tokens of it with --tokenizer, or leave it out with --drop {}",
+                        "tokenize it with --tokenizer, or leave it out with --drop {}",
                         field.name()
                     )));
                 }
                 name => {
                     return Err(no(format!(
-                        "shards of tokens hold {TOKENS}, {LENGTHS} and keys only; leave it out with --drop {name}"
+                        "shards of tokens hold only {TOKENS}, {LENGTHS} and keys; leave it out with --drop {name}"
                     )));
                 }
             }
         }
         let (dtype, tokens) = tokens.ok_or_else(|| {
-            Error::unsupported(format!("there is no field {TOKENS}; make it of text with --tokenizer, or rename one"))
+            Error::unsupported(format!("there is no field {TOKENS}; tokenize text with --tokenizer, or rename a field"))
         })?;
-        let signed = dtype == Dtype::I32 && matches!(self.options.layout, Layout::Datatrove | Layout::Llmc);
+        let signed = dtype == Dtype::I32 && matches!(self.options.layout, TokenLayout::Datatrove | TokenLayout::Llmc);
         let dtype = if signed { Dtype::U32 } else { dtype };
         Ok(Columns { dtype, signed, tokens, lengths })
     }

@@ -1,4 +1,4 @@
-//! Numbers whose place in the file is not known yet: in memory while they are few, then in scratch.
+//! Numbers whose offset in the file is not known yet: in memory while they are few, then in scratch.
 
 use packhorse_core::{Result, Scratch};
 
@@ -28,12 +28,12 @@ impl Spool {
         Ok(())
     }
 
-    /// How many numbers.
+    /// The number of numbers.
     pub(super) fn count(&self) -> u64 {
         (self.spilled + self.memory.len() as u64) / 4
     }
 
-    /// Calls `each` with all numbers in order, a piece at a time.
+    /// Calls `each` with all numbers in order, in pieces.
     pub(super) fn each(&mut self, each: &mut dyn FnMut(&[[u8; 4]]) -> Result<()>) -> Result<()> {
         let mut piece = vec![0; if self.spilled > 0 { ROOM } else { 0 }];
         for at in (0..self.spilled).step_by(ROOM) {
@@ -51,7 +51,7 @@ mod tests {
     use packhorse_testkit::memory::MemoryOutlet;
 
     #[test]
-    fn what_went_in_comes_out_in_order() {
+    fn numbers_come_out_in_order() {
         for n in [0u32, 1, 262_144, 262_145, 700_000] {
             let mut spool = Spool::new(MemoryOutlet::new().scratch().unwrap());
             (0..n).for_each(|i| spool.push(i.to_le_bytes()).unwrap());

@@ -1,18 +1,18 @@
-//! A shard of documents that grows.
+//! Writes a shard of documents.
 
 use super::Columns;
 use super::data::Data;
 use super::datatrove::Datatrove;
 use super::megatron::Megatron;
-use super::sources::Sources;
-use crate::column::Lists;
-use crate::companion::Companion;
+use super::source_counts::SourceCounts;
+use crate::document_table::DocumentTable;
 use crate::dtype::Dtype;
+use crate::lists::Lists;
 use crate::read::{LENGTHS, TOKENS};
 use arrow_array::Array;
 use packhorse_core::{Error, Result, Rows, ShardSummary, ShardWriter, key_column};
 
-pub(super) enum Index {
+pub(super) enum IndexWriter {
     Megatron(Megatron),
     Datatrove(Datatrove),
     None,
@@ -21,18 +21,18 @@ pub(super) enum Index {
 pub(super) struct TokenWriter {
     pub(super) columns: Columns,
     pub(super) data: Data,
-    pub(super) index: Index,
-    pub(super) companion: Option<Companion>,
+    pub(super) index: IndexWriter,
+    pub(super) companion: Option<DocumentTable>,
     pub(super) vocabulary: Option<u64>,
-    pub(super) counts: Counts,
+    pub(super) counts: ShardCounts,
 }
 
-/// What is counted.
-pub(super) struct Counts {
+/// The totals of a shard.
+pub(super) struct ShardCounts {
     pub(super) documents: u64,
     pub(super) sequences: u64,
     pub(super) tokens: u64,
-    pub(super) sources: Sources,
+    pub(super) sources: SourceCounts,
 }
 
 impl ShardWriter for TokenWriter {
@@ -50,8 +50,8 @@ impl ShardWriter for TokenWriter {
         let keys = key_column(rows).ok();
         for row in 0..rows.num_rows() {
             let (from, to) = tokens.range(row);
-            let told = lengths.as_ref().map(|lengths| lengths.bytes(row, 4).as_chunks::<4>().0);
-            self.document((to - from) as u64, told).map_err(|e| in_row(rows, row, &e, TOKENS))?;
+            let sequence_lengths = lengths.as_ref().map(|lengths| lengths.bytes(row, 4).as_chunks::<4>().0);
+            self.document((to - from) as u64, sequence_lengths).map_err(|e| in_row(rows, row, &e, TOKENS))?;
             keys.iter().for_each(|keys| self.counts.sources.add(keys.value(row), (to - from) as u64));
         }
         if let Some(companion) = &mut self.companion {
@@ -63,12 +63,12 @@ impl ShardWriter for TokenWriter {
     }
 
     fn finish(self: Box<Self>) -> Result<ShardSummary> {
-        let Counts { documents, sequences, tokens, sources } = self.counts;
+        let ShardCounts { documents, sequences, tokens, sources } = self.counts;
         let bytes = self.data.finish(tokens)?;
         match self.index {
-            Index::Megatron(index) => index.finish()?,
-            Index::Datatrove(index) => index.finish()?,
-            Index::None => {}
+            IndexWriter::Megatron(index) => index.finish()?,
+            IndexWriter::Datatrove(index) => index.finish()?,
+            IndexWriter::None => {}
         }
         if let Some(companion) = self.companion {
             companion.finish()?;
@@ -85,9 +85,9 @@ impl ShardWriter for TokenWriter {
 }
 
 impl TokenWriter {
-    /// Takes note of a document of so many tokens, and of the lengths of its sequences if they are told.
-    fn document(&mut self, tokens: u64, told: Option<&[[u8; 4]]>) -> Result<()> {
-        let sequences = match told {
+    /// Adds a document of `tokens` tokens to the index, with the lengths of its sequences if given.
+    fn document(&mut self, tokens: u64, sequence_lengths: Option<&[[u8; 4]]>) -> Result<()> {
+        let sequences = match sequence_lengths {
             Some(lengths) => {
                 agree(lengths, tokens)?;
                 lengths.len() as u64
@@ -95,9 +95,9 @@ impl TokenWriter {
             None => u64::from(tokens > 0),
         };
         match &mut self.index {
-            Index::Megatron(index) => index.document(tokens, told)?,
-            Index::Datatrove(index) => index.document(tokens)?,
-            Index::None => {}
+            IndexWriter::Megatron(index) => index.document(tokens, sequence_lengths)?,
+            IndexWriter::Datatrove(index) => index.document(tokens)?,
+            IndexWriter::None => {}
         }
         self.counts.documents += 1;
         self.counts.sequences += sequences;
@@ -106,7 +106,7 @@ impl TokenWriter {
     }
 }
 
-/// Whether sequences of these lengths are so many tokens.
+/// Checks that the lengths sum to `tokens`.
 fn agree(lengths: &[[u8; 4]], tokens: u64) -> Result<()> {
     let mut sum = 0u64;
     for length in lengths {
@@ -115,11 +115,11 @@ fn agree(lengths: &[[u8; 4]], tokens: u64) -> Result<()> {
     }
     match sum == tokens {
         true => Ok(()),
-        false => Err(Error::content(format!("has {tokens} tokens where the lengths of its sequences are {sum}"))),
+        false => Err(Error::content(format!("has {tokens} tokens, but the lengths of its sequences sum to {sum}"))),
     }
 }
 
-/// Whether each token is an id of the vocabulary.
+/// Checks that each token is an id of the vocabulary.
 fn known(tokens: &Lists, dtype: Dtype, vocabulary: u64) -> Result<(), (Error, usize)> {
     if dtype.all_below(vocabulary, &tokens.bytes) {
         return Ok(());
@@ -127,8 +127,8 @@ fn known(tokens: &Lists, dtype: Dtype, vocabulary: u64) -> Result<(), (Error, us
     let values = tokens.bytes.chunks_exact(dtype.width());
     let first = values.enumerate().find(|(_, token)| !dtype.is_below(vocabulary, token));
     let (at, token) = first.unwrap_or_default();
-    let id = dtype.value(token).map_or("no integer".to_owned(), |id| id.to_string());
-    let message = format!("has the token {id}, and the vocabulary has ids below {vocabulary}");
+    let id = dtype.value(token).map_or("a fraction".to_owned(), |id| id.to_string());
+    let message = format!("has the token {id}, but ids of the vocabulary are below {vocabulary}");
     Err((Error::content(message), tokens.ends.partition_point(|end| *end <= at)))
 }
 

@@ -1,4 +1,4 @@
-"""Another reader and another writer of tokens, made from the description of the bytes, with numpy only.
+"""An independent reader and writer of tokens, written from the specification of the bytes, with numpy only.
 
     check.py write DOCUMENTS.json DTYPE PREFIX   documents are lists of sequences, which are lists of ids
     check.py read PREFIX                         prints what `write` takes, and the type

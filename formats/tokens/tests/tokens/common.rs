@@ -1,4 +1,4 @@
-//! A folder in memory, and documents as rows.
+//! Folders in memory, and documents as rows.
 
 use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StringViewArray};
 use arrow_buffer::{Buffer, OffsetBuffer};
@@ -24,7 +24,7 @@ pub(crate) fn source(pairs: &[(&str, &str)]) -> Box<dyn Source> {
     Tokens::default().source(&options(pairs), Limits::default()).unwrap()
 }
 
-/// Files of one folder; those of a shard are called `part`.
+/// The files of a folder; those of a shard have the stem `part`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Folder(pub(crate) BTreeMap<String, Vec<u8>>);
 
@@ -74,10 +74,10 @@ impl Input for Beside {
     }
 }
 
-/// What a document is made of: its sequences.
+/// The sequences of a document.
 pub(crate) type Document = Vec<Vec<i64>>;
 
-/// Documents of one sequence, and empty ones.
+/// Documents of one sequence each, or empty.
 pub(crate) fn flat(lens: &[usize], seed: i64, vocabulary: i64) -> Vec<Document> {
     let mut at = seed;
     let mut next = || {
@@ -109,7 +109,7 @@ pub(crate) fn list(element: &DataType, lists: &[Vec<i64>]) -> ArrayRef {
     Arc::new(ListArray::try_new(item, offsets, values, None).unwrap())
 }
 
-/// Documents as the sink takes them and the source gives them; with keys, as they come out of a plan.
+/// Documents as rows, optionally with keys and lengths.
 pub(crate) fn rows(documents: &[Document], element: &DataType, keys: bool, lengths: bool) -> Rows {
     let kind = |element: &DataType| FieldType::List { element: element.clone(), depth: 1 };
     let (mut fields, mut columns): (Vec<Field>, Vec<ArrayRef>) = (Vec::new(), Vec::new());
@@ -129,7 +129,7 @@ pub(crate) fn rows(documents: &[Document], element: &DataType, keys: bool, lengt
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
-/// What `sink` writes for `rows` that come in groups of `each`.
+/// The files that `sink` writes for `rows`, pushed in groups of `each`.
 pub(crate) fn write(sink: &dyn Sink, rows: &Rows, each: usize) -> (Folder, ShardSummary) {
     let mut outlet = MemoryOutlet::new();
     let mut writer = sink.create(&rows.schema(), &mut outlet).unwrap();
@@ -140,7 +140,7 @@ pub(crate) fn write(sink: &dyn Sink, rows: &Rows, each: usize) -> (Folder, Shard
     (Folder::of(outlet.files()), summary)
 }
 
-/// The pair that these documents are, without a table of documents.
+/// The pair of these documents, without a table of documents.
 pub(crate) fn pair(documents: &[Document], element: &DataType, lengths: bool) -> Folder {
     write(&*sink(&[("documents", "off")]), &rows(documents, element, false, lengths), 100).0
 }

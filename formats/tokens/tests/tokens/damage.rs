@@ -1,14 +1,14 @@
-//! Files cut anywhere, bits changed anywhere: an error or rows, never a panic, and never silence where a
-//! reader can know.
+//! Files cut or with a flipped bit anywhere: an error or rows, never a panic, and never silence if the damage is
+//! detectable.
 
 use crate::common::{flat, pair, read, source};
 use crate::round_trip::sentences;
 use packhorse_core::{DataType, Input, Kind};
-use packhorse_tokens::{Look, MergePlan, repair, verify};
+use packhorse_tokens::{MergePlan, VerifyOptions, repair, verify};
 
-/// Everything that can be done with a pair.
+/// Verifies, repairs and merges the pair.
 fn everything(input: &dyn Input) {
-    let look = Look { vocabulary: Some(100), eod: Some(3) };
+    let look = VerifyOptions { vocabulary: Some(100), eod: Some(3) };
     let verdict = verify(input, &look).unwrap();
     let mut out = Vec::new();
     if let Err(error) = repair(input, &look, &mut out) {
@@ -24,7 +24,7 @@ fn everything(input: &dyn Input) {
 }
 
 #[test]
-fn a_file_cut_anywhere_is_noticed() {
+fn a_file_cut_anywhere_is_detected() {
     for (documents, lengths) in [(flat(&[3, 0, 5, 1], 1, 100), false), (sentences(), true)] {
         let folder = pair(&documents, &DataType::UInt16, lengths);
         for suffix in [".idx", ".bin"] {
@@ -35,7 +35,7 @@ fn a_file_cut_anywhere_is_noticed() {
                 let cut = folder.with(suffix, other);
                 let error = read(&*source(&[]), &cut.input(".idx"), 0..99).unwrap_err();
                 assert_eq!(error.kind(), Kind::Content, "{suffix} at {len}: {error}");
-                assert!(!verify(&cut.input(".idx"), &Look::default()).unwrap().problems.is_empty());
+                assert!(!verify(&cut.input(".idx"), &VerifyOptions::default()).unwrap().problems.is_empty());
                 everything(&cut.input(".bin"));
             }
         }
@@ -43,7 +43,7 @@ fn a_file_cut_anywhere_is_noticed() {
 }
 
 #[test]
-fn a_changed_bit_of_the_index_is_noticed() {
+fn a_flipped_bit_of_the_index_is_detected() {
     for (documents, lengths) in [(flat(&[3, 0, 5, 1], 1, 100), false), (sentences(), true)] {
         let folder = pair(&documents, &DataType::UInt16, lengths);
         let whole = folder.bytes(".idx").clone();
@@ -53,11 +53,11 @@ fn a_changed_bit_of_the_index_is_noticed() {
                 other[at] ^= 1 << bit;
                 let changed = folder.with(".idx", other);
                 let input = changed.input(".idx");
-                // A type of the same size, or documents cut elsewhere, can't be told from what was meant.
+                // Another type of the same size and other bounds of documents are not detectable.
                 let moved = at == 17 || at >= whole.len() - 8 * (documents.len() + 1);
                 let found = read(&*source(&[]), &input, 0..99);
                 assert!(found.is_err() || moved, "byte {at} bit {bit}");
-                let verdict = verify(&input, &Look::default()).unwrap();
+                let verdict = verify(&input, &VerifyOptions::default()).unwrap();
                 assert!(!verdict.problems.is_empty() || moved, "byte {at} bit {bit}");
                 everything(&input);
             }

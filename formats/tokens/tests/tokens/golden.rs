@@ -1,5 +1,4 @@
-//! The bytes that the sink writes. Where they change, raise the format's revision, and write so in the
-//! changelog.
+//! Digests of the bytes that the sink writes. If they change, raise the format's revision and note it in the changelog.
 
 use crate::common::{flat, rows, sink, write};
 use crate::round_trip::sentences;
@@ -10,7 +9,7 @@ use std::fmt::Write;
 const GOLDEN: &str = include_str!("golden.txt");
 
 #[test]
-fn the_bytes_are_as_they_were() {
+fn the_bytes_do_not_change() {
     let mut found = format!("revision {}\n", Tokens::default().info().revision);
     let lens: Vec<usize> = (0..300).map(|i| (i * 37 % 50) * (i % 3)).collect();
     let flat = flat(&lens, 5, 65_000);
@@ -22,7 +21,7 @@ fn the_bytes_are_as_they_were() {
             ("sentences u16", rows(&sentences(), &DataType::UInt16, false, true)),
         ] {
             for (file, bytes) in write(&*sink(options), &rows, 100).0.0 {
-                // What lies beside is the same whatever the layout is, but for its own files.
+                // The table of documents does not depend on the layout.
                 if options.is_empty() || !file.ends_with(".parquet") {
                     let digest = blake3::hash(&bytes).to_hex();
                     writeln!(found, "{name} {options:?} {file} {} {}", bytes.len(), &digest[..16]).unwrap();
@@ -30,5 +29,5 @@ fn the_bytes_are_as_they_were() {
             }
         }
     }
-    assert!(found == GOLDEN, "other bytes than golden.txt has:\n{found}");
+    assert!(found == GOLDEN, "the bytes differ from golden.txt:\n{found}");
 }

@@ -5,7 +5,7 @@ use crate::common::{Document, Folder, flat, read, rows, sink, source, write};
 use crate::round_trip::sentences;
 use packhorse_core::DataType;
 use packhorse_testkit::{program, typed};
-use packhorse_tokens::{Look, verify};
+use packhorse_tokens::{VerifyOptions, verify};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -35,7 +35,7 @@ fn ended(mut documents: Vec<Document>, eod: i64) -> Vec<Document> {
     documents
 }
 
-/// A name, the type, documents, and whether their sequences are to be told.
+/// A name, the type, documents, and whether rows have lengths.
 fn cases() -> Vec<(&'static str, DataType, Vec<Document>, bool)> {
     let lens: Vec<usize> = (0..500).map(|i| (i * 131 % 97) * usize::from(i % 7 != 3)).collect();
     vec![
@@ -61,7 +61,7 @@ fn name(element: &DataType) -> &'static str {
 }
 
 #[test]
-fn the_bytes_are_those_of_another_writer_and_another_reader_reads_ours() {
+fn the_bytes_equal_those_of_another_writer_and_another_reader_reads_ours() {
     let dir = tempfile::tempdir().unwrap();
     let (spec, theirs, ours) = (dir.path().join("spec.json"), dir.path().join("theirs"), dir.path().join("ours"));
     for (case, element, documents, lengths) in cases() {
@@ -73,7 +73,7 @@ fn the_bytes_are_those_of_another_writer_and_another_reader_reads_ours() {
         let mut found = Folder([].into());
         for suffix in [".bin", ".idx"] {
             let bytes = std::fs::read(dir.path().join(format!("theirs{suffix}"))).unwrap();
-            assert!(&bytes == folder.bytes(suffix), "{case}: other bytes in {suffix}");
+            assert!(&bytes == folder.bytes(suffix), "{case}: bytes differ in {suffix}");
             found = found.with(suffix, bytes);
             store(&dir.path().join(format!("ours{suffix}")), folder.bytes(suffix));
         }
@@ -81,7 +81,7 @@ fn the_bytes_are_those_of_another_writer_and_another_reader_reads_ours() {
         assert_eq!(said, json!({"dtype": name(&element), "documents": documents}), "{case}");
         let blocks = read(&*source(&[]), &found.input(".idx"), 0..u64::MAX).unwrap();
         typed::same(&blocks, &rows(&documents, &element, false, lengths), case);
-        assert!(verify(&found.input(".idx"), &Look::default()).unwrap().problems.is_empty());
+        assert!(verify(&found.input(".idx"), &VerifyOptions::default()).unwrap().problems.is_empty());
     }
 }
 

@@ -1,4 +1,4 @@
-//! What can be written, and what is said where it can't.
+//! Schemas and rows that can be written, and errors for those that can't.
 
 use crate::common::{flat, list, options, rows, sink, write};
 use arrow_array::cast::AsArray;
@@ -83,7 +83,7 @@ fn a_missing_list_is_named() {
     assert!(error.sample().is_some_and(|key| key.ends_with("001")));
 }
 
-/// Lists, vectors of one length and ragged arrays of one dimension are written alike.
+/// Lists, vectors of fixed length and ragged arrays of one dimension give the same files.
 #[test]
 fn vectors_are_documents() {
     let documents = flat(&[4; 9], 1, 100);

@@ -27,7 +27,7 @@ fn datatrove_keeps_documents() {
 }
 
 #[test]
-fn llmc_and_bare_are_rows_of_one_length() {
+fn llmc_and_bare_give_rows_of_fixed_length() {
     let documents = flat(&[3, 0, 5, 1, 0], 1, 50_000);
     let ids: Vec<i64> = documents.iter().flatten().flatten().copied().collect();
     let cut = |length: usize| ids.chunks(length).map(|c| vec![c.to_vec()]).collect::<Vec<_>>();
@@ -53,7 +53,7 @@ fn llmc_and_bare_are_rows_of_one_length() {
 }
 
 #[test]
-fn llmc_says_what_it_is() {
+fn llmc_has_a_header() {
     let folder = write(&*sink(&[("layout", "llmc")]), &rows(&flat(&[9], 1, 9), &DataType::UInt16, false, false), 1).0;
     let numbers: Vec<i32> =
         folder.bytes(".bin")[..16].chunks(4).map(|n| i32::from_le_bytes(n.try_into().unwrap())).collect();

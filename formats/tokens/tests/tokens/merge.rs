@@ -1,11 +1,11 @@
-//! Many pairs as one: the bytes of the pair that holds all their documents.
+//! Merged pairs equal the pair that is written from all documents.
 
 use crate::common::{Folder, flat, pair};
 use crate::round_trip::sentences;
 use packhorse_core::{DataType, Input, Kind};
 use packhorse_tokens::MergePlan;
 
-/// Both files as the plan says, sections written last to first.
+/// Executes the plan with the sections in reverse order; returns both files.
 fn carried_out(plan: &MergePlan, folders: &[&Folder]) -> (Vec<u8>, Vec<u8>) {
     let mut bin = vec![0xff; plan.bin_len() as usize];
     for body in plan.bodies() {
@@ -24,7 +24,7 @@ fn carried_out(plan: &MergePlan, folders: &[&Folder]) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn merged_is_as_written_together() {
+fn a_merged_pair_equals_one_written_together() {
     let parts = [flat(&[3, 0, 5], 1, 100), Vec::new(), sentences(), flat(&[0, 0], 1, 100), flat(&[1; 40], 7, 100)];
     let folders: Vec<Folder> = parts.iter().map(|part| pair(part, &DataType::UInt16, true)).collect();
     let inputs: Vec<_> = folders.iter().map(|folder| folder.input(".idx")).collect();
@@ -40,14 +40,14 @@ fn merged_is_as_written_together() {
 }
 
 #[test]
-fn types_must_be_one_and_both_files_are_named() {
+fn pairs_of_different_types_are_refused_by_name() {
     let documents = flat(&[3, 0, 5], 1, 100);
     let folders = [pair(&documents, &DataType::UInt16, false), pair(&documents, &DataType::Int32, false)];
     let inputs = folders.each_ref().map(|folder| folder.input(".idx"));
     let error = MergePlan::new(&[&inputs[0], &inputs[1]]).unwrap_err();
     assert_eq!(error.kind(), Kind::Config);
     assert!(
-        error.to_string().contains("some/part.idx has tokens of type u16, and some/part.idx of type i32"),
+        error.to_string().contains("some/part.idx has tokens of type u16, but some/part.idx has type i32"),
         "{error}"
     );
     assert_eq!(MergePlan::new(&[]).unwrap_err().kind(), Kind::Config);

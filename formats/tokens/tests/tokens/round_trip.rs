@@ -1,9 +1,9 @@
-//! What is written is read again, all of it or any range.
+//! Documents round-trip, in full and in any range.
 
 use crate::common::{Document, flat, pair, read, rows, sink, source, write};
 use packhorse_core::DataType;
 use packhorse_testkit::typed;
-use packhorse_tokens::{Look, verify};
+use packhorse_tokens::{VerifyOptions, verify};
 
 const ELEMENTS: [DataType; 8] = [
     DataType::UInt8,
@@ -64,13 +64,13 @@ fn sequences_come_back() {
 }
 
 #[test]
-fn lengths_that_say_nothing_more_are_not_told() {
+fn redundant_lengths_are_not_read_back() {
     let documents = flat(&[3, 0, 5], 1, 100);
     assert_eq!(pair(&documents, &DataType::UInt16, true), pair(&documents, &DataType::UInt16, false));
 }
 
 #[test]
-fn blocks_are_bounded_and_large_documents_travel_alone() {
+fn blocks_are_bounded_and_a_large_document_has_its_own() {
     let lens: Vec<usize> = [vec![3; 20_000], vec![700_000, 900_000, 1], vec![0; 9000]].concat();
     let documents = flat(&lens, 9, 60_000);
     let wanted = rows(&documents, &DataType::UInt16, false, false);
@@ -82,7 +82,7 @@ fn blocks_are_bounded_and_large_documents_travel_alone() {
 }
 
 #[test]
-fn groups_of_rows_and_keys_do_not_show() {
+fn the_grouping_of_rows_does_not_change_the_bytes() {
     let lens: Vec<usize> = (0..3000).map(|i| i * 7 % 90).collect();
     let rows = rows(&flat(&lens, 3, 50_000), &DataType::UInt16, true, false);
     let (all, summary) = write(&*sink(&[]), &rows, 3000);
@@ -98,19 +98,19 @@ fn groups_of_rows_and_keys_do_not_show() {
 }
 
 #[test]
-fn no_document_is_a_pair_too() {
+fn a_pair_may_be_empty() {
     let folder = pair(&[], &DataType::Int32, false);
     assert_eq!((folder.bytes(".bin").len(), folder.bytes(".idx").len()), (0, 42));
     assert!(read(&*source(&[]), &folder.input(".idx"), 0..9).unwrap().is_empty());
 }
 
 #[test]
-fn an_index_larger_than_what_is_kept_in_memory() {
+fn an_index_larger_than_its_buffer_in_memory() {
     let lens: Vec<usize> = (0..300_000).map(|i| i % 3).collect();
     let rows = rows(&flat(&lens, 3, 50_000), &DataType::UInt16, false, false);
     let folder = write(&*sink(&[("documents", "off")]), &rows, 70_000).0;
     assert_eq!(folder.bytes(".idx").len(), 34 + 200_000 * 12 + 300_001 * 8);
-    assert!(verify(&folder.input(".idx"), &Look::default()).unwrap().problems.is_empty());
+    assert!(verify(&folder.input(".idx"), &VerifyOptions::default()).unwrap().problems.is_empty());
     typed::same(
         &read(&*source(&[]), &folder.input(".idx"), 290_000..u64::MAX).unwrap(),
         &rows.slice(290_000, 10_000),

@@ -1,4 +1,4 @@
-//! What lies beside a dataset.
+//! The companions of a dataset.
 
 use crate::common::sink;
 use packhorse_core::{Members, Sealed, ShardSummary};

@@ -1,11 +1,11 @@
-//! Anybody's pair: what is wrong with it, and how it is put right.
+//! Findings and repairs of damaged pairs.
 
 use crate::common::{Document, Folder, flat, pair};
 use crate::round_trip::sentences;
 use packhorse_core::{Consumer, DataType, Findings, Format, Options};
-use packhorse_tokens::{Cure, Look, Tokens, repair, verify};
+use packhorse_tokens::{RepairKind, Tokens, VerifyOptions, repair, verify};
 
-/// The pair as a writer makes it that appends `eod` and does not count it.
+/// The pair of a writer that appends `eod` without counting it.
 fn uncounted(documents: &[Document], eod: i64) -> Folder {
     let good = pair(documents, &DataType::UInt16, true);
     let mut bin = Vec::new();
@@ -17,7 +17,7 @@ fn uncounted(documents: &[Document], eod: i64) -> Folder {
     good.with(".bin", bin)
 }
 
-/// The documents as they should have been counted.
+/// The documents with `eod` counted.
 fn counted(documents: &[Document], eod: i64) -> Vec<Document> {
     let mut documents = documents.to_vec();
     documents.iter_mut().filter_map(|document| document.last_mut()).for_each(|last| last.push(eod));
@@ -30,14 +30,14 @@ fn an_eod_that_is_not_counted_is_found_and_counted() {
         let bad = uncounted(&documents, 50_256);
         let good = pair(&counted(&documents, 50_256), &DataType::UInt16, true);
         assert_eq!(bad.bytes(".bin"), good.bytes(".bin"));
-        for look in [Look::default(), Look { eod: Some(50_256), vocabulary: Some(50_257) }] {
+        for look in [VerifyOptions::default(), VerifyOptions { eod: Some(50_256), vocabulary: Some(50_257) }] {
             let filled = documents.iter().filter(|document| !document.is_empty()).count() as u64;
             let verdict = verify(&bad.input(".idx"), &look).unwrap();
-            assert_eq!(verdict.cure, Some(Cure::CountEod { eod: 50_256, documents: filled }));
+            assert_eq!(verdict.cure, Some(RepairKind::CountEod { eod: 50_256, documents: filled }));
             assert!(verdict.problems[0].to_string().contains("Megatron-LM#431"), "{}", verdict.problems[0]);
             let mut idx = Vec::new();
             let repaired = repair(&bad.input(".idx"), &look, &mut idx).unwrap().unwrap();
-            assert_eq!(repaired.cure, Cure::CountEod { eod: 50_256, documents: filled });
+            assert_eq!(repaired.cure, RepairKind::CountEod { eod: 50_256, documents: filled });
             assert_eq!(&idx, good.bytes(".idx"));
             let now = verify(&bad.with(".idx", idx).input(".bin"), &look).unwrap();
             assert!(now.problems.is_empty(), "{:?}", now.problems);
@@ -46,47 +46,49 @@ fn an_eod_that_is_not_counted_is_found_and_counted() {
 }
 
 #[test]
-fn bytes_too_many_that_are_no_eod_are_not_explained() {
+fn extra_bytes_that_are_not_an_eod_are_not_repaired() {
     let documents = flat(&[3, 0, 5, 1, 9], 1, 100);
     let bad = uncounted(&documents, 50_256);
     let mut bin = bad.bytes(".bin").clone();
     let last = bin.len() - 1;
     bin[last] ^= 1;
     let bad = bad.with(".bin", bin);
-    let verdict = verify(&bad.input(".idx"), &Look::default()).unwrap();
+    let verdict = verify(&bad.input(".idx"), &VerifyOptions::default()).unwrap();
     assert_eq!((verdict.cure, verdict.problems.len()), (None, 1));
-    let error = repair(&bad.input(".idx"), &Look::default(), &mut Vec::new()).unwrap_err();
+    let error = repair(&bad.input(".idx"), &VerifyOptions::default(), &mut Vec::new()).unwrap_err();
     assert!(error.to_string().contains("can't be repaired"), "{error}");
-    // Of one document nothing is known, but if its end is.
+    // A single document proves nothing unless the EOD is given.
     let one = uncounted(&flat(&[3], 1, 100), 9);
-    assert_eq!(verify(&one.input(".idx"), &Look::default()).unwrap().cure, None);
-    let look = Look { eod: Some(9), ..Look::default() };
+    assert_eq!(verify(&one.input(".idx"), &VerifyOptions::default()).unwrap().cure, None);
+    let look = VerifyOptions { eod: Some(9), ..VerifyOptions::default() };
     assert!(verify(&one.input(".idx"), &look).unwrap().cure.is_some());
 }
 
 #[test]
-fn offsets_are_summed_anew() {
+fn wrong_offsets_are_recomputed() {
     let documents = flat(&[3, 0, 5, 1], 1, 100);
     let good = pair(&documents, &DataType::UInt16, false);
     let mut idx = good.bytes(".idx").clone();
     idx[34 + 3 * 4 + 8] = 77;
     let bad = good.with(".idx", idx);
-    let verdict = verify(&bad.input(".idx"), &Look::default()).unwrap();
-    assert_eq!(verdict.cure, Some(Cure::Pointers));
-    assert_eq!(verdict.problems[0].to_string(), "has offset 77 for sequence 1, whose lengths before it make 6");
+    let verdict = verify(&bad.input(".idx"), &VerifyOptions::default()).unwrap();
+    assert_eq!(verdict.cure, Some(RepairKind::Pointers));
+    assert_eq!(verdict.problems[0].to_string(), "has offset 77 for sequence 1, but the lengths before it sum to 6");
     let mut idx = Vec::new();
-    repair(&bad.input(".idx"), &Look::default(), &mut idx).unwrap().unwrap();
+    repair(&bad.input(".idx"), &VerifyOptions::default(), &mut idx).unwrap().unwrap();
     assert_eq!(&idx, good.bytes(".idx"));
     let mut nothing = Vec::new();
-    assert!(repair(&good.input(".idx"), &Look::default(), &mut nothing).unwrap().is_none() && nothing.is_empty());
+    assert!(
+        repair(&good.input(".idx"), &VerifyOptions::default(), &mut nothing).unwrap().is_none() && nothing.is_empty()
+    );
 }
 
 #[test]
-fn tokens_and_ends_are_looked_at_when_asked() {
+fn tokens_and_ends_are_checked_on_request() {
     let documents = counted(&flat(&[3, 0, 5, 1], 1, 100), 100);
     let folder = pair(&documents, &DataType::Int32, false);
     let look = |vocabulary, eod| {
-        let verdict = verify(&folder.input(".idx"), &Look { vocabulary, eod }).unwrap();
+        let verdict = verify(&folder.input(".idx"), &VerifyOptions { vocabulary, eod }).unwrap();
         (verdict.problems.len(), verdict.problems.first().map_or(0, |problem| problem.count))
     };
     assert_eq!(look(Some(101), Some(100)), (0, 0));
@@ -95,23 +97,23 @@ fn tokens_and_ends_are_looked_at_when_asked() {
 }
 
 #[test]
-fn lost_documents_are_told() {
+fn lost_documents_are_reported() {
     let good = pair(&flat(&[3, 4, 5], 1, 100), &DataType::UInt16, false);
     let mut idx = good.bytes(".idx").clone();
     let last = idx.len() - 8;
     idx[last] = 2;
-    let verdict = verify(&good.with(".idx", idx).input(".idx"), &Look::default()).unwrap();
+    let verdict = verify(&good.with(".idx", idx).input(".idx"), &VerifyOptions::default()).unwrap();
     assert!(verdict.problems[0].what.contains("documents were lost"), "{:?}", verdict.problems);
     assert_eq!(verdict.cure, None);
 }
 
 #[test]
-fn modes_that_are_zero_are_read_over() {
+fn modes_of_zero_are_accepted() {
     let good = pair(&flat(&[3, 4, 5], 1, 100), &DataType::UInt16, false);
     let mut idx = good.bytes(".idx").clone();
     idx.extend([0, 0, 0]);
     let moded = good.with(".idx", idx.clone());
-    assert!(verify(&moded.input(".idx"), &Look::default()).unwrap().problems.is_empty());
+    assert!(verify(&moded.input(".idx"), &VerifyOptions::default()).unwrap().problems.is_empty());
     assert!(crate::common::read(&*crate::common::source(&[]), &moded.input(".idx"), 0..9).is_ok());
     idx.pop();
     idx.push(1);

@@ -1,26 +1,26 @@
-//! The file as a whole: tables and indexes in turns, the schema, the header.
+//! The database file: tables and indexes, the schema, the file header.
 
-use super::page::{FILE_HEADER, PAGE, Page, Pages, TABLE_LEAF, put_u16};
-use super::record::Record;
-use super::tree::Tree;
-use super::{Value, invalid};
+use super::btree::BTree;
+use super::page::{BTreePage, FILE_HEADER, PAGE, Pages, TABLE_LEAF, put_u16};
+use super::record::RowRecord;
+use super::{SqlValue, invalid};
 use std::io::{self, Seek, SeekFrom, Write};
 
-/// The library version named in the header: any will do, so long as it never changes.
+/// The library version in the header: any constant is valid.
 const LIBRARY_VERSION: u32 = 3_040_001;
 
-/// Names a table of one [`Database`].
+/// A handle to a table of a [`Database`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Table(pub(super) usize);
+pub(crate) struct TableHandle(pub(super) usize);
 
-/// Names an index of one [`Database`].
+/// A handle to an index of a [`Database`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Index(pub(super) usize);
+pub(crate) struct IndexHandle(pub(super) usize);
 
 /// A database being written.
 ///
-/// Tables and indexes may be filled in any order, and in turns; the schema lists them in the order
-/// of their making. After an error the output is worth nothing and should be thrown away.
+/// Tables and indexes may be filled in any order, also interleaved; the schema lists them in the order of their
+/// creation. After an error the output is invalid.
 ///
 /// ```text
 /// let mut db = Database::new(BufWriter::with_capacity(1 << 20, File::create(path)?))?;
@@ -33,45 +33,44 @@ pub(crate) struct Index(pub(super) usize);
 #[derive(Debug)]
 pub(crate) struct Database<W> {
     pages: Pages<W>,
-    trees: Vec<Tree>,
+    trees: Vec<BTree>,
 }
 
 impl<W: Write + Seek> Database<W> {
-    /// Begins a database at the start of `out`, which must be empty, and had better be buffered.
+    /// Starts a database in `out`, which must be empty and should be buffered.
     pub(crate) fn new(out: W) -> io::Result<Self> {
         let mut pages = Pages { out, last: 0 };
         pages.write(&[0; PAGE])?;
         Ok(Database { pages, trees: Vec::new() })
     }
 
-    /// Adds a rowid table. `sql` is its whole `CREATE TABLE` statement.
+    /// Adds a rowid table. `sql` is its complete `CREATE TABLE` statement.
     ///
-    /// Each `UNIQUE` constraint in `sql` calls for an [`autoindex`](Self::autoindex), and
-    /// `AUTOINCREMENT` for a table `sqlite_sequence`, filled like any other.
-    pub(crate) fn table(&mut self, name: &str, sql: &str) -> Table {
-        self.trees.push(Tree::table(name, sql));
-        Table(self.trees.len() - 1)
+    /// Each `UNIQUE` constraint in `sql` needs an [`autoindex`](Self::autoindex); `AUTOINCREMENT` needs a table
+    /// `sqlite_sequence`, filled like any other.
+    pub(crate) fn table(&mut self, name: &str, sql: &str) -> TableHandle {
+        self.trees.push(BTree::table(name, sql));
+        TableHandle(self.trees.len() - 1)
     }
 
-    /// Adds an index of `table`, not a unique one. `sql` is its whole `CREATE INDEX` statement.
-    pub(crate) fn index(&mut self, name: &str, table: Table, sql: &str) -> io::Result<Index> {
+    /// Adds a non-unique index of `table`. `sql` is its complete `CREATE INDEX` statement.
+    pub(crate) fn index(&mut self, name: &str, table: TableHandle, sql: &str) -> io::Result<IndexHandle> {
         let owner = self.tree(table.0, false)?.0.name.clone();
-        self.trees.push(Tree::index(name, &owner, Some(sql), table));
-        Ok(Index(self.trees.len() - 1))
+        self.trees.push(BTree::index(name, &owner, Some(sql), table));
+        Ok(IndexHandle(self.trees.len() - 1))
     }
 
-    /// Adds the unique index behind the next constraint of `table` that needs one, in the order of
-    /// its statement: each `UNIQUE`, each `PRIMARY KEY` but an `INTEGER` one (2.6.2 Internal Schema
-    /// Objects).
-    pub(crate) fn autoindex(&mut self, table: Table) -> io::Result<Index> {
+    /// Adds the unique index of the next constraint of `table` that needs one, in the order of its statement: each
+    /// `UNIQUE`, and each `PRIMARY KEY` that is not `INTEGER` (2.6.2 Internal Schema Objects).
+    pub(crate) fn autoindex(&mut self, table: TableHandle) -> io::Result<IndexHandle> {
         let owner = self.tree(table.0, false)?.0.name.clone();
         let number = self.trees.iter().filter(|tree| tree.sql.is_none() && tree.owner == owner).count() + 1;
-        self.trees.push(Tree::index(&format!("sqlite_autoindex_{owner}_{number}"), &owner, None, table));
-        Ok(Index(self.trees.len() - 1))
+        self.trees.push(BTree::index(&format!("sqlite_autoindex_{owner}_{number}"), &owner, None, table));
+        Ok(IndexHandle(self.trees.len() - 1))
     }
 
     /// Appends a row and returns its rowid: 1, 2, 3 and so on.
-    pub(crate) fn row(&mut self, table: Table, values: &[Value]) -> io::Result<i64> {
+    pub(crate) fn row(&mut self, table: TableHandle, values: &[SqlValue]) -> io::Result<i64> {
         let (tree, pages) = self.tree(table.0, false)?;
         let rowid = tree.count + 1;
         tree.add(values, rowid, pages)?;
@@ -80,20 +79,19 @@ impl<W: Write + Seek> Database<W> {
 
     /// Appends an index entry: the indexed values of the row `rowid`.
     ///
-    /// Entries must come in the order of their values, then of their rowids; a unique index takes
-    /// no values twice (but for those with a null). Anything else is an error. That the row has those
-    /// values is for the caller to see to.
-    pub(crate) fn entry(&mut self, index: Index, values: &[Value], rowid: i64) -> io::Result<()> {
+    /// Entries must be sorted by values, then by rowid; a unique index refuses equal values unless one is null. The
+    /// caller must pass the values of the row.
+    pub(crate) fn entry(&mut self, index: IndexHandle, values: &[SqlValue], rowid: i64) -> io::Result<()> {
         let (tree, pages) = self.tree(index.0, true)?;
         tree.check_order(values, rowid)?;
         tree.add(values, rowid, pages)
     }
 
-    /// Writes what is still held, page 1 last, and flushes. Every index must by now have an entry
-    /// for each row of its table.
+    /// Writes the remaining pages, page 1 last, and flushes. Fails unless every index has an entry for each row of its
+    /// table.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.check_counts()?;
-        let (mut schema, mut record) = (Page::new(), Record::default());
+        let (mut schema, mut record) = (BTreePage::new(), RowRecord::default());
         for (row, tree) in (1..).zip(&mut self.trees) {
             let root = tree.close(&mut self.pages)?;
             record.set(&tree.schema_row(root));
@@ -112,19 +110,19 @@ impl<W: Write + Seek> Database<W> {
         Ok(out)
     }
 
-    fn tree(&mut self, at: usize, index: bool) -> io::Result<(&mut Tree, &mut Pages<W>)> {
+    fn tree(&mut self, at: usize, index: bool) -> io::Result<(&mut BTree, &mut Pages<W>)> {
         let found = self.trees.get_mut(at).filter(|tree| tree.order.is_some() == index);
         let tree = found.ok_or_else(|| invalid("a table or index of another database".into()))?;
         Ok((tree, &mut self.pages))
     }
 
     fn check_counts(&self) -> io::Result<()> {
-        let unlike = |tree: &&Tree| {
+        let unlike = |tree: &&BTree| {
             let table = tree.order.as_ref().and_then(|order| self.trees.get(order.table));
             table.is_some_and(|table| table.count != tree.count)
         };
         match self.trees.iter().find(unlike) {
-            Some(tree) => Err(tree.refuse("it has not as many entries as its table has rows")),
+            Some(tree) => Err(tree.refuse("it must have an entry for each row of its table")),
             None => Ok(()),
         }
     }
@@ -134,7 +132,7 @@ impl<W: Write + Seek> Database<W> {
 fn file_header(pages: u32) -> Vec<u8> {
     let mut out = b"SQLite format 3\0".to_vec();
     put_u16(&mut out, PAGE);
-    // Rollback journal, no reserved bytes, and three fractions that are always these.
+    // Rollback journal, no reserved bytes, and the three fixed payload fractions.
     out.extend_from_slice(&[1, 1, 0, 64, 32, 32]);
     // Change counter, size, no free pages (2), schema cookie, schema format.
     let counters = [1, pages, 0, 0, 1, 4];

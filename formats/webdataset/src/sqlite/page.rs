@@ -1,4 +1,4 @@
-//! Pages: those of a b-tree, and the overflow of what is too long for them.
+//! B-tree pages, and overflow pages for records that are too long for them.
 
 use super::invalid;
 use super::record::{low_byte, wide};
@@ -6,34 +6,34 @@ use std::io::{self, Write};
 
 /// Bytes in a page.
 pub(super) const PAGE: usize = 4096;
-/// The page holding the byte at 1 GiB, on which SQLite takes locks (1.4 The Lock-Byte Page).
+/// The page that contains the byte at 1 GiB, which SQLite locks (1.4 The Lock-Byte Page).
 pub(super) const LOCK_PAGE: u32 = 0x4000_0000 / 4096 + 1;
 /// The most pages that a SQLite library opens without special settings.
 pub(super) const MOST_PAGES: u32 = 0x3fff_fffe;
-/// Bytes of the file header, which opens page 1 (1.3 The Database Header).
+/// Bytes of the file header at the start of page 1 (1.3 The Database Header).
 pub(super) const FILE_HEADER: usize = 100;
-/// Bytes of the longer b-tree page header, that of interior pages.
+/// Bytes of the header of an interior b-tree page, the longer of the two.
 const PAGE_HEADER: usize = 12;
-/// The least of a spilled record that stays on its page (1.6 B-tree Pages: "M").
+/// The least bytes of a spilled record that stay on its page (1.6 B-tree Pages: "M").
 const LEAST_LOCAL: usize = (PAGE - 12) * 32 / 255 - 23;
-/// The most of a table row that stays on its page (1.6: "X", table leaves).
+/// The most bytes of a table row that stay on its page (1.6: "X", table leaves).
 pub(super) const MOST_LOCAL_ROW: usize = PAGE - 35;
-/// The most of an index entry that stays on its page (1.6: "X", index pages).
+/// The most bytes of an index entry that stay on its page (1.6: "X", index pages).
 pub(super) const MOST_LOCAL_ENTRY: usize = (PAGE - 12) * 64 / 255 - 23;
 /// The type of a table leaf page.
 pub(super) const TABLE_LEAF: u8 = 0x0d;
 
 /// The cells of a b-tree page being filled.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct BTreePage {
     cells: Vec<u8>,
-    /// Where each cell begins in `cells`.
+    /// The start of each cell in `cells`.
     starts: Vec<usize>,
 }
 
-impl Page {
+impl BTreePage {
     pub(super) fn new() -> Self {
-        Page { cells: Vec::with_capacity(PAGE), starts: Vec::with_capacity(PAGE / 16) }
+        BTreePage { cells: Vec::with_capacity(PAGE), starts: Vec::with_capacity(PAGE / 16) }
     }
 
     pub(super) fn fits(&self, cell: &[u8], before: usize) -> bool {
@@ -46,21 +46,20 @@ impl Page {
         self.cells.extend_from_slice(cell);
     }
 
-    /// Appends a cell or, if there is no room, becomes a new page with that cell and returns the
-    /// full one.
-    pub(super) fn push_or_replace(&mut self, cell: &[u8]) -> Option<Page> {
-        let full = (!self.fits(cell, 0)).then(|| std::mem::replace(self, Page::new()));
+    /// Appends a cell. If there is no room, starts a new page with that cell and returns the full page.
+    pub(super) fn push_or_replace(&mut self, cell: &[u8]) -> Option<BTreePage> {
+        let full = (!self.fits(cell, 0)).then(|| std::mem::replace(self, BTreePage::new()));
         self.push(cell);
         full
     }
 
-    /// Takes the last cell off.
+    /// Removes the last cell.
     pub(super) fn pop(&mut self) -> Vec<u8> {
         let start = self.starts.pop().unwrap_or(0);
         self.cells.split_off(start.min(self.cells.len()))
     }
 
-    /// The page as stored: `before`, the header, the pointers to the cells, a gap, the cells.
+    /// The encoded page: `before`, the header, the pointers to the cells, a gap, the cells.
     pub(super) fn encode(&self, before: &[u8], page_type: u8, right: Option<u32>) -> Vec<u8> {
         let content = PAGE.saturating_sub(self.cells.len());
         let mut out = Vec::with_capacity(PAGE);
@@ -77,7 +76,7 @@ impl Page {
     }
 }
 
-/// Numbers pages as they are written; the first is 1.
+/// Writes and numbers pages; the first is 1.
 #[derive(Debug)]
 pub(super) struct Pages<W> {
     pub(super) out: W,
@@ -102,8 +101,8 @@ impl<W: Write> Pages<W> {
         Ok(number)
     }
 
-    /// Moves the end of a cell's record, of `size` bytes, to overflow pages if it is longer than
-    /// `most` (1.7 Cell Payload Overflow Pages).
+    /// Moves the end of a cell's record of `size` bytes to overflow pages if it is longer than `most` (1.7 Cell Payload
+    /// Overflow Pages).
     pub(super) fn spill(&mut self, cell: &mut Vec<u8>, size: usize, most: usize) -> io::Result<()> {
         if size <= most {
             return Ok(());
@@ -124,7 +123,7 @@ impl<W: Write> Pages<W> {
     }
 }
 
-/// Appends the low 16 bits: no place in a page needs more.
+/// Appends the low 16 bits; offsets in a page need no more.
 pub(super) fn put_u16(out: &mut Vec<u8>, value: usize) {
     out.extend_from_slice(&[low_byte(wide(value) >> 8), low_byte(wide(value))]);
 }

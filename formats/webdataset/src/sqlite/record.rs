@@ -1,38 +1,38 @@
-//! Records: how the values of a row are stored, and the cell of a b-tree that holds them.
+//! Records: the encoded values of a row, and the b-tree cell that holds them.
 
-use super::Value;
+use super::SqlValue;
 
-/// A record: the serial types and the bodies of its values (2.1 Record Format), and its b-tree cell.
+/// A record, with the serial types and the bodies of its values (2.1 Record Format), and its b-tree cell.
 #[derive(Debug, Default)]
-pub(super) struct Record {
+pub(super) struct RowRecord {
     types: Vec<u8>,
     bodies: Vec<u8>,
     pub(super) cell: Vec<u8>,
 }
 
-impl Record {
-    pub(super) fn set(&mut self, values: &[Value]) {
+impl RowRecord {
+    pub(super) fn set(&mut self, values: &[SqlValue]) {
         self.types.clear();
         self.bodies.clear();
         values.iter().for_each(|value| self.push(*value));
     }
 
-    pub(super) fn push(&mut self, value: Value) {
+    pub(super) fn push(&mut self, value: SqlValue) {
         match value {
-            Value::Null => self.types.push(0),
-            Value::Integer(number) => {
+            SqlValue::Null => self.types.push(0),
+            SqlValue::Integer(number) => {
                 let (serial, size) = integer_type(number);
                 self.types.push(serial);
                 self.bodies.extend_from_slice(number.to_be_bytes().get(8 - size..).unwrap_or_default());
             }
-            Value::Text(text) => {
+            SqlValue::Text(text) => {
                 put_varint(&mut self.types, 13 + 2 * wide(text.len()));
                 self.bodies.extend_from_slice(text.as_bytes());
             }
         }
     }
 
-    /// Makes the cell: the record's size, the rowid if in a table, the record. Returns the size.
+    /// Encodes the cell: the size of the record, the rowid (in a table), the record. Returns the size.
     pub(super) fn seal(&mut self, rowid: Option<i64>) -> usize {
         let types = self.types.len();
         let header = (types + 1..).find(|all| types + varint_size(wide(*all)) == *all).unwrap_or(types);
@@ -47,7 +47,7 @@ impl Record {
     }
 }
 
-/// The serial type of an integer, and the bytes of its body.
+/// The serial type of an integer and the size of its body.
 fn integer_type(number: i64) -> (u8, usize) {
     match number {
         0 => (8, 0),
@@ -61,7 +61,7 @@ fn integer_type(number: i64) -> (u8, usize) {
     }
 }
 
-/// The bytes that a varint takes: seven bits in each, but eight in a ninth.
+/// The size of a varint: 7 bits in each byte, 8 in the ninth.
 pub(super) fn varint_size(value: u64) -> usize {
     (1..9).find(|size| value >> (7 * size) == 0).unwrap_or(9)
 }
@@ -80,7 +80,7 @@ pub(super) fn low_byte(value: u64) -> u8 {
     low
 }
 
-/// A size as the format counts it. No platform has sizes beyond 64 bits.
+/// A size as u64, lossless on every platform.
 pub(super) fn wide(size: usize) -> u64 {
     u64::try_from(size).unwrap_or(u64::MAX)
 }

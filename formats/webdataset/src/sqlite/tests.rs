@@ -1,5 +1,5 @@
 use super::page::{LOCK_PAGE, MOST_LOCAL_ROW, MOST_PAGES, PAGE, Pages};
-use super::record::{Record, put_varint, varint_size};
+use super::record::{RowRecord, put_varint, varint_size};
 use super::*;
 use std::io::{self, Cursor};
 
@@ -13,10 +13,10 @@ enum Cell {
     Text(String),
 }
 
-/// The FNV-1a sum of a database of 2000 rows: a change of it is a change of every index written.
+/// The FNV-1a hash of a database of 2000 rows. If it changes, the bytes of every index change.
 const GOLDEN: u64 = 0xaff9_19d1_d583_ff3c;
 
-/// Reads a database from the format's own description, sharing no code with the writer.
+/// Reads a database by the specification, without code of the writer.
 struct Reader(Vec<u8>);
 
 impl Reader {
@@ -44,7 +44,7 @@ impl Reader {
         value
     }
 
-    /// The whole payload that starts at `at` of a page.
+    /// The payload that starts at `at` of a page, with its overflow pages.
     fn payload(&self, page: &[u8], at: usize, size: usize, most: usize) -> Vec<u8> {
         let spilled = 489 + (size.max(489) - 489) % 4092;
         let local = if size <= most { size } else { [489, spilled][usize::from(spilled <= most)] };
@@ -89,7 +89,7 @@ impl Reader {
         out
     }
 
-    /// Every record below a page in order, with its rowid if in a table; checks what SQLite would.
+    /// Every record below a page in order, with its rowid (in a table). Checks what SQLite would check.
     fn walk(&self, number: u32, depth: &mut Vec<u32>, out: &mut Vec<(i64, Vec<Cell>)>) {
         let page = self.page(number);
         let head = if number == 1 { 100 } else { 0 };
@@ -129,7 +129,7 @@ impl Reader {
         out
     }
 
-    /// Name, root and statement of each table and index.
+    /// The name, root and statement of each table and index.
     fn schema(&self) -> Vec<(String, u32, Cell)> {
         let parts = |(_, row): (i64, Vec<Cell>)| match row.as_slice() {
             [_, Cell::Text(name), _, Cell::Integer(root), sql] => {
@@ -149,7 +149,7 @@ fn new() -> Database<Cursor<Vec<u8>>> {
     Database::new(Cursor::new(Vec::new())).unwrap()
 }
 
-/// Keys of many lengths, in their order, each with a number.
+/// Keys of many lengths in order, each with a number.
 fn keys(count: usize, pad: usize) -> Vec<(String, i64)> {
     let key = |n: usize| (format!("{n:08}{}", "x".repeat(n * 7 % (pad + 1))), (n * 37 % 1000) as i64 - 300);
     (0..count).map(key).collect()
@@ -161,13 +161,13 @@ fn build(keys: &[(String, i64)]) -> Reader {
     let unique = db.autoindex(table).unwrap();
     let by_n = db.index("by_n", table, BY_N).unwrap();
     for (key, n) in keys {
-        let rowid = db.row(table, &[Value::Text(key), Value::Integer(*n)]).unwrap();
-        db.entry(unique, &[Value::Text(key)], rowid).unwrap();
+        let rowid = db.row(table, &[SqlValue::Text(key), SqlValue::Integer(*n)]).unwrap();
+        db.entry(unique, &[SqlValue::Text(key)], rowid).unwrap();
     }
     let mut order: Vec<_> = (1..).zip(keys).map(|(rowid, (_, n))| (*n, rowid)).collect();
     order.sort_unstable();
     for (n, rowid) in order {
-        db.entry(by_n, &[Value::Integer(n)], rowid).unwrap();
+        db.entry(by_n, &[SqlValue::Integer(n)], rowid).unwrap();
     }
     Reader(db.finish().unwrap().into_inner())
 }
@@ -193,7 +193,7 @@ fn check(keys: &[(String, i64)]) -> Reader {
 }
 
 #[test]
-fn all_that_was_put_in_is_read_back() {
+fn all_rows_and_entries_are_read_back() {
     (0..400).for_each(|count| drop(check(&keys(count, 90))));
     for (count, pad) in [(1000, 0), (5000, 1500), (100_000, 60), (300_000, 0)] {
         check(&keys(count, pad));
@@ -212,7 +212,7 @@ fn long_records_continue_on_overflow_pages() {
 }
 
 #[test]
-fn an_empty_database_is_these_bytes() {
+fn an_empty_database_has_these_bytes() {
     let file = new().finish().unwrap().into_inner();
     let start =
         b"SQLite format 3\0\x10\0\x01\x01\0\x40\x20\x20\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\x04";
@@ -224,11 +224,11 @@ fn an_empty_database_is_these_bytes() {
 }
 
 #[test]
-fn a_small_table_is_these_bytes() {
+fn a_small_table_has_these_bytes() {
     let mut db = new();
     let table = db.table("t", "CREATE TABLE t (a, b, c)");
-    db.row(table, &[Value::Integer(1), Value::Text("hi"), Value::Integer(-2)]).unwrap();
-    db.row(table, &[Value::Null, Value::Integer(0), Value::Integer(300)]).unwrap();
+    db.row(table, &[SqlValue::Integer(1), SqlValue::Text("hi"), SqlValue::Integer(-2)]).unwrap();
+    db.row(table, &[SqlValue::Null, SqlValue::Integer(0), SqlValue::Integer(300)]).unwrap();
     let file = db.finish().unwrap().into_inner();
     assert_eq!(file.len(), 8192);
     let cells = [7, 1, 4, 9, 17, 1, b'h', b'i', 0xfe, 6, 2, 4, 0, 8, 2, 1, 0x2c];
@@ -256,8 +256,8 @@ fn every_integer_width_is_read_back() {
     let table = db.table("t", "CREATE TABLE t (n INTEGER)");
     let index = db.index("i", table, "CREATE INDEX i ON t (n)").unwrap();
     for number in &numbers {
-        let rowid = db.row(table, &[Value::Integer(*number)]).unwrap();
-        db.entry(index, &[Value::Integer(*number)], rowid).unwrap();
+        let rowid = db.row(table, &[SqlValue::Integer(*number)]).unwrap();
+        db.entry(index, &[SqlValue::Integer(*number)], rowid).unwrap();
     }
     let file = Reader(db.finish().unwrap().into_inner());
     let root = file.schema()[0].1;
@@ -266,7 +266,7 @@ fn every_integer_width_is_read_back() {
 }
 
 #[test]
-fn varints_are_as_short_as_they_can_be() {
+fn varints_are_minimal() {
     for (value, size) in [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3), ((1 << 56) - 1, 8), (1 << 56, 9)] {
         let mut bytes = Vec::new();
         put_varint(&mut bytes, value);
@@ -281,8 +281,8 @@ fn varints_are_as_short_as_they_can_be() {
 #[test]
 fn records_with_many_columns_have_long_headers() {
     for columns in [125, 126, 127, 128, 2000] {
-        let values: Vec<_> = (0..columns).map(Value::Integer).collect();
-        let mut record = Record::default();
+        let values: Vec<_> = (0..columns).map(SqlValue::Integer).collect();
+        let mut record = RowRecord::default();
         record.set(&values);
         let size = record.seal(None);
         let read = Reader::record(&record.cell[record.cell.len() - size..]);
@@ -293,21 +293,21 @@ fn records_with_many_columns_have_long_headers() {
 #[test]
 fn index_entries_out_of_order_or_twice_are_refused() {
     let entries = [
-        (Value::Null, 2),
-        (Value::Integer(i64::MIN), 1),
-        (Value::Integer(-1), 1),
-        (Value::Integer(0), 1),
-        (Value::Integer(256), 1),
-        (Value::Text(""), 1),
-        (Value::Text("\0"), 1),
-        (Value::Text("\u{1}"), 1),
-        (Value::Text("a"), 1),
-        (Value::Text("a\0"), 1),
-        (Value::Text("a\0b"), 1),
-        (Value::Text("aa"), 1),
-        (Value::Text("é"), 1),
+        (SqlValue::Null, 2),
+        (SqlValue::Integer(i64::MIN), 1),
+        (SqlValue::Integer(-1), 1),
+        (SqlValue::Integer(0), 1),
+        (SqlValue::Integer(256), 1),
+        (SqlValue::Text(""), 1),
+        (SqlValue::Text("\0"), 1),
+        (SqlValue::Text("\u{1}"), 1),
+        (SqlValue::Text("a"), 1),
+        (SqlValue::Text("a\0"), 1),
+        (SqlValue::Text("a\0b"), 1),
+        (SqlValue::Text("aa"), 1),
+        (SqlValue::Text("é"), 1),
     ];
-    let put = |first: (Value, i64), second: (Value, i64), unique: bool| {
+    let put = |first: (SqlValue, i64), second: (SqlValue, i64), unique: bool| {
         let mut db = new();
         let table = db.table("t", ROWS);
         let index = if unique { db.autoindex(table) } else { db.index("i", table, BY_N) }.unwrap();
@@ -320,7 +320,7 @@ fn index_entries_out_of_order_or_twice_are_refused() {
         }
         let later = (first.0, 3);
         assert!(put(*first, later, false));
-        assert_eq!(put(*first, later, true), first.0 == Value::Null);
+        assert_eq!(put(*first, later, true), first.0 == SqlValue::Null);
     }
 }
 
@@ -329,24 +329,24 @@ fn an_index_must_have_an_entry_for_each_row() {
     let mut db = new();
     let table = db.table("t", ROWS);
     db.autoindex(table).unwrap();
-    db.row(table, &[Value::Text("a"), Value::Null]).unwrap();
+    db.row(table, &[SqlValue::Text("a"), SqlValue::Null]).unwrap();
     let error = db.finish().unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     assert!(error.to_string().contains("sqlite_autoindex_t_1"), "{error}");
 }
 
 #[test]
-fn what_cannot_be_stored_is_refused() {
+fn invalid_rows_and_handles_are_refused() {
     let mut db = new();
     let table = db.table("t", &format!("CREATE TABLE t (a) -- {}", "x".repeat(4000)));
     assert!(db.row(table, &[]).is_err());
-    assert!(db.row(Table(1), &[Value::Null]).is_err());
-    assert!(db.entry(Index(0), &[Value::Null], 1).is_err());
+    assert!(db.row(TableHandle(1), &[SqlValue::Null]).is_err());
+    assert!(db.entry(IndexHandle(0), &[SqlValue::Null], 1).is_err());
     assert!(db.finish().is_err());
 }
 
 #[test]
-fn the_page_of_locks_is_left_empty() {
+fn the_lock_byte_page_is_left_empty() {
     let mut pages = Pages { out: Vec::new(), last: LOCK_PAGE - 2 };
     let mut cell = vec![7; 9500];
     pages.spill(&mut cell, 9500, MOST_LOCAL_ROW).unwrap();

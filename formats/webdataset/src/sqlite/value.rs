@@ -1,9 +1,9 @@
-//! What a row or an index entry is made of, and in which order SQLite has it.
+//! Values of rows and index entries, and their sort order in SQLite.
 
-/// One value of a row or of an index entry.
+/// A value of a row or of an index entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Value<'a> {
-    /// SQL `NULL`, and the stored form of an `INTEGER PRIMARY KEY`.
+pub(crate) enum SqlValue<'a> {
+    /// SQL `NULL`; also the stored form of an `INTEGER PRIMARY KEY`.
     Null,
     /// A signed integer.
     Integer(i64),
@@ -11,17 +11,17 @@ pub(crate) enum Value<'a> {
     Text(&'a str),
 }
 
-impl Value<'_> {
-    /// Appends bytes that compare as SQLite compares the values: nulls, then integers by size, then
-    /// text by its bytes (the `BINARY` collation). No value's bytes begin another's.
+impl SqlValue<'_> {
+    /// Appends a sort key whose bytes compare as SQLite compares the values: nulls, then integers, then text by its
+    /// bytes (the `BINARY` collation). Keys are prefix-free.
     pub(super) fn put_sort_key(self, out: &mut Vec<u8>) {
         match self {
-            Value::Null => out.push(0),
-            Value::Integer(number) => {
+            SqlValue::Null => out.push(0),
+            SqlValue::Integer(number) => {
                 out.push(1);
                 out.extend_from_slice(&(number ^ i64::MIN).to_be_bytes());
             }
-            Value::Text(text) => {
+            SqlValue::Text(text) => {
                 out.push(2);
                 if text.contains('\0') {
                     out.extend_from_slice(text.replace('\0', "\0\u{1}").as_bytes());

@@ -1,17 +1,17 @@
-//! What came from where: documents and tokens by the first part of their keys, a folder or a file.
+//! Counts documents and tokens by source: the first part of the key, a folder or a file.
 
 use std::collections::BTreeMap;
 
 /// Counts by source.
 #[derive(Default)]
-pub(super) struct Sources {
+pub(super) struct SourceCounts {
     counts: BTreeMap<String, (u64, u64)>,
-    /// The source of the last document, whose counts are not among the others yet.
+    /// The source of the last document, and its counts not yet in `counts`.
     open: (String, u64, u64),
 }
 
-impl Sources {
-    /// Takes note of a document of so many tokens. A key without a slash is of no source.
+impl SourceCounts {
+    /// Counts a document of `tokens` tokens. A key without a slash has no source.
     pub(super) fn add(&mut self, key: &str, tokens: u64) {
         let Some((source, _)) = key.split_once('/') else { return };
         if self.open.0 != source {
@@ -30,7 +30,7 @@ impl Sources {
         }
     }
 
-    /// Names and numbers: `documents of web`, `tokens of web`.
+    /// Names and counts: `documents of web`, `tokens of web`.
     pub(super) fn counts(mut self) -> impl Iterator<Item = (String, u64)> {
         self.close();
         self.counts.into_iter().flat_map(|(source, (documents, tokens))| {
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn sources_are_counted_in_any_order() {
-        let mut sources = Sources::default();
+        let mut sources = SourceCounts::default();
         for (key, tokens) in [("web/a/1", 3), ("web/b/2", 4), ("code/1", 5), ("web/a/3", 0), ("alone", 9)] {
             sources.add(key, tokens);
         }

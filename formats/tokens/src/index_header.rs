@@ -1,34 +1,34 @@
-//! The first 34 bytes of an `.idx`, and where its arrays are.
+//! The 34-byte header of an `.idx`, and the offsets of its arrays.
 
 use crate::dtype::Dtype;
 use packhorse_core::{Error, Input, Result};
 
-/// The bytes of a header; the arrays begin there, unaligned.
+/// Bytes of the header; the arrays follow, unaligned.
 pub(crate) const HEADER: u64 = 34;
 const MAGIC: &[u8; 9] = b"MMIDIDX\0\0";
 const VERSION: u64 = 1;
 
-/// What an `.idx` says of itself.
+/// The header of an `.idx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct IndexHeader {
     /// The type of a token.
     pub dtype: Dtype,
-    /// How many sequences.
+    /// The number of sequences.
     pub sequences: u64,
-    /// How many documents: one less than the document index has entries.
+    /// The number of documents: one less than the entries of the document index.
     pub documents: u64,
 }
 
-impl Header {
-    /// The header of the `.idx` `input`, whose length fits what the header says.
+impl IndexHeader {
+    /// Reads the header of the `.idx` `input` and checks it against the length of the file.
     ///
-    /// Errors: `Content` says what is wrong, `Unsupported` what is of another kind.
+    /// Errors: `Content` for damage, `Unsupported` for other versions and formats.
     pub fn open(input: &dyn Input) -> Result<Self> {
         Self::read(input).map(|(header, _)| header).map_err(|error| error.in_input(input.name()))
     }
 
-    /// The header of the `.idx` `input`, and whether modes follow its arrays; the file is as long as that
-    /// makes it. `Content` errors say what is wrong, `Unsupported` what is of another kind.
+    /// Like [`open`](Self::open), without the name of the input in errors. Also returns whether the array of modes
+    /// follows.
     pub(crate) fn read(input: &dyn Input) -> Result<(Self, bool)> {
         let len = input.len().ok_or_else(|| Error::unsupported("can't be read as a stream; decompress it first"))?;
         let mut head = [0; HEADER as usize];
@@ -38,7 +38,7 @@ impl Header {
             return Err(Error::content(foreign(&head)));
         }
         if len < HEADER {
-            return Err(Error::content(format!("is cut short: {len} bytes are no whole header")));
+            return Err(Error::content(format!("is cut short: {len} bytes are less than a header")));
         }
         let (header, entries) = Self::parse(&head)?;
         let modes = header.settle(entries, len)?;
@@ -52,7 +52,10 @@ impl Header {
             u64::from_le_bytes(bytes)
         };
         if u64_at(9) != VERSION {
-            return Err(Error::unsupported(format!("is an index of version {}; known is {VERSION}", u64_at(9))));
+            return Err(Error::unsupported(format!(
+                "is an index of version {}; only version {VERSION} is supported",
+                u64_at(9)
+            )));
         }
         let code = head.get(17).copied().unwrap_or_default();
         let dtype = Dtype::of_code(code)
@@ -60,11 +63,11 @@ impl Header {
         let entries = u64_at(26);
         let documents = entries
             .checked_sub(1)
-            .ok_or_else(|| Error::content("has an empty document index, which has at least one entry"))?;
+            .ok_or_else(|| Error::content("has an empty document index, which must have at least one entry"))?;
         Ok((Self { dtype, sequences: u64_at(18), documents }, entries))
     }
 
-    /// Whether modes follow, by the length of the file, which must be one of two.
+    /// Whether the array of modes follows: the length of the file decides.
     fn settle(&self, entries: u64, len: u64) -> Result<bool> {
         let arrays =
             |each: u64| self.sequences.checked_mul(each)?.checked_add(HEADER)?.checked_add(entries.checked_mul(8)?);
@@ -72,17 +75,17 @@ impl Header {
             (Some(plain), _) if plain == len => Ok(false),
             (_, Some(moded)) if moded == len => Ok(true),
             (plain, _) => Err(Error::content(format!(
-                "is {len} bytes long where {} sequences and {entries} entries of the document index take {}",
+                "is {len} bytes long, but {} sequences and {entries} entries of the document index take {}",
                 self.sequences,
-                plain.map_or("more than any file has".to_owned(), |plain| plain.to_string())
+                plain.map_or("more than any file can have".to_owned(), |plain| plain.to_string())
             ))),
         }
     }
 
-    /// The header's bytes; a `Config` error for tokens that have no code.
+    /// The bytes of the header; an `Unsupported` error for a type without a code.
     pub(crate) fn encode(&self) -> Result<[u8; HEADER as usize]> {
         let code = self.dtype.code().ok_or_else(|| {
-            Error::unsupported(format!("Megatron has no type {}; make the tokens Int32", self.dtype.name()))
+            Error::unsupported(format!("Megatron has no type {}; cast the tokens to Int32", self.dtype.name()))
         })?;
         let mut head = [0; HEADER as usize];
         let parts: [&[u8]; 5] = [
@@ -98,35 +101,35 @@ impl Header {
         Ok(head)
     }
 
-    /// Where the length of sequence `i` is: an `i32`, in tokens.
+    /// The offset of the length of sequence `i`: an `i32`, in tokens.
     pub fn length_at(&self, i: u64) -> u64 {
         HEADER + 4 * i
     }
 
-    /// Where the pointer of sequence `i` is: an `i64`, the byte of the `.bin` it begins at.
+    /// The offset of the pointer of sequence `i`: an `i64`, the byte in the `.bin` where it starts.
     pub fn pointer_at(&self, i: u64) -> u64 {
         HEADER + 4 * self.sequences + 8 * i
     }
 
-    /// Where entry `i` of the document index is.
+    /// The offset of entry `i` of the document index.
     pub(crate) fn entry_at(&self, i: u64) -> u64 {
         HEADER + 12 * self.sequences + 8 * i
     }
 
-    /// Where the modes are, if there are any; without them, the length of the file.
+    /// The offset of the modes; without modes, the length of the file.
     pub(crate) fn end(&self) -> u64 {
         self.entry_at(self.documents + 1)
     }
 }
 
-/// What a file that is no index may be.
+/// The error for a file without Megatron's magic.
 fn foreign(head: &[u8]) -> &'static str {
     if head.starts_with(b"TNTIDX\0\0") {
-        "is an index of fairseq's or Megatron's old kind (TNTIDX); convert it with their tools"
+        "is an index of fairseq or of old Megatron versions (TNTIDX); convert it with their tools"
     } else if head.starts_with(b"v1.") {
-        "is the index of DALI for a tar, and none of tokens; leave it out with --exclude"
+        "is DALI's index of a tar, not of tokens; leave it out with --exclude"
     } else {
-        "is no index of Megatron's: it doesn't begin with MMIDIDX; leave it out with --exclude"
+        "is not an index of Megatron: it doesn't begin with MMIDIDX; leave it out with --exclude"
     }
 }
 
@@ -135,13 +138,13 @@ mod tests {
     use super::*;
     use packhorse_core::{Kind, MemoryInput};
 
-    fn read(bytes: &[u8]) -> Result<(Header, bool)> {
-        Header::read(&MemoryInput::new("a.idx", bytes.to_vec()))
+    fn read(bytes: &[u8]) -> Result<(IndexHeader, bool)> {
+        IndexHeader::read(&MemoryInput::new("a.idx", bytes.to_vec()))
     }
 
     #[test]
-    fn what_is_written_is_read_and_lengths_decide_on_modes() {
-        let header = Header { dtype: Dtype::U16, sequences: 2, documents: 1 };
+    fn a_header_round_trips_and_the_length_decides_on_modes() {
+        let header = IndexHeader { dtype: Dtype::U16, sequences: 2, documents: 1 };
         let mut bytes = header.encode().unwrap().to_vec();
         bytes.resize(34 + 24 + 16, 0);
         assert_eq!(read(&bytes).unwrap(), (header, false));
@@ -157,8 +160,8 @@ mod tests {
 
     #[test]
     fn huge_counts_do_not_overflow() {
-        let header = Header { dtype: Dtype::U16, sequences: u64::MAX, documents: u64::MAX - 1 };
+        let header = IndexHeader { dtype: Dtype::U16, sequences: u64::MAX, documents: u64::MAX - 1 };
         assert_eq!(read(&header.encode().unwrap()).unwrap_err().kind(), Kind::Content);
-        assert!(Header { dtype: Dtype::U32, sequences: 0, documents: 0 }.encode().is_err());
+        assert!(IndexHeader { dtype: Dtype::U32, sequences: 0, documents: 0 }.encode().is_err());
     }
 }

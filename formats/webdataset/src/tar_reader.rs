@@ -1,28 +1,28 @@
-//! From member to member through anybody's tar: plain, PAX and GNU names, prefix fields.
+//! Reads the members of any tar: plain, PAX and GNU names, prefix fields.
 
-use crate::header::{BLOCK, BLOCK_U64, Header, padded};
 use crate::pax::Pax;
+use crate::tar_header::{BLOCK, BLOCK_U64, TarHeader, padded};
 use packhorse_core::{Context, Error, Input, Limits, Result};
 use std::io::Read;
 
-/// One member.
+/// A member of a tar.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Member {
+pub(crate) struct TarMember {
     pub(crate) name: Vec<u8>,
-    /// What the header says it is: `0` and NUL are regular files.
+    /// The type flag of the header: `0` and NUL are regular files.
     pub(crate) kind: u8,
-    /// Where its first header starts.
+    /// The offset of its first header.
     pub(crate) start: u64,
-    /// Where its bytes start.
+    /// The offset of its data.
     pub(crate) data: u64,
     pub(crate) size: u64,
-    /// Whether it is a sparse file: its holes are not stored.
+    /// Whether it is a sparse file, stored without its holes.
     pub(crate) sparse: bool,
-    /// How its name and size were written.
+    /// The header extensions it uses.
     pub(crate) dialect: Dialect,
 }
 
-impl Member {
+impl TarMember {
     pub(crate) fn is_regular(&self) -> bool {
         matches!(self.kind, b'0' | 0 | b'7') && !self.sparse
     }
@@ -31,17 +31,17 @@ impl Member {
         self.kind == b'5'
     }
 
-    /// Where the next header starts.
+    /// The offset of the next header.
     pub(crate) fn end(&self) -> u64 {
         self.data.saturating_add(padded(self.size))
     }
 }
 
-/// What beyond a plain header describes a member.
+/// The extensions beyond a plain header that describe a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dialect {
     pub(crate) pax: bool,
-    /// A PAX header of the member's own, not one for all.
+    /// A PAX header of this member, not a global one.
     pub(crate) pax_own: bool,
     pub(crate) pax_path: bool,
     pub(crate) gnu_long_name: bool,
@@ -49,8 +49,8 @@ pub(crate) struct Dialect {
     pub(crate) not_ustar: bool,
 }
 
-/// What the headers before a member's own said. Where two of them say the same thing, GNU tar takes the last and Python
-/// the first: such members are refused.
+/// The extension headers before a member. If two of them set the same thing, GNU tar uses the last and Python the
+/// first: such members are refused.
 #[derive(Default)]
 struct Extra {
     dialect: Dialect,
@@ -84,7 +84,7 @@ impl Extra {
         Ok(())
     }
 
-    fn member(mut self, header: Header, start: u64, data: u64) -> Result<Member> {
+    fn member(mut self, header: TarHeader, start: u64, data: u64) -> Result<TarMember> {
         self.dialect.prefix = !header.prefix.is_empty();
         if self.dialect.prefix && !header.is_ustar() {
             return Err(ambiguous("a prefix in a header that is not POSIX's"));
@@ -94,37 +94,37 @@ impl Extra {
         let renamed = self.name.is_some();
         let name = self.name.unwrap_or_else(|| header.full_name());
         let size = match header.kind {
-            // A link repeats the size of what it is linked to.
+            // A hard link repeats the size of its target.
             b'1' => 0,
             b'2'..=b'6' if header.size > 0 || self.size.is_some_and(|size| size > 0) => {
-                return Err(ambiguous("a size though it is no file").in_sample(name.escape_ascii()));
+                return Err(ambiguous("a size though it is not a file").in_sample(name.escape_ascii()));
             }
             b'2'..=b'6' => 0,
             _ => self.size.unwrap_or(header.size),
         };
         let mut kind = header.kind;
         if plain && name.ends_with(b"/") || renamed && kind == 0 && header.name.ends_with(b"/") {
-            // So tars before POSIX marked folders.
+            // Tars before POSIX marked folders by a slash.
             if renamed || size > 0 {
                 return Err(ambiguous("the name of a folder and the type of a file").in_sample(name.escape_ascii()));
             }
             kind = b'5';
         }
         let sparse = self.sparse || kind == b'S';
-        Ok(Member { name, kind, start, data, size, sparse, dialect: self.dialect })
+        Ok(TarMember { name, kind, start, data, size, sparse, dialect: self.dialect })
     }
 }
 
 fn ambiguous(what: &str) -> Error {
-    Error::content(format!("has a member with {what}, which readers take in different ways; write the tar again"))
+    Error::content(format!("has a member with {what}, which readers interpret differently; write the tar again"))
 }
 
-/// Walks the headers of `input`, by position where it can be read so, else as a stream.
-pub(crate) struct Walk<'a> {
+/// Reads the headers of `input` in order, by position if possible, else as a stream.
+pub(crate) struct TarReader<'a> {
     bytes: Bytes<'a>,
     at: u64,
     limits: Limits,
-    /// How the archive ended: set when `next` returned `None`.
+    /// How the archive ended; set once `next` has returned `None`.
     pub(crate) ending: Option<Ending>,
 }
 
@@ -133,18 +133,18 @@ pub(crate) struct Walk<'a> {
 pub(crate) enum Ending {
     /// With a block of zeros, starting at this offset.
     Marked(u64),
-    /// At the end of the file, between two members: it may have been cut there.
+    /// At the end of the file, between two members: it may be cut there.
     Bare(u64),
 }
 
-impl<'a> Walk<'a> {
+impl<'a> TarReader<'a> {
     pub(crate) fn new(input: &'a dyn Input, limits: Limits) -> Result<Self> {
         Ok(Self { bytes: Bytes::new(input)?, at: 0, limits, ending: None })
     }
 
     /// The next member of any kind, or `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Member>> {
-        // A stream can't show its end twice.
+    pub(crate) fn next(&mut self) -> Result<Option<TarMember>> {
+        // A stream can't be read again at its end.
         if self.ending.is_some() {
             return Ok(None);
         }
@@ -156,7 +156,7 @@ impl<'a> Walk<'a> {
             };
             let data = self.at + BLOCK_U64;
             match header.kind {
-                // Solaris wrote X before POSIX said x.
+                // Solaris used X before POSIX defined x.
                 b'x' | b'X' => extra.pax(Pax::parse(&self.small(data, header.size)?)?)?,
                 b'L' => extra.long_name(&self.small(data, header.size)?)?,
                 b'g' => {
@@ -170,7 +170,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn advance(&mut self, member: Member) -> Result<Member> {
+    fn advance(&mut self, member: TarMember) -> Result<TarMember> {
         self.at = member.end();
         match self.bytes.len() {
             Some(len) if member.data.saturating_add(member.size) > len => {
@@ -180,8 +180,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The header at the present place; `None` at the end of the archive.
-    fn header(&mut self) -> Result<Option<Header>> {
+    /// The header at the current position; `None` at the end of the archive.
+    fn header(&mut self) -> Result<Option<TarHeader>> {
         let mut block = [0; BLOCK];
         match self.bytes.fill(self.at, &mut block)? {
             0 => {
@@ -191,14 +191,14 @@ impl<'a> Walk<'a> {
             BLOCK => {}
             _ => return Err(self.cut()),
         }
-        let header = Header::decode(&block).map_err(|e| {
+        let header = TarHeader::decode(&block).map_err(|e| {
             let message = format!("{} (at byte {})", e.message(), self.at);
             Error::content(message)
         })?;
         if header.is_none() {
             if self.bytes.fill(self.at + BLOCK_U64, &mut block)? == BLOCK && block.iter().any(|b| *b != 0) {
                 let message = format!(
-                    "goes on after a single block of zeros at byte {}, where readers stop; write the tar again",
+                    "continues after a single block of zeros at byte {}, where readers stop; write the tar again",
                     self.at
                 );
                 return Err(Error::content(message));
@@ -220,30 +220,30 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Makes sure that `member`, which must be the one that `next` returned last, is whole: a stream
-    /// tells only when it was read.
-    pub(crate) fn pass(&mut self, member: &Member) -> Result<()> {
+    /// Checks that `member`, which must be the last one that `next` returned, is complete. A stream must be read to its
+    /// end for that.
+    pub(crate) fn pass(&mut self, member: &TarMember) -> Result<()> {
         match &mut self.bytes {
             Bytes::File { .. } => Ok(()),
             Bytes::Stream { stream, at } => skip_to(stream.as_mut(), at, member.data.saturating_add(member.size)),
         }
     }
 
-    /// The bytes of `member`, which must be the one that `next` returned last.
-    pub(crate) fn data(&mut self, member: &Member) -> Result<Vec<u8>> {
+    /// The data of `member`, which must be the last one that `next` returned.
+    pub(crate) fn data(&mut self, member: &TarMember) -> Result<Vec<u8>> {
         let size = self.limits.blob(member.size)?;
         let bytes = self.bytes.read(member.data, size)?;
         if bytes.len() == size { Ok(bytes) } else { Err(self.cut()) }
     }
 }
 
-/// Bytes by position: through a window over a file, or forward only through a stream.
+/// Random access to a file through a window, or forward access to a stream.
 enum Bytes<'a> {
     File { input: &'a dyn Input, len: u64, window: Vec<u8>, at: u64 },
     Stream { stream: Box<dyn Read + Send + 'a>, at: u64 },
 }
 
-/// Small members' headers lie close together: one read sees several of them.
+/// Bytes of one read of headers: those of small members are close together.
 const WINDOW: u64 = 4096;
 
 impl<'a> Bytes<'a> {
@@ -261,7 +261,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Fills `buf` from `offset`, as far as there are bytes; returns how many.
+    /// Fills `buf` from `offset` up to the end; returns the number of bytes.
     fn fill(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         match self {
             Bytes::File { input, len, window, at } => {
@@ -290,7 +290,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// At most `len` bytes from `offset`. Memory grows with what is there, not with `len`.
+    /// At most `len` bytes from `offset`. Memory grows with the bytes read, not with `len`.
     fn read(&mut self, offset: u64, len: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         match self {

@@ -1,6 +1,6 @@
 //! The table of a shard's documents, `.documents.parquet`.
 
-use crate::column::Lists;
+use crate::lists::Lists;
 use arrow_array::builder::{FixedSizeBinaryBuilder, Int64Builder, StringBuilder};
 use arrow_array::{Array, RecordBatch, StringViewArray};
 use packhorse_core::{Context, DataType, Error, Field, Result, Schema};
@@ -20,13 +20,13 @@ const GROUP: usize = 1 << 17;
 /// Bytes of a digest.
 const DIGEST: usize = 16;
 
-pub(crate) struct Companion {
+pub(crate) struct DocumentTable {
     writer: ArrowWriter<Box<dyn Write + Send>>,
     schema: SchemaRef,
     documents: i64,
 }
 
-impl Companion {
+impl DocumentTable {
     pub(crate) fn create(out: &mut dyn Outlet) -> Result<Self> {
         let schema: SchemaRef = Arc::new(Schema::new(vec![
             Field::new("document", DataType::Int64, false),
@@ -40,7 +40,7 @@ impl Companion {
         Ok(Self { writer: writer.map_err(parquet_error)?, schema, documents: 0 })
     }
 
-    /// Adds a row for each of the lists `tokens`, whose elements have `width` bytes.
+    /// Adds a row for each list of `tokens`, whose elements have `width` bytes.
     pub(crate) fn push(&mut self, keys: Option<&StringViewArray>, tokens: &Lists, width: usize) -> Result<()> {
         let mut rows = Columns::default();
         for row in 0..tokens.ends.len() {
@@ -85,7 +85,7 @@ impl Default for Columns {
 }
 
 impl Columns {
-    /// A key, and the parts of it around its last slash.
+    /// Adds a key, and its parts around the last slash.
     fn key(&mut self, key: Option<&str>) {
         self.keys.append_option(key);
         let (source, place) = match key.and_then(|key| key.rsplit_once('/')) {
@@ -110,8 +110,8 @@ impl Columns {
     }
 }
 
-/// Hardly a value comes twice but for those of `source`: the others go without a dictionary, in the encodings that suit
-/// numbers that rise and texts that begin alike.
+/// Only `source` repeats its values and has a dictionary. The other columns use delta encodings, for ascending numbers
+/// and texts with common prefixes.
 fn properties() -> Result<WriterProperties> {
     let level = ZstdLevel::try_new(1).map_err(parquet_error)?;
     let column = |name: &str| ColumnPath::new(vec![name.to_owned()]);
@@ -155,7 +155,7 @@ mod tests {
     use arrow_array::types::Int64Type;
 
     #[test]
-    fn a_key_is_a_source_and_a_place() {
+    fn a_key_is_split_into_source_and_offset() {
         let mut columns = Columns::default();
         let keys = [Some("a/b/000000000012"), Some("a/b/x"), Some("7"), Some("a/+7"), Some("a/"), None];
         for key in keys {

@@ -1,13 +1,13 @@
-//! A build without tables of documents.
+//! Replaces the table of documents in builds without the feature `documents`.
 
-use crate::column::Lists;
+use crate::lists::Lists;
 use arrow_array::StringViewArray;
 use packhorse_core::{Error, Outlet, Result};
 
-/// Never made: the option that asks for it is refused.
-pub(crate) enum Companion {}
+/// Never created: the option is refused.
+pub(crate) enum DocumentTable {}
 
-impl Companion {
+impl DocumentTable {
     pub(crate) fn create(_: &mut dyn Outlet) -> Result<Self> {
         Err(Error::unsupported("this build has no tables of documents"))
     }

@@ -1,4 +1,4 @@
-//! How a field's value becomes the bytes of a member.
+//! Converts the values of a field to the bytes of members.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -8,20 +8,20 @@ use arrow_array::{
 use packhorse_core::{DataType, Error, Field, Result};
 use std::io::Write;
 
-/// The fields that WebDataset's decoders take for decimal digits.
+/// The fields that WebDataset's decoders read as decimal digits.
 const DECIMALS: [&str; 6] = ["cls", "cls2", "count", "id", "index", "inx"];
 
-/// The fields that they take for text.
+/// The fields that they read as text.
 const TEXTS: [&str; 5] = ["json", "jsn", "text", "transcript", "txt"];
 
-/// Whether readers see by the name of a field what it is.
+/// Whether the last extension of a field's name is one of `known`.
 fn has_extension(name: &str, known: &[&str]) -> bool {
     known.contains(&name.rsplit('.').next().unwrap_or_default())
 }
 
-/// A column, downcast once a block. Blobs and text are their own bytes; 64-bit integers are decimal
-/// digits, which is what WebDataset's decoders expect of `.cls`.
-pub(crate) enum Column<'a> {
+/// A column, downcast once per block. Blobs and text are written unchanged; 64-bit integers become decimal digits, as
+/// WebDataset's decoders expect for `.cls`.
+pub(crate) enum MemberColumn<'a> {
     BinaryView(&'a BinaryViewArray),
     Binary(&'a BinaryArray),
     LargeBinary(&'a LargeBinaryArray),
@@ -30,8 +30,8 @@ pub(crate) enum Column<'a> {
     Int64(&'a PrimitiveArray<Int64Type>),
 }
 
-impl<'a> Column<'a> {
-    /// Whether a field of this type can be a member.
+impl<'a> MemberColumn<'a> {
+    /// Refuses a field whose type can't be a member.
     pub(crate) fn check(field: &Field) -> Result<()> {
         use DataType::{Binary, BinaryView, Int64, LargeBinary, Utf8, Utf8View};
         match field.data_type() {
@@ -44,25 +44,25 @@ impl<'a> Column<'a> {
 
     pub(crate) fn new(array: &'a dyn Array) -> Result<Self> {
         Ok(match array.data_type() {
-            DataType::BinaryView => Column::BinaryView(array.as_binary_view()),
-            DataType::Binary => Column::Binary(array.as_binary()),
-            DataType::LargeBinary => Column::LargeBinary(array.as_binary()),
-            DataType::Utf8View => Column::Utf8View(array.as_string_view()),
-            DataType::Utf8 => Column::Utf8(array.as_string()),
-            DataType::Int64 => Column::Int64(array.as_primitive()),
-            other => return Err(Error::bug(format!("a column of type {other} got past the check of the schema"))),
+            DataType::BinaryView => MemberColumn::BinaryView(array.as_binary_view()),
+            DataType::Binary => MemberColumn::Binary(array.as_binary()),
+            DataType::LargeBinary => MemberColumn::LargeBinary(array.as_binary()),
+            DataType::Utf8View => MemberColumn::Utf8View(array.as_string_view()),
+            DataType::Utf8 => MemberColumn::Utf8(array.as_string()),
+            DataType::Int64 => MemberColumn::Int64(array.as_primitive()),
+            other => return Err(Error::bug(format!("a column of type {other} was not refused with the schema"))),
         })
     }
 
     /// The bytes of row `row`, `None` where it is null; numbers are written into `digits`.
     pub(crate) fn bytes<'b>(&'b self, row: usize, digits: &'b mut [u8; 24]) -> Option<&'b [u8]> {
         match self {
-            Column::BinaryView(a) => a.is_valid(row).then(|| a.value(row)),
-            Column::Binary(a) => a.is_valid(row).then(|| a.value(row)),
-            Column::LargeBinary(a) => a.is_valid(row).then(|| a.value(row)),
-            Column::Utf8View(a) => a.is_valid(row).then(|| a.value(row).as_bytes()),
-            Column::Utf8(a) => a.is_valid(row).then(|| a.value(row).as_bytes()),
-            Column::Int64(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
+            MemberColumn::BinaryView(a) => a.is_valid(row).then(|| a.value(row)),
+            MemberColumn::Binary(a) => a.is_valid(row).then(|| a.value(row)),
+            MemberColumn::LargeBinary(a) => a.is_valid(row).then(|| a.value(row)),
+            MemberColumn::Utf8View(a) => a.is_valid(row).then(|| a.value(row).as_bytes()),
+            MemberColumn::Utf8(a) => a.is_valid(row).then(|| a.value(row).as_bytes()),
+            MemberColumn::Int64(a) => a.is_valid(row).then(|| decimal(a.value(row), digits)),
         }
     }
 }

@@ -1,26 +1,26 @@
-//! One 512-byte tar header: written in one way, read in all the ways that are around.
+//! A 512-byte tar header: written in one canonical form, read in every common dialect.
 
 use packhorse_core::{Error, Kind, Result};
 
 pub(crate) const BLOCK: usize = 512;
 pub(crate) const BLOCK_U64: u64 = BLOCK as u64;
 
-/// The longest member name: a plain header's name field. Longer ones would need a prefix, PAX or
-/// GNU names, each of which some reader does not understand.
+/// The longest member name: the name field of a plain header. Longer names need a prefix, PAX or GNU extensions, and
+/// each of these breaks some reader.
 pub(crate) const NAME_LIMIT: usize = 100;
 
-/// What a key can be shortened to: `~` and 16 digits of a hash.
+/// The length of the shortest hashed key: `~` and 16 digits.
 const SHORTEST_KEY: usize = 17;
 
-/// The largest member: eleven octal digits.
+/// The largest member: 11 octal digits.
 pub(crate) const SIZE_LIMIT: u64 = (8 << 30) - 1;
 
-/// Bytes of data rounded up to whole blocks, as far as 64 bits go.
+/// `len` rounded up to whole blocks; saturates.
 pub(crate) fn padded(len: u64) -> u64 {
     len.checked_next_multiple_of(BLOCK_U64).unwrap_or(u64::MAX)
 }
 
-/// Everything of a header but name, size and checksum: mode 0644, owner 0, time 0, a regular file.
+/// A header without name, size and checksum: mode 0644, owner 0, time 0, a regular file.
 const TEMPLATE: [u8; BLOCK] = template();
 const TEMPLATE_SUM: u32 = sum(&TEMPLATE);
 
@@ -60,8 +60,7 @@ const fn sum(block: &[u8; BLOCK]) -> u32 {
     total
 }
 
-/// The header of a regular file of `size` bytes called `key.field`. Name and size within the limits
-/// are the caller's business: see [`admit`].
+/// The header of a regular file `key.field` of `size` bytes. The caller checks name and size with [`admit`].
 pub(crate) fn encode(key: &str, field: &str, size: u64) -> [u8; BLOCK] {
     let mut block = TEMPLATE;
     let mut total = TEMPLATE_SUM;
@@ -76,7 +75,7 @@ pub(crate) fn encode(key: &str, field: &str, size: u64) -> [u8; BLOCK] {
     block
 }
 
-/// Writes `value` as `digits` octal digits at `at`; returns the sum of the digits' bytes.
+/// Writes `value` as `digits` octal digits at `at`; returns the sum of these bytes.
 fn octal(block: &mut [u8; BLOCK], at: usize, digits: usize, value: u64) -> u32 {
     let mut total = 0;
     for i in 0..digits {
@@ -93,7 +92,7 @@ fn put(block: &mut [u8; BLOCK], at: usize, byte: u8) {
     }
 }
 
-/// Whether a plain header can hold this member; the error says what to do.
+/// Refuses a member that a plain header can't hold.
 pub(crate) fn admit(key: &str, field: &str, size: u64) -> Result<()> {
     let len = key.len() + 1 + field.len();
     if field.len() + SHORTEST_KEY + 1 > NAME_LIMIT {
@@ -119,19 +118,19 @@ pub(crate) fn admit(key: &str, field: &str, size: u64) -> Result<()> {
     Ok(())
 }
 
-/// A header as found in anybody's tar.
+/// The header of any tar.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct TarHeader {
     pub(crate) name: Vec<u8>,
-    /// The `prefix` field of USTAR; elsewhere whatever stands in its place.
+    /// The `prefix` field of USTAR; in other dialects the bytes in its place.
     pub(crate) prefix: Vec<u8>,
     pub(crate) kind: u8,
     pub(crate) size: u64,
     pub(crate) magic: [u8; 8],
 }
 
-impl Header {
-    /// Reads a header; `None` for a block of zeros, which ends an archive.
+impl TarHeader {
+    /// Parses a header; `None` for a block of zeros, which ends an archive.
     pub(crate) fn decode(block: &[u8; BLOCK]) -> Result<Option<Self>> {
         if block.iter().all(|b| *b == 0) {
             return Ok(None);
@@ -139,7 +138,7 @@ impl Header {
         let stored =
             number(slice(block, 148, 8)).ok_or_else(|| Error::content("has a tar header without a checksum"))?;
         if !sums(block).contains(&stored) {
-            return Err(Error::content("has a damaged tar header: the checksum does not hold"));
+            return Err(Error::content("has a damaged tar header: wrong checksum"));
         }
         let size =
             number(slice(block, 124, 12)).ok_or_else(|| Error::content("has a tar header with an unreadable size"))?;
@@ -149,12 +148,12 @@ impl Header {
         Ok(Some(Self { name: text(slice(block, 0, NAME_LIMIT)), prefix, kind, size, magic }))
     }
 
-    /// Whether the fields after the magic are those of POSIX. Its version says nothing: readers pass over it.
+    /// Whether the fields after the magic are those of POSIX. Readers ignore the version.
     pub(crate) fn is_ustar(&self) -> bool {
         self.magic.starts_with(b"ustar\0")
     }
 
-    /// The name with its prefix, as every full tar reader sees it.
+    /// The name with its prefix.
     pub(crate) fn full_name(&self) -> Vec<u8> {
         match self.prefix.is_empty() {
             true => self.name.clone(),
@@ -171,8 +170,8 @@ fn text(field: &[u8]) -> Vec<u8> {
     field.split(|b| *b == 0).next().unwrap_or_default().to_vec()
 }
 
-/// Octal digits with blanks around, or GNU's base-256: a byte 0x80, then a number in big-endian order. A field without
-/// digits is no number: to Python it is 0, to GNU tar an error.
+/// Parses octal digits with blanks around, or GNU's base-256: a byte 0x80, then a big-endian number. A field without
+/// digits is invalid: Python reads it as 0, GNU tar refuses it.
 fn number(field: &[u8]) -> Option<u64> {
     if let [0x80, rest @ ..] = field {
         return rest.iter().try_fold(0u64, |n, b| n.checked_mul(256)?.checked_add(u64::from(*b)));
@@ -184,7 +183,7 @@ fn number(field: &[u8]) -> Option<u64> {
     })
 }
 
-/// The checksum over unsigned bytes, and over signed ones as some old tars computed it.
+/// The checksum over unsigned bytes, and over signed bytes as some old tars computed it.
 fn sums(block: &[u8; BLOCK]) -> [u64; 2] {
     let counted = block.iter().enumerate().map(|(i, b)| if (148..156).contains(&i) { b' ' } else { *b });
     let (unsigned, signed) =
@@ -206,7 +205,7 @@ mod tests {
             assert_eq!(theirs.path_bytes().as_ref(), format!("{key}.{field}").as_bytes());
             assert_eq!((theirs.size().unwrap(), theirs.mode().unwrap(), theirs.mtime().unwrap()), (size, 0o644, 0));
             assert_eq!(theirs.entry_type(), tar::EntryType::Regular);
-            let header = Header::decode(&ours).unwrap().unwrap();
+            let header = TarHeader::decode(&ours).unwrap().unwrap();
             assert_eq!((header.full_name(), header.size), (format!("{key}.{field}").into_bytes(), size));
         }
     }
@@ -218,10 +217,10 @@ mod tests {
             for bit in 0..8 {
                 let mut bad = good;
                 bad[at] ^= 1 << bit;
-                // Blanks and zeros around the checksum's digits are the only freedom tar leaves.
+                // Only the blanks and zeros around the checksum's digits may vary.
                 let harmless = (148..156).contains(&at)
-                    && Header::decode(&bad).unwrap_or_default() == Header::decode(&good).unwrap();
-                assert!(Header::decode(&bad).is_err() || harmless, "byte {at} bit {bit}");
+                    && TarHeader::decode(&bad).unwrap_or_default() == TarHeader::decode(&good).unwrap();
+                assert!(TarHeader::decode(&bad).is_err() || harmless, "byte {at} bit {bit}");
             }
         }
     }
@@ -231,7 +230,7 @@ mod tests {
         assert!(admit(&"k".repeat(96), "cls", SIZE_LIMIT).is_ok());
         assert!(admit(&"k".repeat(97), "cls", 0).unwrap_err().message().contains("101 bytes"));
         assert!(admit("k", "cls", SIZE_LIMIT + 1).is_err());
-        // A short key helps as far as there is room for one.
+        // A shorter key helps only if the field leaves room for one.
         assert!(admit(&"k".repeat(20), &"f".repeat(82), 0).unwrap_err().message().contains("--long-keys"));
         assert!(admit("k", &"f".repeat(83), 0).unwrap_err().message().contains("--field"));
     }

@@ -1,19 +1,19 @@
-//! Lists of numbers, of whatever column they come in.
+//! Lists of numbers from any list-like column.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::Buffer;
 use packhorse_core::{DataType, Error, Field, FieldType, Result, bytes_of};
 
-/// The list that each sample has, packed one after the other.
+/// One list for each sample, concatenated.
 pub(crate) struct Lists {
-    /// Little-endian elements of all lists.
+    /// The little-endian elements of all lists.
     pub(crate) bytes: Buffer,
-    /// How many elements there are up to the end of each list.
+    /// The number of elements up to the end of each list.
     pub(crate) ends: Vec<usize>,
 }
 
-/// What the lists of the column `field` hold; `None` where it is no column of lists.
+/// The element type of a column of lists; `None` for other columns.
 pub(crate) fn element(field: &Field) -> Option<DataType> {
     match FieldType::of(field).ok()? {
         FieldType::List { element, depth: 1 } | FieldType::Ragged { element, rank: 1 } => Some(element),
@@ -23,14 +23,14 @@ pub(crate) fn element(field: &Field) -> Option<DataType> {
 }
 
 impl Lists {
-    /// The lists of a column that [`element`] knows. A list that is missing, or an element that is, is a
-    /// `Content` error, together with the number of the sample.
+    /// The lists of a column that [`element`] accepts. A null list or element is a `Content` error, returned with the
+    /// number of its row.
     pub(crate) fn of(column: &ArrayRef) -> Result<Self, (Error, usize)> {
         if let Some(row) = first_null(column) {
             return Err((Error::content("is missing"), row));
         }
         let column = match column.as_struct_opt() {
-            // The data of a ragged tensor of one dimension: its shapes say the same as its offsets.
+            // A ragged tensor of one dimension: the offsets of its data repeat its shapes.
             Some(parts) => parts.column_by_name("data").ok_or_else(|| bug("a ragged tensor without data"))?,
             None => column,
         };
@@ -45,13 +45,13 @@ impl Lists {
         Ok(Self { bytes, ends })
     }
 
-    /// The first element of list `row`, and the one after its last.
+    /// The first element of list `row`, and the end.
     pub(crate) fn range(&self, row: usize) -> (usize, usize) {
         let from = row.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
         (from, self.ends.get(row).copied().unwrap_or(from))
     }
 
-    /// The bytes of list `row`, whose elements have this many bytes.
+    /// The bytes of list `row`, whose elements have `width` bytes.
     pub(crate) fn bytes(&self, row: usize, width: usize) -> &[u8] {
         let (from, to) = self.range(row);
         self.bytes.get(from * width..to * width).unwrap_or_default()
@@ -63,7 +63,7 @@ fn first_null(array: &dyn Array) -> Option<usize> {
     nulls.iter().position(|valid| !valid)
 }
 
-/// The values beneath, the first one of the first list, and where each list ends.
+/// The values of a list column, the start of the first list, and the end of each.
 fn parts(column: &ArrayRef) -> Result<(ArrayRef, usize, Vec<usize>), (Error, usize)> {
     if let Some(list) = column.as_list_opt::<i32>() {
         let ends = list.offsets().iter().skip(1).map(|end| end.unsigned_abs() as usize);
@@ -75,7 +75,7 @@ fn parts(column: &ArrayRef) -> Result<(ArrayRef, usize, Vec<usize>), (Error, usi
         let from = list.offsets().iter().next().map_or(0, |from| from.unsigned_abs() as usize);
         return Ok((list.values().clone(), from, ends.collect()));
     }
-    let list = column.as_fixed_size_list_opt().ok_or_else(|| bug("a column of lists that holds none"))?;
+    let list = column.as_fixed_size_list_opt().ok_or_else(|| bug("a list column of an unknown type"))?;
     let size = usize::try_from(list.value_length()).unwrap_or(0);
     Ok((list.values().clone(), 0, (1..=list.len()).map(|n| n * size).collect()))
 }

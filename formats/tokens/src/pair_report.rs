@@ -1,26 +1,26 @@
-//! What is found wrong with a pair.
+//! The findings of a check of a pair.
 
-use crate::header::Header;
+use crate::index_header::IndexHeader;
 use packhorse_core::{Error, Input, Kind, Result};
 use std::fmt;
 
-/// What else to look at than the index and the length of the tokens.
+/// Optional checks beyond the index and the length of the `.bin`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Look {
-    /// How many ids there are: each token must be one of them. All tokens are read then.
+pub struct VerifyOptions {
+    /// The number of ids: every token must be one of them. Reads all tokens.
     pub vocabulary: Option<u64>,
-    /// The token that ends each document that is not empty. The ends of documents are read then.
+    /// The token that must end each non-empty document. Reads the ends of documents.
     pub eod: Option<i64>,
 }
 
-/// One thing that is wrong with a pair.
+/// One kind of defect of a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file.
     pub file: String,
-    /// What is wrong, a lowercase fragment; of the first place, if there are several.
+    /// The defect at its first place, as a lowercase fragment.
     pub what: String,
-    /// How many places are wrong in this way.
+    /// The number of places with this defect.
     pub count: u64,
 }
 
@@ -33,49 +33,49 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What is known of how a pair came to be wrong, and how its `.idx` is put right.
+/// A known defect of a pair and the repair of its `.idx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cure {
-    /// Each document's EOD is in the `.bin` and not in the lengths
-    /// ([Megatron-LM#431](https://github.com/NVIDIA/Megatron-LM/issues/431)): the last sequence of each
-    /// document is one longer.
+pub enum RepairKind {
+    /// Each document's EOD is in the `.bin` but not in the lengths
+    /// ([Megatron-LM#431](https://github.com/NVIDIA/Megatron-LM/issues/431)): the last sequence of each document gets
+    /// one token longer.
     CountEod {
-        /// The token.
+        /// The EOD token.
         eod: i64,
-        /// How many documents have one.
+        /// The number of documents with an EOD.
         documents: u64,
     },
-    /// Lengths fit the tokens and offsets do not fit the lengths: the offsets are summed anew.
+    /// Lengths match the tokens but offsets do not match the lengths: the offsets are recomputed.
     Pointers,
 }
 
-impl fmt::Display for Cure {
+impl fmt::Display for RepairKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cure::CountEod { eod, documents } => write!(
+            RepairKind::CountEod { eod, documents } => write!(
                 f,
-                "the end of each document (token {eod}) was in the .bin and not in the lengths: {documents} lengths are one longer now"
+                "the end of each document (token {eod}) was in the .bin but not in the lengths: {documents} lengths are now one token longer"
             ),
-            Cure::Pointers => f.write_str("the offsets of sequences were summed anew from their lengths"),
+            RepairKind::Pointers => f.write_str("the offsets of sequences were recomputed from their lengths"),
         }
     }
 }
 
-/// What [`verify`](crate::verify) found.
+/// The result of [`verify`](crate::verify).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
-    /// What the index says of itself, if it can be read.
-    pub header: Option<Header>,
+pub struct PairReport {
+    /// The header of the index, if it is readable.
+    pub header: Option<IndexHeader>,
     /// Tokens in all sequences.
     pub tokens: u64,
-    /// Everything that is wrong, in the order of the file.
+    /// All defects, in file order.
     pub problems: Vec<Problem>,
-    /// How to put it right, if that is known; it is for all problems.
-    pub cure: Option<Cure>,
+    /// The repair, if one is known that mends all problems.
+    pub cure: Option<RepairKind>,
 }
 
-impl Verdict {
-    /// Makes a finding of what is wrong with `input`; what is not its fault is an error.
+impl PairReport {
+    /// Records an error about the content of `input` as a problem; returns any other error.
     pub(crate) fn take(&mut self, error: Error, input: &dyn Input) -> Result<()> {
         match error.kind() {
             Kind::Content | Kind::Unsupported | Kind::Limit => {
@@ -94,7 +94,7 @@ impl Verdict {
     }
 }
 
-/// Places that are wrong in one way: the first is described, all are counted.
+/// Counts the places of one defect and describes the first.
 #[derive(Default)]
 pub(crate) struct Tally {
     what: Option<String>,

@@ -1,25 +1,25 @@
-//! What an index is like as a whole: every length and every entry looked at once.
+//! A summary of an index, from one scan of its arrays.
 
-use crate::header::Header;
+use crate::index_header::IndexHeader;
 use crate::numbers;
 use packhorse_core::{Error, Input, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the arrays of an `.idx` come to.
+/// The header and the totals of an `.idx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) header: Header,
-    /// Whether each document is one sequence that is not empty, or none.
+pub(crate) struct IndexSummary {
+    pub(crate) header: IndexHeader,
+    /// Whether each document has at most one sequence, and none is empty.
     pub(crate) plain: bool,
     /// Tokens in all sequences.
     pub(crate) tokens: u64,
 }
 
-impl Shape {
-    /// Looks through lengths, document index and modes of `idx`.
+impl IndexSummary {
+    /// Scans lengths, document index and modes of `idx`.
     pub(crate) fn of(idx: &dyn Input) -> Result<Self> {
-        let (header, modes) = Header::read(idx)?;
+        let (header, modes) = IndexHeader::read(idx)?;
         let (mut tokens, mut plain, mut at) = (0u64, true, 0u64);
         numbers::each(idx, header.length_at(0), header.sequences, &mut |lengths| {
             for length in lengths {
@@ -40,14 +40,16 @@ impl Shape {
                 header.sequences,
                 &mut |modes| match modes.iter().all(|m| *m == 0) {
                     true => Ok(()),
-                    false => Err(Error::unsupported("has sequences of several modes: multimodal pairs are not read")),
+                    false => {
+                        Err(Error::unsupported("has sequences of several modes: multimodal pairs are not supported"))
+                    }
                 },
             )?;
         }
         Ok(Self { header, plain, tokens })
     }
 
-    /// Whether a `.bin` of `len` bytes holds these tokens and nothing else.
+    /// Refuses a `.bin` whose length does not match the index.
     pub(crate) fn fits(&self, bin: &dyn Input, len: u64) -> Result<()> {
         let wanted = u128::from(self.tokens) * u128::from(self.header.dtype.size());
         match u128::from(len) == wanted {
@@ -60,8 +62,8 @@ impl Shape {
     }
 }
 
-/// Whether no document has more than one sequence; an error where the document index is none.
-fn documents(idx: &dyn Input, header: &Header) -> Result<bool> {
+/// Whether no document has more than one sequence; an error for an invalid document index.
+fn documents(idx: &dyn Input, header: &IndexHeader) -> Result<bool> {
     let (mut plain, mut last, mut at) = (true, 0u64, 0u64);
     numbers::each(idx, header.entry_at(0), header.documents + 1, &mut |entries| {
         for entry in entries {
@@ -84,26 +86,26 @@ fn documents(idx: &dyn Input, header: &Header) -> Result<bool> {
     }
 }
 
-/// Shapes of files that were looked through already, by what a file system knows of a file.
+/// Cached summaries by file identity, size and modification time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen(Arc<Mutex<BTreeMap<Stamp, Shape>>>);
+pub(crate) struct SummaryCache(Arc<Mutex<BTreeMap<Stamp, IndexSummary>>>);
 
 /// Device and inode, size, modification time.
 type Stamp = ((u64, u64), u64, i64);
 
-/// Shapes that are remembered.
+/// The most cached summaries.
 const MOST: usize = 4096;
 
-impl Seen {
-    /// The shape of `idx`, which is looked through unless it was before and did not change since.
-    pub(crate) fn shape(&self, idx: &dyn Input) -> Result<Shape> {
-        let Some(stat) = idx.stat()? else { return Shape::of(idx) };
+impl SummaryCache {
+    /// The summary of `idx`, scanned unless cached.
+    pub(crate) fn shape(&self, idx: &dyn Input) -> Result<IndexSummary> {
+        let Some(stat) = idx.stat()? else { return IndexSummary::of(idx) };
         let stamp = (stat.id, stat.size, stat.mtime);
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&stamp).copied();
         if let Some(shape) = known {
             return Ok(shape);
         }
-        let shape = Shape::of(idx)?;
+        let shape = IndexSummary::of(idx)?;
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() >= MOST {
             seen.clear();
@@ -144,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_looked_through_once_until_it_changes() {
-        let header = Header { dtype: Dtype::U16, sequences: 0, documents: 0 };
+    fn a_file_is_scanned_once_until_it_changes() {
+        let header = IndexHeader { dtype: Dtype::U16, sequences: 0, documents: 0 };
         let mut bytes = header.encode().unwrap().to_vec();
         bytes.resize(42, 0);
         let file = |mtime| Counted(MemoryInput::new("a.idx", bytes.clone()), mtime, AtomicUsize::new(0));
-        let seen = Seen::default();
+        let seen = SummaryCache::default();
         let reads = |file: &Counted| {
             assert!(seen.shape(file).unwrap().plain);
             file.2.swap(0, Ordering::Relaxed)
