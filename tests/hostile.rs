@@ -214,7 +214,7 @@ fn error_line(ran: &Ran) -> String {
 #[test]
 fn every_bad_file_alone_ends_in_exit_code_3() {
     for (name, bytes, more, why) in [
-        ("a.jpg", &b"To whom it may concern"[..], &["--image", "check"][..], "none of the pictures"),
+        ("a.jpg", &b"To whom it may concern"[..], &["--image", "check"][..], "not a known image"),
         ("a.jpg", b"\xff\xd8\xff", &["--image", "check"], "JPEG"),
         ("a.tar", b"To whom it may concern", &[], "is cut short"),
         ("a.tar.zst", b"To whom it may concern", &[], "can't be decompressed"),

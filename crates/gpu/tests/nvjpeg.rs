@@ -146,7 +146,7 @@ fn bad_pictures() {
     let bad: [(&str, Vec<u8>); 6] = [
         ("is empty", Vec::new()),
         ("is cut short", good[9][..good[9].len() * 3 / 5].to_vec()),
-        ("is none of the pictures", b"plain text, say".to_vec()),
+        ("is not a known image", b"plain text, say".to_vec()),
         ("is a JPEG without a picture", b"\xff\xd8\xff\xd9".to_vec()),
         ("has no pixels", resized(&good[9], 0, 8)),
         ("over the limit", resized(&good[9], 60_000, 60_000)),

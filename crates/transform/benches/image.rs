@@ -1,16 +1,16 @@
-//! Views against the bare decoders: how much of their speed is left; and against other libraries on the same files.
+//! View speed against the bare decoders, and against other libraries on the same files.
 //!
 //! ```text
 //! PACKHORSE_PYTHON=… PACKHORSE_TEST_DATA=… cargo bench -p packhorse-transform [--features turbojpeg] --bench image
 //! ```
 //!
-//! One thread; figures are pictures a second of CPU time, the best of several rounds in turns, so that other
-//! work on the machine counts little. `benches/peers/decode.py` says what its Python needs.
+//! Single-threaded. Figures are images per second of CPU time: the best of several interleaved rounds, so that other
+//! load on the machine matters little. `benches/peers/decode.py` lists its Python requirements.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a bench ends at what goes wrong, and says what it found"
+    reason = "a bench fails on the first error and prints its results"
 )]
 
 use arrow_array::{ArrayRef, BinaryViewArray, StringViewArray};
@@ -29,7 +29,7 @@ use zune_jpeg::zune_core::options::DecoderOptions;
 const ROUNDS: usize = 7;
 const CROP: Size = Size::Random { height: 224, width: 224, scale: (0.08, 1.0), ratio: (0.75, 4.0 / 3.0) };
 
-/// Makes something of a picture, with a key, in the memory given.
+/// Decodes one image with a random key into the given buffer.
 type Maker = Box<dyn FnMut(&[u8], u64, &mut [u8])>;
 
 fn main() {
@@ -38,7 +38,7 @@ fn main() {
         let spec = ImagesSpec { count, sides: side..=side, ..ImagesSpec::default() };
         let (jobs, cancel) = (std::num::NonZeroUsize::MIN, Cancel::default());
         images(&folder.path().join(name), &spec, &Run { jobs, cancel: &cancel, progress: &|_| () }).unwrap();
-        measure(&format!("{side} × {side}, made"), &folder.path().join(name));
+        measure(&format!("{side} × {side}, synthetic"), &folder.path().join(name));
     }
     if let Some(data) = std::env::var_os("PACKHORSE_TEST_DATA") {
         let photos = folder.path().join("photos");
@@ -103,7 +103,7 @@ fn maker(view: View) -> Maker {
     })
 }
 
-/// What packing does to each picture, with the rows around it.
+/// The packing transform on one image, including its record batch.
 fn checker(check: Check) -> Maker {
     let image = Image::new(ImageOptions { check: Some(check), ..ImageOptions::default() }, Limits::default()).unwrap();
     let fields = vec![Field::new(KEY, DataType::Utf8View, false), Field::new("jpg", DataType::BinaryView, false)];
@@ -131,7 +131,7 @@ fn turbo(decoder: &mut turbojpeg::Decompressor, bytes: &[u8], out: &mut [u8]) {
     decoder.decompress(bytes, turbojpeg::Image { pixels, width, pitch: width * 3, height, format }).unwrap();
 }
 
-/// Seconds that this thread has run.
+/// CPU seconds of this thread.
 fn on_cpu() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9

@@ -1,11 +1,11 @@
-//! The transform against the bare engine: how much of the engine's speed is left, on one and two threads.
+//! The transform against the bare engine, on one and two threads.
 //!
 //! `PACKHORSE_TEST_DATA=… cargo bench -p packhorse-transform --features tokenize --bench tokenize`
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a bench ends at what goes wrong, and says what it found"
+    reason = "a bench fails on the first error and prints its results"
 )]
 
 use arrow_array::{ArrayRef, StringViewArray};
@@ -17,7 +17,7 @@ use std::time::Instant;
 use tokenizers::pipeline::{EncodeOptions, PipelineTokenizer};
 
 const ROUNDS: usize = 5;
-/// Bytes of text in a block of rows, as sources deliver them.
+/// Bytes of text per record batch, as sources deliver them.
 const BLOCK: usize = 4 << 20;
 
 fn main() {
@@ -42,7 +42,7 @@ fn main() {
         let json = tokenizers::canonicalize_str(std::str::from_utf8(&file).unwrap()).unwrap();
         let engine = tokenizers::from_json(&json).unwrap();
         for threads in [1, 2] {
-            // Both sides take turns, and the best round of each counts.
+            // The two sides alternate; the best round of each counts.
             let (mut ours, mut bare) = (f64::MAX, f64::MAX);
             for _ in 0..ROUNDS {
                 ours = ours.min(on(threads, |part| transform(&tokenize, &blocks, part, threads)));
@@ -75,7 +75,7 @@ fn blocks(texts: &[String]) -> Vec<Rows> {
     blocks
 }
 
-/// Seconds that `work` takes on so many threads, each with its number.
+/// Wall-clock seconds of `work` on `threads` threads; each gets its index.
 fn on(threads: usize, work: impl Fn(usize) -> usize + Sync) -> f64 {
     let start = Instant::now();
     let tokens: usize = std::thread::scope(|scope| {

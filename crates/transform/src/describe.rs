@@ -1,25 +1,23 @@
-//! From the canonical text of a transform back to the transform, so that a plan can be filled by
-//! whoever finds it.
+//! Rebuilds a transform from its canonical description, so that any process can fill a stored plan.
 
 use crate::Transform;
 use crate::fields::Fields;
 use crate::image::{Check, Image, ImageOptions};
 use packhorse_core::{Error, Limits, Result};
 
-/// What it takes to make a transform again, beside its description.
+/// The inputs beside the description that rebuilding a transform needs.
 pub struct Making<'a> {
-    /// Bounds on memory.
+    /// Memory limits.
     pub limits: Limits,
-    /// Gives the bytes of the file with the blake3 digest (hexadecimal) that it is asked for: a tokenizer's.
+    /// Returns the file (a tokenizer) with the given hexadecimal BLAKE3 digest.
     pub files: &'a dyn Fn(&str) -> Result<Vec<u8>>,
-    /// The share of documents that a tokenizer's oracle encodes too: no part of the description, since it decides
-    /// no byte.
+    /// The fraction of documents that the tokenizer's oracle encodes too. Not part of the description: it changes no
+    /// byte.
     pub check_exact: f64,
 }
 
-/// The transform that [`Transform::describe`] gave `text` for. Text of another revision, or of a
-/// transform that this build does not have, is a `Config` error. So is one that needs a file: see
-/// [`from_description_with`].
+/// Rebuilds the transform whose [`Transform::describe`] gave `text`. A `Config` error if the revision differs, if
+/// this build lacks the transform, or if it needs a file (see [`from_description_with`]).
 pub fn from_description(text: &str, limits: Limits) -> Result<Box<dyn Transform>> {
     let files = |digest: &str| {
         Err(Error::config(format!("the plan's transform needs the file {digest}, which is not at hand here")))
@@ -27,7 +25,7 @@ pub fn from_description(text: &str, limits: Limits) -> Result<Box<dyn Transform>
     from_description_with(text, &Making { limits, files: &files, check_exact: 0.0 })
 }
 
-/// [`from_description`] of any transform.
+/// Like [`from_description`], for transforms that need files too.
 pub fn from_description_with(text: &str, making: &Making<'_>) -> Result<Box<dyn Transform>> {
     let unknown = || {
         Error::config(format!(
@@ -60,7 +58,7 @@ pub fn from_description_with(text: &str, making: &Making<'_>) -> Result<Box<dyn 
         }
     }
     let image = Image::new(options, making.limits)?;
-    // The revision is in the text too: what does not come out the same is not the same.
+    // The description contains the revision, so a different revision never compares equal.
     if image.describe() == text { Ok(Box::new(image)) } else { Err(unknown()) }
 }
 
@@ -69,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_described_comes_back() {
+    fn descriptions_round_trip() {
         let options = ImageOptions {
             check: Some(Check::Strict),
             resize: Some("256,long".parse().unwrap()),
@@ -85,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_build_does_not_make_is_refused() {
+    fn unknown_descriptions_are_refused() {
         for text in ["", "image/999 check", "image/1 sharpen", "crop/1", "image/1 quality=x"] {
             assert!(from_description(text, Limits::default()).is_err(), "{text}");
         }

@@ -1,7 +1,6 @@
-//! Fields as such: leaving some out, other names, other types of numbers, dense arrays.
+//! Field transforms: select, drop, cast, stack, rename.
 //!
-//! Order: fields are chosen and dropped by their names in the inputs, then cast, then stacked, then
-//! renamed; `--cast` and `--stack` use the names in the inputs too.
+//! Order: select and drop, then cast, then stack, then rename. All settings use the names of the inputs.
 
 mod cast;
 mod stack;
@@ -11,25 +10,25 @@ use packhorse_core::{DataType, ENCODING, Error, Field, KEY, Result, Rows, Schema
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Raised whenever rows come out otherwise.
+/// Incremented whenever the output rows change.
 const REVISION: u32 = 1;
 
-/// What to do with fields, by their names in the inputs.
+/// What to do with fields; keys are field names of the inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldsOptions {
-    /// Take only these; empty means all.
+    /// Keep only these; empty keeps all.
     pub only: Vec<String>,
-    /// Leave these out.
+    /// Drop these.
     pub drop: Vec<String>,
-    /// New names.
+    /// Old name to new name.
     pub rename: BTreeMap<String, String>,
-    /// The types that elements become: `f16`, `f32`, `f64`, `i8` … `u64`, `bool`, `text`.
+    /// Element types: `f16`, `f32`, `f64`, `i8` … `u64`, `bool`, `text`.
     pub cast: BTreeMap<String, String>,
-    /// The shapes of fields that become dense, such as `3x4`.
+    /// Shapes of ragged fields that become dense, such as `3x4`.
     pub stack: BTreeMap<String, String>,
 }
 
-/// Chooses, casts, stacks and renames fields.
+/// Selects, casts, stacks and renames fields.
 pub struct Fields {
     options: FieldsOptions,
     casts: BTreeMap<String, DataType>,
@@ -37,19 +36,19 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// A `Config` error for a type or a shape that is none.
+    /// A `Config` error for an unknown type or shape.
     pub fn new(options: FieldsOptions) -> Result<Self> {
         let casts = options.cast.iter().map(|(name, to)| Ok((name.clone(), cast::element(name, to)?)));
         let shapes = options.stack.iter().map(|(name, shape)| Ok((name.clone(), stack::shape(name, shape)?)));
         Ok(Self { casts: casts.collect::<Result<_>>()?, shapes: shapes.collect::<Result<_>>()?, options })
     }
 
-    /// Whether there is nothing to do.
+    /// Whether this changes nothing.
     pub fn is_empty(&self) -> bool {
         self.options == FieldsOptions::default()
     }
 
-    /// The transform that [`Transform::describe`] gave these words for, or `None`.
+    /// Parses the words of a description; `None` if they are invalid.
     pub(crate) fn from_words<'w>(words: impl Iterator<Item = &'w str>) -> Option<Self> {
         let mut options = FieldsOptions::default();
         for word in words {
@@ -72,7 +71,7 @@ impl Fields {
         name == KEY || (self.options.only.is_empty() || named(&self.options.only)) && !named(&self.options.drop)
     }
 
-    /// What a field of the inputs becomes.
+    /// The output field for an input field.
     fn field(&self, field: &Field) -> Result<Field> {
         let mut field = field.clone();
         if let Some(to) = self.casts.get(field.name()) {
@@ -87,7 +86,7 @@ impl Fields {
         }
     }
 
-    /// Every name that the user gave must be that of a field, or a slip of the pen goes unseen.
+    /// Refuses names that match no field: they are typing errors.
     fn known(&self, input: &SchemaRef) -> Result<()> {
         let options = &self.options;
         let given = options.only.iter().chain(&options.drop).chain(options.rename.keys());
@@ -143,7 +142,7 @@ impl Transform for Fields {
             if let Some(shape) = self.shapes.get(field.name()) {
                 array = stack::apply(&rows, &from, &array, shape)?;
             }
-            // A blob that no view can address has its own type.
+            // A column with a blob over 2 GiB is LargeBinary, whatever the schema says.
             let renamed = self.field(field)?;
             let data_type = array.data_type().clone();
             columns.push((renamed.with_data_type(data_type), array));
@@ -158,7 +157,7 @@ impl Transform for Fields {
     }
 }
 
-/// What the old name said of the bytes must be said otherwise under a new one.
+/// Keeps the image encoding that the old name implied, as metadata.
 fn encoding(field: Field) -> Field {
     let extension = field.name().rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
     let kind = match extension.as_str() {
@@ -180,12 +179,12 @@ fn order(field: &Field) -> (bool, String) {
     (field.name() != KEY, field.name().clone())
 }
 
-/// Names as JSON without a space, since a description is split at spaces.
+/// JSON without spaces: descriptions are split at spaces.
 fn words(words: &[&String]) -> String {
     serde_json::to_string(words).unwrap_or_default().replace(' ', "\\u0020")
 }
 
-/// The error of sample `row`.
+/// A `Content` error about sample `row`.
 fn of_row(rows: &Rows, row: usize, message: String) -> Error {
     let error = Error::content(message);
     match packhorse_core::key_column(rows) {
@@ -236,14 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_field_is_a_slip() {
+    fn an_unknown_field_name_is_refused() {
         let options = FieldsOptions { drop: vec!["y".to_owned()], ..FieldsOptions::default() };
         let error = Fields::new(options).unwrap().schema(&rows().schema()).unwrap_err();
         assert!(error.to_string().contains("cls, x y"), "{error}");
     }
 
     #[test]
-    fn what_is_no_number_names_the_sample() {
+    fn a_cast_error_names_the_sample() {
         let options = FieldsOptions { cast: pair("cls", "u8"), ..FieldsOptions::default() };
         let error = Fields::new(options).unwrap().apply(rows()).unwrap_err();
         assert_eq!(error.sample(), Some("b"), "{error}");

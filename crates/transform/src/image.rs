@@ -1,27 +1,25 @@
-//! Images: check, turn upright, resize.
+//! Images: check, orient, resize.
 //!
-//! This module owns what happens to the pictures of a sample: blobs (`BinaryView`) in columns whose name ends as names of
-//! pictures do (`jpg`, `png`, `webp`, `tif`, …). Every other column passes untouched. A column that claims to hold
-//! pictures, and holds something that is not decoded here (AVIF, HEIC, JPEG XL, a web page), is a fault and named.
-//! What a picture is, its first bytes decide: a PNG called `.jpg` is a PNG. This module refuses to know what
-//! the pictures are for: a gray mask of 8 bits is resized like a photograph (palette and bilevel
-//! masks keep their values, see [`Resize`]).
+//! This module owns what happens to images: blobs (`BinaryView`) in columns whose name ends in an image extension
+//! (`jpg`, `png`, `webp`, `tif`, …). Other columns pass unchanged. A blob in such a column that can't be decoded here
+//! (AVIF, HEIC, JPEG XL, a web page) is an error that names what it is. Content decides the format: a PNG called
+//! `.jpg` is a PNG. This module does not know what images are for: an 8-bit gray mask is resized like a photograph
+//! (palette and bilevel masks keep their values, see [`Resize`]).
 //!
-//! **Bytes are kept exactly when nothing changes**: a picture that is small enough and upright passes
-//! as it is, undecoded unless it is to be checked. A picture that must be rewritten
+//! **An unchanged image keeps its bytes.** An image that needs neither resizing nor orienting passes as it is; only a
+//! check decodes it. An image that is rewritten
 //!
-//! * stays what it was: a JPEG becomes a baseline JPEG of the chosen quality, 4:2:0 (gray stays gray,
-//!   CMYK and YCCK become RGB); a PNG becomes a PNG with the same channels and depth (a palette of
-//!   fewer than 8 bits is widened to 8, so is gray; transparency given as a colour becomes alpha); a WebP, TIFF, BMP, GIF
-//!   or PNM one of these without loss, of an animation the first frame;
-//! * is upright, asked for or not, and says so: no reader turns it twice or not at all;
-//! * keeps of its metadata what [`Keep`] says: its ICC profile, unless the colours it described are gone (CMYK), and
-//!   EXIF where asked for. A PNG also keeps `gAMA`, `cHRM` and `sRGB`. Texts, thumbnails and other metadata are dropped.
+//! * keeps its format. A JPEG becomes a baseline JPEG of the chosen quality, 4:2:0; gray stays gray, CMYK and YCCK
+//!   become RGB. A PNG keeps its channels and depth; palettes and gray below 8 bits are widened to 8, a transparent
+//!   colour becomes an alpha channel. WebP, TIFF, BMP, GIF and PNM are written lossless; only the first frame of an
+//!   animation is kept;
+//! * is upright in pixels and metadata, so that no reader rotates it again;
+//! * keeps the metadata that [`Keep`] selects: the ICC profile, unless it describes colours that are gone (CMYK), and
+//!   EXIF on request. A PNG also keeps `gAMA`, `cHRM` and `sRGB`. All else is dropped: text, thumbnails, XMP.
 //!
-//! Decoding is strict: a picture that is cut short, or a PNG with a wrong checksum, is refused. Whether a JPEG is whole
-//! only [`Check::Strict`] tells.
-//! Readers that only want pixels use [`decode`]; training loops, which want them of one size, cropped,
-//! flipped and in place, [`ViewDecoder`].
+//! Decoding is strict: truncated images and PNGs with a wrong checksum are errors. Only [`Check::Strict`] proves a
+//! JPEG complete. To get pixels use [`decode`]; for training, with crop, resize and flip into a batch,
+//! [`ViewDecoder`].
 
 mod column;
 mod decode;

@@ -1,7 +1,7 @@
-//! What happens to rows between reading and writing.
+//! Transforms of rows between reading and writing.
 //!
-//! This crate owns the transforms: [`Transform`] is what one promises, [`image`],
-//! [`fields`] and, behind the feature `tokenize`, `tokenize` are three. It refuses to know where rows come from, where they go, threads, plans and any one format.
+//! This crate owns the trait [`Transform`] and its implementations [`image`], [`fields`] and, with the feature
+//! `tokenize`, `tokenize`. It does not know where rows come from or go, nor threads, plans or formats.
 
 mod describe;
 pub mod fields;

@@ -1,26 +1,26 @@
-//! Text to tokens.
+//! Tokenization.
 //!
-//! This module owns what a text field becomes under a tokenizer: a Hugging Face `tokenizer.json`, a
-//! tiktoken vocabulary or a SentencePiece model, told apart by their content. It refuses to know how
-//! tokens are stored, and where texts come from.
+//! This module turns a text field into tokens with a tokenizer: a Hugging Face `tokenizer.json`, a tiktoken
+//! vocabulary or a SentencePiece model, recognized by content. It does not know how tokens are stored or where texts
+//! come from.
 //!
-//! **Rows**: a document a row, and as many rows come out as went in. What comes out has the key, if there
-//! was one, and the field `tokens`, a list of `UInt16` for vocabularies of fewer than 65,500 tokens (numbers
-//! without a token count) and of `Int32` for larger ones. Every other field is left out.
+//! **Rows**: one document per row, one row out per row in. The output has the key, if there was one, and the field
+//! `tokens`: a list of `UInt16` if the vocabulary has fewer than 65,500 ids (unused ids count), otherwise of `Int32`.
+//! Other fields are dropped.
 //!
-//! **Exact** means: the same numbers as an oracle.
+//! **Exact** means the same ids as an oracle.
 //!
 //! | file | engine | oracle |
 //! | --- | --- | --- |
-//! | `tokenizer.json` | `tokenizers` 1.0.0-rc.3 | `tokenizers` 0.23, which also takes over what the engine refuses |
-//! | `.tiktoken` | the same, with every pair that joins as a merge | `tiktoken`; for `check_exact` `tokenizers` 0.23 |
-//! | `.model` | a port of SentencePiece's procedure (release 0.2.3) | `sentencepiece` |
+//! | `tokenizer.json` | `tokenizers` 1.0.0-rc.3 | `tokenizers` 0.23, also the fallback for what the engine refuses |
+//! | `.tiktoken` | the same, with every joinable pair as a merge | `tiktoken`; for `check_exact` `tokenizers` 0.23 |
+//! | `.model` | a port of SentencePiece's algorithms (release 0.2.3) | `sentencepiece` |
 //!
-//! `docs/tokenizers.md` lists where engine and oracle are known to differ (characters that one of their
-//! releases of Unicode does not have). [`TokenizeOptions::check_exact`] has a share of the documents
-//! encoded by both; a difference is an `Unsupported` error, which no policy skips, that names the document and the place.
+//! `docs/tokenizers.md` lists the known differences (characters that one of the Unicode releases lacks).
+//! [`TokenizeOptions::check_exact`] encodes a fraction of the documents with both; a difference is an `Unsupported`
+//! error, which is never skipped, and names document and position.
 //!
-//! Truncation and padding that a `tokenizer.json` asks for are not done: a document is kept whole.
+//! Truncation and padding in a `tokenizer.json` are ignored: documents stay whole.
 
 mod engine;
 mod json;

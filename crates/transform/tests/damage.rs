@@ -1,7 +1,7 @@
-//! Photographs and what damage does to them: a strict check refuses damaged ones, and no whole one.
+//! The strict check against real photographs: refuses damaged ones and passes all intact ones.
 //!
-//! Photographs come from `PACKHORSE_TEST_DATA`; without it these tests say so and do nothing.
-#![expect(clippy::unwrap_used, reason = "a test ends at what goes wrong, and says what it found")]
+//! Needs `PACKHORSE_TEST_DATA`; without it these tests are skipped with a message.
+#![expect(clippy::unwrap_used, reason = "a test fails on the first error and prints its results")]
 
 use arrow_array::{ArrayRef, BinaryViewArray, RecordBatch, StringViewArray};
 use arrow_schema::{DataType, Field, Schema};
@@ -11,7 +11,7 @@ use packhorse_transform::Transform;
 use packhorse_transform::image::{Check, Image, ImageOptions};
 use std::sync::Arc;
 
-/// All photographs of a tar, by the headers that any tar has.
+/// All photographs of a tar.
 fn photographs() -> Option<Vec<Vec<u8>>> {
     let data = data()?;
     let tar = std::fs::read(data.join("clothing-train.tar")).unwrap();
@@ -28,7 +28,7 @@ fn photographs() -> Option<Vec<Vec<u8>>> {
     Some(found)
 }
 
-/// Whether a picture passes.
+/// Checks one image.
 fn passes(check: Check, bytes: &[u8]) -> Result<(), String> {
     let schema =
         Schema::new(vec![Field::new(KEY, DataType::Utf8View, false), Field::new("jpg", DataType::BinaryView, false)]);
@@ -50,7 +50,7 @@ fn random(state: &mut u64, below: usize) -> usize {
 }
 
 #[test]
-fn no_whole_photograph_is_refused() {
+fn intact_photographs_pass() {
     let Some(photographs) = photographs() else { return };
     let refused: Vec<_> = photographs.iter().filter_map(|bytes| passes(Check::Strict, bytes).err()).collect();
     println!("{} of {} photographs are refused", refused.len(), photographs.len());

@@ -1,8 +1,8 @@
-//! Views against Pillow: what is decoded, turned, cropped and resized is what everyone's loaders give.
+//! Views against Pillow: decode, orient, crop and resize give the same pixels as common loaders.
 //!
 //! Needs `PACKHORSE_PYTHON` (a Python with tests/interop/requirements.txt); photographs come from
-//! `PACKHORSE_TEST_DATA`. Without them these tests say so and do nothing.
-#![expect(clippy::unwrap_used, reason = "a test ends at what goes wrong, and says what it found")]
+//! `PACKHORSE_TEST_DATA`. Without them these tests are skipped with a message.
+#![expect(clippy::unwrap_used, reason = "a test fails on the first error and prints its results")]
 
 use jpeg_encoder::{ColorType, Encoder};
 use packhorse_core::Limits;
@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// Largest and mean difference to Pillow of JPEGs that are only decoded: none with libjpeg-turbo.
+/// Largest and mean difference to Pillow for JPEGs that are only decoded; none with libjpeg-turbo.
 const DECODED: (u8, f64) = if cfg!(feature = "turbojpeg") { (0, 0.0) } else { (7, 0.45) };
-/// Of pictures that are resized.
+/// For resized images.
 const RESIZED: (u8, f64) = (2, 0.5);
-/// Of JPEGs that are resized, too: the decoder's difference comes on top.
+/// For resized JPEGs: the decoders differ, too.
 const BOTH: (u8, f64) = if cfg!(feature = "turbojpeg") { RESIZED } else { (6, 0.6) };
 
-/// Pictures that Pillow can't make: YCCK, and PNGs of 16 bits in several channels.
+/// Makes images that Pillow can't: YCCK, and 16-bit PNGs with several channels.
 fn make(folder: &Path) {
     for (width, height) in [(16u16, 16u16), (35, 50)] {
         let cmyk: Vec<u8> = (0..usize::from(width) * usize::from(height) * 4).map(|at| (at * 5 % 241) as u8).collect();
@@ -39,7 +39,7 @@ fn make(folder: &Path) {
     }
 }
 
-/// Some photographs of a tar, by the headers that any tar has.
+/// Extracts some photographs of a tar.
 fn photographs(folder: &Path) {
     let Some(data) = data() else { return };
     let tar = std::fs::read(data.join("clothing-train.tar")).unwrap();
@@ -72,7 +72,7 @@ fn view_of(name: &str) -> View {
 }
 
 #[test]
-fn views_are_those_of_pillow() {
+fn views_match_pillow() {
     let Some(python) = python() else { return };
     let folder = tempfile::tempdir().unwrap();
     make(folder.path());
@@ -99,7 +99,7 @@ fn views_are_those_of_pillow() {
         let png = file.ends_with(".png");
         let bound = match (view, png) {
             ("keep", true) => (0, 0.0),
-            // Turned pictures are resampled before they are turned.
+            // Rotated images are resampled before they are rotated.
             ("squash-bicubic", _) => (BOTH.0.max(4), BOTH.1),
             (_, true) => RESIZED,
             ("keep", false) => DECODED,
@@ -116,7 +116,7 @@ fn views_are_those_of_pillow() {
     assert!(wrong.is_empty(), "{} differ too much: {:#?}", wrong.len(), wrong.iter().take(20).collect::<Vec<_>>());
 }
 
-/// How far pixels move if photographs are decoded at a reduced size.
+/// Reduced decoding shifts pixels only a little.
 #[cfg(feature = "turbojpeg")]
 #[test]
 fn reduced_photographs_stay_near() {
@@ -139,7 +139,7 @@ fn reduced_photographs_stay_near() {
     assert!(worst.1 < 3.0, "{worst:?}");
 }
 
-/// Largest and mean.
+/// Largest and mean difference.
 fn difference(a: &[u8], b: &[u8]) -> (u8, f64) {
     let each = || a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
     (each().max().unwrap_or(0), each().map(f64::from).sum::<f64>() / a.len() as f64)

@@ -1,9 +1,9 @@
-//! WebP, TIFF, BMP, GIF and PNM: their pixels are Pillow's, and damage is an error or a picture.
+//! WebP, TIFF, BMP, GIF and PNM: pixels match Pillow's, and damaged files never panic.
 //!
-//! Needs `PACKHORSE_PYTHON` (a Python with tests/interop/requirements.txt), which makes the pictures. Without it these
-//! tests say so and do nothing.
+//! Needs `PACKHORSE_PYTHON` (a Python with tests/interop/requirements.txt), which makes the images. Without it these
+//! tests are skipped with a message.
 #![cfg(feature = "image")]
-#![expect(clippy::unwrap_used, reason = "a test ends at what goes wrong, and says what it found")]
+#![expect(clippy::unwrap_used, reason = "a test fails on the first error and prints its results")]
 
 use arrow_array::{ArrayRef, BinaryViewArray, RecordBatch, StringViewArray};
 use arrow_schema::{DataType, Field, Schema};
@@ -17,17 +17,17 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most memory that this process has had at a time, in bytes; 0 where the system does not say.
+/// Peak memory of this process in bytes; 0 if unknown.
 fn most_memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<usize>().ok()).unwrap_or_default() << 10
 }
 
-/// One test at a time: memory and panics are counted for all.
+/// Serializes these tests: memory and panics are counted per process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Makes the pictures in a folder, and what Pillow makes of them.
+/// Makes images and Pillow's decoded pixels in a folder.
 fn made() -> Option<tempfile::TempDir> {
     let python = python()?;
     let folder = tempfile::tempdir().unwrap();
@@ -48,7 +48,7 @@ fn lines(folder: &Path) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn pixels_are_those_of_pillow() {
+fn pixels_match_pillow() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(folder) = made() else { return };
     let mut decoder = ViewDecoder::new(View::default(), Limits::default()).unwrap();
@@ -88,7 +88,7 @@ fn pixels_are_those_of_pillow() {
     assert!(wrong.is_empty(), "{} differ: {:#?}", wrong.len(), wrong.iter().take(60).collect::<Vec<_>>());
 }
 
-/// What becomes of a picture.
+/// Runs the image transform on one image.
 fn transformed(options: ImageOptions, limits: Limits, bytes: &[u8]) -> packhorse_core::Result<Vec<u8>> {
     let fields = vec![Field::new(KEY, DataType::Utf8View, false), Field::new("webp", DataType::BinaryView, false)];
     let keys: ArrayRef = Arc::new(StringViewArray::from(vec!["a"]));
@@ -108,7 +108,7 @@ fn decoded(bytes: &[u8]) -> (u32, u32, Vec<u8>) {
 }
 
 #[test]
-fn what_is_resized_stays_what_it_was_and_pillow_reads_the_same() {
+fn resized_images_keep_their_format_and_pillow_reads_them() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(folder) = made() else { return };
     let resized = tempfile::tempdir().unwrap();
@@ -169,7 +169,7 @@ fn mutated(state: &mut u64, whole: &[u8]) -> Vec<u8> {
         if len == 0 {
             return bytes;
         }
-        // Headers, too, are to be hit.
+        // Hit headers as often as the rest.
         let within = if random(state, 2) == 0 { len.min(64) } else { len };
         let at = random(state, within);
         match random(state, 5) {
@@ -184,10 +184,10 @@ fn mutated(state: &mut u64, whole: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_thousand_mutations_of_each_kind_are_an_error_or_a_picture() {
+fn a_thousand_mutations_of_each_format_never_panic() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(folder) = made() else { return };
-    // What any decoder gives up on by a panic counts as one, be it caught.
+    // Counts panics inside decoders, even if caught.
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     std::panic::set_hook(Box::new(|info| {
         PANICS.fetch_add(1, Relaxed);
@@ -219,6 +219,6 @@ fn a_thousand_mutations_of_each_kind_are_an_error_or_a_picture() {
     let grown = most_memory() - before;
     println!("{} panics; memory grew by {grown} bytes at most", PANICS.load(Relaxed));
     assert_eq!(PANICS.load(Relaxed), 0);
-    // 32 bytes for each pixel that is allowed, and what allocators keep.
+    // 32 bytes per allowed pixel, plus allocator overhead.
     assert!(grown < (32 << 17) + (32 << 20), "{grown}");
 }

@@ -1,10 +1,9 @@
-//! Token for token: packhorse against the libraries that users compare with, over real texts and over
-//! random ones.
+//! Tokens against the reference libraries, over real and random texts.
 //!
-//! Needs `PACKHORSE_PYTHON` (a Python with tests/interop/requirements.txt) and `PACKHORSE_TEST_DATA`; without
-//! them it says so and passes. A tenth of the texts is compared, all with `PACKHORSE_TEST_WHOLE=1`.
+//! Needs `PACKHORSE_PYTHON` (a Python with tests/interop/requirements.txt) and `PACKHORSE_TEST_DATA`; otherwise
+//! skipped with a message. Compares a tenth of the texts, or all with `PACKHORSE_TEST_WHOLE=1`.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test; and what is skipped is said")]
+#![expect(clippy::unwrap_used, reason = "errors fail the test, and skipped tests are reported")]
 
 #[path = "tokenize/random.rs"]
 mod random;
@@ -26,7 +25,7 @@ fn unpack(path: &Path) -> Vec<u8> {
     zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()
 }
 
-/// The real texts, or a share of them.
+/// The real texts, or a tenth of them.
 fn corpus(data: &Path) -> Vec<String> {
     let every = if std::env::var_os("PACKHORSE_TEST_WHOLE").is_some() { 1 } else { 10 };
     let lines = unpack(&data.join("text.jsonl.zst"));
@@ -96,7 +95,7 @@ fn apply(tokenize: &Tokenize, texts: &[String]) -> Vec<Vec<u32>> {
     rows.column_by_name("tokens").unwrap().as_list::<i32>().iter().map(|document| numbers(document.unwrap())).collect()
 }
 
-/// The texts that come out otherwise.
+/// The texts with different tokens.
 fn different<'t>(texts: &'t [String], found: &[Vec<u32>], right: &[Vec<u32>]) -> Vec<&'t String> {
     assert_eq!((texts.len(), found.len()), (right.len(), right.len()));
     (0..texts.len()).filter(|i| found[*i] != right[*i]).map(|i| &texts[i]).collect()
@@ -144,7 +143,7 @@ fn tiktoken_over_real_and_random_texts() {
         let path = oracle.path("tiktoken");
         oracle.run(&[Path::new("vocabulary"), &json, &path]);
         let file = std::fs::read(&path).unwrap();
-        // 256 tokens of cl100k are no ordinary ones here: its published vocabulary was cut to 100,000.
+        // Only 100,000 tokens of cl100k are ordinary in this file: its published vocabulary was cut.
         let pattern = Some(name.to_owned());
         let options = TokenizeOptions { pattern, ..TokenizeOptions::default() };
         let real = corpus(&data);
@@ -187,13 +186,13 @@ fn sentencepiece_over_real_and_random_texts() {
     assert_eq!(models, 7);
 }
 
-/// Seconds that this thread has worked, whatever else the machine does.
+/// CPU seconds of this thread.
 fn worked() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
 }
 
-/// Texts without a place to cut: four times the text may take some more than four times the time, but not
+/// Texts without a place to split: four times the text may take a little more than four times the time, but not
 /// sixteen times.
 #[test]
 fn long_runs_take_no_square_of_time() {

@@ -182,7 +182,7 @@ impl HostileFolder {
         for (path, key, bytes, fault) in [
             (&b"nothing.jpg"[..], "nothing", &b""[..], "is empty"),
             (b"cut.jpg", "cut", cut, "JPEG"),
-            (b"text.jpg", "text", b"To whom it may concern", "none of the pictures"),
+            (b"text.jpg", "text", b"To whom it may concern", "not a known image"),
             (b"page.jpg", "page", b"<!DOCTYPE html><p>404", "is a web page"),
         ] {
             let (key, field) = (key.to_owned(), "jpg".to_owned());

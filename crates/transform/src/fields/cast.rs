@@ -1,8 +1,7 @@
-//! Other types of numbers.
+//! Casts of element types.
 //!
-//! Integers that do not fit, and fractions that would be lost in an integer, are errors; floats are
-//! rounded to the nearest, ties to even, as IEEE 754 says. Bytes become numbers where they are the
-//! decimal digits of one, and text where they are UTF-8.
+//! Integers that overflow, and floats with a fraction cast to an integer, are errors. Floats round to nearest, ties
+//! to even (IEEE 754). Bytes are parsed as decimal text for numbers and as UTF-8 for text.
 
 use super::of_row;
 use arrow_array::cast::AsArray;
@@ -19,7 +18,7 @@ use half::f16;
 use packhorse_core::{DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample};
 use std::sync::Arc;
 
-/// The type called `name`.
+/// The Arrow type for the setting's type `name`.
 pub(super) fn element(field: &str, name: &str) -> Result<DataType> {
     Ok(match name {
         "bool" => DataType::Boolean,
@@ -43,7 +42,7 @@ pub(super) fn element(field: &str, name: &str) -> Result<DataType> {
     })
 }
 
-/// What `field` becomes.
+/// The type of `field` after the cast.
 pub(super) fn field(field: &Field, to: &DataType) -> Result<Field> {
     let refused = || Error::config(format!("field {} ({}) can't be cast to {to}", field.name(), field.data_type()));
     let from = FieldType::of(field).map_err(|_| refused())?;
@@ -65,19 +64,19 @@ pub(super) fn field(field: &Field, to: &DataType) -> Result<Field> {
     Ok(plain.with_metadata(metadata))
 }
 
-/// `column`, the column `from` of `rows`, with elements of the type `to`.
+/// Casts the elements of `column`, which is field `from` of `rows`.
 pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     match FieldType::of(from)? {
         FieldType::Blob | FieldType::Text => parsed(rows, from, to),
         _ => nested(column, to).map_err(|message| {
-            // Which sample it was shows when each is tried alone, which the caller does.
+            // Slow path: find the first row that fails alone.
             let row = (0..column.len()).find(|row| nested(&column.slice(*row, 1), to).is_err()).unwrap_or(0);
             of_row(rows, row, format!("{}: {message}", from.name()))
         }),
     }
 }
 
-/// Numbers and text from bytes.
+/// Numbers or text from bytes.
 fn parsed(rows: &Rows, from: &Field, to: &DataType) -> Result<ArrayRef> {
     let mut texts = Vec::with_capacity(rows.num_rows());
     for row in 0..rows.num_rows() {
@@ -90,11 +89,11 @@ fn parsed(rows: &Rows, from: &Field, to: &DataType) -> Result<ArrayRef> {
     }
     digits(&texts, to).map_err(|row| {
         let text: String = texts.get(row).copied().flatten().unwrap_or_default().chars().take(40).collect();
-        of_row(rows, row, format!("{}: \"{text}\" is no {to}", from.name()))
+        of_row(rows, row, format!("{}: \"{text}\" is not a valid {to}", from.name()))
     })
 }
 
-/// Decimal digits as numbers, or the first row that holds none.
+/// Parses decimal numbers; the error is the first row that does not parse.
 fn digits(texts: &[Option<&str>], to: &DataType) -> Result<ArrayRef, usize> {
     fn all<T: Value>(texts: &[Option<&str>]) -> Result<ArrayRef, usize> {
         let one = |(row, text): (usize, &Option<&str>)| match text {
@@ -119,14 +118,14 @@ fn digits(texts: &[Option<&str>], to: &DataType) -> Result<ArrayRef, usize> {
     }
 }
 
-/// Casts the elements, however deep they lie; or says what does not fit.
+/// Casts the innermost elements of nested lists and tensors; the error says which value does not fit.
 fn nested(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
     let bug = |e: ArrowError| e.to_string();
     let item = |field: &Arc<Field>, values: &ArrayRef| {
         Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
     };
     if let Some(list) = column.as_fixed_size_list_opt() {
-        let DataType::FixedSizeList(field, size) = list.data_type() else { return Err("is no list".to_owned()) };
+        let DataType::FixedSizeList(field, size) = list.data_type() else { return Err("is not a list".to_owned()) };
         let values = nested(list.values(), to)?;
         let nulls = list.nulls().cloned();
         let list = FixedSizeListArray::try_new_with_length(item(field, &values), *size, values, nulls, list.len());
@@ -138,11 +137,11 @@ fn nested(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
     if let Some(list) = column.as_list_opt::<i64>() {
         return elements(list, to).map(|list| Arc::new(list) as ArrayRef);
     }
-    // A tensor of any shape: its data are cast, its shape stays.
+    // A ragged tensor: cast its data, keep its shape.
     if let Some(parts) = column.as_struct_opt() {
         let mut columns = parts.columns().to_vec();
         let Some(at) = parts.column_names().iter().position(|name| *name == "data") else {
-            return Err("is no tensor".to_owned());
+            return Err("is not a tensor".to_owned());
         };
         let data = nested(parts.column(at), to)?;
         let mut fields: Vec<_> = parts.fields().iter().cloned().collect();
@@ -159,13 +158,13 @@ fn nested(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
 fn elements<O: OffsetSizeTrait>(list: &GenericListArray<O>, to: &DataType) -> Result<GenericListArray<O>, String> {
     let values = nested(list.values(), to)?;
     let (DataType::List(field) | DataType::LargeList(field)) = list.data_type() else {
-        return Err("is no list".to_owned());
+        return Err("is not a list".to_owned());
     };
     let field = Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()));
     GenericListArray::try_new(field, list.offsets().clone(), values, list.nulls().cloned()).map_err(|e| e.to_string())
 }
 
-/// Casts an array of numbers.
+/// Casts a flat array of numbers.
 fn flat(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
     fn from<S: Value>(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
         let array = column.as_primitive::<S>();
@@ -220,7 +219,7 @@ fn each<S: Value, T: Value>(array: &PrimitiveArray<S>) -> Result<ArrayRef, Strin
     Ok(Arc::new(done))
 }
 
-/// A number, exactly.
+/// A number without loss.
 #[derive(Clone, Copy, PartialEq)]
 enum Number {
     Int(i128),
@@ -229,7 +228,7 @@ enum Number {
 
 trait Value: ArrowPrimitiveType {
     fn number(value: Self::Native) -> Number;
-    /// The nearest value, `None` where an integer can't hold it.
+    /// The nearest value; `None` if an integer type can't hold it.
     fn of(number: Number) -> Option<Self::Native>;
     fn parse(text: &str) -> Option<Self::Native>;
 }
@@ -244,7 +243,7 @@ macro_rules! integers {
             fn of(number: Number) -> Option<Self::Native> {
                 match number {
                     Number::Int(n) => n.try_into().ok(),
-                    // 2^64 is the first float that no integer here holds; `as` goes to the nearest end.
+                    // `as` saturates, and no saturated i128 fits any integer type here.
                     Number::Float(f) if f.fract() == 0.0 => (f as i128).try_into().ok(),
                     Number::Float(_) => None,
                 }
@@ -288,7 +287,7 @@ mod tests {
     use arrow_array::{Float64Array, Int64Array};
 
     #[test]
-    fn what_an_integer_cannot_hold_is_refused() {
+    fn integer_overflow_is_refused() {
         let array = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
         assert!(flat(&array(vec![255.0, -0.0]), &DataType::UInt8).is_ok());
         for bad in [256.0, -1.0, 0.5, f64::NAN, f64::INFINITY] {
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_tensors_and_lists_are_cast_and_nothing_else() {
+    fn casting_a_list_keeps_its_structure() {
         let list = FieldType::List { element: DataType::Int64, depth: 1 }.field("x", true);
         let DataType::List(item) = list.data_type() else { unreachable!() };
         let values = Arc::new(Int64Array::from(vec![1, 2, 300]));

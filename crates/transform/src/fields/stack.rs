@@ -1,4 +1,4 @@
-//! Dense arrays from jagged ones whose shapes are equal.
+//! Dense tensors from ragged fields whose samples all have one shape.
 
 use super::of_row;
 use arrow_array::cast::AsArray;
@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, FixedSizeListArray};
 use packhorse_core::{DataType, Error, Field, FieldType, Result, Rows};
 use std::sync::Arc;
 
-/// The shape that `text` says, such as `3x4`.
+/// Parses a shape such as `3x4`.
 pub(super) fn shape(field: &str, text: &str) -> Result<Vec<usize>> {
     let shape: Option<Vec<usize>> = text.split('x').map(|n| n.parse().ok()).collect();
     let bounded = |shape: &Vec<usize>| {
@@ -15,7 +15,7 @@ pub(super) fn shape(field: &str, text: &str) -> Result<Vec<usize>> {
     shape.filter(bounded).ok_or_else(|| Error::config(format!("--stack {field}={text}: a shape is such as 3x4")))
 }
 
-/// What `field` becomes.
+/// The type of `field` after stacking.
 pub(super) fn field(field: &Field, shape: &[usize]) -> Result<Field> {
     let refused = |what: &str| Error::config(format!("field {} ({what}) can't become an array", field.name()));
     let kind = FieldType::of(field)?;
@@ -28,7 +28,7 @@ pub(super) fn field(field: &Field, shape: &[usize]) -> Result<Field> {
     Ok(dense.field(field.name(), field.is_nullable()))
 }
 
-/// `column`, the column `from` of `rows`, as dense arrays.
+/// Stacks `column`, which is field `from` of `rows`, into dense tensors.
 pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, shape: &[usize]) -> Result<ArrayRef> {
     let bug = |e: arrow_schema::ArrowError| Error::bug(e.to_string());
     let wanted = field(from, shape)?;
@@ -60,7 +60,7 @@ pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, shape: &[usize
     }
     let from = list.value_offsets().first().copied().unwrap_or_default();
     let from = usize::try_from(from).unwrap_or_default();
-    // Where a sample has none, there is nothing under it either: room must be made.
+    // A null has no elements, but a fixed-size list needs room for them.
     if column.null_count() > 0 {
         return Err(of_row(
             rows,

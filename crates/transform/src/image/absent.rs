@@ -1,4 +1,4 @@
-//! WebP, TIFF, BMP, GIF and PNM in a build without the feature `image`: known, and refused.
+//! Stand-in for `other` in a build without the feature `image`: refuses WebP, TIFF, BMP, GIF and PNM by name.
 
 use super::Keep;
 use super::kind::Kind;

@@ -1,4 +1,4 @@
-//! From bytes to pixels, for readers. Owns the way in; each codec has a module of its own.
+//! Decodes image bytes to pixels for readers. Owns the dispatch; each codec has its own module.
 
 use super::kind::Kind;
 use super::orientation::Orientation;
@@ -6,19 +6,20 @@ use super::raster::Raster;
 use super::{Pixels, jpeg, other, png};
 use packhorse_core::{Error, Limits, Result};
 
-/// The pixels of a JPEG or a PNG, or (feature `image`) of a WebP, TIFF, BMP, GIF or PNM, as stored: EXIF's orientation
-/// and ICC profiles are not applied, palettes become colours, alpha is dropped, 16 bits become 8 (the high ones), CMYK
-/// becomes RGB (in a JPEG inverted, as Adobe writes it). Gray stays gray. Of what moves this is the first frame.
+/// Decodes a JPEG or PNG, or with the feature `image` a WebP, TIFF, BMP, GIF or PNM. Pixels are as stored: neither
+/// EXIF orientation nor ICC profiles are applied. Palettes become colours, alpha is dropped, 16 bits are cut to the
+/// high 8, CMYK becomes RGB (inverted in a JPEG, as Adobe writes it). Gray stays gray. Of an animation this is the
+/// first frame.
 ///
-/// Strict: what is cut short or breaks a checksum is a `Content` error. An image of more pixels than
-/// [`Limits::pixels`] is a `Limit` error, before anything is allocated.
+/// Strict: a truncated image or a wrong checksum is a `Content` error. An image over [`Limits::pixels`] is a `Limit`
+/// error, raised before any allocation.
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Pixels> {
     let kind = Kind::of(bytes)?;
     header(kind, bytes, limits)?;
     raster(kind, bytes, limits).map(Pixels::from)
 }
 
-/// Stored width, height and orientation, within `limits`.
+/// Stored width, height and orientation, checked against `limits`.
 pub(super) fn header(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<(u32, u32, Orientation)> {
     let (width, height, orientation) = match kind {
         Kind::Jpeg => jpeg::header(bytes)?,
@@ -35,7 +36,7 @@ pub(super) fn header(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<(u32, 
     Ok((width, height, orientation))
 }
 
-/// All pixels, 8 bits a channel. The header is within limits.
+/// All pixels, 8 bits per channel. The caller has checked the limits.
 pub(super) fn raster(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<Raster> {
     match kind {
         Kind::Jpeg => jpeg::decode(bytes),

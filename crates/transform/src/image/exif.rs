@@ -1,4 +1,4 @@
-//! EXIF of a picture that was rewritten (CIPA DC-008). Owns what of it must not stay as it was; adds nothing.
+//! EXIF of a rewritten image (CIPA DC-008). Owns which tags must change; adds none.
 
 use super::orientation::Orientation;
 
@@ -7,9 +7,9 @@ const EXIF_IFD: u16 = 0x8769;
 const WIDTH: u16 = 0xa002;
 const HEIGHT: u16 = 0xa003;
 
-/// A TIFF block for pixels of (width, height) that are upright: the orientation is 1, width and height are these, and the
-/// thumbnail, which shows the old picture, is unlinked. All else stays. `None` if the block is damaged, so that it
-/// can't be said which way up it means.
+/// Updates a TIFF block for upright pixels of (width, height): sets the orientation to 1 and the size, and unlinks
+/// the thumbnail, which shows the old image. Other tags stay. `None` if the block is too damaged to know its
+/// orientation.
 pub(super) fn upright(tiff: &[u8], (width, height): (u32, u32)) -> Option<Vec<u8>> {
     let mut block = Block { little: tiff.starts_with(b"II"), bytes: tiff.to_vec() };
     let first = block.long(4)? as usize;
@@ -38,7 +38,7 @@ struct Block {
     bytes: Vec<u8>,
 }
 
-/// Where the entries of a directory lie, and where they end.
+/// The offsets of a directory's entries.
 #[derive(Default)]
 struct Entries {
     at: usize,
@@ -72,7 +72,7 @@ impl Block {
         (end + 4 <= self.bytes.len()).then_some(Entries { at, end })
     }
 
-    /// Writes the one value of the entry at `at`: a short or a long. What an entry of another type means is not known.
+    /// Writes the single value of the entry at `at`, of type SHORT or LONG; `None` for other types.
     fn put(&mut self, at: usize, value: u32) -> Option<()> {
         let bytes = match (self.short(at + 2)?, self.long(at + 4)?) {
             (3, 1) => {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_made_to_fit_the_new_picture() {
+    fn a_block_is_updated_for_the_new_image() {
         for little in [false, true] {
             let before = Reader::new().read_raw(block(little)).unwrap();
             assert!(before.get_field(Tag::Orientation, In::THUMBNAIL).is_some());
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_left_out_and_never_turned() {
+    fn a_damaged_block_is_dropped_or_upright() {
         assert!(upright(&super::super::samples::exif(6), (1, 1)).is_some());
         let whole = block(true);
         for end in 0..whole.len() {

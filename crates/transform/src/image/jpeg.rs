@@ -1,7 +1,7 @@
-//! JPEG in and out. Owns the two codecs' settings; decides nothing about sizes.
+//! The JPEG codec. Owns the codec settings; decides no size.
 //!
-//! In: zune-jpeg in strict mode. Out: jpeg-encoder, baseline, 4:2:0 with averaged chroma, the tables
-//! of annex K; without its SIMD, whose bytes differ from those of other machines.
+//! Decoder: zune-jpeg in strict mode. Encoder: jpeg-encoder, baseline, 4:2:0 with averaged chroma, the tables of T.81
+//! annex K; without SIMD, whose output differs between machines.
 
 mod facts;
 mod header;
@@ -25,13 +25,13 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// Size and orientation, from the header.
+/// Size and orientation from the header.
 pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     let header = JpegHeader::read(bytes)?;
     Ok((header.width.into(), header.height.into(), header.orientation()))
 }
 
-/// Refuses by name what no decoder here knows: arithmetic coding, lossless and hierarchical processes.
+/// Refuses coding processes that no decoder here supports: arithmetic, lossless, hierarchical.
 pub(super) fn require_huffman(bytes: &[u8]) -> Result<()> {
     JpegHeader::read(bytes)?.require_huffman()
 }
@@ -46,7 +46,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Raster> {
         3 | 4 => (ColorSpace::RGB, 3),
         n => return Err(undecodable(&format!("it has {n} components"))),
     };
-    // The decoder has been seen to panic on sampling factors that contradict each other.
+    // zune-jpeg can panic on contradictory sampling factors.
     let data = contain(|| decode_as(bytes, space))
         .unwrap_or_else(|| Err(undecodable("the decoder gave up on its structure")))?;
     Raster::new(header.width.into(), header.height.into(), channels, false, data)
@@ -70,7 +70,7 @@ fn undecodable(why: &str) -> Error {
     Error::content(format!("can't be decoded as a JPEG ({why}); get it again or leave it out"))
 }
 
-/// Decodes, lets `edit` change the pixels, and encodes with `quality`.
+/// Decodes, applies `edit`, and encodes with `quality`.
 pub(super) fn rewrite(
     bytes: &[u8],
     quality: u8,
@@ -85,7 +85,7 @@ pub(super) fn rewrite(
     encode(&raster, quality, icc.as_deref(), exif.as_deref())
 }
 
-/// Whether an ICC profile is about colours of this many channels (ICC.1, bytes 16 to 19).
+/// Whether an ICC profile is for this many channels (ICC.1, bytes 16 to 19).
 pub(super) fn describes(profile: &[u8], channels: u8) -> bool {
     profile.get(16..20) == Some(if channels == 1 { b"GRAY" } else { b"RGB " })
 }

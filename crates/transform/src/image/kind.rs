@@ -1,9 +1,8 @@
-//! Which columns hold pictures, and which kind of picture a blob is. Owns extensions and signatures; decodes nothing.
+//! Recognizes image columns and image formats. Owns extensions and signatures; decodes nothing.
 
 use packhorse_core::{Error, Result};
 
-/// A kind of picture that is handled. What a blob is, its first bytes decide, not the name of its field: a PNG called
-/// `.jpg` is a PNG, here as in other readers.
+/// A supported image format. Content decides, not the field's name: a PNG called `.jpg` is a PNG, as in other readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Jpeg,
@@ -15,19 +14,17 @@ pub(super) enum Kind {
     Pnm,
 }
 
-/// Extensions of pictures. A field that ends in one claims to be a picture, also where none of this kind is decoded:
-/// then it is refused by name.
+/// Image extensions. A field with one of them must hold images; formats that can't be decoded are refused by name.
 const EXTENSIONS: [&str; 42] = [
     "jpg", "jpeg", "jpe", "jfif", "png", "apng", "webp", "tif", "tiff", "bmp", "dib", "gif", "ppm", "pgm", "pbm",
     "pnm", "pam", "avif", "avifs", "heic", "heif", "hif", "jxl", "jp2", "j2k", "j2c", "jpx", "jpf", "jxr", "ico",
     "cur", "icns", "tga", "psd", "pcx", "qoi", "dds", "exr", "hdr", "svg", "svgz", "xcf",
 ];
 
-/// Extensions of what cameras write before it is a picture. Many begin as TIFFs do, and what lies first in them is a
-/// thumbnail: so here the name decides.
+/// Extensions of camera raw formats. Here the name decides: many look like TIFFs whose first image is a thumbnail.
 const RAW: [&str; 12] = ["dng", "cr2", "cr3", "nef", "nrw", "arw", "sr2", "orf", "rw2", "raf", "pef", "srw"];
 
-/// First bytes (`.` stands for any byte) and what begins with them.
+/// Signatures (`.` matches any byte) and what they identify.
 const SIGNATURES: [(&[u8], &str); 24] = [
     (b"\xff\xd8", "a JPEG"),
     (b"\x89PNG\r\n\x1a\n", "a PNG"),
@@ -55,16 +52,16 @@ const SIGNATURES: [(&[u8], &str); 24] = [
     (b"version https://git-lfs", "a Git LFS pointer"),
 ];
 
-/// Lengths of the second header of a BMP: two letters alone begin too many texts.
+/// Valid sizes of a BMP's second header: the two letters alone match too many texts.
 const BMP_HEADERS: [u8; 8] = [12, 16, 40, 52, 56, 64, 108, 124];
 
 impl Kind {
-    /// Whether the column `name` claims to hold pictures, by the last extension in the name.
+    /// Whether the last extension of column `name` is an image extension.
     pub(super) fn is_claimed(name: &str) -> bool {
         EXTENSIONS.iter().chain(&RAW).any(|known| extension(name).eq_ignore_ascii_case(known))
     }
 
-    /// Refuses by its name a column of what cameras write before it is a picture.
+    /// Refuses camera raw columns by name.
     pub(super) fn require_developed(name: &str) -> Result<()> {
         match RAW.iter().any(|known| extension(name).eq_ignore_ascii_case(known)) {
             true => {
@@ -74,10 +71,10 @@ impl Kind {
         }
     }
 
-    /// What `bytes` are, by their signature.
+    /// The format of `bytes`, by signature.
     ///
     /// # Errors
-    /// `Content` for anything else; it says what that is.
+    /// `Content` for anything else; the message names what it is.
     pub(super) fn of(bytes: &[u8]) -> Result<Self> {
         Err(Error::content(match name_of(bytes) {
             Some("a JPEG") => return Ok(Kind::Jpeg),
@@ -91,7 +88,7 @@ impl Kind {
                 format!("is {other}, which is not decoded here; convert it to JPEG, PNG or WebP, or leave it out")
             }
             None if bytes.is_empty() => "is empty; get it again or leave it out".to_owned(),
-            None => "is none of the pictures that are known; get it again or leave it out".to_owned(),
+            None => "is not a known image format; get it again or leave it out".to_owned(),
         }))
     }
 }
@@ -118,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_extension_of_a_field_decides_what_claims_to_be_a_picture() {
+    fn the_last_extension_marks_an_image_column() {
         for name in ["jpg", "JPEG", "left.jpg", "seg.png", "webp", "a.TIFF", "gif", "pgm", "avif", "heic", "jxl", "jp2"]
         {
             assert!(Kind::is_claimed(name), "{name}");
@@ -129,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn raw_pictures_are_refused_by_their_name() {
+    fn camera_raw_is_refused_by_name() {
         assert!(Kind::require_developed("a.DNG").unwrap_err().message().starts_with("is a camera's raw picture"));
         assert!(Kind::require_developed("tif").is_ok());
     }
 
     #[test]
-    fn first_bytes_decide_the_kind() {
+    fn signatures_decide_the_format() {
         let mut bmp = b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0".to_vec();
         assert_eq!(Kind::of(&bmp).unwrap(), Kind::Bmp);
         bmp[14] = b'x';
@@ -153,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_decoded_is_called_by_its_name() {
+    fn unsupported_formats_are_named() {
         let text = |bytes: &[u8]| Kind::of(bytes).unwrap_err().message().to_owned();
         assert!(text(b"\0\0\0\x1cftypavif").starts_with("is an AVIF, which is not decoded here; "));
         assert!(text(b"\0\0\0\x18ftypheic").starts_with("is a HEIC, which is not decoded here; "));
@@ -161,6 +158,6 @@ mod tests {
         assert!(text(b"\0\0\0\x0cjP  \r\n\x87\n").starts_with("is a JPEG 2000, "));
         assert!(text(b"<!DOCTYPE html>").starts_with("is a web page, "));
         assert!(text(b"").starts_with("is empty"));
-        assert!(text(b"junk").starts_with("is none of the pictures"));
+        assert!(text(b"junk").starts_with("is not a known image"));
     }
 }

@@ -1,7 +1,6 @@
-//! Rows of RGB pixels the other way round. Owns the way to do that a word at a time.
+//! Mirrors rows of RGB pixels. Owns a method that works on whole words.
 
-/// Reverses the order of the pixels: eight at either end at a time, since to move three bytes takes a
-/// processor as long as to move eight.
+/// Reverses the pixels, eight from each end at a time: moving three bytes costs a processor as much as moving eight.
 pub(super) fn mirror(row: &mut [[u8; 3]]) {
     let side = row.len() / 16 * 8;
     let (left, rest) = row.split_at_mut(side);
@@ -13,7 +12,7 @@ pub(super) fn mirror(row: &mut [[u8; 3]]) {
     middle.reverse();
 }
 
-/// Eight pixels the other way round. In words, low bytes first: `000111 22`, `2 333444 5`, `55 666777`.
+/// Reverses eight pixels. As little-endian words: `000111 22`, `2 333444 5`, `55 666777`.
 fn eight(pixels: &[u8; 24]) -> [u8; 24] {
     let word = |at: usize| pixels.as_chunks().0.get(at).map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let (a, b, c) = (word(0), word(1), word(2));

@@ -1,48 +1,48 @@
-//! What is to be done to images. Owns the settings and their bounds; parses no command line.
+//! Image settings and their bounds.
 
 use super::Resize;
 use packhorse_core::{Error, Limits, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// What [`Image`](super::Image) does. The default does nothing.
+/// The settings of [`Image`](super::Image). The default does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageOptions {
-    /// Decode every picture fully, and refuse what does not decode.
+    /// Decode every image fully and refuse those that fail.
     pub check: Option<Check>,
-    /// The size to bring pictures to.
+    /// The target size.
     pub resize: Option<Resize>,
-    /// JPEG quality of what is rewritten, 1 to 100 on libjpeg's scale. PNG is lossless.
+    /// JPEG quality of rewritten images, 1 to 100 on libjpeg's scale. Other formats are lossless.
     pub quality: u8,
-    /// Rewrite, upright, what EXIF says is to be turned. What is resized is upright in any case.
+    /// Rotate images upright as EXIF or XMP says, and rewrite them. Resized images are upright in any case.
     pub orient: bool,
-    /// What of its metadata a picture that is rewritten keeps.
+    /// Which metadata a rewritten image keeps.
     pub keep: Keep,
 }
 
-/// How closely pictures are looked at.
+/// How strictly images are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// Everything is decoded, and a JPEG in which anything is missing, damaged or left over is refused.
+    /// Decode everything, and refuse a JPEG with missing, damaged or extra data.
     Strict,
-    /// What decodes is accepted, as by Pillow: also a JPEG whose lower half is gray.
+    /// Accept whatever decodes, as Pillow does, including a JPEG whose lower half is gray.
     Lenient,
 }
 
-/// What of its metadata a picture that is rewritten keeps. All else is dropped: XMP, comments, thumbnails. A picture
-/// that is not rewritten keeps everything.
+/// Which metadata a rewritten image keeps. All else is dropped: XMP, comments, thumbnails. An image that is not
+/// rewritten keeps everything.
 ///
 /// As text: `icc`, `exif`, `exif,icc` or `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// The ICC profile, as long as it is about the colours that are written. JPEG, PNG, WebP, TIFF.
+    /// The ICC profile, if it matches the written colours. JPEG, PNG, WebP, TIFF.
     pub icc: bool,
-    /// EXIF, places (GPS) included, with the orientation, the size and the thumbnail brought up to date. JPEG, PNG, WebP.
+    /// EXIF, including GPS, with updated orientation and size and without the thumbnail. JPEG, PNG, WebP.
     pub exif: bool,
 }
 
 impl Default for Keep {
-    /// Colours stay what they are, and no file says where the camera was.
+    /// Keeps colours correct, and drops GPS coordinates.
     fn default() -> Self {
         Self { icc: true, exif: false }
     }
@@ -85,7 +85,7 @@ impl Default for ImageOptions {
 }
 
 impl ImageOptions {
-    /// Refuses, as a `Config` error, settings that make no sense.
+    /// A `Config` error for invalid settings.
     pub(super) fn validate(&self, limits: &Limits) -> Result<()> {
         if !(1..=100).contains(&self.quality) {
             return Err(Error::config(format!("quality is {}; give 1 to 100", self.quality)));
@@ -93,7 +93,7 @@ impl ImageOptions {
         self.resize.map_or(Ok(()), |resize| resize.validate(limits))
     }
 
-    /// Whether a picture may be rewritten.
+    /// Whether an image may be rewritten.
     pub(super) fn may_encode(&self) -> bool {
         self.orient || self.resize.is_some()
     }

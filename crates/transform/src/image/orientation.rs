@@ -1,11 +1,10 @@
-//! Which way up an image is. Owns the eight orientations of EXIF (CIPA DC-008, tag 0x0112); knows
-//! no container.
+//! Image orientation. Owns the eight orientations of EXIF (CIPA DC-008, tag 0x0112); knows no container.
 
 use super::mirror::mirror;
 use super::raster::Raster;
 use exif::{In, Reader, Tag};
 
-/// How stored pixels become the picture: first transpose, then mirror.
+/// How stored pixels become the upright image: first transpose, then mirror left-right, then flip top-bottom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Orientation {
     transpose: bool,
@@ -14,7 +13,7 @@ pub(super) struct Orientation {
 }
 
 impl Orientation {
-    /// From EXIF's number; everything but 2 to 8 is upright.
+    /// From the EXIF number; values other than 2 to 8 are upright.
     pub(super) fn from_number(number: u32) -> Self {
         let (transpose, mirror, flip) = match number {
             2 => (false, true, false),
@@ -29,30 +28,29 @@ impl Orientation {
         Self { transpose, mirror, flip }
     }
 
-    /// From an EXIF block, which begins with the TIFF header, or where that is silent from an XMP packet: in this
-    /// order, as Pillow. A block that is damaged is silent; where both are, the picture is upright.
+    /// From an EXIF block, which starts with the TIFF header, or else from an XMP packet: the same order as Pillow. A
+    /// damaged block counts as absent; without either the image is upright.
     pub(super) fn of(exif: Option<&[u8]>, xmp: Option<&[u8]>) -> Self {
         let number = exif.and_then(exif_number).or_else(|| xmp.and_then(xmp_number));
         Self::from_number(number.unwrap_or(1))
     }
 
-    /// Whether the stored pixels are the picture.
+    /// Whether the stored pixels are upright.
     pub(super) fn is_upright(self) -> bool {
         self == Self::default()
     }
 
-    /// The same, mirrored left to right.
+    /// This orientation followed by a left-right mirror.
     pub(super) fn mirrored(self) -> Self {
         if self.transpose { Self { flip: !self.flip, ..self } } else { Self { mirror: !self.mirror, ..self } }
     }
 
-    /// Whether rows stay rows, in their order.
+    /// Whether rows stay rows, in order.
     pub(super) fn keeps_rows(self) -> bool {
         !self.transpose && !self.flip
     }
 
-    /// Where the box (left, top, width, height) of the picture lies in what is stored, of `stored`
-    /// (width, height).
+    /// Maps a box (left, top, width, height) of the upright image to stored pixels of size `stored` (width, height).
     pub(super) fn stored_box(self, shown: [f64; 4], stored: (f64, f64)) -> [f64; 4] {
         let [left, top, width, height] = shown;
         let [left, top, width, height] =
@@ -62,12 +60,12 @@ impl Orientation {
         [left, top, width, height]
     }
 
-    /// Stored (width, height) as shown, and the other way round.
+    /// Converts (width, height) between stored and upright.
     pub(super) fn swap(self, (width, height): (u32, u32)) -> (u32, u32) {
         if self.transpose { (height, width) } else { (width, height) }
     }
 
-    /// The picture from the stored pixels.
+    /// The upright image.
     pub(super) fn apply(self, stored: Raster) -> Raster {
         if self.is_upright() {
             return stored;
@@ -82,7 +80,7 @@ impl Orientation {
         Raster { width, height, data, ..stored }
     }
 
-    /// The picture from stored RGB pixels of the given (width, height); both slices hold just them.
+    /// Writes the upright image of stored RGB pixels of the given (width, height). Both slices have exactly that size.
     pub(super) fn apply_to(self, stored: &[u8], (width, height): (u32, u32), shown: &mut [u8]) {
         let (width, height) = (width as usize, height as usize);
         if width == 0 || height == 0 {
@@ -103,7 +101,7 @@ impl Orientation {
         }
     }
 
-    /// Sixteen rows of the picture at a time, so that neither side is read or written by columns alone.
+    /// Transposes in strips of sixteen rows, so that neither side is accessed by columns alone.
     fn transpose<'a>(self, column: impl Fn(usize) -> &'a [[u8; 3]], width: usize, shown: &mut [[u8; 3]]) {
         for (strip, rows) in shown.chunks_mut(16 * width).enumerate() {
             let many = rows.len() / width;
@@ -121,7 +119,7 @@ impl Orientation {
         }
     }
 
-    /// Mirrors the rows of RGB pixels, `width` each, if this does; no more than that is done in place.
+    /// Mirrors RGB rows of `width` pixels in place if this orientation mirrors; does not flip or transpose.
     pub(super) fn mirror_rows(self, pixels: &mut [u8], width: u32) {
         if self.mirror {
             for row in pixels.chunks_exact_mut((3 * width as usize).max(3)) {
@@ -130,7 +128,7 @@ impl Orientation {
         }
     }
 
-    /// Where the picture's pixel (x, y) is stored.
+    /// The stored position of the upright pixel (x, y).
     fn origin(self, x: u32, y: u32, stored: &Raster) -> (u32, u32) {
         let (x, y) = self.swap((x, y));
         let x = if self.mirror { stored.width - 1 - x } else { x };
@@ -139,7 +137,7 @@ impl Orientation {
     }
 }
 
-/// What EXIF says.
+/// The orientation number in EXIF.
 fn exif_number(tiff: &[u8]) -> Option<u32> {
     let mut reader = Reader::new();
     reader.continue_on_error(true);
@@ -147,7 +145,7 @@ fn exif_number(tiff: &[u8]) -> Option<u32> {
     parsed.ok()?.get_field(Tag::Orientation, In::PRIMARY)?.value.get_uint(0)
 }
 
-/// What XMP says: `tiff:Orientation="6"` or `<tiff:Orientation>6</…`.
+/// The orientation number in XMP: `tiff:Orientation="6"` or `<tiff:Orientation>6</…`.
 fn xmp_number(packet: &[u8]) -> Option<u32> {
     const NAME: &[u8] = b"tiff:Orientation";
     memchr::memmem::find_iter(packet, NAME).find_map(|at| match packet.get(at + NAME.len()..)? {
@@ -167,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rgb_pixels_turn_as_rasters_do_and_boxes_with_them() {
+    fn all_ways_to_apply_an_orientation_agree() {
         let (width, height) = (37, 53);
         let data: Vec<u8> = (0..width * height * 3).map(|at| (at * 7 % 251) as u8).collect();
         let stored = Raster { width, height, channels: 3, wide: false, data };
@@ -186,7 +184,7 @@ mod tests {
         }
     }
 
-    /// What EXIF's numbers make of the rows `ab`, `cd`, `ef`, as Pillow's `exif_transpose` does it.
+    /// The rows `ab`, `cd`, `ef` under each EXIF number, as in Pillow's `exif_transpose`.
     #[test]
     fn all_eight_orientations() {
         let expected = ["ab/cd/ef", "ba/dc/fe", "fe/dc/ba", "ef/cd/ab", "ace/bdf", "eca/fdb", "fdb/eca", "bdf/ace"];
@@ -210,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn xmp_counts_where_exif_is_silent() {
+    fn xmp_is_the_fallback_for_exif() {
         let exif = super::super::samples::exif(1);
         for packet in
             [&b"<x tiff:Orientation=\"8\" />"[..], b"tiff:Orientations <tiff:Orientation>8</tiff:Orientation>"]

@@ -1,14 +1,14 @@
-//! WebP, TIFF, BMP, GIF and PNM in and out. Owns what they have in common; each has a module of its own.
+//! WebP, TIFF, BMP, GIF and PNM. Owns what they share; each format has its own module.
 //!
-//! The decoders are those of the crate `image`, or the ones below it (`gif`, `tiff`) where `image` gives colours and the
-//! numbers of a palette are wanted. A picture that must be rewritten stays what it was, and without loss:
+//! Decoders come from the crate `image`, or from `gif` and `tiff` below it where palette indices are needed. A
+//! rewritten image keeps its format, without loss:
 //!
-//! | | is read | is written |
+//! | | reads | writes |
 //! | --- | --- | --- |
-//! | WebP | lossy, lossless, the first frame | lossless, 8 bits |
-//! | TIFF | the first image; 1 to 16 bits, palettes, CMYK, YCbCr as JPEG | deflate; palettes stay, CMYK becomes RGB |
-//! | BMP | as `image` does | uncompressed; palettes stay |
-//! | GIF | the first frame on its screen | that frame, with its palette and transparency |
+//! | WebP | lossy, lossless, first frame | lossless, 8 bits |
+//! | TIFF | first image; 1 to 16 bits, palettes, CMYK, YCbCr as JPEG | deflate; palettes stay, CMYK becomes RGB |
+//! | BMP | whatever `image` reads | uncompressed; palettes stay |
+//! | GIF | first frame on its canvas | that frame, with palette and transparency |
 //! | PNM | P1 to P7 | P5, P6, P7 of 8 or 16 bits |
 
 mod bmp;
@@ -24,19 +24,19 @@ use super::raster::Raster;
 use image::{ColorType, ImageDecoder, ImageError, Limits as Bounds};
 use packhorse_core::{Error, Limits, Result, contain};
 
-/// Pixels as they are stored.
+/// Decoded pixels as stored.
 struct Stored {
-    /// Numbers of colours, one byte each, where there is a palette.
+    /// Palette indices of one byte each if there is a palette.
     raster: Raster,
     palette: Option<Palette>,
-    /// Whether values must stay what they are: those of palettes, and of two colours.
+    /// Whether resampling must not mix values: palettes and bilevel images.
     exact: bool,
 }
 
 /// Up to 256 colours.
 struct Palette {
     colours: Vec<[u8; 3]>,
-    /// The one that stands for nothing.
+    /// The transparent index.
     clear: Option<u8>,
 }
 
@@ -45,7 +45,7 @@ impl Stored {
         Self { raster, palette: None, exact: false }
     }
 
-    /// Colours of 8 bits.
+    /// Gray or RGB of 8 bits.
     fn into_colours(self) -> Result<Raster> {
         let Raster { width, height, channels, wide, data } = self.raster;
         if let Some(palette) = self.palette {
@@ -61,7 +61,7 @@ fn high_bytes(wide: &[u8]) -> Vec<u8> {
     wide.as_chunks::<2>().0.iter().map(|two| (u16::from_ne_bytes(*two) >> 8) as u8).collect()
 }
 
-/// Size, as stored, and orientation.
+/// Stored size, and orientation.
 pub(super) fn header(kind: Kind, bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     guarded(kind, || match kind {
         Kind::WebP => webp::header(bytes),
@@ -72,12 +72,12 @@ pub(super) fn header(kind: Kind, bytes: &[u8]) -> Result<(u32, u32, Orientation)
     })
 }
 
-/// All pixels, 8 bits a channel. The header is within limits.
+/// All pixels, 8 bits per channel. The caller has checked the limits.
 pub(super) fn decode(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<Raster> {
     guarded(kind, || stored(kind, bytes, limits)?.into_colours())
 }
 
-/// Decodes, lets `edit` change the pixels (`true`: their values must stay what they are), and encodes.
+/// Decodes, applies `edit` (`true`: values must not be mixed), and encodes.
 pub(super) fn rewrite(
     kind: Kind,
     bytes: &[u8],
@@ -98,7 +98,7 @@ pub(super) fn rewrite(
     })
 }
 
-/// Whether there is more than one frame or image; none is decoded.
+/// Whether there is a second frame or image; decodes none.
 pub(super) fn has_more(kind: Kind, bytes: &[u8]) -> Result<bool> {
     guarded(kind, || match kind {
         Kind::WebP => webp::is_animated(bytes),
@@ -108,7 +108,7 @@ pub(super) fn has_more(kind: Kind, bytes: &[u8]) -> Result<bool> {
     })
 }
 
-/// Refuses a picture of which some frame does not decode.
+/// Refuses an image with a frame that does not decode.
 pub(super) fn check_frames(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<()> {
     guarded(kind, || match kind {
         Kind::WebP => webp::check_frames(bytes, limits),
@@ -127,12 +127,12 @@ fn stored(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<Stored> {
     }
 }
 
-/// A decoder that panics has met a picture that it can't read.
+/// Turns a decoder's panic into a `Content` error.
 fn guarded<T>(kind: Kind, work: impl FnOnce() -> Result<T>) -> Result<T> {
     contain(work).unwrap_or_else(|| Err(undecodable(kind, "the decoder gave up on its structure")))
 }
 
-/// All pixels of one of the decoders of `image`.
+/// All pixels from a decoder of the crate `image`.
 fn pixels(kind: Kind, mut decoder: impl ImageDecoder, limits: &Limits) -> Result<Raster> {
     let (width, height) = decoder.dimensions();
     let (channels, wide) = match decoder.color_type() {
@@ -153,27 +153,27 @@ fn pixels(kind: Kind, mut decoder: impl ImageDecoder, limits: &Limits) -> Result
     Raster::new(width, height, channels, wide, data)
 }
 
-/// The most memory that a decoder may take: 16 bytes a pixel, twice the largest of pixels.
+/// A decoder may allocate 16 bytes per pixel: twice the largest pixel.
 fn bounds(limits: &Limits) -> Bounds {
     let mut bounds = Bounds::no_limits();
     bounds.max_alloc = Some(limits.pixels.saturating_mul(16));
     bounds
 }
 
-/// Counts the pixels of frames that are decoded: they may be many more than the bytes they take.
+/// Limits the total pixels of an animation's frames, which may compress to almost nothing.
 struct Work {
     left: u64,
 }
 
 impl Work {
-    /// Sixteen of the largest pictures.
+    /// A total of 16 maximal images.
     fn within(limits: &Limits) -> Self {
         Self { left: limits.pixels.saturating_mul(16) }
     }
 
     fn take(&mut self, pixels: u64) -> Result<()> {
         self.left = self.left.checked_sub(pixels).ok_or_else(|| {
-            let text = "has frames of more pixels, all together, than 16 pictures may have; leave it out";
+            let text = "has frames with more pixels in total than 16 images of the limit; leave it out";
             Error::new(packhorse_core::Kind::Limit, text)
         })?;
         Ok(())

@@ -1,4 +1,4 @@
-//! The transform itself. Owns what is done to which picture; codecs and filters have their own modules.
+//! The image transform. Owns the decision what happens to each image; codecs and filters have their own modules.
 
 use super::decode::{header, raster};
 use super::kind::Kind;
@@ -12,7 +12,7 @@ use packhorse_core::{DataType, Error, Field, KEY, Limits, Result, Rows, SchemaRe
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Raised whenever bytes that come out change.
+/// Incremented whenever the output bytes change.
 const REVISION: u32 = 2;
 
 /// What is counted.
@@ -20,7 +20,7 @@ const UNCHANGED: &str = "pictures unchanged";
 const WRITTEN: &str = "pictures rewritten";
 const FIRST_FRAMES: &str = "pictures cut to their first frame";
 
-/// Checks, turns upright and resizes pictures; see the [module](super) for the rules.
+/// Checks, orients and resizes images; the [module](super) documents the rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Image {
     options: ImageOptions,
@@ -28,13 +28,13 @@ pub struct Image {
 }
 
 impl Image {
-    /// A `Config` error if `options` make no sense. No picture over `limits.pixels` is decoded.
+    /// A `Config` error for invalid `options`. Images over `limits.pixels` are not decoded.
     pub fn new(options: ImageOptions, limits: Limits) -> Result<Self> {
         options.validate(&limits)?;
         Ok(Self { options, limits })
     }
 
-    /// The bytes of one picture rewritten, or `None` if it stays as it is.
+    /// The rewritten image, or `None` if it is unchanged.
     fn transform(&self, name: &str, bytes: &[u8], counts: &mut Counts) -> Result<Option<Vec<u8>>> {
         Kind::require_developed(name)?;
         let kind = Kind::of(bytes)?;
@@ -82,7 +82,7 @@ impl Image {
     }
 }
 
-/// Decodes what will not be decoded anyway, and looks as closely as asked.
+/// Checks an image; `decode` is false if a rewrite decodes it anyway.
 fn checked(kind: Kind, bytes: &[u8], check: Check, decode: bool, limits: &Limits) -> Result<()> {
     if decode {
         raster(kind, bytes, limits)?;
@@ -101,18 +101,18 @@ fn count(counts: &mut Counts, what: &str) {
     }
 }
 
-/// The same error with the field in front.
+/// Prefixes the error with the field.
 fn concerns(error: &Error, field: &str) -> Error {
     Error::new(error.kind(), format!("{field} {}", error.message()))
 }
 
-/// Whether a column holds pictures.
+/// Whether a column holds images.
 fn is_picture(field: &Field) -> bool {
     let bytes = matches!(field.data_type(), DataType::BinaryView | DataType::LargeBinary);
     bytes && Kind::is_claimed(field.name())
 }
 
-/// What is done to the pixels of one picture: first the size, as stored, then the orientation.
+/// The edits to one image: resize as stored, then orient.
 struct Edit {
     size: Option<(u32, u32)>,
     orientation: Orientation,
@@ -153,7 +153,7 @@ impl Transform for Image {
         text
     }
 
-    /// Pictures stay blobs: the schema is the same. Rows without a field that claims to be a picture are refused.
+    /// The schema does not change. Rows without an image field are a `Config` error.
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
         if input.fields().iter().any(|field| is_picture(field)) {
             return Ok(Arc::clone(input));
@@ -161,7 +161,7 @@ impl Transform for Image {
         let names: Vec<&str> = input.fields().iter().map(|field| &**field.name()).filter(|name| *name != KEY).collect();
         let names = names.get(..names.len().min(9)).unwrap_or_default().join(", ");
         Err(Error::config(format!(
-            "no field is called as pictures are (jpg, png, left.webp), so there is nothing to check or resize among: {names}"
+            "no field has an image extension (jpg, png, left.webp), so there is nothing to check or resize; fields are: {names}"
         )))
     }
 
@@ -182,15 +182,15 @@ impl Transform for Image {
         Rows::try_new(schema, columns).map_err(|error| Error::bug(format!("rows that don't fit together: {error}")))
     }
 
-    /// 1 where sizes stay. Headers are not read ahead of time, so for a resize the factor is that of
-    /// the pixels of a typical photograph, 500 × 375; it is at most 1.
+    /// 1 unless images are resized. Headers are not read ahead, so a resize counts the pixels of a typical
+    /// photograph, 500 × 375; at most 1.
     fn factor(&self) -> f64 {
         self.options.resize.map_or(1.0, |resize| resize.typical_share().min(1.0))
     }
 }
 
 fn too_long(field: &str, rows: &Rows) -> Error {
-    let text = format!("{field} is over 2 GiB, more than a picture may have; leave it out");
+    let text = format!("{field} is over 2 GiB, more than an image may have; leave it out");
     let error = Error::new(packhorse_core::Kind::Limit, text);
     key_column(rows)
         .ok()

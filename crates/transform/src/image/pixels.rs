@@ -1,22 +1,22 @@
-//! Pixels as readers want them. Owns the public layout alone.
+//! Decoded pixels for readers. Owns the public layout.
 
 use super::raster::Raster;
 
-/// A decoded picture: height × width × channels, one `u8` each, row-major, channels innermost, no
-/// padding. The colours are as stored: no profile is applied.
+/// A decoded image: height × width × channels bytes, row-major, channels innermost, no padding. No colour profile is
+/// applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pixels {
-    /// Pixels from left to right.
+    /// Width in pixels.
     pub width: u32,
-    /// Pixels from top to bottom.
+    /// Height in pixels.
     pub height: u32,
-    /// 1: gray. 3: red, green, blue.
+    /// 1: gray. 3: RGB.
     pub channels: u8,
     /// Exactly height × width × channels bytes.
     pub data: Vec<u8>,
 }
 
-/// Drops alpha. The raster's channels are one byte each.
+/// Drops alpha. The raster must have one byte per channel.
 impl From<Raster> for Pixels {
     fn from(raster: Raster) -> Self {
         let Raster { width, height, channels, data, .. } = raster;

@@ -1,7 +1,7 @@
-//! PNG in and out (ISO/IEC 15948). Owns the codec's settings; decides nothing about sizes.
+//! The PNG codec (ISO/IEC 15948). Owns the codec settings; decides no size.
 //!
-//! In: checksums of all chunks and of the pixels are verified up to the end chunk. Out: zlib level
-//! 6 through zlib-rs, adaptive filters; none for palettes.
+//! Decoder: verifies the checksums of all chunks and of the pixels, up to IEND. Encoder: zlib level 6 through
+//! zlib-rs, adaptive filters; no filter for palettes.
 
 use super::orientation::Orientation;
 use super::raster::{Raster, rgb_of};
@@ -12,7 +12,7 @@ use png::{BitDepth, ColorType, DecodeOptions, Decoder, DecodingError, Encoder, F
 use std::borrow::Cow;
 use std::io::Cursor;
 
-/// Size and orientation, from the chunks before the pixels.
+/// Size and orientation from the chunks before the pixels.
 pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     let reader = decoder(bytes).read_info().map_err(refused)?;
     let info = reader.info();
@@ -20,7 +20,7 @@ pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     Ok((info.width, info.height, orientation))
 }
 
-/// The XMP packet before the pixels: an iTXt chunk that is not compressed.
+/// The XMP packet before the pixels: an uncompressed iTXt chunk.
 fn xmp(bytes: &[u8]) -> Option<&[u8]> {
     let mut rest = bytes.get(8..)?;
     loop {
@@ -36,7 +36,7 @@ fn xmp(bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The pixels as stored, of 8 bits or, where `deep`, of 8 or 16; palettes become colours.
+/// Pixels as stored, 8 bits per channel, or 8 or 16 with `deep`. Palettes become colours.
 pub(super) fn decode(bytes: &[u8], deep: bool) -> Result<Raster> {
     let mut decoder = decoder(bytes);
     let depth = if deep { Transformations::IDENTITY } else { Transformations::STRIP_16 };
@@ -44,9 +44,8 @@ pub(super) fn decode(bytes: &[u8], deep: bool) -> Result<Raster> {
     read(&mut decoder.read_info().map_err(refused)?)
 }
 
-/// The pixels as stored, of the given (width, height), as RGB of 8 bits, into `out`, which has just
-/// the room for them; `spare` is room for those of other layouts. What `out` holds after an error is
-/// anything.
+/// Decodes to 8-bit RGB of the given (width, height) as stored. `out` has exactly the needed size; `spare` is scratch
+/// space for other layouts. The content of `out` is undefined after an error.
 pub(super) fn decode_into(bytes: &[u8], size: (u32, u32), spare: &mut Scratch, out: &mut [u8]) -> Result<()> {
     let mut decoder = decoder(bytes);
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
@@ -65,7 +64,7 @@ pub(super) fn decode_into(bytes: &[u8], size: (u32, u32), spare: &mut Scratch, o
     Ok(())
 }
 
-/// Decodes, lets `edit` change the pixels (`true`: their values must stay what they are), and encodes.
+/// Decodes, applies `edit` (`true`: values must not be mixed), and encodes.
 pub(super) fn rewrite(bytes: &[u8], keep: Keep, edit: impl FnOnce(Raster, bool) -> Result<Raster>) -> Result<Vec<u8>> {
     let mut decoder = decoder(bytes);
     let info = decoder.read_header_info().map_err(refused)?;
@@ -89,7 +88,7 @@ fn decoder(bytes: &[u8]) -> Decoder<Cursor<&[u8]>> {
     Decoder::new_with_options(Cursor::new(bytes), options)
 }
 
-/// All pixels, and all chunks after them.
+/// Reads all pixels, and verifies all later chunks.
 fn read(reader: &mut Reader<Cursor<&[u8]>>) -> Result<Raster> {
     let size = reader.output_buffer_size().ok_or_else(|| undecodable("it is too large"))?;
     let mut data = vec![0; size];
@@ -112,7 +111,7 @@ fn to_big_endian(sample: [u8; 2]) -> [u8; 2] {
     u16::from_ne_bytes(sample).to_be_bytes()
 }
 
-/// One byte a sample, from lines of samples of 1, 2 or 4 bits, the first in the high bits.
+/// Expands packed samples of 1, 2 or 4 bits to one byte each, most significant bits first.
 fn unpack(packed: &[u8], line: usize, width: usize, bits: u8) -> Vec<u8> {
     let of_byte = |byte: u8| (0..8 / bits).rev().map(move |i| (byte >> (i * bits)) & ((1 << bits) - 1));
     packed.chunks(line.max(1)).flat_map(|line| line.iter().copied().flat_map(of_byte).take(width)).collect()
@@ -134,7 +133,7 @@ fn encode(raster: &Raster, from: &Info<'_>, indexed: bool, keep: Keep) -> Result
     Ok(out)
 }
 
-/// What of the old header still holds for the new picture.
+/// The header of the new image, with the metadata that stays valid.
 fn info<'a>(raster: &Raster, from: &'a Info<'_>, indexed: bool, keep: Keep) -> Info<'a> {
     let borrow = |chunk: &'a Option<Cow<'_, [u8]>>| chunk.as_deref().map(Cow::Borrowed);
     let mut info = Info::with_size(raster.width, raster.height);

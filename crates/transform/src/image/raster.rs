@@ -1,4 +1,4 @@
-//! Pixels in memory, of any depth. Owns the layout; knows no container.
+//! Pixels in memory at 8 or 16 bits. Owns the layout; knows no container.
 
 use packhorse_core::{Error, Result};
 
@@ -7,16 +7,16 @@ use packhorse_core::{Error, Result};
 pub(super) struct Raster {
     pub(super) width: u32,
     pub(super) height: u32,
-    /// 1 to 4; 2 and 4 end in alpha, which is not premultiplied.
+    /// 1 to 4; 2 and 4 include alpha, not premultiplied.
     pub(super) channels: u8,
-    /// Two bytes a channel, in the machine's order, instead of one.
+    /// Two bytes per channel in native byte order, instead of one.
     pub(super) wide: bool,
     /// Exactly width × height × channels (× 2) bytes.
     pub(super) data: Vec<u8>,
 }
 
 impl Raster {
-    /// Checks that `data` has the size that the rest says.
+    /// A `Bug` error if `data` has another size than the dimensions need.
     pub(super) fn new(width: u32, height: u32, channels: u8, wide: bool, data: Vec<u8>) -> Result<Self> {
         let raster = Self { width, height, channels, wide, data };
         let expected = u64::from(width) * u64::from(height) * raster.stride() as u64;
@@ -26,12 +26,12 @@ impl Raster {
         Err(Error::bug(format!("{} bytes for {width} × {height} × {channels}", raster.data.len())))
     }
 
-    /// Bytes a pixel.
+    /// Bytes per pixel.
     pub(super) fn stride(&self) -> usize {
         usize::from(self.channels) * if self.wide { 2 } else { 1 }
     }
 
-    /// Writes RGB to `out`, which has just the room for it: alpha is dropped, gray repeated. One byte a channel.
+    /// Writes RGB to `out`, which has exactly the needed size: drops alpha, repeats gray. One byte per channel only.
     pub(super) fn to_rgb(&self, out: &mut [u8]) -> Result<()> {
         if self.wide || out.len() != self.width as usize * self.height as usize * 3 {
             return Err(Error::bug(format!("{} bytes for {} × {} pixels", out.len(), self.width, self.height)));
@@ -45,14 +45,14 @@ impl Raster {
         self.channels.is_multiple_of(2)
     }
 
-    /// The bytes of one pixel; nothing outside.
+    /// The bytes of one pixel; empty outside.
     pub(super) fn pixel(&self, (x, y): (u32, u32)) -> &[u8] {
         let start = (y as usize * self.width as usize + x as usize) * self.stride();
         self.data.get(start..start + self.stride()).unwrap_or_default()
     }
 }
 
-/// Pixels of `channels` bytes as RGB: drops alpha, and repeats gray.
+/// Converts pixels of `channels` bytes to RGB: drops alpha, repeats gray.
 pub(super) fn rgb_of(pixels: &[u8], channels: usize, out: &mut [u8]) {
     let out = out.as_chunks_mut::<3>().0.iter_mut();
     match channels {

@@ -1,13 +1,13 @@
-//! The way into the library that resamples: one for each type of pixels, since its code is made anew, and is large, for
-//! each kind of image that it is given.
+//! The only calls into the resampling library, one per pixel type: the library's code is large and is instantiated
+//! again for each image type.
 
 use super::window::misfit;
 use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
 use fast_image_resize::{PixelTrait, ResizeOptions, Resizer};
 use packhorse_core::Result;
 
-/// Brings a part of `source`, its left, top, width and height, to the size of `target`. Pixels beside the part do not
-/// count; `options` may cut further, and then they do.
+/// Resamples the box (left, top, width, height) of `source` to the size of `target`. Pixels outside the box have no
+/// influence; those outside a crop in `options` do.
 pub(super) fn resample<P: PixelTrait>(
     resizer: &mut Resizer,
     source: &TypedImageRef<'_, P>,

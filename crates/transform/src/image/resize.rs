@@ -1,37 +1,36 @@
-//! To which size. Owns the arithmetic of sizes; touches no pixel.
+//! Target sizes. Owns the arithmetic; touches no pixel.
 
 use packhorse_core::{Error, Limits, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest side that a JPEG can have.
+/// The longest side of a JPEG.
 const LONGEST: u32 = 65_535;
 
-/// The size to bring an image to, in pixels, as it is shown: after its orientation is applied.
+/// A target size in pixels of the upright image.
 ///
-/// The filter is bicubic (Catmull-Rom, antialiased): what Pillow calls `BICUBIC`, its default. Its
-/// weights need no transcendental function, so every machine computes the same bytes. Images with
-/// a palette and bilevel images take the nearest pixel instead, as in Pillow, so that the values of
-/// a mask stay what they are. Alpha is premultiplied while filtering.
+/// The filter is antialiased bicubic (Catmull-Rom): Pillow's default, `BICUBIC`. Its weights need no transcendental
+/// function, so every machine computes the same bytes. Palette and bilevel images use the nearest pixel instead, as
+/// in Pillow, so that mask values survive. Alpha is premultiplied while filtering.
 ///
 /// As text: `256` or `256,short`; `256,long`; `256,exact` or `256x128` (width, then height).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resize {
-    /// The short side becomes this, the other follows; smaller images stay as they are.
+    /// Scales the shorter side to this, keeping proportions; never enlarges.
     Short(u32),
-    /// The long side becomes this, the other follows; smaller images stay as they are.
+    /// Scales the longer side to this, keeping proportions; never enlarges.
     Long(u32),
-    /// Width and height become this, whatever that does to the proportions.
+    /// Scales to exactly this size, ignoring proportions.
     Exact {
-        /// Pixels from left to right.
+        /// Width in pixels.
         width: u32,
-        /// Pixels from top to bottom.
+        /// Height in pixels.
         height: u32,
     },
 }
 
 impl Resize {
-    /// The size for an image of `width` × `height`, or `None` if it stays as it is.
+    /// The target size for an image of `width` × `height`; `None` if it is unchanged.
     pub fn target(self, width: u32, height: u32) -> Option<(u32, u32)> {
         let (short, long) = (width.min(height), width.max(height));
         let (from, to) = match self {
@@ -57,18 +56,18 @@ impl Resize {
         Ok(())
     }
 
-    /// Pixels that come out for the typical photograph of [`TYPICAL`](Self::TYPICAL) pixels.
+    /// Fraction of the pixels of a [`TYPICAL`](Self::TYPICAL) photograph that remains.
     pub(super) fn typical_share(self) -> f64 {
         let (w, h) = Self::TYPICAL;
         let (to_w, to_h) = self.target(w, h).unwrap_or((w, h));
         f64::from(to_w) * f64::from(to_h) / (f64::from(w) * f64::from(h))
     }
 
-    /// The photograph that sizes are guessed from: the median of ImageNet.
+    /// The photograph for size estimates: ImageNet's median.
     const TYPICAL: (u32, u32) = (500, 375);
 }
 
-/// `side` times `to` / `from`, rounded to the nearest, at least 1.
+/// `side` × `to` / `from`, rounded to nearest, at least 1.
 fn scaled(side: u32, from: u32, to: u32) -> u32 {
     let (side, from, to) = (u64::from(side), u64::from(from.max(1)), u64::from(to));
     u32::try_from((side * to + from / 2) / from).unwrap_or(u32::MAX).max(1)
@@ -120,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_command_line_form_parses_and_prints_canonically() {
+    fn text_parses_and_prints_canonically() {
         for (text, canonical) in [
             ("256", "256,short"),
             ("resize=256,short", "256,short"),
@@ -148,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_parses_or_says_what_to_give(text in "\\PC{0,12}") {
+        fn invalid_text_gets_a_hint(text in "\\PC{0,12}") {
             if let Err(error) = text.parse::<Resize>() {
                 prop_assert!(error.message().contains("give 256,short"));
             }

@@ -1,8 +1,8 @@
-//! Pictures for tests.
+//! Images for tests.
 
 use jpeg_encoder::{ColorType, Encoder};
 
-/// A smooth pattern with some texture, `channels` bytes a pixel.
+/// A smooth pattern with some texture, `channels` bytes per pixel.
 pub(crate) fn pattern(width: usize, height: usize, channels: usize) -> Vec<u8> {
     let value = |i: usize| {
         let (x, y, c) = (i / channels % width, i / channels / width, i % channels);
@@ -11,7 +11,7 @@ pub(crate) fn pattern(width: usize, height: usize, channels: usize) -> Vec<u8> {
     (0..width * height * channels).map(value).collect()
 }
 
-/// A JPEG with the given kind of colours, EXIF orientation (0: none) and ICC profile (empty: none).
+/// A JPEG with the given colours, EXIF orientation (0: none) and ICC profile (empty: none).
 pub(crate) fn jpeg_of(width: u16, height: u16, colors: ColorType, orientation: u8, icc: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut encoder = Encoder::new(&mut out, 92);
@@ -35,7 +35,7 @@ pub(crate) fn jpeg(width: u16, height: u16) -> Vec<u8> {
     jpeg_of(width, height, ColorType::Rgb, 0, b"")
 }
 
-/// A big-endian TIFF block with the orientation alone.
+/// A big-endian TIFF block with only an orientation.
 pub(crate) fn exif(orientation: u8) -> Vec<u8> {
     let mut block = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0".to_vec();
     block.extend([orientation, 0, 0, 0, 0, 0, 0]);
@@ -65,14 +65,14 @@ pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
     png_of((width, height), png::ColorType::Rgb, png::BitDepth::Eight, |_| {})
 }
 
-/// An ICC profile as far as anyone here looks into it.
+/// An ICC profile with the only header field that is read here: its colour space.
 pub(crate) fn icc(space: &[u8; 4], len: usize) -> Vec<u8> {
     let mut profile = vec![0; len];
     profile[16..20].copy_from_slice(space);
     profile
 }
 
-/// A digest to pin bytes with (FNV-1a).
+/// FNV-1a, to pin bytes.
 pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }

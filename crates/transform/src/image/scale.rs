@@ -8,9 +8,9 @@ use fast_image_resize::pixels::{InnerPixel, U8, U8x3, U16};
 use fast_image_resize::{FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer};
 use packhorse_core::Result;
 
-/// Bicubic, antialiased (Catmull-Rom), as [`Resize`](super::Resize) promises.
+/// Antialiased bicubic (Catmull-Rom), as documented at [`Resize`](super::Resize).
 pub(super) fn smooth(mut raster: Raster, width: u32, height: u32) -> Result<Raster> {
-    // Ours and not the library's: its 16-bit premultiplication differs between instruction sets.
+    // The library's own 16-bit premultiplication differs between instruction sets.
     raster.premultiply();
     let (from, to) = ((raster.width, raster.height), (width, height));
     let data = match (raster.channels, raster.wide) {
@@ -24,8 +24,8 @@ pub(super) fn smooth(mut raster: Raster, width: u32, height: u32) -> Result<Rast
     Ok(scaled)
 }
 
-/// What is rarer than gray and RGB goes channel by channel, to the same bytes: the library's code for one more type of
-/// pixels would add a tenth to all code of this crate.
+/// Resamples rarer layouts channel by channel, with the same result. Another pixel type in the library would add a
+/// tenth to this crate's code.
 fn by_planes(raster: &Raster, to: (u32, u32)) -> Result<Vec<u8>> {
     let (stride, width) = (raster.stride(), if raster.wide { 2 } else { 1 });
     let mut data = vec![0; to.0 as usize * to.1 as usize * stride];
@@ -41,12 +41,12 @@ fn by_planes(raster: &Raster, to: (u32, u32)) -> Result<Vec<u8>> {
     Ok(data)
 }
 
-/// The bytes of pixels of the type `P` at another size, (width, height).
+/// Resamples pixels of type `P`; sizes are (width, height).
 fn resized<P: PixelTrait + InnerPixel>(data: &[u8], from: (u32, u32), to: (u32, u32)) -> Result<Vec<u8>> {
     let mut aligned;
     let source = match TypedImageRef::<P>::from_buffer(from.0, from.1, data) {
         Ok(source) => source,
-        // Wide pixels that lie at an odd place.
+        // 16-bit pixels at an odd address.
         Err(_) => {
             aligned = Image::new(from.0, from.1, P::pixel_type());
             aligned.buffer_mut().copy_from_slice(data);
@@ -61,7 +61,7 @@ fn resized<P: PixelTrait + InnerPixel>(data: &[u8], from: (u32, u32), to: (u32, 
     Ok(scaled.into_vec())
 }
 
-/// The nearest pixel, centre to centre: no value comes out that did not go in.
+/// The nearest pixel, centre to centre; creates no new values.
 pub(super) fn nearest(raster: &Raster, width: u32, height: u32) -> Result<Raster> {
     let mut data = Vec::with_capacity(width as usize * height as usize * raster.stride());
     for y in 0..height {
@@ -80,7 +80,7 @@ fn centre(i: u32, to: u32, from: u32) -> u32 {
 }
 
 impl Raster {
-    /// Colour × alpha, so that the colour of what can't be seen does not bleed into what can.
+    /// Colour × alpha, so that invisible colours do not bleed into visible ones.
     fn premultiply(&mut self) {
         self.map_colours(|colour, alpha, max| (colour * alpha + max / 2) / max);
     }
@@ -90,7 +90,7 @@ impl Raster {
         self.map_colours(|colour, alpha, max| ((colour * max + alpha / 2).checked_div(alpha)).unwrap_or(0).min(max));
     }
 
-    /// Replaces each colour by `f(colour, alpha, largest value)`; nothing happens without alpha.
+    /// Replaces each colour by `f(colour, alpha, largest value)`; does nothing without alpha.
     fn map_colours(&mut self, f: impl Fn(u64, u64, u64) -> u64) {
         if !self.has_alpha() {
             return;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_colour_stays_what_it_is_in_every_layout() {
+    fn a_flat_colour_is_unchanged_in_every_layout() {
         for (channels, wide, pixel) in [
             (1, false, &[77u8][..]),
             (2, false, &[200, 255]),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn channel_by_channel_is_as_all_together() {
+    fn channel_by_channel_gives_the_same_bytes() {
         let noise = |len: usize| {
             (0..len as u64).map(|i| (i.wrapping_mul(i).wrapping_mul(2_654_435_761) >> 13) as u8).collect::<Vec<u8>>()
         };

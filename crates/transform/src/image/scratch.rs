@@ -1,24 +1,24 @@
-//! Memory that is used again from picture to picture. Owns how much of it is kept.
+//! Pixel memory that is reused from image to image. Owns how much is kept.
 
-/// Bytes, grown when needed.
+/// A buffer that grows on demand.
 #[derive(Debug, Default)]
 pub(super) struct Scratch(Vec<u8>);
 
 impl Scratch {
-    /// What is kept when a picture is done with: enough for 20 megapixels.
+    /// Kept between images: enough for 20 megapixels.
     const KEPT: usize = 64 << 20;
 
-    /// Room for `len` bytes, which hold anything. Asking again for as many gives the same bytes.
+    /// A slice of `len` bytes with undefined content. The same `len` again gives the same bytes.
     pub(super) fn room(&mut self, len: usize) -> &mut [u8] {
         if self.0.len() < len {
-            // Fresh zeros cost nothing until they are written; growing would copy what nobody needs.
+            // Fresh zeroed pages cost nothing until written; growing would copy old content.
             self.0 = Vec::new();
             self.0 = vec![0; len];
         }
         self.0.get_mut(..len).unwrap_or_default()
     }
 
-    /// Gives back what only a very large picture needed.
+    /// Frees memory that only a very large image needed.
     pub(super) fn trim(&mut self) {
         if self.0.len() > Self::KEPT {
             self.0 = Vec::new();

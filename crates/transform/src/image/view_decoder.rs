@@ -1,5 +1,4 @@
-//! From bytes to a place in a batch. Owns the way of a picture into the slab, and the memory that it
-//! needs on the way.
+//! Decodes images into a batch's memory. Owns the steps from bytes to slab and the scratch memory they need.
 
 use super::decode::header;
 use super::jpeg::JpegReader;
@@ -13,28 +12,27 @@ use fast_image_resize::images::TypedImageRef;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use packhorse_core::{Error, Limits, Result};
 
-/// Makes views of pictures, one after another, for one thread: what [`decode`](super::decode) reads in, RGB
-/// of 8 bits out (height × width × 3, no padding), upright as EXIF or XMP says. Gray becomes three equal channels, CMYK and
-/// YCCK become RGB (inverted, as Adobe writes them), palettes colours; alpha is dropped; of 16 bits the
-/// high ones stay. Profiles are not applied.
+/// Makes views of images, one after another, on one thread. Input: whatever [`decode`](super::decode) reads. Output:
+/// 8-bit RGB (height × width × 3, no padding), upright as EXIF or XMP says. Gray becomes three equal channels, CMYK
+/// and YCCK become RGB (inverted, as Adobe writes them), palettes become colours; alpha is dropped; 16 bits are cut
+/// to the high 8. No colour profile is applied.
 ///
-/// Where a picture needs neither resizing nor turning, its decoder writes into the caller's memory;
-/// a mirror image is made there. Otherwise the pixels go once through memory that is kept for the next
-/// picture.
+/// An image that needs neither resizing nor rotation is decoded directly into the caller's memory, and mirrored
+/// there. Other images pass once through reusable memory.
 pub struct ViewDecoder {
     view: View,
     limits: Limits,
     options: ResizeOptions,
     resizer: Resizer,
     jpegs: JpegReader,
-    /// The pixels as stored, where they are not yet the view.
+    /// Pixels as stored, if they are not yet the view.
     stored: Scratch,
-    /// Pixels on their way, of layouts that are not RGB or before they are turned.
+    /// Intermediate pixels: other layouts than RGB, or not yet rotated.
     spare: Scratch,
 }
 
 impl ViewDecoder {
-    /// A `Config` error if `view` makes no sense. No picture over `limits.pixels` is decoded.
+    /// A `Config` error for an invalid `view`. Images over `limits.pixels` are not decoded.
     pub fn new(view: View, limits: Limits) -> Result<Self> {
         view.validate(&limits)?;
         let filter = match view.filter {
@@ -46,10 +44,10 @@ impl ViewDecoder {
         Ok(Self { view, limits, options, resizer: Resizer::new(), jpegs: JpegReader::new()?, stored, spare })
     }
 
-    /// Height and width of the view of a picture, from its header where the view does not fix them.
+    /// Height and width of an image's view; reads the header if the view does not fix them.
     ///
     /// # Errors
-    /// `Content` for what is no picture, `Limit` for one of too many pixels.
+    /// `Content` for something that is not an image, `Limit` for too many pixels.
     pub fn size(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
         if let Some(shape) = self.view.shape() {
             return Ok(shape);
@@ -58,18 +56,18 @@ impl ViewDecoder {
         Ok((height, width))
     }
 
-    /// Decodes the picture `bytes` into `out`, which has just the size that [`ViewDecoder::size`]
-    /// says; returns height and width. Pure: equal bytes, view and draws, equal pixels.
+    /// Decodes `bytes` into `out`, whose length must match [`ViewDecoder::size`]; returns height and width. Pure:
+    /// equal bytes, view and draws give equal pixels.
     ///
     /// # Errors
-    /// `Content` for what is cut short, damaged or no picture, and for another size than
-    /// [`Size::Exact`](super::Size::Exact) asks for; `Limit` for too many pixels. `out` then holds anything.
+    /// `Content` for a truncated or damaged image, for something that is not an image, and for a size that violates
+    /// [`Size::Exact`](super::Size::Exact); `Limit` for too many pixels. The content of `out` is then undefined.
     pub fn decode_into(&mut self, bytes: &[u8], draws: Draws, out: &mut [u8]) -> Result<(u32, u32)> {
         let stored = Stored::open(bytes, &self.limits)?;
         let part = Part::new(self.view.size, stored.shown(), draws)?;
         let (width, height) = part.target;
         if Some(out.len()) != rgb(part.target) {
-            let text = format!("{} bytes are not the room for {height} × {width} pixels", out.len());
+            let text = format!("{} bytes do not hold {height} × {width} pixels", out.len());
             return Err(Error::config(format!("{text}; give three for each")));
         }
         let mirror = draws.unit(0) < f64::from(self.view.flip);
@@ -131,7 +129,7 @@ impl ViewDecoder {
     }
 }
 
-/// What a header says.
+/// An image's header.
 struct Stored {
     kind: Kind,
     width: u32,
@@ -150,7 +148,7 @@ impl Stored {
         (self.width, self.height)
     }
 
-    /// Width and height as shown.
+    /// Width and height of the upright image.
     fn shown(&self) -> (u32, u32) {
         self.orientation.swap(self.size())
     }
@@ -171,7 +169,7 @@ impl Stored {
     }
 }
 
-/// Bytes of so many RGB pixels.
+/// Bytes of RGB pixels.
 fn rgb((width, height): (u32, u32)) -> Option<usize> {
     (width as usize).checked_mul(height as usize)?.checked_mul(3)
 }

@@ -1,5 +1,4 @@
-//! A box of stored pixels on its way to another size. Owns where it lies and how it is resampled;
-//! decodes nothing.
+//! A box of stored pixels to be resampled. Owns its position and the resampling; decodes nothing.
 
 use super::orientation::Orientation;
 use super::resample::resample;
@@ -9,25 +8,24 @@ use fast_image_resize::pixels::U8x3;
 use fast_image_resize::{ImageView, ResizeOptions, Resizer};
 use packhorse_core::{Error, Result};
 
-/// Left, top, width and height among stored pixels.
+/// Left, top, width and height in stored pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Window {
     sides: [f64; 4],
-    /// Whether it is cut out before it is resampled, so that its neighbours do not count. Then all
-    /// sides are whole.
+    /// Whether it is cut out before resampling, so that pixels outside have no influence. Then all sides are integers.
     alone: bool,
 }
 
 impl Window {
-    /// Where `part` of a picture is stored, of (width, height) `stored`.
+    /// Where `part` lies in stored pixels of size `stored` (width, height).
     pub(super) fn new(part: &Part, orientation: Orientation, stored: (u32, u32)) -> Self {
         let shown = [part.left, part.top, part.width, part.height];
         let sides = orientation.stored_box(shown, (f64::from(stored.0), f64::from(stored.1)));
         Self { sides, alone: part.alone }
     }
 
-    /// By which of 8, 4 and 2 the picture may be reduced so that the window still has twice the sides of
-    /// `target`: with fewer, pixels move visibly. 1 if by none.
+    /// The largest of 8, 4 and 2 by which the image may be reduced while the box keeps twice the sides of `target`;
+    /// with fewer, pixels shift visibly. 1 if none fits.
     pub(super) fn reduction(&self, (width, height): (u32, u32)) -> u32 {
         let [_, _, w, h] = self.sides;
         let enough =
@@ -35,7 +33,7 @@ impl Window {
         [8, 4, 2].into_iter().find(enough).unwrap_or(1)
     }
 
-    /// The same place after the picture shrank.
+    /// Adjusts the box after the image was reduced.
     pub(super) fn shrink(&mut self, from: (u32, u32), to: (u32, u32)) {
         let (across, down) = (f64::from(to.0) / f64::from(from.0), f64::from(to.1) / f64::from(from.1));
         let [left, top, width, height] = self.sides;
@@ -47,7 +45,7 @@ impl Window {
         }
     }
 
-    /// Brings the window of `source` to `width` × `height` RGB pixels, `out`.
+    /// Resamples the box of `source` into `out`: `width` × `height` RGB pixels.
     pub(super) fn resample(
         &self,
         resizer: &mut Resizer,
@@ -61,7 +59,7 @@ impl Window {
         if self.alone {
             return resample(resizer, source, [left, top, w, h].map(|side| side as u32), &mut target, options);
         }
-        // The last bit of these numbers must not lie outside.
+        // Rounding must not push the box outside.
         let (left, w) = within(left, w, source.width());
         let (top, h) = within(top, h, source.height());
         let all = [0, 0, source.width(), source.height()];
@@ -74,7 +72,7 @@ fn within(start: f64, len: f64, all: u32) -> (f64, f64) {
     (start, len.min(f64::from(all) - start))
 }
 
-/// Width and height of a JPEG that is decoded at 1/`by` of its size.
+/// Width and height of a JPEG decoded at 1/`by` of its size.
 pub(super) fn reduced((width, height): (u32, u32), by: u32) -> (u32, u32) {
     (width.div_ceil(by), height.div_ceil(by))
 }
@@ -97,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn all_stays_all() {
+    fn the_whole_image_stays_whole() {
         let mut window = Window { sides: [0.0, 0.0, 1001.0, 999.0], alone: true };
         window.shrink((1001, 999), (501, 500));
         assert_eq!(window, Window { sides: [0.0, 0.0, 501.0, 500.0], alone: true });

@@ -1,9 +1,8 @@
-//! Hugging Face's `tokenizer.json`: what must be known of it beyond what the engines do.
+//! Hugging Face's `tokenizer.json`: reading ids and upgrading the version.
 //!
-//! Specification: the format is that of <https://github.com/huggingface/tokenizers>; version 1.0 is what
-//! its releases to 0.23 write, 2.0 what 1.0 writes. This module owns reading the numbers of tokens out
-//! of it and bringing it into version 2.0. The vocabulary stays text throughout: a score that is parsed
-//! and printed again need not be the same score.
+//! Specification: <https://github.com/huggingface/tokenizers>. Releases up to 0.23 write version 1.0, release 1.0
+//! writes version 2.0. This module reads token ids and converts to version 2.0. The vocabulary stays text throughout:
+//! a score that is parsed and printed again may change.
 
 use packhorse_core::{Error, Result};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -15,15 +14,15 @@ use std::fmt;
 
 type Parts<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
-/// What a `tokenizer.json` says about its tokens.
+/// What a `tokenizer.json` declares about its tokens.
 pub(super) struct Facts {
-    /// The highest number and one.
+    /// One more than the highest id.
     pub(super) vocabulary: u64,
-    /// The numbers of those tokens that were asked for.
+    /// The ids of the requested tokens.
     pub(super) named: BTreeMap<String, u32>,
 }
 
-/// Reads `text`, looking for the tokens `wanted`. What is no tokenizer is a `Config` error.
+/// Reads `text` and looks up the tokens `wanted`. A `Config` error if it is not a tokenizer.
 pub(super) fn facts(text: &str, wanted: &[String]) -> Result<Facts> {
     let parts: Parts<'_> = serde_json::from_str(text).map_err(|e| damaged(&e.to_string()))?;
     let model: Parts<'_> = within(&parts, "model")?;
@@ -38,14 +37,14 @@ pub(super) fn facts(text: &str, wanted: &[String]) -> Result<Facts> {
         let number = token.get("id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
         let content = token.get("content").and_then(Value::as_str);
         let (Some(number), Some(content)) = (number, content) else {
-            return Err(damaged("an added token without number or text"));
+            return Err(damaged("an added token has no id or text"));
         };
         count.token(content, number);
     }
     Ok(Facts { vocabulary: count.next, named: count.named })
 }
 
-/// The same tokenizer in version 2.0, or why there is none.
+/// The same tokenizer in version 2.0; the error says why it can't be converted.
 pub(super) fn canonical(text: &str) -> Result<String, String> {
     let mut parts: Parts<'_> = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let model = parts.remove("model").ok_or("no model")?;
@@ -53,13 +52,13 @@ pub(super) fn canonical(text: &str) -> Result<String, String> {
     let vocabulary = model.remove("vocab").ok_or("no vocabulary")?.get();
     let mut whole = value(&parts)?;
     whole["model"] = value(&model)?;
-    // Whether the vocabulary is a list tells the kind of a model that does not say it.
+    // A model without a type is recognized by its vocabulary: a list or a map.
     whole["model"]["vocab"] = if vocabulary.starts_with('[') { json!([]) } else { json!({}) };
     tokenizers::canonicalize_value(&mut whole).map_err(|e| e.to_string())?;
     let mut model = whole["model"].take();
     model.as_object_mut().ok_or("no model")?.remove("vocab");
     let (whole, model) = (whole.to_string(), model.to_string());
-    // The model is the only part that is null here by our doing; the first of equal names is ours to find.
+    // Only the model was made null above, so the first match is it.
     let (before, after) = whole.split_once("\"model\":null").ok_or("no model")?;
     let model = model.strip_suffix('}').ok_or("no model")?;
     Ok(format!("{before}\"model\":{model},\"vocab\":{vocabulary}}}{after}"))
@@ -75,7 +74,7 @@ fn within<'a>(parts: &Parts<'a>, name: &str) -> Result<Parts<'a>> {
     serde_json::from_str(part.get()).map_err(|e| damaged(&e.to_string()))
 }
 
-/// Equal text would not be equal tokens.
+/// Refuses BPE dropout: equal texts would not give equal tokens.
 fn refuse_dropout(model: &Parts<'_>) -> Result<()> {
     match model.get("dropout").map(|value| value.get().parse::<f64>()) {
         Some(Ok(rate)) if rate > 0.0 => {
@@ -86,10 +85,10 @@ fn refuse_dropout(model: &Parts<'_>) -> Result<()> {
 }
 
 fn damaged(what: &str) -> Error {
-    Error::config(format!("the file is no tokenizer.json: {what}"))
+    Error::config(format!("the file is not a valid tokenizer.json: {what}"))
 }
 
-/// Goes through a vocabulary without keeping it.
+/// Streams through a vocabulary without storing it.
 struct Count<'w> {
     next: u64,
     wanted: &'w [String],
@@ -150,13 +149,13 @@ mod tests {
         "model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["a",-1.2345678901234567]]}}"#;
 
     #[test]
-    fn numbers_without_a_token_count() {
+    fn unused_ids_count() {
         let facts = facts(SMALL, &["</s>".to_owned(), "a".to_owned()]).unwrap();
         assert_eq!((facts.vocabulary, facts.named["</s>"], facts.named["a"]), (8, 7, 1));
     }
 
     #[test]
-    fn scores_pass_as_they_are() {
+    fn scores_are_not_rewritten() {
         let text = canonical(SMALL).unwrap();
         assert!(text.contains("-1.2345678901234567") && text.contains("\"version\":\"2.0\""), "{text}");
         assert!(serde_json::from_str::<Value>(&text).is_ok());
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tokenizer_is_refused() {
+    fn invalid_tokenizers_are_refused() {
         for text in
             ["", "{}", "[]", "{\"model\":{}}", "{\"model\":{\"vocab\":{\"a\":-1}}}", "{\"model\":{\"vocab\":3}}"]
         {

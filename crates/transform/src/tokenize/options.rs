@@ -1,61 +1,60 @@
-//! What tokenizing is told. Owns the options and their words; settles nothing.
+//! Tokenization settings and their names.
 
 use packhorse_core::{Error, Result};
 use std::str::FromStr;
 
-/// How text becomes tokens, beyond what the tokenizer itself says.
+/// How text becomes tokens, beyond what the tokenizer file says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TokenizeOptions {
-    /// Which tokens stand around a document.
+    /// Which special tokens surround a document.
     pub special: Special,
-    /// What becomes of a document without tokens.
+    /// What to do with a document without tokens.
     pub empty: Empty,
-    /// Whether every document that has tokens ends with the end-of-document token.
+    /// Append the end-of-document token to every document that has tokens.
     pub append_eod: bool,
-    /// The end-of-document token, as a number or as its text; otherwise the one of the known names
-    /// that the tokenizer has.
+    /// The end-of-document token, as an id or as text; by default the first known name that the tokenizer has.
     pub eod: Option<String>,
-    /// The token at the beginning for [`Special::Bos`], likewise.
+    /// The beginning token for [`Special::Bos`], likewise.
     pub bos: Option<String>,
-    /// Whether the text of a special token, found in a document, becomes that token. If unset: yes
-    /// for a `tokenizer.json`, as Hugging Face does; no for tiktoken (its `encode_ordinary`) and
-    /// SentencePiece, which never does it.
+    /// Whether the text of a special token inside a document becomes that token. By default yes for a
+    /// `tokenizer.json`, as in Hugging Face; no for tiktoken (its `encode_ordinary`) and SentencePiece, which never
+    /// does it.
     pub parse_special: Option<bool>,
-    /// The field that holds the text; otherwise the field `text`, or the only field of text.
+    /// The text field; by default `text`, or the only text field.
     pub field: Option<String>,
-    /// The share of the documents, 0 to 1, that the oracle encodes too.
+    /// The fraction of documents, 0 to 1, that the oracle encodes too.
     pub check_exact: f64,
-    /// For tiktoken: whose split pattern and special tokens a vocabulary has (`gpt2`, `r50k_base`,
-    /// `p50k_base`, `cl100k_base`, `o200k_base`); otherwise told by its size.
+    /// For tiktoken: the encoding whose split pattern and special tokens apply (`gpt2`, `r50k_base`, `p50k_base`,
+    /// `cl100k_base`, `o200k_base`); by default chosen by vocabulary size.
     pub pattern: Option<String>,
 }
 
-/// Which tokens stand around a document.
+/// Which special tokens surround a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Special {
-    /// Those that the tokenizer's own post-processor adds, as Megatron's `preprocess_data` has them.
+    /// Those of the tokenizer's post-processor, as in Megatron's `preprocess_data`.
     #[default]
     Template,
     /// None.
     None,
-    /// The token of the beginning, whatever the post-processor says.
+    /// The beginning token, whatever the post-processor says.
     Bos,
-    /// The end-of-document token, whatever the post-processor says: [`Special::None`] with `append_eod`.
+    /// The end-of-document token, whatever the post-processor says: [`Special::None`] plus `append_eod`.
     Eod,
 }
 
-/// What becomes of a document without tokens.
+/// What to do with a document without tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Empty {
-    /// It stays without tokens, as Megatron's `preprocess_data` has it.
+    /// Keep it without tokens, as Megatron's `preprocess_data` does.
     #[default]
     Skip,
-    /// It holds the end-of-document token alone, as Megatron's `preprocess_data_fast` has it.
+    /// Make it the end-of-document token alone, as Megatron's `preprocess_data_fast` does.
     Eod,
 }
 
 impl Special {
-    /// The word for it.
+    /// The setting's value.
     pub fn name(self) -> &'static str {
         match self {
             Special::Template => "template",
@@ -77,7 +76,7 @@ impl FromStr for Special {
 }
 
 impl Empty {
-    /// The word for it.
+    /// The setting's value.
     pub fn name(self) -> &'static str {
         match self {
             Empty::Skip => "skip",

@@ -1,22 +1,22 @@
-//! What a manifest says of a tokenizer. Owns nothing else.
+//! What a manifest records of a tokenizer.
 
-/// Who made the tokens, so that they can be made again.
+/// The tokenizer and engine that made the tokens, so that they can be reproduced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenizerRecord {
-    /// The name that the tokenizer's file was given as.
+    /// The tokenizer's file name as given.
     pub name: String,
     /// `tokenizer.json`, `tiktoken` or `sentencepiece`.
     pub kind: &'static str,
-    /// blake3 of the file, in hexadecimal.
+    /// Hexadecimal BLAKE3 digest of the file.
     pub digest: String,
     /// The engine and its release, such as `tokenizers-1.0.0-rc.3`.
     pub engine: String,
-    /// The release of Unicode that the engine's tables hold.
+    /// The Unicode release of the engine's tables.
     pub unicode: &'static str,
-    /// Why it is not the first engine, where it is the fallback.
+    /// Why the fallback engine was used, if it was.
     pub fallback: Option<String>,
-    /// The highest number of a token and one; numbers that no token has count too.
+    /// One more than the highest id, unused ids included.
     pub vocabulary: u32,
-    /// The end-of-document token, where one is written.
+    /// The end-of-document token, if one is written.
     pub eod: Option<u32>,
 }

@@ -1,12 +1,12 @@
-//! SentencePiece models (`.model`), BPE and Unigram, by SentencePiece's own procedure.
+//! SentencePiece models (`.model`): BPE and Unigram by SentencePiece's own algorithms.
 //!
 //! Specification: the source of <https://github.com/google/sentencepiece> (`normalizer.cc`, `bpe_model.cc`,
-//! `unigram_model.cc`). This is a port and no conversion, since `tokenizer.json` can't say it all: BPE
-//! merges equal scores from the left, whatever their halves; Unigram adds scores in 32 bits along the
-//! whole text, so that roundings decide what is nearly equal; control symbols and bytes are never found in text. Models of
-//! type `word` and `char` are not read.
+//! `unigram_model.cc`). This is a port, not a conversion, because `tokenizer.json` can't express all of it. BPE
+//! merges equal scores from the left, whatever their halves. Unigram sums scores in 32 bits over the whole text, so
+//! rounding decides near ties. Control and byte pieces never match text. Models of type `word` and `char` are not
+//! supported.
 //!
-//! This module owns the engine; its children the file, the normalizer and the two procedures.
+//! This module owns the engine; its children own the file, the normalizer and the two algorithms.
 
 mod bpe;
 mod model;
@@ -23,12 +23,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use unigram::Unigram;
 
-/// A model ready to encode.
+/// A loaded model.
 pub(super) struct SentencePiece {
     pieces: Pieces,
     normalizer: Normalizer,
     algorithm: Algorithm,
-    /// What a thread leaves for the next: buffers, and words already cut.
+    /// Per-thread scratch, returned after use: buffers and cached words.
     idle: Mutex<Vec<Scratch>>,
 }
 
@@ -44,21 +44,21 @@ struct Scratch {
     unigram: unigram::Scratch,
 }
 
-/// A model's pieces, by number and by text.
+/// A model's pieces by id and by text.
 struct Pieces {
     model: Model,
-    /// Pieces that text can become.
+    /// Pieces that can match text.
     normal: HashMap<Vec<u8>, u32>,
-    /// Pieces that it can't: control symbols, bytes, the unknown.
+    /// Pieces that can't: control, byte, unknown.
     reserved: HashMap<Vec<u8>, u32>,
     unknown: u32,
-    /// The pieces of the 256 bytes, where there are such.
+    /// The 256 byte pieces, with byte fallback.
     bytes: Option<Vec<u32>>,
 }
 
 impl SentencePiece {
-    /// From a serialized `ModelProto`. A file that is none, or whose pieces contradict each other, is a
-    /// `Config` error; a model of another type `Unsupported`.
+    /// From a serialized `ModelProto`. A `Config` error for an invalid file or contradictory pieces, `Unsupported`
+    /// for another model type.
     pub(super) fn new(file: &[u8]) -> Result<Self> {
         let pieces = Pieces::new(Model::new(file)?)?;
         let normalizer = Normalizer::new(&pieces.model)?;
@@ -69,12 +69,12 @@ impl SentencePiece {
         Ok(Self { pieces, normalizer, algorithm, idle: Mutex::default() })
     }
 
-    /// How many pieces there are.
+    /// Number of pieces.
     pub(super) fn vocabulary(&self) -> u32 {
         u32::try_from(self.pieces.model.pieces.len()).unwrap_or(u32::MAX)
     }
 
-    /// Every piece's number; the usual names for begin and end where the model calls them otherwise.
+    /// The id of every piece; also under the usual names of begin and end if the model names them differently.
     pub(super) fn special(&self) -> BTreeMap<String, u32> {
         let model = &self.pieces.model;
         let number = |text: &[u8]| self.pieces.reserved.get(text).or_else(|| self.pieces.normal.get(text)).copied();
@@ -105,16 +105,16 @@ impl Engine for SentencePiece {
     }
 
     fn about(&self) -> About {
-        // The model's own table normalizes; no table of Unicode takes part.
+        // The model's own table normalizes; no Unicode table is used.
         About { name: "packhorse-sentencepiece", version: "1", unicode: "none" }
     }
 }
 
-/// Where pieces go: what is unknown becomes bytes, or one unknown piece a run.
+/// The output: unknown text becomes bytes, or one unknown piece per run.
 struct End<'a> {
     pieces: &'a Pieces,
     out: &'a mut Ids,
-    /// Whether the piece before was unknown.
+    /// Whether the previous piece was unknown.
     unknown: bool,
 }
 
@@ -167,13 +167,13 @@ impl Pieces {
         usize::try_from(id).ok().and_then(|id| self.model.pieces.get(id)).map_or(0.0, |piece| piece.score)
     }
 
-    /// The piece of exactly this text, or the unknown one.
+    /// The piece with exactly this text, or the unknown piece.
     fn find(&self, text: &[u8]) -> u32 {
         self.reserved.get(text).or_else(|| self.normal.get(text)).copied().unwrap_or(self.unknown)
     }
 }
 
-/// How many bytes the character has that starts with `first`.
+/// The UTF-8 length of a character that starts with `first`.
 fn width(first: u8) -> usize {
     match first {
         0xf0.. => 4,

@@ -1,26 +1,26 @@
-//! The texts of rows. Owns finding the field and reading it, whichever type of text it has.
+//! The text of each row. Owns finding the field and reading its string types.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use packhorse_core::{DataType, Error, FieldType, KEY, Result, Rows, SchemaRef};
 use std::borrow::Cow;
 
-/// The field that is taken unless another is named.
+/// The default text field.
 const USUAL: &str = "text";
 
-/// The field that holds JSON, and no text to train on.
+/// The field that holds JSON rather than plain text.
 const JSON: &str = "json";
 
-/// Where the text is: a field, or what is inside of a field of JSON.
+/// The location of the text: a field, or a member of a JSON field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place<'s> {
     field: &'s str,
-    /// The names of objects' members, from the outside to the inside; none for the field itself.
+    /// Names of nested members, outermost first; empty for the field itself.
     inside: Vec<&'s str>,
 }
 
-/// Where `schema` has the text: in the field `given`, or at `a.b`, the member `b` of the JSON in the field `a`; if none
-/// is given, in `text`, or the only field of text there is.
+/// Locates the text in `schema`: field `given`, or `a.b` for member `b` of the JSON field `a`; without `given` the
+/// field `text`, or the only text field.
 pub(super) fn place<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Result<Place<'s>> {
     let is_text = |name: &str| {
         schema.field_with_name(name).is_ok_and(|f| FieldType::of(f).is_ok_and(|kind| kind == FieldType::Text))
@@ -53,14 +53,14 @@ pub(super) fn place<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Result
     }
 }
 
-/// The texts of a block of rows.
+/// The texts of a record batch.
 pub(super) struct Texts<'a> {
     column: &'a ArrayRef,
     inside: Vec<&'a str>,
 }
 
 impl<'a> Texts<'a> {
-    /// Those of `rows` at `place`.
+    /// The texts of `rows` at `place`.
     pub(super) fn new(rows: &'a Rows, place: Place<'a>) -> Result<Self> {
         let Place { field, inside } = place;
         let column = rows.column_by_name(field);
@@ -69,7 +69,7 @@ impl<'a> Texts<'a> {
             .ok_or_else(|| Error::bug(format!("rows without the field {field}")))
     }
 
-    /// The text of row `row`; a sample without one is a `Content` error.
+    /// The text of row `row`; a `Content` error if it has none.
     pub(super) fn get(&self, row: usize) -> Result<Cow<'a, str>> {
         let field = self.field(row)?;
         if self.inside.is_empty() {
@@ -99,7 +99,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// The bytes of all texts together, at most.
+    /// An upper bound of the total bytes of all texts.
     pub(super) fn bytes(&self) -> usize {
         self.column.get_array_memory_size()
     }

@@ -1,9 +1,9 @@
-//! tiktoken's vocabularies, as the `tokenizer.json` that means the same.
+//! Converts tiktoken vocabularies to an equivalent `tokenizer.json`.
 //!
-//! A `.tiktoken` file is a token a line: its bytes in base64, a space, its rank. The split pattern and the
-//! special tokens are not in it; they are those of [tiktoken](https://github.com/openai/tiktoken)'s
-//! `openai_public.py`, chosen by name or by the number of tokens. tiktoken merges the pair whose joint
-//! token has the lowest rank, whatever its halves: so every pair of tokens that joins to a token is a merge.
+//! A `.tiktoken` file has one token per line: its bytes in base64, a space, its rank. It lacks the split pattern and
+//! the special tokens; they are those of [tiktoken](https://github.com/openai/tiktoken)'s `openai_public.py`, chosen
+//! by name or vocabulary size. tiktoken merges the pair whose joint token has the lowest rank, whatever its halves,
+//! so every pair that joins to a token becomes a merge.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,13 +15,13 @@ const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]
 const CL100K: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const END: &str = "<|endoftext|>";
-/// More than any token of a vocabulary that means well; pairs of halves grow with it.
+/// Longer than any token of a real vocabulary; bounds the number of merges.
 const LONGEST: usize = 4096;
 
-/// A tiktoken encoding: what its name stands for.
+/// A tiktoken encoding.
 struct Encoding {
     names: &'static [&'static str],
-    /// How many ordinary tokens it has.
+    /// Number of ordinary tokens.
     tokens: usize,
     pattern: &'static str,
     special: &'static [(&'static str, u32)],
@@ -50,12 +50,12 @@ const ENCODINGS: [Encoding; 4] = [
     },
 ];
 
-/// Whether `bytes` look like a tiktoken vocabulary: its first line is base64, a space and a number.
+/// Whether `bytes` look like a tiktoken vocabulary: the first line is base64, a space and a number.
 pub(super) fn is_one(bytes: &[u8]) -> bool {
     bytes.split(|byte| *byte == b'\n').next().is_some_and(|first| line(first).is_some())
 }
 
-/// The `tokenizer.json` (version 1.0) of a vocabulary, and the settled name of its pattern.
+/// The `tokenizer.json` (version 1.0) of a vocabulary, and the canonical name of its encoding.
 pub(super) fn to_json(bytes: &[u8], pattern: Option<&str>) -> Result<(String, &'static str)> {
     let ranks = ranks(bytes)?;
     let encoding = encoding(&ranks, pattern)?;
@@ -120,8 +120,8 @@ fn encoding(ranks: &HashMap<Vec<u8>, u32>, pattern: Option<&str>) -> Result<&'st
     })
 }
 
-/// The special tokens: with OpenAI's numbers for OpenAI's vocabularies, after the others for another
-/// vocabulary, of which only the end of a text is sure.
+/// The special tokens. A vocabulary of the encoding's size has OpenAI's ids; any other gets only an end of text,
+/// after its last token.
 fn special(encoding: &'static Encoding, ranks: &HashMap<Vec<u8>, u32>) -> Vec<(&'static str, u32)> {
     if ranks.len() == encoding.tokens {
         return encoding.special.to_vec();
@@ -130,8 +130,7 @@ fn special(encoding: &'static Encoding, ranks: &HashMap<Vec<u8>, u32>) -> Vec<(&
     vec![(END, next)]
 }
 
-/// Every pair that joins to a token, in the order of the joint token's rank; among equal ones by the
-/// ranks of the halves.
+/// Every pair that joins to a token, ordered by the joint token's rank, then by the ranks of the halves.
 fn merges(ranks: &HashMap<Vec<u8>, u32>) -> Vec<Value> {
     let mut pairs = Vec::new();
     for (token, rank) in ranks {
@@ -146,8 +145,8 @@ fn merges(ranks: &HashMap<Vec<u8>, u32>) -> Vec<Value> {
     pairs.into_iter().map(|(_, left, right)| json!([visible(left), visible(right)])).collect()
 }
 
-/// Bytes as `tokenizer.json` spells them, after GPT-2: printable Latin-1 is itself, the others stand
-/// from U+0100 on.
+/// Spells bytes as in `tokenizer.json` (GPT-2's byte-level alphabet): printable Latin-1 as itself, the rest from
+/// U+0100 on.
 fn visible(bytes: &[u8]) -> String {
     let plain = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     let shifted = |byte: u8| 0x100 + (0..byte).filter(|b| !plain(*b)).count();
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_asked() {
+    fn an_unknown_vocabulary_needs_a_pattern() {
         assert!(is_one(small().as_bytes()) && !is_one(b"{}"));
         let error = to_json(small().as_bytes(), None).err().unwrap();
         assert!(error.to_string().contains("say the pattern"), "{error}");

@@ -1,4 +1,4 @@
-//! The transform. Owns what stands around a document's tokens, the column they go to, and checking.
+//! The tokenize transform. Owns special tokens around documents, the output column, and checking.
 
 use super::engine::{Id, Ids, numbers};
 use super::room::Room;
@@ -13,44 +13,44 @@ use packhorse_core::{DataType, Error, FieldType, KEY, Kind, Limits, Result, Rows
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Raised whenever tokens come out otherwise for the same engine.
+/// Incremented whenever the same engine gives different tokens.
 const REVISION: u32 = 1;
 
-/// The field that comes out.
+/// The output field.
 const TOKENS: &str = "tokens";
 
-/// Vocabularies of fewer tokens go into 16 bits, as Megatron decides it.
+/// Smaller vocabularies use 16-bit ids, as in Megatron.
 const SMALL: u32 = 65_500;
 
-/// The most bytes that an engine gets in one piece: those between white space, or a whole text where the tokenizer does
-/// not cut there. Encoding one takes up to 45 bytes of memory (Unigram: 90) for each of its bytes.
+/// The most bytes that an engine encodes in one piece: a run without white space, or a whole text if the tokenizer
+/// does not split there. Each byte costs up to 45 bytes of memory (Unigram: 90).
 const PIECE: usize = 8 << 20;
 
-/// Texts up to this size take up little, whatever they are.
+/// Texts up to this size need no memory budget.
 const SHORT: usize = 64 << 10;
 
-/// Turns text into tokens. Loading takes a tenth of a second to one second; a clone shares what was loaded.
+/// Turns text into tokens. Loading takes 0.1 to 1 seconds; clones share the loaded tokenizer.
 #[derive(Clone)]
 pub struct Tokenize {
     tokenizer: Arc<Tokenizer>,
     options: TokenizeOptions,
     name: String,
-    /// The tokenizer's file as it was given.
+    /// The tokenizer file as given.
     file: Arc<[u8]>,
     digest: String,
-    /// The token of the beginning, if `special` wants it.
+    /// The beginning token, if `special` needs it.
     bos: Option<u32>,
-    /// The end-of-document token, if anything wants it.
+    /// The end-of-document token, if a setting needs it.
     eod: Option<u32>,
     /// The most bytes in one piece.
     piece: usize,
-    /// Room for long pieces; `None` where memory is not bounded.
+    /// Limits the pieces encoded at once; `None` for unlimited memory.
     room: Option<Arc<Room>>,
 }
 
 impl Tokenize {
-    /// Loads `file`, the bytes of a tokenizer that was called `name`. A file that is no tokenizer, or
-    /// options that it can't fulfil, are `Config` errors.
+    /// Loads `file`, the bytes of a tokenizer named `name`. A `Config` error for an invalid file, or for options that
+    /// it can't satisfy.
     pub fn new(file: &[u8], name: &str, options: TokenizeOptions) -> Result<Self> {
         if !(0.0..=1.0).contains(&options.check_exact) {
             return Err(Error::config("the share of documents to check is a number from 0 to 1"));
@@ -70,8 +70,8 @@ impl Tokenize {
         Ok(Self { tokenizer, options, name, file, digest, bos, eod, piece: PIECE, room: None })
     }
 
-    /// The same with less memory: what engines take up for long pieces, on all threads together, is at most twice what a
-    /// single value may. Longer pieces are errors of kind `Limit`. [`Limits::default`] bound nothing.
+    /// Bounds memory: all threads together use at most twice `limits.blob` for long pieces, and longer pieces are
+    /// `Limit` errors. [`Limits::default`] sets no bound.
     pub fn within(self, limits: Limits) -> Self {
         if limits == Limits::default() {
             return self;
@@ -80,7 +80,7 @@ impl Tokenize {
         Self { piece: PIECE.min(most), room: Some(Arc::new(Room::new(most))), ..self }
     }
 
-    /// The transform that [`Transform::describe`] gave these words for.
+    /// Rebuilds the transform from the words of a description.
     pub(crate) fn from_words<'w>(words: impl Iterator<Item = &'w str>, making: &Making<'_>) -> Result<Self> {
         let (options, digest) = words::options(words)?;
         let options = TokenizeOptions { check_exact: making.check_exact, ..options };
@@ -91,7 +91,7 @@ impl Tokenize {
         Ok(Self::new(&file, &format!("tokenizer {digest}"), options)?.within(making.limits))
     }
 
-    /// What a manifest says of the tokenizer.
+    /// The tokenizer's entry in a manifest.
     pub fn record(&self) -> TokenizerRecord {
         let about = self.tokenizer.engine.about();
         TokenizerRecord {
@@ -114,7 +114,7 @@ impl Tokenize {
         if self.tokenizer.vocabulary < SMALL { DataType::UInt16 } else { DataType::Int32 }
     }
 
-    /// Appends a document's tokens, those around it too.
+    /// Appends a document's tokens including special tokens.
     fn document(&self, text: &str, out: &mut Ids) -> Result<()> {
         let before = out.len();
         out.extend(self.bos.map(Id::from));
@@ -126,7 +126,7 @@ impl Tokenize {
         Ok(())
     }
 
-    /// What the engine makes of a document. An engine that gives up on one is no reason to lose the others.
+    /// Encodes a document. A panic of the engine becomes a `Content` error about this document only.
     fn encode(&self, text: &str, out: &mut Ids) -> Result<()> {
         let longest = self.admit(text)?;
         let _place = self.room.as_ref().filter(|_| longest > SHORT).map(|room| room.enter(longest));
@@ -141,7 +141,7 @@ impl Tokenize {
         })
     }
 
-    /// Refuses a text with a piece that would take too much memory; of a long text, returns the bytes of the longest piece.
+    /// Refuses a text with too long a piece; for a long text, returns the length of its longest piece.
     fn admit(&self, text: &str) -> Result<usize> {
         if text.len() <= if self.room.is_some() { SHORT } else { self.piece } {
             return Ok(0);
@@ -161,7 +161,7 @@ impl Tokenize {
         Err(Error::new(Kind::Limit, message))
     }
 
-    /// Compares a document's tokens with the oracle's, if it is one of those to be checked.
+    /// Compares a document's tokens with the oracle's, if the document is in the sample to check.
     fn check(&self, key: Option<&str>, text: &str, found: &[u32]) -> Result<()> {
         let Some(oracle) = self.tokenizer.oracle() else { return Ok(()) };
         if self.options.check_exact <= 0.0 || share(key.unwrap_or(text)) >= self.options.check_exact {
@@ -178,7 +178,7 @@ impl Tokenize {
         let at = right.iter().zip(found).take_while(|(a, b)| a == b).count();
         let word = |ids: &[u32]| ids.get(at).map_or("nothing".to_owned(), u32::to_string);
         let (engine, other) = (self.tokenizer.engine.about(), oracle.about());
-        // No fault of the input: nobody shall skip it.
+        // `Unsupported`, so that no policy skips it: the input is not at fault.
         Err(Error::unsupported(format!(
             "token {at} is {} by {} {} (Unicode {}), but {} by {} {} (Unicode {})",
             word(found),
@@ -198,20 +198,20 @@ impl Tokenize {
             Tokens::Wide(ids) => Arc::new(Int32Array::new(ids.into(), None)),
         };
         let kind = FieldType::List { element: self.element(), depth: 1 }.field(TOKENS, false);
-        let DataType::List(item) = kind.data_type() else { return Err(Error::bug("a list is no list")) };
+        let DataType::List(item) = kind.data_type() else { return Err(Error::bug("a list column has another type")) };
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         ListArray::try_new(item.clone(), offsets, values, None).map_err(|e| Error::bug(e.to_string()))
     }
 
-    /// Appends the tokens of a document to those of its block.
+    /// Appends a document's tokens to those of the batch.
     fn append(&self, ids: &[u32], tokens: &mut Tokens) -> Result<()> {
-        // As numbers with a sign, which is quicker: those that look negative are too large as well.
+        // Signed comparison is faster; ids that look negative are too large anyway.
         let most = self.tokenizer.vocabulary.cast_signed();
         let outside = |id: &u32| id.cast_signed() >= most || id.cast_signed() < 0;
         if ids.iter().fold(false, |any, id| any | outside(id)) {
             return Err(Error::bug("a token is outside of the vocabulary"));
         }
-        // Every number was just found to fit.
+        // The check above makes these casts lossless.
         match tokens {
             Tokens::Narrow(all) => all.extend(ids.iter().map(|id| *id as u16)),
             Tokens::Wide(all) => all.extend(ids.iter().map(|id| *id as i32)),
@@ -220,7 +220,7 @@ impl Tokenize {
     }
 }
 
-/// The tokens of a block, in the type that the vocabulary asks for.
+/// The tokens of a batch, in the element type of the vocabulary.
 enum Tokens {
     Narrow(Vec<u16>),
     Wide(Vec<i32>),
@@ -253,13 +253,13 @@ impl Transform for Tokenize {
         let from = rows.schema();
         let texts = Texts::new(&rows, text::place(&from, self.options.field.as_deref())?)?;
         let keys = rows.column_by_name(KEY).map(|_| key_column(&rows)).transpose()?;
-        // A token has about four bytes of text, in code two; room that nobody needs costs nothing.
+        // Text has about four bytes per token, code about two; unused capacity costs nothing.
         let room = texts.bytes() / 2;
         let mut tokens = match self.element() {
             DataType::UInt16 => Tokens::Narrow(Vec::with_capacity(room)),
             _ => Tokens::Wide(Vec::with_capacity(room)),
         };
-        // Of one document: this stays in the nearest cache, and leaves the others to what the engine remembers.
+        // Per document, so that it stays in the first-level cache.
         let mut ids = Ids::new();
         let mut offsets = Vec::with_capacity(rows.num_rows() + 1);
         offsets.push(0);
@@ -290,12 +290,12 @@ impl Transform for Tokenize {
     }
 
     fn factor(&self) -> f64 {
-        // Four bytes of text a token.
+        // About four bytes of text per token.
         if self.element() == DataType::UInt16 { 0.5 } else { 1.0 }
     }
 }
 
-/// A number from 0 to 1 that depends on `text` alone.
+/// A number in [0, 1) that depends on `text` only.
 fn share(text: &str) -> f64 {
     let hash = blake3::hash(text.as_bytes());
     let first = hash.as_bytes().first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));

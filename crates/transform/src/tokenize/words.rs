@@ -1,10 +1,10 @@
-//! A tokenize transform as canonical text, and back. Owns the words.
+//! Converts a tokenize transform to its canonical description and back.
 
 use super::TokenizeOptions;
 use super::tokenizer::Tokenizer;
 use packhorse_core::{Error, Result};
 
-/// The text: what decides the tokens, and nothing else.
+/// The description: everything that decides the tokens.
 pub(super) fn describe(
     revision: u32,
     tokenizer: &Tokenizer,
@@ -30,14 +30,14 @@ pub(super) fn describe(
     text.extend(append.then_some(" append_eod"));
     text.extend(tokenizer.parse_special.then_some(" parse_special"));
     text.extend(tokenizer.pattern.map(|name| format!(" pattern={name}")));
-    // As JSON without a space, since a description is split at spaces.
+    // JSON without spaces: descriptions are split at spaces.
     let field = options.field.as_ref().and_then(|name| serde_json::to_string(name).ok());
     text.extend(field.map(|name| format!(" field={}", name.replace(' ', "\\u0020"))));
     text
 }
 
-/// The options in the words after the first, and the tokenizer's digest. Words that only say what comes out
-/// of the others are passed over: whoever asks compares the whole text.
+/// Parses the words after the first into options and the tokenizer's digest. Derived words are skipped: the caller
+/// compares the whole description.
 pub(super) fn options<'w>(words: impl Iterator<Item = &'w str>) -> Result<(TokenizeOptions, String)> {
     let unknown = || Error::config("the plan's tokenize transform has words that this build does not know");
     let mut options = TokenizeOptions { parse_special: Some(false), ..TokenizeOptions::default() };

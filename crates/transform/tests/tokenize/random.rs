@@ -1,6 +1,6 @@
-//! Random texts that look for trouble, and what is known to differ.
+//! Random texts with difficult characters, and the known differences.
 
-/// Characters and ranges that tokenizers treat in ways of their own.
+/// Characters and ranges that tokenizers treat specially.
 const KINDS: &[&[(u32, u32)]] = &[
     &[(0x20, 0x7e)],
     &[(0x61, 0x7a)],
@@ -38,7 +38,7 @@ const KINDS: &[&[(u32, u32)]] = &[
     &[(0x1, 0x10ffff)],
 ];
 
-/// Strings whose parts belong together.
+/// Strings that tokenizers treat as units.
 const WORDS: &[&str] = &[
     "'s",
     "'S",
@@ -98,7 +98,7 @@ const WORDS: &[&str] = &[
     "\u{0}",
 ];
 
-/// `count` texts, the same for the same seed.
+/// `count` texts, determined by the seed.
 pub(crate) fn texts(count: usize, seed: u64) -> Vec<String> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = move |below: u32| {
@@ -128,7 +128,7 @@ fn text(next: &mut impl FnMut(u32) -> u32) -> String {
     text
 }
 
-/// Letters that Unicode 17 added, which Oniguruma 16 and tiktoken's tables do not have.
+/// Letters added by Unicode 17, which Oniguruma 16 and tiktoken's tables lack.
 #[rustfmt::skip]
 const LETTERS: &[(u32, u32)] = &[
     (0x88f, 0x88f), (0xc5c, 0xc5c), (0xcdc, 0xcdc), (0xa7ce, 0xa7d4), (0xa7f1, 0xa7f1), (0x10940, 0x10959),
@@ -136,8 +136,7 @@ const LETTERS: &[(u32, u32)] = &[
     (0x18d09, 0x18d1e), (0x18d80, 0x18df2), (0x1e6c0, 0x1e6ff), (0x2b73a, 0x2b73f), (0x323b0, 0x33479),
 ];
 
-/// Characters that Unicode added after 11, whose NFKC form (or place among combining marks) the oracle does
-/// not know.
+/// Characters added after Unicode 11 whose NFKC form or combining class the oracle lacks.
 const NORMALIZED: &[(u32, u32)] = &[
     (0x1abf, 0x1aff),
     (0x32ff, 0x32ff),
@@ -149,7 +148,7 @@ const NORMALIZED: &[(u32, u32)] = &[
     (0x1fbf0, 0x1fbf9),
 ];
 
-/// Punctuation that the oracle's table (of Unicode 6) does not have.
+/// Punctuation that the oracle's Unicode 6 table lacks.
 #[rustfmt::skip]
 const PUNCTUATION: &[(u32, u32)] = &[
     (0x61d, 0x61d), (0x9fd, 0x9fd), (0xa76, 0xa76), (0xc77, 0xc77), (0xc84, 0xc84), (0x166d, 0x166d), (0x1b4e, 0x1b4f),
@@ -162,8 +161,8 @@ const PUNCTUATION: &[(u32, u32)] = &[
     (0x16e97, 0x16e9a), (0x16fe2, 0x16fe2), (0x1e5ff, 0x1e5ff), (0x1e95e, 0x1e95f),
 ];
 
-/// Whether the tokenizer `name` is known to treat a character of `text` otherwise than its oracle. The
-/// tables are what a comparison of every character alone has found; see `docs/tokenizers.md`.
+/// Whether `text` has a character on which the tokenizer `name` is known to differ from its oracle. The tables come
+/// from comparing every single character; see `docs/tokenizers.md`.
 pub(crate) fn explained(name: &str, text: &str) -> bool {
     let tables: &[&[(u32, u32)]] = match name {
         "uni" => &[NORMALIZED],

@@ -1,42 +1,41 @@
-//! What a JPEG is. Owns the questions that other decoders than ours have; decodes no pixel.
+//! Facts for choosing a JPEG decoder. Reads marker segments only; decodes no pixel.
 
 use super::header::{EOI, SOS, Segments, XMP, cut_short};
 use crate::image::orientation::Orientation;
 use packhorse_core::{Error, Result};
 
-/// What the segments of a JPEG say, from its beginning to its end (ITU-T T.81, annex B): enough to know which decoder can
-/// read it. The pixels are not looked at.
+/// What the marker segments of a complete JPEG declare (ITU-T T.81, annex B): enough to choose a decoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JpegFacts {
-    /// Pixels from left to right, as stored; not 0.
+    /// Stored width in pixels; not 0.
     pub width: u32,
-    /// Pixels from top to bottom, as stored; not 0.
+    /// Stored height in pixels; not 0.
     pub height: u32,
-    /// The lower half of the marker of the frame: 0 baseline, 1 extended, 2 progressive, 3 lossless, 9 and more arithmetic.
+    /// Low nibble of the SOF marker: 0 baseline, 1 extended, 2 progressive, 3 lossless, 9 and up arithmetic.
     pub process: u8,
-    /// Bits a channel.
+    /// Bits per channel.
     pub precision: u8,
     /// Channels: 1 gray, 3 colour, 4 CMYK or YCCK.
     pub components: u8,
-    /// Horizontal and vertical sampling factors of the first four.
+    /// Horizontal and vertical sampling factors of the first four channels.
     pub sampling: [(u8, u8); 4],
-    /// Whether three channels are luma and chroma, as in JFIF; else they are said to be red, green and blue.
+    /// Whether three channels are YCbCr, as in JFIF; otherwise RGB.
     pub luma_chroma: bool,
-    /// How many frames there are: 1, but for hierarchical ones and nonsense.
+    /// Number of frames: 1 unless hierarchical or invalid.
     pub frames: u32,
-    /// How many scans there are.
+    /// Number of scans.
     pub scans: u32,
-    /// Whether the stored pixels are the picture, without being turned as EXIF or XMP says.
+    /// Whether EXIF and XMP leave the stored pixels as they are.
     pub upright: bool,
-    /// Bytes up to the end of the picture; others may follow.
+    /// Length of the JPEG in bytes, up to and including EOI; more bytes may follow.
     pub bytes: usize,
 }
 
 impl JpegFacts {
-    /// The facts of `bytes`.
+    /// Reads the segments of `bytes`.
     ///
     /// # Errors
-    /// `Content` for what is cut short, or has no picture or no pixels.
+    /// `Content` for a truncated JPEG, or one without an image or pixels.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let mut facts = Self { luma_chroma: true, upright: true, ..Self::default() };
         let (mut adobe, mut letters, mut exif, mut xmp) = (None, false, None, None);
@@ -64,7 +63,7 @@ impl JpegFacts {
         Err(if facts.scans == 0 { no_picture() } else { cut_short() })
     }
 
-    /// Takes the first frame's word, and says whether its channels are called R, G and B.
+    /// Reads the first frame header; returns whether the component ids are `R`, `G`, `B`.
     fn take_frame(&mut self, marker: u8, body: &[u8]) -> bool {
         self.frames = self.frames.saturating_add(1);
         let [precision, h1, h0, w1, w0, components, parts @ ..] = body else { return false };
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_pictures_are_what_they_are() {
+    fn common_structures_are_recognized() {
         let plain = encoded(|encoder| encoder.set_sampling_factor(SamplingFactor::R_4_2_0));
         assert_eq!((plain.width, plain.height, plain.process, plain.precision), (20, 10, 0, 8));
         assert_eq!((plain.components, plain.frames, plain.scans), (3, 1, 1));
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_end_is_not_counted() {
+    fn bytes_after_the_end_are_not_counted() {
         let mut bytes = jpeg(16, 8);
         let whole = bytes.len();
         bytes.extend(jpeg(8, 8));
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_that_are_said_to_be_red_green_and_blue_are_told() {
+    fn rgb_component_ids_and_adobe_markers_decide_the_colour_space() {
         let bytes = jpeg(16, 8);
         let frame = bytes.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
         let mut letters = bytes.clone();
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cut_and_no_flipped_bit_is_more_than_an_error() {
+    fn cuts_and_flipped_bits_never_panic() {
         let bytes = jpeg_of(20, 12, ColorType::Rgb, 6, b"");
         for end in 0..bytes.len() {
             assert!(JpegFacts::read(&bytes[..end]).is_err(), "{end}");

@@ -1,32 +1,31 @@
-//! The marker segments of a JPEG (ITU-T T.81, annex B). Owns the walk from segment to segment;
-//! decodes no pixel.
+//! The marker segments of a JPEG (ITU-T T.81, annex B). Owns the iteration over segments; decodes no pixel.
 
 use crate::image::orientation::Orientation;
 use packhorse_core::{Error, Result};
 
-/// What an APP1 segment with an XMP packet begins with (XMP specification, part 3).
+/// The prefix of an APP1 segment with an XMP packet (XMP specification, part 3).
 pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 const SOI: u8 = 0xd8;
 pub(super) const EOI: u8 = 0xd9;
 pub(super) const SOS: u8 = 0xda;
 
-/// What is known before the first scan.
+/// What the segments before the first scan declare.
 #[derive(Debug, Default)]
 pub(super) struct JpegHeader<'a> {
     pub(super) width: u16,
     pub(super) height: u16,
     /// Components: 1 gray, 3 colour, 4 CMYK or YCCK.
     pub(super) components: u8,
-    /// The TIFF block of EXIF.
+    /// The TIFF block inside the EXIF segment.
     pub(super) exif: Option<&'a [u8]>,
     xmp: Option<&'a [u8]>,
-    /// The lower half of the frame's marker: 0 to 2 are read, 9 and more are arithmetic.
+    /// Low nibble of the SOF marker: 0 to 2 are supported, 9 and up are arithmetic.
     pub(super) process: u8,
     icc: Vec<(u8, &'a [u8])>,
 }
 
 impl<'a> JpegHeader<'a> {
-    /// Reads up to the first scan.
+    /// Reads the segments up to the first scan.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self> {
         let mut header = Self::default();
         for segment in Segments::new(bytes) {
@@ -62,12 +61,12 @@ impl<'a> JpegHeader<'a> {
         }
     }
 
-    /// Which way up the picture is.
+    /// The orientation from EXIF or XMP.
     pub(super) fn orientation(&self) -> Orientation {
         Orientation::of(self.exif, self.xmp)
     }
 
-    /// Refuses by name the processes that no decoder here knows.
+    /// Refuses coding processes that no decoder here supports, by name.
     pub(super) fn require_huffman(&self) -> Result<()> {
         let name = match self.process {
             0..=2 => return Ok(()),
@@ -78,7 +77,7 @@ impl<'a> JpegHeader<'a> {
         Err(Error::content(format!("is {name}; convert it or leave it out")))
     }
 
-    /// The ICC profile, put together from its chunks; `None` if one is missing.
+    /// The ICC profile joined from its chunks; `None` if one is missing.
     pub(super) fn icc(&self) -> Option<Vec<u8>> {
         let mut chunks = self.icc.clone();
         chunks.sort_by_key(|(number, _)| *number);
@@ -87,7 +86,7 @@ impl<'a> JpegHeader<'a> {
     }
 }
 
-/// A chunk of a profile: its number, how many there are, its bytes.
+/// Sequence number and bytes of an ICC chunk.
 fn chunk(body: &[u8]) -> Option<(u8, &[u8])> {
     match body {
         [number, _, part @ ..] => Some((*number, part)),
@@ -95,8 +94,8 @@ fn chunk(body: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// Refuses a JPEG without its end marker: it was cut short. Decoders don't see a cut that lies in
-/// the last rows or between the scans of a progressive JPEG.
+/// Refuses a JPEG without EOI: it is truncated. Decoders miss truncation in the last rows and between progressive
+/// scans.
 pub(super) fn require_end(bytes: &[u8]) -> Result<()> {
     for segment in Segments::new(bytes) {
         if segment?.0 == EOI {
@@ -106,11 +105,11 @@ pub(super) fn require_end(bytes: &[u8]) -> Result<()> {
     Err(cut_short())
 }
 
-/// Marker and body of each segment, in order; what a scan holds is passed over. Ends at EOI.
+/// Iterates over (marker, body) of the segments in order, up to EOI. Entropy-coded data is skipped.
 pub(super) struct Segments<'a> {
     rest: &'a [u8],
     in_scan: bool,
-    /// Bytes behind EOI.
+    /// Bytes after EOI.
     behind: usize,
 }
 
@@ -119,12 +118,12 @@ impl<'a> Segments<'a> {
         Self { rest: bytes, in_scan: false, behind: 0 }
     }
 
-    /// How many bytes of `bytes` there are up to and with EOI, once that was met.
+    /// Length of `bytes` up to and including EOI, once EOI was reached.
     pub(super) fn end(&self, bytes: &[u8]) -> usize {
         bytes.len() - self.behind
     }
 
-    /// The next marker that is not part of a scan, leaving `rest` behind it.
+    /// The next marker outside entropy-coded data; advances `rest` past it.
     fn marker(&mut self) -> Option<u8> {
         loop {
             let at = memchr::memchr(0xff, self.rest)?;

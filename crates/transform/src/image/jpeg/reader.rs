@@ -1,15 +1,15 @@
-//! JPEGs to RGB, one after another, into the caller's memory. Owns the choice of the decoder.
+//! Decodes one JPEG after another to RGB in the caller's memory. Owns the choice of decoder.
 //!
-//! zune-jpeg decides what is whole. With the feature `turbojpeg`, libjpeg-turbo decodes first, and
-//! what it does without a warning stands: its pixels are those of Pillow, bit for bit. Whatever it
-//! warns of (damage, but also harmless oddities: it can't be asked which) or refuses, zune-jpeg decides.
+//! zune-jpeg decides whether a JPEG is valid. With the feature `turbojpeg`, libjpeg-turbo decodes first; a result
+//! without warnings is final, and equals Pillow's bit for bit. Its warnings do not tell damage from harmless
+//! oddities, so zune-jpeg decides about those images.
 
 use super::header::{JpegHeader, require_end};
 use super::{decoder, undecodable};
 use packhorse_core::{Result, contain};
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 
-/// A decoder with the memory that it uses again.
+/// A decoder with reusable memory.
 pub(in crate::image) struct JpegReader {
     #[cfg(feature = "turbojpeg")]
     turbo: super::turbo::Turbo,
@@ -23,8 +23,7 @@ impl JpegReader {
         })
     }
 
-    /// The pixels as stored, as RGB, into `out`, which has just the room for them. What `out` holds
-    /// after an error is anything.
+    /// Decodes to RGB as stored. `out` has exactly the needed size; its content is undefined after an error.
     pub(in crate::image) fn decode(&mut self, bytes: &[u8], out: &mut [u8]) -> Result<()> {
         let header = JpegHeader::read(bytes)?;
         require_end(bytes)?;
@@ -36,12 +35,12 @@ impl JpegReader {
             return Ok(());
         }
         header.require_huffman()?;
-        // The decoder has been seen to panic on sampling factors that contradict each other.
+        // zune-jpeg can panic on contradictory sampling factors.
         contain(|| decode_rgb(bytes, out)).unwrap_or_else(|| Err(undecodable("the decoder gave up on its structure")))
     }
 
-    /// The same at 1/`part` of its sides, rounded up, if the decoder can do that; `false` if not. `part`
-    /// is 1, 2, 4 or 8.
+    /// Like [`decode`](Self::decode) at 1/`part` of the size, rounded up. Returns `false` if the decoder can't do
+    /// that. `part` is 1, 2, 4 or 8.
     pub(in crate::image) fn decode_reduced(&mut self, bytes: &[u8], part: u32, out: &mut [u8]) -> Result<bool> {
         #[cfg(feature = "turbojpeg")]
         {
@@ -56,19 +55,19 @@ impl JpegReader {
         }
     }
 
-    /// Gives back what only a very large picture needed.
+    /// Frees memory that only a very large image needed.
     pub(in crate::image) fn trim(&mut self) {
         #[cfg(feature = "turbojpeg")]
         self.turbo.trim();
     }
 }
 
-/// Stands where the last pixels will, which no picture ends with.
+/// A sentinel where the last pixels go; no real image ends with these bytes.
 const UNWRITTEN: [u8; 24] =
     *b"\x9d\x03\xf8\x41\xe6\x1a\x77\xb0\x5c\xd4\x2f\x88\x13\xeb\x60\xa5\x39\xc7\x0e\x92\x5b\xfd\x24\x86";
 
-/// The decoder is content with some scans that end early, and leaves the rows below as they are: those are gray then, as
-/// they are where it notices.
+/// zune-jpeg accepts some truncated scans and leaves the missing rows unwritten. They become gray, as in scans whose
+/// end it notices.
 fn decode_rgb(bytes: &[u8], out: &mut [u8]) -> Result<()> {
     let end = out.len().saturating_sub(UNWRITTEN.len());
     let last = UNWRITTEN.get(..out.len() - end).unwrap_or_default();

@@ -1,14 +1,14 @@
-//! Whether a JPEG is whole: a walk over every code of every scan (ITU-T T.81, annexes B, F and G), without pixels.
+//! Validates a JPEG by walking every Huffman code of every scan (ITU-T T.81, annexes B, F and G), without pixels.
 //!
-//! zune-jpeg, which decodes here, can't tell, also in its strict mode: where codes run out it stops, where some are left
-//! over it goes on, and a restart that is missing it makes up for. Of 300 photographs that were cut and given an
-//! end marker again it refuses none; libjpeg knows, and only warns. So [`verify`] counts: in each scan there are just
-//! as many blocks as the header says, then fewer than eight bits, then a marker; restarts come in their order; each
-//! code is in its table; each run ends inside its block; no block is far brighter than white; and the scans
-//! together are all of the picture. Damage nearly always breaks one of these: after it codes fall in and out of step, and
-//! their number or their sum is another. What stays unseen is damage that leaves both the same, such as most single bits.
+//! zune-jpeg does not detect incomplete data, even in strict mode: it stops where codes run out, continues where
+//! codes are left over, and fills in for a missing restart. Of 300 photographs that were truncated and ended with a
+//! new EOI it refuses none; libjpeg notices, but only warns. So [`verify`] counts. Each scan has exactly the declared
+//! blocks, then fewer than eight bits, then a marker. Restarts come in order. Each code is in its table, and each run
+//! ends inside its block. No block is far brighter than white. The scans together carry every bit of every
+//! coefficient. Damage breaks one of these nearly always, because decoding loses synchronization and the counts no
+//! longer match. Damage that keeps both counts and sums is missed, such as most single flipped bits.
 //!
-//! Baseline, extended and progressive JPEGs with Huffman codes; others are refused before.
+//! Covers baseline, extended and progressive JPEGs with Huffman coding; the caller refuses others first.
 
 mod bits;
 mod codes;
@@ -29,13 +29,13 @@ const SOI: u8 = 0xd8;
 /// The most scans, as in zune-jpeg: more only cost time.
 const SCANS: u32 = 100;
 
-/// Refuses a JPEG in which anything is missing, left over or out of order. What follows its end does not matter.
+/// Refuses a JPEG with missing, extra or misordered data. Bytes after EOI do not matter.
 pub(in crate::image) fn verify(bytes: &[u8]) -> Result<()> {
     let damaged = |why| Error::content(format!("is a damaged JPEG ({why}); get it again or leave it out"));
     Walk::default().walk(bytes).map_err(damaged)
 }
 
-/// What the segments so far have said.
+/// The state from the segments read so far.
 #[derive(Default)]
 struct Walk {
     frame: Option<Frame>,
@@ -65,41 +65,41 @@ impl Walk {
                     self.restart = u16::from_be_bytes(*body.first_chunk().ok_or("a segment is too short")?).into();
                 }
                 SOS => rest = self.scan(body, tail)?,
-                SOI | 0xd0..=0xd7 => return Err("a marker stands where none may"),
+                SOI | 0xd0..=0xd7 => return Err("a marker stands in a wrong place"),
                 _ => {}
             }
         }
     }
 
-    /// The tables of a DHT segment.
+    /// Reads the Huffman tables of a DHT segment.
     fn take_codes(&mut self, mut body: &[u8]) -> Result<(), Fault> {
         while let Some((place, tail)) = body.split_first() {
             let (codes, tail) = Codes::read(tail)?;
             let tables = if place >> 4 == 0 { &mut self.tables.dc } else { &mut self.tables.ac };
-            *tables.get_mut(usize::from(place & 15)).ok_or("a table has a wrong place")? = Some(codes);
+            *tables.get_mut(usize::from(place & 15)).ok_or("a table has a wrong number")? = Some(codes);
             body = tail;
         }
         Ok(())
     }
 
-    /// The first steps of the tables of a DQT segment.
+    /// Reads the DC step of each quantization table of a DQT segment.
     fn take_steps(&mut self, mut body: &[u8]) -> Result<(), Fault> {
         while let Some((place, tail)) = body.split_first() {
             let wide = place >> 4 > 0;
             let (table, tail) =
-                tail.split_at_checked(if wide { 128 } else { 64 }).ok_or("a table of steps is damaged")?;
+                tail.split_at_checked(if wide { 128 } else { 64 }).ok_or("a quantization table is damaged")?;
             let step = match *table {
                 [high, low, ..] if wide => u16::from_be_bytes([high, low]),
                 [step, ..] => step.into(),
                 [] => 0,
             };
-            *self.tables.steps.get_mut(usize::from(place & 15)).ok_or("a table has a wrong place")? = Some(step);
+            *self.tables.steps.get_mut(usize::from(place & 15)).ok_or("a table has a wrong number")? = Some(step);
             body = tail;
         }
         Ok(())
     }
 
-    /// Walks over a scan; what follows it is left.
+    /// Validates a scan; returns the bytes after it.
     fn scan<'a>(&mut self, header: &[u8], coded: &'a [u8]) -> Result<&'a [u8], Fault> {
         let frame = self.frame.as_mut().ok_or("a scan comes before the frame")?;
         self.scans += 1;
@@ -122,7 +122,7 @@ impl Walk {
     }
 }
 
-/// The next marker, which must be here, and what follows it.
+/// The marker that must come here, and the bytes after it.
 fn marker(bytes: &[u8]) -> Result<(u8, &[u8]), Fault> {
     let tail = bytes.strip_prefix(b"\xff").ok_or(if bytes.is_empty() {
         "it is cut short"

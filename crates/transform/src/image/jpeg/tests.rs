@@ -8,7 +8,7 @@ fn same(raster: Raster) -> Result<Raster> {
     Ok(raster)
 }
 
-/// Mean absolute difference.
+/// Mean absolute difference of two images.
 fn distance(a: &[u8], b: &[u8]) -> f64 {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| f64::from(a.abs_diff(*b))).sum::<f64>() / a.len() as f64
@@ -31,7 +31,7 @@ fn cmyk_becomes_rgb_as_adobe_inverts_it() {
         encoder.set_sampling_factor(SamplingFactor::R_4_4_4);
         encoder.encode(&[200, 120, 40, 255].repeat(16 * 16), 16, 16, colors).unwrap();
         let raster = decode(&bytes).unwrap();
-        // Which of the two readings the encoder means does not matter: neutral it is not, and RGB it is.
+        // Which CMYK convention the encoder uses does not matter here.
         assert_eq!(raster.channels, 3);
         let out = rewrite(&bytes, 90, Keep::default(), same).unwrap();
         assert_eq!(JpegHeader::read(&out).unwrap().components, 3);
@@ -55,7 +55,7 @@ fn every_cut_is_refused() {
 }
 
 #[test]
-fn what_follows_the_end_does_not_matter() {
+fn trailing_bytes_are_ignored() {
     let mut bytes = jpeg(20, 20);
     bytes.extend_from_slice(b"\0\0trailing \xff\xd8 things");
     assert!(decode(&bytes).is_ok());
@@ -72,7 +72,7 @@ fn an_icc_profile_travels_in_chunks_while_its_colours_stay() {
 }
 
 #[test]
-fn a_bomb_is_refused_before_its_pixels() {
+fn a_decompression_bomb_is_refused_before_decoding() {
     let mut bytes = jpeg(16, 16);
     let frame = bytes.windows(2).position(|w| w == [0xff, 0xc0]).unwrap();
     bytes[frame + 5..frame + 9].copy_from_slice(&[0xff, 0xff, 0xff, 0xff]);
@@ -92,7 +92,7 @@ fn sizes_need_not_be_multiples_of_a_block() {
     }
 }
 
-/// A change of these bytes is a change of `REVISION`.
+/// If these bytes change, increment `REVISION`.
 #[test]
 fn encoded_bytes_are_pinned() {
     let raster = Raster::new(24, 16, 3, false, pattern(24, 16, 3)).unwrap();
@@ -125,12 +125,12 @@ proptest! {
 }
 
 #[test]
-fn what_a_scan_leaves_out_is_not_what_was_there_before() {
+fn missing_pixels_never_show_old_memory() {
     use super::reader::JpegReader;
     let whole = jpeg(64, 64);
     let scan = whole.windows(2).position(|two| two == [0xff, 0xda]).unwrap() + 14;
     let mut left_out = 0;
-    // A comment in the middle of a scan: the decoder is content with what came before it.
+    // A comment inside a scan: the decoder accepts the part before it.
     for at in scan..whole.len() - 2 {
         let bytes = [&whole[..at], b"\xff\xfe\x00\x02", &whole[at..]].concat();
         let made = [0, 255].map(|before| {

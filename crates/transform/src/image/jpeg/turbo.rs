@@ -1,14 +1,14 @@
-//! libjpeg-turbo. Owns its handle and its colours of four channels; judges no damage.
+//! libjpeg-turbo. Owns its handle and the conversion from CMYK; judges no damage.
 
 use super::super::scratch::Scratch;
 use super::header::JpegHeader;
 use packhorse_core::{Error, Kind, Result};
 use turbojpeg::{Decompressor, Image, PixelFormat, ScalingFactor};
 
-/// Scans of a progressive JPEG, at most: as zune-jpeg. More of them only cost time.
+/// The most scans of a progressive JPEG, as in zune-jpeg: more only cost time.
 const SCANS: u32 = 100;
 
-/// A handle of libjpeg-turbo: exact inverse DCT, smooth upsampling, as Pillow uses it.
+/// A libjpeg-turbo handle with exact inverse DCT and smooth upsampling, as Pillow uses it.
 pub(super) struct Turbo {
     decompressor: Decompressor,
     cmyk: Scratch,
@@ -22,8 +22,8 @@ impl Turbo {
         Ok(Self { decompressor, cmyk: Scratch::default() })
     }
 
-    /// Decodes to RGB at 1/`part` of the size, into `out`, which has just the room; whether that went
-    /// without a warning.
+    /// Decodes to RGB at 1/`part` of the size into `out`, which has exactly the needed size. Returns whether it
+    /// finished without a warning.
     pub(super) fn decode(&mut self, bytes: &[u8], header: &JpegHeader<'_>, part: u32, out: &mut [u8]) -> bool {
         let factor = match part {
             1 => ScalingFactor::ONE,
@@ -57,7 +57,7 @@ impl Turbo {
     }
 }
 
-/// From inverted CMYK, as Adobe writes it.
+/// Converts inverted CMYK, as Adobe writes it, to RGB.
 fn to_rgb(cmyk: &[u8], out: &mut [u8]) {
     for (to, [c, m, y, k]) in out.as_chunks_mut::<3>().0.iter_mut().zip(cmyk.as_chunks::<4>().0) {
         *to = [c, m, y].map(|colour| share(*colour, *k));

@@ -1,4 +1,4 @@
-//! BMP. Owns the codec's settings.
+//! The BMP codec.
 
 use super::{Palette, Stored, pixels, refused, unencodable};
 use crate::image::kind::Kind;
@@ -25,14 +25,14 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     decoder.set_indexed_color(plain);
     let raster = pixels(Kind::Bmp, decoder, limits)?;
     let raster = if plain { raster } else { numbers(raster, &colours)? };
-    // Pictures of gray have a palette too, of all grays in their order.
+    // Gray images have a palette too: all 256 grays in order.
     if colours.len() == 256 && colours.iter().zip(0..=255).all(|(colour, gray)| *colour == [gray; 3]) {
         return Ok(Stored::plain(raster));
     }
     Ok(Stored { raster, palette: Some(Palette { colours, clear: None }), exact: true })
 }
 
-/// Whether the numbers of colours are bytes, as they stand: alone these the decoder hands out.
+/// Whether palette indices are stored as plain bytes, the only layout whose indices the decoder returns.
 fn has_bytes(bytes: &[u8]) -> bool {
     let short = |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map(|two| u16::from_le_bytes(*two));
     match short(14) {
@@ -41,7 +41,7 @@ fn has_bytes(bytes: &[u8]) -> bool {
     }
 }
 
-/// The numbers of colours, the first of equal ones; what is in no palette is the first colour.
+/// Maps colours back to palette indices, the first of equal colours; unknown colours become index 0.
 fn numbers(colours: Raster, palette: &[[u8; 3]]) -> Result<Raster> {
     let Raster { width, height, channels, data, .. } = colours;
     let mut places = BTreeMap::new();

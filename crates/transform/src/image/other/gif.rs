@@ -1,7 +1,7 @@
-//! GIF (89a). Owns what the first frame leaves on the screen.
+//! GIF (89a). Owns how the first frame is placed on the canvas.
 //!
-//! The crate `gif` and not `image`, which is built on it: so the numbers of the palette stay at hand, and what the first
-//! frame does not cover is the transparent colour or else the first one, as in Pillow, and not black.
+//! Uses the crate `gif` rather than `image` to keep palette indices. Pixels outside the first frame get the
+//! transparent colour or else index 0, as in Pillow; `image` makes them black.
 
 use super::{Palette, Stored, Work, cut_short, too_large, undecodable, unencodable};
 use crate::image::kind::Kind;
@@ -35,7 +35,7 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     Ok(Stored { raster, palette: Some(Palette { colours, clear }), exact: true })
 }
 
-/// Where a frame lies on the screen.
+/// Where a frame lies on the canvas.
 struct Place {
     left: usize,
     top: usize,

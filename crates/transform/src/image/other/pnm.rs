@@ -1,4 +1,4 @@
-//! PNM: portable bitmaps, graymaps, pixmaps and arbitrary maps (Netpbm). Owns the header that is written.
+//! PNM: portable bitmaps, graymaps, pixmaps and arbitrary maps (Netpbm). Owns the written header.
 
 use super::{Stored, pixels, refused};
 use crate::image::kind::Kind;
@@ -20,7 +20,7 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     Ok(Stored { exact, ..Stored::plain(pixels(Kind::Pnm, decoder, limits)?) })
 }
 
-/// Gray and RGB as binary maps of their own, with alpha as an arbitrary map; 8 or 16 bits, the high byte first.
+/// Gray as P5, RGB as P6, alpha as P7; 8 or 16 bits, big-endian.
 pub(super) fn encode(raster: &Raster) -> Vec<u8> {
     let Raster { width, height, channels, wide, data } = raster;
     let most = if *wide { 65_535 } else { 255 };

@@ -9,7 +9,7 @@ use packhorse_core::{DataType, Field, KEY, Kind, Limits, Result, Schema};
 use std::io::Cursor;
 use std::sync::Arc;
 
-/// What is counted when a picture is checked, and resized to 5 × 4.
+/// The counts of checking an image and resizing it to 5 × 4.
 fn packed(field: &str, bytes: &[u8], limits: Limits) -> Result<Counts> {
     let fields = vec![Field::new(KEY, DataType::Utf8View, false), Field::new(field, DataType::BinaryView, false)];
     let keys: ArrayRef = Arc::new(StringViewArray::from(vec!["a"]));
@@ -25,7 +25,7 @@ fn counted(field: &str, bytes: &[u8]) -> Counts {
     packed(field, bytes, Limits::default()).unwrap()
 }
 
-/// A TIFF of so many images; `tag` is written to each.
+/// A TIFF with `images` images, each with `tag` if given.
 fn tiff(images: u32, tag: Option<Tag>) -> Vec<u8> {
     let mut out = Cursor::new(Vec::new());
     let mut encoder = TiffEncoder::new(&mut out).unwrap();
@@ -52,7 +52,7 @@ fn gif(frames: usize, side: u16) -> Vec<u8> {
 }
 
 #[test]
-fn images_behind_the_first_are_counted_where_they_are_lost() {
+fn dropped_frames_are_counted() {
     let one = Counts::from([("pictures rewritten".to_owned(), 1)]);
     let many =
         Counts::from([("pictures cut to their first frame".to_owned(), 1), ("pictures rewritten".to_owned(), 1)]);
@@ -63,7 +63,7 @@ fn images_behind_the_first_are_counted_where_they_are_lost() {
 }
 
 #[test]
-fn thumbnails_of_raw_pictures_are_not_taken_for_them() {
+fn thumbnails_of_camera_raw_files_are_refused() {
     let message = |field: &str, bytes: &[u8]| packed(field, bytes, Limits::default()).unwrap_err().message().to_owned();
     for tag in [Tag::NewSubfileType, Tag::Unknown(50_706)] {
         assert!(message("tif", &tiff(1, Some(tag))).contains("thumbnail"));
@@ -72,7 +72,7 @@ fn thumbnails_of_raw_pictures_are_not_taken_for_them() {
 }
 
 #[test]
-fn a_jpeg_inside_that_is_larger_than_its_place_is_refused() {
+fn an_embedded_jpeg_larger_than_declared_is_refused() {
     let of_size = |side: u16, said: u32| {
         let mut out = Cursor::new(Vec::new());
         let mut encoder = TiffEncoder::new(&mut out).unwrap();
@@ -101,7 +101,7 @@ fn a_jpeg_inside_that_is_larger_than_its_place_is_refused() {
 }
 
 #[test]
-fn frames_without_end_are_a_limit() {
+fn the_total_size_of_frames_is_limited() {
     let limits = Limits { pixels: 400, ..Limits::default() };
     assert!(packed("gif", &gif(16, 20), limits).is_ok());
     assert_eq!(packed("gif", &gif(17, 20), limits).unwrap_err().kind(), Kind::Limit);

@@ -1,7 +1,7 @@
-//! TIFF 6.0 and BigTIFF. Owns what the samples mean.
+//! TIFF 6.0 and BigTIFF. Owns the meaning of the samples.
 //!
-//! The crate `tiff` and not `image`, which is built on it: `image` reads no palettes, no gray with alpha, no CMYK in
-//! planes and fewer depths.
+//! Uses the crate `tiff` rather than `image`, which is built on it but reads no palettes, no gray with alpha, no
+//! planar CMYK and fewer bit depths.
 
 mod encode;
 mod palette;
@@ -19,12 +19,12 @@ use tiff::decoder::{BufferLayoutPreference, Decoder, DecodingResult, Limits as B
 use tiff::tags::Tag;
 use tiff::{ColorType, TiffError};
 
-/// The tag of an XMP packet.
+/// Tag of an XMP packet.
 const XMP: Tag = Tag::Unknown(700);
 
-/// The tag of the version of a DNG, whose first image is a thumbnail.
+/// Tag of the DNG version; the first image of a DNG is a thumbnail.
 const DNG: Tag = Tag::Unknown(50_706);
-/// The compression that is JPEG.
+/// The JPEG compression scheme.
 const JPEG: u32 = 7;
 
 type Tiff<'a> = Decoder<Cursor<&'a [u8]>>;
@@ -59,7 +59,7 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
         DecodingResult::U16(data) => {
             (interleave(data.into_iter().flat_map(u16::to_ne_bytes).collect(), &layout, 2), true)
         }
-        _ => return Err(undecodable(Kind::Tiff, "its values are no whole numbers of up to 16 bits")),
+        _ => return Err(undecodable(Kind::Tiff, "its values are not integers of up to 16 bits")),
     };
     if patched.is_some() {
         let palette = colours(&mut decoder)?;
@@ -69,7 +69,7 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     meaning(color, (width, height), data, wide)
 }
 
-/// Refuses what the crate does not look at, and would read wrong.
+/// Refuses files that the crate `tiff` does not check and would decode wrong.
 fn require_strips(decoder: &mut Tiff<'_>, color: ColorType) -> Result<()> {
     let mut number = |tag| decoder.find_tag_unsigned::<u32>(tag).map_err(refused);
     if number(Tag::FillOrder)? == Some(2) {
@@ -104,7 +104,7 @@ fn require_strips(decoder: &mut Tiff<'_>, color: ColorType) -> Result<()> {
     }
 }
 
-/// Refuses JPEGs inside that are larger than their place: their decoder takes the memory that they ask for.
+/// Refuses embedded JPEGs larger than their strip or tile: the decoder would allocate what they declare.
 fn require_jpegs(decoder: &mut Tiff<'_>, offsets: &[u64], lengths: &[u64]) -> Result<()> {
     let (width, height) = decoder.chunk_dimensions();
     let bytes = *decoder.inner().get_ref();
@@ -112,7 +112,7 @@ fn require_jpegs(decoder: &mut Tiff<'_>, offsets: &[u64], lengths: &[u64]) -> Re
         let part = usize::try_from(*offset).ok().and_then(|from| bytes.get(from..)).unwrap_or_default();
         let part = part.get(..usize::try_from(*length).unwrap_or(usize::MAX).min(part.len())).unwrap_or_default();
         let (w, h, _) = crate::image::jpeg::header(part)?;
-        // The last strip may hold more rows than are left, so a row of blocks more is let through.
+        // The last strip may hold more rows than are left; allow one more row of blocks.
         if w > width.saturating_add(16) || h > height.saturating_add(16) {
             return Err(contradictory());
         }
@@ -120,12 +120,12 @@ fn require_jpegs(decoder: &mut Tiff<'_>, offsets: &[u64], lengths: &[u64]) -> Re
     Ok(())
 }
 
-/// Whether there are more images behind the first.
+/// Whether there is a second image.
 pub(super) fn has_more(bytes: &[u8]) -> Result<bool> {
     Decoder::new(Cursor::new(bytes)).map(|decoder| decoder.more_images()).map_err(refused)
 }
 
-/// Gray or colours of what samples are.
+/// Converts samples to gray or colours.
 fn meaning(color: ColorType, (width, height): (u32, u32), data: Vec<u8>, wide: bool) -> Result<Stored> {
     let raster = |channels, data| Raster::new(width, height, channels, wide, data).map_err(|_| contradictory());
     let narrow = |data| Raster::new(width, height, 3, false, data).map_err(|_| contradictory());
@@ -148,7 +148,7 @@ fn meaning(color: ColorType, (width, height): (u32, u32), data: Vec<u8>, wide: b
     })
 }
 
-/// RGB of ink, as Pillow: what white is left under the colour, under black. Of 16 bits the high ones count.
+/// CMYK to RGB as in Pillow. Of 16 bits the high 8 count.
 fn inks(data: &[u8], wide: bool, many: usize) -> Vec<u8> {
     let narrow = if wide { super::high_bytes(data) } else { data.to_vec() };
     let share = |a: u8, b: u8| {
@@ -162,14 +162,14 @@ fn inks(data: &[u8], wide: bool, many: usize) -> Vec<u8> {
     narrow.chunks_exact(many).flat_map(rgb).collect()
 }
 
-/// RGB of luma and chroma of the full range (ITU-T T.871).
+/// Full-range YCbCr to RGB (ITU-T T.871).
 fn light([y, cb, cr]: [u8; 3]) -> [u8; 3] {
     let (y, cb, cr) = (f32::from(y), f32::from(cb) - 128.0, f32::from(cr) - 128.0);
     let rgb = [y + 1.402 * cr, y - 0.344_136 * cb - 0.714_136 * cr, y + 1.772 * cb];
     rgb.map(|value| value.round().clamp(0.0, 255.0) as u8)
 }
 
-/// One byte a sample, from rows of samples of fewer than 8 bits, the first in the high bits.
+/// Expands rows of packed samples to one byte each, most significant bits first.
 fn unpack(packed: &[u8], (width, height): (u32, u32), many: usize, bits: u8) -> Vec<u8> {
     let row = width as usize * many;
     let stride = (row * usize::from(bits)).div_ceil(8).max(1);
@@ -186,7 +186,7 @@ fn unpack(packed: &[u8], (width, height): (u32, u32), many: usize, bits: u8) -> 
     rows.flat_map(|bytes| (0..row).map(move |at| value(bytes, at))).collect()
 }
 
-/// Pixels of what is stored channel by channel.
+/// Converts planar to interleaved samples.
 fn interleave(data: Vec<u8>, layout: &BufferLayoutPreference, width: usize) -> Vec<u8> {
     let plane = layout.plane_stride.map_or(0, |stride| stride.get());
     if layout.planes < 2 || plane == 0 || data.len() < layout.complete_len {

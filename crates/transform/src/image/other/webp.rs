@@ -1,4 +1,4 @@
-//! WebP (RFC 9649). Owns the walk over the chunks of metadata, and the codec's settings.
+//! WebP (RFC 9649). Owns the metadata chunks and the codec settings.
 
 use super::{Stored, Work, cut_short, pixels, refused, unencodable};
 use crate::image::kind::Kind;
@@ -39,7 +39,7 @@ pub(super) fn check_frames(bytes: &[u8], limits: &Limits) -> Result<()> {
     })
 }
 
-/// Without loss: the only way there is without C.
+/// Lossless: there is no lossy encoder in pure Rust.
 pub(super) fn encode(raster: &Raster, from: &[u8], keep: Keep) -> Result<Vec<u8>> {
     let color = if raster.channels == 4 { ExtendedColorType::Rgba8 } else { ExtendedColorType::Rgb8 };
     let mut out = Vec::new();
@@ -60,7 +60,7 @@ fn decoder(bytes: &[u8]) -> Result<WebPDecoder<Cursor<&[u8]>>> {
     WebPDecoder::new(Cursor::new(bytes)).map_err(|error| refused(Kind::WebP, error))
 }
 
-/// The body of the first chunk of this name.
+/// The body of the first chunk with this name.
 fn chunk<'a>(bytes: &'a [u8], name: &[u8; 4]) -> Option<&'a [u8]> {
     let mut rest = bytes.get(12..)?;
     loop {

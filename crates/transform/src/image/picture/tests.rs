@@ -29,14 +29,14 @@ fn rows(field: &str, blobs: &[Option<&[u8]>]) -> Rows {
     RecordBatch::try_new(Arc::new(schema), columns).unwrap()
 }
 
-/// Width and height of the picture in `row` of the last column.
+/// Width and height of the image in `row` of the last column.
 fn size(rows: &Rows, row: usize) -> (u32, u32) {
     let pixels = super::super::decode(rows.column(2).as_binary_view().value(row), &Limits::default()).unwrap();
     (pixels.width, pixels.height)
 }
 
 #[test]
-fn what_is_small_enough_keeps_its_bytes_and_its_buffer() {
+fn a_small_image_keeps_its_bytes_and_its_buffer() {
     let (small, large) = (jpeg(30, 20), jpeg(90, 60));
     let before = rows("jpg", &[Some(&small), None, Some(&large)]);
     let after = resize("32,short").apply(before.clone()).unwrap();
@@ -50,7 +50,7 @@ fn what_is_small_enough_keeps_its_bytes_and_its_buffer() {
 }
 
 #[test]
-fn each_mode_gives_its_size_for_both_kinds() {
+fn each_resize_mode_gives_its_size() {
     for (text, expected) in [("20,short", (40, 20)), ("20,long", (20, 10)), ("20,exact", (20, 20)), ("90x7", (90, 7))] {
         assert_eq!(size(&resize(text).apply(rows("jpg", &[Some(&jpeg(80, 40))])).unwrap(), 0), expected);
         assert_eq!(size(&resize(text).apply(rows("seg.png", &[Some(&png(80, 40))])).unwrap(), 0), expected);
@@ -58,7 +58,7 @@ fn each_mode_gives_its_size_for_both_kinds() {
 }
 
 #[test]
-fn columns_of_other_names_pass_and_rows_without_pictures_are_refused() {
+fn other_columns_pass_and_rows_without_images_are_refused() {
     let before = rows("txt", &[Some(b"not a picture")]);
     assert_eq!(resize("8").apply(before.clone()).unwrap(), before);
     let error = resize("8").schema(&before.schema()).unwrap_err();
@@ -68,9 +68,9 @@ fn columns_of_other_names_pass_and_rows_without_pictures_are_refused() {
 }
 
 #[test]
-fn a_column_that_claims_to_hold_pictures_and_holds_none_is_a_fault() {
+fn undecodable_blobs_in_image_columns_are_refused() {
     let junk: [(&[u8], &str); 4] = [
-        (b"junk", "is none of the pictures"),
+        (b"junk", "is not a known image"),
         (b"\0\0\0\x1cftypavif\0\0\0\0", "is an AVIF"),
         (b"\0\0\0\x18ftypheic\0\0\0\0", "is a HEIC"),
         (b"RIFF\x04\0\0\0WEBP", ""),
@@ -88,14 +88,14 @@ fn a_column_that_claims_to_hold_pictures_and_holds_none_is_a_fault() {
 }
 
 #[test]
-fn what_a_picture_is_its_bytes_decide() {
+fn content_decides_the_format() {
     let after = resize("8").apply(rows("jpg", &[Some(&png(20, 30))])).unwrap();
     let bytes = after.column(2).as_binary_view().value(0);
     assert_eq!((Kind::of(bytes).unwrap(), size(&after, 0)), (Kind::Png, (8, 12)));
 }
 
 #[test]
-fn what_is_met_is_counted() {
+fn unchanged_and_rewritten_images_are_counted() {
     let (small, large) = (jpeg(8, 8), jpeg(40, 20));
     let mut counts = Counts::new();
     let transform = resize("10");
@@ -105,7 +105,7 @@ fn what_is_met_is_counted() {
 }
 
 #[test]
-fn exif_is_kept_where_asked_for_and_turns_nothing_twice() {
+fn exif_is_kept_on_request_with_orientation_reset() {
     let bytes = jpeg_of(40, 24, ColorType::Rgb, 6, b"");
     let keep = |text: &str| {
         let options =
@@ -122,7 +122,7 @@ fn exif_is_kept_where_asked_for_and_turns_nothing_twice() {
 }
 
 #[test]
-fn xmp_alone_turns_a_picture() {
+fn xmp_orientation_is_applied() {
     let plain = jpeg(24, 16);
     let packet = b"http://ns.adobe.com/xap/1.0/\0<x:xmpmeta tiff:Orientation=\"6\"/>";
     let mut bytes = plain[..2].to_vec();
@@ -155,7 +155,7 @@ fn an_error_names_sample_and_field() {
 }
 
 #[test]
-fn check_finds_what_a_look_at_the_header_misses() {
+fn check_finds_damage_behind_the_header() {
     let whole = jpeg(64, 64);
     let cut = rows("jpg", &[Some(&whole[..whole.len() - 1])]);
     assert!(resize("64").apply(cut.clone()).is_ok());
@@ -166,7 +166,7 @@ fn check_finds_what_a_look_at_the_header_misses() {
 }
 
 #[test]
-fn orient_turns_what_is_not_upright_and_keeps_what_is() {
+fn orient_rewrites_only_rotated_images() {
     let orient = image(ImageOptions { orient: true, ..ImageOptions::default() });
     for number in 0..=8 {
         let bytes = jpeg_of(24, 16, ColorType::Rgb, number, b"");
@@ -183,13 +183,13 @@ fn orient_turns_what_is_not_upright_and_keeps_what_is() {
 }
 
 #[test]
-fn what_is_resized_is_upright_even_unasked_and_what_is_not_is_kept() {
+fn resizing_makes_upright_and_unresized_images_stay() {
     let bytes = jpeg_of(60, 40, ColorType::Luma, 6, b"");
     let after = resize("30x10").apply(rows("jpg", &[Some(&bytes)])).unwrap();
     assert_eq!(size(&after, 0), (30, 10));
     let shown = super::super::decode(after.column(2).as_binary_view().value(0), &Limits::default()).unwrap();
     assert_eq!(shown.channels, 1);
-    // The stored picture grows brighter to the right; turned clockwise, downwards.
+    // The stored image brightens to the right; rotated clockwise, it brightens downwards.
     let line = |y: usize| shown.data[y * 30..][..30].iter().map(|v| u32::from(*v)).sum::<u32>();
     assert!(line(9) > line(0) + 30 * 60);
     let kept = resize("64").apply(rows("jpg", &[Some(&bytes)])).unwrap();
@@ -218,7 +218,7 @@ fn the_description_is_canonical() {
 }
 
 #[test]
-fn senseless_options_are_refused() {
+fn invalid_options_are_refused() {
     let limits = Limits { pixels: 100, ..Limits::default() };
     for options in [
         ImageOptions { quality: 0, ..ImageOptions::default() },

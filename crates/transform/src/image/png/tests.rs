@@ -5,7 +5,7 @@ use super::*;
 use packhorse_core::Limits;
 use proptest::prelude::*;
 
-/// Resized to 5 × 4, and what the header says then.
+/// Resizes to 5 × 4; returns the new header and pixels.
 fn resized(bytes: &[u8]) -> (Info<'static>, Raster) {
     let out = rewrite(bytes, Keep::default(), |raster, exact| {
         if exact { scale::nearest(&raster, 5, 4) } else { scale::smooth(raster, 5, 4) }
@@ -17,7 +17,7 @@ fn resized(bytes: &[u8]) -> (Info<'static>, Raster) {
 }
 
 #[test]
-fn every_layout_stays_what_it_is() {
+fn every_layout_is_kept() {
     use {BitDepth::*, ColorType::*};
     for (color, depth, new_depth) in [
         (Grayscale, One, Eight),
@@ -54,7 +54,7 @@ fn a_palette_keeps_its_colours_and_its_transparency() {
 }
 
 #[test]
-fn a_colour_that_stands_for_nothing_becomes_alpha() {
+fn a_transparent_colour_becomes_alpha() {
     let bytes = png_of((13, 9), ColorType::Rgb, BitDepth::Eight, |info| info.trns = Some(vec![0; 6].into()));
     assert_eq!(resized(&bytes).0.color_type, ColorType::Rgba);
 }
@@ -92,7 +92,7 @@ fn every_flipped_bit_after_the_signature_is_found() {
 }
 
 #[test]
-fn a_bomb_is_refused_before_its_pixels() {
+fn a_decompression_bomb_is_refused_before_decoding() {
     let mut out = Vec::new();
     let mut info = Info::with_size(1 << 20, 1 << 20);
     info.color_type = ColorType::Rgb;
@@ -116,7 +116,7 @@ fn an_animation_is_not_flattened() {
     );
 }
 
-/// A change of these bytes is a change of `REVISION`.
+/// If these bytes change, increment `REVISION`.
 #[test]
 fn encoded_bytes_are_pinned() {
     let out = rewrite(&png(24, 16), Keep::default(), |raster, _| scale::smooth(raster, 12, 8)).unwrap();

@@ -1,9 +1,9 @@
-//! Random numbers that depend on a sample and not on who asks when. Owns their mixing.
+//! Random numbers of a sample. Owns the mixing.
 
-/// The random numbers of one sample in one epoch, all of them a function of `key`: the same key gives
-/// the same crop and the same flip, on any machine and any thread, in any order.
+/// The random numbers of one sample in one epoch: a pure function of `key`, so that the same key gives the same crop
+/// and flip on any machine, on any thread, in any order.
 ///
-/// Give samples that shall look alike (a picture and its mask) the same key.
+/// Give samples that must match (an image and its mask) the same key.
 ///
 /// Number `n` is the output of SplitMix64 (Steele, Lea, Flood 2014) after `n` steps from `key`:
 ///
@@ -14,14 +14,14 @@
 /// z ^ z >> 31
 /// ```
 ///
-/// `n` is 0 for the flip, and 1 to 40 for the ten tries of a random part: area, proportions, top, left.
+/// `n` is 0 for the flip, and 1 to 40 for the ten tries of a random crop: area, aspect ratio, top, left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Draws {
     key: u64,
 }
 
 impl Draws {
-    /// The draws of `key`, which must itself be well mixed from seed, epoch and sample.
+    /// The numbers of `key`, which the caller has mixed well from seed, epoch and sample.
     pub fn new(key: u64) -> Self {
         Self { key }
     }
@@ -33,17 +33,17 @@ impl Draws {
         z ^ (z >> 31)
     }
 
-    /// Number `n` as one of the 2^53 evenly spaced values from 0 up to and without 1.
+    /// Number `n` as one of 2^53 evenly spaced values in [0, 1).
     pub(in crate::image) fn unit(self, n: u32) -> f64 {
         (self.number(n) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Number `n` as a value from `from` to `to`.
+    /// Number `n` as a value in [`from`, `to`).
     pub(super) fn between(self, n: u32, from: f64, to: f64) -> f64 {
         from + self.unit(n) * (to - from)
     }
 
-    /// Number `n` as one of the whole numbers from 0 to `last`.
+    /// Number `n` as an integer from 0 to `last`.
     pub(super) fn up_to(self, n: u32, last: u32) -> u32 {
         let scaled = u128::from(self.number(n)) * (u128::from(last) + 1);
         u32::try_from(scaled >> 64).unwrap_or(last)

@@ -1,26 +1,27 @@
-//! Which part of a picture is shown. Owns the arithmetic of boxes; touches no pixel.
+//! Crops. Owns the arithmetic of boxes; touches no pixel.
 
 use super::{Draws, Size};
 use packhorse_core::{Error, Result};
 
-/// Tries to draw a part that lies within the picture, before the largest central one is taken.
+/// Tries to draw a crop inside the image before falling back to the largest central one.
 const TRIES: u32 = 10;
 
-/// A box within a picture, and the size that it is brought to.
+/// A box within an image, and the size it is resized to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::image) struct Part {
     pub(in crate::image) left: f64,
     pub(in crate::image) top: f64,
     pub(in crate::image) width: f64,
     pub(in crate::image) height: f64,
-    /// Whether pixels outside do not count: the part is cut out first. Then all numbers are whole.
+    /// Whether the box is cut out before resampling, so that pixels outside have no influence. Then all sides are
+    /// integers.
     pub(in crate::image) alone: bool,
-    /// Width and height of what becomes of it.
+    /// Width and height after resizing.
     pub(in crate::image) target: (u32, u32),
 }
 
 impl Part {
-    /// The part that `size` shows of a picture of `width` × `height`, neither of them 0.
+    /// The crop that `size` takes of an image of `width` × `height`, both at least 1.
     pub(in crate::image) fn new(size: Size, (width, height): (u32, u32), draws: Draws) -> Result<Self> {
         match size {
             Size::Keep => Ok(Self::whole((width, height), (width, height))),
@@ -47,10 +48,10 @@ impl Part {
         Self { left, top, width: f64::from(width), height: f64::from(height), alone: true, target }
     }
 
-    /// The middle of a picture whose shorter side has become `short`, in the picture's own pixels.
+    /// The central crop of an image whose shorter side is scaled to `short`, in the image's own pixels.
     fn center((width, height): (u32, u32), short: u32, target: (u32, u32)) -> Self {
         let side = |side: u32| u64::from(side) * u64::from(short) / u64::from(width.min(height));
-        // Where the cut begins, to the even number in the middle, as Python rounds.
+        // Half-way cases round to even, as in Python.
         let cut = |side: u64, target: u32| (side.saturating_sub(target.into()) as f64 / 2.0).round_ties_even();
         let (scaled_width, scaled_height) = (side(width), side(height));
         let across = f64::from(width) / scaled_width as f64;
@@ -73,7 +74,7 @@ impl Part {
         draws: Draws,
     ) -> Self {
         let area = f64::from(width) * f64::from(height);
-        // Not the standard library's, whose last bit is the platform's.
+        // The standard library's logarithm may differ between platforms in the last bit.
         let (low, high) = (libm::log(ratio.0), libm::log(ratio.1));
         for first in (0..TRIES).map(|n| 1 + 4 * n) {
             let area = area * draws.between(first, scale.0, scale.1);
@@ -88,7 +89,7 @@ impl Part {
         Self::fallback((width, height), target, ratio)
     }
 
-    /// The largest central part whose proportions are allowed.
+    /// The largest central crop with an allowed aspect ratio.
     fn fallback((width, height): (u32, u32), target: (u32, u32), ratio: (f64, f64)) -> Self {
         let own = f64::from(width) / f64::from(height);
         let (w, h) = if own < ratio.0 {
@@ -101,7 +102,7 @@ impl Part {
         Self::cut(((width - w) / 2, (height - h) / 2), (w, h), target)
     }
 
-    /// Whether this is all of a picture of `size`, at its own size.
+    /// Whether this is the whole image of `size`, unscaled.
     pub(in crate::image) fn is_all(&self, (width, height): (u32, u32)) -> bool {
         self.target == (width, height)
             && (self.left, self.top) == (0.0, 0.0)
@@ -109,12 +110,12 @@ impl Part {
     }
 }
 
-/// Side of a square of `area`, a whole number; 0 if it is out of all bounds.
+/// Side of a square of `area`, as an integer.
 fn rounded(area: f64) -> u32 {
     whole(area.sqrt())
 }
 
-/// The nearest whole number, the even one of two; far outside of `u32`, its bounds.
+/// Rounds half to even, saturating at the bounds of `u32`.
 fn whole(value: f64) -> u32 {
     value.round_ties_even() as u32
 }

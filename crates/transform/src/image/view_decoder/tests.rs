@@ -23,7 +23,7 @@ fn mirrored(mut pixels: Vec<u8>, width: u32) -> Vec<u8> {
     pixels
 }
 
-/// What two decoders of JPEG may differ by.
+/// The most that two JPEG decoders may differ by.
 const DECODERS: u8 = if cfg!(feature = "turbojpeg") { 3 } else { 0 };
 
 fn assert_near(a: &[u8], b: &[u8], most: u8) {
@@ -82,7 +82,7 @@ fn orientations_and_flips_come_together() {
             let stored = decode(&bytes, &Limits::default()).unwrap();
             let raster = super::super::raster::Raster::new(24, 40, 3, false, stored.data).unwrap();
             let shown = Orientation::from_number(number.into()).apply(raster);
-            // The upright picture, without loss, must give nearly the same view.
+            // The losslessly stored upright image must give nearly the same view.
             let mut upright = Vec::new();
             let mut encoder = ::png::Encoder::new(&mut upright, shown.width, shown.height);
             encoder.set_color(::png::ColorType::Rgb);
@@ -137,7 +137,7 @@ fn one_decoder_makes_all_pictures_as_a_fresh_one_does() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_have_the_right_kind() {
     let kind = |view, bytes: &[u8]| made(view, bytes, 0).unwrap_err().kind();
     let squash = view(Size::Squash { height: 4, width: 4 });
     let other = if cfg!(feature = "image") { Content } else { Unsupported };
@@ -150,7 +150,7 @@ fn what_is_wrong_is_said() {
     assert_eq!(decoder.decode_into(&png(4, 4), Draws::new(0), &mut [0; 47]).unwrap_err().kind(), Config);
 }
 
-/// With fixed draws on either side of damage: an error, or the same whatever `out` held before.
+/// Decoding damaged bytes is an error, or gives the same pixels whatever `out` held before.
 fn sound(bytes: &[u8], decoders: &mut [ViewDecoder]) -> usize {
     let mut accepted = 0;
     for decoder in decoders {
@@ -160,7 +160,7 @@ fn sound(bytes: &[u8], decoders: &mut [ViewDecoder]) -> usize {
         let one = decoder.decode_into(bytes, Draws::new(1), &mut black).is_ok();
         let two = decoder.decode_into(bytes, Draws::new(1), &mut white).is_ok();
         assert_eq!(one, two);
-        assert!(!one || black == white, "what the memory held before shows");
+        assert!(!one || black == white, "old memory shows");
         accepted += usize::from(one);
     }
     accepted

@@ -1,8 +1,8 @@
-//! BPE: the pair with the best score is joined, the leftmost of equals, until none is left. Owns a port
-//! of SentencePiece's `bpe_model.cc`.
+//! BPE: repeatedly joins the adjacent pair with the best score, the leftmost of equals. A port of SentencePiece's
+//! `bpe_model.cc`.
 //!
-//! Where no piece goes on after a letter with the sign for a space, text falls into words that can be cut
-//! one by one, and words that were cut before are remembered.
+//! If no piece contains a space sign after another character, text splits into independent words, and the results of
+//! recent words are cached.
 
 use super::model::Kind;
 use super::normalizer::user_defined;
@@ -13,19 +13,19 @@ use std::collections::{BinaryHeap, HashMap};
 
 const NONE: u32 = u32::MAX;
 const SPACE: &[u8] = "▁".as_bytes();
-/// Longer words are rare, and rarely seen again.
+/// Longer words are not cached: they are rare and seldom repeat.
 const LONGEST_WORD: usize = 64;
-/// When so many words are remembered, all are forgotten.
+/// The cache is cleared at this many words.
 const WORDS: usize = 1 << 16;
 
-/// Length and number of a piece.
+/// Length and id of a piece.
 type Cut = (u32, u32);
 
-/// Cuts text by BPE.
+/// Segments text by BPE.
 pub(super) struct Bpe {
     user_defined: Trie,
     has_user_defined: bool,
-    /// Whether words can be cut one by one.
+    /// Whether words are independent.
     by_word: bool,
 }
 
@@ -34,13 +34,13 @@ pub(super) struct Bpe {
 pub(super) struct Scratch {
     symbols: Vec<Symbol>,
     agenda: BinaryHeap<Pair>,
-    /// Halves of unused pieces, to be parted again.
+    /// Where to split unused pieces again.
     halves: HashMap<Vec<u8>, usize>,
     words: HashMap<Box<[u8]>, Box<[Cut]>>,
     cut: Vec<Cut>,
 }
 
-/// A stretch of the text; empty once it was joined to the one before it.
+/// A span of the text; empty once merged into its predecessor.
 struct Symbol {
     start: u32,
     length: u32,
@@ -49,7 +49,7 @@ struct Symbol {
     frozen: bool,
 }
 
-/// Two neighbours that would join.
+/// Two adjacent symbols that can merge.
 #[derive(PartialEq)]
 struct Pair {
     score: f32,
@@ -103,7 +103,7 @@ impl Bpe {
         }
     }
 
-    /// Cuts `word` into `scratch.cut`: lengths and numbers of pieces.
+    /// Segments `word` into `scratch.cut`: lengths and ids of pieces.
     fn cut(&self, pieces: &Pieces, word: &[u8], scratch: &mut Scratch) {
         self.characters(word, scratch);
         scratch.halves.clear();
@@ -145,7 +145,7 @@ impl Bpe {
 }
 
 impl Scratch {
-    /// Puts the pair on the agenda, if it makes a piece.
+    /// Queues the pair if it forms a piece.
     fn propose(&mut self, pieces: &Pieces, word: &[u8], left: u32, right: u32) {
         let (Some(l), Some(r)) = (self.symbols.get(index(left)), self.symbols.get(index(right))) else { return };
         if l.frozen || r.frozen {
@@ -163,7 +163,7 @@ impl Scratch {
     fn join(&mut self, pieces: &Pieces, word: &[u8], pair: &Pair) {
         let (left, right) = (self.symbols.get(index(pair.left)), self.symbols.get(index(pair.right)));
         let (Some(l), Some(r)) = (left, right) else { return };
-        // One of them has been joined to another meanwhile.
+        // Stale: one of them has merged with another symbol since.
         if l.length == 0 || r.length == 0 || l.length + r.length != pair.length {
             return;
         }
@@ -182,8 +182,7 @@ impl Scratch {
     }
 }
 
-/// Where the word that starts at `start` ends: before the next sign for a space that follows another
-/// character.
+/// The end of the word that starts at `start`: before the next space sign that follows another character.
 fn boundary(text: &[u8], start: usize) -> usize {
     let mut at = start;
     while text.get(at..).is_some_and(|rest| rest.starts_with(SPACE)) {
@@ -193,7 +192,7 @@ fn boundary(text: &[u8], start: usize) -> usize {
     rest.windows(SPACE.len()).position(|bytes| bytes == SPACE).map_or(text.len(), |found| at + found)
 }
 
-/// Parts a piece that is unused until its parts are used.
+/// Splits an unused piece until no part is unused.
 fn resegment<'a>(pieces: &Pieces, halves: &HashMap<Vec<u8>, usize>, text: &'a [u8], cut: &mut Vec<Cut>) {
     let mut open: Vec<&'a [u8]> = vec![text];
     while let Some(text) = open.pop() {
@@ -221,7 +220,7 @@ fn index(at: u32) -> usize {
     usize::try_from(at).unwrap_or(usize::MAX)
 }
 
-/// Texts are shorter than 4 GiB, as the engine has seen to.
+/// The engine refuses texts of 4 GiB and more.
 fn narrow(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(NONE)
 }

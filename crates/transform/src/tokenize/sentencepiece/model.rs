@@ -1,9 +1,9 @@
-//! The file: a protocol buffer, `sentencepiece_model.proto`'s `ModelProto`. Owns reading the few fields
-//! that encoding needs; others are passed over.
+//! The model file: `ModelProto` of `sentencepiece_model.proto`, a protocol buffer. Reads the few fields that encoding
+//! needs and skips the others.
 
 use packhorse_core::{Error, Result};
 
-/// What the file says.
+/// The parts of a model file that encoding needs.
 pub(super) struct Model {
     pub(super) pieces: Vec<Piece>,
     /// BPE; otherwise Unigram.
@@ -18,14 +18,14 @@ pub(super) struct Model {
     pub(super) escape_whitespaces: bool,
 }
 
-/// One piece.
+/// A piece of the vocabulary.
 pub(super) struct Piece {
     pub(super) text: Vec<u8>,
     pub(super) score: f32,
     pub(super) kind: Kind,
 }
 
-/// What a piece is for; the numbers are those of the file.
+/// The type of a piece (`ModelProto.SentencePiece.Type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Normal,
@@ -49,14 +49,14 @@ impl Kind {
         }
     }
 
-    /// Whether text can become it.
+    /// Whether this piece can match text.
     pub(super) fn is_of_text(self) -> bool {
         matches!(self, Kind::Normal | Kind::UserDefined | Kind::Unused)
     }
 }
 
 impl Model {
-    /// Reads `file`; what is no such file is a `Config` error.
+    /// Parses `file`; a `Config` error if it is not a SentencePiece model.
     pub(super) fn new(file: &[u8]) -> Result<Self> {
         let mut model = Self {
             pieces: Vec::new(),
@@ -124,7 +124,7 @@ fn piece(bytes: &[u8]) -> Result<Piece> {
     for field in Fields(bytes) {
         match field? {
             (1, Value::Bytes(text)) => piece.text = text.to_vec(),
-            // Adding 0 makes a negative zero a plain one, which compares alike in every order.
+            // Adding 0 turns -0 into +0, so that scores compare equal in every order.
             (2, Value::Float(score)) => piece.score = score + 0.0,
             (3, Value::Number(kind)) => piece.kind = Kind::new(kind).ok_or_else(damaged)?,
             _ => {}
@@ -137,18 +137,18 @@ fn piece(bytes: &[u8]) -> Result<Piece> {
 }
 
 fn damaged() -> Error {
-    Error::config("the SentencePiece model is damaged, or no such model")
+    Error::config("the SentencePiece model is damaged, or is not one")
 }
 
 enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
     Float(f32),
-    /// Eight bytes, which no field has that is read here.
+    /// Eight bytes; no field read here has this wire type.
     Other,
 }
 
-/// The fields of a message, with their numbers.
+/// Iterates over (number, value) of a message's fields.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {

@@ -1,8 +1,8 @@
-//! What happens to text before it is cut: the model's character map, and spaces. Owns a port of
-//! SentencePiece's `normalizer.cc`.
+//! Text normalization before segmentation: the model's character map, and spaces. A port of SentencePiece's
+//! `normalizer.cc`.
 //!
-//! The map is `[u32 length][double array of that many bytes][texts, each ended by 0]`; the double array
-//! (Darts-clone's) gives the place of a text for the longest string that it knows.
+//! The map is `[u32 length][double array of that many bytes][replacements, each ended by 0]`. The double array
+//! (Darts-clone's) maps the longest matching string to the offset of its replacement.
 
 use super::model::{Kind, Model};
 use super::trie::Trie;
@@ -15,7 +15,7 @@ const SPACE: &[u8] = "▁".as_bytes();
 pub(super) struct Normalizer {
     units: Vec<u32>,
     texts: Vec<u8>,
-    /// Symbols that pass as they are.
+    /// Symbols that are not normalized.
     user_defined: Trie,
     add_dummy_prefix: bool,
     remove_extra_whitespaces: bool,
@@ -25,7 +25,7 @@ pub(super) struct Normalizer {
 }
 
 impl Normalizer {
-    /// A map that contradicts itself is a `Config` error.
+    /// A `Config` error for an inconsistent map.
     pub(super) fn new(model: &Model) -> Result<Self> {
         let damaged = || Error::config("the SentencePiece model's character map is damaged");
         let (units, texts) = match model.charsmap.split_first_chunk::<4>() {
@@ -38,7 +38,7 @@ impl Normalizer {
                 (units.collect(), texts.to_vec())
             }
         };
-        // Whatever a text here is, it comes out as part of UTF-8.
+        // Replacements must be UTF-8, because the output is.
         if !texts.split(|byte| *byte == 0).all(|text| std::str::from_utf8(text).is_ok()) {
             return Err(damaged());
         }
@@ -54,7 +54,7 @@ impl Normalizer {
         })
     }
 
-    /// Writes the normalized `text` to `out`, over whatever it held.
+    /// Normalizes `text` into `out`, replacing its content.
     pub(super) fn apply(&self, mut text: &[u8], out: &mut Vec<u8>) {
         out.clear();
         if self.remove_extra_whitespaces {
@@ -101,7 +101,7 @@ impl Normalizer {
         }
     }
 
-    /// What the beginning of `text` becomes, and how many bytes that beginning has; `None` at the end.
+    /// The replacement for a prefix of `text`, and that prefix's length; `None` at the end.
     fn prefix<'a>(&'a self, text: &'a [u8]) -> Option<(&'a [u8], usize)> {
         let first = text.first()?;
         if let Some((length, _)) = self.user_defined.prefixes(text).last() {
@@ -115,13 +115,13 @@ impl Normalizer {
         Some((text.get(..length)?, length))
     }
 
-    /// The longest string of the map that `text` begins with: its length and the place of its text.
+    /// The longest prefix of `text` in the map: its length and the offset of its replacement.
     fn longest(&self, text: &[u8]) -> Option<(usize, usize)> {
         let unit = |at: u32| self.units.get(usize::try_from(at).ok()?).copied();
         let offset = |unit: u32| (unit >> 10) << ((unit & (1 << 9)) >> 6);
         let mut at = offset(unit(0)?);
         let mut longest = None;
-        // SentencePiece gives up after 32 results; no string of its maps is that long.
+        // SentencePiece stops after 32 matches; no string in its maps is that long.
         for (length, byte) in (1..).zip(text) {
             at ^= u32::from(*byte);
             let Some(here) = unit(at) else { break };
@@ -134,12 +134,12 @@ impl Normalizer {
                 longest = Some((length, usize::try_from(value).ok()?));
             }
         }
-        // A map may cut no character in two.
+        // A match must not split a character.
         longest.filter(|(length, _)| text.get(*length).is_none_or(|next| next & 0xc0 != 0x80))
     }
 }
 
-/// The symbols of a model that are found whatever surrounds them.
+/// The model's user-defined symbols, which always match.
 pub(super) fn user_defined(model: &Model) -> Trie {
     let symbols = (0u32..).zip(&model.pieces).filter(|(_, piece)| piece.kind == Kind::UserDefined);
     Trie::new(symbols.map(|(id, piece)| (&piece.text[..], id)).collect())

@@ -1,9 +1,9 @@
-//! Which of many byte strings does a text begin with? Owns a trie in two flat arrays.
+//! A trie in two flat arrays: finds which of many byte strings a text starts with.
 
-/// Byte strings with a number each.
+/// Maps byte strings to numbers.
 pub(super) struct Trie {
     nodes: Vec<Node>,
-    /// First bytes and the nodes they lead to, each node's own in order.
+    /// (byte, child) pairs; each node's edges are contiguous and sorted.
     edges: Vec<(u8, u32)>,
 }
 
@@ -15,11 +15,11 @@ struct Node {
 }
 
 impl Trie {
-    /// From `keys`, in any order; of equal ones the first counts.
+    /// From `keys` in any order; the first of equal keys wins.
     pub(super) fn new(mut keys: Vec<(&[u8], u32)>) -> Self {
         keys.sort_by_key(|(key, _)| *key);
         let mut trie = Self { nodes: vec![Node::default()], edges: Vec::new() };
-        // Nodes whose edges are still to be made: the keys that pass through, and how deep it lies.
+        // Nodes without edges yet: node, depth, and the keys below it.
         let mut open = vec![(0usize, 0usize, &keys[..])];
         while let Some((node, depth, mut keys)) = open.pop() {
             let first = u32::try_from(trie.edges.len()).unwrap_or(u32::MAX);
@@ -45,7 +45,7 @@ impl Trie {
         trie
     }
 
-    /// The strings that `text` begins with: length and number of each, the short ones first.
+    /// The keys that `text` starts with: length and number of each, shortest first.
     pub(super) fn prefixes<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = (usize, u32)> + 'a {
         let mut node = self.nodes.first();
         let walk = text.iter().map_while(move |byte| {
@@ -58,7 +58,7 @@ impl Trie {
     fn next(&self, node: &Node, byte: u8) -> Option<&Node> {
         let first = usize::try_from(node.first).ok()?;
         let edges = self.edges.get(first..first + usize::from(node.count))?;
-        // Most nodes have few edges, the root many.
+        // Most nodes have few edges; the root has many.
         let found = edges.binary_search_by_key(&byte, |(byte, _)| *byte).ok()?;
         self.nodes.get(usize::try_from(edges.get(found)?.1).ok()?)
     }

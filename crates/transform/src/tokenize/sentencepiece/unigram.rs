@@ -1,23 +1,23 @@
-//! Unigram: the cut with the best sum of scores. Owns a port of SentencePiece's `unigram_model.cc`
-//! (`EncodeOptimized`), with its arithmetic: sums are of 32 bits.
+//! Unigram: the segmentation with the highest sum of scores. A port of SentencePiece's `unigram_model.cc`
+//! (`EncodeOptimized`), including its 32-bit sums.
 //!
-//! The best cut up to a place where no piece reaches across is settled: it is given out there, so that
-//! memory is that of a stretch of text, not of a document.
+//! At a position that no piece spans, the best segmentation so far is final and is emitted. So memory grows with a
+//! stretch of text, not with the document.
 
 use super::model::Kind;
 use super::trie::Trie;
 use super::{End, Pieces, width};
 
-/// An unknown character is worse than the worst piece by this.
+/// How much an unknown character scores below the worst piece.
 const PENALTY: f32 = 10.0;
 
-/// Cuts text by Unigram.
+/// Segments text by Unigram.
 pub(super) struct Unigram {
     trie: Trie,
     lowest: f32,
 }
 
-/// The best way to a place, from its beginning in the stretch.
+/// The best segmentation up to a position of the stretch: its score and its last piece.
 #[derive(Clone, Copy)]
 struct Best {
     score: f32,
@@ -44,7 +44,7 @@ impl Unigram {
     pub(super) fn encode(&self, pieces: &Pieces, text: &[u8], scratch: &mut Scratch, end: &mut End<'_>) {
         let nowhere = Best { score: 0.0, start: NOWHERE, id: 0 };
         let unknown = self.lowest - PENALTY;
-        // The stretch begins at `origin`; the farthest place that any piece of it reaches is `reach`.
+        // The stretch starts at `origin`; its pieces reach at most to `reach`.
         let (mut origin, mut reach, mut at) = (0, 0, 0);
         scratch.best.clear();
         scratch.best.push(nowhere);
@@ -67,7 +67,7 @@ impl Unigram {
                     continue;
                 }
                 let score = match kind {
-                    // A symbol that the user defined wins over what is as long.
+                    // A user-defined symbol wins over pieces of the same length.
                     Kind::UserDefined => bonus(length) + here,
                     _ => pieces.score(id) + here,
                 };
@@ -85,12 +85,12 @@ impl Unigram {
     }
 }
 
-/// A sum beyond this is taken from all sums that are still of use, so that 32 bits go on telling small differences:
-/// a rule of the reference, which decides what long texts become.
+/// Larger sums are subtracted from all open sums, to keep 32-bit precision for small differences. A rule of the
+/// reference that affects the result for long texts.
 const REBASE: f32 = 100_000.0;
 
 impl Scratch {
-    /// The best sum at `from`, the first place that is still of use.
+    /// The best sum at `from`, the first open position; rebases the sums if it is large.
     fn rebased(&mut self, from: usize) -> f32 {
         let here = self.best.get(from).map_or(0.0, |best| best.score);
         if here.abs() <= REBASE {
@@ -114,7 +114,7 @@ impl Scratch {
     }
 }
 
-/// Gives out the best cut of the stretch.
+/// Emits the best segmentation of the stretch.
 fn settle(stretch: &[u8], scratch: &mut Scratch, end: &mut End<'_>) {
     scratch.cut.clear();
     let mut at = stretch.len();
@@ -131,7 +131,7 @@ fn settle(stretch: &[u8], scratch: &mut Scratch, end: &mut End<'_>) {
     }
 }
 
-/// The score of a symbol that the user defined, of so many bytes, rounded to 32 bits as the reference does.
+/// The score of a user-defined symbol of `length` bytes, rounded to 32 bits as in the reference.
 fn bonus(length: usize) -> f32 {
     (0.1 * (length as f64 - 1.0)) as f32
 }

@@ -3,7 +3,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt16Type;
 use arrow_array::{StringArray, StringViewArray};
 
-/// A tokenizer of letters and one merge, with a template and an end.
+/// A tokenizer of letters and one merge, with a template and an end token.
 fn json() -> String {
     r#"{"version":"1.0","added_tokens":[
     {"id":6,"content":"<s>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
@@ -45,7 +45,7 @@ fn tokens(options: TokenizeOptions, texts: &[Option<&str>]) -> Vec<Vec<u16>> {
 fn special_tokens_and_empty_documents() {
     let texts = [Some("abba"), Some(""), Some("<s>a")];
     let with = |special, append_eod, empty| TokenizeOptions { special, append_eod, empty, ..Default::default() };
-    // Nothing is truncated, whatever the file says.
+    // Truncation in the file is ignored.
     let plain = [vec![6, 3, 2, 1], vec![6], vec![6, 6, 1]];
     assert_eq!(tokens(TokenizeOptions::default(), &texts), plain);
     let none = [vec![3, 2, 1], vec![], vec![6, 1]];
@@ -93,7 +93,7 @@ fn a_difference_names_document_and_token() {
 }
 
 #[test]
-fn what_was_described_comes_back() {
+fn descriptions_round_trip() {
     let options = TokenizeOptions {
         append_eod: true,
         special: Special::Bos,
@@ -121,7 +121,7 @@ fn what_was_described_comes_back() {
 }
 
 #[test]
-fn fields_are_found_and_slips_named() {
+fn text_fields_are_found_and_unknown_names_refused() {
     let schema = rows(&[], true).schema();
     let with = |options| Tokenize::new(json().as_bytes(), "t.json", options).unwrap();
     let named = with(TokenizeOptions { field: Some("cls".to_owned()), ..Default::default() });
@@ -139,7 +139,7 @@ fn fields_are_found_and_slips_named() {
 }
 
 #[test]
-fn options_that_can_not_be_are_refused() {
+fn impossible_options_are_refused() {
     let refused = |options| Tokenize::new(json().as_bytes(), "t.json", options).err().unwrap().to_string();
     let eod = |text: &str| TokenizeOptions { eod: Some(text.to_owned()), append_eod: true, ..Default::default() };
     assert!(refused(eod("10")).contains("outside of the vocabulary of 10"));
@@ -159,8 +159,8 @@ fn options_that_can_not_be_are_refused() {
 }
 
 #[test]
-fn what_the_engine_refuses_falls_to_the_oracle() {
-    // The engine has no regular expressions but those it knows.
+fn the_oracle_is_the_fallback_engine() {
+    // The engine supports only the regular expressions that it knows.
     let split = r#""pre_tokenizer":{"type":"Split","pattern":{"Regex":"b+"},"behavior":"Isolated","invert":false}"#;
     let odd = json().replace(r#""pre_tokenizer":null"#, split);
     let tokenize = Tokenize::new(odd.as_bytes(), "t.json", TokenizeOptions::default()).unwrap();
@@ -172,7 +172,7 @@ fn what_the_engine_refuses_falls_to_the_oracle() {
 }
 
 #[test]
-fn the_share_that_is_checked_is_the_share_asked_for() {
+fn the_requested_fraction_is_checked() {
     let below = (0..10_000).filter(|i| share(&i.to_string()) < 0.1).count();
     assert!((900..1100).contains(&below), "{below}");
 }
@@ -189,12 +189,12 @@ fn a_piece_that_would_take_gigabytes_is_refused() {
     assert_eq!((refused(&cutting, &longer), refused(&whole, &longer)), (Some(Kind::Limit), Some(Kind::Limit)));
     let two = format!("b {run}\n{run}");
     assert_eq!((refused(&cutting, &two), refused(&whole, &two)), (None, Some(Kind::Limit)));
-    // With little memory, less.
+    // A memory limit lowers the bound.
     let little = |tokenize: &Tokenize| tokenize.clone().within(packhorse_core::Limits::of_memory(256 << 20));
     let (run, two) = ("a".repeat(2 << 20), format!("{}\n{}", "a".repeat(1 << 20), "b".repeat(1 << 20)));
     assert_eq!((refused(&little(&cutting), &run), refused(&little(&cutting), &two)), (Some(Kind::Limit), None));
     assert_eq!((refused(&whole, &run), refused(&little(&whole), &two)), (None, Some(Kind::Limit)));
-    // It costs this document, and no other.
+    // Only this document fails.
     let error = cutting.apply(rows(&[Some("ab"), Some(&longer)], true)).unwrap_err();
     assert_eq!((error.kind(), error.sample()), (Kind::Limit, Some("k1")));
 }

@@ -1,12 +1,12 @@
-//! The bits of a scan. Owns stuffed bytes and the markers between; knows no code.
+//! Reads the bits of a scan. Owns byte stuffing and markers; knows no Huffman code.
 
 use super::{Fault, marker};
 
-/// Bits, the high ones first. Behind a marker there are zeros, and to take one of them is a fault.
+/// Bits, most significant first. After a marker all bits are 0, and consuming one is an error.
 pub(super) struct Bits<'a> {
     rest: &'a [u8],
     held: u64,
-    /// How many of the high bits of `held` are the scan's.
+    /// How many of the high bits of `held` belong to the scan.
     count: u32,
 }
 
@@ -17,9 +17,9 @@ impl<'a> Bits<'a> {
         Self { rest, held: 0, count: 0 }
     }
 
-    /// Holds 32 bits at least, unless the next marker comes before.
+    /// Fills `held` to at least 32 bits, or up to the next marker.
     fn fill(&mut self) {
-        // Four bytes at a time, where none of them is 0xff.
+        // Fast path: four bytes at once if none is 0xff.
         if let Some((four, rest)) = self.rest.split_first_chunk::<4>().filter(|_| self.count <= 32) {
             let word = u32::from_be_bytes(*four);
             if !four.contains(&0xff) {
@@ -41,7 +41,7 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// The next sixteen bits, of 32 that may be skipped; they stay.
+    /// The next 16 bits, without consuming them. [`Bits::skip`] may then consume up to 32.
     pub(super) fn peek(&mut self) -> u16 {
         if self.count < 32 {
             self.fill();
@@ -49,26 +49,26 @@ impl<'a> Bits<'a> {
         (self.held >> 48) as u16
     }
 
-    /// Takes bits that were looked at, and so many of the 32 behind [`Bits::peek`].
+    /// Consumes `many` bits, at most 32 after [`Bits::peek`].
     pub(super) fn skip(&mut self, many: u32) -> Result<(), Fault> {
         self.count = self.count.checked_sub(many).ok_or(EARLY)?;
         self.held <<= many;
         Ok(())
     }
 
-    /// Takes up to sixteen bits.
+    /// Consumes and returns up to 16 bits.
     pub(super) fn take(&mut self, many: u32) -> Result<u16, Fault> {
         let bits = self.peek() as u32;
         self.skip(many)?;
         Ok((bits << many >> 16) as u16)
     }
 
-    /// Takes a bit whose value does not matter.
+    /// Consumes one bit.
     pub(super) fn drop_one(&mut self) -> Result<(), Fault> {
         self.take(1).map(|_| ())
     }
 
-    /// Goes on behind the restart `expected`, which must come now.
+    /// Continues after the restart marker `expected`, which must come now.
     pub(super) fn restart(&mut self, expected: u8) -> Result<(), Fault> {
         match marker(self.end()?)? {
             (found, rest) if found == expected => *self = Self::new(rest),
@@ -78,7 +78,7 @@ impl<'a> Bits<'a> {
         Ok(())
     }
 
-    /// What follows the scan, which must be done.
+    /// The bytes after the scan; an error if codes are left over.
     pub(super) fn end(&mut self) -> Result<&'a [u8], Fault> {
         self.fill();
         match self.count < 8 {

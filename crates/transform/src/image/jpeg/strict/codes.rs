@@ -1,25 +1,24 @@
-//! Huffman codes (T.81, annex C). Owns the tables; takes bits from others.
+//! Huffman codes (T.81, annex C). Owns the tables; reads no bytes itself.
 
 use super::Fault;
 use super::bits::Bits;
 
-/// Codes of so many bits are found in one step.
+/// Codes of up to this many bits are found by one table lookup.
 const FAST: u32 = 9;
 
-/// A table of codes of 1 to 16 bits.
+/// A Huffman table with codes of 1 to 16 bits.
 pub(super) struct Codes {
-    /// By the next bits: the length of the code in the high byte and its value in the low one; 0 if it is longer.
+    /// Indexed by the next bits: code length in the high byte, value in the low byte; 0 for longer codes.
     fast: Vec<u16>,
-    /// For each length: one more than the last code, in the high bits of seventeen; and what to add to a code for the place
-    /// of its value.
+    /// Per length: one past the last code, left-aligned in 16 bits, and the offset from a code to its value's index.
     lengths: [(u32, i32); 17],
     values: Vec<u8>,
 }
 
 impl Codes {
-    /// A table of a DHT segment, and what follows it.
+    /// Reads a table of a DHT segment; also returns the bytes after it.
     pub(super) fn read(body: &[u8]) -> Result<(Self, &[u8]), Fault> {
-        const WRONG: Fault = "a table of codes is damaged";
+        const WRONG: Fault = "a Huffman table is damaged";
         let (counts, tail) = body.split_first_chunk::<16>().ok_or(WRONG)?;
         let many = counts.iter().map(|count| usize::from(*count)).sum();
         let (values, tail) = tail.split_at_checked(many).filter(|_| many <= 256).ok_or(WRONG)?;
@@ -50,21 +49,21 @@ impl Codes {
         }
     }
 
-    /// The value of the next code.
+    /// Consumes the next code and returns its value.
     pub(super) fn next(&self, bits: &mut Bits<'_>) -> Result<u8, Fault> {
         let (length, value) = self.look(bits)?;
         bits.skip(length)?;
         Ok(value)
     }
 
-    /// The value of the next code, which says in its lower half how many bits follow: these are passed over too.
+    /// Like [`next`](Self::next); also skips the number of bits in the value's low nibble.
     pub(super) fn next_with_bits(&self, bits: &mut Bits<'_>) -> Result<u8, Fault> {
         let (length, value) = self.look(bits)?;
         bits.skip(length + u32::from(value & 15))?;
         Ok(value)
     }
 
-    /// The length and the value of the next code, which stays.
+    /// Length and value of the next code, without consuming it.
     #[inline]
     fn look(&self, bits: &mut Bits<'_>) -> Result<(u32, u8), Fault> {
         let next = u32::from(bits.peek());

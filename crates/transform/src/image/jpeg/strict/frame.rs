@@ -1,19 +1,19 @@
-//! What a frame says, and what of it has come.
+//! A frame header, and which coefficients have arrived.
 
 use super::Fault;
 
-/// The most blocks of a unit of several components (B.2.3).
+/// The most blocks of an interleaved MCU (B.2.3).
 const BLOCKS: u32 = 10;
 
-/// A component's name, its blocks across and down, its quantization table.
+/// Component id, horizontal and vertical sampling factors, quantization table.
 type Part = (u8, u32, u32, u8);
 
-/// A frame (B.2.2).
+/// A frame (B.2.2) and the progress of its components.
 pub(super) struct Frame {
     pub(super) progressive: bool,
-    /// Bits a sample.
+    /// Bits per sample.
     pub(super) precision: u8,
-    /// Units of all components: across and down.
+    /// Interleaved MCUs across and down.
     pub(super) across: u32,
     pub(super) down: u32,
     pub(super) components: Vec<Component>,
@@ -22,19 +22,19 @@ pub(super) struct Frame {
 /// A component of a frame.
 pub(super) struct Component {
     pub(super) name: u8,
-    /// The place of its quantization table.
+    /// Number of its quantization table.
     pub(super) steps: usize,
-    /// Blocks of a unit of all components.
+    /// Blocks per interleaved MCU, across and down.
     pub(super) h: u32,
     pub(super) v: u32,
-    /// Blocks of its own, where it is alone in a scan.
+    /// Blocks across and down in a scan of its own.
     pub(super) width: u32,
     pub(super) height: u32,
-    /// Blocks of a row, with those that fill the last unit.
+    /// Blocks per row including the padding of the last MCU.
     pub(super) stride: u32,
-    /// Of each block a bit for each coefficient that is not zero so far. Progressive only.
+    /// Progressive only: for each block, a bitmap of its nonzero coefficients so far.
     pub(super) nonzero: Vec<u64>,
-    /// For each coefficient the last bit that came: 0 if all have.
+    /// For each coefficient, the lowest bit received so far; 0 if complete.
     pub(super) come: [Option<u8>; 64],
 }
 
@@ -76,13 +76,13 @@ impl Frame {
         Ok(Self { progressive, precision: *precision, across, down, components })
     }
 
-    /// Refuses a picture some of whose coefficients have not come, or not to their last bit.
+    /// Refuses an image with coefficients that are missing or incomplete.
     pub(super) fn require_all(&self) -> Result<(), Fault> {
         let all = self.components.iter().all(|component| component.come.iter().all(|last| *last == Some(0)));
         if all { Ok(()) } else { Err("scans are missing") }
     }
 
-    /// Whether a unit of these components is not too large.
+    /// Whether an interleaved MCU of these components is within the limit.
     pub(super) fn fits(&self, components: &[usize]) -> bool {
         let blocks = |at: &usize| self.components.get(*at).map_or(0, |component| component.h * component.v);
         components.len() < 2 || components.iter().map(blocks).sum::<u32>() <= BLOCKS

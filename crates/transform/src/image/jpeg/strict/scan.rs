@@ -1,4 +1,4 @@
-//! One scan: which components, which coefficients, which bits of them; and its codes, block by block.
+//! One scan: its components, coefficients and bits, and its codes block by block.
 
 use super::Fault;
 use super::bits::Bits;
@@ -6,20 +6,20 @@ use super::codes::Codes;
 use super::frame::Frame;
 
 const WRONG: Fault = "a scan's header is damaged";
-const TABLE: Fault = "a table of codes is missing";
+const TABLE: Fault = "a Huffman table is missing";
 const RUN: Fault = "a run of coefficients goes over the end of its block";
 const VALUE: Fault = "a coefficient is too large";
 
-/// A scan (B.2.3) on its way.
+/// A scan (B.2.3) while it is read.
 pub(super) struct Scan {
     parts: Vec<Part>,
-    /// The first and the last coefficient.
+    /// Spectral selection: the first and the last coefficient.
     band: (usize, usize),
-    /// Whether the first bits come, and not one bit more.
+    /// Whether this is the first pass over these coefficients, not a refinement.
     first: bool,
-    /// The last bit that comes.
+    /// Successive approximation: the lowest bit that this scan carries.
     low: u8,
-    /// Blocks that have no more coefficients in this band.
+    /// End-of-band run: blocks with no further coefficients in this band.
     skipped: u32,
 }
 
@@ -27,16 +27,16 @@ struct Part {
     component: usize,
     dc: usize,
     ac: usize,
-    /// The first coefficient of its last block.
+    /// DC value of its previous block.
     level: i32,
 }
 
-/// What the segments before a scan brought.
+/// Tables from the segments before a scan.
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) dc: [Option<Codes>; 4],
     pub(super) ac: [Option<Codes>; 4],
-    /// The steps in which first coefficients are counted.
+    /// The DC step of each quantization table.
     pub(super) steps: [Option<u16>; 4],
 }
 
@@ -52,7 +52,7 @@ impl Scan {
         let parts = parts.as_chunks().0.iter().map(part).collect::<Option<Vec<_>>>().ok_or(WRONG)?;
         let (from, to, high, low) = match frame.progressive {
             true => (usize::from(from), usize::from(to), bits >> 4, bits & 15),
-            // What sequential scans say here does not matter, and some say nonsense.
+            // Sequential scans may hold garbage here; decoders ignore it.
             false => (0, 63, 0, 0),
         };
         let alone = parts.len() == 1;
@@ -74,7 +74,7 @@ impl Scan {
         Ok(Self { parts, band: (from, to), first: high == 0, low, skipped: 0 })
     }
 
-    /// How many units there are: of all components, or the blocks of the one.
+    /// Number of MCUs: interleaved, or single blocks if the scan has one component.
     pub(super) fn units(&self, frame: &Frame) -> u32 {
         match &self.parts[..] {
             [part] => frame.components.get(part.component).map_or(0, |component| component.width * component.height),
@@ -82,13 +82,13 @@ impl Scan {
         }
     }
 
-    /// Between restarts, and at the end: no block is left that was said to be empty.
+    /// At a restart and at the end: the end-of-band run must be used up.
     pub(super) fn restart(&mut self) -> Result<(), Fault> {
         self.parts.iter_mut().for_each(|part| part.level = 0);
         if self.skipped == 0 { Ok(()) } else { Err("a scan ends inside a run of blocks") }
     }
 
-    /// Walks over the codes of the unit with this number.
+    /// Reads the codes of MCU number `unit`.
     pub(super) fn unit(
         &mut self,
         unit: u32,
@@ -117,7 +117,7 @@ impl Scan {
                     }
                 } else if *first {
                     part.level += difference(table(&tables.dc, part.dc)?, precision, bits)?;
-                    let step = tables.steps.get(component.steps).copied().flatten().ok_or("steps are missing")?;
+                    let step = tables.steps.get(component.steps).copied().flatten().ok_or("a quantization table is missing")?;
                     within(part.level << *low, step, precision)?;
                     if !progressive {
                         others(table(&tables.ac, part.ac)?, precision, bits)?;
@@ -131,8 +131,8 @@ impl Scan {
     }
 }
 
-/// Refuses a level that no samples have: it is eight times their mean, in steps, with black and white as ends. A quarter
-/// more is let through, as some encoders go beyond white on purpose to keep edges clean.
+/// Refuses a DC value outside the sample range: it is eight times the block's mean, in quantization steps. Allows a
+/// quarter more, because some encoders overshoot white on purpose to keep edges clean.
 fn within(level: i32, step: u16, precision: u8) -> Result<(), Fault> {
     let (step, most) = (i64::from(step.max(1)), 10i64 << (precision.clamp(1, 16) - 1));
     match i64::from(level).abs() * step <= most + 2 * step {
@@ -145,10 +145,10 @@ fn table(tables: &[Option<Codes>; 4], at: usize) -> Result<&Codes, Fault> {
     tables.get(at).and_then(Option::as_ref).ok_or(TABLE)
 }
 
-/// The difference of the first coefficient to that of the block before (F.2.2.1).
+/// The DC difference to the previous block (F.2.2.1).
 fn difference(codes: &Codes, precision: u8, bits: &mut Bits<'_>) -> Result<i32, Fault> {
     let size = codes.next(bits)?;
-    // Of 8 bits a sample, differences have 11 (F.1.2.1).
+    // With 8 bits per sample, differences have 11 bits (F.1.2.1).
     if size > (precision + 3).min(15) {
         return Err(VALUE);
     }
@@ -156,7 +156,7 @@ fn difference(codes: &Codes, precision: u8, bits: &mut Bits<'_>) -> Result<i32, 
     Ok(if size > 0 && value < 1 << (size - 1) { value - (1 << size) + 1 } else { value })
 }
 
-/// The other coefficients of a block (F.2.2.2).
+/// The AC coefficients of a block (F.2.2.2).
 fn others(ac: &Codes, precision: u8, bits: &mut Bits<'_>) -> Result<(), Fault> {
     let mut at = 1;
     while at < 64 {
@@ -171,19 +171,19 @@ fn others(ac: &Codes, precision: u8, bits: &mut Bits<'_>) -> Result<(), Fault> {
             match run {
                 0 => return Ok(()),
                 15 => at += 16,
-                _ => return Err("a code means nothing"),
+                _ => return Err("a code is invalid"),
             }
         }
     }
     if at == 64 { Ok(()) } else { Err(RUN) }
 }
 
-/// How many blocks, this one included, have no more coefficients: 2 to the power, and so many bits on top (G.1.2.2).
+/// The end-of-band run, including this block: 2^power plus `power` extra bits (G.1.2.2).
 fn blocks(power: usize, bits: &mut Bits<'_>) -> Result<u32, Fault> {
     Ok((1 << power) + u32::from(bits.take(power as u32)?))
 }
 
-/// The first bits of a band of a block (G.1.2.2).
+/// The first pass over a band of a block (G.1.2.2).
 fn begin(
     codes: &Codes,
     (from, to): (usize, usize),
@@ -219,7 +219,7 @@ fn begin(
     if at == to + 1 { Ok(()) } else { Err(RUN) }
 }
 
-/// One bit more of a band of a block (G.1.2.3).
+/// A refinement pass over a band of a block (G.1.2.3).
 fn refine(
     codes: &Codes,
     (from, to): (usize, usize),
@@ -239,9 +239,9 @@ fn refine(
                     break;
                 }
                 (_, 1) => bits.drop_one()?,
-                _ => return Err("a code means nothing"),
+                _ => return Err("a code is invalid"),
             }
-            // Over coefficients that are not zero, each with a bit, to the zero behind the run.
+            // Skip the run of zero coefficients; every nonzero one on the way has a correction bit.
             while at <= to && (*nonzero >> at & 1 == 1 || run > 0) {
                 match *nonzero >> at & 1 {
                     0 => run -= 1,

@@ -2,7 +2,7 @@ use super::super::super::samples::{jpeg, jpeg_of, pattern};
 use super::*;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
-/// Pictures of every structure that the encoder writes.
+/// Images of every structure that the encoder writes.
 fn pictures() -> Vec<Vec<u8>> {
     let mut all = vec![
         jpeg(1, 1),
@@ -36,7 +36,7 @@ fn start_of_scan(bytes: &[u8]) -> usize {
 }
 
 #[test]
-fn whole_pictures_pass_with_anything_behind_them() {
+fn complete_images_pass_with_trailing_bytes() {
     for mut bytes in pictures() {
         verify(&bytes).unwrap();
         bytes.extend(b"\0\xff\xd8 more");
@@ -45,9 +45,9 @@ fn whole_pictures_pass_with_anything_behind_them() {
 }
 
 #[test]
-fn a_picture_that_was_cut_and_ended_again_is_refused() {
+fn truncation_behind_a_new_end_marker_is_refused() {
     for whole in pictures() {
-        // The last bits before the end may be padding alone.
+        // The last bits before EOI may be padding only.
         for cut in start_of_scan(&whole)..whole.len() - 4 {
             let bytes = [&whole[..cut], b"\xff\xd9"].concat();
             assert!(verify(&bytes).is_err(), "{cut} of {}", whole.len());
@@ -56,7 +56,7 @@ fn a_picture_that_was_cut_and_ended_again_is_refused() {
 }
 
 #[test]
-fn a_restart_that_is_missing_doubled_or_another_is_refused() {
+fn a_missing_repeated_or_wrong_restart_is_refused() {
     for whole in pictures() {
         let restarts =
             whole.windows(2).enumerate().filter(|(_, two)| two[0] == 0xff && (0xd0..=0xd7).contains(&two[1]));
@@ -80,7 +80,7 @@ fn bytes_between_a_scan_and_its_end_are_refused() {
 }
 
 #[test]
-fn a_scan_that_is_left_out_or_comes_twice_is_refused() {
+fn a_missing_or_repeated_scan_is_refused() {
     for whole in pictures() {
         let scans: Vec<usize> =
             whole.windows(2).enumerate().filter(|(_, two)| *two == [0xff, SOS]).map(|(at, _)| at).collect();
@@ -92,7 +92,7 @@ fn a_scan_that_is_left_out_or_comes_twice_is_refused() {
 }
 
 #[test]
-fn no_damage_makes_it_panic_or_run_for_long() {
+fn damage_never_panics() {
     for whole in pictures() {
         for end in 0..whole.len() {
             assert!(verify(&whole[..end]).is_err());

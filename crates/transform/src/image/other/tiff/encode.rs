@@ -1,4 +1,4 @@
-//! TIFF out: one image, deflate, with the horizontal predictor where samples are no numbers of colours.
+//! The TIFF encoder: one image, deflate; horizontal predictor except for palette indices.
 
 use super::Tiff;
 use crate::image::Keep;
@@ -13,7 +13,7 @@ use tiff::encoder::colortype::{ColorType, Gray8, Gray16, RGB8, RGB16, RGBA8, RGB
 use tiff::encoder::{Compression, DeflateLevel, TiffEncoder, TiffValue};
 use tiff::tags::{PhotometricInterpretation, Predictor, SampleFormat, Tag};
 
-/// Numbers of colours.
+/// Palette indices.
 struct Numbers;
 
 impl ColorType for Numbers {
@@ -27,7 +27,7 @@ impl ColorType for Numbers {
     }
 }
 
-/// The picture; gray with alpha becomes RGB with alpha, which every reader knows.
+/// Encodes the image. Gray with alpha becomes RGBA, which every reader supports.
 pub(in crate::image::other) fn encode(
     raster: &Raster,
     palette: Option<&Palette>,
@@ -50,7 +50,7 @@ pub(in crate::image::other) fn encode(
     written.map_err(|error| unencodable(Kind::Tiff, error))
 }
 
-/// The ICC profile, if it is about colours of this many channels.
+/// The ICC profile, if it is for this many channels.
 fn profile(decoder: &mut Tiff<'_>, raster: &Raster) -> Option<Vec<u8>> {
     let profile = decoder.get_tag_u8_vec(Tag::IccProfile).ok()?;
     crate::image::jpeg::describes(&profile, if raster.channels < 3 { 1 } else { 3 }).then_some(profile)
@@ -81,7 +81,7 @@ where
     Ok(out.into_inner())
 }
 
-/// All reds, all greens, all blues of 256 colours, 16 bits each.
+/// The ColorMap tag: 256 reds, then greens, then blues, 16 bits each.
 fn color_map(palette: &Palette) -> Vec<u16> {
     let value = |part: usize, at: usize| palette.colours.get(at).and_then(|colour| colour.get(part)).copied();
     let all = (0..3).flat_map(|part| (0..256).map(move |at| (part, at)));

@@ -1,14 +1,14 @@
-//! Palettes of TIFFs. Owns the way around a decoder that refuses them.
+//! TIFF palettes. Owns a workaround for a decoder that refuses them.
 
 use super::{Tiff, contradictory, refused};
 use crate::image::other::Palette;
 use packhorse_core::Result;
 use tiff::tags::Tag;
 
-/// The tag of the meaning of samples; it is 3 for palettes, 1 for gray.
+/// Tag PhotometricInterpretation: 3 for palettes, 1 for gray.
 const PHOTOMETRIC: u16 = 262;
 
-/// The same file, said to be gray, if it has a palette: its decoder refuses palettes, and reads the numbers as gray.
+/// A copy of a palette file relabelled as gray; `None` for other files. The decoder refuses palettes but reads gray.
 pub(super) fn as_gray(bytes: &[u8]) -> Option<Vec<u8>> {
     let little = bytes.starts_with(b"II");
     let number = |at: usize, width: usize| -> Option<usize> {
@@ -17,7 +17,7 @@ pub(super) fn as_gray(bytes: &[u8]) -> Option<Vec<u8>> {
         Some(if little { bytes.iter().rev().fold(0, shifted) } else { bytes.iter().fold(0, shifted) })
     };
     let big = number(2, 2)? == 43;
-    // Bytes of an offset, of the number of entries, and of an entry.
+    // Sizes of an offset, of the entry count, and of an entry.
     let (offset, count, entry) = if big { (8, 8, 20) } else { (4, 2, 12) };
     let directory = number(if big { 8 } else { 4 }, offset)?;
     let first = directory.checked_add(count)?;
@@ -34,7 +34,7 @@ pub(super) fn as_gray(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(gray)
 }
 
-/// The colours: all reds, all greens, all blues, of 16 bits each; the high ones count.
+/// Reads the ColorMap: reds, greens, blues of 16 bits each, cut to the high 8.
 pub(super) fn colours(decoder: &mut Tiff<'_>) -> Result<Palette> {
     let map = decoder.get_tag_u16_vec(Tag::ColorMap).map_err(refused)?;
     let third = map.len() / 3;

@@ -9,7 +9,7 @@ fn random(size: (u32, u32), key: u64) -> (u32, u32, u32, u32) {
     (part.left as u32, part.top as u32, part.width as u32, part.height as u32)
 }
 
-/// What a key draws is part of what a dataset's training order means: never change it.
+/// Keys decide crops, and crops are part of a training order: these values must never change.
 #[test]
 fn parts_of_fixed_keys_are_pinned() {
     let drawn: Vec<_> = (0..4).map(|key| random((500, 375), key)).collect();
@@ -20,7 +20,7 @@ fn parts_of_fixed_keys_are_pinned() {
 fn the_center_is_torchvisions() {
     let center =
         |size, short, height, width| Part::new(Size::Center { short, height, width }, size, Draws::new(0)).unwrap();
-    // 500 × 375 becomes 341 × 256; of that, columns 58 to 282 (58.5 goes to the even number) and rows 16 to 240.
+    // 500 × 375 becomes 341 × 256; the crop is columns 58 to 282 (58.5 rounds to even) and rows 16 to 240.
     let part = center((500, 375), 256, 224, 224);
     let (across, down) = (500.0 / 341.0, 375.0 / 256.0);
     assert_eq!((part.left, part.top), (58.0 * across, 16.0 * down));
@@ -30,8 +30,8 @@ fn the_center_is_torchvisions() {
 }
 
 #[test]
-fn what_can_never_fit_falls_back_to_the_middle() {
-    // Of 1000 × 10 pixels no half is nearly square.
+fn impossible_crops_fall_back_to_the_centre() {
+    // No half of 1000 × 10 pixels is nearly square.
     let size = Size::Random { height: 8, width: 8, scale: (0.5, 1.0), ratio: (0.75, 1.333) };
     let part = Part::new(size, (1000, 10), Draws::new(5)).unwrap();
     assert_eq!((part.left, part.top, part.width, part.height), (493.0, 0.0, 13.0, 10.0));
@@ -41,7 +41,7 @@ fn what_can_never_fit_falls_back_to_the_middle() {
     assert_eq!((part.width, part.height), (1.0, 1.0));
 }
 
-/// Area and proportions are uniform (the latter in their logarithm), as torchvision draws them.
+/// Area and logarithm of the aspect ratio are uniform, as in torchvision.
 #[test]
 fn parts_are_spread_as_asked() {
     let many = 20_000u64;
@@ -52,15 +52,15 @@ fn parts_are_spread_as_asked() {
         log += (f64::from(width) / f64::from(height)).ln() / many as f64;
         place += f64::from(left) / f64::from((1000 - width).max(1)) / many as f64;
     }
-    // A part of over 3/4 of a square may not fit and is drawn again, which favours small ones a little:
-    // torchvision's mean is 0.478, not 0.54.
+    // A crop of over 3/4 of a square may not fit and is drawn again, which favours small ones: torchvision's mean is
+    // 0.478, not 0.54.
     assert!((0.474..0.483).contains(&area), "{area}");
     assert!(log.abs() < 0.01, "{log}");
     assert!((0.48..0.52).contains(&place), "{place}");
 }
 
 #[test]
-fn another_size_than_the_exact_one_is_refused() {
+fn exact_refuses_other_sizes() {
     let size = Size::Exact { height: 3, width: 4 };
     assert!(Part::new(size, (4, 3), Draws::new(0)).unwrap().is_all((4, 3)));
     let error = Part::new(size, (3, 4), Draws::new(0)).unwrap_err();
