@@ -6,7 +6,7 @@ use crate::image::{Check, Image, ImageOptions};
 use packhorse_core::{Error, Limits, Result};
 
 /// The inputs beside the description that rebuilding a transform needs.
-pub struct Making<'a> {
+pub struct RebuildContext<'a> {
     /// Memory limits.
     pub limits: Limits,
     /// Returns the file (a tokenizer) with the given hexadecimal BLAKE3 digest.
@@ -22,11 +22,11 @@ pub fn from_description(text: &str, limits: Limits) -> Result<Box<dyn Transform>
     let files = |digest: &str| {
         Err(Error::config(format!("the plan's transform needs the file {digest}, which is not at hand here")))
     };
-    from_description_with(text, &Making { limits, files: &files, check_exact: 0.0 })
+    from_description_with(text, &RebuildContext { limits, files: &files, check_exact: 0.0 })
 }
 
 /// Like [`from_description`], for transforms that need files too.
-pub fn from_description_with(text: &str, making: &Making<'_>) -> Result<Box<dyn Transform>> {
+pub fn from_description_with(text: &str, context: &RebuildContext<'_>) -> Result<Box<dyn Transform>> {
     let unknown = || {
         Error::config(format!(
             "the plan has the transform \"{text}\", which this build does not make; use the build that planned"
@@ -39,7 +39,7 @@ pub fn from_description_with(text: &str, making: &Making<'_>) -> Result<Box<dyn 
     }
     #[cfg(feature = "tokenize")]
     if text.starts_with("tokenize/") {
-        let tokenize = crate::tokenize::Tokenize::from_words(text.split(' ').skip(1), making)?;
+        let tokenize = crate::tokenize::Tokenize::from_words(text.split(' ').skip(1), context)?;
         return if tokenize.describe() == text { Ok(Box::new(tokenize)) } else { Err(unknown()) };
     }
     if !words.next().is_some_and(|name| name.starts_with("image/")) {
@@ -57,7 +57,7 @@ pub fn from_description_with(text: &str, making: &Making<'_>) -> Result<Box<dyn 
             _ => return Err(unknown()),
         }
     }
-    let image = Image::new(options, making.limits)?;
+    let image = Image::new(options, context.limits)?;
     // The description contains the revision, so a different revision never compares equal.
     if image.describe() == text { Ok(Box::new(image)) } else { Err(unknown()) }
 }

@@ -22,10 +22,11 @@
 //! [`ViewDecoder`].
 
 mod column;
+mod crop_window;
 mod decode;
 mod exif;
+mod format;
 mod jpeg;
-mod kind;
 mod mirror;
 mod options;
 mod orientation;
@@ -35,16 +36,15 @@ mod other;
 #[path = "image/absent.rs"]
 mod other;
 mod picture;
+mod pixel_buffer;
 mod pixels;
 mod png;
 mod raster;
 mod resample;
 mod resize;
 mod scale;
-mod scratch;
 mod view;
 mod view_decoder;
-mod window;
 
 pub use decode::decode;
 pub use jpeg::JpegFacts;

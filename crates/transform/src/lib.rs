@@ -10,5 +10,5 @@ pub mod image;
 pub mod tokenize;
 mod transform;
 
-pub use describe::{Making, from_description, from_description_with};
+pub use describe::{RebuildContext, from_description, from_description_with};
 pub use transform::{Counts, Transform};

@@ -13,7 +13,7 @@ use packhorse_dataset::{Manifest, PLAN};
 use packhorse_pack::{
     PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, plan_folder, plan_limits,
 };
-use packhorse_transform::{Making, Transform, from_description_with};
+use packhorse_transform::{RebuildContext, Transform, from_description_with};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -109,8 +109,8 @@ pub(super) fn transforms_of(context: &Context<'_>, dir: &Path, check_exact: f64)
     let dir = &plan_folder(&context.store, dir)?;
     let plan = open_plan(&*context.store, dir)?;
     let files = |digest: &str| plan_file(&*context.store, dir, &plan, digest);
-    let making = Making { limits: plan_limits(plan.header(), context.limits)?, files: &files, check_exact };
-    plan.header().transforms.iter().map(|text| from_description_with(text, &making)).collect()
+    let rebuild = RebuildContext { limits: plan_limits(plan.header(), context.limits)?, files: &files, check_exact };
+    plan.header().transforms.iter().map(|text| from_description_with(text, &rebuild)).collect()
 }
 
 fn pack(

@@ -1,26 +1,26 @@
 //! Stand-in for `other` in a build without the feature `image`: refuses WebP, TIFF, BMP, GIF and PNM by name.
 
 use super::Keep;
-use super::kind::Kind;
+use super::format::ImageFormat;
 use super::orientation::Orientation;
 use super::raster::Raster;
 use packhorse_core::{Error, Limits, Result};
 
-fn absent<T>(kind: Kind) -> Result<T> {
+fn absent<T>(kind: ImageFormat) -> Result<T> {
     let text = format!("is a {kind:?}, and this build reads JPEG and PNG only; build with the feature image");
     Err(Error::unsupported(text))
 }
 
-pub(super) fn header(kind: Kind, _: &[u8]) -> Result<(u32, u32, Orientation)> {
+pub(super) fn header(kind: ImageFormat, _: &[u8]) -> Result<(u32, u32, Orientation)> {
     absent(kind)
 }
 
-pub(super) fn decode(kind: Kind, _: &[u8], _: &Limits) -> Result<Raster> {
+pub(super) fn decode(kind: ImageFormat, _: &[u8], _: &Limits) -> Result<Raster> {
     absent(kind)
 }
 
 pub(super) fn rewrite(
-    kind: Kind,
+    kind: ImageFormat,
     _: &[u8],
     _: &Limits,
     _: Keep,
@@ -29,10 +29,10 @@ pub(super) fn rewrite(
     absent(kind)
 }
 
-pub(super) fn has_more(kind: Kind, _: &[u8]) -> Result<bool> {
+pub(super) fn has_more(kind: ImageFormat, _: &[u8]) -> Result<bool> {
     absent(kind)
 }
 
-pub(super) fn check_frames(kind: Kind, _: &[u8], _: &Limits) -> Result<()> {
+pub(super) fn check_frames(kind: ImageFormat, _: &[u8], _: &Limits) -> Result<()> {
     absent(kind)
 }

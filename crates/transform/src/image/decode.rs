@@ -1,6 +1,6 @@
 //! Decodes image bytes to pixels for readers. Owns the dispatch; each codec has its own module.
 
-use super::kind::Kind;
+use super::format::ImageFormat;
 use super::orientation::Orientation;
 use super::raster::Raster;
 use super::{Pixels, jpeg, other, png};
@@ -14,16 +14,16 @@ use packhorse_core::{Error, Limits, Result};
 /// Strict: a truncated image or a wrong checksum is a `Content` error. An image over [`Limits::pixels`] is a `Limit`
 /// error, raised before any allocation.
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Pixels> {
-    let kind = Kind::of(bytes)?;
+    let kind = ImageFormat::of(bytes)?;
     header(kind, bytes, limits)?;
     raster(kind, bytes, limits).map(Pixels::from)
 }
 
 /// Stored width, height and orientation, checked against `limits`.
-pub(super) fn header(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<(u32, u32, Orientation)> {
+pub(super) fn header(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Result<(u32, u32, Orientation)> {
     let (width, height, orientation) = match kind {
-        Kind::Jpeg => jpeg::header(bytes)?,
-        Kind::Png => png::header(bytes)?,
+        ImageFormat::Jpeg => jpeg::header(bytes)?,
+        ImageFormat::Png => png::header(bytes)?,
         _ => other::header(kind, bytes)?,
     };
     if width == 0 || height == 0 {
@@ -37,10 +37,10 @@ pub(super) fn header(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<(u32, 
 }
 
 /// All pixels, 8 bits per channel. The caller has checked the limits.
-pub(super) fn raster(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<Raster> {
+pub(super) fn raster(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Result<Raster> {
     match kind {
-        Kind::Jpeg => jpeg::decode(bytes),
-        Kind::Png => png::decode(bytes, false),
+        ImageFormat::Jpeg => jpeg::decode(bytes),
+        ImageFormat::Png => png::decode(bytes, false),
         _ => other::decode(kind, bytes, limits),
     }
 }

@@ -18,7 +18,7 @@ mod tiff;
 mod webp;
 
 use super::Keep;
-use super::kind::Kind;
+use super::format::ImageFormat;
 use super::orientation::Orientation;
 use super::raster::Raster;
 use image::{ColorType, ImageDecoder, ImageError, Limits as Bounds};
@@ -62,24 +62,24 @@ fn high_bytes(wide: &[u8]) -> Vec<u8> {
 }
 
 /// Stored size, and orientation.
-pub(super) fn header(kind: Kind, bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
+pub(super) fn header(kind: ImageFormat, bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     guarded(kind, || match kind {
-        Kind::WebP => webp::header(bytes),
-        Kind::Tiff => tiff::header(bytes),
-        Kind::Bmp => bmp::header(bytes),
-        Kind::Gif => gif::header(bytes),
+        ImageFormat::WebP => webp::header(bytes),
+        ImageFormat::Tiff => tiff::header(bytes),
+        ImageFormat::Bmp => bmp::header(bytes),
+        ImageFormat::Gif => gif::header(bytes),
         _ => pnm::header(bytes),
     })
 }
 
 /// All pixels, 8 bits per channel. The caller has checked the limits.
-pub(super) fn decode(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<Raster> {
+pub(super) fn decode(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Result<Raster> {
     guarded(kind, || stored(kind, bytes, limits)?.into_colours())
 }
 
 /// Decodes, applies `edit` (`true`: values must not be mixed), and encodes.
 pub(super) fn rewrite(
-    kind: Kind,
+    kind: ImageFormat,
     bytes: &[u8],
     limits: &Limits,
     keep: Keep,
@@ -89,51 +89,51 @@ pub(super) fn rewrite(
         let Stored { raster, palette, exact } = stored(kind, bytes, limits)?;
         let raster = edit(raster, exact)?;
         match kind {
-            Kind::WebP => webp::encode(&raster, bytes, keep),
-            Kind::Tiff => tiff::encode(&raster, palette.as_ref(), bytes, keep),
-            Kind::Bmp => bmp::encode(&raster, palette.as_ref()),
-            Kind::Gif => gif::encode(&raster, palette.as_ref()),
+            ImageFormat::WebP => webp::encode(&raster, bytes, keep),
+            ImageFormat::Tiff => tiff::encode(&raster, palette.as_ref(), bytes, keep),
+            ImageFormat::Bmp => bmp::encode(&raster, palette.as_ref()),
+            ImageFormat::Gif => gif::encode(&raster, palette.as_ref()),
             _ => Ok(pnm::encode(&raster)),
         }
     })
 }
 
 /// Whether there is a second frame or image; decodes none.
-pub(super) fn has_more(kind: Kind, bytes: &[u8]) -> Result<bool> {
+pub(super) fn has_more(kind: ImageFormat, bytes: &[u8]) -> Result<bool> {
     guarded(kind, || match kind {
-        Kind::WebP => webp::is_animated(bytes),
-        Kind::Gif => gif::is_animated(bytes),
-        Kind::Tiff => tiff::has_more(bytes),
+        ImageFormat::WebP => webp::is_animated(bytes),
+        ImageFormat::Gif => gif::is_animated(bytes),
+        ImageFormat::Tiff => tiff::has_more(bytes),
         _ => Ok(false),
     })
 }
 
 /// Refuses an image with a frame that does not decode.
-pub(super) fn check_frames(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<()> {
+pub(super) fn check_frames(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Result<()> {
     guarded(kind, || match kind {
-        Kind::WebP => webp::check_frames(bytes, limits),
-        Kind::Gif => gif::check_frames(bytes, limits),
+        ImageFormat::WebP => webp::check_frames(bytes, limits),
+        ImageFormat::Gif => gif::check_frames(bytes, limits),
         _ => Ok(()),
     })
 }
 
-fn stored(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<Stored> {
+fn stored(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Result<Stored> {
     match kind {
-        Kind::WebP => webp::read(bytes, limits),
-        Kind::Tiff => tiff::read(bytes, limits),
-        Kind::Bmp => bmp::read(bytes, limits),
-        Kind::Gif => gif::read(bytes, limits),
+        ImageFormat::WebP => webp::read(bytes, limits),
+        ImageFormat::Tiff => tiff::read(bytes, limits),
+        ImageFormat::Bmp => bmp::read(bytes, limits),
+        ImageFormat::Gif => gif::read(bytes, limits),
         _ => pnm::read(bytes, limits),
     }
 }
 
 /// Turns a decoder's panic into a `Content` error.
-fn guarded<T>(kind: Kind, work: impl FnOnce() -> Result<T>) -> Result<T> {
+fn guarded<T>(kind: ImageFormat, work: impl FnOnce() -> Result<T>) -> Result<T> {
     contain(work).unwrap_or_else(|| Err(undecodable(kind, "the decoder gave up on its structure")))
 }
 
 /// All pixels from a decoder of the crate `image`.
-fn pixels(kind: Kind, mut decoder: impl ImageDecoder, limits: &Limits) -> Result<Raster> {
+fn pixels(kind: ImageFormat, mut decoder: impl ImageDecoder, limits: &Limits) -> Result<Raster> {
     let (width, height) = decoder.dimensions();
     let (channels, wide) = match decoder.color_type() {
         ColorType::L8 => (1, false),
@@ -180,7 +180,7 @@ impl Work {
     }
 }
 
-fn refused(kind: Kind, error: ImageError) -> Error {
+fn refused(kind: ImageFormat, error: ImageError) -> Error {
     match error {
         ImageError::Limits(_) => too_large(),
         ImageError::IoError(_) => cut_short(kind),
@@ -192,27 +192,27 @@ fn too_large() -> Error {
     Error::new(packhorse_core::Kind::Limit, "takes more memory than the limit of pixels allows; leave it out")
 }
 
-fn cut_short(kind: Kind) -> Error {
+fn cut_short(kind: ImageFormat) -> Error {
     Error::content(format!("is cut short: the end of the {} is missing; get it again or leave it out", name(kind)))
 }
 
-fn undecodable(kind: Kind, why: &str) -> Error {
+fn undecodable(kind: ImageFormat, why: &str) -> Error {
     Error::content(format!("can't be decoded as a {} ({why}); get it again or leave it out", name(kind)))
 }
 
-fn unencodable(kind: Kind, why: impl std::fmt::Display) -> Error {
+fn unencodable(kind: ImageFormat, why: impl std::fmt::Display) -> Error {
     Error::content(format!("can't be encoded as a {} ({why}); leave it out", name(kind)))
 }
 
-fn name(kind: Kind) -> &'static str {
+fn name(kind: ImageFormat) -> &'static str {
     match kind {
-        Kind::Jpeg => "JPEG",
-        Kind::Png => "PNG",
-        Kind::WebP => "WebP",
-        Kind::Tiff => "TIFF",
-        Kind::Bmp => "BMP",
-        Kind::Gif => "GIF",
-        Kind::Pnm => "PNM",
+        ImageFormat::Jpeg => "JPEG",
+        ImageFormat::Png => "PNG",
+        ImageFormat::WebP => "WebP",
+        ImageFormat::Tiff => "TIFF",
+        ImageFormat::Bmp => "BMP",
+        ImageFormat::Gif => "GIF",
+        ImageFormat::Pnm => "PNM",
     }
 }
 

@@ -1,7 +1,7 @@
 //! The image transform. Owns the decision what happens to each image; codecs and filters have their own modules.
 
 use super::decode::{header, raster};
-use super::kind::Kind;
+use super::format::ImageFormat;
 use super::orientation::Orientation;
 use super::raster::Raster;
 use super::{Check, ImageOptions, Keep, column, jpeg, other, png, scale};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Incremented whenever the output bytes change.
 const REVISION: u32 = 2;
 
-/// What is counted.
+// Names of counts.
 const UNCHANGED: &str = "pictures unchanged";
 const WRITTEN: &str = "pictures rewritten";
 const FIRST_FRAMES: &str = "pictures cut to their first frame";
@@ -36,10 +36,10 @@ impl Image {
 
     /// The rewritten image, or `None` if it is unchanged.
     fn transform(&self, name: &str, bytes: &[u8], counts: &mut Counts) -> Result<Option<Vec<u8>>> {
-        Kind::require_developed(name)?;
-        let kind = Kind::of(bytes)?;
+        ImageFormat::require_developed(name)?;
+        let kind = ImageFormat::of(bytes)?;
         let (width, height, orientation) = header(kind, bytes, &self.limits)?;
-        if kind == Kind::Jpeg {
+        if kind == ImageFormat::Jpeg {
             jpeg::require_huffman(bytes)?;
         }
         let (shown_width, shown_height) = orientation.swap((width, height));
@@ -55,8 +55,8 @@ impl Image {
         let edit = Edit { size: size.map(|size| orientation.swap(size)), orientation };
         let (quality, keep) = (self.options.quality, self.options.keep);
         let new = match kind {
-            Kind::Jpeg => jpeg::rewrite(bytes, quality, keep, |raster| edit.apply(raster, false))?,
-            Kind::Png => png::rewrite(bytes, keep, |raster, exact| edit.apply(raster, exact))?,
+            ImageFormat::Jpeg => jpeg::rewrite(bytes, quality, keep, |raster| edit.apply(raster, false))?,
+            ImageFormat::Png => png::rewrite(bytes, keep, |raster, exact| edit.apply(raster, exact))?,
             _ => {
                 if other::has_more(kind, bytes)? {
                     count(counts, FIRST_FRAMES);
@@ -83,13 +83,13 @@ impl Image {
 }
 
 /// Checks an image; `decode` is false if a rewrite decodes it anyway.
-fn checked(kind: Kind, bytes: &[u8], check: Check, decode: bool, limits: &Limits) -> Result<()> {
+fn checked(kind: ImageFormat, bytes: &[u8], check: Check, decode: bool, limits: &Limits) -> Result<()> {
     if decode {
         raster(kind, bytes, limits)?;
     }
     match kind {
-        Kind::Jpeg if check == Check::Strict => jpeg::verify(bytes),
-        Kind::WebP | Kind::Gif if check == Check::Strict => other::check_frames(kind, bytes, limits),
+        ImageFormat::Jpeg if check == Check::Strict => jpeg::verify(bytes),
+        ImageFormat::WebP | ImageFormat::Gif if check == Check::Strict => other::check_frames(kind, bytes, limits),
         _ => Ok(()),
     }
 }
@@ -109,7 +109,7 @@ fn concerns(error: &Error, field: &str) -> Error {
 /// Whether a column holds images.
 fn is_picture(field: &Field) -> bool {
     let bytes = matches!(field.data_type(), DataType::BinaryView | DataType::LargeBinary);
-    bytes && Kind::is_claimed(field.name())
+    bytes && ImageFormat::is_claimed(field.name())
 }
 
 /// The edits to one image: resize as stored, then orient.

@@ -4,8 +4,8 @@
 //! zlib-rs, adaptive filters; no filter for palettes.
 
 use super::orientation::Orientation;
+use super::pixel_buffer::PixelBuffer;
 use super::raster::{Raster, rgb_of};
-use super::scratch::Scratch;
 use super::{Keep, exif};
 use packhorse_core::{Error, Kind, Result};
 use png::{BitDepth, ColorType, DecodeOptions, Decoder, DecodingError, Encoder, Filter, Info, Reader, Transformations};
@@ -46,7 +46,7 @@ pub(super) fn decode(bytes: &[u8], deep: bool) -> Result<Raster> {
 
 /// Decodes to 8-bit RGB of the given (width, height) as stored. `out` has exactly the needed size; `spare` is scratch
 /// space for other layouts. The content of `out` is undefined after an error.
-pub(super) fn decode_into(bytes: &[u8], size: (u32, u32), spare: &mut Scratch, out: &mut [u8]) -> Result<()> {
+pub(super) fn decode_into(bytes: &[u8], size: (u32, u32), spare: &mut PixelBuffer, out: &mut [u8]) -> Result<()> {
     let mut decoder = decoder(bytes);
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
     let mut reader = decoder.read_info().map_err(refused)?;

@@ -1,7 +1,7 @@
 //! The only calls into the resampling library, one per pixel type: the library's code is large and is instantiated
 //! again for each image type.
 
-use super::window::misfit;
+use super::crop_window::misfit;
 use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
 use fast_image_resize::{PixelTrait, ResizeOptions, Resizer};
 use packhorse_core::Result;

@@ -1,8 +1,8 @@
 //! Resampling. Owns filters and alpha; decides no size.
 
+use super::crop_window::misfit;
 use super::raster::Raster;
 use super::resample::resample;
-use super::window::misfit;
 use fast_image_resize::images::{Image, TypedImage, TypedImageRef};
 use fast_image_resize::pixels::{InnerPixel, U8, U8x3, U16};
 use fast_image_resize::{FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer};

@@ -1,10 +1,10 @@
 //! What a training loop makes of a picture. Owns the settings and their bounds; touches no pixel.
 
+mod crop;
 mod draws;
-mod part;
 
+pub(super) use crop::Crop;
 pub use draws::Draws;
-pub(super) use part::Part;
 
 use packhorse_core::{Error, Kind, Limits, Result};
 

@@ -1,12 +1,12 @@
 //! Decodes images into a batch's memory. Owns the steps from bytes to slab and the scratch memory they need.
 
+use super::crop_window::{CropWindow, misfit, reduced};
 use super::decode::header;
+use super::format::ImageFormat;
 use super::jpeg::JpegReader;
-use super::kind::Kind;
 use super::orientation::Orientation;
-use super::scratch::Scratch;
-use super::view::{Draws, Filter, Part, View};
-use super::window::{Window, misfit, reduced};
+use super::pixel_buffer::PixelBuffer;
+use super::view::{Crop, Draws, Filter, View};
 use super::{other, png};
 use fast_image_resize::images::TypedImageRef;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
@@ -26,9 +26,9 @@ pub struct ViewDecoder {
     resizer: Resizer,
     jpegs: JpegReader,
     /// Pixels as stored, if they are not yet the view.
-    stored: Scratch,
+    stored: PixelBuffer,
     /// Intermediate pixels: other layouts than RGB, or not yet rotated.
-    spare: Scratch,
+    spare: PixelBuffer,
 }
 
 impl ViewDecoder {
@@ -64,24 +64,24 @@ impl ViewDecoder {
     /// [`Size::Exact`](super::Size::Exact); `Limit` for too many pixels. The content of `out` is then undefined.
     pub fn decode_into(&mut self, bytes: &[u8], draws: Draws, out: &mut [u8]) -> Result<(u32, u32)> {
         let stored = Stored::open(bytes, &self.limits)?;
-        let part = Part::new(self.view.size, stored.shown(), draws)?;
-        let (width, height) = part.target;
-        if Some(out.len()) != rgb(part.target) {
+        let crop = Crop::new(self.view.size, stored.shown(), draws)?;
+        let (width, height) = crop.target;
+        if Some(out.len()) != rgb(crop.target) {
             let text = format!("{} bytes do not hold {height} × {width} pixels", out.len());
             return Err(Error::config(format!("{text}; give three for each")));
         }
         let mirror = draws.unit(0) < f64::from(self.view.flip);
         let turn = if mirror { stored.orientation.mirrored() } else { stored.orientation };
-        self.fill(bytes, &stored, &part, turn, out)?;
+        self.fill(bytes, &stored, &crop, turn, out)?;
         self.jpegs.trim();
         self.stored.trim();
         self.spare.trim();
         Ok((height, width))
     }
 
-    fn fill(&mut self, bytes: &[u8], stored: &Stored, part: &Part, turn: Orientation, out: &mut [u8]) -> Result<()> {
-        if !part.is_all(stored.shown()) {
-            return self.resample(bytes, stored, part, turn, out);
+    fn fill(&mut self, bytes: &[u8], stored: &Stored, crop: &Crop, turn: Orientation, out: &mut [u8]) -> Result<()> {
+        if !crop.is_all(stored.shown()) {
+            return self.resample(bytes, stored, crop, turn, out);
         }
         if turn.keeps_rows() {
             stored.decode(bytes, &self.limits, &mut self.jpegs, &mut self.spare, out)?;
@@ -98,13 +98,14 @@ impl ViewDecoder {
         &mut self,
         bytes: &[u8],
         stored: &Stored,
-        part: &Part,
+        crop: &Crop,
         turn: Orientation,
         out: &mut [u8],
     ) -> Result<()> {
-        let target = turn.swap(part.target);
-        let mut window = Window::new(part, stored.orientation, stored.size());
-        let reduction = if self.view.reduced && stored.kind == Kind::Jpeg { window.reduction(target) } else { 1 };
+        let target = turn.swap(crop.target);
+        let mut window = CropWindow::new(crop, stored.orientation, stored.size());
+        let reduction =
+            if self.view.reduced && stored.kind == ImageFormat::Jpeg { window.reduction(target) } else { 1 };
         let mut size = reduced(stored.size(), reduction);
         let room = self.stored.room(rgb(size).ok_or_else(too_large)?);
         let pixels = if reduction > 1 && self.jpegs.decode_reduced(bytes, reduction, room)? {
@@ -131,7 +132,7 @@ impl ViewDecoder {
 
 /// An image's header.
 struct Stored {
-    kind: Kind,
+    kind: ImageFormat,
     width: u32,
     height: u32,
     orientation: Orientation,
@@ -139,7 +140,7 @@ struct Stored {
 
 impl Stored {
     fn open(bytes: &[u8], limits: &Limits) -> Result<Self> {
-        let kind = Kind::of(bytes)?;
+        let kind = ImageFormat::of(bytes)?;
         let (width, height, orientation) = header(kind, bytes, limits)?;
         Ok(Self { kind, width, height, orientation })
     }
@@ -158,12 +159,12 @@ impl Stored {
         bytes: &[u8],
         limits: &Limits,
         jpegs: &mut JpegReader,
-        spare: &mut Scratch,
+        spare: &mut PixelBuffer,
         out: &mut [u8],
     ) -> Result<()> {
         match self.kind {
-            Kind::Jpeg => jpegs.decode(bytes, out),
-            Kind::Png => png::decode_into(bytes, self.size(), spare, out),
+            ImageFormat::Jpeg => jpegs.decode(bytes, out),
+            ImageFormat::Png => png::decode_into(bytes, self.size(), spare, out),
             _ => other::decode(self.kind, bytes, limits)?.to_rgb(out),
         }
     }

@@ -4,7 +4,7 @@
 use super::engine::Engine;
 use packhorse_core::{Error, Result};
 
-/// The reference engine for a `tokenizer.json`. Truncation and padding that the file asks for are not done.
+/// The reference engine for a `tokenizer.json`. Truncation and padding in the file are ignored.
 ///
 /// Errors: `Config` if the file is not a tokenizer; `Unsupported` in builds without the feature `tokenizer-oracle`.
 #[cfg(feature = "tokenizer-oracle")]

@@ -15,13 +15,13 @@ mod trie;
 mod unigram;
 
 use super::engine::{About, Engine, Id, Ids};
-use bpe::Bpe;
-use model::{Kind, Model};
+use bpe::{Bpe, BpeBuffers};
+use model::{Model, PieceType};
 use normalizer::Normalizer;
-use packhorse_core::{Error, Kind as ErrorKind, Result};
+use packhorse_core::{Error, Kind, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
-use unigram::Unigram;
+use unigram::{Unigram, UnigramBuffers};
 
 /// A loaded model.
 pub(super) struct SentencePiece {
@@ -40,8 +40,8 @@ enum Algorithm {
 #[derive(Default)]
 struct Scratch {
     normalized: Vec<u8>,
-    bpe: bpe::Scratch,
-    unigram: unigram::Scratch,
+    bpe: BpeBuffers,
+    unigram: UnigramBuffers,
 }
 
 /// A model's pieces by id and by text.
@@ -91,7 +91,7 @@ impl Engine for SentencePiece {
         let mut scratch = idle().pop().unwrap_or_default();
         self.normalizer.apply(text.as_bytes(), &mut scratch.normalized);
         if u32::try_from(scratch.normalized.len()).is_err() {
-            return Err(Error::new(ErrorKind::Limit, "a document of 4 GiB and more can't be tokenized"));
+            return Err(Error::new(Kind::Limit, "a document of 4 GiB and more can't be tokenized"));
         }
         let mut end = End { pieces: &self.pieces, out, unknown: false };
         match &self.algorithm {
@@ -142,7 +142,7 @@ impl Pieces {
             if piece.text.is_empty() || map.insert(piece.text.clone(), id).is_some() {
                 return Err(bad(format!("has piece {id} empty or twice")));
             }
-            if piece.kind == Kind::Unknown && unknown.replace(id).is_some() {
+            if piece.kind == PieceType::Unknown && unknown.replace(id).is_some() {
                 return Err(bad("has two unknown pieces".to_owned()));
             }
         }
@@ -158,9 +158,9 @@ impl Pieces {
         Ok(Self { model, normal, reserved, unknown, bytes })
     }
 
-    fn kind(&self, id: u32) -> Kind {
+    fn kind(&self, id: u32) -> PieceType {
         let piece = usize::try_from(id).ok().and_then(|id| self.model.pieces.get(id));
-        piece.map_or(Kind::Unknown, |piece| piece.kind)
+        piece.map_or(PieceType::Unknown, |piece| piece.kind)
     }
 
     fn score(&self, id: u32) -> f32 {

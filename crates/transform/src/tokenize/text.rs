@@ -13,7 +13,7 @@ const JSON: &str = "json";
 
 /// The location of the text: a field, or a member of a JSON field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place<'s> {
+pub(super) struct TextLocation<'s> {
     field: &'s str,
     /// Names of nested members, outermost first; empty for the field itself.
     inside: Vec<&'s str>,
@@ -21,7 +21,7 @@ pub(super) struct Place<'s> {
 
 /// Locates the text in `schema`: field `given`, or `a.b` for member `b` of the JSON field `a`; without `given` the
 /// field `text`, or the only text field.
-pub(super) fn place<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Result<Place<'s>> {
+pub(super) fn locate<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Result<TextLocation<'s>> {
     let is_text = |name: &str| {
         schema.field_with_name(name).is_ok_and(|f| FieldType::of(f).is_ok_and(|kind| kind == FieldType::Text))
     };
@@ -35,17 +35,17 @@ pub(super) fn place<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Result
         }
     };
     match (given, &texts[..]) {
-        (Some(name), _) if texts.contains(&name) => Ok(Place { field: name, inside: Vec::new() }),
+        (Some(name), _) if texts.contains(&name) => Ok(TextLocation { field: name, inside: Vec::new() }),
         (Some(path), _) if path.split('.').next().is_some_and(|field| texts.contains(&field)) => {
             let mut names = path.split('.');
-            Ok(Place { field: names.next().unwrap_or_default(), inside: names.collect() })
+            Ok(TextLocation { field: names.next().unwrap_or_default(), inside: names.collect() })
         }
         (Some(name), _) => Err(Error::config(format!("no field of text is called {name}; there are: {}", known()))),
         (None, [JSON]) => Err(Error::config(
             "the only field of text, json, holds JSON; say which member of it is the text with --text-field json.NAME",
         )),
-        (None, [name]) => Ok(Place { field: name, inside: Vec::new() }),
-        (None, _) if texts.contains(&USUAL) => Ok(Place { field: USUAL, inside: Vec::new() }),
+        (None, [name]) => Ok(TextLocation { field: name, inside: Vec::new() }),
+        (None, _) if texts.contains(&USUAL) => Ok(TextLocation { field: USUAL, inside: Vec::new() }),
         (None, _) => Err(Error::config(format!(
             "which field holds the text? say it with --text-field; fields of text are: {}",
             known()
@@ -61,8 +61,8 @@ pub(super) struct Texts<'a> {
 
 impl<'a> Texts<'a> {
     /// The texts of `rows` at `place`.
-    pub(super) fn new(rows: &'a Rows, place: Place<'a>) -> Result<Self> {
-        let Place { field, inside } = place;
+    pub(super) fn new(rows: &'a Rows, place: TextLocation<'a>) -> Result<Self> {
+        let TextLocation { field, inside } = place;
         let column = rows.column_by_name(field);
         column
             .map(|column| Self { column, inside })

@@ -1,5 +1,4 @@
-//! A tokenizer, whichever file it came from: its engine, its oracle and the numbers of its tokens.
-//! Owns telling the kinds apart and choosing the engine.
+//! A loaded tokenizer: its engine, its oracle and its token ids. Owns recognizing file types and choosing the engine.
 
 use super::engine::{Engine, Fast};
 use super::json::{self, Facts};
@@ -9,7 +8,7 @@ use packhorse_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Tokens that end a document, by the families that have them; the first that a tokenizer has counts.
+/// Known end-of-document tokens; the first one that a tokenizer has is used.
 const ENDS: [&str; 9] = [
     "<|endoftext|>",
     "<|end_of_text|>",
@@ -22,7 +21,7 @@ const ENDS: [&str; 9] = [
     "[EOS]",
 ];
 
-/// Tokens that begin a document.
+/// Known beginning tokens; the first one that a tokenizer has is used.
 const BEGINNINGS: [&str; 7] =
     ["<|begin_of_text|>", "<s>", "<bos>", "<｜begin▁of▁sentence｜>", "<|startoftext|>", "[BOS]", "[CLS]"];
 
@@ -30,15 +29,15 @@ const BEGINNINGS: [&str; 7] =
 pub(super) struct Tokenizer {
     pub(super) kind: &'static str,
     pub(super) engine: Box<dyn Engine>,
-    /// Why the engine is not the first one.
+    /// Why the fallback engine is used, if it is.
     pub(super) fallback: Option<String>,
-    /// The highest number of a token and one.
+    /// One more than the highest token id.
     pub(super) vocabulary: u32,
     pub(super) parse_special: bool,
-    /// The settled name of tiktoken's pattern.
+    /// The canonical name of the tiktoken encoding.
     pub(super) pattern: Option<&'static str>,
     named: BTreeMap<String, u32>,
-    /// What the oracle is made of; `None` where the engine is the last word itself.
+    /// The source of the oracle; `None` if the engine is the reference itself.
     json: Option<String>,
     oracle: OnceLock<Box<dyn Engine>>,
 }
@@ -78,7 +77,7 @@ impl Tokenizer {
     fn of_json(kind: &'static str, text: String, parse_special: bool, options: &TokenizeOptions) -> Result<Self> {
         let known = ENDS.iter().chain(&BEGINNINGS).map(|name| (*name).to_owned());
         let wanted: Vec<String> = known.chain(options.eod.clone()).chain(options.bos.clone()).collect();
-        // Reading the vocabulary for these and loading the engine are both work, and the one needs nothing of the other.
+        // Both are slow and independent.
         let (facts, fast) = std::thread::scope(|threads| {
             let facts = threads.spawn(|| json::facts(&text, &wanted));
             let fast = json::canonical(&text).and_then(|text| Fast::new(&text, parse_special));
@@ -87,7 +86,7 @@ impl Tokenizer {
         let facts = facts.map_err(|_| Error::bug("reading the vocabulary failed"))?;
         let Facts { vocabulary, named } = facts?;
         let vocabulary = u32::try_from(vocabulary).ok().filter(|n| (1..=i32::MAX.unsigned_abs()).contains(n));
-        let vocabulary = vocabulary.ok_or_else(|| Error::config("the tokenizer's numbers do not fit 31 bits"))?;
+        let vocabulary = vocabulary.ok_or_else(|| Error::config("the tokenizer's token ids do not fit 31 bits"))?;
         let (engine, fallback): (Box<dyn Engine>, _) = match fast {
             Ok(fast) => (Box::new(fast), None),
             Err(why) => (oracle::load(text.as_bytes(), parse_special)?, Some(why)),
@@ -97,8 +96,7 @@ impl Tokenizer {
         Ok(Self { kind, engine, fallback, vocabulary, parse_special, pattern: None, named, json, oracle })
     }
 
-    /// Loads the oracle. A `Config` error for a kind that has none: its engine is the reference's own
-    /// procedure.
+    /// Loads the oracle. A `Config` error for SentencePiece, whose engine is a port of the reference itself.
     pub(super) fn load_oracle(&self) -> Result<()> {
         if self.kind == "sentencepiece" {
             return Err(Error::config(
@@ -106,7 +104,7 @@ impl Tokenizer {
             ));
         }
         if let (Some(json), None) = (&self.json, self.oracle.get()) {
-            // Another thread's may already be there, and is the same.
+            // If another thread was first, its oracle is equal.
             let _ = self.oracle.set(oracle::load(json.as_bytes(), self.parse_special)?);
         }
         Ok(())
@@ -117,12 +115,12 @@ impl Tokenizer {
         self.oracle.get().map(|oracle| &**oracle)
     }
 
-    /// The number of the end-of-document token: `given` as number or text, or a known one.
+    /// The id of the end-of-document token: `given` as id or text, or else a known one.
     pub(super) fn end(&self, given: Option<&str>) -> Result<u32> {
         self.resolve("end-of-document", given, &ENDS)
     }
 
-    /// The number of the token at the beginning, likewise.
+    /// The id of the beginning token, likewise.
     pub(super) fn beginning(&self, given: Option<&str>) -> Result<u32> {
         self.resolve("beginning", given, &BEGINNINGS)
     }

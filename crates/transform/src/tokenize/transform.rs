@@ -6,7 +6,7 @@ use super::text::{self, Texts};
 use super::tokenizer::Tokenizer;
 use super::words;
 use super::{Empty, Special, TokenizeOptions, TokenizerRecord};
-use crate::{Making, Transform};
+use crate::{RebuildContext, Transform};
 use arrow_array::{ArrayRef, Int32Array, ListArray, UInt16Array};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use packhorse_core::{DataType, Error, FieldType, KEY, Kind, Limits, Result, Rows, Schema, SchemaRef, key_column};
@@ -81,14 +81,14 @@ impl Tokenize {
     }
 
     /// Rebuilds the transform from the words of a description.
-    pub(crate) fn from_words<'w>(words: impl Iterator<Item = &'w str>, making: &Making<'_>) -> Result<Self> {
+    pub(crate) fn from_words<'w>(words: impl Iterator<Item = &'w str>, context: &RebuildContext<'_>) -> Result<Self> {
         let (options, digest) = words::options(words)?;
-        let options = TokenizeOptions { check_exact: making.check_exact, ..options };
-        let file = (making.files)(&digest)?;
+        let options = TokenizeOptions { check_exact: context.check_exact, ..options };
+        let file = (context.files)(&digest)?;
         if blake3::hash(&file).to_hex().as_str() != digest {
             return Err(Error::new(Kind::Changed, format!("the tokenizer is not the one of the plan, {digest}")));
         }
-        Ok(Self::new(&file, &format!("tokenizer {digest}"), options)?.within(making.limits))
+        Ok(Self::new(&file, &format!("tokenizer {digest}"), options)?.within(context.limits))
     }
 
     /// The tokenizer's entry in a manifest.
@@ -242,7 +242,7 @@ impl Transform for Tokenize {
     }
 
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
-        text::place(input, self.options.field.as_deref())?;
+        text::locate(input, self.options.field.as_deref())?;
         let key = input.fields().iter().find(|f| f.name() == KEY).cloned();
         let tokens = FieldType::List { element: self.element(), depth: 1 }.field(TOKENS, false);
         Ok(Arc::new(Schema::new(key.into_iter().chain([Arc::new(tokens)]).collect::<Vec<_>>())))
@@ -251,7 +251,7 @@ impl Transform for Tokenize {
     fn apply(&self, rows: Rows) -> Result<Rows> {
         let schema = self.schema(&rows.schema())?;
         let from = rows.schema();
-        let texts = Texts::new(&rows, text::place(&from, self.options.field.as_deref())?)?;
+        let texts = Texts::new(&rows, text::locate(&from, self.options.field.as_deref())?)?;
         let keys = rows.column_by_name(KEY).map(|_| key_column(&rows)).transpose()?;
         // Text has about four bytes per token, code about two; unused capacity costs nothing.
         let room = texts.bytes() / 2;

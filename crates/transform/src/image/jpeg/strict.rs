@@ -18,11 +18,11 @@ mod scan;
 use super::header::{EOI, SOS};
 use bits::Bits;
 use codes::Codes;
-use frame::Frame;
+use frame::FrameState;
 use packhorse_core::{Error, Result};
-use scan::{Scan, Tables};
+use scan::{ScanState, Tables};
 
-/// What is wrong with a JPEG, in a few words.
+/// A short description of a JPEG's damage.
 type Fault = &'static str;
 
 const SOI: u8 = 0xd8;
@@ -38,7 +38,7 @@ pub(in crate::image) fn verify(bytes: &[u8]) -> Result<()> {
 /// The state from the segments read so far.
 #[derive(Default)]
 struct Walk {
-    frame: Option<Frame>,
+    frame: Option<FrameState>,
     tables: Tables,
     restart: u32,
     scans: u32,
@@ -58,7 +58,7 @@ impl Walk {
             rest = tail;
             match marker {
                 0xc0..=0xc2 if self.frame.is_some() => return Err("it has several frames"),
-                0xc0..=0xc2 => self.frame = Some(Frame::read(body, marker == 0xc2)?),
+                0xc0..=0xc2 => self.frame = Some(FrameState::read(body, marker == 0xc2)?),
                 0xc4 => self.take_codes(body)?,
                 0xdb => self.take_steps(body)?,
                 0xdd => {
@@ -106,7 +106,7 @@ impl Walk {
         if self.scans > SCANS {
             return Err("it has too many scans");
         }
-        let mut scan = Scan::read(header, frame)?;
+        let mut scan = ScanState::read(header, frame)?;
         let mut bits = Bits::new(coded);
         let units = scan.units(frame);
         for unit in 0..units {

@@ -1,6 +1,6 @@
 //! libjpeg-turbo. Owns its handle and the conversion from CMYK; judges no damage.
 
-use super::super::scratch::Scratch;
+use super::super::pixel_buffer::PixelBuffer;
 use super::header::JpegHeader;
 use packhorse_core::{Error, Kind, Result};
 use turbojpeg::{Decompressor, Image, PixelFormat, ScalingFactor};
@@ -11,7 +11,7 @@ const SCANS: u32 = 100;
 /// A libjpeg-turbo handle with exact inverse DCT and smooth upsampling, as Pillow uses it.
 pub(super) struct Turbo {
     decompressor: Decompressor,
-    cmyk: Scratch,
+    cmyk: PixelBuffer,
 }
 
 impl Turbo {
@@ -19,7 +19,7 @@ impl Turbo {
         let failed = |error| Error::new(Kind::Environment, format!("libjpeg-turbo does not start: {error}"));
         let mut decompressor = Decompressor::new().map_err(failed)?;
         decompressor.set_scan_limit(SCANS).map_err(failed)?;
-        Ok(Self { decompressor, cmyk: Scratch::default() })
+        Ok(Self { decompressor, cmyk: PixelBuffer::default() })
     }
 
     /// Decodes to RGB at 1/`part` of the size into `out`, which has exactly the needed size. Returns whether it

@@ -1,7 +1,7 @@
 //! The BMP codec.
 
 use super::{Palette, Stored, pixels, refused, unencodable};
-use crate::image::kind::Kind;
+use crate::image::format::ImageFormat;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
 use image::codecs::bmp::{BmpDecoder, BmpEncoder};
@@ -18,12 +18,12 @@ pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     let mut decoder = decoder(bytes)?;
     let Some(mut colours) = decoder.get_palette().map(<[_]>::to_vec) else {
-        return pixels(Kind::Bmp, decoder, limits).map(Stored::plain);
+        return pixels(ImageFormat::Bmp, decoder, limits).map(Stored::plain);
     };
     colours.truncate(256);
     let plain = has_bytes(bytes);
     decoder.set_indexed_color(plain);
-    let raster = pixels(Kind::Bmp, decoder, limits)?;
+    let raster = pixels(ImageFormat::Bmp, decoder, limits)?;
     let raster = if plain { raster } else { numbers(raster, &colours)? };
     // Gray images have a palette too: all 256 grays in order.
     if colours.len() == 256 && colours.iter().zip(0..=255).all(|(colour, gray)| *colour == [gray; 3]) {
@@ -63,10 +63,10 @@ pub(super) fn encode(raster: &Raster, palette: Option<&Palette>) -> Result<Vec<u
     let colours = palette.map(|palette| &*palette.colours);
     BmpEncoder::new(&mut out)
         .encode_with_palette(&raster.data, raster.width, raster.height, color, colours)
-        .map_err(|error| unencodable(Kind::Bmp, error))?;
+        .map_err(|error| unencodable(ImageFormat::Bmp, error))?;
     Ok(out)
 }
 
 fn decoder(bytes: &[u8]) -> Result<BmpDecoder<Cursor<&[u8]>>> {
-    BmpDecoder::new(Cursor::new(bytes)).map_err(|error| refused(Kind::Bmp, error))
+    BmpDecoder::new(Cursor::new(bytes)).map_err(|error| refused(ImageFormat::Bmp, error))
 }

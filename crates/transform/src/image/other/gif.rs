@@ -4,7 +4,7 @@
 //! transparent colour or else index 0, as in Pillow; `image` makes them black.
 
 use super::{Palette, Stored, Work, cut_short, too_large, undecodable, unencodable};
-use crate::image::kind::Kind;
+use crate::image::format::ImageFormat;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
 use gif::{DecodeOptions, Decoder, DecodingError, Encoder, Frame, MemoryLimit};
@@ -23,7 +23,7 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     let (width, height) = (usize::from(decoder.width()), usize::from(decoder.height()));
     let (numbers, place, clear) = match decoder.read_next_frame().map_err(refused)? {
         Some(frame) => (frame.buffer.to_vec(), Place::of(frame), frame.transparent),
-        None => return Err(undecodable(Kind::Gif, "it has no frame")),
+        None => return Err(undecodable(ImageFormat::Gif, "it has no frame")),
     };
     let colours = decoder.palette().map_err(refused)?.as_chunks().0.to_vec();
     let mut data = vec![clear.unwrap_or(0); width * height];
@@ -69,8 +69,9 @@ pub(super) fn check_frames(bytes: &[u8], limits: &Limits) -> Result<()> {
 }
 
 pub(super) fn encode(raster: &Raster, palette: Option<&Palette>) -> Result<Vec<u8>> {
-    let failed = |error| unencodable(Kind::Gif, error);
-    let side = |side: u32| u16::try_from(side).map_err(|_| unencodable(Kind::Gif, "a side is over 65535 pixels"));
+    let failed = |error| unencodable(ImageFormat::Gif, error);
+    let side =
+        |side: u32| u16::try_from(side).map_err(|_| unencodable(ImageFormat::Gif, "a side is over 65535 pixels"));
     let (width, height) = (side(raster.width)?, side(raster.height)?);
     let palette = palette.ok_or_else(|| Error::bug("a GIF without a palette"))?;
     let buffer = Cow::Borrowed(&*raster.data);
@@ -91,7 +92,7 @@ fn decoder<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Decoder<&'a [u8]>> {
 fn refused(error: DecodingError) -> Error {
     match error {
         DecodingError::MemoryLimit | DecodingError::OutOfMemory => too_large(),
-        DecodingError::Io(_) => cut_short(Kind::Gif),
-        other => undecodable(Kind::Gif, &other.to_string()),
+        DecodingError::Io(_) => cut_short(ImageFormat::Gif),
+        other => undecodable(ImageFormat::Gif, &other.to_string()),
     }
 }

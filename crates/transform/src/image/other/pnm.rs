@@ -1,7 +1,7 @@
 //! PNM: portable bitmaps, graymaps, pixmaps and arbitrary maps (Netpbm). Owns the written header.
 
 use super::{Stored, pixels, refused};
-use crate::image::kind::Kind;
+use crate::image::format::ImageFormat;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
 use image::codecs::pnm::PnmDecoder;
@@ -17,7 +17,7 @@ pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     let decoder = decoder(bytes)?;
     let exact = matches!(decoder.original_color_type(), ExtendedColorType::L1 | ExtendedColorType::La1);
-    Ok(Stored { exact, ..Stored::plain(pixels(Kind::Pnm, decoder, limits)?) })
+    Ok(Stored { exact, ..Stored::plain(pixels(ImageFormat::Pnm, decoder, limits)?) })
 }
 
 /// Gray as P5, RGB as P6, alpha as P7; 8 or 16 bits, big-endian.
@@ -42,5 +42,5 @@ pub(super) fn encode(raster: &Raster) -> Vec<u8> {
 }
 
 fn decoder(bytes: &[u8]) -> Result<PnmDecoder<Cursor<&[u8]>>> {
-    PnmDecoder::new(Cursor::new(bytes)).map_err(|error| refused(Kind::Pnm, error))
+    PnmDecoder::new(Cursor::new(bytes)).map_err(|error| refused(ImageFormat::Pnm, error))
 }

@@ -9,7 +9,7 @@ mod palette;
 pub(super) use encode::encode;
 
 use super::{Stored, cut_short, too_large, undecodable};
-use crate::image::kind::Kind;
+use crate::image::format::ImageFormat;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
 use packhorse_core::{Error, Limits, Result};
@@ -59,7 +59,7 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
         DecodingResult::U16(data) => {
             (interleave(data.into_iter().flat_map(u16::to_ne_bytes).collect(), &layout, 2), true)
         }
-        _ => return Err(undecodable(Kind::Tiff, "its values are not integers of up to 16 bits")),
+        _ => return Err(undecodable(ImageFormat::Tiff, "its values are not integers of up to 16 bits")),
     };
     if patched.is_some() {
         let palette = colours(&mut decoder)?;
@@ -73,14 +73,14 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
 fn require_strips(decoder: &mut Tiff<'_>, color: ColorType) -> Result<()> {
     let mut number = |tag| decoder.find_tag_unsigned::<u32>(tag).map_err(refused);
     if number(Tag::FillOrder)? == Some(2) {
-        return Err(undecodable(Kind::Tiff, "its bits stand in reverse order"));
+        return Err(undecodable(ImageFormat::Tiff, "its bits stand in reverse order"));
     }
     let predicted = number(Tag::Predictor)?.unwrap_or(1) != 1;
     if predicted && number(Tag::SamplesPerPixel)?.unwrap_or(1) > color.num_samples().into() {
-        return Err(undecodable(Kind::Tiff, "it has channels of no known meaning, and a predictor"));
+        return Err(undecodable(ImageFormat::Tiff, "it has channels of no known meaning, and a predictor"));
     }
     if number(Tag::NewSubfileType)?.unwrap_or(0) & 1 == 1 || number(DNG)?.is_some() {
-        return Err(undecodable(Kind::Tiff, "what lies first in it is a thumbnail, or a camera's raw picture"));
+        return Err(undecodable(ImageFormat::Tiff, "what lies first in it is a thumbnail, or a camera's raw picture"));
     }
     let compression = number(Tag::Compression)?.unwrap_or(1);
     let (offsets, lengths) = if decoder.find_tag(Tag::TileOffsets).map_err(refused)?.is_some() {
@@ -100,7 +100,7 @@ fn require_strips(decoder: &mut Tiff<'_>, color: ColorType) -> Result<()> {
     if offsets.iter().zip(&lengths).all(inside) && (compression != 1 || there >= needed) {
         Ok(())
     } else {
-        Err(cut_short(Kind::Tiff))
+        Err(cut_short(ImageFormat::Tiff))
     }
 }
 
@@ -144,7 +144,7 @@ fn meaning(color: ColorType, (width, height): (u32, u32), data: Vec<u8>, wide: b
         ColorType::CMYK(8 | 16) => Stored::plain(narrow(inks(&data, wide, 4))?),
         ColorType::CMYKA(8 | 16) => Stored::plain(narrow(inks(&data, wide, 5))?),
         ColorType::YCbCr(8) => Stored::plain(narrow(data.as_chunks().0.iter().copied().flat_map(light).collect())?),
-        other => return Err(undecodable(Kind::Tiff, &format!("its colours are {other:?}"))),
+        other => return Err(undecodable(ImageFormat::Tiff, &format!("its colours are {other:?}"))),
     })
 }
 
@@ -210,13 +210,13 @@ fn bounds(limits: &Limits) -> Bounds {
 }
 
 fn contradictory() -> Error {
-    undecodable(Kind::Tiff, "its parts contradict each other")
+    undecodable(ImageFormat::Tiff, "its parts contradict each other")
 }
 
 fn refused(error: TiffError) -> Error {
     match error {
         TiffError::LimitsExceeded => too_large(),
-        TiffError::IoError(_) => cut_short(Kind::Tiff),
-        other => undecodable(Kind::Tiff, &other.to_string()),
+        TiffError::IoError(_) => cut_short(ImageFormat::Tiff),
+        other => undecodable(ImageFormat::Tiff, &other.to_string()),
     }
 }

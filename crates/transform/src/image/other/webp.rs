@@ -1,7 +1,7 @@
 //! WebP (RFC 9649). Owns the metadata chunks and the codec settings.
 
 use super::{Stored, Work, cut_short, pixels, refused, unencodable};
-use crate::image::kind::Kind;
+use crate::image::format::ImageFormat;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
 use crate::image::{Keep, exif};
@@ -19,9 +19,9 @@ pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     let length = bytes.first_chunk::<8>().map_or(0, |[.., a, b, c, d]| u32::from_le_bytes([*a, *b, *c, *d]));
     if (bytes.len() as u64) < u64::from(length) + 8 {
-        return Err(cut_short(Kind::WebP));
+        return Err(cut_short(ImageFormat::WebP));
     }
-    pixels(Kind::WebP, decoder(bytes)?, limits).map(Stored::plain)
+    pixels(ImageFormat::WebP, decoder(bytes)?, limits).map(Stored::plain)
 }
 
 pub(super) fn is_animated(bytes: &[u8]) -> Result<bool> {
@@ -34,7 +34,7 @@ pub(super) fn check_frames(bytes: &[u8], limits: &Limits) -> Result<()> {
     let mut work = Work::within(limits);
     let mut frames = decoder.has_animation().then(|| decoder.into_frames()).into_iter().flatten();
     frames.try_for_each(|frame| {
-        frame.map_err(|error| refused(Kind::WebP, error))?;
+        frame.map_err(|error| refused(ImageFormat::WebP, error))?;
         work.take(u64::from(width) * u64::from(height))
     })
 }
@@ -44,7 +44,7 @@ pub(super) fn encode(raster: &Raster, from: &[u8], keep: Keep) -> Result<Vec<u8>
     let color = if raster.channels == 4 { ExtendedColorType::Rgba8 } else { ExtendedColorType::Rgb8 };
     let mut out = Vec::new();
     let mut encoder = WebPEncoder::new_lossless(&mut out);
-    let failed = |error: &dyn std::fmt::Display| unencodable(Kind::WebP, error);
+    let failed = |error: &dyn std::fmt::Display| unencodable(ImageFormat::WebP, error);
     if let Some(profile) = chunk(from, b"ICCP").filter(|_| keep.icc) {
         encoder.set_icc_profile(profile.to_vec()).map_err(|e| failed(&e))?;
     }
@@ -57,7 +57,7 @@ pub(super) fn encode(raster: &Raster, from: &[u8], keep: Keep) -> Result<Vec<u8>
 }
 
 fn decoder(bytes: &[u8]) -> Result<WebPDecoder<Cursor<&[u8]>>> {
-    WebPDecoder::new(Cursor::new(bytes)).map_err(|error| refused(Kind::WebP, error))
+    WebPDecoder::new(Cursor::new(bytes)).map_err(|error| refused(ImageFormat::WebP, error))
 }
 
 /// The body of the first chunk with this name.

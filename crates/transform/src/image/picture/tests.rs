@@ -91,7 +91,7 @@ fn undecodable_blobs_in_image_columns_are_refused() {
 fn content_decides_the_format() {
     let after = resize("8").apply(rows("jpg", &[Some(&png(20, 30))])).unwrap();
     let bytes = after.column(2).as_binary_view().value(0);
-    assert_eq!((Kind::of(bytes).unwrap(), size(&after, 0)), (Kind::Png, (8, 12)));
+    assert_eq!((ImageFormat::of(bytes).unwrap(), size(&after, 0)), (ImageFormat::Png, (8, 12)));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! If no piece contains a space sign after another character, text splits into independent words, and the results of
 //! recent words are cached.
 
-use super::model::Kind;
+use super::model::PieceType;
 use super::normalizer::user_defined;
 use super::trie::Trie;
 use super::{End, Pieces, width};
@@ -31,7 +31,7 @@ pub(super) struct Bpe {
 
 /// Buffers of one thread.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(super) struct BpeBuffers {
     symbols: Vec<Symbol>,
     agenda: BinaryHeap<Pair>,
     /// Where to split unused pieces again.
@@ -77,12 +77,12 @@ impl Bpe {
         let crosses = |text: &[u8]| boundary(text, 0) < text.len();
         Self {
             user_defined: user_defined(&pieces.model),
-            has_user_defined: pieces.model.pieces.iter().any(|piece| piece.kind == Kind::UserDefined),
+            has_user_defined: pieces.model.pieces.iter().any(|piece| piece.kind == PieceType::UserDefined),
             by_word: !pieces.normal.keys().any(|text| crosses(text)),
         }
     }
 
-    pub(super) fn encode(&self, pieces: &Pieces, text: &[u8], scratch: &mut Scratch, end: &mut End<'_>) {
+    pub(super) fn encode(&self, pieces: &Pieces, text: &[u8], scratch: &mut BpeBuffers, end: &mut End<'_>) {
         let mut start = 0;
         while start < text.len() {
             let stop = if self.by_word { boundary(text, start) } else { text.len() };
@@ -104,7 +104,7 @@ impl Bpe {
     }
 
     /// Segments `word` into `scratch.cut`: lengths and ids of pieces.
-    fn cut(&self, pieces: &Pieces, word: &[u8], scratch: &mut Scratch) {
+    fn cut(&self, pieces: &Pieces, word: &[u8], scratch: &mut BpeBuffers) {
         self.characters(word, scratch);
         scratch.halves.clear();
         let count = u32::try_from(scratch.symbols.len()).unwrap_or(NONE);
@@ -123,7 +123,7 @@ impl Bpe {
         }
     }
 
-    fn characters(&self, word: &[u8], scratch: &mut Scratch) {
+    fn characters(&self, word: &[u8], scratch: &mut BpeBuffers) {
         scratch.symbols.clear();
         scratch.agenda.clear();
         let mut start = 0;
@@ -144,7 +144,7 @@ impl Bpe {
     }
 }
 
-impl Scratch {
+impl BpeBuffers {
     /// Queues the pair if it forms a piece.
     fn propose(&mut self, pieces: &Pieces, word: &[u8], left: u32, right: u32) {
         let (Some(l), Some(r)) = (self.symbols.get(index(left)), self.symbols.get(index(right))) else { return };
@@ -155,7 +155,7 @@ impl Scratch {
         let text = part(word, l.start, length);
         let Some(id) = pieces.normal.get(text) else { return };
         self.agenda.push(Pair { score: pieces.score(*id), left, right, length });
-        if pieces.kind(*id) == Kind::Unused {
+        if pieces.kind(*id) == PieceType::Unused {
             self.halves.insert(text.to_vec(), index(l.length));
         }
     }
@@ -197,7 +197,11 @@ fn resegment<'a>(pieces: &Pieces, halves: &HashMap<Vec<u8>, usize>, text: &'a [u
     let mut open: Vec<&'a [u8]> = vec![text];
     while let Some(text) = open.pop() {
         let id = pieces.find(text);
-        match halves.get(text).filter(|_| pieces.kind(id) == Kind::Unused).and_then(|at| text.split_at_checked(*at)) {
+        match halves
+            .get(text)
+            .filter(|_| pieces.kind(id) == PieceType::Unused)
+            .and_then(|at| text.split_at_checked(*at))
+        {
             Some((left, right)) => open.extend([right, left]),
             None => cut.push((narrow(text.len()), id)),
         }

@@ -22,12 +22,12 @@ pub(super) struct Model {
 pub(super) struct Piece {
     pub(super) text: Vec<u8>,
     pub(super) score: f32,
-    pub(super) kind: Kind,
+    pub(super) kind: PieceType,
 }
 
 /// The type of a piece (`ModelProto.SentencePiece.Type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PieceType {
     Normal,
     Unknown,
     Control,
@@ -36,22 +36,22 @@ pub(super) enum Kind {
     Byte,
 }
 
-impl Kind {
+impl PieceType {
     fn new(number: u64) -> Option<Self> {
         match number {
-            1 => Some(Kind::Normal),
-            2 => Some(Kind::Unknown),
-            3 => Some(Kind::Control),
-            4 => Some(Kind::UserDefined),
-            5 => Some(Kind::Unused),
-            6 => Some(Kind::Byte),
+            1 => Some(PieceType::Normal),
+            2 => Some(PieceType::Unknown),
+            3 => Some(PieceType::Control),
+            4 => Some(PieceType::UserDefined),
+            5 => Some(PieceType::Unused),
+            6 => Some(PieceType::Byte),
             _ => None,
         }
     }
 
     /// Whether this piece can match text.
     pub(super) fn is_of_text(self) -> bool {
-        matches!(self, Kind::Normal | Kind::UserDefined | Kind::Unused)
+        matches!(self, PieceType::Normal | PieceType::UserDefined | PieceType::Unused)
     }
 }
 
@@ -120,13 +120,13 @@ impl Model {
 }
 
 fn piece(bytes: &[u8]) -> Result<Piece> {
-    let mut piece = Piece { text: Vec::new(), score: 0.0, kind: Kind::Normal };
+    let mut piece = Piece { text: Vec::new(), score: 0.0, kind: PieceType::Normal };
     for field in Fields(bytes) {
         match field? {
             (1, Value::Bytes(text)) => piece.text = text.to_vec(),
             // Adding 0 turns -0 into +0, so that scores compare equal in every order.
             (2, Value::Float(score)) => piece.score = score + 0.0,
-            (3, Value::Number(kind)) => piece.kind = Kind::new(kind).ok_or_else(damaged)?,
+            (3, Value::Number(kind)) => piece.kind = PieceType::new(kind).ok_or_else(damaged)?,
             _ => {}
         }
     }

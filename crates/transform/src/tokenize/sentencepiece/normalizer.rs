@@ -4,7 +4,7 @@
 //! The map is `[u32 length][double array of that many bytes][replacements, each ended by 0]`. The double array
 //! (Darts-clone's) maps the longest matching string to the offset of its replacement.
 
-use super::model::{Kind, Model};
+use super::model::{Model, PieceType};
 use super::trie::Trie;
 use super::width;
 use packhorse_core::{Error, Result};
@@ -141,6 +141,6 @@ impl Normalizer {
 
 /// The model's user-defined symbols, which always match.
 pub(super) fn user_defined(model: &Model) -> Trie {
-    let symbols = (0u32..).zip(&model.pieces).filter(|(_, piece)| piece.kind == Kind::UserDefined);
+    let symbols = (0u32..).zip(&model.pieces).filter(|(_, piece)| piece.kind == PieceType::UserDefined);
     Trie::new(symbols.map(|(id, piece)| (&piece.text[..], id)).collect())
 }

@@ -4,7 +4,7 @@
 //! At a position that no piece spans, the best segmentation so far is final and is emitted. So memory grows with a
 //! stretch of text, not with the document.
 
-use super::model::Kind;
+use super::model::PieceType;
 use super::trie::Trie;
 use super::{End, Pieces, width};
 
@@ -29,7 +29,7 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Buffers of one thread.
 #[derive(Default)]
-pub(super) struct Scratch {
+pub(super) struct UnigramBuffers {
     best: Vec<Best>,
     cut: Vec<(u32, u32)>,
 }
@@ -37,11 +37,12 @@ pub(super) struct Scratch {
 impl Unigram {
     pub(super) fn new(pieces: &Pieces) -> Self {
         let keys = pieces.normal.iter().map(|(text, id)| (&text[..], *id)).collect();
-        let normal = pieces.model.pieces.iter().filter(|piece| piece.kind == Kind::Normal).map(|piece| piece.score);
+        let normal =
+            pieces.model.pieces.iter().filter(|piece| piece.kind == PieceType::Normal).map(|piece| piece.score);
         Self { trie: Trie::new(keys), lowest: normal.fold(f32::MAX, f32::min) }
     }
 
-    pub(super) fn encode(&self, pieces: &Pieces, text: &[u8], scratch: &mut Scratch, end: &mut End<'_>) {
+    pub(super) fn encode(&self, pieces: &Pieces, text: &[u8], scratch: &mut UnigramBuffers, end: &mut End<'_>) {
         let nowhere = Best { score: 0.0, start: NOWHERE, id: 0 };
         let unknown = self.lowest - PENALTY;
         // The stretch starts at `origin`; its pieces reach at most to `reach`.
@@ -63,12 +64,12 @@ impl Unigram {
             let mut whole = false;
             for (length, id) in self.trie.prefixes(rest) {
                 let kind = pieces.kind(id);
-                if kind == Kind::Unused {
+                if kind == PieceType::Unused {
                     continue;
                 }
                 let score = match kind {
                     // A user-defined symbol wins over pieces of the same length.
-                    Kind::UserDefined => bonus(length) + here,
+                    PieceType::UserDefined => bonus(length) + here,
                     _ => pieces.score(id) + here,
                 };
                 scratch.offer(from, from + length, score, id);
@@ -89,7 +90,7 @@ impl Unigram {
 /// reference that affects the result for long texts.
 const REBASE: f32 = 100_000.0;
 
-impl Scratch {
+impl UnigramBuffers {
     /// The best sum at `from`, the first open position; rebases the sums if it is large.
     fn rebased(&mut self, from: usize) -> f32 {
         let here = self.best.get(from).map_or(0.0, |best| best.score);
@@ -115,7 +116,7 @@ impl Scratch {
 }
 
 /// Emits the best segmentation of the stretch.
-fn settle(stretch: &[u8], scratch: &mut Scratch, end: &mut End<'_>) {
+fn settle(stretch: &[u8], scratch: &mut UnigramBuffers, end: &mut End<'_>) {
     scratch.cut.clear();
     let mut at = stretch.len();
     while at > 0 {

@@ -106,7 +106,7 @@ fn descriptions_round_trip() {
         let text = tokenize.describe();
         let limits = packhorse_core::Limits::default();
         let made = |text: &str, files: &dyn Fn(&str) -> Result<Vec<u8>>| {
-            crate::from_description_with(text, &Making { limits, files, check_exact: 0.0 })
+            crate::from_description_with(text, &RebuildContext { limits, files, check_exact: 0.0 })
         };
         let again = made(&text, &|digest| {
             assert_eq!(digest, tokenize.record().digest);

@@ -9,7 +9,7 @@ const BLOCKS: u32 = 10;
 type Part = (u8, u32, u32, u8);
 
 /// A frame (B.2.2) and the progress of its components.
-pub(super) struct Frame {
+pub(super) struct FrameState {
     pub(super) progressive: bool,
     /// Bits per sample.
     pub(super) precision: u8,
@@ -38,7 +38,7 @@ pub(super) struct Component {
     pub(super) come: [Option<u8>; 64],
 }
 
-impl Frame {
+impl FrameState {
     pub(super) fn read(body: &[u8], progressive: bool) -> Result<Self, Fault> {
         const WRONG: Fault = "its frame is damaged";
         let [precision, h1, h0, w1, w0, many, parts @ ..] = body else { return Err(WRONG) };

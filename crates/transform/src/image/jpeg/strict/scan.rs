@@ -3,7 +3,7 @@
 use super::Fault;
 use super::bits::Bits;
 use super::codes::Codes;
-use super::frame::Frame;
+use super::frame::FrameState;
 
 const WRONG: Fault = "a scan's header is damaged";
 const TABLE: Fault = "a Huffman table is missing";
@@ -11,7 +11,7 @@ const RUN: Fault = "a run of coefficients goes over the end of its block";
 const VALUE: Fault = "a coefficient is too large";
 
 /// A scan (B.2.3) while it is read.
-pub(super) struct Scan {
+pub(super) struct ScanState {
     parts: Vec<Part>,
     /// Spectral selection: the first and the last coefficient.
     band: (usize, usize),
@@ -40,8 +40,8 @@ pub(super) struct Tables {
     pub(super) steps: [Option<u16>; 4],
 }
 
-impl Scan {
-    pub(super) fn read(header: &[u8], frame: &mut Frame) -> Result<Self, Fault> {
+impl ScanState {
+    pub(super) fn read(header: &[u8], frame: &mut FrameState) -> Result<Self, Fault> {
         let (many, rest) = header.split_first().ok_or(WRONG)?;
         let (parts, rest) = rest.split_at_checked(2 * usize::from(*many)).ok_or(WRONG)?;
         let [from, to, bits, ..] = *rest else { return Err(WRONG) };
@@ -75,7 +75,7 @@ impl Scan {
     }
 
     /// Number of MCUs: interleaved, or single blocks if the scan has one component.
-    pub(super) fn units(&self, frame: &Frame) -> u32 {
+    pub(super) fn units(&self, frame: &FrameState) -> u32 {
         match &self.parts[..] {
             [part] => frame.components.get(part.component).map_or(0, |component| component.width * component.height),
             _ => frame.across * frame.down,
@@ -92,7 +92,7 @@ impl Scan {
     pub(super) fn unit(
         &mut self,
         unit: u32,
-        frame: &mut Frame,
+        frame: &mut FrameState,
         tables: &Tables,
         bits: &mut Bits<'_>,
     ) -> Result<(), Fault> {
@@ -117,7 +117,12 @@ impl Scan {
                     }
                 } else if *first {
                     part.level += difference(table(&tables.dc, part.dc)?, precision, bits)?;
-                    let step = tables.steps.get(component.steps).copied().flatten().ok_or("a quantization table is missing")?;
+                    let step = tables
+                        .steps
+                        .get(component.steps)
+                        .copied()
+                        .flatten()
+                        .ok_or("a quantization table is missing")?;
                     within(part.level << *low, step, precision)?;
                     if !progressive {
                         others(table(&tables.ac, part.ac)?, precision, bits)?;

@@ -2,7 +2,7 @@
 
 use super::Tiff;
 use crate::image::Keep;
-use crate::image::kind::Kind;
+use crate::image::format::ImageFormat;
 use crate::image::other::{Palette, unencodable};
 use crate::image::raster::Raster;
 use packhorse_core::Result;
@@ -47,7 +47,7 @@ pub(in crate::image::other) fn encode(
         (_, false) => write::<RGBA8>(raster, &raster.data, None, icc.as_deref()),
         (_, true) => write::<RGBA16>(raster, &wide(&raster.data), None, icc.as_deref()),
     };
-    written.map_err(|error| unencodable(Kind::Tiff, error))
+    written.map_err(|error| unencodable(ImageFormat::Tiff, error))
 }
 
 /// The ICC profile, if it is for this many channels.

@@ -4,12 +4,12 @@ use proptest::prelude::*;
 const IMAGENET: Size = Size::Random { height: 224, width: 224, scale: (0.08, 1.0), ratio: (0.75, 1.333_333_4) };
 
 fn random(size: (u32, u32), key: u64) -> (u32, u32, u32, u32) {
-    let part = Part::new(IMAGENET, size, Draws::new(key)).unwrap();
-    assert!(part.alone && part.target == (224, 224));
-    (part.left as u32, part.top as u32, part.width as u32, part.height as u32)
+    let crop = Crop::new(IMAGENET, size, Draws::new(key)).unwrap();
+    assert!(crop.alone && crop.target == (224, 224));
+    (crop.left as u32, crop.top as u32, crop.width as u32, crop.height as u32)
 }
 
-/// Keys decide crops, and crops are part of a training order: these values must never change.
+/// Keys decide crops, and crops are crop of a training order: these values must never change.
 #[test]
 fn parts_of_fixed_keys_are_pinned() {
     let drawn: Vec<_> = (0..4).map(|key| random((500, 375), key)).collect();
@@ -19,12 +19,12 @@ fn parts_of_fixed_keys_are_pinned() {
 #[test]
 fn the_center_is_torchvisions() {
     let center =
-        |size, short, height, width| Part::new(Size::Center { short, height, width }, size, Draws::new(0)).unwrap();
+        |size, short, height, width| Crop::new(Size::Center { short, height, width }, size, Draws::new(0)).unwrap();
     // 500 × 375 becomes 341 × 256; the crop is columns 58 to 282 (58.5 rounds to even) and rows 16 to 240.
-    let part = center((500, 375), 256, 224, 224);
+    let crop = center((500, 375), 256, 224, 224);
     let (across, down) = (500.0 / 341.0, 375.0 / 256.0);
-    assert_eq!((part.left, part.top), (58.0 * across, 16.0 * down));
-    assert_eq!((part.width, part.height, part.alone), (224.0 * across, 224.0 * down, false));
+    assert_eq!((crop.left, crop.top), (58.0 * across, 16.0 * down));
+    assert_eq!((crop.width, crop.height, crop.alone), (224.0 * across, 224.0 * down, false));
     assert!(center((256, 256), 256, 256, 256).is_all((256, 256)));
     assert_eq!(center((300, 256), 256, 256, 256).left, 22.0);
 }
@@ -33,12 +33,12 @@ fn the_center_is_torchvisions() {
 fn impossible_crops_fall_back_to_the_centre() {
     // No half of 1000 × 10 pixels is nearly square.
     let size = Size::Random { height: 8, width: 8, scale: (0.5, 1.0), ratio: (0.75, 1.333) };
-    let part = Part::new(size, (1000, 10), Draws::new(5)).unwrap();
-    assert_eq!((part.left, part.top, part.width, part.height), (493.0, 0.0, 13.0, 10.0));
-    let part = Part::new(size, (10, 1000), Draws::new(5)).unwrap();
-    assert_eq!((part.left, part.top, part.width, part.height), (0.0, 493.0, 10.0, 13.0));
-    let part = Part::new(size, (1, 1), Draws::new(5)).unwrap();
-    assert_eq!((part.width, part.height), (1.0, 1.0));
+    let crop = Crop::new(size, (1000, 10), Draws::new(5)).unwrap();
+    assert_eq!((crop.left, crop.top, crop.width, crop.height), (493.0, 0.0, 13.0, 10.0));
+    let crop = Crop::new(size, (10, 1000), Draws::new(5)).unwrap();
+    assert_eq!((crop.left, crop.top, crop.width, crop.height), (0.0, 493.0, 10.0, 13.0));
+    let crop = Crop::new(size, (1, 1), Draws::new(5)).unwrap();
+    assert_eq!((crop.width, crop.height), (1.0, 1.0));
 }
 
 /// Area and logarithm of the aspect ratio are uniform, as in torchvision.
@@ -62,8 +62,8 @@ fn parts_are_spread_as_asked() {
 #[test]
 fn exact_refuses_other_sizes() {
     let size = Size::Exact { height: 3, width: 4 };
-    assert!(Part::new(size, (4, 3), Draws::new(0)).unwrap().is_all((4, 3)));
-    let error = Part::new(size, (3, 4), Draws::new(0)).unwrap_err();
+    assert!(Crop::new(size, (4, 3), Draws::new(0)).unwrap().is_all((4, 3)));
+    let error = Crop::new(size, (3, 4), Draws::new(0)).unwrap_err();
     assert!(error.message().starts_with("is 4 × 3 pixels, not 3 × 4; "));
 }
 
@@ -73,10 +73,10 @@ proptest! {
                           area in 0.001f32..1.0, ratio in 0.01f32..100.0) {
         let random = Size::Random { height: 7, width: 9, scale: (area, 1.0), ratio: (ratio, ratio * 1.5) };
         for size in [IMAGENET, random, Size::Center { short, height: 224, width: 200 }] {
-            let part = Part::new(size, (w, h), Draws::new(key)).unwrap();
-            prop_assert!(part.left >= 0.0 && part.top >= 0.0 && part.width > 0.0 && part.height > 0.0);
-            prop_assert!(part.left + part.width <= f64::from(w) && part.top + part.height <= f64::from(h));
-            prop_assert!(!part.alone || [part.left, part.top, part.width, part.height].iter().all(|v| v.fract() == 0.0));
+            let crop = Crop::new(size, (w, h), Draws::new(key)).unwrap();
+            prop_assert!(crop.left >= 0.0 && crop.top >= 0.0 && crop.width > 0.0 && crop.height > 0.0);
+            prop_assert!(crop.left + crop.width <= f64::from(w) && crop.top + crop.height <= f64::from(h));
+            prop_assert!(!crop.alone || [crop.left, crop.top, crop.width, crop.height].iter().all(|v| v.fract() == 0.0));
         }
     }
 }

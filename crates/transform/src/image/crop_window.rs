@@ -2,7 +2,7 @@
 
 use super::orientation::Orientation;
 use super::resample::resample;
-use super::view::Part;
+use super::view::Crop;
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
 use fast_image_resize::{ImageView, ResizeOptions, Resizer};
@@ -10,18 +10,18 @@ use packhorse_core::{Error, Result};
 
 /// Left, top, width and height in stored pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Window {
+pub(super) struct CropWindow {
     sides: [f64; 4],
     /// Whether it is cut out before resampling, so that pixels outside have no influence. Then all sides are integers.
     alone: bool,
 }
 
-impl Window {
-    /// Where `part` lies in stored pixels of size `stored` (width, height).
-    pub(super) fn new(part: &Part, orientation: Orientation, stored: (u32, u32)) -> Self {
-        let shown = [part.left, part.top, part.width, part.height];
+impl CropWindow {
+    /// Where `crop` lies in stored pixels of size `stored` (width, height).
+    pub(super) fn new(crop: &Crop, orientation: Orientation, stored: (u32, u32)) -> Self {
+        let shown = [crop.left, crop.top, crop.width, crop.height];
         let sides = orientation.stored_box(shown, (f64::from(stored.0), f64::from(stored.1)));
-        Self { sides, alone: part.alone }
+        Self { sides, alone: crop.alone }
     }
 
     /// The largest of 8, 4 and 2 by which the image may be reduced while the box keeps twice the sides of `target`;
@@ -89,17 +89,17 @@ mod tests {
 
     #[test]
     fn a_picture_is_reduced_while_enough_pixels_stay() {
-        let window = Window { sides: [3.0, 0.0, 2000.0, 1800.0], alone: true };
+        let window = CropWindow { sides: [3.0, 0.0, 2000.0, 1800.0], alone: true };
         let by = |side: u32| window.reduction((side, side));
         assert_eq!([by(112), by(113), by(225), by(226), by(450), by(451)], [8, 4, 4, 2, 2, 1]);
     }
 
     #[test]
     fn the_whole_image_stays_whole() {
-        let mut window = Window { sides: [0.0, 0.0, 1001.0, 999.0], alone: true };
+        let mut window = CropWindow { sides: [0.0, 0.0, 1001.0, 999.0], alone: true };
         window.shrink((1001, 999), (501, 500));
-        assert_eq!(window, Window { sides: [0.0, 0.0, 501.0, 500.0], alone: true });
-        let mut window = Window { sides: [100.0, 0.0, 500.0, 999.0], alone: true };
+        assert_eq!(window, CropWindow { sides: [0.0, 0.0, 501.0, 500.0], alone: true });
+        let mut window = CropWindow { sides: [100.0, 0.0, 500.0, 999.0], alone: true };
         window.shrink((1001, 999), (501, 500));
         assert!(!window.alone);
     }
@@ -109,8 +109,8 @@ mod tests {
         fn no_window_lies_outside(w in 1u32..3000, h in 1u32..3000, short in 9u32..2000, number in 1u32..9, by in 1u32..9) {
             let size = Size::Center { short, height: 9, width: 7 };
             let orientation = Orientation::from_number(number);
-            let part = Part::new(size, orientation.swap((w, h)), Draws::new(0)).unwrap();
-            let mut window = Window::new(&part, orientation, (w, h));
+            let crop = Crop::new(size, orientation.swap((w, h)), Draws::new(0)).unwrap();
+            let mut window = CropWindow::new(&crop, orientation, (w, h));
             window.shrink((w, h), reduced((w, h), by));
             let (w, h) = reduced((w, h), by);
             let [left, top, width, height] = window.sides;

@@ -4,7 +4,7 @@ use packhorse_core::{Error, Result};
 
 /// A supported image format. Content decides, not the field's name: a PNG called `.jpg` is a PNG, as in other readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ImageFormat {
     Jpeg,
     Png,
     WebP,
@@ -55,7 +55,7 @@ const SIGNATURES: [(&[u8], &str); 24] = [
 /// Valid sizes of a BMP's second header: the two letters alone match too many texts.
 const BMP_HEADERS: [u8; 8] = [12, 16, 40, 52, 56, 64, 108, 124];
 
-impl Kind {
+impl ImageFormat {
     /// Whether the last extension of column `name` is an image extension.
     pub(super) fn is_claimed(name: &str) -> bool {
         EXTENSIONS.iter().chain(&RAW).any(|known| extension(name).eq_ignore_ascii_case(known))
@@ -77,13 +77,13 @@ impl Kind {
     /// `Content` for anything else; the message names what it is.
     pub(super) fn of(bytes: &[u8]) -> Result<Self> {
         Err(Error::content(match name_of(bytes) {
-            Some("a JPEG") => return Ok(Kind::Jpeg),
-            Some("a PNG") => return Ok(Kind::Png),
-            Some("a GIF") => return Ok(Kind::Gif),
-            Some("a WebP") => return Ok(Kind::WebP),
-            Some("a TIFF") => return Ok(Kind::Tiff),
-            Some("a BMP") => return Ok(Kind::Bmp),
-            Some("a PNM") => return Ok(Kind::Pnm),
+            Some("a JPEG") => return Ok(ImageFormat::Jpeg),
+            Some("a PNG") => return Ok(ImageFormat::Png),
+            Some("a GIF") => return Ok(ImageFormat::Gif),
+            Some("a WebP") => return Ok(ImageFormat::WebP),
+            Some("a TIFF") => return Ok(ImageFormat::Tiff),
+            Some("a BMP") => return Ok(ImageFormat::Bmp),
+            Some("a PNM") => return Ok(ImageFormat::Pnm),
             Some(other) => {
                 format!("is {other}, which is not decoded here; convert it to JPEG, PNG or WebP, or leave it out")
             }
@@ -118,40 +118,42 @@ mod tests {
     fn the_last_extension_marks_an_image_column() {
         for name in ["jpg", "JPEG", "left.jpg", "seg.png", "webp", "a.TIFF", "gif", "pgm", "avif", "heic", "jxl", "jp2"]
         {
-            assert!(Kind::is_claimed(name), "{name}");
+            assert!(ImageFormat::is_claimed(name), "{name}");
         }
         for name in ["cls", "jpg.txt", "", "png2", "__key__", "mp4", "npy"] {
-            assert!(!Kind::is_claimed(name), "{name}");
+            assert!(!ImageFormat::is_claimed(name), "{name}");
         }
     }
 
     #[test]
     fn camera_raw_is_refused_by_name() {
-        assert!(Kind::require_developed("a.DNG").unwrap_err().message().starts_with("is a camera's raw picture"));
-        assert!(Kind::require_developed("tif").is_ok());
+        assert!(
+            ImageFormat::require_developed("a.DNG").unwrap_err().message().starts_with("is a camera's raw picture")
+        );
+        assert!(ImageFormat::require_developed("tif").is_ok());
     }
 
     #[test]
     fn signatures_decide_the_format() {
         let mut bmp = b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0".to_vec();
-        assert_eq!(Kind::of(&bmp).unwrap(), Kind::Bmp);
+        assert_eq!(ImageFormat::of(&bmp).unwrap(), ImageFormat::Bmp);
         bmp[14] = b'x';
-        assert!(Kind::of(&bmp).is_err());
+        assert!(ImageFormat::of(&bmp).is_err());
         for (bytes, kind) in [
-            (&b"\xff\xd8\xff"[..], Kind::Jpeg),
-            (b"\x89PNG\r\n\x1a\n", Kind::Png),
-            (b"GIF89a\x01\0", Kind::Gif),
-            (b"RIFF\0\0\0\0WEBPVP8 ", Kind::WebP),
-            (b"MM\0*", Kind::Tiff),
-            (b"P5\n1 1\n255\n\0", Kind::Pnm),
+            (&b"\xff\xd8\xff"[..], ImageFormat::Jpeg),
+            (b"\x89PNG\r\n\x1a\n", ImageFormat::Png),
+            (b"GIF89a\x01\0", ImageFormat::Gif),
+            (b"RIFF\0\0\0\0WEBPVP8 ", ImageFormat::WebP),
+            (b"MM\0*", ImageFormat::Tiff),
+            (b"P5\n1 1\n255\n\0", ImageFormat::Pnm),
         ] {
-            assert_eq!(Kind::of(bytes).unwrap(), kind);
+            assert_eq!(ImageFormat::of(bytes).unwrap(), kind);
         }
     }
 
     #[test]
     fn unsupported_formats_are_named() {
-        let text = |bytes: &[u8]| Kind::of(bytes).unwrap_err().message().to_owned();
+        let text = |bytes: &[u8]| ImageFormat::of(bytes).unwrap_err().message().to_owned();
         assert!(text(b"\0\0\0\x1cftypavif").starts_with("is an AVIF, which is not decoded here; "));
         assert!(text(b"\0\0\0\x18ftypheic").starts_with("is a HEIC, which is not decoded here; "));
         assert!(text(b"\0\0\0\x0cJXL \r\n\x87\n").starts_with("is a JPEG XL, "));

@@ -2,9 +2,9 @@
 
 /// A buffer that grows on demand.
 #[derive(Debug, Default)]
-pub(super) struct Scratch(Vec<u8>);
+pub(super) struct PixelBuffer(Vec<u8>);
 
-impl Scratch {
+impl PixelBuffer {
     /// Kept between images: enough for 20 megapixels.
     const KEPT: usize = 64 << 20;
 

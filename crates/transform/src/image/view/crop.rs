@@ -8,7 +8,7 @@ const TRIES: u32 = 10;
 
 /// A box within an image, and the size it is resized to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::image) struct Part {
+pub(in crate::image) struct Crop {
     pub(in crate::image) left: f64,
     pub(in crate::image) top: f64,
     pub(in crate::image) width: f64,
@@ -20,7 +20,7 @@ pub(in crate::image) struct Part {
     pub(in crate::image) target: (u32, u32),
 }
 
-impl Part {
+impl Crop {
     /// The crop that `size` takes of an image of `width` × `height`, both at least 1.
     pub(in crate::image) fn new(size: Size, (width, height): (u32, u32), draws: Draws) -> Result<Self> {
         match size {
