@@ -1,9 +1,9 @@
-//! How fast a network is read: a file of 1 GiB from one end to the other beside curl, and ranges of 16 KiB by 16
-//! threads. The server is a process of its own on this machine.
+//! Network read speed over a local server process: a 1 GiB file end to end, compared with curl, and 16 KiB ranges on
+//! 16 threads.
 //!
 //! `cargo bench -p packhorse-storage --features remote --bench remote`
-#![expect(clippy::unwrap_used, reason = "what goes wrong here ends it")]
-#![expect(clippy::print_stdout, reason = "that is what it is for")]
+#![expect(clippy::unwrap_used, reason = "a bench fails on the first error")]
+#![expect(clippy::print_stdout, reason = "a bench prints its results")]
 
 use nix::sys::resource::{UsageWho, getrusage};
 use packhorse_core::Input;
@@ -21,7 +21,7 @@ fn main() {
         [serve, folder] if serve == "serve" => {
             let server = Server::honest(folder);
             println!("{}", server.url("x"));
-            // Until its parent closes the pipe.
+            // Serves until the parent closes the pipe.
             let _ = std::io::stdin().read(&mut [0]);
         }
         _ => measure(),
@@ -96,7 +96,7 @@ fn ranges(file: &dyn Input, count: u64) {
     });
 }
 
-/// Prints what `work` took, and the processor's time of this process or of its children; returns seconds.
+/// Prints wall and CPU time of `work`, the latter of this process or of its children; returns wall seconds.
 fn timed(what: &str, who: UsageWho, bytes: u64, work: impl FnOnce()) -> f64 {
     let processor = || {
         let usage = getrusage(who).unwrap();
@@ -110,7 +110,7 @@ fn timed(what: &str, who: UsageWho, bytes: u64, work: impl FnOnce()) -> f64 {
     took
 }
 
-/// The most memory that this process ever had.
+/// Peak memory of this process.
 fn peak() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

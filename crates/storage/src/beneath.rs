@@ -1,9 +1,8 @@
-//! The local file system below one folder, without symbolic links.
+//! The local file system below one folder, never through symbolic links.
 //!
-//! A dataset's folder may be one that others can write to. A symbolic link that they put there must not aim what
-//! packhorse creates, renames and removes at folders elsewhere. So every path is walked from an open folder, one name
-//! after the other, and each step refuses a link (openat(2) with `O_NOFOLLOW`): checking first and acting later
-//! would leave a moment for the link to appear in.
+//! Others may be able to write to a dataset's folder. A symbolic link placed there must not redirect what packhorse
+//! creates, renames or removes. So every path is resolved from an open folder, one name at a time, and each step
+//! refuses links (openat(2) with `O_NOFOLLOW`). Checking first and acting later would be a race.
 
 use crate::local::{LocalFile, NewFile, about, close, names_in, unless_missing};
 use nix::dir::Dir;
@@ -17,13 +16,13 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-/// The files below `root`, which was opened once: it may itself have been named by a link.
+/// The files below `root`. The root is opened once and may itself be reached through a link.
 pub(crate) struct Beneath {
     root: PathBuf,
     folder: OwnedFd,
 }
 
-/// A folder that is open, and the last name of a path in it.
+/// An open folder and a name in it.
 struct Place {
     folder: OwnedFd,
     name: OsString,
@@ -33,14 +32,14 @@ const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_CLOEXEC);
 const STEP: OFlag = FOLDER.union(OFlag::O_NOFOLLOW);
 
 impl Beneath {
-    /// The folder `root`, which must be there.
+    /// Opens the existing folder `root`.
     pub(crate) fn open(root: &Path) -> Result<Self> {
         let opened = nix::fcntl::open(root, FOLDER, Mode::empty());
         let folder = opened.map_err(|e| about("open", root, e.into()))?;
         Ok(Self { root: root.to_owned(), folder })
     }
 
-    /// The names that lead from the root to `path`.
+    /// The path components from the root to `path`.
     fn names<'a>(&self, path: &'a Path) -> Result<Vec<&'a OsStr>> {
         let outside = || Error::bug(format!("{} is not below {}", path.display(), self.root.display()));
         let below = path.strip_prefix(&self.root).map_err(|_| outside())?;
@@ -51,7 +50,7 @@ impl Beneath {
         below.components().map(name).collect()
     }
 
-    /// Opens the folder that `names` lead to; with `create`, makes those that are missing.
+    /// Opens the folder at `names`; with `create`, makes missing folders.
     fn walk(&self, names: &[&OsStr], create: bool) -> nix::Result<OwnedFd> {
         let mut at = self.folder.try_clone().map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or_default()))?;
         for name in names {
@@ -80,7 +79,7 @@ impl Beneath {
         Ok(Place { folder, name: (*name).to_owned() })
     }
 
-    /// The error of a walk: a link on the way says so.
+    /// The error of a walk; names the link if one was in the way.
     fn refused(&self, names: &[&OsStr], action: &str, path: &Path, error: Errno) -> Error {
         let mut at = self.root.clone();
         for name in names {
@@ -95,7 +94,7 @@ impl Beneath {
     }
 }
 
-/// What `call` makes of the place of a path.
+/// Applies `call` to a path's folder and name.
 fn at<T>(place: Result<Place>, action: &str, path: &Path, call: impl FnOnce(&Place) -> nix::Result<T>) -> Result<T> {
     call(&place?).map_err(|e| about(action, path, e.into()))
 }
@@ -185,7 +184,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn files_come_and_go_as_in_any_folder() {
+    fn files_can_be_created_renamed_and_removed() {
         let dir = tempfile::tempdir().unwrap();
         let store = Beneath::open(dir.path()).unwrap();
         let (sub, a, b) = (dir.path().join("x/y"), dir.path().join("x/y/a"), dir.path().join("x/b"));

@@ -1,9 +1,9 @@
-//! Compressed inputs: seen as the stream of bytes inside.
+//! Compressed inputs as streams of their content.
 
 use packhorse_core::{Context, Error, FileStat, Input, Result};
 use std::io::{BufRead, BufReader, Read};
 
-/// How a file is compressed as a whole, told by the end of its name.
+/// A whole-file compression, recognized by the file's extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// RFC 1952, any number of members.
@@ -16,15 +16,14 @@ pub enum Compression {
     Xz,
 }
 
-/// The largest window of a zstd frame, as a power of two: what `zstd --long` makes, and what `zstd -d`
-/// takes without being asked for more.
+/// Largest zstd window, as a power of two: what `zstd --long` writes and `zstd -d` accepts by default.
 const ZSTD_WINDOW: u32 = 27;
 
-/// The memory that an xz stream may ask for, in KiB: twice what `xz -9` makes.
+/// Memory limit of an xz stream in KiB: twice that of `xz -9`.
 const XZ_MEMORY: u32 = 128 << 10;
 
 impl Compression {
-    /// The compression that `name` tells of, and the name of what is inside (`a.tgz` holds `a.tar`).
+    /// The compression of a file called `name`, and the name of its content (`a.tgz` contains `a.tar`).
     pub fn of(name: &[u8]) -> Option<(Compression, Vec<u8>)> {
         const ENDINGS: [(&[u8], Compression, &[u8]); 10] = [
             (b".tgz", Compression::Gzip, b".tar"),
@@ -44,7 +43,7 @@ impl Compression {
         })
     }
 
-    /// The bytes inside of `bytes`, of any number of frames one after the other.
+    /// Decompresses `bytes`, any number of concatenated frames.
     pub(crate) fn reader<'a>(self, bytes: Box<dyn BufRead + Send + 'a>) -> Result<Box<dyn Read + Send + 'a>> {
         Ok(match self {
             Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
@@ -59,10 +58,10 @@ impl Compression {
     }
 }
 
-/// So many compressed bytes are read at once.
+/// Compressed bytes per read.
 const READ: usize = 128 << 10;
 
-/// `input` as the bytes inside it: its length is unknown, and it can only be streamed.
+/// The content of `input`: its length is unknown, and it can only be streamed.
 pub fn decompressed(input: Box<dyn Input>, compression: Compression) -> Box<dyn Input> {
     Box::new(Decompressed { input, compression })
 }
@@ -96,7 +95,7 @@ impl Input for Decompressed {
     }
 }
 
-/// A decoder reports damage as an I/O error: here it becomes bad content that names the file.
+/// Turns a decoder's errors into `Content` errors that name the file.
 struct Blaming<'a> {
     inner: Box<dyn Read + Send + 'a>,
     name: &'a str,
@@ -154,7 +153,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn names_tell_compression_and_what_is_inside() {
+    fn extensions_give_compression_and_content_name() {
         assert_eq!(Compression::of(b"x/a.TGZ"), Some((Compression::Gzip, b"x/a.tar".to_vec())));
         assert_eq!(Compression::of(b"a.tar.zst"), Some((Compression::Zstd, b"a.tar".to_vec())));
         assert_eq!(Compression::of(b"a.tbz2"), Some((Compression::Bzip2, b"a.tar".to_vec())));

@@ -1,6 +1,6 @@
-//! A file made of ranges of others, copied by several threads at once.
+//! Writes a file from ranges of other files, in parallel.
 
-use crate::tree::root;
+use crate::hash_tree::root;
 use blake3::hazmat::HasherExt;
 use blake3::{Hash, Hasher};
 use packhorse_core::{Context, Part, Result};
@@ -10,10 +10,10 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// So much is copied at once: a power of two, so that the hash of the file is made of those of the pieces.
+/// Bytes copied at once. A power of two, so that the hashes of the pieces combine to the file's.
 const PIECE: u64 = 4 << 20;
 
-/// Writes `parts`, one after the other, to the new file `path`; returns the hash of its bytes and their number.
+/// Writes `parts` in order to the new file `path`; returns its hash and length.
 pub(crate) fn concat(path: &Path, parts: &[Part<'_>]) -> Result<(Hash, u64)> {
     let named = |e: packhorse_core::Error| e.in_input(path.display());
     let len: u64 = parts.iter().map(|part| part.len).sum();
@@ -31,7 +31,7 @@ pub(crate) fn concat(path: &Path, parts: &[Part<'_>]) -> Result<(Hash, u64)> {
         file.write_all_at(buf, at).context("write").map_err(named)?;
         let mut hasher = Hasher::new();
         hasher.set_input_offset(at).update(buf);
-        // The hash of one piece alone is no part of another one.
+        // The hash of a single piece is a root hash and can't be combined.
         Ok(if len > PIECE { (hasher.finalize_non_root(), None) } else { ([0; 32], Some(hasher.finalize())) })
     });
     let values: Vec<_> = values.collect::<Result<_>>()?;
@@ -43,7 +43,7 @@ pub(crate) fn concat(path: &Path, parts: &[Part<'_>]) -> Result<(Hash, u64)> {
     Ok((hash, len))
 }
 
-/// Fills `buf` with what `parts`, which start at `starts`, have from `at` on.
+/// Fills `buf` with the content of `parts`, which start at `starts`, from offset `at` on.
 fn read(parts: &[Part<'_>], starts: &[u64], at: u64, buf: &mut [u8]) -> Result<()> {
     let end = at + buf.len() as u64;
     let first = starts.partition_point(|start| *start <= at).saturating_sub(1);
@@ -81,12 +81,12 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_that_of_the_file_whatever_its_length() {
+    fn the_hash_is_that_of_the_whole_file() {
         let bytes: Vec<u8> = (0..PIECE * 3 + 5).map(|i| (i * i / 7 % 251) as u8).collect();
         let input = MemoryInput::new("a", bytes.clone());
         let dir = tempfile::tempdir().unwrap();
         for (i, len) in [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 5].into_iter().enumerate() {
-            // In parts that end anywhere.
+            // Parts need not end at piece boundaries.
             let cuts = [0, len / 3, len / 3, len - len / 5, len];
             let parts: Vec<Part<'_>> =
                 cuts.windows(2).map(|cut| Part { input: &input, offset: cut[0], len: cut[1] - cut[0] }).collect();

@@ -1,41 +1,41 @@
-//! Where a compressed file can be entered: its parts that are decompressed on their own.
+//! Seek points of compressed files: frames that decompress independently.
 //!
-//! Two kinds of files say in headers how much is inside of each part, so that no byte is decompressed to know it:
-//! Zstandard files whose frames have their sizes ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878), 3.1.1), and BGZF, a
-//! chain of gzip members that say how long they are
-//! ([SAM specification](https://samtools.github.io/hts-specs/SAMv1.pdf), 4.1).
+//! Two kinds of files declare the decompressed size of each part in headers, so that nothing must be decompressed to
+//! find them: Zstandard files whose frames have content sizes ([RFC 8878](https://www.rfc-editor.org/rfc/rfc8878),
+//! 3.1.1), and BGZF, a chain of gzip members with block sizes ([SAM
+//! specification](https://samtools.github.io/hts-specs/SAMv1.pdf), 4.1).
 
 use crate::Compression;
 use packhorse_core::{Input, Result};
 
 const MAGIC: u32 = 0xFD2F_B528;
 const SKIPPABLE: u32 = 0x184D_2A50;
-/// The most bytes that a block of a Zstandard frame becomes.
+/// The most decompressed bytes of a Zstandard block.
 const BLOCK: u64 = 128 << 10;
-/// The most bytes inside of a member of a BGZF file.
+/// The most decompressed bytes of a BGZF member.
 const MEMBER: u64 = 64 << 10;
-/// Frames are taken together until so many bytes are inside of them: a large file has few.
+/// Frames are merged up to this decompressed size, so that even a large file has few seek points.
 const TOGETHER: u64 = 1 << 20;
 
-/// A part of a compressed file that is decompressed on its own, up to the end of the file if need be.
+/// A point where decompression can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// Its place in the file.
+    /// Offset in the compressed file.
     pub offset: u64,
-    /// The place of its first byte among those inside.
+    /// Decompressed offset of its first byte.
     pub start: u64,
 }
 
-/// The frames of a file, of at least 1 MiB each where headers let them be told apart.
+/// The seek points of a file: at least 1 MiB apart, or one if headers don't delimit frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frames {
     frames: Vec<Frame>,
-    /// How many bytes are inside of the file.
+    /// Decompressed length of the file.
     len: u64,
 }
 
 impl Frames {
-    /// What headers say of `input`; `None` where they don't say it of all frames.
+    /// Finds the seek points of `input` from headers; `None` if not all frames declare their size.
     pub fn of(input: &dyn Input, compression: Compression) -> Result<Option<Self>> {
         let Some(len) = input.len() else { return Ok(None) };
         let next = match compression {
@@ -59,7 +59,7 @@ impl Frames {
         Ok((at == len && !frames.is_empty()).then_some(Self { frames, len: inside }))
     }
 
-    /// The most bytes that may be inside of `input`, by its headers; `None` where these don't bound it.
+    /// An upper bound of the decompressed length of `input` from headers; `None` if they give none.
     pub fn most(input: &dyn Input, compression: Compression) -> Result<Option<u64>> {
         let (Some(len), Compression::Zstd) = (input.len(), compression) else { return Ok(None) };
         let mut heads = Heads { input, len, at: 0, bytes: Vec::new() };
@@ -72,45 +72,45 @@ impl Frames {
         Ok(Some(most))
     }
 
-    /// One frame, with `len` bytes inside: a file that is decompressed from its start.
+    /// A single seek point at the start of a file with decompressed length `len`.
     pub fn whole(len: u64) -> Self {
         Self { frames: vec![Frame::default()], len }
     }
 
-    /// How many bytes are inside of the file.
+    /// Decompressed length of the file.
     pub fn inside(&self) -> u64 {
         self.len
     }
 
-    /// The frame that holds the byte at `place` of those inside.
+    /// The last seek point at or before the decompressed offset `place`.
     pub fn at(&self, place: u64) -> Frame {
         let frame = self.frames.partition_point(|frame| frame.start <= place).saturating_sub(1);
         self.frames.get(frame).copied().unwrap_or_default()
     }
 
-    /// How many bytes are inside of the longest one.
+    /// The largest decompressed distance between seek points.
     pub fn longest(&self) -> u64 {
         let starts = || self.frames.iter().map(|frame| frame.start);
         starts().zip(starts().skip(1).chain([self.len])).map(|(from, to)| to - from).max().unwrap_or(0)
     }
 }
 
-/// Looks at few bytes here and there, in the order of the file.
+/// Reads small headers in file order, buffered.
 struct Heads<'a> {
     input: &'a dyn Input,
     len: u64,
-    /// Where `bytes` lie.
+    /// File offset of `bytes`.
     at: u64,
     bytes: Vec<u8>,
 }
 
 impl Heads<'_> {
-    /// `N` bytes at `at`; zeros past the end.
+    /// `N` bytes at `at`; zeros past the end of the file.
     fn bytes<const N: usize>(&mut self, at: u64) -> Result<[u8; N]> {
         let mut found = [0; N];
         let n = usize::try_from(self.len.saturating_sub(at)).map_or(N, |left| left.min(N));
         if n > 0 && (at < self.at || at + n as u64 > self.at + self.bytes.len() as u64) {
-            // Elsewhere than on this machine, each look has its price.
+            // Remote reads have a latency, so read far ahead.
             let ahead: u64 = if self.input.local_path().is_some() { 64 } else { 8 << 20 };
             let most = ahead.max(n as u64).min(self.len.saturating_sub(at));
             self.bytes.resize(usize::try_from(most).unwrap_or(n), 0);
@@ -123,20 +123,20 @@ impl Heads<'_> {
     }
 }
 
-/// The number in `count` bytes of `bytes` from `from` on.
+/// A little-endian number of `count` bytes at `from`.
 fn number(bytes: &[u8], from: usize, count: usize) -> u64 {
     let bytes = bytes.get(from..from + count).unwrap_or_default();
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// How much is inside of the part of a file (`None` where it is to be skipped), and where the next one begins.
+/// A frame's decompressed size (`None` for a skippable frame) and the offset of the next one.
 type Part = (Option<u64>, u64);
 
-/// The Zstandard frame at `at`.
+/// Reads the Zstandard frame at `at`.
 fn zstd_frame(heads: &mut Heads<'_>, at: u64) -> Result<Option<Part>> {
     Ok(match blocks(heads, at)? {
         Some(Blocks { blocks: 0, end, .. }) => Some((None, end)),
-        // A size that the blocks can't make is no size.
+        // Ignore a declared size larger than the blocks can hold.
         Some(Blocks { size: Some(size), blocks, end }) if size <= blocks.saturating_mul(BLOCK) => {
             Some((Some(size), end))
         }
@@ -144,17 +144,17 @@ fn zstd_frame(heads: &mut Heads<'_>, at: u64) -> Result<Option<Part>> {
     })
 }
 
-/// A Zstandard frame as its headers show it.
+/// A Zstandard frame from its headers.
 struct Blocks {
-    /// How much is inside, where it says so.
+    /// The declared content size.
     size: Option<u64>,
-    /// How many blocks it has; none if it is to be skipped.
+    /// Number of blocks; 0 for a skippable frame.
     blocks: u64,
-    /// Where the next one begins.
+    /// Offset of the next frame.
     end: u64,
 }
 
-/// The Zstandard frame at `at`, if there is a whole one.
+/// Reads the headers of the Zstandard frame at `at`; `None` if it is incomplete.
 fn blocks(heads: &mut Heads<'_>, at: u64) -> Result<Option<Blocks>> {
     let bytes = heads.bytes::<18>(at)?;
     let magic = number(&bytes, 0, 4) as u32;
@@ -191,7 +191,7 @@ fn blocks(heads: &mut Heads<'_>, at: u64) -> Result<Option<Blocks>> {
     Ok(Some(Blocks { size, blocks, end: next }))
 }
 
-/// The gzip member at `at`, if an extra field `BC` says how long it is.
+/// Reads the gzip member at `at`; `None` without the extra field `BC` that declares its size.
 fn bgzf_member(heads: &mut Heads<'_>, at: u64) -> Result<Option<Part>> {
     const HEADER: u64 = 12;
     const TRAILER: u64 = 8;
@@ -225,7 +225,7 @@ pub(crate) mod tests {
     use packhorse_core::MemoryInput;
     use std::io::Write;
 
-    /// Text that hardly shrinks.
+    /// Text that hardly compresses.
     pub(crate) fn text(len: usize) -> Vec<u8> {
         let mut seed = 7u64;
         let next = || {
@@ -235,7 +235,7 @@ pub(crate) mod tests {
         std::iter::repeat_with(next).take(len).collect()
     }
 
-    /// A Zstandard frame that says its size.
+    /// A Zstandard frame with a content size.
     pub(crate) fn sized(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
         encoder.set_pledged_src_size(Some(bytes.len() as u64)).unwrap();
@@ -245,7 +245,7 @@ pub(crate) mod tests {
         encoder.finish().unwrap()
     }
 
-    /// A BGZF file as htslib's `bgzip` writes it, with the empty member at its end; `extra` is a field before `BC`.
+    /// A BGZF file as written by htslib's `bgzip`, with the empty member at its end; `extra` is a field before `BC`.
     pub(crate) fn bgzf(bytes: &[u8], extra: &[u8]) -> Vec<u8> {
         bytes.chunks(0xff00).chain([&[][..]]).flat_map(|part| member(part, extra)).collect()
     }
@@ -273,7 +273,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn frames_are_found_by_their_headers_and_small_ones_taken_together() {
+    fn frames_are_found_by_headers_and_small_ones_merged() {
         let plain = text(5 << 20);
         let parts: Vec<Vec<u8>> = plain.chunks(700_000).map(sized).collect();
         let frames = of(parts.concat(), Compression::Zstd).unwrap();
@@ -291,7 +291,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn blocks_bound_what_is_inside() {
+    fn blocks_bound_the_decompressed_length() {
         let plain = text(1_000_000);
         let packed = zstd::encode_all(&plain[..], 1).unwrap();
         let most = |bytes: Vec<u8>, compression| Frames::most(&MemoryInput::new("a", bytes), compression).unwrap();
@@ -302,7 +302,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_headers_do_not_say_is_not_guessed() {
+    fn undeclared_or_impossible_sizes_give_no_seek_points() {
         let good = sized(&text(400_000));
         let unsized_frame = zstd::encode_all(&text(1000)[..], 1).unwrap();
         assert_eq!(of(unsized_frame.clone(), Compression::Zstd), None);
@@ -311,7 +311,7 @@ pub(crate) mod tests {
         for cut in (0..64).chain((64..good.len()).step_by(1999)) {
             assert_eq!(of(good[..cut].to_vec(), Compression::Zstd), None, "cut at {cut}");
         }
-        // A size that no blocks back: a few bytes must not promise more than a disk holds.
+        // The declared size exceeds what the blocks can hold: a few bytes must not promise terabytes.
         let mut lies = good.clone();
         let at = if good[4] & 0x20 == 0 { 6 } else { 5 };
         lies[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());

@@ -1,7 +1,7 @@
-//! The bytes inside of a compressed file, read at any place without a copy on a disk.
+//! Random access to the content of a compressed file, without a copy on disk.
 //!
-//! Inside a frame there is only one way: from its start. So a decoder stays where the last read ended, and ranges that are
-//! read one after the other cost no more than the file.
+//! A frame can only be decompressed from its start. So a decoder stays where the last read ended, and consecutive
+//! ranges cost no more than the file.
 
 use crate::Compression;
 use crate::frames::Frame;
@@ -9,14 +9,14 @@ use packhorse_core::{Context, Error, FileStat, Input, Kind, Result};
 use std::io::{BufReader, ErrorKind, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// So many bytes before its place a decoder remembers at least: those that a reader of lines read past its range.
+/// The least history a decoder keeps: what a line reader reads past its range.
 const TAIL: usize = 2 << 20;
-/// So many at most: what is read past a range grows with its last line.
+/// The most history: reading past a range grows with its last line.
 const MOST: usize = 16 << 20;
-/// Bytes decompressed at once on the way to a place.
+/// Bytes decompressed per step when skipping forward.
 const STEP: usize = 256 << 10;
 
-/// A compressed file as the bytes inside, of a known number. Made for one reader at a time, who goes forward.
+/// The content of a compressed file of known decompressed length. Made for one reader at a time that moves forward.
 pub struct Inside {
     file: Arc<dyn Input>,
     compression: Compression,
@@ -25,35 +25,35 @@ pub struct Inside {
 }
 
 struct Decoders {
-    /// Where the file is entered for what lies behind.
+    /// The current seek point.
     entry: Frame,
-    /// Where the reading goes on.
+    /// The decoder that moves forward.
     ahead: Option<Cursor>,
-    /// For a look back, which does not disturb the other one.
+    /// A second decoder for reads further back, so that the first is not disturbed.
     aside: Option<Cursor>,
     damage: Option<Damage>,
 }
 
-/// What can't be decompressed.
+/// A failed decompression.
 struct Damage {
-    /// From here on,
+    /// Reads that end here or later fail,
     at: u64,
-    /// to one who enters there,
+    /// if they start from this seek point,
     entry: Frame,
-    /// for this reason.
+    /// with this message.
     message: String,
 }
 
 impl Inside {
-    /// `file` with `len` bytes inside, entered at `entry` for what lies behind it. Other lengths than that show as damage
-    /// when the end is read.
+    /// The content of `file`, `len` bytes, decompressed from the seek point `entry` for offsets after it. A wrong
+    /// `len` shows as damage when the end is read.
     pub fn new(file: Box<dyn Input>, compression: Compression, len: u64, entry: Frame) -> Self {
         let decoders = Mutex::new(Decoders { entry, ahead: None, aside: None, damage: None });
         Self { file: file.into(), compression, len, decoders }
     }
 
-    /// Whether its decoder is a shorter way to `place` than entering the file at `entry`, which is where it is entered from
-    /// now on; or it is known that there is none.
+    /// Moves to the seek point `entry`. Returns whether the current decoder reaches `place` faster than a new one
+    /// from there, or `place` is known to be damaged.
     pub fn goes_on(&mut self, place: u64, entry: Frame) -> bool {
         let decoders = self.decoders.get_mut().unwrap_or_else(PoisonError::into_inner);
         decoders.entry = entry;
@@ -62,19 +62,19 @@ impl Inside {
     }
 }
 
-/// A decoder somewhere in the file.
+/// A decoder at some offset.
 struct Cursor {
     reader: Box<dyn Read + Send>,
-    /// Where it began.
+    /// The seek point where it started.
     entry: Frame,
-    /// The place of the next byte.
+    /// Decompressed offset of the next byte.
     at: u64,
     /// The bytes before it.
     tail: Vec<u8>,
 }
 
 impl Cursor {
-    /// The first byte that can still be had.
+    /// The earliest offset still in the history.
     fn first(&self) -> u64 {
         self.at - self.tail.len() as u64
     }
@@ -83,7 +83,7 @@ impl Cursor {
         self.first() <= place && self.at >= entry.start
     }
 
-    /// Fills `buf` from the next byte on, and remembers the last ones. `len` is the number of all.
+    /// Fills `buf` with the next bytes and adds them to the history. `len` is the decompressed length.
     fn read(&mut self, buf: &mut [u8], len: u64) -> Result<()> {
         let mut filled = 0;
         while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -93,13 +93,13 @@ impl Cursor {
             }
         }
         self.at += buf.len() as u64;
-        // A reader of long lines asks for about as much again each time.
+        // A reader of long lines requests about this much again.
         let kept = buf.len().saturating_mul(2).clamp(TAIL, MOST);
         if self.tail.len().saturating_add(buf.len()) > 2 * kept {
             self.tail.drain(..self.tail.len().saturating_sub(kept.saturating_sub(buf.len())));
         }
         self.tail.extend_from_slice(buf.get(buf.len().saturating_sub(kept)..).unwrap_or(buf));
-        // Checksums come behind the last byte.
+        // Read past the last byte to verify the checksum.
         match self.at == len && self.some(&mut [0])? > 0 {
             true => Err(Error::content(format!("holds more than {len} bytes"))),
             false => Ok(()),
@@ -136,7 +136,7 @@ fn short(at: u64, len: u64) -> Error {
 }
 
 impl Decoders {
-    /// The decoder that is the shortest way to `offset`.
+    /// The decoder with the shortest way to `offset`.
     fn to(&mut self, offset: u64, open: impl FnOnce(Frame) -> Result<Cursor>) -> Result<&mut Option<Cursor>> {
         let entry = if self.entry.start <= offset { self.entry } else { Frame::default() };
         let back = self.ahead.as_ref().is_some_and(|ahead| offset < ahead.first());
@@ -147,7 +147,7 @@ impl Decoders {
         Ok(way)
     }
 
-    /// Why nothing can be read from `offset` on, where that was tried.
+    /// The error of an earlier failed read that covers `offset`.
     fn damage(&self, offset: u64) -> Option<Error> {
         let damage = self.damage.as_ref().filter(|damage| damage.at <= offset && damage.entry == self.entry)?;
         Some(Error::content(&damage.message))
@@ -180,7 +180,7 @@ impl Input for Inside {
         let Some(cursor) = way else { return Err(Error::bug("no decoder")) };
         let done = cursor.read_at(offset, buf, self.len).map_err(blamed);
         if let Err(e) = &done {
-            // Where the decoder stands now is not known.
+            // The decoder's position is unknown after an error.
             let (entry, at, message) = (cursor.entry, offset + buf.len() as u64, e.message().to_owned());
             *way = None;
             decoders.damage = (e.kind() == Kind::Content).then_some(Damage { at, entry, message });
@@ -199,13 +199,13 @@ impl Input for Inside {
 
 /// A decoder at the start of `frame`.
 fn cursor(file: &Arc<dyn Input>, compression: Compression, frame: Frame) -> Result<Cursor> {
-    // Elsewhere than on this machine, each read has its price.
+    // Remote reads have a latency, so read far ahead.
     let ahead = if file.local_path().is_some() { 256 << 10 } else { 4 << 20 };
     let bytes = BufReader::with_capacity(ahead, Bytes { file: Arc::clone(file), at: frame.offset });
     Ok(Cursor { reader: compression.reader(Box::new(bytes))?, entry: frame, at: frame.start, tail: Vec::new() })
 }
 
-/// What a decoder reports and no system call failed for is bad content.
+/// Turns decoder errors without a system call behind them into `Content`.
 fn blamed(error: Error) -> Error {
     match error.kind() {
         Kind::Environment if error.errno().is_some() => error,
@@ -214,7 +214,7 @@ fn blamed(error: Error) -> Error {
     }
 }
 
-/// The compressed bytes from some place on.
+/// The compressed bytes from an offset on.
 struct Bytes {
     file: Arc<dyn Input>,
     at: u64,
@@ -239,7 +239,7 @@ mod tests {
     use packhorse_core::MemoryInput;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Counts the compressed bytes that are read.
+    /// Counts the compressed bytes read.
     struct Counted(MemoryInput, Arc<AtomicU64>);
 
     impl Input for Counted {
@@ -266,7 +266,7 @@ mod tests {
         Inside::new(input, compression, frames.inside(), frames.at(place))
     }
 
-    /// All kinds of files with `plain` inside, as one frame and as several.
+    /// Files of every compression with the content `plain`, in one frame and in several.
     fn files(plain: &[u8]) -> Vec<(Compression, Vec<u8>)> {
         let skippable = [&0x184D_2A53u32.to_le_bytes()[..], &5u32.to_le_bytes(), b"hello"].concat();
         let cuts = [0, 100, 100, 300, plain.len() / 2, plain.len()];
@@ -326,7 +326,7 @@ mod tests {
         let mut inside = Inside::new(input, Compression::Zstd, plain.len() as u64, Frame::default());
         let mut found = vec![0; 1 << 20];
         for from in (0..plain.len()).step_by(1 << 20) {
-            // As ranges do that begin a little before where the last one stopped reading.
+            // Like ranges that begin a little before the end of the previous read.
             let start = from.saturating_sub(64 << 10);
             assert_eq!(inside.goes_on(start as u64, Frame::default()), from > 0);
             inside.read_at(start as u64, &mut found).unwrap();
@@ -374,7 +374,7 @@ mod tests {
             );
         }
         assert!(read.load(Ordering::Relaxed) < file.len() as u64, "{read:?} of {}", file.len());
-        // What is before it can be read again.
+        // Offsets before the damage are still readable.
         inside.read_at(1 << 20, &mut found).unwrap();
         assert!(found == plain[1 << 20..2 << 20]);
     }
@@ -397,7 +397,7 @@ mod tests {
                 assert_eq!((error.kind(), error.input()), (Kind::Content, Some("a")), "{compression:?} cut at {cut}");
             }
         }
-        // The checksum is all that tells, and it comes behind the last byte that is asked for.
+        // Only the checksum shows the damage; it comes after the last requested byte.
         let mut flipped = sized(&plain);
         let last = flipped.len() - 1;
         flipped[last] ^= 1;

@@ -1,5 +1,5 @@
-//! Where bytes lie: local files, compressed files, and the one way by which files get their final
-//! names; with the feature `remote` also objects in S3 and files on web servers, for reading.
+//! File access: local files, compressed files, and the one way by which files get their final names; with the feature
+//! `remote` also reading from S3 and web servers.
 //!
 //! This crate owns paths, system calls and durability. It knows no format, no plan and no terminal.
 //! Nothing else in packhorse renames or syncs a file.
@@ -8,6 +8,7 @@ mod beneath;
 mod compression;
 mod concat;
 mod frames;
+mod hash_tree;
 mod inside;
 mod local;
 mod location;
@@ -18,7 +19,6 @@ mod remote_options;
 mod spool;
 mod staging;
 mod stores;
-mod tree;
 
 pub use compression::{Compression, decompressed};
 pub use frames::{Frame, Frames};

@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files of this machine and of the file systems mounted on it.
+/// This machine's file systems.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Local;
 
@@ -39,7 +39,7 @@ impl Store for Local {
         let read = file.read_exact_at(buf, 0);
         let stat = stat_of(&file.metadata().map_err(|e| about("stat", path, e))?);
         match read {
-            // A FIFO or a folder says so in its own way when it is read.
+            // A FIFO or folder fails to read in its own way; report its kind.
             _ if stat.kind != FileKind::File => Err(Error::content("is not a regular file").in_input(path.display())),
             Ok(()) => Ok(Some(stat)),
             Err(e) => Err(of_read(e, path, buf.len(), 0, stat.size)),
@@ -83,7 +83,7 @@ impl Store for Local {
     }
 }
 
-/// The names in a folder. Not by `std::fs::read_dir`, which panics where the folder can't be closed.
+/// The names in a folder. `std::fs::read_dir` would panic if the folder can't be closed.
 pub(crate) fn names_in(mut folder: Dir) -> nix::Result<Vec<PathBuf>> {
     let names = folder.iter().map(|entry| entry.map(|e| e.file_name().to_bytes().to_vec()));
     let names = names.collect::<nix::Result<Vec<_>>>()?;
@@ -91,7 +91,7 @@ pub(crate) fn names_in(mut folder: Dir) -> nix::Result<Vec<PathBuf>> {
     Ok(names.into_iter().filter(own).map(|name| PathBuf::from(OsString::from_vec(name))).collect())
 }
 
-/// O_NONBLOCK: opening a FIFO without a writer would hang for ever.
+/// Opens with O_NONBLOCK: a FIFO without a writer would block forever.
 fn opened(path: &Path) -> Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|e| about("open", path, e))
@@ -142,7 +142,7 @@ pub(crate) struct LocalFile {
 }
 
 impl LocalFile {
-    /// An open file; an error where it is not a regular one.
+    /// An open file; a `Content` error if it is not a regular file.
     pub(crate) fn of(file: File, path: &Path) -> Result<Self> {
         let stat = stat_of(&file.metadata().map_err(|e| about("stat", path, e))?);
         if stat.kind != FileKind::File {
@@ -188,7 +188,7 @@ impl Input for LocalFile {
     }
 }
 
-/// Sequential reading by position, so that several streams of one file do not disturb each other.
+/// Sequential reads by offset, so that several streams of one file are independent.
 struct Cursor<'a> {
     file: &'a File,
     offset: u64,
@@ -208,7 +208,7 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
-    /// A file that was just created.
+    /// A newly created file.
     pub(crate) fn of(file: File, path: &Path) -> Self {
         Self { file, path: path.to_owned() }
     }
@@ -217,7 +217,7 @@ impl NewFile {
 impl Write for NewFile {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.file.write(buf).map_err(|e| match e.kind() {
-            // Whoever writes all of something tries again, and must be able to see this.
+            // `write_all` retries this one and must recognize it.
             io::ErrorKind::Interrupted => e,
             _ => about("write", &self.path, e).into(),
         })
@@ -239,8 +239,8 @@ impl StoreFile for NewFile {
     }
 }
 
-/// Closes and looks at the result, which dropping a `File` does not. Network file systems report
-/// here that a write came to nothing.
+/// Closes with an error check, which dropping a `File` does not do. Network file systems may report failed writes
+/// only here.
 pub(crate) fn close(file: File) -> io::Result<()> {
     nix::unistd::close(file).map_err(io::Error::from)
 }

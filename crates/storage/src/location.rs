@@ -1,4 +1,4 @@
-//! Where something lies, as people write it: a path or a URL. No network, no files: text only.
+//! Locations as users write them: a path or a URL. Text only: no network and no file access.
 
 use crate::Stores;
 use packhorse_core::{Error, Result, Store};
@@ -9,43 +9,42 @@ use std::sync::Arc;
 
 /// A path, `file://…`, `s3://bucket/key` or `http(s)://host/path`.
 ///
-/// It prints without secrets: neither the user's part of a URL nor its query (which signs it) is shown,
-/// by `Debug` included. The path of a `http(s)` or `file` URL is percent-decoded once, here; the key of an `s3` URL is
-/// taken as it is written.
+/// `Display` and `Debug` show no secrets: they omit a URL's user info and its query, which may hold a signature. The
+/// path of a `http(s)` or `file` URL is percent-decoded here, once; the key of an `s3` URL is taken literally.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Location(Place);
+pub struct Location(LocationKind);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
-    /// On this machine.
+pub(crate) enum LocationKind {
+    /// A local path.
     Path(PathBuf),
-    /// An object or a prefix; the key has no slash at either end.
+    /// An object or a prefix; the key has no leading or trailing slash.
     S3 { bucket: String, key: String },
-    /// `path` is decoded and begins without a slash.
+    /// `path` is decoded, without a leading slash.
     Web { site: Site, path: String },
 }
 
-/// A web server, and what goes with every request to it.
+/// A web server, and what every request to it carries.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Site {
     /// `http` or `https`.
     pub(crate) scheme: String,
-    /// `user:password`, as written.
+    /// `user:password` as written.
     pub(crate) user: Option<String>,
     /// Host and port.
     pub(crate) host: String,
-    /// What signs a URL; it is kept for all that is joined to it.
+    /// A signature or token; also sent with every joined location.
     pub(crate) query: Option<String>,
 }
 
 impl Site {
-    /// The site without its secrets.
+    /// The URL without secrets.
     pub(crate) fn shown(&self) -> String {
         format!("{}://{}", self.scheme, self.host)
     }
 
-    /// The URL of `path` with all that belongs to it: a secret.
-    #[cfg_attr(not(any(feature = "remote", test)), expect(dead_code, reason = "nobody asks for it without a network"))]
+    /// The full URL of `path`, including secrets.
+    #[cfg_attr(not(any(feature = "remote", test)), expect(dead_code, reason = "unused without a network"))]
     pub(crate) fn url(&self, path: &str) -> String {
         let user = self.user.as_deref().map(|user| format!("{user}@")).unwrap_or_default();
         let query = self.query.as_deref().map(|query| format!("?{query}")).unwrap_or_default();
@@ -54,11 +53,11 @@ impl Site {
 }
 
 impl Location {
-    /// From text. Errors (`Config`): no host or bucket, a `%` without two digits, text that is not UTF-8;
-    /// (`Unsupported`): any other scheme.
+    /// Parses a location. Errors: `Config` for a missing host or bucket, a `%` without two digits, or text that is
+    /// not UTF-8; `Unsupported` for any other scheme.
     pub fn parse(text: &str) -> Result<Self> {
         let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
-            return Ok(Self(Place::Path(text.into())));
+            return Ok(Self(LocationKind::Path(text.into())));
         };
         match scheme.to_ascii_lowercase().as_str() {
             "file" => file(rest),
@@ -66,79 +65,79 @@ impl Location {
             "http" => web("http", rest),
             "https" => web("https", rest),
             other => Err(Error::unsupported(format!(
-                "{other}:// is not read, but paths, file://, s3:// (also of others than Amazon, by AWS_ENDPOINT_URL), http:// and https:// are"
+                "{other}:// is not supported; use a path, file://, s3:// (AWS_ENDPOINT_URL selects other providers than Amazon), http:// or https://"
             ))),
         }
         .map(Self)
     }
 
-    /// `path` itself, where it names a place in this machine's file system. Whoever works on paths alone asks here, so
-    /// that a URL never becomes a folder called `s3:`.
+    /// Returns `path` if it is a local path. Callers that need a local path check here, so that a URL never becomes a
+    /// folder called `s3:`.
     ///
-    /// Errors: `Unsupported` for a URL, of whatever scheme; the error shows no secrets.
+    /// Errors: `Unsupported` for a URL of any scheme; the error shows no secrets.
     pub fn local(path: &Path) -> Result<&Path> {
         let text = path.to_str().unwrap_or_default();
         let Some((scheme, _)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
             return Ok(path);
         };
         let shown = match Self::parse(text) {
-            Ok(Self(Place::Path(path))) => format!("{}; write the path alone", path.display()),
+            Ok(Self(LocationKind::Path(path))) => format!("{}; write the path alone", path.display()),
             Ok(location) => format!("{location}; only `stage`, `bench read` and the reader take URLs"),
             Err(_) => format!("{scheme}://…; this scheme is not known"),
         };
-        Err(Error::unsupported(format!("a path of this machine is needed here, and this is a URL: {shown}")))
+        Err(Error::unsupported(format!("a local path is needed here, not a URL: {shown}")))
     }
 
-    /// The store through which it is read, with [`RemoteOptions`](crate::RemoteOptions) as they are by default, and the
-    /// path it has there. To open several, or with other options: [`Stores::open`].
+    /// The store that reads this location, with default [`RemoteOptions`](crate::RemoteOptions), and the path within
+    /// it. To open several locations or set options, use [`Stores::open`].
     pub fn open(&self) -> Result<(Arc<dyn Store>, PathBuf)> {
         Stores::default().open(self)
     }
 
-    /// What lies at `name` below it; `name` may have slashes.
+    /// The location `name` below this one; `name` may contain slashes.
     ///
-    /// Errors (`Content`, since such names come from manifests): an empty or absolute name, `.` and `..`.
+    /// Errors: `Content` (such names come from manifests) for an empty or absolute name and for `.` and `..`.
     pub fn join(&self, name: &str) -> Result<Self> {
         if name.contains('\0') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(Error::content(format!("{name:?} is no name of something below a folder")).in_input(self));
+            return Err(Error::content(format!("{name:?} is not a relative path inside a folder")).in_input(self));
         }
         Ok(Self(match &self.0 {
-            Place::Path(path) => Place::Path(path.join(name)),
-            Place::S3 { bucket, key } => Place::S3 { bucket: bucket.clone(), key: below(key, name) },
-            Place::Web { site, path } => Place::Web { site: site.clone(), path: below(path, name) },
+            LocationKind::Path(path) => LocationKind::Path(path.join(name)),
+            LocationKind::S3 { bucket, key } => LocationKind::S3 { bucket: bucket.clone(), key: below(key, name) },
+            LocationKind::Web { site, path } => LocationKind::Web { site: site.clone(), path: below(path, name) },
         }))
     }
 
-    /// The folder it lies in; `None` for a bucket, the root of a server, and what [`Path::parent`] says so of.
+    /// The parent folder; `None` for a bucket, a server's root, and where [`Path::parent`] has none.
     pub fn parent(&self) -> Option<Self> {
         let up =
             |path: &str| Some(path.trim_end_matches('/')).filter(|p| !p.is_empty()).map(|p| halves(p).0.to_owned());
         Some(Self(match &self.0 {
-            Place::Path(path) => Place::Path(path.parent()?.to_owned()),
-            Place::S3 { bucket, key } => Place::S3 { bucket: bucket.clone(), key: up(key)? },
-            Place::Web { site, path } => Place::Web { site: site.clone(), path: up(path)? },
+            LocationKind::Path(path) => LocationKind::Path(path.parent()?.to_owned()),
+            LocationKind::S3 { bucket, key } => LocationKind::S3 { bucket: bucket.clone(), key: up(key)? },
+            LocationKind::Web { site, path } => LocationKind::Web { site: site.clone(), path: up(path)? },
         }))
     }
 
-    /// The last part of its path, if it has one and that is UTF-8.
+    /// The last path component, if there is one and it is UTF-8.
     pub fn file_name(&self) -> Option<&str> {
         match &self.0 {
-            Place::Path(path) => path.file_name()?.to_str(),
-            Place::S3 { key: path, .. } | Place::Web { path, .. } => {
+            LocationKind::Path(path) => path.file_name()?.to_str(),
+            LocationKind::S3 { key: path, .. } | LocationKind::Web { path, .. } => {
                 Some(halves(path.trim_end_matches('/')).1).filter(|name| !name.is_empty())
             }
         }
     }
 
-    /// The path, if it lies on this machine.
+    /// The path of a local location.
     pub fn local_path(&self) -> Option<&Path> {
         match &self.0 {
-            Place::Path(path) => Some(path),
+            LocationKind::Path(path) => Some(path),
             _ => None,
         }
     }
 
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &LocationKind {
         &self.0
     }
 }
@@ -152,17 +151,17 @@ impl FromStr for Location {
 
 impl From<PathBuf> for Location {
     fn from(path: PathBuf) -> Self {
-        Self(Place::Path(path))
+        Self(LocationKind::Path(path))
     }
 }
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::Path(path) => path.display().fmt(f),
-            Place::S3 { bucket, key } if key.is_empty() => write!(f, "s3://{bucket}"),
-            Place::S3 { bucket, key } => write!(f, "s3://{bucket}/{key}"),
-            Place::Web { site, path } => write!(f, "{}/{}", site.shown(), encoded(path)),
+            LocationKind::Path(path) => path.display().fmt(f),
+            LocationKind::S3 { bucket, key } if key.is_empty() => write!(f, "s3://{bucket}"),
+            LocationKind::S3 { bucket, key } => write!(f, "s3://{bucket}/{key}"),
+            LocationKind::Web { site, path } => write!(f, "{}/{}", site.shown(), encoded(path)),
         }
     }
 }
@@ -173,7 +172,7 @@ impl fmt::Debug for Location {
     }
 }
 
-/// As RFC 3986 has it, and of two characters at least.
+/// A scheme by RFC 3986 of at least two characters.
 fn is_scheme(text: &str) -> bool {
     let mut bytes = text.bytes();
     text.len() > 1
@@ -181,23 +180,23 @@ fn is_scheme(text: &str) -> bool {
         && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
 }
 
-fn file(rest: &str) -> Result<Place> {
+fn file(rest: &str) -> Result<LocationKind> {
     let path = rest.strip_prefix("localhost").filter(|path| path.starts_with('/')).unwrap_or(rest);
     if !path.starts_with('/') {
         return Err(Error::config(format!("file://{rest} names a host: write file:///path, or the path alone")));
     }
-    Ok(Place::Path(decoded(path)?.into()))
+    Ok(LocationKind::Path(decoded(path)?.into()))
 }
 
-fn s3(rest: &str) -> Result<Place> {
+fn s3(rest: &str) -> Result<LocationKind> {
     let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
     if bucket.is_empty() || bucket.contains(['@', '?', '#']) {
         return Err(Error::config("an s3 location is s3://bucket/key, and its credentials are in the environment"));
     }
-    Ok(Place::S3 { bucket: bucket.into(), key: key.trim_matches('/').into() })
+    Ok(LocationKind::S3 { bucket: bucket.into(), key: key.trim_matches('/').into() })
 }
 
-fn web(scheme: &str, rest: &str) -> Result<Place> {
+fn web(scheme: &str, rest: &str) -> Result<LocationKind> {
     let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query.to_owned())));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -206,10 +205,10 @@ fn web(scheme: &str, rest: &str) -> Result<Place> {
         return Err(Error::config(format!("a {scheme} location is {scheme}://host/path")));
     }
     let site = Site { scheme: scheme.into(), user: user.map(Into::into), host: host.to_ascii_lowercase(), query };
-    Ok(Place::Web { site, path: decoded(path)? })
+    Ok(LocationKind::Web { site, path: decoded(path)? })
 }
 
-/// The text that percent-encoding stands for. An encoded slash would become another one, and is refused.
+/// Percent-decodes `text`. Refuses an encoded slash: decoded, it would change the path.
 fn decoded(text: &str) -> Result<String> {
     let refused = |why: &str| Error::config(format!("{text:?} {why}"));
     let mut bytes = text.bytes();
@@ -234,7 +233,7 @@ fn decoded(text: &str) -> Result<String> {
     }
 }
 
-/// A path as it is written in a URL. A plus is encoded too: some servers take it for a space.
+/// Percent-encodes a path for a URL, including `+`, which some servers read as a space.
 pub(crate) fn encoded(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -258,7 +257,7 @@ fn below(path: &str, name: &str) -> String {
     }
 }
 
-/// What lies before the last slash, and after it.
+/// The parts before and after the last slash.
 pub(crate) fn halves(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_url_and_what_a_path() {
+    fn urls_are_told_from_paths() {
         for path in ["/a/b", "a", "./x://y", "c:\\x", "a b?c#d%20", "//x", "1x://y", "s3:/x", ""] {
             assert_eq!(at(path).local_path(), Some(Path::new(path)), "{path}");
         }
@@ -300,13 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_has_no_secrets() {
+    fn display_and_debug_show_no_secrets() {
         let signed = at("https://me:secret@Data.Example:8443/a%20b/x.tar?X-Amz-Signature=secret#top");
         for text in [signed.to_string(), format!("{signed:?}"), signed.parent().unwrap().to_string()] {
             assert!(!text.contains("secret") && !text.contains("me:"), "{text}");
         }
         assert_eq!(signed.to_string(), "https://data.example:8443/a%20b/x.tar");
-        let Place::Web { site, path } = signed.place() else { panic!("{signed}") };
+        let LocationKind::Web { site, path } = signed.place() else { panic!("{signed}") };
         assert_eq!(site.url(path), "https://me:secret@data.example:8443/a%20b/x.tar?X-Amz-Signature=secret");
     }
 

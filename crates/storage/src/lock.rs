@@ -1,4 +1,4 @@
-//! Locks between processes of one machine: flock(2), which ends with its process, however that ends.
+//! File locks between processes of one machine: flock(2), which the kernel releases when the process ends.
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -7,8 +7,8 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A lock on a file, until it is dropped. It binds those who ask for it, and nobody else. Where the file system has no
-/// locks everybody gets one.
+/// A lock on a file, held until dropped. Advisory: it binds only processes that use it. On a file system without
+/// locks every request succeeds.
 #[derive(Debug)]
 pub struct Lock {
     file: Open,
@@ -18,7 +18,7 @@ pub struct Lock {
 #[derive(Debug)]
 enum Open {
     Locked(Flock<File>),
-    /// On a file system without locks.
+    /// The file system has no locks.
     Plain(File),
 }
 
@@ -32,26 +32,25 @@ impl Open {
 }
 
 impl Lock {
-    /// A lock that many may have, on a file that is there. `None` if it is not, or if somebody has it alone.
+    /// A shared lock on an existing file. `None` if the file is missing or exclusively locked.
     pub fn share(path: &Path) -> Result<Option<Self>> {
         Self::existing(path, FlockArg::LockSharedNonblock)
     }
 
-    /// A lock that nobody else has, on a file that is there. `None` if it is not, or if somebody has one.
+    /// An exclusive lock on an existing file. `None` if the file is missing or locked.
     pub fn take(path: &Path) -> Result<Option<Self>> {
         Self::existing(path, FlockArg::LockExclusiveNonblock)
     }
 
-    /// A lock that nobody else has, on a file that is made for it and removed when this is dropped. `None` if somebody
-    /// has it.
+    /// An exclusive lock on a lock file, created if missing and removed on drop. `None` if it is locked.
     pub fn make(path: &Path) -> Result<Option<Self>> {
         loop {
-            // A cache sets the length of its locks: a link must not aim that at another file.
+            // A cache truncates its lock files: a link must not redirect that to another file.
             let flags = libc::O_NOFOLLOW;
             let file = OpenOptions::new().write(true).create(true).truncate(false).custom_flags(flags).open(path);
             let file = file.map_err(|e| about("create", path, e))?;
             match lock(file, path, FlockArg::LockExclusiveNonblock)? {
-                // Whoever had it may have removed the file after it was opened here: then this locks nothing.
+                // The previous holder may have removed the file after it was opened here: then this locks nothing.
                 Some(file) if !is_at(file.file(), path) => {}
                 found => return Ok(found.map(|file| Self { file, remove: Some(path.to_owned()) })),
             }
@@ -68,7 +67,7 @@ impl Lock {
         Ok(file.map(|file| Self { file, remove: None }))
     }
 
-    /// The file.
+    /// The locked file.
     pub fn file(&self) -> &File {
         self.file.file()
     }
@@ -77,7 +76,7 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Some(path) = self.remove.take() {
-            // As long as it is locked: nobody else can have it meanwhile.
+            // Removed while still locked, so that no other process can hold it.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -96,7 +95,7 @@ fn lock(file: File, path: &Path, how: FlockArg) -> Result<Option<Open>> {
     }
 }
 
-/// Whether this is the file of that name.
+/// Whether `path` still names this file.
 fn is_at(file: &File, path: &Path) -> bool {
     let id = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
     match (file.metadata(), std::fs::metadata(path)) {
@@ -115,7 +114,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
-    fn many_share_or_one_has_it() {
+    fn locks_are_shared_or_exclusive() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         assert!(Lock::share(&path).unwrap().is_none() && Lock::take(&path).unwrap().is_none());
@@ -131,9 +130,9 @@ mod tests {
         assert!(path.exists());
     }
 
-    /// A lock whose file comes and goes is still had by one at a time.
+    /// A lock file that comes and goes still admits one holder at a time.
     #[test]
-    fn a_made_lock_is_had_by_one() {
+    fn a_lock_file_has_one_holder() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let (inside, had) = (AtomicU32::new(0), AtomicU32::new(0));

@@ -1,35 +1,35 @@
-//! How patiently a network is read.
+//! Settings for reading remote files.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// How remote files are read: sizes, tries and times. The defaults suit training jobs that run for days.
+/// Sizes, retries and timeouts for remote files. The defaults suit training jobs that run for days.
 ///
-/// A range is given up when `tries` requests in a row brought less than 64 KiB each, or after `patience`, whichever
-/// comes first. A server that refuses connections is thus given up after about 40 seconds, one that swallows them
-/// after `patience`.
+/// A range fails after `tries` requests in a row with less than 64 KiB each, or after `patience`, whichever comes
+/// first. A server that refuses connections is given up after about 40 seconds, one that drops packets after
+/// `patience`.
 #[derive(Clone)]
 pub struct RemoteOptions {
-    /// Requests in a row that may fail before a range is given up. 16.
+    /// Requests in a row without progress before a range fails. 16.
     pub tries: u32,
-    /// The time after which a range is given up, with all its tries and waits. 300 s.
+    /// The total time for a range, with all retries and waits. 300 s.
     pub patience: Duration,
-    /// The time in which a connection must be there, encryption included. 10 s.
+    /// Timeout of a connection, including TLS. 10 s.
     pub connect_timeout: Duration,
-    /// The time in which the next bytes must be there, or the connection is cut and the range resumed. 30 s.
+    /// Timeout for the next bytes; then the connection is closed and the range resumed. 30 s.
     pub idle_timeout: Duration,
-    /// The wait after the first failure; it doubles with each one in a row, and a random half of it is left out. 50 ms.
+    /// The wait after the first failure; doubles with each failure in a row, less a random half. 50 ms.
     pub first_wait: Duration,
     /// The longest such wait. 5 s.
     pub longest_wait: Duration,
-    /// The longest wait that a server may ask for (`Retry-After`). 60 s.
+    /// The longest `Retry-After` that is honoured. 60 s.
     pub longest_retry_after: Duration,
-    /// Bytes of one request; a larger read is cut into such. 8 MiB.
+    /// The most bytes per request; larger reads are split. 8 MiB.
     pub piece: usize,
-    /// How many pieces of one read or stream are under way or waiting in memory. 4.
+    /// Requests of one read or stream in flight or waiting in memory. 4.
     pub ahead: usize,
-    /// Settings for S3 that win over the environment, by the names they have there (`AWS_ENDPOINT_URL`). They are not shown.
+    /// S3 settings that override the environment, by the variables' names (`AWS_ENDPOINT_URL`). Not shown by `Debug`.
     pub s3: BTreeMap<String, String>,
 }
 

@@ -1,4 +1,4 @@
-//! A stream laid down in a file without a name, so that it can be read at any place.
+//! Copies a stream to an unnamed temporary file for random access.
 
 use packhorse_core::{Cancel, Context, Error, FileStat, Input, Kind, Limits, Result};
 use std::fs::File;
@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Copies all of `input` into an unnamed temporary file in `dir`; the space is free again when the
-/// result is dropped, also after a crash. More than the limits grant to a compressed file is an error of kind `Limit`.
+/// Copies `input` into an unnamed temporary file in `dir`. The space is freed on drop, even after a crash. A `Limit`
+/// error if it needs more than the limits allow for a compressed file.
 pub fn spool(input: &dyn Input, dir: &Path, limits: &Limits, cancel: &Cancel) -> Result<Box<dyn Input>> {
     let stat = input.stat()?;
     let most = limits.scratch_of(stat.map_or(0, |stat| stat.size));
@@ -71,7 +71,7 @@ mod tests {
     use packhorse_core::MemoryInput;
 
     #[test]
-    fn what_takes_up_more_disk_than_it_may_is_refused() {
+    fn the_scratch_limit_is_enforced() {
         let dir = tempfile::tempdir().unwrap();
         let (input, cancel) = (MemoryInput::new("a.tar.gz", vec![7; 3 << 20]), Cancel::default());
         let spooled = |scratch| spool(&input, dir.path(), &Limits { scratch, ..Limits::default() }, &cancel);

@@ -1,21 +1,20 @@
-//! How files get their final names: staged, synced, closed, renamed, and the folder synced.
+//! Durable publishing: stage, sync, close, rename, sync the folder.
 //!
-//! Every process stages below `OUT/.staging` in a folder of its own, named after its host, its
-//! process and a nonce, so that two writers of one shard (Slurm can leave two) never meet. Only a
-//! rename publishes. A failed sync is never tried again: the staged file is thrown away, since its
-//! content is then unknown.
+//! Every process stages in its own folder below `OUT/.staging`, named after host, process and a nonce, so that two
+//! writers of one shard (Slurm can leave two) never collide. Only a rename publishes. A failed sync is never retried:
+//! the content of the staged file is then unknown, so it is discarded.
 //!
 //! ```text
-//! OUT/.staging/HOST,PID,START,NONCE/packhorse-staging      the mark of a folder of ours, empty
+//! OUT/.staging/HOST,PID,START,NONCE/packhorse-staging      an empty file that marks our folders
 //! OUT/.staging/HOST,PID,START,NONCE/0/shard-000000.tar     a group of files to publish together
 //! ```
 //!
-//! OUT may be shared, and hold folders and links of others. No symbolic link below OUT is followed, and only what has
-//! this shape is removed: files in a folder of our name and with our mark, and in its numbered folders.
+//! OUT may be shared and contain others' folders and links. No symbolic link below OUT is followed. Only files in a
+//! folder with our name and mark, and in its numbered folders, are removed.
 
 use crate::Location;
 use crate::concat::concat;
-use crate::tree::Tree;
+use crate::hash_tree::HashTree;
 use blake3::{Hash, Hasher};
 use packhorse_core::{Context, Error, FileKind, Headed, Outlet, Part, Result, Scratch, Store, StoreFile};
 use std::fs::File;
@@ -27,24 +26,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const FOLDER: &str = ".staging";
 
-/// The folder in that of a dataset in which another one is packed that will replace it.
+/// The folder inside a dataset in which its replacement is packed.
 const REPLACING: &str = ".replacing";
 
-/// The empty file that a staging folder of ours begins with, and that is removed last.
+/// The marker file: created first in a staging folder, removed last.
 const MARK: &str = "packhorse-staging";
 
-/// A file that has its final name now.
+/// A file under its final name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// Its path relative to the dataset's folder.
     pub name: String,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// BLAKE3 of its bytes, 256 bits.
+    /// Its BLAKE3 hash.
     pub blake3: blake3::Hash,
 }
 
-/// This process's place for unfinished files of one dataset. Removed when dropped.
+/// This process's staging folder for one dataset. Removed when dropped.
 pub struct Staging {
     store: Arc<dyn Store>,
     out: PathBuf,
@@ -53,17 +52,17 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// The folder in which those of all processes lie.
+    /// The parent of all staging folders of a dataset.
     pub fn folder(out: &Path) -> PathBuf {
         out.join(FOLDER)
     }
 
-    /// The folder in which a dataset is packed that will replace the one in the folder `out`.
+    /// The folder in which the replacement of the dataset in `out` is packed.
     pub fn replacing(out: &Path) -> PathBuf {
         out.join(REPLACING)
     }
 
-    /// Makes the folder `out` if need be, durably, and a staging folder in it.
+    /// Durably creates the folder `out` if needed, and a staging folder in it.
     ///
     /// Errors: `Unsupported` if `out` is a URL; `Config` if `.staging` is a symbolic link; `Environment`.
     pub fn open(store: Arc<dyn Store>, out: &Path) -> Result<Self> {
@@ -72,7 +71,7 @@ impl Staging {
         store.create_dir(out)?;
         let below = store.beneath(root(out))?.unwrap_or_else(|| Arc::clone(&store));
         let dir = out.join(FOLDER).join(own_name());
-        // From here on dropping it cleans up.
+        // From here on, drop cleans up.
         let staging = Self { store: below, out: out.to_owned(), dir, next: AtomicU64::new(0) };
         make(&*staging.store, &staging.dir)?;
         drop(staging.store.create(&staging.dir.join(MARK))?);
@@ -87,16 +86,16 @@ impl Staging {
         &self.out
     }
 
-    /// A folder for files without a name that must not outlive this process.
+    /// A folder for unnamed temporary files.
     pub fn scratch(&self) -> &Path {
         &self.dir
     }
 
-    /// What dropping this would do, for a process that is about to end without dropping it.
+    /// The cleanup that drop would do, for a process about to exit without dropping.
     pub fn abandon(&self) -> impl FnOnce() + Send + use<> {
         let (store, out, dir) = (Arc::clone(&self.store), self.out.clone(), self.dir.clone());
         move || {
-            // One call that fails must not leave the folder behind.
+            // Retry once, in case a single call failed.
             if !clear(&*store, &dir) {
                 clear(&*store, &dir);
             }
@@ -104,7 +103,7 @@ impl Staging {
         }
     }
 
-    /// A group of files that will be published together; their names start with `stem`.
+    /// A group of files to publish together; their names start with `stem`.
     pub fn stage(&self, stem: &str) -> Result<Stage> {
         let dir = self.dir.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         self.store.create_dir(&dir)?;
@@ -118,10 +117,10 @@ impl Staging {
         stage.publish()?.pop().ok_or_else(|| Error::bug("a staged document vanished"))
     }
 
-    /// Removes what processes of this host left behind that are gone; with `all`, also what processes of other hosts
-    /// staged, whether they are gone or not. Never fails: what can't be removed stays, and so does what is not ours.
+    /// Removes the staging folders of dead processes of this host; with `all` also those of other hosts, dead or
+    /// alive. Never fails: whatever can't be removed or is not ours stays.
     pub fn sweep(store: &dyn Store, out: &Path, all: bool) {
-        // A folder that is not there, or can't be opened, holds nothing to remove.
+        // A missing or unreadable folder holds nothing to remove.
         match store.beneath(root(out)) {
             Ok(Some(below)) => sweep(&*below, out, all),
             Ok(None) => sweep(store, out, all),
@@ -130,7 +129,7 @@ impl Staging {
     }
 }
 
-/// The folder below which no link is followed: `.replacing` may itself be one that others made.
+/// The folder below which no link is followed; for `.replacing` its parent, since others may have made it.
 fn root(out: &Path) -> &Path {
     match out.parent() {
         Some(above) if out.file_name().is_some_and(|name| name == REPLACING) => above,
@@ -150,13 +149,13 @@ fn sweep(store: &dyn Store, out: &Path, all: bool) {
             clear(store, &folder.join(name));
         }
     }
-    // Fails, and should, where another process has its folder in it.
+    // Fails on purpose while other processes still stage.
     let _ = store.remove_dir(&folder);
 }
 
-/// Removes a staging folder of ours: the files of its numbered folders, those folders, its files, the mark, itself.
-/// Whatever else is in there stays, and the folder with it. So does a folder without our mark, unless it is empty: then
-/// its process ended before the mark was there. Says whether it is gone.
+/// Removes one of our staging folders: numbered folders and their files, other files, the mark, the folder itself.
+/// Anything else stays, and the folder with it. A folder without our mark stays unless it is empty: then its process
+/// ended before it wrote the mark. Returns whether the folder is gone.
 fn clear(store: &dyn Store, dir: &Path) -> bool {
     let mark = dir.join(MARK);
     let kind = |path: &Path| store.stat(path, false).map(|stat| stat.kind).ok();
@@ -178,7 +177,7 @@ fn clear(store: &dyn Store, dir: &Path) -> bool {
     store.remove_dir(dir).is_ok()
 }
 
-/// Removes the files of a group, and its folder.
+/// Removes a group's files and folder.
 fn clear_group(store: &dyn Store, dir: &Path) {
     for path in store.list(dir).unwrap_or_default().iter().map(|name| dir.join(name)) {
         if store.stat(&path, false).is_ok_and(|stat| stat.kind == FileKind::File) {
@@ -194,8 +193,8 @@ impl Drop for Staging {
     }
 }
 
-/// Makes the staging folder `dir`. A process that ends may remove the folder of all staging folders
-/// in the moment before this one is in it: then both are made once more.
+/// Creates the staging folder `dir`. Another process may remove the empty parent just before `dir` is created in it;
+/// then both are created again.
 fn make(store: &dyn Store, dir: &Path) -> Result<()> {
     const ENOENT: i32 = 2;
     const EEXIST: i32 = 17;
@@ -211,7 +210,7 @@ fn make(store: &dyn Store, dir: &Path) -> Result<()> {
     made
 }
 
-/// Files being written that are published in one go.
+/// A group of files that are written, then published together.
 pub struct Stage {
     store: Arc<dyn Store>,
     out: PathBuf,
@@ -222,9 +221,9 @@ pub struct Stage {
 
 struct Staged {
     name: String,
-    /// Filled when the file is complete; for a file written by its path it stays empty.
+    /// Set when the file is complete; `None` for a file written by path.
     done: Option<Done>,
-    /// Of a file written by its path: its hash and length, where they are known without reading it.
+    /// Hash and length of a file written by path, if known without reading it.
     known: Option<(Hash, u64)>,
 }
 
@@ -237,20 +236,19 @@ struct Written {
 }
 
 impl Stage {
-    /// Stages `bytes` as the file with `suffix`.
+    /// Writes `bytes` as the file with `suffix`.
     pub fn write(&mut self, suffix: &str, bytes: &[u8]) -> Result<()> {
         let mut writer = self.stream(suffix)?;
         writer.write_all(bytes).context("write")
     }
 
-    /// Syncs, closes and renames all files, in the order in which they were opened, and syncs the
-    /// folders. On an error nothing or a part has been renamed: the files mean nothing until
-    /// somebody publishes a receipt for them.
+    /// Syncs, closes and renames all files, in the order of their creation, and syncs the folders. After an error
+    /// none or some are renamed; they do not count until a receipt is published.
     pub fn publish(self) -> Result<Vec<Published>> {
         self.publish_if(|_| Ok(()))
     }
 
-    /// The same, unless `check` refuses the files as they are written: then none is renamed.
+    /// Like [`publish`](Self::publish), unless `check` refuses the written files; then none is renamed.
     pub fn publish_if(mut self, check: impl FnOnce(&[Published]) -> Result<()>) -> Result<Vec<Published>> {
         let files = std::mem::take(&mut self.files);
         let published = files.iter().map(|staged| self.settle(staged)).collect::<Result<Vec<_>>>()?;
@@ -316,10 +314,10 @@ impl Stage {
     }
 }
 
-/// Bytes that are hashed at once: what was just read or written is still in the cache.
+/// Bytes hashed at once, small enough to be still in the cache.
 const READ: usize = 256 << 10;
 
-/// The staged name of a file that will lie in a folder: one level, so that staging needs no folders.
+/// The staged name of a file: flat, so that staging needs no subfolders.
 fn flat(name: &str) -> String {
     name.replace('/', "%2F")
 }
@@ -336,7 +334,7 @@ impl Outlet for Stage {
 
     fn headed(&mut self, suffix: &str) -> Result<Box<dyn Headed>> {
         let (file, done) = self.create(suffix)?;
-        Ok(Box::new(HashingHeaded { file, tree: Tree::default(), bytes: 0, done }))
+        Ok(Box::new(HashingHeaded { file, tree: HashTree::default(), bytes: 0, done }))
     }
 
     fn concat(&mut self, suffix: &str, parts: &[Part<'_>]) -> Result<()> {
@@ -353,7 +351,7 @@ impl Outlet for Stage {
     }
 }
 
-/// A file without a name, made when the first byte comes.
+/// An unnamed temporary file, created with the first byte.
 struct Unnamed {
     dir: PathBuf,
     file: Option<File>,
@@ -375,7 +373,7 @@ impl Scratch for Unnamed {
         match &self.file {
             Some(file) => file.read_exact_at(buf, offset).context("read a temporary file"),
             None if buf.is_empty() => Ok(()),
-            None => Err(Error::bug("bytes are read that nobody wrote")),
+            None => Err(Error::bug("unwritten bytes are read")),
         }
     }
 }
@@ -386,7 +384,7 @@ impl Drop for Stage {
     }
 }
 
-/// Hashes what passes through; hands file and hash back to its stage when dropped.
+/// Hashes a stream; passes file and hash to its stage on drop.
 struct Hashing {
     file: Option<Box<dyn StoreFile>>,
     hasher: Hasher,
@@ -415,17 +413,17 @@ impl Drop for Hashing {
     }
 }
 
-/// The same for a file whose first bytes are known last.
+/// Like [`Hashing`], for a file whose first bytes are written last.
 struct HashingHeaded {
     file: Box<dyn StoreFile>,
-    tree: Tree,
+    tree: HashTree,
     bytes: u64,
     done: Done,
 }
 
 impl Write for HashingHeaded {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        // Whole segments: pieces that straddle two are summed a few lanes at a time.
+        // Whole segments: smaller updates use fewer SIMD lanes.
         let piece = buf.get(..self.tree.room()).unwrap_or(buf);
         let n = self.file.write(piece)?;
         self.tree.update(piece.get(..n).unwrap_or(piece));
@@ -448,7 +446,7 @@ impl Headed for HashingHeaded {
     }
 }
 
-/// `HOST,PID,START,NONCE`: whose staging folder this is, and whether its owner can still live.
+/// `HOST,PID,START,NONCE`: identifies the owner of a staging folder and shows whether it may still run.
 fn own_name() -> String {
     static NONCE: AtomicU64 = AtomicU64::new(0);
     let pid = std::process::id();
@@ -457,8 +455,7 @@ fn own_name() -> String {
     format!("{},{pid},{},{now:x}-{nonce}", host(), start_time(pid).unwrap_or_default())
 }
 
-/// The host, and the space in which process numbers are counted: containers may share the one and not
-/// the other.
+/// Host name and PID namespace: containers may share a host name but count processes separately.
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let pids = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -472,15 +469,15 @@ fn start_time(pid: u32) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// What is known of the process that made a staging folder.
+/// The owner of a staging folder.
 enum Owner {
-    /// It runs, on this host.
+    /// A running process of this host.
     Lives,
-    /// It ran on this host.
+    /// A dead process of this host.
     Gone,
-    /// It runs or ran on another host.
+    /// A process of another host.
     Elsewhere,
-    /// The name is not one of ours.
+    /// Not one of our names.
     Foreign,
 }
 
@@ -511,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_its_final_name_before_publish_and_nothing_else_stays_after() {
+    fn files_get_their_names_at_publish_only() {
         let out = tempfile::tempdir().unwrap();
         let staging = Staging::open(Arc::new(Local), out.path()).unwrap();
         let mut stage = staging.stage("s-000000").unwrap();
@@ -526,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_not_published() {
+    fn refused_files_are_not_published() {
         let out = tempfile::tempdir().unwrap();
         let staging = Staging::open(Arc::new(Local), out.path()).unwrap();
         let mut stage = staging.stage("a").unwrap();
@@ -541,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn scratch_is_read_at_any_place_and_leaves_nothing() {
+    fn scratch_has_random_access_and_leaves_nothing() {
         let out = tempfile::tempdir().unwrap();
         let staging = Staging::open(Arc::new(Local), out.path()).unwrap();
         let mut stage = staging.stage("s").unwrap();
@@ -558,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_a_folder_gets_its_folder() {
+    fn parent_folders_are_created() {
         let out = tempfile::tempdir().unwrap();
         let staging = Staging::open(Arc::new(Local), out.path()).unwrap();
         staging.document(".nv-meta/split.yaml", b"x").unwrap();
@@ -588,8 +585,8 @@ mod tests {
         assert!(names(out.path()).is_empty());
     }
 
-    /// Names that are ours in part, a folder of our name without our mark, a link under our name, and folders and links
-    /// inside of one of ours.
+    /// Almost-matching names, a matching folder without the mark, a link under a matching name, and folders and links
+    /// inside a matching folder.
     #[test]
     fn sweep_removes_nothing_that_is_not_ours() {
         let (out, victim) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

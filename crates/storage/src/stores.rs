@@ -1,16 +1,15 @@
-//! Which store a location is read through.
+//! Opens the right store for a location.
 
-use crate::location::Place;
+use crate::location::LocationKind;
 use crate::{Local, Location, RemoteOptions};
 use packhorse_core::{Result, Store};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Opens locations. All that are opened through one of it, and through its clones, share connections and the two threads
-/// that serve them.
+/// Opens locations. All stores opened through one value and its clones share connections and the two network threads.
 ///
-/// Files of this machine need neither. `s3://` and `http(s)://` need the feature `remote`.
+/// Local files need neither. `s3://` and `http(s)://` need the feature `remote`.
 #[derive(Clone, Default)]
 pub struct Stores(Arc<Inner>);
 
@@ -22,7 +21,7 @@ struct Inner {
 }
 
 impl Stores {
-    /// With these options for what is remote.
+    /// With these options for remote stores.
     pub fn new(options: RemoteOptions) -> Self {
         Self(Arc::new(Inner {
             options,
@@ -31,34 +30,33 @@ impl Stores {
         }))
     }
 
-    /// How remote files are read.
+    /// The options for remote stores.
     pub fn options(&self) -> &RemoteOptions {
         &self.0.options
     }
 
-    /// The store through which `location` is read, and the path it has there: a folder or a file, nothing is asked yet.
+    /// The store for `location` and the path within it, a file or a folder. Sends no request yet.
     ///
-    /// A remote store reads: calls that would write are `Unsupported`. It may be called by many threads at once, also from
-    /// asynchronous code, where it blocks. Its threads do not survive a `fork`: open after it.
+    /// A remote store is read-only: writing calls are `Unsupported`. It is thread-safe and blocks, also when called
+    /// from asynchronous code. Its threads do not survive a `fork`: open it afterwards.
     ///
-    /// Errors: `Unsupported` without the feature `remote`, for what is remote; `Config` for settings that
-    /// make no sense.
+    /// Errors: `Unsupported` for remote locations without the feature `remote`; `Config` for invalid settings.
     pub fn open(&self, location: &Location) -> Result<(Arc<dyn Store>, PathBuf)> {
         match location.place() {
-            Place::Path(path) => Ok((Arc::new(Local), path.clone())),
+            LocationKind::Path(path) => Ok((Arc::new(Local), path.clone())),
             place => self.remote(place).map_err(|error| error.in_input(location)),
         }
     }
 
     #[cfg(feature = "remote")]
-    fn remote(&self, place: &Place) -> Result<(Arc<dyn Store>, PathBuf)> {
+    fn remote(&self, place: &LocationKind) -> Result<(Arc<dyn Store>, PathBuf)> {
         self.0.remotes.open(place, &self.0.options)
     }
 
     #[cfg(not(feature = "remote"))]
-    fn remote(&self, _: &Place) -> Result<(Arc<dyn Store>, PathBuf)> {
+    fn remote(&self, _: &LocationKind) -> Result<(Arc<dyn Store>, PathBuf)> {
         Err(packhorse_core::Error::unsupported(
-            "this packhorse reads no network: build it with the feature `remote` (cargo install packhorse --features remote)",
+            "this build reads no remote files: build it with the feature `remote` (cargo install packhorse --features remote)",
         ))
     }
 }
@@ -74,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_this_machine_are_read_by_either_name() {
+    fn local_files_open_by_path_and_by_url() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a b");
         std::fs::write(&path, b"12345").unwrap();

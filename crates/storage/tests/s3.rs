@@ -1,6 +1,6 @@
-//! Objects in S3, from a server that shares no code with the client.
+//! S3 objects from a server that shares no code with the client.
 #![cfg(feature = "s3-tests")]
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, reason = "errors fail the test")]
 
 use packhorse_core::{Error, FileKind, Kind, Store};
 use packhorse_storage::{Location, RemoteOptions, Stores};
@@ -61,7 +61,7 @@ fn folders_are_listed_and_objects_are_known() {
         ("data/set/a.tar", FileKind::File, LEN as u64),
         ("data/set/empty", FileKind::File, 0),
         ("data/set/b c+ä=%41.idx", FileKind::File, 5),
-        // This server has trouble with the name of a folder that is asked for as an object.
+        // This server can't stat a folder by its name as an object.
         ("data/set/", FileKind::Directory, 0),
         ("", FileKind::Directory, 0),
     ] {
@@ -125,7 +125,7 @@ fn refused(server: &Server, location: &str, others: &[(&str, &str)]) -> [Error; 
 }
 
 #[test]
-fn wrong_keys_and_names_are_told_apart() {
+fn wrong_keys_and_wrong_names_give_different_errors() {
     let (dir, _) = folder();
     let server = Server::new(dir.path());
     let object = "s3://bucket/data/set/a.tar";
@@ -176,7 +176,7 @@ fn a_long_listing_comes_in_pages() {
 }
 
 #[test]
-fn nonsense_is_refused_before_anything_is_asked() {
+fn invalid_settings_are_refused_before_any_request() {
     let open = |options| Stores::new(options).open(&Location::parse("s3://bucket/x").unwrap()).map(|_| ()).unwrap_err();
     let options = |name: &str, value: &str| RemoteOptions {
         s3: [(name.to_owned(), value.to_owned())].into(),

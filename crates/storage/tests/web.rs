@@ -1,7 +1,7 @@
-//! Files on web servers, which do wrong what web servers do wrong: bytes are right, or there is an error.
+//! Faulty web servers: a read gives the right bytes or an error.
 #![cfg(feature = "remote")]
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
-#![expect(clippy::print_stdout, reason = "what each fault came to is worth a look")]
+#![expect(clippy::unwrap_used, reason = "errors fail the test")]
+#![expect(clippy::print_stdout, reason = "prints the outcome of each fault")]
 
 use packhorse_core::{Error, FileKind, Input, Kind};
 use packhorse_storage::{Location, RemoteOptions, Stores};
@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Small pieces, and little patience.
+/// Small pieces and short timeouts.
 fn hasty() -> RemoteOptions {
     RemoteOptions {
         tries: 6,
@@ -52,7 +52,7 @@ fn full(url: &str, options: RemoteOptions) -> Result<Vec<u8>, Error> {
     opened(url, options)?.read_all(10 << 20)
 }
 
-/// Ranges of all sorts, the last one over many pieces.
+/// Ranges of several sizes, the last one over many pieces.
 fn ranges(file: &dyn Input, bytes: &[u8]) -> Result<(), Error> {
     for (from, to) in [(0, 1), (LEN as usize - 1, LEN as usize), (77, 5000), (99_999, 300_001), (12_345, 987_654)] {
         let mut buf = vec![0; to - from];
@@ -104,7 +104,7 @@ fn faults() -> Vec<Fault> {
     ]
 }
 
-/// Whether a fault says something that is believed the first time.
+/// Whether a fault looks permanent at the first response.
 fn believed(fault: &Fault, by_head: bool) -> bool {
     match fault {
         Fault::Status(status) => matches!(status, 401 | 403 | 404 | 405),
@@ -115,7 +115,7 @@ fn believed(fault: &Fault, by_head: bool) -> bool {
 }
 
 #[test]
-fn a_fault_that_passes_does_no_harm() {
+fn temporary_faults_are_retried() {
     let (dir, bytes) = folder();
     let stores = Stores::new(hasty());
     each(&faults(), |fault| {
@@ -134,7 +134,7 @@ fn a_fault_that_passes_does_no_harm() {
 }
 
 #[test]
-fn a_fault_that_stays_ends_in_an_error_or_in_right_bytes() {
+fn permanent_faults_give_an_error_or_the_right_bytes() {
     let (dir, bytes) = folder();
     let stores = Stores::new(RemoteOptions { tries: 3, ..hasty() });
     let harmless = [
@@ -155,7 +155,7 @@ fn a_fault_that_stays_ends_in_an_error_or_in_right_bytes() {
                 let what = format!("{fault:?} of {of}, {what}");
                 check(&what, &result);
                 assert!(result.is_ok() || !harmless.contains(fault), "{what}");
-                // A server that always says the same has files that are as it says.
+                // A consistent server is believed.
                 let consistent = of == "all" && matches!(fault, Fault::OtherEtag | Fault::OtherTotal);
                 assert!(result.is_err() || of == "HEAD" || consistent || harmless.contains(fault), "{what}");
             }
@@ -174,7 +174,7 @@ fn each(faults: &[Fault], check: impl Fn(&Fault) + Sync) {
     });
 }
 
-/// What comes of reading the whole file, and parts of it.
+/// Reads the whole file and some ranges through a faulty server.
 fn outcome(
     stores: &Stores,
     dir: &tempfile::TempDir,
@@ -188,7 +188,7 @@ fn outcome(
     let whole = within(stores, &a.url("a.bin")).and_then(|file| file.read_all(10 << 20));
     let whole = whole.map(|read| assert!(read == bytes, "{fault:?}: wrong bytes"));
     let parts = within(stores, &b.url("a.bin")).and_then(|file| ranges(&*file, bytes));
-    // Twice what a question and a range may take.
+    // Twice the limit of a query plus a range.
     assert!(started.elapsed() < Duration::from_secs(32), "{fault:?}: {:?}", started.elapsed());
     [("whole", whole), ("ranges", parts)]
 }
@@ -221,7 +221,7 @@ fn a_changed_file_is_noticed() {
         let error = stream.read_to_end(&mut Vec::new()).unwrap_err().downcast::<Error>().unwrap();
         assert_eq!(error.kind(), Kind::Changed, "{error}");
         assert_ne!(file.stat().unwrap(), Some(before));
-        // As it was, for the next change: by its date too.
+        // Restore content and date for the next change.
         std::fs::write(&path, &bytes).unwrap();
         std::fs::File::options().append(true).open(&path).unwrap().set_modified(date).unwrap();
     }
@@ -247,22 +247,22 @@ fn an_honest_server_is_read() {
     ranges(&*file, &bytes).unwrap();
 }
 
-/// The server as one of S3 that lets everybody read.
+/// Treats the server as a public S3 endpoint.
 fn public(server: &Server, options: RemoteOptions) -> RemoteOptions {
     let url = server.url("");
     let settings = [("AWS_ENDPOINT_URL", url.trim_end_matches('/')), ("AWS_SKIP_SIGNATURE", "true")];
     RemoteOptions { s3: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into(), ..options }
 }
 
-/// A number for a request, as if drawn by lot.
+/// A pseudo-random number for a request.
 fn lot(seed: u64, number: u64) -> u64 {
     let mut x = (seed << 32 | number).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x ^ (x >> 27)
 }
 
-/// Many reads of a server that fails so many requests of a hundred. Returns how many requests there were, and how many
-/// there would be without faults.
+/// Reads a lot from a server that fails `percent` of all requests. Returns the number of requests, and how many would
+/// be needed without faults.
 fn stormy(percent: u64, seed: u64, s3: bool) -> (u64, u64) {
     let (dir, bytes) = folder();
     let faults = [
@@ -328,7 +328,7 @@ fn a_dead_server_is_one_error_in_time() {
     let options = RemoteOptions { tries: 5, first_wait: Duration::from_millis(40), ..hasty() };
     let started = Instant::now();
     let error = opened(&dead_url(), options).map(|_| ()).unwrap_err();
-    // Five tries, and waits of at most 40, 20, 20 and 20 ms; the rest is for a busy machine.
+    // Five tries with waits of at most 40, 20, 20 and 20 ms; the rest is for a busy machine.
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     assert_eq!(error.kind(), Kind::Environment);
     let text = error.to_string();
@@ -375,7 +375,7 @@ fn a_server_may_ask_for_a_pause() {
 }
 
 #[test]
-fn who_reads_slowly_is_not_cut_off_and_nothing_piles_up() {
+fn a_slow_reader_is_neither_cut_off_nor_buffered_without_bound() {
     let (dir, bytes) = folder();
     let server = Server::honest(dir.path());
     let options = RemoteOptions { patience: Duration::from_millis(900), ..hasty() };
@@ -385,7 +385,7 @@ fn who_reads_slowly_is_not_cut_off_and_nothing_piles_up() {
     for (n, piece) in read.chunks_mut(300_000).enumerate() {
         stream.read_exact(piece).unwrap();
         std::thread::sleep(Duration::from_secs(2));
-        // What was read, four pieces that wait, and the first question.
+        // Pieces already read, four waiting, and the first query.
         let pieces = (n as u64 + 1) * 3 + 4;
         assert!(server.requests() <= 1 + pieces + 1, "{} requests", server.requests());
     }
@@ -394,7 +394,7 @@ fn who_reads_slowly_is_not_cut_off_and_nothing_piles_up() {
 }
 
 #[test]
-fn a_stream_that_is_left_stops_asking() {
+fn a_dropped_stream_stops_requesting() {
     let (dir, _) = folder();
     let server = Server::honest(dir.path());
     let file = opened(&server.url("a.bin"), hasty()).unwrap();
@@ -467,7 +467,7 @@ fn secrets_are_not_in_errors() {
     }
 }
 
-/// A listing of S3 with these names below `p/`, and how to go on.
+/// An S3 listing with these names below `p/` and the token of the next page.
 fn listing(files: &[&str], folders: &[&str], next: Option<&str>) -> Fault {
     let object = |name: &&str| {
         format!(
@@ -499,7 +499,7 @@ fn listed(policy: impl Fn(&Asked<'_>) -> Fault + Send + Sync + 'static) -> Resul
 }
 
 #[test]
-fn listings_are_whole_or_an_error() {
+fn listings_are_complete_or_an_error() {
     let next = |asked: &Asked<'_>| asked.query.is_some_and(|query| query.contains("continuation-token=more"));
     let honest = move |asked: &Asked<'_>| match () {
         () if asked.head => Fault::Status(404),
@@ -525,14 +525,14 @@ fn listings_are_whole_or_an_error() {
     let error = listed(move |asked| if next(asked) { slow_down.clone() } else { honest(asked) }).unwrap_err();
     assert!(error.to_string().contains("SlowDown: Please reduce; given up after 6 requests"), "{error}");
     let error = listed(move |asked| if asked.head { honest(asked) } else { listing(&["b"], &[], Some("more")) });
-    assert!(error.unwrap_err().to_string().contains("in a circle"));
+    assert!(error.unwrap_err().to_string().contains("in an endless loop"));
     let denied = Fault::Say(403, "<Error><Code>AccessDenied</Code></Error>".into());
     let error = listed(move |asked| if next(asked) { denied.clone() } else { honest(asked) }).unwrap_err();
     assert_eq!(error.errno(), Some(13), "{error}");
 }
 
 #[test]
-fn places_over_4_gib_are_read() {
+fn offsets_over_4_gib_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("huge");
     let file = std::fs::File::create(&path).unwrap();
@@ -548,7 +548,7 @@ fn places_over_4_gib_are_read() {
     assert_eq!(file.read_at(u64::MAX, &mut buf).unwrap_err().kind(), Kind::Content);
 }
 
-/// Whoever calls may have a runtime of his own: waiting in it, and ending in it, is no fault.
+/// Callers may be inside a runtime of their own: waiting and dropping there must work.
 #[test]
 fn it_works_inside_of_asynchronous_code() {
     let (dir, bytes) = folder();
@@ -560,7 +560,7 @@ fn it_works_inside_of_asynchronous_code() {
 }
 
 #[test]
-fn one_server_is_connected_to_once_and_by_many() {
+fn stores_of_one_server_are_shared() {
     let (dir, bytes) = folder();
     let server = Server::honest(dir.path());
     let stores = Stores::new(hasty());

@@ -1,4 +1,4 @@
-//! How often and how long something is tried.
+//! The retry budget: how often and how long a request is tried.
 
 use super::failure::Failure;
 use crate::RemoteOptions;
@@ -7,13 +7,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Less than that is no progress: a server that gives a byte a try is given up.
+/// Fewer bytes per try count as no progress: a server that sends one byte per try is given up.
 const PROGRESS: u64 = 64 << 10;
 
-/// No option means more than that: times are added up.
+/// Upper bound of every duration option, so that sums do not overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
-/// What is left for one range, or one question.
+/// The remaining tries and time of one range or query.
 pub(crate) struct Budget {
     options: RemoteOptions,
     started: Instant,
@@ -26,12 +26,12 @@ impl Budget {
         Self { options: options.clone(), started: Instant::now(), requests: 0, in_a_row: 0 }
     }
 
-    /// When it ends at the latest.
+    /// The latest end.
     pub(crate) fn deadline(&self) -> Instant {
         self.started + self.options.patience.min(LONGEST)
     }
 
-    /// How long to wait before the next try, after one that failed but brought `progress` bytes; or the error to end with.
+    /// After a failed try that received `progress` bytes: the wait before the next try, or the final error.
     pub(crate) fn after(&mut self, failure: Failure, progress: u64) -> Result<Duration, Error> {
         let (why, after) = match failure {
             Failure::Final(error) => return Err(error),
@@ -50,7 +50,7 @@ impl Budget {
         }
     }
 
-    /// The error of a try that is not over when all time is.
+    /// The error of a try that ran past the deadline.
     pub(crate) fn out_of_time(&mut self, why: &str) -> Error {
         self.requests = self.requests.saturating_add(1);
         self.given_up(why)
@@ -63,7 +63,7 @@ impl Budget {
         Error::new(Kind::Environment, message)
     }
 
-    /// Doubles each time; a random half is left out, so that a thousand tasks do not come back as one.
+    /// Exponential backoff with random jitter of up to half, so that a thousand tasks do not retry in sync.
     fn wait(&self) -> Duration {
         let doubled = 1u32.checked_shl(self.in_a_row.saturating_sub(1).min(20)).unwrap_or(u32::MAX);
         let longest = self.options.first_wait.saturating_mul(doubled).min(self.options.longest_wait).min(LONGEST);

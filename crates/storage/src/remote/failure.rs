@@ -1,30 +1,30 @@
-//! Why a request did not bring what it should.
+//! Failures of requests.
 
 use packhorse_core::{Error, Kind};
 use std::io;
 use std::time::Duration;
 
-/// What to do about it.
+/// Whether to retry.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Asking once more would not help.
+    /// Retrying would not help.
     Final(Error),
-    /// It may go well the next time, `after` so long if the server said so.
+    /// A retry may succeed, `after` this time if the server gave one.
     Again { why: String, after: Option<Duration> },
 }
 
 impl Failure {
-    /// One that may go well the next time.
+    /// A failure worth a retry.
     pub(crate) fn again(why: impl Into<String>) -> Self {
         Failure::Again { why: why.into(), after: None }
     }
 
-    /// The file is not what it was when it was opened.
+    /// The file has changed since it was opened.
     pub(crate) fn changed(how: impl Into<String>) -> Self {
         Failure::Final(Error::new(Kind::Changed, format!("changed while it was read: {}", how.into())))
     }
 
-    /// There is no such file: `ENOENT`, as a store of local files has it.
+    /// The file does not exist: `ENOENT`, as in a local store.
     pub(crate) fn missing(what: &str) -> Self {
         Failure::Final(
             Error::new(Kind::Environment, format!("is not there: {what}"))
@@ -32,12 +32,12 @@ impl Failure {
         )
     }
 
-    /// It may not be read: `EACCES`.
+    /// Access denied: `EACCES`.
     pub(crate) fn denied(why: impl Into<String>) -> Self {
         Failure::Final(Error::new(Kind::Environment, why).caused_by(io::Error::from_raw_os_error(libc::EACCES)))
     }
 
-    /// The server says no, for a reason that stays.
+    /// The server refuses permanently.
     pub(crate) fn refused(why: impl Into<String>) -> Self {
         Failure::Final(Error::new(Kind::Environment, why))
     }

@@ -1,9 +1,8 @@
-//! One range of a remote file, whatever it takes: tried again and resumed until its last byte is there, or its budget
-//! is used up.
+//! Fetches one range of a remote file: retries and resumes until the last byte has arrived or the budget is used up.
 
 use super::budget::Budget;
 use super::failure::Failure;
-use super::object::Object;
+use super::object::RemoteObject;
 use super::version::Version;
 use bytes::Bytes;
 use packhorse_core::Result;
@@ -11,22 +10,22 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::{sleep, timeout_at};
 
-/// A state of a file, and what was learnt of its server.
-pub(crate) struct Opened {
-    pub(crate) object: Object,
+/// A version of a file, and facts about its server.
+pub(crate) struct OpenFile {
+    pub(crate) object: RemoteObject,
     pub(crate) version: Version,
     pub(crate) name: String,
-    /// Whether a range was ever answered by a range.
+    /// Whether the server ever answered a range request with a range.
     ranges: AtomicBool,
 }
 
-impl Opened {
-    pub(crate) fn new(object: Object, version: Version) -> Self {
+impl OpenFile {
+    pub(crate) fn new(object: RemoteObject, version: Version) -> Self {
         let name = object.name();
         Self { object, version, name, ranges: AtomicBool::new(false) }
     }
 
-    /// Gives all bytes of `range`, in order, to `take`.
+    /// Passes the bytes of `range` to `take`, in order.
     pub(crate) async fn fetch(&self, range: Range<u64>, mut take: impl FnMut(Bytes) + Send) -> Result<()> {
         let mut budget = Budget::new(&self.object.options);
         let mut left = range;
@@ -34,7 +33,7 @@ impl Opened {
             let before = left.start;
             let tried = timeout_at(budget.deadline(), self.attempt(&mut left, &mut take)).await;
             let failure = match tried {
-                // Also where the connection broke after the last byte: all are there.
+                // Also if the connection broke after the last byte.
                 Ok(Ok(()) | Err(Failure::Again { .. })) if left.is_empty() => return Ok(()),
                 Ok(Ok(())) => Failure::again("the server gave less than was asked for"),
                 Ok(Err(failure)) => failure,
@@ -46,7 +45,7 @@ impl Opened {
         }
     }
 
-    /// One request. What came of `left` is taken off it.
+    /// One request; removes the received bytes from `left`.
     async fn attempt(&self, left: &mut Range<u64>, take: &mut (impl FnMut(Bytes) + Send)) -> Result<(), Failure> {
         let mut answer = self.object.get(left.clone(), &self.version).await?;
         let whole = !self.ranges.load(Ordering::Relaxed);
@@ -64,7 +63,7 @@ impl Opened {
             };
             let end = at.saturating_add(chunk.len() as u64);
             if end > body.end {
-                // What came last is not believed either, so that there is something to ask for again.
+                // Distrust the last chunk too, so that something is left to request again.
                 return Err(Failure::again("the server sent more than it said"));
             }
             taken.hold(&chunk, at);
@@ -78,7 +77,7 @@ impl Opened {
     }
 }
 
-/// What came of a range. The last bytes are held until it is known what follows them.
+/// The bytes received of a range. The last chunk is held back until it is known what follows.
 struct Taken<'a, F> {
     left: &'a mut Range<u64>,
     take: F,
@@ -99,7 +98,7 @@ impl<F: FnMut(Bytes)> Taken<'_, F> {
     }
 }
 
-/// The part of a chunk at `at` that is at the beginning of `left`.
+/// The part of a chunk at `at` that starts `left`.
 fn cut(chunk: &Bytes, at: u64, left: &Range<u64>) -> Option<Bytes> {
     let from = usize::try_from(left.start.checked_sub(at)?).ok()?;
     let to = usize::try_from(left.end.checked_sub(at)?).ok()?.min(chunk.len());

@@ -1,8 +1,8 @@
 //! A remote file as an [`Input`].
 
-use super::fetch::Opened;
+use super::fetch::OpenFile;
 use super::link::Link;
-use super::object::{Found, Object};
+use super::object::{QueryResult, RemoteObject};
 use super::pieces::Pieces;
 use crate::location::halves;
 use bytes::{Buf, Bytes};
@@ -11,23 +11,23 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An open file: one state of it. Bytes of another are never given for it.
+/// An open file pinned to one version; never returns bytes of another.
 pub(crate) struct RemoteFile {
     link: Arc<Link>,
-    opened: Arc<Opened>,
+    opened: Arc<OpenFile>,
 }
 
 impl RemoteFile {
-    /// Asks what is there. A folder is a `Content` error, as it is for local files.
-    pub(crate) fn open(link: Arc<Link>, object: Object) -> Result<Self> {
+    /// Queries the server. A folder is a `Content` error, as in a local store.
+    pub(crate) fn open(link: Arc<Link>, object: RemoteObject) -> Result<Self> {
         let (asked, name) = (object.clone(), object.name());
         match link.wait(async move { asked.look().await })? {
-            Found::File(version) => Ok(Self { opened: Arc::new(Opened::new(object, version)), link }),
-            Found::Folder => Err(Error::content("is no regular file").in_input(name)),
+            QueryResult::File(version) => Ok(Self { opened: Arc::new(OpenFile::new(object, version)), link }),
+            QueryResult::Folder => Err(Error::content("is not a regular file").in_input(name)),
         }
     }
 
-    /// What was known of it when it was opened, which is what is read.
+    /// The stat of the version that is read.
     pub(crate) fn as_opened(&self) -> FileStat {
         self.opened.version.stat(&self.opened.name)
     }
@@ -78,7 +78,7 @@ impl Input for RemoteFile {
             ("", _) => name.to_owned(),
             (folder, _) => format!("{folder}/{name}"),
         };
-        match Self::open(self.link.clone(), Object { key, ..self.opened.object.clone() }) {
+        match Self::open(self.link.clone(), RemoteObject { key, ..self.opened.object.clone() }) {
             Ok(file) => Ok(Some(Box::new(file))),
             Err(error) if error.errno() == Some(libc::ENOENT) => Ok(None),
             Err(error) => Err(error),

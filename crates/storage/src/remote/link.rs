@@ -1,4 +1,4 @@
-//! The two threads that serve a network, and how the others wait for them.
+//! The two network threads, and how callers wait for them.
 
 use super::wire::Wire;
 use crate::RemoteOptions;
@@ -6,10 +6,10 @@ use packhorse_core::{Context, Error, Result};
 use std::sync::mpsc;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Threads that send and receive. What is received is copied by those who asked.
+/// Threads that send and receive. Callers copy the received bytes themselves.
 const THREADS: usize = 2;
 
-/// What all remote stores of one [`Stores`](crate::Stores) share.
+/// The shared part of all remote stores of one [`Stores`](crate::Stores).
 pub(crate) struct Link {
     runtime: Option<Runtime>,
     handle: Handle,
@@ -31,16 +31,16 @@ impl Link {
         Ok(Self { runtime: Some(runtime), handle, wire, options: options.clone() })
     }
 
-    /// Where work is started.
+    /// The runtime that runs the requests.
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Does `work` over there, and waits for it here.
+    /// Runs `work` on the network threads and waits for it.
     pub(crate) fn wait<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
         let (done, result) = mpsc::sync_channel(1);
         self.handle.spawn(async move {
-            // Who asked may be gone.
+            // The caller may be gone.
             let _ = done.send(work.await);
         });
         result.recv().unwrap_or_else(|_| Err(Error::bug("a thread of the network ended")))
@@ -49,7 +49,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // Waiting for its end is forbidden on threads that belong to it or to another runtime.
+        // Blocking on the shutdown would panic on a runtime's own threads.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

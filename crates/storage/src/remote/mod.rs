@@ -1,11 +1,11 @@
-//! Files that are read over a network: objects in S3, and what web servers give out.
+//! Remote files for reading: S3 objects and files on web servers.
 //!
-//! Both are HTTP, and are read in one way: bounded ranges, each with tries and times of its own ([`fetch`]), and every
-//! answer held against what was asked and what the file was when it was opened ([`reply`]). Nothing here believes that
-//! a body is as long as it should be. `object_store` finds S3's credentials, signs requests and reads listings ([`s3`]);
-//! it sends none of those that read files.
+//! Both use HTTP in the same way: bounded ranges, each with its own retry budget ([`fetch`]), and every response is
+//! checked against the request and against the version of the file that was opened ([`reply`]). A body is never
+//! assumed to have the right length. `object_store` finds S3 credentials, signs requests and parses listings
+//! ([`s3`]); it does not send the requests that read files.
 //!
-//! The outside is synchronous; inside are two threads of a tokio runtime ([`link`]).
+//! The interface is synchronous; inside, a tokio runtime has two threads ([`link`]).
 
 mod budget;
 

@@ -1,4 +1,4 @@
-//! One remote file: what it is, and how requests for it are made.
+//! One remote file, and the requests for it.
 
 use super::budget::Budget;
 use super::failure::Failure;
@@ -14,30 +14,30 @@ use std::ops::Range;
 use std::sync::Arc;
 use tokio::time::{sleep, timeout_at};
 
-/// What gives out files.
+/// A bucket or a web server.
 pub(crate) enum Backend {
     S3(S3),
     Web(Site),
 }
 
-/// A file of it, which may be there or not.
+/// A file of a backend, which may or may not exist.
 #[derive(Clone)]
-pub(crate) struct Object {
+pub(crate) struct RemoteObject {
     pub(crate) backend: Arc<Backend>,
     pub(crate) key: String,
     pub(crate) wire: Wire,
     pub(crate) options: RemoteOptions,
 }
 
-/// What was found at a key.
-pub(crate) enum Found {
+/// The result of a query.
+pub(crate) enum QueryResult {
     File(Version),
-    /// A web server that redirects to the same name with a slash.
+    /// A web server redirected to the same name with a slash.
     Folder,
 }
 
 impl Backend {
-    /// How errors call a key: without secrets.
+    /// A key's name in errors, without secrets.
     pub(crate) fn name(&self, key: &str) -> String {
         match self {
             Backend::S3(s3) => s3.name(key),
@@ -46,12 +46,13 @@ impl Backend {
     }
 }
 
-impl Object {
+impl RemoteObject {
     pub(crate) fn name(&self) -> String {
         self.backend.name(&self.key)
     }
 
-    /// Whether bytes that are marked as compressed are the file's own: in S3 always, and on the web for names that say so.
+    /// Whether a `Content-Encoding` describes the stored file itself: always in S3, on the web if the extension says
+    /// so.
     pub(crate) fn stored_compressed(&self) -> bool {
         let compressed = ["gz", "tgz", "bz2", "xz", "zst", "br"];
         let extension = self.key.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
@@ -75,18 +76,18 @@ impl Object {
         if let Some(etag) = if_match {
             request = request.header("if-match", etag);
         }
-        request.build().map_err(|_| packhorse_core::Error::config("is no URL to ask for").into())
+        request.build().map_err(|_| packhorse_core::Error::config("is not a valid URL").into())
     }
 
-    /// Asks for a range of a state of it.
+    /// Requests a range of a version of the file.
     pub(crate) async fn get(&self, range: Range<u64>, version: &Version) -> Result<Answer, Failure> {
         let request = self.request(false, Some(range), version.marks.strong()).await?;
         let answer = self.wire.send(request).await?;
         self.accepted(answer, Some(version)).await
     }
 
-    /// What is there, with as many tries as a range has.
-    pub(crate) async fn look(&self) -> Result<Found> {
+    /// Queries the file, with a retry budget of its own.
+    pub(crate) async fn look(&self) -> Result<QueryResult> {
         let mut budget = Budget::new(&self.options);
         loop {
             let found = timeout_at(budget.deadline(), self.look_once()).await;
@@ -100,12 +101,12 @@ impl Object {
         }
     }
 
-    async fn look_once(&self) -> Result<Found, Failure> {
+    async fn look_once(&self) -> Result<QueryResult, Failure> {
         let answer = self.wire.send(self.request(true, None, None).await?).await?;
         if answer.folder && answer.reply.status.is_success() {
-            return Ok(Found::Folder);
+            return Ok(QueryResult::Folder);
         }
-        // A signed URL is signed for GET, and a refusal of HEAD has no words.
+        // URLs may be signed for GET only, and a refused HEAD has no body that says why.
         let answered = answer.reply.version_of_head();
         match answer.reply.status {
             StatusCode::NOT_FOUND | StatusCode::GONE => Err(answer.reply.refusal("", None, self.is_s3())),
@@ -123,8 +124,8 @@ impl Object {
         }
     }
 
-    /// As `HEAD` would tell, by asking for the first byte.
-    async fn look_at_first(&self) -> Result<Found, Failure> {
+    /// Queries the file by requesting its first byte.
+    async fn look_at_first(&self) -> Result<QueryResult, Failure> {
         let request = self.request(false, Some(0..1), None).await?;
         let answer = self.wire.send(request).await?;
         if let Some(version) = answer.reply.version_of_first() {
@@ -134,14 +135,14 @@ impl Object {
         let answer = self.accepted(answer, None).await?;
         match answer.reply.status {
             StatusCode::OK => Err(packhorse_core::Error::unsupported(
-                "is of a server that does not say how long it is; download it first",
+                "comes from a server that does not give its length; download it first",
             )
             .into()),
             status => Err(Failure::again(format!("the server answered {status} without a length"))),
         }
     }
 
-    /// The answer, if it is one that has bytes of the file.
+    /// Passes a response with bytes of the file; turns others into failures.
     async fn accepted(&self, mut answer: Answer, version: Option<&Version>) -> Result<Answer, Failure> {
         if matches!(answer.reply.status, StatusCode::OK | StatusCode::PARTIAL_CONTENT) {
             answer.reply.plain(self.stored_compressed())?;
@@ -151,19 +152,19 @@ impl Object {
         Err(answer.reply.refusal(&words, version, self.is_s3()))
     }
 
-    /// What is known of it now.
+    /// The file's current stat.
     pub(crate) async fn stat(&self) -> Result<FileStat> {
         match self.look().await? {
-            Found::File(version) => Ok(version.stat(&self.name())),
-            Found::Folder => Ok(super::version::folder(&self.name())),
+            QueryResult::File(version) => Ok(version.stat(&self.name())),
+            QueryResult::Folder => Ok(super::version::folder(&self.name())),
         }
     }
 }
 
-/// An empty file that nothing is known of is more often an answer that broke.
-fn believed(version: Version) -> Result<Found, Failure> {
+/// Retries on an empty file without ETag and date: more often that is a broken response.
+fn believed(version: Version) -> Result<QueryResult, Failure> {
     match version.len == 0 && version.marks.none() {
         true => Err(Failure::again("the server gave an empty answer with neither ETag nor date")),
-        false => Ok(Found::File(version)),
+        false => Ok(QueryResult::File(version)),
     }
 }

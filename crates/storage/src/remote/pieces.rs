@@ -1,9 +1,9 @@
-//! A range as requests of bounded size, some of them under way before they are wanted.
+//! A range as requests of bounded size, some of them sent ahead.
 //!
-//! A piece is received as fast as it comes and waits in memory, so no connection is ever held at the pace of who
-//! reads: `RemoteOptions::ahead` pieces are all that is kept.
+//! Pieces are received at full speed into memory, so that a slow reader never holds a connection open. At most
+//! `RemoteOptions::ahead` pieces are kept.
 
-use super::fetch::Opened;
+use super::fetch::OpenFile;
 use super::link::Link;
 use bytes::Bytes;
 use packhorse_core::{Error, Result};
@@ -12,11 +12,11 @@ use std::ops::Range;
 use std::sync::{Arc, mpsc};
 use tokio::task::AbortHandle;
 
-/// Reads a range from its beginning to its end.
+/// Reads a range sequentially.
 pub(crate) struct Pieces {
     link: Arc<Link>,
-    opened: Arc<Opened>,
-    /// What is not asked for yet.
+    opened: Arc<OpenFile>,
+    /// The part not requested yet.
     rest: Range<u64>,
     ahead: VecDeque<Piece>,
     failed: bool,
@@ -35,11 +35,11 @@ impl Drop for Piece {
 }
 
 impl Pieces {
-    pub(crate) fn new(link: Arc<Link>, opened: Arc<Opened>, range: Range<u64>) -> Self {
+    pub(crate) fn new(link: Arc<Link>, opened: Arc<OpenFile>, range: Range<u64>) -> Self {
         Self { link, opened, rest: range, ahead: VecDeque::new(), failed: false }
     }
 
-    /// The next bytes, some at least; `None` at the end. After an error there is nothing but errors.
+    /// The next bytes, at least one; `None` at the end. After an error every call fails.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>> {
         if self.failed {
             return Err(Error::bug("a read after one that failed").in_input(&self.opened.name));
@@ -59,7 +59,7 @@ impl Pieces {
         let chunk = piece.chunks.recv().unwrap_or_else(lost)?;
         piece.left = piece.left.saturating_sub(chunk.len() as u64);
         if piece.left == 0 {
-            // The task looks at the end of the body before it says that all is well.
+            // The task verifies the end of the body before it finishes.
             while let Ok(after) = piece.chunks.recv() {
                 after?;
             }
@@ -69,7 +69,7 @@ impl Pieces {
         Ok(Some(chunk))
     }
 
-    /// Starts as many pieces as may be under way.
+    /// Starts requests up to the limit.
     fn ask(&mut self) {
         let options = &self.link.options;
         while self.ahead.len() < options.ahead.max(1) && !self.rest.is_empty() {
@@ -79,7 +79,7 @@ impl Pieces {
             let (sender, chunks) = mpsc::channel();
             let (opened, left) = (self.opened.clone(), range.end - range.start);
             let task = self.link.handle().spawn(async move {
-                // Who asked may be gone; then this task is too, a moment later.
+                // The reader may be gone; it then aborts this task.
                 let done = opened.fetch(range, |chunk| drop(sender.send(Ok(chunk)))).await;
                 if let Err(error) = done {
                     let _ = sender.send(Err(error));

@@ -1,13 +1,13 @@
-//! The files in which AWS's tools keep keys: `~/.aws/credentials` and `~/.aws/config`.
+//! The AWS configuration files `~/.aws/credentials` and `~/.aws/config`.
 //!
-//! Keys, region and endpoint of one profile are read, as the [format] has them. What needs a program or a browser (SSO,
-//! `credential_process`, roles of other profiles) is not.
+//! Reads keys, region and endpoint of one profile, in the documented [format]. Does not read settings that need a
+//! program or a browser (SSO, `credential_process`, roles of other profiles).
 //!
 //! [format]: https://docs.aws.amazon.com/cli/v1/userguide/cli-configure-files.html
 
 use std::path::{Path, PathBuf};
 
-/// Names of settings in the files, and in the environment.
+/// Setting names in the files and in the environment.
 const NAMES: [(&str, &str); 5] = [
     ("aws_access_key_id", "AWS_ACCESS_KEY_ID"),
     ("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY"),
@@ -16,11 +16,11 @@ const NAMES: [(&str, &str); 5] = [
     ("endpoint_url", "AWS_ENDPOINT_URL"),
 ];
 
-/// How many of [`NAMES`] are one key: they come from one place or not at all.
+/// The first of [`NAMES`] that form one credential: they must come from the same source.
 const KEY: usize = 3;
 
-/// What the files add to the environment, under the names it would have there. `variable` gives the environment,
-/// `read` a file if it can be read.
+/// The settings that the files add to the environment, under their environment names. `variable` reads the
+/// environment, `read` a file if possible.
 pub(crate) fn settings(
     variable: impl Fn(&str) -> Option<String>,
     read: impl Fn(&Path) -> Option<String>,
@@ -46,7 +46,7 @@ pub(crate) fn settings(
     found
 }
 
-/// A value of a profile. Indented lines belong to settings that have several, and are not ours.
+/// A value of a profile. Skips indented lines, which are nested settings.
 fn value(text: &str, profile: &str, name: &str) -> Option<String> {
     let mut inside = false;
     let mut found = None;
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_fills_what_the_environment_leaves_open() {
+    fn a_profile_fills_unset_variables() {
         let key = [("AWS_ACCESS_KEY_ID", "A"), ("AWS_SECRET_ACCESS_KEY", "b=c")];
         let region = ("AWS_REGION", "eu-west-1");
         assert_eq!(with(&[]), pairs(&[key[0], key[1], region]));

@@ -1,17 +1,17 @@
-//! The stores of buckets and web servers, each made once.
+//! The stores of buckets and web servers, each created once.
 
 use super::link::Link;
 use super::object::Backend;
 use super::s3::S3;
 use super::store::RemoteStore;
 use crate::RemoteOptions;
-use crate::location::{Place, Site};
+use crate::location::{LocationKind, Site};
 use packhorse_core::{Error, Result, Store};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Makes them, and keeps them.
+/// Creates and caches remote stores.
 #[derive(Default)]
 pub(crate) struct Remotes(Mutex<Made>);
 
@@ -28,11 +28,11 @@ enum Key {
 }
 
 impl Remotes {
-    pub(crate) fn open(&self, place: &Place, options: &RemoteOptions) -> Result<(Arc<dyn Store>, PathBuf)> {
+    pub(crate) fn open(&self, place: &LocationKind, options: &RemoteOptions) -> Result<(Arc<dyn Store>, PathBuf)> {
         let (key, path) = match place {
-            Place::Path(path) => return Err(Error::bug(format!("{} is not remote", path.display()))),
-            Place::S3 { bucket, key } => (Key::Bucket(bucket.clone()), key),
-            Place::Web { site, path } => (Key::Site(site.clone()), path),
+            LocationKind::Path(path) => return Err(Error::bug(format!("{} is not remote", path.display()))),
+            LocationKind::S3 { bucket, key } => (Key::Bucket(bucket.clone()), key),
+            LocationKind::Web { site, path } => (Key::Site(site.clone()), path),
         };
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let link = match &made.link {

@@ -1,4 +1,4 @@
-//! What an answer says of the bytes that follow it, held against what was asked.
+//! Checks responses against requests.
 
 use super::failure::Failure;
 use super::version::{Marks, Version, text};
@@ -9,27 +9,27 @@ use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-/// A server that gives whole files only is read like that up to this size.
+/// Up to this size, a file is read whole from a server without range support.
 const WHOLE: u64 = 64 << 20;
 
-/// The first line and the headers of an answer.
+/// Status and headers of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
 }
 
-/// `Content-Range`, of bytes.
+/// A `Content-Range` in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
-    /// `None` where the range could not be given.
+    /// `None` if the range was not satisfiable.
     range: Option<(u64, u64)>,
     total: Option<u64>,
 }
 
 impl Reply {
-    /// The range of the file whose bytes the body must hold, no more and no less: all of `asked`, or its first part, or
-    /// the whole file (`whole` says that this server was never seen to give ranges).
+    /// The range of the file that the body must hold exactly: all of `asked`, a first part of it, or the whole file
+    /// (`whole`: this server has not sent a range yet).
     pub(crate) fn body(&self, asked: &Range<u64>, version: &Version, whole: bool) -> Result<Range<u64>, Failure> {
         let length = self.length();
         match self.status {
@@ -62,13 +62,13 @@ impl Reply {
         }
     }
 
-    /// The state that the answer to `HEAD` tells; `None` if it is not enough to go by.
+    /// The version from a response to `HEAD`; `None` if it is incomplete.
     pub(crate) fn version_of_head(&self) -> Option<Version> {
         let version = Version { len: self.length()?, marks: Marks::of(&self.headers) };
         (self.status == StatusCode::OK).then_some(version)
     }
 
-    /// The state that the answer to a request for the first byte tells.
+    /// The version from a response to a request for the first byte.
     pub(crate) fn version_of_first(&self) -> Option<Version> {
         let len = match self.status {
             StatusCode::PARTIAL_CONTENT => self.span().filter(|span| span.range == Some((0, 1)))?.total,
@@ -79,20 +79,19 @@ impl Reply {
         Some(Version { len: len?, marks: Marks::of(&self.headers) })
     }
 
-    /// Fails if the body is compressed for its journey: its bytes are not those of the file. `stored` says that the
-    /// compressed bytes are the file's own.
+    /// Fails on a transfer encoding that changes the bytes. `stored`: the file itself is stored compressed.
     pub(crate) fn plain(&self, stored: bool) -> Result<(), Failure> {
         let coding = text(&self.headers, &CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case("identity"));
         match coding {
             Some(coding) if !stored && !coding.is_empty() => Err(Failure::Final(Error::unsupported(format!(
-                "is sent compressed ({coding}), though it was asked for as it is; switch that off at the server, or download it first"
+                "is sent compressed ({coding}), although `identity` was requested; turn compression off at the server, or download it first"
             )))),
             _ => Ok(()),
         }
     }
 
-    /// The error of an answer that is none of 200 and 206. `said` is what the body says; `version` is there for a file
-    /// that was opened; `s3` is about whose words to use.
+    /// The failure of a response other than 200 and 206. `said` is the body's message; `version` is given for an open
+    /// file; `s3` selects the hints.
     pub(crate) fn refusal(&self, said: &str, version: Option<&Version>, s3: bool) -> Failure {
         let status = self.status;
         let said = if said.is_empty() { String::new() } else { format!(": {said}") };
@@ -123,7 +122,7 @@ impl Reply {
         }
     }
 
-    /// A redirect without a place, which S3 gives for buckets of other regions.
+    /// A redirect without a location, as S3 sends it for a bucket in another region.
     fn elsewhere(&self, said: &str) -> Failure {
         let region = text(&self.headers, &HeaderName::from_static("x-amz-bucket-region"));
         let advice = region.map(|region| format!("; set AWS_REGION={region}")).unwrap_or_default();
@@ -138,7 +137,7 @@ impl Reply {
         let text = text(&self.headers, &RETRY_AFTER)?;
         match text.parse() {
             Ok(seconds) => Some(Duration::from_secs(seconds)),
-            // A time that is over is no wait.
+            // A past date means no wait.
             Err(_) => Some(parse_http_date(&text).ok()?.duration_since(SystemTime::now()).unwrap_or_default()),
         }
     }
@@ -147,7 +146,7 @@ impl Reply {
         text(&self.headers, &CONTENT_LENGTH)?.parse().ok()
     }
 
-    /// `bytes 0-9/100`, `bytes 0-9/*` or `bytes */100`; the end becomes the byte after.
+    /// Parses `bytes 0-9/100`, `bytes 0-9/*` and `bytes */100`; the returned end is exclusive.
     fn span(&self) -> Option<Span> {
         let text = text(&self.headers, &CONTENT_RANGE)?;
         let (range, total) = text.strip_prefix("bytes ")?.split_once('/')?;
@@ -161,7 +160,7 @@ impl Reply {
     }
 }
 
-/// What S3 says in the body of an error: its code and its words.
+/// Code and message of an S3 error body.
 pub(crate) fn said(body: &str) -> String {
     let part = |tag: &str| {
         let (_, rest) = body.split_once(&format!("<{tag}>"))?;
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_asked_for_is_taken() {
+    fn bodies_must_match_the_request() {
         let body = |range: &str, length: &str| {
             let headers = [("content-range", range), ("content-length", length), ("etag", "\"a\"")];
             reply(206, &headers).body(&(10..20), &version(100), false)
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_file_is_taken_where_it_can_be() {
+    fn a_whole_file_is_accepted_if_small() {
         let whole = reply(200, &[("content-length", "100")]);
         assert_eq!(whole.body(&(0..100), &version(100), false).unwrap(), 0..100);
         assert_eq!(whole.body(&(10..20), &version(100), true).unwrap(), 0..100);
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_to_wait() {
+    fn retry_after_is_parsed() {
         let after = |text: &str| reply(503, &[("retry-after", text)]).retry_after();
         assert_eq!(after("7"), Some(Duration::from_secs(7)));
         assert_eq!(after("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_s3_is_told_in_its_words() {
+    fn s3_error_codes_are_shown() {
         let body =
             "<?xml?><Error><Code>AccessDenied</Code><Message>Access Denied</Message><RequestId>4</RequestId></Error>";
         assert_eq!(said(body), "AccessDenied: Access Denied");
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn compression_on_the_way_is_refused() {
+    fn transfer_compression_is_refused() {
         assert!(reply(206, &[("content-encoding", "gzip")]).plain(false).is_err());
         assert!(reply(206, &[("content-encoding", "gzip")]).plain(true).is_ok());
         assert!(reply(206, &[("content-encoding", "identity")]).plain(false).is_ok());

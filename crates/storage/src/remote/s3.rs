@@ -1,4 +1,4 @@
-//! Buckets: how a request for an object is signed, and what a bucket lists.
+//! S3 buckets: signing requests and listing objects.
 
 use super::failure::Failure;
 use super::profile;
@@ -15,20 +15,20 @@ use reqwest::Request;
 use std::ops::Range;
 use std::time::Duration;
 
-/// One bucket.
+/// A bucket.
 pub(crate) struct S3 {
     bucket: String,
     store: AmazonS3,
 }
 
-/// A page of a listing: names below a folder, and how to go on.
-pub(crate) struct Page {
+/// A page of a listing: names in a folder, and the token of the next page.
+pub(crate) struct ListPage {
     pub(crate) names: Vec<String>,
     pub(crate) next: Option<String>,
 }
 
 impl S3 {
-    /// A bucket as the environment and `options` describe it.
+    /// A bucket configured by the environment and `options`.
     pub(crate) fn new(bucket: &str, wire: &Wire, options: &RemoteOptions) -> Result<Self> {
         let mut builder = AmazonS3Builder::from_env();
         let variable = |name: &str| options.s3.get(name).cloned().or_else(|| std::env::var(name).ok());
@@ -36,24 +36,24 @@ impl S3 {
         let given = options.s3.iter().map(|(name, value)| (name.as_str(), value.clone()));
         for (name, value) in profile.into_iter().chain(given) {
             let key: AmazonS3ConfigKey = name.to_ascii_lowercase().parse().map_err(|_| {
-                Error::config(format!("{name} is no setting of S3; they are named as in the environment"))
+                Error::config(format!("{name} is not an S3 setting; use the names of the environment variables"))
             })?;
             builder = builder.with_config(key, value);
         }
-        // Tries are ours; these are for credentials.
+        // Retries for credentials only; requests are retried by `Budget`.
         let backoff = BackoffConfig { init_backoff: options.first_wait, ..BackoffConfig::default() };
         let retry = RetryConfig { backoff, max_retries: 1, retry_timeout: Duration::from_secs(10) };
         let builder = builder.with_bucket_name(bucket).with_http_connector(Connector(wire.clone())).with_retry(retry);
-        let store = builder.build().map_err(|e| Error::config(format!("S3 can't be used so: {}", words(&e))))?;
+        let store = builder.build().map_err(|e| Error::config(format!("invalid S3 settings: {}", words(&e))))?;
         Ok(Self { bucket: bucket.to_owned(), store })
     }
 
-    /// The name of a key in errors.
+    /// A key's name in errors.
     pub(crate) fn name(&self, key: &str) -> String {
         if key.is_empty() { format!("s3://{}", self.bucket) } else { format!("s3://{}/{key}", self.bucket) }
     }
 
-    /// A request for an object, signed a moment ago.
+    /// A freshly signed request for an object.
     pub(crate) async fn request(
         &self,
         key: &str,
@@ -73,8 +73,13 @@ impl S3 {
         }
     }
 
-    /// The names in the folder `key`, a page at a time.
-    pub(crate) async fn list(&self, key: &str, token: Option<String>, most: Option<usize>) -> Result<Page, Failure> {
+    /// One page of the names in folder `key`.
+    pub(crate) async fn list(
+        &self,
+        key: &str,
+        token: Option<String>,
+        most: Option<usize>,
+    ) -> Result<ListPage, Failure> {
         let prefix = parsed(key).map(|key| if key.is_root() { None } else { Some(format!("{key}/")) })?;
         let noted = Noted::default();
         let options = PaginatedListOptions {
@@ -85,7 +90,7 @@ impl S3 {
             ..PaginatedListOptions::default()
         };
         match self.store.list_paginated(prefix.as_deref(), options).await {
-            Ok(page) => Ok(Page { names: names(key, &page.result), next: page.page_token }),
+            Ok(page) => Ok(ListPage { names: names(key, &page.result), next: page.page_token }),
             Err(error) => Err(match noted.take() {
                 Some((reply, body)) if !reply.status.is_success() => {
                     reply.refusal(&reply::said(&String::from_utf8_lossy(&body)), None, true)
@@ -97,7 +102,7 @@ impl S3 {
     }
 }
 
-/// The last parts of the names that a listing has.
+/// The last components of the listed names.
 fn names(folder: &str, result: &object_store::ListResult) -> Vec<String> {
     let files = result.objects.iter().map(|object| &object.location);
     let found = files.chain(&result.common_prefixes).filter(|found| found.as_ref() != folder);
@@ -106,12 +111,12 @@ fn names(folder: &str, result: &object_store::ListResult) -> Vec<String> {
 
 fn parsed(key: &str) -> Result<Key> {
     Key::parse(key).map_err(|_| {
-        let message = format!("{key:?} is no key that can be read: parts that are empty, `.` or `..` can't");
+        let message = format!("{key:?} can't be read: parts of a key must not be empty, `.` or `..`");
         Error::unsupported(message)
     })
 }
 
-/// There are no credentials, or they can't be had.
+/// The failure without usable credentials.
 fn uncredited(error: Option<&object_store::Error>) -> Failure {
     let why = error.map(words).unwrap_or_default();
     Failure::denied(format!(
@@ -119,7 +124,7 @@ fn uncredited(error: Option<&object_store::Error>) -> Failure {
     ))
 }
 
-/// A page for which no answer came.
+/// The failure of a listing without a response.
 fn unlisted(error: &object_store::Error) -> Failure {
     use object_store::client::{HttpError, HttpErrorKind};
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);

@@ -1,5 +1,5 @@
-//! The HTTP of `object_store`: requests for files are only signed, and handed back unsent; the others (listings,
-//! credentials) are sent for it, and what the server said is noted.
+//! The HTTP service of `object_store`: captures signed file requests without sending them; sends the others
+//! (listings, credentials) and records the response.
 
 use super::reply::Reply;
 use super::wire::{Wire, root};
@@ -13,48 +13,48 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A listing is a megabyte at most, credentials are less.
+/// Larger responses are refused; a listing page has at most about a megabyte.
 const LARGEST: usize = 64 << 20;
 
-/// Servers of credentials are near, or are not there.
+/// Credential servers are close by or absent.
 const CREDENTIALS: Duration = Duration::from_secs(5);
 
-/// What a request is made for; it travels with it.
+/// The purpose of a request, carried in its extensions.
 #[derive(Clone)]
 enum Errand {
-    /// The request itself is wanted.
+    /// Capture the signed request.
     Sign(Arc<Mutex<Option<HttpRequest>>>),
-    /// The answer is read by `object_store`, and its beginning is wanted too.
+    /// Send it, and record the response for the caller too.
     Note(Arc<Mutex<Option<(Reply, Bytes)>>>),
 }
 
-/// A request to be signed.
+/// Captures a signed request.
 #[derive(Clone, Default)]
 pub(crate) struct Signed(Arc<Mutex<Option<HttpRequest>>>);
 
 impl Signed {
-    /// What to give with the request.
+    /// The extensions for the request.
     pub(crate) fn errand(&self) -> Extensions {
         extensions(Errand::Sign(self.0.clone()))
     }
 
-    /// The request, signed.
+    /// The captured request.
     pub(crate) fn take(&self) -> Option<HttpRequest> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// An answer to be noted.
+/// Records a response.
 #[derive(Clone, Default)]
 pub(crate) struct Noted(Arc<Mutex<Option<(Reply, Bytes)>>>);
 
 impl Noted {
-    /// What to give with the request.
+    /// The extensions for the request.
     pub(crate) fn errand(&self) -> Extensions {
         extensions(Errand::Note(self.0.clone()))
     }
 
-    /// The answer, if there was one.
+    /// The recorded response, if any.
     pub(crate) fn take(&self) -> Option<(Reply, Bytes)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -66,7 +66,7 @@ fn extensions(errand: Errand) -> Extensions {
     extensions
 }
 
-/// Gives `object_store` the client that all other requests have.
+/// Gives `object_store` the shared client.
 #[derive(Debug)]
 pub(crate) struct Connector(pub(crate) Wire);
 
@@ -101,7 +101,7 @@ impl HttpService for Service {
 }
 
 impl Service {
-    /// A page of a listing.
+    /// Sends a listing request.
     async fn listed(&self, request: HttpRequest) -> Result<(Reply, Bytes), HttpError> {
         let request = plain(request)?;
         let mut answer = self.0.send(request).await.map_err(failed)?;
@@ -115,7 +115,7 @@ impl Service {
         Ok((answer.reply, body.into()))
     }
 
-    /// About credentials.
+    /// Sends a credentials request.
     async fn asked(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let request = plain(request)?;
         let kind =
@@ -135,7 +135,7 @@ fn response(reply: Reply, body: Bytes) -> HttpResponse {
     response
 }
 
-/// A request as the client has it.
+/// Converts to the client's request type.
 pub(crate) fn plain(request: HttpRequest) -> Result<reqwest::Request, HttpError> {
     let (parts, body) = request.into_parts();
     let url = parts.uri.to_string().parse().map_err(|_| unusable("no URL"))?;
@@ -160,7 +160,7 @@ fn unusable(why: &str) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, Error::content(why))
 }
 
-/// The words at the bottom of an error of `object_store`; those above name URLs.
+/// The innermost message of an `object_store` error; outer ones contain URLs.
 pub(crate) fn words(error: &object_store::Error) -> String {
     root(error)
 }

@@ -1,10 +1,10 @@
-//! A bucket or a web server as a [`Store`], for reading.
+//! A bucket or web server as a read-only [`Store`].
 
 use super::budget::Budget;
 use super::input::RemoteFile;
 use super::link::Link;
-use super::object::{Backend, Found, Object};
-use super::s3::Page;
+use super::object::{Backend, QueryResult, RemoteObject};
+use super::s3::ListPage;
 use super::version::folder;
 use packhorse_core::{Error, FileStat, Input, Kind, Result, Store, StoreFile};
 use std::io;
@@ -12,18 +12,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::time::{sleep, timeout_at};
 
-/// Files over a network. A path is a key, or the (decoded) path of a URL.
+/// Remote files. A path is a key, or the decoded path of a URL.
 pub(crate) struct RemoteStore {
     pub(crate) link: Arc<Link>,
     pub(crate) backend: Arc<Backend>,
 }
 
 impl RemoteStore {
-    fn object(&self, path: &Path) -> Result<Object> {
+    fn object(&self, path: &Path) -> Result<RemoteObject> {
         let key = path.to_str().ok_or_else(|| {
-            Error::unsupported("is no name that can be read over a network: it is not UTF-8").in_input(path.display())
+            Error::unsupported("can't be read over a network: its name is not UTF-8").in_input(path.display())
         })?;
-        Ok(Object {
+        Ok(RemoteObject {
             backend: self.backend.clone(),
             key: key.trim_start_matches('/').to_owned(),
             wire: self.link.wire.clone(),
@@ -31,10 +31,10 @@ impl RemoteStore {
         })
     }
 
-    /// Nothing is written over a network.
+    /// The error of every writing call.
     fn read_only<T>(&self, path: &Path) -> Result<T> {
         let name = self.object(path).map_or_else(|_| path.display().to_string(), |object| object.name());
-        Err(Error::unsupported("is remote, and remote files are only read; write to a local folder").in_input(name))
+        Err(Error::unsupported("is remote and can only be read; write to a local folder").in_input(name))
     }
 }
 
@@ -43,7 +43,7 @@ impl Store for RemoteStore {
         let object = self.object(dir)?;
         let name = object.name();
         let names = self.link.wait(async move { listed(&object, None).await })?;
-        // A bucket may be empty, a folder of it is then not there.
+        // An empty bucket exists; an empty folder in a bucket does not.
         match names.is_empty() && !self.object(dir)?.key.is_empty() {
             true => Err(missing(&name)),
             false => Ok(names.into_iter().map(PathBuf::from).collect()),
@@ -94,15 +94,15 @@ impl Store for RemoteStore {
     }
 }
 
-/// A file; or, in S3, a folder that has something in it; or, on the web, what ends with a slash.
-async fn stat(object: &Object) -> Result<FileStat> {
+/// A file; in S3 also a non-empty prefix as a folder; on the web a name with a trailing slash as a folder.
+async fn stat(object: &RemoteObject) -> Result<FileStat> {
     let slash = object.key.is_empty() || object.key.ends_with('/');
     if slash {
         return Ok(folder(&object.name()));
     }
     let error = match object.look().await {
-        Ok(Found::File(version)) => return Ok(version.stat(&object.name())),
-        Ok(Found::Folder) => return Ok(folder(&object.name())),
+        Ok(QueryResult::File(version)) => return Ok(version.stat(&object.name())),
+        Ok(QueryResult::Folder) => return Ok(folder(&object.name())),
         Err(error) => error,
     };
     let absent = error.errno() == Some(libc::ENOENT) && matches!(*object.backend, Backend::S3(_));
@@ -112,8 +112,8 @@ async fn stat(object: &Object) -> Result<FileStat> {
     }
 }
 
-/// The names in a folder, all of them or one page of `most`.
-async fn listed(object: &Object, most: Option<usize>) -> Result<Vec<String>> {
+/// The names in a folder: all, or one page of `most`.
+async fn listed(object: &RemoteObject, most: Option<usize>) -> Result<Vec<String>> {
     let mut names = Vec::new();
     let mut token = None;
     loop {
@@ -123,16 +123,16 @@ async fn listed(object: &Object, most: Option<usize>) -> Result<Vec<String>> {
         match page.next {
             None => return Ok(names),
             Some(_) if most.is_some() => return Ok(names),
-            // Without this a broken server could be asked for ever.
+            // A broken server could otherwise cause an endless loop.
             next if next == token || (fruitless && names.is_empty() && token.is_some()) => {
-                return Err(Error::new(Kind::Environment, "is listed in a circle").in_input(object.name()));
+                return Err(Error::new(Kind::Environment, "is listed in an endless loop").in_input(object.name()));
             }
             next => token = next,
         }
     }
 }
 
-async fn page(object: &Object, token: Option<String>, most: Option<usize>) -> Result<Page> {
+async fn page(object: &RemoteObject, token: Option<String>, most: Option<usize>) -> Result<ListPage> {
     let Backend::S3(s3) = &*object.backend else {
         return Err(Error::unsupported(
             "web servers do not list their folders; name the files, or a dataset that has a dataset.json",
@@ -150,7 +150,7 @@ async fn page(object: &Object, token: Option<String>, most: Option<usize>) -> Re
 }
 
 fn missing(name: &str) -> Error {
-    Error::new(Kind::Environment, "is not there: nothing has a name that begins so")
+    Error::new(Kind::Environment, "does not exist: no object has this prefix")
         .caused_by(io::Error::from_raw_os_error(libc::ENOENT))
         .in_input(name)
 }

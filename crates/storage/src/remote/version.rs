@@ -1,4 +1,4 @@
-//! Which state of a file is read: everything that comes later must be of the same.
+//! Versions of remote files: all responses for an open file must belong to one version.
 
 use super::failure::Failure;
 use httpdate::parse_http_date;
@@ -6,15 +6,15 @@ use packhorse_core::{FileKind, FileStat};
 use reqwest::header::{ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
 use std::time::UNIX_EPOCH;
 
-/// What tells two states of a file apart.
+/// A version of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) len: u64,
     pub(crate) marks: Marks,
 }
 
-/// What a server says of a state beside its length.
+/// The validators of a version besides its length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     pub(crate) etag: Option<String>,
@@ -26,26 +26,26 @@ impl Marks {
         Self { etag: text(headers, &ETAG), modified: text(headers, &LAST_MODIFIED) }
     }
 
-    /// Whether there is nothing to tell states apart by.
+    /// Whether there is no validator.
     pub(crate) fn none(&self) -> bool {
         self.etag.is_none() && self.modified.is_none()
     }
 
-    /// For `If-Match`, which compares strongly: a weak tag would match nothing, not even itself.
+    /// The ETag for `If-Match`, which compares strongly: a weak tag would never match.
     pub(crate) fn strong(&self) -> Option<&str> {
         self.etag.as_deref().filter(|etag| etag.starts_with('"'))
     }
 }
 
 impl Version {
-    /// Fails unless what a server says now is of this state. What it does not say is no difference.
+    /// Fails if a response belongs to another version. Missing headers count as equal.
     pub(crate) fn same(&self, len: Option<u64>, now: &Marks) -> Result<(), Failure> {
         let opaque = |etag: &str| etag.trim_start_matches("W/").to_owned();
         let tags = self.marks.etag.as_deref().map(opaque).zip(now.etag.as_deref().map(opaque));
         let same_tag = tags.as_ref().map(|(then, now)| then == now);
         if let Some(len) = len.filter(|len| *len != self.len) {
             let how = format!("it had {} bytes and now has {len}", self.len);
-            // Who changes it has another tag: this is an answer that broke.
+            // A real change changes the tag too: this response is broken.
             return Err(match same_tag == Some(true) || (now.none() && !self.marks.none()) {
                 true => Failure::again(format!("the server contradicts itself: {how}, and is the same by its ETag")),
                 false => Failure::changed(how),
@@ -66,7 +66,7 @@ impl Version {
         }
     }
 
-    /// As of a file; `name` and the marks give the number that tells states apart.
+    /// The stat of a file; its id is derived from `name` and the validators.
     pub(crate) fn stat(&self, name: &str) -> FileStat {
         let date = self.marks.modified.as_deref().and_then(|date| parse_http_date(date).ok());
         let since = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
@@ -76,19 +76,19 @@ impl Version {
     }
 }
 
-/// As of a folder, which has no state.
+/// The stat of a folder.
 pub(crate) fn folder(name: &str) -> FileStat {
     FileStat { kind: FileKind::Directory, size: 0, mtime: 0, ctime: 0, id: (digest(name), 0) }
 }
 
-/// The same on all machines.
+/// A hash that is the same on all machines.
 fn digest(text: &str) -> u64 {
     let mut bytes = [0; 8];
     blake3::Hasher::new().update(text.as_bytes()).finalize_xof().fill(&mut bytes);
     u64::from_le_bytes(bytes)
 }
 
-/// A header's value, if it is there and text.
+/// A header's value, if present and text.
 pub(crate) fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(|text| text.trim().to_owned())
 }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_change() {
+    fn changes_are_told_from_broken_responses() {
         let then = Version { len: 9, marks: marks(Some("\"a\""), Some("x")) };
         let outcome = |same: Result<(), Failure>| match same {
             Ok(()) => "same",

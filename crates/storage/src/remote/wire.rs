@@ -1,4 +1,4 @@
-//! Requests out, answers in: connections, redirects, encryption, and times.
+//! The HTTP client: connections, redirects, TLS and timeouts.
 
 use super::failure::Failure;
 use super::reply::Reply;
@@ -13,27 +13,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Redirects of one request that are followed.
+/// The most redirects per request.
 const REDIRECTS: usize = 5;
 
-/// Bytes of an error's body that are read.
+/// The most bytes read of an error's body.
 const WORDS: usize = 8 << 10;
 
 /// The client of all requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     client: Client,
-    /// Until headers are there, connecting included.
+    /// Timeout until the headers, including the connection.
     first: Duration,
     idle: Duration,
-    /// Whether any server ever answered.
+    /// Whether any server has ever answered.
     heard: Arc<AtomicBool>,
 }
 
-/// An answer whose body is still to come.
+/// A response whose body is not read yet.
 pub(crate) struct Answer {
     pub(crate) reply: Reply,
-    /// Whether redirects ended at a folder.
+    /// Whether a redirect added a trailing slash.
     pub(crate) folder: bool,
     response: Response,
     idle: Duration,
@@ -57,9 +57,9 @@ impl Wire {
         &self.client
     }
 
-    /// Sends a request without a body, which may be sent again.
+    /// Sends a request without a body; safe to repeat.
     pub(crate) async fn send(&self, mut request: Request) -> Result<Answer, Failure> {
-        // No header would leave the choice to the server.
+        // Without this header the server may choose an encoding.
         request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let asked_folder = request.url().path().ends_with('/');
         let sent = timeout(self.first, self.client.execute(request)).await;
@@ -70,14 +70,14 @@ impl Wire {
         Ok(Answer { reply, folder, response, idle: self.idle })
     }
 
-    /// Why there was no answer.
+    /// Classifies a failure to get a response.
     fn unsent(&self, error: reqwest::Error) -> Failure {
         let why = root(&error);
-        // A name that nobody knows is a typing error at the beginning, and a fault of the network later on.
+        // An unknown host is a typing error at first, a network failure later.
         let unknown = why.contains("Name or service not known") && !self.heard.load(Ordering::Relaxed);
         match () {
             () if error.is_redirect() => Failure::refused(format!("can't be reached: {why}")),
-            () if error.is_builder() => Failure::Final(Error::config(format!("is no URL to ask for: {why}"))),
+            () if error.is_builder() => Failure::Final(Error::config(format!("is not a valid URL: {why}"))),
             () if why.contains("certificate") => Failure::refused(format!(
                 "can't be reached: {why}; certificates are those of the system, or of SSL_CERT_FILE"
             )),
@@ -90,14 +90,14 @@ impl Wire {
 }
 
 impl Answer {
-    /// The next bytes of the body; `None` at its end.
+    /// The next bytes of the body; `None` at the end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         let chunk =
             timeout(self.idle, self.response.chunk()).await.map_err(|_| stalled("the next bytes", self.idle))?;
         chunk.map_err(|e| Failure::again(format!("the connection broke: {}", root(&e))))
     }
 
-    /// The beginning of the body as text, as far as it comes.
+    /// The beginning of the body as text, as far as it arrives.
     pub(crate) async fn words(&mut self) -> String {
         let mut words = Vec::new();
         while words.len() < WORDS {
@@ -115,7 +115,7 @@ fn stalled(what: &str, time: Duration) -> Failure {
     Failure::again(format!("the server stalled: {what} did not come in {} s", time.as_secs_f32()))
 }
 
-/// Never from an encrypted connection to an open one.
+/// Follows redirects, but never from https to http.
 fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let encrypted = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
     match () {
@@ -125,7 +125,7 @@ fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     }
 }
 
-/// Certificates of the system or of `SSL_CERT_FILE`. A machine that has none can still use http.
+/// TLS with the certificates of the system or of `SSL_CERT_FILE`. Without any, http still works.
 fn tls() -> Result<rustls::ClientConfig> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -135,14 +135,14 @@ fn tls() -> Result<rustls::ClientConfig> {
     Ok(versions.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// What is at the bottom of an error; those above name URLs, which may hold secrets.
+/// The innermost message of an error; outer ones contain URLs, which may hold secrets.
 pub(crate) fn root(error: &(dyn std::error::Error + 'static)) -> String {
     let mut root = error;
     while let Some(source) = root.source() {
         root = source;
     }
     match root.downcast_ref::<reqwest::Error>() {
-        // Its text names the URL.
+        // Its message contains the URL.
         Some(_) => "no answer that is HTTP".into(),
         None => root.to_string(),
     }

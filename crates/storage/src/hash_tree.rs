@@ -1,28 +1,28 @@
-//! BLAKE3 of a file whose first bytes are known last.
+//! BLAKE3 of a file whose first bytes are written last.
 //!
-//! The hash is a [tree](https://github.com/BLAKE3-team/BLAKE3-specs): the chaining value of a segment
-//! needs nothing but the segment. So all segments but the first are summed as they are written, and the
-//! first one waits in memory until it is whole.
+//! BLAKE3 is a [tree](https://github.com/BLAKE3-team/BLAKE3-specs): the chaining value of a segment depends on that
+//! segment only. So all segments but the first are hashed as they are written; the first stays in memory until it is
+//! complete.
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use blake3::{Hash, Hasher};
 
-/// A power of two, in bytes; the bytes that are known last lie in the first.
+/// Bytes per segment, a power of two. The bytes written last lie in the first segment.
 pub(crate) const SEGMENT: usize = 256 << 10;
 
-/// The hash of what was written so far.
+/// The hash state.
 #[derive(Default)]
-pub(crate) struct Tree {
+pub(crate) struct HashTree {
     first: Vec<u8>,
-    /// Of the segments after the first.
+    /// Chaining values of the segments after the first.
     values: Vec<ChainingValue>,
-    /// The segment that is not whole yet, and how much of it there is.
+    /// The incomplete segment, and its length so far.
     open: Hasher,
     held: usize,
 }
 
-impl Tree {
-    /// Bytes up to the end of the segment.
+impl HashTree {
+    /// Bytes left in the current segment.
     pub(crate) fn room(&self) -> usize {
         match self.first.len() {
             SEGMENT => SEGMENT - self.held,
@@ -36,7 +36,7 @@ impl Tree {
         self.first.extend_from_slice(first);
         while !rest.is_empty() {
             if self.held == 0 {
-                // A hasher that was reset is still where it was.
+                // `reset` would keep the old input offset.
                 self.open = Hasher::new();
                 self.open.set_input_offset(((self.values.len() + 1) * SEGMENT) as u64);
             }
@@ -55,8 +55,8 @@ impl Tree {
         self.held = 0;
     }
 
-    /// The hash of all, with `head` in the place of the first bytes; `None` if that is more than was
-    /// written, or than a segment.
+    /// The hash of the file with `head` as its first bytes; `None` if `head` is longer than what was written, or than
+    /// a segment.
     pub(crate) fn finish(mut self, head: &[u8]) -> Option<Hash> {
         self.first.get_mut(..head.len())?.copy_from_slice(head);
         if self.held > 0 {
@@ -70,14 +70,14 @@ impl Tree {
     }
 }
 
-/// The hash of a file of at least two segments, all as long as each other but for the last, which may be shorter: a
-/// power of two of bytes, at least 1 KiB.
+/// The hash of a file from the chaining values of at least two segments: equal in length except for a shorter last
+/// one, a power of two of at least 1 KiB.
 pub(crate) fn root(segments: &[ChainingValue]) -> Hash {
     let (left, right) = halves(segments);
     merge_subtrees_root(&merged(left), &merged(right), Mode::Hash)
 }
 
-/// The left half is the largest power of two that leaves something for the right one.
+/// Splits at the largest power of two that leaves a non-empty right half.
 fn halves(values: &[ChainingValue]) -> (&[ChainingValue], &[ChainingValue]) {
     values.split_at(values.len().next_power_of_two() / 2)
 }
@@ -102,13 +102,13 @@ mod tests {
         for len in [0, 1, 100, 1024, SEGMENT - 1, SEGMENT, SEGMENT + 1, 3 * SEGMENT, 4 * SEGMENT, 9 * SEGMENT + 4321] {
             let mut bytes: Vec<u8> = (0..len).map(|i| (i * i / 7 + i / 300) as u8).collect();
             for piece in [7000, 1 << 20] {
-                let mut tree = Tree::default();
+                let mut tree = HashTree::default();
                 bytes.chunks(piece).for_each(|piece| tree.update(piece));
                 let head = vec![9; len.min(64)];
                 bytes[..head.len()].copy_from_slice(&head);
                 assert_eq!(tree.finish(&head), Some(blake3::hash(&bytes)), "{len} bytes in pieces of {piece}");
             }
         }
-        assert_eq!(Tree::default().finish(&[1]), None);
+        assert_eq!(HashTree::default().finish(&[1]), None);
     }
 }
