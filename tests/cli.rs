@@ -2,7 +2,7 @@
 //! trips that scripts depend on most are in `commands.rs`.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
-use packhorse_testkit::hostile::tar::{Member, archive};
+use packhorse_testkit::hostile::tar::{TarMember, archive};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -822,14 +822,14 @@ fn findings(place: &Place, shard: &[u8]) -> (i32, String) {
 #[test]
 fn every_planted_sin_is_found_for_those_who_mind() {
     let place = Place::with(&[]);
-    let file = |name: &str| Member::file(name, "x");
+    let file = |name: &str| TarMember::file(name, "x");
     let long = format!("{}.txt", "l".repeat(120));
     let short = &long[..100];
     let all = "[webdataset, wids, hf, dali, energon]";
-    let sins: [(&str, Vec<Member>, &str); 12] = [
-        ("PAX header", vec![Member::pax(&[("mtime", b"1.5")]), file("a.txt")], "[webdataset]"),
-        ("PAX header", vec![Member::pax(&[("path", long.as_bytes())]), file(short)], "[wids]"),
-        ("GNU long name", vec![Member::gnu_name(&long), file(short)], "[wids, dali]"),
+    let sins: [(&str, Vec<TarMember>, &str); 12] = [
+        ("PAX header", vec![TarMember::pax(&[("mtime", b"1.5")]), file("a.txt")], "[webdataset]"),
+        ("PAX header", vec![TarMember::pax(&[("path", long.as_bytes())]), file(short)], "[wids]"),
+        ("GNU long name", vec![TarMember::gnu_name(&long), file(short)], "[wids, dali]"),
         ("prefix", vec![file("a.txt").with_prefix("d".repeat(60))], "[wids]"),
         ("upper case", vec![file("a.TXT")], "[webdataset, dali]"),
         ("twice", vec![file("a.txt"), file("a.txt")], "[webdataset, hf]"),
@@ -837,7 +837,7 @@ fn every_planted_sin_is_found_for_those_who_mind() {
         ("other fields", vec![file("a.txt"), file("b.cls")], "[hf]"),
         ("dot in its folder", vec![file("v1.2/a.txt")], "[hf, energon, dali]"),
         ("white space", vec![file("my a.txt")], "[dali]"),
-        ("no regular file", vec![file("a.txt"), Member::of_kind(b'2', "b.txt", "")], all),
+        ("no regular file", vec![file("a.txt"), TarMember::of_kind(b'2', "b.txt", "")], all),
         ("no extension", vec![file("a.txt"), file("readme")], all),
     ];
     assert_eq!(findings(&place, &archive(&[file("a.txt"), file("b.txt")])), (0, String::new()));
@@ -854,7 +854,7 @@ fn every_planted_sin_is_found_for_those_who_mind() {
 #[test]
 fn a_sin_is_kept_from_readers_who_do_not_mind() {
     let place = Place::with(&[]);
-    place.write("x.tar", archive(&[Member::file("my a.txt", "x")]));
+    place.write("x.tar", archive(&[TarMember::file("my a.txt", "x")]));
     assert!(place.ok(&["verify", "x.tar", "--for", "wids,hf"]).contains("wids: reads all of it (1 sample in 1 shard)"));
     let found = place.run(&["verify", "x.tar", "--for", "dali", "--json"]);
     assert_eq!(found.code, 3);
@@ -866,7 +866,7 @@ fn a_sin_is_kept_from_readers_who_do_not_mind() {
 #[test]
 fn keys_of_two_shards_must_differ() {
     let place = Place::with(&[]);
-    let shard = archive(&[Member::file("a.txt", "x")]);
+    let shard = archive(&[TarMember::file("a.txt", "x")]);
     ["f/1.tar", "f/2.tar"].iter().for_each(|name| place.write(name, &shard));
     let ran = place.run(&["verify", "f", "--for", "energon"]);
     assert_eq!(ran.code, 3);

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 use packhorse::core::{Limits, MemoryInput, Options, Sample};
-use packhorse_testkit::hostile::tar::{Member, archive};
-use packhorse_testkit::hostile::{Entry, HostileFolder, Outcome};
+use packhorse_testkit::hostile::tar::{TarMember, archive};
+use packhorse_testkit::hostile::{HostileEntry, HostileFolder, Outcome};
 use packhorse_testkit::program::{self, Ran};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,7 +126,7 @@ fn verify(out: &Path) {
 
 /// Whether a record is about this entry, or about something inside it. Who looks at pictures knows
 /// samples only.
-fn concerns(entry: &Entry, record: &Skip) -> bool {
+fn concerns(entry: &HostileEntry, record: &Skip) -> bool {
     match &entry.outcome {
         Outcome::BadPicture { key, .. } => record.sample == *key,
         _ => {
@@ -291,15 +291,15 @@ fn an_archive_that_changed_since_the_plan_is_never_packed() {
     assert_eq!(ran.code, CHANGED, "{}", ran.stderr);
 }
 
-fn members() -> Vec<Member> {
+fn members() -> Vec<TarMember> {
     let text = |n: usize| (0..n).map(|i| b'a' + (i % 26) as u8).collect::<Vec<u8>>();
     vec![
-        Member::file("a.jpg", text(700)),
-        Member::file("a.cls", "1"),
-        Member::file("b.jpg", text(512)),
-        Member::file("b.cls", ""),
-        Member::file("c.jpg", text(1300)),
-        Member::file("c.cls", "3"),
+        TarMember::file("a.jpg", text(700)),
+        TarMember::file("a.cls", "1"),
+        TarMember::file("b.jpg", text(512)),
+        TarMember::file("b.cls", ""),
+        TarMember::file("c.jpg", text(1300)),
+        TarMember::file("c.cls", "3"),
     ]
 }
 
@@ -341,8 +341,8 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
-fn named(members: &[Member]) -> Fields {
-    let split = |m: &Member| {
+fn named(members: &[TarMember]) -> Fields {
+    let split = |m: &TarMember| {
         let name = String::from_utf8(m.name.clone()).unwrap();
         let (key, field) = name.split_once('.').unwrap();
         ((key.to_owned(), field.to_owned()), m.bytes.clone())
@@ -362,13 +362,13 @@ fn a_tar_cut_at_any_block_is_on_record_and_its_whole_members_are_packed() {
             continue;
         }
         let mut end = 0;
-        let ends_before = |m: &&Member| {
+        let ends_before = |m: &&TarMember| {
             end += 512 + m.bytes.len();
             let there = end <= cut;
             end = end.next_multiple_of(512);
             there
         };
-        let there: Vec<Member> = all.iter().filter(ends_before).cloned().collect();
+        let there: Vec<TarMember> = all.iter().filter(ends_before).cloned().collect();
         assert_eq!(packed, named(&there), "cut at {cut}");
         assert!(matches!(&records[..], [why] if why.contains("cut")), "cut at {cut}: {records:?}");
     }
@@ -418,21 +418,21 @@ fn every_way_to_write_a_name_is_read() {
     let long = format!("{}/{}.jpg", "d".repeat(60), "n".repeat(30));
     let name = |key: &str, field: &str| (key.to_owned(), field.to_owned());
     let tar = archive(&[
-        Member::of_kind(b'5', "folder/", ""),
-        Member::pax(&[("path", "p\u{e4}x/name.jpg".as_bytes()), ("comment", b"any")]),
-        Member::file("cut/short.jpg", "pax"),
-        Member::gnu_name(&long),
-        Member::file(&long[..90], "gnu"),
-        Member::file("name.jpg", "prefix").with_prefix("in/front"),
-        Member::of_kind(b'g', "GlobalHead", b"20 comment=whatever\n"),
-        Member::of_kind(0, "old.jpg", "v7"),
-        Member::file("./dot.jpg", "dot"),
-        Member::file(b"\xff.jpg", "bytes"),
-        Member::file("one.jpg", "scattered"),
-        Member::file("two.jpg", "between"),
-        Member::file("one.cls", "0"),
-        Member::file(".hidden.jpg", "hidden"),
-        Member::file("no-extension", "none"),
+        TarMember::of_kind(b'5', "folder/", ""),
+        TarMember::pax(&[("path", "p\u{e4}x/name.jpg".as_bytes()), ("comment", b"any")]),
+        TarMember::file("cut/short.jpg", "pax"),
+        TarMember::gnu_name(&long),
+        TarMember::file(&long[..90], "gnu"),
+        TarMember::file("name.jpg", "prefix").with_prefix("in/front"),
+        TarMember::of_kind(b'g', "GlobalHead", b"20 comment=whatever\n"),
+        TarMember::of_kind(0, "old.jpg", "v7"),
+        TarMember::file("./dot.jpg", "dot"),
+        TarMember::file(b"\xff.jpg", "bytes"),
+        TarMember::file("one.jpg", "scattered"),
+        TarMember::file("two.jpg", "between"),
+        TarMember::file("one.cls", "0"),
+        TarMember::file(".hidden.jpg", "hidden"),
+        TarMember::file("no-extension", "none"),
     ]);
     let (packed, records) = both_ways("names.tar", &tar);
     assert!(records.is_empty(), "{records:?}");
@@ -458,18 +458,18 @@ fn members_that_hold_no_field_or_come_twice_are_on_record() {
     let (packed, records) = both_ways(
         "odd.tar",
         &archive(&[
-            Member::file("a.jpg", "first"),
-            Member::file("a.jpg", "second"),
-            Member::of_kind(b'1', "hard.jpg", ""),
-            Member::of_kind(b'2', "soft.jpg", ""),
-            Member::of_kind(b'3', "device.jpg", ""),
-            Member::of_kind(b'6', "fifo.jpg", ""),
-            Member::pax(&[("GNU.sparse.size", b"9"), ("GNU.sparse.numblocks", b"1"), ("GNU.sparse.map", b"5,4")]),
-            Member::file("holes.jpg", "tail"),
-            Member::file("z.jpg", "last"),
+            TarMember::file("a.jpg", "first"),
+            TarMember::file("a.jpg", "second"),
+            TarMember::of_kind(b'1', "hard.jpg", ""),
+            TarMember::of_kind(b'2', "soft.jpg", ""),
+            TarMember::of_kind(b'3', "device.jpg", ""),
+            TarMember::of_kind(b'6', "fifo.jpg", ""),
+            TarMember::pax(&[("GNU.sparse.size", b"9"), ("GNU.sparse.numblocks", b"1"), ("GNU.sparse.map", b"5,4")]),
+            TarMember::file("holes.jpg", "tail"),
+            TarMember::file("z.jpg", "last"),
         ]),
     );
-    assert_eq!(packed, named(&[Member::file("a.jpg", "first"), Member::file("z.jpg", "last")]));
+    assert_eq!(packed, named(&[TarMember::file("a.jpg", "first"), TarMember::file("z.jpg", "last")]));
     for why in ["already from", "a hard link", "a symbolic link", "a device", "a FIFO", "a sparse file"] {
         assert_eq!(records.iter().filter(|r| r.contains(why)).count(), 1, "{why}: {records:?}");
     }
@@ -478,18 +478,18 @@ fn members_that_hold_no_field_or_come_twice_are_on_record() {
 
 #[test]
 fn what_readers_of_tars_take_in_different_ways_is_refused() {
-    let global = |record: &[u8]| Member::of_kind(b'g', "GlobalHead", record);
-    let pax = |name: &'static str, value: &'static [u8]| Member::pax(&[(name, value)]);
-    let file = || Member::file("a.jpg", "12345");
+    let global = |record: &[u8]| TarMember::of_kind(b'g', "GlobalHead", record);
+    let pax = |name: &'static str, value: &'static [u8]| TarMember::pax(&[(name, value)]);
+    let file = || TarMember::file("a.jpg", "12345");
     for (why, members) in [
         ("sets path for all members", vec![global(b"14 path=b.jpg\n"), file()]),
         ("sets size for all members", vec![global(b"9 size=3\n"), file()]),
         ("two PAX headers", vec![pax("path", b"b.jpg"), pax("path", b"c.jpg"), file()]),
         ("two PAX headers", vec![pax("size", b"3"), pax("path", b"c.jpg"), file()]),
         ("holds a NUL", vec![pax("path", b"b.jpg\0c.jpg"), file()]),
-        ("a GNU long name and a PAX path", vec![pax("path", b"b.jpg"), Member::gnu_name("c.jpg"), file()]),
-        ("the name of a folder", vec![Member::file("a.jpg/", "12345")]),
-        ("a size though it is no file", vec![Member::of_kind(b'5', "a/", "12345")]),
+        ("a GNU long name and a PAX path", vec![pax("path", b"b.jpg"), TarMember::gnu_name("c.jpg"), file()]),
+        ("the name of a folder", vec![TarMember::file("a.jpg/", "12345")]),
+        ("a size though it is no file", vec![TarMember::of_kind(b'5', "a/", "12345")]),
         ("damaged PAX", vec![pax("size", b"+5"), file()]),
     ] {
         let (packed, records) = both_ways("odd.tar", &archive(&members));
@@ -511,7 +511,7 @@ fn what_is_no_tar_is_on_record() {
 #[test]
 fn a_tar_in_a_tar_is_a_field_like_any_other() {
     let inner = archive(&members());
-    let (packed, records) = both_ways("outer.tar", &archive(&[Member::file("inner.tar", &inner)]));
+    let (packed, records) = both_ways("outer.tar", &archive(&[TarMember::file("inner.tar", &inner)]));
     assert!(records.is_empty());
     assert_eq!(packed, [(("inner".to_owned(), "tar".to_owned()), inner)].into());
 }
@@ -540,11 +540,11 @@ fn names_that_climb_write_nothing_outside_the_dataset() {
     fs::create_dir_all(&place).unwrap();
     let absolute = dir.path().join("absolute.jpg");
     let tar = archive(&[
-        Member::file("../../climbed.jpg", "1"),
-        Member::file(absolute.as_os_str().as_bytes(), "2"),
-        Member::file("a/../../../climbed.jpg", "3"),
-        Member::pax(&[("path", b"../../../pax.jpg")]),
-        Member::file("x.jpg", "4"),
+        TarMember::file("../../climbed.jpg", "1"),
+        TarMember::file(absolute.as_os_str().as_bytes(), "2"),
+        TarMember::file("a/../../../climbed.jpg", "3"),
+        TarMember::pax(&[("path", b"../../../pax.jpg")]),
+        TarMember::file("x.jpg", "4"),
     ]);
     let input = with_archive(&place, "climbing.tar", &tar);
     let out = place.join("out");
@@ -595,14 +595,14 @@ fn a_file_of_a_dataset_that_became_a_link_is_damage() {
 #[test]
 fn a_declared_length_costs_no_memory() {
     for size in [(8 << 30) - 1, 8 << 30, 1 << 40, u64::MAX - 511, u64::MAX] {
-        let liar = |kind| Member::of_kind(kind, "liar.jpg", "tiny").declaring(size);
-        let pax = Member::pax(&[("size", size.to_string().as_bytes())]);
+        let liar = |kind| TarMember::of_kind(kind, "liar.jpg", "tiny").declaring(size);
+        let pax = TarMember::pax(&[("size", size.to_string().as_bytes())]);
         for (what, tar) in [
-            ("plain", archive(&[Member::file("a.jpg", "fine"), liar(b'0')])),
-            ("pax", archive(&[Member::file("a.jpg", "fine"), pax, Member::file("liar.jpg", "tiny")])),
-            ("pax header", archive(&[Member::file("a.jpg", "fine"), liar(b'x')])),
-            ("global header", archive(&[Member::file("a.jpg", "fine"), liar(b'g')])),
-            ("long name", archive(&[Member::file("a.jpg", "fine"), liar(b'L')])),
+            ("plain", archive(&[TarMember::file("a.jpg", "fine"), liar(b'0')])),
+            ("pax", archive(&[TarMember::file("a.jpg", "fine"), pax, TarMember::file("liar.jpg", "tiny")])),
+            ("pax header", archive(&[TarMember::file("a.jpg", "fine"), liar(b'x')])),
+            ("global header", archive(&[TarMember::file("a.jpg", "fine"), liar(b'g')])),
+            ("long name", archive(&[TarMember::file("a.jpg", "fine"), liar(b'L')])),
         ] {
             for (name, bytes) in [("liar.tar", tar.clone()), ("liar.tar.gz", gzip(&tar))] {
                 let dir = tempfile::tempdir().unwrap();

@@ -365,7 +365,7 @@ fn fields_that_batches_can_not_hold_are_named_with_the_way_out() {
 mod remote {
     use super::*;
     use packhorse::storage::{RemoteOptions, Stores};
-    use packhorse_testkit::web::{Fault, Server};
+    use packhorse_testkit::web::{HttpFault, Server};
     use std::time::Duration;
 
     fn options(threads: usize) -> LoaderOptions {
@@ -398,11 +398,11 @@ mod remote {
         let fields = [FieldOptions::new("jpg", Make::Bytes)];
         let wanted = stream(&dataset(text(&to)).unwrap(), &fields, &options(2));
         let server = Server::new(&to, move |asked| match asked.number.wrapping_mul(0x9e37_79b9) >> 16 & 0xff {
-            n if n >= 51 => Fault::None,
-            n if n % 4 == 0 => Fault::ResetInBody,
-            n if n % 4 == 1 => Fault::Status(503),
-            n if n % 4 == 2 => Fault::Cut,
-            _ => Fault::StallInBody(Duration::from_secs(5)),
+            n if n >= 51 => HttpFault::None,
+            n if n % 4 == 0 => HttpFault::ResetInBody,
+            n if n % 4 == 1 => HttpFault::Status(503),
+            n if n % 4 == 2 => HttpFault::Cut,
+            _ => HttpFault::StallInBody(Duration::from_secs(5)),
         });
         let idle_timeout = Duration::from_millis(300);
         let stores = Stores::new(RemoteOptions { idle_timeout, ..RemoteOptions::default() });

@@ -395,9 +395,10 @@ fn asked_to_stop_it_goes_on() {
 #[cfg(feature = "remote")]
 #[test]
 fn a_dataset_is_staged_from_a_web_server_with_faults() {
-    use packhorse_testkit::web::{Fault, Server};
+    use packhorse_testkit::web::{HttpFault, Server};
     let stage = Stage::new();
-    let faults = [Fault::ResetInBody, Fault::Short, Fault::Status(503), Fault::OtherStart, Fault::Cut];
+    let faults =
+        [HttpFault::ResetInBody, HttpFault::Short, HttpFault::Status(503), HttpFault::OtherStart, HttpFault::Cut];
     // Other bytes than are asked for, twice for one file, are an error: only the first is a fault of the way.
     let astray = std::sync::Mutex::new(std::collections::BTreeSet::new());
     let server = Server::new(&stage.dataset, move |asked| {
@@ -405,13 +406,13 @@ fn a_dataset_is_staged_from_a_web_server_with_faults() {
         let spared = match fault {
             // A length that is wrong from the first word on, under the right ETag, is an error in the end: it is
             // another test's.
-            Fault::Short => asked.head,
-            Fault::OtherStart => {
+            HttpFault::Short => asked.head,
+            HttpFault::OtherStart => {
                 asked.number % 5 == 4 && !asked.head && !astray.lock().unwrap().insert(asked.path.to_owned())
             }
             _ => false,
         };
-        if asked.number % 5 == 4 && !spared { fault } else { Fault::None }
+        if asked.number % 5 == 4 && !spared { fault } else { HttpFault::None }
     });
     let to = stage.work.dir("near");
     let said = json(&packhorse(&["stage", &server.url(""), "--to", text(&to), "--json"]).succeed());
@@ -423,13 +424,13 @@ fn a_dataset_is_staged_from_a_web_server_with_faults() {
 #[cfg(feature = "remote")]
 #[test]
 fn what_comes_wrong_once_is_asked_for_again() {
-    use packhorse_testkit::web::{Fault, Server};
+    use packhorse_testkit::web::{HttpFault, Server};
     let stage = Stage::new();
     let astray = std::sync::Mutex::new(std::collections::BTreeSet::new());
     let server = Server::new(&stage.dataset, move |asked| {
         match !asked.head && astray.lock().unwrap().insert(asked.path.to_owned()) {
-            true => Fault::OtherStart,
-            false => Fault::None,
+            true => HttpFault::OtherStart,
+            false => HttpFault::None,
         }
     });
     let to = stage.work.dir("near");

@@ -21,7 +21,7 @@ use packhorse::pack::{
     Depth, PackOptions, Packing, PlanOptions, Policy, Scan, ScanOptions, pack, plan, scan, store_plan, verify,
 };
 use packhorse::storage::Local;
-use packhorse_testkit::faults::{CallKind, FailingStore, Fault, Loss, Mutant, PowerStore};
+use packhorse_testkit::faults::{CallKind, FailingStore, Loss, Mutant, PowerStore, StoreFault};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ fn every_call_fails(request: &Request) {
     for errno in [ENOSPC, EIO] {
         for k in 0..counting.calls() + 5 {
             let out = dir.path().join("out");
-            let failing = FailingStore::new(local(), move |call| call.number == k, Fault::Errno(errno));
+            let failing = FailingStore::new(local(), move |call| call.number == k, StoreFault::Errno(errno));
             let done = request.run(&(Arc::new(failing.clone()) as Arc<dyn Store>), &input, &out);
             let what = format!("call {k} {:?} fails with {errno}: {:?}", failing.hit(), done.as_ref().map(|_| ()));
             // A full disk is never tried again, so it must come out.
@@ -145,7 +145,7 @@ fn a_short_listing_of_the_output_does_no_harm() {
     let short = FailingStore::new(
         local(),
         move |call| call.kind == CallKind::List && call.path.starts_with(&below),
-        Fault::ShortList,
+        StoreFault::ShortList,
     );
     request.run(&(Arc::new(short.clone()) as Arc<dyn Store>), &input, &out).unwrap();
     assert!(!short.hit().is_empty());
@@ -231,8 +231,11 @@ fn a_scan_that_fails_among_thousands_of_folders_ends() {
     for i in 0..3000 {
         power.put(Path::new(&format!("/in/{i}/x.jpg")), b"x");
     }
-    let failing =
-        FailingStore::new(Arc::new(power), |call| call.kind == CallKind::List && call.number > 100, Fault::Errno(EIO));
+    let failing = FailingStore::new(
+        Arc::new(power),
+        |call| call.kind == CallKind::List && call.number > 100,
+        StoreFault::Errno(EIO),
+    );
     let error: Error = ends(move || {
         let request = Request::samples("wids");
         request
@@ -254,7 +257,7 @@ fn a_scan_that_is_cancelled_among_thousands_of_folders_ends() {
     let store = FailingStore::new(
         Arc::new(power),
         |call| call.number == 100,
-        Fault::Meanwhile(Box::new(move || raise.cancel())),
+        StoreFault::Meanwhile(Box::new(move || raise.cancel())),
     );
     let error = ends(move || {
         let registry = packhorse::registry();
@@ -289,7 +292,7 @@ fn an_input_that_changes_while_it_is_read_is_not_packed_torn() {
             let store = Arc::new(FailingStore::new(
                 local(),
                 |call| call.kind == CallKind::Read && call.path.ends_with("b.jpg"),
-                Fault::Meanwhile(Box::new(move || tamper(&victim))),
+                StoreFault::Meanwhile(Box::new(move || tamper(&victim))),
             ));
             let packing = Packing {
                 registry: &registry,

@@ -1,11 +1,11 @@
-//! BLAKE3 digests as documents hold them, and the root digest of a dataset.
+//! BLAKE3 digests in documents, and the root digest of a dataset.
 
 use packhorse_core::Error;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A 256-bit BLAKE3 digest; 64 lower-case hexadecimal digits in documents.
+/// A 256-bit BLAKE3 digest; in documents 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(blake3::Hash);
@@ -46,7 +46,7 @@ impl FromStr for Digest {
     fn from_str(text: &str) -> Result<Self, Error> {
         blake3::Hash::from_hex(text)
             .map(Self)
-            .map_err(|e| Error::content(format!("\"{text}\" is no BLAKE3 digest: {e}")))
+            .map_err(|e| Error::content(format!("\"{text}\" is not a BLAKE3 digest: {e}")))
     }
 }
 
@@ -62,8 +62,8 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// The digest of a dataset: BLAKE3 over `name NUL samples bytes blake3` of its shards in plan order
-/// (numbers as little-endian u64). It holds no companion, time, host or folder.
+/// The root digest of a dataset: BLAKE3 over `name NUL samples bytes blake3` of its shards in plan order (numbers as
+/// little-endian u64). Independent of companions, times, hosts and folders.
 #[derive(Clone, Debug, Default)]
 pub struct RootDigest(blake3::Hasher);
 
@@ -74,7 +74,7 @@ impl RootDigest {
         self.0.update(&samples.to_le_bytes()).update(&bytes.to_le_bytes()).update(blake3.as_bytes());
     }
 
-    /// The digest over all shards added.
+    /// The digest of all added shards.
     pub fn finish(&self) -> Digest {
         Digest(self.0.finalize())
     }

@@ -1,4 +1,4 @@
-//! The member index of a shard: where every field of every sample lies, with its CRC-32C.
+//! The member index of a shard: offset, length and CRC-32C of every field of every sample.
 //!
 //! All numbers are little-endian. S samples, M members, F fields:
 //!
@@ -9,27 +9,27 @@
 //! 16       u64       S
 //! 24       u64       M
 //! 32       u64       bytes of the keys
-//! 40       u64 [S]   key ends: where each key ends in the keys
-//!          u64 [S]   member ends: where each sample's members end in the arrays below
+//! 40       u64 [S]   key ends: the end of each key within the keys
+//!          u64 [S]   member ends: the end of each sample's members in the arrays below
 //!          u64 [M]   offsets of the members' bytes in the data file
 //!          u64 [M]   lengths
 //!          u32 [M]   CRC-32C of the members' bytes (RFC 3720)
-//!          u16 [M]   fields, positions in the names
+//!          u16 [M]   fields, as indices into the names
 //!          bytes     the field names, each followed by a newline
-//!          bytes     the keys, UTF-8, one after the other
+//!          bytes     the keys, UTF-8, concatenated
 //! last 4   u32       CRC-32C of all bytes before
 //! ```
 
 use packhorse_core::{Error, Limits, Members, Result, crc32c};
 use std::collections::HashMap;
 
-/// What follows the shard's name in the index's name.
+/// The suffix of the index file, after the shard's name.
 pub const INDEX_SUFFIX: &str = ".members";
 
 const MAGIC: &[u8; 8] = b"PHINDEX\x01";
 const HEAD: usize = 40;
 
-/// The bytes of the index of `members`.
+/// Encodes the index of `members`.
 pub fn encode_index(members: &Members) -> Vec<u8> {
     let names: String = members.fields().iter().flat_map(|name| [name.as_str(), "\n"]).collect();
     let keys: u64 = members.iter().map(|(key, _)| key.len() as u64).sum();
@@ -69,11 +69,10 @@ fn ends(out: &mut Vec<u8>, lengths: impl Iterator<Item = usize>) {
     }
 }
 
-/// Reads an index. Anything that is not exactly one is a `Content` error; nothing is allocated from
-/// a number in `bytes` that `bytes` does not back.
+/// Decodes an index. A `Content` error for anything but exactly one index. Allocates no more than `bytes` can back.
 pub fn decode_index(bytes: &[u8], limits: &Limits) -> Result<Members> {
     limits.blob(bytes.len() as u64)?;
-    decode(bytes).ok_or_else(|| Error::content("is no member index, or is damaged"))
+    decode(bytes).ok_or_else(|| Error::content("is not a member index, or is damaged"))
 }
 
 fn decode(bytes: &[u8]) -> Option<Members> {
@@ -146,7 +145,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Key, and field, offset, length and checksum of each member.
+    /// Key, then field, offset, length and checksum of each member.
     type Sample = (String, Vec<(u16, u64, u64, u32)>);
 
     fn members(samples: &[Sample]) -> Members {

@@ -1,9 +1,7 @@
-//! packhorse's documents on disk, each versioned: the plan, the receipt of a shard, the manifest of
-//! a dataset, and the index of a shard's members.
+//! packhorse's documents on disk, each versioned: plan, receipt, manifest, and member index.
 //!
-//! This crate owns their bytes, their digests, and what makes them valid. It knows no format of
-//! shards, starts no threads, and does not know how packing happens. `docs/documents.md` tells the
-//! same layouts to readers who write their own tools.
+//! This crate owns their bytes, digests and validity. It knows no shard format, starts no threads, and does not know
+//! how packing happens. `docs/documents.md` specifies the layouts for other tools.
 
 mod digest;
 mod index;

@@ -1,6 +1,6 @@
 //! The manifest of a sealed dataset, `dataset.json`.
 //!
-//! Its last member, `blake3`, is the digest of all bytes of the file before the line that holds it.
+//! Its last member, `blake3`, is the digest of all bytes before the line that holds it.
 
 use crate::{Digest, FieldRecord, OmissionRecord, RootDigest, SinkRecord};
 use packhorse_core::{Error, Kind, Limits, Result, Store};
@@ -8,32 +8,32 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The file's name in a dataset's folder.
+/// The manifest's file name.
 pub const MANIFEST: &str = "dataset.json";
 
-/// In the place of the manifest, in a folder that holds a part of a sealed dataset's shards: a [`Manifest`] of these
-/// with [`Manifest::part_of`].
+/// The file that replaces the manifest in a folder with only some shards of a sealed dataset: a [`Manifest`] of those
+/// shards, with [`Manifest::part_of`].
 pub const PART: &str = ".packhorse-part.json";
 
-/// The dataset that a part was taken of.
+/// The complete dataset of a partial copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartOf {
     /// Its root digest.
     pub root: Digest,
-    /// Its shards.
+    /// Number of shards.
     pub shards: u64,
-    /// Its samples.
+    /// Number of samples.
     pub samples: u64,
 }
 
 /// A file of the dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
-    /// Its path relative to the dataset's folder.
+    /// Path relative to the dataset's folder.
     pub name: String,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// The digest of its bytes.
+    /// Digest of its bytes.
     pub blake3: Digest,
 }
 
@@ -45,18 +45,18 @@ pub struct ShardRecord {
     /// Its split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Its data file.
+    /// Name of its data file.
     pub file: String,
-    /// Samples in it.
+    /// Number of samples.
     pub samples: u64,
-    /// How many of what else samples are counted in (`tokens`).
+    /// Other counts by unit (`tokens`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
-    /// Bytes of its data file.
+    /// Length of its data file in bytes.
     pub bytes: u64,
-    /// The digest of its data file.
+    /// Digest of its data file.
     pub blake3: Digest,
-    /// The digest of its receipt.
+    /// Digest of its receipt.
     pub receipt: Digest,
 }
 
@@ -65,50 +65,50 @@ pub struct ShardRecord {
 pub struct SplitRecord {
     /// Its name.
     pub name: String,
-    /// Shards in it.
+    /// Number of shards.
     pub shards: u64,
-    /// Samples in it.
+    /// Number of samples.
     pub samples: u64,
 }
 
-/// What a sealed dataset is.
+/// The manifest of a sealed dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The version of this layout.
+    /// Version of this layout.
     pub packhorse_dataset: u32,
     /// The dataset's name.
     pub name: String,
-    /// What wrote the shards.
+    /// The sink that wrote the shards.
     pub format: SinkRecord,
-    /// What happened to the samples on the way, each transform with its revision and settings, in order: of
-    /// tokens also the engine, its release and its Unicode, and the digest of the tokenizer.
+    /// The transforms in order, each with revision and settings; for tokens also the engine, its release and Unicode
+    /// version, and the tokenizer's digest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transforms: Vec<String>,
-    /// The digest over all shards.
+    /// The root digest of all shards.
     pub root: Digest,
-    /// Samples over all shards.
+    /// Total samples.
     pub samples: u64,
-    /// What else samples are counted in (`tokens`), over all shards.
+    /// Other totals by unit (`tokens`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
-    /// Bytes over all data files.
+    /// Total bytes of the data files.
     pub bytes: u64,
-    /// Samples and inputs that were left out.
+    /// Number of skipped samples and inputs.
     pub skipped: u64,
     /// The columns of a sample.
     pub schema: Vec<FieldRecord>,
-    /// What the inputs hold and the samples lack, since it can't be read.
+    /// Fields of the inputs that can't be read, and are missing in the samples.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<OmissionRecord>,
-    /// The class list: a label is a position in it.
+    /// Class names; a label is an index into them.
     pub classes: Vec<String>,
     /// The splits.
     pub splits: Vec<SplitRecord>,
     /// The logical digest of the plan.
     pub plan: Digest,
-    /// The dataset's other files: the stored plan, the list of what was left out, companions.
+    /// Other files of the dataset: the stored plan, the list of skipped inputs, companions.
     pub files: Vec<FileRecord>,
-    /// Of a document that lists a part of a dataset's shards, and none of its other files: which dataset.
+    /// For a partial copy: the complete dataset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part_of: Option<PartOf>,
     /// The shards, in plan order.
@@ -116,16 +116,16 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The version this build writes and reads.
+    /// The layout version that this build writes and reads.
     pub const VERSION: u32 = 1;
 
-    /// The manifest of the dataset in the folder `dir`; `None` where that has none: it is not sealed, or is no
-    /// folder. An error of the document names the file.
+    /// Reads the manifest in the folder `dir`. `None` if there is none: the dataset is not sealed, or `dir` is not a
+    /// folder. Errors name the file.
     pub fn read(store: &dyn Store, dir: &Path) -> Result<Option<Self>> {
         Ok(Self::read_bytes(store, dir)?.map(|(manifest, _)| manifest))
     }
 
-    /// What the folder `dir` holds of a sealed dataset: all of it, or a part ([`PART`]).
+    /// Like [`read`](Self::read), also for a partial copy ([`PART`]).
     pub fn read_part(store: &dyn Store, dir: &Path) -> Result<Option<Self>> {
         if let Some(whole) = Self::read(store, dir)? {
             return Ok(Some(whole));
@@ -133,7 +133,7 @@ impl Manifest {
         Ok(Self::read_named(store, &dir.join(PART))?.map(|(manifest, _)| manifest))
     }
 
-    /// The manifest of those of its shards that are `wanted`.
+    /// The manifest of a partial copy with the `wanted` shards.
     pub fn part(&self, wanted: impl Fn(&ShardRecord) -> bool) -> Self {
         let shards: Vec<ShardRecord> = self.shards.iter().filter(|shard| wanted(shard)).cloned().collect();
         let of_split = |split: &SplitRecord| {
@@ -163,9 +163,9 @@ impl Manifest {
         part
     }
 
-    /// As [`Manifest::read`], with the bytes of the document.
+    /// Like [`Manifest::read`]; also returns the document's bytes.
     ///
-    /// Damage may have been the way's fault (a server that gives other bytes): there is a second try.
+    /// Tries twice on damage, which may have happened on the way from a server.
     pub fn read_bytes(store: &dyn Store, dir: &Path) -> Result<Option<(Self, Vec<u8>)>> {
         Self::read_named(store, &dir.join(MANIFEST))
     }
@@ -187,7 +187,7 @@ impl Manifest {
         }
     }
 
-    /// The bytes of the document.
+    /// The document's bytes.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let bug = |e| Error::bug(format!("can't encode the manifest: {e}"));
         let mut text = serde_json::to_string_pretty(self).map_err(bug)?;
@@ -198,17 +198,18 @@ impl Manifest {
         Ok(text.into_bytes())
     }
 
-    /// What stands in the place of the manifest while the files of another dataset take the places of its own.
+    /// The content of the manifest file while another dataset's files replace its own.
     pub const REPLACING: &'static str = "{\"packhorse_replacing\":1}\n";
 
-    /// Reads a document and checks its own digest and the root digest. `Incomplete` for [`REPLACING`](Self::REPLACING).
+    /// Parses a document and checks its own digest and the root digest. `Incomplete` for
+    /// [`REPLACING`](Self::REPLACING).
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         if bytes == Self::REPLACING.as_bytes() {
             let message = "is being replaced by another dataset; `packhorse seal` finishes that if it was stopped";
             return Err(Error::new(Kind::Incomplete, message));
         }
         let damaged = |what: String| Error::content(format!("{what}; make it again with `packhorse seal`"));
-        let manifest: Self = serde_json::from_slice(bytes).map_err(|e| damaged(format!("is no manifest: {e}")))?;
+        let manifest: Self = serde_json::from_slice(bytes).map_err(|e| damaged(format!("is not a manifest: {e}")))?;
         if manifest.packhorse_dataset != Self::VERSION {
             let found = manifest.packhorse_dataset;
             return Err(Error::unsupported(format!(
@@ -225,7 +226,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The root digest computed from the shards listed.
+    /// Computes the root digest from the listed shards.
     pub fn root_of_shards(&self) -> Digest {
         let mut root = RootDigest::default();
         for shard in &self.shards {
@@ -235,7 +236,7 @@ impl Manifest {
     }
 }
 
-/// Whether nothing lies there, or what is above it is no folder.
+/// Whether the file or its folder does not exist.
 fn is_absent(error: &Error) -> bool {
     const ENOENT: i32 = 2;
     const ENOTDIR: i32 = 20;

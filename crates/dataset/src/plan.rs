@@ -1,32 +1,31 @@
-//! The plan: which sample goes to which shard, and in which order.
+//! The plan: the assignment of samples to shards, in order.
 //!
-//! On disk it is `plan.jsonl.zst`, a chain of Zstandard frames (RFC 8878) that `zstd -dc` reads as
-//! JSON lines:
+//! On disk, `plan.jsonl.zst` is a chain of Zstandard frames (RFC 8878), which `zstd -dc` reads as JSON lines:
 //!
 //! ```text
 //! frame 0      the header, one line
-//! frame 1…S    a frame a shard: a line a sample
-//! frame S+1    what scan left out: a line each
-//! frame S+2    the table: digest and totals, then where each frame lies: one line
-//! trailer      a skippable frame: where the table lies
+//! frame 1…S    one frame per shard, one line per entry
+//! frame S+1    what scan skipped, one line each
+//! frame S+2    the table, one line: digests and totals, then the extents of the frames
+//! trailer      a skippable frame with the table's extent
 //! ```
 //!
-//! A task reads the trailer, the table, the header and its own frames, and nothing else.
+//! A task reads only the trailer, the table, the header and its own frames.
 
 use crate::{FieldRecord, FileRecord, PathText};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// The file's name in a dataset's folder.
+/// The plan's file name.
 pub const PLAN: &str = "plan.jsonl.zst";
 
-/// What writes the shards.
+/// The sink of a plan or dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SinkRecord {
-    /// The format's name.
+    /// Format id.
     pub format: String,
-    /// The revision of its bytes.
+    /// Revision of the format's bytes.
     pub revision: u32,
     /// Its settings.
     pub options: BTreeMap<String, String>,
@@ -35,113 +34,111 @@ pub struct SinkRecord {
 /// How inputs of typed rows are read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceRecord {
-    /// The format's name.
+    /// Format id.
     pub format: String,
     /// Its settings.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
 }
 
-/// A field whose bytes are decoded into columns, or columns that are encoded as bytes.
+/// A field of bytes and the columns it is decoded to or encoded from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodecRecord {
     /// The field that holds the bytes.
     pub field: String,
-    /// The format of the bytes.
+    /// Format id of the bytes.
     pub format: String,
-    /// The revision of the format.
+    /// Revision of the format.
     pub revision: u32,
     /// The columns.
     pub columns: Vec<FieldRecord>,
 }
 
-/// Something that inputs hold and the dataset lacks, since it can't be read.
+/// A field of the inputs that can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OmissionRecord {
     /// Its name in the inputs: a branch, a dataset, a member of a compound type.
     pub field: String,
     /// Why it can't be read.
     pub reason: String,
-    /// How many inputs hold it.
+    /// Number of inputs with this field.
     pub inputs: u64,
-    /// The first of them in the order of names, relative to its root.
+    /// The first such input by name, relative to its root.
     pub first: PathText,
 }
 
-/// Everything that holds for all shards, so that no two tasks decide differently.
+/// The decisions that all tasks share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanHeader {
-    /// The version of this layout.
+    /// Version of this layout.
     pub packhorse_plan: u32,
-    /// The dataset's name, in companions that want one.
+    /// The dataset's name, for companions that need one.
     pub name: String,
-    /// What writes the shards.
+    /// The sink that writes the shards.
     pub sink: SinkRecord,
-    /// What happens to the samples on the way, each with its revision, in order.
+    /// The transforms in order, each with its revision.
     pub transforms: Vec<String>,
     /// Files in the dataset's folder that the transforms need.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileRecord>,
-    /// How samples were ordered, cut into shards and labelled: for people, and so that a resume can
-    /// say what differs.
+    /// Settings for order, shard sizes and labels; informative, and compared when packing resumes.
     pub choices: BTreeMap<String, String>,
     /// How inputs of typed rows are read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceRecord>,
-    /// Fields that are decoded as soon as they are read.
+    /// Fields decoded right after reading.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decode: Vec<CodecRecord>,
-    /// Columns that are encoded for a sink that takes bytes only, after the transforms.
+    /// Columns encoded after the transforms, for sinks that take bytes only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub encode: Vec<CodecRecord>,
-    /// The schema that sources deliver, decoded, before the transforms.
+    /// The schema before the transforms, after decoding.
     pub schema: Vec<FieldRecord>,
-    /// What the inputs hold and this schema lacks, by field.
+    /// Fields of the inputs that can't be read, and are missing in the schema.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<OmissionRecord>,
-    /// The class list: a label is a position in it.
+    /// Class names; a label is an index into them.
     pub classes: Vec<String>,
-    /// The splits, in order; empty without splits.
+    /// Split names in order; empty without splits.
     pub splits: Vec<String>,
-    /// Where relative paths start. Not part of the digest: inputs may move.
+    /// Folders that paths are relative to. Not part of the digest: inputs may move.
     pub roots: Vec<PathText>,
 }
 
 impl PlanHeader {
-    /// The version this build writes and reads.
+    /// The layout version that this build writes and reads.
     pub const VERSION: u32 = 1;
 }
 
-/// Where one field of a sample comes from.
+/// The source of one field of a sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldSource {
     /// The field.
     #[serde(rename = "f")]
     pub field: String,
-    /// The root that the path is relative to, a position in [`PlanHeader::roots`].
+    /// Index into [`PlanHeader::roots`].
     #[serde(rename = "r")]
     pub root: u32,
-    /// The input, relative to its root.
+    /// The input's path relative to its root.
     #[serde(rename = "p")]
     pub path: PathText,
     /// The input's length in bytes.
     #[serde(rename = "n")]
     pub size: u64,
-    /// The input's modification time, nanoseconds since 1970. Not part of the digest.
+    /// The input's modification time in nanoseconds since 1970. Not part of the digest.
     #[serde(rename = "t")]
     pub mtime: i64,
-    /// Offset and length of the field's bytes in the (decompressed) input; absent: all of it.
+    /// Offset and length of the field in the (decompressed) input; absent for the whole input.
     #[serde(rename = "x", default, skip_serializing_if = "Option::is_none")]
     pub extent: Option<(u64, u64)>,
-    /// The items of an input of typed rows: the first, the one past the last, and about how many bytes
-    /// they are.
+    /// For typed rows: the first item, one past the last, and their approximate size in bytes.
     #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
     pub items: Option<(u64, u64, u64)>,
     /// Whether the items are positions in the input (bytes of a text file) rather than samples. A range of them holds any
     /// number of samples.
     #[serde(rename = "u", default, skip_serializing_if = "is_false")]
     pub by_position: bool,
-    /// How many samples such items hold, where scan counted them.
+    /// Number of samples in such items, if scan counted them.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
     /// For a compressed input with items by position: where decompression starts to reach the first item. Not part of
@@ -170,7 +167,7 @@ pub(crate) fn is_false(flag: &bool) -> bool {
 }
 
 impl FieldSource {
-    /// The field's length in bytes; of typed rows, about their bytes.
+    /// Length of the field in bytes; approximate for typed rows.
     pub fn len(&self) -> u64 {
         match (self.items, self.extent) {
             (Some((.., bytes)), _) => bytes,
@@ -179,42 +176,42 @@ impl FieldSource {
         }
     }
 
-    /// Whether the field holds no byte.
+    /// Whether the field has length 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// One planned sample, or a run of samples of one input of typed rows.
+/// A planned sample, or a run of samples of one typed input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlanEntry {
-    /// Its key, unique over the dataset. Of a run: what stands before the number or place of each sample,
-    /// unless the input has keys of its own.
+    /// The key, unique in the dataset. For a run: the prefix before each sample's number or position, unless the
+    /// input has keys.
     pub key: String,
-    /// Its label, a position in [`PlanHeader::classes`].
+    /// The label, an index into [`PlanHeader::classes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cls: Option<u32>,
-    /// Its metadata row, a JSON object.
+    /// The metadata row, a JSON object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json: Option<Box<RawValue>>,
-    /// Its fields in the order of their names.
+    /// The fields, sorted by name.
     #[serde(rename = "in")]
     pub fields: Vec<FieldSource>,
 }
 
 impl PlanEntry {
-    /// The items of an input of typed rows; `None` for a sample whose fields are bytes.
+    /// The input and items of a run; `None` for a single sample.
     pub fn run(&self) -> Option<(&FieldSource, std::ops::Range<u64>)> {
         let source = self.fields.first()?;
         source.items.map(|(from, to, _)| (source, from..to))
     }
 
-    /// Whether it is not known how many samples it holds.
+    /// Whether the number of samples is unknown.
     pub fn uncounted(&self) -> bool {
         self.fields.first().is_some_and(|source| source.by_position && source.samples.is_none())
     }
 
-    /// How many samples; none where they are not counted.
+    /// Number of samples; 0 if unknown.
     pub fn samples(&self) -> u64 {
         match self.run() {
             None => 1,
@@ -223,13 +220,13 @@ impl PlanEntry {
         }
     }
 
-    /// Bytes of input.
+    /// Input bytes.
     pub fn bytes(&self) -> u64 {
         self.fields.iter().map(FieldSource::len).sum()
     }
 
-    /// Feeds what the logical digest holds of this entry: everything but roots' folders and times.
-    /// Texts are preceded by their length; numbers are little-endian u64.
+    /// Hashes the parts of this entry that belong to the logical digest: all but root folders and times. Strings are
+    /// length-prefixed; numbers are little-endian u64.
     pub(crate) fn digest_into(&self, hasher: &mut blake3::Hasher) {
         let mut bytes = Vec::with_capacity(256);
         text(&mut bytes, self.key.as_bytes());
@@ -255,7 +252,7 @@ impl PlanEntry {
         hasher.update(&bytes);
     }
 
-    /// Feeds the times that the plan saw.
+    /// Hashes the inputs' modification times.
     pub(crate) fn mtimes_into(&self, hasher: &mut blake3::Hasher) {
         for source in &self.fields {
             hasher.update(&source.mtime.to_le_bytes());

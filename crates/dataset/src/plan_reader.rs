@@ -1,4 +1,4 @@
-//! Reads a plan in part: the table, the header, and single shards.
+//! Reads parts of a plan: the table, the header, single shards.
 
 use crate::plan::is_false;
 use crate::{Digest, PlanEntry, PlanHeader, SkipRecord};
@@ -8,14 +8,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read};
 
-/// Where a frame lies in the file.
+/// The extent of a frame in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FrameExtent {
     pub(crate) offset: u64,
     pub(crate) len: u64,
 }
 
-/// What the table says of one shard.
+/// A shard's entry in the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardFrame {
     /// The shard's name, without an extension.
@@ -23,15 +23,15 @@ pub struct ShardFrame {
     /// Its split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Planned samples; where they are not all counted, those that are.
+    /// Planned samples, without uncounted ones.
     pub samples: u64,
-    /// Whether it has inputs whose samples nobody counted.
+    /// Whether it has inputs with an unknown number of samples.
     #[serde(default, skip_serializing_if = "is_false")]
     pub uncounted: bool,
-    /// Bytes of input.
+    /// Input bytes.
     pub bytes: u64,
-    /// Whether it goes on in the frame of a compressed input in which the shard before it begins: filled one after the
-    /// other, the two decompress it once.
+    /// Whether it starts in the same frame of a compressed input as the previous shard. Packed in sequence, the two
+    /// decompress that frame once.
     #[serde(default, skip_serializing_if = "is_false")]
     pub goes_on: bool,
     #[serde(flatten)]
@@ -41,12 +41,12 @@ pub struct ShardFrame {
 }
 
 impl ShardFrame {
-    /// Its place in the plan: shards that come later have larger ones.
+    /// Its position in the plan; increases from shard to shard.
     pub fn place(&self) -> u64 {
         self.frame.offset
     }
 
-    /// Whether `samples`, packed and left out together, are what was planned.
+    /// Whether `samples`, packed and skipped together, match the plan.
     pub fn holds(&self, samples: u64) -> bool {
         samples == self.samples || self.uncounted && samples > self.samples
     }
@@ -63,7 +63,7 @@ pub(crate) struct FrameTable {
     pub(crate) skips: u64,
 }
 
-/// The last bytes of the file: a skippable Zstandard frame.
+/// The end of the file: a skippable Zstandard frame.
 pub(crate) struct Trailer {
     pub(crate) table: FrameExtent,
     pub(crate) magic: [u8; 8],
@@ -95,29 +95,29 @@ impl Trailer {
     }
 }
 
-/// A plan that is open for reading.
+/// An open plan.
 pub struct PlanReader {
     input: Box<dyn Input>,
     header: PlanHeader,
     table: FrameTable,
 }
 
-/// The most that a header or the table may take up when decompressed.
+/// The most decompressed bytes of the header or the table.
 const DOCUMENT_LIMIT: u64 = 4 << 30;
 
 impl PlanReader {
-    /// Reads the table and the header. A file that is cut short or no plan is a `Content` error.
+    /// Reads the table and the header. A `Content` error if the file is not a plan or is truncated.
     pub fn open(input: Box<dyn Input>) -> Result<Self> {
         let (table, header) = read_table(&*input).map_err(|e| e.in_input(input.name()))?;
         Ok(Self { input, header, table })
     }
 
-    /// What holds for all shards.
+    /// The header.
     pub fn header(&self) -> &PlanHeader {
         &self.header
     }
 
-    /// The logical digest: no folder and no time is in it.
+    /// The logical digest, independent of folders and times.
     pub fn digest(&self) -> Digest {
         self.table.digest
     }
@@ -127,22 +127,22 @@ impl PlanReader {
         self.table.mtime_digest
     }
 
-    /// The shards, in order.
+    /// The shards in order.
     pub fn shards(&self) -> &[ShardFrame] {
         &self.table.shards
     }
 
-    /// Samples over all shards; `None` where they are not all counted.
+    /// Total samples; `None` if some are uncounted.
     pub fn samples(&self) -> Option<u64> {
         self.table.shards.iter().map(|s| (!s.uncounted).then_some(s.samples)).sum()
     }
 
-    /// Bytes of input over all shards.
+    /// Total input bytes.
     pub fn bytes(&self) -> u64 {
         self.table.shards.iter().map(|s| s.bytes).sum()
     }
 
-    /// The samples of one shard, in order; damage shows as an error, at the latest at the end.
+    /// Reads the entries of a shard in order. Damage is reported at the end at the latest.
     pub fn entries(&self, shard: &ShardFrame) -> Result<Entries<'_>> {
         let frame = frame_reader(&*self.input, shard.frame)?;
         Ok(Entries {
@@ -155,13 +155,13 @@ impl PlanReader {
         })
     }
 
-    /// What scan left out.
+    /// What scan skipped.
     pub fn skipped(&self) -> Result<Vec<SkipRecord>> {
         let lines = BufReader::new(frame_reader(&*self.input, self.table.skipped)?);
         lines.split(b'\n').map(|line| parse(&line.context("read the plan")?)).collect()
     }
 
-    /// How many inputs scan left out.
+    /// Number of inputs that scan skipped.
     pub fn skips(&self) -> u64 {
         self.table.skips
     }
@@ -184,7 +184,7 @@ fn read_table(input: &dyn Input) -> Result<(FrameTable, PlanHeader)> {
 }
 
 fn no_plan() -> Error {
-    Error::content("is no plan, or is cut short; make it again with `packhorse plan`")
+    Error::content("is not a plan, or is cut short; make it again with `packhorse plan`")
 }
 
 fn read_line<T: DeserializeOwned>(input: &dyn Input, frame: FrameExtent) -> Result<T> {
@@ -205,7 +205,7 @@ fn frame_reader(input: &dyn Input, frame: FrameExtent) -> Result<Box<dyn Read + 
     Ok(Box::new(Damage(decoder)))
 }
 
-/// Decompression errors are damage of the document, not failed I/O.
+/// Turns decompression errors into `Content`: the document is damaged, not the disk.
 struct Damage<R>(R);
 
 impl<R: Read> Read for Damage<R> {
@@ -234,7 +234,7 @@ impl Read for RangeReader<'_> {
     }
 }
 
-/// The samples of one shard, read line by line.
+/// Iterates over the entries of a shard, line by line.
 pub struct Entries<'a> {
     lines: BufReader<Box<dyn Read + Send + 'a>>,
     line: Vec<u8>,

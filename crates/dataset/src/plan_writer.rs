@@ -1,4 +1,4 @@
-//! Writes a plan frame by frame, so that memory does not grow with it.
+//! Writes a plan frame by frame, in constant memory.
 
 use crate::plan_reader::{FrameExtent, FrameTable, ShardFrame, TRAILER_MAGIC, Trailer};
 use crate::{Digest, PathText, PlanEntry, PlanHeader, SeekPoint, SkipRecord};
@@ -7,10 +7,10 @@ use packhorse_core::{Context, Error, Result};
 use serde::Serialize;
 use std::io::Write;
 
-/// Fast, and small enough: a plan is read once by each task.
+/// A fast level that compresses well enough: each task reads a plan once.
 const LEVEL: i32 = 1;
 
-/// Writes the frames of a plan in their order: `new`, then `shard` for each shard, then `finish`.
+/// Writes a plan: call `new`, then `shard` for each shard, then `finish`.
 pub struct PlanWriter<W: Write> {
     out: W,
     at: u64,
@@ -18,11 +18,11 @@ pub struct PlanWriter<W: Write> {
     header_frame: FrameExtent,
     shards: Vec<ShardFrame>,
     mtime_digest: Hasher,
-    /// Where the last shard begins.
+    /// Where the previous shard starts.
     begins: Option<Start>,
 }
 
-/// A place in a compressed input.
+/// The start of a shard in a compressed input.
 struct Start {
     root: u32,
     path: PathText,
@@ -31,7 +31,7 @@ struct Start {
 }
 
 impl Start {
-    /// Where `entry` begins, if it is in a compressed input that is cut by places.
+    /// The start of `entry`, if it reads a compressed input by position.
     fn of(entry: &PlanEntry) -> Option<Self> {
         let (source, items) = entry.run()?;
         Some(Self { root: source.root, path: source.path.clone(), seek_point: source.seek_point?, item: items.start })
@@ -44,7 +44,7 @@ impl Start {
 }
 
 impl<W: Write> PlanWriter<W> {
-    /// Starts a plan on `out` with its header.
+    /// Writes the header of a new plan to `out`.
     pub fn new(mut out: W, header: &PlanHeader) -> Result<Self> {
         let mut at = 0;
         let header_frame = frame(&mut out, &mut at, &line(header)?)?;
@@ -107,8 +107,8 @@ impl<W: Write> PlanWriter<W> {
         Ok(())
     }
 
-    /// Writes what scan left out, the table and the trailer; returns the plan's logical digest and
-    /// the digest of the inputs' times.
+    /// Writes the skipped inputs, the table and the trailer; returns the logical digest and the digest of
+    /// modification times.
     pub fn finish(mut self, skipped: &[SkipRecord]) -> Result<(Digest, Digest)> {
         let mut lines = Vec::new();
         for record in skipped {
@@ -132,7 +132,7 @@ impl<W: Write> PlanWriter<W> {
         Ok((digest, mtime_digest))
     }
 
-    /// The digest of what decides the shards' bytes: header, shards in order, what was left out.
+    /// The logical digest: header, shards in order, skipped inputs.
     fn digest(&self, skipped: &Digest) -> Digest {
         let mut hasher = Hasher::new();
         hasher.update(self.header.as_bytes());
@@ -155,7 +155,7 @@ fn frame(out: &mut impl Write, at: &mut u64, content: &[u8]) -> Result<FrameExte
     Ok(frame)
 }
 
-/// Every frame ends with a checksum of its content, so that whoever reads a part sees damage in it.
+/// Every frame ends with a content checksum, so that partial reads detect damage.
 fn encoder<W: Write>(out: W) -> Result<zstd::Encoder<'static, Counting<W>>> {
     let mut encoder = zstd::Encoder::new(Counting { out, n: 0 }, LEVEL).context("start zstd")?;
     encoder.include_checksum(true).context("start zstd")?;

@@ -1,28 +1,28 @@
-//! The receipt of a shard: the small file that commits it.
+//! The receipt of a shard: the file that commits it.
 
 use crate::{Digest, FileRecord, PathText};
 use packhorse_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What follows a shard's name in the name of its receipt.
+/// The suffix of the receipt file, after the shard's name.
 pub const RECEIPT_SUFFIX: &str = ".receipt.json";
 
-/// The dataset's list of what was left out: one [`SkipRecord`] a line.
+/// The dataset's list of skipped samples and inputs: one [`SkipRecord`] per line.
 pub const SKIPPED: &str = "skipped.jsonl";
 
-/// An input or a sample that was left out by policy.
+/// A skipped input or sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkipRecord {
-    /// The input concerned, relative to its root where it has one.
+    /// The input, relative to its root if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<PathText>,
-    /// The sample concerned.
+    /// The sample's key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<String>,
-    /// Why.
+    /// The error message.
     pub reason: String,
-    /// How many samples, from this one on.
+    /// Number of skipped samples, starting with this one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub samples: u64,
 }
@@ -36,7 +36,7 @@ fn is_one(samples: &u64) -> bool {
 }
 
 impl SkipRecord {
-    /// The record of a `Content` error.
+    /// Records an error.
     pub fn of(error: &Error) -> Self {
         Self {
             input: error.input().map(|input| PathText::new(input.as_bytes())),
@@ -47,39 +47,39 @@ impl SkipRecord {
     }
 }
 
-/// Says that a shard is complete, under which plan, and what its files are.
+/// Commits a shard: its plan, counts and files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// The version of this layout.
+    /// Version of this layout.
     pub packhorse_receipt: u32,
-    /// The digest of the plan.
+    /// Digest of the plan.
     pub plan: Digest,
     /// The shard's name.
     pub shard: String,
     /// Its split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Samples in it.
+    /// Number of samples.
     pub samples: u64,
-    /// Bytes of input that went into it.
+    /// Input bytes.
     pub input_bytes: u64,
-    /// Its files: the data file first, then its companions.
+    /// The data file, then its companions.
     pub files: Vec<FileRecord>,
-    /// What the format wants to know again when the dataset is sealed.
+    /// Notes of the format for sealing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<String, String>,
-    /// How many of what else samples are counted in (`tokens`).
+    /// Other counts by unit (`tokens`).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
-    /// Samples that the plan has and the shard has not.
+    /// Planned samples that are missing in the shard.
     pub skipped: Vec<SkipRecord>,
 }
 
 impl Receipt {
-    /// The version this build writes and reads.
+    /// The layout version that this build writes and reads.
     pub const VERSION: u32 = 1;
 
-    /// The bytes of the document.
+    /// The document's bytes.
     pub fn encode(&self) -> Result<Vec<u8>> {
         let mut bytes =
             serde_json::to_vec_pretty(self).map_err(|e| Error::bug(format!("can't encode a receipt: {e}")))?;
@@ -87,9 +87,10 @@ impl Receipt {
         Ok(bytes)
     }
 
-    /// Reads a document.
+    /// Parses a document.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let receipt: Self = serde_json::from_slice(bytes).map_err(|e| Error::content(format!("is no receipt: {e}")))?;
+        let receipt: Self =
+            serde_json::from_slice(bytes).map_err(|e| Error::content(format!("is not a receipt: {e}")))?;
         match receipt.packhorse_receipt {
             Self::VERSION => Ok(receipt),
             other => Err(Error::unsupported(format!(
@@ -99,7 +100,7 @@ impl Receipt {
         }
     }
 
-    /// How many samples the plan has and the shard has not.
+    /// Number of planned samples that are missing in the shard.
     pub fn lost(&self) -> u64 {
         self.skipped.iter().map(|record| record.samples).sum()
     }

@@ -1,11 +1,11 @@
-//! An Arrow schema as documents hold it.
+//! Arrow schemas in documents.
 
 use packhorse_core::{DataType, Error, Field, Result, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// One column: its name, its Arrow type as Arrow prints it, and whether samples may lack it.
+/// A column: its name, its Arrow type as Arrow prints it, and whether samples may lack it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldRecord {
     /// The field's name.
@@ -15,13 +15,13 @@ pub struct FieldRecord {
     pub data_type: String,
     /// Whether a sample may lack it.
     pub nullable: bool,
-    /// What else Arrow's metadata says of it: its extension type, its NumPy type.
+    /// Arrow metadata, such as the extension type and the NumPy dtype.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
 }
 
 impl FieldRecord {
-    /// The records of a schema.
+    /// Converts a schema to records.
     pub fn of(schema: &Schema) -> Vec<Self> {
         let record = |f: &Arc<Field>| Self {
             name: f.name().clone(),
@@ -32,7 +32,7 @@ impl FieldRecord {
         schema.fields().iter().map(record).collect()
     }
 
-    /// The schema of the records; a type that Arrow does not know is a `Content` error.
+    /// Converts records to a schema; a `Content` error for an unknown type.
     pub fn schema(records: &[Self]) -> Result<SchemaRef> {
         let field = |r: &Self| {
             let data_type: DataType =

@@ -5,13 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// A path as JSON holds it: a string where it is UTF-8, otherwise `{"hex": "…"}` of its bytes.
+/// A path in JSON: a string if it is UTF-8, otherwise `{"hex": "…"}` of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PathText {
-    /// A path that is UTF-8.
+    /// A UTF-8 path.
     Text(String),
-    /// Any other.
+    /// Any other path.
     Bytes {
         /// Its bytes, two hexadecimal digits each.
         hex: String,
@@ -19,7 +19,7 @@ pub enum PathText {
 }
 
 impl PathText {
-    /// The path made of `bytes`.
+    /// From a path's bytes.
     pub fn new(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
             Ok(text) => PathText::Text(text.to_owned()),
@@ -27,7 +27,7 @@ impl PathText {
         }
     }
 
-    /// The path; a hexadecimal text that is none stands for itself.
+    /// The path. Invalid hexadecimal digits are taken literally.
     pub fn to_path(&self) -> PathBuf {
         match self {
             PathText::Text(text) => PathBuf::from(text),
@@ -37,7 +37,7 @@ impl PathText {
         }
     }
 
-    /// Its bytes.
+    /// The path's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.to_path().into_os_string().into_vec()
     }

@@ -1,6 +1,6 @@
-//! The documents as `docs/documents.md` shows them. A change of these bytes is a new version.
+//! The documents of `docs/documents.md`, as golden files. If these bytes change, the layout version must.
 //!
-//! `PACKHORSE_BLESS=1` writes the golden files anew.
+//! `PACKHORSE_BLESS=1` rewrites the golden files.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something fails")]
 
@@ -170,7 +170,7 @@ fn a_shard_goes_on_where_the_one_before_begins_in_its_frame() {
     let mut bytes = Vec::new();
     let mut writer = PlanWriter::new(&mut bytes, &header()).unwrap();
     for (entry, _) in &shards {
-        // What follows the first entry of a shard does not count.
+        // Only the first entry of a shard counts.
         writer.shard("x", None, [entry.clone(), at(b"c.jsonl.gz", 0, (1, 2, 1))].into_iter().map(Ok)).unwrap();
     }
     writer.finish(&[]).unwrap();
@@ -229,7 +229,7 @@ fn a_plan_that_is_cut_or_damaged_is_refused() {
         let mut bad = good.clone();
         bad[at] ^= 0x10;
         if let Ok((reader, entries)) = read(bad) {
-            // A few bits of a frame's own header are free; what comes out must be the plan.
+            // A few bits in frame headers are unused; the decoded plan must still be equal.
             let same = (reader.digest(), entries.len(), reader.header()) == (digest, 4, &header());
             assert!(same, "byte {at}");
         }

@@ -5,7 +5,7 @@
 
 use packhorse_core::{Error, FileKind, Input, Kind};
 use packhorse_storage::{Location, RemoteOptions, Stores};
-use packhorse_testkit::web::{Asked, Fault, Server, dead_url};
+use packhorse_testkit::web::{Asked, HttpFault, Server, dead_url};
 use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -62,54 +62,54 @@ fn ranges(file: &dyn Input, bytes: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-fn faults() -> Vec<Fault> {
+fn faults() -> Vec<HttpFault> {
     let long = Duration::from_secs(30);
     vec![
-        Fault::ResetFirst,
-        Fault::ResetInBody,
-        Fault::Status(500),
-        Fault::Status(502),
-        Fault::Status(503),
-        Fault::Status(429),
-        Fault::RetryAfter(503, "1".into()),
-        Fault::RetryAfter(429, "Sun, 06 Nov 1994 08:49:37 GMT".into()),
-        Fault::Cut,
-        Fault::Short,
-        Fault::Whole,
-        Fault::LateStart,
-        Fault::OtherTotal,
-        Fault::Long,
-        Fault::Stall(long),
-        Fault::StallInBody(long),
-        Fault::Drip(40_000, Duration::from_millis(10)),
-        Fault::Garbage,
-        Fault::Redirect,
-        Fault::RedirectLoop,
-        Fault::OtherEtag,
-        Fault::NoMarks,
-        Fault::Empty,
-        Fault::Chunked,
-        Fault::ChunkedShort,
-        Fault::ChunkedCut,
-        Fault::ChunkedOpen,
-        Fault::ChunkedLong,
-        Fault::Gzip,
-        Fault::NoRanges,
-        Fault::Status(404),
-        Fault::Status(403),
-        Fault::Status(401),
-        Fault::Status(405),
-        Fault::Status(416),
-        Fault::Status(204),
+        HttpFault::ResetFirst,
+        HttpFault::ResetInBody,
+        HttpFault::Status(500),
+        HttpFault::Status(502),
+        HttpFault::Status(503),
+        HttpFault::Status(429),
+        HttpFault::RetryAfter(503, "1".into()),
+        HttpFault::RetryAfter(429, "Sun, 06 Nov 1994 08:49:37 GMT".into()),
+        HttpFault::Cut,
+        HttpFault::Short,
+        HttpFault::Whole,
+        HttpFault::LateStart,
+        HttpFault::OtherTotal,
+        HttpFault::Long,
+        HttpFault::Stall(long),
+        HttpFault::StallInBody(long),
+        HttpFault::Drip(40_000, Duration::from_millis(10)),
+        HttpFault::Garbage,
+        HttpFault::Redirect,
+        HttpFault::RedirectLoop,
+        HttpFault::OtherEtag,
+        HttpFault::NoMarks,
+        HttpFault::Empty,
+        HttpFault::Chunked,
+        HttpFault::ChunkedShort,
+        HttpFault::ChunkedCut,
+        HttpFault::ChunkedOpen,
+        HttpFault::ChunkedLong,
+        HttpFault::Gzip,
+        HttpFault::NoRanges,
+        HttpFault::Status(404),
+        HttpFault::Status(403),
+        HttpFault::Status(401),
+        HttpFault::Status(405),
+        HttpFault::Status(416),
+        HttpFault::Status(204),
     ]
 }
 
 /// Whether a fault looks permanent at the first response.
-fn believed(fault: &Fault, by_head: bool) -> bool {
+fn believed(fault: &HttpFault, by_head: bool) -> bool {
     match fault {
-        Fault::Status(status) => matches!(status, 401 | 403 | 404 | 405),
-        Fault::Gzip | Fault::OtherEtag | Fault::RedirectLoop => true,
-        Fault::OtherTotal | Fault::Long | Fault::Short => by_head,
+        HttpFault::Status(status) => matches!(status, 401 | 403 | 404 | 405),
+        HttpFault::Gzip | HttpFault::OtherEtag | HttpFault::RedirectLoop => true,
+        HttpFault::OtherTotal | HttpFault::Long | HttpFault::Short => by_head,
         _ => false,
     }
 }
@@ -122,7 +122,7 @@ fn temporary_faults_are_retried() {
         for first in [0, 1, 4] {
             let policy = move |asked: &Asked<'_>, fault: &Fault| match (first..first + 2).contains(&asked.number) {
                 true => fault.clone(),
-                false => Fault::None,
+                false => HttpFault::None,
             };
             for (what, result) in outcome(&stores, &dir, &bytes, fault, policy) {
                 let what = format!("{fault:?} of requests {first} and on, {what}");
@@ -138,13 +138,13 @@ fn permanent_faults_give_an_error_or_the_right_bytes() {
     let (dir, bytes) = folder();
     let stores = Stores::new(RemoteOptions { tries: 3, ..hasty() });
     let harmless = [
-        Fault::Drip(40_000, Duration::from_millis(10)),
-        Fault::Whole,
-        Fault::NoRanges,
-        Fault::Redirect,
-        Fault::NoMarks,
-        Fault::Chunked,
-        Fault::ChunkedOpen,
+        HttpFault::Drip(40_000, Duration::from_millis(10)),
+        HttpFault::Whole,
+        HttpFault::NoRanges,
+        HttpFault::Redirect,
+        HttpFault::NoMarks,
+        HttpFault::Chunked,
+        HttpFault::ChunkedOpen,
     ];
     each(&faults(), |fault| {
         let all = outcome(&stores, &dir, &bytes, fault, |_, fault| fault.clone());
@@ -156,7 +156,7 @@ fn permanent_faults_give_an_error_or_the_right_bytes() {
                 check(&what, &result);
                 assert!(result.is_ok() || !harmless.contains(fault), "{what}");
                 // A consistent server is believed.
-                let consistent = of == "all" && matches!(fault, Fault::OtherEtag | Fault::OtherTotal);
+                let consistent = of == "all" && matches!(fault, HttpFault::OtherEtag | HttpFault::OtherTotal);
                 assert!(result.is_err() || of == "HEAD" || consistent || harmless.contains(fault), "{what}");
             }
         }
@@ -164,7 +164,7 @@ fn permanent_faults_give_an_error_or_the_right_bytes() {
 }
 
 /// A few at once: most of the time is waiting.
-fn each(faults: &[Fault], check: impl Fn(&Fault) + Sync) {
+fn each(faults: &[Fault], check: impl Fn(&HttpFault) + Sync) {
     const LANES: usize = 4;
     let check = &check;
     std::thread::scope(|scope| {
@@ -179,8 +179,8 @@ fn outcome(
     stores: &Stores,
     dir: &tempfile::TempDir,
     bytes: &[u8],
-    fault: &Fault,
-    policy: impl Fn(&Asked<'_>, &Fault) -> Fault + Send + Sync + Copy + 'static,
+    fault: &HttpFault,
+    policy: impl Fn(&Asked<'_>, &HttpFault) -> HttpFault + Send + Sync + Copy + 'static,
 ) -> [(&'static str, Result<(), Error>); 2] {
     let server = |fault: Fault| Server::new(dir.path(), move |asked| policy(asked, &fault));
     let (a, b) = (server(fault.clone()), server(fault.clone()));
@@ -266,22 +266,22 @@ fn lot(seed: u64, number: u64) -> u64 {
 fn stormy(percent: u64, seed: u64, s3: bool) -> (u64, u64) {
     let (dir, bytes) = folder();
     let faults = [
-        Fault::ResetFirst,
-        Fault::ResetInBody,
-        Fault::Status(503),
-        Fault::Status(500),
-        Fault::RetryAfter(429, "0".into()),
-        Fault::Cut,
-        Fault::Short,
-        Fault::Garbage,
-        Fault::ChunkedCut,
-        Fault::Empty,
+        HttpFault::ResetFirst,
+        HttpFault::ResetInBody,
+        HttpFault::Status(503),
+        HttpFault::Status(500),
+        HttpFault::RetryAfter(429, "0".into()),
+        HttpFault::Cut,
+        HttpFault::Short,
+        HttpFault::Garbage,
+        HttpFault::ChunkedCut,
+        HttpFault::Empty,
     ];
     std::fs::create_dir(dir.path().join("folder")).unwrap();
     std::fs::rename(dir.path().join("a.bin"), dir.path().join("folder/a.bin")).unwrap();
     let server = Server::new(dir.path(), move |asked| {
         let lot = lot(seed, asked.number) >> 8;
-        if lot % 100 < percent { faults[(lot / 100) as usize % faults.len()].clone() } else { Fault::None }
+        if lot % 100 < percent { faults[(lot / 100) as usize % faults.len()].clone() } else { HttpFault::None }
     });
     let options = RemoteOptions { tries: 16, patience: Duration::from_secs(60), ..hasty() };
     let file = match s3 {
@@ -339,7 +339,7 @@ fn a_dead_server_is_one_error_in_time() {
 #[test]
 fn a_server_that_says_nothing_is_given_up_in_time() {
     let (dir, _) = folder();
-    let server = Server::new(dir.path(), |_| Fault::Stall(Duration::from_secs(60)));
+    let server = Server::new(dir.path(), |_| HttpFault::Stall(Duration::from_secs(60)));
     let options = RemoteOptions { tries: 1000, patience: Duration::from_secs(1), ..hasty() };
     let started = Instant::now();
     let error = opened(&server.url("a.bin"), options).map(|_| ()).unwrap_err();
@@ -350,7 +350,7 @@ fn a_server_that_says_nothing_is_given_up_in_time() {
 #[test]
 fn a_drip_is_given_up_in_time() {
     let (dir, _) = folder();
-    let drip = Fault::Drip(1, Duration::from_millis(10));
+    let drip = HttpFault::Drip(1, Duration::from_millis(10));
     let server = Server::new(dir.path(), move |asked| drip.clone().of_get(asked));
     let options = RemoteOptions { patience: Duration::from_secs(1), ..hasty() };
     let file = opened(&server.url("a.bin"), options).unwrap();
@@ -364,8 +364,8 @@ fn a_drip_is_given_up_in_time() {
 fn a_server_may_ask_for_a_pause() {
     let (dir, _) = folder();
     let server = Server::new(dir.path(), |asked| match asked.number {
-        0 => Fault::RetryAfter(503, "60".into()),
-        _ => Fault::None,
+        0 => HttpFault::RetryAfter(503, "60".into()),
+        _ => HttpFault::None,
     });
     let options = RemoteOptions { longest_retry_after: Duration::from_millis(700), ..hasty() };
     let started = Instant::now();
@@ -412,7 +412,7 @@ fn a_resumed_range_asks_for_the_rest_only() {
         let asked = asked.clone();
         move |request| {
             asked.lock().unwrap().push(request.range.clone());
-            if request.number == 1 { Fault::Cut } else { Fault::None }
+            if request.number == 1 { HttpFault::Cut } else { HttpFault::None }
         }
     });
     let file = opened(&server.url("a.bin"), hasty()).unwrap();
@@ -453,7 +453,13 @@ fn the_store_of_a_web_server_reads_and_does_not_write() {
 #[test]
 fn secrets_are_not_in_errors() {
     let (dir, _) = folder();
-    for fault in [Fault::Status(403), Fault::Status(500), Fault::ResetFirst, Fault::RedirectLoop, Fault::Garbage] {
+    for fault in [
+        HttpFault::Status(403),
+        HttpFault::Status(500),
+        HttpFault::ResetFirst,
+        HttpFault::RedirectLoop,
+        HttpFault::Garbage,
+    ] {
         let server = Server::new(dir.path(), move |_| fault.clone());
         let url = server.url("a.bin?X-Amz-Signature=hush").replace("http://", "http://me:hush@");
         let error = opened(&url, hasty()).map(|_| ()).unwrap_err();
@@ -468,7 +474,7 @@ fn secrets_are_not_in_errors() {
 }
 
 /// An S3 listing with these names below `p/` and the token of the next page.
-fn listing(files: &[&str], folders: &[&str], next: Option<&str>) -> Fault {
+fn listing(files: &[&str], folders: &[&str], next: Option<&str>) -> HttpFault {
     let object = |name: &&str| {
         format!(
             "<Contents><Key>p/{name}</Key><LastModified>2026-11-21T18:19:37.000Z</LastModified><ETag>\"a\"</ETag><Size>1</Size></Contents>"
@@ -479,7 +485,7 @@ fn listing(files: &[&str], folders: &[&str], next: Option<&str>) -> Fault {
     let folders: String = folders.iter().map(prefix).collect();
     let next = next.map(|n| format!("<NextContinuationToken>{n}</NextContinuationToken>")).unwrap_or_default();
     let truncated = !next.is_empty();
-    Fault::Say(
+    HttpFault::Say(
         200,
         format!(
             "<?xml version=\"1.0\"?><ListBucketResult><Name>folder</Name><Prefix>p/</Prefix><IsTruncated>{truncated}</IsTruncated>{next}{files}{folders}</ListBucketResult>"
@@ -487,7 +493,7 @@ fn listing(files: &[&str], folders: &[&str], next: Option<&str>) -> Fault {
     )
 }
 
-fn listed(policy: impl Fn(&Asked<'_>) -> Fault + Send + Sync + 'static) -> Result<Vec<String>, Error> {
+fn listed(policy: impl Fn(&Asked<'_>) -> HttpFault + Send + Sync + 'static) -> Result<Vec<String>, Error> {
     let (dir, _) = folder();
     let server = Server::new(dir.path(), policy);
     let (store, path) = Stores::new(public(&server, hasty())).open(&Location::parse("s3://folder/p")?)?;
@@ -502,17 +508,18 @@ fn listed(policy: impl Fn(&Asked<'_>) -> Fault + Send + Sync + 'static) -> Resul
 fn listings_are_complete_or_an_error() {
     let next = |asked: &Asked<'_>| asked.query.is_some_and(|query| query.contains("continuation-token=more"));
     let honest = move |asked: &Asked<'_>| match () {
-        () if asked.head => Fault::Status(404),
+        () if asked.head => HttpFault::Status(404),
         () if next(asked) => listing(&["c", ""], &[], None),
         () => listing(&["b"], &["a"], Some("more")),
     };
     assert_eq!(listed(honest).unwrap(), ["a", "b", "c"]);
     let cut = |fault| match fault {
-        Fault::Say(status, text) => Fault::Say(status, text[..text.len() - 60].to_owned()),
+        HttpFault::Say(status, text) => HttpFault::Say(status, text[..text.len() - 60].to_owned()),
         other => other,
     };
-    let slow_down = Fault::Say(503, "<Error><Code>SlowDown</Code><Message>Please reduce</Message></Error>".into());
-    let faults = [Fault::ResetFirst, Fault::Status(500), Fault::Garbage, Fault::Status(204), slow_down.clone()];
+    let slow_down = HttpFault::Say(503, "<Error><Code>SlowDown</Code><Message>Please reduce</Message></Error>".into());
+    let faults =
+        [HttpFault::ResetFirst, HttpFault::Status(500), HttpFault::Garbage, HttpFault::Status(204), slow_down.clone()];
     for fault in &faults {
         let fault = fault.clone();
         let names = listed(move |asked| if asked.number % 3 == 1 { fault.clone() } else { honest(asked) });
@@ -526,7 +533,7 @@ fn listings_are_complete_or_an_error() {
     assert!(error.to_string().contains("SlowDown: Please reduce; given up after 6 requests"), "{error}");
     let error = listed(move |asked| if asked.head { honest(asked) } else { listing(&["b"], &[], Some("more")) });
     assert!(error.unwrap_err().to_string().contains("in an endless loop"));
-    let denied = Fault::Say(403, "<Error><Code>AccessDenied</Code></Error>".into());
+    let denied = HttpFault::Say(403, "<Error><Code>AccessDenied</Code></Error>".into());
     let error = listed(move |asked| if next(asked) { denied.clone() } else { honest(asked) }).unwrap_err();
     assert_eq!(error.errno(), Some(13), "{error}");
 }

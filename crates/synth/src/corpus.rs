@@ -1,10 +1,10 @@
-//! What a corpus is. Owns the numbering of files; writes nothing.
+//! The trait of corpora. Owns the numbering of files; writes nothing.
 
 use packhorse_core::Result;
 
-/// Files that can be made in any order, each from its number alone.
+/// Files that can be generated in any order, each from its index alone.
 pub(crate) trait Corpus: Sync {
-    /// How many files.
+    /// Number of files.
     fn files(&self) -> u64;
 
     /// The relative name of file `index`. The stem ends in digits: `index` + 1.
@@ -13,7 +13,7 @@ pub(crate) trait Corpus: Sync {
     /// Fills the empty `out` with the bytes of file `index`.
     fn fill(&self, index: u64, out: &mut Vec<u8>) -> Result<()>;
 
-    /// Whether `name` is the name of a file of this corpus.
+    /// Whether `name` belongs to a file of this corpus.
     fn owns(&self, name: &str) -> bool {
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
         let base = stem.rsplit('/').next().unwrap_or(stem);

@@ -1,4 +1,4 @@
-//! Photographs. Owns files and classes; pixels come from `scene`, bytes from `picture`.
+//! Synthetic photographs. Owns files and classes; pixels come from `scene`, bytes from `picture`.
 
 mod picture;
 mod plane;
@@ -16,22 +16,22 @@ use std::path::Path;
 /// The classes, as in CIFAR-10.
 const CLASSES: [&str; 10] = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
-/// Sides that can be made.
+/// Supported sides in pixels.
 const SIDES: RangeInclusive<u32> = 16..=2048;
 
-/// A corpus of JPEGs that look like photographs to a codec, `horse/000001.jpg`: one number over all
-/// classes, a class drawn for each file. Baseline, 4:2:0, RGB, without EXIF.
+/// A corpus of JPEGs that compress like photographs, `horse/000001.jpg`: numbered over all classes, with a random
+/// class per file. Baseline, 4:2:0, RGB, without EXIF.
 ///
-/// With the default sides a file has 10 to 25 KB, 16 KB in the mean, at qualities 85 to 89.
+/// With the default sides a file has 10 to 25 KB, 16 KB on average, at qualities 85 to 89.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImagesSpec {
-    /// Files.
+    /// Number of files.
     pub count: u64,
-    /// Decides every byte.
+    /// Determines every byte.
     pub seed: u64,
-    /// How many of the ten classes occur, 1 to 10.
+    /// Number of classes, 1 to 10.
     pub classes: u32,
-    /// From which widths and heights are drawn, in pixels, 16 to 2048.
+    /// The range of widths and heights in pixels, within 16 to 2048.
     pub sides: RangeInclusive<u32>,
 }
 
@@ -42,7 +42,7 @@ impl Default for ImagesSpec {
     }
 }
 
-/// Writes the corpus of `spec` into `dir`. A `Config` error if the folder holds anything else.
+/// Writes the corpus of `spec` into `dir`. A `Config` error if the folder holds other files.
 pub fn images(dir: &Path, spec: &ImagesSpec, run: &Run<'_>) -> Result<Written> {
     if !(1..=CLASSES.len() as u32).contains(&spec.classes) {
         return Err(Error::config(format!("{} classes; give 1 to {}", spec.classes, CLASSES.len())));

@@ -1,12 +1,11 @@
-//! Seeded corpora that look real, for `packhorse synth`, the benches and tests.
+//! Seeded synthetic corpora for `packhorse synth`, benches and tests.
 //!
-//! This crate owns four kinds of folders: [`images`], [`text`], [`npz`] and [`tiny`] files. What is
-//! in a file depends on the specification's seed and the file's number alone: not on threads, the
-//! machine, or how many files follow, so that a smaller corpus is the beginning of a larger one. All
-//! arithmetic is on integers or exact. It refuses to know who reads the files.
+//! This crate owns four corpora: [`images`], [`text`], [`npz`] and [`tiny`] files. A file's content depends only on
+//! the seed and the file's index, not on threads, the machine or the number of files; a smaller corpus is a prefix of
+//! a larger one. All arithmetic is integer or exact. This crate does not know who reads the files.
 //!
-//! A folder that holds something else is never written to; one that holds the same corpus, or a part
-//! of it, is completed. Nothing is synced to disk: what is lost can be made again.
+//! A folder with other files is refused; an incomplete corpus is completed. Nothing is synced, because the files can
+//! be generated again.
 
 mod corpus;
 mod images;

@@ -1,4 +1,4 @@
-//! NumPy archives. Owns what is in them; their bytes are in `archive`.
+//! NumPy archives. Owns their arrays; `archive` writes the bytes.
 
 mod archive;
 
@@ -9,21 +9,21 @@ use archive::Archive;
 use packhorse_core::Result;
 use std::path::Path;
 
-/// Files in a folder.
+/// Files per folder.
 const PER_FOLDER: u64 = 1000;
 
-/// A corpus of `.npz` files, `000/000001.npz`, a thousand a folder, with the members
+/// A corpus of `.npz` files, `000/000001.npz`, a thousand per folder, with the members
 ///
 /// * `x`: float32 `[16, 16]`, a smooth bump with noise;
 /// * `y`: int64 `[]`, a class from 0 to 9;
-/// * `t`: float32 `[n]`, a walk of a different length in each file, 1 to 512, median 24 (jagged).
+/// * `t`: float32 `[n]`, a random walk of 1 to 512 steps, median 24 (ragged).
 ///
-/// As `numpy.savez` writes them: stored, not compressed, dated 1980-01-01.
+/// Written like `numpy.savez`: stored, dated 1980-01-01.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NpzSpec {
-    /// Files.
+    /// Number of files.
     pub count: u64,
-    /// Decides every byte.
+    /// Determines every byte.
     pub seed: u64,
 }
 
@@ -34,7 +34,7 @@ impl Default for NpzSpec {
     }
 }
 
-/// Writes the corpus of `spec` into `dir`. A `Config` error if the folder holds anything else.
+/// Writes the corpus of `spec` into `dir`. A `Config` error if the folder holds other files.
 pub fn npz(dir: &Path, spec: &NpzSpec, run: &Run<'_>) -> Result<Written> {
     write::write(dir, spec, run)
 }
@@ -65,7 +65,7 @@ fn floats(values: Vec<f32>) -> Vec<u8> {
     values.into_iter().flat_map(f32::to_le_bytes).collect()
 }
 
-/// 16 × 16 values from 0 to 1: a hill where the class says, and noise.
+/// 16 × 16 values from 0 to 1: a bump at the class's position, plus noise.
 fn bump(rng: &mut Rng, class: u32) -> Vec<f32> {
     let (cx, cy) = (class as i32 % 4 * 4 + 2, class as i32 / 4 * 5 + 2);
     let height = |i: i32| {
@@ -76,7 +76,7 @@ fn bump(rng: &mut Rng, class: u32) -> Vec<f32> {
     (0..256).map(height).collect()
 }
 
-/// A random walk whose length is log-normal.
+/// A random walk of log-normal length.
 fn walk(rng: &mut Rng) -> Vec<f32> {
     let length = (24.0 * exp2(rng.normal() * 1.2)).clamp(1.0, 512.0) as usize;
     let mut at = 0_i32;

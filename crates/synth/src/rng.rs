@@ -1,10 +1,10 @@
-//! Random numbers. Owns one small generator, the same on every machine.
+//! Random numbers. Owns one small generator, identical on every machine.
 
 /// xoshiro256** by Blackman and Vigna, seeded by SplitMix64.
 pub(crate) struct Rng([u64; 4]);
 
 impl Rng {
-    /// The generator of thing `index` of kind `stream` in the corpus of `seed`.
+    /// The generator of item `index` of kind `stream` for `seed`.
     pub(crate) fn new(seed: u64, stream: u64, index: u64) -> Self {
         let mut state = mix(mix(mix(seed) ^ stream) ^ index);
         Self(std::array::from_fn(|_| {
@@ -26,7 +26,7 @@ impl Rng {
         result
     }
 
-    /// A number in `0..n`; 0 if `n` is 0. Nearly uniform: `n` is small against 2³².
+    /// A number in `0..n`; 0 if `n` is 0. Nearly uniform for `n` far below 2³².
     pub(crate) fn below(&mut self, n: u32) -> u32 {
         (((self.next() >> 32) * u64::from(n)) >> 32) as u32
     }
@@ -36,7 +36,7 @@ impl Rng {
         low + self.below(high.saturating_sub(low).saturating_add(1))
     }
 
-    /// A standard normal number, nearly: the sum of twelve uniform ones (Irwin and Hall).
+    /// An approximately standard normal number: the sum of twelve uniform ones (Irwin–Hall).
     pub(crate) fn normal(&mut self) -> f64 {
         let sum: u64 = (0..12).map(|_| self.next() >> 32).sum();
         sum as f64 / 4_294_967_296.0 - 6.0
@@ -52,8 +52,7 @@ fn mix(z: u64) -> u64 {
     (z ^ (z >> 31)).wrapping_add(GOLDEN)
 }
 
-/// 2 to the power of `x`, for |x| < 1000, from exact operations only: a libm differs between
-/// machines. The relative error is under 1e-6.
+/// 2^`x` for |x| < 1000 from exact operations only, because libm differs between machines. Relative error under 1e-6.
 pub(crate) fn exp2(x: f64) -> f64 {
     let whole = x.floor();
     let y = (x - whole) * std::f64::consts::LN_2;

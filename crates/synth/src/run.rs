@@ -1,26 +1,26 @@
-//! How a corpus is written, and what came of it. Owns these two records alone.
+//! Settings and result of writing a corpus.
 
 use packhorse_core::Cancel;
 use std::num::NonZeroUsize;
 
-/// How to write a corpus. None of it changes a byte of what is written.
+/// How to write a corpus. Does not affect any byte.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
-    /// Threads.
+    /// Number of threads.
     pub jobs: NonZeroUsize,
-    /// Looked at before every file.
+    /// Checked before every file.
     pub cancel: &'a Cancel,
-    /// Called with the bytes of every file that is done, from any of the threads; must be quick.
+    /// Called with the length of every finished file, from any thread; must be fast.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
 
-/// A corpus that is complete.
+/// A complete corpus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Files in the corpus.
     pub files: u64,
     /// Bytes of all files.
     pub bytes: u64,
-    /// How many of the files were already there.
+    /// Files that already existed.
     pub reused: u64,
 }

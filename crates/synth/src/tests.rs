@@ -6,13 +6,13 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use tempfile::tempdir;
 
-/// Writes with `jobs` threads.
+/// Calls `to` with `jobs` threads.
 fn write(jobs: usize, to: impl FnOnce(&Run<'_>) -> Result<Written>) -> Result<Written> {
     let run = Run { jobs: NonZeroUsize::new(jobs).unwrap(), cancel: &Cancel::default(), progress: &|_| () };
     to(&run)
 }
 
-/// Relative name to bytes.
+/// File contents by relative name.
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![dir.to_owned()];
@@ -39,11 +39,11 @@ fn digest(files: &BTreeMap<String, Vec<u8>>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Writes a corpus of a seed.
+/// Writes a corpus with a given seed.
 type Make<'a> = &'a dyn Fn(&Path, u64, &Run<'_>) -> Result<Written>;
 
 #[test]
-fn every_corpus_depends_on_its_seed_alone_and_is_pinned() {
+fn every_corpus_depends_on_its_seed_only_and_is_pinned() {
     let corpora: [(&str, u64, Make<'_>); 4] = [
         ("images", 10_441_756_214_689_488_791, &|dir, seed, run| images(dir, &small_images(seed, 40), run)),
         ("text", 5_580_273_228_800_746_681, &|dir, seed, run| {
@@ -92,7 +92,7 @@ fn photographs_decode_and_have_the_promised_size() {
 }
 
 #[test]
-fn a_smaller_corpus_is_the_beginning_of_a_larger_one_and_is_completed() {
+fn a_smaller_corpus_is_a_prefix_and_is_completed() {
     let dir = tempdir().unwrap();
     write(2, |run| images(dir.path(), &small_images(1, 10), run)).unwrap();
     let broken = dir.path().join(files(dir.path()).keys().next().unwrap());
@@ -104,7 +104,7 @@ fn a_smaller_corpus_is_the_beginning_of_a_larger_one_and_is_completed() {
 }
 
 #[test]
-fn a_folder_with_something_else_is_left_alone() {
+fn a_folder_with_other_files_is_refused() {
     let dir = tempdir().unwrap();
     fs::write(dir.path().join("mine.txt"), "mine").unwrap();
     let error = write(1, |run| tiny(dir.path(), &TinySpec::default(), run)).unwrap_err();
@@ -126,7 +126,7 @@ fn a_folder_with_something_else_is_left_alone() {
 }
 
 #[test]
-fn senseless_specifications_are_refused() {
+fn invalid_specifications_are_refused() {
     let dir = tempdir().unwrap();
     let default = ImagesSpec::default;
     for spec in [
@@ -142,7 +142,7 @@ fn senseless_specifications_are_refused() {
 }
 
 #[test]
-fn a_stop_is_honoured() {
+fn cancellation_stops_the_run() {
     let (dir, cancel) = (tempdir().unwrap(), Cancel::default());
     let stop = |_| cancel.cancel();
     let run = Run { jobs: NonZeroUsize::MIN, cancel: &cancel, progress: &stop };

@@ -1,4 +1,4 @@
-//! Documents. Owns files and lines; words are in `vocabulary`, sentences in `prose`.
+//! Synthetic documents. Owns files and lines; words are in `vocabulary`, sentences in `prose`.
 
 mod prose;
 mod vocabulary;
@@ -10,30 +10,30 @@ use packhorse_core::{Error, Result};
 use prose::Prose;
 use std::path::Path;
 
-/// A corpus of JSON lines, `part-00001.jsonl`, each `{"id":"doc-000000001","text":"…"}`.
+/// A corpus of JSON lines, `part-00001.jsonl`, each line `{"id":"doc-000000001","text":"…"}`.
 ///
-/// Words follow Zipf's law over 20,000 made-up ones and the usual little words; lengths are
-/// log-normal. Documents hold paragraphs (`\n\n`), quotation marks and letters outside ASCII.
+/// Words follow Zipf's law: common function words and 20,000 invented ones. Lengths are log-normal. Documents contain
+/// paragraphs (`\n\n`), quotation marks and letters outside ASCII.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextSpec {
-    /// Documents.
+    /// Number of documents.
     pub count: u64,
-    /// Decides every byte.
+    /// Determines every byte.
     pub seed: u64,
-    /// Documents in a file; the last file may hold fewer.
+    /// Documents per file; the last file may have fewer.
     pub per_file: u64,
-    /// The median length of a document in words.
+    /// Median document length in words.
     pub words: u32,
 }
 
 impl Default for TextSpec {
-    /// 10,000 documents of 200 words in the median, 10,000 a file.
+    /// 10,000 documents with a median of 200 words, 10,000 per file.
     fn default() -> Self {
         Self { count: 10_000, seed: 0, per_file: 10_000, words: 200 }
     }
 }
 
-/// Writes the corpus of `spec` into `dir`. A `Config` error if the folder holds anything else.
+/// Writes the corpus of `spec` into `dir`. A `Config` error if the folder holds other files.
 pub fn text(dir: &Path, spec: &TextSpec, run: &Run<'_>) -> Result<Written> {
     if spec.per_file == 0 || spec.words == 0 {
         return Err(Error::config("a file of 0 documents or a document of 0 words; give at least 1"));

@@ -1,4 +1,4 @@
-//! Very many very small files. Owns their names and letters; for tests of a million files.
+//! Many very small files, for tests with a million files. Owns their names and content.
 
 use crate::corpus::Corpus;
 use crate::rng::Rng;
@@ -6,17 +6,17 @@ use crate::{Run, Written, write};
 use packhorse_core::{Error, Result};
 use std::path::Path;
 
-/// Files in a folder.
+/// Files per folder.
 const PER_FOLDER: u64 = 1000;
 
-/// A corpus of `.txt` files of one size, `00000/0000001.txt`, a thousand a folder.
+/// A corpus of `.txt` files of equal size, `00000/0000001.txt`, a thousand per folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TinySpec {
-    /// Files.
+    /// Number of files.
     pub count: u64,
-    /// Bytes of each; from 20 on no two files are alike.
+    /// Bytes per file; from 20 on all files differ.
     pub bytes: usize,
-    /// Decides every byte.
+    /// Determines every byte.
     pub seed: u64,
 }
 
@@ -27,7 +27,7 @@ impl Default for TinySpec {
     }
 }
 
-/// Writes the corpus of `spec` into `dir`. A `Config` error if the folder holds anything else.
+/// Writes the corpus of `spec` into `dir`. A `Config` error if the folder holds other files.
 pub fn tiny(dir: &Path, spec: &TinySpec, run: &Run<'_>) -> Result<Written> {
     if spec.bytes > 1 << 20 {
         return Err(Error::config(format!("{} bytes are not tiny; give at most 1048576", spec.bytes)));
@@ -55,7 +55,7 @@ impl Corpus for TinySpec {
     }
 }
 
-/// A letter, or now and then a space.
+/// A letter, or sometimes a space.
 fn letter(byte: u8) -> u8 {
     match byte % 32 {
         l @ 0..26 => b'a' + l,

@@ -1,4 +1,4 @@
-//! From a corpus to a folder. Owns threads and the file system; makes no content.
+//! Writes a corpus to a folder. Owns threads and the file system; generates no content.
 
 use crate::corpus::Corpus;
 use crate::{Run, Written};
@@ -8,11 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most files that a thread takes at once: a folder's worth, since threads that write into one
-/// folder wait for each other.
+/// The most files a thread takes at once: a whole folder, because threads writing to one folder block each other.
 const MOST: u64 = 1000;
 
-/// Writes all of `corpus` below `dir`; what is there already must be of it.
+/// Writes `corpus` below `dir`; existing files must belong to it.
 pub(crate) fn write(dir: &Path, corpus: &dyn Corpus, run: &Run<'_>) -> Result<Written> {
     let fresh = refuse_strangers(dir, corpus)?;
     fs::create_dir_all(dir).context("create folder").map_err(|e| e.in_input(dir.display()))?;
@@ -20,7 +19,10 @@ pub(crate) fn write(dir: &Path, corpus: &dyn Corpus, run: &Run<'_>) -> Result<Wr
     let job = Job { dir, corpus, run, fresh, take, next: AtomicU64::new(0), stop: Cancel::default() };
     let results: Vec<Result<Written>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..run.jobs.get()).map(|_| scope.spawn(|| job.work())).collect();
-        threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(Error::bug("a thread of synth gave up")))).collect()
+        threads
+            .into_iter()
+            .map(|t| t.join().unwrap_or_else(|_| Err(Error::bug("a thread of synth panicked"))))
+            .collect()
     });
     let mut all = Written::default();
     for result in results {
@@ -31,7 +33,7 @@ pub(crate) fn write(dir: &Path, corpus: &dyn Corpus, run: &Run<'_>) -> Result<Wr
     Ok(all)
 }
 
-/// What the threads share.
+/// The state shared by the threads.
 struct Job<'a> {
     dir: &'a Path,
     corpus: &'a dyn Corpus,
@@ -75,7 +77,7 @@ impl Job<'_> {
         }
     }
 
-    /// Whether the file was written: it may be there already.
+    /// Writes the file unless it already exists; returns whether it did.
     fn put(&self, path: &Path, bytes: &[u8], folders: &mut BTreeSet<PathBuf>) -> Result<bool> {
         let named = |error: Error| error.in_input(path.display());
         if let Some(folder) = path.parent().filter(|folder| !folders.contains(*folder)) {
@@ -90,8 +92,7 @@ impl Job<'_> {
     }
 }
 
-/// Whether `path` holds `bytes`. No file, or one that breaks off, is to be written; anything else
-/// is not ours to replace.
+/// Whether `path` holds exactly `bytes`. A missing file or a prefix is to be rewritten; other content is an error.
 fn is_there(path: &Path, bytes: &[u8]) -> Result<bool> {
     let found = match fs::read(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
@@ -105,7 +106,7 @@ fn is_there(path: &Path, bytes: &[u8]) -> Result<bool> {
     Ok(found.len() == bytes.len())
 }
 
-/// Whether the folder is empty or missing. Refuses one in which any name is not of `corpus`.
+/// Whether the folder is empty or missing. An error if it contains other files than those of `corpus`.
 fn refuse_strangers(dir: &Path, corpus: &dyn Corpus) -> Result<bool> {
     let mut folders = vec![dir.to_owned()];
     let mut fresh = true;

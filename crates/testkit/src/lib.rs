@@ -1,19 +1,19 @@
-//! What tests of packhorse share, for its own crates and for formats that live elsewhere.
+//! Shared test support for packhorse's crates and for external formats.
 //!
-//! * [`conformance`]: what every format must do, as one call.
-//! * [`hostile`]: a folder of everything that file systems allow, with the outcome of each entry; and
-//!   tars with whatever headers a test wants.
-//! * [`cuda`]: a driver of GPUs for machines without one.
+//! * [`conformance`]: the suite that every format must pass.
+//! * [`hostile`]: a folder with everything that file systems allow, with expected outcomes; and tars with arbitrary
+//!   headers.
+//! * [`cuda`]: a fake GPU driver.
 //! * [`external`]: a Python, real data and Slurm, for the tests that need them.
-//! * [`faults`]: a store whose calls fail when told to, and one that forgets what was not synced.
-//! * [`memory`]: an outlet and inputs that need no file system.
-//! * [`program`]: running a program with a time limit.
-//! * `s3` (with the feature of that name): a server of S3 in the process.
-//! * [`typed`]: rows of every kind of field, and the round trip that formats of columns must pass.
-//! * [`web`]: a web server in the process, with all that web servers do wrong.
+//! * [`faults`]: a store with injected faults, and one that loses unsynced data.
+//! * [`memory`]: an outlet and inputs without a file system.
+//! * [`program`]: runs a program with a time limit.
+//! * `s3` (with the feature of that name): an in-process S3 server.
+//! * [`typed`]: rows with every type of field, and the round-trip test for columnar formats.
+//! * [`web`]: an in-process web server with injected faults.
 //!
-//! This crate is for tests: it panics where a check fails, and refuses to know any one format.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+//! For tests only: it panics when a check fails. It knows no format.
+#![expect(clippy::unwrap_used, reason = "errors fail the test")]
 #![expect(clippy::panic, reason = "a failed check is a failed test")]
 
 pub mod conformance;

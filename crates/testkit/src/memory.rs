@@ -1,4 +1,4 @@
-//! An outlet and inputs in memory.
+//! An in-memory outlet and inputs.
 
 use packhorse_core::{Context, Error, Input, MemoryInput, Outlet, Result, Scratch};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tempfile::TempDir;
 
-/// Keeps what a sink writes; files that it writes by path lie in a temporary folder.
+/// Keeps files in memory; files written by path lie in a temporary folder.
 #[derive(Default)]
 pub struct MemoryOutlet {
     streams: BTreeMap<String, Arc<Mutex<Vec<u8>>>>,
@@ -18,12 +18,12 @@ pub struct MemoryOutlet {
 }
 
 impl MemoryOutlet {
-    /// No files yet.
+    /// An outlet without files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Every file by its suffix, with its bytes. To be called when the writers are dropped.
+    /// Every file by suffix. Call it after the writers are dropped.
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let streams = self.streams.iter().map(|(suffix, bytes)| (suffix.clone(), lock(bytes).clone()));
         let paths = self.paths.iter().map(|(suffix, path)| (suffix.clone(), std::fs::read(path).unwrap_or_default()));
@@ -67,7 +67,7 @@ impl Outlet for MemoryOutlet {
     }
 }
 
-/// Scratch in an unnamed file in the folder for temporary files: for outlets that write files, where memory counts.
+/// Scratch in an unnamed temporary file, for outlets that must save memory.
 pub fn scratch_file() -> Result<Box<dyn Scratch>> {
     let file = tempfile::tempfile().context("create a temporary file")?;
     Ok(Box::new(Unnamed { file, at: 0 }))
@@ -103,12 +103,11 @@ impl Write for Shared {
     }
 }
 
-/// The bytes of a [`MemoryInput`] as a compressed file shows them: of unknown length, forward only,
-/// and a few at a time.
+/// The bytes of a [`MemoryInput`] like a compressed file: unknown length, forward only, in small reads.
 pub struct StreamInput(MemoryInput);
 
 impl StreamInput {
-    /// `bytes`, known to the user as `name`.
+    /// An input called `name`.
     pub fn new(name: &str, bytes: Vec<u8>) -> Self {
         Self(MemoryInput::new(name, bytes))
     }
@@ -136,7 +135,7 @@ impl Input for StreamInput {
     }
 }
 
-/// Never more than 700 bytes in one read.
+/// Returns at most 700 bytes per read.
 struct Dribble<'a>(Box<dyn Read + Send + 'a>);
 
 impl Read for Dribble<'_> {

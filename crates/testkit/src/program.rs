@@ -1,13 +1,13 @@
-//! Running a program that might hang. Owns the clock; knows no command line.
+//! Runs a program with a time limit. Owns the clock; knows no command line.
 
 use std::io::{Read, Seek};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How a program ended.
+/// The result of a program.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Its exit code; `None` where a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// Standard output, lossy.
     pub stdout: String,
@@ -17,7 +17,7 @@ pub struct Ran {
     pub took: Duration,
 }
 
-/// Runs `command` to its end. Panics, after killing it, if that takes longer than `limit`.
+/// Runs `command` to its end. Kills it and panics after `limit`.
 pub fn run(command: &mut Command, limit: Duration) -> Ran {
     let (mut out, mut err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
     command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(err.try_clone().unwrap());

@@ -1,6 +1,6 @@
-//! A server of S3 in the process, over a folder: `s3s` and `s3s-fs`, which share no code with what is tested.
+//! An in-process S3 server over a folder: `s3s` and `s3s-fs`, which share no code with the client under test.
 //!
-//! Buckets are the folders below its root, and must have names of three characters at least.
+//! Buckets are the folders below the root; their names need at least three characters.
 
 use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto::Builder;
@@ -13,24 +13,24 @@ use std::path::Path;
 use tokio::net::TcpListener;
 use tokio::runtime::{self, Runtime};
 
-/// The key that is let in.
+/// The accepted access key.
 pub const ACCESS_KEY: &str = "AKEXAMPLE";
 /// Its secret.
 pub const SECRET_KEY: &str = "hush-hush-hush";
 
-/// A server on a port of its own, until it is dropped.
+/// A server on its own port, until dropped.
 pub struct Server {
     address: SocketAddr,
     runtime: Option<Runtime>,
 }
 
 impl Server {
-    /// Serves the buckets below `root`, to those who have the key.
+    /// Serves the buckets below `root` to clients with the key.
     pub fn new(root: impl AsRef<Path>) -> Self {
         Self::with(root, true)
     }
 
-    /// Serves the buckets below `root`, to everybody who does not sign.
+    /// Serves the buckets below `root` to unsigned requests.
     pub fn public(root: impl AsRef<Path>) -> Self {
         Self::with(root, false)
     }
@@ -49,7 +49,7 @@ impl Server {
                 let service = service.clone();
                 tokio::spawn(async move {
                     let server = Builder::new(hyper_util::rt::TokioExecutor::new());
-                    // A client that is gone is no fault of ours.
+                    // The client may disconnect.
                     let _ = server.serve_connection(TokioIo::new(stream), service).await;
                 });
             }
@@ -57,7 +57,7 @@ impl Server {
         Self { address, runtime: Some(runtime) }
     }
 
-    /// The settings with which it is reached, as in the environment.
+    /// The client settings, named as in the environment.
     pub fn settings(&self) -> BTreeMap<String, String> {
         let endpoint = format!("http://{}", self.address);
         let settings = [

@@ -1,5 +1,4 @@
-//! Typed rows for the tests of formats that hold columns: a corpus of every kind of field, and the
-//! checks that a round trip must pass.
+//! Typed rows for tests of columnar formats: a corpus with every type of field, and round-trip checks.
 
 use crate::memory::MemoryOutlet;
 use arrow_array::builder::{Float64Builder, ListBuilder, PrimitiveBuilder, StringViewBuilder};
@@ -16,9 +15,9 @@ use packhorse_core::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Batches of every kind of field, by name: `scalars`, `tensors`, `numpy` (elements without an Arrow
-/// twin), `ragged`, `lists`, `blobs` (bytes, text and a label), `nulls` (each kind of field, some
-/// missing), `none` (no sample). The same on every machine.
+/// Batches with every type of field, by name: `scalars`, `tensors`, `numpy` (elements without an Arrow type),
+/// `ragged`, `lists`, `blobs` (bytes, text and a label), `nulls` (each type of field, some missing), `none` (no
+/// samples). Deterministic.
 pub fn corpus() -> Vec<(&'static str, Rows)> {
     let n = 23;
     vec![
@@ -47,13 +46,13 @@ fn batch(n: usize, mut columns: Vec<Column>) -> Rows {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
 }
 
-/// Numbers, all of them ordinary: not-a-number is not equal to itself.
+/// Finite numbers only: NaN does not equal itself.
 fn values(element: &DataType, n: usize, seed: usize) -> ArrayRef {
     let float = |i: usize| ((i * 37 + seed) % 1000) as f64 * 0.25 - 60.0;
     let bytes: Vec<u8> = match element {
         DataType::Float64 => (0..n).flat_map(|i| float(i).to_le_bytes()).collect(),
         DataType::Float32 => (0..n).flat_map(|i| (float(i) as f32).to_le_bytes()).collect(),
-        // 0x3c00 is 1.0; the mantissa's bits after it are all numbers below 2.
+        // 0x3c00 is 1.0; mantissas from there give numbers below 2.
         DataType::Float16 => (0..n).flat_map(|i| (0x3c00 + ((i + seed) % 1024) as u16).to_le_bytes()).collect(),
         DataType::Boolean => (0..n).map(|i| u8::from((i + seed).is_multiple_of(3))).collect(),
         other => {
@@ -177,7 +176,7 @@ fn blobs(n: usize) -> Vec<Column> {
     ]
 }
 
-/// One field of each kind, every third value of which is missing; what lies beneath is zero.
+/// One field of each type with every third value missing; values under nulls are zero.
 fn nulls(n: usize) -> Rows {
     let mut numbers = Float64Builder::new();
     (0..n).for_each(|i| numbers.append_option((i % 3 != 1).then_some(i as f64)));
@@ -214,8 +213,8 @@ fn nulls(n: usize) -> Rows {
     batch(n, columns)
 }
 
-/// Writes the batches called `names` of the [`corpus`], reads them back, and panics where anything
-/// differs: values, types, keys; any range of samples; or the bytes, when rows come grouped otherwise.
+/// Writes the batches called `names` of the [`corpus`], reads them back, and panics if values, types, keys or a range
+/// of samples differ, or if the bytes depend on the batch sizes.
 pub fn round_trips(format: &dyn Format, options: &Options, names: &[&str]) {
     let sink = format.sink(options).unwrap();
     let source = format.source(&Options::new(), Limits::default()).unwrap();
@@ -224,7 +223,7 @@ pub fn round_trips(format: &dyn Format, options: &Options, names: &[&str]) {
     }
 }
 
-/// Writes `rows`, reads them back, and panics where anything differs.
+/// Writes `rows`, reads them back, and panics on any difference.
 pub fn round_trip(sink: &dyn Sink, source: &dyn Source, what: &str, rows: &Rows) {
     sink.accept(&rows.schema()).unwrap_or_else(|e| panic!("{what}: {e}"));
     let n = rows.num_rows();
@@ -244,7 +243,7 @@ pub fn round_trip(sink: &dyn Sink, source: &dyn Source, what: &str, rows: &Rows)
     }
 }
 
-/// All files that `sink` writes for `rows`, by suffix.
+/// All files that `sink` writes for `rows` in batches of these sizes, by suffix.
 pub fn write(sink: &dyn Sink, rows: &Rows, groups: &[usize]) -> BTreeMap<String, Vec<u8>> {
     let mut outlet = MemoryOutlet::new();
     let mut writer = sink.create(&rows.schema(), &mut outlet).unwrap();
@@ -258,12 +257,12 @@ pub fn write(sink: &dyn Sink, rows: &Rows, groups: &[usize]) -> BTreeMap<String,
     outlet.files()
 }
 
-/// The samples `items` of `input`, in one batch.
+/// The samples `items` of `input`.
 pub fn read(source: &dyn Source, input: &dyn Input, items: std::ops::Range<u64>) -> Vec<Rows> {
     source.rows(input, items).unwrap().map(|rows| rows.unwrap_or_else(|e| panic!("{}: {e}", input.name()))).collect()
 }
 
-/// Panics where the blocks `found` are not the rows `wanted`.
+/// Panics unless the blocks `found` equal the rows `wanted`.
 pub fn same(found: &[Rows], wanted: &Rows, what: &str) {
     assert_eq!(found.iter().map(|rows| rows.num_rows()).sum::<usize>(), wanted.num_rows(), "{what}: samples");
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! The corpus of typed rows is what its documentation says.
+//! The typed corpus contains what its documentation says.
 
 use packhorse_core::FieldType;
 use packhorse_testkit::typed;
@@ -18,7 +18,7 @@ fn every_kind_of_field_is_in_the_corpus() {
 
 #[test]
 #[should_panic(expected = "field __key__ differs")]
-fn another_value_is_noticed() {
+fn different_values_are_detected() {
     let (_, rows) = typed::corpus().into_iter().find(|(name, _)| *name == "scalars").unwrap();
     typed::same(&[rows.slice(1, 3)], &rows.slice(2, 3), "shifted");
 }

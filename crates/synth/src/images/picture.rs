@@ -1,10 +1,10 @@
-//! A picture and how it becomes a JPEG. Owns the encoder's settings; knows no scene.
+//! An image and its JPEG encoding. Owns the encoder settings; knows no scene.
 
 use super::plane::Plane;
 use jpeg_encoder::{Encoder, ImageBuffer, JpegColorType, SamplingFactor};
 use packhorse_core::{Error, Result};
 
-/// YCbCr of 8 bits, the chroma at half of each side, rounded up.
+/// 8-bit YCbCr with the chroma at half of each side, rounded up.
 pub(super) struct Picture {
     pub(super) width: u32,
     pub(super) height: u32,
@@ -18,17 +18,16 @@ impl Picture {
         Self { width, height, planes: [Plane::new(w, h), chroma(), chroma()] }
     }
 
-    /// Appends a baseline JPEG, 4:2:0. Without the encoder's SIMD, whose bytes differ from those of
-    /// other machines.
+    /// Appends a baseline JPEG, 4:2:0. Encoded without SIMD, whose output differs between machines.
     pub(super) fn encode(&self, quality: u32, out: &mut Vec<u8>) -> Result<()> {
         let mut encoder = Encoder::new(out, quality as u8);
         encoder.set_sampling_factor(SamplingFactor::R_4_2_0);
-        let failed = |error| Error::bug(format!("a made-up picture can't be encoded: {error}"));
+        let failed = |error| Error::bug(format!("a synthetic image can't be encoded: {error}"));
         encoder.encode_image(Lines(self)).map_err(failed)
     }
 }
 
-/// What the encoder asks for: lines of full width. It takes every second value of the chroma.
+/// Full-width lines for the encoder, which subsamples the chroma by taking every second value.
 struct Lines<'a>(&'a Picture);
 
 impl ImageBuffer for Lines<'_> {

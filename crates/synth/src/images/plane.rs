@@ -1,4 +1,4 @@
-//! One channel of a picture. Owns its lines; knows no colour.
+//! One channel of an image. Owns its lines; knows no colour.
 
 /// Bytes, row-major.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ impl Plane {
         self.bytes.chunks_exact_mut(self.width)
     }
 
-    /// Line `y`; empty below the last.
+    /// Line `y`; empty past the end.
     pub(super) fn line(&self, y: usize) -> &[u8] {
         self.bytes.get(y * self.width..(y + 1) * self.width).unwrap_or_default()
     }
@@ -34,7 +34,7 @@ impl Plane {
         Self { width: self.width, bytes: self.bytes.iter().map(|v| f(*v)).collect() }
     }
 
-    /// The part of `width` × `height` from (`left`, `top`) on, which lies inside.
+    /// The part of `width` × `height` at (`left`, `top`), which must lie inside.
     pub(super) fn crop(&self, left: usize, top: usize, width: usize, height: usize) -> Self {
         let mut bytes = Vec::with_capacity(width * height);
         for y in top..top + height {
@@ -47,7 +47,7 @@ impl Plane {
         self.lines_mut().for_each(<[u8]>::reverse);
     }
 
-    /// Mixes `share` / 256 of `value` into the ellipse around `centre`.
+    /// Blends `share` / 256 of `value` into the ellipse around `centre`.
     pub(super) fn paint(&mut self, centre: (u32, u32), radii: (u32, u32), value: u32, share: u32) {
         let ((cx, cy), (rx, ry)) = (centre, radii);
         let (first, wide) = (cy.saturating_sub(ry), self.width as u32);

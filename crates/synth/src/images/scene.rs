@@ -1,18 +1,18 @@
-//! Pictures of scenes. Owns how one file differs from the next: frame, mirror, things, light, grain.
+//! Images of scenes. Owns how files differ: crop, mirror, objects, light, grain.
 
 use super::picture::Picture;
 use super::texture::Texture;
 use crate::rng::Rng;
 use std::sync::OnceLock;
 
-/// Textures of a class.
+/// Textures per class.
 const PER_CLASS: u32 = 6;
-/// How much larger than a picture a texture is, so that frames differ.
+/// Extra texture size in pixels, so that crops differ.
 const MARGIN: u32 = 96;
-/// Bytes of grain.
+/// Bytes of film grain.
 const GRAIN: usize = 1 << 18;
 
-/// What all pictures are taken of. A texture is made when the first picture needs it.
+/// The source of all images. A texture is generated when first needed.
 pub(super) struct Scenes {
     seed: u64,
     side: u32,
@@ -21,7 +21,7 @@ pub(super) struct Scenes {
 }
 
 impl Scenes {
-    /// For pictures of at most `side` × `side`.
+    /// For images of at most `side` × `side`.
     pub(super) fn new(seed: u64, side: u32, classes: u32) -> Self {
         let mut rng = Rng::new(seed, 11, 0);
         // A triangular distribution from -16 to 15.
@@ -30,7 +30,7 @@ impl Scenes {
         Self { seed, side: side + MARGIN, textures, grain }
     }
 
-    /// A picture of a scene of `class`.
+    /// An image of a scene of `class`.
     pub(super) fn shoot(&self, rng: &mut Rng, class: u32, width: u32, height: u32) -> Picture {
         let mut picture = match self.texture(class * PER_CLASS + rng.below(PER_CLASS)) {
             Some(texture) => self.frame(rng, texture, width, height),
@@ -53,7 +53,7 @@ impl Scenes {
 
     fn frame(&self, rng: &mut Rng, texture: &Texture, width: u32, height: u32) -> Picture {
         let mut picture = Picture::black(width, height);
-        // In steps of two pixels, for the sake of the chroma.
+        // Even offsets, because the chroma has half the resolution.
         let (left, top) = (rng.below((self.side - width) / 2) as usize, rng.below((self.side - height) / 2) as usize);
         let [luma, cb, cr] = &texture.planes;
         let (half_width, half_height) = (width.div_ceil(2) as usize, height.div_ceil(2) as usize);
@@ -65,7 +65,7 @@ impl Scenes {
         picture
     }
 
-    /// Gain, and grain: one stretch of it for about every 32 lines.
+    /// Applies gain and grain; a new stretch of grain about every 32 lines.
     fn expose(&self, rng: &mut Rng, luma: &mut [u8]) {
         let gain = rng.within(54, 70) as i16;
         let strength = rng.within(6, 9) as i16;
@@ -79,7 +79,7 @@ impl Scenes {
     }
 }
 
-/// An ellipse of one colour, half of the time translucent.
+/// Paints an ellipse of one colour, translucent half of the time.
 fn place(rng: &mut Rng, picture: &mut Picture) {
     let (width, height) = (picture.width, picture.height);
     let (rx, ry) = (2 + rng.within(width / 16, width / 4), 2 + rng.within(height / 16, height / 4));

@@ -1,15 +1,15 @@
-//! Textures with the spectrum of photographs. Owns noise of several octaves; knows no scene.
+//! Textures with the spectrum of photographs. Owns the fractal noise; knows no scene.
 
 use super::plane::Plane;
 use crate::rng::Rng;
 
-/// A square of YCbCr, the chroma at half the side.
+/// A square of YCbCr with the chroma at half the side.
 pub(super) struct Texture {
     pub(super) planes: [Plane; 3],
 }
 
 impl Texture {
-    /// Fractal detail under light that falls off from above, over two colours that run into each other.
+    /// Fractal detail, darker towards the bottom, over two blended colours.
     pub(super) fn new(rng: &mut Rng, side: usize) -> Self {
         let mut detail = fractal(rng, side, 96, 5);
         for (y, line) in detail.lines_mut().enumerate() {
@@ -25,7 +25,7 @@ impl Texture {
     }
 }
 
-/// Value noise: octave after octave half the cell and half the height, from cells of `cell` pixels on.
+/// Value noise: each octave has half the cell size and amplitude, starting at `cell` pixels.
 fn fractal(rng: &mut Rng, side: usize, cell: usize, octaves: u32) -> Plane {
     let mut sum = Plane::new(side, side);
     for octave in 0..octaves {
@@ -34,7 +34,7 @@ fn fractal(rng: &mut Rng, side: usize, cell: usize, octaves: u32) -> Plane {
     sum
 }
 
-/// Adds to `sum` noise from 0 to `height` that is smooth between lattice points `cell` pixels apart.
+/// Adds smooth noise from 0 to `height` between lattice points `cell` pixels apart.
 fn add_noise(rng: &mut Rng, sum: &mut Plane, cell: usize, height: u32) {
     let points = sum.width() / cell + 2;
     let lattice: Vec<u32> = (0..points * points).map(|_| rng.below(height + 1)).collect();

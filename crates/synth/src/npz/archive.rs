@@ -1,14 +1,14 @@
 //! The bytes of a `.npz`: a ZIP archive (APPNOTE 6.3.10, without ZIP64) of `.npy` arrays (NEP 1, version 1.0).
 //! Owns both headers; knows no values.
 
-/// An archive being written behind what `out` holds at first, which is nothing.
+/// Appends an archive to an empty buffer.
 pub(super) struct Archive<'a> {
     out: &'a mut Vec<u8>,
     directory: Vec<u8>,
     members: u16,
 }
 
-/// Version 2.0, no flags, stored, 00:00 on 1980-01-01.
+/// Version 2.0, no flags, stored, 1980-01-01 00:00.
 const COMMON: [u8; 10] = [20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
 
 impl<'a> Archive<'a> {
@@ -16,7 +16,7 @@ impl<'a> Archive<'a> {
         Self { out, directory: Vec::new(), members: 0 }
     }
 
-    /// Adds the array `name` of NumPy type `descr` and `shape`; `data` are its little-endian values in C order.
+    /// Adds the array `name` with NumPy type `descr` and `shape`; `data` are its little-endian values in C order.
     pub(super) fn add(&mut self, name: &str, descr: &str, shape: &str, data: &[u8]) {
         let array = npy(descr, shape, data);
         let name = format!("{name}.npy");
@@ -33,7 +33,7 @@ impl<'a> Archive<'a> {
         self.out.extend(name.as_bytes());
         self.out.extend(&array);
 
-        // Made by version 2.0 on Unix; no comment, disk 0, no attributes but mode 0600.
+        // Made by version 2.0 on Unix; no comment, disk 0, mode 0600.
         self.directory.extend(b"PK\x01\x02\x14\x03");
         self.directory.extend(&facts);
         self.directory.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x81]);
@@ -42,7 +42,7 @@ impl<'a> Archive<'a> {
         self.members += 1;
     }
 
-    /// Adds the central directory.
+    /// Writes the central directory.
     pub(super) fn finish(self) {
         let offset = self.out.len() as u32;
         self.out.extend(&self.directory);
@@ -55,7 +55,7 @@ impl<'a> Archive<'a> {
     }
 }
 
-/// An `.npy` file: the values begin at a multiple of 64.
+/// An `.npy` file; the values are aligned to 64 bytes.
 fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
     let unpadded = 10 + header.len() + 1;
@@ -68,7 +68,7 @@ fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     array
 }
 
-/// CRC-32 of ZIP (ISO-HDLC), a table look-up a byte.
+/// CRC-32 of ZIP (ISO-HDLC), one table lookup per byte.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| (crc >> 8) ^ TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize])
 }

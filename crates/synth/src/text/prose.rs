@@ -1,9 +1,9 @@
-//! Sentences and paragraphs as the inside of a JSON string. Owns punctuation and length.
+//! Sentences and paragraphs as JSON string content. Owns punctuation and length.
 
 use super::vocabulary::Vocabulary;
 use crate::rng::{Rng, exp2};
 
-/// Words put in order.
+/// Generates prose.
 pub(super) struct Prose {
     vocabulary: Vocabulary,
 }
@@ -13,7 +13,7 @@ impl Prose {
         Self { vocabulary: Vocabulary::new(seed) }
     }
 
-    /// Appends a document whose length in words is log-normal around `median` (σ = 0.9, at most 100 times it).
+    /// Appends a document of log-normal length around `median` words (σ = 0.9, at most 100 times the median).
     pub(super) fn document(&self, rng: &mut Rng, median: u32, out: &mut Vec<u8>) {
         const SIGMA_BITS: f64 = 0.9 * std::f64::consts::LOG2_E;
         let median = f64::from(median);

@@ -1,9 +1,9 @@
-//! Words and how often they occur. Owns Zipf's law; knows no sentences.
+//! Words and their frequencies. Owns Zipf's law; knows no sentences.
 
 use crate::rng::Rng;
 use std::collections::HashSet;
 
-/// The most frequent words, most frequent first.
+/// The most frequent words, in order.
 const LITTLE: [&str; 40] = [
     "the", "of", "and", "to", "a", "in", "is", "that", "was", "for", "it", "with", "as", "on", "be", "by", "at",
     "this", "from", "are", "an", "which", "or", "but", "not", "have", "has", "had", "they", "were", "one", "all", "we",
@@ -17,10 +17,10 @@ const ONSETS: [&str; 24] = [
 const VOWELS: [&str; 16] = ["a", "e", "i", "o", "u", "a", "e", "i", "o", "ea", "ou", "ie", "ai", "oo", "é", "ö"];
 const CODAS: [&str; 16] = ["", "", "", "", "n", "r", "s", "l", "t", "nd", "ng", "ck", "m", "st", "rt", "x"];
 
-/// Words that are not in [`LITTLE`].
+/// Number of invented words.
 const MADE_UP: usize = 20_000;
 
-/// Words by rank, and the sum of their weights up to each.
+/// Words by rank, and cumulative weights.
 pub(super) struct Vocabulary {
     words: Vec<String>,
     sums: Vec<u64>,
@@ -46,7 +46,7 @@ impl Vocabulary {
         Self { sums: sums.collect(), words }
     }
 
-    /// A word, by its frequency.
+    /// A random word by frequency.
     pub(super) fn draw(&self, rng: &mut Rng) -> &str {
         let total = self.sums.last().copied().unwrap_or(1);
         let at = rng.next() % total;
@@ -55,7 +55,7 @@ impl Vocabulary {
     }
 }
 
-/// A made-up word; the rarer, the longer.
+/// An invented word; rare words are longer.
 fn word(rng: &mut Rng, rank: usize) -> String {
     let longest = match rank {
         0..300 => 2,

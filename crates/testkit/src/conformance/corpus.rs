@@ -1,10 +1,10 @@
-//! Rows to write. The same on every machine.
+//! Rows to write; deterministic.
 
 use arrow_array::{ArrayRef, BinaryViewArray, RecordBatch, StringViewArray};
 use packhorse_core::{DataType, Field, KEY, Rows, Schema};
 use std::sync::Arc;
 
-/// A few samples of few bytes: every edge case that costs nothing.
+/// A few small samples with all cheap edge cases.
 pub(super) fn small() -> Rows {
     let columns: [(&str, [Option<&[u8]>; 6]); 3] = [
         ("cls", [Some(b"0"), None, Some(b""), Some(b"3"), None, Some(b"5")]),
@@ -18,7 +18,7 @@ pub(super) fn small() -> Rows {
     )
 }
 
-/// The batches that a sink must be able to write.
+/// The batches that every sink must be able to write.
 pub(super) fn all() -> Vec<(&'static str, Rows)> {
     vec![
         ("small", small()),
@@ -58,7 +58,7 @@ fn rows(keys: &[String], columns: impl IntoIterator<Item = (String, Vec<Option<V
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
 }
 
-/// Bytes that do not compress and do not repeat (a linear congruence, its upper bits).
+/// Incompressible bytes (the upper bits of a linear congruential generator).
 fn noise(len: usize, seed: usize) -> Vec<u8> {
     let mut state = seed as u64 ^ 0x9e37_79b9_7f4a_7c15;
     let mut next = || {

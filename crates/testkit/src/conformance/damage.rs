@@ -1,4 +1,4 @@
-//! Damage: inputs that are cut or have flipped bits. A process-wide bound on memory stands meanwhile.
+//! Truncated and bit-flipped inputs, read under a process-wide memory limit.
 
 use super::reading::{FieldBytes, SampleFields, flat, listed};
 use super::{Cuts, read_all};
@@ -21,7 +21,7 @@ pub(super) fn check(source: &dyn Source, name: &str, bytes: &[u8], samples: &[Sa
         if let Some(byte) = flipped.get_mut(at) {
             *byte ^= 1 << bit;
         }
-        // As a stream too, for one bit of each byte.
+        // For one bit of each byte also as a stream.
         for input in inputs(name, &flipped).iter().take(if bit == at % 8 { 2 } else { 1 }) {
             let _ = survives(source, &**input, &flipped, &format!("{name}, bit {bit} of byte {at} flipped"));
         }
@@ -32,7 +32,7 @@ fn inputs(name: &str, bytes: &[u8]) -> [Box<dyn Input>; 2] {
     [Box::new(MemoryInput::new(name, bytes.to_vec())), Box::new(StreamInput::new(name, bytes.to_vec()))]
 }
 
-/// Every bit of the first 512 bytes, where headers lie, and one of each byte up to 2 KiB.
+/// Every bit of the first 512 bytes, where headers are, then one bit per byte up to 2 KiB.
 fn flips(len: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..len.min(2048)).flat_map(|at| (0..8).filter(move |bit| at < 512 || *bit == at % 8).map(move |bit| (at, bit)))
 }
@@ -58,13 +58,13 @@ fn truncated(source: &dyn Source, input: &dyn Input, part: &[u8], samples: &[Sam
         Err(_) => {}
         Ok(fields) => assert_eq!(fields.len(), whole.len(), "{what}: list ends as if it were whole"),
     }
-    // What comes before the error must be true all the same.
+    // The output before the error must still be right.
     let (blocks, places) = before_the_error(source, input, part);
     assert!(samples.starts_with(&blocks), "{what}: samples that are not in the whole file");
     assert!(places.iter().all(|field| whole.contains(field)), "{what}: fields that are not in the whole file");
 }
 
-/// Samples and fields that come out before an error does.
+/// The samples and fields read before an error.
 fn before_the_error(source: &dyn Source, input: &dyn Input, part: &[u8]) -> (Vec<SampleFields>, Vec<FieldBytes>) {
     let blocks = source.rows(input, 0..u64::MAX).into_iter().flatten();
     let samples = blocks.map_while(Result::ok).flat_map(|rows| super::reading::of_rows(&rows)).collect();
@@ -81,7 +81,7 @@ fn before_the_error(source: &dyn Source, input: &dyn Input, part: &[u8]) -> (Vec
 
 type Read = (Result<Vec<SampleFields>>, Result<Vec<FieldBytes>>);
 
-/// Reads to the end or to an error, within the bounds of what the bytes can hold.
+/// Reads to the end or to an error, and checks that the output fits the input's size.
 fn survives(source: &dyn Source, input: &dyn Input, bytes: &[u8], what: &str) -> Read {
     let read = || (read_all(source, input), listed(source, input, bytes));
     let (rows, fields) = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| panic!("{what}: a panic"));
@@ -93,7 +93,7 @@ fn survives(source: &dyn Source, input: &dyn Input, bytes: &[u8], what: &str) ->
     (rows, fields)
 }
 
-/// While it lives, this process can't have more than so many bytes of addresses beyond what it has.
+/// Limits this process's address space to the current size plus a given amount, until dropped.
 struct Bound {
     before: (u64, u64),
 }

@@ -1,17 +1,17 @@
-//! What every format must do: one suite that the tests of each format run.
+//! The conformance suite for formats.
 //!
 //! ```text
 //! conformance::Suite::new(&MyFormat).known("two.rec", bytes, samples).run();
 //! ```
 //!
-//! * A file of known content yields its samples; what `list` says where a field lies is true.
-//! * Any range of items is that slice of the whole; past the end there is nothing.
-//! * An input that can only be streamed yields the same as one that is read by position.
-//! * What the sink writes, the source reads back: empty fields, missing fields, large ones, many of
-//!   them, keys in any script. The bytes do not depend on how rows come grouped.
-//! * The summary is true: samples, bytes, and of each member the place, length and CRC-32C.
-//! * An input that is cut anywhere, or has a flipped bit, costs neither a panic nor memory, and a cut
-//!   is an error unless the format can't know ([`Cuts`]).
+//! * A file with known content yields its samples, and `list` gives the right offsets.
+//! * A range of items is that slice of the whole; past the end it is empty.
+//! * An input that can only be streamed yields the same as one with random access.
+//! * The source reads back what the sink writes: empty, missing, large and many fields, keys in any script. The
+//!   written bytes do not depend on the batch sizes.
+//! * The summary is right: samples, bytes, and the offset, length and CRC-32C of each member.
+//! * A truncated or bit-flipped input causes neither a panic nor unbounded allocation; truncation is an error unless
+//!   the format can't detect it ([`Cuts`]).
 //! * Unknown options are refused.
 
 mod corpus;
@@ -23,17 +23,17 @@ pub use reading::{SampleFields, sample};
 
 use packhorse_core::{Error, Format, KEY, Kind, Limits, Options, Result, Sink, Source};
 
-/// What becomes of an input that was cut.
+/// What a format does with a truncated input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cuts {
-    /// Reading it ends with an error, unless the cut took nothing but a mark of the end.
+    /// Reading ends with an error, unless only an end mark is missing.
     #[default]
     AreErrors,
-    /// The format can't know: reading may end without an error, after fewer samples or a shorter one.
+    /// The format can't detect it: reading may end without an error, after fewer samples or a shorter one.
     AreOtherFiles,
 }
 
-/// A format and what is known of it.
+/// The conformance tests of a format.
 pub struct Suite<'a> {
     format: &'a dyn Format,
     known: Vec<Known>,
@@ -52,20 +52,19 @@ impl<'a> Suite<'a> {
         Self { format, known: Vec::new(), cuts: Cuts::default() }
     }
 
-    /// Adds a file of known content, its samples in order.
+    /// Adds a file with known content: its samples in order.
     pub fn known(mut self, name: &str, bytes: impl Into<Vec<u8>>, samples: Vec<SampleFields>) -> Self {
         self.known.push(Known { name: name.to_owned(), bytes: bytes.into(), samples });
         self
     }
 
-    /// What becomes of cut inputs, if they are no errors.
+    /// What the format does with truncated inputs.
     pub fn cuts(mut self, cuts: Cuts) -> Self {
         self.cuts = cuts;
         self
     }
 
-    /// Checks everything that the format can do. Panics on the first breach, and if there was nothing
-    /// to check.
+    /// Runs all checks that apply. Panics on the first failure, and if nothing applies.
     pub fn run(&self) {
         assert!(self.format.info().revision > 0 && !self.format.info().id.is_empty());
         let source = able(self.format.source(&Options::new(), LIMITS));
@@ -106,10 +105,10 @@ impl Known {
     }
 }
 
-/// Small, so that an allocation without asking shows.
+/// Small, so that unchecked allocations exceed them.
 const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 1 << 20, header: 64 << 10, ahead: 16 << 20, scratch: 16 << 20 };
 
-/// `None` where the format says that it does not do this.
+/// `None` if the format does not support this.
 fn able<T>(result: Result<T>) -> Option<T> {
     match result {
         Ok(able) => Some(able),
@@ -118,7 +117,7 @@ fn able<T>(result: Result<T>) -> Option<T> {
     }
 }
 
-/// A small file of the format's own, for reading and damaging.
+/// A small file written by the format itself.
 fn written(sink: &dyn Sink) -> Known {
     let corpus = corpus::small();
     let (files, _) = writing::write(sink, &corpus, &[corpus.num_rows()]);
@@ -126,12 +125,12 @@ fn written(sink: &dyn Sink) -> Known {
     Known { name: format!("written{}", sink.suffix()), bytes: bytes.clone(), samples: reading::of_rows(&corpus) }
 }
 
-/// All samples of a source, for checks that compare.
+/// All samples of an input.
 fn read_all(source: &dyn Source, input: &dyn packhorse_core::Input) -> Result<Vec<SampleFields>> {
     let mut samples = Vec::new();
     for rows in source.rows(input, 0..u64::MAX)? {
         let rows = rows?;
-        // Of typed rows keys are a column, which damage may give another name.
+        // In typed rows the key is a column, which damage may rename.
         if rows.column_by_name(KEY).is_none() {
             return Err(Error::content("its rows have no keys").in_input(input.name()));
         }

@@ -1,11 +1,11 @@
-//! Reading: known content, places, ranges, streams.
+//! Checks of reading: known content, offsets, ranges, streams.
 
 use super::read_all;
 use crate::memory::StreamInput;
 use packhorse_core::{Input, KEY, Kind, MemoryInput, Result, Rows, Sample, Source, split_name};
 use std::collections::BTreeMap;
 
-/// Key and fields of a sample; a field that it lacks is not there.
+/// Key and fields of a sample; missing fields are absent.
 pub type SampleFields = (String, BTreeMap<String, Vec<u8>>);
 
 /// Key, name and bytes of one field.
@@ -29,7 +29,7 @@ pub(super) fn of_rows(rows: &Rows) -> Vec<SampleFields> {
     (0..rows.num_rows()).map(one).collect()
 }
 
-/// What `list` finds, field by field, with the bytes at the place that it names.
+/// The fields that `list` finds, with the bytes at their offsets.
 pub(super) fn listed(source: &dyn Source, input: &dyn Input, bytes: &[u8]) -> Result<Vec<FieldBytes>> {
     let mut found = Vec::new();
     source.list(input, &mut |entry| {
@@ -63,7 +63,7 @@ pub(super) fn check(source: &dyn Source, name: &str, bytes: &[u8], samples: &[Sa
     places(source, &stream, bytes, samples, false);
 }
 
-/// Panics where the two differ, without printing megabytes.
+/// Asserts equality without printing megabytes.
 pub(super) fn same(found: &[SampleFields], expected: &[SampleFields], what: &str) {
     let keys = |samples: &[SampleFields]| samples.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
     assert_eq!(keys(found), keys(expected), "{what}: keys");
@@ -77,7 +77,7 @@ pub(super) fn same(found: &[SampleFields], expected: &[SampleFields], what: &str
 }
 
 fn places(source: &dyn Source, input: &dyn Input, bytes: &[u8], samples: &[SampleFields], must: bool) {
-    // Typed rows have no places.
+    // Typed rows have no offsets.
     let must = must && !source.probe(input).is_ok_and(|probe| probe.is_some());
     match listed(source, input, bytes) {
         Ok(mut found) => {

@@ -1,4 +1,4 @@
-//! Writing: round trips, determinism, and whether the summary is true.
+//! Checks of writing: round trips, determinism, and the summary.
 
 use super::{corpus, read_all, reading};
 use crate::memory::MemoryOutlet;
@@ -25,7 +25,7 @@ pub(super) fn check(sink: &dyn Sink, source: Option<&dyn Source>) {
     }
 }
 
-/// Writes `rows` in groups of these sizes; every file by suffix, and the summary.
+/// Writes `rows` in batches of these sizes; returns every file by suffix, and the summary.
 pub(super) fn write(sink: &dyn Sink, rows: &Rows, groups: &[usize]) -> (BTreeMap<String, Vec<u8>>, ShardSummary) {
     let mut outlet = MemoryOutlet::new();
     let mut writer = sink.create(&rows.schema(), &mut outlet).unwrap();
@@ -61,7 +61,7 @@ fn summed(what: &str, rows: &Rows, data: &[u8], summary: &ShardSummary) {
     }
 }
 
-/// CRC-32C from its definition (RFC 3720, appendix B.4): slow, and nobody else's code.
+/// CRC-32C from its definition (RFC 3720, appendix B.4): slow, but independent.
 fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
     let table: Vec<u32> = (0..256).map(|byte| (0..8).fold(byte, step)).collect();
@@ -71,7 +71,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_checksum_is_that_of_the_rfc() {
+    fn the_checksum_matches_the_rfc() {
         assert_eq!(super::crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(super::crc32c(b"123456789"), 0xe306_9283);
     }

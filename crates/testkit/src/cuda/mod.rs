@@ -1,16 +1,16 @@
-//! A driver of NVIDIA GPUs for machines without one.
+//! A fake NVIDIA driver for machines without a GPU.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// `libcuda.so` that does with threads what a GPU does, and ends the process where a GPU would read or write what it must not:
-/// what it knows and is told by the environment stands at the head of its source. Beside it is a `libnvjpeg.so` of the same kind.
+/// A `libcuda.so` that simulates a GPU with threads, and aborts the process on invalid memory accesses. The head of
+/// its source documents what it supports and its environment variables. A fake `libnvjpeg.so` lies beside it.
 pub struct FakeDriver {
     folder: tempfile::TempDir,
 }
 
 impl FakeDriver {
-    /// Compiles it; `None`, with a word why, where there is no C compiler.
+    /// Compiles the libraries; prints why and returns `None` without a C compiler.
     pub fn new() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let built = build(folder.path(), "libcuda", include_str!("libcuda.c"))
@@ -18,12 +18,12 @@ impl FakeDriver {
         built.then_some(Self { folder })
     }
 
-    /// `libnvjpeg.so`, which pretends to decode on its streams.
+    /// The fake `libnvjpeg.so`, which pretends to decode on its streams.
     pub fn nvjpeg(&self) -> PathBuf {
         self.folder.path().join("libnvjpeg.so")
     }
 
-    /// Lets `command` find it before any other.
+    /// Makes `command` load the fake driver.
     pub fn drive(&self, command: &mut Command) {
         command.env("LD_LIBRARY_PATH", self.folder.path()).env("FAKE_CUDA_REPORT", self.report());
         command.env("PACKHORSE_NVJPEG", self.nvjpeg());
@@ -33,8 +33,8 @@ impl FakeDriver {
         self.folder.path().join("report")
     }
 
-    /// How often the processes that ended called `name`, and `left.pinned`, `left.device`, `left.contexts`, `left.nvjpeg`: what
-    /// they did not give back. Then it is forgotten.
+    /// Calls by name in processes that have ended, and leaks as `left.pinned`, `left.device`, `left.contexts`,
+    /// `left.nvjpeg`. Resets the counts.
     pub fn calls(&self) -> Calls {
         let text = std::fs::read_to_string(self.report()).unwrap_or_default();
         let _ = std::fs::remove_file(self.report());
@@ -47,7 +47,7 @@ impl FakeDriver {
     }
 }
 
-/// Compiles a library; `false`, with a word why, where there is no C compiler.
+/// Compiles a library; prints why and returns `false` without a C compiler.
 fn build(folder: &Path, name: &str, source: &str) -> bool {
     let file = folder.join(format!("{name}.c"));
     std::fs::write(&file, source).unwrap();
@@ -70,17 +70,17 @@ fn build(folder: &Path, name: &str, source: &str) -> bool {
     }
 }
 
-/// Calls by name.
+/// Call counts by name.
 #[derive(Debug)]
 pub struct Calls(Vec<(String, u64)>);
 
 impl Calls {
-    /// Of this name, all processes together.
+    /// Calls of `name` in all processes.
     pub fn of(&self, name: &str) -> u64 {
         self.0.iter().filter(|(found, _)| found == name).map(|(_, calls)| calls).sum()
     }
 
-    /// Whether any process said anything.
+    /// Whether no process reported anything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

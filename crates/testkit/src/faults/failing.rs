@@ -1,4 +1,4 @@
-//! Any store, with calls that fail when told to.
+//! A store whose calls fail on demand.
 
 use super::power::beside;
 use packhorse_core::{Error, FileStat, Input, Result, Store, StoreFile};
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a call does.
+/// The kind of a store call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
     /// Lists a folder.
     List,
-    /// Looks at a file.
+    /// Stats a file.
     Stat,
     /// Opens a file for reading.
     Open,
-    /// Reads from a file that was opened.
+    /// Reads from an open file.
     Read,
     /// Creates a file.
     Create,
-    /// Writes to a file that was created.
+    /// Writes to a created file.
     Write,
     /// Syncs and closes a file.
     Sync,
@@ -35,7 +35,7 @@ pub enum CallKind {
 }
 
 impl CallKind {
-    /// Whether a result depends on it: listing, looking and removing may fail without harm.
+    /// Whether a failure must fail the caller: listing, stat and removing may fail without harm.
     pub fn matters(self) -> bool {
         !matches!(self, CallKind::List | CallKind::Stat | CallKind::Remove)
     }
@@ -44,27 +44,27 @@ impl CallKind {
 /// One call to the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// What it does.
+    /// Its kind.
     pub kind: CallKind,
-    /// To which file.
+    /// The file concerned.
     pub path: &'a Path,
-    /// How many calls came before.
+    /// The number of earlier calls.
     pub number: u64,
 }
 
-/// What goes wrong.
-pub enum Fault {
+/// The injected fault.
+pub enum StoreFault {
     /// The call fails with this error number and has no effect.
     Errno(i32),
-    /// A listing lacks its last name; other calls are as ever.
+    /// A listing lacks its last name; other calls are unaffected.
     ShortList,
-    /// Somebody does this just before the call.
+    /// Runs this just before the call, as a concurrent process would.
     Meanwhile(Box<dyn Fn() + Send + Sync>),
 }
 
-type Rule = (Box<dyn Fn(&Call<'_>) -> bool + Send + Sync>, Fault);
+type Rule = (Box<dyn Fn(&Call<'_>) -> bool + Send + Sync>, StoreFault);
 
-/// A store around another one: counts calls, and lets the ones chosen fail.
+/// Wraps a store: counts calls and injects faults into chosen ones.
 #[derive(Clone)]
 pub struct FailingStore {
     inner: Arc<dyn Store>,
@@ -78,43 +78,43 @@ struct Shared {
 }
 
 impl FailingStore {
-    /// Around `inner`: each call for which `chosen` is true meets the fault.
+    /// Wraps `inner`; `chosen` selects the calls that get the fault.
     pub fn new(
         inner: Arc<dyn Store>,
         chosen: impl Fn(&Call<'_>) -> bool + Send + Sync + 'static,
-        fault: Fault,
+        fault: StoreFault,
     ) -> Self {
         let rules: Vec<Rule> = vec![(Box::new(chosen), fault)];
         Self { inner, shared: Arc::new(Shared { rules, calls: AtomicU64::new(0), hit: Mutex::default() }) }
     }
 
-    /// Around `inner`, counting only.
+    /// Wraps `inner` and only counts.
     pub fn counting(inner: Arc<dyn Store>) -> Self {
-        Self::new(inner, |_| false, Fault::ShortList)
+        Self::new(inner, |_| false, StoreFault::ShortList)
     }
 
-    /// How many calls there were.
+    /// Number of calls so far.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::SeqCst)
     }
 
-    /// The calls that met the fault.
+    /// The calls that got the fault.
     pub fn hit(&self) -> Vec<(CallKind, PathBuf)> {
         self.shared.hit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts a call and lets it fail, or be short (`true`).
+    /// Counts a call and injects the fault; `true` asks for a short listing.
     fn call(&self, kind: CallKind, path: &Path) -> Result<bool> {
         let call = Call { kind, path, number: self.shared.calls.fetch_add(1, Ordering::SeqCst) };
         for (_, fault) in self.shared.rules.iter().filter(|(chosen, _)| chosen(&call)) {
             self.shared.hit.lock().unwrap_or_else(PoisonError::into_inner).push((kind, path.to_owned()));
             match fault {
-                Fault::Errno(errno) => {
+                StoreFault::Errno(errno) => {
                     let action = format!("{kind:?}").to_lowercase();
                     return Err(Error::io(&action, io::Error::from_raw_os_error(*errno)).in_input(path.display()));
                 }
-                Fault::ShortList => return Ok(true),
-                Fault::Meanwhile(work) => work(),
+                StoreFault::ShortList => return Ok(true),
+                StoreFault::Meanwhile(work) => work(),
             }
         }
         Ok(false)

@@ -3,5 +3,5 @@
 mod failing;
 mod power;
 
-pub use failing::{Call, CallKind, FailingStore, Fault};
+pub use failing::{Call, CallKind, FailingStore, StoreFault};
 pub use power::{Loss, Mutant, PowerStore};

@@ -1,4 +1,4 @@
-//! A file system in memory that loses power: what was not synced is gone.
+//! An in-memory file system that loses unsynced data at a power cut.
 
 use packhorse_core::{Error, FileKind, FileStat, Input, MemoryInput, Result, Store, StoreFile};
 use std::collections::BTreeMap;
@@ -6,17 +6,16 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a power cut leaves. A real one leaves anything between the two.
+/// What a power cut loses. Real ones may lose anything in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Names that were in no synced folder are gone, renamed files have their old names.
+    /// Directory entries of unsynced folders: new names vanish, renamed files get their old names back.
     Names,
-    /// All names are there, and files that were not synced are empty: the zero-length files of ext4
-    /// and XFS.
+    /// File contents: all names exist, but unsynced files are empty, as ext4 and XFS may leave them.
     Bytes,
 }
 
-/// A store that breaks the contract, to see that a test notices.
+/// A deliberate violation of the store contract, to prove that tests detect it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mutant {
     /// Keeps the contract.
@@ -24,7 +23,7 @@ pub enum Mutant {
     None,
     /// Closes files without syncing them.
     FilesUnsynced,
-    /// Says that folders are synced, and does nothing.
+    /// Reports folders as synced without syncing them.
     FoldersUnsynced,
     /// Syncs a file only after its rename.
     SyncAfterRename,
@@ -41,13 +40,13 @@ pub struct PowerStore {
 
 #[derive(Default)]
 struct Disk {
-    /// What programs see.
+    /// The state that programs see.
     live: BTreeMap<PathBuf, Node>,
-    /// What is on the platters.
+    /// The state that survives a power cut.
     durable: BTreeMap<PathBuf, Node>,
     files: BTreeMap<u64, Contents>,
     next: u64,
-    /// Changes so far, and after how many the power fails.
+    /// Changes so far, and the count at which the power fails.
     changes: u64,
     until: Option<u64>,
 }
@@ -75,7 +74,7 @@ impl PowerStore {
         Self { disk: self.disk.clone(), mutant }
     }
 
-    /// Puts a file there, durably, with its folders.
+    /// Durably stores a file and its folders.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         let mut disk = self.disk();
         disk.folders(path.parent().unwrap_or(Path::new("/")));
@@ -84,24 +83,24 @@ impl PowerStore {
         disk.durable = disk.live.clone();
     }
 
-    /// How many changes were asked for: creations, writes, syncs, renames, removals.
+    /// Changes so far: creations, writes, syncs, renames, removals.
     pub fn changes(&self) -> u64 {
         self.disk().changes
     }
 
-    /// Lets the power fail after so many changes from now: every later call fails with EIO.
+    /// Makes the power fail after `changes` more changes: every later call fails with EIO.
     pub fn fail_after(&self, changes: u64) {
         let mut disk = self.disk();
         disk.until = Some(disk.changes + changes);
     }
 
-    /// Cuts the power and switches it on again.
+    /// Cuts the power and restarts.
     pub fn cut(&self, loss: Loss) {
         let mut disk = self.disk();
         let disk = &mut *disk;
         if loss == Loss::Names {
             disk.live = disk.durable.clone();
-            // What lies in a folder that is gone is gone.
+            // Files in lost folders are lost.
             let durable = &disk.durable;
             disk.live.retain(|path, _| {
                 path.ancestors().skip(1).all(|above| above == Path::new("/") || durable.contains_key(above))
@@ -123,7 +122,7 @@ impl PowerStore {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The disk, for a change to `path`.
+    /// Locks the disk for a change to `path`.
     fn change(&self, path: &Path) -> Result<MutexGuard<'_, Disk>> {
         let mut disk = self.look(path)?;
         disk.changes += 1;
@@ -195,7 +194,7 @@ impl Store for PowerStore {
     fn open(&self, path: &Path) -> Result<Box<dyn Input>> {
         let disk = self.look(path)?;
         let node = disk.node(path)?;
-        let file = disk.files.get(&node.id).ok_or_else(|| Error::content("is no regular file"))?;
+        let file = disk.files.get(&node.id).ok_or_else(|| Error::content("is not a regular file"))?;
         let bytes = MemoryInput::new(path.to_string_lossy(), file.live.clone());
         Ok(Box::new(PowerInput { store: self.clone(), bytes, path: path.to_owned() }))
     }
@@ -264,7 +263,7 @@ impl Store for PowerStore {
     }
 }
 
-/// What a file held when it was opened.
+/// A snapshot of a file at open.
 struct PowerInput {
     store: PowerStore,
     bytes: MemoryInput,
@@ -293,7 +292,7 @@ impl Input for PowerInput {
     }
 }
 
-/// The file `name` in the folder of `path`, if it is there.
+/// Opens the file `name` next to `path`, if it exists.
 pub(super) fn beside(store: &dyn Store, path: &Path, name: &str) -> Result<Option<Box<dyn Input>>> {
     match store.open(&path.with_file_name(name)) {
         Ok(input) => Ok(Some(input)),

@@ -1,4 +1,4 @@
-//! A folder of everything that a Linux file system allows, and what must become of each entry.
+//! A folder with everything that a Linux file system allows, and the expected outcome of each entry.
 
 use nix::sys::stat::Mode;
 use packhorse_core::Cancel;
@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// What must become of an entry.
+/// The expected outcome of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// In a shard under `key` and `field`, byte for byte.
+    /// Packed under `key` and `field`, byte for byte.
     Packed {
         /// The sample's key.
         key: String,
         /// The field.
         field: String,
     },
-    /// Packed as it is; bad content that says `fault` where pictures are checked.
+    /// Packed unchanged; an image check reports a `Content` error that contains `fault`.
     BadPicture {
         /// The sample's key.
         key: String,
@@ -31,30 +31,30 @@ pub enum Outcome {
         /// A part of the message.
         fault: &'static str,
     },
-    /// Neither packed nor at fault.
+    /// Ignored without an error.
     PassedOver,
-    /// Bad content, with this in its message.
+    /// A `Content` error whose message contains this.
     Fault(&'static str),
 }
 
 /// One entry of a hostile folder.
 #[derive(Clone, Debug)]
-pub struct Entry {
-    /// Which root it lies in.
+pub struct HostileEntry {
+    /// The index of its root.
     pub root: usize,
-    /// Its path below the root.
+    /// Its path relative to the root.
     pub path: PathBuf,
-    /// What must become of it.
+    /// Its expected outcome.
     pub outcome: Outcome,
     /// The bytes that a reader gets from it.
     pub bytes: Vec<u8>,
 }
 
-/// Two folders, `first` and `second`, to be packed together into a tar format with names of at most
-/// 100 bytes. Removed when dropped.
+/// Two folders, `first` and `second`, to be packed together into a tar format with names of at most 100 bytes.
+/// Removed when dropped.
 pub struct HostileFolder {
     dir: TempDir,
-    entries: Vec<Entry>,
+    entries: Vec<HostileEntry>,
     locked: Vec<PathBuf>,
 }
 
@@ -62,7 +62,7 @@ impl HostileFolder {
     /// Builds it.
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // Another user may be the one who reads it.
+        // Another user may read it.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         let mut folder = Self { dir, entries: Vec::new(), locked: Vec::new() };
         for root in folder.roots() {
@@ -79,18 +79,18 @@ impl HostileFolder {
         folder
     }
 
-    /// What to give as INPUT, in this order.
+    /// The inputs to pack, in this order.
     pub fn roots(&self) -> [PathBuf; 2] {
         ["first", "second"].map(|root| self.dir.path().join(root))
     }
 
-    /// The folder that holds the roots, where a test may put its output.
+    /// The parent of the roots; tests may write their output there.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Every entry that matters, with its outcome.
-    pub fn entries(&self) -> &[Entry] {
+    /// Every relevant entry with its outcome.
+    pub fn entries(&self) -> &[HostileEntry] {
         &self.entries
     }
 
@@ -102,7 +102,7 @@ impl HostileFolder {
 
     fn note(&mut self, root: usize, path: &[u8], outcome: Outcome, bytes: &[u8]) {
         let path = PathBuf::from(OsStr::from_bytes(path));
-        self.entries.push(Entry { root, path, outcome, bytes: bytes.to_vec() });
+        self.entries.push(HostileEntry { root, path, outcome, bytes: bytes.to_vec() });
     }
 
     /// A file in the first root.
@@ -148,7 +148,7 @@ impl HostileFolder {
         self.beyond_path_max();
     }
 
-    /// Folders that no single path reaches: made one inside the other.
+    /// Nested folders deeper than PATH_MAX.
     fn beyond_path_max(&mut self) {
         let script = "mkdir abyss && cd abyss && for i in $(seq 20); do n=$(printf '%0250d' $i) && mkdir $n && cd -P -- ./$n || exit 1; done; : > x.jpg";
         let status = Command::new("bash").arg("-c").arg(script).current_dir(&self.roots()[0]).status().unwrap();
@@ -156,7 +156,7 @@ impl HostileFolder {
         self.note(0, b"abyss", Outcome::Fault("File name too long"), b"");
     }
 
-    /// Names that fall together. The first in the order of paths stays.
+    /// Colliding keys. The first in path order wins.
     fn doubles(&mut self, photo: &[u8]) {
         const TWICE: Outcome = Outcome::Fault("already from");
         let other = [photo, b"another"].concat();
@@ -171,7 +171,7 @@ impl HostileFolder {
         self.file(b"two/of%20us.jpg", &other, TWICE);
         fs::write(self.place(1, b"plain.jpg"), &other).unwrap();
         self.note(1, b"plain.jpg", TWICE, &other);
-        // The other field of a sample may well lie in the other root.
+        // Fields of one sample may lie in different roots.
         fs::write(self.place(1, b"plain.json"), b"{}").unwrap();
         self.note(1, b"plain.json", packed("plain", "json"), b"{}");
     }
@@ -191,7 +191,7 @@ impl HostileFolder {
         self.file(b"no-tar.tar", b"just text", Outcome::Fault("is cut short"));
         self.file(b"noise.tar", &photo.repeat(4), Outcome::Fault("tar header"));
         self.file(b"no-gzip.tar.gz", b"just text", Outcome::Fault("can't be decompressed"));
-        // Nine gibibytes that take up no space.
+        // A sparse file of 9 GiB.
         File::create(self.place(0, b"huge.bin")).unwrap().set_len(9 << 30).unwrap();
         self.note(0, b"huge.bin", Outcome::Fault("a member of a tar shard at most"), b"");
     }
@@ -212,12 +212,12 @@ impl HostileFolder {
     fn special(&mut self) {
         nix::unistd::mkfifo(&self.place(0, b"fifo.jpg"), Mode::from_bits_truncate(0o644)).unwrap();
         self.note(0, b"fifo.jpg", Outcome::Fault("is a FIFO"), b"");
-        // The socket stays when nobody listens any more.
+        // The socket file stays after the listener is dropped.
         drop(std::os::unix::net::UnixListener::bind(self.place(0, b"socket.jpg")).unwrap());
         self.note(0, b"socket.jpg", Outcome::Fault("a socket"), b"");
     }
 
-    /// What only root may read.
+    /// Files without read permission.
     fn forbidden(&mut self, photo: &[u8]) {
         let inside = self.place(0, b"locked/inside.jpg");
         fs::write(&inside, photo).unwrap();

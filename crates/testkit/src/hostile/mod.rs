@@ -1,6 +1,6 @@
-//! Inputs that nobody wants, and what must become of them.
+//! Hostile inputs and their expected outcomes.
 
 mod folder;
 pub mod tar;
 
-pub use folder::{Entry, HostileFolder, Outcome};
+pub use folder::{HostileEntry, HostileFolder, Outcome};

@@ -1,52 +1,52 @@
-//! Tars with whatever headers a test wants, right or wrong. Writes what it is told.
+//! Builds tars with arbitrary headers, valid or not.
 
 const BLOCK: usize = 512;
 
 /// One member.
 #[derive(Clone, Debug)]
-pub struct Member {
+pub struct TarMember {
     /// The name field, at most 100 bytes.
     pub name: Vec<u8>,
     /// The prefix field, at most 155 bytes.
     pub prefix: Vec<u8>,
     /// The type: `b'0'` is a regular file.
     pub kind: u8,
-    /// The size that the header declares; the length of `bytes` unless a test lies.
+    /// The size in the header: the length of `bytes` unless a test overrides it.
     pub size: u64,
-    /// What follows the header, padded to whole blocks.
+    /// The content, padded to whole blocks.
     pub bytes: Vec<u8>,
 }
 
-impl Member {
+impl TarMember {
     /// A regular file.
     pub fn file(name: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> Self {
         Self::of_kind(b'0', name, bytes)
     }
 
-    /// Anything else.
+    /// A member of another type.
     pub fn of_kind(kind: u8, name: impl AsRef<[u8]>, bytes: impl AsRef<[u8]>) -> Self {
         let (name, bytes) = (name.as_ref().to_vec(), bytes.as_ref().to_vec());
         Self { name, prefix: Vec::new(), kind, size: bytes.len() as u64, bytes }
     }
 
-    /// A PAX header of these records for the member that follows.
+    /// A PAX header with these records for the next member.
     pub fn pax(records: &[(&str, &[u8])]) -> Self {
         let records: Vec<u8> = records.iter().flat_map(|(name, value)| record(name, value)).collect();
         Self::of_kind(b'x', "PaxHeaders/0", records)
     }
 
-    /// A GNU long name for the member that follows.
+    /// A GNU long name for the next member.
     pub fn gnu_name(name: impl AsRef<[u8]>) -> Self {
         Self::of_kind(b'L', "././@LongLink", [name.as_ref(), b"\0"].concat())
     }
 
-    /// The same with a prefix.
+    /// Sets the prefix.
     pub fn with_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         self.prefix = prefix.as_ref().to_vec();
         self
     }
 
-    /// The same with a header that declares `size`.
+    /// Declares `size` in the header.
     pub fn declaring(mut self, size: u64) -> Self {
         self.size = size;
         self
@@ -82,14 +82,14 @@ impl Member {
     }
 }
 
-/// A PAX record: its own length in digits, a blank, `name=value`, a newline.
+/// A PAX record: its own length in digits, a space, `name=value`, a newline.
 fn record(name: &str, value: &[u8]) -> Vec<u8> {
     let rest = name.len() + value.len() + 3;
     let len = (1..20).map(|digits| rest + digits).find(|len| rest + len.to_string().len() == *len).unwrap();
     [format!("{len} {name}=").as_bytes(), value, b"\n"].concat()
 }
 
-/// Eleven octal digits, or base 256 where those do not do.
+/// Eleven octal digits, or base 256 for larger numbers.
 fn number(size: u64) -> Vec<u8> {
     match size < 1 << 33 {
         true => format!("{size:011o}\0").into_bytes(),
@@ -97,9 +97,9 @@ fn number(size: u64) -> Vec<u8> {
     }
 }
 
-/// The members and the end-of-archive mark.
-pub fn archive(members: &[Member]) -> Vec<u8> {
-    let mut out: Vec<u8> = members.iter().flat_map(Member::encode).collect();
+/// The members followed by the end-of-archive mark.
+pub fn archive(members: &[TarMember]) -> Vec<u8> {
+    let mut out: Vec<u8> = members.iter().flat_map(TarMember::encode).collect();
     out.resize(out.len() + 2 * BLOCK, 0);
     out
 }

@@ -1,7 +1,7 @@
-//! What the server says, rightly and wrongly.
+//! Responses of the server, with or without faults.
 
 use super::request::Request;
-use super::{Asked, Fault, Shared};
+use super::{Asked, HttpFault, Shared};
 use nix::sys::socket::{setsockopt, sockopt::Linger};
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,20 +11,20 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Component;
 use std::time::Duration;
 
-/// The name below which everything is a second time, for redirects.
+/// The path prefix under which redirects serve every file again.
 const MOVED: &str = "moved-here/";
 
-/// A right answer, before a fault has its way with it.
+/// The correct response, before the fault is applied.
 struct Due {
     file: File,
     len: u64,
     etag: String,
-    /// Of the file, in the body.
+    /// The range of the file in the body.
     range: Range<u64>,
     partial: bool,
 }
 
-/// Answers; `false` if the connection must end.
+/// Responds to a request; `false` if the connection must close.
 pub(super) fn give(shared: &Shared, stream: &TcpStream, request: &Request, number: u64) -> io::Result<bool> {
     let head = request.method == "HEAD";
     let path = request.path.strip_prefix(MOVED).unwrap_or(&request.path);
@@ -42,7 +42,7 @@ pub(super) fn give(shared: &Shared, stream: &TcpStream, request: &Request, numbe
     if request.method != "GET" && !head {
         return answer.words(405, "", "only GET and HEAD");
     }
-    let other = fault == Fault::OtherEtag;
+    let other = fault == HttpFault::OtherEtag;
     if request.if_match.as_ref().is_some_and(|etag| *etag != due.etag) && !other {
         return answer.words(412, "", "another state");
     }
@@ -52,7 +52,7 @@ pub(super) fn give(shared: &Shared, stream: &TcpStream, request: &Request, numbe
     answer.with_file(&fault, due)
 }
 
-/// `None` for what is no file.
+/// `None` unless it is a regular file.
 fn due(file: File, request: &Request) -> Option<Due> {
     let meta = file.metadata().ok().filter(|meta| meta.is_file())?;
     let len = meta.len();
@@ -70,31 +70,33 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// The faults that no file is needed for: `Some` if that was the answer.
-    fn without_file(&self, fault: &Fault, request: &Request) -> io::Result<Option<bool>> {
+    /// Faults that need no file: `Some` if one was sent.
+    fn without_file(&self, fault: &HttpFault, request: &Request) -> io::Result<Option<bool>> {
         Ok(Some(match fault {
-            Fault::Late(time) => {
+            HttpFault::Late(time) => {
                 self.shared.wait(*time);
                 return Ok(None);
             }
-            Fault::ResetFirst => self.reset()?,
-            Fault::Status(status) => self.words(*status, "", "so the test wants it")?,
-            Fault::Say(status, words) => self.words(*status, "", words)?,
-            Fault::RetryAfter(status, after) => self.words(*status, &format!("Retry-After: {after}\r\n"), "later")?,
-            Fault::Stall(time) => {
+            HttpFault::ResetFirst => self.reset()?,
+            HttpFault::Status(status) => self.words(*status, "", "so the test wants it")?,
+            HttpFault::Say(status, words) => self.words(*status, "", words)?,
+            HttpFault::RetryAfter(status, after) => {
+                self.words(*status, &format!("Retry-After: {after}\r\n"), "later")?
+            }
+            HttpFault::Stall(time) => {
                 self.shared.wait(*time);
                 false
             }
-            Fault::Garbage => {
+            HttpFault::Garbage => {
                 self.send(b"220 mail.example ESMTP at your service\r\n\r\n")?;
                 false
             }
-            Fault::Redirect if !request.path.starts_with(MOVED) => {
+            HttpFault::Redirect if !request.path.starts_with(MOVED) => {
                 let query = request.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
                 self.words(302, &format!("Location: /{MOVED}{}{query}\r\n", request.path), "moved")?
             }
-            Fault::RedirectLoop => self.words(302, &format!("Location: /{}\r\n", request.path), "moved")?,
-            Fault::Empty => {
+            HttpFault::RedirectLoop => self.words(302, &format!("Location: /{}\r\n", request.path), "moved")?,
+            HttpFault::Empty => {
                 self.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
                 true
             }
@@ -102,7 +104,7 @@ impl Answer<'_> {
         }))
     }
 
-    /// Folders are redirected to their name with a slash, which has something to look at; other names have nothing.
+    /// Redirects a folder to its name with a slash, which has a page; 404 for other names.
     fn without_due(&self, path: &str, safe: bool) -> io::Result<bool> {
         match safe && self.shared.root.join(path).is_dir() {
             true if path.is_empty() || path.ends_with('/') => self.words(200, "", "<html>a folder</html>"),
@@ -111,64 +113,64 @@ impl Answer<'_> {
         }
     }
 
-    fn with_file(&self, fault: &Fault, mut due: Due) -> io::Result<bool> {
+    fn with_file(&self, fault: &HttpFault, mut due: Due) -> io::Result<bool> {
         let asked = due.range.clone();
         let (mut said, mut total) = (asked.clone(), due.len);
         match fault {
-            Fault::Whole | Fault::NoRanges => {
+            HttpFault::Whole | HttpFault::NoRanges => {
                 (due.partial, due.range) = (false, 0..due.len);
                 said = due.range.clone();
             }
-            Fault::LateStart if due.partial => {
+            HttpFault::LateStart if due.partial => {
                 said.start += 1;
                 due.range = said.clone();
             }
-            Fault::OtherStart => due.range = asked.start + 1..asked.end + 1,
-            Fault::OtherTotal => total += 7,
-            Fault::Short | Fault::ChunkedShort => due.range.end -= half(&asked),
-            Fault::Long | Fault::ChunkedLong => due.range.end += 10,
-            Fault::OtherEtag => due.etag = "\"another\"".into(),
+            HttpFault::OtherStart => due.range = asked.start + 1..asked.end + 1,
+            HttpFault::OtherTotal => total += 7,
+            HttpFault::Short | HttpFault::ChunkedShort => due.range.end -= half(&asked),
+            HttpFault::Long | HttpFault::ChunkedLong => due.range.end += 10,
+            HttpFault::OtherEtag => due.etag = "\"another\"".into(),
             _ => {}
         }
         let mut length = due.range.end - due.range.start;
-        if *fault == Fault::OtherTotal && !due.partial {
+        if *fault == HttpFault::OtherTotal && !due.partial {
             length = total;
         }
         let headers = headers(fault, &due, &said, total, length);
         self.send(headers.as_bytes())?;
-        if self.head { Ok(*fault != Fault::OtherTotal) } else { self.body(fault, &due) }
+        if self.head { Ok(*fault != HttpFault::OtherTotal) } else { self.body(fault, &due) }
     }
 
-    /// The body, in the manner of the fault.
-    fn body(&self, fault: &Fault, due: &Due) -> io::Result<bool> {
+    /// Sends the body with the fault applied.
+    fn body(&self, fault: &HttpFault, due: &Due) -> io::Result<bool> {
         let range = due.range.clone();
         let middle = range.end - half(&range);
         match fault {
-            Fault::ResetInBody => {
+            HttpFault::ResetInBody => {
                 self.bytes(due, range.start..middle, usize::MAX, Duration::ZERO)?;
                 self.reset()
             }
-            Fault::Cut => {
+            HttpFault::Cut => {
                 self.bytes(due, range.start..middle, usize::MAX, Duration::ZERO)?;
                 Ok(false)
             }
-            Fault::StallInBody(time) => {
+            HttpFault::StallInBody(time) => {
                 self.bytes(due, range.start..middle, usize::MAX, Duration::ZERO)?;
                 self.shared.wait(*time);
                 Ok(false)
             }
-            Fault::Drip(bytes, time) => self.bytes(due, range, *bytes, *time).map(|()| true),
-            Fault::Chunked | Fault::ChunkedShort | Fault::ChunkedLong => {
+            HttpFault::Drip(bytes, time) => self.bytes(due, range, *bytes, *time).map(|()| true),
+            HttpFault::Chunked | HttpFault::ChunkedShort | HttpFault::ChunkedLong => {
                 self.chunks(due, range)?;
                 self.send(b"0\r\n\r\n")?;
                 Ok(true)
             }
-            Fault::ChunkedCut => {
+            HttpFault::ChunkedCut => {
                 self.chunks(due, range.start..middle)?;
                 Ok(false)
             }
-            Fault::ChunkedOpen => self.chunks(due, range).map(|()| false),
-            Fault::OtherTotal if !due.partial => {
+            HttpFault::ChunkedOpen => self.chunks(due, range).map(|()| false),
+            HttpFault::OtherTotal if !due.partial => {
                 self.bytes(due, range, usize::MAX, Duration::ZERO)?;
                 Ok(false)
             }
@@ -186,7 +188,7 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// Bytes of the file; those that it does not have are zeros. At most `most` at a time.
+    /// Sends bytes of the file, zeros past its end, at most `most` at a time.
     fn bytes(&self, due: &Due, range: Range<u64>, most: usize, pause: Duration) -> io::Result<()> {
         let mut buf = vec![0; most.clamp(1, 256 << 10)];
         let mut at = range.start;
@@ -204,7 +206,7 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// An answer that has no file in it.
+    /// A response without a file.
     fn words(&self, status: u16, headers: &str, words: &str) -> io::Result<bool> {
         let body = if self.head { "" } else { words };
         let text = format!("HTTP/1.1 {status} Test\r\n{headers}Content-Length: {}\r\n\r\n{body}", words.len());
@@ -212,9 +214,9 @@ impl Answer<'_> {
         Ok(true)
     }
 
-    /// Ends the connection as a machine does that knows nothing of it.
+    /// Resets the connection.
     fn reset(&self) -> io::Result<bool> {
-        // It is closed when the thread that serves it lets go of it.
+        // The reset happens when the serving thread drops the socket.
         setsockopt(self.stream, Linger, &nix::libc::linger { l_onoff: 1, l_linger: 0 })?;
         Ok(false)
     }
@@ -224,28 +226,30 @@ impl Answer<'_> {
     }
 }
 
-/// At least one byte, if there is one.
+/// Half of a range, at least one byte if there is one.
 fn half(range: &Range<u64>) -> u64 {
     (range.end - range.start).div_ceil(2)
 }
 
-fn headers(fault: &Fault, due: &Due, said: &Range<u64>, total: u64, length: u64) -> String {
+fn headers(fault: &HttpFault, due: &Due, said: &Range<u64>, total: u64, length: u64) -> String {
     let mut text = String::from(if due.partial { "HTTP/1.1 206 Partial Content\r\n" } else { "HTTP/1.1 200 OK\r\n" });
-    text += if *fault == Fault::NoRanges { "Accept-Ranges: none\r\n" } else { "Accept-Ranges: bytes\r\n" };
+    text += if *fault == HttpFault::NoRanges { "Accept-Ranges: none\r\n" } else { "Accept-Ranges: bytes\r\n" };
     if due.partial {
         let last = said.end.saturating_sub(1);
         text += &format!("Content-Range: bytes {}-{last}/{total}\r\n", said.start);
     }
-    if *fault != Fault::NoMarks {
+    if *fault != HttpFault::NoMarks {
         text += &format!("ETag: {}\r\n", due.etag);
     }
-    if *fault == Fault::Gzip {
+    if *fault == HttpFault::Gzip {
         text += "Content-Encoding: gzip\r\n";
     }
     match fault {
-        Fault::Chunked | Fault::ChunkedShort | Fault::ChunkedCut | Fault::ChunkedOpen | Fault::ChunkedLong => {
-            text + "Transfer-Encoding: chunked\r\n\r\n"
-        }
+        HttpFault::Chunked
+        | HttpFault::ChunkedShort
+        | HttpFault::ChunkedCut
+        | HttpFault::ChunkedOpen
+        | HttpFault::ChunkedLong => text + "Transfer-Encoding: chunked\r\n\r\n",
         _ => text + &format!("Content-Length: {length}\r\n\r\n"),
     }
 }

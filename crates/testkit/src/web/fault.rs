@@ -1,81 +1,81 @@
-//! What a server does wrong.
+//! The faults of the server.
 
 use super::Asked;
 use std::time::Duration;
 
-/// What happens to one request. "Half" is half of the body that is due.
+/// A fault of one response. "Half" is half of the correct body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Nothing.
+pub enum HttpFault {
+    /// No fault.
     None,
-    /// The right answer, so much later.
+    /// The correct response after a delay.
     Late(Duration),
-    /// The connection is reset before anything is said.
+    /// A connection reset before the response.
     ResetFirst,
-    /// The connection is reset after half of the body.
+    /// A connection reset after half of the body.
     ResetInBody,
-    /// An answer with this status, and nothing but words in it.
+    /// This status with a short text.
     Status(u16),
-    /// An answer with this status, and this in it.
+    /// This status with this text.
     Say(u16, String),
-    /// The same as `Status`, with `Retry-After`.
+    /// Like `Status`, with `Retry-After`.
     RetryAfter(u16, String),
-    /// The connection ends after half of the body, without a reset.
+    /// The connection closes after half of the body.
     Cut,
-    /// Half of the body, under a `Content-Length` that agrees with it; `Content-Range` is as if all were there.
+    /// Half of the body with a matching `Content-Length`; `Content-Range` claims all of it.
     Short,
-    /// 200 and the whole file for a range.
+    /// 200 with the whole file for a range.
     Whole,
-    /// 200 and the whole file for a range, and `Accept-Ranges: none`.
+    /// 200 with the whole file for a range, and `Accept-Ranges: none`.
     NoRanges,
-    /// `Content-Range` begins one byte late, and so does the body, which is one byte shorter.
+    /// `Content-Range` and body start one byte late; the body is one byte shorter.
     LateStart,
-    /// The bytes of another range than `Content-Range` says: one byte later. Nothing but a digest finds it.
+    /// The body is shifted by one byte against `Content-Range`. Only a digest can detect it.
     OtherStart,
-    /// `Content-Range` (or `Content-Length` of a whole file) tells of another size of the file.
+    /// `Content-Range`, or `Content-Length` of a whole file, claims another file size.
     OtherTotal,
-    /// Ten bytes too many, under a `Content-Length` that agrees with them.
+    /// Ten extra bytes with a matching `Content-Length`.
     Long,
-    /// Nothing is said for so long; then the connection ends.
+    /// No response for this time; then the connection closes.
     Stall(Duration),
-    /// Nothing more comes after half of the body for so long; then the connection ends.
+    /// No more bytes after half of the body for this time; then the connection closes.
     StallInBody(Duration),
-    /// So many bytes at a time, with so long a wait after each.
+    /// This many bytes at a time, with this pause after each.
     Drip(usize, Duration),
-    /// A first line that is none.
+    /// An invalid status line.
     Garbage,
-    /// 302 to a name at which the same file is.
+    /// 302 to another URL of the same file.
     Redirect,
     /// 302 to itself.
     RedirectLoop,
-    /// Another `ETag`, and `If-Match` is not looked at.
+    /// Another `ETag`; `If-Match` is ignored.
     OtherEtag,
     /// No `ETag`.
     NoMarks,
     /// 200, `Content-Length: 0`, and no `ETag`.
     Empty,
-    /// The right bytes in chunks, without a length.
+    /// The correct bytes with chunked encoding.
     Chunked,
-    /// Half of the bytes in chunks, rightly ended.
+    /// Half of the bytes with chunked encoding, properly terminated.
     ChunkedShort,
-    /// Half of the bytes in chunks, and no end.
+    /// Half of the bytes with chunked encoding, not terminated.
     ChunkedCut,
-    /// All bytes in chunks, and no end.
+    /// All bytes with chunked encoding, not terminated.
     ChunkedOpen,
-    /// Ten bytes too many in chunks.
+    /// Ten extra bytes with chunked encoding.
     ChunkedLong,
-    /// `Content-Encoding: gzip`, as of a server that compresses what it sends.
+    /// `Content-Encoding: gzip`, as from a compressing server.
     Gzip,
 }
 
-impl Fault {
-    /// This one for `HEAD`, none for others.
+impl HttpFault {
+    /// This fault for `HEAD` only.
     pub fn of_head(self, asked: &Asked<'_>) -> Self {
-        if asked.head { self } else { Fault::None }
+        if asked.head { self } else { HttpFault::None }
     }
 
-    /// This one for `GET`, none for `HEAD`.
+    /// This fault for `GET` only.
     pub fn of_get(self, asked: &Asked<'_>) -> Self {
-        if asked.head { Fault::None } else { self }
+        if asked.head { HttpFault::None } else { self }
     }
 }

@@ -1,10 +1,9 @@
-//! A web server in the process: gives out a folder, with ranges, `HEAD`, `ETag`s and `If-Match`; and does wrong what a
-//! test wants.
+//! An in-process web server for a folder, with ranges, `HEAD`, `ETag` and `If-Match`, and injected faults.
 //!
 //! ```no_run
-//! use packhorse_testkit::web::{Fault, Server};
-//! // Every fifth request is reset in its body.
-//! let server = Server::new("folder", |asked| if asked.number % 5 == 4 { Fault::ResetInBody } else { Fault::None });
+//! use packhorse_testkit::web::{HttpFault, Server};
+// Every fifth response is reset in its body.
+//! let server = Server::new("folder", |asked| if asked.number % 5 == 4 { HttpFault::ResetInBody } else { HttpFault::None });
 //! let url = server.url("train-000000.tar");
 //! ```
 
@@ -12,7 +11,7 @@ mod answer;
 mod fault;
 mod request;
 
-pub use fault::Fault;
+pub use fault::HttpFault;
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -23,24 +22,24 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// One request, as a policy of faults sees it.
+/// A request, as seen by the fault policy.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
-    /// How many requests came before.
+    /// The number of earlier requests.
     pub number: u64,
     /// `HEAD` rather than `GET`.
     pub head: bool,
-    /// The path, decoded, without a slash before it and without the query.
+    /// The decoded path without a leading slash and query.
     pub path: &'a str,
     /// The query, if there is one.
     pub query: Option<&'a str>,
-    /// What `Range` asks for, as far as the file goes.
+    /// The requested range, clipped to the file.
     pub range: Option<Range<u64>>,
 }
 
-type Policy = Box<dyn Fn(&Asked<'_>) -> Fault + Send + Sync>;
+type Policy = Box<dyn Fn(&Asked<'_>) -> HttpFault + Send + Sync>;
 
-/// A server on a port of its own, until it is dropped.
+/// A server on its own port, until dropped.
 pub struct Server {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -56,8 +55,8 @@ struct Shared {
 }
 
 impl Server {
-    /// Gives out the files below `root`; `policy` says for each request what goes wrong.
-    pub fn new(root: impl AsRef<Path>, policy: impl Fn(&Asked<'_>) -> Fault + Send + Sync + 'static) -> Self {
+    /// Serves the files below `root`; `policy` chooses the fault of each response.
+    pub fn new(root: impl AsRef<Path>, policy: impl Fn(&Asked<'_>) -> HttpFault + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
@@ -74,17 +73,17 @@ impl Server {
         Self { shared, address, accepting: Some(accepting) }
     }
 
-    /// Without faults.
+    /// A server without faults.
     pub fn honest(root: impl AsRef<Path>) -> Self {
-        Self::new(root, |_| Fault::None)
+        Self::new(root, |_| HttpFault::None)
     }
 
-    /// The URL of a path below the root. `path` is taken as it is: what must be encoded already is.
+    /// The URL of a path below the root; `path` must already be percent-encoded.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}/{path}", self.address)
     }
 
-    /// How many requests there were.
+    /// Number of requests so far.
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
     }
@@ -93,7 +92,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts.
+        // Wakes the accepting thread.
         drop(TcpStream::connect(self.address));
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
@@ -106,7 +105,7 @@ impl Drop for Server {
     }
 }
 
-/// A URL at which nobody answers: its port was free a moment ago.
+/// A URL with no listener: its port was free a moment ago.
 pub fn dead_url() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}/x", listener.local_addr().unwrap())
@@ -125,13 +124,13 @@ impl Shared {
             drop(open);
             let shared = self.clone();
             std::thread::spawn(move || {
-                // A client that is gone is no fault of ours.
+                // The client may disconnect.
                 let _ = shared.serve(&stream);
             });
         }
     }
 
-    /// All requests of a connection, which is closed when the last handle of it is dropped.
+    /// Serves all requests of a connection.
     fn serve(&self, stream: &TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let mut reader = io::BufReader::new(stream);
@@ -144,7 +143,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits, but not for a server that is gone.
+    /// Sleeps, but stops early when the server is dropped.
     fn wait(&self, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end && !self.stopped.load(Ordering::SeqCst) {

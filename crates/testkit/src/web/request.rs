@@ -1,13 +1,13 @@
-//! What a client asks for.
+//! Parses requests.
 
 use std::io::{self, BufRead, Read};
 use std::ops::Range;
 
-/// The head of a request; bodies are not for this server.
+/// A request head; bodies are not supported.
 #[derive(Debug, Default)]
 pub(super) struct Request {
     pub(super) method: String,
-    /// Decoded, without the slash before it.
+    /// Decoded, without a leading slash.
     pub(super) path: String,
     pub(super) query: Option<String>,
     pub(super) range: Option<String>,
@@ -42,7 +42,7 @@ pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
 }
 
 impl Request {
-    /// The range that is asked for of a file of `len` bytes: `Some(None)` if it has no such bytes.
+    /// The requested range for a file of `len` bytes; `Some(None)` if it is not satisfiable.
     pub(super) fn range(&self, len: u64) -> Option<Option<Range<u64>>> {
         let (first, last) = self.range.as_deref()?.strip_prefix("bytes=")?.split_once('-')?;
         let last_byte = len.saturating_sub(1);
