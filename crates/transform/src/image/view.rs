@@ -1,4 +1,4 @@
-//! What a training loop makes of a picture. Owns the settings and their bounds; touches no pixel.
+//! Settings of the image augmentation in a training loop, and their bounds. Touches no pixel.
 
 mod crop;
 mod draws;
@@ -8,73 +8,72 @@ pub use draws::Draws;
 
 use packhorse_core::{Error, Kind, Limits, Result};
 
-/// What [`ViewDecoder`](super::ViewDecoder) makes of each picture: red, green, blue, 8 bits each,
-/// upright as EXIF says. The default keeps every picture's own size.
+/// How [`ViewDecoder`](super::ViewDecoder) crops, resizes and flips each image. The result is 8-bit RGB, upright as EXIF
+/// or XMP says. The default keeps every image's own size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct View {
-    /// The size, and which part of the picture fills it.
+    /// The target size, and the crop that fills it.
     pub size: Size,
-    /// Probability of the mirror image (left and right change sides), 0 to 1.
+    /// Probability of a left-right flip, 0 to 1.
     pub flip: f32,
-    /// How a picture is resampled, if it must be.
+    /// The resampling filter.
     pub filter: Filter,
-    /// Whether a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size in the first place, where what is
-    /// shown still has twice the sides of the view then: faster for large pictures, and slightly
-    /// different pixels. Needs the feature `turbojpeg`.
+    /// Whether a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size if the crop then still has twice the sides of the
+    /// view: faster for large images, with slightly different pixels. Needs the feature `turbojpeg`.
     pub reduced: bool,
 }
 
-/// Which size a picture gets. Heights come first, as in arrays.
+/// The size of a view. Heights come first, as in arrays.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Size {
-    /// Its own.
+    /// The image's own size.
     #[default]
     Keep,
-    /// Its own, which must be this one.
+    /// The image's own size, which must be this one.
     Exact {
-        /// Pixels from top to bottom.
+        /// Height in pixels.
         height: u32,
-        /// Pixels from left to right.
+        /// Width in pixels.
         width: u32,
     },
-    /// All of it, squeezed or stretched into this size.
+    /// The whole image, resized to this size ignoring proportions.
     Squash {
-        /// Pixels from top to bottom.
+        /// Height in pixels.
         height: u32,
-        /// Pixels from left to right.
+        /// Width in pixels.
         width: u32,
     },
-    /// The centre: the shorter side is brought to `short`, the other in proportion (rounded down),
-    /// and `height` × `width` are cut from the middle. As torchvision's `Resize(short)` and
-    /// `CenterCrop((height, width))`, without the pixels that would be cut off.
+    /// The shorter side is scaled to `short`, the other in proportion (rounded down), and the central `height` × `width`
+    /// are cropped: torchvision's `Resize(short)` and `CenterCrop((height, width))`, without resampling the pixels that
+    /// are cropped away.
     Center {
-        /// What the shorter side becomes; at least `height` and `width`.
+        /// The shorter side after scaling; at least `height` and `width`.
         short: u32,
-        /// Pixels from top to bottom.
+        /// Height in pixels.
         height: u32,
-        /// Pixels from left to right.
+        /// Width in pixels.
         width: u32,
     },
-    /// A part of random place, area and proportions, brought to `height` × `width`: torchvision's
-    /// `RandomResizedCrop`, drawn from [`Draws`].
+    /// A crop of random position, area and aspect ratio, resized to `height` × `width`: torchvision's
+    /// `RandomResizedCrop`, with random numbers from [`Draws`].
     Random {
-        /// Pixels from top to bottom.
+        /// Height in pixels.
         height: u32,
-        /// Pixels from left to right.
+        /// Width in pixels.
         width: u32,
-        /// Share of the picture's area, least and most; usually (0.08, 1).
+        /// Least and most fraction of the image's area; usually (0.08, 1).
         scale: (f32, f32),
-        /// Width by height of the part, least and most; usually (3/4, 4/3).
+        /// Least and most aspect ratio (width / height); usually (3/4, 4/3).
         ratio: (f32, f32),
     },
 }
 
-/// A resampling filter. Both are antialiased, as in Pillow and in torchvision's `antialias=True`, and
-/// give their pixels within 2 of 255. Columns are resampled before rows, which is faster; Pillow does it the
-/// other way round, which shows only where bicubic overshoots at hard edges.
+/// A resampling filter. Both are antialiased, as in Pillow and in torchvision's `antialias=True`, and match their pixels
+/// within 2 of 255. Columns are resampled before rows, which is faster; Pillow uses the other order, which matters only
+/// where bicubic overshoots at hard edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
-    /// A triangle as wide as a pixel of the smaller picture.
+    /// A triangle filter scaled to the target's pixels.
     #[default]
     Bilinear,
     /// Bicubic, a = -1/2 (Catmull-Rom).
@@ -82,7 +81,7 @@ pub enum Filter {
 }
 
 impl View {
-    /// Height and width of every picture; `None` if each has its own.
+    /// Height and width of every view; `None` if each image keeps its own.
     pub fn shape(&self) -> Option<(u32, u32)> {
         match self.size {
             Size::Keep => None,
@@ -93,7 +92,7 @@ impl View {
         }
     }
 
-    /// Refuses, as a `Config` error, settings that make no sense.
+    /// A `Config` error for invalid settings.
     pub(super) fn validate(&self, limits: &Limits) -> Result<()> {
         if !(0.0..=1.0).contains(&self.flip) {
             return Err(Error::config(format!("flip is {}; give a probability from 0 to 1", self.flip)));
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_views_are_refused() {
+    fn invalid_views_are_refused() {
         let random = |scale, ratio| Size::Random { height: 8, width: 8, scale, ratio };
         for flip in [-0.1, 1.1, f32::NAN] {
             assert!(refused(Size::Keep, flip).starts_with("flip is "));
