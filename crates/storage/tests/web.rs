@@ -120,7 +120,7 @@ fn temporary_faults_are_retried() {
     let stores = Stores::new(hasty());
     each(&faults(), |fault| {
         for first in [0, 1, 4] {
-            let policy = move |asked: &Asked<'_>, fault: &Fault| match (first..first + 2).contains(&asked.number) {
+            let policy = move |asked: &Asked<'_>, fault: &HttpFault| match (first..first + 2).contains(&asked.number) {
                 true => fault.clone(),
                 false => HttpFault::None,
             };
@@ -164,7 +164,7 @@ fn permanent_faults_give_an_error_or_the_right_bytes() {
 }
 
 /// A few at once: most of the time is waiting.
-fn each(faults: &[Fault], check: impl Fn(&HttpFault) + Sync) {
+fn each(faults: &[HttpFault], check: impl Fn(&HttpFault) + Sync) {
     const LANES: usize = 4;
     let check = &check;
     std::thread::scope(|scope| {
@@ -182,7 +182,7 @@ fn outcome(
     fault: &HttpFault,
     policy: impl Fn(&Asked<'_>, &HttpFault) -> HttpFault + Send + Sync + Copy + 'static,
 ) -> [(&'static str, Result<(), Error>); 2] {
-    let server = |fault: Fault| Server::new(dir.path(), move |asked| policy(asked, &fault));
+    let server = |fault: HttpFault| Server::new(dir.path(), move |asked| policy(asked, &fault));
     let (a, b) = (server(fault.clone()), server(fault.clone()));
     let started = Instant::now();
     let whole = within(stores, &a.url("a.bin")).and_then(|file| file.read_all(10 << 20));
