@@ -1,5 +1,5 @@
-//! Fields that are numbers or text by the names that WebDataset gave them: `.cls` is decimal digits,
-//! `.txt` and `.json` are UTF-8.
+//! Decodes fields that WebDataset's naming convention makes numbers (`.cls`: decimal digits) or text (`.txt`,
+//! `.json`: UTF-8). Text is not parsed any further.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -7,17 +7,17 @@ use arrow_array::{Array, ArrayRef, BinaryViewArray, PrimitiveArray, StringViewAr
 use packhorse_core::{Codec, DataType, Error, Field, FieldType, Input, Limits, Result, Rows, Sample, key_column};
 use std::sync::Arc;
 
-/// Fields whose bytes are the decimal digits of an integer, as WebDataset's decoders have it.
+/// Fields that WebDataset's decoders parse as decimal integers.
 const DIGITS: [&str; 6] = ["cls", "cls2", "count", "id", "index", "inx"];
 
-/// All fields that this decodes: those, and text.
+/// All fields that this codec decodes: [`DIGITS`] and text.
 pub(crate) const FIELDS: &[&str] =
     &["cls", "cls2", "count", "id", "index", "inx", "json", "jsn", "text", "transcript", "txt"];
 
-/// What stands behind the name of a field of text whose own name does not say that it is.
+/// Appended to the name of a text field when the name is not one of [`FIELDS`].
 const TEXT: &str = ".txt";
 
-/// No integer has more digits than that.
+/// Longer fields are not parsed as integers.
 const MOST_DIGITS: u64 = 64;
 
 pub(crate) struct Plain {
@@ -25,7 +25,7 @@ pub(crate) struct Plain {
 }
 
 impl Codec for Plain {
-    /// One column: `Int64` where the bytes are digits, else text. `caption.txt` becomes `caption`; other
+    /// One column: `Int64` if the bytes are digits, otherwise text. `caption.txt` becomes `caption`; other
     /// fields keep their names.
     fn probe(&self, name: &str, input: &dyn Input) -> Result<Vec<Field>> {
         let short = is_digits(name) && input.len().is_some_and(|len| len <= MOST_DIGITS);
@@ -96,7 +96,7 @@ fn numbers(name: &str, rows: &Rows) -> Result<ArrayRef> {
             of_row(
                 rows,
                 row,
-                format!("{name} is \"{start}\", and an integer in other samples; pass --decode never to keep bytes"),
+                format!("{name} is \"{start}\", but an integer in other samples; use `decode=never` to keep bytes"),
             )
         }),
     };
@@ -108,7 +108,7 @@ fn texts(name: &str, rows: &Rows) -> Result<ArrayRef> {
     let text = |(row, bytes): (usize, Option<&'_ [u8]>)| match bytes.map(|bytes| std::str::from_utf8(bytes)) {
         None => Ok(None),
         Some(Ok(text)) => Ok(Some(text.to_owned())),
-        Some(Err(_)) => Err(of_row(rows, row, format!("{name} is not UTF-8; pass --decode never to keep bytes"))),
+        Some(Err(_)) => Err(of_row(rows, row, format!("{name} is not UTF-8; use `decode=never` to keep bytes"))),
     };
     let texts = values(name, rows).map(text).collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(texts.iter().map(Option::as_deref).collect::<StringViewArray>()))

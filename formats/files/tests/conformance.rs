@@ -1,4 +1,4 @@
-//! The format keeps what every format promises.
+//! The format passes the conformance suite.
 
 use packhorse_files::Files;
 use packhorse_testkit::conformance::{Cuts, Suite, sample};

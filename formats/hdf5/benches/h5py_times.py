@@ -1,4 +1,4 @@
-"""Prints how many seconds h5py takes, by the clock and of all processors: `write-gzip|write-zstd|read RAW FILE`."""
+"""Prints the wall-clock and processor seconds of h5py: `write-gzip|write-zstd|read RAW FILE`."""
 
 import sys
 import time

@@ -1,15 +1,15 @@
-//! Little-endian numbers out of bytes that may lie: every read is checked.
+//! Bounds-checked reading of little-endian numbers from untrusted bytes.
 
 use packhorse_core::{Error, Result};
 
-/// What stands for "no address".
+/// HDF5's undefined address.
 pub(crate) const UNDEFINED: u64 = u64::MAX;
 
-/// A place in some bytes, moving forward.
+/// A position in bytes that moves forward.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
-    /// What the bytes are, for errors.
+    /// Name of the structure, for errors.
     what: &'static str,
 }
 
@@ -18,7 +18,7 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes, what }
     }
 
-    /// What is left.
+    /// The unread bytes.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -34,7 +34,7 @@ impl<'a> Cursor<'a> {
         self.take(n).map(|_| ())
     }
 
-    /// Passes over a signature.
+    /// Consumes a signature, which must match.
     pub(crate) fn expect(&mut self, signature: &[u8]) -> Result<()> {
         match self.take(signature.len())? == signature {
             true => Ok(()),
@@ -50,7 +50,7 @@ impl<'a> Cursor<'a> {
         Ok(self.take(n)?.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
-    /// The next `n` bytes, at most 8, as a big-endian number, as some compressors write them.
+    /// The next `n` bytes, at most 8, as a big-endian number.
     pub(crate) fn big(&mut self, n: usize) -> Result<u64> {
         if n > 8 {
             return Err(self.bad("has numbers of more than 8 bytes"));
@@ -58,7 +58,7 @@ impl<'a> Cursor<'a> {
         Ok(self.take(n)?.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
-    /// As [`Cursor::uint`], for what is an offset in the file: all bits set is [`UNDEFINED`].
+    /// Like [`Cursor::uint`], for addresses: all bits set gives [`UNDEFINED`].
     pub(crate) fn address(&mut self, n: usize) -> Result<u64> {
         let undefined = self.rest.get(..n).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0xff));
         self.uint(n).map(|value| if undefined { UNDEFINED } else { value })
@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
         self.uint(8)
     }
 
-    /// The bytes up to a zero, which is passed over.
+    /// The bytes up to a zero byte, which is consumed.
     pub(crate) fn zero_ended(&mut self) -> Result<&'a [u8]> {
         let end = self.rest.iter().position(|byte| *byte == 0).ok_or_else(|| self.bad("has a name without an end"))?;
         let name = self.take(end)?;
@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
         Ok(name)
     }
 
-    /// The `Content` error of this place.
+    /// A `Content` error that names the structure.
     pub(crate) fn bad(&self, message: &str) -> Error {
         Error::content(format!("{} {message}", self.what))
     }

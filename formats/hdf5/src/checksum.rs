@@ -1,4 +1,4 @@
-//! The checksum of HDF5's metadata: Bob Jenkins' lookup3, `hashlittle` with initial value 0.
+//! The checksum of HDF5's metadata: Bob Jenkins' lookup3 (`hashlittle` with initial value 0).
 
 /// `hashlittle(bytes, 0)`.
 pub(crate) fn lookup3(bytes: &[u8]) -> u32 {
@@ -18,7 +18,7 @@ pub(crate) fn lookup3(bytes: &[u8]) -> u32 {
     finish(a.wrapping_add(x), b.wrapping_add(y), c.wrapping_add(z))
 }
 
-/// Up to twelve bytes as three little-endian words, zeros after the end.
+/// Up to twelve bytes as three little-endian words, padded with zeros.
 fn words(bytes: &[u8]) -> [u32; 3] {
     let mut words = [0u32; 3];
     for (word, part) in words.iter_mut().zip(bytes.chunks(4)) {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_its_author_says() {
+    fn published_test_vectors() {
         assert_eq!(lookup3(b""), 0xdead_beef);
         assert_eq!(lookup3(b"Four score and seven years ago"), 0x1777_0551);
     }

@@ -1,62 +1,62 @@
-//! HDF5 datatypes (file format specification, IV.A.2.d) and which elements of rows they are.
+//! HDF5 datatypes (file format specification, IV.A.2.d), and their mapping from Arrow types.
 
 mod parse;
 
 use crate::bytes::Cursor;
 use packhorse_core::{DataType, Result};
 
-/// Bytes of a reference into the global heap, in files whose addresses have 8.
+/// Bytes of a global heap reference in files with 8-byte addresses.
 pub(crate) const HEAPED: u32 = 16;
 
-/// A datatype, as far as rows know it.
+/// A datatype, in the detail that reading rows needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Datatype {
     /// 1, 2, 4 or 8 bytes.
     Integer { size: u32, signed: bool, big: bool },
-    /// Some of the bits of up to 8 bytes, as cameras of 12 and sound of 24 bits write them.
+    /// Integers that use only some bits of up to 8 bytes, such as 12-bit images and 24-bit audio.
     Bits { size: u32, signed: bool, big: bool, offset: u16, precision: u16 },
-    /// Bits without a meaning, in 1, 2, 4 or 8 bytes: unsigned integers to h5py, Booleans to PyTables.
+    /// Bit fields of 1, 2, 4 or 8 bytes: unsigned integers in h5py, Booleans in PyTables.
     BitField { size: u32, big: bool },
     /// IEEE 754, of 2, 4 or 8 bytes.
     Float { size: u32, big: bool },
-    /// Floats of other parts, such as bfloat16, each of which a wider one of IEEE 754 holds exactly.
+    /// Other floats, such as bfloat16, that a wider IEEE 754 float holds exactly.
     OddFloat { size: u32, big: bool, parts: FloatParts },
     /// Seconds since 1970, an integer of 4 or 8 bytes.
     Time { size: u32, big: bool },
-    /// What PyTables stores as a time of 8 bytes: seconds in the upper half, microseconds in the lower.
+    /// PyTables' Time64: seconds in the upper half, microseconds in the lower.
     Timeval { big: bool },
-    /// An enumeration of 1 byte whose names are FALSE and TRUE: Booleans, as h5py writes them.
+    /// h5py's Booleans: an enumeration of 1 byte with the names FALSE and TRUE.
     Boolean,
-    /// The pair `r`, `i` of floats of `size` bytes each, as h5py writes complex numbers.
+    /// h5py's complex numbers: a compound of the floats `r` and `i`, of `size` bytes each.
     Complex { size: u32, big: bool },
-    /// Text of this many bytes.
+    /// Fixed-length text of this many bytes.
     Fixed { size: u32, utf8: bool, padding: Padding },
-    /// Bytes without a meaning, but for NumPy's times, whose type h5py notes.
+    /// Opaque bytes. For NumPy's times, the type that h5py notes in the tag.
     Opaque { size: u32, numpy: Option<String> },
-    /// Text of any length, in the global heap; the size is that of a reference into it.
+    /// Variable-length text in the global heap; the size is that of a reference.
     VlenText { utf8: bool, size: u32 },
-    /// Elements of any number, in the global heap.
+    /// Variable-length sequences in the global heap; the size is that of a reference.
     Vlen { of: Box<Datatype>, size: u32 },
-    /// Members side by side: name, offset, type.
+    /// Members: name, offset, type.
     Compound { size: u32, members: Vec<(String, u32, Datatype)> },
-    /// Elements in a fixed shape, inside a compound.
+    /// An array datatype.
     Array { size: u32, dims: Vec<u32>, of: Box<Datatype> },
-    /// What rows can't hold, in words.
+    /// A datatype that rows can't hold, described for messages.
     Other { size: u32, what: String },
 }
 
-/// Where the parts of a float lie among its bits, the lowest first.
+/// The bit positions of a float's parts; bit 0 is the lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FloatParts {
     pub(crate) sign: u8,
-    /// Location and number of bits.
+    /// Position and number of bits.
     pub(crate) exponent: (u8, u8),
     pub(crate) mantissa: (u8, u8),
     pub(crate) bias: u32,
 }
 
 impl FloatParts {
-    /// The bytes of the smaller of the IEEE floats of 4 and 8 bytes that holds all such floats.
+    /// Bytes (4 or 8) of the smallest IEEE 754 float that holds all values exactly.
     pub(crate) fn wider(&self) -> u32 {
         let (exponent, mantissa, bias) = (u32::from(self.exponent.1), self.mantissa.1, i64::from(self.bias));
         let (most, least) = ((1i64 << exponent.min(40)) - 1 - bias, 1 - bias);
@@ -64,19 +64,19 @@ impl FloatParts {
     }
 }
 
-/// What follows fixed text that is shorter than its place.
+/// The padding of fixed-length text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Padding {
-    /// Text ends before the first zero.
+    /// The text ends before the first zero byte.
     Zero,
-    /// Zeros at the end are no text.
+    /// Trailing zeros are padding.
     Zeros,
-    /// Spaces at the end are no text.
+    /// Trailing spaces are padding.
     Spaces,
 }
 
 impl Datatype {
-    /// What holds the elements `element` of rows, whose NumPy type is `numpy` where it is said.
+    /// The datatype for elements of Arrow type `element` and, if set, NumPy type `numpy`.
     pub(crate) fn of(element: &DataType, numpy: Option<&str>) -> Option<Self> {
         let integer = |size, signed| Some(Datatype::Integer { size, signed, big: false });
         match element {
@@ -100,7 +100,7 @@ impl Datatype {
         }
     }
 
-    /// Bytes of an element in the file.
+    /// Bytes per element in the file.
     pub(crate) fn size(&self) -> u32 {
         match self {
             Datatype::Boolean => 1,
@@ -122,7 +122,7 @@ impl Datatype {
         }
     }
 
-    /// The bytes of the datatype's message, for those that we write.
+    /// The bytes of the datatype message; empty for datatypes that we never write.
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Datatype::Integer { size, signed, big } => {
@@ -162,12 +162,12 @@ impl Datatype {
         }
     }
 
-    /// Reads a datatype; what is left of `cursor` follows it.
+    /// Parses a datatype and moves `cursor` past it.
     pub(crate) fn parse(cursor: &mut Cursor<'_>) -> Result<Self> {
         parse::parse(cursor, parse::DEEPEST)
     }
 
-    /// The type as PyTables means it, which has no other words for Booleans and times with fractions.
+    /// The meaning of the type in files of PyTables: its Booleans and Time64.
     pub(crate) fn of_pytables(self) -> Self {
         match self {
             Datatype::BitField { size: 1, .. } => Datatype::Boolean,
@@ -189,13 +189,13 @@ impl std::fmt::Display for Datatype {
             Datatype::Bits { size, precision, .. } => write!(f, "integers of {precision} bits in {size} bytes"),
             Datatype::BitField { size, .. } => write!(f, "bit fields of {size} bytes"),
             Datatype::Float { size, .. } => write!(f, "float{}", size * 8),
-            Datatype::OddFloat { size, .. } => write!(f, "floats of {size} bytes that are not IEEE 754's"),
+            Datatype::OddFloat { size, .. } => write!(f, "floats of {size} bytes that are not IEEE 754"),
             Datatype::Time { .. } | Datatype::Timeval { .. } => f.write_str("times"),
             Datatype::Boolean => f.write_str("bool"),
             Datatype::Complex { size, .. } => write!(f, "complex{}", size * 16),
             Datatype::Fixed { size, .. } => write!(f, "text of {size} bytes"),
             Datatype::Opaque { size, .. } => write!(f, "opaque bytes of size {size}"),
-            Datatype::VlenText { .. } => f.write_str("text of any length"),
+            Datatype::VlenText { .. } => f.write_str("variable-length text"),
             Datatype::Vlen { of, .. } => write!(f, "lists of {of}"),
             Datatype::Compound { .. } => f.write_str("compounds"),
             Datatype::Array { of, .. } => write!(f, "arrays of {of}"),
@@ -204,7 +204,7 @@ impl std::fmt::Display for Datatype {
     }
 }
 
-/// What elements without an Arrow twin are in HDF5, by their NumPy type. Times are stored as integers.
+/// The datatype of fixed-size binary elements, by their NumPy type. Times are stored as integers.
 fn named(numpy: &str, size: u32) -> Option<Datatype> {
     let kind = numpy.trim_start_matches(['<', '|', '=']);
     match (kind.chars().next()?, size) {
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn datatypes_round_trip() {
         for datatype in [
             Datatype::Integer { size: 1, signed: false, big: false },
             Datatype::Integer { size: 8, signed: true, big: true },
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_has_an_end() {
+    fn deep_nesting_is_an_error() {
         let bytes = [0x19, 0, 0, 0, 16, 0, 0, 0].repeat(100);
         assert!(Datatype::parse(&mut Cursor::new(&bytes, "datatype")).is_err());
     }

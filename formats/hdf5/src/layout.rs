@@ -1,8 +1,7 @@
-//! The layout ml-hdf5/1: which objects a field of rows becomes, and what their attributes say.
+//! The layout ml-hdf5/1: the objects of each field, and their attributes.
 //!
-//! Every object `/data/FIELD` carries the attribute `packhorse_field`, a JSON text from which the
-//! column comes back exactly: what it holds, its element, shape, rank or depth, whether it may be null,
-//! and its metadata.
+//! Every object `/data/FIELD` has the attribute `packhorse_field`, a JSON text that restores the column exactly:
+//! kind, element, shape, rank or depth, nullability and metadata.
 
 use crate::datatype::{Datatype, HEAPED};
 use crate::options::SinkOptions;
@@ -11,18 +10,18 @@ use packhorse_core::{DataType, ENCODING, Error, Field, FieldType, NUMPY, Result,
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The name of this layout, in the root's attribute `packhorse_layout`.
+/// The name of this layout, the value of the root's attribute `packhorse_layout`.
 pub(crate) const LAYOUT: &str = "ml-hdf5/1";
-/// The attribute that says what a field is.
+/// The attribute that describes a field.
 pub(crate) const FIELD: &str = "packhorse_field";
-/// The root's attribute that marks a dataset's master file; it holds the dataset's name.
+/// The root's attribute that marks a master file; its value is the dataset's name.
 pub(crate) const MASTER: &str = "packhorse_master";
-/// The root's attribute that holds the metadata of the schema, as a JSON object of texts.
+/// The root's attribute with the schema's metadata, a JSON object of strings.
 pub(crate) const METADATA: &str = "packhorse_metadata";
-/// The metadata of a column, and of a schema, that names classes: a JSON list of texts.
+/// The metadata key of a column, and of a schema, for class names: a JSON list of strings.
 pub(crate) const CLASSES: &str = "class_names";
 
-/// The type of a field's elements in the file; `Unsupported`, naming the field, if there is none.
+/// The datatype of a field's elements; `Unsupported`, with the field's name, if HDF5 has none.
 pub(crate) fn datatype(field: &Field, kind: &FieldType, options: &SinkOptions) -> Result<Datatype> {
     let byte = Datatype::Integer { size: 1, signed: false, big: false };
     let found = match kind {
@@ -34,7 +33,7 @@ pub(crate) fn datatype(field: &Field, kind: &FieldType, options: &SinkOptions) -
     found.ok_or_else(|| Error::unsupported(format!("field {} of type {kind}", field.name())))
 }
 
-/// How many `offsets` a field has.
+/// The number of `offsets` datasets of a field.
 pub(crate) fn levels(kind: &FieldType, options: &SinkOptions) -> usize {
     match kind {
         FieldType::Blob => usize::from(!options.vlen),
@@ -44,7 +43,7 @@ pub(crate) fn levels(kind: &FieldType, options: &SinkOptions) -> usize {
     }
 }
 
-/// Whether a field with so many `offsets` is a group of datasets.
+/// Whether a field with this number of `offsets` datasets is a group.
 pub(crate) fn is_group(levels: usize) -> bool {
     levels > 0
 }
@@ -71,7 +70,7 @@ pub(crate) fn describe(field: &Field, kind: &FieldType, object: &mut Object) -> 
     Ok(())
 }
 
-/// Writes `class_names` if `json` is a list of texts.
+/// Writes `class_names` if `json` is a list of strings.
 pub(crate) fn classes_attribute(json: &str, object: &mut Object) -> Result<()> {
     match serde_json::from_str::<Vec<String>>(json) {
         Ok(classes) if !classes.is_empty() => object.texts_attribute(CLASSES, &classes),
@@ -85,13 +84,13 @@ pub(crate) fn metadata(schema: &Schema) -> Option<String> {
     (!metadata.is_empty()).then(|| json!(metadata).to_string())
 }
 
-/// What [`metadata`] wrote; empty where it makes no sense.
+/// Parses what [`metadata`] wrote; empty if it is not valid.
 pub(crate) fn parse_metadata(text: &str) -> BTreeMap<String, String> {
     serde_json::from_str(text).unwrap_or_default()
 }
 
 fn to_json(field: &Field, kind: &FieldType) -> Value {
-    // What makes a tensor of a list follows from its kind.
+    // The extension keys of tensors follow from the kind.
     let tensor = matches!(kind, FieldType::Tensor { .. } | FieldType::Ragged { .. });
     let metadata: BTreeMap<&String, &String> =
         field.metadata().iter().filter(|(key, _)| !(tensor && key.starts_with("ARROW:extension:"))).collect();
@@ -113,7 +112,7 @@ fn to_json(field: &Field, kind: &FieldType) -> Value {
     json
 }
 
-/// The column `name` that the attribute `packhorse_field` describes; `None` where it makes no sense.
+/// The column `name` that the attribute `packhorse_field` describes; `None` if it is not valid.
 pub(crate) fn parse_field(name: &str, text: &str) -> Option<(Field, FieldType)> {
     let json: Map<String, Value> = serde_json::from_str(text).ok()?;
     let number = |key: &str| json.get(key)?.as_u64().and_then(|n| usize::try_from(n).ok());
@@ -134,7 +133,7 @@ pub(crate) fn parse_field(name: &str, text: &str) -> Option<(Field, FieldType)> 
     Some((field, kind))
 }
 
-/// Dimensions whose elements can be counted in an `i32`, as Arrow counts them.
+/// Dimensions whose product fits Arrow's `i32`.
 fn shape(json: &Value) -> Option<Vec<usize>> {
     let dims = json.as_array()?.iter().map(|dim| usize::try_from(dim.as_u64()?).ok());
     let dims: Vec<usize> = dims.collect::<Option<_>>()?;
@@ -174,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_come_back() {
+    fn columns_round_trip() {
         for kind in [
             FieldType::Blob,
             FieldType::Text,

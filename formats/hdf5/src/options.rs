@@ -7,21 +7,21 @@ use packhorse_core::{Error, Options, Result};
 /// How chunks of numbers are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filter {
-    /// Not at all; the dataset is then contiguous.
+    /// No compression; the dataset is contiguous.
     None,
-    /// Deflate at this level, HDF5's filter 1: every reader has it.
+    /// Deflate at this level, HDF5's filter 1; every reader has it.
     Gzip(i32),
     /// Zstandard at this level, the registered filter 32015.
     Zstd(i32),
-    /// LZF, 32000: every h5py has it.
+    /// LZF, 32000; every h5py has it.
     Lzf,
     /// LZ4, 32004.
     Lz4,
-    /// Blosc2 by its plugin, 32026, with one of its coders, at this level.
+    /// Blosc2, 32026, by its plugin, with this codec and level.
     Blosc2(Blosc2, i32),
 }
 
-/// A coder of Blosc2, by its number there.
+/// A codec of Blosc2; the value is Blosc2's own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blosc2 {
     Lz4 = 1,
@@ -31,16 +31,16 @@ pub(crate) enum Blosc2 {
 /// Whether the bytes of elements are grouped by significance before compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shuffle {
-    /// What makes the first chunks smaller.
+    /// Whichever makes the first chunks smaller.
     Auto,
     On,
     Off,
 }
 
-/// Settled options of the sink.
+/// Parsed options of the sink.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SinkOptions {
-    /// Rows a chunk; by the size of a sample if not said.
+    /// Rows per chunk; `None` to derive them from the size of a sample.
     pub(crate) chunk: Option<u64>,
     pub(crate) filter: Filter,
     pub(crate) shuffle: Shuffle,
@@ -73,7 +73,7 @@ fn chunk(options: &Options) -> Result<Option<u64>> {
     match options.get("chunk") {
         None | Some("auto") => Ok(None),
         Some(_) => match options.parse("chunk", 0u64)? {
-            0 => Err(Error::config("option chunk: at least one row a chunk")),
+            0 => Err(Error::config("option chunk: a chunk needs at least one row")),
             rows => Ok(Some(rows)),
         },
     }
@@ -82,7 +82,7 @@ fn chunk(options: &Options) -> Result<Option<u64>> {
 fn filter(options: &Options) -> Result<Filter> {
     let level = |default: i32, highest: i32| match options.parse("level", default)? {
         level if (1..=highest).contains(&level) => Ok(level),
-        level => Err(Error::config(format!("option level: {level} is not from 1 to {highest}"))),
+        level => Err(Error::config(format!("option level: {level} is not between 1 and {highest}"))),
     };
     match options.get("filter").unwrap_or("gzip") {
         "gzip" => Ok(Filter::Gzip(level(4, 9)?)),
@@ -102,12 +102,12 @@ fn filter(options: &Options) -> Result<Filter> {
 fn blosc2(coder: Blosc2, level: i32) -> Result<Filter> {
     match plugin::find(BLOSC2) {
         Some(_) => Ok(Filter::Blosc2(coder, level)),
-        None => Err(Error::config(format!("option filter: blosc2 is a plugin; {}", plugin::install(BLOSC2)))),
+        None => Err(Error::config(format!("option filter: blosc2 needs its plugin; {}", plugin::install(BLOSC2)))),
     }
 }
 
 fn unknown(option: &str, value: &str, known: &str) -> Error {
-    Error::config(format!("option {option}: no \"{value}\"; known are {known}"))
+    Error::config(format!("option {option}: unknown value \"{value}\"; use one of {known}"))
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_values_are_refused() {
         for pair in
             [("chunk", "0"), ("filter", "lzo"), ("level", "10"), ("shuffle", "yes"), ("vlen", "1"), ("chnk", "1")]
         {

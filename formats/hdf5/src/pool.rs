@@ -1,8 +1,8 @@
-//! Things that are costly to make and needed by one thread at a time.
+//! A pool of objects that are costly to make and used by one thread at a time.
 
 use std::sync::{Mutex, PoisonError};
 
-/// As many as were ever in use at once.
+/// Holds as many objects as were in use at once; never shrinks.
 pub(crate) struct Pool<T> {
     idle: Mutex<Vec<T>>,
     make: fn() -> T,
@@ -13,7 +13,7 @@ impl<T> Pool<T> {
         Self { idle: Mutex::default(), make }
     }
 
-    /// Calls `work` with one that nobody else has.
+    /// Lends `work` an object, made if none is idle.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = idle().pop();

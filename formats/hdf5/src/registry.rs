@@ -1,11 +1,11 @@
-//! The registered numbers of filters, and their names.
+//! Numbers and names of registered filters.
 //!
-//! [The list of the HDF Group](https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md).
+//! From [the HDF Group's list](https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFilterPlugins.md).
 
-/// Blosc2, the one plugin that we write with.
+/// Blosc2, the only plugin used for writing.
 pub(crate) const BLOSC2: u16 = 32026;
 
-/// Number and name, in the order of numbers.
+/// Number and name, sorted by number.
 const NAMES: [(u16, &str); 42] = [
     (1, "gzip"),
     (2, "shuffle"),
@@ -51,13 +51,13 @@ const NAMES: [(u16, &str); 42] = [
     (32033, "htj2k"),
 ];
 
-/// The name of the filter `id`, where it is registered.
+/// The name of the filter `id`, if it is registered.
 pub(crate) fn name(id: u16) -> Option<&'static str> {
     NAMES.iter().find(|(number, _)| *number == id).map(|(_, name)| *name)
 }
 
-/// Whether the plugin is one of the Python package `hdf5plugin`.
-#[cfg_attr(not(feature = "hdf5-plugins"), expect(dead_code, reason = "without plugins there is none to install"))]
+/// Whether the Python package `hdf5plugin` has the plugin of filter `id`.
+#[cfg_attr(not(feature = "hdf5-plugins"), expect(dead_code, reason = "used with plugins only"))]
 pub(crate) fn in_wheel(id: u16) -> bool {
     matches!(id, 32001 | 32013 | 32017 | 32018 | 32024 | 32026 | 32028 | 32033)
 }

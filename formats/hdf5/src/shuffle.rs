@@ -1,10 +1,9 @@
-//! HDF5's filter 2: the bytes of elements, grouped by their significance.
+//! HDF5's filter 2: groups the bytes of elements by significance.
 
 use std::ops::{BitOr, Shl};
 
-/// `input` shuffled into `out`, elements of `width` bytes; bytes after the last element stay last.
+/// Shuffles `input`, elements of `width` bytes, into `out`; bytes after the last element stay last.
 pub(crate) fn shuffle(input: &[u8], width: usize, out: &mut Vec<u8>) {
-    // What was there before is written over.
     out.resize(input.len(), 0);
     match width {
         2 => split::<2, 2>(input, out),
@@ -14,7 +13,7 @@ pub(crate) fn shuffle(input: &[u8], width: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The opposite of [`shuffle`], into `out` of the same length.
+/// The inverse of [`shuffle`]; `out` must have the length of `input`.
 pub(crate) fn unshuffle(input: &[u8], width: usize, out: &mut [u8]) {
     match width {
         0 | 1 => out.copy_from_slice(input),
@@ -29,10 +28,10 @@ pub(crate) fn unshuffle(input: &[u8], width: usize, out: &mut [u8]) {
     }
 }
 
-/// Elements handled at once: enough for the widest registers.
+/// Elements per step: enough for the widest registers.
 const BLOCK: usize = 64;
 
-/// Elements of `W` bytes, by parts of `P`: compilers turn [`BLOCK`] parts of up to four bytes around in registers.
+/// Elements of `W` bytes in parts of `P` bytes: compilers transpose [`BLOCK`] parts of up to four bytes in registers.
 fn split<const W: usize, const P: usize>(input: &[u8], out: &mut [u8]) {
     let (elements, rest) = input.as_chunks::<W>();
     let (planes, tail) = out.split_at_mut(elements.len() * W);
@@ -57,7 +56,7 @@ fn split<const W: usize, const P: usize>(input: &[u8], out: &mut [u8]) {
     tail.copy_from_slice(rest);
 }
 
-/// What `split::<4, 4>` does, in a shape that compilers make half as fast again.
+/// `split::<4, 4>` in a shape that compiles to code half as fast again.
 fn split4(input: &[u8], out: &mut [u8]) {
     const FEW: usize = 16;
     let count = input.len() / 4;
@@ -79,7 +78,7 @@ fn split4(input: &[u8], out: &mut [u8]) {
     split_from(blocks.len() * FEW, input, 4, out);
 }
 
-/// Elements of `W` bytes, of which `block` makes [`BLOCK`] at once out of as many bytes of each significance.
+/// Elements of `W` bytes; `block` assembles [`BLOCK`] of them from their `W` planes.
 fn join<const W: usize>(input: &[u8], out: &mut [u8], block: impl Fn([&[u8; BLOCK]; W], &mut [[u8; W]; BLOCK])) {
     let count = input.len() / W;
     if count == 0 {
@@ -100,8 +99,8 @@ fn join<const W: usize>(input: &[u8], out: &mut [u8], block: impl Fn([&[u8; BLOC
     rest.copy_from_slice(tail);
 }
 
-/// Numbers of which each is one of `low` and, above it, one of `high`: two by two, compilers put them beside each
-/// other in registers, which they do not find for four at once.
+/// Numbers whose lower half is from `low` and upper half from `high`. Compilers vectorize this for pairs, but not for
+/// four at once.
 fn beside<H, N>(low: &[H; BLOCK], high: &[H; BLOCK]) -> [N; BLOCK]
 where
     H: Copy,
@@ -118,7 +117,7 @@ fn four(a: &[u8; BLOCK], b: &[u8; BLOCK], c: &[u8; BLOCK], d: &[u8; BLOCK]) -> [
     beside::<u16, u32>(&beside(a, b), &beside(c, d))
 }
 
-/// The elements from number `first` on, one by one, and what is after the last.
+/// The elements from `first` on, one by one, and the bytes after the last.
 fn split_from(first: usize, input: &[u8], width: usize, out: &mut [u8]) {
     let count = input.len() / width.max(1);
     for (i, element) in input.chunks_exact(width.max(1)).enumerate().skip(first) {
@@ -152,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back() {
+    fn shuffle_round_trips() {
         let mut out = Vec::new();
         shuffle(&[0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24], 4, &mut out);
         assert_eq!(out, [0x11, 0x21, 0x12, 0x22, 0x13, 0x23, 0x14, 0x24]);

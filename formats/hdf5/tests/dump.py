@@ -1,6 +1,6 @@
-"""Prints what h5py finds in files of the layout ml-hdf5/1, a line of JSON a file: for each field, a text a sample.
+"""Prints what h5py reads from files of the layout ml-hdf5/1: one line of JSON per file, with one text per sample and field.
 
-Numbers are the hexadecimal of their little-endian bytes, texts that of their UTF-8, joined by "|".
+Numbers are written as their little-endian bytes in hexadecimal, texts as their UTF-8 bytes, joined by "|".
 """
 
 import json

@@ -1,7 +1,7 @@
-//! The bytes of our files, as digests. Where one of these changes, the format's revision must be
-//! raised, unless only a compressor's version did; and never may they depend on threads.
+//! Digests of our files. If one changes, raise the format's revision, unless only a compressor's version
+//! changed. The bytes must not depend on threads.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod large;
 

@@ -1,7 +1,7 @@
-"""Writes files with h5py, PyTables and netCDF4 into a folder, and prints what they hold.
+"""Writes files with h5py, PyTables and netCDF4 into a folder, and prints their values.
 
-A line of JSON a file: its name, the option `datasets`, and for each field a text a sample as in dump.py, or
-the words that the error must hold.
+One line of JSON per file: its name, the option `datasets`, and for each field one text per sample as in dump.py, or
+the words that the error must contain.
 """
 
 import json
@@ -145,7 +145,7 @@ def h5py_large(libver, tag):
 
 
 def h5py_filters():
-    """What hdf5plugin brings: values that compress and values that do not, elements that are no multiple of 8."""
+    """Filters of hdf5plugin: compressible and incompressible values, numbers of elements not divisible by 8."""
     blosc = hdf5plugin.Blosc
     kinds = {f"blosc-{coder}-{shuffle}": blosc(cname=coder, clevel=5, shuffle=shuffle)
              for coder in ["blosclz", "lz4", "lz4hc", "zlib", "zstd"] for shuffle in [0, 1, 2]}
@@ -165,7 +165,7 @@ def h5py_filters():
 
 
 def h5py_scaleoffset():
-    """Numbers of all widths, chunks of one value, of as many bits as there are, and with values never written."""
+    """Numbers of all widths; chunks of one value, with the full number of bits, and with values never written."""
     fields = {}
     with h5py.File(DIR / "scaleoffset.h5", "w") as f:
         def dataset(name, x, how, **more):

@@ -1,7 +1,7 @@
-"""Writes NetCDF files into a folder, and prints what xarray finds over their record dimension.
+"""Writes NetCDF files into a folder, and prints what xarray reads along their record dimension.
 
-A line of JSON a file and set of options: its name, the options, for each field a text a sample as in make_foreign.py, the
-names of what is left out, and words of the error that is wanted instead.
+One line of JSON per file and set of options: its name, the options, for each field one text per sample as in
+make_foreign.py, the names of omitted fields, and the words that the error must contain, if one is expected.
 """
 
 import json
@@ -105,11 +105,11 @@ def packed():
     fields, others = read("packed.nc", "time", False)
     say("packed.nc", error="option dimension")
     say("packed.nc", {key: fields[key] for key in ["t2m", "time"]}, datasets="t2m,time")
-    say("packed.nc", error="there is no height", dimension="height")
+    say("packed.nc", error="no dimension height", dimension="height")
 
 
 def grows():
-    """Variables over an unlimited dimension that were not written to its end, and one that never was."""
+    """Variables over an unlimited dimension that were not written to its end, and one never written."""
     with netCDF4.Dataset(DIR / "grows.nc4", "w") as f:
         f.createDimension("time", None)
         f.createDimension("x", 2)
@@ -120,7 +120,7 @@ def grows():
 
 
 def xarrays():
-    """What xarray writes by itself: dimensions of fixed length, Booleans, times."""
+    """A file written by xarray: dimensions of fixed length, Booleans, times."""
     data = xr.Dataset(
         {
             "image": (("sample", "y", "x"), rng.normal(size=(N, 4, 3)).astype("f4")),

@@ -1,7 +1,7 @@
-"""Writes files of odd types into a folder, and prints what rows of them hold and lack.
+"""Writes files with unusual types into a folder, and prints their values and omitted fields.
 
-A line of JSON a file: its name, for each field a text a sample as in make_foreign.py, and the names of what is left out.
-Fields and what is left out together are all datasets, and all members of compounds, that h5py lists.
+One line of JSON per file: its name, for each field one text per sample as in make_foreign.py, and the omitted fields.
+Fields and omitted fields together are all datasets and members of compounds that h5py lists.
 """
 
 import json
@@ -35,7 +35,7 @@ def many(value):
 
 
 def listing(path):
-    """All datasets and members of compounds, as fields are called, and whatever leads to another file."""
+    """The field names of all datasets and members of compounds, and all links to other files."""
     names = set()
 
     def leaves(name, t):
@@ -116,7 +116,7 @@ def numbers():
         fields = as_h5py(f, ["bits20", "high12", "flags"])
         for name in ["bfloat", "eight"]:
             fields[name] = [one(v) for v in f[name][:].astype("f4")]
-    # NumPy has no integers of three bytes, and h5py no times.
+    # NumPy has no 3-byte integers, and h5py no times.
     fields["bits24"] = [one(np.int32(i - 9)) for i in range(N)]
     fields["sound"] = [one(np.int32(9 - i)) for i in range(N)]
     fields["seconds"] = [one(np.int32(i * 1000 - 5)) for i in range(N)]
@@ -172,7 +172,7 @@ def pytables():
 
 
 def places():
-    """Datasets whose elements lie elsewhere, and values without rows, beside one that can be read."""
+    """Datasets stored in other files, and scalar datasets, beside one that can be read."""
     with h5py.File(DIR / "source.h5", "w") as f:
         f["x"] = np.arange(N)
     for name, virtual, outside in [("places.h5", True, True), ("virtual.h5", True, False), ("outside.h5", False, True)]:
@@ -211,7 +211,7 @@ def small_addresses():
     say("small.h5", {"text": texts, "numbers": lists, "pairs.t": texts, "pairs.n": [one(np.int32(0))] * N})
 
 
-# Types by chance: a dtype, how to make an element, how its text is written; None where rows can't hold it.
+# Random types: a dtype, how to make an element, how its text is written (None if rows can't hold it).
 
 def atom():
     word = lambda: "ö" * int(rng.integers(0, 4))

@@ -1,4 +1,4 @@
-"""Writes a file a filter of hdf5plugin into a folder, and beside KIND.h5, as KIND.FIELD, what h5py reads of each field.
+"""Writes KIND.h5 for each filter of hdf5plugin into a folder, and the values that h5py reads of each field to KIND.FIELD.
 
 Prints the folder of the plugins.
 """
@@ -16,7 +16,7 @@ rng = np.random.default_rng(11)
 
 
 def smooth(shape, dtype):
-    """What lossy filters are made for, and, as integers, what others can compress."""
+    """Smooth values for lossy filters, and integers for the others."""
     steps = rng.integers(-3, 4, shape).cumsum(axis=-1)
     return (steps + 100).astype(dtype) if np.dtype(dtype).kind in "iu" else (steps / 7).astype(dtype)
 
@@ -33,7 +33,7 @@ KINDS["sz"] = (hp.SZ(absolute=0.01), ["f4", "f8"])
 KINDS["sz3"] = (hp.SZ3(absolute=0.01), ["f4", "f8"])
 KINDS["fcidecomp"] = (hp.FciDecomp(), ["u1", "u2"])
 KINDS["htj2k"] = (hp.Htj2k(), ["u1", "u2"])
-# The first fits no dataset: chunks stick out of it, and it of them.
+# The first does not match the datasets: chunks extend beyond them.
 SHAPES = {"edges": ((N, 20, 33), (16, 16, 20)), "rows": ((N, 24, 33), (1, 24, 33)), "tall": ((N, 20), (10, 20))}
 HOWS = {"": {}, "-shuffle": {"shuffle": True}, "-sum": {"fletcher32": True}}
 

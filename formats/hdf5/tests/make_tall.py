@@ -1,6 +1,6 @@
-"""Writes a file with chunks that are far larger than a block of rows: one over all rows, and columns.
+"""Writes a file with chunks that are much larger than a block of rows: one over all rows, and columns.
 
-And another, in which 20,000 values of any length are all the same 100 KB.
+And another, in which 20,000 variable-length values all refer to the same 100 KB.
 """
 
 import sys

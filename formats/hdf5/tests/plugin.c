@@ -1,5 +1,5 @@
-/* Plugins for plugin.rs: filter ID turns bytes around with its second parameter and takes three off their end, and
- * misbehaves as HOW says. Of HDF5's headers it needs no more than this. */
+/* Plugins for plugin.rs: filter ID flips bytes with its second parameter and removes some from the end, and misbehaves as
+ * HOW says. The declarations are the needed part of HDF5's headers. */
 #include <stdlib.h>
 
 typedef struct {
@@ -15,7 +15,7 @@ enum { GOOD, REFUSES, CLAIMS_MORE, NULLS, TOO_LONG, SAYS_NO_SIZE };
 static size_t filter(unsigned flags, size_t count, const unsigned values[], size_t bytes, size_t *size, void **buffer)
 {
     unsigned char *from = *buffer;
-    /* Parameters beyond the last are zeros, for plugins that do not count them. */
+    /* Parameters beyond the last must be zeros, for plugins that do not check their number. */
     if (!(flags & 0x0100) || count != 2 || values[0] != 3 || values[2] != 0 || bytes < values[0] || HOW == REFUSES)
         return 0;
     size_t made = HOW == TOO_LONG ? 2 * bytes : bytes - values[0];

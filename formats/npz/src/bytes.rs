@@ -1,10 +1,10 @@
-//! Bytes by position: of a file, or of a field that is already in memory.
+//! Bytes by position, from a file or from memory. It knows nothing of NumPy or zip.
 
 use crate::header::cut;
 use packhorse_core::{Error, Input, Result};
 use std::borrow::Cow;
 
-/// Where the bytes of an `.npy` or `.npz` file are.
+/// The bytes of an `.npy` or `.npz` file.
 #[derive(Clone, Copy)]
 pub(crate) enum Bytes<'a> {
     Memory(&'a [u8]),
@@ -12,10 +12,10 @@ pub(crate) enum Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
-    /// Of a file, whose length must be known.
+    /// The bytes of `input`; `Unsupported` if its length is unknown.
     pub(crate) fn of(input: &'a dyn Input) -> Result<Self> {
         let len = input.len().ok_or_else(|| {
-            Error::unsupported("is a stream: NumPy files are read by position, so unpack it first")
+            Error::unsupported("is a stream, but NumPy files are read by position; decompress it first")
                 .in_input(input.name())
         })?;
         Ok(Bytes::File { input, len })
@@ -28,7 +28,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// `len` bytes from `at`, as many of them as there are. Callers have bounded `len`.
+    /// Up to `len` bytes from `at`, fewer at the end of the file. Callers must bound `len`.
     pub(crate) fn read(&self, at: u64, len: usize) -> Result<Cow<'a, [u8]>> {
         let left = usize::try_from(self.len().saturating_sub(at)).unwrap_or(usize::MAX);
         let len = len.min(left);
@@ -45,7 +45,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// Fails where fewer than `len` bytes lie from `at` on.
+    /// Fails if the file has fewer than `len` bytes from `at` on.
     pub(crate) fn holds(&self, at: u64, len: usize) -> Result<()> {
         match at.checked_add(len as u64).is_some_and(|end| end <= self.len()) {
             true => Ok(()),

@@ -1,4 +1,4 @@
-//! Fields that are `.npy` or `.npz` files, decoded into columns.
+//! Decodes fields that are `.npy` or `.npz` files into columns.
 
 use crate::bytes::Bytes;
 use crate::column::{ALIGNED, Column, part_of};
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) struct NpzCodec {
     pub(crate) limits: Limits,
-    /// The only arrays of `.npz` files that are looked at.
+    /// The arrays of `.npz` files to read; `None` for all.
     pub(crate) chosen: Option<Vec<String>>,
     pub(crate) pool: Pool,
-    /// Headers that were parsed before, since most samples have the same.
+    /// Most samples have equal headers, so parsed ones are kept.
     pub(crate) known: Known,
-    /// How far behind aligned memory the next file had better start.
+    /// The offset from aligned memory at which a file should start, so that its largest array is aligned.
     pub(crate) lead: AtomicUsize,
 }
 
@@ -32,8 +32,8 @@ impl Codec for NpzCodec {
             let (arrays, others) = members_of(&naming, bytes, self.chosen.as_deref(), &self.limits)?;
             if let Some(other) = others.first() {
                 return Err(Error::content(format!(
-                    "holds {other}, which is no array (.npy) and would be lost; take it out of the archive, or pack the \
-                     file as it is with --decode never"
+                    "holds {other}, which is not an array (.npy) and would be lost; remove it from the archive, or keep \
+                     the file as bytes with `decode=never`"
                 )));
             }
             for array in arrays {
@@ -74,7 +74,7 @@ impl Codec for NpzCodec {
     }
 }
 
-/// What a sample is called: its key, or its number in the block where it has none.
+/// The sample's key, or its number in the block if it has none.
 fn key(rows: &Rows, row: usize) -> String {
     match rows.column_by_name(KEY).and_then(|keys| keys.as_string_view_opt()) {
         Some(keys) if keys.is_valid(row) => keys.value(row).to_owned(),
@@ -105,7 +105,7 @@ impl<'a> Blobs<'a> {
         })
     }
 
-    /// The file in the memory where it lies.
+    /// The file as a view into the column's memory.
     fn buffer(&self, row: usize) -> Option<Buffer> {
         let file = self.value(row)?;
         let buffers = match self.0.data_type() {
@@ -120,13 +120,13 @@ impl<'a> Blobs<'a> {
 struct Decoder<'a> {
     limits: &'a Limits,
     naming: Naming,
-    /// What the columns are called.
+    /// The names of the columns.
     names: Vec<&'a str>,
     columns: Vec<Column<'a>>,
     known: &'a Known,
-    /// The file, if it is the only one.
+    /// The file, if there is only one.
     alone: Option<Buffer>,
-    /// The size of the largest array that could be a column where it lies, and where in the file it starts.
+    /// Size and offset in its file of the largest array that is not compressed.
     largest: (usize, usize),
 }
 
@@ -148,8 +148,7 @@ impl Decoder<'_> {
         empty.map(|(column, _)| column).try_for_each(Column::push_null)
     }
 
-    /// Whether the array is a column, or some of its members are: `x` where `x.a` is wanted, unless an
-    /// array is called that.
+    /// Whether the array or one of its members is a column: `x` is wanted for `x.a`, unless an array is named `x.a`.
     fn wants(&self, array: &Array, all: &[Array]) -> bool {
         self.names.iter().any(|name| match name.strip_prefix(array.field.as_str()) {
             Some("") => true,
@@ -174,7 +173,7 @@ impl Decoder<'_> {
             let Some(i) = self.names.iter().position(|wanted| *wanted == *name) else { continue };
             let (Some(column), Some(filled)) = (self.columns.get_mut(i), filled.get_mut(i)) else { continue };
             if std::mem::replace(filled, true) {
-                return Err(Error::content(format!("is the second of the name {name}; rename it")));
+                return Err(Error::content(format!("has the name of another field, {name}; rename it")));
             }
             column.push(&header, part, data, self.alone.as_ref())?;
         }
@@ -186,7 +185,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// What would have aligned the largest array.
+    /// The offset that would have aligned the largest array.
     fn lead(&self) -> usize {
         (ALIGNED - self.largest.1 % ALIGNED) % ALIGNED
     }
@@ -199,7 +198,7 @@ mod tests {
     use packhorse_core::{Format, Options, Schema};
     use std::sync::Arc;
 
-    /// The values of a column of one file that lies behind `lead` bytes, and whether they are where it is.
+    /// The values of a column decoded from one file that starts at offset `lead`, and whether they share its memory.
     fn decoded(codec: &dyn Codec, file: &[u8], lead: usize) -> (Vec<f32>, bool) {
         let memory = Pool::default().filled(lead + file.len(), |bytes| {
             bytes[lead..].copy_from_slice(file);

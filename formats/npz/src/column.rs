@@ -1,4 +1,4 @@
-//! One column in the making: values of many samples, appended from their files, without a step in between.
+//! Builds one column: values of many samples, copied straight from their files.
 
 use crate::dtype::{Axis, Part};
 use crate::gather::{contiguous, gather, size, swap};
@@ -12,43 +12,44 @@ use packhorse_core::{
 };
 use std::sync::Arc;
 
-/// A column in the making.
+/// A column under construction.
 pub(crate) struct Column<'a> {
     field: &'a Field,
     kind: FieldType,
     values: Values<'a>,
-    /// For each sample the number of elements before its end, where that differs: starts with 0.
+    /// Offsets of lists and ragged values, in elements, starting with 0.
     ends: Vec<i32>,
-    /// For each sample its dimensions, where they differ.
+    /// The dimensions of each ragged value.
     shapes: Vec<i32>,
     valid: Vec<bool>,
+    /// The most bytes that the column may hold.
     most: u64,
 }
 
 enum Values<'a> {
-    /// Packed little-endian elements of so many bytes.
+    /// Packed little-endian elements, and the bytes of each.
     Packed(Packed<'a>, usize),
-    /// The same, of the only sample, where it lies.
+    /// The same for a single sample, as a view into its file.
     Shared(Buffer, usize),
     Text(StringViewBuilder),
 }
 
-/// Values that are appended in memory out of a pool.
+/// A growing buffer from a pool.
 struct Packed<'a> {
     pool: &'a Pool,
     memory: Memory,
     used: usize,
-    /// Samples that are still to come.
+    /// Samples not yet appended.
     samples: usize,
 }
 
-/// What values are aligned to that are used where they lie.
+/// Alignment in bytes of values that are used without a copy.
 pub(crate) const ALIGNED: usize = 16;
 
-/// Smaller arrays are copied.
+/// Arrays smaller than this are copied.
 const SHARED: usize = 64 << 10;
 
-/// No more than this is taken for samples that have yet to come.
+/// The most bytes reserved ahead for samples not yet appended.
 const AHEAD: usize = 8 << 20;
 
 impl<'a> Packed<'a> {
@@ -56,11 +57,11 @@ impl<'a> Packed<'a> {
         Ok(Self { pool, memory: pool.take(0)?, used: 0, samples })
     }
 
-    /// `len` more bytes, to be filled: the next sample's.
+    /// Appends `len` bytes for the next sample, for the caller to fill.
     fn grow(&mut self, len: usize) -> Result<&mut [u8]> {
         let end = self.used.saturating_add(len);
         if end > self.memory.len() {
-            // All samples are alike, as a rule.
+            // Samples usually have equal sizes.
             let ahead = len.saturating_mul(self.samples).min(AHEAD);
             let mut memory = self.pool.take(end.saturating_add(self.used).max(ahead))?;
             let held = self.memory.get(..self.used).unwrap_or_default();
@@ -78,8 +79,9 @@ impl<'a> Packed<'a> {
 }
 
 impl Values<'_> {
-    /// The elements along `axes` of `src`, as the only ones, where they lie in `file`: if that can be, and does
-    /// not keep more than twice as much memory from being freed.
+    /// The elements along `axes` of `src` as a view into `file`. `None` if they must be copied: not the only sample,
+    /// small, not contiguous, misaligned or byte-swapped, or less than half of the memory that the view would keep
+    /// alive.
     fn shared(&self, file: &Buffer, src: &[u8], axes: &[Axis], part: &Part) -> Option<Self> {
         let Values::Packed(Packed { used: 0, samples: 1, .. }, width) = self else { return None };
         let len = size(axes, *width);
@@ -92,14 +94,14 @@ impl Values<'_> {
     }
 }
 
-/// `part` as a part of `whole`, if it is one.
+/// `part` as a view into `whole`, if it lies there.
 pub(crate) fn part_of(whole: &Buffer, part: &[u8]) -> Option<Buffer> {
     let at = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
     (at.checked_add(part.len())? <= whole.len()).then(|| whole.slice_with_length(at, part.len()))
 }
 
 impl<'a> Column<'a> {
-    /// An empty column `field` for `samples` samples. Its type must be one that arrays become.
+    /// An empty column for `samples` samples; `Unsupported` if `field` can't hold a NumPy array.
     pub(crate) fn new(field: &'a Field, samples: usize, limits: &Limits, pool: &'a Pool) -> Result<Self> {
         let kind = FieldType::of(field)?;
         let no_array = || Error::unsupported(format!("field {} of type {kind} can't hold a NumPy array", field.name()));
@@ -115,8 +117,8 @@ impl<'a> Column<'a> {
         Ok(Self { field, kind, values, ends: vec![0], shapes: Vec::new(), valid: Vec::new(), most: limits.blob })
     }
 
-    /// Appends `part` of the array whose header and data these are: its whole value is one sample's. Where
-    /// the sample is the only one and `file` holds it, a large array is not copied.
+    /// Appends `part` of an array as the value of the next sample; `data` is the array's data. A large array of a
+    /// single sample that lies in `file` is not copied.
     pub(crate) fn push(&mut self, header: &Header, part: &Part, data: &[u8], file: Option<&Buffer>) -> Result<()> {
         let axes: Vec<Axis> = header.axes(header.fortran).into_iter().chain(part.axes.iter().copied()).collect();
         self.fits(header, part, &axes)?;
@@ -130,7 +132,7 @@ impl<'a> Column<'a> {
         self.end(elements, &axes)
     }
 
-    /// Appends that the sample has no value.
+    /// Appends null; a `Content` error if the field is not nullable.
     pub(crate) fn push_null(&mut self) -> Result<()> {
         if !self.field.is_nullable() {
             return Err(Error::content(format!("has no array for the field {} ({})", self.field.name(), self.kind)));
@@ -155,7 +157,7 @@ impl<'a> Column<'a> {
         Ok(())
     }
 
-    /// Whether a value of this header belongs in the column.
+    /// Refuses a value whose type or shape is not the column's.
     fn fits(&self, header: &Header, part: &Part, axes: &[Axis]) -> Result<()> {
         let found = &part.element.data_type;
         let same_element = match &self.kind {
@@ -166,7 +168,7 @@ impl<'a> Column<'a> {
             | FieldType::Ragged { element, .. }
             | FieldType::List { element, .. } => element == found,
         };
-        // Text may be of any width; what else has no Arrow type of its own must be called the same.
+        // Text may have any width. Other types without an Arrow type must have the same NumPy name.
         let wanted = numpy_type(self.field).filter(|_| !part.element.is_text());
         let same_name = wanted.is_none() || wanted == part.element.numpy.as_deref();
         let same_shape = match &self.kind {
@@ -189,7 +191,7 @@ impl<'a> Column<'a> {
         )))
     }
 
-    /// Refuses what would make the column larger than it can be.
+    /// Refuses `elements` more elements if the column would exceed its limit.
     fn admit(&self, elements: usize) -> Result<()> {
         let (held, width) = match &self.values {
             Values::Packed(packed, width) => (packed.used, *width),
@@ -201,7 +203,7 @@ impl<'a> Column<'a> {
             true => Err(Error::new(
                 Kind::Limit,
                 format!(
-                    "field {} would hold {bytes} bytes in one block, over the limit of {} bytes; decode fewer samples at once",
+                    "field {} would hold {bytes} bytes in one block, over the limit of {} bytes; decode fewer samples per block",
                     self.field.name(),
                     self.most
                 ),
@@ -219,7 +221,7 @@ impl<'a> Column<'a> {
             Error::new(
                 Kind::Limit,
                 format!(
-                    "field {} holds more than 2^31 elements in one block; decode fewer samples at once",
+                    "field {} holds more than 2^31 elements in one block; decode fewer samples per block",
                     self.field.name()
                 ),
             )
@@ -248,13 +250,13 @@ impl<'a> Column<'a> {
             (Values::Packed(packed, _), Some(element)) => array_of(element, packed.finish(), total)?,
             (Values::Shared(bytes, _), Some(element)) => array_of(element, bytes, total)?,
             (Values::Text(mut text), _) => Arc::new(text.finish()),
-            (Values::Packed(..) | Values::Shared(..), None) => return Err(Error::bug("text is no packed element")),
+            (Values::Packed(..) | Values::Shared(..), None) => return Err(Error::bug("text is not a packed element")),
         };
         assemble(self.field, values, self.ends, self.shapes, nulls, samples)
     }
 }
 
-/// The array of `field` over `values`.
+/// The array of `field` with these elements; `ends` and `shapes` are for lists and ragged values only.
 pub(crate) fn assemble(
     field: &Field,
     values: ArrayRef,
@@ -271,11 +273,11 @@ pub(crate) fn assemble(
         )),
         DataType::List(item) => Ok(Arc::new(ListArray::try_new(item.clone(), offsets(), values, nulls).map_err(bug)?)),
         DataType::Struct(parts) => {
-            let [data, shape] = parts.as_ref() else { return Err(Error::bug("no ragged field")) };
+            let [data, shape] = parts.as_ref() else { return Err(Error::bug("not a ragged field")) };
             let (DataType::List(item), DataType::FixedSizeList(dimension, rank)) =
                 (data.data_type(), shape.data_type())
             else {
-                return Err(Error::bug("no ragged field"));
+                return Err(Error::bug("not a ragged field"));
             };
             let data = ListArray::try_new(item.clone(), offsets(), values, None).map_err(bug)?;
             let shapes = Arc::new(Int32Array::from(shapes));

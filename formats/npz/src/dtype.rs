@@ -1,47 +1,47 @@
-//! What an item of an array is: one element, or a structure whose members are fields of their own.
+//! The dtype of an array: one scalar type, or a structured dtype whose members become fields.
 //!
-//! Structures are flattened here: a [`Part`] is one member down to its element, with the dimensions of
-//! all sub-arrays on the way and how far apart their entries lie.
+//! Structured dtypes are flattened: a [`Part`] is one innermost member, with the dimensions and strides of
+//! all subarrays around it.
 
 use crate::element::Element;
 use crate::literal::Literal;
 use packhorse_core::{Error, Result};
 use std::collections::BTreeSet;
 
-/// More members than any structure has, and longer names; bounds what a header makes us hold.
+/// The most members of a structured dtype and the longest name, to bound the memory that a header can claim.
 const MEMBERS: usize = 4096;
 const NAME: usize = 1024;
 
-/// A dimension: how many entries, and how many bytes from one to the next.
+/// A dimension: its length, and its stride in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
     pub(crate) len: usize,
     pub(crate) stride: usize,
 }
 
-/// One member of an item down to its element; the whole item where it is no structure.
+/// One innermost member of an item; the whole item if the dtype is not structured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// The names on the way to it, joined by dots; empty for the whole item.
+    /// The names of the members down to it, joined by dots; empty for the whole item.
     pub(crate) name: String,
-    /// Where it starts in the item.
+    /// Byte offset in the item.
     pub(crate) offset: usize,
-    /// The dimensions of the sub-arrays that it lies in.
+    /// The dimensions of the subarrays around it, outermost first.
     pub(crate) axes: Vec<Axis>,
     pub(crate) element: Element,
 }
 
-/// What an item is.
+/// The type of an item of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dtype {
-    /// Bytes of an item.
+    /// Bytes per item.
     pub(crate) width: usize,
-    /// Its members without padding, in the order of the file.
+    /// Its members without padding, in file order.
     pub(crate) parts: Vec<Part>,
 }
 
 impl Dtype {
-    /// What the `descr` of a header says.
+    /// Parses the `descr` of a header.
     pub(crate) fn parse(descr: &Literal) -> Result<Self> {
         match descr {
             Literal::Text(name) => Element::parse(name).map(Self::from),
@@ -66,29 +66,29 @@ impl Dtype {
             let name = name_of(name)?;
             let at = width;
             width = width.checked_add(dtype.width).ok_or_else(damaged)?;
-            // Where a name is empty, void bytes are padding.
+            // Void bytes with an empty name are padding.
             if name.is_empty() && dtype.parts.iter().all(Part::is_void) {
                 continue;
             }
             if name.is_empty() || name.len() > NAME || !names.insert(name) {
                 return Err(Error::content(format!(
-                    "has a structure with members of odd names (\"{name:.40}\" is empty, too long or there twice)"
+                    "has a structured dtype with an invalid member name (\"{name:.40}\" is empty, too long or repeated)"
                 )));
             }
             for part in dtype.parts {
                 parts.push(part.inside(name, at)?);
             }
             if parts.len() > MEMBERS {
-                return Err(Error::unsupported(format!("has a structure of more than {MEMBERS} members")));
+                return Err(Error::unsupported(format!("has a structured dtype of more than {MEMBERS} members")));
             }
         }
         match parts.is_empty() {
-            true => Err(Error::unsupported("has items without any member")),
+            true => Err(Error::unsupported("has a structured dtype without members")),
             false => Ok(Self { width, parts }),
         }
     }
 
-    /// A sub-array of items.
+    /// The dtype of a subarray of such items.
     fn repeated(mut self, shape: &[usize]) -> Result<Self> {
         let mut axes = Vec::with_capacity(shape.len());
         for len in shape.iter().rev() {
@@ -115,7 +115,7 @@ impl Part {
         self.name.is_empty() && self.element.numpy.as_deref().is_some_and(|n| n.starts_with("|V"))
     }
 
-    /// This part of a member called `member` that starts at `offset`.
+    /// This part, nested in `member`, which starts at `offset`.
     fn inside(mut self, member: &str, offset: usize) -> Result<Self> {
         self.name = match self.name.as_str() {
             "" => member.to_owned(),
@@ -123,13 +123,13 @@ impl Part {
         };
         self.offset = self.offset.checked_add(offset).ok_or_else(damaged)?;
         match self.name.len() > NAME {
-            true => Err(Error::unsupported("has members with too long a name")),
+            true => Err(Error::unsupported(format!("has a structured dtype with a name of more than {NAME} bytes"))),
             false => Ok(self),
         }
     }
 }
 
-/// A member's name; a title, where it has one, is left out.
+/// A member's name, without its title.
 fn name_of(name: &Literal) -> Result<&str> {
     match name {
         Literal::Text(name) => Ok(name),
@@ -141,7 +141,7 @@ fn name_of(name: &Literal) -> Result<&str> {
     }
 }
 
-/// A shape: a tuple, or one number where it stands for a sub-array of one dimension.
+/// A shape: a tuple, or one number for a subarray of one dimension.
 pub(crate) fn shape_of(shape: &Literal) -> Result<Vec<usize>> {
     let number = |n: &Literal| match n {
         Literal::Number(n) => usize::try_from(*n).ok().filter(|n| i64::try_from(*n).is_ok()).ok_or_else(damaged),
@@ -154,7 +154,7 @@ pub(crate) fn shape_of(shape: &Literal) -> Result<Vec<usize>> {
 }
 
 fn damaged() -> Error {
-    Error::content("has a damaged header: its descr is no NumPy type")
+    Error::content("has a damaged header: its descr is not a NumPy dtype")
 }
 
 #[cfg(test)]
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_ones_are_refused() {
+    fn invalid_dtypes_are_refused() {
         for descr in [
             "[('a', '<i4'), ('a', '<i4')]",
             "[('', '<i4')]",

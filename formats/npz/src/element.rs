@@ -1,25 +1,25 @@
-//! One element of an array: how NumPy names it, and what it is in Arrow.
+//! NumPy's scalar types: their names, widths and Arrow types.
 //!
 //! [The array interface](https://numpy.org/doc/stable/reference/arrays.interface.html) defines the
 //! names: byte order, kind, width.
 
 use packhorse_core::{DataType, Error, Result};
 
-/// The type of an element.
+/// The type of one element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Element {
     /// Bytes of an element in the file.
     pub(crate) width: usize,
-    /// Elements are turned around in pieces of so many bytes to be little-endian; 1 for none.
+    /// Size in bytes of the units to byte-swap into little-endian; 1 if none.
     pub(crate) swap: usize,
-    /// What it is in a column.
+    /// Its type in a column.
     pub(crate) data_type: DataType,
-    /// Its NumPy name in little-endian byte order, where `data_type` does not say it all.
+    /// Its NumPy name in little-endian byte order, unless `data_type` determines it.
     pub(crate) numpy: Option<String>,
 }
 
 impl Element {
-    /// The element that NumPy calls `name`. Without a byte order, or with `=` or `|`, it is little-endian.
+    /// Parses a NumPy name. Without a byte order, or with `=` or `|`, it is little-endian.
     pub(crate) fn parse(name: &str) -> Result<Self> {
         let unknown = || Error::unsupported(format!("has the unknown NumPy type \"{name}\""));
         let (big, rest) = match name.strip_prefix('>') {
@@ -54,7 +54,7 @@ impl Element {
         Ok(Self { width, swap, data_type, numpy })
     }
 
-    /// The NumPy name of `data_type`, where it has one.
+    /// The NumPy name of `data_type`, if it has one.
     pub(crate) fn name_of(data_type: &DataType) -> Option<String> {
         use DataType::{
             Boolean, FixedSizeBinary, Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32,
@@ -107,7 +107,7 @@ fn binary(width: usize) -> Result<DataType> {
     Ok(DataType::FixedSizeBinary(width))
 }
 
-/// `M8[ns]`, `m8[25us]`, `M8[D/3]`, `M8`: the unit is NumPy's to interpret, but it must look like one.
+/// `M8[ns]`, `m8[25us]`, `M8[D/3]`, `M8`: the unit is checked for its form and kept as text.
 fn times(kind: char, rest: &str, big: bool) -> Option<Element> {
     let unit = rest.strip_prefix('8')?;
     if !unit.is_empty() {
@@ -125,14 +125,14 @@ fn times(kind: char, rest: &str, big: bool) -> Option<Element> {
 
 fn pickled() -> Error {
     Error::unsupported(
-        "is a pickled object array, which only Python could run; save it as an array of numbers or text \
-         (x.astype(float), x.astype(str)) and np.save it again",
+        "is a pickled object array, which only Python can load; convert it to numbers or text \
+         (x.astype(float), x.astype(str)) and save it again",
     )
 }
 
 fn long_double(name: &str) -> Error {
     Error::unsupported(format!(
-        "is an array of long doubles ({name}), which differ from machine to machine; save it as x.astype(\"f8\") \
+        "is an array of long doubles ({name}), whose layout depends on the machine; save x.astype(\"f8\") instead \
          (complex: \"c16\")"
     ))
 }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_read_is_named() {
+    fn refused_types_are_named() {
         for (name, word) in [
             ("|O", "pickled object array"),
             ("<f16", "long doubles"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_back() {
+    fn names_round_trip() {
         for name in ["|b1", "|i1", "<u2", "<i8", "<f2", "<f8"] {
             assert_eq!(Element::name_of(&Element::parse(name).unwrap().data_type).unwrap(), name);
         }

@@ -1,4 +1,4 @@
-//! Columns as `.npy` files, byte for byte what `numpy.save` writes.
+//! Encodes columns as `.npy` files, byte for byte as `numpy.save` does.
 
 use crate::element::Element;
 use crate::header::write_header;
@@ -11,18 +11,19 @@ use arrow_buffer::Buffer;
 use packhorse_core::{DataType, Error, Field, FieldType, Kind, Result, bytes_of, element_width, numpy_type};
 use std::ops::Range;
 
-/// A view's buffer starts anew when it holds this many bytes.
+/// A buffer of views is closed once it holds this many bytes.
 const BLOCK: usize = 8 << 20;
 
-/// The name of the field that holds `field` encoded; `Unsupported`, naming field and type, if it can't be.
+/// The name of the encoded field; `Unsupported`, with field and type, if `field` can't be an `.npy` file.
 pub(crate) fn encoded(field: &Field) -> Result<String> {
     let kind = FieldType::of(field)?;
-    let refuse =
-        |why: &str| Err(Error::unsupported(format!("field {} of type {kind} is no NumPy array: {why}", field.name())));
+    let refuse = |why: &str| {
+        Err(Error::unsupported(format!("field {} of type {kind} can't be an .npy file: {why}", field.name())))
+    };
     match &kind {
-        FieldType::Blob | FieldType::Text => return refuse("bytes and text are files as they are"),
+        FieldType::Blob | FieldType::Text => return refuse("bytes and text are written as they are"),
         FieldType::List { depth: 2.., .. } => {
-            return refuse("its lists hold lists; flatten them or choose another format");
+            return refuse("its lists are nested; flatten them or choose another format");
         }
         _ => {}
     }
@@ -33,7 +34,7 @@ pub(crate) fn encoded(field: &Field) -> Result<String> {
     })
 }
 
-/// Encodes `column`, a file a sample; null stays null.
+/// Encodes `column` as one file per sample; null stays null.
 pub(crate) fn encode(field: &Field, column: &ArrayRef) -> Result<BinaryViewArray> {
     encoded(field)?;
     let kind = FieldType::of(field)?;
@@ -57,11 +58,11 @@ pub(crate) fn encode(field: &Field, column: &ArrayRef) -> Result<BinaryViewArray
     Ok(files.builder.finish())
 }
 
-/// Files one after the other, with views on each.
+/// Files back to back in buffers, with a view of each.
 struct Files {
     builder: BinaryViewBuilder,
     block: Vec<u8>,
-    /// Where each file in `block` ends; none where there is no file.
+    /// Where each file in `block` ends; `None` for null.
     ends: Vec<Option<usize>>,
 }
 
@@ -84,10 +85,10 @@ impl Files {
     }
 }
 
-/// What NumPy calls the elements.
+/// NumPy's type of the elements.
 enum Descr {
     Name(String),
-    /// Text of at least so many characters.
+    /// Text, padded to at least this many characters.
     Text(usize),
 }
 
@@ -110,12 +111,12 @@ impl Descr {
     }
 }
 
-/// The elements of all samples, and which belong to which.
+/// The elements of all samples, and the range of each sample.
 struct Values<'a> {
     field: &'a Field,
     descr: Descr,
     flat: ArrayRef,
-    /// The elements packed; empty for text.
+    /// The packed elements; empty for text.
     bytes: Buffer,
     width: usize,
     shape: Shape,
@@ -123,7 +124,7 @@ struct Values<'a> {
 
 enum Shape {
     Same(Vec<usize>),
-    /// The elements between neighbours, and the dimensions of every sample if they are more than one.
+    /// Offsets in elements; and for ragged values the dimensions of all samples, and the rank.
     Own {
         offsets: Vec<usize>,
         shapes: Option<(Vec<i32>, usize)>,
@@ -132,7 +133,7 @@ enum Shape {
 
 impl<'a> Values<'a> {
     fn of(field: &'a Field, kind: &FieldType, column: &ArrayRef) -> Result<Self> {
-        let bug = || Error::bug(format!("column {} is no {kind}", field.name()));
+        let bug = || Error::bug(format!("column {} is not {kind}", field.name()));
         let (flat, shape) = match kind {
             FieldType::Scalar(_) => (column.clone(), Shape::Same(Vec::new())),
             FieldType::Tensor { shape, .. } => (flattened(column), Shape::Same(shape.clone())),
@@ -150,7 +151,10 @@ impl<'a> Values<'a> {
             }
         };
         if !matches!(kind, FieldType::Scalar(_)) && flat.null_count() > 0 {
-            return Err(Error::content(format!("field {} has elements that are null; NumPy has none", field.name())));
+            return Err(Error::content(format!(
+                "field {} has null elements, which .npy files can't hold; replace or drop them",
+                field.name()
+            )));
         }
         let descr = Descr::of(field, kind)?;
         let (bytes, width) = match &descr {
@@ -160,7 +164,7 @@ impl<'a> Values<'a> {
         Ok(Self { field, descr, flat, bytes, width, shape })
     }
 
-    /// The shape of a sample's value, and which elements it has.
+    /// The shape of a sample's value, and the range of its elements.
     fn value(&self, row: usize) -> Result<(Vec<usize>, Range<usize>)> {
         match &self.shape {
             Shape::Same(shape) => {
@@ -209,11 +213,11 @@ fn texts(flat: &ArrayRef, range: Range<usize>) -> Result<Vec<&str>> {
     match (flat.as_string_view_opt(), flat.as_string_opt::<i32>()) {
         (Some(texts), _) => Ok(range.map(|i| texts.value(i)).collect()),
         (_, Some(texts)) => Ok(range.map(|i| texts.value(i)).collect()),
-        _ => Err(Error::bug(format!("{} is no text", flat.data_type()))),
+        _ => Err(Error::bug(format!("{} is not text", flat.data_type()))),
     }
 }
 
-/// The elements in fixed lists, of lists in lists too.
+/// The elements of (nested) fixed-size lists.
 fn flattened(column: &ArrayRef) -> ArrayRef {
     match column.as_fixed_size_list_opt() {
         None => column.clone(),
@@ -225,7 +229,7 @@ fn flattened(column: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// The elements in lists, and where each list starts and ends.
+/// The elements of lists, and their offsets.
 fn lists(column: &ArrayRef) -> Option<(ArrayRef, Vec<usize>)> {
     if let Some(lists) = column.as_list_opt::<i32>() {
         return Some((lists.values().clone(), lists.offsets().iter().map(|o| *o as usize).collect()));

@@ -1,4 +1,4 @@
-//! The arrays of one `.npy` or `.npz` file, and what their fields are called.
+//! The arrays of one `.npy` or `.npz` file, and the names of their fields.
 
 use crate::bytes::Bytes;
 use crate::header::{Header, MAGIC};
@@ -8,18 +8,18 @@ use packhorse_core::{Error, Field, Limits, NUMPY, Result, with_metadata};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What the arrays of a field are called: `depth.npy` is `depth`; `view.npz` gives `view.` and the
-/// name of each array, `npz` the arrays' own names.
+/// How the arrays in a field are named: `depth.npy` becomes `depth`; arrays in `view.npz` get the prefix `view.`,
+/// those in `npz` keep their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// The one array, an `.npy` file.
+    /// The name of the only array of an `.npy` file.
     One(String),
-    /// What stands before the name of each array of an `.npz` file.
+    /// The prefix for the arrays of an `.npz` file.
     Many(String),
 }
 
 impl Naming {
-    /// By the name of the field: `Config` if it is neither.
+    /// By the name of the field; `Config` if it names neither kind of file.
     pub(crate) fn of(field: &str) -> Result<Self> {
         let stem = |extension: &str| field.strip_suffix(extension).and_then(|s| s.strip_suffix('.'));
         match field {
@@ -28,23 +28,21 @@ impl Naming {
             _ => match (stem("npy"), stem("npz")) {
                 (Some(stem), _) => Ok(Naming::One(stem.into())),
                 (_, Some(stem)) => Ok(Naming::Many(format!("{stem}."))),
-                _ => {
-                    Err(Error::config(format!("field {field} is no NumPy file: its name ends neither in npy nor npz")))
-                }
+                _ => Err(Error::config(format!("field {field} is not a NumPy file: its name must end in npy or npz"))),
             },
         }
     }
 }
 
-/// An array of a file: what its field is called, and its member where it lies in an archive.
+/// An array of a file: the name of its field, and its member if the file is an archive.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     pub(crate) field: String,
     pub(crate) member: Option<Member>,
 }
 
-/// The arrays of the file in the order of the file; of an archive only those in `chosen`, if set. An archive without an
-/// array is a `Content` error.
+/// The arrays in file order; if `chosen` is set, only those of an archive. An archive without arrays is a `Content`
+/// error.
 pub(crate) fn arrays(
     naming: &Naming,
     bytes: Bytes<'_>,
@@ -54,7 +52,7 @@ pub(crate) fn arrays(
     members_of(naming, bytes, chosen, limits).map(|(arrays, _)| arrays)
 }
 
-/// [`arrays`], and the names of what else the archive holds, if all of it was wanted.
+/// [`arrays`], and the names of the archive's other members unless `chosen` is set.
 pub(crate) fn members_of(
     naming: &Naming,
     bytes: Bytes<'_>,
@@ -66,11 +64,11 @@ pub(crate) fn members_of(
         Naming::Many(prefix) => prefix,
     };
     if *bytes.read(0, MAGIC.len())? == MAGIC[..] {
-        return Err(Error::content("is an .npy file, not .npz; give it that extension"));
+        return Err(Error::content("is an .npy file named .npz; rename it to .npy"));
     }
     let (mut found, mut others) = members(bytes, limits)?;
     if found.is_empty() {
-        return Err(Error::content("holds no array: its archive has no member whose name ends in .npy"));
+        return Err(Error::content("holds no array: no member of the archive has a name that ends in .npy"));
     }
     if let Some(chosen) = chosen {
         others.clear();
@@ -84,7 +82,7 @@ pub(crate) fn members_of(
 }
 
 impl Array {
-    /// Its header, which may be `known`.
+    /// Reads the header, or takes it from `known`.
     pub(crate) fn header(&self, bytes: Bytes<'_>, known: &Known, limits: &Limits) -> Result<Arc<Header>> {
         let (head, len) = match &self.member {
             Some(member) => (member.head(bytes, limits)?, member.size),
@@ -95,7 +93,7 @@ impl Array {
         Ok(header)
     }
 
-    /// An error about this array, by name.
+    /// Adds the name of this array to an error.
     pub(crate) fn named(&self, error: Error) -> Error {
         Error::new(error.kind(), format!("array {} {}", self.field, error.message())).caused_by(error)
     }
@@ -110,8 +108,7 @@ fn npy_head<'a>(bytes: Bytes<'a>, limits: &Limits) -> Result<Cow<'a, [u8]>> {
     }
 }
 
-/// The fields that the arrays of a file become, in the order of their names: with `rows`, a sample is
-/// an entry of the first dimension.
+/// The fields of a file's arrays, sorted by name. With `rows`, a sample is an entry of the first dimension.
 pub(crate) fn fields(arrays: &[(Array, Arc<Header>)], rows: bool) -> Result<Vec<Field>> {
     let mut fields = Vec::new();
     for (array, header) in arrays {
@@ -127,12 +124,12 @@ pub(crate) fn fields(arrays: &[(Array, Arc<Header>)], rows: bool) -> Result<Vec<
     }
     fields.sort_by(|a, b| a.name().cmp(b.name()));
     match fields.windows(2).find_map(|pair| (pair.first()?.name() == pair.last()?.name()).then(|| pair.first())?) {
-        Some(twice) => Err(Error::content(format!("gives two fields the name {}; rename an array", twice.name()))),
+        Some(twice) => Err(Error::content(format!("has two fields named {}; rename an array", twice.name()))),
         None => Ok(fields),
     }
 }
 
-/// What the member `part` of the array `array` is called.
+/// The field name for the member `part` of `array`.
 pub(crate) fn field_name(array: &str, part: &str) -> String {
     match part {
         "" => array.to_owned(),

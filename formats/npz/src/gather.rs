@@ -1,11 +1,11 @@
-//! Copying an array out of any order of its dimensions into C order, and turning bytes around.
+//! Copies strided arrays into C order, and swaps byte orders.
 
 use crate::dtype::Axis;
 
-/// Elements along either side of a tile: what is read for a tile stays in the first cache.
+/// Elements per side of a tile, so that a tile fits into the L1 cache.
 const TILE: usize = 32;
 
-/// A dimension with how far apart its entries lie on either side.
+/// A dimension with its strides in bytes in the source and in the destination.
 #[derive(Clone, Copy)]
 struct Step {
     len: usize,
@@ -13,13 +13,13 @@ struct Step {
     to: usize,
 }
 
-/// The bytes that the elements of `width` bytes along `axes` take.
+/// The size in bytes of the elements of `width` bytes along `axes`.
 pub(crate) fn size(axes: &[Axis], width: usize) -> usize {
     axes.iter().fold(width, |n, axis| n.saturating_mul(axis.len))
 }
 
-/// Fills `dst`, of their [`size`], with the elements of `width` bytes that lie in `src` along `axes`, in C
-/// order. Callers have checked that none lies past the end of `src`.
+/// Copies the elements of `width` bytes along `axes` of `src` into `dst` in C order. `dst` must have their
+/// [`size`], and callers must have checked that no element lies past the end of `src`.
 pub(crate) fn gather(src: &[u8], axes: &[Axis], width: usize, dst: &mut [u8]) {
     if dst.is_empty() {
         return;
@@ -39,7 +39,7 @@ pub(crate) fn gather(src: &[u8], axes: &[Axis], width: usize, dst: &mut [u8]) {
     }
 }
 
-/// Whether the elements along `axes` lie one after the other.
+/// Whether the elements along `axes` are contiguous in C order.
 pub(crate) fn contiguous<'a>(axes: impl DoubleEndedIterator<Item = &'a Axis> + Clone, width: usize) -> bool {
     let mut stride = width;
     let mut follows = |axis: &Axis| {
@@ -50,7 +50,7 @@ pub(crate) fn contiguous<'a>(axes: impl DoubleEndedIterator<Item = &'a Axis> + C
     axes.clone().any(|axis| axis.len == 0) || axes.rev().all(&mut follows)
 }
 
-/// The axes with those of length 1 left out, and neighbours that are one run made one; empty if all is.
+/// The axes without those of length 1, and with contiguous neighbours merged; empty if all elements are contiguous.
 fn coalesced(axes: &[Axis], width: usize) -> Vec<Axis> {
     let mut found: Vec<Axis> = Vec::with_capacity(axes.len());
     for axis in axes.iter().filter(|axis| axis.len != 1) {
@@ -78,7 +78,7 @@ fn steps(axes: &[Axis], width: usize) -> Vec<Step> {
     steps
 }
 
-/// Calls `each` with the offsets of every combination of entries.
+/// Calls `each` with the source and destination offset of every combination of entries.
 fn walk(steps: &[Step], from: usize, to: usize, each: &mut impl FnMut(usize, usize)) {
     match steps.split_first() {
         None => each(from, to),
@@ -94,7 +94,7 @@ fn copy(src: &[u8], from: usize, dst: &mut [u8], to: usize, len: usize) {
     }
 }
 
-/// Single elements: tiles of the last dimension and of the one that lies closest together in `src`.
+/// Copies single elements, in tiles of the last dimension and the one with the smallest stride in `src`.
 fn scattered(src: &[u8], steps: &[Step], width: usize, dst: &mut [u8]) {
     let Some((last, outer)) = steps.split_last() else { return };
     let closest = (0..outer.len()).min_by_key(|i| outer.get(*i).map(|s| s.from));
@@ -138,7 +138,7 @@ fn each_one(src: &[u8], a: Step, b: Step, width: usize, dst: &mut [u8]) {
     walk(&[a, b], 0, 0, &mut |from, to| copy(src, from, dst, to, width));
 }
 
-/// Turns every piece of `unit` bytes around.
+/// Reverses the bytes of every unit of `unit` bytes.
 pub(crate) fn swap(bytes: &mut [u8], unit: usize) {
     match unit {
         0 | 1 => {}
@@ -153,7 +153,7 @@ pub(crate) fn swap(bytes: &mut [u8], unit: usize) {
 mod tests {
     use super::*;
 
-    /// One element after the other.
+    /// The expected result, element by element.
     fn plainly(src: &[u8], axes: &[Axis], width: usize) -> Vec<u8> {
         let mut out = Vec::new();
         let total: usize = axes.iter().map(|a| a.len).product();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_turn_around() {
+    fn units_are_reversed() {
         for unit in [1, 2, 3, 4, 8] {
             let mut bytes: Vec<u8> = (0..24).collect();
             swap(&mut bytes, unit);

@@ -1,4 +1,4 @@
-//! The header of an `.npy` file: magic, version, and the dictionary that says type, order and shape.
+//! The header of an `.npy` file: magic, version, and the dictionary with type, order and shape.
 //!
 //! Specification: [numpy.lib.format](https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html),
 //! versions 1.0, 2.0 and 3.0.
@@ -9,29 +9,29 @@ use packhorse_core::{Error, FieldType, Limits, Result};
 
 pub(crate) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// NumPy's own bound on dimensions.
+/// NumPy's limit on dimensions.
 const RANK: usize = 64;
 
-/// How many elements of no width an array may have: they are backed by no byte.
+/// The most elements of zero bytes in an array, since the file's size does not bound them.
 const EMPTY_ELEMENTS: usize = 1 << 16;
 
-/// What a header says.
+/// A parsed header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) dtype: Dtype,
     pub(crate) fortran: bool,
     pub(crate) shape: Vec<usize>,
-    /// How many items.
+    /// The product of `shape`.
     pub(crate) items: usize,
-    /// Where the data starts.
+    /// Byte offset of the data.
     pub(crate) start: usize,
 }
 
 impl Header {
-    /// How many bytes the header takes with all before the data, from the first 12 bytes of a file.
+    /// Bytes before the data, from the first 12 bytes of a file.
     pub(crate) fn size(bytes: &[u8], limits: &Limits) -> Result<usize> {
         let Some(rest) = bytes.strip_prefix(MAGIC) else {
-            return Err(Error::content("is no .npy file (it does not start with \\x93NUMPY)"));
+            return Err(Error::content("is not an .npy file (it does not start with \\x93NUMPY)"));
         };
         match rest {
             [1, 0, a, b, ..] => Ok(10 + usize::from(u16::from_le_bytes([*a, *b]))),
@@ -41,13 +41,13 @@ impl Header {
             }
             [1..=3, 0, ..] => Err(cut()),
             [major, minor, ..] => {
-                Err(Error::unsupported(format!("has version {major}.{minor} of the .npy format; known are 1.0 to 3.0")))
+                Err(Error::unsupported(format!("has .npy version {major}.{minor}; supported are 1.0 to 3.0")))
             }
             _ => Err(cut()),
         }
     }
 
-    /// The header at the start of `bytes`.
+    /// Parses the header at the start of `bytes`.
     pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         let start = Self::size(bytes, limits)?;
         let prefix = if bytes.get(6) == Some(&1) { 10 } else { 12 };
@@ -86,35 +86,35 @@ impl Header {
         Ok(Self { dtype, fortran, shape, items, start })
     }
 
-    /// How many bytes the data takes.
+    /// Size of the data in bytes.
     pub(crate) fn data_len(&self) -> usize {
         self.items.saturating_mul(self.dtype.width)
     }
 
-    /// Refuses a file of `len` bytes that does not hold exactly the data.
+    /// Refuses a file of `len` bytes whose data is cut short or followed by more bytes.
     pub(crate) fn check_len(&self, len: u64) -> Result<()> {
         let wanted = (self.start as u64).saturating_add(self.data_len() as u64);
         if len < wanted {
             return Err(Error::content(format!(
-                "is cut short: {len} bytes are there of {wanted}, which the shape {:?} takes",
+                "is cut short: it has {len} of the {wanted} bytes that the shape {:?} needs",
                 self.shape
             )));
         }
         match len - wanted {
             0 => Ok(()),
             more => Err(Error::content(format!(
-                "has {more} bytes after its data; if numpy.save was called on one file more than once, save each array apart"
+                "has {more} bytes after its data; if numpy.save wrote several arrays to this file, save each to its own"
             ))),
         }
     }
 
-    /// The data in `bytes`, which are the whole file.
+    /// The data in `bytes`, the whole file.
     pub(crate) fn data<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
         self.check_len(bytes.len() as u64)?;
         bytes.get(self.start..).ok_or_else(cut)
     }
 
-    /// The dimensions and their strides in bytes, outermost first, if the data is in C or `fortran` order.
+    /// The dimensions with their strides in bytes, outermost first, for data in C or `fortran` order.
     pub(crate) fn axes(&self, fortran: bool) -> Vec<Axis> {
         let mut stride = self.dtype.width;
         let mut axes: Vec<Axis> = self.shape.iter().map(|len| Axis { len: *len, stride: 0 }).collect();
@@ -129,8 +129,8 @@ impl Header {
         axes
     }
 
-    /// What `part` is a sample, if a sample is the whole array (`rows` unset) or an entry of its
-    /// first dimension (`rows` set; it has one).
+    /// The type of `part` in a sample: the whole array, or with `rows` an entry of its first dimension, which must
+    /// exist.
     pub(crate) fn field_type(&self, part: &Part, rows: bool) -> Result<FieldType> {
         let outer = self.shape.get(usize::from(rows)..).unwrap_or_default();
         let shape: Vec<usize> = outer.iter().copied().chain(part.axes.iter().map(|a| a.len)).collect();
@@ -139,8 +139,8 @@ impl Header {
         let most = i32::MAX as usize;
         if elements.is_none_or(|n| n > most) || shape.iter().any(|len| *len > most) {
             return Err(Error::unsupported(format!(
-                "has the shape {shape:?}: a value of one sample holds at most {most} elements; \
-                 with the option rows=true each entry of the first dimension is a sample"
+                "has the shape {shape:?}, but a sample holds at most {most} elements; \
+                 the option rows=true makes each entry of the first dimension a sample"
             )));
         }
         Ok(match shape.is_empty() {
@@ -150,12 +150,12 @@ impl Header {
     }
 }
 
-/// The number of items; an error if no machine could hold them.
+/// The number of items; an error if their size overflows.
 fn check_size(dtype: &Dtype, shape: &[usize]) -> Result<usize> {
-    let too_many = || Error::content(format!("has a damaged header: no array has the shape {shape:?}"));
+    let too_many = || Error::content(format!("has a damaged header: the shape {shape:?} is too large"));
     let inner = dtype.parts.iter().map(|part| part.axes.len()).max().unwrap_or(0);
     if shape.len() > RANK || shape.len() + inner > 2 * RANK {
-        return Err(Error::unsupported(format!("has {} dimensions, more than {RANK}", shape.len())));
+        return Err(Error::unsupported(format!("has {} dimensions; at most {RANK} are supported", shape.len())));
     }
     product(shape.iter().copied().chain([dtype.width])).ok_or_else(too_many)?;
     for part in &dtype.parts {
@@ -163,7 +163,7 @@ fn check_size(dtype: &Dtype, shape: &[usize]) -> Result<usize> {
         let elements = product(shape.iter().copied().chain(axes)).ok_or_else(too_many)?;
         if part.element.width == 0 && elements > EMPTY_ELEMENTS {
             return Err(Error::unsupported(format!(
-                "has {elements} elements of no width ({}); at most {EMPTY_ELEMENTS} are read",
+                "has {elements} elements of zero bytes ({}); at most {EMPTY_ELEMENTS} are supported",
                 part.element.numpy.as_deref().unwrap_or_default()
             )));
         }
@@ -171,20 +171,20 @@ fn check_size(dtype: &Dtype, shape: &[usize]) -> Result<usize> {
     Ok(shape.iter().product())
 }
 
-/// The product of `lens`, where each 0 counts as 1 so that it does not hide that others are absurd.
+/// The product of `lens`. 0 counts as 1, so that it does not hide an overflow of the others.
 fn product(mut lens: impl Iterator<Item = usize>) -> Option<usize> {
     lens.try_fold(1usize, |n, len| n.checked_mul(len.max(1))).filter(|n| i64::try_from(*n).is_ok())
 }
 
 fn odd_keys() -> Error {
-    Error::content("has a damaged header: it is no dictionary of descr, fortran_order (True or False) and shape")
+    Error::content("has a damaged header: it is not a dictionary of descr, fortran_order (True or False) and shape")
 }
 
 pub(crate) fn cut() -> Error {
     Error::content("is cut short: the .npy file ends within its header or data")
 }
 
-/// The start of an `.npy` file as `numpy.save` writes it: version 1.0, a multiple of 64 bytes.
+/// Appends a header as `numpy.save` writes it: version 1.0, padded to a multiple of 64 bytes.
 pub(crate) fn write_header(descr: &str, shape: &[usize], out: &mut Vec<u8>) -> Result<()> {
     let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
     let tuple = match dims.as_slice() {
@@ -192,7 +192,7 @@ pub(crate) fn write_header(descr: &str, shape: &[usize], out: &mut Vec<u8>) -> R
         _ => format!("({})", dims.join(", ")),
     };
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple}, }}");
-    // Room for the first dimension to grow in place: as many digits as the longest i64, and a sign.
+    // NumPy reserves room for the first dimension to grow in place: the digits of the longest i64, and a sign.
     text.push_str(&" ".repeat(dims.first().map_or(0, |first| 21usize.saturating_sub(first.len()))));
     let used = MAGIC.len() + 4 + text.len() + 1;
     text.push_str(&" ".repeat(64 - used % 64));

@@ -1,31 +1,31 @@
-//! What the last files said of themselves: most are alike, and to read a header takes longer than to see that it is
-//! the same again.
+//! A cache of parsed headers and of the last schema: most files have equal headers, and comparing one is faster than
+//! parsing it.
 
 use crate::file::{Array, fields};
 use crate::header::Header;
 use packhorse_core::{Limits, Result, Schema, SchemaRef};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// So many headers are kept, none longer than [`LONGEST`].
+/// The number of headers kept; those longer than [`LONGEST`] bytes are not.
 const KEPT: usize = 32;
 const LONGEST: usize = 4096;
 
-/// Headers and a schema that were made before.
+/// Parsed headers, and the schema of the last file.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// The bytes of each header, from the magic number on.
+    /// The bytes of each header, with its magic.
     headers: Mutex<Vec<(Vec<u8>, Arc<Header>)>>,
     last: Mutex<Option<Last>>,
 }
 
-/// The schema of a file of these arrays.
+/// A schema, and the arrays that it was made for.
 struct Last {
     arrays: Vec<(String, Arc<Header>)>,
     schema: SchemaRef,
 }
 
 impl Known {
-    /// The header at the start of `head`.
+    /// The header at the start of `head`, parsed unless it is known.
     pub(crate) fn header(&self, head: &[u8], limits: &Limits) -> Result<Arc<Header>> {
         let headers = || self.headers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, header)) = headers().iter().find(|(bytes, _)| head.starts_with(bytes)) {
@@ -43,7 +43,7 @@ impl Known {
         Ok(header)
     }
 
-    /// The schema of a file of `arrays`; with `rows`, a sample is an entry of the first dimension.
+    /// The schema of a file with these arrays; with `rows`, a sample is an entry of the first dimension.
     pub(crate) fn schema(&self, arrays: &[(Array, Arc<Header>)], rows: bool) -> Result<SchemaRef> {
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = last().as_ref().filter(|last| last.is_of(arrays)) {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_headers_are_one_and_others_are_not() {
+    fn equal_headers_are_shared() {
         let (known, limits) = (Known::default(), Limits::default());
         let of = |shape: &str| known.header(&[head(shape), vec![7; 100]].concat(), &limits).unwrap();
         let array = |header: &Arc<Header>| (Array { field: "x".into(), member: None }, Arc::clone(header));

@@ -1,14 +1,14 @@
-//! The Python literal in an `.npy` header: strings, numbers, truth values, tuples, lists, one dictionary.
+//! Parses the Python literal in an `.npy` header: strings, numbers, booleans, tuples, lists, dictionaries.
 //!
-//! This is the part of Python's grammar that `ast.literal_eval` meets in headers, with what Python 2
-//! wrote (`3L`, `u'x'`), and nothing more. It owns text only; what the words mean is `header`'s.
+//! This is the subset of Python's literals that occurs in headers, including those of Python 2
+//! (`3L`, `u'x'`). What the values mean is up to `header`.
 
 use packhorse_core::{Error, Result};
 
-/// Deeper nesting than any structured type has; bounds recursion.
+/// The deepest nesting, to bound recursion.
 const DEPTH: usize = 32;
 
-/// A value of the literal.
+/// A Python literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Literal {
     Text(String),
@@ -20,7 +20,7 @@ pub(crate) enum Literal {
 }
 
 impl Literal {
-    /// The literal that is all of `text`, but for white space around it.
+    /// Parses `text`, which must be one literal and white space around it.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut parser = Parser { text, at: 0 };
         let value = parser.value(DEPTH)?;
@@ -38,14 +38,14 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn error(&self) -> Error {
-        Error::content(format!("has a header that is no Python literal (at its character {})", self.at))
+        Error::content(format!("has a damaged header: invalid Python literal at byte {}", self.at))
     }
 
     fn rest(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The next character after white space, which is passed over.
+    /// Skips white space and returns the next character without consuming it.
     fn peek(&mut self) -> Option<char> {
         let rest = self.rest();
         let trimmed = rest.trim_start_matches([' ', '\t', '\r', '\n', '\x0c']);
@@ -66,7 +66,7 @@ impl Parser<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Literal> {
-        let depth = depth.checked_sub(1).ok_or_else(|| Error::content("has a header that is nested too deeply"))?;
+        let depth = depth.checked_sub(1).ok_or_else(|| Error::content("has a damaged header: nested too deeply"))?;
         match self.peek() {
             Some('\'' | '"') => self.text().map(Literal::Text),
             Some('u' | 'b') => {
@@ -96,7 +96,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The values up to `end`, and whether a comma stood after the last.
+    /// The values up to `end`, and whether a comma followed the last.
     fn items(&mut self, end: char, depth: usize) -> Result<(Vec<Literal>, bool)> {
         let (mut items, mut comma) = (Vec::new(), false);
         while self.peek() != Some(end) {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_literal_is_refused() {
+    fn other_text_is_refused() {
         for text in
             ["", "{", "{'a': }", "(1 2)", "(,)", "1 x", "-1", "__import__('os')", "'a", "'\\q'", "[1,,2]", "1.5"]
         {

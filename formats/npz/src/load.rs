@@ -1,4 +1,4 @@
-//! Whole `.npy` files of a sample in memory: read in large pieces, inflated, checked.
+//! Loads whole `.npy` files into memory: reads in parallel, inflates, checks the CRC-32.
 
 use crate::bytes::Bytes;
 use crate::file::Array;
@@ -7,13 +7,13 @@ use arrow_buffer::Buffer;
 use packhorse_core::{Limits, Memory, Pool, Result};
 use rayon::prelude::{IndexedParallelIterator, ParallelIterator, ParallelSliceMut};
 
-/// Up to this size a member is read together with its local header.
+/// Members up to this size are read together with their local header.
 const SMALL: u64 = 64 << 10;
 
-/// A piece stays in the cache between being read and being summed.
+/// Small enough to stay in the cache between the read and the checksum.
 const PIECE: usize = 512 << 10;
 
-/// The `.npy` file that `array` is, whole.
+/// The `.npy` file of `array`, whole.
 pub(crate) fn load(bytes: Bytes<'_>, array: &Array, limits: &Limits, pool: &Pool) -> Result<Buffer> {
     let Some(member) = &array.member else {
         let size = limits.blob(bytes.len())?;
@@ -38,8 +38,8 @@ pub(crate) fn load(bytes: Bytes<'_>, array: &Array, limits: &Limits, pool: &Pool
     Ok(Buffer::from(data))
 }
 
-/// `size` bytes from `at`, in pieces side by side, with their CRC-32 if it is wanted. The size is no
-/// more than the file has, or nothing is read.
+/// Reads `size` bytes from `at` in parallel pieces, and their CRC-32 if `summed` (else 0). Fails without allocating if
+/// the file ends before.
 pub(crate) fn read(bytes: Bytes<'_>, at: u64, size: usize, summed: bool, pool: &Pool) -> Result<(Memory, u32)> {
     bytes.holds(at, size)?;
     let mut data = pool.take(size)?;
@@ -47,7 +47,7 @@ pub(crate) fn read(bytes: Bytes<'_>, at: u64, size: usize, summed: bool, pool: &
         bytes.fill(at + (i * PIECE) as u64, piece)?;
         Ok((if summed { crc32(piece) } else { 0 }, piece.len() as u64))
     };
-    // To hand a single piece to another thread takes longer than to read it.
+    // Handing a single piece to another thread takes longer than reading it.
     if size <= PIECE {
         let (crc, _) = fill((0, &mut data))?;
         return Ok((data, crc));

@@ -1,7 +1,7 @@
-//! The bytes of one member of an `.npz` file: found by its local header, inflated, checked by CRC-32.
+//! The bytes of one member of an `.npz` file: located by its local header, inflated, checked by CRC-32.
 //!
-//! libdeflate inflates whole members, 1.7 to 3.4 times as fast as flate2 on zlib-rs, which streams: rows and
-//! headers need that.
+//! libdeflate inflates whole members, 1.7 to 3.4 times as fast as flate2 on zlib-rs. flate2 inflates rows and headers,
+//! which need streaming.
 
 use crate::bytes::Bytes;
 use crate::header::{Header, cut};
@@ -11,14 +11,14 @@ use libdeflater::Decompressor;
 use packhorse_core::{Error, Limits, Result};
 use std::borrow::Cow;
 
-/// Deflate never makes more of a byte than this.
+/// The highest compression ratio of Deflate.
 const RATIO: u64 = 1032;
 
-/// What is read of a member to find its header.
+/// Bytes of a member read first to find its `.npy` header.
 const HEAD: usize = 4096;
 
 impl Member {
-    /// Refuses, by name, what is not read, and sizes that can't be.
+    /// The uncompressed size. Encryption, other compression methods and impossible sizes are errors.
     pub(crate) fn check(&self, limits: &Limits) -> Result<usize> {
         if self.flags & 0b0010_0000_0100_0001 != 0 {
             return Err(Error::unsupported("is encrypted; save it without a password"));
@@ -42,28 +42,28 @@ impl Member {
         };
         match possible {
             true => limits.blob(self.size),
-            false => Err(Error::content("has a damaged directory: its sizes do not fit each other")),
+            false => Err(Error::content("has a damaged directory: its two sizes contradict each other")),
         }
     }
 
-    /// Where the data starts within `local`, which starts with the local header.
+    /// The offset of the data in `local`, which starts with the local header.
     fn data_at(&self, local: &[u8]) -> Result<usize> {
         let name = local.get(LOCAL..).and_then(|rest| rest.get(..usize::from(u16_at(local, 26)?)));
         // The member's name is kept without its last four bytes.
         let same = name.and_then(|name| name.strip_suffix(b".npy")).is_some_and(|name| name == self.array.as_bytes());
         let (true, true, Some(extra)) = (local.starts_with(b"PK\x03\x04"), same, u16_at(local, 28)) else {
-            return Err(Error::content("is not where the directory says, so the file is damaged"));
+            return Err(Error::content("is not where the central directory says; the file is damaged, copy it again"));
         };
         Ok(LOCAL + self.array.len() + 4 + usize::from(extra))
     }
 
-    /// Its bytes in memory, inflated and checked; borrowed where they are stored.
+    /// Its bytes in `file`, inflated and checked; borrowed if stored.
     pub(crate) fn data<'a>(&self, file: &'a [u8], limits: &Limits) -> Result<Cow<'a, [u8]>> {
         let range = usize::try_from(self.start).ok().zip(usize::try_from(self.end).ok());
         self.unpack(range.and_then(|(from, to)| file.get(from..to)).ok_or_else(cut)?, limits)
     }
 
-    /// Its bytes from `local`, which reaches from its local header to the next member.
+    /// Its bytes, inflated and checked, from `local`, which spans its local header to the next member.
     pub(crate) fn unpack<'a>(&self, local: &'a [u8], limits: &Limits) -> Result<Cow<'a, [u8]>> {
         let size = self.check(limits)?;
         let packed = usize::try_from(self.packed).ok();
@@ -81,7 +81,7 @@ impl Member {
         Ok(data)
     }
 
-    /// Where its data starts in the file.
+    /// The offset of its data in the file.
     pub(crate) fn find(&self, bytes: Bytes<'_>) -> Result<u64> {
         let window = LOCAL.saturating_add(self.array.len()).saturating_add(4);
         let at = self.start.saturating_add(self.data_at(&bytes.read(self.start, window)?)? as u64);
@@ -91,7 +91,7 @@ impl Member {
         }
     }
 
-    /// Compares the CRC-32 of its bytes.
+    /// Compares `crc` with the recorded CRC-32.
     pub(crate) fn verify(&self, crc: u32) -> Result<()> {
         match crc == self.crc {
             true => Ok(()),
@@ -99,7 +99,7 @@ impl Member {
         }
     }
 
-    /// Its bytes up to the end of the `.npy` header. They are not checked.
+    /// Its bytes up to the end of the `.npy` header or beyond. Their CRC-32 is not checked.
     pub(crate) fn head<'a>(&self, bytes: Bytes<'a>, limits: &Limits) -> Result<Cow<'a, [u8]>> {
         self.check(limits)?;
         let mut window = HEAD;
@@ -108,7 +108,6 @@ impl Member {
             let local = bytes.read(self.start, window.min(span))?;
             let at = self.data_at(&local)?;
             let to = at.saturating_add(usize::try_from(self.packed).unwrap_or(usize::MAX)).min(local.len());
-            // A deflated header is smaller than it is, but for a few bytes of every block.
             let head = match local {
                 _ if self.method != 0 => Cow::Owned(inflate_some(local.get(at..to).unwrap_or_default(), window)?),
                 Cow::Borrowed(local) => Cow::Borrowed(local.get(at..to).unwrap_or_default()),
@@ -119,28 +118,27 @@ impl Member {
                 return Ok(head);
             }
             if window as u64 / 8 > limits.header {
-                return Err(Error::content("has a damaged header: it does not end"));
+                return Err(Error::content("has a damaged header: it is longer than the limit for headers"));
             }
             window = window.saturating_mul(4);
         }
     }
 }
 
-/// CRC-32 as zip has it. libdeflate's folds 32 bytes at once where a processor can, twice as many as crc-fast
-/// does without AVX-512.
+/// Zip's CRC-32. libdeflate folds 32 bytes at once, twice as many as crc-fast does without AVX-512.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     libdeflater::crc32(bytes)
 }
 
-/// What so many more bytes do to a sum: it is multiplied with x to the power of their bits, modulo the CRC's
-/// polynomial. That is dearer to find than to use.
+/// Combines the CRC-32 of two pieces: a factor of x to the power of the second piece's bits, modulo the CRC's
+/// polynomial. Computing the factor costs more than applying it, so reuse it.
 #[derive(Clone, Copy)]
 pub(crate) struct Shift(u32);
 
 impl Shift {
-    /// By `len` bytes.
+    /// The factor for a second piece of `len` bytes.
     pub(crate) fn by(len: u64) -> Self {
-        // Bits are coefficients, the highest that of x⁰: these are 1, and x to the 8th.
+        // Bits are coefficients; the highest is that of x⁰. These are 1 and x⁸.
         let (mut power, mut square, mut rest) = (1 << 31, 1 << 23, len);
         while rest > 0 {
             if rest & 1 == 1 {
@@ -152,7 +150,7 @@ impl Shift {
         Self(power)
     }
 
-    /// The sum of two pieces from the sum of each; the second has as many bytes as this shifts by.
+    /// The CRC-32 of two consecutive pieces from that of each.
     pub(crate) fn join(self, first: u32, second: u32) -> u32 {
         product(self.0, first) ^ second
     }
@@ -169,10 +167,10 @@ fn product(a: u32, mut b: u32) -> u32 {
 }
 
 fn no_deflate() -> Error {
-    Error::content("is damaged: its deflated data can't be inflated; copy the file again")
+    Error::content("is damaged: its deflated data is invalid; copy the file again")
 }
 
-/// The deflated data that `packed` starts with; it must fill `out` and no more.
+/// Inflates the start of `packed`, which must fill `out` exactly.
 pub(crate) fn inflate(packed: &[u8], out: &mut [u8]) -> Result<()> {
     match Decompressor::new().deflate_decompress(packed, out) {
         Ok(len) if len == out.len() => Ok(()),
@@ -180,7 +178,7 @@ pub(crate) fn inflate(packed: &[u8], out: &mut [u8]) -> Result<()> {
     }
 }
 
-/// What the start of a deflated stream holds, at most `most` bytes.
+/// The first bytes of a deflated stream, at most `most`.
 fn inflate_some(packed: &[u8], most: usize) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(most);
     Decompress::new(false).decompress_vec(packed, &mut out, FlushDecompress::None).map_err(|_| no_deflate())?;

@@ -1,8 +1,8 @@
-//! The rows of one array, block by block, in the order of the file.
+//! Reads the rows of one array in blocks, in file order.
 //!
-//! Stored arrays in C order are read by range, deflated ones as a stream; Fortran order interleaves
-//! the rows, so such an array is in memory whole. The CRC-32 is checked when all rows are read from the
-//! first to the last, which is also when it is known.
+//! Stored arrays in C order are read by range, deflated ones as a stream. Fortran order interleaves
+//! the rows, so such an array is loaded whole. The CRC-32 is checked after the last row, if reading
+//! started at the first.
 
 use crate::bytes::Bytes;
 use crate::dtype::Axis;
@@ -18,35 +18,35 @@ use std::io::{BufRead, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where the rows of an array come from.
+/// A cursor over the rows of an array.
 pub(crate) struct Reader<'a> {
     bytes: Bytes<'a>,
     pool: &'a Pool,
     array: Array,
     header: Arc<Header>,
     way: Way<'a>,
-    /// The sum of all bytes up to the row `next`; none once a row was left out.
+    /// The CRC-32 of all bytes up to the row `next`; `None` if rows were skipped.
     crc: Option<u32>,
     next: usize,
 }
 
 enum Way<'a> {
-    /// The data of the array starts here.
+    /// By range; the offset of the data in the file.
     Ranged(u64),
     Inflated(Box<DeflateDecoder<Pieces<'a>>>),
     Whole(Buffer),
 }
 
-/// Some rows: where their bytes are, and where the first of them starts.
+/// Consecutive rows: the buffer that holds them, and the offset of the first.
 pub(crate) struct Block {
     pub(crate) bytes: Buffer,
     pub(crate) start: usize,
-    /// The dimensions, that of the rows first.
+    /// The dimensions, rows first.
     pub(crate) axes: Vec<Axis>,
 }
 
 impl<'a> Reader<'a> {
-    /// The array from its row `first` on, of which there is one dimension at least.
+    /// Starts at the row `first`; the array must have at least one dimension.
     pub(crate) fn new(
         bytes: Bytes<'a>,
         (array, header): (Array, Arc<Header>),
@@ -81,17 +81,17 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// An error about this array, by name.
+    /// Adds the name of this array to an error.
     pub(crate) fn named(&self, error: Error) -> Error {
         self.array.named(error)
     }
 
-    /// The array, and its header.
+    /// The array and its header.
     pub(crate) fn array(&self) -> (&Array, &Header) {
         (&self.array, &self.header)
     }
 
-    /// Bytes of a row.
+    /// Bytes per row.
     fn row(&self) -> usize {
         let inner = self.header.shape.get(1..).unwrap_or_default();
         inner.iter().fold(self.header.dtype.width, |n, len| n.saturating_mul(*len))
@@ -113,8 +113,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The rows of each of `runs`, which follow each other and the last ones, side by side where they can be.
-    /// Nothing that comes after an error means anything.
+    /// Reads the rows of each of `runs`, in parallel where possible. The runs must be consecutive and continue the last
+    /// call. Results after an error are meaningless.
     pub(crate) fn blocks(&mut self, runs: &[Range<usize>]) -> Vec<Result<Block>> {
         if let Way::Whole(buffer) = &self.way {
             return runs.iter().map(|run| Ok(self.interleaved(buffer, run))).collect();
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         runs.iter().zip(read).map(|(run, read)| self.block(run, read?)).collect()
     }
 
-    /// Rows of an array that is in memory.
+    /// Rows of an array that was loaded whole.
     fn interleaved(&self, buffer: &Buffer, run: &Range<usize>) -> Block {
         let mut axes = self.header.axes(self.header.fortran);
         if let Some(first) = axes.first_mut() {
@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
         Block { bytes: buffer.clone(), start, axes }
     }
 
-    /// The rows `run`, which were read just now.
+    /// Checks the rows `run`, just read, and wraps them.
     fn block(&mut self, run: &Range<usize>, (data, crc): (Memory, u32)) -> Result<Block> {
         self.next = run.end;
         self.sum(crc, data.len())?;
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
         Ok(Block { bytes: Buffer::from(data), start: 0, axes })
     }
 
-    /// Adds the sum of the next `len` bytes, and compares it after the last row.
+    /// Combines the CRC-32 of the next `len` bytes, and compares the result after the last row.
     fn sum(&mut self, next: u32, len: usize) -> Result<()> {
         let Some((crc, member)) = self.crc.as_mut().zip(self.array.member.as_ref()) else { return Ok(()) };
         *crc = Shift::by(len as u64).join(*crc, next);
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
         if let Way::Inflated(stream) = &mut self.way {
             match stream.read(&mut [0]).context("read").map_err(no_deflate)? {
                 0 => {}
-                _ => return Err(Error::content("is damaged: more can be inflated than the directory says")),
+                _ => return Err(Error::content("is damaged: it inflates to more bytes than the directory says")),
             }
         }
         member.verify(*crc)
@@ -190,17 +190,17 @@ fn exact(stream: &mut impl Read, buf: &mut [u8]) -> Result<()> {
     })
 }
 
-/// An error of the decoder is one of the content; one of reading stays what it is.
+/// Makes an error of the decoder a `Content` error; errors of reading pass unchanged.
 fn no_deflate(error: Error) -> Error {
     match error.errno() {
         None if error.kind() == packhorse_core::Kind::Environment => {
-            Error::content("is damaged: its deflated data can't be inflated; copy the file again")
+            Error::content("is damaged: its deflated data is invalid; copy the file again")
         }
         _ => error,
     }
 }
 
-/// A range of a file in pieces.
+/// A stream over a range of a file.
 struct Pieces<'a> {
     bytes: Bytes<'a>,
     at: u64,
@@ -209,7 +209,7 @@ struct Pieces<'a> {
     used: usize,
 }
 
-/// Bytes read at once.
+/// Bytes per read.
 const PIECE: u64 = 1 << 20;
 
 impl BufRead for Pieces<'_> {

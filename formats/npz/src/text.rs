@@ -1,9 +1,9 @@
-//! NumPy's text: four bytes a character (UTF-32), padded with zeros to the width of the type.
+//! NumPy's text: UTF-32, padded with zeros to the width of the type.
 
 use arrow_array::builder::StringViewBuilder;
 use packhorse_core::{Error, Result};
 
-/// Appends `elements` strings of `width` bytes each, little-endian, without the zeros at their ends.
+/// Appends `elements` strings of `width` bytes each, little-endian, without trailing zeros.
 pub(crate) fn push_text(units: &[u8], width: usize, elements: usize, text: &mut StringViewBuilder) -> Result<()> {
     let mut one = String::new();
     for i in 0..elements {
@@ -13,7 +13,7 @@ pub(crate) fn push_text(units: &[u8], width: usize, elements: usize, text: &mut 
         for unit in chars.iter().take(used) {
             let code = u32::from_le_bytes(*unit);
             one.push(char::from_u32(code).ok_or_else(|| {
-                Error::content(format!("holds text with the code 0x{code:x}, which is no Unicode character"))
+                Error::content(format!("holds text with 0x{code:x}, which is not a Unicode character"))
             })?);
         }
         text.append_value(&one);
@@ -21,7 +21,7 @@ pub(crate) fn push_text(units: &[u8], width: usize, elements: usize, text: &mut 
     Ok(())
 }
 
-/// Appends `text` as `chars` characters of four bytes, little-endian; it has no more than that.
+/// Appends `text` as little-endian UTF-32, padded with zeros to `chars` characters.
 pub(crate) fn append_units(text: &str, chars: usize, out: &mut Vec<u8>) {
     let end = out.len() + 4 * chars;
     text.chars().take(chars).for_each(|c| out.extend_from_slice(&u32::from(c).to_le_bytes()));

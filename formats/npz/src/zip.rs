@@ -1,8 +1,8 @@
-//! The directory of an `.npz` file: which arrays it holds, where, how they are compressed.
+//! The central directory of an `.npz` file: names, positions and compression of its members.
 //!
 //! Specification: [APPNOTE 6.3.10](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT), with
-//! zip64. The central directory is believed for sizes and places (so that data descriptors need no
-//! attention); members may not overlap.
+//! zip64. Sizes and offsets come from the central directory, so data descriptors are ignored. Overlapping
+//! members are refused.
 
 use crate::bytes::Bytes;
 use packhorse_core::{Error, Limits, Result};
@@ -11,23 +11,23 @@ use std::borrow::Cow;
 /// A file in the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// Its name, without `.npy`.
+    /// The name, without `.npy`.
     pub(crate) array: String,
     pub(crate) method: u16,
     pub(crate) flags: u16,
     pub(crate) crc: u32,
-    /// Bytes as they lie in the archive.
+    /// Compressed size in bytes.
     pub(crate) packed: u64,
-    /// Bytes once inflated.
+    /// Uncompressed size in bytes.
     pub(crate) size: u64,
-    /// Where its local header starts.
+    /// Offset of the local header.
     pub(crate) start: u64,
-    /// Where the next member, or the directory, starts.
+    /// Offset of the next member, or of the central directory.
     pub(crate) end: u64,
 }
 
-/// The members whose name ends in `.npy`, in the order of the directory, and the names of the others: they are no arrays,
-/// and `numpy.load` leaves them as bytes.
+/// The members whose names end in `.npy`, in directory order, and the names of the others, which `numpy.load` returns
+/// as bytes. Folders are dropped.
 pub(crate) fn members(bytes: Bytes<'_>, limits: &Limits) -> Result<(Vec<Member>, Vec<String>)> {
     let end = End::find(bytes)?;
     let size = limits.header(end.size)?;
@@ -39,30 +39,29 @@ pub(crate) fn members(bytes: Bytes<'_>, limits: &Limits) -> Result<(Vec<Member>,
         found.push(entry.member()?);
     }
     if found.len() as u64 != end.members {
-        return Err(damaged("its directory does not hold as many members as it says"));
+        return Err(damaged("its central directory has another number of members than its end record says"));
     }
-    place(&mut found, end.at)?;
+    set_ends(&mut found, end.at)?;
     let (arrays, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(is_array, _)| *is_array);
     let mut arrays: Vec<Member> = arrays.into_iter().map(|(_, member)| member).collect();
-    // A folder holds nothing by itself.
     let others = others.into_iter().map(|(_, member)| member.array).filter(|name| !name.ends_with('/')).collect();
     arrays.iter_mut().for_each(|m| m.array.truncate(m.array.len().saturating_sub(4)));
     let mut names: Vec<&str> = arrays.iter().map(|m| m.array.as_str()).collect();
     names.sort_unstable();
     match names.windows(2).find_map(|pair| (pair.first() == pair.last()).then(|| pair.first().copied())?) {
-        Some(name) => Err(Error::content(format!("holds the array {name} twice; save it with each name once"))),
+        Some(name) => Err(Error::content(format!("holds the array {name} twice; give each array its own name"))),
         None => Ok((arrays, others)),
     }
 }
 
-/// Finds out where each member ends: at the next one, or where the directory starts.
-fn place(members: &mut [(bool, Member)], directory: u64) -> Result<()> {
+/// Sets where each member ends: at the next one, or at the central directory.
+fn set_ends(members: &mut [(bool, Member)], directory: u64) -> Result<()> {
     let mut order: Vec<&mut Member> = members.iter_mut().map(|(_, member)| member).collect();
     order.sort_by_key(|member| std::cmp::Reverse(member.start));
     let mut end = directory;
     for member in order {
-        let least = LOCAL as u64 + member.array.len() as u64;
-        if member.start.checked_add(least).and_then(|n| n.checked_add(member.packed)).is_none_or(|n| n > end) {
+        let header = LOCAL as u64 + member.array.len() as u64;
+        if member.start.checked_add(header).and_then(|n| n.checked_add(member.packed)).is_none_or(|n| n > end) {
             return Err(damaged("its members overlap or lie past its end"));
         }
         member.end = end;
@@ -72,25 +71,27 @@ fn place(members: &mut [(bool, Member)], directory: u64) -> Result<()> {
 }
 
 fn damaged(what: &str) -> Error {
-    Error::content(format!("is no whole .npz file: {what}"))
+    Error::content(format!("is damaged or not an .npz file: {what}"))
 }
 
-/// Bytes of a local header without its name and extra field.
+/// Sizes in bytes of the fixed parts: local header, end of central directory record, its zip64 twin, and that one's
+/// locator.
 pub(crate) const LOCAL: usize = 30;
 const END: usize = 22;
 const END64: usize = 56;
 const LOCATOR: usize = 20;
-/// What is read of the end of a file at first: with few arrays the directory lies in it.
+/// Bytes read first from the end of a file; with few arrays they hold the whole directory.
 const TAIL: usize = 4096;
 
-/// What the end of the archive says of its directory.
+/// The end of central directory record.
 struct End<'a> {
     members: u64,
-    /// Where the directory starts, and how many bytes it has.
+    /// Offset and size of the central directory.
     at: u64,
     size: u64,
     /// The last bytes of the archive.
     tail: Cow<'a, [u8]>,
+    /// The offset of `tail`.
     tail_at: u64,
 }
 
@@ -107,7 +108,7 @@ impl<'a> End<'a> {
                 return Self::parse(bytes, tail, tail_at, at);
             }
         }
-        Err(damaged("it has no end record of a zip archive, so it may be cut short"))
+        Err(damaged("it has no end of central directory record, so it may be cut short"))
     }
 
     fn parse(bytes: Bytes<'a>, tail: Cow<'a, [u8]>, tail_at: u64, at: usize) -> Result<Self> {
@@ -123,10 +124,10 @@ impl<'a> End<'a> {
             record_at = u64_at(locator, 8).ok_or_else(short)?;
             end.zip64(&bytes.read(record_at, END64)?)?;
         } else if disk != 0 {
-            return Err(Error::unsupported("is a zip archive in several parts; save it as one file"));
+            return Err(Error::unsupported("is a zip archive in several volumes; save it as one file"));
         }
         if end.at.checked_add(end.size) != Some(record_at) {
-            return Err(damaged("its directory does not end where its end record starts"));
+            return Err(damaged("its central directory does not end where its end record starts"));
         }
         end.tail = tail;
         Ok(end)
@@ -167,7 +168,7 @@ struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// The entry at the start of `rest`, which moves past it.
     fn parse(rest: &mut &'a [u8]) -> Result<Self> {
-        let cut = || damaged("its directory is damaged");
+        let cut = || damaged("its central directory is damaged");
         let (fixed, after) = rest.split_at_checked(46).filter(|(f, _)| f.starts_with(b"PK\x01\x02")).ok_or_else(cut)?;
         let len = |at: usize| u16_at(fixed, at).map(usize::from).ok_or_else(cut);
         let (name, after) = after.split_at_checked(len(28)?).ok_or_else(cut)?;
@@ -177,9 +178,9 @@ impl<'a> Entry<'a> {
         Ok(Self { fixed, name, extra })
     }
 
-    /// What it says, with whether it is an array.
+    /// The member, and whether it is an array.
     fn member(&self) -> Result<(bool, Member)> {
-        let cut = || damaged("its directory is damaged");
+        let cut = || damaged("its central directory is damaged");
         let short = |at: usize| u16_at(self.fixed, at).ok_or_else(cut);
         let long = |at: usize| u32_at(self.fixed, at).ok_or_else(cut);
         let mut wide = self.zip64();
@@ -187,14 +188,14 @@ impl<'a> Entry<'a> {
             u32::MAX => wide.next().ok_or_else(cut),
             n => Ok(u64::from(n)),
         };
-        // The order is that of the zip64 extra field.
+        // In the order of the zip64 extra field.
         let (size, packed, start) = (number(24)?, number(20)?, number(42)?);
         let is_array = self.name.ends_with(b".npy");
         let array = match std::str::from_utf8(self.name) {
             Ok(name) => name.to_owned(),
             Err(_) if is_array => {
                 return Err(Error::content(format!(
-                    "holds an array whose name is not UTF-8 ({}); save it under another name",
+                    "holds an array whose name is not UTF-8 ({}); rename it",
                     self.name.escape_ascii()
                 )));
             }
@@ -204,7 +205,7 @@ impl<'a> Entry<'a> {
         Ok((is_array, Member { array, method, flags, crc, packed, size, start, end: 0 }))
     }
 
-    /// The 64-bit numbers of the extra field 1, in their order.
+    /// The numbers in the zip64 extra field (id 1), in order.
     fn zip64(&self) -> impl Iterator<Item = u64> {
         let mut rest = self.extra;
         let mut found: &[u8] = &[];

@@ -1,7 +1,7 @@
-"""Has NumPy write every kind of array, and says what NumPy itself reads: make_arrays.py FOLDER.
+"""Writes every kind of array with NumPy, and prints the values that NumPy reads: make_arrays.py FOLDER.
 
 FOLDER/manifest.json is a list of {file, field, fields: [{name, type, numpy, saved, texts}]}, where saved
-is what numpy.save makes of that field in C order and little-endian, [start, end] in FOLDER/saved.bin.
+is the range [start, end] in FOLDER/saved.bin of what numpy.save writes for the field, in C order and little-endian.
 """
 
 import io
@@ -113,7 +113,7 @@ def versions():
 
 
 def streamed():
-    """A zip with data descriptors, a comment, directories and files that are no arrays."""
+    """A zip with data descriptors, a comment, directories and files that are not arrays."""
     name = f"{len(manifest):04}.npz"
     out = io.BytesIO()
 

@@ -1,27 +1,28 @@
-//! What a record is, from the option's text.
+//! The layout of a record, parsed from the option `record`. It reads no file.
 
 use packhorse_core::{DataType, Error, Field, FieldType, KEY, Limits, NUMPY, Result, element_width, with_metadata};
 
-/// What a record is.
+/// The size of a record and where its members lie.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    /// Bytes of a record, at least one.
+    /// Bytes per record, at least one.
     pub(crate) width: usize,
-    /// Its members without padding, in the order of their names.
+    /// The members without padding, sorted by name.
     pub(crate) members: Vec<Member>,
 }
 
-/// A member of a record.
+/// One named member of a record.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) field: Field,
     pub(crate) element: DataType,
-    /// How many elements it has in a record.
+    /// Elements per record.
     pub(crate) elements: usize,
-    /// Where it starts in a record, and how many bytes it has.
+    /// Byte offset in the record.
     pub(crate) offset: usize,
+    /// Bytes per record.
     pub(crate) width: usize,
-    /// Elements are turned around in pieces of so many bytes to be little-endian; 1 for none.
+    /// Size in bytes of the units to byte-swap into little-endian; 1 if none.
     pub(crate) swap: usize,
 }
 
@@ -32,18 +33,18 @@ struct Type {
     numpy: Option<String>,
 }
 
-/// The name of padding.
+/// Members with this name are padding.
 const PADDING: &str = "_";
 
 impl Layout {
-    /// The record that `text` describes; a `Config` error says what in it can't be understood.
+    /// Parses the layout that `text` describes; a `Config` error quotes the part that is not valid.
     pub(crate) fn parse(text: &str, limits: &Limits) -> Result<Self> {
         let (mut width, mut members) = (0usize, Vec::<Member>::new());
         for part in split(text) {
             let (name, mut member) = member(part.trim()).ok_or_else(|| {
                 Error::config(format!(
-                    "option record: can't understand \"{}\"; a member is a type and a name, such as <f4[3] p \
-                     (with < or > where the type has more than one byte)",
+                    "option record: can't parse \"{}\"; a member is a type and a name, such as <f4[3] p \
+                     (types of more than one byte need < or >)",
                     part.trim()
                 ))
             })?;
@@ -51,18 +52,20 @@ impl Layout {
             width = width
                 .checked_add(member.width)
                 .filter(|w| *w as u64 <= limits.blob)
-                .ok_or_else(|| Error::config("option record: a record is over the limit of a sample"))?;
+                .ok_or_else(|| Error::config("option record: a record is larger than the limit for a sample"))?;
             if name == PADDING {
                 continue;
             }
             if name == KEY || members.iter().any(|m| m.field.name() == name) {
-                return Err(Error::config(format!("option record: the name {name} is taken; give each its own")));
+                return Err(Error::config(format!(
+                    "option record: the name {name} is already used; give each member its own name"
+                )));
             }
             members.push(member);
         }
         if width == 0 || members.is_empty() {
             return Err(Error::config(
-                "option record says what a record is, such as record=\"<i4 id, <f4[3] p\"; it must have a member",
+                "option record must describe at least one member, for example record=\"<i4 id, <f4[3] p\"",
             ));
         }
         members.sort_by(|a, b| a.field.name().cmp(b.field.name()));
@@ -70,7 +73,7 @@ impl Layout {
     }
 }
 
-/// The parts between commas that are not in brackets.
+/// Splits at the commas outside brackets; empty parts are dropped.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0i32;
     text.split(move |c| {
@@ -80,7 +83,7 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
     .filter(|part| !part.trim().is_empty())
 }
 
-/// A member at offset 0, with its name.
+/// Parses one member: its name, and its layout at offset 0.
 fn member(text: &str) -> Option<(&str, Member)> {
     let (kind, name) = text.rsplit_once(char::is_whitespace)?;
     let kind = kind.trim_end();
@@ -100,7 +103,7 @@ fn member(text: &str) -> Option<(&str, Member)> {
     Some((name, Member { field, element: base.element, elements, offset: 0, width, swap: base.swap }))
 }
 
-/// `<f4[3,2]` is `<f4` and 3 by 2; the unit of `<M8[ns]` belongs to the type. No dimension is 0.
+/// Splits `<f4[3,2]` into `<f4` and `[3, 2]`; the unit of `<M8[ns]` stays with the type. `None` if a dimension is 0.
 fn dimensions(kind: &str) -> Option<(&str, Vec<usize>)> {
     let Some((base, inside)) = kind.strip_suffix(']').and_then(|k| k.rsplit_once('[')) else {
         return Some((kind, Vec::new()));
@@ -123,7 +126,6 @@ fn element(name: &str) -> Option<Type> {
         let swap = match order {
             Some('>') => unit,
             Some('<') => 1,
-            // Where the order of bytes matters, it must be said.
             _ if unit <= 1 => 1,
             _ => return None,
         };
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_understood() {
+    fn a_record_is_parsed() {
         let layout = parse("<i4 id, >f4[3, 2] p,V3 _,|S8  tag , <M8[25us][2] t, u1 b,").unwrap();
         assert_eq!(layout.width, 4 + 24 + 3 + 8 + 16 + 1);
         let found: Vec<_> = layout
@@ -196,22 +198,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_shown() {
+    fn errors_quote_the_invalid_part() {
         for (text, words) in [
-            ("", "says what a record is"),
-            ("V4 _", "must have a member"),
+            ("", "at least one member"),
+            ("V4 _", "at least one member"),
             ("i4 id", "\"i4 id\""),
             ("<i4", "\"<i4\""),
-            ("<i4 a, <f4 a", "name a is taken"),
-            ("<i4 __key__", "taken"),
+            ("<i4 a, <f4 a", "name a is already used"),
+            ("<i4 __key__", "already used"),
             ("<f4[0] a", "<f4[0] a"),
-            ("<f4[99999999999999999999] a", "understand"),
-            ("<f4[65536,65536] a", "understand"),
-            ("S2147483647[2147483647] a", "over the limit"),
-            ("<q9 a", "understand"),
-            ("<f4] a", "understand"),
-            ("<M8[x] a", "understand"),
-            ("é4 a", "understand"),
+            ("<f4[99999999999999999999] a", "can't parse"),
+            ("<f4[65536,65536] a", "can't parse"),
+            ("S2147483647[2147483647] a", "larger than the limit"),
+            ("<q9 a", "can't parse"),
+            ("<f4] a", "can't parse"),
+            ("<M8[x] a", "can't parse"),
+            ("é4 a", "can't parse"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.kind() == Kind::Config && error.message().contains(words), "{text}: {error}");

@@ -1,4 +1,4 @@
-"""`FOLDER write` writes the files; `FOLDER read COMPRESSION THREADS` says how long uproot takes, the best of three."""
+"""`FOLDER write` writes the files; `FOLDER read COMPRESSION THREADS` prints uproot's best time of three."""
 import concurrent.futures
 import pathlib
 import sys

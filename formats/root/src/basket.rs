@@ -1,4 +1,4 @@
-//! One basket: the bytes of a branch for consecutive entries, and where each entry begins.
+//! Reads baskets: the bytes of a branch for consecutive entries, and the offset of each entry.
 
 use crate::bytes::Bytes;
 use crate::file::{RootFile, read_key};
@@ -6,32 +6,32 @@ use arrow_buffer::Buffer;
 use packhorse_core::{Error, Result};
 use std::ops::Range;
 
-/// A basket that lies in the tree's own record, since nobody flushed it.
+/// An unflushed basket, stored in the tree's own record.
 #[derive(Clone, Debug)]
 pub(crate) struct Embedded {
     pub(crate) entries: u64,
-    /// Where its data lies in the tree's bytes.
+    /// Its data in the tree's bytes.
     pub(crate) data: Range<usize>,
-    /// Where entries begin, counted from the start of the data.
+    /// The offset of each entry in the data.
     pub(crate) offsets: Option<Vec<u32>>,
 }
 
-/// A basket, unpacked.
+/// An uncompressed basket.
 #[derive(Debug)]
 pub(crate) struct Basket {
     bytes: Buffer,
     data: usize,
-    /// How many entries.
+    /// The number of entries.
     pub(crate) entries: usize,
-    /// Where entries begin and, as the last, where they end, in order and within the data.
+    /// The offset of each entry and, last, the end of the data; sorted.
     pub(crate) offsets: Option<Vec<u32>>,
 }
 
-/// The end of a key that is followed by a basket: entries, end of the data, what is stored.
+/// The end of a basket's key: entries, end of the data, flags.
 const TAIL: usize = 4 + 4 + 1;
 
 impl Basket {
-    /// The basket in `record`, key and all, of `file`.
+    /// Reads the basket in `record` of `file`, key included.
     pub(crate) fn read(record: &[u8], file: &RootFile<'_>) -> Result<Self> {
         let mut bytes = Bytes::new(record);
         let key = read_key(&mut bytes)?;
@@ -58,7 +58,7 @@ impl Basket {
         Ok(Self { bytes: unpacked, data, entries, offsets })
     }
 
-    /// The basket that lies in `tree`, the tree's bytes.
+    /// The basket at `place` in the tree's bytes.
     pub(crate) fn embedded(place: &Embedded, tree: &[u8]) -> Result<Self> {
         let bytes = tree.get(place.data.clone()).ok_or_else(|| Error::bug("a basket outside its tree"))?;
         let bytes = Buffer::from(bytes);
@@ -73,27 +73,26 @@ impl Basket {
         self.bytes.get(..self.data).unwrap_or_default()
     }
 
-    /// How much memory it takes.
+    /// Bytes of memory that it uses.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len() + self.offsets.as_ref().map_or(0, |offsets| 4 * offsets.len())
     }
 
-    /// Says where entries begin, for a basket that leaves it to the branch that counts.
+    /// Sets the offsets of a basket without any, computed from its counter branch.
     pub(crate) fn set_offsets(&mut self, offsets: Vec<u32>) -> Result<()> {
         if offsets.len() != self.entries.saturating_add(1) {
-            return Err(Error::content("a branch that counts has other baskets"));
+            return Err(Error::content("a counter branch with another number of entries than the basket"));
         }
         let end = offsets.last().copied().unwrap_or(0) as usize;
         if end != self.data {
-            return Err(Error::content(format!("{end} bytes are counted where a basket holds {}", self.data)));
+            return Err(Error::content(format!("a basket of {} bytes, but its counter says {end}", self.data)));
         }
         self.offsets = Some(offsets);
         Ok(())
     }
 }
 
-/// A table of offsets: its length, an offset an entry counted from the start of the key, and one more
-/// that says nothing.
+/// A table of offsets: its length, one offset per entry from the start of the key, and an unused one.
 fn table_of(bytes: &mut Bytes<'_>, entries: usize, key_bytes: usize) -> Result<Vec<u32>> {
     let count = bytes.count(4)?;
     if count < entries {
@@ -110,7 +109,7 @@ fn table_of(bytes: &mut Bytes<'_>, entries: usize, key_bytes: usize) -> Result<V
     Ok(offsets)
 }
 
-/// Offsets in order, within `data` bytes, with the end as the last.
+/// Checks that offsets are sorted and within `data` bytes, and appends the end.
 fn check(mut offsets: Vec<u32>, data: usize) -> Result<Vec<u32>> {
     offsets.push(u32::try_from(data).map_err(|_| Error::content("a basket of more than 4 GiB"))?);
     if !offsets.is_sorted() {
@@ -120,13 +119,12 @@ fn check(mut offsets: Vec<u32>, data: usize) -> Result<Vec<u32>> {
 }
 
 impl Embedded {
-    /// A `TBasket` among other objects: the key, its own members, the offsets, then the data with room
-    /// for the key before it.
+    /// Reads a `TBasket` inside a tree's record: key, members, offsets, then the data, preceded by room for the key.
     pub(crate) fn read(bytes: &mut Bytes<'_>) -> Result<Self> {
         let key = read_key(bytes)?;
         let key_bytes = usize::try_from(key.key_bytes).unwrap_or(usize::MAX);
         bytes.take(2 + 4)?;
-        // A negative size says that a byte of features follows.
+        // After a negative size, a byte of features follows.
         if bytes.i32()? < 0 {
             bytes.u8()?;
         }

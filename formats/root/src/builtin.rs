@@ -1,12 +1,12 @@
-//! The classes that make up a tree, as ROOT has written them since version 4: files written by other
-//! programs may leave their description out. Members after the last that matters are not listed.
+//! Descriptions of the classes of trees, as written since ROOT 4, since files of other programs may
+//! lack them. Trailing members that are never used are not listed.
 
 use crate::streamer::{Element, code};
 use std::sync::Arc;
 
-/// A class in a version: its members, each as name and kind. `:` a base class, `i` `l` `s` `d` `b`
-/// numbers of 4, 8, 2, 8 and 1 bytes, `n` a counter, `o` an object in place, `p` a pointer to one, `t`
-/// a string, `I` `L` pointers to arrays of 4 and 8 bytes counted by the member after the dot.
+/// A class: name, versions, and members as `name:kind`. An empty kind is a base class; `i` `l` `s` `d` `b` are
+/// numbers of 4, 8, 2, 8 and 1 bytes; `n` a counter; `o` an object in place; `p` a pointer to an object; `t` a string;
+/// `I` `L` pointers to arrays of 4-byte and 8-byte numbers, with the length in the member after the dot.
 struct Class(&'static str, &'static [u16], &'static str);
 
 const HEAD: &str = "TNamed: TAttLine: TAttFill: TAttMarker: fEntries:l fTotBytes:l fZipBytes:l fSavedBytes:l";
@@ -80,7 +80,7 @@ const CLASSES: &[Class] = &[
     Class("TLeafElement", &[1], "TLeaf: fID:i fType:i"),
 ];
 
-/// The members of `class` in `version`, if it is one of these.
+/// The members of `class` in `version`, if it is built in.
 pub(crate) fn members(class: &str, version: u16) -> Option<Arc<[Element]>> {
     let found = CLASSES.iter().find(|c| c.0 == class && c.1.contains(&version))?;
     let words = found.2.split_whitespace().flat_map(|word| if word == "*" { HEAD } else { word }.split_whitespace());
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_is_understood() {
+    fn every_member_is_parsed() {
         for class in CLASSES {
             for version in class.1 {
                 let words = class.2.replace('*', HEAD).split_whitespace().count();

@@ -1,15 +1,15 @@
-//! Big-endian values out of bytes, and the headers that ROOT puts before objects. Knows nothing of files.
+//! Bounds-checked reading of big-endian values and object headers. Knows nothing of files.
 
 use packhorse_core::{Error, Result};
 
-/// A place in some bytes. Running out of them is a `Content` error.
+/// A position in bytes. Reading beyond the end is a `Content` error.
 #[derive(Clone)]
 pub(crate) struct Bytes<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// What stands before an object: its class' version, and where it ends if that is said.
+/// The header of an object: its class version and, if it has a byte count, its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) version: u16,
@@ -35,14 +35,14 @@ impl<'a> Bytes<'a> {
         let end = self.at.checked_add(n).filter(|end| *end <= self.bytes.len());
         let found = end.and_then(|end| self.bytes.get(self.at..end));
         let found =
-            found.ok_or_else(|| Error::content(format!("is cut short: {n} bytes wanted, {} left", self.left())))?;
+            found.ok_or_else(|| Error::content(format!("is cut short: {n} bytes needed, {} left", self.left())))?;
         self.at += n;
         Ok(found)
     }
 
-    /// Goes on to `to`, which lies ahead; never back, so that every reader comes to an end.
+    /// Moves forward to `to`; moving back is an error, so that every read loop ends.
     pub(crate) fn advance_to(&mut self, to: usize) -> Result<()> {
-        let n = to.checked_sub(self.at).ok_or_else(|| Error::content("an object is longer than it says"))?;
+        let n = to.checked_sub(self.at).ok_or_else(|| Error::content("an object is longer than its byte count"))?;
         self.take(n).map(|_| ())
     }
 
@@ -75,21 +75,21 @@ impl<'a> Bytes<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// A 4-byte or, in large files, 8-byte place in the file.
+    /// A file offset of 4 or, in large files, 8 bytes.
     pub(crate) fn place(&mut self, large: bool) -> Result<u64> {
         let place = if large { self.i64()? } else { i64::from(self.i32()?) };
-        u64::try_from(place).map_err(|_| Error::content("a place before the start of the file"))
+        u64::try_from(place).map_err(|_| Error::content("a negative file offset"))
     }
 
-    /// A count, which is not negative and (as each thing takes `size` bytes) fits what is left.
+    /// A count of items of at least `size` bytes each, checked against the bytes left.
     pub(crate) fn count(&mut self, size: usize) -> Result<usize> {
         let count = self.i32()?;
         let fits = |n: &usize| n.checked_mul(size).is_some_and(|bytes| bytes <= self.left());
-        let bad = || Error::content(format!("{count} things announced, which {} bytes can't hold", self.left()));
+        let bad = || Error::content(format!("a count of {count} items, which {} bytes can't hold", self.left()));
         usize::try_from(count).ok().filter(fits).ok_or_else(bad)
     }
 
-    /// The bytes of a `TString`: a length of one byte or, from 255 on, of four more.
+    /// The bytes of a `TString`: after a length of one byte or, from 255 on, four more.
     pub(crate) fn raw_string(&mut self) -> Result<&'a [u8]> {
         let len = match self.u8()? {
             255 => self.count(1)?,
@@ -98,12 +98,12 @@ impl<'a> Bytes<'a> {
         self.take(len)
     }
 
-    /// A `TString` that is a name.
+    /// A `TString`; invalid UTF-8 is replaced.
     pub(crate) fn string(&mut self) -> Result<String> {
         self.raw_string().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// Characters up to a zero byte.
+    /// A string up to a zero byte.
     pub(crate) fn c_string(&mut self) -> Result<String> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let len = rest.iter().position(|byte| *byte == 0).ok_or_else(|| Error::content("a name without an end"))?;
@@ -112,30 +112,30 @@ impl<'a> Bytes<'a> {
         Ok(name)
     }
 
-    /// The version of a class, with or without a count of bytes before it.
+    /// An object header, with or without a byte count.
     pub(crate) fn header(&mut self) -> Result<Header> {
         let mut ahead = self.clone();
         let Some(len) = ahead.u32().ok().and_then(counted) else {
             return Ok(Header { version: self.u16()?, end: None });
         };
         let end = ahead.at.checked_add(len).filter(|end| len >= 2 && *end <= self.bytes.len());
-        let bad = || Error::content(format!("an object of {len} bytes where {} are left", ahead.left()));
+        let bad = || Error::content(format!("an object of {len} bytes, but only {} are left", ahead.left()));
         let end = end.ok_or_else(bad)?;
         self.at = ahead.at;
         Ok(Header { version: self.u16()?, end: Some(end) })
     }
 
-    /// Goes to the end that `header` gives, if it does.
+    /// Moves to the end of the object, if `header` has it.
     pub(crate) fn finish(&mut self, header: Header) -> Result<()> {
         header.end.map_or(Ok(()), |end| self.advance_to(end))
     }
 
-    /// A `TObject`, of which nothing matters.
+    /// Skips a `TObject`.
     pub(crate) fn skip_object(&mut self) -> Result<()> {
         self.object_number().map(|_| ())
     }
 
-    /// A `TObject`: the number that references call it by.
+    /// A `TObject`: its unique ID, which references use.
     pub(crate) fn object_number(&mut self) -> Result<u32> {
         let version = self.u16()?;
         if version & 0x4000 != 0 {
@@ -146,7 +146,7 @@ impl<'a> Bytes<'a> {
         Ok(number)
     }
 
-    /// The bits of a `TObject`; where another refers to it, two bytes follow that say by which process.
+    /// The `fBits` of a `TObject`; if it is referenced, a process ID of two bytes follows.
     pub(crate) fn object_bits(&mut self) -> Result<u32> {
         const IS_REFERENCED: u32 = 1 << 4;
         let bits = self.u32()?;
@@ -156,7 +156,7 @@ impl<'a> Bytes<'a> {
         Ok(bits)
     }
 
-    /// Name and title of a `TNamed`.
+    /// A `TNamed`: name and title.
     pub(crate) fn named(&mut self) -> Result<(String, String)> {
         let header = self.header()?;
         self.skip_object()?;
@@ -166,7 +166,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The count of bytes that `word` is, if it is one.
+/// The byte count in `word`, if it is one.
 pub(crate) fn counted(word: u32) -> Option<usize> {
     (word & BYTE_COUNT != 0 && word != u32::MAX).then_some((word & !BYTE_COUNT) as usize)
 }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_say_where_an_object_ends() {
+    fn headers_with_and_without_byte_count() {
         let header = Bytes::new(&[0x40, 0, 0, 4, 0, 3, 9, 9]).header().unwrap();
         assert_eq!((header.version, header.end), (3, Some(8)));
         let header = Bytes::new(&[0, 3, 9, 9]).header().unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_goes_back() {
+    fn moving_back_is_an_error() {
         let mut bytes = Bytes::new(&[0; 4]);
         bytes.take(3).unwrap();
         assert!(bytes.advance_to(2).is_err());

@@ -1,5 +1,5 @@
-//! Blocks of compressed bytes as ROOT writes them: nine bytes of header, then zlib, old zlib, xz, LZ4
-//! with a checksum, or Zstandard. An object larger than 16 MiB is several blocks.
+//! ROOT's compressed blocks: a nine-byte header, then zlib, old zlib, xz, LZ4 with a checksum, or
+//! Zstandard. An object larger than 16 MiB has several blocks.
 
 use crate::bytes::Bytes;
 use arrow_buffer::Buffer;
@@ -8,7 +8,7 @@ use packhorse_core::{Context, Error, Pool, Result};
 use std::io::Read;
 use std::sync::{Mutex, PoisonError};
 
-/// What the header of a block says.
+/// A compressed block and its header.
 struct Block<'a> {
     method: [u8; 2],
     compressed: &'a [u8],
@@ -17,13 +17,12 @@ struct Block<'a> {
 
 const HEADER: usize = 9;
 
-/// What unpacks: as many at once as threads want, and used again, as making one takes longer than a small basket does.
+/// A pool of decompressors, one per active thread: making one takes longer than decompressing a small basket.
 #[derive(Default)]
 pub(crate) struct Coders(Mutex<Vec<Coder>>);
 
 impl Coders {
-    /// `compressed` unpacked to exactly `len` bytes; nothing is allocated that the headers of the blocks do
-    /// not announce.
+    /// Decompresses to exactly `len` bytes, which the block headers must add up to before anything is allocated.
     pub(crate) fn unpack(&self, compressed: &[u8], len: usize) -> Result<Vec<u8>> {
         let blocks = blocks(compressed, len)?;
         let mut out = vec![0; len];
@@ -31,7 +30,7 @@ impl Coders {
         Ok(out)
     }
 
-    /// The same into memory from `buffers`.
+    /// Like [`Coders::unpack`], into memory from `buffers`.
     pub(crate) fn unpack_into(&self, buffers: &Pool, compressed: &[u8], len: usize) -> Result<Buffer> {
         let blocks = blocks(compressed, len)?;
         buffers.filled(len, |out| self.blocks(&blocks, out))
@@ -47,7 +46,7 @@ impl Coders {
     }
 }
 
-/// Unpacks one block at a time.
+/// Decompresses one block at a time.
 struct Coder {
     deflate: Decompressor,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
@@ -73,7 +72,7 @@ impl Coder {
             b"L4" => lz4(block.compressed, out),
             b"ZS" => self.zstd(block.compressed, out),
             [a, b] => Err(Error::unsupported(format!(
-                "compression \"{}{}\"; known are ZL, CS, XZ, L4 and ZS",
+                "compression \"{}{}\"; supported are ZL, CS, XZ, L4 and ZS",
                 char::from(*a),
                 char::from(*b)
             ))),
@@ -86,7 +85,7 @@ impl Coder {
         exactly(found.map_err(|e| damaged("zlib", e))?, wanted)
     }
 
-    /// What ROOT wrote before it used zlib itself: deflate without zlib's frame.
+    /// ROOT's early format: raw deflate without zlib's frame.
     fn old_zlib(&mut self, compressed: &[u8], out: &mut [u8]) -> Result<()> {
         let wanted = out.len();
         let found = self.deflate.deflate_decompress(compressed, out);
@@ -103,14 +102,14 @@ impl Coder {
     }
 }
 
-/// The blocks, which make `len` bytes together.
+/// Splits into blocks, whose uncompressed sizes must add up to `len`.
 fn blocks(compressed: &[u8], len: usize) -> Result<Vec<Block<'_>>> {
     let mut bytes = Bytes::new(compressed);
     let (mut found, mut sum) = (Vec::new(), 0usize);
     while sum < len && bytes.left() >= HEADER {
         let block = block(&mut bytes)?;
         if block.len == 0 {
-            return Err(Error::content("a compressed block of no bytes"));
+            return Err(Error::content("a compressed block of 0 bytes"));
         }
         sum = sum.saturating_add(block.len);
         found.push(block);
@@ -119,7 +118,7 @@ fn blocks(compressed: &[u8], len: usize) -> Result<Vec<Block<'_>>> {
 }
 
 fn differs(len: usize) -> Error {
-    Error::content(format!("its compressed blocks do not make the {len} bytes it announces; the file is damaged"))
+    Error::content(format!("its compressed blocks do not add up to {len} bytes: the file is damaged"))
 }
 
 fn block<'a>(bytes: &mut Bytes<'a>) -> Result<Block<'a>> {
@@ -134,7 +133,7 @@ fn damaged(what: &str, error: impl std::fmt::Display) -> Error {
     Error::content(format!("{what} data is damaged: {error}"))
 }
 
-/// Eight bytes of checksum over what follows, then one LZ4 block.
+/// An 8-byte checksum, then one LZ4 block.
 fn lz4(compressed: &[u8], out: &mut [u8]) -> Result<()> {
     let mut bytes = Bytes::new(compressed);
     let announced = bytes.u64()?;
@@ -146,7 +145,7 @@ fn lz4(compressed: &[u8], out: &mut [u8]) -> Result<()> {
     exactly(found, out.len())
 }
 
-/// The dictionary of the largest preset, with its tables: more than that nobody writes for 16 MiB.
+/// Enough for the dictionary and tables of the largest preset; blocks of 16 MiB never need more.
 const XZ_MEMORY_KIB: u32 = 128 << 10;
 
 fn xz(compressed: &[u8], out: &mut [u8]) -> Result<()> {
@@ -155,9 +154,5 @@ fn xz(compressed: &[u8], out: &mut [u8]) -> Result<()> {
 }
 
 fn exactly(found: usize, wanted: usize) -> Result<()> {
-    if found == wanted {
-        Ok(())
-    } else {
-        Err(damaged("compressed", format!("{found} bytes where {wanted} were announced")))
-    }
+    if found == wanted { Ok(()) } else { Err(damaged("compressed", format!("{found} bytes instead of {wanted}"))) }
 }

@@ -1,5 +1,5 @@
-//! From the entries of baskets to an Arrow array. Every entry must be used up to its last byte: that is
-//! how a wrong idea of what the bytes mean shows itself.
+//! Decodes the entries of baskets to Arrow arrays. Every entry must be used up to its last byte, which
+//! exposes wrong interpretations.
 
 use crate::basket::Basket;
 use crate::bytes::Bytes;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Consecutive entries of one basket.
 pub(crate) type Piece = (Arc<Basket>, Range<usize>);
 
-/// The array of `column` over `pieces`, in memory from `buffers`.
+/// Decodes `pieces` to the array of `column`, in memory from `buffers`.
 pub(crate) fn array(column: &Column, pieces: &[Piece], buffers: &Pool) -> Result<ArrayRef> {
     match &column.layout {
         Layout::Flat { element, len, offset, stride } => {
@@ -47,7 +47,7 @@ fn objects(column: &Column, objects: &Objects, pieces: &[Piece]) -> Result<Array
     ends.into_iter().rev().try_fold(values, |values, ends| ends.wrap(values))
 }
 
-/// Whether the lists of `array` are as long as the branch that counts them says.
+/// Checks the lengths of the lists of `array` against the values of its counter.
 pub(crate) fn check_lengths(array: &ArrayRef, counts: &[i64]) -> Result<()> {
     let Some(list) = array.as_list_opt::<i32>() else { return Ok(()) };
     let lengths = list.offsets().windows(2).map(|pair| match pair {
@@ -55,12 +55,14 @@ pub(crate) fn check_lengths(array: &ArrayRef, counts: &[i64]) -> Result<()> {
         _ => 0,
     });
     match lengths.zip(counts).find(|(length, count)| length != *count) {
-        Some((length, count)) => Err(Error::content(format!("an entry of {length} values that is counted as {count}"))),
+        Some((length, count)) => {
+            Err(Error::content(format!("an entry of {length} values, but its counter says {count}")))
+        }
         None => Ok(()),
     }
 }
 
-/// The values of a branch that counts another, as whole numbers.
+/// The values of a counter branch.
 pub(crate) fn counts(element: &Element, pieces: &[Piece], buffers: &Pool) -> Result<Vec<i64>> {
     let width = element.width();
     let bytes = flat(element, 1, 0, width, pieces, buffers)?;
@@ -86,7 +88,7 @@ fn flat(
     for (basket, wanted) in pieces {
         let (held, bytes) = (basket.entries, basket.data());
         if held.checked_mul(stride) != Some(bytes.len()) {
-            let what = format!("a basket of {held} entries of {stride} bytes holds {}", bytes.len());
+            let what = format!("a basket of {held} entries of {stride} bytes has {} bytes", bytes.len());
             return Err(Error::content(what));
         }
         entries.push(bytes.get(wanted.start * stride..wanted.end * stride).ok_or_else(too_few)?);
@@ -111,7 +113,7 @@ fn flat(
 }
 
 fn too_few() -> Error {
-    Error::content("a basket of fewer entries than the tree says")
+    Error::content("a basket with fewer entries than its branch says")
 }
 
 fn numbers(element: &Element, bytes: Buffer) -> Result<ArrayRef> {
@@ -133,7 +135,7 @@ fn shaped(column: &Column, element: &Element, bytes: Buffer, len: usize) -> Resu
 fn counted(element: &Element, inner: &[usize], marker: bool, pieces: &[Piece], buffers: &Pool) -> Result<ArrayRef> {
     let size = inner.iter().product::<usize>() * element.width();
     if size == 0 {
-        return Err(Error::unsupported("lists of arrays without an element"));
+        return Err(Error::unsupported("lists of empty arrays"));
     }
     let (ends, values) = match marker {
         true => marked_lists(element, size, pieces)?,
@@ -146,7 +148,7 @@ fn counted(element: &Element, inner: &[usize], marker: bool, pieces: &[Piece], b
     ends.wrap(values)
 }
 
-/// Lists whose values, of `size` bytes each, lie one after the other: all of a basket at once.
+/// Lists whose values, of `size` bytes each, are contiguous in a basket.
 fn lists(element: &Element, size: usize, pieces: &[Piece], buffers: &Pool) -> Result<(Ends, Buffer)> {
     let (mut ends, mut runs) = (Ends::of(pieces), Vec::with_capacity(pieces.len()));
     for (basket, entries) in pieces {
@@ -167,14 +169,14 @@ fn lists(element: &Element, size: usize, pieces: &[Piece], buffers: &Pool) -> Re
     Ok((ends, values))
 }
 
-/// Lists with a byte before each that says whether there is anything.
+/// Lists with a marker byte before each.
 fn marked_lists(element: &Element, size: usize, pieces: &[Piece]) -> Result<(Ends, Buffer)> {
     let (mut ends, mut out) = (Ends::of(pieces), Vec::new());
     for_entries(pieces, |entry| {
         let values = marked(entry)?;
         if !values.len().is_multiple_of(size) {
             let len = values.len();
-            return Err(Error::content(format!("an entry of {len} bytes is no list of values of {size} bytes")));
+            return Err(Error::content(format!("an entry of {len} bytes, which is not a multiple of {size} bytes")));
         }
         element.append(values, &mut out);
         ends.push(values.len() / size)
@@ -182,7 +184,7 @@ fn marked_lists(element: &Element, size: usize, pieces: &[Piece]) -> Result<(End
     Ok((ends, Buffer::from_vec(out)))
 }
 
-/// Bits of `TObject`s: each says itself how long it is.
+/// The `fBits` of `TObject`s, whose sizes vary.
 fn bits(list: bool, pieces: &[Piece]) -> Result<ArrayRef> {
     let (mut ends, mut out) = (Ends::of(pieces), Vec::new());
     for (basket, entries) in pieces {
@@ -203,7 +205,7 @@ fn bits(list: bool, pieces: &[Piece]) -> Result<ArrayRef> {
             }
             ends.push(out.len() - before)?;
             if !list && out.len() != before + 1 {
-                return Err(Error::content(format!("the bits of {} objects where there is one", out.len() - before)));
+                return Err(Error::content(format!("the bits of {} objects instead of one", out.len() - before)));
             }
         }
     }
@@ -211,7 +213,7 @@ fn bits(list: bool, pieces: &[Piece]) -> Result<ArrayRef> {
     if list { ends.wrap(values) } else { Ok(values) }
 }
 
-/// What follows the byte that says whether there is anything.
+/// The bytes after the marker byte.
 fn marked(entry: &[u8]) -> Result<&[u8]> {
     match entry.split_first() {
         None | Some((0, [])) => Ok(&[]),
@@ -235,7 +237,7 @@ fn vector(element: &Element, pieces: &[Piece]) -> Result<ArrayRef> {
     ends.wrap(numbers(element, Buffer::from_vec(out))?)
 }
 
-/// How many things a collection holds, and their bytes: after a count of bytes and a version.
+/// The length of a collection and the bytes of its items.
 pub(crate) fn collection(entry: &[u8]) -> Result<(usize, &[u8])> {
     let mut bytes = Bytes::new(entry);
     let header = bytes.header()?;
@@ -243,7 +245,7 @@ pub(crate) fn collection(entry: &[u8]) -> Result<(usize, &[u8])> {
         return Err(Error::content("a collection that does not fill its entry"));
     }
     if header.version & 0x4000 != 0 {
-        return Err(Error::unsupported("a collection stored member by member"));
+        return Err(Error::unsupported("a collection stored member-wise"));
     }
     let count = bytes.count(1)?;
     Ok((count, bytes.take(bytes.left())?))
@@ -264,7 +266,7 @@ fn text(header: usize, pieces: &[Piece]) -> Result<ArrayRef> {
     Ok(Arc::new(StringViewArray::from_iter_values(out)))
 }
 
-/// Strings without a table of where they begin.
+/// Strings of a basket without offsets.
 fn strings_in_line<'a>(basket: &'a Basket, entries: &Range<usize>) -> Result<Vec<&'a str>> {
     let mut bytes = Bytes::new(basket.data());
     let mut found = Vec::new();
@@ -329,13 +331,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_as_long_as_they_are_counted() {
+    fn lengths_must_match_counters() {
         let mut ends = Ends::new();
         ends.push(2).unwrap();
         ends.push(1).unwrap();
         let lists = ends.wrap(Arc::new(UInt32Array::from(vec![7, 8, 9]))).unwrap();
         check_lengths(&lists, &[2, 1]).unwrap();
         let error = check_lengths(&lists, &[2, 2]).unwrap_err();
-        assert_eq!(error.message(), "an entry of 1 values that is counted as 2");
+        assert_eq!(error.message(), "an entry of 1 values, but its counter says 2");
     }
 }

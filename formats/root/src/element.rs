@@ -1,24 +1,24 @@
-//! One number as a basket holds it, and as a column does.
+//! Number types: how baskets store them, and their column types.
 
 use packhorse_core::DataType;
 
-/// A number: its type in a column, and how it is stored.
+/// A number type: its column type, and its encoding.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Element {
     pub(crate) data_type: DataType,
     pub(crate) stored: Stored,
 }
 
-/// How a number is stored.
+/// The encoding of a number.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Stored {
     /// Big-endian, in this many bytes.
     Plain(usize),
-    /// A 4-byte float that becomes one of 8 bytes.
+    /// A 4-byte float that is widened to 8 bytes.
     Widened,
-    /// `Double32_t` and `Float16_t` without a range: an exponent, and a mantissa of so many bits.
+    /// `Double32_t` and `Float16_t` without a range: an exponent, and a mantissa of this many bits.
     Truncated(u32),
-    /// With a range: an integer that counts steps from the low end.
+    /// `Double32_t` and `Float16_t` with a range: an integer number of steps from the minimum.
     Range { low: f64, step: f64 },
 }
 
@@ -47,7 +47,7 @@ impl Element {
         Self::plain(DataType::Boolean, 1)
     }
 
-    /// The number that ROOT's code `code` stands for, other than `Double32_t` and `Float16_t`.
+    /// The number type of ROOT's type code, except `Double32_t` and `Float16_t`.
     pub(crate) fn of_code(code: i64) -> Option<Self> {
         Some(match code {
             18 => Self::plain(DataType::Boolean, 1),
@@ -66,7 +66,7 @@ impl Element {
         })
     }
 
-    /// The number of a leaf of class `kind`.
+    /// The number type of a leaf of class `kind`.
     pub(crate) fn of_leaf(kind: &str, unsigned: bool) -> Option<Self> {
         let code = match (kind, unsigned) {
             ("TLeafO", _) => 18,
@@ -85,7 +85,7 @@ impl Element {
         Self::of_code(code)
     }
 
-    /// The number of the C++ type `name`.
+    /// The number type of the C++ type `name`, written without spaces.
     pub(crate) fn of_type(name: &str) -> Option<Self> {
         let code = match name {
             "bool" | "Bool_t" => 18,
@@ -104,7 +104,7 @@ impl Element {
         Self::of_code(code)
     }
 
-    /// The bytes of a number as stored.
+    /// Bytes per stored number.
     pub(crate) fn width(&self) -> usize {
         match self.stored {
             Stored::Plain(width) => width,
@@ -113,19 +113,19 @@ impl Element {
         }
     }
 
-    /// The bytes of a number as the column has it.
+    /// Bytes per number in the column.
     pub(crate) fn column_width(&self) -> usize {
         packhorse_core::element_width(&self.data_type).unwrap_or(1)
     }
 
-    /// Appends the numbers stored in `bytes`, little-endian and as wide as the column has them.
+    /// Decodes the numbers in `bytes` and appends them, little-endian.
     pub(crate) fn append(&self, bytes: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + bytes.len() / self.width() * self.column_width(), 0);
         self.write(bytes, out.get_mut(start..).unwrap_or_default());
     }
 
-    /// Writes them to `out`, which has room for exactly these.
+    /// Decodes the numbers in `bytes` into `out`, which must have their size.
     pub(crate) fn write(&self, bytes: &[u8], out: &mut [u8]) {
         let single = self.data_type == DataType::Float32;
         match &self.stored {
@@ -150,7 +150,7 @@ impl Element {
     }
 }
 
-/// Turns numbers of `N` bytes around.
+/// Reverses the bytes of numbers of `N` bytes.
 fn turn<const N: usize>(bytes: &[u8], out: &mut [u8]) {
     each::<N, N>(bytes, out, |mut number| {
         number.reverse();
@@ -166,7 +166,7 @@ fn each<const FROM: usize, const TO: usize>(bytes: &[u8], out: &mut [u8], conver
     }
 }
 
-/// An exponent of a byte, then sign and mantissa in two.
+/// Decodes a truncated float: an exponent of one byte, then sign and mantissa in two.
 fn truncated([exponent, high, low]: [u8; 3], bits: u32) -> f64 {
     let mantissa = u32::from(high) << 8 | u32::from(low);
     let raw = u32::from(exponent) << 23 | (mantissa & ((1 << (bits + 1)) - 1)) << (23 - bits);
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_turned_around() {
+    fn numbers_become_little_endian() {
         let mut out = vec![7];
         Element::of_code(3).unwrap().append(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe], &mut out);
         assert_eq!(out, [7, 1, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff]);
@@ -189,12 +189,12 @@ mod tests {
     }
 
     #[test]
-    fn packed_floats_come_back() {
+    fn packed_floats_are_decoded() {
         let range = Element { data_type: DataType::Float64, stored: Stored::Range { low: -1.0, step: 0.5 } };
         let mut out = Vec::new();
         range.append(&[0, 0, 0, 3], &mut out);
         assert_eq!(out, 0.5f64.to_le_bytes());
-        // 1.5 has exponent 127, and half of the mantissa's first bit set.
+        // 1.5 has exponent 127 and only the first bit of the mantissa set.
         assert_eq!(truncated([127, 0b0000_1000, 0], 12), 1.5);
         assert_eq!(truncated([127, 0b0010_1000, 0], 12), -1.5);
     }

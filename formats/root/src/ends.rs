@@ -1,4 +1,4 @@
-//! Where the lists of a column end, while it is read.
+//! Offsets of the lists of a column under construction.
 
 use crate::decode::Piece;
 use arrow_array::{ArrayRef, ListArray};
@@ -6,7 +6,7 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use packhorse_core::{DataType, Error, FieldType, Result};
 use std::sync::Arc;
 
-/// Ends of lists. A block of rows never holds more than an i32 counts.
+/// Offsets of lists, starting with 0. A block of rows has at most `i32::MAX` values.
 #[derive(Clone)]
 pub(crate) struct Ends(Vec<i32>);
 
@@ -15,7 +15,7 @@ impl Ends {
         Self(vec![0])
     }
 
-    /// With room for the ends of all entries of `pieces`.
+    /// Reserves room for all entries of `pieces`.
     pub(crate) fn of(pieces: &[Piece]) -> Self {
         let entries: usize = pieces.iter().map(|(_, entries)| entries.len()).sum();
         let mut ends = Vec::with_capacity(entries.saturating_add(1));
@@ -23,7 +23,7 @@ impl Ends {
         Self(ends)
     }
 
-    /// Adds an end for each but the first of `offsets`, which are in order and count bytes of which `size` are a value.
+    /// Appends a list for each pair of neighbors in `offsets`, which are sorted byte offsets of values of `size` bytes.
     pub(crate) fn extend(&mut self, offsets: &[u32], size: usize) -> Result<()> {
         let (Some((first, offsets)), Ok(size)) = (offsets.split_first(), u32::try_from(size)) else { return Ok(()) };
         let last = self.0.last().copied().unwrap_or(0);
@@ -39,9 +39,10 @@ impl Ends {
             self.0.extend(bytes.clone().map(|bytes| last.wrapping_add(values(bytes))));
             bytes.into_iter().any(|bytes| !bytes.is_multiple_of(size))
         };
-        if odd { Err(Error::content(format!("entries that are no lists of values of {size} bytes"))) } else { Ok(()) }
+        if odd { Err(Error::content(format!("an entry whose size is not a multiple of {size} bytes"))) } else { Ok(()) }
     }
 
+    /// Appends a list of length `len`.
     pub(crate) fn push(&mut self, len: usize) -> Result<()> {
         let last = self.0.last().copied().unwrap_or(0);
         let end = i32::try_from(len).ok().and_then(|len| last.checked_add(len));
@@ -49,10 +50,10 @@ impl Ends {
         Ok(())
     }
 
-    /// A list of `values` for each end.
+    /// The lists over `values`.
     pub(crate) fn wrap(self, values: ArrayRef) -> Result<ArrayRef> {
         let item = FieldType::List { element: values.data_type().clone(), depth: 1 }.field("", false);
-        let DataType::List(item) = item.data_type() else { return Err(Error::bug("a list that is none")) };
+        let DataType::List(item) = item.data_type() else { return Err(Error::bug("not a list type")) };
         let offsets = OffsetBuffer::new(ScalarBuffer::from(self.0));
         let list = ListArray::try_new(item.clone(), offsets, values, None);
         list.map(|list| Arc::new(list) as ArrayRef).map_err(|e| Error::bug(e.to_string()))
@@ -63,7 +64,7 @@ pub(crate) fn too_long() -> Error {
     Error::new(packhorse_core::Kind::Limit, "more than 2^31 values in one block of rows")
 }
 
-/// Lists of `len` each around `values`.
+/// Lists of equal length `len` over `values`.
 pub(crate) fn regular(values: ArrayRef, len: usize) -> Result<ArrayRef> {
     let mut ends = Ends::new();
     for _ in 0..values.len().checked_div(len).unwrap_or(0) {

@@ -1,4 +1,4 @@
-//! What the bytes in a branch's baskets mean. Reads no basket.
+//! Derives from a branch's metadata how its baskets are decoded. Reads no basket.
 
 use crate::element::{Element, Stored};
 use crate::objects::{Frame, Objects};
@@ -10,36 +10,35 @@ use crate::typename::Type;
 use packhorse_core::{DataType, FieldType};
 use std::sync::Arc;
 
-/// How the values of an entry lie in a basket.
+/// The encoding of an entry in a basket.
 #[derive(Clone, Debug)]
 pub(crate) enum Layout {
-    /// `len` numbers, from byte `offset` of the `stride` bytes of an entry.
+    /// `len` numbers at byte `offset` of an entry of `stride` bytes.
     Flat { element: Element, len: usize, offset: usize, stride: usize },
-    /// Numbers up to the entry's end, after a byte if it is a pointer to an array.
+    /// Numbers up to the entry's end, after a marker byte if it is a pointer to an array.
     Counted { element: Element, inner: Vec<usize>, marker: bool },
-    /// The bits of `TObject`s: four bytes each, and two more where the object is referenced; as many as the entry
-    /// holds if they are a list, else one.
+    /// The `fBits` of `TObject`s: four bytes each, and two more if the object is referenced; a list of them, or one.
     Bits { list: bool },
-    /// A `std::vector` of numbers: count of bytes, version, count, numbers.
+    /// A `std::vector` of numbers: byte count, version, length, numbers.
     Vector { element: Element },
-    /// A string, after this many bytes of header.
+    /// A string, after a header of this many bytes.
     Text { header: usize },
-    /// Objects, maps, collections inside each other, collections in split collections.
+    /// Objects, maps, nested collections, collections in split collections.
     Objects(Objects),
 }
 
-/// A column that a branch (or a leaf of it) becomes.
+/// A column of a branch, or of a leaf of a branch.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) branch: usize,
     pub(crate) layout: Layout,
     pub(crate) holds: FieldType,
-    /// The branch that says how many values each entry has, if one does and can be read.
+    /// The branch with the number of values per entry, if there is one and it can be read.
     pub(crate) counter: Option<Counter>,
 }
 
-/// A branch whose numbers count the values of another.
+/// A branch that holds the number of values per entry of another branch.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     pub(crate) branch: usize,
@@ -47,7 +46,7 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// The one of `branch`, if it has one that holds whole numbers for all entries.
+    /// The counter of `branch`, if it has one that holds integers for all entries.
     pub(crate) fn of(tree: &Tree, branch: &Branch) -> Option<Self> {
         let [leaf] = branch.leaves.as_slice() else { return None };
         let number = leaf.counter?;
@@ -63,27 +62,27 @@ impl Counter {
     }
 }
 
-/// What a branch is: its C++ type as far as the file says it, and its columns, or why there are none.
+/// The C++ type of a branch, as far as the file describes it, and its columns, or why it can't be read.
 pub(crate) struct Interpreted {
     pub(crate) type_name: String,
     pub(crate) columns: Result<Vec<Column>, String>,
 }
 
 const CLONES_MASTER: i64 = 3;
-/// Branches that hold how many things a split collection has.
+/// Branches that hold the size of a split collection.
 const MASTERS: [i64; 2] = [CLONES_MASTER, 4];
-/// ROOT's numbers for `int`, and for bits of a `TObject`.
+/// ROOT's type codes of `int`, and of the bits of a `TObject`.
 const INT: i64 = 3;
 const BITS: i64 = 15;
 const IN_COLLECTION: [i64; 2] = [31, 41];
 const TSTRING: i64 = 65;
-/// ROOT's numbers for objects, strings and collections that lie in the entry itself.
+/// ROOT's type codes of objects, strings and collections stored in the entry itself.
 const OBJECTS: [i64; 10] = [-1, 0, 7, 61, 62, 65, 81, 82, 300, 365];
-/// More values in an entry, or more dimensions, than any fixed array has.
+/// The most values in an entry, and the most dimensions, of a fixed array.
 const VALUES: usize = 1 << 28;
 const DIMENSIONS: usize = 8;
 
-/// What branch `number` of `tree` holds; `None` if all that it holds is other branches.
+/// Type and columns of branch `number` of `tree`; `None` if it only contains other branches.
 pub(crate) fn interpret(tree: &Tree, number: usize, streamers: &Streamers) -> Option<Interpreted> {
     let branch = tree.branches.get(number)?;
     let counts = branch.role == CLONES_MASTER || branch.class == "TClonesArray";
@@ -111,21 +110,21 @@ fn readable(tree: &Tree, branch: &Branch) -> Result<(), String> {
         return Err(fault.clone());
     }
     if branch.entries != tree.entries {
-        return Err(format!("it has {} entries where the tree has {}", branch.entries, tree.entries));
+        return Err(format!("it has {} entries, but the tree has {}", branch.entries, tree.entries));
     }
     let held = branch.baskets.last().map_or(0, |last| last.first.saturating_add(last.entries));
     match held < tree.entries {
-        true => Err(format!("its baskets hold {held} entries of {}", tree.entries)),
+        true => Err(format!("its baskets hold {held} of {} entries", tree.entries)),
         false => Ok(()),
     }
 }
 
-/// What the description of the class around a branch says of it.
+/// The description of a branch by the class that it is a member of.
 struct Member {
     type_name: String,
-    /// What is said beside the member, if the file describes it.
+    /// The member's title (its comment), if the file describes it.
     title: Option<String>,
-    /// Whether the branch is itself the object, and no member of one.
+    /// Whether the branch is the object itself instead of a member.
     whole: bool,
 }
 
@@ -139,7 +138,7 @@ impl Member {
         let member = |(class, version): (&String, _)| streamers.member(&class.replace(' ', ""), version, name);
         let found = classes.into_iter().find_map(member);
         if let Some(member) = found {
-            // A base class is called by its name.
+            // The name of a base class is its type.
             let type_name = if member.type_name == "BASE" { name } else { &member.type_name };
             return Self { type_name: type_name.to_owned(), title: Some(member.title.clone()), whole: false };
         }
@@ -148,7 +147,7 @@ impl Member {
     }
 }
 
-/// The member's own name: no branches before it, no dimensions after.
+/// The member's own name, without parent branches and dimensions.
 fn clean(name: &str) -> &str {
     let name = name.split_once('[').map_or(name, |(name, _)| name);
     name.rsplit_once('.').map_or(name, |(_, name)| name)
@@ -181,12 +180,12 @@ fn numbers(branch: &Branch, number: usize, leaf: &Leaf, element: Element) -> Res
         return Ok(counted(branch, number, element, dimensions, false));
     }
     match in_collection {
-        true => Err("in a collection whose size nobody counts".to_owned()),
+        true => Err("in a collection without a counter".to_owned()),
         false => Ok(flat(branch, number, element, &dimensions)),
     }
 }
 
-/// The number that a leaf holds; `None` if it holds none.
+/// The number type of a leaf; `None` if it is not a number.
 fn number_of(leaf: &Leaf, member: &Member) -> Result<Option<Element>, String> {
     let code = if (21..40).contains(&leaf.code) { leaf.code - 20 } else { leaf.code };
     match (leaf.kind.as_str(), code) {
@@ -194,30 +193,30 @@ fn number_of(leaf: &Leaf, member: &Member) -> Result<Option<Element>, String> {
         ("TLeafF16", _) => packed(&leaf.title, true).map(Some),
         ("TLeafElement", 9 | 19) => match &member.title {
             Some(title) => packed(title, code == 19).map(Some),
-            None => Err(format!("nothing tells the range of {}", member.type_name)),
+            None => Err(format!("the file does not describe the range of {}", member.type_name)),
         },
         ("TLeafElement", code) => Ok(Element::of_code(code)),
         (kind, _) => Ok(Element::of_leaf(kind, leaf.unsigned)),
     }
 }
 
-/// `Double32_t` and `Float16_t`: what the title says decides how they are stored.
+/// `Double32_t` and `Float16_t`, whose encoding depends on the range in the title.
 pub(crate) fn packed(title: &str, half: bool) -> Result<Element, String> {
     let data_type = if half { DataType::Float32 } else { DataType::Float64 };
     let stored = match Range::of_title(title) {
         Range::Given(low, high, bits) if low < high => {
             Stored::Range { low, step: (high - low) / (1u64 << bits) as f64 }
         }
-        // Without a range the number of bits is that of the mantissa, if it is small.
+        // For the range [0, 0], a small number of bits is that of the mantissa.
         Range::Given(0.0, 0.0, bits @ 2..15) => Stored::Truncated(u32::try_from(bits).unwrap_or(2)),
         Range::Given(0.0, 0.0, _) | Range::None if half => Stored::Truncated(12),
         Range::Given(0.0, 0.0, _) | Range::None => Stored::Widened,
-        Range::Given(..) => return Err(format!("its range {title} ends before it begins")),
+        Range::Given(..) => return Err(format!("its range {title} is empty")),
     };
     Ok(Element { data_type, stored })
 }
 
-/// The fixed dimensions in a leaf's title, `x[n][2][3]`, which make as many values as the leaf has.
+/// The fixed dimensions in a leaf's title, `x[n][2][3]`, whose product must be the leaf's length.
 fn dimensions(leaf: &Leaf) -> Result<Vec<usize>, String> {
     let parts = leaf.title.split('[').skip(1).filter_map(|part| part.split_once(']')).map(|(inside, _)| inside);
     let fixed = parts.filter(|inside| inside.starts_with(|c: char| ('1'..='9').contains(&c)));
@@ -228,7 +227,7 @@ fn dimensions(leaf: &Leaf) -> Result<Vec<usize>, String> {
     }
     let product = found.iter().try_fold(1usize, |product, n| product.checked_mul(*n));
     let fits = product.is_some_and(|n| n <= VALUES && n as i64 == leaf.len) && found.len() <= DIMENSIONS;
-    fits.then_some(found).ok_or_else(|| format!("its title {} does not tell its {} values", leaf.title, leaf.len))
+    fits.then_some(found).ok_or_else(|| format!("its title {} does not match its {} values", leaf.title, leaf.len))
 }
 
 /// A string, a collection or an object.
@@ -262,7 +261,7 @@ fn object(
             }
             _ => Err(String::new()),
         },
-        // ROOT writes a whole object of a class that it can split without a header.
+        // ROOT writes whole objects of splittable classes without a header.
         Some(Type::Class(_)) if member.whole && branch.role == 0 => {
             objects(branch, number, leaf, member, Frame::Bare, streamers)
         }
@@ -270,7 +269,7 @@ fn object(
     }
 }
 
-/// The columns of objects and collections, as `frame` says that entries begin.
+/// The columns of objects and collections, framed as `frame` says.
 fn objects(
     branch: &Branch,
     number: usize,
@@ -309,7 +308,7 @@ fn objects(
     Ok(leaves.into_iter().map(column).collect())
 }
 
-/// Leaves beside each other in one branch are a column each, `branch.leaf`.
+/// The columns of a branch with several leaves, named `branch.leaf`.
 fn leaf_list(branch: &Branch, number: usize, leaves: &[Leaf]) -> Result<Vec<Column>, String> {
     let mut parts = Vec::new();
     let mut stride = 0;
@@ -355,7 +354,7 @@ fn shaped(element: &Element, shape: Vec<usize>) -> FieldType {
     }
 }
 
-/// Fixed dimensions inside a counted one become lists as well, as no column of tensors in lists exists.
+/// Fixed dimensions inside a counted one become lists, since columns can't hold lists of tensors.
 fn counted(branch: &Branch, number: usize, element: Element, inner: Vec<usize>, marker: bool) -> Column {
     let holds = FieldType::List { element: element.data_type.clone(), depth: 1 + inner.len() };
     let layout = Layout::Counted { element, inner, marker };

@@ -1,5 +1,5 @@
-//! Objects out of an object's bytes, members by name, as far as the description of their classes goes.
-//! Owns the way ROOT points from one object to another; knows trees only by the name of their baskets.
+//! Deserializes objects: members by name, as their class descriptions say. Resolves ROOT's references
+//! between objects. Of trees it knows only baskets.
 
 use crate::basket::Embedded;
 use crate::bytes::{Bytes, Header};
@@ -8,22 +8,22 @@ use packhorse_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An object: its class, and the members of it and of its bases.
+/// An object: its class, and its members, with those of base classes.
 #[derive(Debug, Default)]
 pub(crate) struct Object {
     pub(crate) class: String,
     members: Vec<(Arc<str>, Value)>,
 }
 
-/// What a member holds. Numbers with fractions do not matter to anyone here.
+/// The value of a member. Floats are not needed.
 #[derive(Debug)]
 pub(crate) enum Value {
     Int(i64),
     Ints(Vec<i64>),
     Text(String),
-    /// The number of an object.
+    /// The index of an object.
     Object(Option<usize>),
-    /// The numbers of objects.
+    /// The indices of objects.
     Objects(Vec<Option<usize>>),
     Basket(Embedded),
 }
@@ -61,7 +61,7 @@ impl Object {
         }
     }
 
-    /// The objects in the list `name`; `None` if it was not read.
+    /// The indices of the objects in the list `name`; `None` if it was not read.
     pub(crate) fn objects(&self, name: &str) -> Option<&[Option<usize>]> {
         match self.member(name) {
             Some(Value::Objects(ids)) => Some(ids),
@@ -77,7 +77,7 @@ impl Object {
     }
 }
 
-/// Reads `bytes`, an object of `class`, and all that it points at. The first of the list is the object.
+/// Reads an object of `class` from `bytes`, and all objects that it refers to. The first of the result is the object.
 pub(crate) fn read(bytes: &[u8], key_bytes: usize, class: &str, streamers: &Streamers) -> Result<Vec<Object>> {
     let mut reader = Reader {
         bytes: Bytes::new(bytes),
@@ -112,15 +112,15 @@ const DEPTH: usize = 128;
 const BYTE_COUNT: u32 = 0x4000_0000;
 const NEW_CLASS: u32 = u32::MAX;
 const CLASS: u32 = 0x8000_0000;
-/// Added to the places that references name, so that none is 0.
+/// ROOT adds this to positions in references, so that none is 0.
 const OFFSET: usize = 2;
 
 impl Reader<'_> {
-    /// The members of an object of `class`, with its version before it, into object `id`.
+    /// Reads an object of `class`, header included, into the object `id`.
     fn class(&mut self, class: &str, id: usize) -> Result<()> {
         self.depth += 1;
         if self.depth > DEPTH {
-            return Err(Error::content(format!("more than {DEPTH} objects inside each other")));
+            return Err(Error::content(format!("objects nested more than {DEPTH} deep")));
         }
         match class {
             "TObjArray" => {
@@ -143,7 +143,7 @@ impl Reader<'_> {
         let found = self.known.entry((class.to_owned(), version));
         let elements = found.or_insert_with(|| self.streamers.members(class, version)).clone();
         for element in elements.iter().flat_map(|elements| elements.iter()) {
-            // Past what can't be read lies nothing that matters, or its absence is noticed.
+            // Members after an unreadable one are not needed, or callers notice that they are missing.
             if !self.element(element, id)? {
                 break;
             }
@@ -161,7 +161,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One member; `false` if it is of a kind that can't be read.
+    /// Reads one member; `false` if its type is not supported.
     fn element(&mut self, element: &Element, id: usize) -> Result<bool> {
         let value = match element.code {
             code::BASE => {
@@ -207,7 +207,7 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// A pointer to an array: a byte that says whether there is one, and its numbers.
+    /// A pointer to an array: a marker byte (0 for null), then the numbers.
     fn counted(&mut self, element: &Element, id: usize) -> Result<Option<Vec<i64>>> {
         let code = element.code - code::POINTER;
         let Some(mut width) = width(code) else { return Ok(None) };
@@ -215,7 +215,7 @@ impl Reader<'_> {
         if marker == 0 {
             return Ok(Some(Vec::new()));
         }
-        // Old versions said so when places in the file took 8 bytes instead of 4.
+        // Old versions mark file offsets of 8 bytes instead of 4 with a 2.
         let wide = marker == 2 && width == 4;
         if wide {
             width = 8;
@@ -224,7 +224,7 @@ impl Reader<'_> {
         let count = count.and_then(|n| usize::try_from(n).ok());
         let count = count.filter(|n| n.checked_mul(width).is_some_and(|bytes| bytes <= self.bytes.left()));
         let count =
-            count.ok_or_else(|| Error::content(format!("member {} counts more than there is", element.name)))?;
+            count.ok_or_else(|| Error::content(format!("an array {} that is longer than its object", element.name)))?;
         let mut values = Vec::with_capacity(count);
         for _ in 0..count {
             match self.number(if wide { 16 } else { code })? {
@@ -235,12 +235,12 @@ impl Reader<'_> {
         Ok(Some(values))
     }
 
-    /// A number of the kind `code`; `None` where its width is not certain.
+    /// A number with the type code `code`; `None` if its width is unknown.
     fn number(&mut self, code: i32) -> Result<Option<i64>> {
         let Some(width) = width(code) else { return Ok(None) };
         let bytes = self.bytes.take(width)?;
         let raw = bytes.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
-        // Early versions counted entries in doubles.
+        // Early versions stored the number of entries as a double.
         if code == 8 {
             let value = f64::from_bits(raw);
             return Ok(Some(if value.abs() < 9e15 { value as i64 } else { -1 }));
@@ -267,7 +267,7 @@ impl Reader<'_> {
         Ok(list)
     }
 
-    /// An object of whatever class, or a reference to one that was read before.
+    /// An object of any class, or a reference to an earlier one.
     fn any(&mut self) -> Result<Option<usize>> {
         let start = self.bytes.at();
         let count = self.bytes.u32()?;
@@ -309,12 +309,12 @@ impl Reader<'_> {
         }
         match self.refs.get(&((tag & !CLASS) as usize)) {
             Some(Ref::Class(class)) => Ok(class.clone()),
-            _ => Err(Error::content("an object of a class that was not named before")),
+            _ => Err(Error::content("an object with an unknown class tag")),
         }
     }
 }
 
-/// The bytes of a number of the kind `code`.
+/// The bytes of a number with the type code `code`.
 fn width(code: i32) -> Option<usize> {
     Some(match code {
         1 | 10 | 11 | 18 => 1,

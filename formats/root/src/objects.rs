@@ -1,5 +1,5 @@
-//! Objects, maps and collections inside each other: one number or text of them becomes a column, and what lies
-//! around it is read over. Every object must be as long as it says.
+//! Decodes objects, maps and nested collections: one leaf becomes the column, everything else is skipped. The length
+//! of every object is checked.
 
 use crate::bytes::Bytes;
 use crate::decode::utf8;
@@ -19,24 +19,24 @@ pub(crate) struct Objects {
     pub(crate) leaf: Leaf,
 }
 
-/// How an entry begins and ends.
+/// The framing of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Frame {
     /// One value.
     One,
-    /// The members of one object, without a header of its own.
+    /// The members of one object, without its header.
     Bare,
-    /// Values up to the entry's end; collections and strings have one header for all of them.
+    /// Values up to the entry's end; collections and strings share one header.
     Many,
 }
 
-/// The column while it is read.
+/// A column under construction.
 pub(crate) struct Reading<'a> {
     objects: &'a Objects,
-    /// Where the lists of each depth end, the outermost first; none of a tensor.
+    /// Offsets of the lists of each depth, outermost first; empty for a tensor.
     ends: Vec<Ends>,
     inner: Inner,
-    /// What members that count said, of the objects around.
+    /// Values of counter members of the enclosing objects.
     counters: Vec<(Arc<str>, usize)>,
 }
 
@@ -45,7 +45,7 @@ enum Inner {
     Text(StringViewBuilder),
 }
 
-/// Where in the shape the column's values are: what is not on the way to them is read over.
+/// The rest of the path to the column's values; values off the path (`None`) are skipped.
 #[derive(Clone, Copy)]
 struct Way<'a> {
     path: &'a [usize],
@@ -75,7 +75,7 @@ impl<'a> Reading<'a> {
         Self { objects, ends: vec![Ends::new(); lists], inner, counters: Vec::new() }
     }
 
-    /// One entry, to its last byte.
+    /// Decodes one entry, which must be used up to its last byte.
     pub(crate) fn entry(&mut self, entry: &[u8]) -> Result<()> {
         let objects = self.objects;
         let (bytes, way) = (&mut Bytes::new(entry), Some(Way { path: &objects.leaf.path, depth: 0 }));
@@ -105,13 +105,13 @@ impl<'a> Reading<'a> {
             self.value(shape, way.map(Way::inside), bytes)?;
             count += 1;
             if bytes.left() == before {
-                return Err(Error::content("objects of no bytes"));
+                return Err(Error::content("objects of 0 bytes"));
             }
         }
         self.list(count, way)
     }
 
-    /// Notes a list of `count`, if it is on the way.
+    /// Appends a list of length `count`, if it is on the path.
     fn list(&mut self, count: usize, way: Option<Way<'_>>) -> Result<()> {
         let ends = way.and_then(|way| self.ends.get_mut(way.depth));
         ends.map_or(Ok(()), |ends| ends.push(count))
@@ -154,7 +154,7 @@ impl<'a> Reading<'a> {
                 self.list(count, way)?;
                 self.numbers(element, count, way, bytes)
             }
-            Shape::Map(..) => Err(Error::unsupported("a map stored pair by pair")),
+            Shape::Map(..) => Err(Error::unsupported("a map that is not stored member-wise")),
             Shape::Object => bytes.skip_object(),
             Shape::Reference => {
                 let number = bytes.object_number()?;
@@ -177,7 +177,7 @@ impl<'a> Reading<'a> {
         self.members(record, way, bytes)?;
         match header.end {
             Some(end) if end != bytes.at() => {
-                Err(Error::content(format!("an object of class {} is longer or shorter than it says", record.class)))
+                Err(Error::content(format!("an object of class {} does not match its byte count", record.class)))
             }
             _ => Ok(()),
         }
@@ -211,7 +211,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// What the member `counter` of the objects around said.
+    /// The value of the member `counter` of the enclosing objects.
     fn counted(&self, counter: &str) -> Result<usize> {
         let found = self.counters.iter().rev().find(|(name, _)| &**name == counter);
         found.map(|(_, count)| *count).ok_or_else(|| Error::unsupported(format!("an array counted by {counter}")))
@@ -226,16 +226,16 @@ impl<'a> Reading<'a> {
         check_end(end, bytes)
     }
 
-    /// The members of an object, those of its base classes among them.
+    /// Decodes the members of an object, with those of its base classes.
     fn members(&mut self, record: &Record, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
         for (number, member) in record.members.iter().enumerate() {
             let way = way.and_then(|way| way.member(number));
             match &member.shape {
-                // What a base class counts, the class may refer to.
+                // The class may use counters of its base classes, so they are kept.
                 Shape::Record(base) if member.is_base => self.object(base, way, bytes)?,
                 Shape::Counter(element) => {
                     let count = usize::try_from(bytes.clone().i32()?);
-                    let count = count.map_err(|_| Error::content("an array of fewer than no values"))?;
+                    let count = count.map_err(|_| Error::content("an array of negative length"))?;
                     self.counters.push((member.name.clone(), count));
                     self.numbers(element, 1, way, bytes)?;
                 }
@@ -245,7 +245,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// A collection of objects, or a map: the first member of all of them, then the second.
+    /// A collection of objects or a map, stored member-wise: the first member of all items, then the second.
     fn member_wise(&mut self, of: &Shape, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
         match of {
             Shape::List(inner) if let Shape::Record(record) = &**inner => {
@@ -256,7 +256,7 @@ impl<'a> Reading<'a> {
                 let way = way.map(Way::inside);
                 for (number, member) in record.members.iter().enumerate() {
                     if member.is_base && member.shape != Shape::Object {
-                        return Err(Error::unsupported("objects with base classes, stored member by member"));
+                        return Err(Error::unsupported("objects with base classes, stored member-wise"));
                     }
                     self.side(&member.shape, count, way.and_then(|way| way.member(number)), bytes)?;
                 }
@@ -272,7 +272,7 @@ impl<'a> Reading<'a> {
                 self.side(key, count, way.and_then(|way| way.member(0)), bytes)?;
                 self.side(value, count, way.and_then(|way| way.member(1)), bytes)
             }
-            _ => Err(Error::unsupported("a collection stored member by member")),
+            _ => Err(Error::unsupported("a collection stored member-wise")),
         }
     }
 
@@ -286,13 +286,13 @@ impl<'a> Reading<'a> {
                 check_end(end, bytes)
             }
             Shape::Counter(_) | Shape::Pointed(..) | Shape::Counted(..) => {
-                Err(Error::unsupported("counted arrays, stored member by member"))
+                Err(Error::unsupported("counted arrays, stored member-wise"))
             }
             _ => self.values(shape, count, way, bytes),
         }
     }
 
-    /// The lists around the values, and the values: bytes of numbers, or text.
+    /// The offsets of lists, and the values.
     pub(crate) fn finish(self) -> (Vec<Ends>, Values) {
         let values = match self.inner {
             Inner::Numbers(bytes) => Values::Numbers(bytes),
@@ -302,19 +302,19 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What a column is made of.
+/// The values of a column: bytes of numbers, or text.
 pub(crate) enum Values {
     Numbers(Vec<u8>),
     Text(ArrayRef),
 }
 
-/// The header of a collection or string: where it ends, and whether it is stored member by member.
+/// The header of a collection or string: its end, and whether it is stored member-wise.
 fn header(bytes: &mut Bytes<'_>, may_be_member_wise: bool) -> Result<(usize, bool)> {
     let header = bytes.header()?;
-    let end = header.end.ok_or_else(|| Error::content("a collection that does not say how long it is"))?;
+    let end = header.end.ok_or_else(|| Error::content("a collection without a byte count"))?;
     let member_wise = header.version & MEMBER_WISE != 0;
     match member_wise && !may_be_member_wise {
-        true => Err(Error::unsupported("a collection stored member by member")),
+        true => Err(Error::unsupported("a collection stored member-wise")),
         false => Ok((end, member_wise)),
     }
 }
@@ -322,11 +322,11 @@ fn header(bytes: &mut Bytes<'_>, may_be_member_wise: bool) -> Result<(usize, boo
 fn check_end(end: usize, bytes: &Bytes<'_>) -> Result<()> {
     match bytes.at() == end {
         true => Ok(()),
-        false => Err(Error::content("a collection that is longer or shorter than it says")),
+        false => Err(Error::content("a collection that does not match its byte count")),
     }
 }
 
-/// Whether the version `stored` is the one that is known; classes without versions say a checksum.
+/// Checks the class version `stored`; 0 means that a checksum follows.
 fn version(record: &Record, stored: u16, bytes: &mut Bytes<'_>) -> Result<()> {
     let known = match stored {
         0 => bytes.u32()? == record.checksum,

@@ -1,4 +1,4 @@
-//! What the user asks of a file: which tree, which branches, what to do about those that can't be read.
+//! The options of the source: tree, branches, and the policy for unsupported branches.
 
 use packhorse_core::{Error, Options, Result};
 
@@ -7,11 +7,11 @@ use packhorse_core::{Error, Options, Result};
 pub(crate) struct Wanted {
     /// The tree's name or path.
     pub(crate) tree: Option<String>,
-    /// Names and globs of the fields to take.
+    /// Names and globs of the fields to read.
     branches: Vec<String>,
-    /// Names and globs, without their `!`, of those to leave out.
+    /// Names and globs, without their `!`, of the fields to exclude.
     without: Vec<String>,
-    /// Whether a branch that can't be read is an error rather than left out.
+    /// Whether a branch that can't be read is an error instead of omitted.
     fail: bool,
 }
 
@@ -33,12 +33,12 @@ impl Wanted {
         Ok(Self { tree: options.get("tree").map(str::to_owned), branches, without, fail })
     }
 
-    /// All that can be read of `tree`.
+    /// Reads all supported branches of `tree`.
     pub(crate) fn tree(tree: String) -> Self {
         Self { tree: Some(tree), branches: Vec::new(), without: Vec::new(), fail: false }.everything()
     }
 
-    /// The same tree, but all branches, whether they can be read or not.
+    /// The same tree, with all branches and no error for unsupported ones.
     pub(crate) fn everything(self) -> Self {
         Self { branches: vec!["*".to_owned()], without: Vec::new(), fail: false, ..self }
     }
@@ -49,12 +49,12 @@ impl Wanted {
         self.branches.iter().any(fits) && !self.without.iter().any(fits)
     }
 
-    /// Whether it is an error if the field `name` can't be read: it was asked for by its name, or all must be.
+    /// Whether the field `name` must be readable: it is named exactly, or `unsupported=fail`.
     pub(crate) fn insists(&self, name: &str) -> bool {
         self.takes(name) && (self.fail || self.branches.iter().any(|glob| glob == name))
     }
 
-    /// A name or pattern that none of `names` fits.
+    /// A name or glob that matches none of `names`.
     pub(crate) fn vain<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Option<&str> {
         let fits = |glob: &&String| names.clone().any(|name| matches(glob.as_bytes(), name.as_bytes()));
         let mut globs = self.branches.iter().chain(&self.without);
@@ -62,7 +62,7 @@ impl Wanted {
     }
 }
 
-/// Whether `name` fits `glob`, in which `*` is any text and `?` any byte.
+/// Whether `name` matches `glob`: `*` matches any text, `?` any byte.
 fn matches(glob: &[u8], name: &[u8]) -> bool {
     if glob == name {
         return true;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn branches_with_an_exclamation_mark_are_left_out() {
+    fn branches_with_an_exclamation_mark_are_excluded() {
         let wanted = |text| Wanted::parse(&[("branches", text)].into_iter().collect()).unwrap();
         for (text, name, taken) in [
             ("*,!jets.*", "jets.pt", false),

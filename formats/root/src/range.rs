@@ -1,16 +1,16 @@
-//! The range in brackets that a title gives for `Double32_t` and `Float16_t`: `[min, max, bits]`.
-//! The ends are small sums, as in `[-pi, 2*pi, 12]`.
+//! Parses the range in the title of `Double32_t` and `Float16_t` members: `[min, max, bits]`.
+//! The limits are arithmetic expressions, as in `[-pi, 2*pi, 12]`.
 
-/// What the brackets say.
+/// The range in a title.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Range {
-    /// There are none, or none that say a range.
+    /// No brackets, or no range in them.
     None,
-    /// Low end, high end, bits.
+    /// Minimum, maximum, bits.
     Given(f64, f64, i64),
 }
 
-/// Ends without a number of bits have this many.
+/// The default number of bits.
 const BITS: i64 = 32;
 
 impl Range {

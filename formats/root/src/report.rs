@@ -1,20 +1,20 @@
-//! What becomes of each branch, for those who want to know before they convert.
+//! Reports the column type of each branch, or why it can't be read.
 
 use packhorse_core::{FieldType, Omission};
 
-/// A branch (or a leaf of one, or a field of an RNTuple), and what becomes of it.
+/// The report on a branch, a leaf of a branch, or a field of an RNTuple.
 #[derive(Clone, Debug)]
 pub struct BranchReport {
-    /// The name of the field: the branch's own, with those of the branches around it and dots between.
+    /// The field name: the names of the parent branches and of the branch, joined by dots.
     pub name: String,
-    /// The C++ type, as far as the file says it.
+    /// The C++ type, as far as the file describes it.
     pub type_name: String,
-    /// What the column holds, or why there is none.
+    /// The column type, or why the branch can't be read.
     pub holds: Result<FieldType, String>,
 }
 
 impl BranchReport {
-    /// What the rows lack by it, if it is left out.
+    /// The omission, if the branch can't be read.
     pub(crate) fn omission(&self) -> Option<Omission> {
         let reason = self.holds.as_ref().err()?;
         let reason = match self.type_name.is_empty() || reason.contains(&self.type_name) {

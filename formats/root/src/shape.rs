@@ -1,5 +1,5 @@
-//! What the bytes of objects mean: classes, collections and maps inside each other, as the file describes them.
-//! Reads none of them.
+//! Derives the encoding of objects from the file's class descriptions: classes, and nested collections and maps.
+//! Reads no objects.
 
 use crate::element::Element;
 use crate::interpret::packed;
@@ -8,38 +8,38 @@ use crate::typename::Type;
 use packhorse_core::{DataType, FieldType};
 use std::sync::Arc;
 
-/// How a value lies in an entry.
+/// The encoding of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Shape {
     Number(Element),
-    /// A number that counts an array of the same object.
+    /// The length of an array of the same object.
     Counter(Element),
-    /// A string, its length in one byte or five.
+    /// A string with a length of one byte or five.
     Text,
-    /// A `char*`, its length in four bytes.
+    /// A `char*` with a length of four bytes.
     LongText,
-    /// A count of bytes and a version before what is inside.
+    /// A header (byte count and version), then a value.
     Headed(Box<Shape>),
-    /// A count, and as many of what is inside.
+    /// A count, then the values.
     List(Box<Shape>),
-    /// A count, and a byte each.
+    /// A count, then one byte per bit.
     Bits,
     /// Keys and values.
     Map(Box<Shape>, Box<Shape>),
-    /// Always so many of what is inside.
+    /// A fixed number of values.
     Array(usize, Box<Shape>),
-    /// A byte that says whether there is anything, and as many numbers as the member says.
+    /// A marker byte, then as many numbers as the counter member says.
     Pointed(Arc<str>, Element),
-    /// As many numbers as the member says.
+    /// As many numbers as the counter member says.
     Counted(Arc<str>, Element),
-    /// A `TObject`, of which nothing is taken.
+    /// A `TObject`, which is skipped.
     Object,
-    /// A `TRef`: the number of the object that it refers to.
+    /// A `TRef`: the unique ID of the referenced object.
     Reference,
     Record(Arc<Record>),
 }
 
-/// A class as it was when the file was written.
+/// A class in the version of the file.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Record {
     pub(crate) class: String,
@@ -48,7 +48,7 @@ pub(crate) struct Record {
     pub(crate) members: Vec<Member>,
 }
 
-/// A member of a class, or a base class, whose members belong to the class.
+/// A member or base class of a class.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Member {
     pub(crate) name: Arc<str>,
@@ -56,25 +56,25 @@ pub(crate) struct Member {
     pub(crate) is_base: bool,
 }
 
-/// A number or text at the end of a shape: what a column is made of.
+/// A number or text inside a shape, which becomes a column.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
-    /// The names of the members that lead to it, each after a dot.
+    /// The names of the members down to it, each after a dot.
     pub(crate) name: String,
-    /// The numbers of the members that lead to it.
+    /// The indices of the members down to it.
     pub(crate) path: Vec<usize>,
-    /// The lists around it, the outermost first: their length where it is fixed.
+    /// The lists around it, outermost first, with their lengths if fixed.
     pub(crate) lists: Vec<Option<usize>>,
     /// `None` for text.
     pub(crate) element: Option<Element>,
 }
 
-/// Classes inside each other, and members of all of them.
+/// The deepest nesting of classes, and the most members of all of them.
 const DEPTH: usize = 16;
 const MEMBERS: usize = 4096;
-/// More values than any fixed array has.
+/// The most values of a fixed array.
 const VALUES: usize = 1 << 28;
-/// Classes of ROOT that are stored in ways of their own.
+/// Classes of ROOT with custom streamers.
 const CUSTOM: [&str; 7] = ["TArray", "TClonesArray", "TDatime", "THashList", "TList", "TMap", "TObjArray"];
 
 /// The shape of the type `of`.
@@ -102,7 +102,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Keys or values of a map: strings and collections have one header for all of them.
+    /// The keys or values of a map: strings and collections share one header.
     fn side(&mut self, of: &Type) -> Result<Shape, String> {
         match of {
             Type::Map(..) => Err("a map of maps".to_owned()),
@@ -123,7 +123,7 @@ impl Compiler<'_> {
             "TRef" => return Ok(Shape::Reference),
             "TNamed" => (1, vec![tobject(), member("fName", Shape::Text), member("fTitle", Shape::Text)]),
             "TRefArray" => {
-                // Between them are the lower bound and the number of the process.
+                // Lower bound and process ID are between size and values.
                 let (lower, process) = (member("", int()), member("", Shape::Number(Element::short())));
                 let size = member("fSize", Shape::Counter(Element::int()));
                 let refs = member("refs", Shape::Counted("fSize".into(), Element::int()));
@@ -140,7 +140,7 @@ impl Compiler<'_> {
             found.ok_or_else(|| format!("an object of class {name}, which the file does not describe"))?;
         self.depth += 1;
         if self.depth > DEPTH {
-            return Err(format!("more than {DEPTH} objects inside each other"));
+            return Err(format!("classes nested more than {DEPTH} deep"));
         }
         let mut members = Vec::new();
         for element in elements.iter() {
@@ -202,7 +202,7 @@ impl Compiler<'_> {
     }
 }
 
-/// `shape` in an array of `dimensions`, which make `len` values.
+/// An array of `shape` with `dimensions`, whose product must be `len`.
 pub(crate) fn array(shape: Shape, dimensions: &[usize], len: usize) -> Option<Shape> {
     let product = dimensions.iter().try_fold(1usize, |product, n| product.checked_mul(*n));
     if product != Some(len) || !(1..=VALUES).contains(&len) {
@@ -212,7 +212,7 @@ pub(crate) fn array(shape: Shape, dimensions: &[usize], len: usize) -> Option<Sh
 }
 
 impl Shape {
-    /// Whether there are objects of classes in it, maps or bits: what may be stored in other ways.
+    /// Whether it contains objects, maps or bits, whose encoding may differ from the description.
     pub(crate) fn has_objects(&self) -> bool {
         match self {
             Shape::Record(_) | Shape::Map(..) | Shape::Object | Shape::Reference | Shape::Bits => true,
@@ -221,7 +221,7 @@ impl Shape {
         }
     }
 
-    /// The columns that it becomes.
+    /// The leaves, each of which becomes a column.
     pub(crate) fn leaves(&self) -> Vec<Leaf> {
         let mut found = Vec::new();
         self.collect(&mut Leaf { name: String::new(), path: Vec::new(), lists: Vec::new(), element: None }, &mut found);
@@ -252,7 +252,7 @@ impl Shape {
             Shape::Record(record) => {
                 for (number, member) in record.members.iter().enumerate() {
                     let name = (!member.is_base).then_some(&*member.name);
-                    // What has no name is not taken.
+                    // Members without a name are skipped.
                     if name != Some("") {
                         at.member(number, name, |at| member.shape.collect(at, out));
                     }
@@ -271,7 +271,7 @@ fn within(at: &mut Leaf, list: Option<Option<usize>>, then: impl FnOnce(&mut Lea
 }
 
 impl Leaf {
-    /// Calls `then` one member further on.
+    /// Calls `then` with the member `number` appended to the path.
     fn member(&mut self, number: usize, name: Option<&str>, then: impl FnOnce(&mut Self)) {
         let len = self.name.len();
         if let Some(name) = name {
@@ -284,12 +284,12 @@ impl Leaf {
         self.name.truncate(len);
     }
 
-    /// Whether it is a tensor of one shape: all lists around numbers are of fixed length.
+    /// Whether it is a tensor: a number, with at least one list around it, all of fixed length.
     pub(crate) fn is_tensor(&self) -> bool {
         self.element.is_some() && !self.lists.is_empty() && self.lists.iter().all(Option::is_some)
     }
 
-    /// What its column holds.
+    /// The column type.
     pub(crate) fn holds(&self) -> FieldType {
         let element = self.element.as_ref().map_or(DataType::Utf8View, |element| element.data_type.clone());
         match (&self.element, self.lists.len()) {

@@ -1,4 +1,4 @@
-//! What a file says of its own classes (`TStreamerInfo`): which members an object has, in which order.
+//! A file's descriptions of its classes (`TStreamerInfo`): the members of each class, in order.
 
 use crate::builtin;
 use crate::bytes::Bytes;
@@ -7,32 +7,32 @@ use packhorse_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One member (or base class) of a class.
+/// A `TStreamerElement`: one member, or base class, of a class.
 #[derive(Clone, Debug)]
 pub(crate) struct Element {
     pub(crate) name: Arc<str>,
     pub(crate) title: String,
     /// The C++ type.
     pub(crate) type_name: String,
-    /// What it is, in ROOT's numbers: [`code`].
+    /// ROOT's type code: [`code`].
     pub(crate) code: i32,
-    /// How many of it there are if it is a fixed array, else 0 or 1.
+    /// The number of elements of a fixed array, else 0 or 1.
     pub(crate) array: usize,
     /// The dimensions of a fixed array.
     pub(crate) dimensions: Vec<usize>,
-    /// For a pointer to an array: the member that counts it.
+    /// For a pointer to an array: the member with its length.
     pub(crate) counter: String,
 }
 
-/// ROOT's numbers for kinds of members (`TVirtualStreamerInfo::EReadWrite`).
+/// ROOT's type codes of members (`TVirtualStreamerInfo::EReadWrite`).
 pub(crate) mod code {
     pub(crate) const BASE: i32 = 0;
     pub(crate) const COUNTER: i32 = 6;
     pub(crate) const CHARS: i32 = 7;
     pub(crate) const BITS: i32 = 15;
-    /// Added for fixed arrays.
+    /// Offset for fixed arrays.
     pub(crate) const FIXED: i32 = 20;
-    /// Added for pointers to counted arrays.
+    /// Offset for pointers to arrays of variable length.
     pub(crate) const POINTER: i32 = 40;
     pub(crate) const OBJECT: i32 = 61;
     pub(crate) const ANY: i32 = 62;
@@ -43,31 +43,31 @@ pub(crate) mod code {
     pub(crate) const TNAMED: i32 = 67;
     pub(crate) const STL: i32 = 300;
     pub(crate) const STL_STRING: i32 = 365;
-    /// A class' own way; in files also collections and strings.
+    /// A custom streamer; in files also collections and strings.
     pub(crate) const STREAMER: i32 = 500;
 }
 
 type Classes = BTreeMap<String, BTreeMap<i32, Described>>;
 
-/// A class in one version.
+/// One version of a class.
 #[derive(Debug)]
 pub(crate) struct Described {
-    /// What objects say in the place of a version if the class has none.
+    /// Identifies the class in objects if it has no version.
     pub(crate) checksum: u32,
     pub(crate) elements: Arc<[Element]>,
 }
 
-/// The classes of a file, and those that every reader must know.
+/// The class descriptions of a file, and the built-in ones.
 #[derive(Debug)]
 pub(crate) struct Streamers {
     classes: Classes,
 }
 
-/// More members than any class has.
+/// The most members of a class.
 const ELEMENTS: usize = 1 << 16;
 
 impl Streamers {
-    /// Those of `file`; none where it has no such record.
+    /// Reads the descriptions in `file`; empty if it has none.
     pub(crate) fn read(file: &RootFile<'_>) -> Result<Self> {
         let mut classes = Classes::new();
         if let Some(payload) = file.streamer_info()? {
@@ -77,8 +77,7 @@ impl Streamers {
         Ok(Self { classes })
     }
 
-    /// The members of `class` in `version`. What ROOT's own classes look like is known for sure; the
-    /// file is asked for all others.
+    /// The members of `class` in `version`: built in for ROOT's own classes, else from the file.
     pub(crate) fn members(&self, class: &str, version: u16) -> Option<Arc<[Element]>> {
         builtin::members(class, version).or_else(|| {
             let versions = self.classes.get(class)?;
@@ -86,14 +85,13 @@ impl Streamers {
         })
     }
 
-    /// The newest version of `class`, whose name has no spaces.
+    /// The newest version of `class`, a name without spaces.
     pub(crate) fn newest(&self, class: &str) -> Option<(i32, &Described)> {
         let (version, described) = self.classes.get(class)?.iter().next_back()?;
         Some((*version, described))
     }
 
-    /// The member `name` of `class` in `version` (or the newest, if the file has no such version), or of
-    /// one of its bases.
+    /// The member `name` of `class` or of one of its base classes, in `version` or else the newest.
     pub(crate) fn member(&self, class: &str, version: Option<i32>, name: &str) -> Option<&Element> {
         self.member_within(class, version, name, 16)
     }
@@ -111,7 +109,7 @@ impl Streamers {
     }
 }
 
-/// The record is a `TList` of `TStreamerInfo`, and at its end perhaps of rules in words.
+/// The record is a `TList` of `TStreamerInfo`; schema evolution rules may follow.
 fn list(bytes: &mut Bytes<'_>, key_bytes: usize, classes: &mut Classes) -> Result<()> {
     let mut tags = Tags { key_bytes, classes: BTreeMap::new() };
     let header = bytes.header()?;
@@ -155,7 +153,7 @@ fn info(bytes: &mut Bytes<'_>, tags: &mut Tags, classes: &mut Classes) -> Result
 }
 
 fn element(bytes: &mut Bytes<'_>, class: &str) -> Result<Element> {
-    // A header for every class between this one and the base of them all.
+    // One header per class between this one and `TStreamerElement`.
     let bases = match class {
         "TStreamerElement" => 0,
         "TStreamerSTLstring" => 2,
@@ -185,14 +183,14 @@ fn element(bytes: &mut Bytes<'_>, class: &str) -> Result<Element> {
     Ok(Element { name: name.as_str().into(), title, type_name, code, array, dimensions, counter })
 }
 
-/// The names of classes that were said once and are then pointed at.
+/// Class tags: each class name is stored once and then referred to by its position.
 struct Tags {
     key_bytes: usize,
     classes: BTreeMap<usize, String>,
 }
 
 impl Tags {
-    /// The class and the end of the next object; `None` where there is none, or a reference to one.
+    /// Class and end of the next object; `None` for null and for a reference.
     fn next(&mut self, bytes: &mut Bytes<'_>) -> Result<Option<(String, usize)>> {
         let start = bytes.at();
         let count = bytes.u32()?;
@@ -210,7 +208,7 @@ impl Tags {
             tag if tag & 0x8000_0000 != 0 => {
                 let at = (tag & !0x8000_0000) as usize;
                 let found = self.classes.get(&at).cloned();
-                found.ok_or_else(|| Error::content("an object of a class that was not named before"))?
+                found.ok_or_else(|| Error::content("an object with an unknown class tag"))?
             }
             _ => {
                 bytes.advance_to(end)?;

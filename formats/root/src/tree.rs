@@ -1,5 +1,5 @@
-//! A `TTree` as its record describes it: branches, leaves and where the baskets are. Decides nothing of
-//! what the bytes in baskets mean.
+//! Reads the metadata of a `TTree`: branches, leaves, and locations of baskets. Does not interpret the
+//! bytes in baskets.
 
 use crate::basket::{Basket, Embedded};
 use crate::file::{Key, RootFile};
@@ -8,7 +8,7 @@ use crate::streamer::Streamers;
 use packhorse_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A tree: its entries, its branches (children after their parents), and its record's bytes.
+/// A tree: its number of entries, its branches (children after their parents), and its record's bytes.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) entries: u64,
@@ -19,44 +19,44 @@ pub(crate) struct Tree {
 /// A branch.
 #[derive(Debug, Default)]
 pub(crate) struct Branch {
-    /// As the file has it.
+    /// The name in the file.
     pub(crate) name: String,
-    /// As users know it: with the names of the branches around it where it does not repeat them.
+    /// The full name: with the names of its parents, unless it repeats them.
     pub(crate) path: String,
     pub(crate) parent: Option<usize>,
     pub(crate) has_children: bool,
-    /// The class it is a member of, or (at the top) is.
+    /// The class that it is a member of; for a top branch, its own class.
     pub(crate) class: String,
     pub(crate) class_version: Option<i32>,
     pub(crate) parent_class: String,
-    /// ROOT's number for what role a `TBranchElement` plays.
+    /// ROOT's `fType` of a `TBranchElement`.
     pub(crate) role: i64,
     pub(crate) streamer_type: i64,
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
     pub(crate) leaves: Vec<Leaf>,
     pub(crate) baskets: Vec<Place>,
-    /// Why its baskets can't be read, if so.
+    /// Why its baskets can't be read, if they can't.
     pub(crate) fault: Option<String>,
 }
 
-/// A leaf: one value, or array of values, of a branch.
+/// A leaf: a value, or an array of values, of a branch.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) title: String,
-    /// How many values an entry has, if their number is fixed.
+    /// The number of values per entry, if it is fixed.
     pub(crate) len: i64,
     pub(crate) unsigned: bool,
-    /// ROOT's number for its type, of a `TLeafElement`.
+    /// ROOT's type code of a `TLeafElement`.
     pub(crate) code: i64,
-    /// Whether the number of values is counted elsewhere, and by which branch.
+    /// Whether another branch holds the number of values, and which.
     pub(crate) counted: bool,
     pub(crate) counter: Option<usize>,
 }
 
-/// A basket: the entries that it holds, and where it is.
+/// The entries and the location of a basket.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) first: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Place {
     pub(crate) at: At,
 }
 
-/// Where a basket is.
+/// The location of a basket.
 #[derive(Clone, Debug)]
 pub(crate) enum At {
     /// Offset in the file, and length.
@@ -74,7 +74,7 @@ pub(crate) enum At {
 }
 
 impl Tree {
-    /// The tree that `key` stands for.
+    /// Reads the tree at `key`.
     pub(crate) fn read(file: &RootFile<'_>, key: &Key, streamers: &Streamers) -> Result<Self> {
         let payload = file.payload(key)?;
         let objects = object::read(&payload.bytes, payload.key_bytes, &key.class, streamers)?;
@@ -91,7 +91,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// The basket at `place`, read for it alone.
+    /// Reads the basket at `place`.
     pub(crate) fn basket(&self, file: &RootFile<'_>, place: &Place) -> Result<Basket> {
         match &place.at {
             At::File(at, len) => Basket::read(&file.stretch(*at, *len)?, file),
@@ -99,12 +99,12 @@ impl Tree {
         }
     }
 
-    /// The basket at `place`, of which `record` are the bytes if it lies in the file.
+    /// The basket at `place` in the tree's record.
     pub(crate) fn embedded(&self, place: &Embedded) -> Result<Basket> {
         Basket::embedded(place, &self.bytes)
     }
 
-    /// A last basket may have no end in the list of entries: its own header says it.
+    /// Completes the number of entries of last baskets, which the list may lack, from their headers.
     fn last_baskets(&mut self, file: &RootFile<'_>) -> Result<()> {
         for branch in &mut self.branches {
             if let Some(Place { entries, at: At::File(at, len), .. }) = branch.baskets.last_mut()
@@ -121,27 +121,27 @@ impl Tree {
 struct Walk<'a> {
     objects: &'a [Object],
     branches: Vec<Branch>,
-    /// Which branch a leaf, by the number of its object, belongs to.
+    /// The branch of each leaf, by the leaf's object index.
     owners: BTreeMap<usize, usize>,
     seen: BTreeSet<usize>,
 }
 
 const DEPTH: usize = 64;
-/// Longer than any name.
+/// The longest name in bytes.
 const NAME: usize = 4096;
 
 impl Walk<'_> {
     fn branches_of(&mut self, ids: &[Option<usize>], parent: Option<usize>, depth: usize) -> Result<()> {
         for id in ids.iter().flatten() {
             let Some(object) = self.objects.get(*id) else { continue };
-            // References could name an object very often; a tree names each branch and leaf once.
+            // Hostile references could repeat an object very often; valid trees have each branch and leaf once.
             if !self.seen.insert(*id) || depth > DEPTH {
-                return Err(Error::content("a branch that is in two places"));
+                return Err(Error::content("a branch with two parents, or branches nested too deeply"));
             }
             let number = self.branches.len();
             for leaf in object.objects("fLeaves").unwrap_or_default().iter().flatten() {
                 if self.owners.insert(*leaf, number).is_some() {
-                    return Err(Error::content("a leaf that is in two places"));
+                    return Err(Error::content("a leaf in two branches"));
                 }
             }
             let mut branch = branch(object, self.objects);
@@ -167,7 +167,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Turns the object of the leaf that counts into the branch that it belongs to.
+    /// Replaces the object index of each counter leaf by the number of its branch.
     fn count(&mut self) {
         for leaf in self.branches.iter_mut().flat_map(|branch| &mut branch.leaves) {
             leaf.counter = leaf.counter.and_then(|id| self.owners.get(&id).copied());
@@ -181,13 +181,13 @@ fn branch(object: &Object, objects: &[Object]) -> Branch {
     let entries = object.int("fEntries").and_then(|entries| u64::try_from(entries).ok());
     let mut fault = match object.text("fFileName") {
         "" => None,
-        other => Some(format!("its data lies in another file, {other}")),
+        other => Some(format!("its data is in another file, {other}")),
     };
     if object.int("fFirstEntry").unwrap_or(0) != 0 {
         fault = Some("it begins after the tree's first entry".to_owned());
     }
     if entries.is_none() {
-        fault = Some("its number of entries can't be found".to_owned());
+        fault = Some("its number of entries is missing".to_owned());
     }
     let baskets = baskets(object, objects, entries.unwrap_or(0)).unwrap_or_else(|e| {
         fault = Some(e.text().into_owned());
@@ -222,11 +222,11 @@ fn leaf(object: &Object) -> Leaf {
     }
 }
 
-/// The baskets in the file, then those in the tree's record, until all entries are there.
+/// The baskets in the file, then those in the tree's record, until all entries are covered.
 fn baskets(object: &Object, objects: &[Object], entries: u64) -> Result<Vec<Place>> {
     let (seeks, sizes, firsts) = (object.ints("fBasketSeek"), object.ints("fBasketBytes"), object.ints("fBasketEntry"));
     let written = usize::try_from(object.int("fWriteBasket").unwrap_or(0)).unwrap_or(0);
-    let bad = || Error::content("its list of baskets makes no sense");
+    let bad = || Error::content("its list of baskets is damaged");
     let number = |n: Option<&i64>| n.and_then(|n| u64::try_from(*n).ok()).ok_or_else(bad);
     let mut found = Vec::new();
     let mut next = 0;

@@ -1,5 +1,5 @@
-//! Whether objects are stored as the file describes their classes: a class may store itself in a way of its own, and
-//! nothing in the headers tells. The first basket of each such branch is read to find out.
+//! Checks that objects match the descriptions of their classes. A class may have a custom streamer, which no header
+//! reveals, so the first basket of each branch of objects is read.
 
 use crate::decode;
 use crate::file::RootFile;
@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The branches of `columns` whose objects are stored otherwise, and how that showed.
+/// The branches of `columns` whose objects do not match, with the decoding error.
 pub(crate) fn failures(file: &RootFile<'_>, tree: &Tree, columns: &[Column]) -> Result<BTreeMap<usize, String>> {
     let mut branches: BTreeMap<usize, &Column> = BTreeMap::new();
     for column in columns {
@@ -27,7 +27,7 @@ pub(crate) fn failures(file: &RootFile<'_>, tree: &Tree, columns: &[Column]) -> 
     Ok(found?.into_iter().flatten().collect())
 }
 
-/// What is wrong with the first entries of `branch`; damage of the basket itself shows when it is read again.
+/// The decoding error of the first entries of `branch`, if any. A damaged basket is reported when it is read again.
 fn failure(file: &RootFile<'_>, tree: &Tree, branch: usize, column: &Column) -> Result<Option<String>> {
     let baskets = tree.branches.get(branch).map(|branch| branch.baskets.as_slice()).unwrap_or_default();
     let Some(place) = baskets.iter().find(|place| place.entries > 0) else { return Ok(None) };

@@ -1,8 +1,8 @@
-//! C++ types by their names: numbers, strings, classes, and collections of those inside each other.
+//! Parses the names of C++ types: numbers, strings, classes, and nested collections of them.
 
 use crate::element::Element;
 
-/// What one value is.
+/// A C++ type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Type {
     Number(Element),
@@ -14,11 +14,11 @@ pub(crate) enum Type {
     LongText,
     /// `std::bitset`.
     Bits,
-    /// A `std::vector`, or another collection that is stored in the same way.
+    /// A `std::vector`, or another collection with the same encoding.
     List(Box<Type>),
     /// A `std::map`, or another collection of pairs.
     Map(Box<Type>, Box<Type>),
-    /// Any other name.
+    /// Any other class.
     Class(String),
 }
 
@@ -37,11 +37,11 @@ const COLLECTIONS: [&str; 10] = [
 
 const MAPS: [&str; 4] = ["map", "multimap", "unordered_map", "unordered_multimap"];
 
-/// Lists inside each other that someone may want.
+/// The deepest nesting of collections.
 const DEPTH: usize = 8;
 
 impl Type {
-    /// The type called `name`; `None` if it is a pointer, or anything else that is no name of a type.
+    /// Parses `name`; `None` if it is a pointer or not a valid type name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let name: String = name.split_whitespace().filter(|word| *word != "const").collect();
         Self::parse_within(&name.replace("std::", ""), DEPTH)
@@ -78,13 +78,13 @@ impl Type {
     }
 }
 
-/// Whether `name` is one, with the namespaces around it.
+/// Whether `name` is an identifier, optionally with namespaces.
 fn is_name(name: &str) -> bool {
     let first = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
     first && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':')
 }
 
-/// Up to the first comma that is not inside angles, and what follows it: allocators and orders, or the values of a map.
+/// The first template argument, and the rest: allocators and orders, or the values of a map.
 fn first_argument(arguments: &str) -> (&str, &str) {
     let mut depth = 0usize;
     let end = arguments.find(|c| {

@@ -1,4 +1,4 @@
-"""Says of every branch of every tree and RNTuple in the files given what uproot reads there, as JSON lines.
+"""Prints what uproot reads from every branch of every tree and RNTuple of the given files, as JSON lines.
 
 A branch is named as packhorse names it. `digest` is the MD5 of its values: the offsets of each depth of
 lists as little-endian i64 (from 0), outermost first, then the values (for text: offsets of the strings, then
@@ -19,7 +19,7 @@ NUMBERS = {"b": "Boolean", "i": "Int", "u": "UInt", "f": "Float"}
 
 
 class Other(Exception):
-    """What packhorse's columns do not carry: records, maps, missing values."""
+    """Raised for types that packhorse's columns can't hold: records, maps, missing values."""
 
 
 def walk(layout, offsets):
@@ -222,7 +222,7 @@ def of_ntuple(ntuple):
     names = set()
     for field in ntuple.fields:
         try:
-            # A hundred million numbers are compared by their first million.
+            # Of very long trees only the first million entries are compared.
             array = field.array(entry_stop=1_000_000) if ntuple.num_entries > 10_000_000 else field.array()
             if "RNTupleCardinality" in field.typename:
                 # The type that the file says; uproot gives that of the column of ends.
@@ -238,7 +238,7 @@ def of_ntuple(ntuple):
 
 
 def names_of(opened):
-    """Every branch and field at the top that uproot lists and that holds data."""
+    """All top-level branches and fields with data that uproot lists."""
     for key, name in opened.classnames(recursive=True, cycle=True).items():
         if name in ("TTree", "TNtuple", "TNtupleD"):
             for branch, path in branches(opened[key], None, set()):

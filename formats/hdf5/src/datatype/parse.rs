@@ -1,15 +1,15 @@
-//! Datatypes out of the bytes of their messages.
+//! Parses datatype messages.
 
 use super::{Datatype, FloatParts, Padding, float_parts};
 use crate::bytes::Cursor;
 use packhorse_core::{Error, Result};
 
-/// How deep types may lie in types.
+/// The deepest nesting of types.
 pub(super) const DEEPEST: usize = 8;
 
 pub(super) fn parse(cursor: &mut Cursor<'_>, depth: usize) -> Result<Datatype> {
     let Some(depth) = depth.checked_sub(1) else {
-        return Err(Error::unsupported(format!("datatypes inside each other more than {DEEPEST} deep")));
+        return Err(Error::unsupported(format!("datatypes nested more than {DEEPEST} deep")));
     };
     let start = cursor.u8()?;
     let (class, version) = (start & 15, start >> 4);
@@ -18,7 +18,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, depth: usize) -> Result<Datatype> {
     let size = cursor.u32()?;
     let other = |what: &str| Datatype::Other { size, what: what.to_owned() };
     if size == 0 {
-        return Err(cursor.bad("says that its elements have no bytes"));
+        return Err(cursor.bad("has elements of size 0"));
     }
     match class {
         0 => integer(cursor, size, low),
@@ -33,7 +33,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, depth: usize) -> Result<Datatype> {
         9 => {
             let of = parse(cursor, depth)?;
             Ok(match low & 15 {
-                _ if size < 9 => return Err(cursor.bad("has references into the global heap without room for one")),
+                _ if size < 9 => return Err(cursor.bad("has global heap references of fewer than 9 bytes")),
                 1 => Datatype::VlenText { utf8: middle & 15 == 1, size },
                 _ => Datatype::Vlen { of: Box::new(of), size },
             })
@@ -78,7 +78,7 @@ fn time(cursor: &mut Cursor<'_>, size: u32, low: u8) -> Result<Datatype> {
     })
 }
 
-/// Opaque bytes; h5py writes `NUMPY:<M8[s]` where they are times.
+/// Opaque bytes; h5py's tag for times is `NUMPY:<M8[s]`.
 fn opaque(cursor: &mut Cursor<'_>, size: u32, low: u8) -> Result<Datatype> {
     let tag = cursor.take(usize::from(low))?.split(|byte| *byte == 0).next().unwrap_or_default();
     let numpy = std::str::from_utf8(tag).ok().and_then(|tag| tag.strip_prefix("NUMPY:"));
@@ -109,7 +109,7 @@ fn float(cursor: &mut Cursor<'_>, size: u32, low: u8, sign: u8) -> Result<Dataty
     })
 }
 
-/// `parts` where they lie in `size` bytes and a float of 8 bytes holds every value of them.
+/// `parts`, if they fit into `size` bytes and a float of 8 bytes holds every value.
 fn odd_float(size: u32, parts: FloatParts) -> Option<FloatParts> {
     let bits = size.checked_mul(8).filter(|bits| *bits <= 64)?;
     let inside = |(at, count): (u8, u8)| count > 0 && u32::from(at) + u32::from(count) <= bits;
@@ -143,7 +143,7 @@ fn compound(cursor: &mut Cursor<'_>, version: u8, size: u32, count: usize, depth
     Ok(complex(&members, size).unwrap_or(Datatype::Compound { size, members }))
 }
 
-/// A member's name, offset and, in the oldest version, dimensions.
+/// A member's name, offset and, in version 1, dimensions.
 fn member_head(cursor: &mut Cursor<'_>, version: u8, size: u32) -> Result<(String, u32, Vec<u32>)> {
     let before = cursor.rest().len();
     let name = String::from_utf8_lossy(cursor.zero_ended()?).into_owned();

@@ -1,8 +1,8 @@
-//! A build without the feature `hdf5-plugins` has no plugins.
+//! Replaces the plugins in builds without the feature `hdf5-plugins`.
 
 use packhorse_core::Result;
 
-/// There is none.
+/// Never exists in this build.
 pub(crate) enum Plugin {}
 
 impl Plugin {
@@ -19,12 +19,12 @@ pub(crate) fn find(_: u16) -> Option<&'static Plugin> {
     None
 }
 
-/// What to do about that, to read a file.
+/// What to do if a filter is missing for reading.
 pub(crate) fn advice(id: u16) -> String {
     format!("{}, or rewrite the file with h5repack -f GZIP=4", install(id))
 }
 
-/// What to do about that, to write one.
+/// What to do if a filter is missing for writing.
 pub(crate) fn install(_: u16) -> String {
     "build packhorse with the feature hdf5-plugins".to_owned()
 }

@@ -1,6 +1,6 @@
-//! Filters that are not built in: libhdf5's plugins, by the feature `hdf5-plugins`.
+//! Filters that are not built in: libhdf5's plugins, with the feature `hdf5-plugins`.
 //!
-//! `search` finds them, `library` calls them; `absent` is both without the feature.
+//! `search` finds them, `library` calls them; `absent` replaces both without the feature.
 
 #[cfg(not(feature = "hdf5-plugins"))]
 mod absent;

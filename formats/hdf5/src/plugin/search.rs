@@ -1,9 +1,9 @@
-//! Where plugins are, which of them are loaded, and how many threads may be in one.
+//! Finds and loads plugins, and limits how many threads run in one.
 //!
-//! As libhdf5 does it: the folders of `HDF5_PLUGIN_PATH`, or else the standard one, are searched for a filter when
-//! first one is needed that is not built in; `HDF5_PLUGIN_PRELOAD=::` says that there are none. Files are tried in the
-//! order of their names, each once; what was loaded stays so until the process ends, for code that was once called may
-//! have left something behind. The list is the process's, as loaded libraries are.
+//! As in libhdf5, the folders of `HDF5_PLUGIN_PATH`, or else the standard one, are searched when a filter that is not
+//! built in is first needed; `HDF5_PLUGIN_PRELOAD=::` turns plugins off. Files are tried in name order, each once.
+//! Plugins are never unloaded, since code that has run may have left pointers behind. The list is global to the
+//! process, as loaded libraries are.
 
 use super::library::Library;
 use crate::registry::{self, BLOSC2};
@@ -14,7 +14,7 @@ use std::sync::{OnceLock, PoisonError, RwLock, RwLockWriteGuard};
 
 const PATH: &str = "HDF5_PLUGIN_PATH";
 const STANDARD: &str = "/usr/local/hdf5/lib/plugin";
-/// Filters below are libhdf5's own.
+/// Filters below this number are libhdf5's own.
 const FIRST: u16 = 256;
 
 const ZFP: u16 = 32013;
@@ -23,25 +23,25 @@ const SPERR: u16 = 32028;
 /// A loaded filter.
 pub(crate) struct Plugin {
     library: Library,
-    /// libhdf5 never is in a plugin twice, and so plugins may have global state: by default one call at a time. Others
-    /// are let in together once a call was done well: what it set up (`blosc2_init`) stays until a call that was not.
+    /// libhdf5 never calls a plugin concurrently, so plugins may have global state: by default one call at a time.
+    /// Known thread-safe calls run concurrently after a successful call has initialized the plugin (`blosc2_init`),
+    /// which a failed call may undo. The flag says whether the last exclusive call succeeded.
     gate: RwLock<bool>,
 }
 
 impl Plugin {
-    /// What the filter made `input` of, into the start of `out`; returns how many bytes that is.
+    /// Decodes `input` into the start of `out`; returns the number of bytes.
     pub(crate) fn decode(&self, parameters: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
-        // zfp and sperr keep all they know in what they allocate in a call. blosc2 does so too, but after a damaged
-        // chunk it takes down what is global in it while others may use that.
+        // zfp and sperr keep all state in memory of the call. So does blosc2, but after a damaged chunk it tears down
+        // its global state while other calls may use it.
         let made = self.gated(matches!(self.library.id, ZFP | SPERR), true, parameters, input, out)?;
         match made <= out.len() {
             true => Ok(made),
-            false => Err(Error::content(format!("a chunk is damaged: it holds {made} bytes of {}", out.len()))),
+            false => Err(Error::content(format!("a chunk is damaged: it has {made} bytes instead of {}", out.len()))),
         }
     }
 
-    /// What the filter makes of `input`, into the start of `out`; returns how many bytes that is. If they are more than
-    /// `out` holds, none are in it.
+    /// Encodes `input` into the start of `out`; returns the number of bytes. If they do not fit, `out` is unchanged.
     pub(crate) fn encode(&self, parameters: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
         self.gated(self.library.id == BLOSC2, false, parameters, input, out)
     }
@@ -66,7 +66,7 @@ impl Plugin {
     }
 }
 
-/// The plugin of the filter `id`, if there is one.
+/// The plugin of the filter `id`, if it can be found.
 pub(crate) fn find(id: u16) -> Option<&'static Plugin> {
     if id < FIRST {
         return None;
@@ -83,7 +83,7 @@ pub(crate) fn find(id: u16) -> Option<&'static Plugin> {
     search.write().unwrap_or_else(PoisonError::into_inner).until(id)
 }
 
-/// What to do where the plugin of the filter `id` is missing to read a file.
+/// What to do if the plugin of the filter `id` is missing for reading.
 pub(crate) fn advice(id: u16) -> String {
     match registry::in_wheel(id) {
         true => install(id),
@@ -100,13 +100,13 @@ pub(crate) fn install(id: u16) -> String {
             "pip install hdf5plugin; export HDF5_PLUGIN_PATH=$(python -c 'import hdf5plugin; \
                  print(hdf5plugin.PLUGIN_PATH)')"
         }
-        false => "put it into a folder of HDF5_PLUGIN_PATH",
+        false => "put it into one",
     };
     let failed = search.failed.iter().map(|failure| format!("{failure}; ")).collect::<String>();
     format!("{failed}no folder of HDF5_PLUGIN_PATH has its plugin: {how}")
 }
 
-/// Files that were looked into, and that were not yet.
+/// Loaded plugins, and files not yet tried.
 struct Search {
     found: BTreeMap<u16, &'static Plugin>,
     rest: VecDeque<PathBuf>,
@@ -127,7 +127,7 @@ fn search() -> &'static RwLock<Search> {
     })
 }
 
-/// The files of a folder that are called as libraries are.
+/// The files of a folder with names of shared libraries, sorted.
 fn libraries(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(|entry| entry.ok());
     let named = |path: &PathBuf| {
@@ -140,7 +140,7 @@ fn libraries(folder: &Path) -> Vec<PathBuf> {
 }
 
 impl Search {
-    /// Loads what is left until the filter `id` is among it.
+    /// Loads further files until one is the filter `id`.
     fn until(&mut self, id: u16) -> Option<&'static Plugin> {
         while !self.found.contains_key(&id) {
             let path = self.rest.pop_front()?;

@@ -1,4 +1,4 @@
-//! Attributes of objects: as messages of their own, or many of them in a fractal heap.
+//! Attributes of objects, stored as messages (compact) or in a fractal heap (dense).
 
 use super::file::H5File;
 use super::fractal_heap::FractalHeap;
@@ -11,14 +11,14 @@ use crate::bytes::{Cursor, UNDEFINED};
 use crate::datatype::Datatype;
 use packhorse_core::{Kind, Result};
 
-/// A small value that is noted with an object.
+/// An attribute's value.
 #[derive(Clone, Debug)]
 pub(crate) struct Attribute {
     pub(crate) datatype: Datatype,
     data: Vec<u8>,
 }
 
-/// A number, as exact as its type.
+/// A number, without loss of precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Integer(i128),
@@ -34,7 +34,7 @@ impl Number {
     }
 }
 
-/// The text of the attribute `name`, where it is one.
+/// The text of the attribute `name`, if it exists and is text.
 pub(crate) fn text_attribute(file: &H5File<'_>, object: &Object, name: &str) -> Result<Option<String>> {
     match find(file, object, name)? {
         Some(attribute) => attribute.text(file),
@@ -42,7 +42,7 @@ pub(crate) fn text_attribute(file: &H5File<'_>, object: &Object, name: &str) -> 
     }
 }
 
-/// The attribute `name` of `object`, where it has one of a kind that is read.
+/// The attribute `name` of `object`, if it exists and its type is supported.
 pub(crate) fn find(file: &H5File<'_>, object: &Object, name: &str) -> Result<Option<Attribute>> {
     for message in object.all(kind::ATTRIBUTE) {
         let Ok(bytes) = message.bytes() else { continue };
@@ -75,7 +75,7 @@ fn dense(file: &H5File<'_>, bytes: &[u8], name: &str) -> Result<Option<Attribute
         }
         match heap.object(file, id) {
             Ok(bytes) => found = self::named(file, &bytes, name),
-            // One that is too long for its heap is none that we look for.
+            // The attributes that we look for are never huge objects.
             Err(e) if matches!(e.kind(), Kind::Unsupported | Kind::Limit) => {}
             Err(e) => return Err(e),
         }
@@ -84,7 +84,7 @@ fn dense(file: &H5File<'_>, bytes: &[u8], name: &str) -> Result<Option<Attribute
     Ok(found)
 }
 
-/// The attribute in `bytes`, if it is called so and of a kind that is read.
+/// The attribute in `bytes`, if it has the name `wanted` and its type is supported.
 fn named(file: &H5File<'_>, bytes: &[u8], wanted: &str) -> Option<Attribute> {
     let (name, datatype, data) = parse(file, bytes).ok()?;
     (name == wanted.as_bytes()).then(|| Attribute { datatype, data: data.to_vec() })
@@ -95,7 +95,7 @@ fn parse<'a>(file: &H5File<'_>, bytes: &'a [u8]) -> Result<(&'a [u8], Datatype, 
     let (version, flags) = (cursor.u8()?, cursor.u8()?);
     let sizes = [cursor.u16()?, cursor.u16()?, cursor.u16()?].map(usize::from);
     if !(1..=3).contains(&version) || (version > 1 && flags != 0) {
-        return Err(cursor.bad("is of a kind that is not read"));
+        return Err(cursor.bad("has an unsupported version or flags"));
     }
     cursor.skip(if version == 3 { 1 } else { 0 })?;
     let part =
@@ -108,7 +108,7 @@ fn parse<'a>(file: &H5File<'_>, bytes: &'a [u8]) -> Result<(&'a [u8], Datatype, 
 }
 
 impl Attribute {
-    /// What it says, where it is text.
+    /// Its value, if it is UTF-8 text.
     pub(crate) fn text(&self, file: &H5File<'_>) -> Result<Option<String>> {
         let text = match &self.datatype {
             Datatype::Fixed { size, padding, .. } => {
@@ -121,7 +121,7 @@ impl Attribute {
         Ok(String::from_utf8(text).ok())
     }
 
-    /// Its numbers; none where it holds something else.
+    /// Its numbers; empty if it is not numeric.
     pub(crate) fn numbers(&self) -> Vec<Number> {
         let (datatype, mut data) = (&self.datatype, self.data.clone());
         swap(datatype, &mut data);
@@ -129,7 +129,7 @@ impl Attribute {
         numbers(datatype, &data)
     }
 
-    /// Those of its numbers that are integers.
+    /// Its integers; empty if it is not an integer.
     pub(crate) fn integers(&self) -> Vec<i128> {
         let integer = |number| match number {
             Number::Integer(value) => Some(value),
@@ -138,7 +138,7 @@ impl Attribute {
         self.numbers().into_iter().filter_map(integer).collect()
     }
 
-    /// The objects that each of its lists refers to first.
+    /// The address of the first object reference in each of its lists.
     pub(crate) fn references(&self, file: &H5File<'_>) -> Result<Vec<Option<u64>>> {
         let Datatype::Vlen { of, size } = &self.datatype else { return Ok(Vec::new()) };
         let each = self.data.chunks_exact((*size as usize).max(1));
@@ -150,7 +150,7 @@ impl Attribute {
     }
 }
 
-/// Little-endian elements as numbers; none where they are something else.
+/// Little-endian elements as numbers; empty if the type is not numeric.
 pub(crate) fn numbers(datatype: &Datatype, data: &[u8]) -> Vec<Number> {
     let integer = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
     match *datatype {
@@ -173,7 +173,7 @@ pub(crate) fn numbers(datatype: &Datatype, data: &[u8]) -> Vec<Number> {
     }
 }
 
-/// The value in the global heap to which `data` refers.
+/// The value in the global heap that `data` refers to.
 fn heap_value(file: &H5File<'_>, data: &[u8], element: usize) -> Result<Vec<u8>> {
     let mut cursor = Cursor::new(data, "an attribute");
     let (count, address, index) = (cursor.u32()? as usize, cursor.address(file.offsets)?, cursor.u32()?);

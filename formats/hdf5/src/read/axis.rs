@@ -1,17 +1,19 @@
-//! Boxes of elements, copied from chunks into rows axis by axis.
+//! Copies boxes (hyperslabs) of elements from chunks into rows.
 
-/// One axis of a box that is copied from a chunk into rows.
+/// One axis of a box.
 pub(crate) struct Axis {
-    /// Where it starts in the rows, and what is left out of the chunk.
+    /// First element in the rows.
     pub(crate) start: u64,
+    /// First element in the chunk.
     pub(crate) skip: u64,
     pub(crate) count: u64,
-    /// Bytes from one to the next, in the chunk and in the rows.
+    /// Strides in bytes, in the chunk and in the rows.
     pub(crate) in_stride: u64,
     pub(crate) out_stride: u64,
 }
 
-/// Copies the elements, of `width` bytes, of the box that lies at `from_at` in the chunk `from` to `to_at` in the rows `to`.
+/// Copies a box of elements of `width` bytes, from offset `from_at` of the chunk `from` to offset `to_at` of the rows
+/// `to`.
 pub(crate) fn copy_box(axes: &[Axis], from: &[u8], from_at: u64, to: &mut [u8], to_at: u64, width: u64) {
     let Some((axis, inner)) = axes.split_first() else { return };
     let (from_at, to_at) = (from_at + axis.skip * axis.in_stride, to_at + axis.start * axis.out_stride);

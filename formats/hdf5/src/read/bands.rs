@@ -1,24 +1,25 @@
-//! Chunks that are far larger than what is read of them, decoded once for all who read from them.
+//! A cache of decoded chunks that are much larger than one read.
 //!
-//! A shuffled plan reads runs of a few MiB in any order; where a chunk holds hundreds, each run would decode all of it.
+//! A shuffled plan reads runs of a few MiB in any order. If a chunk has hundreds of MiB, each run would decode all of
+//! it.
 
 use super::dataset::AHEAD;
 use packhorse_core::{FileStat, Limits, Memory};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Smaller bands are decoded again: that costs little.
+/// Smaller bands, in bytes, are not cached: decoding them again costs little.
 pub(crate) const TALL: u64 = 16 << 20;
 
-/// A row of chunks of a dataset of a file, as it is now.
+/// Identifies a band: the chunks of a dataset that share their rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) file: Arc<Identity>,
     pub(crate) dataset: String,
-    /// Its first row.
+    /// The first row.
     pub(crate) start: u64,
 }
 
-/// A file that did not change.
+/// Identifies one state of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) name: String,
@@ -26,12 +27,12 @@ pub(crate) struct Identity {
     pub(crate) stat: Option<FileStat>,
 }
 
-/// The bands that were read last, those of [`AHEAD`] bytes.
+/// The bands used last, up to [`AHEAD`] bytes.
 #[derive(Default)]
 pub(crate) struct Bands(Mutex<Vec<(Key, Arc<Memory>)>>);
 
 impl Bands {
-    /// The band of this key, if it is kept.
+    /// The band of this key, if it is cached.
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Memory>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.iter().position(|(of, _)| of == key)?;
@@ -41,7 +42,7 @@ impl Bands {
         Some(bytes)
     }
 
-    /// Keeps `bytes`; returns those that another thread kept meanwhile, if one did.
+    /// Caches `bytes` and returns them, or the band that another thread has cached meanwhile.
     pub(crate) fn keep(&self, key: Key, bytes: Memory, limits: &Limits) -> Arc<Memory> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = kept.iter().find(|(of, _)| *of == key) {

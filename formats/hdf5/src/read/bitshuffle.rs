@@ -1,5 +1,5 @@
-//! [Filter 32008](https://github.com/kiyo-masui/bitshuffle): the bits of elements grouped by their significance, block by
-//! block, and each block compressed by LZ4 or Zstandard, or not at all. Detectors at light sources write it.
+//! [Filter 32008](https://github.com/kiyo-masui/bitshuffle): the bits of elements grouped by significance, block by
+//! block, and each block compressed by LZ4, by Zstandard or not at all. Detectors at light sources write it.
 
 use super::inflate::{Inflater, damaged};
 use super::lz4;
@@ -7,33 +7,33 @@ use crate::bytes::Cursor;
 use crate::shuffle::unshuffle;
 use packhorse_core::{Error, Result};
 
-/// Elements are taken by so many.
+/// Elements per transposed group.
 const EIGHT: usize = 8;
-/// About how many bytes a block has where nothing else is said, and how many elements at least.
+/// The default size of a block in bytes, and its least number of elements.
 const BLOCK: usize = 8192;
 const LEAST: usize = 128;
 
-/// Decompresses `input` into the start of `out`; returns how many bytes that were. The parameters are two of the version,
-/// the bytes of an element, the elements of a block, and what compresses.
+/// Decompresses `input` into the start of `out`; returns the number of bytes. The parameters are the version (two),
+/// bytes per element, elements per block, and the compressor.
 pub(crate) fn decompress(inflater: &mut Inflater, parameters: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
     let parameter = |at: usize| parameters.get(at).copied().unwrap_or_default() as usize;
     let (width, coder) = (parameter(2), parameter(4));
     if width == 0 || !matches!(coder, 0 | 2 | 3) {
         return Err(Error::unsupported(format!(
-            "chunks of bitshuffle with elements of {width} bytes and coder {coder}"
+            "bitshuffle chunks with elements of {width} bytes and compressor {coder}"
         )));
     }
-    let mut cursor = Cursor::new(input, "a chunk of bitshuffle");
+    let mut cursor = Cursor::new(input, "a bitshuffle chunk");
     let (len, size) = match coder {
         0 => (input.len(), parameter(3)),
         _ => (usize::try_from(cursor.big(8)?).unwrap_or(usize::MAX), cursor.big(4)? as usize / width),
     };
-    let out = out.get_mut(..len).ok_or_else(|| cursor.bad("is larger than it says"))?;
+    let out = out.get_mut(..len).ok_or_else(|| cursor.bad("is larger than its dataset says"))?;
     let size = if size == 0 { (BLOCK / width / EIGHT * EIGHT).max(LEAST) } else { size };
     if size % EIGHT != 0 {
-        return Err(cursor.bad("has blocks of no multiple of 8 elements"));
+        return Err(cursor.bad("has blocks whose size is not a multiple of 8 elements"));
     }
-    // Elements that are fewer than eight lie after all blocks, as they are.
+    // Up to seven remaining elements are stored after the blocks, unchanged.
     let (blocks, rest) = out.split_at_mut(len / width / EIGHT * EIGHT * width);
     for block in blocks.chunks_mut(size.saturating_mul(width)) {
         if coder == 0 {
@@ -48,7 +48,7 @@ pub(crate) fn decompress(inflater: &mut Inflater, parameters: &[u32], input: &[u
             2 => lz4::block(packed, &mut scratch),
             _ => inflater.zstd(packed, &mut scratch).and_then(|len| match len == block.len() {
                 true => Ok(()),
-                false => Err(damaged("a block of bitshuffle is cut short")),
+                false => Err(damaged("a bitshuffle block is cut short")),
             }),
         };
         transpose(&scratch, width, &mut inflater.planes, block);
@@ -59,14 +59,14 @@ pub(crate) fn decompress(inflater: &mut Inflater, parameters: &[u32], input: &[u
     Ok(len)
 }
 
-/// Puts the bits of `out.len() / width` elements, a multiple of 8, back in their places: `bits` holds the lowest bit of the
-/// first byte of all, then the next bit, and so on through all bytes. In between, `planes` holds the first byte of all,
-/// then the next byte.
+/// Inverts the bit transposition of `out.len() / width` elements, a multiple of 8. `bits` holds the lowest bit of the
+/// first byte of all elements, then the next bit, and so on through all bytes. `planes` is scratch memory for the byte
+/// planes.
 pub(crate) fn transpose(bits: &[u8], width: usize, planes: &mut Vec<u8>, out: &mut [u8]) {
     let plane = (out.len() / width.max(1)).max(1);
     planes.resize(out.len(), 0);
     for (bits, plane) in bits.chunks_exact(plane).zip(planes.chunks_exact_mut(plane)) {
-        // Eight rows of bits beside each other are squares, one for eight elements.
+        // Eight adjacent rows of bits form 8 × 8 squares, one per eight elements.
         unshuffle(bits, EIGHT, plane);
         for square in plane.as_chunks_mut().0 {
             *square = turned(u64::from_le_bytes(*square)).to_le_bytes();
@@ -75,7 +75,7 @@ pub(crate) fn transpose(bits: &[u8], width: usize, planes: &mut Vec<u8>, out: &m
     unshuffle(planes, width, out);
 }
 
-/// A square of 8 × 8 bits with rows and columns exchanged (Hacker's Delight, 7-3).
+/// Transposes 8 × 8 bits (Hacker's Delight, 7-3).
 fn turned(square: u64) -> u64 {
     let swapped = |square: u64, shift: u32, mask: u64| {
         let differ = (square ^ (square >> shift)) & mask;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_return_to_their_places() {
+    fn transposition_is_inverted() {
         for (width, elements) in [(1, 8), (2, 16), (3, 24), (4, 8), (8, 64)] {
             let wanted: Vec<u8> = (0..width * elements).map(|i| (i * i * 7 + i / 3) as u8).collect();
             let mut bits = vec![0u8; wanted.len()];

@@ -1,29 +1,30 @@
-//! BloscLZ, Blosc's own coder after FastLZ: literal runs and references back.
+//! BloscLZ, Blosc's own codec derived from FastLZ: literal runs and back references.
 
 use crate::bytes::Cursor;
 use packhorse_core::Result;
 
-/// A reference with these bits and a byte of 255 has its distance in two bytes more, counted from [`FAR`].
+/// A reference with these bits and a byte of 255 stores its distance in two more bytes, counted from [`FAR`].
 const EXTENDED: usize = 31 << 8;
 const FAR: usize = 8191;
 
-/// Decompresses `input` into the start of `out`; returns how many bytes that were.
+/// Decompresses `input` into the start of `out`; returns the number of bytes.
 pub(crate) fn decompress(input: &[u8], out: &mut [u8]) -> Result<usize> {
     let mut cursor = Cursor::new(input, "a part compressed with blosclz");
-    // The first byte starts a literal run, whatever its upper bits say.
+    // The first byte always starts a literal run; its upper bits are ignored.
     let mut control = usize::from(cursor.u8()?) & 31;
     let mut at = 0usize;
     loop {
         if control < 32 {
             let literal = cursor.take(control + 1)?;
-            let target = out.get_mut(at..at + literal.len()).ok_or_else(|| cursor.bad("is larger than it says"))?;
+            let target =
+                out.get_mut(at..at + literal.len()).ok_or_else(|| cursor.bad("is larger than its header says"))?;
             target.copy_from_slice(literal);
             at += literal.len();
         } else {
             let (back, len) = reference(control, &mut cursor)?;
             let from = at.checked_sub(back).ok_or_else(|| cursor.bad("refers to bytes before its start"))?;
             if len > out.len() - at {
-                return Err(cursor.bad("is larger than it says"));
+                return Err(cursor.bad("is larger than its header says"));
             }
             repeat(out, from, at, len);
             at += len;
@@ -35,7 +36,7 @@ pub(crate) fn decompress(input: &[u8], out: &mut [u8]) -> Result<usize> {
     }
 }
 
-/// How far back, and how many bytes.
+/// Distance and length of a back reference.
 fn reference(control: usize, cursor: &mut Cursor<'_>) -> Result<(usize, usize)> {
     let (mut len, mut back) = ((control >> 5) - 1, (control & 31) << 8);
     if len == 6 {
@@ -55,11 +56,11 @@ fn reference(control: usize, cursor: &mut Cursor<'_>) -> Result<(usize, usize)> 
     Ok((back + 1, len + 3))
 }
 
-/// Copies `len` bytes to `to` from `from` before it, byte by byte where they overlap.
+/// Copies `len` bytes from `from` to the later position `to`; overlapping bytes repeat.
 fn repeat(out: &mut [u8], from: usize, to: usize, len: usize) {
     let mut done = 0;
     while done < len {
-        // What was copied may be copied again.
+        // Bytes just copied are part of the source.
         let piece = (to - from + done).min(len - done);
         out.copy_within(from..from + piece, to + done);
         done += piece;

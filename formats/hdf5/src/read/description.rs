@@ -1,4 +1,4 @@
-//! What an object's messages say that it is.
+//! Derives from an object's messages whether it is a group or a dataset, and the dataset's properties.
 
 use super::file::H5File;
 use super::filter;
@@ -7,29 +7,29 @@ use super::object::{Object, kind};
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Result};
 
-/// What an object is.
+/// The kind of an object.
 pub(crate) enum Described {
     Group,
-    /// A dataset of rows.
+    /// A dataset with rows: datatype and dimensions.
     Rows(Datatype, Vec<u64>),
-    /// A dataset of none, and why.
+    /// A dataset without rows, and why.
     Single(&'static str),
 }
 
-/// What `object` is.
+/// The kind of `object`.
 pub(crate) fn describe(file: &H5File<'_>, object: &Object) -> Result<Described> {
     let (Some(space), true) = (object.first(kind::DATASPACE)?, object.message(kind::LAYOUT).is_some()) else {
         return Ok(Described::Group);
     };
     let space = message::space(file, space)?;
     Ok(match (space.none, space.dims.is_empty()) {
-        (true, _) => Described::Single("no value at all"),
-        (_, true) => Described::Single("a single value, and no rows"),
+        (true, _) => Described::Single("a null dataset, which has no value"),
+        (_, true) => Described::Single("a scalar dataset, which has no rows"),
         _ => Described::Rows(message::datatype(file, object)?, space.dims),
     })
 }
 
-/// What the messages of a dataset of rows say of its elements.
+/// The properties of a dataset with rows.
 pub(crate) struct Description {
     pub(crate) space: Space,
     pub(crate) datatype: Datatype,
@@ -38,9 +38,9 @@ pub(crate) struct Description {
 }
 
 impl Description {
-    /// `Unsupported` where the elements are of a kind, or in a place, that is not read.
+    /// `Unsupported` if the datatype, a filter or the storage is not supported.
     pub(crate) fn of(file: &H5File<'_>, object: &Object) -> Result<Self> {
-        let none = || Error::content("is no dataset of rows");
+        let none = || Error::content("is not a dataset with rows");
         let space = message::space(file, object.first(kind::DATASPACE)?.ok_or_else(none)?)?;
         if space.none || space.dims.is_empty() {
             return Err(none());
@@ -49,11 +49,11 @@ impl Description {
         let filters = object.first(kind::FILTERS)?.map(message::filters).transpose()?.unwrap_or_default();
         filter::check(&filters)?;
         if object.message(kind::EXTERNAL_FILES).is_some() {
-            return Err(Error::unsupported("a dataset in external files (h5repack brings it into this one)"));
+            return Err(Error::unsupported("a dataset in external files (copy it into this file with h5repack)"));
         }
         let layout = message::layout(file, object.first(kind::LAYOUT)?.ok_or_else(none)?)?;
         if layout == Layout::Virtual {
-            return Err(Error::unsupported("a virtual dataset (read the files that it is made of)"));
+            return Err(Error::unsupported("a virtual dataset (read its source files instead)"));
         }
         Ok(Self { space, datatype, filters, layout })
     }

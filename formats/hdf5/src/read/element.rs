@@ -1,12 +1,12 @@
-//! What rows the elements of a datatype become.
+//! Maps HDF5 datatypes to field types.
 
 use crate::datatype::Datatype;
 use packhorse_core::{DataType, FieldType};
 
-/// What a field holds, and its NumPy type where Arrow has no twin.
+/// A field type, and the NumPy type if Arrow has no such type.
 pub(crate) type Made = (FieldType, Option<String>);
 
-/// What rows of these dimensions are, whose elements are no compounds; else why they can't be read.
+/// The field type of a dataset with these dimensions whose elements are not compounds; or why it can't be read.
 pub(crate) fn field_type(datatype: &Datatype, dims: &[u64]) -> Result<Made, String> {
     let long = || format!("rows with dimensions {:?} are too long", dims.get(1..).unwrap_or_default());
     let shape = dims.iter().skip(1).map(|dim| usize::try_from(*dim).ok()).collect::<Option<Vec<_>>>();
@@ -25,7 +25,7 @@ pub(crate) fn field_type(datatype: &Datatype, dims: &[u64]) -> Result<Made, Stri
     Ok((kind, numpy))
 }
 
-/// Lists of any number of elements; of bytes, blobs.
+/// Vlen sequences are lists; those of `u8` are blobs.
 fn list_type(of: &Datatype, shape: &[usize]) -> Result<Made, String> {
     let nested = matches!(of, Datatype::VlenText { .. } | Datatype::Vlen { .. } | Datatype::Fixed { .. });
     let found = element(of).filter(|_| !nested).ok_or_else(|| format!("lists of {of}"))?;

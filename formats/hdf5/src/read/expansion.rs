@@ -1,20 +1,20 @@
-//! How much larger than its file what is read of it may be.
+//! Limits the decoded size of a file relative to its size on disk.
 //!
-//! Values that were never written, or that are all equal, take up next to nothing: a file of 6 KB can say that it holds
-//! 2,000,000,000 of them. Compressed measurements do not come near the bound: deflate can't go beyond 1,032 to 1, and
-//! zstd over a chunk of 1 MiB of equal bytes, with its entry in the index, stays below 10,000.
+//! Values that were never written, or that are all equal, need almost no space: a file of 6 KB can claim 2,000,000,000
+//! of them. Compressed data stays far below the limit: deflate can't exceed 1,032 to 1, and zstd over a chunk of 1 MiB
+//! of equal bytes, with its index entry, stays below 10,000.
 
 use packhorse_core::{Error, Kind, Options, Result};
 
-/// So many bytes are read of any file.
+/// Any file may decode to this many bytes.
 const ALWAYS: u64 = 1 << 30;
-/// Of more, as many times the bytes of the file.
+/// More bytes are allowed up to this multiple of the file's size.
 const TIMES: u64 = 10_000;
 
-/// Values in the global heap are not compressed, and only fill values are shared: as many times the bytes of the file.
+/// The same multiple for values in the global heap, which is not compressed; only fill values are shared there.
 const HEAP_TIMES: u64 = 100;
 
-/// The rule that a source goes by.
+/// The limit of a source.
 pub(crate) struct Expansion {
     bounded: bool,
 }
@@ -24,11 +24,13 @@ impl Expansion {
         match options.get("expansion").unwrap_or("bounded") {
             "bounded" => Ok(Self { bounded: true }),
             "any" => Ok(Self { bounded: false }),
-            other => Err(Error::config(format!("option expansion: no \"{other}\"; known are bounded, any"))),
+            other => {
+                Err(Error::config(format!("option expansion: unknown value \"{other}\"; use one of bounded, any")))
+            }
         }
     }
 
-    /// Refuses rows of about `bytes` bytes in a file of `file` bytes, where that is absurd.
+    /// Refuses rows of about `bytes` bytes in a file of `file` bytes if they exceed the limit.
     pub(crate) fn check(&self, bytes: u64, file: u64) -> Result<()> {
         if !self.bounded || bytes <= ALWAYS.max(file.saturating_mul(TIMES)) {
             return Ok(());
@@ -37,25 +39,23 @@ impl Expansion {
         Err(Error::new(
             Kind::Limit,
             format!(
-                "says that its rows are {bytes} bytes, {times} times the bytes of the file: most of them were never \
-                 written, or are all equal; leave them out with option datasets, or read them with expansion=any"
+                "claims rows of {bytes} bytes, {times} times the size of the file: most of them were never \
+                 written, or are all equal; leave them out with the option datasets, or read them with expansion=any"
             ),
         ))
     }
-}
 
-impl Expansion {
     /// The most bytes that a field of a file of `file` bytes may have in the global heap.
     pub(crate) fn heap(&self, file: u64) -> u64 {
         if self.bounded { ALWAYS.max(file.saturating_mul(HEAP_TIMES)) } else { u64::MAX }
     }
 }
 
-/// The error that a field has more.
+/// The error for fields that exceed [`Expansion::heap`].
 pub(crate) fn too_often() -> Error {
     Error::new(
         Kind::Limit,
-        "has the same values of any length again and again, far more bytes than the file has; leave it out with option \
+        "repeats the same variable-length values, far more bytes than the file has; leave it out with the option \
          datasets, or read it with expansion=any",
     )
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_absurd_is_refused() {
+    fn only_extreme_ratios_are_refused() {
         let bounded = Expansion::parse(&Options::new()).unwrap();
         assert!(bounded.check(1 << 30, 6000).is_ok());
         assert_eq!(bounded.check(2_000_000_000, 6000).unwrap_err().kind(), Kind::Limit);

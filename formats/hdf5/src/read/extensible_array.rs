@@ -1,26 +1,28 @@
-//! Extensible arrays of chunks: datasets that grow along one axis.
+//! Extensible arrays: the chunk index of datasets with one unlimited axis.
 
 use super::chunk_index::Grid;
 use super::file::H5File;
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::{Error, Result};
 
-/// What the array's header says.
+/// The header of an array.
 struct Array {
+    /// Bytes per entry.
     entry: usize,
     filtered: bool,
-    /// Elements in the index block, and in the smallest data block.
+    /// Entries in the index block.
     inner: u64,
+    /// Entries in the smallest data block.
     least: u64,
-    /// Data blocks that the index block names itself.
+    /// Data blocks that the index block addresses directly.
     direct: u64,
-    /// Elements in a page of a data block.
+    /// Entries per page of a data block.
     page: u64,
     /// Bytes of an offset in the array.
     offset: usize,
-    /// Super blocks, also those whose data blocks the index block names.
+    /// Super blocks, including those whose data blocks the index block addresses.
     supers: u32,
-    /// Elements that were ever set.
+    /// The highest index ever set, plus one.
     set: u64,
 }
 
@@ -41,7 +43,7 @@ pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result
     let block = cursor.address(file.offsets)?;
     let powers = least.is_power_of_two() && pointers.is_power_of_two();
     if !powers || bits > 64 || page_bits >= 32 || entry < file.offsets || bits < least.ilog2() {
-        return Err(cursor.bad("has sizes that make no sense"));
+        return Err(cursor.bad("has invalid sizes"));
     }
     if block == UNDEFINED {
         return Ok(());
@@ -61,7 +63,7 @@ pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result
 }
 
 impl Array {
-    /// Data blocks of super block `number`, and elements in each.
+    /// The number of data blocks of super block `number`, and of entries in each.
     fn sizes(&self, number: u32) -> (u64, u64) {
         (1 << (number / 2), self.least.saturating_mul(1 << number.div_ceil(2)))
     }
@@ -130,7 +132,7 @@ impl Array {
         Ok(())
     }
 
-    /// Elements from `first` on; where the block has pages, `map` says which were written.
+    /// Adds the entries from `first` on; if the block has pages, `map` marks those that were written.
     fn data_block(
         &self,
         file: &H5File<'_>,

@@ -1,4 +1,4 @@
-//! What happens to a chunk on its way out of the file.
+//! Reverses the filters of chunks.
 
 use super::inflate::{Inflater, ratio};
 use super::message::Filter;
@@ -10,7 +10,7 @@ use std::ops::{Deref, DerefMut};
 const SHUFFLE: u16 = 2;
 const FLETCHER32: u16 = 3;
 
-/// Refuses filters that we do not have, by name.
+/// Refuses filters that are not available, by name.
 pub(crate) fn check(filters: &[Filter]) -> Result<()> {
     let known = |filter: &&Filter| matches!(filter.id, SHUFFLE | FLETCHER32) || ratio(filter.id).is_some();
     let Some(filter) = filters.iter().find(|filter| !known(filter)) else { return Ok(()) };
@@ -21,14 +21,14 @@ pub(crate) fn check(filters: &[Filter]) -> Result<()> {
     Err(Error::unsupported(format!("chunks compressed with {name}; {}", plugin::advice(filter.id))))
 }
 
-/// Decompresses chunks, one at a time; its buffers are used again.
+/// Decompresses chunks, one at a time; reuses its buffers.
 pub(crate) struct Decoder {
     inflater: Inflater,
     now: Room,
     next: Room,
 }
 
-/// Bytes whose number is another for every chunk. What is beyond stays, so that memory is cleared once.
+/// A buffer of changing length that never shrinks, so that its memory is cleared only once.
 #[derive(Default)]
 struct Room {
     bytes: Vec<u8>,
@@ -63,8 +63,7 @@ impl Decoder {
         Self { inflater: Inflater::new(), now: Room::default(), next: Room::default() }
     }
 
-    /// The chunk of `stored` bytes that `read` reads, after all filters not in `mask`, into `out`, which
-    /// it fills.
+    /// Reads a chunk of `stored` bytes with `read`, reverses all filters not in `mask`, and fills `out`.
     pub(crate) fn unpack(
         &mut self,
         filters: &[Filter],
@@ -111,7 +110,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// One filter, from `now` to `next`, which will hold at most `most` bytes.
+    /// Reverses one filter, from `now` to `next`, which gets at most `most` bytes.
     fn step(&mut self, filter: &Filter, now: &[u8], next: &mut Room, most: usize) -> Result<()> {
         if filter.id == SHUFFLE {
             next.resize(now.len());
@@ -126,7 +125,7 @@ impl Decoder {
     }
 }
 
-/// By how much a filter may have made a chunk of `len` bytes longer.
+/// The bytes by which a filter may have made a chunk of `len` bytes longer.
 fn growth(id: u16, len: usize) -> usize {
     match id {
         SHUFFLE => 0,
@@ -135,12 +134,12 @@ fn growth(id: u16, len: usize) -> usize {
     }
 }
 
-/// Bytes of the elements that were shuffled.
+/// Bytes per shuffled element.
 fn width_of(filter: &Filter) -> usize {
     filter.parameters.first().map_or(1, |width| *width as usize)
 }
 
-/// Refuses chunks that can't become as large as they say.
+/// Refuses chunks of `stored` bytes that can't decompress to `wanted` bytes.
 pub(crate) fn plausible(id: u16, stored: usize, wanted: usize) -> Result<()> {
     match (stored as u64).saturating_mul(ratio(id).unwrap_or(1)).saturating_add(1 << 16) >= wanted as u64 {
         true => Ok(()),
@@ -148,7 +147,7 @@ pub(crate) fn plausible(id: u16, stored: usize, wanted: usize) -> Result<()> {
     }
 }
 
-/// The most bytes that a chunk can become which takes up `stored` bytes.
+/// The most bytes that a chunk of `stored` bytes can decompress to.
 pub(crate) fn most(filters: &[Filter], stored: u64) -> u64 {
     match filters.iter().filter_map(|filter| ratio(filter.id)).max() {
         Some(ratio) => stored.saturating_mul(ratio).saturating_add(1 << 16),
@@ -157,17 +156,17 @@ pub(crate) fn most(filters: &[Filter], stored: u64) -> u64 {
 }
 
 fn size(found: usize, wanted: usize) -> Error {
-    Error::content(format!("a chunk holds {found} bytes where {wanted} are wanted: the file is damaged"))
+    Error::content(format!("a chunk has {found} bytes instead of {wanted}: the file is damaged"))
 }
 
-/// Takes the checksum off the end of `bytes`.
+/// Checks and removes the checksum at the end of `bytes`.
 fn checked(bytes: &mut Room) -> Result<()> {
     let short = || Error::content("a chunk is cut short: the file is damaged");
     let at = bytes.len().checked_sub(4).ok_or_else(short)?;
     let (data, sum) = bytes.split_at_checked(at).ok_or_else(short)?;
     let sum = sum.iter().rev().fold(0u32, |sum, byte| sum << 8 | u32::from(*byte));
     let found = fletcher32(data);
-    // HDF5 before 1.6.3 wrote the bytes of each half the other way around on some machines.
+    // HDF5 before 1.6.3 swapped the bytes of each half on some machines.
     let swapped = (found & 0x00ff_00ff) << 8 | (found >> 8 & 0x00ff_00ff);
     if sum != found && sum != swapped {
         return Err(Error::content("a chunk's checksum is wrong: the file is damaged"));
@@ -176,7 +175,7 @@ fn checked(bytes: &mut Room) -> Result<()> {
     Ok(())
 }
 
-/// Fletcher's checksum over big-endian words of 16 bits.
+/// Fletcher's checksum over big-endian 16-bit words.
 fn fletcher32(bytes: &[u8]) -> u32 {
     let (mut first, mut second) = (0u32, 0u32);
     // 360 words keep both sums below 2^32.

@@ -1,4 +1,4 @@
-//! Fixed arrays of chunks: datasets that can't grow.
+//! Fixed arrays: the chunk index of datasets with limited dimensions.
 
 use super::chunk_index::Grid;
 use super::file::H5File;
@@ -18,7 +18,7 @@ pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result
     if block == UNDEFINED {
         return Ok(());
     }
-    let page = 1u64.checked_shl(bits).ok_or_else(|| cursor.bad("has pages that make no sense"))?;
+    let page = 1u64.checked_shl(bits).ok_or_else(|| cursor.bad("has an invalid page size"))?;
     if entry < file.offsets || !file.holds(block, count.saturating_mul(entry as u64).min(page)) {
         return Err(cursor.bad("is larger than the file: it is damaged"));
     }
@@ -34,13 +34,13 @@ pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result
     array.read(file, block, grid)
 }
 
-/// An array so long that it comes in pages.
+/// An array that is divided into pages.
 struct Pages {
     count: u64,
     page: u64,
     entry: usize,
     filtered: bool,
-    /// Bytes before the map of pages that were written.
+    /// Bytes before the bitmap of written pages.
     head: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Fractal heaps: where groups of many links keep them.
+//! Fractal heaps, which hold the links and attributes of objects with many of them.
 
 use super::file::H5File;
 use super::tree2::bytes_for;
@@ -7,15 +7,18 @@ use packhorse_core::{Error, Result};
 
 /// An open heap.
 pub(crate) struct FractalHeap {
-    /// Bytes of an offset in the heap, and of an object's length.
+    /// Bytes of an offset in the heap.
     offset: usize,
+    /// Bytes of an object's length.
     length: usize,
+    /// Columns of the doubling table.
     width: u64,
+    /// Bytes of the first blocks.
     first: u64,
-    /// Rows of direct blocks; those after it are indirect.
+    /// Rows of direct blocks; later rows are indirect.
     direct_rows: u64,
     root: u64,
-    /// 0: the root is a direct block.
+    /// Rows of the root block; 0 if it is a direct block.
     rows: u64,
 }
 
@@ -39,14 +42,14 @@ impl FractalHeap {
         let (root, rows) = (cursor.address(o)?, u64::from(cursor.u16()?));
         let powers = width.is_power_of_two() && first.is_power_of_two() && direct.is_power_of_two();
         if !powers || bits > 64 || direct < first {
-            return Err(cursor.bad("has sizes that make no sense"));
+            return Err(cursor.bad("has invalid sizes"));
         }
         let direct_rows = u64::from(direct.ilog2() - first.ilog2()) + 2;
         let offset = usize::from(bits).div_ceil(8);
         Ok(Self { offset, length: bytes_for(managed.min(direct)), width, first, direct_rows, root, rows })
     }
 
-    /// The object that `id` names.
+    /// The object with this heap ID.
     pub(crate) fn object(&self, file: &H5File<'_>, id: &[u8]) -> Result<Vec<u8>> {
         let mut cursor = Cursor::new(id, "a heap's object");
         let flags = cursor.u8()?;
@@ -64,11 +67,11 @@ impl FractalHeap {
         }
     }
 
-    /// The address in the file of the heap's byte `offset`.
+    /// The file address of byte `offset` of the heap.
     fn place(&self, file: &H5File<'_>, offset: u64) -> Result<u64> {
         let damaged = || Error::content("a fractal heap's object lies outside it: the file is damaged");
         let (mut block, mut rows, mut rest) = (self.root, self.rows, offset);
-        // Every level is at most half as large as the one above.
+        // Each level is at most half as large as the one above.
         for _ in 0..64 {
             if rows == 0 {
                 return block.checked_add(rest).ok_or_else(damaged);
@@ -102,7 +105,7 @@ impl FractalHeap {
         Some((row, column, start.checked_add(column.checked_mul(size)?)?))
     }
 
-    /// Rows of an indirect block that stands in `row`.
+    /// Rows of an indirect block in `row`.
     fn rows_of(&self, row: u64) -> u64 {
         let size = u64::from(self.first.ilog2()) + row - 1;
         (size + 1).saturating_sub(u64::from(self.first.ilog2() + self.width.ilog2()))

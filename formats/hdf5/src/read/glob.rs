@@ -1,7 +1,6 @@
-//! Globs of the paths of datasets.
+//! Matches paths of datasets against globs.
 
-/// Whether `path` is what the glob says: `*` stands for any characters, `?` for one; a leading slash
-/// may be left out.
+/// Whether `path` matches `glob`: `*` matches any characters, also slashes, `?` one; a leading slash is optional.
 pub(crate) fn matches(glob: &[u8], path: &[u8]) -> bool {
     let path = if glob.starts_with(b"/") { path } else { path.strip_prefix(b"/").unwrap_or(path) };
     let (mut g, mut p, mut back) = (0, 0, None);

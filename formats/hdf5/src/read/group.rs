@@ -1,4 +1,4 @@
-//! What a group links to: symbol tables, link messages, and links in a fractal heap.
+//! The links of a group: symbol tables, link messages, and links in a fractal heap.
 
 use super::file::{H5File, Visits};
 use super::fractal_heap::FractalHeap;
@@ -8,17 +8,17 @@ use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::Result;
 use std::collections::BTreeMap;
 
-/// Where a link leads.
+/// The target of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Object(u64),
-    /// A path in this file: what is there has a link of its own.
+    /// A soft link: its target in this file has a hard link of its own.
     Path,
-    /// Into another file, or of a kind that only its maker knows: not followed.
+    /// An external or user-defined link, which is not followed.
     Outside,
 }
 
-/// The links of `object` in the order of their names; empty where it is no group.
+/// The links of `object`, sorted by name; empty if it is not a group.
 pub(crate) fn links(file: &H5File<'_>, object: &Object) -> Result<BTreeMap<String, Link>> {
     let mut links = BTreeMap::new();
     for message in object.all(kind::LINK) {
@@ -75,7 +75,7 @@ fn dense(file: &H5File<'_>, bytes: &[u8], links: &mut BTreeMap<String, Link>) ->
     })
 }
 
-/// The names of a symbol table.
+/// The local heap with the names of a symbol table.
 fn local_heap(file: &H5File<'_>, address: u64) -> Result<Vec<u8>> {
     let bytes = file.bytes(address, 8 + 2 * file.lengths + file.offsets)?;
     let mut cursor = Cursor::new(&bytes, "a local heap");
@@ -87,7 +87,7 @@ fn local_heap(file: &H5File<'_>, address: u64) -> Result<Vec<u8>> {
     file.bytes(data, file.limits.header(size)?)
 }
 
-/// Walks the tree of a symbol table; levels go down from `above`.
+/// Walks the B-tree of a symbol table; `above` is the parent's level.
 fn symbols(
     file: &H5File<'_>,
     address: u64,
@@ -103,7 +103,7 @@ fn symbols(
     cursor.expect(b"TREE\0")?;
     let (level, count) = (cursor.u8()?, usize::from(cursor.u16()?));
     if level >= above {
-        return Err(cursor.bad("has levels that do not go down"));
+        return Err(cursor.bad("has levels that do not decrease: the file is damaged"));
     }
     let bytes = file.bytes(address.saturating_add(head as u64), count * (file.lengths + file.offsets))?;
     let mut cursor = Cursor::new(&bytes, "a group's tree");

@@ -1,4 +1,4 @@
-//! What decompresses chunks, by the registered numbers of HDF5's filters.
+//! Decompresses chunks, by filter number.
 
 use super::message::Filter;
 use super::{bitshuffle, blosc, lz4, lzf, scaleoffset};
@@ -15,8 +15,8 @@ const LZ4: u16 = 32004;
 const BITSHUFFLE: u16 = 32008;
 const ZSTD: u16 = 32015;
 
-/// The most bytes that a byte can become, for filters that decompress: of zstd, a block of 128 KiB in 4 bytes; of bzip2,
-/// a block of zeros, 45 million of them in 40.
+/// The highest expansion ratio of a decompressing filter; `None` for other filters. For zstd, a block of 128 KiB in 4
+/// bytes; for bzip2, 45 million zeros in 40 bytes.
 pub(crate) fn ratio(id: u16) -> Option<u64> {
     match id {
         DEFLATE => Some(1040),
@@ -24,18 +24,18 @@ pub(crate) fn ratio(id: u16) -> Option<u64> {
         LZF => Some(100),
         LZ4 => Some(256),
         BLOSC | BITSHUFFLE | ZSTD => Some(40_000),
-        // Equal numbers take up no bits.
+        // Equal numbers need no bits.
         SCALEOFFSET => Some(u64::MAX),
-        // Who knows.
+        // Unknown expansion ratio.
         _ => plugin::find(id).map(|_| u64::MAX),
     }
 }
 
-/// Decompresses chunks, one at a time; its memory is used again.
+/// Decompresses chunks, one at a time; reuses its memory.
 pub(crate) struct Inflater {
     deflate: Decompressor,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
-    /// For formats that turn bytes around after decompressing them.
+    /// For formats that shuffle: the decompressed, still shuffled bytes.
     pub(crate) scratch: Vec<u8>,
     pub(crate) planes: Vec<u8>,
 }
@@ -45,7 +45,7 @@ impl Inflater {
         Self { deflate: Decompressor::new(), zstd: None, scratch: Vec::new(), planes: Vec::new() }
     }
 
-    /// What `filter` made `input` of, into the start of `out`; returns how many bytes that is.
+    /// Decompresses `input` into the start of `out`; returns the number of bytes.
     pub(crate) fn inflate(&mut self, filter: &Filter, input: &[u8], out: &mut [u8]) -> Result<usize> {
         match filter.id {
             DEFLATE => self.zlib(input, out),
@@ -87,13 +87,13 @@ fn bzip2(input: &[u8], out: &mut [u8]) -> Result<usize> {
             return Ok(now.1);
         }
         if now == done {
-            return Err(damaged("its bzip2 data has no end"));
+            return Err(damaged("its bzip2 stream has no end"));
         }
         done = now;
     }
 }
 
-/// An error of a chunk that can't be decompressed.
+/// The error for a chunk that can't be decompressed.
 pub(crate) fn damaged(what: impl std::fmt::Display) -> Error {
     Error::content(format!("a chunk is damaged: {what}"))
 }
@@ -102,7 +102,7 @@ pub(crate) fn damaged(what: impl std::fmt::Display) -> Error {
 mod tests {
     use super::*;
 
-    /// Bytes of nothing: mostly small, so that lengths among them make sense now and then.
+    /// Random bytes, mostly small, so that some are valid lengths.
     fn noise(state: &mut u64, len: usize) -> Vec<u8> {
         let mut next = || {
             *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -118,7 +118,7 @@ mod tests {
             for round in 0..4000 {
                 let input = noise(&mut state, round % 90);
                 let parameters: Vec<u32> = noise(&mut state, round % 12).into_iter().map(u32::from).collect();
-                // For scale-offset, parameters that it knows every other time.
+                // Every other time, valid parameters for scale-offset.
                 let known = [0, 2, 30, (round % 3 == 0).into(), 4, 0, 0, (round % 5 == 0).into(), 9];
                 let parameters = if round % 2 == 0 { parameters } else { known.to_vec() };
                 let filter = Filter { id, name: String::new(), parameters };

@@ -1,36 +1,36 @@
-//! The members of compounds, however deep they lie, as fields.
+//! Flattens compounds: each innermost member becomes a field.
 
 use super::packed::Unpacker;
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Result};
 
-/// A member that is no compound itself.
+/// An innermost member, or the whole element if it is not a compound.
 pub(crate) struct Leaf {
-    /// Its names, each after a dot; empty where the elements are no compounds.
+    /// The names of the members down to it, each after a dot; empty for the whole element.
     pub(crate) name: String,
     pub(crate) datatype: Datatype,
     /// The dimensions of the dataset and of the arrays around it.
     pub(crate) dims: Vec<u64>,
-    /// Where it lies; `None` where it is the whole element.
+    /// Its position in the element; `None` for the whole element.
     pub(crate) place: Option<Place>,
-    /// Whether its elements are those of the last axis together.
+    /// Whether the elements of the last axis are joined into one, as characters into text.
     pub(crate) joined: bool,
     pub(crate) unpack: Option<Unpacker>,
-    /// What a reader of its values must know, as JSON.
+    /// How to interpret its values: the JSON of [`PACKED`](packhorse_core::PACKED).
     pub(crate) notes: Option<String>,
 }
 
-/// Where a member lies in an element.
+/// The bytes of a member in an element.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Place {
     offset: usize,
-    /// How often, and how far apart, from the outside in.
+    /// Count and stride in bytes of the arrays around it, outermost first.
     nest: Vec<(usize, usize)>,
-    /// Bytes side by side.
+    /// Contiguous bytes.
     run: usize,
 }
 
-/// The leaves of elements of `datatype` in a dataset of these dimensions.
+/// The leaves of a dataset with this datatype and dimensions.
 pub(crate) fn leaves(datatype: &Datatype, dims: &[u64]) -> Vec<Leaf> {
     let mut found = Vec::new();
     walk(datatype, String::new(), dims.to_vec(), Place::default(), true, &mut found);
@@ -53,7 +53,7 @@ fn walk(datatype: &Datatype, name: String, mut dims: Vec<u64>, mut place: Place,
         }
         other => {
             place.run = other.size() as usize;
-            // What lies side by side is copied at once.
+            // Copy contiguous elements at once.
             while let Some((count, _)) = place.nest.pop_if(|(_, stride)| *stride == place.run) {
                 place.run = place.run.saturating_mul(count);
             }
@@ -65,12 +65,12 @@ fn walk(datatype: &Datatype, name: String, mut dims: Vec<u64>, mut place: Place,
 }
 
 impl Place {
-    /// Bytes that it has of an element.
+    /// The member's bytes per element.
     pub(crate) fn bytes(&self) -> u64 {
         self.nest.iter().fold(self.run as u64, |bytes, (count, _)| bytes.saturating_mul(*count as u64))
     }
 
-    /// What `elements`, of `size` bytes each, hold of it.
+    /// The member's bytes of all `elements`, which have `size` bytes each.
     pub(crate) fn gather(&self, elements: &[u8], size: usize) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(elements.len() / size.max(1) * self.bytes() as usize);
         for element in elements.chunks_exact(size.max(1)) {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_of_arrays_of_compounds_come_together() {
+    fn members_of_nested_arrays_are_gathered() {
         let byte = Datatype::Integer { size: 1, signed: false, big: false };
         let pair = Datatype::Array { size: 2, dims: vec![2], of: Box::new(byte.clone()) };
         let inner = Datatype::Compound { size: 4, members: vec![("a".into(), 1, byte), ("b".into(), 2, pair)] };

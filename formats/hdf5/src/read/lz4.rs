@@ -1,17 +1,18 @@
-//! [Filter 32004](https://github.com/nexusformat/HDF5-External-Filter-Plugins): LZ4 blocks, each after its length; what
-//! LZ4 made no smaller lies there as it was. Lengths are big-endian: of all, of a block, of each as it lies.
+//! [Filter 32004](https://github.com/nexusformat/HDF5-External-Filter-Plugins): LZ4 blocks, each after its compressed
+//! length; a block of full length is not compressed. The total length and the block length come first. All are
+//! big-endian.
 
 use super::inflate::damaged;
 use crate::bytes::Cursor;
 use packhorse_core::Result;
 
-/// Decompresses `input` into the start of `out`; returns how many bytes that were.
+/// Decompresses `input` into the start of `out`; returns the number of bytes.
 pub(crate) fn decompress(input: &[u8], out: &mut [u8]) -> Result<usize> {
     let mut cursor = Cursor::new(input, "a chunk compressed with lz4");
     let (len, size) = (usize::try_from(cursor.big(8)?).unwrap_or(usize::MAX), cursor.big(4)? as usize);
-    let out = out.get_mut(..len).ok_or_else(|| cursor.bad("is larger than it says"))?;
+    let out = out.get_mut(..len).ok_or_else(|| cursor.bad("is larger than its dataset says"))?;
     if size == 0 && len > 0 {
-        return Err(cursor.bad("has blocks of no bytes"));
+        return Err(cursor.bad("has blocks of 0 bytes"));
     }
     for part in out.chunks_mut(size.max(1)) {
         let packed = cursor.big(4)? as usize;
@@ -24,10 +25,10 @@ pub(crate) fn decompress(input: &[u8], out: &mut [u8]) -> Result<usize> {
     Ok(len)
 }
 
-/// One LZ4 block, which must fill `out`.
+/// Decompresses one LZ4 block, which must fill `out`.
 pub(crate) fn block(packed: &[u8], out: &mut [u8]) -> Result<()> {
     match lz4_flex::block::decompress_into(packed, out).map_err(damaged)? {
         len if len == out.len() => Ok(()),
-        len => Err(damaged(format!("an LZ4 block holds {len} bytes of {}", out.len()))),
+        len => Err(damaged(format!("an LZ4 block has {len} bytes instead of {}", out.len()))),
     }
 }

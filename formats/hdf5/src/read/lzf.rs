@@ -1,9 +1,9 @@
-//! LZF, which h5py and PyTables offer (Marc Lehmann's liblzf): literal runs and short references back.
+//! LZF, which h5py and PyTables offer (Marc Lehmann's liblzf): literal runs and short back references.
 
 use crate::bytes::Cursor;
 use packhorse_core::Result;
 
-/// Decompresses `input` into the start of `out`; returns how many bytes that were.
+/// Decompresses `input` into the start of `out`; returns the number of bytes.
 pub(crate) fn decompress(input: &[u8], out: &mut [u8]) -> Result<usize> {
     let mut cursor = Cursor::new(input, "a chunk compressed with lzf");
     let mut at = 0usize;
@@ -11,7 +11,8 @@ pub(crate) fn decompress(input: &[u8], out: &mut [u8]) -> Result<usize> {
         let control = usize::from(cursor.u8()?);
         if control < 32 {
             let literal = cursor.take(control + 1)?;
-            let target = out.get_mut(at..at + literal.len()).ok_or_else(|| cursor.bad("is larger than it says"))?;
+            let target =
+                out.get_mut(at..at + literal.len()).ok_or_else(|| cursor.bad("is larger than its dataset says"))?;
             target.copy_from_slice(literal);
             at += literal.len();
             continue;
@@ -23,7 +24,7 @@ pub(crate) fn decompress(input: &[u8], out: &mut [u8]) -> Result<usize> {
         let back = ((control & 31) << 8) + usize::from(cursor.u8()?) + 1;
         let from = at.checked_sub(back).ok_or_else(|| cursor.bad("refers to bytes before its start"))?;
         if at + len > out.len() {
-            return Err(cursor.bad("is larger than it says"));
+            return Err(cursor.bad("is larger than its dataset says"));
         }
         if back >= len {
             out.copy_within(from..from + len, at);
@@ -44,7 +45,7 @@ mod tests {
     #[test]
     fn runs_and_references() {
         let mut out = [0; 16];
-        // "abc", then 7 bytes from 3 back, then 9 + 0 from 1 back would be too long.
+        // "abc", then 7 bytes at distance 3.
         let len = decompress(&[2, b'a', b'b', b'c', 5 << 5, 2], &mut out).unwrap();
         assert_eq!(&out[..len], b"abcabcabca");
         assert!(decompress(&[2, b'a', b'b', b'c', 5 << 5, 3], &mut out).is_err());

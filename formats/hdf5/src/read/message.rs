@@ -1,4 +1,4 @@
-//! What messages say: dataspaces, layouts, filters, fill values, attributes.
+//! Parses header messages: dataspaces, data layouts, filter pipelines, fill values.
 
 use super::file::H5File;
 use super::object::{Object, kind};
@@ -6,12 +6,12 @@ use crate::bytes::Cursor;
 use crate::datatype::{Datatype, Padding};
 use packhorse_core::{Error, Result};
 
-/// Dimensions, and the largest they may become (`u64::MAX`: without end).
+/// A dataspace: dimensions, and maximum dimensions (`u64::MAX`: unlimited).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Space {
     pub(crate) dims: Vec<u64>,
     pub(crate) most: Vec<u64>,
-    /// It has no elements at all.
+    /// Whether it is a null dataspace, without elements.
     pub(crate) none: bool,
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn space(file: &H5File<'_>, bytes: &[u8]) -> Result<Space> {
         _ => return Err(Error::unsupported(format!("dataspaces of version {version}"))),
     };
     if rank > 32 {
-        return Err(cursor.bad(&format!("has {rank} dimensions, over HDF5's 32")));
+        return Err(cursor.bad(&format!("has {rank} dimensions, more than HDF5's 32")));
     }
     let dims = (0..rank).map(|_| cursor.uint(file.lengths)).collect::<Result<Vec<_>>>()?;
     let most = match flags & 1 {
@@ -34,7 +34,7 @@ pub(crate) fn space(file: &H5File<'_>, bytes: &[u8]) -> Result<Space> {
     Ok(Space { dims, most, none })
 }
 
-/// The datatype of an object, which may be committed elsewhere.
+/// The datatype of an object, which may be a committed datatype.
 pub(crate) fn datatype(file: &H5File<'_>, object: &Object) -> Result<Datatype> {
     let parse = |bytes: &[u8]| Datatype::parse(&mut Cursor::new(bytes, "a datatype"));
     let message = object.message(kind::DATATYPE).ok_or_else(|| Error::content("a dataset lacks its datatype"))?;
@@ -42,12 +42,16 @@ pub(crate) fn datatype(file: &H5File<'_>, object: &Object) -> Result<Datatype> {
         None => parse(message.bytes()?),
         Some(address) => {
             let object = Object::read(file, address)?;
-            parse(object.first(kind::DATATYPE)?.ok_or_else(|| Error::content("a committed datatype is none"))?)
+            parse(
+                object
+                    .first(kind::DATATYPE)?
+                    .ok_or_else(|| Error::content("a committed datatype lacks its message"))?,
+            )
         }
     }
 }
 
-/// Where a dataset's elements are.
+/// The data layout of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     Compact(Vec<u8>),
@@ -56,21 +60,23 @@ pub(crate) enum Layout {
     Virtual,
 }
 
-/// How chunks are found.
+/// The chunked data layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkLayout {
-    /// The dimensions of a chunk, without that of an element's bytes.
+    /// The dimensions of a chunk, without the element size.
     pub(crate) dims: Vec<u64>,
+    /// Address of the index, or of the only chunk.
     pub(crate) address: u64,
     pub(crate) index: Index,
-    /// Chunks that stick out of the dataset passed no filters.
+    /// Partial edge chunks are not filtered.
     pub(crate) whole_only: bool,
 }
 
+/// The kind of a chunk index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Index {
     Tree1,
-    /// With its size and mask, where it passed filters.
+    /// One chunk; with size and filter mask if it is filtered.
     Single(Option<(u64, u32)>),
     Implicit,
     FixedArray,
@@ -97,7 +103,7 @@ pub(crate) fn layout(file: &H5File<'_>, bytes: &[u8]) -> Result<Layout> {
             }
             2 => new_chunks(file, &mut cursor),
             3 => Ok(Layout::Virtual),
-            class => Err(cursor.bad(&format!("is of class {class}"))),
+            class => Err(cursor.bad(&format!("has the unknown class {class}"))),
         },
         _ => Err(Error::unsupported(format!("layouts of version {version}"))),
     }
@@ -118,11 +124,11 @@ fn old_layout(file: &H5File<'_>, cursor: &mut Cursor<'_>) -> Result<Layout> {
             let dims = dims(cursor, rank, 4)?;
             Ok(Layout::Chunked(ChunkLayout { dims, address, index: Index::Tree1, whole_only: false }))
         }
-        _ => Err(cursor.bad(&format!("is of class {class}"))),
+        _ => Err(cursor.bad(&format!("has the unknown class {class}"))),
     }
 }
 
-/// The dimensions of a chunk, without the last, which is the size of an element.
+/// The dimensions of a chunk, without the last one, which is the element size.
 fn dims(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<Vec<u64>> {
     let mut dims = (0..rank).map(|_| cursor.uint(width)).collect::<Result<Vec<_>>>()?;
     dims.pop();
@@ -149,7 +155,7 @@ fn new_chunks(file: &H5File<'_>, cursor: &mut Cursor<'_>) -> Result<Layout> {
     Ok(Layout::Chunked(ChunkLayout { dims, address, index, whole_only: flags & 1 != 0 }))
 }
 
-/// A filter of a dataset.
+/// A filter of a dataset's pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Filter {
     pub(crate) id: u16,
@@ -179,7 +185,7 @@ fn filter(cursor: &mut Cursor<'_>, version: u8) -> Result<Filter> {
     Ok(Filter { id, name: String::from_utf8_lossy(name).into_owned(), parameters })
 }
 
-/// The bytes of an element that was never written; empty for zeros.
+/// The fill value; empty for zeros.
 pub(crate) fn fill(object: &Object) -> Result<Vec<u8>> {
     if let Some(bytes) = object.first(kind::FILL)? {
         let mut cursor = Cursor::new(bytes, "a fill value");
@@ -201,7 +207,7 @@ pub(crate) fn fill(object: &Object) -> Result<Vec<u8>> {
     Ok(cursor.take(len)?.to_vec())
 }
 
-/// Fixed text without what fills its place.
+/// Fixed-length text without its padding.
 pub(crate) fn unpadded(text: &[u8], padding: Padding) -> &[u8] {
     let filler = if padding == Padding::Spaces { b' ' } else { 0 };
     let len = match padding {

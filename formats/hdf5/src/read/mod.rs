@@ -1,9 +1,9 @@
-//! The source: HDF5 files read by ranges, ours and other people's. Knows nothing of writing.
+//! The source: reads HDF5 files by ranges, our own and third-party files. Knows nothing of writing.
 //!
-//! `file` holds bytes, `object` and `group` what lies at an address, `chunk_index` (with `tree1`,
-//! `tree2`, `fixed_array`, `extensible_array`) where chunks are, `filter` (with `inflate` and the compressors' formats)
-//! and `dataset` what is in them. `walk` finds the datasets of other people's files, `leaf` and `element` say what fields
-//! they are, `values` reads these.
+//! `file` reads bytes; `object` and `group` parse the structures at an address; `chunk_index` (with `tree1`, `tree2`,
+//! `fixed_array`, `extensible_array`) locates chunks; `filter` (with `inflate` and the compressors' formats) and
+//! `dataset` decode them. `walk` finds the datasets of third-party files, `leaf` and `element` map them to fields,
+//! `values` reads the fields.
 
 mod attribute;
 mod axis;

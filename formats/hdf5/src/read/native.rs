@@ -1,8 +1,8 @@
-//! Elements as rows hold them: little-endian, and integers and floats of odd widths in the next wider type.
+//! Converts elements to the types of rows: little-endian, with unusual integers and floats widened.
 
 use crate::datatype::{Datatype, FloatParts};
 
-/// Bytes of an element after [`widened`].
+/// Bytes per element after [`widened`].
 pub(crate) fn width(datatype: &Datatype) -> usize {
     match datatype {
         Datatype::Bits { size, .. } => size.next_power_of_two() as usize,
@@ -11,7 +11,7 @@ pub(crate) fn width(datatype: &Datatype) -> usize {
     }
 }
 
-/// Turns big-endian elements around.
+/// Makes elements little-endian.
 pub(crate) fn swap(datatype: &Datatype, bytes: &mut [u8]) {
     let size = match datatype {
         Datatype::Integer { size, big: true, .. }
@@ -27,7 +27,7 @@ pub(crate) fn swap(datatype: &Datatype, bytes: &mut [u8]) {
     bytes.chunks_exact_mut(size.max(1)).for_each(<[u8]>::reverse);
 }
 
-/// Little-endian elements of `datatype` in the type that rows have for them; `None` where they are that already.
+/// Widens little-endian elements of `datatype` to the type of rows; `None` if they have it already.
 pub(crate) fn widened(datatype: &Datatype, bytes: &[u8]) -> Option<Vec<u8>> {
     let each = (datatype.size() as usize).max(1);
     let elements = bytes.chunks_exact(each).map(number);
@@ -73,7 +73,7 @@ fn float(value: u64, parts: &FloatParts) -> f64 {
     if value >> parts.sign.min(63) & 1 == 1 { -size } else { size }
 }
 
-/// PyTables' time, as PyTables reads it.
+/// PyTables' Time64 as seconds, computed as PyTables does.
 fn seconds(value: u64) -> f64 {
     let (micros, seconds) = (value as u32 as i32, (value >> 32) as u32 as i32);
     f64::from(seconds) + f64::from(micros) * 1e-6
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_and_largest_of_doubles() {
+    fn extreme_doubles_are_exact() {
         let parts = FloatParts { sign: 63, exponent: (52, 11), mantissa: (0, 52), bias: 1023 };
         for value in [f64::MAX, -f64::MIN_POSITIVE, 5e-324, -0.0, 1.0 / 3.0, f64::INFINITY] {
             assert_eq!(floats(parts, 8, &value.to_le_bytes()), value.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Arrays of lists, and arrays with nulls.
+//! Assembles Arrow arrays of lists, and adds nulls.
 
 use super::values::length;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray, make_array};
@@ -6,10 +6,12 @@ use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use packhorse_core::{DataType, Error, Kind, Result};
 use std::sync::Arc;
 
+/// Arrow offsets of the lists that end at `ends`; the first entry is the start.
 pub(crate) fn relative(ends: &[u64]) -> Result<OffsetBuffer<i32>> {
     offsets_of(ends.windows(2).map(|ends| usize::try_from(length(ends)).unwrap_or(usize::MAX)))
 }
 
+/// Arrow offsets of lists of these lengths; a `Limit` error if they overflow.
 pub(crate) fn offsets_of(lens: impl Iterator<Item = usize>) -> Result<OffsetBuffer<i32>> {
     let mut ends = vec![0i32];
     let mut end = 0i32;
@@ -27,13 +29,13 @@ pub(crate) fn list(
     inside: ArrayRef,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
-    let DataType::List(item) = of else { return Err(Error::bug("no list column")) };
+    let DataType::List(item) = of else { return Err(Error::bug("not a list column")) };
     let array = ListArray::try_new(item.clone(), offsets, inside, nulls);
     Ok(Arc::new(array.map_err(|e| Error::bug(e.to_string()))?))
 }
 
 pub(crate) fn fixed_list(of: &DataType, flat: ArrayRef, count: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-    let DataType::FixedSizeList(item, size) = of else { return Err(Error::bug("no column of tensors")) };
+    let DataType::FixedSizeList(item, size) = of else { return Err(Error::bug("not a tensor column")) };
     let array = FixedSizeListArray::try_new_with_length(item.clone(), *size, flat, nulls, count);
     Ok(Arc::new(array.map_err(|e| Error::bug(e.to_string()))?))
 }
@@ -41,7 +43,7 @@ pub(crate) fn fixed_list(of: &DataType, flat: ArrayRef, count: usize, nulls: Opt
 pub(crate) fn with_nulls(array: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let Some(nulls) = nulls else { return Ok(array) };
     if nulls.len() != array.len() {
-        return Err(Error::content("has another number of samples than it says are there"));
+        return Err(Error::content("has samples and present flags of different numbers: the file is damaged"));
     }
     let data = array.to_data().into_builder().nulls(Some(nulls)).build();
     Ok(make_array(data.map_err(|e| Error::bug(e.to_string()))?))

@@ -1,12 +1,13 @@
-//! NetCDF-4: HDF5 whose axes have names.
+//! NetCDF-4: HDF5 files with named axes.
 //!
-//! Specification: [the NetCDF-4 format](https://docs.unidata.ucar.edu/netcdf-c/current/file_format_specifications.html), and
-//! the [dimension scales](https://support.hdfgroup.org/documentation/hdf5/latest/_h5_d_s__u_g.html) of HDF5. A dimension is a
-//! scale: a dataset whose attribute `CLASS` says so. A variable's `DIMENSION_LIST` refers to a scale for each axis; a
-//! scale is its own dimension, and one of several axes lists theirs by number in `_Netcdf4Coordinates`. Scales of dimensions
-//! that are no variables hold no data and are passed over.
+//! Specification: [the NetCDF-4
+//! format](https://docs.unidata.ucar.edu/netcdf-c/current/file_format_specifications.html), and HDF5's [dimension
+//! scales](https://support.hdfgroup.org/documentation/hdf5/latest/_h5_d_s__u_g.html). A dimension is a scale: a dataset
+//! marked by its attribute `CLASS`. A variable's `DIMENSION_LIST` refers to the scale of each axis. A scale is its own
+//! first axis; one with several axes lists their numbers in `_Netcdf4Coordinates`. Scales of dimensions that are not
+//! variables hold no data and are skipped.
 //!
-//! The samples of a file are the records of one dimension, and its fields the variables whose first axis that is.
+//! The samples of a file are the records of one dimension; the fields are the variables whose first axis it is.
 
 use super::attribute::{find, text_attribute};
 use super::element::field_type;
@@ -20,7 +21,7 @@ use crate::datatype::{Datatype, Padding};
 use packhorse_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the scale of a dimension that is no variable is called in its attribute `NAME`.
+/// The start of the attribute `NAME` of scales that are not variables.
 const NO_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable";
 
 /// A dimension's scale.
@@ -30,20 +31,20 @@ pub(crate) struct Dimension {
     unlimited: bool,
     /// Its number in the file.
     id: Option<i128>,
-    /// Whether it is no variable.
+    /// Whether it is a dimension without a variable.
     pub(crate) bare: bool,
 }
 
-/// How NetCDF's variables are read.
+/// The options for NetCDF-4 files.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// The dimension whose records are the samples, where it is said.
+    /// The dimension whose records are the samples; `None` to choose it.
     pub(crate) dimension: Option<String>,
     /// Whether packed values are unpacked.
     pub(crate) unpack: bool,
 }
 
-/// The dimension whose scale `object` is, if it is one.
+/// The dimension if `object` is a dimension scale.
 pub(crate) fn dimension(file: &H5File<'_>, object: &Object, path: &str) -> Result<Option<Dimension>> {
     if text_attribute(file, object, "CLASS")?.as_deref() != Some("DIMENSION_SCALE") {
         return Ok(None);
@@ -55,8 +56,7 @@ pub(crate) fn dimension(file: &H5File<'_>, object: &Object, path: &str) -> Resul
     Ok(Some(Dimension { path: path.to_owned(), unlimited, id, bare }))
 }
 
-/// Of the datasets that were found in a NetCDF-4 file those whose rows are records; the others are left out. All
-/// datasets of a file that is none.
+/// The datasets of a NetCDF-4 file whose rows are records; the others are omitted. For other files, all datasets.
 pub(crate) fn records(file: &H5File<'_>, root: &Object, walk: &mut Walk<'_>, reading: &Reading) -> Result<Vec<Found>> {
     let found = std::mem::take(&mut walk.found);
     let numbered = walk.dimensions.values().any(|dimension| dimension.id.is_some());
@@ -79,15 +79,15 @@ pub(crate) fn records(file: &H5File<'_>, root: &Object, walk: &mut Walk<'_>, rea
                 kept.push(variable(file, found, reading)?);
                 continue;
             }
-            Some(axis) => format!("has the record dimension {name} as axis {axis}, and not first"),
-            None => format!("has no axis of the record dimension {name}: its values belong to no sample"),
+            Some(axis) => format!("has the record dimension {name} as axis {axis} instead of first"),
+            None => format!("does not have the record dimension {name}: its values belong to no sample"),
         };
         walk.omit(&found.path, Error::unsupported(why))?;
     }
     Ok(kept)
 }
 
-/// The scales of the axes of a variable, by address.
+/// The addresses of the scales of a variable's axes.
 fn axes(file: &H5File<'_>, found: &Found, dimensions: &BTreeMap<u64, Dimension>) -> Result<Vec<Option<u64>>> {
     if let Some(ids) = find(file, &found.object, "_Netcdf4Coordinates")? {
         let of = |id| dimensions.iter().find(|(_, dimension)| dimension.id == Some(id)).map(|(address, _)| *address);
@@ -108,19 +108,19 @@ fn by_name(name: &str, dimensions: &BTreeMap<u64, Dimension>) -> Result<u64> {
     let inside = || dimensions.iter().find(|(_, dimension)| dimension.path.ends_with(&path));
     let Some((address, _)) = whole.or_else(inside) else {
         let names = names(dimensions.keys().copied().collect(), dimensions);
-        return Err(Error::config(format!("option dimension: there is no {name}; there are {names}")));
+        return Err(Error::config(format!("option dimension: there is no dimension {name}; choose one of {names}")));
     };
     Ok(*address)
 }
 
-/// The one unlimited dimension that is the first axis of a variable, or else the one first axis of all.
+/// The only unlimited dimension that is the first axis of a variable, or else the only first axis.
 fn record(found: &[Found], axes: &[Vec<Option<u64>>], dimensions: &BTreeMap<u64, Dimension>) -> Result<u64> {
     let first = |coordinates: bool| -> BTreeSet<u64> {
         let both = found.iter().zip(axes);
         let chosen = both.filter(|(found, _)| coordinates || !dimensions.contains_key(&found.address));
         chosen.filter_map(|(_, axes)| axes.first().copied().flatten()).collect()
     };
-    // Coordinates decide only where there is nothing else.
+    // Coordinate variables count only if there are no others.
     let variables = first(false);
     let candidates = if variables.is_empty() { first(true) } else { variables };
     let is_unlimited = |address: &&u64| dimensions.get(address).is_some_and(|dimension| dimension.unlimited);
@@ -129,7 +129,7 @@ fn record(found: &[Found], axes: &[Vec<Option<u64>>], dimensions: &BTreeMap<u64,
         ([one], _, _) => Ok(*one),
         ([], 1, Some(one)) => Ok(*one),
         _ => Err(Error::content(format!(
-            "has variables over the dimensions {}: choose the one whose records are samples with option dimension",
+            "has variables over the dimensions {}: name the one whose records are the samples with the option dimension",
             names(candidates, dimensions)
         ))),
     }
@@ -140,7 +140,7 @@ fn names(of: BTreeSet<u64>, dimensions: &BTreeMap<u64, Dimension>) -> String {
     names.map(|dimension| dimension.path.trim_start_matches('/')).collect::<Vec<_>>().join(", ")
 }
 
-/// A variable as NetCDF means it: characters side by side are text, and numbers may be packed.
+/// Applies NetCDF's conventions to a variable: arrays of characters are text, and numbers may be packed.
 fn variable(file: &H5File<'_>, mut found: Found, reading: &Reading) -> Result<Found> {
     let packing = Packing::of(file, &found.object)?;
     for (leaf, made) in &mut found.fields {

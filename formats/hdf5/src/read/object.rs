@@ -1,10 +1,10 @@
-//! Object headers, versions 1 and 2: the messages that lie at an address.
+//! Reads object headers, versions 1 and 2.
 
 use super::file::H5File;
 use crate::bytes::Cursor;
 use packhorse_core::{Error, Result};
 
-/// Kinds of messages that we know.
+/// Message types.
 pub(crate) mod kind {
     pub(crate) const DATASPACE: u16 = 0x01;
     pub(crate) const LINK_INFO: u16 = 0x02;
@@ -32,7 +32,7 @@ pub(crate) struct Message {
     bytes: Vec<u8>,
 }
 
-/// The messages at an address.
+/// The messages of an object header.
 #[derive(Debug)]
 pub(crate) struct Object {
     messages: Vec<Message>,
@@ -41,22 +41,22 @@ pub(crate) struct Object {
 impl Object {
     pub(crate) fn read(file: &H5File<'_>, address: u64) -> Result<Self> {
         let start = file.bytes(address, 16)?;
-        let mut walk =
-            Walk { file, left: file.limits.header(file.limits.header)?.saturating_mul(16), messages: Vec::new() };
+        let left = file.limits.header(file.limits.header)?.saturating_mul(16);
+        let mut reader = MessageReader { file, left, messages: Vec::new() };
         let mut blocks = match start.starts_with(b"OHDR") {
-            true => walk.second(address, &start)?,
-            false => walk.first(address, &start)?,
+            true => reader.second(address, &start)?,
+            false => reader.first(address, &start)?,
         };
-        // Blocks name further blocks; each is appended to the list.
+        // Continuation messages append further blocks.
         let mut done = 0;
         while let Some(&(address, len, style)) = blocks.get(done) {
             done += 1;
             if done > BLOCKS {
-                return Err(Error::content("an object's header never ends: the file is damaged"));
+                return Err(Error::content("an object header has too many continuations: the file is damaged"));
             }
-            blocks.extend(walk.block(address, len, style)?);
+            blocks.extend(reader.block(address, len, style)?);
         }
-        Ok(Self { messages: walk.messages })
+        Ok(Self { messages: reader.messages })
     }
 
     /// The messages of one kind.
@@ -76,15 +76,15 @@ impl Object {
 }
 
 impl Message {
-    /// Its bytes; `Unsupported` where they lie in a table of shared messages.
+    /// Its bytes; `Unsupported` if they are in a shared message table.
     pub(crate) fn bytes(&self) -> Result<&[u8]> {
         match self.flags & SHARED {
             0 => Ok(&self.bytes),
-            _ => Err(Error::unsupported("messages that objects share; rewrite the file with h5repack")),
+            _ => Err(Error::unsupported("shared object header messages; rewrite the file with h5repack")),
         }
     }
 
-    /// The address of the object that holds this message, where it is a committed one.
+    /// The address of the committed datatype that this message refers to, if it does.
     pub(crate) fn committed(&self, file: &H5File<'_>) -> Result<Option<u64>> {
         if self.flags & SHARED == 0 {
             return Ok(None);
@@ -99,26 +99,27 @@ impl Message {
     }
 }
 
-/// How messages stand in a block.
+/// The version of an object header.
 #[derive(Clone, Copy, Debug)]
 enum Style {
     First,
-    /// With the bytes of a message's head, which depend on the object's flags.
+    /// `head` is the size of a message's head in bytes, which depends on the object's flags.
     Second {
         head: usize,
     },
 }
 
+/// A block of messages: address, length, version.
 type Block = (u64, u64, Style);
 
-struct Walk<'a> {
+struct MessageReader<'a> {
     file: &'a H5File<'a>,
     /// Bytes that may still be read.
     left: usize,
     messages: Vec<Message>,
 }
 
-impl Walk<'_> {
+impl MessageReader<'_> {
     fn take(&mut self, len: u64) -> Result<usize> {
         let found = usize::try_from(len).ok().filter(|len| *len <= self.left);
         let len = found.ok_or_else(|| {
@@ -174,7 +175,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Keeps the messages in `bytes`; returns the blocks that they name.
+    /// Collects the messages in `bytes`; returns the blocks of its continuation messages.
     fn messages_of(&mut self, bytes: &[u8], style: Style) -> Result<Vec<Block>> {
         let mut cursor = Cursor::new(bytes, "an object header");
         let mut blocks = Vec::new();

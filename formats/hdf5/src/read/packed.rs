@@ -1,9 +1,9 @@
-//! Packed values, as the [CF conventions](https://cfconventions.org/cf-conventions/cf-conventions.html#packed-data) mean them.
+//! Packed values of the [CF conventions](https://cfconventions.org/cf-conventions/cf-conventions.html#packed-data).
 //!
-//! A value `v` stands for `v * scale_factor + add_offset`, and for nothing where it is `_FillValue` or `missing_value`.
-//! Unpacked values are floats, NaN where there is nothing, of the width that xarray (2026.9) chooses: that of
-//! the two attributes where both have it; else 8 bytes with an offset, that of the scale without one; 4 bytes where there
-//! are fill values only, of floats and of integers of up to 2 bytes. Every step is rounded to it, as in xarray.
+//! A value `v` stands for `v * scale_factor + add_offset`, and is missing if it equals `_FillValue` or `missing_value`.
+//! Unpacked values are floats, NaN if missing, of the width that xarray (2026.9) chooses: the width of the two
+//! attributes if both have the same; else 8 bytes with an offset, the width of the scale without one. With fill values
+//! only, 4 bytes for integers of up to 2 bytes and for 4-byte floats. Each step is rounded to that width, as in xarray.
 
 use super::attribute::{Attribute, Number, find, numbers, text_attribute};
 use super::file::H5File;
@@ -12,28 +12,28 @@ use crate::datatype::Datatype;
 use packhorse_core::Result;
 use serde_json::{Map, Value};
 
-/// What the attributes of a variable say of its values.
+/// The attributes of a variable that describe its values.
 #[derive(Debug, Default)]
 pub(crate) struct Packing {
     /// `_FillValue` and `missing_value`.
     fills: Vec<(&'static str, Attribute)>,
     scale: Option<Attribute>,
     offset: Option<Attribute>,
-    /// `_Unsigned`: what integers are, whatever their type says.
+    /// `_Unsigned`: overrides the signedness of integers.
     unsigned: Option<bool>,
     units: Vec<(&'static str, String)>,
-    /// xarray's mark of Booleans, which NetCDF lacks.
+    /// Whether xarray marks the values as Booleans, which NetCDF lacks.
     pub(crate) boolean: bool,
 }
 
-/// Makes packed values what they stand for.
+/// Unpacks values.
 #[derive(Clone, Debug)]
 pub(crate) struct Unpacker {
     datatype: Datatype,
     fills: Vec<Number>,
     scale: Option<f64>,
     offset: Option<f64>,
-    /// Bytes of a float.
+    /// Bytes per unpacked float.
     width: u32,
 }
 
@@ -56,7 +56,7 @@ impl Packing {
         Ok(packing)
     }
 
-    /// What a reader of the values must know, as JSON; `None` where that is nothing.
+    /// The attributes that describe the values, as JSON; `None` if there are none.
     pub(crate) fn notes(&self, unpacked: bool) -> Option<String> {
         let mut notes: Map<String, Value> =
             self.units.iter().map(|(name, text)| ((*name).to_owned(), Value::from(text.as_str()))).collect();
@@ -73,7 +73,7 @@ impl Packing {
         (!notes.is_empty()).then(|| Value::Object(notes).to_string())
     }
 
-    /// What unpacks values of `datatype`; `None` where they stand for themselves.
+    /// The unpacker for values of `datatype`; `None` if they are not packed.
     pub(crate) fn unpacker(&self, datatype: &Datatype) -> Option<Unpacker> {
         let datatype = match (datatype, self.unsigned) {
             (Datatype::Integer { size, .. }, Some(unsigned)) => {
@@ -93,7 +93,7 @@ impl Packing {
         Some(Unpacker { datatype, fills, scale, offset, width })
     }
 
-    /// Bytes of the floats that values of `datatype` become.
+    /// Bytes per float for unpacked values of `datatype`.
     fn width(&self, datatype: &Datatype) -> u32 {
         let (integer, size) = (matches!(datatype, Datatype::Integer { .. }), datatype.size());
         let float = |found: &Attribute| match found.datatype {
@@ -123,12 +123,12 @@ impl Packing {
 }
 
 impl Unpacker {
-    /// The type of what comes out.
+    /// The datatype of unpacked values.
     pub(crate) fn becomes(&self) -> Datatype {
         Datatype::Float { size: self.width, big: false }
     }
 
-    /// What the little-endian elements in `bytes` stand for.
+    /// Unpacks little-endian elements.
     pub(crate) fn apply(&self, bytes: &[u8]) -> Vec<u8> {
         let values = numbers(&self.datatype, bytes).into_iter().map(|value| self.one(value));
         match self.width {
@@ -141,7 +141,7 @@ impl Unpacker {
         if self.fills.iter().any(|fill| equal(*fill, value)) {
             return f64::NAN;
         }
-        // Two floats of 4 bytes multiplied or added in 8 round as they would in 4.
+        // Rounding an f64 product or sum of two f32 to f32 equals the f32 operation.
         let round = |value: f64| if self.width == 4 { f64::from(value as f32) } else { value };
         let mut value = round(value.value());
         if let Some(scale) = self.scale {
@@ -158,7 +158,7 @@ fn equal(a: Number, b: Number) -> bool {
     }
 }
 
-/// A fill value whose bits are read as `datatype`, which has another sign.
+/// A fill value reinterpreted with the signedness of `datatype`.
 fn same_bits(fill: Number, datatype: &Datatype) -> Number {
     let (Number::Integer(value), Datatype::Integer { size: size @ 1..=8, signed, .. }) = (fill, datatype) else {
         return fill;

@@ -10,16 +10,16 @@ pub(crate) struct Reference {
     pub(crate) index: u32,
 }
 
-/// How references into the global heap are laid out.
+/// The sizes that parsing references needs.
 #[derive(Clone, Copy)]
 pub(crate) struct ReferenceShape {
-    /// Bytes of a reference: a count, an address, and a number of 4 bytes.
+    /// Bytes per reference: a count (4), an address, and an object index (4).
     pub(crate) size: usize,
-    /// Bytes of an element of a value.
+    /// Bytes per element of a value.
     pub(crate) element: usize,
 }
 
-/// References into the global heap; `None` for empty values.
+/// Parses references; `None` for empty values.
 pub(crate) fn references(bytes: &[u8], shape: ReferenceShape) -> impl Iterator<Item = Result<Option<Reference>>> {
     bytes.chunks_exact(shape.size.max(1)).map(move |bytes| {
         let mut cursor = Cursor::new(bytes, "a reference to the global heap");

@@ -1,8 +1,8 @@
-//! Filter 6, scale-offset, which h5py offers: what numbers are above the smallest of the chunk, in as few bits as the
-//! largest needs; floats as multiples of a power of ten.
+//! Filter 6, scale-offset, which h5py offers: numbers minus the chunk's minimum, in as few bits as the largest needs;
+//! floats as multiples of a power of ten.
 //!
-//! A chunk is the bits of a number (`u32`), the bytes of the smallest (`u8`), the smallest, zeros up to 21; then the
-//! numbers, the highest bit first. All bits set is the fill value, where there is one.
+//! A chunk starts with the bits per number (`u32`), the bytes of the minimum (`u8`) and the minimum, padded with zeros
+//! to 21 bytes. The numbers follow, highest bit first. If there is a fill value, all bits set stands for it.
 
 use super::inflate::damaged;
 use crate::bytes::Cursor;
@@ -10,17 +10,17 @@ use packhorse_core::{Error, Result};
 
 const HEADER: usize = 21;
 
-/// What the parameters say.
-struct Kind {
+/// The filter's parameters.
+struct Parameters {
     float: bool,
     size: usize,
     big: bool,
-    /// What floats were multiplied with.
+    /// The decimal exponent that floats were scaled by.
     digits: i32,
     fill: Option<u64>,
 }
 
-impl Kind {
+impl Parameters {
     fn of(parameters: &[u32]) -> Result<(Self, usize)> {
         let [scale, digits, count, class, size, _, order, filled, fill @ ..] = parameters else {
             return Err(damaged("scale-offset lacks its parameters"));
@@ -28,7 +28,7 @@ impl Kind {
         let (float, size) = (*class == 1, *size as usize);
         if float && (*scale != 0 || !matches!(size, 4 | 8)) {
             return Err(Error::unsupported(
-                "chunks of scale-offset by powers of two; rewrite the file with h5repack -f NONE",
+                "scale-offset chunks scaled by powers of two; rewrite the file with h5repack -f NONE",
             ));
         }
         if *class > 1 || !matches!(size, 1 | 2 | 4 | 8) {
@@ -39,7 +39,7 @@ impl Kind {
         Ok((Self { float, size, big: *order == 1, digits: *digits as i32, fill }, *count as usize))
     }
 
-    /// The number that `above` the `smallest` is, in its lowest bytes.
+    /// The number that is `above` steps over the `smallest`, in the lowest bytes of the result.
     fn value(&self, above: u64, smallest: u64) -> u64 {
         match (self.float, self.size) {
             (false, _) => smallest.wrapping_add(above),
@@ -62,17 +62,17 @@ impl Kind {
     }
 }
 
-/// Decompresses `input` into the start of `out`; returns how many bytes that were.
+/// Decompresses `input` into the start of `out`; returns the number of bytes.
 pub(crate) fn decompress(parameters: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
-    let (kind, count) = Kind::of(parameters)?;
-    let mut cursor = Cursor::new(input, "a chunk of scale-offset");
+    let (kind, count) = Parameters::of(parameters)?;
+    let mut cursor = Cursor::new(input, "a scale-offset chunk");
     let len = count.saturating_mul(kind.size);
-    let out = out.get_mut(..len).ok_or_else(|| cursor.bad("is larger than it says"))?;
+    let out = out.get_mut(..len).ok_or_else(|| cursor.bad("is larger than its dataset says"))?;
     let (bits, width) = (cursor.u32()? as usize, usize::from(cursor.u8()?));
     let smallest = cursor.uint(width.min(8))?;
     let packed = input.get(HEADER..).ok_or_else(|| cursor.bad("is cut short"))?;
     if bits >= 8 * kind.size {
-        // As they were, but little-endian; the bytes are those of the machine that wrote them.
+        // Full-width numbers are stored unchanged, always little-endian.
         let packed = packed.get(..len).filter(|_| bits == 8 * kind.size).ok_or_else(|| cursor.bad("is cut short"))?;
         out.copy_from_slice(packed);
         if kind.big {
@@ -83,7 +83,7 @@ pub(crate) fn decompress(parameters: &[u32], input: &[u8], out: &mut [u8]) -> Re
     if (packed.len() as u128) * 8 < (count as u128) * (bits as u128) {
         return Err(cursor.bad("is cut short"));
     }
-    // Of a chunk of one value no element is marked.
+    // With 0 bits all numbers are equal, and none is the fill value.
     let mark = kind.fill.filter(|_| bits > 0).map(|fill| ((1u64 << bits) - 1, fill));
     let mut numbers = Bits { bytes: packed.iter(), held: 0, left: 0 };
     for place in out.chunks_mut(kind.size) {
@@ -97,7 +97,7 @@ pub(crate) fn decompress(parameters: &[u32], input: &[u8], out: &mut [u8]) -> Re
     Ok(len)
 }
 
-/// Bits, the highest of a byte first.
+/// A bit reader, highest bit first.
 struct Bits<'a> {
     bytes: std::slice::Iter<'a, u8>,
     held: u128,

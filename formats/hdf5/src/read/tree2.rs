@@ -1,16 +1,18 @@
-//! Version 2 B-trees: all records, in order.
+//! Version 2 B-trees: visits all records in order.
 
 use super::file::{H5File, Visits};
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::{Error, Result};
 
-/// What the tree's header says.
+/// The sizes in a tree's header.
 struct Tree {
+    /// Bytes per node.
     node: usize,
+    /// Bytes per record.
     record: usize,
-    /// Bytes of a number of records in a node.
+    /// Bytes of a node's record count.
     count: usize,
-    /// By level: bytes of a number of records in a whole subtree.
+    /// Bytes of a subtree's record count, by level.
     total: Vec<usize>,
 }
 
@@ -27,7 +29,7 @@ pub(crate) fn records(file: &H5File<'_>, address: u64, each: &mut dyn FnMut(u8, 
     cursor.skip(2)?;
     let (root, count) = (cursor.address(file.offsets)?, usize::from(cursor.u16()?));
     if record == 0 || node < 32 || node as u64 > file.limits.header || depth > 32 {
-        return Err(cursor.bad("has sizes that make no sense"));
+        return Err(cursor.bad("has invalid sizes"));
     }
     let tree = Tree::new(file, node, record, depth);
     if root == UNDEFINED {
@@ -67,7 +69,7 @@ impl Tree {
         };
         let len = 10 + count.saturating_mul(self.record).saturating_add((count + 1).saturating_mul(pointer));
         if len > self.node {
-            return Err(Error::content("a B-tree's node holds more than fits: the file is damaged"));
+            return Err(Error::content("a B-tree node has too many records: the file is damaged"));
         }
         let bytes = file.checked(address, len, "a B-tree's node")?;
         let mut cursor = Cursor::new(&bytes, "a B-tree's node");
@@ -90,7 +92,7 @@ impl Tree {
     }
 }
 
-/// Bytes that numbers up to `most` need.
+/// The bytes needed for numbers up to `most`.
 pub(crate) fn bytes_for(most: u64) -> usize {
     (most.max(1).ilog2() / 8 + 1) as usize
 }

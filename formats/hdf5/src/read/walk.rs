@@ -1,4 +1,4 @@
-//! The datasets of a file: those that can be read, and what stands against reading the others.
+//! Finds the datasets of a file: those that can be read, and the reasons why others can't.
 
 use super::dataset::named;
 use super::description::{Described, Description, describe};
@@ -13,17 +13,17 @@ use crate::datatype::Datatype;
 use packhorse_core::{Error, Kind, Omission, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Groups inside each other, and objects in a file.
+/// The deepest nesting of groups, and the most objects in a file.
 const DEEPEST: usize = 64;
 const MOST: usize = 100_000;
 
-/// A dataset of rows some of which can be read.
+/// A dataset with at least one readable field.
 pub(crate) struct Found {
     pub(crate) path: String,
     pub(crate) address: u64,
     pub(crate) object: Object,
     pub(crate) dims: Vec<u64>,
-    /// Its members, or itself, and what fields they are.
+    /// Its leaves and their field types.
     pub(crate) fields: Vec<(Leaf, Made)>,
 }
 
@@ -33,29 +33,29 @@ impl Found {
     }
 }
 
-/// The datasets of a file.
+/// A walk over the datasets of a file.
 pub(crate) struct Walk<'a> {
     file: &'a H5File<'a>,
-    /// Globs of paths; empty means all.
+    /// Globs of paths; empty for all.
     wanted: &'a [String],
     /// Whether PyTables wrote the file.
     pytables: bool,
     seen: BTreeSet<u64>,
     pub(crate) found: Vec<Found>,
     pub(crate) omitted: Vec<Omission>,
-    /// The scales of dimensions, by their addresses.
+    /// Dimension scales by address.
     pub(crate) dimensions: BTreeMap<u64, Dimension>,
     /// Whether rows are NetCDF's records.
     pub(crate) records: bool,
 }
 
-/// The name of the field that the dataset at `path` becomes.
+/// The field name of the dataset at `path`.
 pub(crate) fn field_name(path: &str) -> String {
     path.trim_start_matches('/').replace('/', ".")
 }
 
 impl<'a> Walk<'a> {
-    /// The datasets in and below `root`.
+    /// Walks the groups below `root`.
     pub(crate) fn of(file: &'a H5File<'a>, root: &Object, wanted: &'a [String], pytables: bool) -> Result<Self> {
         let (seen, found, omitted, dimensions) = (BTreeSet::new(), Vec::new(), Vec::new(), BTreeMap::new());
         let mut walk = Self { file, wanted, pytables, seen, found, omitted, dimensions, records: false };
@@ -71,7 +71,7 @@ impl<'a> Walk<'a> {
         for (name, link) in links {
             let path = format!("{path}/{name}");
             match link {
-                // An object that two links name is read by the first of them.
+                // An object with several links is read under the first.
                 Link::Object(address) if self.seen.insert(address) => self.object(address, &path, depth)?,
                 Link::Object(_) | Link::Path => {}
                 Link::Outside => self.omit(&path, Error::unsupported("a link to another file"))?,
@@ -133,7 +133,7 @@ impl<'a> Walk<'a> {
         self.wanted.is_empty() || self.wanted.iter().any(|glob| matches(glob.as_bytes(), path.as_bytes()))
     }
 
-    /// Notes that what lies at `path` can't be read; an error where it was asked for by its own name.
+    /// Notes that `path` can't be read; an error if an option names it exactly.
     pub(crate) fn omit(&mut self, path: &str, error: Error) -> Result<()> {
         let exact = |glob: &&String| !glob.contains(['*', '?']) && matches(glob.as_bytes(), path.as_bytes());
         if self.wanted.iter().find(exact).is_some() {

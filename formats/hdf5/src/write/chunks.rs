@@ -1,4 +1,4 @@
-//! How a dataset is cut into chunks, and the chunks on their way to the file.
+//! Cuts a dataset into chunks and collects them for the compressor.
 
 use super::filter::{Coder, Pipeline};
 use super::index::{self, Stored};
@@ -11,28 +11,28 @@ use arrow_buffer::Buffer;
 use packhorse_core::{Memory, Pool as MemoryPool, Result};
 use rayon::prelude::*;
 
-/// A chunk that we choose ourselves is never larger.
+/// The largest chunk with automatic chunk sizes, in bytes.
 const LARGEST: u64 = 4 << 20;
-/// From here on a sample is a chunk of its own.
+/// Samples of this size or larger are chunks of their own.
 const ALONE: u64 = 128 << 10;
-/// How many chunks decide about shuffling.
+/// The number of chunks that decide on shuffling.
 const PROBES: usize = 4;
 
 /// The shape of chunks.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
-    /// Bytes of an element.
+    /// Bytes per element.
     width: u64,
     /// The dimensions of a sample.
     sample: Vec<u64>,
     /// The dimensions of a chunk, rows first.
     chunk: Vec<u64>,
-    /// The axis along which the dataset is cut: all before have chunks of 1, all after are whole.
+    /// The axis that is split: chunks have length 1 along all axes before, and full length along all after.
     axis: usize,
 }
 
 impl Geometry {
-    /// Chunks of `rows` rows, or about `target` bytes, for samples of dimensions `sample`, none of them 0.
+    /// Chunks of `rows` rows, or of about `target` bytes, for samples with dimensions `sample`, all of them positive.
     pub(crate) fn new(width: u64, sample: &[u64], rows: Option<u64>, target: u64) -> Self {
         let bytes = sample.iter().fold(width, |bytes, dim| bytes.saturating_mul(*dim)).max(1);
         let mut chunk: Vec<u64> = [&[1], sample].concat();
@@ -54,12 +54,12 @@ impl Geometry {
         Self { width, sample: sample.to_vec(), chunk, axis }
     }
 
-    /// Bytes of a chunk.
+    /// Bytes per chunk.
     pub(crate) fn bytes(&self) -> u64 {
         self.chunk.iter().fold(self.width, |bytes, dim| bytes.saturating_mul(*dim))
     }
 
-    /// How many of the bytes of chunk `number` come from rows; the rest is padding.
+    /// The bytes of chunk `number` that come from rows; the rest is padding.
     fn filled(&self, number: u64) -> u64 {
         let (Some(cut), Some(whole)) =
             (self.chunk.get(self.axis), self.axis.checked_sub(1).and_then(|i| self.sample.get(i)))
@@ -70,7 +70,7 @@ impl Geometry {
         self.bytes() / cut * (whole - start).min(*cut)
     }
 
-    /// Where chunk `number` starts, in elements, by axis.
+    /// The start of chunk `number`, in elements per axis.
     fn offsets(&self, number: u64) -> Vec<u64> {
         let mut offsets = vec![0; self.chunk.len()];
         let mut rest = number;
@@ -84,25 +84,24 @@ impl Geometry {
     }
 }
 
-/// A dataset whose chunks are being filled.
+/// Collects the elements of one dataset into chunks.
 pub(crate) struct Chunker {
     geometry: Geometry,
     pipeline: Pipeline,
     /// Whether the pipeline's shuffle is final.
     decided: bool,
-    /// The chunk that is being filled, and how much of it is.
+    /// The chunk being filled, and its bytes so far.
     open: Option<Memory>,
     held: usize,
     full: Vec<Buffer>,
-    /// Chunks begun so far, the open one not counted.
+    /// Chunks completed so far.
     number: u64,
     stored: Vec<Stored>,
     elements: u64,
     memory: MemoryPool,
 }
 
-/// Rows that are a chunk as they are wait for the compressor where they lie, but do not keep more memory
-/// than this from being freed.
+/// Rows that form a whole chunk are not copied, unless the view would keep a buffer larger than this alive.
 const BEHIND: usize = 32 << 20;
 
 impl Chunker {
@@ -157,7 +156,7 @@ impl Chunker {
         Ok(())
     }
 
-    /// The open chunk is full, or is filled up with zeros.
+    /// Completes the open chunk, padded with zeros.
     fn close(&mut self) {
         let held = std::mem::take(&mut self.held);
         if let Some(mut chunk) = self.open.take() {
@@ -172,7 +171,7 @@ impl Chunker {
         self.number += 1;
     }
 
-    /// No more elements will come.
+    /// Completes the last chunk; call it after the last element.
     pub(crate) fn end(&mut self) {
         if self.held == 0 {
             return;
@@ -185,7 +184,7 @@ impl Chunker {
         self.close();
     }
 
-    /// Chunks that can be compressed now; all of them where no more elements will come.
+    /// Takes the chunks that can be compressed now: none while shuffling is undecided, unless `ended`.
     pub(crate) fn ready(&mut self, ended: bool, coders: &Pool<Coder>) -> Result<Vec<Buffer>> {
         if !self.decided {
             if self.full.is_empty() || (self.full.len() < PROBES && !ended) {
@@ -196,7 +195,7 @@ impl Chunker {
         Ok(std::mem::take(&mut self.full))
     }
 
-    /// Shuffles from now on if that makes the first chunks smaller.
+    /// Turns shuffling on if it makes the first chunks smaller.
     fn decide(&mut self, coders: &Pool<Coder>) -> Result<()> {
         let size = |shuffle: bool| -> Result<usize> {
             let pipeline = Pipeline { shuffle, ..self.pipeline };
@@ -214,12 +213,12 @@ impl Chunker {
         self.pipeline
     }
 
-    /// The next chunk went to the file.
+    /// Notes where the next chunk was written.
     pub(crate) fn stored(&mut self, chunk: Stored) {
         self.stored.push(chunk);
     }
 
-    /// The dataset's object, its index written; `base` is added to the addresses of chunks.
+    /// Writes the chunk index and returns the dataset's object; `base` is added to the addresses of chunks.
     pub(crate) fn object(&mut self, datatype: &Datatype, base: u64, main: &mut MainFile) -> Result<Object> {
         let row: u64 = self.geometry.sample.iter().product();
         let rows = self.elements / row.max(1);
@@ -233,7 +232,7 @@ impl Chunker {
     }
 }
 
-/// The object of a dataset that lies at `address` in one piece.
+/// The object of a contiguous dataset at `address`.
 pub(crate) fn plain_object(datatype: &Datatype, dims: &[u64], address: u64) -> Object {
     let bytes = dims.iter().fold(u64::from(datatype.size()), |bytes, dim| bytes.saturating_mul(*dim));
     Object::dataset(datatype, dims, false, contiguous(address, bytes))

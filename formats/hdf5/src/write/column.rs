@@ -1,4 +1,4 @@
-//! One field of a shard being written: where its values, offsets, shapes and gaps go.
+//! One field of a shard being written: its values, offsets, shapes and nulls.
 
 use super::chunks::{Chunker, Geometry, plain_object};
 use super::heap::{Collection, reference, relocate};
@@ -11,16 +11,16 @@ use crate::options::{Filter, SinkOptions};
 use arrow_buffer::Buffer;
 use packhorse_core::{Error, Field, FieldType, Pool, Result};
 
-/// The parts of the file that grow.
+/// The growing parts of the file.
 pub(crate) struct Regions {
     pub(crate) main: MainFile,
     pub(crate) spill: Spill,
-    /// Chunks and collections; none where they go to the file at once.
+    /// Chunks and collections; `None` if they are written directly.
     pub(crate) body: Option<Spool>,
 }
 
 impl Regions {
-    /// Appends to the region of chunks; returns the address in it.
+    /// Appends a chunk or collection; returns its address, relative to the start of `body` if that is set.
     pub(crate) fn append_body(&mut self, bytes: &[u8]) -> Result<u64> {
         match &mut self.body {
             None => {
@@ -42,9 +42,9 @@ impl Regions {
 pub(crate) enum Values {
     /// Compressed chunks.
     Chunks(Chunker),
-    /// One piece: as the file's primary dataset, or by way of a spool.
+    /// A contiguous dataset: the file's primary one, or collected in a spool.
     Plain {
-        /// Bytes go straight to the file.
+        /// Bytes go directly to the file.
         primary: bool,
         spool: Spool,
         len: u64,
@@ -53,16 +53,16 @@ pub(crate) enum Values {
     Heap(Box<Heap>),
 }
 
-/// Values of any length.
+/// Variable-length values.
 #[derive(Default)]
 pub(crate) struct Heap {
     collection: Collection,
-    /// Closed and waiting to be written.
+    /// Closed collections that wait to be written.
     pub(crate) full: Vec<Vec<u8>>,
     closed: u64,
-    /// Of collections that were written, in the region of chunks.
+    /// Addresses of written collections, as from [`Regions::append_body`].
     pub(crate) addresses: Vec<u64>,
-    /// What they refer to is the number of a collection until the end.
+    /// References hold the number of their collection until [`Column::finish`] puts in its address.
     references: Spool,
     count: u64,
 }
@@ -71,7 +71,7 @@ impl Heap {
     fn push(&mut self, bytes: &[u8], spill: &mut Spill) -> Result<()> {
         self.count += 1;
         let len = u32::try_from(bytes.len())
-            .map_err(|_| Error::unsupported("a value of over 4 GiB in the global heap; leave option vlen off"))?;
+            .map_err(|_| Error::unsupported("a value of over 4 GiB does not fit into the global heap; use vlen=off"))?;
         let mut found = reference(0, 0, 0);
         if len > 0 {
             let index = self.collection.push(bytes);
@@ -91,7 +91,7 @@ impl Heap {
     }
 }
 
-/// Ends of lists, as the layout's `offsets`.
+/// The layout's `offsets`.
 pub(crate) struct Offsets {
     spool: Spool,
     end: i64,
@@ -104,7 +104,7 @@ impl Offsets {
         Ok(Self { spool, end: 0 })
     }
 
-    /// The next list holds `len`.
+    /// Ends a list of length `len`.
     pub(crate) fn push(&mut self, len: usize, spill: &mut Spill) -> Result<()> {
         self.end += len as i64;
         self.spool.append(&self.end.to_le_bytes(), spill)
@@ -117,17 +117,17 @@ pub(crate) struct Column {
     pub(crate) kind: FieldType,
     pub(crate) datatype: Datatype,
     pub(crate) values: Values,
-    /// One for each level of lists, the outermost first.
+    /// One per level of lists, outermost first.
     pub(crate) offsets: Vec<Offsets>,
     pub(crate) shapes: Spool,
-    /// A byte a sample where the field may be null.
+    /// One byte per sample if the field is nullable.
     present: Spool,
     pub(crate) nulls: bool,
     pub(crate) rows: u64,
 }
 
 impl Column {
-    /// `primary`: whether this is the field whose bytes go straight to the file.
+    /// `target` is the chunk size in bytes; `primary` marks the field whose bytes go directly to the file.
     pub(crate) fn new(
         field: &Field,
         options: &SinkOptions,
@@ -179,7 +179,7 @@ impl Column {
         Ok(())
     }
 
-    /// Appends one value of any length.
+    /// Appends one variable-length value.
     pub(crate) fn push_value(&mut self, bytes: &[u8], regions: &mut Regions) -> Result<()> {
         if let Values::Heap(heap) = &mut self.values {
             return heap.push(bytes, &mut regions.spill);
@@ -188,7 +188,7 @@ impl Column {
         self.push_offset(0, bytes.len(), regions)
     }
 
-    /// Ends a list at `level` after `len` more of what it holds.
+    /// Ends a list of length `len` at `level`.
     pub(crate) fn push_offset(&mut self, level: usize, len: usize, regions: &mut Regions) -> Result<()> {
         match self.offsets.get_mut(level) {
             Some(offsets) => offsets.push(len, &mut regions.spill),
@@ -196,7 +196,7 @@ impl Column {
         }
     }
 
-    /// Says of the next samples which are there.
+    /// Appends for each of the next samples whether it has the field.
     pub(crate) fn push_present(&mut self, present: impl Iterator<Item = bool>, regions: &mut Regions) -> Result<()> {
         if !self.field.is_nullable() {
             return Ok(());
@@ -206,8 +206,8 @@ impl Column {
         self.present.append(&bytes, &mut regions.spill)
     }
 
-    /// Writes everything but chunks and collections, which lie from `base` on; returns the address of
-    /// the field's object and that of `present`, if samples lack the field.
+    /// Writes everything except chunks and collections, which start at `base`. Returns the address of the field's
+    /// object, and that of `present` if some sample lacks the field.
     pub(crate) fn finish(mut self, base: u64, regions: &mut Regions) -> Result<(u64, Option<u64>)> {
         let mut object = self.values_object(base, regions)?;
         if layout::is_group(self.offsets.len()) {
@@ -266,7 +266,7 @@ impl Column {
     }
 }
 
-/// Whether a field's elements lie in one piece.
+/// Whether a field's elements are a contiguous dataset.
 pub(crate) fn is_plain(kind: &FieldType, options: &SinkOptions) -> bool {
     match kind {
         FieldType::Blob => !options.vlen,
@@ -276,7 +276,7 @@ pub(crate) fn is_plain(kind: &FieldType, options: &SinkOptions) -> bool {
     }
 }
 
-/// Writes what `spool` holds as a dataset of rows of dimensions `row`; returns the address of its object.
+/// Writes the content of `spool` as a dataset whose rows have the dimensions `row`; returns the address of its object.
 fn spooled(spool: Spool, datatype: &Datatype, row: &[u64], regions: &mut Regions) -> Result<u64> {
     let rows = spool.len() / (u64::from(datatype.size()) * row.iter().product::<u64>()).max(1);
     let address = spool.drain(&mut regions.spill, &mut regions.main, |_| {})?;

@@ -1,4 +1,4 @@
-//! Arrow columns into the fields of a shard.
+//! Appends Arrow columns to the fields of a shard.
 
 use super::column::{Column, Regions};
 use arrow_array::cast::AsArray;
@@ -17,8 +17,8 @@ pub(crate) fn push(column: &mut Column, array: &ArrayRef, regions: &mut Regions)
     }
 }
 
-/// About how many bytes sample `row` of `array` holds beyond what every sample holds: how samples come
-/// grouped must not matter to the file, so this depends on nothing else.
+/// The approximate bytes of sample `row` of `array`. It depends on the sample alone, so that the file does not depend
+/// on how samples are grouped into batches.
 pub(crate) fn weight(array: &dyn Array, row: usize) -> usize {
     if array.is_null(row) {
         return 1;
@@ -34,7 +34,7 @@ pub(crate) fn weight(array: &dyn Array, row: usize) -> usize {
     }
 }
 
-/// The values of a list, and which of them the rows `from..to` hold.
+/// The values of a list array, and the range of them that rows `from..to` hold.
 fn lists_of(array: &dyn Array, from: usize, to: usize) -> Option<(&dyn Array, usize, usize)> {
     let at = |offsets: &[i32]| Some((*offsets.get(from)? as usize, *offsets.get(to)? as usize));
     let large = |offsets: &[i64]| Some((*offsets.get(from)? as usize, *offsets.get(to)? as usize));
@@ -59,7 +59,7 @@ fn push_values(column: &mut Column, array: &ArrayRef, regions: &mut Regions) -> 
     Ok(())
 }
 
-/// Elements of samples that all hold as many; what lies beneath a null becomes zero.
+/// Elements of samples of fixed size; nulls become zero.
 fn push_fixed(column: &mut Column, array: &ArrayRef, regions: &mut Regions) -> Result<()> {
     let mut flat = array;
     while let Some(list) = flat.as_fixed_size_list_opt() {
@@ -104,7 +104,7 @@ fn push_lists(column: &mut Column, array: &ArrayRef, level: usize, depth: usize,
     push_runs(column, array, array, level, depth, regions)
 }
 
-/// Appends the lists of `lists` where `outer` is not null, and what they hold, run by run.
+/// Appends the lists of `lists`, empty where `outer` is null, and their values in contiguous runs.
 fn push_runs(
     column: &mut Column,
     outer: &ArrayRef,
@@ -151,10 +151,10 @@ fn push_inside(
 }
 
 fn mismatch(array: &ArrayRef) -> Error {
-    Error::bug(format!("a column of type {} where its schema says otherwise", array.data_type()))
+    Error::bug(format!("a column of type {} that does not match its schema", array.data_type()))
 }
 
-/// Values of any length, of any of Arrow's types for them.
+/// Variable-length values of any of Arrow's types.
 enum Bytes<'a> {
     BinaryView(&'a arrow_array::BinaryViewArray),
     Binary(&'a arrow_array::BinaryArray),

@@ -1,4 +1,4 @@
-//! What happens to a chunk on its way to the file.
+//! Applies filters to chunks.
 
 use super::lz4;
 use super::lzf::Lzf;
@@ -16,17 +16,17 @@ pub(crate) const ZSTD: u16 = 32015;
 const LZF: u16 = 32000;
 const LZ4: u16 = 32004;
 
-/// The filters of one dataset, in the order in which they are applied.
+/// The filters of one dataset, in order of application.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pipeline {
     pub(crate) filter: Filter,
     pub(crate) shuffle: bool,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub(crate) width: usize,
 }
 
 impl Pipeline {
-    /// For chunks of `bytes` bytes.
+    /// The filter entries for chunks of `bytes` bytes.
     pub(crate) fn entries(&self, bytes: u64) -> Vec<FilterEntry> {
         let entry = |id: u16, parameters: &[u32]| FilterEntry { id, parameters: parameters.to_vec() };
         let shuffle = self.shuffles_apart().then(|| entry(2, &[self.width as u32]));
@@ -34,7 +34,7 @@ impl Pipeline {
             Filter::None => None,
             Filter::Gzip(level) => Some(entry(1, &[level as u32])),
             Filter::Zstd(level) => Some(entry(ZSTD, &[level as u32])),
-            // What h5py writes: its revision, that of LZF, and how much memory a chunk takes.
+            // As h5py writes them: its revision, LZF's version, bytes of a chunk.
             Filter::Lzf => Some(entry(LZF, &[4, 0x0105, bytes as u32])),
             Filter::Lz4 => Some(entry(LZ4, &[0])),
             Filter::Blosc2(coder, level) => Some(entry(BLOSC2, &self.blosc2(coder, level, bytes))),
@@ -42,18 +42,18 @@ impl Pipeline {
         shuffle.into_iter().chain(compress).collect()
     }
 
-    /// What its `set_local` makes for chunks of one dimension: revision, bytes of a block (of its choice), an element
-    /// and a chunk, level, shuffle, coder.
+    /// The parameters that its `set_local` would make for chunks of one dimension: revision, bytes of a block (0: its
+    /// choice), of an element and of a chunk, level, shuffle, codec.
     fn blosc2(&self, coder: Blosc2, level: i32, bytes: u64) -> [u32; 7] {
         [1, 0, self.width as u32, bytes as u32, level as u32, u32::from(self.shuffle), coder as u32]
     }
 
-    /// Blosc2 shuffles by itself, block by block.
+    /// Blosc2 shuffles its own blocks.
     fn shuffles_apart(&self) -> bool {
         self.shuffle && !matches!(self.filter, Filter::Blosc2(..))
     }
 
-    /// The mask that leaves all of them out.
+    /// The filter mask that skips all filters.
     fn none(&self) -> u32 {
         (1 << (u32::from(self.shuffles_apart()) + u32::from(self.filter != Filter::None))) - 1
     }
@@ -68,7 +68,7 @@ pub(crate) struct Coder {
     shuffled: Vec<u8>,
 }
 
-/// A chunk as it goes to the file, with the filters that were left out.
+/// A chunk as written to the file, with the mask of skipped filters.
 pub(crate) struct Packed {
     pub(crate) bytes: Buffer,
     pub(crate) mask: u32,
@@ -79,7 +79,7 @@ impl Coder {
         Self { deflate: None, zstd: None, lzf: Lzf::new(), scratch: Vec::new(), shuffled: Vec::new() }
     }
 
-    /// The chunk `raw` after `pipeline`, in memory from `memory`; as it is where that makes it no smaller.
+    /// Applies `pipeline` to the chunk `raw`, with memory from `memory`; unchanged if the result is not smaller.
     pub(crate) fn pack(&mut self, pipeline: &Pipeline, raw: Buffer, memory: &Pool) -> Result<Packed> {
         let mut shuffled = std::mem::take(&mut self.shuffled);
         let input = if pipeline.shuffles_apart() {
@@ -96,7 +96,7 @@ impl Coder {
         })
     }
 
-    /// `None` where it does not fit into as many bytes.
+    /// `None` if the result is not smaller than `input`.
     fn compress(&mut self, pipeline: &Pipeline, input: &[u8], memory: &Pool) -> Result<Option<Buffer>> {
         if pipeline.filter == Filter::None {
             return Ok(None);

@@ -1,11 +1,11 @@
-//! Values of any length: collections of the global heap, and the references to them.
+//! Variable-length values: global heap collections and references into them.
 //!
-//! A value is named by its length, the address of its collection and its number there. Until the file
-//! is finished the number of the collection stands for its address.
+//! A reference holds a length, the address of a collection and an object's number in it. Until the file
+//! is finished it holds the collection's number in place of the address.
 
 use crate::bytes::padded;
 
-/// A collection is closed when it holds this many bytes, or [`MOST`] objects.
+/// A collection is closed once it has this many bytes or [`MOST`] objects.
 const FULL: usize = 64 << 10;
 /// The smallest collection that HDF5 accepts.
 const LEAST: usize = 4096;
@@ -14,7 +14,7 @@ const MOST: u16 = 4096;
 /// Bytes of a reference.
 pub(crate) const REFERENCE: usize = 16;
 
-/// Objects of a collection that is being filled.
+/// A collection under construction.
 #[derive(Default)]
 pub(crate) struct Collection {
     bytes: Vec<u8>,
@@ -22,7 +22,7 @@ pub(crate) struct Collection {
 }
 
 impl Collection {
-    /// Adds an object; returns its number.
+    /// Appends an object; returns its number.
     pub(crate) fn push(&mut self, object: &[u8]) -> u16 {
         self.objects += 1;
         self.bytes.extend(self.objects.to_le_bytes());
@@ -42,13 +42,13 @@ impl Collection {
         self.bytes.len() >= FULL || self.objects >= MOST
     }
 
-    /// The collection as it stands in the file; begins anew.
+    /// Returns the bytes of the collection, and starts an empty one.
     pub(crate) fn close(&mut self) -> Vec<u8> {
         let size = (16 + self.bytes.len()).max(LEAST);
         let mut bytes = b"GCOL\x01\0\0\0".to_vec();
         bytes.extend((size as u64).to_le_bytes());
         bytes.append(&mut self.bytes);
-        // Object 0 is what is free, with its own header.
+        // Object 0 is the free space, header included.
         let free = size - bytes.len();
         if free >= 16 {
             bytes.extend([0; 8]);
@@ -68,7 +68,7 @@ pub(crate) fn reference(len: u32, address: u64, index: u16) -> [u8; REFERENCE] {
     bytes
 }
 
-/// Puts what `place` says in place of the addresses of all references in `bytes` that refer to something.
+/// Replaces the address of each non-null reference in `bytes` by `place` of it.
 pub(crate) fn relocate(bytes: &mut [u8], place: impl Fn(u64) -> u64) {
     for reference in bytes.chunks_exact_mut(REFERENCE) {
         let Some((rest, index)) = reference.split_last_chunk_mut::<4>() else { continue };

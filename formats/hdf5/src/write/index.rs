@@ -1,22 +1,22 @@
-//! The index of a dataset's chunks: a version 1 B-tree, which every HDF5 reads, built in one go.
+//! The chunk index of a dataset: a version 1 B-tree, which every HDF5 reads, built bottom up in one pass.
 
 use super::main_file::MainFile;
 use crate::bytes::UNDEFINED;
 use packhorse_core::Result;
 
-/// Half the children of a node: HDF5's default, which superblocks of version 2 do not state.
+/// Half the maximum children per node: HDF5's default, which superblock 2 implies.
 const K: usize = 32;
 
-/// A chunk in the file.
+/// A chunk written to the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored {
     pub(crate) address: u64,
     pub(crate) size: u32,
-    /// Bit `i`: filter `i` was left out.
+    /// Bit `i`: filter `i` was skipped.
     pub(crate) mask: u32,
 }
 
-/// A key without its offsets, those, and the child's address.
+/// A key and the address of its child.
 struct Entry {
     size: u32,
     mask: u32,
@@ -24,8 +24,8 @@ struct Entry {
     child: u64,
 }
 
-/// Writes the index of `chunks`, whose offsets (in elements, by axis) `offsets` gives by number, also
-/// for the number after the last. Returns its address.
+/// Writes the index of `chunks` and returns its address. `offsets` gives the start of a chunk by number, in elements
+/// per axis, also for the number after the last.
 pub(crate) fn write(chunks: &[Stored], offsets: impl Fn(u64) -> Vec<u64>, main: &mut MainFile) -> Result<u64> {
     let entry = |(i, chunk): (usize, &Stored)| Entry {
         size: chunk.size,

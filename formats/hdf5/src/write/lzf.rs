@@ -1,17 +1,17 @@
-//! LZF, h5py's own filter: literal runs and references back, at most 8 KiB and 264 bytes long.
+//! LZF, h5py's own filter: literal runs, and back references over at most 8 KiB and 264 bytes long.
 //!
-//! A byte below 32 says how many literals follow, less one. Else its upper three bits are the length of a reference
-//! less two (7: a byte follows that is added), its lower five and one more byte the distance less one.
+//! A byte below 32 is the number of literals that follow, minus one. Otherwise its upper three bits are the length of a
+//! reference minus two (7: plus the next byte), and its lower five bits and one more byte the distance minus one.
 
-/// Places of three bytes are remembered by so many bits of their hash.
+/// Bits of the hash of three bytes.
 const BITS: u32 = 14;
 const FARTHEST: usize = 1 << 13;
 const LONGEST: usize = 264;
 const RUN: usize = 32;
 
-/// Compresses chunks, one at a time; its memory is used again.
+/// Compresses chunks, one at a time; reuses its memory.
 pub(crate) struct Lzf {
-    /// Where three bytes of this hash were seen last, counted from 1.
+    /// For each hash the last position of such bytes, counted from 1.
     seen: Vec<u32>,
 }
 
@@ -20,7 +20,7 @@ impl Lzf {
         Self { seen: Vec::new() }
     }
 
-    /// Compresses `input` into the start of `out`; returns how many bytes that is, or `None` where they do not fit.
+    /// Compresses `input` into the start of `out`; returns the number of bytes, or `None` if they do not fit.
     pub(crate) fn compress(&mut self, input: &[u8], out: &mut [u8]) -> Option<usize> {
         self.seen.clear();
         self.seen.resize(1 << BITS, 0);
@@ -41,8 +41,8 @@ impl Lzf {
         Some(writer.at)
     }
 
-    /// How far back the bytes at `at` were seen, and how many of them. `None` where `input` is too long to tell.
-    #[expect(clippy::option_option, reason = "that none is found is no end")]
+    /// Distance and length of the longest match at `at`, if any. The outer `None` means that `input` is too long.
+    #[expect(clippy::option_option, reason = "the outer option ends the compression")]
     fn reference(&mut self, input: &[u8], at: usize) -> Option<Option<(usize, usize)>> {
         let rest = input.get(at..)?;
         let Some([a, b, c]) = rest.first_chunk() else { return Some(None) };
@@ -90,7 +90,7 @@ mod tests {
     use crate::read::lzf_for_tests;
 
     #[test]
-    fn comes_out_as_it_went_in() {
+    fn input_round_trips() {
         let mut lzf = Lzf::new();
         let mut state = 1u64;
         for len in (0..300).chain([5_000, 70_000]) {

@@ -1,27 +1,28 @@
-//! The file that is written: appended to, and its superblock last.
+//! The output file: appended to, with the superblock written last.
 
 use crate::bytes::{UNDEFINED, padded};
 use crate::checksum::lookup3;
 use packhorse_core::{Context, Headed, Result};
 use std::io::{BufWriter, Write};
 
-/// The first byte after the superblock (version 2), rounded up.
+/// The first address after the superblock (version 2), rounded up.
 pub(crate) const START: u64 = 64;
 
+/// An HDF5 file being written.
 pub(crate) struct MainFile {
     file: BufWriter<Box<dyn Headed>>,
     at: u64,
 }
 
 impl MainFile {
-    /// The empty `file`, with room for a superblock.
+    /// Starts the empty `file` with room for a superblock.
     pub(crate) fn create(file: Box<dyn Headed>) -> Result<Self> {
         let mut main = Self { file: BufWriter::with_capacity(256 << 10, file), at: 0 };
         main.append(&[0; START as usize])?;
         Ok(main)
     }
 
-    /// Where the next byte goes.
+    /// The address of the next byte.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
@@ -34,13 +35,13 @@ impl MainFile {
         Ok(address)
     }
 
-    /// Zeros up to a multiple of 8.
+    /// Pads with zeros to a multiple of 8.
     pub(crate) fn align(&mut self) -> Result<()> {
         let padding = (padded(self.at) - self.at) as usize;
         self.append([0; 8].get(..padding).unwrap_or_default()).map(|_| ())
     }
 
-    /// Writes the superblock and everything that is still in memory; returns the file's length.
+    /// Flushes and writes the superblock with the address of the root group; returns the file's length.
     pub(crate) fn finish(mut self, root: u64) -> Result<u64> {
         self.align()?;
         let superblock = superblock(self.at, root);

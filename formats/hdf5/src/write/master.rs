@@ -1,13 +1,13 @@
-//! The dataset's master file `NAME.h5`: all shards behind one name, without a copy of their samples.
+//! The dataset's master file `NAME.h5`: all shards in one file, by reference.
 //!
 //! ```text
 //! /shards/00042        external link to the root of shard 42
-//! /shards_split        text [shards], where the dataset has splits: the split of each shard
-//! /index/shard, row    i32, i64 [N]: where each sample is
-//! /data/FIELD          virtual dataset [N, …] over fields of one fixed shape, up to 256 shards
+//! /shards_split        text [shards]: the split of each shard, if the dataset has splits
+//! /index/shard, row    i32, i64 [N]: shard and row of each sample
+//! /data/FIELD          virtual dataset [N, …] over fields of fixed shape, up to 256 shards
 //! ```
 //!
-//! File names are relative: the dataset's folder can be moved.
+//! File names are relative, so the dataset's folder can be moved.
 
 use super::chunks::{Chunker, Geometry, plain_object};
 use super::column::Column;
@@ -27,14 +27,14 @@ use packhorse_core::{Error, FieldType, Outlet, Pool as MemoryPool, Result, Seale
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The note that a shard's summary carries: rows, and the fields of one fixed shape.
+/// The note in a shard's summary: rows, and the fields of fixed shape.
 const NOTE: &str = "hdf5";
-/// Virtual datasets over more files are too slow to be of use.
+/// Virtual datasets over more files are too slow to be useful.
 const MOST_SHARDS: usize = 256;
-/// Rows of the index at a time.
+/// Rows of the index written at a time.
 const STEP: u64 = 1 << 16;
 
-/// What [`seal`] wants to know again of a shard.
+/// The notes of a shard that [`seal`] needs.
 pub(crate) fn notes(columns: &[Column], rows: u64) -> BTreeMap<String, String> {
     let field = |column: &Column| {
         let shape: &[usize] = match &column.kind {
@@ -50,7 +50,7 @@ pub(crate) fn notes(columns: &[Column], rows: u64) -> BTreeMap<String, String> {
     BTreeMap::from([(NOTE.to_owned(), json!({"rows": rows, "fields": fields}).to_string())])
 }
 
-/// A field that all shards hold in the same shape.
+/// A field of fixed shape.
 #[derive(PartialEq)]
 struct Fixed {
     name: String,
@@ -62,7 +62,7 @@ struct Fixed {
 pub(crate) fn seal(dataset: &Sealed<'_>, suffix: &str, out: &mut dyn Outlet) -> Result<()> {
     if dataset.shards.iter().any(|shard| shard.name == dataset.name) {
         return Err(Error::config(format!(
-            "a shard is called {}{suffix}, as the master file would be; name the dataset otherwise",
+            "a shard has the name of the master file, {}{suffix}; choose another name for the dataset",
             dataset.name
         )));
     }
@@ -88,7 +88,7 @@ pub(crate) fn seal(dataset: &Sealed<'_>, suffix: &str, out: &mut dyn Outlet) -> 
     main.finish(root).map(|_| ())
 }
 
-/// `/shards_split`, if there are splits.
+/// Writes `/shards_split` if the dataset has splits.
 fn splits(shards: &[ShardSummary], main: &mut MainFile) -> Result<Option<u64>> {
     let names: Vec<&str> = shards.iter().map(|shard| shard.split.as_deref().unwrap_or_default()).collect();
     let Some(size) = names.iter().map(|name| name.len()).max().filter(|size| *size > 0) else { return Ok(None) };
@@ -103,7 +103,7 @@ fn splits(shards: &[ShardSummary], main: &mut MainFile) -> Result<Option<u64>> {
     plain_object(&datatype, &[names.len() as u64], address).write(main).map(Some)
 }
 
-/// `/index`: where each sample is.
+/// Writes `/index`: the shard and row of each sample.
 fn index(shards: &[ShardSummary], main: &mut MainFile) -> Result<u64> {
     let numbers = (0i32..).zip(shards).map(|(i, shard)| (i, shard.samples));
     let shard = column(4, numbers.clone(), |shard, _| shard.to_le_bytes().to_vec(), main)?;
@@ -114,7 +114,7 @@ fn index(shards: &[ShardSummary], main: &mut MainFile) -> Result<u64> {
     group.write(main)
 }
 
-/// A dataset of integers of `width` bytes, one a sample.
+/// Writes a dataset of integers of `width` bytes, one per sample.
 fn column(
     width: u32,
     shards: impl Iterator<Item = (i32, u64)>,
@@ -153,7 +153,7 @@ fn store(
     Ok(())
 }
 
-/// The group of virtual datasets, if there can be any.
+/// Writes the group of virtual datasets, if there can be any.
 fn virtual_data(
     shards: &[ShardSummary],
     samples: u64,
@@ -177,7 +177,7 @@ fn virtual_data(
     data.write(main).map(Some)
 }
 
-/// The fields that every shard holds alike, in the order of their names.
+/// The fields that all shards have with the same type and shape, sorted by name.
 fn common_fields(shards: &[ShardSummary]) -> Vec<Fixed> {
     let mut all = shards.iter().map(|shard| shard.notes.get(NOTE).and_then(|note| parse(note)).unwrap_or_default());
     let mut common = all.next().unwrap_or_default();
@@ -202,7 +202,7 @@ fn fixed(field: &Value) -> Option<Fixed> {
     })
 }
 
-/// Which rows come from which file: the block that HDF5 calls "global heap block for virtual datasets".
+/// HDF5's "global heap block for virtual datasets": the source of each range of rows.
 fn mappings(field: &Fixed, shards: &[ShardSummary], file: &dyn Fn(&ShardSummary) -> String) -> Vec<u8> {
     let filled: Vec<&ShardSummary> = shards.iter().filter(|shard| shard.samples > 0).collect();
     let mut bytes = vec![0];

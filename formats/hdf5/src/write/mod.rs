@@ -1,9 +1,9 @@
-//! The sink: rows become a file of the layout ml-hdf5/1. Knows nothing of reading.
+//! The sink: writes rows as a file of the layout ml-hdf5/1. Knows nothing of reading.
 //!
-//! Bytes reach the file in three ways. One contiguous dataset, the *primary*, grows at the end of the
-//! file while rows arrive, so that the images of a shard are written once and lie in one piece. What
-//! would stand in its way waits in spools, which go to an unnamed file once they outgrow their memory.
-//! Without a primary, compressed chunks are appended as they come. All metadata follows at the end.
+//! One contiguous dataset, the *primary*, grows at the end of the file while rows arrive, so that the
+//! images of a shard are written once and contiguously. Everything else waits in spools, which overflow
+//! into an unnamed file. Without a primary dataset, compressed chunks are appended as they come. All
+//! metadata follows at the end.
 
 mod chunks;
 mod column;
@@ -16,9 +16,9 @@ mod lzf;
 mod main_file;
 mod master;
 mod object;
+mod ordered_store;
 mod shard;
 mod spool;
-mod turns;
 
 pub(crate) use object::Object;
 pub(crate) use shard::Hdf5Sink;

@@ -1,4 +1,4 @@
-//! Object headers (version 2, without times) and the messages in them that we write.
+//! Writes object headers (version 2, without timestamps) and their messages.
 
 use super::heap::{Collection, reference};
 use super::main_file::MainFile;
@@ -7,28 +7,28 @@ use crate::checksum::lookup3;
 use crate::datatype::{Datatype, HEAPED, Padding};
 use packhorse_core::{Error, Result};
 
-/// A filter as its message names it.
+/// A filter in the filter pipeline message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilterEntry {
     pub(crate) id: u16,
     pub(crate) parameters: Vec<u32>,
 }
 
-/// Messages that become one object.
+/// The messages of one object.
 #[derive(Default)]
 pub(crate) struct Object {
     messages: Vec<(u8, u8, Vec<u8>)>,
-    /// Attributes in the global heap: name, texts, whether they are a list.
+    /// Attributes in the global heap: name, texts, and whether they are a list.
     heap: Vec<(String, Vec<String>, bool)>,
 }
 
-/// Longer text does not fit into an attribute's message.
+/// The longest text, in bytes, that is stored in an attribute message.
 const LONGEST_TEXT: usize = 32 << 10;
-/// Nor do more references.
+/// The most global heap references in an attribute message.
 const MOST_TEXTS: usize = 2048;
 
 impl Object {
-    /// A group of nothing yet.
+    /// An empty group.
     pub(crate) fn group() -> Self {
         let mut object = Self::default();
         let mut info = vec![0, 0];
@@ -38,7 +38,7 @@ impl Object {
         object
     }
 
-    /// A dataset of dimensions `dims`, along the first of which it may grow where `grows`.
+    /// A dataset of dimensions `dims`, extendable along the first if `grows`.
     pub(crate) fn dataset(datatype: &Datatype, dims: &[u64], grows: bool, layout: Vec<u8>) -> Self {
         let mut object = Self::default();
         object.push(0x01, 0, dataspace(dims, grows));
@@ -52,7 +52,7 @@ impl Object {
         self.messages.push((kind, flags, bytes));
     }
 
-    /// The filters that its chunks pass through, in this order when written.
+    /// Sets the filter pipeline, in the order of writing.
     pub(crate) fn filters(&mut self, filters: &[FilterEntry]) {
         if filters.is_empty() {
             return;
@@ -63,7 +63,7 @@ impl Object {
             if filter.id >= 256 {
                 bytes.extend([0, 0]);
             }
-            // Optional: a chunk that did not shrink is stored as it is.
+            // Optional filter: chunks that did not shrink skip it.
             bytes.extend([1, 0]);
             bytes.extend((filter.parameters.len() as u16).to_le_bytes());
             bytes.extend(filter.parameters.iter().flat_map(|parameter| parameter.to_le_bytes()));
@@ -71,14 +71,14 @@ impl Object {
         self.push(0x0b, 0, bytes);
     }
 
-    /// A link to an object of this file.
+    /// Adds a link to an object of this file.
     pub(crate) fn link(&mut self, name: &str, address: u64) {
         let mut bytes = link_head(name, 0);
         bytes.extend(address.to_le_bytes());
         self.push(0x06, 0, bytes);
     }
 
-    /// A link to the object `path` of the file `file`, relative to this one.
+    /// Adds a link to the object `path` of `file`, which is relative to this file.
     pub(crate) fn external_link(&mut self, name: &str, file: &str, path: &str) {
         let mut bytes = link_head(name, 64);
         bytes.extend(((1 + file.len() + 1 + path.len() + 1) as u16).to_le_bytes());
@@ -90,7 +90,7 @@ impl Object {
         self.push(0x06, 0, bytes);
     }
 
-    /// An attribute of text; a long one lies in the global heap.
+    /// Adds a text attribute; long text goes to the global heap.
     pub(crate) fn text_attribute(&mut self, name: &str, text: &str) -> Result<()> {
         if text.len() > LONGEST_TEXT {
             self.heap.push((name.to_owned(), vec![text.to_owned()], false));
@@ -102,7 +102,7 @@ impl Object {
         self.attribute(name, &Datatype::Fixed { size, utf8: true, padding: Padding::Zeros }, &[], data)
     }
 
-    /// An attribute that is a list of texts, in the global heap; of very many, one text of JSON.
+    /// Adds an attribute that is a list of texts, in the global heap; more than [`MOST_TEXTS`] become one JSON text.
     pub(crate) fn texts_attribute(&mut self, name: &str, texts: &[String]) -> Result<()> {
         if texts.len() > MOST_TEXTS {
             return self.text_attribute(name, &serde_json::json!(texts).to_string());
@@ -111,7 +111,7 @@ impl Object {
         Ok(())
     }
 
-    /// Attributes whose texts lie in the global heap.
+    /// Writes the attributes whose texts are in the global heap.
     fn write_heap(&mut self, main: &mut MainFile) -> Result<()> {
         for (name, texts, list) in std::mem::take(&mut self.heap) {
             let mut collection = Collection::default();
@@ -135,7 +135,7 @@ impl Object {
         Ok(())
     }
 
-    /// An attribute that is a number.
+    /// Adds an integer attribute.
     pub(crate) fn number_attribute(&mut self, name: &str, value: i64) -> Result<()> {
         let datatype = Datatype::Integer { size: 8, signed: true, big: false };
         self.attribute(name, &datatype, &[], value.to_le_bytes().to_vec())
@@ -153,7 +153,7 @@ impl Object {
         bytes.extend([datatype, space, data].concat());
         if bytes.len() > usize::from(u16::MAX) {
             return Err(Error::unsupported(format!(
-                "attribute {name} of {} bytes: HDF5 carries at most 64 KiB; shorten the field's metadata",
+                "attribute {name} has {} bytes, but HDF5 allows 64 KiB; shorten the field's metadata",
                 bytes.len()
             )));
         }
@@ -181,7 +181,7 @@ impl Object {
 }
 
 fn link_head(name: &str, kind: u8) -> Vec<u8> {
-    // Length of the name in two bytes, character set given, type given unless it is a hard link.
+    // Flags: two bytes for the name's length, character set present, link type present unless it is a hard link.
     let mut bytes = vec![1, 0x11 | if kind == 0 { 0 } else { 8 }];
     if kind != 0 {
         bytes.push(kind);
@@ -192,7 +192,7 @@ fn link_head(name: &str, kind: u8) -> Vec<u8> {
     bytes
 }
 
-/// Version 2.
+/// A dataspace message, version 2.
 pub(crate) fn dataspace(dims: &[u64], grows: bool) -> Vec<u8> {
     let mut bytes = vec![2, dims.len() as u8, u8::from(grows), u8::from(!dims.is_empty())];
     dims.iter().for_each(|dim| bytes.extend(dim.to_le_bytes()));
@@ -203,7 +203,7 @@ pub(crate) fn dataspace(dims: &[u64], grows: bool) -> Vec<u8> {
     bytes
 }
 
-/// All elements in one piece.
+/// A contiguous layout.
 pub(crate) fn contiguous(address: u64, bytes: u64) -> Vec<u8> {
     let mut layout = vec![3, 1];
     layout.extend(if bytes == 0 { UNDEFINED } else { address }.to_le_bytes());
@@ -211,7 +211,7 @@ pub(crate) fn contiguous(address: u64, bytes: u64) -> Vec<u8> {
     layout
 }
 
-/// Chunks of dimensions `dims`, found by a version 1 B-tree.
+/// A chunked layout with chunks of dimensions `dims`, indexed by a version 1 B-tree.
 pub(crate) fn chunked(tree: u64, dims: &[u64], element: u32) -> Vec<u8> {
     let mut layout = vec![3, 2, dims.len() as u8 + 1];
     layout.extend(tree.to_le_bytes());
@@ -220,7 +220,7 @@ pub(crate) fn chunked(tree: u64, dims: &[u64], element: u32) -> Vec<u8> {
     layout
 }
 
-/// A virtual dataset, described by object `index` of the global heap collection at `address`.
+/// A virtual layout, described by object `index` of the global heap collection at `address`.
 pub(crate) fn virtual_layout(address: u64, index: u32) -> Vec<u8> {
     let mut layout = vec![4, 3];
     layout.extend(address.to_le_bytes());

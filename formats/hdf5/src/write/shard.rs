@@ -7,8 +7,8 @@ use super::index::Stored;
 use super::main_file::MainFile;
 use super::master;
 use super::object::Object;
+use super::ordered_store::OrderedStore;
 use super::spool::{Spill, Spool};
-use super::turns::Turns;
 use crate::layout::{self, CLASSES, LAYOUT, METADATA};
 use crate::options::{Filter, SinkOptions};
 use crate::pool::Pool;
@@ -19,18 +19,18 @@ use packhorse_core::{
 };
 use rayon::prelude::*;
 
-/// Bytes of rows after which full chunks are compressed and written.
+/// Full chunks are compressed and written after this many bytes of rows.
 const EPOCH: usize = 32 << 20;
-/// Chunks that rows per chunk ask for may be this large.
+/// The largest chunk that the option `chunk` may ask for, in bytes.
 const LARGEST_ASKED: u64 = 64 << 20;
 
 pub(crate) struct Hdf5Sink {
     options: SinkOptions,
-    /// Shards hand their memory to the next ones.
+    /// Memory that later shards reuse.
     memory: MemoryPool,
 }
 
-/// The most bytes that a field's name has.
+/// The longest name of a field, in bytes.
 const LONGEST_NAME: usize = 4096;
 
 impl Sink for Hdf5Sink {
@@ -53,7 +53,7 @@ impl Sink for Hdf5Sink {
     fn admit(&self, _: &str, field: &str, bytes: u64) -> Result<()> {
         match self.options.vlen && u32::try_from(bytes).is_err() {
             true => Err(Error::content(format!(
-                "field {field} has {bytes} bytes, over the 4 GiB of a vlen value; leave option vlen off"
+                "field {field} has {bytes} bytes, over the 4 GiB of a vlen value; use vlen=off"
             ))),
             false => Ok(()),
         }
@@ -87,23 +87,23 @@ impl Sink for Hdf5Sink {
     }
 }
 
-/// Refuses the names that no HDF5 object can have, and those that are longer than we write.
+/// Refuses names that HDF5 objects can't have, and names longer than [`LONGEST_NAME`].
 fn check_name(name: &str) -> Result<()> {
     let why = match name {
-        "" => "HDF5's names are not empty".to_owned(),
-        "." => "a dot is HDF5's name of a group itself".to_owned(),
-        _ if name.contains(['/', '\0']) => "HDF5's names hold neither slashes nor zero bytes".to_owned(),
+        "" => "HDF5 names can't be empty".to_owned(),
+        "." => "HDF5 uses a dot for the group itself".to_owned(),
+        _ if name.contains(['/', '\0']) => "HDF5 names can't contain slashes or zero bytes".to_owned(),
         _ if name.len() > LONGEST_NAME => {
             let start: String = name.chars().take(40).collect();
             let message = format!(
-                "a field called \"{start}…\": names of over {LONGEST_NAME} bytes are not written to HDF5, and this one has {}; rename it",
+                "field \"{start}…\": HDF5 names may have at most {LONGEST_NAME} bytes, and this one has {}; rename it",
                 name.len()
             );
             return Err(Error::unsupported(message));
         }
         _ => return Ok(()),
     };
-    Err(Error::unsupported(format!("a field called \"{name}\": {why}; rename it")))
+    Err(Error::unsupported(format!("field \"{name}\": {why}; rename it")))
 }
 
 impl Hdf5Sink {
@@ -127,7 +127,7 @@ impl Hdf5Sink {
                 if rows.saturating_mul(sample) > LARGEST_ASKED && self.options.filter != Filter::None =>
             {
                 Err(Error::config(format!(
-                    "option chunk: {rows} rows of field {name} are over 64 MiB a chunk; ask for at most {}",
+                    "option chunk: {rows} rows of field {name} exceed 64 MiB per chunk; use at most {}",
                     (LARGEST_ASKED / sample.max(1)).max(1)
                 )))
             }
@@ -136,7 +136,7 @@ impl Hdf5Sink {
     }
 }
 
-/// The field whose bytes go straight to the file: the first of blobs, else the one of the largest samples.
+/// The field whose bytes go directly to the file: the first blob field, or else the one with the largest samples.
 fn primary(schema: &SchemaRef, options: &SinkOptions) -> Option<usize> {
     let size = |field: &Field| match FieldType::of(field) {
         Ok(kind) if !is_plain(&kind, options) => None,
@@ -153,7 +153,7 @@ fn primary(schema: &SchemaRef, options: &SinkOptions) -> Option<usize> {
     sizes.filter(|(size, _)| *size > 0).max_by_key(|(size, i)| (*size, usize::MAX - i)).map(|(_, i)| i)
 }
 
-/// The field of labels knows the names of the classes.
+/// Adds the class names to the field of labels.
 fn labelled(schema: &SchemaRef, field: &Field) -> Field {
     let named = field.metadata().contains_key(CLASSES);
     match schema.metadata().get(packhorse_core::CLASSES) {
@@ -170,8 +170,8 @@ struct ShardFile {
     schema: SchemaRef,
     coders: Pool<Coder>,
     memory: MemoryPool,
-    /// Rows, and bytes since the last epoch.
     rows: u64,
+    /// Bytes of rows since the last flush.
     weight: usize,
 }
 
@@ -201,21 +201,21 @@ impl ShardFile {
         Ok(())
     }
 
-    /// Compresses and writes what is full, field by field; with `ended`, everything. Threads take chunks as they come,
-    /// and the file gets them in order while others are compressed.
+    /// Compresses and writes full chunks, field by field; with `ended`, all chunks. Chunks are compressed in parallel
+    /// and written in order.
     fn flush(&mut self, ended: bool) -> Result<()> {
         let jobs = self.jobs(ended)?;
         let (coders, memory) = (&self.coders, &self.memory);
         let (columns, regions) = (&mut self.columns, &mut self.regions);
-        let turns = Turns::new(|(column, packed)| store(columns, regions, column, packed));
+        let chunks = OrderedStore::new(|(column, packed)| store(columns, regions, column, packed));
         jobs.into_iter().enumerate().par_bridge().try_for_each(|(number, (column, pipeline, bytes))| {
             let packed = match pipeline {
                 Some(pipeline) => coders.with(|coder| coder.pack(&pipeline, bytes, memory))?,
                 None => Packed { bytes, mask: 0 },
             };
-            turns.add(number, (column, packed))
+            chunks.add(number, (column, packed))
         })?;
-        turns.finish()
+        chunks.finish()
     }
 
     fn jobs(&mut self, ended: bool) -> Result<Vec<Job>> {
@@ -241,7 +241,7 @@ impl ShardFile {
         Ok(jobs)
     }
 
-    /// Everything after chunks and collections; returns the file's length.
+    /// Writes everything after chunks and collections; returns the file's length.
     fn close(mut self) -> Result<u64> {
         let base = match self.regions.body.take() {
             Some(body) => body.drain(&mut self.regions.spill, &mut self.regions.main, |_| {})?,
@@ -277,10 +277,10 @@ impl ShardFile {
     }
 }
 
-/// The number of a column, what is to be done to a chunk of it, and the chunk.
+/// The number of a column, the filters for its chunk, and the chunk.
 type Job = (usize, Option<Pipeline>, Buffer);
 
-/// Writes a chunk of a column, and notes where it is.
+/// Writes a chunk of a column and notes its address.
 fn store(columns: &mut [Column], regions: &mut Regions, column: usize, packed: Packed) -> Result<()> {
     let Packed { bytes, mask } = packed;
     let address = regions.append_body(&bytes)?;
@@ -331,7 +331,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn filters_that_not_every_reader_has_say_so() {
+    fn rare_filters_have_a_note_for_readers() {
         let need = |filter| {
             Hdf5Sink::new(SinkOptions::parse(&[("filter", filter)].into_iter().collect()).unwrap()).readers_need()
         };
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_written_is_named() {
+    fn unsupported_fields_are_named() {
         let sink = Hdf5Sink::new(SinkOptions::parse(&Options::new()).unwrap());
         let accept = |field: Field| sink.accept(&Arc::new(Schema::new(vec![field])));
         assert!(accept(Field::new(KEY, DataType::Utf8View, false)).is_ok());

@@ -1,24 +1,24 @@
-//! Bytes that can't go to the file yet: in memory while they are few, then in one unnamed file that
+//! Buffers for bytes that can't be written to the file yet: in memory first, then in one unnamed file that
 //! all spools of a shard share.
 
 use super::main_file::MainFile;
 use packhorse_core::{Result, Scratch};
 
-/// The unnamed file.
+/// The unnamed file that spools overflow into.
 pub(crate) struct Spill {
     file: Box<dyn Scratch>,
     at: u64,
-    /// Bytes that one spool keeps in memory.
+    /// Bytes that each spool may keep in memory.
     room: usize,
 }
 
 impl Spill {
-    /// `spools` will share 64 MiB of memory before `file` holds anything.
+    /// Divides 64 MiB of memory among `spools` spools.
     pub(crate) fn new(file: Box<dyn Scratch>, spools: usize) -> Self {
         Self { file, at: 0, room: ((64 << 20) / spools.max(1)).clamp(64 << 10, 1 << 20) }
     }
 
-    /// Appends `bytes`; returns where they are.
+    /// Appends `bytes`; returns their position.
     fn write(&mut self, bytes: &[u8]) -> Result<u64> {
         self.file.append(bytes)?;
         let at = self.at;
@@ -31,7 +31,7 @@ impl Spill {
     }
 }
 
-/// One growing run of bytes.
+/// One growing sequence of bytes.
 #[derive(Default)]
 pub(crate) struct Spool {
     memory: Vec<u8>,
@@ -40,7 +40,7 @@ pub(crate) struct Spool {
     len: u64,
 }
 
-/// Bytes copied at a time: a multiple of every record's size.
+/// Bytes copied at a time; a multiple of every record's size.
 const PIECE: u64 = 1 << 20;
 
 impl Spool {
@@ -77,7 +77,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Appends everything to `main`, after `change` saw each piece; returns the address of the first byte.
+    /// Appends everything to `main`, after passing each piece through `change`; returns the address of the first byte.
     pub(crate) fn drain(self, spill: &mut Spill, main: &mut MainFile, change: impl Fn(&mut [u8])) -> Result<u64> {
         main.align()?;
         let address = main.at();
@@ -105,7 +105,7 @@ mod tests {
     use std::fs::File;
 
     #[test]
-    fn what_went_in_comes_out_in_order() {
+    fn spools_keep_their_order() {
         let dir = tempfile::tempdir().unwrap();
         let mut spill = Spill::new(packhorse_testkit::memory::MemoryOutlet::new().scratch().unwrap(), 1 << 20);
         let mut spools = [Spool::default(), Spool::default()];

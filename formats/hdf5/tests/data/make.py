@@ -1,4 +1,4 @@
-"""Makes the small files of this folder, by h5py, for tests that run without Python."""
+"""Writes the small files of this folder with h5py, for tests that run without Python."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Writes plugin.h5: chunks of filters that nobody registered, for the plugins that ../plugin.rs compiles."""
+"""Writes plugin.h5: chunks with unregistered filters, for the plugins that ../plugin.rs compiles."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ with h5py.File(Path(__file__).parent / "plugin.h5", "w", libver=("v110", "v110")
     for number in range(300, 305):
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         plist.set_chunk((CHUNK, 4))
-        # Optional, for libhdf5 does not have them; the second parameter is what bytes are turned around with.
+        # Optional, since libhdf5 does not have them; the second parameter is the XOR mask of the bytes.
         plist.set_filter(number, h5py.h5z.FLAG_OPTIONAL, (3, 0x5A))
         space = h5py.h5s.create_simple(x.shape)
         dataset = h5py.h5d.create(f.id, f"filter{number}".encode(), h5py.h5t.STD_I32LE, space, plist)

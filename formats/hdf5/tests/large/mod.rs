@@ -1,4 +1,4 @@
-//! Rows that make trees of several levels, samples of several chunks, and spools that spill.
+//! Rows that need B-trees of several levels, several chunks per sample, and spools that overflow.
 
 use arrow_array::{
     Array, ArrayRef, BinaryViewArray, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringViewArray,
@@ -35,7 +35,7 @@ fn chunks() -> Rows {
     ])
 }
 
-/// Samples of 5 MiB, of which a chunk holds 4.
+/// Samples of 5 MiB, larger than the largest chunk of 4 MiB.
 fn pieces() -> Rows {
     let (n, shape) = (8, vec![5, 512, 512]);
     let size: usize = shape.iter().product();

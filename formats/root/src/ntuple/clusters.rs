@@ -1,28 +1,28 @@
-//! Which entries lie in which cluster, and where the pages of its columns are.
+//! Page lists: the entries of each cluster, and the pages of its columns.
 
 use super::envelope::{Frame, Locator, Words};
 use packhorse_core::{Error, Result};
 
-/// Consecutive entries, and their pages.
+/// A cluster: consecutive entries and their pages.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) first: u64,
     pub(crate) entries: u64,
-    /// Pages of each column, by the column's number; `None` where another representation is used.
+    /// The pages of each column, by column number; `None` if the cluster uses another representation.
     pub(crate) columns: Vec<Option<Vec<Page>>>,
 }
 
-/// A run of elements.
+/// A page: consecutive elements of a column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
-    /// Number of its first element in the cluster.
+    /// Index of its first element in the cluster.
     pub(crate) first: u64,
     pub(crate) elements: u64,
     pub(crate) has_checksum: bool,
     pub(crate) place: Locator,
 }
 
-/// Appends the clusters that a page list describes.
+/// Appends the clusters of a page list.
 pub(crate) fn read(words: &mut Words<'_>, clusters: &mut Vec<Cluster>) -> Result<()> {
     words.u64()?;
     let Frame { words: mut summaries, count } = words.frame()?;
@@ -34,7 +34,7 @@ pub(crate) fn read(words: &mut Words<'_>, clusters: &mut Vec<Cluster>) -> Result
     }
     let Frame { words: mut lists, count } = words.frame()?;
     if count != clusters.len() - start {
-        return Err(Error::content("a page list with pages of another number of clusters"));
+        return Err(Error::content("a page list whose clusters and pages differ in number"));
     }
     for cluster in clusters.iter_mut().skip(start) {
         let Frame { words: mut columns, count } = lists.frame()?;
@@ -45,7 +45,7 @@ pub(crate) fn read(words: &mut Words<'_>, clusters: &mut Vec<Cluster>) -> Result
     Ok(())
 }
 
-/// The pages of one column, and after them where its elements start; negative if it is not in use.
+/// The pages of one column; the element offset that follows is negative if the column is suspended.
 fn pages(frame: Frame<'_>) -> Result<Option<Vec<Page>>> {
     let Frame { mut words, count } = frame;
     let (mut pages, mut first) = (Vec::new(), 0u64);

@@ -1,44 +1,44 @@
-//! Little-endian values, frames and envelopes: how an RNTuple says anything about itself.
+//! RNTuple's metadata encoding: little-endian values, frames and envelopes.
 
 use packhorse_core::{Error, Result};
 
-/// A place in an envelope.
+/// A position in an envelope.
 #[derive(Clone)]
 pub(crate) struct Words<'a> {
     bytes: &'a [u8],
 }
 
-/// Bytes of a file: how many there are stored, and from where.
+/// A byte range of the file: stored size and offset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Locator {
     pub(crate) len: u64,
     pub(crate) at: u64,
 }
 
-/// A record or list: its contents, and how many things a list holds.
+/// A record or list frame: its contents, and the number of items in a list.
 pub(crate) struct Frame<'a> {
     pub(crate) words: Words<'a>,
     pub(crate) count: usize,
 }
 
 impl<'a> Words<'a> {
-    /// The contents of the envelope `bytes`, which must be of the kind `kind` and match its checksum.
+    /// The contents of the envelope `bytes`, after checking its type `kind` and its checksum.
     pub(crate) fn envelope(bytes: &'a [u8], kind: u16) -> Result<Self> {
         let (body, sum) = bytes.split_last_chunk::<8>().ok_or_else(|| Error::content("an envelope is cut short"))?;
         if twox_hash::XxHash3_64::oneshot(body) != u64::from_le_bytes(*sum) {
-            return Err(Error::content("an envelope does not match its checksum; the file is damaged"));
+            return Err(Error::content("an envelope's checksum is wrong: the file is damaged"));
         }
         let mut words = Self { bytes: body };
         let head = words.u64()?;
         if head & 0xffff != u64::from(kind) {
-            return Err(Error::content(format!("an envelope of kind {} where {kind} belongs", head & 0xffff)));
+            return Err(Error::content(format!("an envelope of type {} instead of {kind}", head & 0xffff)));
         }
         Ok(words)
     }
 
     pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         let left = self.bytes.len();
-        let cut = || Error::content(format!("is cut short: {n} bytes wanted, {left} left"));
+        let cut = || Error::content(format!("is cut short: {n} bytes needed, {left} left"));
         let (found, rest) = self.bytes.split_at_checked(n).ok_or_else(cut)?;
         self.bytes = rest;
         Ok(found)
@@ -77,15 +77,15 @@ impl<'a> Words<'a> {
         self.take(len).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
 
-    /// Features that a reader must know: none are known, so none may be set.
+    /// Feature flags, which must be 0: version 1.0 defines none.
     pub(crate) fn features(&mut self) -> Result<()> {
         match self.i64()? {
             0 => Ok(()),
-            flags => Err(Error::unsupported(format!("an RNTuple with features {flags:#x}, which are newer than this"))),
+            flags => Err(Error::unsupported(format!("an RNTuple with the unknown features {flags:#x}"))),
         }
     }
 
-    /// The next frame; what a newer version added to it is passed over.
+    /// The next frame. Callers ignore trailing bytes, which newer versions may add.
     pub(crate) fn frame(&mut self) -> Result<Frame<'a>> {
         let size = self.i64()?;
         let len = usize::try_from(size.unsigned_abs()).unwrap_or(usize::MAX).checked_sub(8);
@@ -93,7 +93,7 @@ impl<'a> Words<'a> {
         let mut words = Words { bytes: self.take(len)? };
         let count = if size < 0 { words.u32()? as usize } else { 1 };
         if count > words.bytes.len() && size < 0 {
-            return Err(Error::content(format!("a list of {count} things in {} bytes", words.bytes.len())));
+            return Err(Error::content(format!("a list of {count} items in {} bytes", words.bytes.len())));
         }
         Ok(Frame { words, count })
     }
@@ -105,7 +105,7 @@ impl<'a> Words<'a> {
         }
         match size.unsigned_abs() >> 24 {
             1 => Ok(Locator { len: self.u64()?, at: self.u64()? }),
-            kind => Err(Error::unsupported(format!("data outside the file, behind a locator of kind {kind}"))),
+            kind => Err(Error::unsupported(format!("data outside the file (locator of type {kind})"))),
         }
     }
 

@@ -1,40 +1,40 @@
-//! What the fields of an RNTuple become: a column for each number or text at the end of a branch of the
-//! tree of fields. Records vanish into the names; lists and arrays stay around what is in them.
+//! Maps the fields of an RNTuple to columns: one per number or text at the leaves of the field tree.
+//! Records become part of the names; lists and arrays stay nested.
 
 use super::page::{self, is_index};
 use super::schema::{FieldRecord, Records};
 use packhorse_core::{DataType, FieldType};
 use std::collections::BTreeMap;
 
-/// How a column is put together.
+/// How a column is assembled from RNTuple columns.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
-    /// Numbers; columns are representations of the same, of which a cluster uses one.
+    /// Numbers; the columns are alternative representations, of which each cluster uses one.
     Number { columns: Vec<usize>, element: DataType },
-    /// How many there are in a collection.
+    /// The size of a collection.
     Count { columns: Vec<usize>, element: DataType },
-    /// Strings: where they end, and their characters.
+    /// Strings: their ends, and their characters.
     Text { ends: Vec<usize>, characters: Vec<usize> },
-    /// Lists: where they end, and what is in them.
+    /// Lists: their ends, and their values.
     List { ends: Vec<usize>, inner: Box<Node> },
-    /// Always so many of what is inside.
+    /// Arrays of fixed length.
     Array { len: usize, inner: Box<Node> },
 }
 
-/// A column, or why there is none.
+/// A leaf of the field tree: a column, or why it can't be read.
 pub(crate) struct Leaf {
     pub(crate) name: String,
-    /// The name with the base class it comes from, for members of two bases that are called the same.
+    /// The name with the base class, for members of two bases with the same name.
     qualified: String,
     pub(crate) type_name: String,
     pub(crate) node: Result<Node, String>,
 }
 
+/// Limits against hostile files: nesting of fields, bytes of a name, representations of a field.
 const DEPTH: usize = 16;
-/// Longer than any name, and more than anybody's representations of a field.
 const NAME: usize = 4096;
 const COLUMNS: usize = 64;
-/// More elements than any fixed array has.
+/// The most elements of a fixed array.
 const LEN: u64 = 1 << 28;
 const LEAF: u16 = 0;
 const COLLECTION: u16 = 1;
@@ -72,7 +72,7 @@ pub(crate) fn leaves(records: &Records) -> Vec<Leaf> {
     found
 }
 
-/// What a field is called, and the outermost of the base classes that lead to it.
+/// The name of a field, and the outermost base class on the way to it.
 struct Path {
     name: String,
     qualified: String,
@@ -81,7 +81,7 @@ struct Path {
 
 impl Path {
     fn inside(&self, field: &FieldRecord) -> Self {
-        // The parts of a base class belong to the class.
+        // The members of a base class belong to the class.
         let is_base = field.name.strip_prefix(":_").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
         if is_base {
             let base = self.base.clone().unwrap_or_else(|| field.type_name.clone());
@@ -102,13 +102,13 @@ impl Path {
 
 struct Compiler<'a> {
     records: &'a Records,
-    /// The fields inside each field, and the columns of each.
+    /// The child fields, and the columns, of each field.
     children: Vec<Vec<usize>>,
     columns: Vec<Vec<usize>>,
 }
 
 impl Compiler<'_> {
-    /// Appends the columns of the field `number`, called `path`.
+    /// Appends the leaves of the field `number` with the name `path`.
     fn field(&self, number: usize, path: &Path, depth: usize, out: &mut Vec<Leaf>) {
         let Some(field) = self.records.fields.get(number) else { return };
         let leaf = |node| path.leaf(&field.type_name, node);
@@ -120,20 +120,20 @@ impl Compiler<'_> {
             });
         }
         let Some(depth) = depth.checked_sub(1) else {
-            return out.push(leaf(Err(format!("more than {DEPTH} fields inside each other"))));
+            return out.push(leaf(Err(format!("fields nested more than {DEPTH} deep"))));
         };
         let children = self.children.get(number).map(Vec::as_slice).unwrap_or_default();
         let columns = self.columns.get(field.source.unwrap_or(number)).map(Vec::as_slice).unwrap_or_default();
         match (field.role, field.array, children) {
             (LEAF, Some(len), _) => self.array(number, len, path, depth, out),
-            // `std::atomic`, enumerations: what is inside is all there is.
+            // `std::atomic` and enumerations only wrap another field.
             (LEAF, None, [child]) if columns.is_empty() => self.field(*child, path, depth, out),
             (LEAF, None, _) => out.push(leaf(self.leaf(columns, &field.type_name))),
             (COLLECTION, None, [child]) if !is_nullable(&field.type_name) => {
                 let inside = self.inside(*child, path, depth);
                 out.extend(inside.into_iter().map(|inner| self.list(columns, inner)));
             }
-            // A base class without members takes nothing away from the class.
+            // An empty base class is not an error.
             (RECORD, None, []) if path.base.is_none() => out.push(leaf(Err("a record without members".to_owned()))),
             (RECORD, None, _) => {
                 for child in children {
@@ -156,7 +156,7 @@ impl Compiler<'_> {
         let Some(field) = self.records.fields.get(number) else { return };
         let mut inside = match self.children.get(number).map(Vec::as_slice) {
             Some([child]) => self.inside(*child, path, depth),
-            // The bits of a `std::bitset` are its own.
+            // A `std::bitset` has its own column.
             _ => {
                 let columns = self.columns.get(number).map(Vec::as_slice).unwrap_or_default();
                 let node = self.leaf(columns, &field.type_name);
@@ -190,7 +190,7 @@ impl Compiler<'_> {
         self.records.columns.get(column).is_some_and(|column| is_index(column.kind))
     }
 
-    /// A field with columns of its own.
+    /// A field with its own columns.
     fn leaf(&self, columns: &[usize], type_name: &str) -> Result<Node, String> {
         let (ends, values): (Vec<usize>, Vec<usize>) = columns.iter().partition(|column| self.is_index(**column));
         if type_name == "std::string" && !ends.is_empty() && ends.len() == values.len() {
@@ -211,7 +211,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The type that holds the values of all of `types`: one type, or the widest float.
+/// The type that can hold the values of all `types`: equal types, or the widest float.
 fn widest(types: &[DataType]) -> Option<DataType> {
     let first = types.first()?;
     let same = types.iter().all(|other| other == first);
@@ -222,13 +222,13 @@ fn widest(types: &[DataType]) -> Option<DataType> {
     floats.then(|| types.iter().max_by_key(|float| float.primitive_width()).cloned()).flatten()
 }
 
-/// A value or none: packhorse's lists do not say which.
+/// Types that hold one value or none, which packhorse's lists can't express.
 fn is_nullable(type_name: &str) -> bool {
     ["std::optional<", "std::unique_ptr<"].iter().any(|start| type_name.starts_with(start))
 }
 
 impl Node {
-    /// How many values an entry has if their number is fixed, else 1.
+    /// The number of values per entry if it is fixed, else 1.
     fn values(&self) -> u64 {
         match self {
             Node::Array { len, inner } => inner.values().saturating_mul(*len as u64),
@@ -236,7 +236,7 @@ impl Node {
         }
     }
 
-    /// What the column holds.
+    /// The column type.
     pub(crate) fn holds(&self) -> FieldType {
         let mut shape = Vec::new();
         let mut node = self;
@@ -266,7 +266,7 @@ impl Node {
         }
     }
 
-    /// All columns that may be read for it.
+    /// All RNTuple columns that it may need.
     pub(crate) fn columns(&self) -> Vec<usize> {
         match self {
             Node::Number { columns, .. } | Node::Count { columns, .. } => columns.clone(),

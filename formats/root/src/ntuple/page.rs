@@ -1,27 +1,27 @@
-//! One page: its elements as plain little-endian values, whatever was done to make them pack well.
+//! Decodes the elements of a page to plain little-endian values.
 
 use super::schema::ColumnRecord;
 use packhorse_core::{DataType, Error, Result};
 
-/// What the elements of a column are, as its type says.
+/// The encoding of a column's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Bit,
-    /// Little-endian in so many bytes.
+    /// Little-endian, in this many bytes.
     Plain(usize),
     /// All first bytes, then all second bytes, …
     Split(usize),
-    /// Split, and signed numbers without their sign bit: 0, -1, 1, -2, …
+    /// Split and zigzag-encoded: 0, -1, 1, -2, …
     ZigZag(usize),
-    /// Split, and each the difference to the one before.
+    /// Split and delta-encoded.
     Delta(usize),
     /// The upper bits of a float.
     Truncated,
-    /// Steps between two ends.
+    /// Integer steps between a minimum and a maximum.
     Quantized,
 }
 
-/// The type of a column of kind `kind`, and how it is stored; ROOT's numbers.
+/// Data type and encoding of the column type `kind`, by its number in the specification.
 pub(crate) fn kind(kind: u16) -> Option<(DataType, Encoding)> {
     use DataType::{Boolean, Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
     use Encoding::{Bit, Delta, Plain, Quantized, Split, Truncated, ZigZag};
@@ -55,12 +55,12 @@ pub(crate) fn kind(kind: u16) -> Option<(DataType, Encoding)> {
     })
 }
 
-/// Whether the column says where things end.
+/// Whether it is an index column (offsets of collections).
 pub(crate) fn is_index(kind: u16) -> bool {
     matches!(kind, 0x0e | 0x0f | 0x1a | 0x1b)
 }
 
-/// The `elements` of a page from its unpacked bytes: a byte each for bits.
+/// Decodes the `elements` of a page from its uncompressed bytes. Bits become a byte each.
 pub(crate) fn decode(column: &ColumnRecord, bytes: Vec<u8>, elements: usize) -> Result<Vec<u8>> {
     let (_, encoding) = kind(column.kind).ok_or_else(|| Error::unsupported("a column of an unknown type"))?;
     Ok(match encoding {
@@ -79,7 +79,7 @@ pub(crate) fn decode(column: &ColumnRecord, bytes: Vec<u8>, elements: usize) -> 
             bits(&bytes, elements, column.bits).flat_map(|raw| (raw << shift).to_le_bytes()).collect()
         }
         Encoding::Quantized => {
-            let (low, high) = column.range.ok_or_else(|| Error::content("a column of steps without its ends"))?;
+            let (low, high) = column.range.ok_or_else(|| Error::content("a quantized column without its range"))?;
             let steps = ((1u64 << column.bits.min(32)) - 1) as f64;
             let value = |raw: u32| (low + f64::from(raw) * (high - low) / steps) as f32;
             bits(&bytes, elements, column.bits).flat_map(|raw| value(raw).to_le_bytes()).collect()
@@ -87,7 +87,7 @@ pub(crate) fn decode(column: &ColumnRecord, bytes: Vec<u8>, elements: usize) -> 
     })
 }
 
-/// Joins bytes that were split, and makes of each value (and the one before) what `then` says.
+/// Joins split bytes, and maps each value, with the previous result, through `then`.
 fn join<const N: usize>(bytes: &[u8], then: impl Fn(u64, u64) -> u64) -> Vec<u8> {
     let count = bytes.len() / N;
     let mut out = Vec::with_capacity(bytes.len());
@@ -109,7 +109,7 @@ fn back(value: u64) -> u64 {
     value >> 1 ^ (value & 1).wrapping_neg()
 }
 
-/// Numbers of `width` bits, the lowest first.
+/// Numbers of `width` bits, lowest bit first.
 fn bits(bytes: &[u8], elements: usize, width: u16) -> impl Iterator<Item = u32> + '_ {
     let width = usize::from(width.clamp(1, 32));
     (0..elements).map(move |i| {
@@ -133,7 +133,7 @@ mod tests {
         let of = |kind, bits, bytes: &[u8], n| decode(&column(kind, bits), bytes.to_vec(), n).unwrap();
         assert_eq!(of(0x00, 1, &[0b101], 3), [1, 0, 1]);
         assert_eq!(of(0x12, 16, &[1, 2, 3, 4], 2), [1, 3, 2, 4]);
-        // 1, -1 in zigzag are 2, 1.
+        // 1 and -1 are 2 and 1 in zigzag.
         assert_eq!(of(0x11, 16, &[2, 1, 0, 0], 2), [1, 0, 0xff, 0xff]);
         assert_eq!(of(0x1a, 32, &[3, 4, 0, 0, 0, 0, 0, 0], 2), [3, 0, 0, 0, 7, 0, 0, 0]);
         let half = (0x3f80_0000u32 >> 16) as u16;

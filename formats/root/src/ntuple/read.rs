@@ -1,4 +1,4 @@
-//! Elements of a cluster's columns, page by page, and the arrays that they make.
+//! Reads the elements of a cluster's columns, page by page, and assembles arrays.
 
 use super::Ntuple;
 use super::clusters::{Cluster, Page};
@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// The last page of each column, which the next block may begin in.
+/// The last page of each column, where the next block may start: cluster, page number, bytes.
 pub(crate) type Kept = Mutex<BTreeMap<usize, (u64, u64, Arc<Vec<u8>>)>>;
 
-/// What is needed to read from one cluster.
+/// The context for reading from one cluster.
 pub(crate) struct Reader<'a> {
     pub(crate) file: &'a RootFile<'a>,
     pub(crate) ntuple: &'a Ntuple,
@@ -27,8 +27,8 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The array of `node` over the elements `range`; `total` is how many the cluster has, if that is certain.
-    /// Arrays of numbers are a tensor called `name`, or lists where that is `None`: inside others.
+    /// The array of `node` over the elements `range`; `total` is the number of elements in the cluster, if known.
+    /// Arrays of numbers become a tensor named `name`, or lists if it is `None`.
     pub(crate) fn array(
         &self,
         node: &Node,
@@ -63,7 +63,7 @@ impl Reader<'_> {
             }
             Node::Array { len, inner } => {
                 let times = |n: u64| {
-                    n.checked_mul(*len as u64).ok_or_else(|| Error::content("more elements than there can be"))
+                    n.checked_mul(*len as u64).ok_or_else(|| Error::content("an array with more than 2^64 elements"))
                 };
                 let elements = times(range.start)?..times(range.end)?;
                 let total = total.map(times).transpose()?;
@@ -91,7 +91,7 @@ impl Reader<'_> {
         Ok(Arc::new(StringViewArray::from_iter_values(found)))
     }
 
-    /// Where the first of `range` begins, and where each ends; in order.
+    /// The start of the first item of `range`, and the end of each; sorted.
     fn ends(&self, columns: &[usize], range: Range<u64>, total: Option<u64>) -> Result<(u64, Vec<u64>)> {
         let from = range.start.saturating_sub(1);
         let (element, bytes) = self.elements(columns, from..range.end.max(from), total)?;
@@ -99,7 +99,7 @@ impl Reader<'_> {
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
         let mut ends: Vec<u64> = bytes.chunks_exact(width).map(number).collect();
         if ends.windows(2).any(|pair| pair.first() > pair.last()) {
-            return Err(Error::content("ends of lists are out of order"));
+            return Err(Error::content("list offsets that decrease"));
         }
         let start = if range.start > 0 && !ends.is_empty() { ends.remove(0) } else { 0 };
         Ok((start, ends))
@@ -118,7 +118,7 @@ impl Reader<'_> {
         array_of(element, Buffer::from_vec(bytes), len)
     }
 
-    /// The elements `range`, little-endian, and their type.
+    /// The elements `range`, little-endian, with their type.
     fn elements(&self, columns: &[usize], range: Range<u64>, total: Option<u64>) -> Result<(DataType, Vec<u8>)> {
         let used = columns.iter().find_map(|column| Some((*column, self.cluster.columns.get(*column)?.as_ref()?)));
         let (column, pages) = match (used, columns.first()) {
@@ -130,13 +130,13 @@ impl Reader<'_> {
         let (element, _) = page::kind(record.kind).ok_or_else(|| Error::unsupported("a column of an unknown type"))?;
         let width = element_width(&element).unwrap_or(1) as u64;
         let held = pages.last().map_or(0, |page| page.first.saturating_add(page.elements));
-        // A column that was added later has nothing of the entries before: zeros.
+        // A deferred column has no elements for earlier entries; they are zero.
         let missing = match total {
             Some(total) if record.deferred => total.saturating_sub(held),
             _ => 0,
         };
         if range.end > range.start && range.end.saturating_sub(missing) > held {
-            return Err(Error::content(format!("a column of {held} elements where {} are needed", range.end)));
+            return Err(Error::content(format!("a column of {held} elements instead of {}", range.end)));
         }
         let zeros = range.end.min(missing).saturating_sub(range.start);
         self.file.limits().blob((range.end - range.start).saturating_mul(width))?;
@@ -148,9 +148,7 @@ impl Reader<'_> {
             let local = |at: u64| (at.clamp(page.first, page.first + page.elements) - page.first).saturating_mul(width);
             let part = usize::try_from(local(range.start)).unwrap_or(usize::MAX)
                 ..usize::try_from(local(range.end)).unwrap_or(0);
-            out.extend_from_slice(
-                bytes.get(part).ok_or_else(|| Error::content("a page of fewer elements than it says"))?,
-            );
+            out.extend_from_slice(bytes.get(part).ok_or_else(|| Error::content("a page with too few elements"))?);
         }
         Ok((element, out))
     }
@@ -175,7 +173,7 @@ impl Reader<'_> {
         if page.has_checksum {
             let sum = bytes.split_off(usize::try_from(page.place.len).unwrap_or(0));
             if twox_hash::XxHash3_64::oneshot(&bytes).to_le_bytes() != *sum {
-                return Err(Error::content("a page does not match its checksum; the file is damaged"));
+                return Err(Error::content("a page's checksum is wrong: the file is damaged"));
             }
         }
         if bytes.len() != len {
@@ -185,7 +183,7 @@ impl Reader<'_> {
     }
 }
 
-/// Arrays of `len` things, which may be arrays themselves, as one tensor.
+/// Combines arrays of length `len`, whose items may be arrays, into one tensor.
 fn tensor(node: &Node, array: ArrayRef, len: usize, name: &str) -> Result<ArrayRef> {
     let (flat, inner) = match array.as_fixed_size_list_opt() {
         Some(list) => (list.values().clone(), usize::try_from(list.value_length()).unwrap_or(0)),
@@ -193,14 +191,14 @@ fn tensor(node: &Node, array: ArrayRef, len: usize, name: &str) -> Result<ArrayR
     };
     let field = node.holds().field(name, false);
     let DataType::FixedSizeList(item, size) = field.data_type() else {
-        return Err(Error::bug("a tensor that is none"));
+        return Err(Error::bug("not a tensor type"));
     };
     let entries = flat.len() / (len * inner).max(1);
     let array = FixedSizeListArray::try_new_with_length(item.clone(), *size, flat, None, entries);
     array.map(|array| Arc::new(array) as ArrayRef).map_err(|e| Error::bug(e.to_string()))
 }
 
-/// Floats as wider floats.
+/// Converts floats to wider floats.
 fn widen(from: &DataType, to: &DataType, bytes: &[u8]) -> Result<Vec<u8>> {
     let value = |bytes: &[u8]| match bytes {
         [a, b] => half(u16::from_le_bytes([*a, *b])),
@@ -215,7 +213,7 @@ fn widen(from: &DataType, to: &DataType, bytes: &[u8]) -> Result<Vec<u8>> {
     }
 }
 
-/// IEEE 754's half precision.
+/// Decodes IEEE 754 half precision.
 fn half(bits: u16) -> f64 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let (exponent, mantissa) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));

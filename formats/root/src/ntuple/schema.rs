@@ -1,33 +1,33 @@
-//! Fields and columns of an RNTuple, from its header and footer.
+//! The fields and columns of an RNTuple, from its header and footer.
 
 use super::envelope::{Frame, Words};
 use packhorse_core::Result;
 
-/// A field: a name and C++ type in a tree of fields.
+/// A field: a node of the field tree, with name and C++ type.
 #[derive(Debug)]
 pub(crate) struct FieldRecord {
     pub(crate) parent: usize,
     pub(crate) role: u16,
     pub(crate) name: String,
     pub(crate) type_name: String,
-    /// How many of its child, or bits, if it is a fixed array.
+    /// The length of a fixed array, or the number of bits.
     pub(crate) array: Option<u64>,
-    /// The field whose columns it shows in another way.
+    /// The source field of a projected field, whose columns it shares.
     pub(crate) source: Option<usize>,
 }
 
-/// A column: elements of one type, in pages.
+/// A column: elements of one type, stored in pages.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnRecord {
     pub(crate) kind: u16,
     pub(crate) bits: u16,
     pub(crate) field: usize,
-    /// Whether entries before it was added have no elements.
+    /// Whether it was added later and has no elements for earlier entries.
     pub(crate) deferred: bool,
     pub(crate) range: Option<(f64, f64)>,
 }
 
-/// All fields and columns, by their numbers.
+/// All fields and columns, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     pub(crate) fields: Vec<FieldRecord>,
@@ -35,7 +35,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Adds what four lists in a row say: fields, columns, aliases, and more about types.
+    /// Adds a schema description: lists of fields, columns, alias columns and extra type information.
     pub(crate) fn add(&mut self, words: &mut Words<'_>) -> Result<()> {
         let Frame { words: mut list, count } = words.frame()?;
         for _ in 0..count {

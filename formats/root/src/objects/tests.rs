@@ -1,4 +1,4 @@
-//! Objects in bytes that are written by hand.
+//! Decodes handwritten objects.
 
 use super::*;
 use crate::shape::Member;
@@ -11,7 +11,7 @@ fn number() -> Shape {
     Shape::Number(Element::short())
 }
 
-/// The column of leaf `number` of `shape`, as lengths of lists and bytes of numbers or pieces of text.
+/// The column of leaf `number` of `shape`.
 fn read(frame: Frame, shape: Shape, number: usize, entry: &[u8]) -> Result<ArrayRef> {
     let mut leaf = shape.leaves().swap_remove(number);
     if frame == Frame::Many {
@@ -45,7 +45,7 @@ fn point() -> Shape {
 }
 
 #[test]
-fn objects_are_as_long_as_they_say_even_when_referenced() {
+fn byte_counts_are_checked_for_referenced_objects_too() {
     let plain = [&[0x40, 0, 0, 16, 0, 3][..], &[0, 1, 0, 0, 0, 5, 3, 0, 0, 0], &[0, 8, 0, 9]].concat();
     let referenced = [&[0x40, 0, 0, 18, 0, 3][..], &[0, 1, 0, 0, 0, 5, 3, 0, 0, 0x10, 0, 0], &[0, 8, 0, 9]].concat();
     for bytes in [&plain, &referenced] {
@@ -56,7 +56,7 @@ fn objects_are_as_long_as_they_say_even_when_referenced() {
     let mut longer = plain.clone();
     longer[3] += 1;
     longer.push(0);
-    assert_eq!(shown(read(Frame::One, point(), 0, &longer)), "an object of class P is longer or shorter than it says");
+    assert_eq!(shown(read(Frame::One, point(), 0, &longer)), "an object of class P does not match its byte count");
     let mut newer = plain.clone();
     newer[5] = 4;
     assert_eq!(shown(read(Frame::One, point(), 0, &newer)), "an object of class P in version 4");
@@ -66,14 +66,14 @@ fn objects_are_as_long_as_they_say_even_when_referenced() {
 }
 
 #[test]
-fn classes_without_versions_say_a_checksum() {
+fn classes_without_versions_have_a_checksum() {
     let of = |sum| [&[0x40, 0, 0, 20, 0, 0, 0, 0, 0, sum][..], &[0, 1, 0, 0, 0, 5, 3, 0, 0, 0], &[0, 8, 0, 9]].concat();
     assert!(shown(read(Frame::One, point(), 0, &of(77))).contains("[8,]"));
     assert_eq!(shown(read(Frame::One, point(), 0, &of(78))), "an object of class P in version 0");
 }
 
 #[test]
-fn maps_and_collections_are_stored_member_by_member() {
+fn member_wise_maps_and_collections() {
     let words = || Shape::Headed(Box::new(Shape::List(Box::new(number()))));
     let map = || Shape::Headed(Box::new(Shape::Map(Box::new(number()), Box::new(words()))));
     let values = [0x40, 0, 0, 16, 0, 9, 0, 0, 0, 1, 0, 5, 0, 0, 0, 2, 0, 6, 0, 7];
@@ -87,11 +87,11 @@ fn maps_and_collections_are_stored_member_by_member() {
     let bytes = [&head[..], &objects, &[0, 1, 0, 2, 0, 3, 0, 4]].concat();
     assert!(shown(read(Frame::One, list, 1, &bytes)).contains("[3,4,]"));
     let plain = Shape::Headed(Box::new(Shape::List(Box::new(number()))));
-    assert_eq!(shown(read(Frame::One, plain, 0, &bytes)), "a collection stored member by member");
+    assert_eq!(shown(read(Frame::One, plain, 0, &bytes)), "a collection stored member-wise");
 }
 
 #[test]
-fn counted_arrays_are_as_long_as_the_member_says() {
+fn counted_arrays_have_the_length_of_their_counter() {
     let shape = || {
         let members = vec![
             member("n", Shape::Counter(Element::int())),
