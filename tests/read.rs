@@ -7,9 +7,10 @@
 mod bytes;
 
 use packhorse::read::cache::DirOptions;
-use packhorse::read::order::Shuffle;
+use packhorse::read::order::{Place, Shuffle};
 use packhorse::read::*;
 use packhorse_testkit::external::python;
+use packhorse::transform::image::View;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,7 +71,10 @@ fn samples(dataset: &Dataset, fields: &[FieldOptions], options: &LoaderOptions) 
 
 /// All bytes of all batches.
 fn stream(dataset: &Dataset, fields: &[FieldOptions], options: &LoaderOptions) -> Vec<Vec<u8>> {
-    let loader = Loader::new(dataset.clone(), fields, options, Host::default()).unwrap();
+    bytes(Loader::new(dataset.clone(), fields, options, Host::default()).unwrap())
+}
+
+fn bytes(loader: Loader<Host>) -> Vec<Vec<u8>> {
     let layout = loader.layout().clone();
     let fields = layout.fields();
     loader
@@ -86,7 +90,7 @@ fn stream(dataset: &Dataset, fields: &[FieldOptions], options: &LoaderOptions) -
 fn a_sealed_dataset_has_its_photos_labels_and_splits() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = photos(dir.path(), 100, &["--shuffle", "3", "--split", "train=0.8,val=0.2"]);
-    let dataset = dataset(text(&to)).unwrap();
+    let dataset = open(text(&to)).unwrap();
     let (train, val) = (dataset.split("train").unwrap(), dataset.split("val").unwrap());
     assert_eq!((dataset.len(), train.len() + val.len()), (100, 100));
     let fields = [FieldOptions::new("jpg", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
@@ -103,12 +107,35 @@ fn a_sealed_dataset_has_its_photos_labels_and_splits() {
 }
 
 #[test]
+fn the_builder_gives_the_batches_of_the_options() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
+    let (dataset, view) = (open(text(&to)).unwrap(), View::random_crop(32).flip(0.5));
+    let fields =
+        [FieldOptions::new("image", Make::Picture(view)).from("jpg;png"), FieldOptions::new("cls", Make::Auto)];
+    let place = Place { rank: 1, ranks: 2 };
+    let options = LoaderOptions { place, seed: 7, epochs: Some(2), threads: 1, ..LoaderOptions::new(8) };
+    let wanted = stream(&dataset, &fields, &options);
+    let settings = dataset.loader(8).image("image", "jpg;png", view).field("cls", "cls");
+    let settings = settings.rank(place).seed(7).epochs(2).threads(2);
+    assert_eq!(bytes(settings.clone().build().unwrap()), wanted);
+    let mut loader = settings.clone().build().unwrap();
+    loader.by_ref().take(2).for_each(|batch| drop(batch.unwrap()));
+    let rest = settings.resume(&loader.state()).build().unwrap();
+    assert_eq!(bytes(rest), wanted[2..]);
+    let mixed = [(dataset.clone(), 2.0), (dataset, 1.0)];
+    let long = Loader::mixed(&mixed, 40, &fields, &options, Host::default()).unwrap();
+    let short = Dataset::mixed_loader(&mixed, 40, 8).fields(fields.clone()).configure(|all| *all = options.clone());
+    assert_eq!(bytes(short.rank(place).build().unwrap()), bytes(long));
+}
+
+#[test]
 fn without_its_manifest_it_is_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
     let fields = [FieldOptions::new("jpg", Make::Bytes)];
     let options = LoaderOptions { threads: 2, shuffle: Shuffle::Blocks { shards: 2 }, ..LoaderOptions::new(8) };
-    let wanted = stream(&dataset(text(&to)).unwrap(), &fields, &options);
+    let wanted = stream(&open(text(&to)).unwrap(), &fields, &options);
     let foreign = dir.path().join("foreign");
     std::fs::create_dir(&foreign).unwrap();
     for entry in std::fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().path()) {
@@ -123,7 +150,7 @@ fn without_its_manifest_it_is_the_same() {
     for place in [text(&foreign), &pattern, &glob] {
         for options_of_open in [OpenOptions::default(), kept.clone(), kept.clone()] {
             let stores = packhorse::storage::Stores::default();
-            let dataset = dataset_with(place, &stores, &options_of_open).unwrap();
+            let dataset = open_with(place, &stores, &options_of_open).unwrap();
             assert!(stream(&dataset, &fields, &options) == wanted, "{place}");
         }
     }
@@ -145,7 +172,7 @@ fn every_container_gives_the_same_arrays() {
     for to in ["hdf5", "parquet", "arrow", "tfrecord", "webdataset"] {
         let out = dir.path().join(to);
         packhorse(&["pack", text(&from), "--to", to, "--out", text(&out), "--samples-per-shard", "25", "--ragged"]);
-        let dataset = dataset(text(&out)).unwrap();
+        let dataset = open(text(&out)).unwrap();
         let names: Vec<&str> = dataset.schema().fields().iter().map(|field| field.name().as_str()).collect();
         let named = |name: &str| names.iter().find(|known| known.split('.').next() == Some(name)).unwrap().to_string();
         let field = |name: &str, make| FieldOptions::new(name, make).from(&named(name));
@@ -183,7 +210,7 @@ fn tokens_are_samples_too() {
     for (place, count) in
         [(text(&out), 90), (&pattern, 90), (text(&pair), 40), (text(&pair.join("shard-000000.idx")), 40)]
     {
-        let dataset = dataset(place).unwrap();
+        let dataset = open(place).unwrap();
         let fields = [FieldOptions::new("tokens", Make::Ragged)];
         let read = ReadOptions { verify: Verify::Full, ..ReadOptions::default() };
         let loader = Loader::new(dataset, &fields, &LoaderOptions { read, ..sequential(8) }, Host::default()).unwrap();
@@ -210,7 +237,7 @@ fn a_flipped_bit_is_named_or_nobody_looked() {
     let at = bytes.len() / 2 / 512 * 512 + 300;
     bytes[at] ^= 4;
     std::fs::write(&shard, &bytes).unwrap();
-    let dataset = dataset(text(&to)).unwrap();
+    let dataset = open(text(&to)).unwrap();
     let fields = [FieldOptions::new("jpg", Make::Bytes)];
     let with = |verify| {
         let read = ReadOptions { verify, ..ReadOptions::default() };
@@ -246,7 +273,7 @@ fn caches_change_nothing() {
     let options = LoaderOptions { shuffle: Shuffle::Blocks { shards: 2 }, epochs: Some(2), ..sequential(8) };
     let foreign = format!("{}/*.tar", to.display());
     for place in [text(&to), &foreign] {
-        let dataset = dataset(place).unwrap();
+        let dataset = open(place).unwrap();
         let wanted = stream(&dataset, &fields, &options);
         for cache in caches(&dir.path().join("near")) {
             for threads in [1, 4] {
@@ -256,7 +283,7 @@ fn caches_change_nothing() {
         }
     }
     // A cache that holds all of it is asked, and the shards are not.
-    let dataset = dataset(text(&to)).unwrap();
+    let dataset = open(text(&to)).unwrap();
     let cache = CacheOptions { ram: 1 << 30, dir: None };
     let options = LoaderOptions { cache, epochs: Some(3), threads: 0, ..options };
     let mut loader = Loader::new(dataset.clone(), &fields, &options, Host::default()).unwrap();
@@ -274,7 +301,7 @@ fn shards_of_others_are_read() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let fields = [FieldOptions::new("bin", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
     for kind in ["webdataset", "gnutar", "pax", "gnu"] {
-        let dataset = dataset(text(&dir.path().join(kind))).unwrap();
+        let dataset = open(text(&dir.path().join(kind))).unwrap();
         let found = samples(&dataset, &fields, &sequential(8));
         assert_eq!(found.len(), 50, "{kind}");
         for (key, values) in &found {
@@ -290,7 +317,7 @@ fn a_compressed_tar_is_read_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let (_, to) = photos(dir.path(), 17, &[]);
     let fields = [FieldOptions::new("jpg", Make::Bytes)];
-    let wanted = stream(&dataset(text(&to)).unwrap(), &fields, &sequential(4));
+    let wanted = stream(&open(text(&to)).unwrap(), &fields, &sequential(4));
     let packed = dir.path().join("a.tar.zst");
     let bytes = std::fs::read(to.join("shard-000000.tar")).unwrap();
     std::fs::write(&packed, zstd::encode_all(&bytes[..], 1).unwrap()).unwrap();
@@ -302,11 +329,11 @@ fn a_compressed_tar_is_read_in_order() {
             let keys: usize = wanted.iter().map(Vec::len).sum();
             // Offsets and keys are beside the photos there.
             let others: usize =
-                samples(&dataset(text(&to)).unwrap(), &fields, &sequential(4)).keys().map(String::len).sum();
+                samples(&open(text(&to)).unwrap(), &fields, &sequential(4)).keys().map(String::len).sum();
             keys - others - 8 * (17 + 5)
         })
     );
-    let error = dataset(text(&packed)).unwrap_err().to_string();
+    let error = open(text(&packed)).unwrap_err().to_string();
     assert!(error.contains("compressed as a whole") && error.contains("pack"), "{error}");
 }
 
@@ -377,10 +404,10 @@ mod remote {
         let dir = tempfile::tempdir().unwrap();
         let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
         let fields = [FieldOptions::new("jpg", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
-        let wanted = stream(&dataset(text(&to)).unwrap(), &fields, &options(2));
+        let wanted = stream(&open(text(&to)).unwrap(), &fields, &options(2));
         let server = Server::honest(&to);
         for place in ["", "dataset.json", "shard-%7B000000..000003%7D.tar", "shard-{000000..000003}.tar"] {
-            let dataset = dataset(&server.url(place)).unwrap_or_else(|error| panic!("{place}: {error}"));
+            let dataset = open(&server.url(place)).unwrap_or_else(|error| panic!("{place}: {error}"));
             for threads in [1, 2, 8] {
                 assert!(stream(&dataset, &fields, &options(threads)) == wanted, "{place} {threads}");
             }
@@ -396,7 +423,7 @@ mod remote {
         let dir = tempfile::tempdir().unwrap();
         let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
         let fields = [FieldOptions::new("jpg", Make::Bytes)];
-        let wanted = stream(&dataset(text(&to)).unwrap(), &fields, &options(2));
+        let wanted = stream(&open(text(&to)).unwrap(), &fields, &options(2));
         let server = Server::new(&to, move |asked| match asked.number.wrapping_mul(0x9e37_79b9) >> 16 & 0xff {
             n if n >= 51 => HttpFault::None,
             n if n % 4 == 0 => HttpFault::ResetInBody,
@@ -406,7 +433,7 @@ mod remote {
         });
         let idle_timeout = Duration::from_millis(300);
         let stores = Stores::new(RemoteOptions { idle_timeout, ..RemoteOptions::default() });
-        let dataset = dataset_with(&server.url(""), &stores, &OpenOptions::default()).unwrap();
+        let dataset = open_with(&server.url(""), &stores, &OpenOptions::default()).unwrap();
         assert!(stream(&dataset, &fields, &options(3)) == wanted);
     }
 
@@ -420,12 +447,12 @@ mod remote {
         std::fs::rename(&to, root.join("bucket/shards")).unwrap();
         let fields = [FieldOptions::new("jpg", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
         let here = root.join("bucket/shards");
-        let wanted = stream(&dataset(text(&here)).unwrap(), &fields, &options(2));
+        let wanted = stream(&open(text(&here)).unwrap(), &fields, &options(2));
         let server = packhorse_testkit::s3::Server::new(&root);
         let stores = Stores::new(RemoteOptions { s3: server.settings(), ..RemoteOptions::default() });
         for place in ["s3://bucket/shards", "s3://bucket/shards/*.tar", "s3://bucket/shards/shard-{000000..000003}.tar"]
         {
-            let dataset = dataset_with(place, &stores, &OpenOptions::default()).unwrap();
+            let dataset = open_with(place, &stores, &OpenOptions::default()).unwrap();
             for threads in [1, 2, 8] {
                 assert!(stream(&dataset, &fields, &options(threads)) == wanted, "{place} {threads}");
             }
@@ -434,7 +461,7 @@ mod remote {
                 assert!(stream(&dataset, &fields, &options) == wanted, "{place} {cache:?}");
             }
         }
-        let error = dataset_with("s3://bucket/nothing", &stores, &OpenOptions::default()).unwrap_err();
+        let error = open_with("s3://bucket/nothing", &stores, &OpenOptions::default()).unwrap_err();
         assert!(error.to_string().contains("s3://bucket/nothing"), "{error}");
     }
 
@@ -444,7 +471,7 @@ mod remote {
         let stores = Stores::new(RemoteOptions { patience, ..RemoteOptions::default() });
         let begin = std::time::Instant::now();
         let url = packhorse_testkit::web::dead_url();
-        let error = dataset_with(&url, &stores, &OpenOptions::default()).unwrap_err();
+        let error = open_with(&url, &stores, &OpenOptions::default()).unwrap_err();
         assert!(error.to_string().contains(&url) && begin.elapsed() < 5 * patience, "{error}");
     }
 }

@@ -24,6 +24,8 @@ pub use packhorse_transform as transform;
 
 #[cfg(feature = "read")]
 pub mod read;
+#[cfg(feature = "read")]
+pub use read::{open, open_tokens};
 
 use packhorse_core::Registry;
 

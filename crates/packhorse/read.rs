@@ -5,25 +5,78 @@
 pub use packhorse_order as order;
 pub use packhorse_read::*;
 
-use packhorse_core::{Error, Result, Store};
+use packhorse_core::{Error, FileKind, Result, Store};
 use packhorse_storage::{Compression, Location, Stores, decompressed};
 use packhorse_tokens::IndexHeader;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Opens the dataset at a place, written as a path, `file://…`, `s3://bucket/prefix` or `http(s)://host/path`: what
-/// `packhorse seal` sealed, or anybody's shards by folder, name or pattern (`s3://bucket/shard-{000..127}.tar`). A web
+/// `packhorse seal` sealed, or third-party shards by folder, name or pattern (`s3://bucket/shard-{000..127}.tar`). A web
 /// server has no folders to list: name its shards, or give a sealed dataset.
 ///
-/// Errors: those of [`open()`]; a place that this build does not reach.
-pub fn dataset(place: &str) -> Result<Dataset> {
-    dataset_with(place, &Stores::default(), &OpenOptions::default())
+/// ```no_run
+/// use packhorse::transform::image::View;
+///
+/// # fn main() -> packhorse::core::Result<()> {
+/// let loader = packhorse::open("shards")?
+///     .split("train")?
+///     .loader(256)
+///     .image("image", "jpg;png", View::random_crop(224).flip(0.5))
+///     .field("label", "cls")
+///     .seed(7)
+///     .build()?;
+/// for batch in loader {
+///     let batch = batch?;
+///     let (pixels, labels) = (batch.field("image"), batch.integers("label"));
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Errors: those of [`Dataset::open`]; a place that this build does not reach.
+pub fn open(place: &str) -> Result<Dataset> {
+    open_with(place, &Stores::default(), &OpenOptions::default())
 }
 
-/// [`dataset`] with options. Datasets of the same `stores` share connections.
-pub fn dataset_with(place: &str, stores: &Stores, options: &OpenOptions) -> Result<Dataset> {
+/// [`open`] with options. Datasets of the same `stores` share connections.
+pub fn open_with(place: &str, stores: &Stores, options: &OpenOptions) -> Result<Dataset> {
     let (store, path) = stores.open(&Location::parse(place)?)?;
-    open(&crate::registry(), store, &path, options)
+    Dataset::open(&crate::registry(), store, &path, options)
+}
+
+/// Opens the tokens of one Megatron pair, given as its `.idx`, as its prefix (`data/corpus`), or as a folder that holds one
+/// pair. Local files are mapped ([`Access::Map`]): they must not be written or truncated while they are read.
+///
+/// ```no_run
+/// # fn main() -> packhorse::core::Result<()> {
+/// for batch in packhorse::open_tokens("data/corpus")?.loader(64, 4096).seed(1234).build()? {
+///     let batch = batch?;
+///     let tokens = batch.field("tokens");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Errors: those of [`token_pair`]; a folder with several pairs.
+pub fn open_tokens(place: &str) -> Result<Arc<Tokens>> {
+    let (store, path) = Location::parse(place)?.open()?;
+    let is_idx = |path: &Path| path.extension().is_some_and(|extension| extension == "idx");
+    let idx = if is_idx(&path) {
+        path
+    } else if store.stat(&path, true).is_ok_and(|stat| stat.kind == FileKind::Directory) {
+        let mut found = store.list(&path)?.into_iter().filter(|name| is_idx(name));
+        match (found.next(), found.next()) {
+            (Some(name), None) => path.join(name),
+            (None, _) => return Err(Error::config("holds no .idx of tokens").in_input(place)),
+            _ => return Err(Error::config("holds several .idx files; name one of them").in_input(place)),
+        }
+    } else {
+        let mut name = path.into_os_string();
+        name.push(".idx");
+        name.into()
+    };
+    Ok(Arc::new(Tokens::new(vec![token_pair(&*store, &idx, Access::Map)?])?))
 }
 
 /// A loader of samples in the order in which they come, where nothing else is possible: `-` is a tar through standard
@@ -59,7 +112,7 @@ pub fn stream<D: Device>(
 
 /// Megatron's pair whose `.idx` is `idx`, and whose `.bin` is beside it; opened by `store`.
 ///
-/// Errors: one of them is missing, an index that is none, a `.bin` that is cut short.
+/// Errors: one of them is missing, an invalid index, a truncated `.bin`.
 pub fn token_pair(store: &dyn Store, idx: &Path, access: Access) -> Result<TokenFile> {
     let bin: Arc<dyn packhorse_core::Input> = Arc::from(store.open(&idx.with_extension("bin"))?);
     let idx = store.open(idx)?;

@@ -10,7 +10,7 @@
 //! GptSamples, PackSamples, BlendSamples: Order
 //! ```
 //!
-//! * **Datasets** ([`open()`]): what `packhorse seal` sealed, from its manifest and its indexes alone; and anybody's
+//! * **Datasets** ([`Dataset::open`]): what `packhorse seal` sealed, from its manifest and its indexes alone; and anybody's
 //!   shards, whose headers are read once. Samples are numbered, and any of them can be read at any time ([`Reader`]).
 //! * **Order**: [`packhorse_order::ShardOrder`] says what stands at a position of an epoch, and
 //!   [`packhorse_order::Sampler`] which positions a rank takes at a step. There is no shuffle buffer: what a batch holds is a
@@ -52,6 +52,7 @@ mod gpt_samples;
 mod host;
 mod layout;
 mod loader;
+mod loader_builder;
 mod loader_options;
 mod mapping;
 mod near;
@@ -71,6 +72,7 @@ mod stream;
 mod table;
 mod token_file;
 mod token_loader;
+mod token_loader_builder;
 mod token_options;
 mod token_state;
 mod tokens;
@@ -84,7 +86,7 @@ pub use bench::{Measured, measure};
 pub use blank::Blank;
 pub use blend_samples::BlendSamples;
 pub use contents::Contents;
-pub use dataset::{Dataset, OpenOptions, open};
+pub use dataset::{Dataset, OpenOptions};
 pub use device::Device;
 pub use fetched::{Fetched, Value};
 pub use fields::{FieldOptions, Make, OnError};
@@ -92,6 +94,7 @@ pub use gpt_samples::GptSamples;
 pub use host::{Host, HostSlab};
 pub use layout::{ALIGN, Layout, SlabField};
 pub use loader::Loader;
+pub use loader_builder::LoaderBuilder;
 pub use loader_options::LoaderOptions;
 pub use near::CacheOptions;
 pub use numbers::Numbers;
@@ -101,6 +104,7 @@ pub use remainder::Remainder;
 pub use stream::Pipe;
 pub use token_file::TokenFile;
 pub use token_loader::TokenLoader;
+pub use token_loader_builder::TokenLoaderBuilder;
 pub use token_options::{Companions, LossMask, TokenOptions};
 pub use token_state::TokenState;
 pub use tokens::Tokens;

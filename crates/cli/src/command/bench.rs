@@ -5,9 +5,7 @@ use crate::args::{BenchLoad, BenchRead};
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, Kind, Observer, Result};
-use packhorse_read::{
-    Access, Dataset, FieldOptions, LoaderOptions, Make, Measured, OpenOptions, ReadOptions, measure, open,
-};
+use packhorse_read::{Access, Dataset, FieldOptions, LoaderOptions, Make, Measured, OpenOptions, ReadOptions, measure};
 use packhorse_storage::Location;
 use packhorse_transform::image::{Size, View};
 use serde_json::json;
@@ -31,8 +29,8 @@ impl Load {
             return Err(Error::config(format!("--seconds takes a number above 0, not {}", args.seconds)));
         }
         let (store, path) = Location::parse(&args.dataset)?.open()?;
-        let dataset =
-            open(context.registry, store, &path, &OpenOptions::default()).map_err(packhorse_pack::of_request)?;
+        let dataset = Dataset::open(context.registry, store, &path, &OpenOptions::default())
+            .map_err(packhorse_pack::of_request)?;
         let access = if args.map { Access::Map } else { ReadOptions::default().access };
         let threads = args.threads.jobs();
         let options = LoaderOptions {

@@ -51,6 +51,16 @@ impl Cuda {
         Self::new(rank % Self::count()?.max(1))
     }
 
+    /// The GPU for this process by its rank on the node, as torchrun (`LOCAL_RANK`), Slurm (`SLURM_LOCALID`) or Open MPI
+    /// (`OMPI_COMM_WORLD_LOCAL_RANK`) says; the first GPU without any of them.
+    ///
+    /// Errors: as for [`Cuda::new`].
+    pub fn of_environment() -> Result<Self> {
+        let launchers = ["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"];
+        let rank = launchers.iter().find_map(|name| std::env::var(name).ok()?.trim().parse().ok());
+        Self::of_rank(rank.unwrap_or(0))
+    }
+
     /// How many GPUs the process may use (`CUDA_VISIBLE_DEVICES` says which).
     ///
     /// Errors: no driver, or one that can't run (kind `Unsupported`).

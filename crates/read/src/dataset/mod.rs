@@ -5,7 +5,7 @@ mod open;
 mod pattern;
 mod shard;
 
-pub use open::{OpenOptions, open};
+pub use open::OpenOptions;
 pub(crate) use shard::{Content, Shard, intact};
 
 use packhorse_core::{Error, Field, KEY, Registry, Result, Schema, SchemaRef};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Samples of shards, in an order of their own and numbered so from 0 on. Cheap to copy; opened by [`open`].
+/// Samples of shards, in an order of their own and numbered so from 0 on. Cheap to copy; opened by [`Dataset::open`].
 #[derive(Clone)]
 pub struct Dataset {
     shards: Arc<[Arc<Shard>]>,

@@ -33,28 +33,30 @@ impl Default for OpenOptions {
     }
 }
 
-/// Opens the dataset at `path` of `store`:
-///
-/// * a folder that `packhorse seal` sealed, or its `dataset.json`: nothing else is read yet;
-/// * shards without a manifest, anybody's: a file, a pattern (`shard-{000..127}.tar`, `*.parquet`) or a folder of them.
-///   Tar headers are walked, and other formats' headers read, once.
-///
-/// Errors: nothing is there; files of different formats; a shard that is damaged or can't be read sample by sample.
-pub fn open(registry: &Registry, store: Arc<dyn Store>, path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let dir = match path.file_name() {
-        Some(name) if name == MANIFEST => path.parent().unwrap_or(Path::new("")),
-        _ => path,
-    };
-    let pattern = path.to_str().is_some_and(|text| text.contains('{') || is_glob(text));
-    // A folder may be called like a pattern.
-    let pattern = pattern && store.stat(path, true).is_err();
-    if !pattern && let Some(manifest) = Manifest::read(&*store, dir)? {
-        return sealed(registry, &store, dir, &manifest, options);
+impl Dataset {
+    /// Opens the dataset at `path` of `store`:
+    ///
+    /// * a folder that `packhorse seal` sealed, or its `dataset.json`: nothing else is read yet;
+    /// * third-party shards without a manifest: a file, a pattern (`shard-{000..127}.tar`, `*.parquet`) or a folder of them.
+    ///   Tar headers are walked, and other formats' headers read, once.
+    ///
+    /// Errors: nothing is there; files of different formats; a shard that is damaged or can't be read sample by sample.
+    pub fn open(registry: &Registry, store: Arc<dyn Store>, path: &Path, options: &OpenOptions) -> Result<Self> {
+        let dir = match path.file_name() {
+            Some(name) if name == MANIFEST => path.parent().unwrap_or(Path::new("")),
+            _ => path,
+        };
+        let pattern = path.to_str().is_some_and(|text| text.contains('{') || is_glob(text));
+        // A folder may be called like a pattern.
+        let pattern = pattern && store.stat(path, true).is_err();
+        if !pattern && let Some(manifest) = Manifest::read(&*store, dir)? {
+            return sealed(registry, &store, dir, &manifest, options);
+        }
+        let files = files(registry, &*store, path, options)?;
+        let shards = foreign::shards(registry, &store, &files, options)?;
+        let schema = union(shards.iter().map(|(_, schema)| schema))?;
+        Self::new(registry, shards.into_iter().map(|(shard, _)| Arc::new(shard)).collect(), schema, Vec::new())
     }
-    let files = files(registry, &*store, path, options)?;
-    let shards = foreign::shards(registry, &store, &files, options)?;
-    let schema = union(shards.iter().map(|(_, schema)| schema))?;
-    Dataset::new(registry, shards.into_iter().map(|(shard, _)| Arc::new(shard)).collect(), schema, Vec::new())
 }
 
 fn sealed(

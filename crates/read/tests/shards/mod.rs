@@ -44,7 +44,7 @@ pub(crate) fn shards(dir: &Path, counts: &[usize]) {
 
 pub(crate) fn dataset(path: &Path) -> Dataset {
     let store: Arc<dyn Store> = Arc::new(Local);
-    open(&registry(), store, path, &OpenOptions::default()).unwrap()
+    Dataset::open(&registry(), store, path, &OpenOptions::default()).unwrap()
 }
 
 /// All there is of a batch, for comparisons.

@@ -81,6 +81,39 @@ pub enum Filter {
 }
 
 impl View {
+    /// A random part of each image, brought to `side` × `side` pixels: torchvision's `RandomResizedCrop(side)`, with its
+    /// areas (0.08 to 1 of the image) and proportions (3/4 to 4/3).
+    pub fn random_crop(side: u32) -> Self {
+        let (scale, ratio) = ((0.08, 1.0), (3.0 / 4.0, 4.0 / 3.0));
+        Self::of(Size::Random { height: side, width: side, scale, ratio })
+    }
+
+    /// The middle `side` × `side` pixels of each image, whose shorter side is first brought to 8/7 of that: for 224 these are
+    /// torchvision's `Resize(256)` and `CenterCrop(224)`, as ImageNet is evaluated.
+    pub fn center_crop(side: u32) -> Self {
+        let short = u32::try_from(u64::from(side) * 8 / 7).unwrap_or(u32::MAX);
+        Self::of(Size::Center { short, height: side, width: side })
+    }
+
+    /// Each image stretched to `side` × `side` pixels.
+    pub fn squash(side: u32) -> Self {
+        Self::of(Size::Squash { height: side, width: side })
+    }
+
+    fn of(size: Size) -> Self {
+        Self { size, ..Self::default() }
+    }
+
+    /// The same, mirrored with this probability, 0 to 1.
+    pub fn flip(self, probability: f32) -> Self {
+        Self { flip: probability, ..self }
+    }
+
+    /// The same, resampled by this filter.
+    pub fn filter(self, filter: Filter) -> Self {
+        Self { filter, ..self }
+    }
+
     /// Height and width of every view; `None` if each image keeps its own.
     pub fn shape(&self) -> Option<(u32, u32)> {
         match self.size {
@@ -156,6 +189,19 @@ mod tests {
         assert!(refused(Size::Squash { height: 0, width: 5 }, 0.0).contains("no pixels"));
         assert!(refused(Size::Exact { height: u32::MAX, width: u32::MAX }, 0.0).contains("over the limit"));
         assert!(refused(Size::Center { short: 223, height: 224, width: 10 }, 0.0).ends_with("give at least 224"));
+    }
+
+    #[test]
+    fn constructors_are_the_usual_views() {
+        let random = Size::Random { height: 224, width: 224, scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) };
+        let view = View { size: random, flip: 0.5, filter: Filter::Bicubic, reduced: false };
+        assert_eq!(View::random_crop(224).flip(0.5).filter(Filter::Bicubic), view);
+        assert_eq!(View::center_crop(224).size, Size::Center { short: 256, height: 224, width: 224 });
+        assert_eq!(View::squash(32).size, Size::Squash { height: 32, width: 32 });
+        for view in [View::random_crop(1), View::center_crop(1), View::squash(1)] {
+            view.validate(&Limits::default()).unwrap();
+        }
+        assert!(View::center_crop(u32::MAX).validate(&Limits::default()).is_err());
     }
 
     #[test]

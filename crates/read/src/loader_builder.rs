@@ -1,0 +1,160 @@
+//! The short way to a loader. Owns the defaults of a training process; refuses to know how samples are read.
+
+use crate::{
+    CacheOptions, Column, Dataset, Device, FieldOptions, Host, Loader, LoaderOptions, Make, OnError, Remainder, Verify,
+};
+use packhorse_core::{Observer, Result};
+use packhorse_order::{OrderState, Place, Shuffle};
+use packhorse_transform::image::View;
+use std::sync::Arc;
+
+/// Settings of a [`Loader`], made by [`Dataset::loader`]. What is not set is as [`LoaderOptions::new`] has it; rank and world
+/// size come from the environment of the process, and batches stay in host memory.
+#[derive(Clone, Debug)]
+#[must_use = "call build() to get the loader"]
+pub struct LoaderBuilder<D = Host> {
+    samples: Samples,
+    fields: Vec<FieldOptions>,
+    options: LoaderOptions,
+    rank: Option<Place>,
+    device: D,
+}
+
+#[derive(Clone, Debug)]
+enum Samples {
+    Of(Dataset),
+    Mixed(Vec<(Dataset, f64)>, u64),
+}
+
+impl Dataset {
+    /// Starts the settings of a [`Loader`] with `batch` samples per batch and rank.
+    pub fn loader(&self, batch: u32) -> LoaderBuilder {
+        LoaderBuilder::new(Samples::Of(self.clone()), batch)
+    }
+
+    /// The same over several datasets by weight, with epochs of `samples` samples: see [`Loader::mixed`].
+    pub fn mixed_loader(datasets: &[(Dataset, f64)], samples: u64, batch: u32) -> LoaderBuilder {
+        LoaderBuilder::new(Samples::Mixed(datasets.to_vec(), samples), batch)
+    }
+}
+
+impl LoaderBuilder {
+    fn new(samples: Samples, batch: u32) -> Self {
+        Self { samples, fields: Vec::new(), options: LoaderOptions::new(batch), rank: None, device: Host::default() }
+    }
+}
+
+impl<D: Device> LoaderBuilder<D> {
+    /// Adds the field `name`: pictures as pixels, read from the first of the fields `from` (`jpg;png`) that a sample has.
+    pub fn image(self, name: &str, from: &str, view: View) -> Self {
+        self.field_as(name, from, Make::Picture(view))
+    }
+
+    /// Adds the field `name` in the form that the type of `from` suggests ([`Make::Auto`]).
+    pub fn field(self, name: &str, from: &str) -> Self {
+        self.field_as(name, from, Make::Auto)
+    }
+
+    /// Adds the field `name`, made from `from` as `make` says.
+    pub fn field_as(self, name: &str, from: &str, make: Make) -> Self {
+        self.fields([FieldOptions { from: Column::from(from), ..FieldOptions::new(name, make) }])
+    }
+
+    /// Adds these fields. A loader without any gives all fields of its dataset.
+    pub fn fields(mut self, fields: impl IntoIterator<Item = FieldOptions>) -> Self {
+        self.fields.extend(fields);
+        self
+    }
+
+    /// The seed of the order and of all augmentation.
+    pub fn seed(self, seed: u64) -> Self {
+        self.configure(|options| options.seed = seed)
+    }
+
+    /// How samples are shuffled.
+    pub fn shuffle(self, shuffle: Shuffle) -> Self {
+        self.configure(|options| options.shuffle = shuffle)
+    }
+
+    /// Ends after epoch `epochs - 1`, wherever the loader begins.
+    pub fn epochs(self, epochs: u64) -> Self {
+        self.configure(|options| options.epochs = Some(epochs))
+    }
+
+    /// Begins epoch after epoch, without an end.
+    pub fn endless(self) -> Self {
+        self.configure(|options| options.epochs = None)
+    }
+
+    /// Goes on after `state`, which a loader of the same dataset, shuffle and seed gave on any number of ranks.
+    pub fn resume(self, state: &OrderState) -> Self {
+        self.configure(|options| options.state = Some(*state))
+    }
+
+    /// Loads the share of this rank, whatever the environment says.
+    pub fn rank(self, rank: Place) -> Self {
+        Self { rank: Some(rank), ..self }
+    }
+
+    /// What happens to the samples at the end of an epoch that do not fill a batch on every rank.
+    pub fn remainder(self, remainder: Remainder) -> Self {
+        self.configure(|options| options.remainder = remainder)
+    }
+
+    /// Leaves bad samples out and reports them to the observer; by default they are errors.
+    pub fn skip_bad(self) -> Self {
+        self.configure(|options| options.on_error = OnError::Skip)
+    }
+
+    /// Decodes on this many threads. With 0 the caller's thread does all work when it takes a batch.
+    pub fn threads(self, threads: usize) -> Self {
+        self.configure(|options| {
+            options.threads = threads;
+            options.ahead = threads.saturating_add(2);
+        })
+    }
+
+    /// Keeps shards in memory or in a folder of this machine.
+    pub fn cache(self, cache: CacheOptions) -> Self {
+        self.configure(|options| options.cache = cache)
+    }
+
+    /// How much of what is read is checked.
+    pub fn verify(self, verify: Verify) -> Self {
+        self.configure(|options| options.read.verify = verify)
+    }
+
+    /// Sends warnings, and the samples that are left out, to `observer`.
+    pub fn observe(self, observer: Arc<dyn Observer>) -> Self {
+        self.configure(|options| options.observer = observer)
+    }
+
+    /// Changes any other setting. The place among the ranks is set by [`rank`](Self::rank) alone.
+    pub fn configure(mut self, change: impl FnOnce(&mut LoaderOptions)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    /// Sends batches to `device`.
+    pub fn on<E: Device>(self, device: E) -> LoaderBuilder<E> {
+        let Self { samples, fields, options, rank, .. } = self;
+        LoaderBuilder { samples, fields, options, rank, device }
+    }
+
+    /// The loader, at work.
+    ///
+    /// Errors: those of [`Loader::new`] and [`Loader::mixed`]; ranks in the environment that contradict one another.
+    pub fn build(self) -> Result<Loader<D>> {
+        let place = rank_or_environment(self.rank)?;
+        let options = LoaderOptions { place, ..self.options };
+        match self.samples {
+            Samples::Of(dataset) => Loader::new(dataset, &self.fields, &options, self.device),
+            Samples::Mixed(datasets, samples) => Loader::mixed(&datasets, samples, &self.fields, &options, self.device),
+        }
+    }
+}
+
+/// `rank`, or what the environment of this process says.
+pub(crate) fn rank_or_environment(rank: Option<Place>) -> Result<Place> {
+    rank.map_or_else(|| Place::of_environment(&|name| std::env::var(name).ok()), Ok)
+}

@@ -1,0 +1,125 @@
+//! The short way to a loader of tokens. Owns the default order; refuses to know what an `.idx` looks like.
+
+use crate::loader_builder::rank_or_environment;
+use crate::{Companions, Device, GptSamples, Host, Remainder, TokenLoader, TokenOptions, TokenState, Tokens};
+use packhorse_core::{Error, Result};
+use packhorse_order::{GptIndex, GptOptions, Order, Place};
+use std::sync::Arc;
+
+/// Settings of a [`TokenLoader`], made by [`Tokens::loader`]. What is not set is as [`TokenOptions::new`] has it; the order is
+/// that of Megatron's `GPTDataset`, rank and world size come from the environment of the process, and batches stay in host
+/// memory.
+#[must_use = "call build() to get the loader"]
+pub struct TokenLoaderBuilder<D = Host> {
+    tokens: Arc<Tokens>,
+    order: Option<Arc<dyn Order>>,
+    seed: u32,
+    samples: Option<u64>,
+    options: TokenOptions,
+    rank: Option<Place>,
+    device: D,
+}
+
+impl Tokens {
+    /// Starts the settings of a [`TokenLoader`]: `batch` samples per batch and rank, each with `length` inputs.
+    pub fn loader(self: Arc<Self>, batch: u32, length: u32) -> TokenLoaderBuilder {
+        let options = TokenOptions::new(batch, length);
+        TokenLoaderBuilder {
+            tokens: self,
+            order: None,
+            seed: 0,
+            samples: None,
+            options,
+            rank: None,
+            device: Host::default(),
+        }
+    }
+}
+
+impl<D: Device> TokenLoaderBuilder<D> {
+    /// The seed of Megatron's shuffles.
+    pub fn seed(self, seed: u32) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// How many samples are asked for at least, as Megatron's training steps do; without it, one epoch.
+    pub fn samples(self, samples: u64) -> Self {
+        Self { samples: Some(samples), ..self }
+    }
+
+    /// Takes samples in this order: a blend, a packing, or indices from a cache. Seed and samples have no effect then.
+    pub fn order(self, order: Arc<dyn Order>) -> Self {
+        Self { order: Some(order), ..self }
+    }
+
+    /// Adds these fields to the tokens.
+    pub fn companions(self, companions: Companions) -> Self {
+        self.configure(|options| options.companions = companions)
+    }
+
+    /// Goes on after `state`, which a loader of the same order gave on any number of ranks.
+    pub fn resume(self, state: &TokenState) -> Self {
+        self.configure(|options| options.consumed = state.consumed)
+    }
+
+    /// Loads the share of this rank, whatever the environment says.
+    pub fn rank(self, rank: Place) -> Self {
+        Self { rank: Some(rank), ..self }
+    }
+
+    /// What happens to the last samples that do not fill a batch on every rank.
+    pub fn remainder(self, remainder: Remainder) -> Self {
+        self.configure(|options| options.remainder = remainder)
+    }
+
+    /// Fills rows whose samples are shorter with this token; without it such a sample is an error.
+    pub fn pad(self, token: i64) -> Self {
+        self.configure(|options| options.pad = Some(token))
+    }
+
+    /// Fills batches on this many threads. With 0 the caller's thread does it when it takes a batch.
+    pub fn threads(self, threads: usize) -> Self {
+        self.configure(|options| {
+            options.threads = threads;
+            options.ahead = options.ahead.max(threads);
+        })
+    }
+
+    /// Changes any other setting. The place among the ranks is set by [`rank`](Self::rank) alone.
+    pub fn configure(mut self, change: impl FnOnce(&mut TokenOptions)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    /// Sends batches to `device`.
+    pub fn on<E: Device>(self, device: E) -> TokenLoaderBuilder<E> {
+        let Self { tokens, order, seed, samples, options, rank, .. } = self;
+        TokenLoaderBuilder { tokens, order, seed, samples, options, rank, device }
+    }
+
+    /// The loader, at work.
+    ///
+    /// Errors: those of [`TokenLoader::new`] and [`GptIndex::build`]; several files without an order (kind `Config`).
+    pub fn build(self) -> Result<TokenLoader<D>> {
+        let place = rank_or_environment(self.rank)?;
+        let order = match &self.order {
+            Some(order) => Arc::clone(order),
+            None => Arc::new(self.gpt()?),
+        };
+        let options = TokenOptions { rank: place.rank, ranks: place.ranks, ..self.options };
+        TokenLoader::new(self.tokens, order, &options, self.device)
+    }
+
+    fn gpt(&self) -> Result<GptSamples> {
+        let [file] = self.tokens.files() else {
+            let message = format!("{} files of tokens have no order of their own: give one", self.tokens.files().len());
+            return Err(Error::config(message));
+        };
+        let options = GptOptions::new(self.seed, self.options.length, self.samples);
+        let options = GptOptions { extra_token: self.options.extra_token, ..options };
+        let lengths = file.lengths().to_i32s()?;
+        // More sequences than 32 bits number are refused there.
+        let index = GptIndex::build(&lengths, 0..u32::try_from(lengths.len()).unwrap_or(u32::MAX), &options)?;
+        GptSamples::of(index, file.lengths().clone(), options)
+    }
+}
