@@ -1,8 +1,8 @@
 //! Blends: which dataset each sample comes from, exactly Megatron's `BlendedDataset`.
 
 use crate::array::room;
-use crate::few::Few;
-use crate::lead::Lead;
+use crate::blend_scheduler::BlendScheduler;
+use crate::small_blend_scheduler::SmallBlendScheduler;
 use crate::{Array, normalized};
 use packhorse_core::{Error, Result};
 
@@ -62,7 +62,7 @@ impl BlendIndex {
             return Err(Error::config("a dataset without samples can't be part of a blend: leave it out"));
         }
         let weights: Vec<f64> = sizes.iter().map(|&size| size as f64 / total as f64).collect();
-        let mut lead = Lead::new(&weights, total as f64);
+        let mut lead = BlendScheduler::new(&weights, total as f64);
         let (mut dataset, mut sample) = (room(total, "blend")?, room(total, "blend")?);
         for at in 0..total {
             let (which, had) = lead.next((at as f64).max(1.0));
@@ -89,7 +89,7 @@ impl BlendIndex {
             9..=16 => of_few::<8, T>(weights, size, number, &mut both),
             17..=32 => of_few::<16, T>(weights, size, number, &mut both),
             _ => {
-                let mut lead = Lead::new(weights, size as f64);
+                let mut lead = BlendScheduler::new(weights, size as f64);
                 both.extend(samples(size, number, |y| lead.next(y)));
             }
         }
@@ -100,7 +100,7 @@ impl BlendIndex {
 
 /// The samples of a blend of at most 2·`P` datasets.
 fn of_few<const P: usize, T>(weights: &[f64], size: u64, number: fn(usize) -> T, both: &mut (Vec<T>, Vec<i64>)) {
-    let mut few = Few::<P>::new(weights);
+    let mut few = SmallBlendScheduler::<P>::new(weights);
     both.extend(samples(size, number, |y| few.next(y)));
 }
 

@@ -31,14 +31,13 @@
 mod array;
 mod blend;
 mod blend_order;
+mod blend_scheduler;
 mod cache;
 mod capacity;
 mod corpus;
-mod few;
 mod gpt;
 mod gpt_order;
 mod json;
-mod lead;
 mod mask;
 mod npy;
 mod order;
@@ -50,6 +49,7 @@ mod sampler;
 mod samples;
 mod shards;
 mod shuffle;
+mod small_blend_scheduler;
 mod split;
 mod sum;
 

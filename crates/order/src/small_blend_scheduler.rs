@@ -1,4 +1,4 @@
-//! Which of a few datasets is furthest behind its share: [`Lead`](crate::lead::Lead)'s rule for one block.
+//! Which of a few datasets is furthest behind its share: [`BlendScheduler`](crate::blend_scheduler::BlendScheduler)'s rule for one block.
 //!
 //! All errors are computed at every sample, and what follows from them is computed for all datasets alike, in whole
 //! registers: the one that leads is raised by what the comparison itself says, so that the next sample's errors wait
@@ -7,7 +7,7 @@
 use wide::f64x2;
 
 /// The state of a blend of at most `P` pairs of datasets, a power of two.
-pub(crate) struct Few<const P: usize> {
+pub(crate) struct SmallBlendScheduler<const P: usize> {
     weights: [f64x2; P],
     /// Samples given; infinite behind the last dataset.
     given: [f64x2; P],
@@ -15,7 +15,7 @@ pub(crate) struct Few<const P: usize> {
     marks: [f64x2; P],
 }
 
-impl<const P: usize> Few<P> {
+impl<const P: usize> SmallBlendScheduler<P> {
     /// The weights are finite and not negative.
     pub(crate) fn new(weights: &[f64]) -> Self {
         let pairs = |value: &dyn Fn(usize) -> f64| {

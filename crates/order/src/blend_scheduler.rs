@@ -24,7 +24,7 @@ const ONE: [[f64; BLOCK]; BLOCK] = {
 };
 
 /// The state of a blend: how many samples each dataset has given.
-pub(crate) struct Lead {
+pub(crate) struct BlendScheduler {
     weights: Vec<[f64; BLOCK]>,
     /// Samples given; infinite for a dataset that has no more.
     given: Vec<[f64; BLOCK]>,
@@ -41,7 +41,7 @@ struct Bounds {
     steepest: [f64; GROUP],
 }
 
-impl Lead {
+impl BlendScheduler {
     /// `last` is the greatest `y` that will be asked for; the weights are finite and not negative.
     pub(crate) fn new(weights: &[f64], last: f64) -> Self {
         let blocks = weights.len().div_ceil(BLOCK);
