@@ -1,8 +1,8 @@
 //! Training orders: which sample of which shard stands at a position, and which tokens make sample `k`.
 //!
 //! * **Samples in shards**: [`ShardOrder`] says what stands at a position of an epoch, [`Mix`] which of several
-//!   datasets has a turn, [`Sampler`] which positions a rank takes, [`OrderState`] how far all have come, [`Draws`] what
-//!   augmentation draws. The algorithm, which is ours, is written down at the head of `shards/mod.rs`; its version is
+//!   datasets has a turn, [`Sampler`] which positions a rank takes, [`OrderState`] how far all have come, [`AugmentRng`] what
+//!   augmentation rng. The algorithm, which is ours, is written down at the head of `shards/mod.rs`; its version is
 //!   [`ORDER_VERSION`]. All that follows here is of tokens.
 //! * **What it is**: the indices that Megatron-LM, Megatron-DeepSpeed, NeMo and BlendCorpus derive from the
 //!   lengths of the sequences in an `.idx` file, number for number, and an index of best-fit packing. No token
@@ -70,7 +70,7 @@ pub use plan::{GptOptions, GptPlan};
 pub use random_state::RandomState;
 pub use sampler::Sampler;
 pub use shards::{
-    Block, Draws, MOST_SAMPLES, Mix, Mixed, ORDER_VERSION, OrderState, Place, SLOTS, ShardOrder, Shuffle, draw,
+    AugmentRng, Block, MOST_SAMPLES, Mix, Mixed, ORDER_VERSION, OrderState, Place, SLOTS, ShardOrder, Shuffle, draw,
 };
 pub use shuffle::shuffle;
 pub use split::{Split, Splits};

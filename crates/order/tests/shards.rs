@@ -198,8 +198,8 @@ fn it_stays_what_it_is() {
     let order = ShardOrder::new(&[3, 0, 4, 5], Shuffle::Full, 7, 0).unwrap();
     assert_eq!(all(&order), FULL);
     assert_eq!([0, 1, 2].map(|lane| draw(1, 2, 3, lane)), DRAWN);
-    let draws = Draws::new(1, 2, 3);
-    assert_eq!((draws.u64(0), draws.below(0, 1000)), (DRAWN[0], 688));
+    let rng = AugmentRng::new(1, 2, 3);
+    assert_eq!((rng.u64(0), rng.below(0, 1000)), (DRAWN[0], 688));
     let mix = Mix::new(&[0.7, 0.2, 0.1], &[1000, 10, 5]).unwrap();
     let mut hasher = blake3::Hasher::new();
     for position in 0..SLOTS {

@@ -22,7 +22,7 @@
 //!
 //! [`ORDER_VERSION`] is the version of all this. The tests pin what comes of it.
 
-mod draws;
+mod augment_rng;
 mod keys;
 mod mix;
 mod order;
@@ -32,7 +32,7 @@ mod shuffle;
 mod starts;
 mod state;
 
-pub use draws::{Draws, draw};
+pub use augment_rng::{AugmentRng, draw};
 pub use mix::{Mix, Mixed, SLOTS};
 pub use order::{Block, MOST_SAMPLES, ShardOrder};
 pub use place::Place;

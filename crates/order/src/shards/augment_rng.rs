@@ -7,14 +7,14 @@ use super::keys::{at, key};
 /// `sample` is what numbers samples for the caller, whatever their order (its number in the dataset, say); a lane is a
 /// use: 0 for flipping, 1 for the left edge of a crop, ….
 pub fn draw(seed: u64, epoch: u64, sample: u64, lane: u64) -> u64 {
-    Draws::new(seed, epoch, sample).u64(lane)
+    AugmentRng::new(seed, epoch, sample).u64(lane)
 }
 
 /// The numbers of one sample in one epoch, by lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Draws(u64);
+pub struct AugmentRng(u64);
 
-impl Draws {
+impl AugmentRng {
     /// Those of `sample` in `epoch`.
     pub fn new(seed: u64, epoch: u64, sample: u64) -> Self {
         Self(at(key(seed, b"augment.", epoch), sample))
@@ -54,12 +54,12 @@ mod tests {
     fn numbers_are_even_over_samples_lanes_and_epochs() {
         let mean = |of: &dyn Fn(u64) -> f64| (0..100_000).map(of).sum::<f64>() / 1e5;
         for numbers in [
-            &(|i| Draws::new(7, 0, i).f64(0)) as &dyn Fn(u64) -> f64,
-            &|i| Draws::new(7, 0, 3).f64(i),
-            &|i| Draws::new(7, i, 3).f64(0),
-            &|i| Draws::new(i, 0, 0).f64(0),
-            &|i| Draws::new(7, 0, i).f32(5).into(),
-            &|i| Draws::new(7, 0, i).below(1, 1000) as f64 / 1000.0 + 0.0005,
+            &(|i| AugmentRng::new(7, 0, i).f64(0)) as &dyn Fn(u64) -> f64,
+            &|i| AugmentRng::new(7, 0, 3).f64(i),
+            &|i| AugmentRng::new(7, i, 3).f64(0),
+            &|i| AugmentRng::new(i, 0, 0).f64(0),
+            &|i| AugmentRng::new(7, 0, i).f32(5).into(),
+            &|i| AugmentRng::new(7, 0, i).below(1, 1000) as f64 / 1000.0 + 0.0005,
         ] {
             assert!((mean(numbers) - 0.5).abs() < 0.005, "{}", mean(numbers));
             // No number tells of the next.
@@ -71,6 +71,6 @@ mod tests {
     #[test]
     fn floats_stay_below_one() {
         assert!((u64::MAX >> 40) as f32 / (1u32 << 24) as f32 <= 1.0 - f32::EPSILON / 2.0);
-        assert_eq!(Draws::new(1, 2, 3).below(4, 0), 0);
+        assert_eq!(AugmentRng::new(1, 2, 3).below(4, 0), 0);
     }
 }
