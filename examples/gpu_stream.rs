@@ -14,7 +14,7 @@ use std::time::Duration;
 
 fn main() -> Result<()> {
     let place = std::env::args().nth(1).ok_or_else(|| Error::config("give the folder of a dataset"))?;
-    match Cuda::of_environment() {
+    match Cuda::from_environment() {
         // Pixels come as bytes; the GPU makes them bf16 [32, 3, 224, 224], normalised.
         Ok(gpu) => train(&gpu, &place, vec![Arc::new(Pictures::new("image"))]),
         Err(error) if error.kind() == Kind::Unsupported => {

@@ -7,7 +7,7 @@
 mod bytes;
 
 use packhorse::read::cache::DirOptions;
-use packhorse::read::order::{Place, Shuffle};
+use packhorse::read::order::{Rank, Shuffle};
 use packhorse::read::*;
 use packhorse_testkit::external::python;
 use packhorse::transform::image::View;
@@ -113,11 +113,11 @@ fn the_builder_gives_the_batches_of_the_options() {
     let (dataset, view) = (open(text(&to)).unwrap(), View::random_crop(32).flip(0.5));
     let fields =
         [FieldOptions::new("image", Make::Picture(view)).from("jpg;png"), FieldOptions::new("cls", Make::Auto)];
-    let place = Place { rank: 1, ranks: 2 };
-    let options = LoaderOptions { place, seed: 7, epochs: Some(2), threads: 1, ..LoaderOptions::new(8) };
+    let rank = Rank { rank: 1, world_size: 2 };
+    let options = LoaderOptions { rank, seed: 7, epochs: Some(2), threads: 1, ..LoaderOptions::new(8) };
     let wanted = stream(&dataset, &fields, &options);
     let settings = dataset.loader(8).image("image", "jpg;png", view).field("cls", "cls");
-    let settings = settings.rank(place).seed(7).epochs(2).threads(2);
+    let settings = settings.rank(rank).seed(7).epochs(2).threads(2);
     assert_eq!(bytes(settings.clone().build().unwrap()), wanted);
     let mut loader = settings.clone().build().unwrap();
     loader.by_ref().take(2).for_each(|batch| drop(batch.unwrap()));
@@ -126,7 +126,7 @@ fn the_builder_gives_the_batches_of_the_options() {
     let mixed = [(dataset.clone(), 2.0), (dataset, 1.0)];
     let long = Loader::mixed(&mixed, 40, &fields, &options, Host::default()).unwrap();
     let short = Dataset::mixed_loader(&mixed, 40, 8).fields(fields.clone()).configure(|all| *all = options.clone());
-    assert_eq!(bytes(short.rank(place).build().unwrap()), bytes(long));
+    assert_eq!(bytes(short.rank(rank).build().unwrap()), bytes(long));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use packhorse_core::Kind;
-use packhorse_order::{OrderState, Place, Shuffle};
+use packhorse_order::{OrderState, Rank, Shuffle};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
         "WORLD_SIZE" => ranks.map(str::to_owned),
         _ => None,
     };
-    if let Ok(place) = Place::of_environment(&var) {
-        assert!(place.rank < place.ranks);
+    if let Ok(rank) = Rank::from_environment(&var) {
+        assert!(rank.rank < rank.world_size);
     }
 });

@@ -20,7 +20,7 @@ use packhorse_core::{Kind, MemoryInput};
 use packhorse_gpu::finish::{Made, Padded, Pictures, Resized, Sequences, Unpacked};
 use packhorse_gpu::kernels::{Axes, Documents, Flip, Motif, Normalize, Part, Pixels, Synthetic};
 use packhorse_gpu::{DeviceBatch, Element, Finish, Simulated, Upload};
-use packhorse_order::Place;
+use packhorse_order::Rank;
 use packhorse_read::*;
 use packhorse_tokens::Dtype;
 use packhorse_transform::image::{Size, View};
@@ -199,14 +199,14 @@ fn tokens_become_inputs_and_labels() {
 fn pictures_are_made_of_nothing() {
     let Some(gpu) = gpu() else { return };
     let pictures = Synthetic { motif: Motif::Letters { dot: 2 }, size: (30, 40), channels: 3, output: Pixels::BYTES };
-    let made = |place, batch| -> Vec<Vec<u8>> {
-        let options = LoaderOptions { place, ..LoaderOptions::new(batch) };
+    let made = |rank, batch| -> Vec<Vec<u8>> {
+        let options = LoaderOptions { rank, ..LoaderOptions::new(batch) };
         let upload = Upload::finished(gpu.clone(), vec![Arc::new(Made::pictures("image", pictures))]).unwrap();
         let batches = Ahead::new(Blank::new(24, &options, upload).unwrap(), 2).unwrap();
         batches.map(|batch| batch.unwrap().download("image").unwrap()).collect()
     };
-    let whole = made(Place { rank: 0, ranks: 1 }, 12).concat();
-    let ranks = [0, 1].map(|rank| made(Place { rank, ranks: 2 }, 4));
+    let whole = made(Rank::default(), 12).concat();
+    let ranks = [0, 1].map(|rank| made(Rank { rank, world_size: 2 }, 4));
     let mixed: Vec<u8> = ranks[0].iter().zip(&ranks[1]).flat_map(|(a, b)| [a.clone(), b.clone()].concat()).collect();
     assert_eq!(whole.len(), 24 * 30 * 40 * 3);
     assert!(mixed == whole && whole.chunks(3600).skip(1).all(|picture| *picture != whole[..3600]));

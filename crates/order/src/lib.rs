@@ -70,7 +70,7 @@ pub use plan::{GptOptions, GptPlan};
 pub use random_state::RandomState;
 pub use sampler::Sampler;
 pub use shards::{
-    AugmentRng, Block, MOST_SAMPLES, Mix, Mixed, ORDER_VERSION, OrderState, Place, SLOTS, ShardOrder, Shuffle, draw,
+    AugmentRng, Block, MOST_SAMPLES, Mix, Mixed, ORDER_VERSION, OrderState, Rank, SLOTS, ShardOrder, Shuffle, draw,
 };
 pub use shuffle::shuffle;
 pub use split::{Split, Splits};

@@ -1,5 +1,6 @@
 //! Which samples a rank takes: Megatron's sequential sampler as arithmetic.
 
+use crate::Rank;
 use packhorse_core::{Error, Result};
 use std::ops::Range;
 
@@ -12,13 +13,14 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Errors: no ranks, a rank that is not below their number, an empty batch.
-    pub fn new(rank: u32, ranks: u32, batch: u32) -> Result<Self> {
-        if rank >= ranks || batch == 0 {
-            let message = format!("rank {rank} of {ranks} with {batch} samples a batch takes nothing");
+    /// Errors (kind `Config`): a rank that is not below the world size, an empty batch.
+    pub fn new(rank: Rank, batch: u32) -> Result<Self> {
+        let Rank { rank, world_size } = rank;
+        if rank >= world_size || batch == 0 {
+            let message = format!("rank {rank} of {world_size} with {batch} samples per batch has nothing to take");
             return Err(Error::config(message));
         }
-        Ok(Self { rank: rank.into(), ranks: ranks.into(), batch: batch.into() })
+        Ok(Self { rank: rank.into(), ranks: world_size.into(), batch: batch.into() })
     }
 
     /// Samples all ranks take at a step.
@@ -46,7 +48,7 @@ mod tests {
 
     #[test]
     fn ranks_share_every_step() {
-        let ranks: Vec<_> = (0..3).map(|rank| Sampler::new(rank, 3, 4).unwrap()).collect();
+        let ranks: Vec<_> = (0..3).map(|rank| Sampler::new(Rank { rank, world_size: 3 }, 4).unwrap()).collect();
         let mut seen = Vec::new();
         for step in 0..ranks[0].steps(50, 2, true) {
             seen.extend(ranks.iter().flat_map(|rank| rank.range(50, 2, step)));
@@ -55,6 +57,6 @@ mod tests {
         assert_eq!((ranks[0].steps(50, 2, false), ranks[0].steps(49, 2, false)), (4, 3));
         assert_eq!(ranks[1].range(1000, 0, 2), 28..32);
         assert!(ranks[2].range(50, 0, u64::MAX).is_empty());
-        assert!(Sampler::new(3, 3, 1).is_err() && Sampler::new(0, 1, 0).is_err());
+        assert!(Sampler::new(Rank { rank: 3, world_size: 3 }, 1).is_err() && Sampler::new(Rank::default(), 0).is_err());
     }
 }

@@ -86,7 +86,7 @@ proptest! {
         for run in &runs {
             let mut lengths = Vec::new();
             for rank in 0..run.ranks {
-                let sampler = Sampler::new(rank, run.ranks, run.batch).unwrap();
+                let sampler = Sampler::new(Rank { rank, world_size: run.ranks }, run.batch).unwrap();
                 let full = sampler.steps(order.len(), consumed, false);
                 // A step that is full is full for every rank.
                 for step in 0..full {
@@ -114,7 +114,7 @@ proptest! {
         for consumed in 0..=order.len() {
             let mut taken = Vec::new();
             for rank in 0..ranks {
-                let sampler = Sampler::new(rank, ranks, batch).unwrap();
+                let sampler = Sampler::new(Rank { rank, world_size: ranks }, batch).unwrap();
                 let steps = 0..sampler.steps(order.len(), consumed, true);
                 taken.extend(steps.flat_map(|step| sampler.range(order.len(), consumed, step)));
             }

@@ -11,9 +11,9 @@ use packhorse_order::{OrderState, Sampler, Shuffle, draw};
 use std::sync::Arc;
 
 /// A loader of nothing: batches that hold the keys of draws and no more (`draws`, `UInt64 [batch]`), for devices that make fields
-/// of that, in the place of a loader that reads. A training loop that is no faster with it does not wait for its data.
+/// of that, in place of a loader that reads. A training loop that is no faster with it does not wait for its data.
 ///
-/// Samples are numbered in order; of `options` batch, place, seed, epochs, state and remainder count.
+/// Samples are numbered in order; of `options` batch, rank, seed, epochs, state and remainder count.
 pub struct Blank<D: Device> {
     pipeline: Pipeline<D, Nothing>,
 }
@@ -69,7 +69,7 @@ impl<D: Device> Blank<D> {
     /// Errors (kind `Config`): options that make no sense together, a state of another loader; memory that the device does not
     /// give.
     pub fn new(samples: u64, options: &LoaderOptions, device: D) -> Result<Self> {
-        let sampler = Sampler::new(options.place.rank, options.place.ranks, options.batch)?;
+        let sampler = Sampler::new(options.rank, options.batch)?;
         if let Some(state) = &options.state {
             state.check(&order(samples, options.seed, (0, 0)))?;
         }
@@ -118,14 +118,14 @@ fn order(samples: u64, seed: u64, (epoch, consumed): (u64, u64)) -> OrderState {
 mod tests {
     use super::*;
     use crate::Host;
-    use packhorse_order::Place;
+    use packhorse_order::Rank;
 
     #[test]
     fn samples_are_numbered_over_ranks_and_epochs() {
         let mut seen = Vec::new();
         for rank in 0..2 {
-            let place = Place { rank, ranks: 2 };
-            let options = LoaderOptions { place, seed: 3, epochs: Some(2), ..LoaderOptions::new(4) };
+            let rank = Rank { rank, world_size: 2 };
+            let options = LoaderOptions { rank, seed: 3, epochs: Some(2), ..LoaderOptions::new(4) };
             let mut blank = Blank::new(20, &options, Host::default()).unwrap();
             for batch in blank.by_ref() {
                 let batch = batch.unwrap();

@@ -4,7 +4,7 @@ use crate::{
     CacheOptions, Column, Dataset, Device, FieldOptions, Host, Loader, LoaderOptions, Make, OnError, Remainder, Verify,
 };
 use packhorse_core::{Observer, Result};
-use packhorse_order::{OrderState, Place, Shuffle};
+use packhorse_order::{OrderState, Rank, Shuffle};
 use packhorse_transform::image::View;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct LoaderBuilder<D = Host> {
     samples: Samples,
     fields: Vec<FieldOptions>,
     options: LoaderOptions,
-    rank: Option<Place>,
+    rank: Option<Rank>,
     device: D,
 }
 
@@ -92,7 +92,7 @@ impl<D: Device> LoaderBuilder<D> {
     }
 
     /// Loads the share of this rank, whatever the environment says.
-    pub fn rank(self, rank: Place) -> Self {
+    pub fn rank(self, rank: Rank) -> Self {
         Self { rank: Some(rank), ..self }
     }
 
@@ -129,7 +129,7 @@ impl<D: Device> LoaderBuilder<D> {
         self.configure(|options| options.observer = observer)
     }
 
-    /// Changes any other setting. The place among the ranks is set by [`rank`](Self::rank) alone.
+    /// Changes any other setting. The rank is set by [`rank`](Self::rank) alone.
     pub fn configure(mut self, change: impl FnOnce(&mut LoaderOptions)) -> Self {
         change(&mut self.options);
         self
@@ -143,10 +143,10 @@ impl<D: Device> LoaderBuilder<D> {
 
     /// The loader, at work.
     ///
-    /// Errors: those of [`Loader::new`] and [`Loader::mixed`]; ranks in the environment that contradict one another.
+    /// Errors: those of [`Loader::new`] and [`Loader::mixed`]; ranks in the environment that contradict each other.
     pub fn build(self) -> Result<Loader<D>> {
-        let place = rank_or_environment(self.rank)?;
-        let options = LoaderOptions { place, ..self.options };
+        let rank = rank_or_environment(self.rank)?;
+        let options = LoaderOptions { rank, ..self.options };
         match self.samples {
             Samples::Of(dataset) => Loader::new(dataset, &self.fields, &options, self.device),
             Samples::Mixed(datasets, samples) => Loader::mixed(&datasets, samples, &self.fields, &options, self.device),
@@ -155,6 +155,6 @@ impl<D: Device> LoaderBuilder<D> {
 }
 
 /// `rank`, or what the environment of this process says.
-pub(crate) fn rank_or_environment(rank: Option<Place>) -> Result<Place> {
-    rank.map_or_else(|| Place::of_environment(&|name| std::env::var(name).ok()), Ok)
+pub(crate) fn rank_or_environment(rank: Option<Rank>) -> Result<Rank> {
+    rank.map_or_else(|| Rank::from_environment(&|name| std::env::var(name).ok()), Ok)
 }

@@ -2,7 +2,7 @@
 
 use crate::{CacheOptions, OnError, ReadOptions, Remainder};
 use packhorse_core::{Limits, Observer};
-use packhorse_order::{OrderState, Place, Shuffle};
+use packhorse_order::{OrderState, Rank, Shuffle};
 use std::sync::Arc;
 
 /// How samples become batches, who takes which, in what order, and how far ahead they are read.
@@ -10,8 +10,8 @@ use std::sync::Arc;
 pub struct LoaderOptions {
     /// Samples a batch, of one rank.
     pub batch: u32,
-    /// Which of the ranks this is, and how many share the samples.
-    pub place: Place,
+    /// The rank that takes these batches, and the number of ranks that share the samples.
+    pub rank: Rank,
     /// How samples are shuffled.
     pub shuffle: Shuffle,
     /// What decides the order and all that is drawn at random.
@@ -52,7 +52,7 @@ impl LoaderOptions {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             batch,
-            place: Place { rank: 0, ranks: 1 },
+            rank: Rank::default(),
             shuffle: Shuffle::Blocks { shards: 16 },
             seed: 0,
             epochs: Some(1),
@@ -76,7 +76,7 @@ impl std::fmt::Debug for LoaderOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LoaderOptions")
             .field("batch", &self.batch)
-            .field("place", &self.place)
+            .field("rank", &self.rank)
             .field("shuffle", &self.shuffle)
             .field("seed", &self.seed)
             .field("state", &self.state)

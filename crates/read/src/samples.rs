@@ -217,7 +217,7 @@ fn columns(fields: &[FieldOptions]) -> Vec<Column> {
 }
 
 fn sampler(options: &LoaderOptions) -> Result<Sampler> {
-    Sampler::new(options.place.rank, options.place.ranks, options.batch)
+    Sampler::new(options.rank, options.batch)
 }
 
 /// Where a loader begins.

@@ -102,6 +102,7 @@ impl Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packhorse_order::Rank;
     use proptest::prelude::*;
 
     proptest! {
@@ -111,11 +112,11 @@ mod tests {
         ) {
             let remainder = if uneven { Remainder::Uneven } else { Remainder::Pad };
             let of = |rank, from| {
-                let sampler = Sampler::new(rank, ranks, batch).unwrap();
+                let sampler = Sampler::new(Rank { rank, world_size: ranks }, batch).unwrap();
                 let steps = Steps::new(sampler, samples, from, Some(3), remainder).unwrap();
                 (0..steps.count).map(move |step| steps.at(step)).collect::<Vec<_>>()
             };
-            let sampler = Sampler::new(0, ranks, batch).unwrap();
+            let sampler = Sampler::new(Rank { rank: 0, world_size: ranks }, batch).unwrap();
             let all = Steps::new(sampler, samples, (0, 0), Some(3), remainder).unwrap();
             let cut = cut.min(all.count);
             let mut seen = Vec::new();
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_is_left_over_is_dropped() {
-        let sampler = Sampler::new(1, 2, 4).unwrap();
+        let sampler = Sampler::new(Rank { rank: 1, world_size: 2 }, 4).unwrap();
         let steps = Steps::new(sampler, 19, (5, 8), None, Remainder::Drop).unwrap();
         assert_eq!((steps.count, steps.at(0), steps.at(1)), (u64::MAX, (5, 12..16), (6, 4..8)));
         assert_eq!((steps.after(0), steps.after(1), steps.after(2)), ((5, 8), (5, 19), (6, 8)));

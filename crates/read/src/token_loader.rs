@@ -57,7 +57,7 @@ impl<D: Device> TokenLoader<D> {
     /// Errors (kind `Config`): options that make no sense together, or more samples taken than there are; memory or
     /// threads that the system does not give.
     pub fn new(tokens: Arc<Tokens>, order: Arc<dyn Order>, options: &TokenOptions, device: D) -> Result<Self> {
-        let sampler = Sampler::new(options.rank, options.ranks, options.batch)?;
+        let sampler = Sampler::new(options.rank, options.batch)?;
         let steps = Steps::new(sampler, order.len(), (0, options.consumed), Some(1), options.remainder)?;
         let filler = Filler::new(tokens, order, options)?;
         let crew = Crew {

@@ -3,7 +3,7 @@
 use crate::loader_builder::rank_or_environment;
 use crate::{Companions, Device, GptSamples, Host, Remainder, TokenLoader, TokenOptions, TokenState, Tokens};
 use packhorse_core::{Error, Result};
-use packhorse_order::{GptIndex, GptOptions, Order, Place};
+use packhorse_order::{GptIndex, GptOptions, Order, Rank};
 use std::sync::Arc;
 
 /// Settings of a [`TokenLoader`], made by [`Tokens::loader`]. What is not set is as [`TokenOptions::new`] has it; the order is
@@ -16,7 +16,7 @@ pub struct TokenLoaderBuilder<D = Host> {
     seed: u32,
     samples: Option<u64>,
     options: TokenOptions,
-    rank: Option<Place>,
+    rank: Option<Rank>,
     device: D,
 }
 
@@ -63,7 +63,7 @@ impl<D: Device> TokenLoaderBuilder<D> {
     }
 
     /// Loads the share of this rank, whatever the environment says.
-    pub fn rank(self, rank: Place) -> Self {
+    pub fn rank(self, rank: Rank) -> Self {
         Self { rank: Some(rank), ..self }
     }
 
@@ -85,7 +85,7 @@ impl<D: Device> TokenLoaderBuilder<D> {
         })
     }
 
-    /// Changes any other setting. The place among the ranks is set by [`rank`](Self::rank) alone.
+    /// Changes any other setting. The rank is set by [`rank`](Self::rank) alone.
     pub fn configure(mut self, change: impl FnOnce(&mut TokenOptions)) -> Self {
         change(&mut self.options);
         self
@@ -101,12 +101,11 @@ impl<D: Device> TokenLoaderBuilder<D> {
     ///
     /// Errors: those of [`TokenLoader::new`] and [`GptIndex::build`]; several files without an order (kind `Config`).
     pub fn build(self) -> Result<TokenLoader<D>> {
-        let place = rank_or_environment(self.rank)?;
         let order = match &self.order {
             Some(order) => Arc::clone(order),
             None => Arc::new(self.gpt()?),
         };
-        let options = TokenOptions { rank: place.rank, ranks: place.ranks, ..self.options };
+        let options = TokenOptions { rank: rank_or_environment(self.rank)?, ..self.options };
         TokenLoader::new(self.tokens, order, &options, self.device)
     }
 

@@ -1,6 +1,7 @@
 //! What is asked of a loader of tokens.
 
 use crate::Remainder;
+use packhorse_order::Rank;
 
 /// How samples become batches, who takes which, and how far ahead they are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,10 +12,8 @@ pub struct TokenOptions {
     pub length: u32,
     /// A row has a token more than that, so that inputs are all but its last, labels all but its first.
     pub extra_token: bool,
-    /// Which of the ranks this is.
-    pub rank: u32,
-    /// How many ranks share the samples.
-    pub ranks: u32,
+    /// The rank that takes these batches, and the number of ranks that share the samples.
+    pub rank: Rank,
     /// Samples of the order that all ranks together have had already: where to begin.
     pub consumed: u64,
     /// What becomes of samples that don't fill a last step.
@@ -37,8 +36,7 @@ impl TokenOptions {
             batch,
             length,
             extra_token: true,
-            rank: 0,
-            ranks: 1,
+            rank: Rank::default(),
             consumed: 0,
             remainder: Remainder::Drop,
             threads: 1,

@@ -5,7 +5,7 @@ mod common;
 
 use common::{encode, gpt, idx, loader, made_up, open, token_file};
 use packhorse_core::{Kind, MemoryInput};
-use packhorse_order::{BlendIndex, GptIndex, GptOptions, Order, PackIndex, Segment};
+use packhorse_order::{BlendIndex, GptIndex, GptOptions, Order, PackIndex, Rank, Segment};
 use packhorse_read::*;
 use packhorse_tokens::Dtype;
 use std::sync::Arc;
@@ -147,7 +147,8 @@ fn what_is_left_is_dropped_padded_or_uneven() {
     assert_eq!(order.len(), 10);
     let rows = |rank, remainder| {
         let companions = Companions { loss_mask: LossMask::Padding, ..Companions::default() };
-        let options = TokenOptions { rank, ranks: 2, remainder, companions, ..TokenOptions::new(2, 2) };
+        let options =
+            TokenOptions { rank: Rank { rank, world_size: 2 }, remainder, companions, ..TokenOptions::new(2, 2) };
         let mut loader = loader(&tokens, &order, &options);
         let left = loader.remaining();
         let rows: Vec<_> = loader.by_ref().map(|batch| batch.unwrap().rows()).collect();

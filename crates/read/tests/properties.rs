@@ -4,7 +4,7 @@
 mod common;
 
 use common::{encode, gpt, idx, loader, made_up, open};
-use packhorse_order::Order;
+use packhorse_order::{Order, Rank};
 use packhorse_read::*;
 use packhorse_tokens::Dtype;
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ proptest! {
         let ([tokens, _], order, _dir) = made(&lengths, length);
         let mut all: Vec<u64> = Vec::new();
         for rank in 0..ranks {
-            let options = TokenOptions { rank, ranks, ..options(batch, length) };
+            let options = TokenOptions { rank: Rank { rank, world_size: ranks }, ..options(batch, length) };
             all.extend(seen(&mut loader(&tokens, &order, &options), usize::MAX).into_iter().flat_map(|(samples, _)| samples));
         }
         all.sort_unstable();
@@ -92,7 +92,7 @@ proptest! {
         prop_assume!(lengths.iter().sum::<i32>() > length as i32);
         let ([tokens, _], order, _dir) = made(&lengths, length);
         let [before, after] = ranks;
-        let first = TokenOptions { ranks: before, threads: 2, ..options(batch, length) };
+        let first = TokenOptions { rank: Rank { rank: 0, world_size: before }, threads: 2, ..options(batch, length) };
         let mut whole = loader(&tokens, &order, &first);
         seen(&mut whole, stop);
         let text = whole.state().to_json();
@@ -102,7 +102,7 @@ proptest! {
         // Other ranks take what is left.
         let mut rest: Vec<u64> = Vec::new();
         for rank in 0..after {
-            let options = TokenOptions { rank, ranks: after, consumed, ..first.clone() };
+            let options = TokenOptions { rank: Rank { rank, world_size: after }, consumed, ..first.clone() };
             rest.extend(seen(&mut loader(&tokens, &order, &options), usize::MAX).into_iter().flat_map(|(samples, _)| samples));
         }
         rest.sort_unstable();

@@ -5,7 +5,7 @@
 mod shards;
 
 use packhorse_core::{Event, Kind, Observer};
-use packhorse_order::{OrderState, Place, Shuffle};
+use packhorse_order::{OrderState, Rank, Shuffle};
 use packhorse_read::*;
 use shards::*;
 use std::sync::{Arc, Mutex};
@@ -102,8 +102,8 @@ fn every_sample_once_an_epoch_for_any_ranks_and_policies() {
             for remainder in [Remainder::Drop, Remainder::Pad, Remainder::Uneven] {
                 let per_rank: Vec<Vec<Vec<u64>>> = (0..ranks)
                     .map(|rank| {
-                        let place = Place { rank, ranks };
-                        let options = LoaderOptions { place, shuffle, remainder, epochs: Some(2), ..options(7) };
+                        let rank = Rank { rank, world_size: ranks };
+                        let options = LoaderOptions { rank, shuffle, remainder, epochs: Some(2), ..options(7) };
                         numbers(&dataset, &options).0
                     })
                     .collect();
@@ -146,8 +146,8 @@ fn going_on_repeats_and_loses_nothing() {
         let state = Some(OrderState::from_json(&states[step]).unwrap());
         let ranks = 3;
         let rest = (0..ranks).flat_map(|rank| {
-            let place = Place { rank, ranks };
-            numbers(&dataset, &LoaderOptions { state, place, batch: 4, ..whole.clone() }).0
+            let rank = Rank { rank, world_size: ranks };
+            numbers(&dataset, &LoaderOptions { state, rank, batch: 4, ..whole.clone() }).0
         });
         let mut seen: Vec<u64> = batches[..step].iter().flatten().copied().chain(rest.flatten()).collect();
         seen.sort_unstable();
@@ -276,8 +276,8 @@ fn a_pipe_is_read_in_order_by_any_threads_and_ranks() {
     let path = dir.path().join("part-000.tar");
     let wanted = samples_of(all(&dataset(&path), &[], &LoaderOptions { shuffle: Shuffle::Sequential, ..options(1) }));
     let of_rank = |rank, ranks, threads, readers, remainder| {
-        let place = Place { rank, ranks };
-        let options = LoaderOptions { place, threads, readers, remainder, ..options(10) };
+        let rank = Rank { rank, world_size: ranks };
+        let options = LoaderOptions { rank, threads, readers, remainder, ..options(10) };
         let input = Box::new(Pipe::new("a pipe", Box::new(std::fs::File::open(&path).unwrap())));
         let loader = Loader::stream(&registry(), "webdataset", input, &[], &options, Host::default()).unwrap();
         loader.map(|batch| seen(&batch.unwrap())).collect::<Vec<_>>()

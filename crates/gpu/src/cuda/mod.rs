@@ -55,7 +55,7 @@ impl Cuda {
     /// (`OMPI_COMM_WORLD_LOCAL_RANK`) says; the first GPU without any of them.
     ///
     /// Errors: as for [`Cuda::new`].
-    pub fn of_environment() -> Result<Self> {
+    pub fn from_environment() -> Result<Self> {
         let launchers = ["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"];
         let rank = launchers.iter().find_map(|name| std::env::var(name).ok()?.trim().parse().ok());
         Self::of_rank(rank.unwrap_or(0))

@@ -27,7 +27,7 @@ mod keys;
 mod mix;
 mod order;
 mod permutation;
-mod place;
+mod rank;
 mod shuffle;
 mod starts;
 mod state;
@@ -35,7 +35,7 @@ mod state;
 pub use augment_rng::{AugmentRng, draw};
 pub use mix::{Mix, Mixed, SLOTS};
 pub use order::{Block, MOST_SAMPLES, ShardOrder};
-pub use place::Place;
+pub use rank::Rank;
 pub use shuffle::Shuffle;
 pub use state::OrderState;
 

@@ -1,8 +1,8 @@
-//! Which rank of how many this process is, as whoever started it says.
+//! The rank and world size of this process, as its launcher says.
 
 use packhorse_core::{Error, Result};
 
-/// Launchers, by the names of their variables: rank and number of ranks.
+/// The variables of each launcher: rank and world size.
 const LAUNCHERS: [(&str, &str); 4] = [
     ("RANK", "WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
@@ -10,54 +10,60 @@ const LAUNCHERS: [(&str, &str); 4] = [
     ("PMI_RANK", "PMI_SIZE"),
 ];
 
-/// What torchrun sets for each process: it starts several in one task of Slurm, so that its word counts alone.
+/// Set by torchrun in each process. It may start several in one Slurm task, so its variables take precedence.
 const TORCHRUN: &str = "TORCHELASTIC_RUN_ID";
 
-/// A process among those of a run.
+/// A process of a distributed run. The default is the only process, rank 0 of 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Which one, from 0.
+pub struct Rank {
+    /// Its number, from 0.
     pub rank: u32,
-    /// How many.
-    pub ranks: u32,
+    /// Number of processes.
+    pub world_size: u32,
 }
 
-impl Place {
-    /// The place that the environment tells of, looked up by `var`: `RANK` and `WORLD_SIZE`, `SLURM_PROCID` and
-    /// `SLURM_NTASKS`, `OMPI_COMM_WORLD_RANK` and `_SIZE`, `PMI_RANK` and `PMI_SIZE`; rank 0 of 1 if none is set.
-    ///
-    /// Under torchrun only the first pair counts. `SLURM_NTASKS` without a rank is a shell's, `SLURM_PROCID=0` without
-    /// a number of tasks a batch script's: both are as if not set.
-    ///
-    /// Errors (kind `Config`): half a pair, what is no number, a rank that is not below the number of ranks, pairs that
-    /// contradict one another.
-    pub fn of_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
-        let mut found: Option<(Place, &str)> = None;
-        let launchers = if var(TORCHRUN).is_some() { LAUNCHERS.get(..1) } else { None };
-        for &(rank_name, ranks_name) in launchers.unwrap_or(&LAUNCHERS) {
-            let Some(place) = pair(var, rank_name, ranks_name)? else { continue };
-            match found {
-                Some((other, name)) if other != place => {
-                    return Err(Error::config(format!(
-                        "{name} says rank {} of {}, and {rank_name} rank {} of {}: unset what is not meant, or give rank \
-                         and number of ranks",
-                        other.rank, other.ranks, place.rank, place.ranks
-                    )));
-                }
-                _ => found = Some((place, rank_name)),
-            }
-        }
-        Ok(found.map_or(Place { rank: 0, ranks: 1 }, |(place, _)| place))
+impl Default for Rank {
+    fn default() -> Self {
+        Self { rank: 0, world_size: 1 }
     }
 }
 
-fn pair(var: &dyn Fn(&str) -> Option<String>, rank_name: &str, ranks_name: &str) -> Result<Option<Place>> {
+impl Rank {
+    /// The rank that the environment variables say, looked up by `var`: `RANK` and `WORLD_SIZE`, `SLURM_PROCID` and
+    /// `SLURM_NTASKS`, `OMPI_COMM_WORLD_RANK` and `_SIZE`, `PMI_RANK` and `PMI_SIZE`; rank 0 of 1 if none is set.
+    ///
+    /// Under torchrun only the first pair counts. `SLURM_NTASKS` without a rank comes from an interactive shell, `SLURM_PROCID=0`
+    /// without a number of tasks from a batch script: both are ignored.
+    ///
+    /// Errors (kind `Config`): half a pair, a value that is not a number, a rank that is not below the world size, pairs that
+    /// contradict each other.
+    pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let mut found: Option<(Self, &str)> = None;
+        let launchers = if var(TORCHRUN).is_some() { LAUNCHERS.get(..1) } else { None };
+        for &(rank_name, ranks_name) in launchers.unwrap_or(&LAUNCHERS) {
+            let Some(rank) = pair(var, rank_name, ranks_name)? else { continue };
+            match found {
+                Some((other, name)) if other != rank => {
+                    return Err(Error::config(format!(
+                        "{name} says rank {} of {}, and {rank_name} rank {} of {}: unset one of them, or set rank \
+                         and world size",
+                        other.rank, other.world_size, rank.rank, rank.world_size
+                    )));
+                }
+                _ => found = Some((rank, rank_name)),
+            }
+        }
+        Ok(found.map_or_else(Self::default, |(rank, _)| rank))
+    }
+}
+
+fn pair(var: &dyn Fn(&str) -> Option<String>, rank_name: &str, ranks_name: &str) -> Result<Option<Rank>> {
     let (rank, ranks) = (number(var, rank_name)?, number(var, ranks_name)?);
     let slurm = rank_name.starts_with("SLURM");
     match (rank, ranks) {
         (None, None) => Ok(None),
         (None, Some(_)) | (Some(0), None) if slurm => Ok(None),
-        (Some(rank), Some(ranks)) if rank < ranks => Ok(Some(Place { rank, ranks })),
+        (Some(rank), Some(ranks)) if rank < ranks => Ok(Some(Rank { rank, world_size: ranks })),
         (Some(rank), Some(ranks)) => {
             Err(Error::config(format!("{rank_name}={rank} is not below {ranks_name}={ranks}")))
         }
@@ -70,7 +76,7 @@ fn number(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Option<u32
     let parse = |text: String| {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let number = if digits { text.parse().ok() } else { None };
-        number.ok_or_else(|| Error::config(format!("{name}=\"{text}\" is no number of a rank")))
+        number.ok_or_else(|| Error::config(format!("{name}=\"{text}\" is not a rank or world size")))
     };
     var(name).map(|text| text.trim().to_owned()).map(parse).transpose()
 }
@@ -81,7 +87,7 @@ mod tests {
 
     fn of(vars: &[(&str, &str)]) -> Result<(u32, u32), String> {
         let var = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
-        Place::of_environment(&var).map(|place| (place.rank, place.ranks)).map_err(|e| e.message().to_owned())
+        Rank::from_environment(&var).map(|rank| (rank.rank, rank.world_size)).map_err(|e| e.message().to_owned())
     }
 
     #[test]
