@@ -2,7 +2,7 @@
 
 use crate::batch::aligned;
 use crate::contents::Contents;
-use crate::pipeline::{Crew, Pipeline};
+use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::steps::Steps;
 use crate::work::Work;
 use crate::{Batches, Device, Layout, LoaderOptions};
@@ -77,9 +77,10 @@ impl<D: Device> Blank<D> {
         let steps = Steps::new(sampler, samples, from, options.epochs, options.remainder)?;
         let batch = options.batch as usize;
         let layout = Arc::new(Layout::new(vec![("draws", DataType::UInt64, 8, vec![batch])])?);
-        let crew = Crew { fillers: 0, readers: 0, ahead: 1, budget: 0, mean: 0, slab: aligned(layout.bytes())? };
+        let config =
+            PipelineConfig { fillers: 0, readers: 0, ahead: 1, budget: 0, mean: 0, slab: aligned(layout.bytes())? };
         let work = Nothing { layout, steps, seed: options.seed };
-        Ok(Self { pipeline: Pipeline::new(work, steps.count, crew, device, || ())? })
+        Ok(Self { pipeline: Pipeline::new(work, steps.count, config, device, || ())? })
     }
 
     /// Where the field of every batch is.

@@ -3,7 +3,7 @@
 use crate::arrangement::Arrangement;
 use crate::cache::RamCounters;
 use crate::fields::FieldOptions;
-use crate::pipeline::{Crew, Pipeline};
+use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::samples::{Feed, Samples};
 use crate::stream::Stream;
 use crate::work::Work;
@@ -27,8 +27,8 @@ impl<D: Device> Loader<D> {
     pub fn new(dataset: Dataset, fields: &[FieldOptions], options: &LoaderOptions, device: D) -> Result<Self> {
         let arrangement = Arrangement::new(dataset.runs(), options.shuffle, options.seed)?;
         let fingerprint = dataset.fingerprint();
-        let (work, crew) = Samples::of_dataset(dataset, fields, arrangement, fingerprint, options)?;
-        Self::start(work, crew, options, device)
+        let (work, config) = Samples::of_dataset(dataset, fields, arrangement, fingerprint, options)?;
+        Self::start(work, config, options, device)
     }
 
     /// A loader of several datasets in turn, each as often as its weight says among all weights. An epoch has `samples`
@@ -48,8 +48,8 @@ impl<D: Device> Loader<D> {
         let arrangement = Arrangement::mixed(&runs, &weights, samples, options.shuffle, options.seed)?;
         let dataset = Dataset::concat(&all)?;
         let mark = weights.iter().fold(dataset.fingerprint(), |mark, weight| mark.rotate_left(7) ^ weight.to_bits());
-        let (work, crew) = Samples::of_dataset(dataset, fields, arrangement, mark, options)?;
-        Self::start(work, crew, options, device)
+        let (work, config) = Samples::of_dataset(dataset, fields, arrangement, mark, options)?;
+        Self::start(work, config, options, device)
     }
 
     /// A loader of the samples of one container of the format `format`, in the order in which they come: of a
@@ -68,11 +68,11 @@ impl<D: Device> Loader<D> {
     ) -> Result<Self> {
         let source = registry.get(format)?.source(&Options::new(), options.limits)?;
         let stream = Stream::start(source, input)?;
-        let (work, crew) = Samples::of_stream(stream, registry, fields, options)?;
-        Self::start(work, crew, options, device)
+        let (work, config) = Samples::of_stream(stream, registry, fields, options)?;
+        Self::start(work, config, options, device)
     }
 
-    fn start(work: Samples, crew: Crew, options: &LoaderOptions, device: D) -> Result<Self> {
+    fn start(work: Samples, config: PipelineConfig, options: &LoaderOptions, device: D) -> Result<Self> {
         let (bound, observer) = (options.cores.clone(), Arc::clone(&options.observer));
         let prepare = move || {
             if let Err(error) = cores::bind(&bound) {
@@ -80,7 +80,7 @@ impl<D: Device> Loader<D> {
             }
         };
         let steps = work.steps.count;
-        Ok(Self { pipeline: Pipeline::new(work, steps, crew, device, prepare)? })
+        Ok(Self { pipeline: Pipeline::new(work, steps, config, device, prepare)? })
     }
 
     /// Where the fields of every batch are.

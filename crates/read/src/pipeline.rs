@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 /// How many threads do what, and how far ahead.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Crew {
+pub(crate) struct PipelineConfig {
     /// Threads that fill slabs; with none the caller does.
     pub(crate) fillers: usize,
     /// Threads that read ahead; with none those who fill read.
@@ -51,29 +51,34 @@ impl<D: Device, W: Work> Pipeline<D, W> {
     pub(crate) fn new(
         work: W,
         steps: u64,
-        crew: Crew,
+        config: PipelineConfig,
         mut device: D,
         prepare: impl Fn() + Clone + Send + 'static,
     ) -> Result<Self> {
-        let ahead = if crew.fillers == 0 { 1 } else { crew.ahead.max(1) };
-        let ring = Arc::new(Ring::new(ahead, steps, crew.slab));
+        let ahead = if config.fillers == 0 { 1 } else { config.ahead.max(1) };
+        let ring = Arc::new(Ring::new(ahead, steps, config.slab));
         device.prepare(work.layout())?;
         // No more than will be used.
         for _ in 0..u64::min(ahead as u64, steps) {
-            ring.give_back(Slab { host: device.host(crew.slab)?, filled: Contents::default() });
+            ring.give_back(Slab { host: device.host(config.slab)?, filled: Contents::default() });
         }
-        let reads = crew.readers > 0 && crew.fillers > 0;
+        let reads = config.readers > 0 && config.fillers > 0;
         // Who fills holds a step too, and who reads shall not wait for that.
-        let depth = ahead.max(crew.readers).saturating_add(crew.fillers);
-        let shelf = reads.then(|| Arc::new(Shelf::new(depth, steps, crew.budget, crew.mean)));
+        let depth = ahead.max(config.readers).saturating_add(config.fillers);
+        let shelf = reads.then(|| Arc::new(Shelf::new(depth, steps, config.budget, config.mean)));
         let (threads, scratch) = (Vec::new(), W::Scratch::default());
         let mut made = Self { device, ring, shelf, work: Arc::new(work), steps, taken: 0, threads, scratch };
-        made.start(&crew, ahead, prepare)?;
+        made.start(&config, ahead, prepare)?;
         Ok(made)
     }
 
-    fn start(&mut self, crew: &Crew, ahead: usize, prepare: impl Fn() + Clone + Send + 'static) -> Result<()> {
-        for number in 0..crew.fillers.min(ahead) {
+    fn start(
+        &mut self,
+        config: &PipelineConfig,
+        ahead: usize,
+        prepare: impl Fn() + Clone + Send + 'static,
+    ) -> Result<()> {
+        for number in 0..config.fillers.min(ahead) {
             let (ring, shelf, work) = (Arc::clone(&self.ring), self.shelf.clone(), Arc::clone(&self.work));
             let prepare = prepare.clone();
             self.spawn(format!("packhorse-fill-{number}"), move || {
@@ -84,7 +89,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
                 }
             })?;
         }
-        for number in 0..if self.shelf.is_some() { crew.readers } else { 0 } {
+        for number in 0..if self.shelf.is_some() { config.readers } else { 0 } {
             let (Some(shelf), work, prepare) = (self.shelf.clone(), Arc::clone(&self.work), prepare.clone()) else {
                 break;
             };

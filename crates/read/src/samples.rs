@@ -4,7 +4,7 @@ use crate::arrangement::Arrangement;
 use crate::contents::Contents;
 use crate::fields::{Collate, FieldOptions, Known, Make, Scratch, all, raw, settle};
 use crate::near::Near;
-use crate::pipeline::Crew;
+use crate::pipeline::PipelineConfig;
 use crate::reader::Column;
 use crate::steps::Steps;
 use crate::stream::Stream;
@@ -50,14 +50,14 @@ const FIRST: usize = 256 << 20;
 const LOOKED_AT: u64 = 1000;
 
 impl Samples {
-    /// What a loader of a dataset works on, and with how many hands.
+    /// What a loader of a dataset works on, and its pipeline settings.
     pub(crate) fn of_dataset(
         dataset: Dataset,
         fields: &[FieldOptions],
         arrangement: Arrangement,
         fingerprint: u64,
         options: &LoaderOptions,
-    ) -> Result<(Self, Crew)> {
+    ) -> Result<(Self, PipelineConfig)> {
         let fields = chosen(fields, || all(dataset.schema()))?;
         let from = begin(&arrangement, fingerprint, options)?;
         let steps = Steps::new(sampler(options)?, arrangement.samples(), from, options.epochs, options.remainder)?;
@@ -73,9 +73,9 @@ impl Samples {
             (None, Some(shard)) => e.in_input(&shard.name),
             _ => e,
         })?;
-        let crew = crew(&collate, usize::try_from(mean).unwrap_or(usize::MAX), options);
+        let config = config(&collate, usize::try_from(mean).unwrap_or(usize::MAX), options);
         let feed = Feed::Dataset { reader, near, arrangement };
-        Ok((Self::new(feed, steps, fingerprint, collate, options), crew))
+        Ok((Self::new(feed, steps, fingerprint, collate, options), config))
     }
 
     /// The same of samples that come in order.
@@ -84,7 +84,7 @@ impl Samples {
         registry: &Registry,
         fields: &[FieldOptions],
         options: &LoaderOptions,
-    ) -> Result<(Self, Crew)> {
+    ) -> Result<(Self, PipelineConfig)> {
         if options.state.is_some() {
             return Err(Error::config("a stream has no state to go on from: it is read from where it is"));
         }
@@ -95,8 +95,8 @@ impl Samples {
         let first = |column: usize| Ok(columns.get(column).and_then(|column| stream.first(column)));
         let known = Known { schema: &schema, first: &first, registry, limits: options.limits };
         let collate = collate(&fields, &known, options)?;
-        let crew = crew(&collate, 0, options);
-        Ok((Self::new(Feed::Stream { stream, columns }, steps, 0, collate, options), crew))
+        let config = config(&collate, 0, options);
+        Ok((Self::new(Feed::Stream { stream, columns }, steps, 0, collate, options), config))
     }
 
     fn new(feed: Feed, steps: Steps, fingerprint: u64, collate: Collate, options: &LoaderOptions) -> Self {
@@ -260,11 +260,11 @@ fn collate(fields: &[FieldOptions], known: &Known<'_>, options: &LoaderOptions) 
     })
 }
 
-fn crew(collate: &Collate, mean: usize, options: &LoaderOptions) -> Crew {
+fn config(collate: &Collate, mean: usize, options: &LoaderOptions) -> PipelineConfig {
     let ragged = collate.fields.iter().any(|field| field.ragged);
     // Room for batches that are a little larger than most; those that are much larger enlarge their slab.
     let values = if ragged { mean.saturating_add(mean / 4).min(FIRST) } else { 0 };
-    Crew {
+    PipelineConfig {
         fillers: options.threads,
         readers: options.readers,
         ahead: options.ahead.max(options.threads),

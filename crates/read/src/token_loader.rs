@@ -2,7 +2,7 @@
 
 use crate::contents::Contents;
 use crate::fill::{Filler, Scratch};
-use crate::pipeline::{Crew, Pipeline};
+use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::steps::Steps;
 use crate::work::Work;
 use crate::{Batches, Device, Layout, TokenOptions, TokenState, Tokens};
@@ -60,7 +60,7 @@ impl<D: Device> TokenLoader<D> {
         let sampler = Sampler::new(options.rank, options.batch)?;
         let steps = Steps::new(sampler, order.len(), (0, options.consumed), Some(1), options.remainder)?;
         let filler = Filler::new(tokens, order, options)?;
-        let crew = Crew {
+        let config = PipelineConfig {
             fillers: options.threads,
             readers: 0,
             ahead: options.ahead,
@@ -68,7 +68,7 @@ impl<D: Device> TokenLoader<D> {
             mean: 0,
             slab: filler.layout.bytes(),
         };
-        let pipeline = Pipeline::new(TokenWork { filler, steps }, steps.count, crew, device, || ())?;
+        let pipeline = Pipeline::new(TokenWork { filler, steps }, steps.count, config, device, || ())?;
         Ok(Self { pipeline })
     }
 
