@@ -2,8 +2,8 @@
 
 use crate::batch::Home;
 use crate::contents::Contents;
+use crate::prefetch_queue::PrefetchQueue;
 use crate::ring::{Claim, Done, Outcome, Ring, Slab};
-use crate::shelf::Shelf;
 use crate::work::Work;
 use crate::{Batch, Device};
 use packhorse_core::{Error, Result};
@@ -30,7 +30,7 @@ pub(crate) struct PipelineConfig {
 pub(crate) struct Pipeline<D: Device, W: Work> {
     device: D,
     ring: Arc<Ring<D::Host, W::Fetched>>,
-    shelf: Option<Arc<Shelf<Option<W::Fetched>>>>,
+    queue: Option<Arc<PrefetchQueue<Option<W::Fetched>>>>,
     work: Arc<W>,
     steps: u64,
     taken: u64,
@@ -65,9 +65,9 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         let reads = config.readers > 0 && config.fillers > 0;
         // Who fills holds a step too, and who reads shall not wait for that.
         let depth = ahead.max(config.readers).saturating_add(config.fillers);
-        let shelf = reads.then(|| Arc::new(Shelf::new(depth, steps, config.budget, config.mean)));
+        let queue = reads.then(|| Arc::new(PrefetchQueue::new(depth, steps, config.budget, config.mean)));
         let (threads, scratch) = (Vec::new(), W::Scratch::default());
-        let mut made = Self { device, ring, shelf, work: Arc::new(work), steps, taken: 0, threads, scratch };
+        let mut made = Self { device, ring, queue, work: Arc::new(work), steps, taken: 0, threads, scratch };
         made.start(&config, ahead, prepare)?;
         Ok(made)
     }
@@ -79,24 +79,24 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         prepare: impl Fn() + Clone + Send + 'static,
     ) -> Result<()> {
         for number in 0..config.fillers.min(ahead) {
-            let (ring, shelf, work) = (Arc::clone(&self.ring), self.shelf.clone(), Arc::clone(&self.work));
+            let (ring, queue, work) = (Arc::clone(&self.ring), self.queue.clone(), Arc::clone(&self.work));
             let prepare = prepare.clone();
             self.spawn(format!("packhorse-fill-{number}"), move || {
                 prepare();
                 let mut scratch = W::Scratch::default();
                 while let Some(claim) = ring.claim(true) {
-                    fill(claim, &*work, shelf.as_deref(), &mut scratch);
+                    fill(claim, &*work, queue.as_deref(), &mut scratch);
                 }
             })?;
         }
-        for number in 0..if self.shelf.is_some() { config.readers } else { 0 } {
-            let (Some(shelf), work, prepare) = (self.shelf.clone(), Arc::clone(&self.work), prepare.clone()) else {
+        for number in 0..if self.queue.is_some() { config.readers } else { 0 } {
+            let (Some(queue), work, prepare) = (self.queue.clone(), Arc::clone(&self.work), prepare.clone()) else {
                 break;
             };
             self.spawn(format!("packhorse-read-{number}"), move || {
                 prepare();
                 let mut scratch = W::Scratch::default();
-                while let Some(reading) = shelf.claim() {
+                while let Some(reading) = queue.claim() {
                     let read = work.fetch(reading.step, &mut scratch);
                     let weight = read.as_ref().map_or(0, |read| read.as_ref().map_or(0, |read| work.weight(read)));
                     reading.complete(read, weight);
@@ -128,12 +128,12 @@ impl<D: Device, W: Work> Pipeline<D, W> {
 
     /// What ends it, from any thread: whoever waits for a batch gets none.
     pub(crate) fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
-        let (ring, work, shelf) = (Arc::clone(&self.ring), Arc::clone(&self.work), self.shelf.clone());
+        let (ring, work, queue) = (Arc::clone(&self.ring), Arc::clone(&self.work), self.queue.clone());
         Box::new(move || {
             ring.stop();
             work.stop();
-            if let Some(shelf) = &shelf {
-                shelf.stop();
+            if let Some(queue) = &queue {
+                queue.stop();
             }
         })
     }
@@ -187,13 +187,13 @@ impl<D: Device, W: Work> Pipeline<D, W> {
 fn fill<H: AsRef<[u8]> + AsMut<[u8]>, W: Work>(
     mut claim: Claim<'_, H, W::Fetched>,
     work: &W,
-    shelf: Option<&Shelf<Option<W::Fetched>>>,
+    queue: Option<&PrefetchQueue<Option<W::Fetched>>>,
     scratch: &mut W::Scratch,
 ) {
     let step = claim.step;
     let Some(slab) = claim.slab.as_mut() else { return };
-    let fetched = match shelf {
-        Some(shelf) => shelf.take(step),
+    let fetched = match queue {
+        Some(queue) => queue.take(step),
         None => work.fetch(step, scratch),
     };
     let done = match fetched {

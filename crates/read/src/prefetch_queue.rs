@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Between those who read and those who fill.
 #[derive(Debug)]
-pub(crate) struct Shelf<F> {
+pub(crate) struct PrefetchQueue<F> {
     state: Mutex<State<F>>,
     /// A step may be read.
     room: Condvar,
@@ -38,7 +38,7 @@ enum Place<F> {
     Taken,
 }
 
-impl<F> Shelf<F> {
+impl<F> PrefetchQueue<F> {
     pub(crate) fn new(ahead: usize, steps: u64, budget: usize, mean: usize) -> Self {
         let (places, first) = (VecDeque::new(), 0);
         let ahead = ahead.max(1);
@@ -61,7 +61,7 @@ impl<F> Shelf<F> {
             if state.has_room() {
                 state.places.push_back(Place::Reading);
                 state.reading += 1;
-                return Some(Reading { shelf: self, step, done: false });
+                return Some(Reading { queue: self, step, done: false });
             }
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -111,7 +111,7 @@ impl<F> State<F> {
 
 /// A step that is being read. Dropped unfinished, by a panic, it is an error of the step.
 pub(crate) struct Reading<'s, F> {
-    shelf: &'s Shelf<F>,
+    queue: &'s PrefetchQueue<F>,
     pub(crate) step: u64,
     done: bool,
 }
@@ -124,7 +124,7 @@ impl<F> Reading<'_, F> {
 
     fn put(&mut self, read: Result<F>, weight: usize) {
         self.done = true;
-        let mut state = self.shelf.lock();
+        let mut state = self.queue.lock();
         state.reading -= 1;
         state.held += weight;
         if read.is_ok() {
@@ -134,8 +134,8 @@ impl<F> Reading<'_, F> {
         if let Some(place) = state.places.get_mut(at) {
             *place = Place::Read(read, weight);
         }
-        self.shelf.ready.notify_all();
-        self.shelf.room.notify_all();
+        self.queue.ready.notify_all();
+        self.queue.room.notify_all();
     }
 }
 
@@ -143,7 +143,7 @@ impl<F> Drop for Reading<'_, F> {
     fn drop(&mut self) {
         if !self.done {
             // The thread is gone, and nobody waits for what it would have read.
-            let mut state = self.shelf.lock();
+            let mut state = self.queue.lock();
             state.steps = state.steps.min(self.step + 1);
             drop(state);
             self.put(Err(Error::bug("a thread that reads ahead panicked")), 0);
@@ -157,38 +157,38 @@ mod tests {
 
     #[test]
     fn bytes_are_bounded_but_the_next_step_is_always_read() {
-        let shelf: Shelf<u64> = Shelf::new(8, 20, 100, 60);
+        let queue: PrefetchQueue<u64> = PrefetchQueue::new(8, 20, 100, 60);
         // 60 expected of 100: one at a time.
-        let first = shelf.claim().unwrap();
-        assert!(!shelf.lock().has_room());
+        let first = queue.claim().unwrap();
+        assert!(!queue.lock().has_room());
         first.complete(Ok(0), 10);
-        assert!(shelf.lock().has_room());
-        let second = shelf.claim().unwrap();
+        assert!(queue.lock().has_room());
+        let second = queue.claim().unwrap();
         assert_eq!(second.step, 1);
         second.complete(Ok(1), 500);
-        assert!(!shelf.lock().has_room());
-        assert_eq!((shelf.take(1).unwrap(), shelf.take(0).unwrap()), (1, 0));
-        assert!(shelf.lock().has_room());
-        let lost = shelf.claim().unwrap();
+        assert!(!queue.lock().has_room());
+        assert_eq!((queue.take(1).unwrap(), queue.take(0).unwrap()), (1, 0));
+        assert!(queue.lock().has_room());
+        let lost = queue.claim().unwrap();
         drop(lost);
-        assert!(shelf.take(2).is_err());
-        assert!(shelf.claim().is_none() && shelf.take(3).is_err());
-        shelf.stop();
+        assert!(queue.take(2).is_err());
+        assert!(queue.claim().is_none() && queue.take(3).is_err());
+        queue.stop();
     }
 
     #[test]
     fn steps_come_in_any_order_and_once() {
-        let shelf: Shelf<u64> = Shelf::new(4, 200, 1 << 20, 1);
+        let queue: PrefetchQueue<u64> = PrefetchQueue::new(4, 200, 1 << 20, 1);
         std::thread::scope(|threads| {
             for _ in 0..3 {
                 threads.spawn(|| {
-                    while let Some(reading) = shelf.claim() {
+                    while let Some(reading) = queue.claim() {
                         let step = reading.step;
                         reading.complete(Ok(step), 1);
                     }
                 });
             }
-            (0..200).for_each(|step| assert_eq!(shelf.take(step).unwrap(), step));
+            (0..200).for_each(|step| assert_eq!(queue.take(step).unwrap(), step));
         });
     }
 }
