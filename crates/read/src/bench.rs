@@ -1,8 +1,8 @@
 //! How fast each stage of reading is on its own, and all of them together: the slowest one is what to look at.
 
-use crate::arrangement::Arrangement;
 use crate::contents::Contents;
 use crate::dataset::Shard;
+use crate::epoch_order::EpochOrder;
 use crate::samples::{Feed, Kept, Samples};
 use crate::work::Work;
 use crate::{Dataset, Fetched, FieldOptions, Host, Loader, LoaderOptions, Value};
@@ -41,14 +41,9 @@ pub fn measure(
     each: &mut dyn FnMut(&Measured),
 ) -> Result<()> {
     let options = LoaderOptions { epochs: None, ..options.clone() };
-    let arrangement = Arrangement::new(dataset.runs(), options.shuffle, options.seed)?;
-    let (work, _) = Samples::of_dataset(
-        dataset.clone(),
-        fields,
-        arrangement,
-        0,
-        &LoaderOptions { state: None, ..options.clone() },
-    )?;
+    let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
+    let (work, _) =
+        Samples::of_dataset(dataset.clone(), fields, order, 0, &LoaderOptions { state: None, ..options.clone() })?;
     if work.steps.count == 0 {
         return Err(Error::config(format!("{} samples don't fill a batch of {}", dataset.len(), options.batch)));
     }

@@ -35,7 +35,6 @@
 
 mod access;
 mod ahead;
-mod arrangement;
 mod batch;
 mod bench;
 mod blank;
@@ -45,6 +44,7 @@ mod contents;
 mod cores;
 mod dataset;
 mod device;
+mod epoch_order;
 mod fetched;
 mod fields;
 mod fill;

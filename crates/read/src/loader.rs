@@ -1,7 +1,7 @@
 //! Batches of samples, in an order that is a function of seed, epoch and position alone.
 
-use crate::arrangement::Arrangement;
 use crate::cache::RamCounters;
+use crate::epoch_order::EpochOrder;
 use crate::fields::FieldOptions;
 use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::samples::{Feed, Samples};
@@ -25,9 +25,9 @@ impl<D: Device> Loader<D> {
     /// another dataset or order. A shard that can't be read where the first sample is looked at; memory or threads that the
     /// system does not give.
     pub fn new(dataset: Dataset, fields: &[FieldOptions], options: &LoaderOptions, device: D) -> Result<Self> {
-        let arrangement = Arrangement::new(dataset.runs(), options.shuffle, options.seed)?;
+        let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
         let fingerprint = dataset.fingerprint();
-        let (work, config) = Samples::of_dataset(dataset, fields, arrangement, fingerprint, options)?;
+        let (work, config) = Samples::of_dataset(dataset, fields, order, fingerprint, options)?;
         Self::start(work, config, options, device)
     }
 
@@ -45,10 +45,10 @@ impl<D: Device> Loader<D> {
         let all: Vec<Dataset> = datasets.iter().map(|(dataset, _)| dataset.clone()).collect();
         let weights: Vec<f64> = datasets.iter().map(|(_, weight)| *weight).collect();
         let runs: Vec<_> = all.iter().map(Dataset::runs).collect();
-        let arrangement = Arrangement::mixed(&runs, &weights, samples, options.shuffle, options.seed)?;
+        let order = EpochOrder::mixed(&runs, &weights, samples, options.shuffle, options.seed)?;
         let dataset = Dataset::concat(&all)?;
         let mark = weights.iter().fold(dataset.fingerprint(), |mark, weight| mark.rotate_left(7) ^ weight.to_bits());
-        let (work, config) = Samples::of_dataset(dataset, fields, arrangement, mark, options)?;
+        let (work, config) = Samples::of_dataset(dataset, fields, order, mark, options)?;
         Self::start(work, config, options, device)
     }
 
@@ -116,7 +116,7 @@ impl<D: Device> Loader<D> {
         let Samples { feed, steps, fingerprint, .. } = self.pipeline.work();
         let (epoch, consumed) = steps.after(self.pipeline.taken());
         let (shuffle, seed) = match feed {
-            Feed::Dataset { arrangement, .. } => (arrangement.shuffle(), arrangement.seed()),
+            Feed::Dataset { order, .. } => (order.shuffle(), order.seed()),
             Feed::Stream { .. } => (Shuffle::Sequential, 0),
         };
         OrderState { dataset: *fingerprint, samples: steps.samples, shuffle, seed, epoch, consumed }

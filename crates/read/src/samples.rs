@@ -1,7 +1,7 @@
 //! What the threads of a loader of samples do: read those of a step, and put them into a slab.
 
-use crate::arrangement::Arrangement;
 use crate::contents::Contents;
+use crate::epoch_order::EpochOrder;
 use crate::fields::{Collate, FieldOptions, Known, Make, Scratch, all, raw, settle};
 use crate::near::Near;
 use crate::pipeline::PipelineConfig;
@@ -29,7 +29,7 @@ pub(crate) struct Samples {
 #[expect(clippy::large_enum_variant, reason = "there is one of it in a loader")]
 pub(crate) enum Feed {
     /// Any of them at any time.
-    Dataset { reader: Reader, near: Near, arrangement: Arrangement },
+    Dataset { reader: Reader, near: Near, order: EpochOrder },
     /// Once, and in order.
     Stream { stream: Stream, columns: Vec<Column> },
 }
@@ -54,13 +54,13 @@ impl Samples {
     pub(crate) fn of_dataset(
         dataset: Dataset,
         fields: &[FieldOptions],
-        arrangement: Arrangement,
+        order: EpochOrder,
         fingerprint: u64,
         options: &LoaderOptions,
     ) -> Result<(Self, PipelineConfig)> {
         let fields = chosen(fields, || all(dataset.schema()))?;
-        let from = begin(&arrangement, fingerprint, options)?;
-        let steps = Steps::new(sampler(options)?, arrangement.samples(), from, options.epochs, options.remainder)?;
+        let from = begin(&order, fingerprint, options)?;
+        let steps = Steps::new(sampler(options)?, order.samples(), from, options.epochs, options.remainder)?;
         let mean = dataset.mean().saturating_mul(options.batch.into());
         let near = Near::new(&dataset, &options.cache, &options.observer)?;
         let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), near.opener());
@@ -74,7 +74,7 @@ impl Samples {
             _ => e,
         })?;
         let config = config(&collate, usize::try_from(mean).unwrap_or(usize::MAX), options);
-        let feed = Feed::Dataset { reader, near, arrangement };
+        let feed = Feed::Dataset { reader, near, order };
         Ok((Self::new(feed, steps, fingerprint, collate, options), config))
     }
 
@@ -150,8 +150,8 @@ impl Work for Samples {
     }
 
     fn fetch(&self, step: u64, kept: &mut Kept) -> Result<Option<Fetched>> {
-        let (reader, arrangement) = match &self.feed {
-            Feed::Dataset { reader, arrangement, .. } => (reader, arrangement),
+        let (reader, order) = match &self.feed {
+            Feed::Dataset { reader, order, .. } => (reader, order),
             Feed::Stream { stream, columns } => return self.streamed(stream, columns, step),
         };
         let (epoch, positions) = self.steps.at(step);
@@ -167,7 +167,7 @@ impl Work for Samples {
         let mut fetched = self.spare();
         let mut epochs = std::mem::take(&mut fetched.epochs);
         epochs.clear();
-        arrangement.places(epoch, positions, places, &mut epochs)?;
+        order.places(epoch, positions, places, &mut epochs)?;
         reader.read_places(places.iter().copied(), wants, &mut fetched)?;
         fetched.epochs = epochs;
         Ok(Some(fetched))
@@ -221,13 +221,13 @@ fn sampler(options: &LoaderOptions) -> Result<Sampler> {
 }
 
 /// Where a loader begins.
-fn begin(arrangement: &Arrangement, fingerprint: u64, options: &LoaderOptions) -> Result<(u64, u64)> {
+fn begin(order: &EpochOrder, fingerprint: u64, options: &LoaderOptions) -> Result<(u64, u64)> {
     let Some(state) = &options.state else { return Ok((0, 0)) };
     state.check(&OrderState {
         dataset: fingerprint,
-        samples: arrangement.samples(),
-        shuffle: arrangement.shuffle(),
-        seed: arrangement.seed(),
+        samples: order.samples(),
+        shuffle: order.shuffle(),
+        seed: order.seed(),
         epoch: 0,
         consumed: 0,
     })?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const KEPT: usize = 4;
 
 /// The order of a dataset's samples, or of those of several in turn.
-pub(crate) struct Arrangement {
+pub(crate) struct EpochOrder {
     parts: Vec<Part>,
     mix: Option<Mix>,
     shuffle: Shuffle,
@@ -75,7 +75,7 @@ impl Part {
     }
 }
 
-impl Arrangement {
+impl EpochOrder {
     /// The order of a dataset of these runs.
     pub(crate) fn new(runs: &[Run], shuffle: Shuffle, seed: u64) -> Result<Self> {
         let part = Part::new(runs, shuffle, 0, seed);
