@@ -18,7 +18,7 @@
 use packhorse::core::Limits;
 use packhorse::read::order::Shuffle;
 use packhorse::read::{
-    Access, Column, Dataset, Fetched, FieldOptions, Host, Loader, LoaderOptions, Make, ReadOptions, Reader, Wants,
+    Access, Column, Dataset, FieldOptions, Host, Loader, LoaderOptions, Make, ReadOptions, Reader, SampleBlock, Wants,
     dataset,
 };
 use packhorse::transform::image::{Draws, Size, View, ViewDecoder};
@@ -217,7 +217,7 @@ fn columns() -> Vec<Column> {
 /// All samples, 256 together, in their order.
 fn read(dataset: &Dataset, access: Access) -> u64 {
     let reader = Reader::new(dataset.clone(), columns(), options(access));
-    let (mut wants, mut fetched, mut bytes) = (Wants::default(), Fetched::default(), 0u64);
+    let (mut wants, mut fetched, mut bytes) = (Wants::default(), SampleBlock::default(), 0u64);
     for start in (0..dataset.len()).step_by(256) {
         reader.read(start..(start + 256).min(dataset.len()), &mut wants, &mut fetched).expect("samples");
         for row in 0..fetched.len() {
@@ -235,7 +235,7 @@ fn shuffled(dataset: &Dataset, access: Access) -> u64 {
     let counts = vec![dataset.len()];
     let order = packhorse::read::order::ShardOrder::new(&counts, Shuffle::Full, 1, 0).expect("order");
     let reader = Reader::new(dataset.clone(), columns(), options(access));
-    let (mut wants, mut fetched) = (Wants::default(), Fetched::default());
+    let (mut wants, mut fetched) = (Wants::default(), SampleBlock::default());
     for start in (0..dataset.len()).step_by(256) {
         let numbers = (start..(start + 256).min(dataset.len())).filter_map(|at| Some(order.get(at)?.1));
         reader.read(numbers, &mut wants, &mut fetched).expect("samples");
@@ -268,7 +268,7 @@ const PHOTOS: u64 = 12_800;
 /// The bytes of some photos.
 fn photos(dataset: &Dataset) -> Vec<Vec<u8>> {
     let reader = Reader::new(dataset.clone(), columns(), ReadOptions::default());
-    let (mut wants, mut fetched) = (Wants::default(), Fetched::default());
+    let (mut wants, mut fetched) = (Wants::default(), SampleBlock::default());
     reader.read(0..dataset.len().min(PHOTOS), &mut wants, &mut fetched).expect("samples");
     let photo = |row| match fetched.value(row, 0) {
         Some(packhorse::read::Value::Bytes(bytes)) => bytes.to_vec(),

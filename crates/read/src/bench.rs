@@ -5,7 +5,7 @@ use crate::dataset::Shard;
 use crate::epoch_order::EpochOrder;
 use crate::samples::{Feed, Kept, Samples};
 use crate::work::Work;
-use crate::{Dataset, Fetched, FieldOptions, Host, Loader, LoaderOptions, Value};
+use crate::{Dataset, FieldOptions, Host, Loader, LoaderOptions, SampleBlock, Value};
 use packhorse_core::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -127,7 +127,7 @@ fn raw(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
 }
 
 /// Bytes of the fields of all samples that were fetched.
-fn payload(fetched: &Fetched) -> u64 {
+fn payload(fetched: &SampleBlock) -> u64 {
     let columns = fetched.columns;
     let values = (0..fetched.len()).flat_map(|row| (0..columns).filter_map(move |column| fetched.value(row, column)));
     let bytes = values.map(|value| match value {

@@ -1,7 +1,7 @@
 //! Samples of a dataset, any of them at any time.
 
-use crate::fetched::{Fetched, Row, Span};
 use crate::opened::{Opened, Shards};
+use crate::sample_block::{Row, SampleBlock, Span};
 use crate::table::Tables;
 use crate::{Access, Dataset};
 use packhorse_core::{Error, Input, Kind, Result, passed_over};
@@ -119,10 +119,10 @@ impl Reader {
         self.shards.get(&self.dataset, shard).map(|opened| Arc::clone(&opened.input))
     }
 
-    /// Reads the samples of these numbers into `out`. What is wrong with one sample is its [fault](Fetched::fault).
+    /// Reads the samples of these numbers into `out`. What is wrong with one sample is its [fault](SampleBlock::fault).
     ///
     /// Errors: a number past the end (kind `Config`); a shard that can't be opened or read.
-    pub fn read(&self, numbers: impl Iterator<Item = u64>, wants: &mut Wants, out: &mut Fetched) -> Result<()> {
+    pub fn read(&self, numbers: impl Iterator<Item = u64>, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
         wants.samples.clear();
         for number in numbers {
             let place = self.dataset.find(number);
@@ -139,7 +139,7 @@ impl Reader {
         &self,
         places: impl Iterator<Item = (u32, u64)>,
         wants: &mut Wants,
-        out: &mut Fetched,
+        out: &mut SampleBlock,
     ) -> Result<()> {
         out.clear(self.columns.len());
         wants.wants.clear();
@@ -167,7 +167,7 @@ impl Reader {
     }
 
     /// Notes what is to be read for sample `at` of an open shard.
-    fn want(&self, shard: usize, at: u64, wants: &mut Wants, out: &mut Fetched) -> Result<()> {
+    fn want(&self, shard: usize, at: u64, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
         let row = out.rows.len();
         let Some((_, opened)) = wants.opened.get(shard) else { return Err(Error::bug("a shard that nobody opened")) };
         let Some(members) = opened.members() else {
@@ -193,7 +193,7 @@ impl Reader {
     }
 
     /// Reads all that is wanted: neighbours together, or from maps without reading.
-    fn fetch(&self, wants: &mut Wants, out: &mut Fetched) -> Result<()> {
+    fn fetch(&self, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
         let Wants { wants, opened, .. } = wants;
         let mut total = 0usize;
         let largest = self.options.largest;
@@ -226,7 +226,7 @@ impl Reader {
     }
 
     /// Compares checksums.
-    fn check(&self, wants: &[Want], out: &mut Fetched) {
+    fn check(&self, wants: &[Want], out: &mut SampleBlock) {
         for want in wants {
             let (Some(crc), Some(Some(span))) = (want.crc, out.spans.get(want.span)) else { continue };
             if !out.bytes_of(*span).is_some_and(|bytes| crate::dataset::intact(bytes, crc)) {
@@ -241,7 +241,7 @@ impl Reader {
     }
 
     /// Takes rows from formats of typed values.
-    fn typed(&self, wants: &mut Wants, out: &mut Fetched) -> Result<()> {
+    fn typed(&self, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
         if wants.typed.is_empty() {
             return Ok(());
         }
@@ -259,7 +259,7 @@ impl Reader {
 }
 
 /// Puts the span of a want.
-fn put(out: &mut Fetched, want: &Want, place: usize, start: usize) {
+fn put(out: &mut SampleBlock, want: &Want, place: usize, start: usize) {
     if let Some(span) = out.spans.get_mut(want.span) {
         *span = Some(Span { place, start, len: want.len as usize });
     }
@@ -269,7 +269,7 @@ fn put(out: &mut Fetched, want: &Want, place: usize, start: usize) {
 const ROOM: usize = 32;
 
 /// Reads wants of one input, sorted by their place, those that are near each other as one.
-fn read_ranges(input: &dyn Input, gap: u64, wants: &[Want], total: &mut usize, out: &mut Fetched) -> Result<()> {
+fn read_ranges(input: &dyn Input, gap: u64, wants: &[Want], total: &mut usize, out: &mut SampleBlock) -> Result<()> {
     let mut rest = wants;
     while let Some(first) = rest.first() {
         let mut end = first.start.saturating_add(first.len);

@@ -9,7 +9,7 @@ use crate::reader::Column;
 use crate::steps::Steps;
 use crate::stream::Stream;
 use crate::work::Work;
-use crate::{Dataset, Fetched, Layout, LoaderOptions, Reader, Remainder, Wants, cores};
+use crate::{Dataset, Layout, LoaderOptions, Reader, Remainder, SampleBlock, Wants, cores};
 use packhorse_core::{Error, Registry, Result};
 use packhorse_order::{OrderState, Sampler};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ pub(crate) struct Samples {
     collate: Collate,
     remainder: Remainder,
     /// What was fetched and used up, to be used again.
-    bin: Mutex<Vec<Fetched>>,
+    bin: Mutex<Vec<SampleBlock>>,
 }
 
 /// Where samples come from.
@@ -108,7 +108,7 @@ impl Samples {
     pub(crate) fn collate(
         &self,
         step: u64,
-        fetched: &Fetched,
+        fetched: &SampleBlock,
         slab: &mut [u8],
         filled: &mut Contents,
         kept: &mut Kept,
@@ -119,17 +119,17 @@ impl Samples {
         Ok(room)
     }
 
-    fn spare(&self) -> Fetched {
+    fn spare(&self) -> SampleBlock {
         self.bin.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    pub(crate) fn done(&self, mut fetched: Fetched) {
+    pub(crate) fn done(&self, mut fetched: SampleBlock) {
         fetched.reset();
         self.bin.lock().unwrap_or_else(PoisonError::into_inner).push(fetched);
     }
 
     /// Takes from the stream what is this rank's of a step.
-    fn streamed(&self, stream: &Stream, columns: &[Column], step: u64) -> Result<Option<Fetched>> {
+    fn streamed(&self, stream: &Stream, columns: &[Column], step: u64) -> Result<Option<SampleBlock>> {
         let (_, positions) = self.steps.at(step);
         let (begin, share) = (self.steps.begin_of_all(step), positions.end - positions.start);
         let before = positions.start - begin;
@@ -142,14 +142,14 @@ impl Samples {
 }
 
 impl Work for Samples {
-    type Fetched = Fetched;
+    type Fetched = SampleBlock;
     type Scratch = Kept;
 
     fn layout(&self) -> &Arc<Layout> {
         &self.collate.layout
     }
 
-    fn fetch(&self, step: u64, kept: &mut Kept) -> Result<Option<Fetched>> {
+    fn fetch(&self, step: u64, kept: &mut Kept) -> Result<Option<SampleBlock>> {
         let (reader, order) = match &self.feed {
             Feed::Dataset { reader, order, .. } => (reader, order),
             Feed::Stream { stream, columns } => return self.streamed(stream, columns, step),
@@ -179,18 +179,18 @@ impl Work for Samples {
         }
     }
 
-    fn weight(&self, fetched: &Fetched) -> usize {
+    fn weight(&self, fetched: &SampleBlock) -> usize {
         fetched.weight()
     }
 
     fn fill(
         &self,
         step: u64,
-        fetched: Fetched,
+        fetched: SampleBlock,
         slab: &mut [u8],
         filled: &mut Contents,
         kept: &mut Kept,
-    ) -> Result<Option<(usize, Fetched)>> {
+    ) -> Result<Option<(usize, SampleBlock)>> {
         let room = self.collate(step, &fetched, slab, filled, kept);
         if let Ok(Some(bytes)) = room {
             return Ok(Some((bytes, fetched)));
@@ -236,7 +236,7 @@ fn begin(order: &EpochOrder, fingerprint: u64, options: &LoaderOptions) -> Resul
 
 /// The bytes of a column in the first sample that has it, of the first thousand.
 fn first_value(reader: &Reader, column: usize) -> Result<Option<Vec<u8>>> {
-    let (mut wants, mut fetched) = (Wants::default(), Fetched::default());
+    let (mut wants, mut fetched) = (Wants::default(), SampleBlock::default());
     for number in 0..reader.dataset().len().min(LOOKED_AT) {
         reader.read(std::iter::once(number), &mut wants, &mut fetched)?;
         if let Some(bytes) = fetched.value(0, column).and_then(|value| raw(value).ok()) {

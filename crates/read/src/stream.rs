@@ -1,7 +1,7 @@
 //! Samples that come once and in order: from a pipe, or a compressed tar.
 
-use crate::fetched::{Fetched, Piece, Row};
 use crate::reader::Column;
+use crate::sample_block::{Piece, Row, SampleBlock};
 use packhorse_core::{Error, Input, KEY, Result, Rows, Sample, SchemaRef, Source, key_column};
 use std::fmt::Write as _;
 use std::io::Read;
@@ -109,7 +109,7 @@ impl Stream {
         step: u64,
         (skip, take, then): (u64, u64, u64),
         columns: &[Column],
-        out: &mut Fetched,
+        out: &mut SampleBlock,
     ) -> Result<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while state.step != step {
@@ -156,7 +156,7 @@ impl State {
     fn advance(
         &mut self,
         mut samples: u64,
-        mut out: Option<(&[Column], &mut Fetched)>,
+        mut out: Option<(&[Column], &mut SampleBlock)>,
         stopped: &AtomicBool,
     ) -> Result<()> {
         while samples > 0 && !self.over {
@@ -194,7 +194,7 @@ fn panicked() -> Error {
     Error::bug("the thread that reads a stream panicked")
 }
 
-fn push(rows: &Rows, range: std::ops::Range<usize>, mut number: u64, columns: &[Column], out: &mut Fetched) {
+fn push(rows: &Rows, range: std::ops::Range<usize>, mut number: u64, columns: &[Column], out: &mut SampleBlock) {
     let schema = rows.schema();
     let best = |column: &Column| column.0.iter().find_map(|name| schema.column_with_name(name).map(|(at, _)| at));
     let piece = out.pieces.len();

@@ -1,9 +1,9 @@
 //! Formats whose samples are rows of typed values: blocks of rows are decoded once and kept for a while.
 
 use crate::dataset::{Content, Shard};
-use crate::fetched::{Fetched, Piece, Row};
 use crate::opened::Opened;
 use crate::reader::Column;
+use crate::sample_block::{Piece, Row, SampleBlock};
 use packhorse_core::{Error, Kind, Result, Rows, Sample};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -47,7 +47,7 @@ impl Tables {
         at: u64,
         columns: &[Column],
         to: usize,
-        out: &mut Fetched,
+        out: &mut SampleBlock,
     ) -> Result<()> {
         let Content::Table { sample_bytes, .. } = opened.content else {
             return Err(Error::bug("a table without rows"));
@@ -124,7 +124,7 @@ impl Tables {
 }
 
 /// Reads one sample of a block that can't be read as a whole.
-fn single(shard: &Shard, opened: &Opened, at: u64, columns: &[Column], to: usize, out: &mut Fetched) {
+fn single(shard: &Shard, opened: &Opened, at: u64, columns: &[Column], to: usize, out: &mut SampleBlock) {
     let none = || Error::content("can't be read");
     let rows =
         decode(shard, opened, at, 1).and_then(|rows| rows.into_iter().find(|r| r.num_rows() > 0).ok_or_else(none));
@@ -150,7 +150,7 @@ fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<R
     shard.source.rows(&*opened.input, items)?.collect()
 }
 
-fn push(rows: &Rows, row: usize, shard: &str, at: u64, columns: &[Column], to: usize, out: &mut Fetched) {
+fn push(rows: &Rows, row: usize, shard: &str, at: u64, columns: &[Column], to: usize, out: &mut SampleBlock) {
     match Sample::new(rows, row).map(|sample| sample.key()) {
         Some(Ok(key)) => out.keys.push_str(key),
         // What has no keys is called by its place. Writing to a String can't fail.

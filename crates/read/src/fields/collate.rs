@@ -4,7 +4,7 @@ use super::cell::Cell;
 use super::resolve::Settled;
 use crate::batch::aligned;
 use crate::contents::Contents;
-use crate::{Fetched, Layout};
+use crate::{Layout, SampleBlock};
 use packhorse_core::{Error, Event, Kind, Limits, Observer, Result};
 use packhorse_order::draw;
 use packhorse_transform::image::{Draws, ViewDecoder};
@@ -51,7 +51,7 @@ impl Collate {
     /// Fills `slab`, or says how many bytes it takes. Positions and epoch of `filled` are the caller's business.
     pub(crate) fn fill(
         &self,
-        fetched: &Fetched,
+        fetched: &SampleBlock,
         epoch: u64,
         slab: &mut [u8],
         filled: &mut Contents,
@@ -99,7 +99,7 @@ impl Collate {
     }
 
     /// Reports a sample that has no row; an error if that ends the batch.
-    fn leave_out(&self, error: Error, fetched: &Fetched, row: usize) -> Result<()> {
+    fn leave_out(&self, error: Error, fetched: &SampleBlock, row: usize) -> Result<()> {
         let error = match (error.sample().is_some(), fetched.key(row)) {
             (false, Some(key)) => error.in_sample(key),
             _ => error,
@@ -113,7 +113,7 @@ impl Collate {
     }
 
     /// The bytes of all ragged values.
-    fn measure(&self, fetched: &Fetched, scratch: &mut Scratch) {
+    fn measure(&self, fetched: &SampleBlock, scratch: &mut Scratch) {
         let Scratch { decoders, sizes, bad, faults, .. } = scratch;
         faults.clear();
         sizes.clear();
@@ -172,7 +172,7 @@ impl Collate {
     /// Writes one sample to row `to`.
     fn row(
         &self,
-        fetched: &Fetched,
+        fetched: &SampleBlock,
         row: usize,
         to: usize,
         epoch: u64,

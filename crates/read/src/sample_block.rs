@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Samples that were read together, in the order in which they were asked for. Memory of it is used again.
 #[derive(Debug, Default)]
-pub struct Fetched {
+pub struct SampleBlock {
     pub(crate) numbers: Vec<u64>,
     /// The epoch that it is for each sample, where that is not the same for all.
     pub(crate) epochs: Vec<u64>,
@@ -60,7 +60,7 @@ pub enum Value<'a> {
     Row(&'a ArrayRef, usize),
 }
 
-impl Fetched {
+impl SampleBlock {
     pub(crate) fn clear(&mut self, columns: usize) {
         self.columns = columns;
         self.used = 0;
