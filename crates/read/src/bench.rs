@@ -3,7 +3,7 @@
 use crate::contents::Contents;
 use crate::dataset::Shard;
 use crate::epoch_order::EpochOrder;
-use crate::samples::{Feed, Kept, Samples};
+use crate::samples::{Feed, Samples, WorkerState};
 use crate::work::Work;
 use crate::{Dataset, FieldOptions, Host, Loader, LoaderOptions, SampleBlock, Value};
 use packhorse_core::{Error, Result};
@@ -61,7 +61,7 @@ fn timed(
     stage: &'static str,
     threads: usize,
     time: Duration,
-    work: impl Fn(u64, &mut Kept) -> Result<Option<(u64, u64)>> + Sync,
+    work: impl Fn(u64, &mut WorkerState) -> Result<Option<(u64, u64)>> + Sync,
 ) -> Result<Measured> {
     let (next, samples, bytes) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let (over, failed) = (AtomicBool::new(false), Mutex::new(None));
@@ -69,7 +69,7 @@ fn timed(
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                let mut kept = Kept::default();
+                let mut kept = WorkerState::default();
                 while !over.load(Ordering::Relaxed) && start.elapsed() < time {
                     match work(next.fetch_add(1, Ordering::Relaxed), &mut kept) {
                         Ok(Some((more, weight))) => {
@@ -151,7 +151,7 @@ fn parse(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
 }
 
 fn decode(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
-    let (mut held, mut kept, mut weight) = (Vec::new(), Kept::default(), 0);
+    let (mut held, mut kept, mut weight) = (Vec::new(), WorkerState::default(), 0);
     for step in 0..work.steps.in_first {
         let Some(fetched) = work.fetch(step, &mut kept)? else { break };
         weight += work.weight(&fetched).max(usize::try_from(payload(&fetched)).unwrap_or(usize::MAX));

@@ -36,7 +36,7 @@ pub(crate) enum Feed {
 
 /// What a thread keeps from batch to batch.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct WorkerState {
     wants: Wants,
     places: Vec<(u32, u64)>,
     collate: Scratch,
@@ -111,7 +111,7 @@ impl Samples {
         fetched: &SampleBlock,
         slab: &mut [u8],
         filled: &mut Contents,
-        kept: &mut Kept,
+        kept: &mut WorkerState,
     ) -> Result<Option<usize>> {
         let (epoch, positions) = self.steps.at(step);
         let room = self.collate.fill(fetched, epoch, slab, filled, &mut kept.collate)?;
@@ -143,13 +143,13 @@ impl Samples {
 
 impl Work for Samples {
     type Fetched = SampleBlock;
-    type Scratch = Kept;
+    type Scratch = WorkerState;
 
     fn layout(&self) -> &Arc<Layout> {
         &self.collate.layout
     }
 
-    fn fetch(&self, step: u64, kept: &mut Kept) -> Result<Option<SampleBlock>> {
+    fn fetch(&self, step: u64, kept: &mut WorkerState) -> Result<Option<SampleBlock>> {
         let (reader, order) = match &self.feed {
             Feed::Dataset { reader, order, .. } => (reader, order),
             Feed::Stream { stream, columns } => return self.streamed(stream, columns, step),
@@ -162,7 +162,7 @@ impl Work for Samples {
             }
             _ => positions,
         };
-        let Kept { wants, places, .. } = kept;
+        let WorkerState { wants, places, .. } = kept;
         places.clear();
         let mut fetched = self.spare();
         let mut epochs = std::mem::take(&mut fetched.epochs);
@@ -189,7 +189,7 @@ impl Work for Samples {
         fetched: SampleBlock,
         slab: &mut [u8],
         filled: &mut Contents,
-        kept: &mut Kept,
+        kept: &mut WorkerState,
     ) -> Result<Option<(usize, SampleBlock)>> {
         let room = self.collate(step, &fetched, slab, filled, kept);
         if let Ok(Some(bytes)) = room {
