@@ -1,6 +1,6 @@
 //! Samples into a slab, row by row. A sample that has no row leaves none behind: the next one takes its place.
 
-use super::cell::Cell;
+use super::field_decoder::FieldDecoder;
 use super::resolve::Settled;
 use crate::batch::aligned;
 use crate::contents::Contents;
@@ -199,7 +199,7 @@ impl Collate {
                     let written = field.cell.write(value, decoder.as_mut(), draws, out, shape);
                     written.map_err(|error| named(error, &field.name))?;
                 }
-                None if matches!(field.cell, Cell::Draws) => out.copy_from_slice(&key.to_le_bytes()),
+                None if matches!(field.cell, FieldDecoder::Draws) => out.copy_from_slice(&key.to_le_bytes()),
                 None => out.fill(0),
             }
             if field.rank > 1 {

@@ -1,12 +1,12 @@
 //! What becomes of the fields of samples in a batch.
 
-mod cell;
 mod collate;
+mod field_decoder;
 mod resolve;
 
-pub(crate) use cell::raw;
 pub use collate::OnError;
 pub(crate) use collate::{Collate, Scratch};
+pub(crate) use field_decoder::raw;
 pub(crate) use resolve::{Known, all, settle};
 
 use crate::Column;

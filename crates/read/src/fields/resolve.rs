@@ -1,6 +1,6 @@
 //! From what is asked for and what a dataset has to cells and a layout.
 
-use super::cell::{Cell, Encoded, Text, width_of};
+use super::field_decoder::{Encoded, FieldDecoder, Text, width_of};
 use super::{FieldOptions, Make};
 use crate::Layout;
 use packhorse_core::{
@@ -11,7 +11,7 @@ use packhorse_transform::image::{View, ViewDecoder};
 /// A field of batches, settled.
 pub(crate) struct Settled {
     pub(crate) name: String,
-    pub(crate) cell: Cell,
+    pub(crate) cell: FieldDecoder,
     pub(crate) view: Option<View>,
     pub(crate) required: bool,
     /// Where it is in the layout; ragged values are followed by their offsets, and by their shapes if they have some.
@@ -84,9 +84,9 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn cell(&self) -> Result<(Cell, Option<View>)> {
+    fn cell(&self) -> Result<(FieldDecoder, Option<View>)> {
         if self.field.make == Make::Draws {
-            return Ok((Cell::Draws, None));
+            return Ok((FieldDecoder::Draws, None));
         }
         let stored = self.stored()?;
         let blob = matches!(FieldType::of(&stored)?, FieldType::Blob | FieldType::Text);
@@ -94,14 +94,14 @@ impl Look<'_> {
             Make::Picture(view) => {
                 self.must(blob, "is no blob, so it holds no picture")?;
                 let cell = match view.shape() {
-                    Some((height, width)) => Cell::Picture { height, width },
-                    None => Cell::Pictures,
+                    Some((height, width)) => FieldDecoder::Picture { height, width },
+                    None => FieldDecoder::Pictures,
                 };
                 return Ok((cell, Some(*view)));
             }
             Make::Bytes => {
                 self.must(blob, "is no blob; ask for an array or a number")?;
-                Cell::Bytes
+                FieldDecoder::Bytes
             }
             Make::Number(data_type) => self.number(&stored, blob, data_type, Text::Plain)?,
             Make::Json(path, data_type) => {
@@ -133,7 +133,7 @@ impl Look<'_> {
         })
     }
 
-    fn suggested(&self, stored: &Field) -> Result<Cell> {
+    fn suggested(&self, stored: &Field) -> Result<FieldDecoder> {
         let extension = stored.name().rsplit('.').next().unwrap_or_default();
         if NUMBERS.contains(&extension) {
             return self.number(stored, true, &DataType::Int64, Text::Plain);
@@ -142,17 +142,17 @@ impl Look<'_> {
             let (field, encoded) = self.encoded(stored)?;
             return self.array(&Make::Auto, &field, encoded);
         }
-        Ok(Cell::Bytes)
+        Ok(FieldDecoder::Bytes)
     }
 
-    fn number(&self, stored: &Field, blob: bool, data_type: &DataType, text: Text) -> Result<Cell> {
+    fn number(&self, stored: &Field, blob: bool, data_type: &DataType, text: Text) -> Result<FieldDecoder> {
         if !blob && stored.data_type() != data_type {
             let message = format!("field {} is of type {}, not {data_type}", self.field.name, stored.data_type());
             return Err(Error::config(message));
         }
         let known = data_type.is_integer() || matches!(data_type, DataType::Float32 | DataType::Float64);
         self.must(known || !blob, "can't be read from text as that type")?;
-        Ok(Cell::Number { data_type: data_type.clone(), width: width_of(data_type, &self.field.name)?, text })
+        Ok(FieldDecoder::Number { data_type: data_type.clone(), width: width_of(data_type, &self.field.name)?, text })
     }
 
     /// What is inside the blobs of a field, by its first value.
@@ -174,19 +174,19 @@ impl Look<'_> {
         }
     }
 
-    fn array(&self, make: &Make, field: &Field, encoded: Option<Encoded>) -> Result<Cell> {
+    fn array(&self, make: &Make, field: &Field, encoded: Option<Encoded>) -> Result<FieldDecoder> {
         let name = &self.field.name;
         let held = FieldType::of(field)?;
         let width = |element: &DataType| width_of(element, name);
-        let dense = |element: &DataType, shape: &[usize], encoded| -> Result<Cell> {
-            Ok(Cell::Dense { width: width(element)?, element: element.clone(), shape: shape.to_vec(), encoded })
+        let dense = |element: &DataType, shape: &[usize], encoded| -> Result<FieldDecoder> {
+            Ok(FieldDecoder::Dense { width: width(element)?, element: element.clone(), shape: shape.to_vec(), encoded })
         };
-        let ragged = |element: &DataType, rank, encoded| -> Result<Cell> {
-            Ok(Cell::Ragged { width: width(element)?, element: element.clone(), rank, encoded })
+        let ragged = |element: &DataType, rank, encoded| -> Result<FieldDecoder> {
+            Ok(FieldDecoder::Ragged { width: width(element)?, element: element.clone(), rank, encoded })
         };
         match (make, &held) {
             (Make::Auto, FieldType::Scalar(element)) if encoded.is_none() => {
-                Ok(Cell::Number { width: width(element)?, data_type: element.clone(), text: Text::Plain })
+                Ok(FieldDecoder::Number { width: width(element)?, data_type: element.clone(), text: Text::Plain })
             }
             (Make::Auto | Make::Dense, FieldType::Scalar(element)) => dense(element, &[], encoded),
             (Make::Auto | Make::Dense, FieldType::Tensor { element, shape }) => dense(element, shape, encoded),
@@ -197,9 +197,9 @@ impl Look<'_> {
                 let any = FieldType::Ragged { element: element.clone(), rank: shape.len() }.field(field.name(), false);
                 ragged(element, shape.len(), encoded.map(|encoded| Encoded { field: any, ..encoded }))
             }
-            (Make::Bits, FieldType::Scalar(DataType::Boolean)) => Ok(Cell::Bits { count: 1, encoded }),
+            (Make::Bits, FieldType::Scalar(DataType::Boolean)) => Ok(FieldDecoder::Bits { count: 1, encoded }),
             (Make::Bits, FieldType::Tensor { element: DataType::Boolean, shape }) => {
-                Ok(Cell::Bits { count: shape.iter().product(), encoded })
+                Ok(FieldDecoder::Bits { count: shape.iter().product(), encoded })
             }
             _ => {
                 let message = match make {
@@ -213,37 +213,43 @@ impl Look<'_> {
 }
 
 /// Gives a field its places in the layout.
-fn place(asked: &FieldOptions, cell: Cell, view: Option<View>, batch: usize, layout: &mut Layout) -> Result<Settled> {
+fn place(
+    asked: &FieldOptions,
+    cell: FieldDecoder,
+    view: Option<View>,
+    batch: usize,
+    layout: &mut Layout,
+) -> Result<Settled> {
     let (name, at) = (&asked.name, layout.fields().len());
     let (mut ragged, mut rank) = (false, 0);
     let stride = match &cell {
-        Cell::Bytes | Cell::Pictures => {
+        FieldDecoder::Bytes | FieldDecoder::Pictures => {
             layout.push_ragged(name, DataType::UInt8, 1, &[])?;
-            (ragged, rank) = (true, if matches!(cell, Cell::Pictures) { 3 } else { 1 });
+            (ragged, rank) = (true, if matches!(cell, FieldDecoder::Pictures) { 3 } else { 1 });
             1
         }
-        Cell::Ragged { element, width, rank: dimensions, .. } => {
+        FieldDecoder::Ragged { element, width, rank: dimensions, .. } => {
             layout.push_ragged(name, stored(element), *width, &[])?;
             (ragged, rank) = (true, *dimensions);
             *width
         }
-        Cell::Number { data_type, width, .. } => {
+        FieldDecoder::Number { data_type, width, .. } => {
             layout.push(name, stored(data_type), *width, vec![batch])?;
             *width
         }
-        Cell::Draws => {
+        FieldDecoder::Draws => {
             layout.push(name, DataType::UInt64, 8, vec![batch])?;
             8
         }
-        Cell::Dense { element, width, shape, .. } => {
+        FieldDecoder::Dense { element, width, shape, .. } => {
             layout.push(name, stored(element), *width, [&[batch], &shape[..]].concat())?;
             width * shape.iter().product::<usize>()
         }
-        Cell::Bits { count, .. } => {
+        FieldDecoder::Bits { count, .. } => {
             layout.push(name, DataType::UInt8, 1, vec![batch, count.div_ceil(8)])?;
             count.div_ceil(8)
         }
-        Cell::Picture { height, width } => {
+        FieldDecoder::Picture { height, width } => {
             let (height, width) = (*height as usize, *width as usize);
             layout.push(name, DataType::UInt8, 1, vec![batch, height, width, 3])?;
             height * width * 3
@@ -255,7 +261,7 @@ fn place(asked: &FieldOptions, cell: Cell, view: Option<View>, batch: usize, lay
     if rank > 1 {
         layout.push(&format!("{name}.shape"), DataType::Int32, 4, vec![batch, rank])?;
     }
-    let required = asked.required && !matches!(cell, Cell::Draws);
+    let required = asked.required && !matches!(cell, FieldDecoder::Draws);
     Ok(Settled { name: name.clone(), cell, view, required, at, ragged, rank, stride })
 }
 

@@ -9,7 +9,7 @@ use packhorse_transform::image::{Draws, ViewDecoder};
 use std::sync::Arc;
 
 /// How values of a field come into a batch.
-pub(crate) enum Cell {
+pub(crate) enum FieldDecoder {
     /// As they are, ragged.
     Bytes,
     /// One number of `width` bytes.
@@ -55,17 +55,17 @@ impl Encoded {
     }
 }
 
-impl Cell {
+impl FieldDecoder {
     /// Bytes of the value in the slab, where they differ from row to row.
     pub(crate) fn measure(&self, value: Value<'_>, decoder: Option<&mut ViewDecoder>) -> Result<usize> {
         Ok(match self {
-            Cell::Bytes => raw(value)?.len(),
-            Cell::Pictures => {
+            FieldDecoder::Bytes => raw(value)?.len(),
+            FieldDecoder::Pictures => {
                 let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;
                 let (height, width) = decoder.size(raw(value)?)?;
                 height as usize * width as usize * 3
             }
-            Cell::Ragged { width, encoded, .. } => {
+            FieldDecoder::Ragged { width, encoded, .. } => {
                 with_array(value, encoded.as_ref(), |array, row| Ok(elements(array, row)?.len() * width))?
             }
             _ => 0,
@@ -82,29 +82,29 @@ impl Cell {
         shape: &mut [u8],
     ) -> Result<()> {
         match self {
-            Cell::Bytes => fit(raw(value)?, out),
-            Cell::Picture { .. } | Cell::Pictures => {
+            FieldDecoder::Bytes => fit(raw(value)?, out),
+            FieldDecoder::Picture { .. } | FieldDecoder::Pictures => {
                 let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;
                 let (height, width) = decoder.decode_into(raw(value)?, draws, out)?;
                 numbers([height as i32, width as i32, 3].into_iter(), shape);
                 Ok(())
             }
-            Cell::Number { data_type, text, .. } => match value {
+            FieldDecoder::Number { data_type, text, .. } => match value {
                 Value::Bytes(bytes) => text.number(bytes, data_type, out),
                 Value::Row(array, row) if is_text(array.data_type()) => {
                     text.number(text_of(array, row)?, data_type, out)
                 }
                 Value::Row(array, row) => fit(&bytes_of(&array.slice(row, 1))?, out),
             },
-            Cell::Dense { encoded, .. } => {
+            FieldDecoder::Dense { encoded, .. } => {
                 with_array(value, encoded.as_ref(), |array, row| fit(&bytes_of(&*elements(array, row)?)?, out))
             }
-            Cell::Ragged { rank, encoded, .. } => with_array(value, encoded.as_ref(), |array, row| {
+            FieldDecoder::Ragged { rank, encoded, .. } => with_array(value, encoded.as_ref(), |array, row| {
                 write_shape(array, row, *rank, shape)?;
                 fit(&bytes_of(&*elements(array, row)?)?, out)
             }),
-            Cell::Draws => Err(Error::bug("a key of draws is no field of samples")),
-            Cell::Bits { encoded, .. } => {
+            FieldDecoder::Draws => Err(Error::bug("a key of draws is no field of samples")),
+            FieldDecoder::Bits { encoded, .. } => {
                 with_array(value, encoded.as_ref(), |array, row| bits(&*elements(array, row)?, out))
             }
         }
