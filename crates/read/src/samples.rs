@@ -2,7 +2,7 @@
 
 use crate::contents::Contents;
 use crate::epoch_order::EpochOrder;
-use crate::fields::{Collate, FieldOptions, Known, Make, Scratch, all, raw, settle};
+use crate::fields::{Collate, FieldOptions, Known, Make, Scratch, all, raw, resolve};
 use crate::near::Near;
 use crate::pipeline::PipelineConfig;
 use crate::reader::Column;
@@ -248,7 +248,7 @@ fn first_value(reader: &Reader, column: usize) -> Result<Option<Vec<u8>>> {
 
 fn collate(fields: &[FieldOptions], known: &Known<'_>, options: &LoaderOptions) -> Result<Collate> {
     let batch = options.batch as usize;
-    let (fields, layout) = settle(fields, known, batch)?;
+    let (fields, layout) = resolve(fields, known, batch)?;
     Ok(Collate {
         fields,
         layout: Arc::new(layout),

@@ -1,7 +1,7 @@
 //! Samples into a slab, row by row. A sample that has no row leaves none behind: the next one takes its place.
 
 use super::field_decoder::FieldDecoder;
-use super::resolve::Settled;
+use super::resolve::ResolvedField;
 use crate::batch::aligned;
 use crate::contents::Contents;
 use crate::{Layout, SampleBlock};
@@ -23,7 +23,7 @@ pub enum OnError {
 
 /// Puts fetched samples into slabs.
 pub(crate) struct Collate {
-    pub(crate) fields: Vec<Settled>,
+    pub(crate) fields: Vec<ResolvedField>,
     pub(crate) layout: Arc<Layout>,
     pub(crate) batch: usize,
     pub(crate) limits: Limits,
@@ -92,7 +92,8 @@ impl Collate {
 
     fn prepare(&self, scratch: &mut Scratch) -> Result<()> {
         if scratch.decoders.len() != self.fields.len() {
-            let decoder = |field: &Settled| field.view.map(|view| ViewDecoder::new(view, self.limits)).transpose();
+            let decoder =
+                |field: &ResolvedField| field.view.map(|view| ViewDecoder::new(view, self.limits)).transpose();
             scratch.decoders = self.fields.iter().map(decoder).collect::<Result<_>>()?;
         }
         Ok(())
@@ -227,7 +228,7 @@ impl Collate {
     }
 
     /// Writes an entry of the offsets of a ragged field.
-    fn offset(&self, field: &Settled, entry: usize, bytes: usize, slab: &mut [u8]) {
+    fn offset(&self, field: &ResolvedField, entry: usize, bytes: usize, slab: &mut [u8]) {
         let value = (bytes / field.stride.max(1)) as i64;
         if let Some(out) = slab.get_mut(self.dense(field.at + 1, entry, 8)) {
             out.copy_from_slice(&value.to_le_bytes());

@@ -7,7 +7,7 @@ mod resolve;
 pub use collate::OnError;
 pub(crate) use collate::{Collate, Scratch};
 pub(crate) use field_decoder::raw;
-pub(crate) use resolve::{Known, all, settle};
+pub(crate) use resolve::{Known, all, resolve};
 
 use crate::Column;
 use packhorse_core::DataType;

@@ -9,7 +9,7 @@ use packhorse_core::{
 use packhorse_transform::image::{View, ViewDecoder};
 
 /// A field of batches, settled.
-pub(crate) struct Settled {
+pub(crate) struct ResolvedField {
     pub(crate) name: String,
     pub(crate) cell: FieldDecoder,
     pub(crate) view: Option<View>,
@@ -45,7 +45,7 @@ pub(crate) fn all(schema: &Schema) -> Vec<FieldOptions> {
 }
 
 /// Settles what is asked for, with a look at the first sample where headers don't say enough.
-pub(crate) fn settle(asked: &[FieldOptions], known: &Known<'_>, batch: usize) -> Result<(Vec<Settled>, Layout)> {
+pub(crate) fn resolve(asked: &[FieldOptions], known: &Known<'_>, batch: usize) -> Result<(Vec<ResolvedField>, Layout)> {
     let mut layout = Layout::default();
     let mut settled = Vec::with_capacity(asked.len());
     for (column, field) in asked.iter().enumerate() {
@@ -219,7 +219,7 @@ fn place(
     view: Option<View>,
     batch: usize,
     layout: &mut Layout,
-) -> Result<Settled> {
+) -> Result<ResolvedField> {
     let (name, at) = (&asked.name, layout.fields().len());
     let (mut ragged, mut rank) = (false, 0);
     let stride = match &cell {
@@ -262,7 +262,7 @@ fn place(
         layout.push(&format!("{name}.shape"), DataType::Int32, 4, vec![batch, rank])?;
     }
     let required = asked.required && !matches!(cell, FieldDecoder::Draws);
-    Ok(Settled { name: name.clone(), cell, view, required, at, ragged, rank, stride })
+    Ok(ResolvedField { name: name.clone(), cell, view, required, at, ragged, rank, stride })
 }
 
 /// The type of packed elements: a Boolean is a byte.
