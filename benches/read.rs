@@ -18,8 +18,8 @@
 use packhorse::core::Limits;
 use packhorse::read::order::Shuffle;
 use packhorse::read::{
-    Access, Column, Dataset, FieldOptions, Host, Loader, LoaderOptions, Make, ReadOptions, Reader, SampleBlock, Wants,
-    dataset,
+    Access, Column, Dataset, FieldKind, FieldOptions, Host, Loader, LoaderOptions, ReadOptions, Reader, SampleBlock,
+    Wants, dataset,
 };
 use packhorse::transform::image::{Draws, Size, View, ViewDecoder};
 use std::fs::File;
@@ -245,14 +245,14 @@ fn shuffled(dataset: &Dataset, access: Access) -> u64 {
 }
 
 fn raw_fields() -> Vec<FieldOptions> {
-    vec![FieldOptions::new("jpg", Make::Bytes), FieldOptions::new("cls", Make::Auto)]
+    vec![FieldOptions::new("jpg", FieldKind::Bytes), FieldOptions::new("cls", FieldKind::Auto)]
 }
 
 const VIEW: View =
     View { size: Size::Keep, flip: 0.0, filter: packhorse::transform::image::Filter::Bilinear, reduced: false };
 
 fn decoded_fields() -> Vec<FieldOptions> {
-    vec![FieldOptions::new("jpg", Make::Picture(VIEW)), FieldOptions::new("cls", Make::Auto)]
+    vec![FieldOptions::new("jpg", FieldKind::Picture(VIEW)), FieldOptions::new("cls", FieldKind::Auto)]
 }
 
 fn load(dataset: &Dataset, access: Access, shuffle: Shuffle, fields: &[FieldOptions]) -> u64 {

@@ -93,7 +93,7 @@ fn a_sealed_dataset_has_its_photos_labels_and_splits() {
     let dataset = open(text(&to)).unwrap();
     let (train, val) = (dataset.split("train").unwrap(), dataset.split("val").unwrap());
     assert_eq!((dataset.len(), train.len() + val.len()), (100, 100));
-    let fields = [FieldOptions::new("jpg", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
+    let fields = [FieldOptions::new("jpg", FieldKind::Bytes), FieldOptions::new("cls", FieldKind::Auto)];
     let found = samples(&dataset, &fields, &sequential(16));
     assert_eq!(found.len(), 100);
     for (key, values) in &found {
@@ -111,8 +111,10 @@ fn the_builder_gives_the_batches_of_the_options() {
     let dir = tempfile::tempdir().unwrap();
     let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
     let (dataset, view) = (open(text(&to)).unwrap(), View::random_crop(32).flip(0.5));
-    let fields =
-        [FieldOptions::new("image", Make::Picture(view)).from("jpg;png"), FieldOptions::new("cls", Make::Auto)];
+    let fields = [
+        FieldOptions::new("image", FieldKind::Picture(view)).from("jpg;png"),
+        FieldOptions::new("cls", FieldKind::Auto),
+    ];
     let rank = Rank { rank: 1, world_size: 2 };
     let options = LoaderOptions { rank, seed: 7, epochs: Some(2), threads: 1, ..LoaderOptions::new(8) };
     let wanted = stream(&dataset, &fields, &options);
@@ -133,7 +135,7 @@ fn the_builder_gives_the_batches_of_the_options() {
 fn without_its_manifest_it_is_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
-    let fields = [FieldOptions::new("jpg", Make::Bytes)];
+    let fields = [FieldOptions::new("jpg", FieldKind::Bytes)];
     let options = LoaderOptions { threads: 2, shuffle: Shuffle::Blocks { shards: 2 }, ..LoaderOptions::new(8) };
     let wanted = stream(&open(text(&to)).unwrap(), &fields, &options);
     let foreign = dir.path().join("foreign");
@@ -175,8 +177,8 @@ fn every_container_gives_the_same_arrays() {
         let dataset = open(text(&out)).unwrap();
         let names: Vec<&str> = dataset.schema().fields().iter().map(|field| field.name().as_str()).collect();
         let named = |name: &str| names.iter().find(|known| known.split('.').next() == Some(name)).unwrap().to_string();
-        let field = |name: &str, make| FieldOptions::new(name, make).from(&named(name));
-        let fields = [field("x", Make::Dense), field("y", Make::Auto), field("t", Make::Ragged)];
+        let field = |name: &str, make| FieldOptions::new(name, kind).from(&named(name));
+        let fields = [field("x", FieldKind::Dense), field("y", FieldKind::Auto), field("t", FieldKind::Ragged)];
         let found = samples(&dataset, &fields, &sequential(16));
         assert_eq!((found.len(), found.values().next().unwrap()[0].len()), (70, 1024), "{to}");
         let full = ReadOptions { verify: Verify::Full, rows: 1, ..ReadOptions::default() };
@@ -211,7 +213,7 @@ fn tokens_are_samples_too() {
         [(text(&out), 90), (&pattern, 90), (text(&pair), 40), (text(&pair.join("shard-000000.idx")), 40)]
     {
         let dataset = open(place).unwrap();
-        let fields = [FieldOptions::new("tokens", Make::Ragged)];
+        let fields = [FieldOptions::new("tokens", FieldKind::Ragged)];
         let read = ReadOptions { verify: Verify::Full, ..ReadOptions::default() };
         let loader = Loader::new(dataset, &fields, &LoaderOptions { read, ..sequential(8) }, Host::default()).unwrap();
         let mut number = 0;
@@ -238,7 +240,7 @@ fn a_flipped_bit_is_named_or_nobody_looked() {
     bytes[at] ^= 4;
     std::fs::write(&shard, &bytes).unwrap();
     let dataset = open(text(&to)).unwrap();
-    let fields = [FieldOptions::new("jpg", Make::Bytes)];
+    let fields = [FieldOptions::new("jpg", FieldKind::Bytes)];
     let with = |verify| {
         let read = ReadOptions { verify, ..ReadOptions::default() };
         let options = LoaderOptions { read, ..sequential(1) };
@@ -269,7 +271,7 @@ fn caches(dir: &Path) -> Vec<CacheOptions> {
 fn caches_change_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
-    let fields = [FieldOptions::new("jpg", Make::Bytes)];
+    let fields = [FieldOptions::new("jpg", FieldKind::Bytes)];
     let options = LoaderOptions { shuffle: Shuffle::Blocks { shards: 2 }, epochs: Some(2), ..sequential(8) };
     let foreign = format!("{}/*.tar", to.display());
     for place in [text(&to), &foreign] {
@@ -299,7 +301,7 @@ fn shards_of_others_are_read() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/shards_of_others.py");
     let output = Command::new(python).arg(script).arg(dir.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let fields = [FieldOptions::new("bin", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
+    let fields = [FieldOptions::new("bin", FieldKind::Bytes), FieldOptions::new("cls", FieldKind::Auto)];
     for kind in ["webdataset", "gnutar", "pax", "gnu"] {
         let dataset = open(text(&dir.path().join(kind))).unwrap();
         let found = samples(&dataset, &fields, &sequential(8));
@@ -316,7 +318,7 @@ fn shards_of_others_are_read() {
 fn a_compressed_tar_is_read_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let (_, to) = photos(dir.path(), 17, &[]);
-    let fields = [FieldOptions::new("jpg", Make::Bytes)];
+    let fields = [FieldOptions::new("jpg", FieldKind::Bytes)];
     let wanted = stream(&open(text(&to)).unwrap(), &fields, &sequential(4));
     let packed = dir.path().join("a.tar.zst");
     let bytes = std::fs::read(to.join("shard-000000.tar")).unwrap();
@@ -403,7 +405,7 @@ mod remote {
     fn over_http_it_is_the_same() {
         let dir = tempfile::tempdir().unwrap();
         let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
-        let fields = [FieldOptions::new("jpg", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
+        let fields = [FieldOptions::new("jpg", FieldKind::Bytes), FieldOptions::new("cls", FieldKind::Auto)];
         let wanted = stream(&open(text(&to)).unwrap(), &fields, &options(2));
         let server = Server::honest(&to);
         for place in ["", "dataset.json", "shard-%7B000000..000003%7D.tar", "shard-{000000..000003}.tar"] {
@@ -422,7 +424,7 @@ mod remote {
     fn a_fifth_of_all_requests_may_fail() {
         let dir = tempfile::tempdir().unwrap();
         let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
-        let fields = [FieldOptions::new("jpg", Make::Bytes)];
+        let fields = [FieldOptions::new("jpg", FieldKind::Bytes)];
         let wanted = stream(&open(text(&to)).unwrap(), &fields, &options(2));
         let server = Server::new(&to, move |asked| match asked.number.wrapping_mul(0x9e37_79b9) >> 16 & 0xff {
             n if n >= 51 => HttpFault::None,
@@ -445,7 +447,7 @@ mod remote {
         std::fs::create_dir_all(root.join("bucket")).unwrap();
         let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
         std::fs::rename(&to, root.join("bucket/shards")).unwrap();
-        let fields = [FieldOptions::new("jpg", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
+        let fields = [FieldOptions::new("jpg", FieldKind::Bytes), FieldOptions::new("cls", FieldKind::Auto)];
         let here = root.join("bucket/shards");
         let wanted = stream(&open(text(&here)).unwrap(), &fields, &options(2));
         let server = packhorse_testkit::s3::Server::new(&root);

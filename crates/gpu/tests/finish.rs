@@ -84,13 +84,14 @@ fn pictures_are_cut_and_mirrored_as_by_the_loader() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = samples(dir.path());
     let (scale, ratio) = ((0.08, 1.0), (0.75, 4.0 / 3.0));
-    let raw = [FieldOptions::new("png", Make::Picture(View::default())), FieldOptions::new("draws", Make::Draws)];
+    let raw =
+        [FieldOptions::new("png", FieldKind::Picture(View::default())), FieldOptions::new("draws", FieldKind::Draws)];
     for (part, size) in [
         (Part::Random { scale, ratio }, Size::Random { height: 24, width: 18, scale, ratio }),
         (Part::Center { short: 28 }, Size::Center { short: 28, height: 24, width: 18 }),
     ] {
         let view = View { size, flip: 0.5, ..View::default() };
-        let wanted = by_host(&dataset, &[FieldOptions::new("png", Make::Picture(view))]);
+        let wanted = by_host(&dataset, &[FieldOptions::new("png", FieldKind::Picture(view))]);
         let resized = Resized::new("png", (24, 18));
         let resize =
             packhorse_gpu::kernels::Resize { part, flip: Flip::Drawn(0.5), output: Pixels::BYTES, ..resized.resize };
@@ -111,7 +112,7 @@ fn pictures_of_one_size_are_normalised() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = samples(dir.path());
     let view = View { size: Size::Center { short: 20, height: 16, width: 20 }, ..View::default() };
-    let fields = [FieldOptions::new("image", Make::Picture(view)).from("png")];
+    let fields = [FieldOptions::new("image", FieldKind::Picture(view)).from("png")];
     let output = Pixels { element: Element::F32, axes: Axes::Chw, normalize: Normalize::IMAGENET };
     let pictures = Pictures { into: "pixels".to_owned(), output, ..Pictures::new("image") };
     let wanted = by_host(&dataset, &fields);
@@ -134,7 +135,7 @@ fn ragged_values_are_padded() {
     let Some(gpu) = gpu() else { return };
     let dir = tempfile::tempdir().unwrap();
     let dataset = samples(dir.path());
-    let fields = [FieldOptions::new("txt", Make::Bytes)];
+    let fields = [FieldOptions::new("txt", FieldKind::Bytes)];
     let padded = Padded { pad: 32, ..Padded::new("txt", "words", 45) };
     let wanted = by_host(&dataset, &fields);
     for (found, wanted) in finished(&gpu, &dataset, &fields, vec![Arc::new(padded)]).iter().zip(&wanted) {
@@ -216,7 +217,7 @@ fn pictures_are_made_of_nothing() {
 #[test]
 fn steps_that_make_one_field_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let fields = [FieldOptions::new("txt", Make::Bytes)];
+    let fields = [FieldOptions::new("txt", FieldKind::Bytes)];
     let steps: Vec<Arc<dyn Finish>> =
         vec![Arc::new(Padded::new("txt", "a.lengths", 4)), Arc::new(Padded::new("txt", "a", 4))];
     let upload = Upload::finished(Simulated::new(), steps).unwrap();
@@ -229,7 +230,8 @@ fn steps_that_make_one_field_are_refused() {
 fn steps_that_fit_no_batch_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = samples(dir.path());
-    let fields = [FieldOptions::new("txt", Make::Bytes), FieldOptions::new("png", Make::Picture(View::default()))];
+    let fields =
+        [FieldOptions::new("txt", FieldKind::Bytes), FieldOptions::new("png", FieldKind::Picture(View::default()))];
     let drawn = Pictures { place: packhorse_gpu::kernels::Place::Drawn, ..Pictures::new("png") };
     for (step, wanted) in [
         (Arc::new(Pictures::new("jpg")) as Arc<dyn Finish>, "no field jpg; they have: txt, txt.offsets, png"),

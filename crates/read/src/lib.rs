@@ -88,7 +88,7 @@ pub use blend_samples::BlendSamples;
 pub use contents::Contents;
 pub use dataset::{Dataset, OpenOptions};
 pub use device::Device;
-pub use fields::{FieldOptions, Make, OnError};
+pub use fields::{FieldKind, FieldOptions, OnError};
 pub use gpt_samples::GptSamples;
 pub use host::{Host, HostSlab};
 pub use layout::{ALIGN, Layout, SlabField};

@@ -1,7 +1,8 @@
 //! The short way to a loader. Owns the defaults of a training process; refuses to know how samples are read.
 
 use crate::{
-    CacheOptions, Column, Dataset, Device, FieldOptions, Host, Loader, LoaderOptions, Make, OnError, Remainder, Verify,
+    CacheOptions, Column, Dataset, Device, FieldKind, FieldOptions, Host, Loader, LoaderOptions, OnError, Remainder,
+    Verify,
 };
 use packhorse_core::{Observer, Result};
 use packhorse_order::{OrderState, Rank, Shuffle};
@@ -47,17 +48,17 @@ impl LoaderBuilder {
 impl<D: Device> LoaderBuilder<D> {
     /// Adds the field `name`: pictures as pixels, read from the first of the fields `from` (`jpg;png`) that a sample has.
     pub fn image(self, name: &str, from: &str, view: View) -> Self {
-        self.field_as(name, from, Make::Picture(view))
+        self.field_as(name, from, FieldKind::Picture(view))
     }
 
-    /// Adds the field `name` in the form that the type of `from` suggests ([`Make::Auto`]).
+    /// Adds the field `name` in the form that the type of `from` suggests ([`FieldKind::Auto`]).
     pub fn field(self, name: &str, from: &str) -> Self {
-        self.field_as(name, from, Make::Auto)
+        self.field_as(name, from, FieldKind::Auto)
     }
 
-    /// Adds the field `name`, made from `from` as `make` says.
-    pub fn field_as(self, name: &str, from: &str, make: Make) -> Self {
-        self.fields([FieldOptions { from: Column::from(from), ..FieldOptions::new(name, make) }])
+    /// Adds the field `name`, made from `from` as `kind` says.
+    pub fn field_as(self, name: &str, from: &str, kind: FieldKind) -> Self {
+        self.fields([FieldOptions { from: Column::from(from), ..FieldOptions::new(name, kind) }])
     }
 
     /// Adds these fields. A loader without any gives all fields of its dataset.

@@ -2,7 +2,7 @@
 
 use crate::contents::Contents;
 use crate::epoch_order::EpochOrder;
-use crate::fields::{Collate, FieldOptions, Known, Make, Scratch, all, raw, resolve};
+use crate::fields::{Collate, FieldKind, FieldOptions, Known, Scratch, all, raw, resolve};
 use crate::near::Near;
 use crate::pipeline::PipelineConfig;
 use crate::reader::Column;
@@ -209,8 +209,8 @@ fn chosen(asked: &[FieldOptions], all: impl FnOnce() -> Vec<FieldOptions>) -> Re
 }
 
 fn columns(fields: &[FieldOptions]) -> Vec<Column> {
-    let column = |field: &FieldOptions| match field.make {
-        Make::Draws => Column(Vec::new()),
+    let column = |field: &FieldOptions| match field.kind {
+        FieldKind::Draws => Column(Vec::new()),
         _ => field.from.clone(),
     };
     fields.iter().map(column).collect()

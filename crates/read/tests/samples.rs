@@ -70,7 +70,7 @@ fn rows_are_what_was_packed() {
 #[test]
 fn keys_of_draws_are_those_of_samples() {
     let dir = folder();
-    let fields = [FieldOptions::new("cls", Make::Auto), FieldOptions::new("draws", Make::Draws)];
+    let fields = [FieldOptions::new("cls", FieldKind::Auto), FieldOptions::new("draws", FieldKind::Draws)];
     let options = LoaderOptions { epochs: Some(2), ..options(7) };
     let loader = Loader::new(dataset(dir.path()), &fields, &options, Host::default()).unwrap();
     assert_eq!(loader.layout().field("draws").unwrap().shape, [7]);
@@ -194,7 +194,7 @@ fn bad_samples_are_named_or_left_out() {
     };
     tar(&dir.path().join("a.tar"), (0..30).map(sample));
     let dataset = dataset(dir.path());
-    let fields = [FieldOptions::new("bin", Make::Bytes), FieldOptions::new("cls", Make::Auto)];
+    let fields = [FieldOptions::new("bin", FieldKind::Bytes), FieldOptions::new("cls", FieldKind::Auto)];
     let strict = LoaderOptions { shuffle: Shuffle::Sequential, ..options(10) };
     let outcomes: Vec<_> = Loader::new(dataset.clone(), &fields, &strict, Host::default()).unwrap().collect();
     assert!(outcomes[0].is_ok());
@@ -333,11 +333,11 @@ fn arrays_in_blobs_are_read_from_shards_and_from_pipes() {
     };
     tar(&path, (0..24).map(sample));
     let fields = [
-        FieldOptions::new("x", Make::Dense).from("y.npy;x.npy"),
-        FieldOptions::new("t", Make::Ragged).from("t.npy"),
-        FieldOptions::new("mask", Make::Bits).from("mask.npy"),
-        FieldOptions::new("wide", Make::Json("size.wide".into(), packhorse_core::DataType::UInt16)).from("json"),
-        FieldOptions::new("ok", Make::Json("ok.0".into(), packhorse_core::DataType::UInt8)).from("json"),
+        FieldOptions::new("x", FieldKind::Dense).from("y.npy;x.npy"),
+        FieldOptions::new("t", FieldKind::Ragged).from("t.npy"),
+        FieldOptions::new("mask", FieldKind::Bits).from("mask.npy"),
+        FieldOptions::new("wide", FieldKind::Json("size.wide".into(), packhorse_core::DataType::UInt16)).from("json"),
+        FieldOptions::new("ok", FieldKind::Json("ok.0".into(), packhorse_core::DataType::UInt8)).from("json"),
     ];
     let options = LoaderOptions { shuffle: Shuffle::Sequential, ..options(4) };
     let input = Box::new(Pipe::new("a pipe", Box::new(std::fs::File::open(&path).unwrap())));

@@ -5,7 +5,9 @@ use crate::args::{BenchLoad, BenchRead};
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, Kind, Observer, Result};
-use packhorse_read::{Access, Dataset, FieldOptions, LoaderOptions, Make, Measured, OpenOptions, ReadOptions, measure};
+use packhorse_read::{
+    Access, Dataset, FieldKind, FieldOptions, LoaderOptions, Measured, OpenOptions, ReadOptions, measure,
+};
 use packhorse_storage::Location;
 use packhorse_transform::image::{Size, View};
 use serde_json::json;
@@ -51,9 +53,9 @@ impl Load {
         let schema = self.dataset.schema();
         let mut found = Vec::new();
         for field in schema.fields().iter().filter(|field| asked.is_empty() || asked.contains(field.name())) {
-            let make = match view.filter(|_| is_picture(field.name())) {
-                Some(view) => Make::Picture(view),
-                None => Make::Auto,
+            let kind = match view.filter(|_| is_picture(field.name())) {
+                Some(view) => FieldKind::Picture(view),
+                None => FieldKind::Auto,
             };
             found.push(FieldOptions { required: !field.is_nullable(), ..FieldOptions::new(field.name(), make) });
         }

@@ -11,7 +11,7 @@ use packhorse_gpu::kernels::{Element, Motif, Normalize, Pixels, Synthetic};
 use packhorse_gpu::{
     Cuda, Finish, Gpu, JpegOptions, Jpegs, NvJpeg, Simulated, Staged, Upload, UploadBench, UploadMeasured, Usage, Used,
 };
-use packhorse_read::{Blank, FieldOptions, Loader, LoaderOptions, Make};
+use packhorse_read::{Blank, FieldKind, FieldOptions, Loader, LoaderOptions};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -144,7 +144,8 @@ impl Bench<'_> {
 
     /// Pictures are normalised on the GPU, where it has kernels.
     fn finish(&self, fields: &[FieldOptions]) -> Vec<Step> {
-        let pictures = fields.iter().filter(|field| matches!(field.make, Make::Picture(_)) && is_picture(&field.name));
+        let pictures =
+            fields.iter().filter(|field| matches!(field.kind, FieldKind::Picture(_)) && is_picture(&field.name));
         let step = |field: &FieldOptions| Arc::new(Pictures::new(&field.name)) as Step;
         pictures.filter(|_| !self.simulated).map(step).collect()
     }

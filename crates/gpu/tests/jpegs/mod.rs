@@ -140,7 +140,7 @@ pub(crate) fn dataset(dir: &Path, pictures: &[Vec<u8>]) -> Dataset {
 }
 
 fn fields() -> Vec<FieldOptions> {
-    vec![FieldOptions::new("jpg", Make::Bytes), FieldOptions::new("draws", Make::Draws)]
+    vec![FieldOptions::new("jpg", FieldKind::Bytes), FieldOptions::new("draws", FieldKind::Draws)]
 }
 
 /// Height, width and pixels.

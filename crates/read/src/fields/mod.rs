@@ -21,16 +21,16 @@ pub struct FieldOptions {
     /// The field of samples that it is made from, or several: the first one that a sample has.
     pub from: Column,
     /// What is made.
-    pub make: Make,
+    pub kind: FieldKind,
     /// Whether a sample that lacks it is an error; else its row is zeros, or no bytes.
     pub required: bool,
 }
 
 impl FieldOptions {
     /// A field under its own name, which each sample must have.
-    pub fn new(name: impl Into<String>, make: Make) -> Self {
+    pub fn new(name: impl Into<String>, kind: FieldKind) -> Self {
         let name = name.into();
-        Self { from: Column::from(name.as_str()), name, make, required: true }
+        Self { from: Column::from(name.as_str()), name, kind, required: true }
     }
 
     /// The same made from these fields (`jpg;jpeg;png`).
@@ -41,7 +41,7 @@ impl FieldOptions {
 
 /// What is made of a field. `batch` is the number of rows of a slab.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Make {
+pub enum FieldKind {
     /// What its type suggests: numbers as they are, arrays of one shape dense, others ragged, `cls` a number, `npy` an
     /// array, all other blobs and text bytes.
     Auto,

@@ -1,7 +1,7 @@
 //! From what is asked for and what a dataset has to cells and a layout.
 
 use super::field_decoder::{Encoded, FieldDecoder, Text, width_of};
-use super::{FieldOptions, Make};
+use super::{FieldKind, FieldOptions};
 use crate::Layout;
 use packhorse_core::{
     DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
@@ -38,7 +38,7 @@ pub(crate) struct Known<'a> {
 /// All fields of a schema, each as its type suggests.
 pub(crate) fn all(schema: &Schema) -> Vec<FieldOptions> {
     let field = |field: &std::sync::Arc<Field>| {
-        let made = FieldOptions::new(field.name(), Make::Auto);
+        let made = FieldOptions::new(field.name(), FieldKind::Auto);
         FieldOptions { required: !field.is_nullable(), ..made }
     };
     schema.fields().iter().filter(|field| field.name() != KEY).map(field).collect()
@@ -85,13 +85,13 @@ struct Look<'a> {
 
 impl Look<'_> {
     fn cell(&self) -> Result<(FieldDecoder, Option<View>)> {
-        if self.field.make == Make::Draws {
+        if self.field.kind == FieldKind::Draws {
             return Ok((FieldDecoder::Draws, None));
         }
         let stored = self.stored()?;
         let blob = matches!(FieldType::of(&stored)?, FieldType::Blob | FieldType::Text);
-        let cell = match &self.field.make {
-            Make::Picture(view) => {
+        let cell = match &self.field.kind {
+            FieldKind::Picture(view) => {
                 self.must(blob, "is no blob, so it holds no picture")?;
                 let cell = match view.shape() {
                     Some((height, width)) => FieldDecoder::Picture { height, width },
@@ -99,20 +99,20 @@ impl Look<'_> {
                 };
                 return Ok((cell, Some(*view)));
             }
-            Make::Bytes => {
+            FieldKind::Bytes => {
                 self.must(blob, "is no blob; ask for an array or a number")?;
                 FieldDecoder::Bytes
             }
-            Make::Number(data_type) => self.number(&stored, blob, data_type, Text::Plain)?,
-            Make::Json(path, data_type) => {
+            FieldKind::Number(data_type) => self.number(&stored, blob, data_type, Text::Plain)?,
+            FieldKind::Json(path, data_type) => {
                 self.must(blob, "is no blob, so it holds no JSON")?;
                 let path = path.split('.').map(str::to_owned).collect();
                 self.number(&stored, blob, data_type, Text::Json(path))?
             }
-            Make::Auto if blob => self.suggested(&stored)?,
-            make => {
+            FieldKind::Auto if blob => self.suggested(&stored)?,
+            kind => {
                 let (field, encoded) = if blob { self.encoded(&stored)? } else { (stored, None) };
-                self.array(make, &field, encoded)?
+                self.array(kind, &field, encoded)?
             }
         };
         Ok((cell, None))
@@ -140,7 +140,7 @@ impl Look<'_> {
         }
         if self.known.registry.by_field(stored.name()).is_some_and(|_| extension == "npy") {
             let (field, encoded) = self.encoded(stored)?;
-            return self.array(&Make::Auto, &field, encoded);
+            return self.array(&FieldKind::Auto, &field, encoded);
         }
         Ok(FieldDecoder::Bytes)
     }
@@ -174,7 +174,7 @@ impl Look<'_> {
         }
     }
 
-    fn array(&self, make: &Make, field: &Field, encoded: Option<Encoded>) -> Result<FieldDecoder> {
+    fn array(&self, make: &FieldKind, field: &Field, encoded: Option<Encoded>) -> Result<FieldDecoder> {
         let name = &self.field.name;
         let held = FieldType::of(field)?;
         let width = |element: &DataType| width_of(element, name);
@@ -184,27 +184,31 @@ impl Look<'_> {
         let ragged = |element: &DataType, rank, encoded| -> Result<FieldDecoder> {
             Ok(FieldDecoder::Ragged { width: width(element)?, element: element.clone(), rank, encoded })
         };
-        match (make, &held) {
-            (Make::Auto, FieldType::Scalar(element)) if encoded.is_none() => {
+        match (kind, &held) {
+            (FieldKind::Auto, FieldType::Scalar(element)) if encoded.is_none() => {
                 Ok(FieldDecoder::Number { width: width(element)?, data_type: element.clone(), text: Text::Plain })
             }
-            (Make::Auto | Make::Dense, FieldType::Scalar(element)) => dense(element, &[], encoded),
-            (Make::Auto | Make::Dense, FieldType::Tensor { element, shape }) => dense(element, shape, encoded),
-            (Make::Auto | Make::Ragged, FieldType::Ragged { element, rank }) => ragged(element, *rank, encoded),
-            (Make::Auto | Make::Ragged, FieldType::List { element, depth: 1 }) => ragged(element, 1, encoded),
+            (FieldKind::Auto | FieldKind::Dense, FieldType::Scalar(element)) => dense(element, &[], encoded),
+            (FieldKind::Auto | FieldKind::Dense, FieldType::Tensor { element, shape }) => {
+                dense(element, shape, encoded)
+            }
+            (FieldKind::Auto | FieldKind::Ragged, FieldType::Ragged { element, rank }) => {
+                ragged(element, *rank, encoded)
+            }
+            (FieldKind::Auto | FieldKind::Ragged, FieldType::List { element, depth: 1 }) => ragged(element, 1, encoded),
             // Of encoded arrays the first one is known, and others may have other shapes.
-            (Make::Ragged, FieldType::Tensor { element, shape }) if encoded.is_some() => {
+            (FieldKind::Ragged, FieldType::Tensor { element, shape }) if encoded.is_some() => {
                 let any = FieldType::Ragged { element: element.clone(), rank: shape.len() }.field(field.name(), false);
                 ragged(element, shape.len(), encoded.map(|encoded| Encoded { field: any, ..encoded }))
             }
-            (Make::Bits, FieldType::Scalar(DataType::Boolean)) => Ok(FieldDecoder::Bits { count: 1, encoded }),
-            (Make::Bits, FieldType::Tensor { element: DataType::Boolean, shape }) => {
+            (FieldKind::Bits, FieldType::Scalar(DataType::Boolean)) => Ok(FieldDecoder::Bits { count: 1, encoded }),
+            (FieldKind::Bits, FieldType::Tensor { element: DataType::Boolean, shape }) => {
                 Ok(FieldDecoder::Bits { count: shape.iter().product(), encoded })
             }
             _ => {
-                let message = match make {
-                    Make::Auto => format!("field {name} ({held}) is of a kind that batches can't hold"),
-                    make => format!("field {name} ({held}) does not become {make:?}; ask for another form of it"),
+                let message = match kind {
+                    FieldKind::Auto => format!("field {name} ({held}) is of a kind that batches can't hold"),
+                    kind => format!("field {name} ({held}) does not become {kind:?}; ask for another form of it"),
                 };
                 Err(Error::unsupported(message))
             }
