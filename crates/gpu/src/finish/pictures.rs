@@ -22,7 +22,7 @@ pub struct Pictures {
     pub place: Place,
     /// Whether pictures are mirrored: never, or drawn.
     pub flip: Flip,
-    /// The field of keys that is drawn from ([`Make::Draws`](packhorse_read::Make::Draws)).
+    /// The field of keys that is drawn from ([`FieldKind::Draws`](packhorse_read::FieldKind::Draws)).
     pub draws: String,
 }
 

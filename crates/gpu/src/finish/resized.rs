@@ -6,7 +6,7 @@ use crate::line::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
 
-/// Pictures that keep their own sizes in batches (`Make::Picture` with a view of no size), a part of each resampled to one size,
+/// Pictures that keep their own sizes in batches (`FieldKind::Picture` with a view of no size), a part of each resampled to one size,
 /// mirrored, normalised: what the loader's view does on the CPU, with the same keys the same pictures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resized {
@@ -16,7 +16,7 @@ pub struct Resized {
     pub into: String,
     /// What becomes of them. Of the flip: never, or drawn. Channels are 3, as the loader decodes pictures.
     pub resize: Resize,
-    /// The field of keys that is drawn from ([`Make::Draws`](packhorse_read::Make::Draws)).
+    /// The field of keys that is drawn from ([`FieldKind::Draws`](packhorse_read::FieldKind::Draws)).
     pub draws: String,
 }
 

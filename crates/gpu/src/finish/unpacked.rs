@@ -6,7 +6,7 @@ use crate::line::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
 
-/// Booleans that came eight a byte ([`Make::Bits`](packhorse_read::Make::Bits)) as numbers.
+/// Booleans that came eight a byte ([`FieldKind::Bits`](packhorse_read::FieldKind::Bits)) as numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unpacked {
     /// The field that they are in.

@@ -69,7 +69,7 @@ impl Jpegs {
         let name = &self.options.from;
         let from = field(layout, name, &[DataType::UInt8])?;
         if !from.ragged || from.shape.len() != 1 || layout.field(&format!("{name}.shape")).is_some() {
-            let text = "holds no JPEGs: ask the loader for its bytes as they are (Make::Bytes)";
+            let text = "holds no JPEGs: ask the loader for its bytes as they are (FieldKind::Bytes)";
             return Err(Error::config(format!("field {name} {text}")));
         }
         Ok(batch(field(layout, &format!("{name}.offsets"), &[DataType::Int64])?)?.saturating_sub(1))

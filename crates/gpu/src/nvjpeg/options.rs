@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 /// Which field holds JPEGs, and what becomes of them.
 #[derive(Clone, Debug)]
 pub struct JpegOptions {
-    /// The field that they are in: bytes as they are ([`Make::Bytes`](packhorse_read::Make::Bytes)).
+    /// The field that they are in: bytes as they are ([`FieldKind::Bytes`](packhorse_read::FieldKind::Bytes)).
     pub from: String,
     /// Whether a sample that has none, or an empty one, is an error; else its picture is black.
     pub required: bool,
@@ -16,7 +16,7 @@ pub struct JpegOptions {
     pub into: String,
     /// What becomes of them, as for [`Resized`](crate::finish::Resized).
     pub resize: Resize,
-    /// The field of keys that is drawn from ([`Make::Draws`](packhorse_read::Make::Draws)).
+    /// The field of keys that is drawn from ([`FieldKind::Draws`](packhorse_read::FieldKind::Draws)).
     pub draws: String,
     /// Who is asked to decode, in this order; what they refuse the CPU decodes. Those that the GPU does not have are left out.
     pub backends: Vec<Backend>,
