@@ -3,9 +3,9 @@
 use crate::contents::Contents;
 use crate::epoch_order::EpochOrder;
 use crate::fields::{Collate, FieldKind, FieldOptions, Known, Scratch, all, raw, resolve};
-use crate::near::Near;
 use crate::pipeline::PipelineConfig;
 use crate::reader::Column;
+use crate::shard_caches::ShardCaches;
 use crate::steps::Steps;
 use crate::stream::Stream;
 use crate::work::Work;
@@ -29,7 +29,7 @@ pub(crate) struct Samples {
 #[expect(clippy::large_enum_variant, reason = "there is one of it in a loader")]
 pub(crate) enum Feed {
     /// Any of them at any time.
-    Dataset { reader: Reader, near: Near, order: EpochOrder },
+    Dataset { reader: Reader, near: ShardCaches, order: EpochOrder },
     /// Once, and in order.
     Stream { stream: Stream, columns: Vec<Column> },
 }
@@ -62,7 +62,7 @@ impl Samples {
         let from = begin(&order, fingerprint, options)?;
         let steps = Steps::new(sampler(options)?, order.samples(), from, options.epochs, options.remainder)?;
         let mean = dataset.mean().saturating_mul(options.batch.into());
-        let near = Near::new(&dataset, &options.cache, &options.observer)?;
+        let near = ShardCaches::new(&dataset, &options.cache, &options.observer)?;
         let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), near.opener());
         let dataset = reader.dataset();
         let first = |column| first_value(&reader, column);

@@ -19,12 +19,12 @@ pub struct CacheOptions {
 
 /// The caches of a loader.
 #[derive(Clone)]
-pub(crate) struct Near {
+pub(crate) struct ShardCaches {
     pub(crate) ram: Option<RamCache>,
     dirs: Arc<[(Arc<CacheSource>, DirCache)]>,
 }
 
-impl Near {
+impl ShardCaches {
     /// Errors: those of [`DirCache::open`].
     pub(crate) fn new(dataset: &Dataset, options: &CacheOptions, observer: &Arc<dyn Observer>) -> Result<Self> {
         let ram = match options.ram {
