@@ -5,7 +5,7 @@ use crate::line::{Fields, Line};
 use crate::ring::Lease;
 use crate::{DlDevice, Exported, Gpu, View};
 use packhorse_core::{Error, Result};
-use packhorse_read::{Contents, Layout};
+use packhorse_read::{BatchMetadata, Layout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A batch in the memory of a GPU, or on its way there.
@@ -63,7 +63,7 @@ impl<G: Gpu> DeviceBatch<G> {
     }
 
     /// Which samples it is of.
-    pub fn contents(&self) -> Result<Contents> {
+    pub fn contents(&self) -> Result<BatchMetadata> {
         self.with(|fields| fields.contents().clone())
     }
 

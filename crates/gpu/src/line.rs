@@ -5,7 +5,7 @@ use crate::finish::{Commands, Finish, Output};
 use crate::kernels::Launch;
 use crate::{Element, Gpu, View};
 use packhorse_core::{Error, Result};
-use packhorse_read::{ALIGN, Batch, Contents, Layout};
+use packhorse_read::{ALIGN, Batch, BatchMetadata, Layout};
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
@@ -42,7 +42,7 @@ pub(crate) struct OnGpu<M> {
     address: u64,
     /// Bytes before the outputs.
     slab: usize,
-    contents: Contents,
+    contents: BatchMetadata,
     plan: Arc<Plan>,
 }
 
@@ -101,7 +101,7 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H>
         let slab = host.borrow().slab().len().next_multiple_of(ALIGN);
         let memory = self.gpu.memory(slab.saturating_add(plan.bytes))?;
         let address = self.gpu.address(&memory);
-        Ok(OnGpu { memory, address, slab, contents: Contents::default(), plan: Arc::clone(plan) })
+        Ok(OnGpu { memory, address, slab, contents: BatchMetadata::default(), plan: Arc::clone(plan) })
     }
 
     fn fits(&self, slot: &Self::Slot, host: &Self::Host) -> bool {
@@ -182,14 +182,14 @@ impl<M> OnGpu<M> {
 pub struct Fields<'b> {
     host: Option<&'b [u8]>,
     plan: &'b Plan,
-    contents: &'b Contents,
+    contents: &'b BatchMetadata,
     address: u64,
     slab: usize,
 }
 
 impl<'b> Fields<'b> {
     /// Which samples they are of.
-    pub fn contents(&self) -> &'b Contents {
+    pub fn contents(&self) -> &'b BatchMetadata {
         self.contents
     }
 

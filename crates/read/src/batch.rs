@@ -1,6 +1,6 @@
 //! A batch: one slab, and what is known of it.
 
-use crate::contents::Contents;
+use crate::batch_metadata::BatchMetadata;
 use crate::layout::{ALIGN, Layout};
 use crate::ring::Slab;
 use packhorse_core::Error;
@@ -25,8 +25,8 @@ impl<H> Batch<H> {
     }
 
     /// What is known of it.
-    pub fn contents(&self) -> &Contents {
-        const NONE: &Contents = &Contents::NONE;
+    pub fn contents(&self) -> &BatchMetadata {
+        const NONE: &BatchMetadata = &BatchMetadata::NONE;
         self.slab.as_ref().map_or(NONE, |slab| &slab.filled)
     }
 

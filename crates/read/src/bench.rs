@@ -1,6 +1,6 @@
 //! How fast each stage of reading is on its own, and all of them together: the slowest one is what to look at.
 
-use crate::contents::Contents;
+use crate::batch_metadata::BatchMetadata;
 use crate::dataset::Shard;
 use crate::epoch_order::EpochOrder;
 use crate::samples::{Feed, Samples, WorkerState};
@@ -160,7 +160,7 @@ fn decode(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
             break;
         }
     }
-    let slabs: Mutex<Vec<(Vec<u8>, Contents)>> = Mutex::default();
+    let slabs: Mutex<Vec<(Vec<u8>, BatchMetadata)>> = Mutex::default();
     timed("decode", threads, time, |step, kept| {
         let Some(fetched) = held.get((step % held.len().max(1) as u64) as usize) else { return Ok(None) };
         let found = slabs.lock().unwrap_or_else(PoisonError::into_inner).pop();

@@ -1,7 +1,7 @@
 //! Batches without samples.
 
 use crate::batch::aligned;
-use crate::contents::Contents;
+use crate::batch_metadata::BatchMetadata;
 use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::steps::Steps;
 use crate::work::Work;
@@ -45,7 +45,7 @@ impl Work for Nothing {
         step: u64,
         (): (),
         slab: &mut [u8],
-        filled: &mut Contents,
+        filled: &mut BatchMetadata,
         (): &mut (),
     ) -> Result<Option<(usize, ())>> {
         let (epoch, positions) = self.steps.at(step);

@@ -1,6 +1,6 @@
 //! A batch's samples into a slab: tokens, padding, and what goes with them.
 
-use crate::contents::Contents;
+use crate::batch_metadata::BatchMetadata;
 use crate::layout::{Layout, SlabField};
 use crate::tokens::Reading;
 use crate::{LossMask, TokenOptions, Tokens};
@@ -68,7 +68,7 @@ impl Filler {
         &self,
         samples: Range<u64>,
         slab: &mut [u8],
-        filled: &mut Contents,
+        filled: &mut BatchMetadata,
         scratch: &mut Scratch,
     ) -> Result<()> {
         self.fill_tokens(&samples, self.part(slab, "tokens"), scratch).inspect_err(|_| scratch.reading.forget())?;

@@ -1,7 +1,7 @@
 //! Batches in order, read and filled ahead by threads.
 
 use crate::batch::Home;
-use crate::contents::Contents;
+use crate::batch_metadata::BatchMetadata;
 use crate::prefetch_queue::PrefetchQueue;
 use crate::ring::{Claim, Done, Outcome, Ring, Slab};
 use crate::work::Work;
@@ -60,7 +60,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         device.prepare(work.layout())?;
         // No more than will be used.
         for _ in 0..u64::min(ahead as u64, steps) {
-            ring.give_back(Slab { host: device.host(config.slab)?, filled: Contents::default() });
+            ring.give_back(Slab { host: device.host(config.slab)?, filled: BatchMetadata::default() });
         }
         let reads = config.readers > 0 && config.fillers > 0;
         // Who fills holds a step too, and who reads shall not wait for that.
@@ -156,7 +156,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
     fn supply(&mut self) -> Result<()> {
         let (missing, bytes) = self.ring.missing();
         for _ in 0..(missing as u64).min(self.remaining()) {
-            self.ring.give_back(Slab { host: self.device.host(bytes)?, filled: Contents::default() });
+            self.ring.give_back(Slab { host: self.device.host(bytes)?, filled: BatchMetadata::default() });
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
     fn enlarge(&mut self, step: u64, bytes: usize, fetched: W::Fetched) -> Result<Slab<D::Host>> {
         let bytes = bytes.saturating_add(bytes / 8);
         self.ring.grow(bytes);
-        let mut slab = Slab { host: self.device.host(bytes)?, filled: Contents::default() };
+        let mut slab = Slab { host: self.device.host(bytes)?, filled: BatchMetadata::default() };
         let filled = self.work.fill(step, fetched, slab.host.as_mut(), &mut slab.filled, &mut self.scratch)?;
         match filled {
             None => Ok(slab),

@@ -1,6 +1,6 @@
 //! The queue between those who fill batches and the one who takes them: bounded, and in order.
 
-use crate::contents::Contents;
+use crate::batch_metadata::BatchMetadata;
 use packhorse_core::{Error, Result};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +21,7 @@ pub(crate) struct Ring<H, F> {
 #[derive(Debug)]
 pub(crate) struct Slab<H> {
     pub(crate) host: H,
-    pub(crate) filled: Contents,
+    pub(crate) filled: BatchMetadata,
 }
 
 /// What came of a step.

@@ -1,6 +1,6 @@
 //! What the threads of a loader of samples do: read those of a step, and put them into a slab.
 
-use crate::contents::Contents;
+use crate::batch_metadata::BatchMetadata;
 use crate::epoch_order::EpochOrder;
 use crate::fields::{Collate, FieldKind, FieldOptions, Known, Scratch, all, raw, resolve};
 use crate::pipeline::PipelineConfig;
@@ -110,7 +110,7 @@ impl Samples {
         step: u64,
         fetched: &SampleBlock,
         slab: &mut [u8],
-        filled: &mut Contents,
+        filled: &mut BatchMetadata,
         kept: &mut WorkerState,
     ) -> Result<Option<usize>> {
         let (epoch, positions) = self.steps.at(step);
@@ -188,7 +188,7 @@ impl Work for Samples {
         step: u64,
         fetched: SampleBlock,
         slab: &mut [u8],
-        filled: &mut Contents,
+        filled: &mut BatchMetadata,
         kept: &mut WorkerState,
     ) -> Result<Option<(usize, SampleBlock)>> {
         let room = self.collate(step, &fetched, slab, filled, kept);

@@ -1,6 +1,6 @@
 //! Batches of tokens in training order.
 
-use crate::contents::Contents;
+use crate::batch_metadata::BatchMetadata;
 use crate::fill::{Filler, Scratch};
 use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::steps::Steps;
@@ -43,7 +43,7 @@ impl Work for TokenWork {
         step: u64,
         (): (),
         slab: &mut [u8],
-        filled: &mut Contents,
+        filled: &mut BatchMetadata,
         scratch: &mut Scratch,
     ) -> Result<Option<(usize, ())>> {
         let (_, samples) = self.steps.at(step);

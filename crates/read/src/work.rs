@@ -1,7 +1,7 @@
 //! What a pipeline's threads do for a step.
 
 use crate::Layout;
-use crate::contents::Contents;
+use crate::batch_metadata::BatchMetadata;
 use packhorse_core::Result;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) trait Work: Send + Sync + 'static {
         step: u64,
         fetched: Self::Fetched,
         slab: &mut [u8],
-        filled: &mut Contents,
+        filled: &mut BatchMetadata,
         scratch: &mut Self::Scratch,
     ) -> Result<Option<(usize, Self::Fetched)>>;
 }

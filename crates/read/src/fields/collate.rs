@@ -3,7 +3,7 @@
 use super::field_decoder::FieldDecoder;
 use super::resolve::ResolvedField;
 use crate::batch::aligned;
-use crate::contents::Contents;
+use crate::batch_metadata::BatchMetadata;
 use crate::{Layout, SampleBlock};
 use packhorse_core::{Error, Event, Kind, Limits, Observer, Result};
 use packhorse_order::draw;
@@ -54,7 +54,7 @@ impl Collate {
         fetched: &SampleBlock,
         epoch: u64,
         slab: &mut [u8],
-        filled: &mut Contents,
+        filled: &mut BatchMetadata,
         scratch: &mut Scratch,
     ) -> Result<Option<usize>> {
         self.prepare(scratch)?;
@@ -236,7 +236,7 @@ impl Collate {
     }
 
     /// Zeros where no sample is, and the books.
-    fn finish(&self, rows: usize, slab: &mut [u8], filled: &mut Contents, scratch: &Scratch) {
+    fn finish(&self, rows: usize, slab: &mut [u8], filled: &mut BatchMetadata, scratch: &Scratch) {
         filled.set_dense(&self.layout, rows);
         for (field, place) in self.layout.fields().iter().zip(&filled.places) {
             if let Some(rest) = slab.get_mut(place.end..field.offset + field.bytes).filter(|_| !field.ragged) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// What a batch holds: which samples, and where in its slab their bytes are. Used again with its slab.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Contents {
+pub struct BatchMetadata {
     pub(crate) epoch: u64,
     pub(crate) positions: Range<u64>,
     pub(crate) rows: usize,
@@ -18,7 +18,7 @@ pub struct Contents {
     pub(crate) longest: u32,
 }
 
-impl Clone for Contents {
+impl Clone for BatchMetadata {
     fn clone(&self) -> Self {
         let mut made = Self::NONE;
         made.clone_from(self);
@@ -36,7 +36,7 @@ impl Clone for Contents {
     }
 }
 
-impl Contents {
+impl BatchMetadata {
     /// Nothing.
     pub(crate) const NONE: Self = Self {
         epoch: 0,
