@@ -11,7 +11,7 @@ use packhorse_gpu::kernels::{Element, Motif, Normalize, Pixels, Synthetic};
 use packhorse_gpu::{
     Cuda, Finish, Gpu, JpegOptions, Jpegs, NvJpeg, Simulated, Staged, Upload, UploadBench, UploadMeasured, Usage, Used,
 };
-use packhorse_read::{Blank, FieldKind, FieldOptions, Loader, LoaderOptions};
+use packhorse_read::{FieldKind, FieldOptions, Loader, LoaderOptions, NullLoader};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl Bench<'_> {
             let output = Pixels::normalized(Element::Bf16, Normalize::IMAGENET);
             let pictures = Synthetic { motif: Motif::Noise, size, channels: 3, output };
             let upload = Upload::finished(gpu.clone(), vec![Arc::new(Made::pictures("image", pictures))])?;
-            let made = bench.batches(Blank::new(load.dataset.len(), &options, upload)?, 0, false)?;
+            let made = bench.batches(NullLoader::new(load.dataset.len(), &options, upload)?, 0, false)?;
             push("made", "pictures that the GPU makes, no steps", made, None, None);
         }
         self.tell(&load, name, bytes, &stages)

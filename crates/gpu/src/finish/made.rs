@@ -6,7 +6,7 @@ use crate::line::Fields;
 use packhorse_core::{Error, Result};
 use packhorse_read::Layout;
 
-/// A field that the GPU makes by itself, a function of seed, epoch and position: with [`Blank`](packhorse_read::Blank) in the place
+/// A field that the GPU makes by itself, a function of seed, epoch and position: with [`NullLoader`](packhorse_read::NullLoader) in the place
 /// of a loader, batches that cost nothing; beside a loader, more to train on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// of that, in place of a loader that reads. A training loop that is no faster with it does not wait for its data.
 ///
 /// Samples are numbered in order; of `options` batch, rank, seed, epochs, state and remainder count.
-pub struct Blank<D: Device> {
+pub struct NullLoader<D: Device> {
     pipeline: Pipeline<D, Nothing>,
 }
 
@@ -63,7 +63,7 @@ impl Work for Nothing {
     }
 }
 
-impl<D: Device> Blank<D> {
+impl<D: Device> NullLoader<D> {
     /// A loader of `samples` samples an epoch.
     ///
     /// Errors (kind `Config`): options that make no sense together, a state of another loader; memory that the device does not
@@ -89,7 +89,7 @@ impl<D: Device> Blank<D> {
     }
 }
 
-impl<D: Device> Iterator for Blank<D> {
+impl<D: Device> Iterator for NullLoader<D> {
     type Item = Result<D::Batch>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -97,7 +97,7 @@ impl<D: Device> Iterator for Blank<D> {
     }
 }
 
-impl<D: Device> Batches for Blank<D> {
+impl<D: Device> Batches for NullLoader<D> {
     type Batch = D::Batch;
     type State = OrderState;
 
@@ -127,7 +127,7 @@ mod tests {
         for rank in 0..2 {
             let rank = Rank { rank, world_size: 2 };
             let options = LoaderOptions { rank, seed: 3, epochs: Some(2), ..LoaderOptions::new(4) };
-            let mut blank = Blank::new(20, &options, Host::default()).unwrap();
+            let mut blank = NullLoader::new(20, &options, Host::default()).unwrap();
             for batch in blank.by_ref() {
                 let batch = batch.unwrap();
                 assert_eq!(batch.rows(), 4);
@@ -140,7 +140,7 @@ mod tests {
         }
         let other = OrderState { samples: 21, ..order(20, 3, (0, 0)) };
         let options = LoaderOptions { seed: 3, state: Some(other), ..LoaderOptions::new(4) };
-        assert!(Blank::new(20, &options, Host::default()).is_err());
+        assert!(NullLoader::new(20, &options, Host::default()).is_err());
         seen.sort_unstable();
         assert_eq!(seen, (0..2).flat_map(|epoch| (0..16).map(move |i| (epoch, i))).collect::<Vec<_>>());
     }
