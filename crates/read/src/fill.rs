@@ -43,14 +43,14 @@ impl Filler {
             let message = format!("batches of {rows} samples of {length} tokens are not of 1 to 2^31 tokens");
             return Err(Error::config(message));
         }
-        let wire = tokens.wire();
+        let token_type = tokens.token_type();
         if let Some(pad) = options.pad {
-            wire.fill(pad, &mut [0; 8]).ok_or_else(|| {
-                Error::config(format!("padding of {pad} does not fit tokens of type {}", wire.data_type()))
+            token_type.fill(pad, &mut [0; 8]).ok_or_else(|| {
+                Error::config(format!("padding of {pad} does not fit tokens of type {}", token_type.data_type()))
             })?;
         }
         let asked = &options.companions;
-        let mut fields = vec![("tokens", wire.data_type(), wire.width(), vec![rows, width])];
+        let mut fields = vec![("tokens", token_type.data_type(), token_type.width(), vec![rows, width])];
         for (name, wanted) in [("position_ids", asked.position_ids), ("segment_ids", asked.segment_ids)] {
             fields.extend(wanted.then(|| (name, DataType::Int32, 4, vec![rows, length])));
         }
@@ -94,7 +94,7 @@ impl Filler {
         let Scratch { reading, segments, ends, .. } = scratch;
         segments.clear();
         ends.clear();
-        let stride = self.width * self.tokens.wire().width();
+        let stride = self.width * self.tokens.token_type().width();
         for (row, sample) in samples.clone().enumerate() {
             let named = |error: Error| error.in_sample(sample);
             let first = segments.len();
@@ -131,7 +131,7 @@ impl Filler {
     fn pad(&self, out: &mut [u8]) {
         if !out.is_empty() {
             // That the type holds it was seen when this was made.
-            let _ = self.tokens.wire().fill(self.pad.unwrap_or(0), out);
+            let _ = self.tokens.token_type().fill(self.pad.unwrap_or(0), out);
         }
     }
 

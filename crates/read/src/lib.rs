@@ -27,7 +27,7 @@
 //!   ```
 //!
 //! * **Tokens** are read straight from the files, since a sample is a handful of runs of tokens at random places:
-//!   `tokens`, `[batch, length + 1]`, as `u16`, `i32` or `i64` ([`Wire`]), and what [`Companions`] ask for. Documents of a
+//!   `tokens`, `[batch, length + 1]`, as `u16`, `i32` or `i64` ([`TokenType`]), and what [`Companions`] ask for. Documents of a
 //!   row are what the order calls segments. This crate knows no format: that the numbers are those of an `.idx` is the
 //!   facade's business.
 //! * **Memory maps** ([`Access`]) are for files that were sealed: they must not be truncated or written while they are
@@ -75,8 +75,8 @@ mod token_loader;
 mod token_loader_builder;
 mod token_options;
 mod token_state;
+mod token_type;
 mod tokens;
-mod wire;
 mod work;
 
 pub use access::Access;
@@ -107,5 +107,5 @@ pub use token_loader::TokenLoader;
 pub use token_loader_builder::TokenLoaderBuilder;
 pub use token_options::{Companions, LossMask, TokenOptions};
 pub use token_state::TokenState;
+pub use token_type::TokenType;
 pub use tokens::Tokens;
-pub use wire::Wire;

@@ -1,6 +1,6 @@
 //! Ranges of files that were asked for one by one, read in few calls.
 
-use crate::{TokenFile, Wire};
+use crate::{TokenFile, TokenType};
 use packhorse_core::{Error, Result};
 
 /// The most bytes that are read at once for the sake of neighbours.
@@ -22,7 +22,7 @@ pub(crate) struct Want {
 pub(crate) fn read(
     files: &[TokenFile],
     wants: &mut [Want],
-    wire: Wire,
+    token_type: TokenType,
     out: &mut [u8],
     buf: &mut Vec<u8>,
 ) -> Result<()> {
@@ -33,7 +33,8 @@ pub(crate) fn read(
         let (count, end) = together(rest, file.gap());
         let (these, others) = rest.split_at(count);
         rest = others;
-        let alone = if count == 1 && file.is_plain(wire) { out.get_mut(first.to..first.to + first.len) } else { None };
+        let alone =
+            if count == 1 && file.is_plain(token_type) { out.get_mut(first.to..first.to + first.len) } else { None };
         if let Some(out) = alone {
             file.read_at(first.start, out)?;
             continue;
@@ -45,7 +46,7 @@ pub(crate) fn read(
             let from = buf.get((want.start - first.start) as usize..(want.end - first.start) as usize);
             let places = from.zip(out.get_mut(want.to..want.to + want.len));
             let (from, out) = places.ok_or_else(|| Error::bug("a range outside of what was read"))?;
-            file.convert(from, wire, out)?;
+            file.convert(from, token_type, out)?;
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! One file of tokens: its bytes, and where in it each sequence is.
 
 use crate::mapping::Mapping;
-use crate::wire::Element;
-use crate::{Access, Numbers, Wire};
+use crate::token_type::Element;
+use crate::{Access, Numbers, TokenType};
 use packhorse_core::{DataType, Error, Input, Kind, Result};
 use packhorse_order::{Segment, View};
 use std::ops::Range;
@@ -118,12 +118,12 @@ impl TokenFile {
 
     /// Tokens in bytes of the file, as tokens of a batch.
     #[inline]
-    pub(crate) fn convert(&self, from: &[u8], wire: Wire, out: &mut [u8]) -> Result<()> {
-        self.element.convert(from, wire, out).map_err(|error| error.in_input(self.name()))
+    pub(crate) fn convert(&self, from: &[u8], token_type: TokenType, out: &mut [u8]) -> Result<()> {
+        self.element.convert(from, token_type, out).map_err(|error| error.in_input(self.name()))
     }
 
-    pub(crate) fn is_plain(&self, wire: Wire) -> bool {
-        self.element.is_plain(wire)
+    pub(crate) fn is_plain(&self, token_type: TokenType) -> bool {
+        self.element.is_plain(token_type)
     }
 
     pub(crate) fn gap(&self) -> u64 {
@@ -146,8 +146,8 @@ impl TokenFile {
     }
 
     /// The type its tokens have in a batch of their own.
-    pub fn wire(&self) -> Wire {
-        self.element.wire()
+    pub fn token_type(&self) -> TokenType {
+        self.element.token_type()
     }
 
     /// Whether its bytes are mapped rather than read.

@@ -1,7 +1,7 @@
 //! The tokens of all files that an order names, by segment.
 
 use crate::ranges::{self, Want};
-use crate::{TokenFile, Wire};
+use crate::{TokenFile, TokenType};
 use packhorse_core::{Error, Result};
 use packhorse_order::Segment;
 use std::hint::black_box;
@@ -15,7 +15,7 @@ const PAGE: usize = 4096;
 #[derive(Debug)]
 pub struct Tokens {
     files: Vec<TokenFile>,
-    wire: Wire,
+    token_type: TokenType,
 }
 
 /// What reading needs again and again, and keeps.
@@ -39,17 +39,17 @@ impl Reading {
 impl Tokens {
     /// Errors: no files, or 2^32 and more.
     pub fn new(files: Vec<TokenFile>) -> Result<Self> {
-        let wire = files.iter().map(TokenFile::wire).max();
-        let wire = wire.ok_or_else(|| Error::config("there are no files of tokens: name one at least"))?;
+        let token_type = files.iter().map(TokenFile::token_type).max();
+        let token_type = token_type.ok_or_else(|| Error::config("there are no files of tokens: name one at least"))?;
         if u32::try_from(files.len()).is_err() {
             return Err(Error::unsupported("2^32 files of tokens and more can't be numbered"));
         }
-        Ok(Self { files, wire })
+        Ok(Self { files, token_type })
     }
 
     /// The type that tokens are read as: the widest of the files'.
-    pub fn wire(&self) -> Wire {
-        self.wire
+    pub fn token_type(&self) -> TokenType {
+        self.token_type
     }
 
     /// The files.
@@ -80,7 +80,7 @@ impl Tokens {
             Error::content(message)
         })?;
         let place = file.place(segment)?;
-        let len = segment.length as usize * self.wire.width();
+        let len = segment.length as usize * self.token_type.width();
         let end = at.saturating_add(len);
         if end > room {
             return Err(Error::config(format!("there is no room for {len} bytes of tokens at byte {at}")));
@@ -99,7 +99,7 @@ impl Tokens {
         let Reading { mapped, wants, buf } = reading;
         let copied = self.copy(mapped, out);
         mapped.clear();
-        let read = copied.and_then(|()| ranges::read(&self.files, wants, self.wire, out, buf));
+        let read = copied.and_then(|()| ranges::read(&self.files, wants, self.token_type, out, buf));
         wants.clear();
         read
     }
@@ -116,7 +116,7 @@ impl Tokens {
             for want in wants {
                 let both = self.mapped(want).zip(out.get_mut(want.to..want.to.saturating_add(want.len)));
                 let ((file, from), out) = both.ok_or_else(|| Error::bug("a range of no mapped file"))?;
-                file.convert(from, self.wire, out)?;
+                file.convert(from, self.token_type, out)?;
             }
         }
         Ok(())

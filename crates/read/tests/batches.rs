@@ -39,7 +39,7 @@ fn every_type_of_tokens_arrives() {
             let batch = batch.unwrap();
             let wanted: Vec<i64> = batch.positions().flat_map(|k| plainly(&LENGTHS, &*order, k)).collect();
             assert_eq!(batch.integers("tokens").collect::<Vec<_>>(), wanted, "{dtype:?}");
-            assert_eq!(batch.field("tokens").unwrap().len(), 3 * 9 * tokens.wire().width());
+            assert_eq!(batch.field("tokens").unwrap().len(), 3 * 9 * tokens.token_type().width());
             rows += batch.rows() as u64;
         }
         assert_eq!(rows, order.len() / 3 * 3);
@@ -177,7 +177,7 @@ fn blends_take_the_widest_type() {
         Arc::new(BlendSamples::of(BlendIndex::weighted(&[0.5, 0.5], 20).unwrap(), orders).unwrap());
     let files = vec![in_memory(Dtype::U16, &a), in_memory(Dtype::I32, &b)];
     let tokens = Arc::new(Tokens::new(files).unwrap());
-    assert_eq!(tokens.wire(), Wire::I32);
+    assert_eq!(tokens.token_type(), TokenType::I32);
     let mut segments = Vec::new();
     for batch in loader(&tokens, &order, &TokenOptions::new(4, 4)) {
         let batch = batch.unwrap();

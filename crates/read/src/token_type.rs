@@ -5,7 +5,7 @@ use packhorse_core::{DataType, Error, Result};
 /// The type of a token in a batch, little-endian: the narrowest of these that holds whatever the files' types
 /// hold. Of several files the widest one's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wire {
+pub enum TokenType {
     /// From `u8` and `u16`.
     U16,
     /// From `i8`, `i16`, `i32`; and from `u32`, where an id of 2^31 and more is an error.
@@ -14,31 +14,31 @@ pub enum Wire {
     I64,
 }
 
-impl Wire {
+impl TokenType {
     /// Bytes a token.
     pub fn width(self) -> usize {
         match self {
-            Wire::U16 => 2,
-            Wire::I32 => 4,
-            Wire::I64 => 8,
+            TokenType::U16 => 2,
+            TokenType::I32 => 4,
+            TokenType::I64 => 8,
         }
     }
 
     /// As an Arrow type.
     pub fn data_type(self) -> DataType {
         match self {
-            Wire::U16 => DataType::UInt16,
-            Wire::I32 => DataType::Int32,
-            Wire::I64 => DataType::Int64,
+            TokenType::U16 => DataType::UInt16,
+            TokenType::I32 => DataType::Int32,
+            TokenType::I64 => DataType::Int64,
         }
     }
 
     /// Fills `out`, whole tokens, with `id`; `None` if the type does not hold it.
     pub(crate) fn fill(self, id: i64, out: &mut [u8]) -> Option<()> {
         match self {
-            Wire::U16 => out.as_chunks_mut().0.fill(u16::try_from(id).ok()?.to_le_bytes()),
-            Wire::I32 => out.as_chunks_mut().0.fill(i32::try_from(id).ok()?.to_le_bytes()),
-            Wire::I64 => out.as_chunks_mut().0.fill(id.to_le_bytes()),
+            TokenType::U16 => out.as_chunks_mut().0.fill(u16::try_from(id).ok()?.to_le_bytes()),
+            TokenType::I32 => out.as_chunks_mut().0.fill(i32::try_from(id).ok()?.to_le_bytes()),
+            TokenType::I64 => out.as_chunks_mut().0.fill(id.to_le_bytes()),
         }
         Some(())
     }
@@ -80,43 +80,46 @@ impl Element {
         }
     }
 
-    pub(crate) fn wire(self) -> Wire {
+    pub(crate) fn token_type(self) -> TokenType {
         match self {
-            Element::U8 | Element::U16 => Wire::U16,
-            Element::I8 | Element::I16 | Element::I32 | Element::U32 => Wire::I32,
-            Element::I64 => Wire::I64,
+            Element::U8 | Element::U16 => TokenType::U16,
+            Element::I8 | Element::I16 | Element::I32 | Element::U32 => TokenType::I32,
+            Element::I64 => TokenType::I64,
         }
     }
 
     /// Whether a batch has the bytes of the file.
-    pub(crate) fn is_plain(self, wire: Wire) -> bool {
-        matches!((self, wire), (Element::U16, Wire::U16) | (Element::I32, Wire::I32) | (Element::I64, Wire::I64))
+    pub(crate) fn is_plain(self, token_type: TokenType) -> bool {
+        matches!(
+            (self, token_type),
+            (Element::U16, TokenType::U16) | (Element::I32, TokenType::I32) | (Element::I64, TokenType::I64)
+        )
     }
 
-    /// The tokens `from` as the type `wire` into `out`, which has room for exactly those. Never to a narrower
+    /// The tokens `from` as the type `token_type` into `out`, which has room for exactly those. Never to a narrower
     /// type but for `u32`.
-    pub(crate) fn convert(self, from: &[u8], wire: Wire, out: &mut [u8]) -> Result<()> {
-        match (self, wire) {
-            (Element::U8, Wire::U16) => each(from, out, |[a]| u16::from(a).to_le_bytes()),
-            (Element::U8, Wire::I32) => each(from, out, |[a]| i32::from(a).to_le_bytes()),
-            (Element::U8, Wire::I64) => each(from, out, |[a]| i64::from(a).to_le_bytes()),
-            (Element::I8, Wire::I32) => each(from, out, |a| i32::from(i8::from_le_bytes(a)).to_le_bytes()),
-            (Element::I8, Wire::I64) => each(from, out, |a| i64::from(i8::from_le_bytes(a)).to_le_bytes()),
-            (Element::I16, Wire::I32) => each(from, out, |a| i32::from(i16::from_le_bytes(a)).to_le_bytes()),
-            (Element::I16, Wire::I64) => each(from, out, |a| i64::from(i16::from_le_bytes(a)).to_le_bytes()),
-            (Element::U16, Wire::I32) => each(from, out, |a| i32::from(u16::from_le_bytes(a)).to_le_bytes()),
-            (Element::U16, Wire::I64) => each(from, out, |a| i64::from(u16::from_le_bytes(a)).to_le_bytes()),
-            (Element::I32, Wire::I64) => each(from, out, |a| i64::from(i32::from_le_bytes(a)).to_le_bytes()),
-            (Element::U32, Wire::I64) => each(from, out, |a| i64::from(u32::from_le_bytes(a)).to_le_bytes()),
-            (Element::U32, Wire::I32) => {
+    pub(crate) fn convert(self, from: &[u8], token_type: TokenType, out: &mut [u8]) -> Result<()> {
+        match (self, token_type) {
+            (Element::U8, TokenType::U16) => each(from, out, |[a]| u16::from(a).to_le_bytes()),
+            (Element::U8, TokenType::I32) => each(from, out, |[a]| i32::from(a).to_le_bytes()),
+            (Element::U8, TokenType::I64) => each(from, out, |[a]| i64::from(a).to_le_bytes()),
+            (Element::I8, TokenType::I32) => each(from, out, |a| i32::from(i8::from_le_bytes(a)).to_le_bytes()),
+            (Element::I8, TokenType::I64) => each(from, out, |a| i64::from(i8::from_le_bytes(a)).to_le_bytes()),
+            (Element::I16, TokenType::I32) => each(from, out, |a| i32::from(i16::from_le_bytes(a)).to_le_bytes()),
+            (Element::I16, TokenType::I64) => each(from, out, |a| i64::from(i16::from_le_bytes(a)).to_le_bytes()),
+            (Element::U16, TokenType::I32) => each(from, out, |a| i32::from(u16::from_le_bytes(a)).to_le_bytes()),
+            (Element::U16, TokenType::I64) => each(from, out, |a| i64::from(u16::from_le_bytes(a)).to_le_bytes()),
+            (Element::I32, TokenType::I64) => each(from, out, |a| i64::from(i32::from_le_bytes(a)).to_le_bytes()),
+            (Element::U32, TokenType::I64) => each(from, out, |a| i64::from(u32::from_le_bytes(a)).to_le_bytes()),
+            (Element::U32, TokenType::I32) => {
                 let top = from.as_chunks().0.iter().fold(0, |top, id| u32::from_le_bytes(*id).max(top));
                 if top >> 31 != 0 {
                     return Err(Error::content(format!("has the token {top}, which 32 bits with a sign don't hold")));
                 }
                 each(from, out, |a: [u8; 4]| a);
             }
-            _ if self.is_plain(wire) && from.len() == out.len() => out.copy_from_slice(from),
-            _ => return Err(Error::bug(format!("tokens {self:?} do not become {wire:?}"))),
+            _ if self.is_plain(token_type) && from.len() == out.len() => out.copy_from_slice(from),
+            _ => return Err(Error::bug(format!("tokens {self:?} do not become {token_type:?}"))),
         }
         Ok(())
     }
@@ -146,16 +149,19 @@ mod tests {
         for (data_type, value) in types {
             let element = Element::of(&data_type).unwrap();
             let from = value.to_le_bytes()[..element.width()].repeat(3);
-            for wire in [Wire::U16, Wire::I32, Wire::I64].into_iter().filter(|wire| *wire >= element.wire()) {
-                let mut out = vec![9; 3 * wire.width()];
-                element.convert(&from, wire, &mut out).unwrap();
+            for token_type in [TokenType::U16, TokenType::I32, TokenType::I64]
+                .into_iter()
+                .filter(|token_type| *token_type >= element.token_type())
+            {
+                let mut out = vec![9; 3 * token_type.width()];
+                element.convert(&from, token_type, &mut out).unwrap();
                 let mut wanted = vec![0; out.len()];
-                wire.fill(value, &mut wanted).unwrap();
-                assert_eq!(out, wanted, "{data_type} {wire:?}");
+                token_type.fill(value, &mut wanted).unwrap();
+                assert_eq!(out, wanted, "{data_type} {token_type:?}");
             }
         }
         assert!(Element::of(&DataType::Float32).is_err());
-        assert!(Element::U32.convert(&[0, 0, 0, 0x80], Wire::I32, &mut [0; 4]).is_err());
-        assert!(Wire::U16.fill(65_536, &mut [0; 2]).is_none() && Wire::U16.fill(-1, &mut [0; 2]).is_none());
+        assert!(Element::U32.convert(&[0, 0, 0, 0x80], TokenType::I32, &mut [0; 4]).is_err());
+        assert!(TokenType::U16.fill(65_536, &mut [0; 2]).is_none() && TokenType::U16.fill(-1, &mut [0; 2]).is_none());
     }
 }
