@@ -118,8 +118,8 @@ pub fn token_pair(store: &dyn Store, idx: &Path, access: Access) -> Result<Token
     let idx = store.open(idx)?;
     let header = IndexHeader::open(&*idx)?;
     let sequences = header.sequences;
-    let lengths = Numbers::read(&*idx, "<i4", header.length_at(0), sequences, access)?;
-    let pointers = Numbers::read(&*idx, "<i8", header.pointer_at(0), sequences, access)?;
+    let lengths = IntArray::read(&*idx, "<i4", header.length_at(0), sequences, access)?;
+    let pointers = IntArray::read(&*idx, "<i8", header.pointer_at(0), sequences, access)?;
     let element = header.dtype.element();
     TokenFile::new(bin, &element, lengths, Some(pointers), access).map_err(|error: Error| error.in_input(idx.name()))
 }

@@ -26,10 +26,10 @@ fn main() {
     let place = std::env::var_os("PACKHORSE_BENCH_DIR").map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
     let dir = tempfile::tempdir_in(place).expect("a folder");
     let (lengths, options) = made(dir.path());
-    let lengths = Numbers::from(lengths);
+    let lengths = IntArray::from(lengths);
     let index = |name: &str| {
         let input = packhorse_storage::Local.open(&dir.path().join(name).with_extension("npy")).expect("an index");
-        Numbers::npy(&*input, Access::Map).expect("numbers").0
+        IntArray::npy(&*input, Access::Map).expect("numbers").0
     };
     let indices = ["document", "sample", "shuffle"].map(index);
     let order: Arc<dyn Order> = Arc::new(GptSamples::new(indices, lengths.clone(), options).expect("an order"));
@@ -67,7 +67,7 @@ fn main() {
 }
 
 /// The first batches, from a disk.
-fn cold(dir: &Path, lengths: &Numbers, order: &Arc<dyn Order>) {
+fn cold(dir: &Path, lengths: &IntArray, order: &Arc<dyn Order>) {
     let python = std::env::var_os("PACKHORSE_PYTHON").expect("a Python, to evict the file");
     for (name, access) in [("mapped", Access::Map), ("ranges", Access::Ranges { gap: 4096 })] {
         for threads in [1, 2, 8] {

@@ -1,14 +1,14 @@
 //! A blend's order that owns, or shares, what it is made of.
 
-use crate::Numbers;
+use crate::IntArray;
 use packhorse_core::Result;
 use packhorse_order::{BlendIndex, BlendOrder, Order, Segment};
 
 /// [`BlendOrder`] over shared numbers and orders of its own.
 pub struct BlendSamples {
-    dataset: Numbers,
-    sample: Numbers,
-    shuffle: Option<Numbers>,
+    dataset: IntArray,
+    sample: IntArray,
+    shuffle: Option<IntArray>,
     orders: Vec<Box<dyn Order>>,
     len: u64,
 }
@@ -18,9 +18,9 @@ impl BlendSamples {
     ///
     /// Errors: those of [`BlendOrder::new`].
     pub fn new(
-        dataset: Numbers,
-        sample: Numbers,
-        shuffle: Option<Numbers>,
+        dataset: IntArray,
+        sample: IntArray,
+        shuffle: Option<IntArray>,
         orders: Vec<Box<dyn Order>>,
     ) -> Result<Self> {
         let mut made = Self { dataset, sample, shuffle, orders, len: 0 };
@@ -36,7 +36,7 @@ impl BlendSamples {
 
     fn order(&self) -> Result<BlendOrder<'_>> {
         let order = BlendOrder::lent(self.dataset.view(), self.sample.view(), &self.orders)?;
-        Ok(order.shuffled(self.shuffle.as_ref().map(Numbers::view)))
+        Ok(order.shuffled(self.shuffle.as_ref().map(IntArray::view)))
     }
 }
 

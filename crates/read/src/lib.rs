@@ -5,7 +5,7 @@
 //!                          │
 //!   order (position → shard, sample) ─ read ahead ─ decode and collate, straight into a slab
 //!
-//! .idx ── Numbers ─┬─ TokenFile ── Tokens ─┬─ TokenLoader ─→ Batch, …      tokens in training order
+//! .idx ── IntArray ─┬─ TokenFile ── Tokens ─┬─ TokenLoader ─→ Batch, …      tokens in training order
 //! .bin ── mapped ──┘                       │
 //! GptSamples, PackSamples, BlendSamples: Order
 //! ```
@@ -48,13 +48,13 @@ mod fields;
 mod fill;
 mod gpt_samples;
 mod host;
+mod int_array;
 mod layout;
 mod loader;
 mod loader_builder;
 mod loader_options;
 mod mapping;
 mod null_loader;
-mod numbers;
 mod opened;
 mod pack_samples;
 mod parallel;
@@ -90,12 +90,12 @@ pub use device::Device;
 pub use fields::{FieldKind, FieldOptions, OnError};
 pub use gpt_samples::GptSamples;
 pub use host::{Host, HostSlab};
+pub use int_array::IntArray;
 pub use layout::{ALIGN, Layout, SlabField};
 pub use loader::Loader;
 pub use loader_builder::LoaderBuilder;
 pub use loader_options::LoaderOptions;
 pub use null_loader::NullLoader;
-pub use numbers::Numbers;
 pub use pack_samples::PackSamples;
 pub use reader::{Column, ReadOptions, Reader, Verify, Wants};
 pub use remainder::Remainder;

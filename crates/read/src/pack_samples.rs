@@ -1,22 +1,22 @@
 //! A packing's order that owns, or shares, what it is made of.
 
-use crate::Numbers;
+use crate::IntArray;
 use packhorse_core::Result;
 use packhorse_order::{Order, PackIndex, PackOrder, Segment};
 
 /// [`PackOrder`] over shared numbers.
 #[derive(Clone, Debug)]
 pub struct PackSamples {
-    bin: Numbers,
-    piece: Numbers,
-    shuffle: Option<Numbers>,
+    bin: IntArray,
+    piece: IntArray,
+    shuffle: Option<IntArray>,
     capacity: u32,
     dataset: u32,
 }
 
 impl PackSamples {
     /// Over the two arrays of a packing into bins of `capacity` tokens.
-    pub fn new(bin: Numbers, piece: Numbers, capacity: u32) -> Self {
+    pub fn new(bin: IntArray, piece: IntArray, capacity: u32) -> Self {
         Self { bin, piece, shuffle: None, capacity, dataset: 0 }
     }
 
@@ -26,7 +26,7 @@ impl PackSamples {
     }
 
     /// The same, shuffled as `shuffle` says.
-    pub fn shuffled(self, shuffle: Option<Numbers>) -> Self {
+    pub fn shuffled(self, shuffle: Option<IntArray>) -> Self {
         Self { shuffle, ..self }
     }
 
@@ -37,7 +37,7 @@ impl PackSamples {
 
     fn order(&self) -> PackOrder<'_> {
         let order = PackOrder::new(self.bin.view(), self.piece.view(), self.capacity);
-        order.shuffled(self.shuffle.as_ref().map(Numbers::view)).numbered(self.dataset)
+        order.shuffled(self.shuffle.as_ref().map(IntArray::view)).numbered(self.dataset)
     }
 }
 

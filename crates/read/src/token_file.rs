@@ -2,7 +2,7 @@
 
 use crate::mapping::Mapping;
 use crate::token_type::Element;
-use crate::{Access, Numbers, TokenType};
+use crate::{Access, IntArray, TokenType};
 use packhorse_core::{DataType, Error, Input, Kind, Result};
 use packhorse_order::{Segment, View};
 use std::ops::Range;
@@ -15,13 +15,13 @@ pub struct TokenFile {
     gap: u64,
     element: Element,
     len: u64,
-    lengths: Numbers,
+    lengths: IntArray,
     pointers: Pointers,
 }
 
 /// Where each sequence begins, in bytes.
 enum Pointers {
-    Given(Numbers),
+    Given(IntArray),
     Summed(Vec<u64>),
 }
 
@@ -36,8 +36,8 @@ impl TokenFile {
     pub fn new(
         bin: Arc<dyn Input>,
         tokens: &DataType,
-        lengths: Numbers,
-        pointers: Option<Numbers>,
+        lengths: IntArray,
+        pointers: Option<IntArray>,
         access: Access,
     ) -> Result<Self> {
         let named = |error: Error| error.in_input(bin.name());
@@ -141,7 +141,7 @@ impl TokenFile {
     }
 
     /// The lengths of its sequences, which are what an order is made from.
-    pub fn lengths(&self) -> &Numbers {
+    pub fn lengths(&self) -> &IntArray {
         &self.lengths
     }
 

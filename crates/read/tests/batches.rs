@@ -61,14 +61,14 @@ fn what_can_not_be_read_is_refused() {
     let floats = MemoryInput::new("a.idx", idx(Dtype::F32, &LENGTHS));
     assert_eq!(error(token_file(&floats, bin(&bytes), Access::Map)).kind(), Kind::Unsupported);
     // Lengths alone are enough.
-    let lengths = Numbers::from(LENGTHS.to_vec());
-    let file = |lengths: Numbers, pointers| {
+    let lengths = IntArray::from(LENGTHS.to_vec());
+    let file = |lengths: IntArray, pointers| {
         TokenFile::new(bin(&bytes), &packhorse_core::DataType::UInt16, lengths, pointers, Access::Map)
     };
     assert_eq!(file(lengths.clone(), None).unwrap().sequences(), 7);
-    assert!(file(lengths.clone(), Some(Numbers::from(vec![1]))).is_err());
-    assert!(file(Numbers::from(vec![-1]), None).is_err());
-    assert!(file(Numbers::from(vec![3]), Some(Numbers::from(vec![-2]))).is_err());
+    assert!(file(lengths.clone(), Some(IntArray::from(vec![1]))).is_err());
+    assert!(file(IntArray::from(vec![-1]), None).is_err());
+    assert!(file(IntArray::from(vec![3]), Some(IntArray::from(vec![-2]))).is_err());
     assert!(Tokens::new(Vec::new()).is_err());
 }
 
@@ -240,11 +240,11 @@ fn a_file_that_was_replaced_is_not_mapped() {
     let (bin, other) = (dir.path().join("a.bin"), dir.path().join("b"));
     std::fs::write(&bin, [0; 4]).unwrap();
     let input = packhorse_storage::Local.open(&bin).unwrap();
-    assert!(Numbers::read(&*input, "<i4", 0, 1, Access::Map).is_ok());
+    assert!(IntArray::read(&*input, "<i4", 0, 1, Access::Map).is_ok());
     std::fs::write(&other, [0; 4]).unwrap();
     std::fs::rename(&other, &bin).unwrap();
-    assert_eq!(Numbers::read(&*input, "<i4", 0, 1, Access::Map).unwrap_err().kind(), Kind::Changed);
-    assert!(Numbers::read(&*input, "<i4", 0, 1, Access::Ranges { gap: 0 }).is_ok());
+    assert_eq!(IntArray::read(&*input, "<i4", 0, 1, Access::Map).unwrap_err().kind(), Kind::Changed);
+    assert!(IntArray::read(&*input, "<i4", 0, 1, Access::Ranges { gap: 0 }).is_ok());
 }
 
 #[test]

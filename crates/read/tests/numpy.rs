@@ -58,7 +58,7 @@ fn batches_are_what_numpy_reads() {
         for access in [Access::Map, Access::Ranges { gap: 512 }] {
             let index = |name: &str| {
                 let input = Local.open(&dir.path().join(name).with_extension("npy")).unwrap();
-                Numbers::npy(&*input, access).unwrap().0
+                IntArray::npy(&*input, access).unwrap().0
             };
             let file = open(&stem, access).unwrap();
             let indices = ["document", "sample", "shuffle"].map(index);

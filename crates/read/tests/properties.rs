@@ -118,7 +118,7 @@ proptest! {
     ) {
         let bin: Vec<u8> = (0..40).collect();
         let (lengths, pointers): (Vec<i32>, Vec<i64>) = sequences.iter().copied().unzip();
-        let numbers = |numbers: Vec<i64>| Numbers::from(packhorse_order::Array::I64(numbers));
+        let numbers = |numbers: Vec<i64>| IntArray::from(packhorse_order::Array::I64(numbers));
         let input = Arc::new(packhorse_core::MemoryInput::new("a.bin", bin.clone()));
         let file = TokenFile::new(
             input, &packhorse_core::DataType::UInt16, lengths.clone().into(), Some(numbers(pointers.clone())), Access::Map,

@@ -2,7 +2,7 @@
 
 use packhorse_core::{Input, Result, Store};
 use packhorse_order::{GptIndex, GptOptions, Order};
-use packhorse_read::{Access, GptSamples, Host, Numbers, TokenFile, TokenLoader, TokenOptions, Tokens};
+use packhorse_read::{Access, GptSamples, Host, IntArray, TokenFile, TokenLoader, TokenOptions, Tokens};
 use packhorse_tokens::{Dtype, IndexHeader};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub(crate) fn idx(dtype: Dtype, lengths: &[i32]) -> Vec<u8> {
 /// The file of tokens that an `.idx` and a `.bin` are, as the facade makes it.
 pub(crate) fn token_file(idx: &dyn Input, bin: Arc<dyn Input>, access: Access) -> Result<TokenFile> {
     let header = IndexHeader::open(idx)?;
-    let lengths = Numbers::read(idx, "<i4", header.length_at(0), header.sequences, access)?;
-    let pointers = Numbers::read(idx, "<i8", header.pointer_at(0), header.sequences, access)?;
+    let lengths = IntArray::read(idx, "<i4", header.length_at(0), header.sequences, access)?;
+    let pointers = IntArray::read(idx, "<i8", header.pointer_at(0), header.sequences, access)?;
     TokenFile::new(bin, &header.dtype.element(), lengths, Some(pointers), access)
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn made_up(i: usize) -> i64 {
 pub(crate) fn gpt(lengths: &[i32], length: u32, samples: Option<u64>) -> Arc<dyn Order> {
     let options = GptOptions::new(5, length, samples);
     let index = GptIndex::build(lengths, 0..lengths.len() as u32, &options).unwrap();
-    Arc::new(GptSamples::of(index, Numbers::from(lengths.to_vec()), options).unwrap())
+    Arc::new(GptSamples::of(index, IntArray::from(lengths.to_vec()), options).unwrap())
 }
 
 /// A loader in ordinary memory.

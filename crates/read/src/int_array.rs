@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Whole numbers that an order or a list of sequences is made of. A clone shares them.
 #[derive(Clone, Debug)]
-pub struct Numbers(Arc<Held>);
+pub struct IntArray(Arc<Held>);
 
 #[derive(Debug)]
 enum Held {
@@ -37,7 +37,7 @@ impl Bytes {
     }
 }
 
-impl Numbers {
+impl IntArray {
     /// `count` numbers of the type that numpy calls `descr` (`<i2`, `<i4`, `<u4`, `<i8`), from byte `offset`
     /// of `input` on: mapped, or read as a whole where `input` is no local file.
     ///
@@ -114,13 +114,13 @@ impl Numbers {
     }
 }
 
-impl From<Array> for Numbers {
+impl From<Array> for IntArray {
     fn from(array: Array) -> Self {
         Self(Arc::new(Held::Array(array)))
     }
 }
 
-impl From<Vec<i32>> for Numbers {
+impl From<Vec<i32>> for IntArray {
     fn from(numbers: Vec<i32>) -> Self {
         Array::I32(numbers).into()
     }
@@ -155,20 +155,20 @@ mod tests {
     fn numbers_of_a_file_and_of_a_cache() {
         let bytes: Vec<u8> = [0u8; 3].into_iter().chain((0..5i32).flat_map(i32::to_le_bytes)).collect();
         let input = MemoryInput::new("a.idx", bytes);
-        let numbers = Numbers::read(&input, "<i4", 3, 5, Access::Map).unwrap();
+        let numbers = IntArray::read(&input, "<i4", 3, 5, Access::Map).unwrap();
         assert_eq!(
             (0..6).map(|at| numbers.view().get(at)).collect::<Vec<_>>(),
             [0, 1, 2, 3, 4, -1].map(|n| (n >= 0).then_some(n))
         );
-        assert!(Numbers::read(&input, "<i4", 4, 5, Access::Map).is_err());
-        assert!(Numbers::read(&input, "<i4", u64::MAX, 1, Access::Map).is_err());
-        assert!(Numbers::read(&input, "<i4", 0, u64::MAX, Access::Map).is_err());
-        assert!(Numbers::read(&input, "<f4", 0, 1, Access::Map).is_err());
+        assert!(IntArray::read(&input, "<i4", 4, 5, Access::Map).is_err());
+        assert!(IntArray::read(&input, "<i4", u64::MAX, 1, Access::Map).is_err());
+        assert!(IntArray::read(&input, "<i4", 0, u64::MAX, Access::Map).is_err());
+        assert!(IntArray::read(&input, "<f4", 0, 1, Access::Map).is_err());
         let mut npy = Vec::new();
         Array::I64(vec![7, 8, 9, 10]).write_npy(2, &mut npy).unwrap();
-        let (numbers, columns) = Numbers::npy(&MemoryInput::new("a.npy", npy), Access::Map).unwrap();
+        let (numbers, columns) = IntArray::npy(&MemoryInput::new("a.npy", npy), Access::Map).unwrap();
         assert_eq!((numbers.view().len(), numbers.view().get(3), columns), (4, Some(10), 2));
         assert_eq!(numbers.to_i32s().unwrap(), [7, 8, 9, 10]);
-        assert!(Numbers::from(Array::I64(vec![1 << 31])).to_i32s().is_err());
+        assert!(IntArray::from(Array::I64(vec![1 << 31])).to_i32s().is_err());
     }
 }
