@@ -174,7 +174,7 @@ impl Look<'_> {
         }
     }
 
-    fn array(&self, make: &FieldKind, field: &Field, encoded: Option<Encoded>) -> Result<FieldDecoder> {
+    fn array(&self, kind: &FieldKind, field: &Field, encoded: Option<Encoded>) -> Result<FieldDecoder> {
         let name = &self.field.name;
         let held = FieldType::of(field)?;
         let width = |element: &DataType| width_of(element, name);
