@@ -3,8 +3,8 @@
 #![expect(unsafe_code, reason = "memory is copied without a batch, for comparison")]
 
 use crate::driver::Driver;
-use crate::line::Line;
 use crate::ring::Sender;
+use crate::upload_stream::UploadStream;
 use crate::{DeviceBatch, Finish, Gpu};
 use packhorse_core::{Error, Result};
 use packhorse_read::{Ahead, Batch, Batches, Device};
@@ -96,13 +96,13 @@ impl<G: Gpu + Clone> UploadBench<G> {
         finish: Vec<Arc<dyn Finish>>,
         steps: bool,
     ) -> Result<UploadMeasured> {
-        let line = Line::<G, Arc<Batch<G::Pinned>>>::new(self.gpu.clone(), finish)?;
-        line.prepare(batch.layout())?;
-        let line = Arc::new(line);
+        let line = UploadStream::<G, Arc<Batch<G::Pinned>>>::new(self.gpu.clone(), finish)?;
+        upload.prepare(batch.layout())?;
+        let line = Arc::new(upload);
         let (samples, bytes) = (batch.rows() as u64, batch.used() as u64);
-        let mut sender = Sender::new(Arc::clone(&line), AHEAD, AHEAD + 1);
+        let mut sender = Sender::new(Arc::clone(&upload), AHEAD, AHEAD + 1);
         let mut ahead = VecDeque::new();
-        self.clocked(if steps { &self.compute } else { line.copies() }, WARM, || {
+        self.clocked(if steps { &self.compute } else { upload.copies() }, WARM, || {
             while ahead.len() < AHEAD {
                 ahead.push_back(sender.send(Arc::clone(batch))?);
             }

@@ -1,8 +1,8 @@
 //! A batch on a GPU.
 
 use crate::driver::Driver;
-use crate::line::{Fields, Line};
 use crate::ring::Lease;
+use crate::upload_stream::{Fields, UploadStream};
 use crate::{DlDevice, Exported, Gpu, View};
 use packhorse_core::{Error, Result};
 use packhorse_read::{BatchMetadata, Layout};
@@ -14,18 +14,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// again after this is dropped and what was queued by then on those streams is over; the caller needs to wait for
 /// neither. Batches that are kept have memory of their own.
 pub struct DeviceBatch<G: Gpu> {
-    lease: Arc<Mutex<Lease<Line<G>>>>,
+    lease: Arc<Mutex<Lease<UploadStream<G>>>>,
 }
 
 /// An event, and whom to ask about it.
-type Mark<G> = (Arc<<G as Gpu>::Event>, Arc<Line<G>>);
+type Mark<G> = (Arc<<G as Gpu>::Event>, Arc<UploadStream<G>>);
 
 impl<G: Gpu> DeviceBatch<G> {
-    pub(crate) fn new(lease: Lease<Line<G>>) -> Self {
+    pub(crate) fn new(lease: Lease<UploadStream<G>>) -> Self {
         Self { lease: Arc::new(Mutex::new(lease)) }
     }
 
-    fn lease(&self) -> MutexGuard<'_, Lease<Line<G>>> {
+    fn lease(&self) -> MutexGuard<'_, Lease<UploadStream<G>>> {
         self.lease.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -52,14 +52,14 @@ impl<G: Gpu> DeviceBatch<G> {
 
     /// Whether it is there.
     pub fn ready(&self) -> Result<bool> {
-        let (ready, line) = self.mark()?;
-        line.over(&ready)
+        let (ready, upload) = self.mark()?;
+        upload.over(&ready)
     }
 
     /// Waits, in this thread, until it is there.
     pub fn synchronize(&self) -> Result<()> {
-        let (ready, line) = self.mark()?;
-        Driver::synchronize(&*line, &ready)
+        let (ready, upload) = self.mark()?;
+        Driver::synchronize(&*upload, &ready)
     }
 
     /// Which samples it is of.
@@ -119,7 +119,7 @@ impl<G: Gpu> DeviceBatch<G> {
         self.synchronize()?;
         let line = Arc::clone(self.lease().driver());
         // SAFETY: the view is in the slot that the lease has, and all that writes it is over.
-        unsafe { line.gpu.download(view.address, &mut bytes) }?;
+        unsafe { upload.gpu.download(view.address, &mut bytes) }?;
         Ok(bytes)
     }
 }

@@ -6,8 +6,8 @@
 
 #![expect(unsafe_code, reason = "what others shall understand is laid out as they have it")]
 
-use crate::line::Line;
 use crate::ring::Lease;
+use crate::upload_stream::UploadStream;
 use crate::{Element, Gpu, View};
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -122,7 +122,7 @@ pub struct Exported {
 unsafe impl Send for Exported {}
 
 impl Exported {
-    pub(crate) fn new<G: Gpu>(view: &View, device: DlDevice, lease: &Arc<Mutex<Lease<Line<G>>>>) -> Self {
+    pub(crate) fn new<G: Gpu>(view: &View, device: DlDevice, lease: &Arc<Mutex<Lease<UploadStream<G>>>>) -> Self {
         let entries = |entries: &usize| i64::try_from(*entries).unwrap_or(i64::MAX);
         let shape: Vec<i64> = view.shape.iter().map(entries).collect();
         let mut strides = vec![1i64; shape.len()];

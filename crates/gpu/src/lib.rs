@@ -25,12 +25,12 @@ mod driver;
 pub mod finish;
 mod gpu;
 pub mod kernels;
-mod line;
 mod nvjpeg;
 mod ring;
 mod simulated;
 mod sync;
 mod upload;
+mod upload_stream;
 mod usage;
 mod view;
 
@@ -41,9 +41,9 @@ pub use dlpack::{DlDataType, DlDevice, DlManagedTensor, DlTensor, DlVersion, Exp
 pub use finish::{Commands, Finish, Output};
 pub use gpu::Gpu;
 pub use kernels::Element;
-pub use line::Fields;
 pub use nvjpeg::{Backend, JpegCounts, JpegOptions, Jpegs, NvJpeg};
 pub use simulated::Simulated;
 pub use upload::Upload;
+pub use upload_stream::Fields;
 pub use usage::{Usage, Used};
 pub use view::View;

@@ -1,7 +1,7 @@
 //! The device of a loader whose batches go to a GPU.
 
-use crate::line::Line;
 use crate::ring::Sender;
+use crate::upload_stream::UploadStream;
 use crate::{DeviceBatch, Finish, Gpu};
 use packhorse_core::Result;
 use packhorse_read::{Batch, Device, Layout};
@@ -17,7 +17,7 @@ const FLYING: usize = 2;
 /// worked on. Memory in a steady state: `LoaderOptions::ahead` slabs and two more that are pinned, and on the GPU one slot
 /// (slab and outputs) for each batch that is ahead or kept, and one more.
 pub struct Upload<G: Gpu> {
-    sender: Sender<Line<G>>,
+    sender: Sender<UploadStream<G>>,
 }
 
 impl<G: Gpu> Upload<G> {
@@ -32,7 +32,7 @@ impl<G: Gpu> Upload<G> {
     ///
     /// Errors: a stream that the GPU does not give.
     pub fn finished(gpu: G, finish: Vec<Arc<dyn Finish>>) -> Result<Self> {
-        Ok(Self { sender: Sender::new(Arc::new(Line::new(gpu, finish)?), FLYING, FLYING + 1) })
+        Ok(Self { sender: Sender::new(Arc::new(UploadStream::new(gpu, finish)?), FLYING, FLYING + 1) })
     }
 }
 

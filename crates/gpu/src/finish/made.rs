@@ -2,7 +2,7 @@
 
 use super::{Commands, Finish, Output, batch, made, rows};
 use crate::kernels::{Launch, Origin, Synthetic, SyntheticTokens, Tensor};
-use crate::line::Fields;
+use crate::upload_stream::Fields;
 use packhorse_core::{Error, Result};
 use packhorse_read::Layout;
 

@@ -22,7 +22,7 @@ pub use unpacked::Unpacked;
 
 use crate::View;
 use crate::kernels::{Element, Launch, Tensor};
-use crate::line::Fields;
+use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::{Layout, SlabField};
 

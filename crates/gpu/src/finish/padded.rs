@@ -2,7 +2,7 @@
 
 use super::{Commands, Finish, Output, batch, element, field, made, rows, view};
 use crate::kernels::{Element, Pad, RaggedValues, Tensor};
-use crate::line::Fields;
+use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
 

@@ -2,7 +2,7 @@
 
 use super::{Commands, Finish, Output, batch, beside, field, made, rows, side, view};
 use crate::kernels::{Element, Flip, Image, Normalize, Picks, Pixels, Place};
-use crate::line::Fields;
+use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
 

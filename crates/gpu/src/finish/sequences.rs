@@ -2,7 +2,7 @@
 
 use super::{Commands, Finish, Output, batch, beside, element, field, made, rows, side, view};
 use crate::kernels::{Documents, Element, Tensor, TokenInputs, TokenOutputs, TokenRows};
-use crate::line::Fields;
+use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
 

@@ -2,7 +2,7 @@
 
 use super::{Commands, Finish, Output, batch, field, made, rows, view};
 use crate::kernels::{Bits, Tensor};
-use crate::line::Fields;
+use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
 

@@ -10,7 +10,7 @@ use super::{Backend, JpegOptions, NvJpeg};
 use crate::Cuda;
 use crate::finish::{Commands, Finish, Output, batch, beside, field};
 use crate::kernels::{Flip, Picks, RaggedPictures};
-use crate::line::Fields;
+use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Kind, Result};
 use packhorse_read::Layout;
 use packhorse_transform::image::JpegFacts;

@@ -1,6 +1,6 @@
 //! The JPEGs of a batch, in the host's memory.
 
-use crate::line::Fields;
+use crate::upload_stream::Fields;
 use packhorse_core::{Error, Result};
 use std::ops::Range;
 

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
 /// A GPU with its stream for copies, as the ring sees it. `H` is a batch, or what has one.
-pub(crate) struct Line<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
+pub(crate) struct UploadStream<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
     pub(crate) gpu: G,
     copies: G::Stream,
     finish: Vec<Arc<dyn Finish>>,
@@ -66,7 +66,7 @@ impl Plan {
     }
 }
 
-impl<G: Gpu, H> Line<G, H> {
+impl<G: Gpu, H> UploadStream<G, H> {
     pub(crate) fn new(gpu: G, finish: Vec<Arc<dyn Finish>>) -> Result<Self> {
         Ok(Self { copies: gpu.urgent_stream()?, gpu, finish, prepared: OnceLock::new(), host: PhantomData })
     }
@@ -86,7 +86,7 @@ impl<G: Gpu, H> Line<G, H> {
     }
 }
 
-impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H> {
+impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStream<G, H> {
     type Host = H;
     type Slot = OnGpu<G::Memory>;
     type Event = G::Event;
@@ -125,7 +125,7 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H>
         }
         let scratch = self.prepared()?.scratch.as_ref().map_or(0, |scratch| self.gpu.address(scratch));
         let fields = Fields { host: Some(used), ..slot.fields() };
-        self.finish.iter().try_for_each(|finish| finish.run(&fields, scratch, &mut OnCopies { line: self }))
+        self.finish.iter().try_for_each(|finish| finish.run(&fields, scratch, &mut OnCopies { upload: self }))
     }
 
     fn event(&self) -> Result<G::Event> {
@@ -155,7 +155,7 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for Line<G, H>
 
 /// The stream of the copies, for a [`Finish`].
 struct OnCopies<'l, G: Gpu, H> {
-    line: &'l Line<G, H>,
+    upload: &'l UploadStream<G, H>,
 }
 
 impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
@@ -163,11 +163,11 @@ impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
     fn launch(&mut self, launch: &Launch) -> Result<()> {
         // SAFETY: a `Finish` promises that its kernels stay inside of the slot, which the ring keeps until what is queued here is
         // over, of the scratch memory, which only this stream uses, and of memory that it keeps itself.
-        unsafe { self.line.gpu.launch(launch, &self.line.copies) }
+        unsafe { self.upload.gpu.launch(launch, &self.upload.copies) }
     }
 
     fn stream(&self) -> Option<usize> {
-        self.line.gpu.handle(&self.line.copies)
+        self.upload.gpu.handle(&self.upload.copies)
     }
 }
 
