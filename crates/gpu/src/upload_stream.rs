@@ -37,7 +37,7 @@ pub(crate) struct Plan {
 }
 
 /// Memory for a batch, and what is known of the batch in it.
-pub(crate) struct OnGpu<M> {
+pub(crate) struct DeviceSlab<M> {
     memory: M,
     address: u64,
     /// Bytes before the outputs.
@@ -88,7 +88,7 @@ impl<G: Gpu, H> UploadStream<G, H> {
 
 impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStream<G, H> {
     type Host = H;
-    type Slot = OnGpu<G::Memory>;
+    type Slot = DeviceSlab<G::Memory>;
     type Event = G::Event;
     type Stream = G::Stream;
 
@@ -101,7 +101,7 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
         let slab = host.borrow().slab().len().next_multiple_of(ALIGN);
         let memory = self.gpu.memory(slab.saturating_add(plan.bytes))?;
         let address = self.gpu.address(&memory);
-        Ok(OnGpu { memory, address, slab, contents: BatchMetadata::default(), plan: Arc::clone(plan) })
+        Ok(DeviceSlab { memory, address, slab, contents: BatchMetadata::default(), plan: Arc::clone(plan) })
     }
 
     fn fits(&self, slot: &Self::Slot, host: &Self::Host) -> bool {
@@ -171,7 +171,7 @@ impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
     }
 }
 
-impl<M> OnGpu<M> {
+impl<M> DeviceSlab<M> {
     pub(crate) fn fields(&self) -> Fields<'_> {
         Fields { host: None, plan: &self.plan, contents: &self.contents, address: self.address, slab: self.slab }
     }
