@@ -17,7 +17,7 @@ mod shards;
 
 use common::host::Host as Kernels;
 use packhorse_core::{Kind, MemoryInput};
-use packhorse_gpu::finish::{Made, Padded, Pictures, Resized, Sequences, Unpacked};
+use packhorse_gpu::finish::{Padded, Pictures, Resized, Sequences, Synthetic, Unpacked};
 use packhorse_gpu::kernels::{Axes, Documents, Flip, Motif, Normalize, Part, Pixels, Synthetic};
 use packhorse_gpu::{DeviceBatch, Element, Finish, Simulated, Upload};
 use packhorse_order::Rank;
@@ -202,7 +202,7 @@ fn pictures_are_made_of_nothing() {
     let pictures = Synthetic { motif: Motif::Letters { dot: 2 }, size: (30, 40), channels: 3, output: Pixels::BYTES };
     let made = |rank, batch| -> Vec<Vec<u8>> {
         let options = LoaderOptions { rank, ..LoaderOptions::new(batch) };
-        let upload = Upload::finished(gpu.clone(), vec![Arc::new(Made::pictures("image", pictures))]).unwrap();
+        let upload = Upload::finished(gpu.clone(), vec![Arc::new(Synthetic::pictures("image", pictures))]).unwrap();
         let batches = Ahead::new(NullLoader::new(24, &options, upload).unwrap(), 2).unwrap();
         batches.map(|batch| batch.unwrap().download("image").unwrap()).collect()
     };

@@ -6,7 +6,7 @@ use crate::args::BenchUpload;
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, Event, Kind, Observer as _, Result};
-use packhorse_gpu::finish::{Made, Pictures};
+use packhorse_gpu::finish::{Pictures, Synthetic};
 use packhorse_gpu::kernels::{Element, Motif, Normalize, Pixels, Synthetic};
 use packhorse_gpu::{
     Cuda, Finish, Gpu, JpegOptions, Jpegs, NvJpeg, Simulated, Staged, Upload, UploadBench, UploadMeasured, Usage, Used,
@@ -131,7 +131,7 @@ impl Bench<'_> {
             let size = (self.args.size, self.args.size);
             let output = Pixels::normalized(Element::Bf16, Normalize::IMAGENET);
             let pictures = Synthetic { motif: Motif::Noise, size, channels: 3, output };
-            let upload = Upload::finished(gpu.clone(), vec![Arc::new(Made::pictures("image", pictures))])?;
+            let upload = Upload::finished(gpu.clone(), vec![Arc::new(Synthetic::pictures("image", pictures))])?;
             let made = bench.batches(NullLoader::new(load.dataset.len(), &options, upload)?, 0, false)?;
             push("made", "pictures that the GPU makes, no steps", made, None, None);
         }

@@ -6,18 +6,18 @@
 
 #![expect(unsafe_code, reason = "kernels are handed addresses, which the compiler can't follow")]
 
-mod made;
 mod padded;
 mod pictures;
 mod resized;
 mod sequences;
+mod synthetic;
 mod unpacked;
 
-pub use made::{Invention, Made};
 pub use padded::Padded;
 pub use pictures::Pictures;
 pub use resized::Resized;
 pub use sequences::Sequences;
+pub use synthetic::{Synthetic, SyntheticField};
 pub use unpacked::Unpacked;
 
 use crate::View;

@@ -9,52 +9,52 @@ use packhorse_read::Layout;
 /// A field that the GPU makes by itself, a function of seed, epoch and position: with [`NullLoader`](packhorse_read::NullLoader) in the place
 /// of a loader, batches that cost nothing; beside a loader, more to train on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Made {
+pub struct Synthetic {
     /// The field that is made.
     pub into: String,
     /// What is in it.
-    pub what: Invention,
+    pub what: SyntheticField,
     /// Another seed, other samples.
     pub seed: u64,
 }
 
 /// What is made.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Invention {
+pub enum SyntheticField {
     /// Noise, or letters.
     Pictures(Synthetic),
     /// Rows of tokens.
     Tokens(SyntheticTokens),
 }
 
-impl Made {
+impl Synthetic {
     /// Pictures as the field `into`.
     pub fn pictures(into: impl Into<String>, pictures: Synthetic) -> Self {
-        Self { into: into.into(), what: Invention::Pictures(pictures), seed: 0 }
+        Self { into: into.into(), what: SyntheticField::Pictures(pictures), seed: 0 }
     }
 
     /// Tokens as the field `into`.
     pub fn tokens(into: impl Into<String>, tokens: SyntheticTokens) -> Self {
-        Self { into: into.into(), what: Invention::Tokens(tokens), seed: 0 }
+        Self { into: into.into(), what: SyntheticField::Tokens(tokens), seed: 0 }
     }
 
     fn tensor(&self, rows: u32) -> Result<Tensor> {
         match &self.what {
-            Invention::Pictures(pictures) => pictures.output(rows),
-            Invention::Tokens(tokens) => tokens.output(rows),
+            SyntheticField::Pictures(pictures) => pictures.output(rows),
+            SyntheticField::Tokens(tokens) => tokens.output(rows),
         }
     }
 
     fn launch(&self, origin: &Origin, to: u64, rows: u32) -> Result<Launch> {
         match &self.what {
-            Invention::Pictures(pictures) => pictures.launch(origin, to, rows),
-            Invention::Tokens(tokens) => tokens.launch(origin, to, rows),
+            SyntheticField::Pictures(pictures) => pictures.launch(origin, to, rows),
+            SyntheticField::Tokens(tokens) => tokens.launch(origin, to, rows),
         }
     }
 }
 
 // SAFETY: the kernel writes the field that was promised, of which it is told the size, and reads nothing.
-unsafe impl Finish for Made {
+unsafe impl Finish for Synthetic {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let dense = layout.fields().iter().find(|field| !field.ragged && !field.name.ends_with(".offsets"));
         let rows =
