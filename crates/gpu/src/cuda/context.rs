@@ -1,6 +1,6 @@
 //! The driver, a GPU's primary context, and its streams and events.
 
-use super::fault::{self, Told as _};
+use super::fault::{self, CudaResultExt as _};
 use super::unsupported;
 use cudarc::driver::sys::{self, CUresult};
 use cudarc::driver::{result, sys::CUevent};
@@ -80,23 +80,23 @@ unsafe impl Sync for Context {}
 impl Context {
     pub(super) fn new(number: u32) -> Result<Self> {
         initialize()?;
-        let count = result::device::get_count().told("count the GPUs")?;
+        let count = result::device::get_count().context("count the GPUs")?;
         let number_signed = i32::try_from(number).ok().filter(|number| *number < count).ok_or_else(|| {
             Error::config(format!("there is no GPU {number}: there are {count}, counted from 0 (CUDA_VISIBLE_DEVICES)"))
         })?;
-        let device = result::device::get(number_signed).told("find the GPU")?;
+        let device = result::device::get(number_signed).context("find the GPU")?;
         // SAFETY: the device was just given.
-        let raw = unsafe { result::primary_ctx::retain(device) }.told("use the GPU")?;
+        let raw = unsafe { result::primary_ctx::retain(device) }.context("use the GPU")?;
         Ok(Self { number, device, raw })
     }
 
     /// Makes the context that of this thread for as long as what is given lives; then the thread has its own again, maybe that
     /// of a framework on another GPU.
     pub(super) fn bind(&self) -> Result<Bound> {
-        let pop = result::ctx::get_current().told("ask for the context")? != Some(self.raw);
+        let pop = result::ctx::get_current().context("ask for the context")? != Some(self.raw);
         if pop {
             // SAFETY: the context is retained for as long as `self` lives, and is taken off before.
-            unsafe { sys::cuCtxPushCurrent_v2(self.raw) }.result().told("use the GPU")?;
+            unsafe { sys::cuCtxPushCurrent_v2(self.raw) }.result().context("use the GPU")?;
         }
         Ok(Bound { pop, capture: relaxed() })
     }
@@ -155,10 +155,10 @@ impl Stream {
     /// One that does not wait for the default one; an urgent one before others in the queue for multiprocessors.
     pub(super) fn new(context: &Arc<Context>, urgent: bool) -> Result<Self> {
         let _bound = context.bind()?;
-        let (_, greatest) = result::stream::get_priority_range().told("ask for priorities")?;
+        let (_, greatest) = result::stream::get_priority_range().context("ask for priorities")?;
         let kind = result::stream::StreamKind::NonBlocking;
         let raw =
-            result::stream::create_with_priority(kind, if urgent { greatest } else { 0 }).told("make a stream")?;
+            result::stream::create_with_priority(kind, if urgent { greatest } else { 0 }).context("make a stream")?;
         Ok(Self(Arc::new(OfContext { handle: raw as usize, owned: true, context: Arc::clone(context) })))
     }
 
@@ -171,7 +171,7 @@ impl Stream {
         if handle > 2 && has("cuStreamGetCtx") {
             let mut of = std::ptr::null_mut();
             // SAFETY: the stream is there: this function's contract.
-            unsafe { sys::cuStreamGetCtx(made.raw(), &raw mut of) }.result().told("ask for a stream's GPU")?;
+            unsafe { sys::cuStreamGetCtx(made.raw(), &raw mut of) }.result().context("ask for a stream's GPU")?;
             if of != context.raw {
                 return Err(Error::config("a stream of another GPU, or not of its primary context"));
             }
@@ -232,7 +232,7 @@ impl Event {
         let _bound = context.bind()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is written by a call that succeeds.
-        unsafe { sys::cuEventCreate(&raw mut raw, flags) }.result().told("make an event")?;
+        unsafe { sys::cuEventCreate(&raw mut raw, flags) }.result().context("make an event")?;
         Ok(Self { raw, context: Arc::clone(context) })
     }
 }

@@ -5,12 +5,12 @@ use cudarc::driver::sys::CUresult;
 use packhorse_core::{Error, Kind, Result};
 
 /// Says what was being done.
-pub(super) trait Told<T> {
-    fn told(self, what: &str) -> Result<T>;
+pub(super) trait CudaResultExt<T> {
+    fn context(self, what: &str) -> Result<T>;
 }
 
-impl<T> Told<T> for std::result::Result<T, DriverError> {
-    fn told(self, what: &str) -> Result<T> {
+impl<T> CudaResultExt<T> for std::result::Result<T, DriverError> {
+    fn context(self, what: &str) -> Result<T> {
         self.map_err(|error| {
             let name = name(error);
             match error.0 {

@@ -1,7 +1,7 @@
 //! Memory of the host that the GPU reads, and memory of the GPU.
 
 use super::context::Context;
-use super::fault::Told as _;
+use super::fault::CudaResultExt as _;
 use cudarc::driver::{result, sys};
 use packhorse_core::Result;
 use std::ffi::c_void;
@@ -28,7 +28,7 @@ impl Pinned {
         // SAFETY: `at` is written by a call that succeeds.
         unsafe { sys::cuMemHostAlloc(&raw mut at, bytes.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) }
             .result()
-            .told(&format!("take {bytes} bytes of pinned memory"))?;
+            .context(&format!("take {bytes} bytes of pinned memory"))?;
         // SAFETY: so many bytes were just given; they get a value before they are a slice.
         unsafe { at.cast::<u8>().write_bytes(0, bytes) };
         Ok(Self { at: at.cast(), bytes, context: Arc::clone(context) })
@@ -70,7 +70,7 @@ impl DeviceMemory {
         let _bound = context.bind()?;
         // SAFETY: no more than a request.
         let address = unsafe { result::malloc_sync(bytes.max(1)) };
-        let address = address.told(&format!("take {bytes} bytes of the GPU's memory"))?;
+        let address = address.context(&format!("take {bytes} bytes of the GPU's memory"))?;
         Ok(Self { address, bytes, context: Arc::clone(context) })
     }
 }

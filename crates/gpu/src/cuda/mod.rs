@@ -17,7 +17,7 @@ use crate::kernels::{Launch, Spin};
 use crate::{DlDevice, Gpu};
 use context::{Bound, Context, Event};
 use cudarc::driver::{result, sys};
-use fault::Told as _;
+use fault::CudaResultExt as _;
 use modules::Modules;
 use packhorse_core::{Error, Kind, Result};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Cuda {
     /// Errors: no driver, or one that can't run (kind `Unsupported`).
     pub fn count() -> Result<u32> {
         context::initialize()?;
-        let count = result::device::get_count().told("count the GPUs")?;
+        let count = result::device::get_count().context("count the GPUs")?;
         Ok(u32::try_from(count).unwrap_or(0))
     }
 
@@ -77,7 +77,7 @@ impl Cuda {
 
     /// What the GPU is called.
     pub fn name(&self) -> Result<String> {
-        result::device::get_name(self.inner.context.device).told("ask for the GPU's name")
+        result::device::get_name(self.inner.context.device).context("ask for the GPU's name")
     }
 
     /// What tells the GPU from all others (`GPU-01234567-…`), where the driver says so.
@@ -125,7 +125,7 @@ impl Cuda {
     pub fn finish(&self, stream: &Stream) -> Result<()> {
         let (raw, _bound) = self.use_stream(stream)?;
         // SAFETY: the stream is there as long as `stream`.
-        unsafe { result::stream::synchronize(raw) }.told("wait for a stream")
+        unsafe { result::stream::synchronize(raw) }.context("wait for a stream")
     }
 
     /// Makes the GPU that of this thread for as long as what is given lives, for libraries that work with the one that is.
@@ -143,7 +143,7 @@ impl Cuda {
         }
         let (raw, _bound) = self.use_stream(stream)?;
         // SAFETY: this function's contract.
-        unsafe { result::memcpy_htod_async(to, from, raw) }.told("copy to the GPU")
+        unsafe { result::memcpy_htod_async(to, from, raw) }.context("copy to the GPU")
     }
 
     /// A stream that is of this GPU, with its context.
@@ -199,14 +199,14 @@ unsafe impl Gpu for Cuda {
     fn record(&self, event: &Event, stream: &Stream) -> Result<()> {
         let (raw, _bound) = self.use_stream(stream)?;
         // SAFETY: the event keeps its context, and the stream is there as long as `stream`.
-        unsafe { result::event::record(event.raw, raw) }.told("record an event")
+        unsafe { result::event::record(event.raw, raw) }.context("record an event")
     }
 
     fn wait(&self, stream: &Stream, event: &Event) -> Result<()> {
         let (raw, _bound) = self.use_stream(stream)?;
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: as for `record`.
-        unsafe { result::stream::wait_event(raw, event.raw, flags) }.told("let a stream wait")
+        unsafe { result::stream::wait_event(raw, event.raw, flags) }.context("let a stream wait")
     }
 
     fn over(&self, event: &Event) -> Result<bool> {
@@ -214,14 +214,14 @@ unsafe impl Gpu for Cuda {
         // SAFETY: the event is there.
         match unsafe { result::event::query(event.raw) } {
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            other => other.told("ask for an event").map(|()| true),
+            other => other.context("ask for an event").map(|()| true),
         }
     }
 
     fn synchronize(&self, event: &Event) -> Result<()> {
         let _bound = self.inner.context.bind()?;
         // SAFETY: the event is there.
-        unsafe { result::event::synchronize(event.raw) }.told("wait for an event")
+        unsafe { result::event::synchronize(event.raw) }.context("wait for an event")
     }
 
     fn pause(&self, time: Duration, stream: &Stream) -> Result<()> {
@@ -232,7 +232,7 @@ unsafe impl Gpu for Cuda {
 
     fn drain(&self) -> Result<()> {
         let _bound = self.inner.context.bind()?;
-        result::ctx::synchronize().told("wait for the GPU")
+        result::ctx::synchronize().context("wait for the GPU")
     }
 
     unsafe fn upload(&self, from: &[u8], to: &DeviceMemory, stream: &Stream) -> Result<()> {
@@ -246,7 +246,7 @@ unsafe impl Gpu for Cuda {
     unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<()> {
         let _bound = self.inner.context.bind()?;
         // SAFETY: this function's contract.
-        unsafe { result::memcpy_dtoh_sync(to, from) }.told("copy from the GPU")
+        unsafe { result::memcpy_dtoh_sync(to, from) }.context("copy from the GPU")
     }
 
     unsafe fn launch(&self, launch: &Launch, stream: &Stream) -> Result<()> {
@@ -254,7 +254,7 @@ unsafe impl Gpu for Cuda {
         let function = self.inner.modules.function(launch)?;
         // SAFETY: the function is of a module that is kept; the arguments are those of its parameters, which is what
         // `Launch` is; what they point to is this function's contract.
-        unsafe { modules::launch(function, launch, raw) }.told("launch a kernel")
+        unsafe { modules::launch(function, launch, raw) }.context("launch a kernel")
     }
 }
 

@@ -1,6 +1,6 @@
 //! Kernels: PTX, which the driver compiles for its GPU when one of them is first launched, and keeps.
 
-use super::fault::Told as _;
+use super::fault::CudaResultExt as _;
 use crate::kernels::{Launch, Module};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -40,7 +40,7 @@ impl Modules {
                 let text = CString::new(launch.module.ptx()).map_err(|_| Error::bug("PTX with a zero in it"))?;
                 // SAFETY: PTX is text that ends in a zero.
                 let module = unsafe { result::module::load_data(text.as_ptr().cast()) };
-                let module = module.told(&format!("compile the kernels {}", launch.module.name()))?;
+                let module = module.context(&format!("compile the kernels {}", launch.module.name()))?;
                 state.modules.push((launch.module, Handle(module)));
                 module
             }
@@ -48,7 +48,7 @@ impl Modules {
         let name = CString::new(launch.entry).map_err(|_| Error::bug("a name with a zero in it"))?;
         // SAFETY: the module is loaded, and stays so.
         let function = unsafe { result::module::get_function(module, name) };
-        let function = function.told(&format!("find the kernel {}", launch.entry))?;
+        let function = function.context(&format!("find the kernel {}", launch.entry))?;
         state.functions.insert(launch.entry, Handle(function));
         Ok(function)
     }

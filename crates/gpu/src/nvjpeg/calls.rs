@@ -44,13 +44,13 @@ impl Status {
     /// Whether a batch must be decoded by somebody else; an error where that does not help.
     pub(super) fn fails(self) -> Result<bool> {
         match self {
-            Self::ALLOCATOR_FAILURE => self.told("decode JPEGs").map(|()| true),
+            Self::ALLOCATOR_FAILURE => self.context("decode JPEGs").map(|()| true),
             status => Ok(status != Self::SUCCESS),
         }
     }
 
     /// An error unless all is well.
-    pub(super) fn told(self, what: &str) -> Result<()> {
+    pub(super) fn context(self, what: &str) -> Result<()> {
         match self {
             Self::SUCCESS => Ok(()),
             Self::ALLOCATOR_FAILURE => {

@@ -92,11 +92,11 @@ impl Engine {
             let text = format!("this GPU does not decode JPEGs by hardware ({})", status.name());
             return Err(Error::unsupported(format!("{text}; allow Backend::Hybrid too")));
         }
-        status.told("start nvJPEG")?;
+        status.context("start nvJPEG")?;
         let shared = Arc::new(Shared { calls: Arc::clone(calls), gpu: gpu.clone(), handle });
         let mut parsed = null_mut();
         // SAFETY: the handle was just made; `parsed` is written by a call that succeeds.
-        unsafe { (calls.stream_create)(handle, &raw mut parsed) }.told("start nvJPEG's parser")?;
+        unsafe { (calls.stream_create)(handle, &raw mut parsed) }.context("start nvJPEG's parser")?;
         Ok(Self { backend, shared, parsed })
     }
 
@@ -127,7 +127,8 @@ impl Engine {
         let _bound = self.shared.gpu.bind()?;
         let mut raw = null_mut();
         // SAFETY: the handle is there; `raw` is written by a call that succeeds.
-        unsafe { (self.shared.calls.state_create)(self.shared.handle, &raw mut raw) }.told("make a state of nvJPEG")?;
+        unsafe { (self.shared.calls.state_create)(self.shared.handle, &raw mut raw) }
+            .context("make a state of nvJPEG")?;
         Ok(State::new(Arc::clone(&self.shared), raw))
     }
 }
