@@ -5,8 +5,8 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use packhorse::core::{Error, Kind, Result};
-use packhorse::gpu::finish::Pictures;
-use packhorse::gpu::{Cuda, Finish, Gpu, Simulated, Upload};
+use packhorse::gpu::transforms::Pictures;
+use packhorse::gpu::{Cuda, DeviceTransform, Gpu, Simulated, Upload};
 use packhorse::read::Ahead;
 use packhorse::transform::image::View;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ fn main() -> Result<()> {
     }
 }
 
-fn train<G: Gpu + Clone>(gpu: &G, place: &str, finish: Vec<Arc<dyn Finish>>) -> Result<()> {
+fn train<G: Gpu + Clone>(gpu: &G, place: &str, transforms: Vec<Arc<dyn DeviceTransform>>) -> Result<()> {
     let view = View::random_crop(224).flip(0.5);
     let settings =
         packhorse::open(place)?.loader(32).image("image", "jpg;jpeg;png", view).field("label", "cls").epochs(2);
     // Two batches are on their way while one is used: three slots of the GPU's memory in all.
-    let mut batches = Ahead::new(settings.on(Upload::finished(gpu.clone(), finish)?).build()?, 2)?;
+    let mut batches = Ahead::new(settings.on(Upload::with_transforms(gpu.clone(), finish)?).build()?, 2)?;
     // A framework's stream would be `gpu.stream_from_raw(torch.cuda.current_stream().cuda_stream)?`.
     let stream = gpu.stream()?;
     let (mut steps, mut images) = (0, 0);

@@ -5,7 +5,7 @@
 use crate::driver::Driver;
 use crate::ring::Sender;
 use crate::upload_stream::UploadStream;
-use crate::{DeviceBatch, Finish, Gpu};
+use crate::{DeviceBatch, DeviceTransform, Gpu};
 use packhorse_core::{Error, Result};
 use packhorse_read::{Ahead, Batch, Batches, Device};
 use std::collections::VecDeque;
@@ -93,7 +93,7 @@ impl<G: Gpu + Clone> UploadBench<G> {
     pub fn cached(
         &self,
         batch: &Arc<Batch<G::Pinned>>,
-        finish: Vec<Arc<dyn Finish>>,
+        transforms: Vec<Arc<dyn DeviceTransform>>,
         steps: bool,
     ) -> Result<UploadMeasured> {
         let line = UploadStream::<G, Arc<Batch<G::Pinned>>>::new(self.gpu.clone(), finish)?;

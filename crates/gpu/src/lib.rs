@@ -6,7 +6,7 @@
 //!                          └────── slot, after the last use ←─drop
 //! ```
 //!
-//! * [`Upload`] is the device of a loader: it gives pinned memory and sends what was put together there. [`Finish`] steps make
+//! * [`Upload`] is the device of a loader: it gives pinned memory and sends what was put together there. [`DeviceTransform`] steps make
 //!   fields on the GPU. With [`packhorse_read::Ahead`] batches are sent before they are asked for.
 //! * [`DeviceBatch`] has typed [`View`]s of its fields. A stream waits for it on the GPU; dropping it gives the memory back for
 //!   use after that stream's work. Nothing waits on the host, and no memory of slabs or slots is taken in a steady state.
@@ -22,13 +22,13 @@ mod cuda;
 mod device_batch;
 mod dlpack;
 mod driver;
-pub mod finish;
 mod gpu;
 pub mod kernels;
 mod nvjpeg;
 mod ring;
 mod simulated;
 mod sync;
+pub mod transforms;
 mod upload;
 mod upload_stream;
 mod usage;
@@ -38,11 +38,11 @@ pub use bench::{Staged, UploadBench, UploadMeasured};
 pub use cuda::{Cuda, DeviceMemory, Pinned, Stream};
 pub use device_batch::DeviceBatch;
 pub use dlpack::{DlDataType, DlDevice, DlManagedTensor, DlTensor, DlVersion, Exported};
-pub use finish::{Commands, Finish, Output};
 pub use gpu::Gpu;
 pub use kernels::Element;
 pub use nvjpeg::{Backend, JpegCounts, JpegOptions, Jpegs, NvJpeg};
 pub use simulated::Simulated;
+pub use transforms::{Commands, DeviceTransform, Output};
 pub use upload::Upload;
 pub use upload_stream::Fields;
 pub use usage::{Usage, Used};

@@ -2,7 +2,7 @@
 
 use crate::ring::Sender;
 use crate::upload_stream::UploadStream;
-use crate::{DeviceBatch, Finish, Gpu};
+use crate::{DeviceBatch, DeviceTransform, Gpu};
 use packhorse_core::Result;
 use packhorse_read::{Batch, Device, Layout};
 use std::sync::Arc;
@@ -25,13 +25,13 @@ impl<G: Gpu> Upload<G> {
     ///
     /// Errors: a stream that the GPU does not give.
     pub fn new(gpu: G) -> Result<Self> {
-        Self::finished(gpu, Vec::new())
+        Self::with_transforms(gpu, Vec::new())
     }
 
     /// Batches arrive with what these make of the fields that came, one after another.
     ///
     /// Errors: a stream that the GPU does not give.
-    pub fn finished(gpu: G, finish: Vec<Arc<dyn Finish>>) -> Result<Self> {
+    pub fn with_transforms(gpu: G, transforms: Vec<Arc<dyn DeviceTransform>>) -> Result<Self> {
         Ok(Self { sender: Sender::new(Arc::new(UploadStream::new(gpu, finish)?), FLYING, FLYING + 1) })
     }
 }

@@ -1,8 +1,8 @@
 //! A batch's way over a GPU: the copy, the kernels after it, and where its fields are then.
 
 use crate::driver::Driver;
-use crate::finish::{Commands, Finish, Output};
 use crate::kernels::Launch;
+use crate::transforms::{Commands, DeviceTransform, Output};
 use crate::{Element, Gpu, View};
 use packhorse_core::{Error, Result};
 use packhorse_read::{ALIGN, Batch, BatchMetadata, Layout};
@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct UploadStream<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
     pub(crate) gpu: G,
     copies: G::Stream,
-    finish: Vec<Arc<dyn Finish>>,
+    transforms: Vec<Arc<dyn DeviceTransform>>,
     prepared: OnceLock<Prepared<G>>,
     host: PhantomData<fn(H)>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct DeviceSlab<M> {
 }
 
 impl Plan {
-    pub(crate) fn new(layout: &Arc<Layout>, finish: &[Arc<dyn Finish>]) -> Result<Self> {
+    pub(crate) fn new(layout: &Arc<Layout>, transforms: &[Arc<dyn DeviceTransform>]) -> Result<Self> {
         let (mut outputs, mut bytes) = (Vec::new(), 0usize);
         for output in finish.iter().map(|finish| finish.outputs(layout)).collect::<Result<Vec<_>>>()?.concat() {
             if outputs.iter().any(|(other, _): &(Output, usize)| other.name == output.name) {
@@ -67,7 +67,7 @@ impl Plan {
 }
 
 impl<G: Gpu, H> UploadStream<G, H> {
-    pub(crate) fn new(gpu: G, finish: Vec<Arc<dyn Finish>>) -> Result<Self> {
+    pub(crate) fn new(gpu: G, transforms: Vec<Arc<dyn DeviceTransform>>) -> Result<Self> {
         Ok(Self { copies: gpu.urgent_stream()?, gpu, finish, prepared: OnceLock::new(), host: PhantomData })
     }
 
@@ -153,7 +153,7 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
     }
 }
 
-/// The stream of the copies, for a [`Finish`].
+/// The stream of the copies, for a [`DeviceTransform`].
 struct OnCopies<'l, G: Gpu, H> {
     upload: &'l UploadStream<G, H>,
 }
@@ -161,7 +161,7 @@ struct OnCopies<'l, G: Gpu, H> {
 impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
     #[expect(unsafe_code, reason = "memory is handed to the GPU, which the compiler can't follow")]
     fn launch(&mut self, launch: &Launch) -> Result<()> {
-        // SAFETY: a `Finish` promises that its kernels stay inside of the slot, which the ring keeps until what is queued here is
+        // SAFETY: a `DeviceTransform` promises that its kernels stay inside of the slot, which the ring keeps until what is queued here is
         // over, of the scratch memory, which only this stream uses, and of memory that it keeps itself.
         unsafe { self.upload.gpu.launch(launch, &self.upload.copies) }
     }

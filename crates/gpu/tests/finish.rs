@@ -17,9 +17,9 @@ mod shards;
 
 use common::host::Host as Kernels;
 use packhorse_core::{Kind, MemoryInput};
-use packhorse_gpu::finish::{Padded, Pictures, Resized, Sequences, Synthetic, Unpacked};
 use packhorse_gpu::kernels::{Axes, Documents, Flip, Motif, Normalize, Part, Pixels, Synthetic};
-use packhorse_gpu::{DeviceBatch, Element, Finish, Simulated, Upload};
+use packhorse_gpu::transforms::{Padded, Pictures, Resized, Sequences, Synthetic, Unpacked};
+use packhorse_gpu::{DeviceBatch, DeviceTransform, Element, Simulated, Upload};
 use packhorse_order::Rank;
 use packhorse_read::*;
 use packhorse_tokens::Dtype;
@@ -63,13 +63,13 @@ fn options() -> LoaderOptions {
 }
 
 /// The batches as the GPU makes them.
-fn finished(
+fn with_transforms(
     gpu: &Simulated,
     dataset: &Dataset,
     fields: &[FieldOptions],
-    finish: Vec<Arc<dyn Finish>>,
+    transforms: Vec<Arc<dyn DeviceTransform>>,
 ) -> Vec<DeviceBatch<Simulated>> {
-    let upload = Upload::finished(gpu.clone(), finish).unwrap();
+    let upload = Upload::with_transforms(gpu.clone(), finish).unwrap();
     Loader::new(dataset.clone(), fields, &options(), upload).unwrap().map(Result::unwrap).collect()
 }
 
@@ -166,7 +166,7 @@ fn tokens_become_inputs_and_labels() {
     for documents in [Documents::Segments, Documents::Cumulative] {
         let cumulative = documents == Documents::Segments;
         let made = Sequences { documents, positions: true, cumulative, ..Sequences::default() };
-        let upload = Upload::finished(gpu.clone(), vec![Arc::new(made)]).unwrap();
+        let upload = Upload::with_transforms(gpu.clone(), vec![Arc::new(made)]).unwrap();
         let found = TokenLoader::new(Arc::clone(&tokens), Arc::clone(&order), &options, upload).unwrap();
         let wanted = pairs::loader(&tokens, &order, &options);
         for (found, wanted) in found.zip(wanted) {
@@ -202,7 +202,8 @@ fn pictures_are_made_of_nothing() {
     let pictures = Synthetic { motif: Motif::Letters { dot: 2 }, size: (30, 40), channels: 3, output: Pixels::BYTES };
     let made = |rank, batch| -> Vec<Vec<u8>> {
         let options = LoaderOptions { rank, ..LoaderOptions::new(batch) };
-        let upload = Upload::finished(gpu.clone(), vec![Arc::new(Synthetic::pictures("image", pictures))]).unwrap();
+        let upload =
+            Upload::with_transforms(gpu.clone(), vec![Arc::new(Synthetic::pictures("image", pictures))]).unwrap();
         let batches = Ahead::new(NullLoader::new(24, &options, upload).unwrap(), 2).unwrap();
         batches.map(|batch| batch.unwrap().download("image").unwrap()).collect()
     };
@@ -218,9 +219,9 @@ fn pictures_are_made_of_nothing() {
 fn steps_that_make_one_field_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let fields = [FieldOptions::new("txt", FieldKind::Bytes)];
-    let steps: Vec<Arc<dyn Finish>> =
+    let steps: Vec<Arc<dyn DeviceTransform>> =
         vec![Arc::new(Padded::new("txt", "a.lengths", 4)), Arc::new(Padded::new("txt", "a", 4))];
-    let upload = Upload::finished(Simulated::new(), steps).unwrap();
+    let upload = Upload::with_transforms(Simulated::new(), steps).unwrap();
     let error = Loader::new(samples(dir.path()), &fields, &options(), upload).map(|_| ()).unwrap_err();
     assert!(error.kind() == Kind::Config && error.to_string().contains("two steps make a field a.lengths"), "{error}");
 }
@@ -234,7 +235,7 @@ fn steps_that_fit_no_batch_are_refused() {
         [FieldOptions::new("txt", FieldKind::Bytes), FieldOptions::new("png", FieldKind::Picture(View::default()))];
     let drawn = Pictures { place: packhorse_gpu::kernels::Place::Drawn, ..Pictures::new("png") };
     for (step, wanted) in [
-        (Arc::new(Pictures::new("jpg")) as Arc<dyn Finish>, "no field jpg; they have: txt, txt.offsets, png"),
+        (Arc::new(Pictures::new("jpg")) as Arc<dyn DeviceTransform>, "no field jpg; they have: txt, txt.offsets, png"),
         (Arc::new(drawn), "field png has no pictures of one size"),
         (Arc::new(Resized::new("txt", (8, 8))), "field txt has no pictures of their own sizes"),
         (Arc::new(Resized::new("png", (0, 8))), "0"),
@@ -243,7 +244,7 @@ fn steps_that_fit_no_batch_are_refused() {
         (Arc::new(Unpacked::new("txt", &[9], Element::F32)), "not of 9 bits"),
         (Arc::new(Sequences::default()), "no field tokens"),
     ] {
-        let upload = Upload::finished(Simulated::new(), vec![step]).unwrap();
+        let upload = Upload::with_transforms(Simulated::new(), vec![step]).unwrap();
         let error = Loader::new(dataset.clone(), &fields, &options(), upload).map(|_| ()).unwrap_err();
         assert!(error.kind() == Kind::Config && error.to_string().contains(wanted), "{error}");
     }

@@ -15,7 +15,7 @@ mod uploads;
 use common::host::Host;
 use packhorse_core::{Kind, Result};
 use packhorse_gpu::kernels::Launch;
-use packhorse_gpu::{Commands, DlDevice, Fields, Finish, Gpu, Output, Simulated, Upload};
+use packhorse_gpu::{Commands, DeviceTransform, DlDevice, Fields, Gpu, Output, Simulated, Upload};
 use packhorse_read::{HostSlab, Layout, Loader};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -129,7 +129,7 @@ fn tensors_keep_the_memory_of_their_batch() {
 fn a_step_that_panics_frees_nothing_that_is_in_use() {
     struct Panics(std::sync::atomic::AtomicU32);
     // SAFETY: it launches nothing.
-    unsafe impl Finish for Panics {
+    unsafe impl DeviceTransform for Panics {
         fn outputs(&self, _: &Layout) -> Result<Vec<Output>> {
             Ok(Vec::new())
         }
@@ -141,7 +141,7 @@ fn a_step_that_panics_frees_nothing_that_is_in_use() {
     }
     let dir = tempfile::tempdir().unwrap();
     let gpu = Simulated::with_jitter(2, Duration::from_micros(500));
-    let upload = Upload::finished(gpu, vec![Arc::new(Panics(0.into()))]).unwrap();
+    let upload = Upload::with_transforms(gpu, vec![Arc::new(Panics(0.into()))]).unwrap();
     let mut loader = Loader::new(dataset(dir.path(), 200), &[], &options(8, 1), upload).unwrap();
     let (mut arrived, mut panics) = (0, 0);
     loop {

@@ -6,10 +6,11 @@ use crate::args::BenchUpload;
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, Event, Kind, Observer as _, Result};
-use packhorse_gpu::finish::{Pictures, Synthetic};
 use packhorse_gpu::kernels::{Element, Motif, Normalize, Pixels, Synthetic};
+use packhorse_gpu::transforms::{Pictures, Synthetic};
 use packhorse_gpu::{
-    Cuda, Finish, Gpu, JpegOptions, Jpegs, NvJpeg, Simulated, Staged, Upload, UploadBench, UploadMeasured, Usage, Used,
+    Cuda, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Simulated, Staged, Upload, UploadBench, UploadMeasured,
+    Usage, Used,
 };
 use packhorse_read::{FieldKind, FieldOptions, Loader, LoaderOptions, NullLoader};
 use serde_json::{Value, json};
@@ -49,7 +50,7 @@ pub(super) fn run(context: &Context<'_>, args: &BenchUpload) -> Result<ExitCode>
 }
 
 /// What is made of batches on the GPU.
-type Step = Arc<dyn Finish>;
+type Step = Arc<dyn DeviceTransform>;
 
 struct Bench<'a> {
     context: &'a Context<'a>,
@@ -81,8 +82,8 @@ impl Bench<'_> {
         let fields = load.fields(Some(view(self.args.size, self.args.augment)), &self.args.load.fields)?;
         let finish = self.finish(&fields);
         let options = LoaderOptions { epochs: None, ..load.options.clone() };
-        let loader = |fields: &[FieldOptions], finish: &[Step]| {
-            let upload = Upload::finished(gpu.clone(), finish.to_vec())?;
+        let loader = |fields: &[FieldOptions], transforms: &[Step]| {
+            let upload = Upload::with_transforms(gpu.clone(), finish.to_vec())?;
             Loader::new(load.dataset.clone(), fields, &options, upload)
         };
         let none = || Error::config("the dataset has too few samples for a batch: take a smaller --batch");
@@ -131,7 +132,7 @@ impl Bench<'_> {
             let size = (self.args.size, self.args.size);
             let output = Pixels::normalized(Element::Bf16, Normalize::IMAGENET);
             let pictures = Synthetic { motif: Motif::Noise, size, channels: 3, output };
-            let upload = Upload::finished(gpu.clone(), vec![Arc::new(Synthetic::pictures("image", pictures))])?;
+            let upload = Upload::with_transforms(gpu.clone(), vec![Arc::new(Synthetic::pictures("image", pictures))])?;
             let made = bench.batches(NullLoader::new(load.dataset.len(), &options, upload)?, 0, false)?;
             push("made", "pictures that the GPU makes, no steps", made, None, None);
         }

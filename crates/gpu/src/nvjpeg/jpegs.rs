@@ -8,8 +8,8 @@ use super::part::Part;
 use super::source::Source;
 use super::{Backend, JpegOptions, NvJpeg};
 use crate::Cuda;
-use crate::finish::{Commands, Finish, Output, batch, beside, field};
 use crate::kernels::{Flip, Picks, RaggedPictures};
+use crate::transforms::{Commands, DeviceTransform, Output, batch, beside, field};
 use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Kind, Result};
 use packhorse_read::Layout;
@@ -119,7 +119,7 @@ impl Jpegs {
 // SAFETY: the kernels stay inside of the arrays whose addresses and sizes they are given: the fields', the scratch memory's, and a
 // lane's. nvJPEG is given as much of a lane as the pictures take whose size it agrees to, and bytes of the batch on the host. A lane
 // is given back when it has waited for its last use.
-unsafe impl Finish for Jpegs {
+unsafe impl DeviceTransform for Jpegs {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let JpegOptions { into, resize, draws, .. } = &self.options;
         let rows = self.rows(layout)?;

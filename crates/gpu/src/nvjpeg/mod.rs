@@ -1,6 +1,6 @@
 //! JPEGs that are decoded on the GPU, by nvJPEG where it is installed.
 //!
-//! * **What it is**: a [`Finish`](crate::Finish): of a field of JPEG bytes it makes a dense field of pictures of one size, decoded
+//! * **What it is**: a [`DeviceTransform`](crate::DeviceTransform): of a field of JPEG bytes it makes a dense field of pictures of one size, decoded
 //!   by nvJPEG, then cut, resampled, mirrored and normalised by [`Resize`](crate::kernels::Resize). The library is loaded when it is
 //!   asked for ([`NvJpeg::load`]) and is no dependency: without it there is one error of kind `Unsupported`.
 //! * **Who decodes what** is decided for each picture, from its header: the first of [`JpegOptions::backends`] that takes it, else

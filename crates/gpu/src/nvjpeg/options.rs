@@ -14,7 +14,7 @@ pub struct JpegOptions {
     pub required: bool,
     /// The field that is made.
     pub into: String,
-    /// What becomes of them, as for [`Resized`](crate::finish::Resized).
+    /// What becomes of them, as for [`Resized`](crate::transforms::Resized).
     pub resize: Resize,
     /// The field of keys that is drawn from ([`FieldKind::Draws`](packhorse_read::FieldKind::Draws)).
     pub draws: String,
@@ -30,11 +30,11 @@ pub struct JpegOptions {
 }
 
 impl JpegOptions {
-    /// The JPEGs in the field `from` to this height and width, as [`Resized::new`](crate::finish::Resized::new) does it: the
+    /// The JPEGs in the field `from` to this height and width, as [`Resized::new`](crate::transforms::Resized::new) does it: the
     /// middle of each, `bf16`, channels first, normalised for ImageNet, under the same name. By hardware, else by
     /// multiprocessors, in twice 512 MiB; each sample must have one; the CPU's by at most eight threads; none above 256 megapixels.
     pub fn new(from: impl Into<String>, size: (u32, u32)) -> Self {
-        let resized = crate::finish::Resized::new(from, size);
+        let resized = crate::transforms::Resized::new(from, size);
         Self {
             from: resized.from,
             required: true,

@@ -8,8 +8,8 @@ use super::jpegs::Counts;
 use super::lane::Lane;
 use super::source::Source;
 use crate::Stream;
-use crate::finish::{Commands, made, view};
 use crate::kernels::{Picks, RaggedPictures};
+use crate::transforms::{Commands, made, view};
 use packhorse_core::{Error, Result};
 
 /// Rows, and all that is needed to do them.

@@ -172,7 +172,7 @@ pub(crate) fn pretended(bytes: &[u8]) -> Decoded {
 fn loader(gpu: &Cuda, dataset: &Dataset, request: &Request) -> (Arc<Jpegs>, Loader<Upload<Cuda>>) {
     let library = NvJpeg::load(None).unwrap();
     let jpegs = Arc::new(Jpegs::new(gpu, &library, request.options()).unwrap());
-    let upload = Upload::finished(gpu.clone(), vec![Arc::<Jpegs>::clone(&jpegs)]).unwrap();
+    let upload = Upload::with_transforms(gpu.clone(), vec![Arc::<Jpegs>::clone(&jpegs)]).unwrap();
     (jpegs, Loader::new(dataset.clone(), &fields(), &request.loader(), upload).unwrap())
 }
 
@@ -247,7 +247,7 @@ fn resize(gpu: &Cuda, stream: &Stream, resize: &Resize, (height, width, pixels):
         for launch in resize.launch(&ragged, &picks, at(output), at(scratch), 1).unwrap() {
             gpu.launch(&launch, stream).unwrap();
         }
-        gpu.finish(stream).unwrap();
+        gpu.wait_for(stream).unwrap();
         gpu.download(at(output), &mut out).unwrap();
     }
     out

@@ -4,7 +4,7 @@
 use crate::shards;
 use packhorse_core::Result;
 use packhorse_gpu::kernels::{Checksum, checksum};
-use packhorse_gpu::{DeviceBatch, Finish, Gpu, Upload};
+use packhorse_gpu::{DeviceBatch, DeviceTransform, Gpu, Upload};
 use packhorse_order::{Shuffle, draw};
 use packhorse_read::*;
 use std::collections::VecDeque;
@@ -62,9 +62,9 @@ pub(crate) fn found<G: Gpu + Clone>(
     dataset: &Dataset,
     options: &LoaderOptions,
     consumer: Consumer,
-    finish: Vec<Arc<dyn Finish>>,
+    transforms: Vec<Arc<dyn DeviceTransform>>,
 ) -> Vec<Vec<u64>> {
-    let upload = Upload::finished(gpu.clone(), finish).unwrap();
+    let upload = Upload::with_transforms(gpu.clone(), finish).unwrap();
     let loader = Loader::new(dataset.clone(), &[], options, upload).unwrap();
     let names: Vec<String> = loader.layout().fields().iter().map(|field| field.name.clone()).collect();
     let batches = loader.remaining() as usize;

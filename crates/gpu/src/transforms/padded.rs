@@ -1,6 +1,6 @@
 //! Ragged values with padding.
 
-use super::{Commands, Finish, Output, batch, element, field, made, rows, view};
+use super::{Commands, DeviceTransform, Output, batch, element, field, made, rows, view};
 use crate::kernels::{Element, Pad, RaggedValues, Tensor};
 use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
@@ -41,7 +41,7 @@ impl Padded {
 }
 
 // SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
-unsafe impl Finish for Padded {
+unsafe impl DeviceTransform for Padded {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let (pad, element, rows) = self.kernel(layout)?;
         if self.length == 0 {

@@ -1,6 +1,6 @@
 //! Bits as numbers.
 
-use super::{Commands, Finish, Output, batch, field, made, rows, view};
+use super::{Commands, DeviceTransform, Output, batch, field, made, rows, view};
 use crate::kernels::{Bits, Tensor};
 use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
@@ -29,7 +29,7 @@ impl Unpacked {
 }
 
 // SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
-unsafe impl Finish for Unpacked {
+unsafe impl DeviceTransform for Unpacked {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let from = field(layout, &self.from, &[DataType::UInt8])?;
         let count = self.shape.iter().product::<usize>();

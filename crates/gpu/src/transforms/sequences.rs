@@ -1,6 +1,6 @@
 //! Rows of tokens as a language model takes them.
 
-use super::{Commands, Finish, Output, batch, beside, element, field, made, rows, side, view};
+use super::{Commands, DeviceTransform, Output, batch, beside, element, field, made, rows, side, view};
 use crate::kernels::{Documents, Element, Tensor, TokenInputs, TokenOutputs, TokenRows};
 use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
@@ -46,7 +46,7 @@ impl Sequences {
 }
 
 // SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
-unsafe impl Finish for Sequences {
+unsafe impl DeviceTransform for Sequences {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let (kernel, rows) = self.kernel(layout)?;
         match self.documents {

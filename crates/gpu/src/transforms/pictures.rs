@@ -1,6 +1,6 @@
 //! Pictures of one size.
 
-use super::{Commands, Finish, Output, batch, beside, field, made, rows, side, view};
+use super::{Commands, DeviceTransform, Output, batch, beside, field, made, rows, side, view};
 use crate::kernels::{Element, Flip, Image, Normalize, Picks, Pixels, Place};
 use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
@@ -58,7 +58,7 @@ impl Pictures {
 }
 
 // SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
-unsafe impl Finish for Pictures {
+unsafe impl DeviceTransform for Pictures {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let (image, batch) = self.image(layout)?;
         // Settings that make no sense are told now.

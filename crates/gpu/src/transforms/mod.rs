@@ -31,9 +31,9 @@ use packhorse_read::{Layout, SlabField};
 ///
 /// # Safety
 /// What `run` queues reads no more than `fields` and `scratch`, and writes no more than the fields that
-/// [`outputs`](Finish::outputs) promised and so much scratch memory as [`scratch`](Finish::scratch) asked for; but for memory of
+/// [`outputs`](DeviceTransform::outputs) promised and so much scratch memory as [`scratch`](DeviceTransform::scratch) asked for; but for memory of
 /// the step's own, which it keeps until all that uses it is over.
-pub unsafe trait Finish: Send + Sync {
+pub unsafe trait DeviceTransform: Send + Sync {
     /// The fields that are made of batches with this layout.
     ///
     /// Errors (kind `Config`): fields that are not there, or of another type or shape than the kernels work on.

@@ -1,6 +1,6 @@
 //! Pictures, each of its own size.
 
-use super::{Commands, Finish, Output, batch, beside, field, made, rows, view};
+use super::{Commands, DeviceTransform, Output, batch, beside, field, made, rows, view};
 use crate::kernels::{Element, Flip, Normalize, Part, Picks, Pixels, RaggedPictures, Resize};
 use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
@@ -41,7 +41,7 @@ impl Resized {
 }
 
 // SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
-unsafe impl Finish for Resized {
+unsafe impl DeviceTransform for Resized {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let from = field(layout, &self.from, &[DataType::UInt8])?;
         let [_, shapes] = self.parts();

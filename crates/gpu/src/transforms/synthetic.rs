@@ -1,6 +1,6 @@
 //! Fields out of nothing.
 
-use super::{Commands, Finish, Output, batch, made, rows};
+use super::{Commands, DeviceTransform, Output, batch, made, rows};
 use crate::kernels::{Launch, Origin, Synthetic, SyntheticTokens, Tensor};
 use crate::upload_stream::Fields;
 use packhorse_core::{Error, Result};
@@ -54,7 +54,7 @@ impl Synthetic {
 }
 
 // SAFETY: the kernel writes the field that was promised, of which it is told the size, and reads nothing.
-unsafe impl Finish for Synthetic {
+unsafe impl DeviceTransform for Synthetic {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let dense = layout.fields().iter().find(|field| !field.ragged && !field.name.ends_with(".offsets"));
         let rows =
