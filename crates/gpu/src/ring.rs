@@ -53,7 +53,7 @@ struct State<D: Driver> {
 pub(crate) struct Sender<D: Driver> {
     ring: Arc<Ring<D>>,
     /// Batches of the host that are being copied, in order.
-    flying: VecDeque<(D::Host, Arc<D::Event>)>,
+    in_flight: VecDeque<(D::Host, Arc<D::Event>)>,
     /// How many there may be.
     ahead: usize,
 }
@@ -70,7 +70,7 @@ impl<D: Driver> Sender<D> {
     /// A sender that has at most `ahead` batches of the host's in its hands, and makes `slots` slots before it uses one again.
     pub(crate) fn new(driver: Arc<D>, ahead: usize, slots: usize) -> Self {
         let state = Mutex::new(State { free: VecDeque::new(), made: 0, least: slots.max(1) });
-        Self { ring: Arc::new(Ring { driver, state }), flying: VecDeque::new(), ahead: ahead.max(1) }
+        Self { ring: Arc::new(Ring { driver, state }), in_flight: VecDeque::new(), ahead: ahead.max(1) }
     }
 
     pub(crate) fn driver(&self) -> &Arc<D> {
@@ -88,7 +88,7 @@ impl<D: Driver> Sender<D> {
             self.ring.queue(host, slot)?;
         }
         let (host, slot) = held.pair.take().unzip();
-        self.flying.extend(host.zip(slot.as_ref().map(|slot| Arc::clone(&slot.ready))));
+        self.in_flight.extend(host.zip(slot.as_ref().map(|slot| Arc::clone(&slot.ready))));
         drop(held);
         Ok(Lease { ring: Arc::clone(&self.ring), slot, streams: Vec::new() })
     }
@@ -96,14 +96,14 @@ impl<D: Driver> Sender<D> {
     /// Gives batches back whose copies are over, and makes room for one more.
     fn settle(&mut self) -> Result<()> {
         let driver = Arc::clone(&self.ring.driver);
-        while let Some((_, copied)) = self.flying.front() {
+        while let Some((_, copied)) = self.in_flight.front() {
             if !driver.over(copied)? {
-                if self.flying.len() < self.ahead {
+                if self.in_flight.len() < self.ahead {
                     break;
                 }
                 driver.synchronize(copied)?;
             }
-            self.flying.pop_front();
+            self.in_flight.pop_front();
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl<D: Driver> Drop for Held<'_, D> {
 
 impl<D: Driver> Drop for Sender<D> {
     fn drop(&mut self) {
-        while let Some((host, copied)) = self.flying.pop_front() {
+        while let Some((host, copied)) = self.in_flight.pop_front() {
             if self.ring.driver.synchronize(&copied).is_err() {
                 // Nobody knows whether the GPU still reads it.
                 std::mem::forget(host);

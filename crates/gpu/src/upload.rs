@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Batches of the host that are being copied at most. The next waits on the stream already when one is over, which is all
 /// that keeps a link busy.
-const FLYING: usize = 2;
+const IN_FLIGHT: usize = 2;
 
 /// Sends the batches of a loader to a GPU: they are put together in pinned memory, and copied from there by one copy each.
 ///
@@ -32,7 +32,7 @@ impl<G: Gpu> Upload<G> {
     ///
     /// Errors: a stream that the GPU does not give.
     pub fn with_transforms(gpu: G, transforms: Vec<Arc<dyn DeviceTransform>>) -> Result<Self> {
-        Ok(Self { sender: Sender::new(Arc::new(UploadStream::new(gpu, finish)?), FLYING, FLYING + 1) })
+        Ok(Self { sender: Sender::new(Arc::new(UploadStream::new(gpu, finish)?), IN_FLIGHT, IN_FLIGHT + 1) })
     }
 }
 
