@@ -30,7 +30,7 @@ fn train<G: Gpu + Clone>(gpu: &G, place: &str, transforms: Vec<Arc<dyn DeviceTra
     let settings =
         packhorse::open(place)?.loader(32).image("image", "jpg;jpeg;png", view).field("label", "cls").epochs(2);
     // Two batches are on their way while one is used: three slots of the GPU's memory in all.
-    let mut batches = Ahead::new(settings.on(Upload::with_transforms(gpu.clone(), finish)?).build()?, 2)?;
+    let mut batches = Ahead::new(settings.on(Upload::with_transforms(gpu.clone(), transforms)?).build()?, 2)?;
     // A framework's stream would be `gpu.stream_from_raw(torch.cuda.current_stream().cuda_stream)?`.
     let stream = gpu.stream()?;
     let (mut steps, mut images) = (0, 0);

@@ -96,9 +96,9 @@ impl<G: Gpu + Clone> UploadBench<G> {
         transforms: Vec<Arc<dyn DeviceTransform>>,
         steps: bool,
     ) -> Result<UploadMeasured> {
-        let line = UploadStream::<G, Arc<Batch<G::Pinned>>>::new(self.gpu.clone(), finish)?;
+        let upload = UploadStream::<G, Arc<Batch<G::Pinned>>>::new(self.gpu.clone(), transforms)?;
         upload.prepare(batch.layout())?;
-        let line = Arc::new(upload);
+        let upload = Arc::new(upload);
         let (samples, bytes) = (batch.rows() as u64, batch.used() as u64);
         let mut sender = Sender::new(Arc::clone(&upload), AHEAD, AHEAD + 1);
         let mut ahead = VecDeque::new();

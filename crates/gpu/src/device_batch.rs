@@ -117,7 +117,7 @@ impl<G: Gpu> DeviceBatch<G> {
         let view = self.view(name).ok_or_else(|| Error::config(format!("batches have no field {name}")))?;
         let mut bytes = vec![0; view.bytes()];
         self.synchronize()?;
-        let line = Arc::clone(self.lease().driver());
+        let upload = Arc::clone(self.lease().driver());
         // SAFETY: the view is in the slot that the lease has, and all that writes it is over.
         unsafe { upload.gpu.download(view.address, &mut bytes) }?;
         Ok(bytes)

@@ -32,7 +32,7 @@ impl<G: Gpu> Upload<G> {
     ///
     /// Errors: a stream that the GPU does not give.
     pub fn with_transforms(gpu: G, transforms: Vec<Arc<dyn DeviceTransform>>) -> Result<Self> {
-        Ok(Self { sender: Sender::new(Arc::new(UploadStream::new(gpu, finish)?), IN_FLIGHT, IN_FLIGHT + 1) })
+        Ok(Self { sender: Sender::new(Arc::new(UploadStream::new(gpu, transforms)?), IN_FLIGHT, IN_FLIGHT + 1) })
     }
 }
 

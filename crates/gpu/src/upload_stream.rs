@@ -49,7 +49,7 @@ pub(crate) struct DeviceSlab<M> {
 impl Plan {
     pub(crate) fn new(layout: &Arc<Layout>, transforms: &[Arc<dyn DeviceTransform>]) -> Result<Self> {
         let (mut outputs, mut bytes) = (Vec::new(), 0usize);
-        for output in finish.iter().map(|finish| finish.outputs(layout)).collect::<Result<Vec<_>>>()?.concat() {
+        for output in transforms.iter().map(|transform| transform.outputs(layout)).collect::<Result<Vec<_>>>()?.concat() {
             if outputs.iter().any(|(other, _): &(Output, usize)| other.name == output.name) {
                 return Err(Error::config(format!("two steps make a field {}: give one another name", output.name)));
             }
@@ -68,13 +68,13 @@ impl Plan {
 
 impl<G: Gpu, H> UploadStream<G, H> {
     pub(crate) fn new(gpu: G, transforms: Vec<Arc<dyn DeviceTransform>>) -> Result<Self> {
-        Ok(Self { copies: gpu.urgent_stream()?, gpu, finish, prepared: OnceLock::new(), host: PhantomData })
+        Ok(Self { copies: gpu.urgent_stream()?, gpu, transforms, prepared: OnceLock::new(), host: PhantomData })
     }
 
     /// Says where the fields of all batches will be.
     pub(crate) fn prepare(&self, layout: &Arc<Layout>) -> Result<()> {
-        let plan = Arc::new(Plan::new(layout, &self.finish)?);
-        let scratch = self.finish.iter().map(|finish| finish.scratch(layout)).collect::<Result<Vec<_>>>()?;
+        let plan = Arc::new(Plan::new(layout, &self.transforms)?);
+        let scratch = self.transforms.iter().map(|transform| transform.scratch(layout)).collect::<Result<Vec<_>>>()?;
         let scratch = scratch.into_iter().max().filter(|bytes| *bytes > 0);
         let scratch = scratch.map(|bytes| self.gpu.memory(bytes)).transpose()?;
         let prepared = self.prepared.set(Prepared { plan, scratch });
@@ -125,7 +125,7 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
         }
         let scratch = self.prepared()?.scratch.as_ref().map_or(0, |scratch| self.gpu.address(scratch));
         let fields = Fields { host: Some(used), ..slot.fields() };
-        self.finish.iter().try_for_each(|finish| finish.run(&fields, scratch, &mut OnCopies { upload: self }))
+        self.transforms.iter().try_for_each(|transform| transform.run(&fields, scratch, &mut OnCopies { upload: self }))
     }
 
     fn event(&self) -> Result<G::Event> {

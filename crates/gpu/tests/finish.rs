@@ -69,7 +69,7 @@ fn with_transforms(
     fields: &[FieldOptions],
     transforms: Vec<Arc<dyn DeviceTransform>>,
 ) -> Vec<DeviceBatch<Simulated>> {
-    let upload = Upload::with_transforms(gpu.clone(), finish).unwrap();
+    let upload = Upload::with_transforms(gpu.clone(), transforms).unwrap();
     Loader::new(dataset.clone(), fields, &options(), upload).unwrap().map(Result::unwrap).collect()
 }
 

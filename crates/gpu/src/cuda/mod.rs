@@ -122,7 +122,7 @@ impl Cuda {
     }
 
     /// Waits until all that is queued on `stream` is over.
-    pub fn finish(&self, stream: &Stream) -> Result<()> {
+    pub fn drain_stream(&self, stream: &Stream) -> Result<()> {
         let (raw, _bound) = self.use_stream(stream)?;
         // SAFETY: the stream is there as long as `stream`.
         unsafe { result::stream::synchronize(raw) }.context("wait for a stream")

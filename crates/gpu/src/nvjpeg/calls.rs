@@ -62,7 +62,7 @@ impl Status {
     }
 }
 
-/// `nvjpegImage_t`: where the channels of a picture go, and the bytes from line to upload. An interleaved picture has one.
+/// `nvjpegImage_t`: where the channels of a picture go, and the bytes from line to line. An interleaved picture has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Image {

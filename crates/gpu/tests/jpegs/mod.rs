@@ -247,7 +247,7 @@ fn resize(gpu: &Cuda, stream: &Stream, resize: &Resize, (height, width, pixels):
         for launch in resize.launch(&ragged, &picks, at(output), at(scratch), 1).unwrap() {
             gpu.launch(&launch, stream).unwrap();
         }
-        gpu.wait_for(stream).unwrap();
+        gpu.drain_stream(stream).unwrap();
         gpu.download(at(output), &mut out).unwrap();
     }
     out

@@ -105,12 +105,12 @@ pub(crate) fn is_measured(gpu: &Cuda, dir: &Path) {
             let batch = batch.unwrap();
             batch.wait(&stream).unwrap();
             if step == 15 {
-                gpu.wait_for(&stream).unwrap();
+                gpu.drain_stream(&stream).unwrap();
                 start = Instant::now();
             }
             rows += if step > 15 { batch.rows() } else { 0 };
         }
-        gpu.wait_for(&stream).unwrap();
+        gpu.drain_stream(&stream).unwrap();
         let rate = rows as f64 / start.elapsed().as_secs_f64();
         println!("{:?}: {rate:.0} pictures/s; {:?}", request.backends(), jpegs.counts());
     }

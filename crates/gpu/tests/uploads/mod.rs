@@ -64,7 +64,7 @@ pub(crate) fn found<G: Gpu + Clone>(
     consumer: Consumer,
     transforms: Vec<Arc<dyn DeviceTransform>>,
 ) -> Vec<Vec<u64>> {
-    let upload = Upload::with_transforms(gpu.clone(), finish).unwrap();
+    let upload = Upload::with_transforms(gpu.clone(), transforms).unwrap();
     let loader = Loader::new(dataset.clone(), &[], options, upload).unwrap();
     let names: Vec<String> = loader.layout().fields().iter().map(|field| field.name.clone()).collect();
     let batches = loader.remaining() as usize;
