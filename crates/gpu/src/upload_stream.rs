@@ -49,7 +49,8 @@ pub(crate) struct DeviceSlab<M> {
 impl Plan {
     pub(crate) fn new(layout: &Arc<Layout>, transforms: &[Arc<dyn DeviceTransform>]) -> Result<Self> {
         let (mut outputs, mut bytes) = (Vec::new(), 0usize);
-        for output in transforms.iter().map(|transform| transform.outputs(layout)).collect::<Result<Vec<_>>>()?.concat() {
+        for output in transforms.iter().map(|transform| transform.outputs(layout)).collect::<Result<Vec<_>>>()?.concat()
+        {
             if outputs.iter().any(|(other, _): &(Output, usize)| other.name == output.name) {
                 return Err(Error::config(format!("two steps make a field {}: give one another name", output.name)));
             }

@@ -29,12 +29,12 @@ impl Array {
     }
 
     /// The same numbers, borrowed.
-    pub fn view(&self) -> View<'_> {
+    pub fn view(&self) -> IntView<'_> {
         match self {
-            Array::I16(values) => View::I16(values),
-            Array::I32(values) => View::I32(values),
-            Array::U32(values) => View::U32(values),
-            Array::I64(values) => View::I64(values),
+            Array::I16(values) => IntView::I16(values),
+            Array::I32(values) => IntView::I32(values),
+            Array::U32(values) => IntView::U32(values),
+            Array::I64(values) => IntView::I64(values),
         }
     }
 
@@ -50,9 +50,27 @@ impl Array {
     }
 }
 
+/// Something that holds an array of whole numbers: a view, an [`Array`], a mapped file.
+pub trait Ints: Send + Sync {
+    /// The numbers, borrowed.
+    fn view(&self) -> IntView<'_>;
+}
+
+impl Ints for Array {
+    fn view(&self) -> IntView<'_> {
+        Array::view(self)
+    }
+}
+
+impl Ints for IntView<'_> {
+    fn view(&self) -> IntView<'_> {
+        *self
+    }
+}
+
 /// Numbers borrowed from memory, or as little-endian bytes, at any alignment, from a mapped file.
 #[derive(Clone, Copy, Debug)]
-pub enum View<'a> {
+pub enum IntView<'a> {
     /// In memory.
     I16(&'a [i16]),
     /// In memory.
@@ -71,16 +89,16 @@ pub enum View<'a> {
     I64Bytes(&'a [[u8; 8]]),
 }
 
-impl<'a> View<'a> {
+impl<'a> IntView<'a> {
     /// The numbers in `bytes`, of the type that numpy calls `descr`: `<i2`, `<i4`, `<u4` or `<i8`.
     ///
     /// Errors: another type, or bytes that are no whole number of them.
     pub fn from_bytes(descr: &str, bytes: &'a [u8]) -> Result<Self> {
         let (view, rest) = match descr {
-            "<i2" => (View::I16Bytes(bytes.as_chunks().0), bytes.len() % 2),
-            "<i4" => (View::I32Bytes(bytes.as_chunks().0), bytes.len() % 4),
-            "<u4" => (View::U32Bytes(bytes.as_chunks().0), bytes.len() % 4),
-            "<i8" => (View::I64Bytes(bytes.as_chunks().0), bytes.len() % 8),
+            "<i2" => (IntView::I16Bytes(bytes.as_chunks().0), bytes.len() % 2),
+            "<i4" => (IntView::I32Bytes(bytes.as_chunks().0), bytes.len() % 4),
+            "<u4" => (IntView::U32Bytes(bytes.as_chunks().0), bytes.len() % 4),
+            "<i8" => (IntView::I64Bytes(bytes.as_chunks().0), bytes.len() % 8),
             _ => {
                 return Err(Error::unsupported(format!("an index of type '{descr}' is not one of <i2, <i4, <u4, <i8")));
             }
@@ -100,13 +118,13 @@ impl<'a> View<'a> {
     /// How many numbers.
     pub fn len(&self) -> usize {
         match self {
-            View::I16(values) => values.len(),
-            View::I32(values) => values.len(),
-            View::U32(values) => values.len(),
-            View::I64(values) => values.len(),
-            View::I16Bytes(values) => values.len(),
-            View::I32Bytes(values) | View::U32Bytes(values) => values.len(),
-            View::I64Bytes(values) => values.len(),
+            IntView::I16(values) => values.len(),
+            IntView::I32(values) => values.len(),
+            IntView::U32(values) => values.len(),
+            IntView::I64(values) => values.len(),
+            IntView::I16Bytes(values) => values.len(),
+            IntView::I32Bytes(values) | IntView::U32Bytes(values) => values.len(),
+            IntView::I64Bytes(values) => values.len(),
         }
     }
 
@@ -119,14 +137,14 @@ impl<'a> View<'a> {
     #[inline]
     pub fn get(&self, at: usize) -> Option<i64> {
         Some(match self {
-            View::I16(values) => i64::from(*values.get(at)?),
-            View::I32(values) => i64::from(*values.get(at)?),
-            View::U32(values) => i64::from(*values.get(at)?),
-            View::I64(values) => *values.get(at)?,
-            View::I16Bytes(values) => i64::from(i16::from_le_bytes(*values.get(at)?)),
-            View::I32Bytes(values) => i64::from(i32::from_le_bytes(*values.get(at)?)),
-            View::U32Bytes(values) => i64::from(u32::from_le_bytes(*values.get(at)?)),
-            View::I64Bytes(values) => i64::from_le_bytes(*values.get(at)?),
+            IntView::I16(values) => i64::from(*values.get(at)?),
+            IntView::I32(values) => i64::from(*values.get(at)?),
+            IntView::U32(values) => i64::from(*values.get(at)?),
+            IntView::I64(values) => *values.get(at)?,
+            IntView::I16Bytes(values) => i64::from(i16::from_le_bytes(*values.get(at)?)),
+            IntView::I32Bytes(values) => i64::from(i32::from_le_bytes(*values.get(at)?)),
+            IntView::U32Bytes(values) => i64::from(u32::from_le_bytes(*values.get(at)?)),
+            IntView::I64Bytes(values) => i64::from_le_bytes(*values.get(at)?),
         })
     }
 

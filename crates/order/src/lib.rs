@@ -53,7 +53,7 @@ mod small_blend_scheduler;
 mod split;
 mod sum;
 
-pub use array::{Array, View};
+pub use array::{Array, IntView, Ints};
 pub use blend::{BlendIndex, BlendRequest, SURPLUS};
 pub use blend_order::BlendOrder;
 pub use cache::{BlendDescription, BlendWeights, CacheFile, GptDescription};

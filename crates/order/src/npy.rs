@@ -2,7 +2,7 @@
 //!
 //! <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>
 
-use crate::View;
+use crate::IntView;
 use packhorse_core::{Context, Error, Result};
 use std::io::Write;
 
@@ -48,13 +48,13 @@ pub(crate) fn write<T: Copy, const N: usize>(
 ///
 /// Reads what the indices are: C order, one or two dimensions, `<i2`, `<i4`, `<u4`, `<i8`.
 /// Errors: anything else, or a file that does not hold what its header says.
-pub fn read_npy(bytes: &[u8]) -> Result<(View<'_>, usize)> {
+pub fn read_npy(bytes: &[u8]) -> Result<(IntView<'_>, usize)> {
     let (header, rest) =
         split(bytes).ok_or_else(|| Error::content("is no .npy file of version 1 to 3, or cut short"))?;
     let parsed = parse(header);
     let (descr, rows, columns) =
         parsed.ok_or_else(|| Error::unsupported("has a .npy header that no index of whole numbers has"))?;
-    let view = View::from_bytes(descr, rest)?;
+    let view = IntView::from_bytes(descr, rest)?;
     if rows.checked_mul(columns) != Some(view.len()) {
         return Err(Error::content(format!("holds {} numbers and claims {rows} rows of {columns}", view.len())));
     }
@@ -93,7 +93,7 @@ fn parse(header: &str) -> Option<(&str, usize, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Array, View, read_npy};
+    use crate::{Array, IntView, read_npy};
 
     fn file(array: &Array, columns: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -134,8 +134,8 @@ mod tests {
     #[test]
     fn bytes_at_any_alignment() {
         let bytes = [9, 1, 0, 0, 0, 255, 255, 255, 255];
-        let view = View::lengths(&bytes[1..]).unwrap();
+        let view = IntView::lengths(&bytes[1..]).unwrap();
         assert_eq!([view.get(0), view.get(1), view.get(2)], [Some(1), Some(-1), None]);
-        assert!(View::lengths(&bytes).is_err());
+        assert!(IntView::lengths(&bytes).is_err());
     }
 }

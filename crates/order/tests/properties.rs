@@ -114,17 +114,17 @@ proptest! {
         bin in prop::collection::vec(any::<i64>(), 0..9), k: u64,
     ) {
         let mut out = Vec::new();
-        let arrays = [View::I32(&document), View::I32(&sample), View::U32(&shuffle)];
-        if let Ok(order) = GptOrder::new(arrays, View::I32(&lengths), &GptOptions::new(1, 5, None)) {
+        let arrays = [IntView::I32(&document), IntView::I32(&sample), IntView::U32(&shuffle)];
+        if let Ok(order) = GptOrder::new(arrays, IntView::I32(&lengths), &GptOptions::new(1, 5, None)) {
             for k in (0..order.len()).chain([k]) {
                 let _ = order.sample(k, &mut out);
             }
         }
-        let order = PackOrder::new(View::I64(&bin), View::I32(&sample), 20).shuffled(Some(View::U32(&shuffle)));
+        let order = PackOrder::new(IntView::I64(&bin), IntView::I32(&sample), 20).shuffled(Some(IntView::U32(&shuffle)));
         for k in (0..order.len()).chain([k]) {
             let _ = order.sample(k, &mut out);
         }
-        let order = BlendOrder::new(View::I64(&bin), View::I64(&bin), vec![Box::new(order)]).unwrap();
+        let order = BlendOrder::new(IntView::I64(&bin), IntView::I64(&bin), vec![Box::new(order)]).unwrap();
         for k in (0..order.len()).chain([k]) {
             let _ = order.sample(k, &mut out);
         }

@@ -8,7 +8,7 @@
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
 
 use packhorse_core::{DataType, Store};
-use packhorse_order::{GptIndex, GptOptions, Order, RandomState, Segment};
+use packhorse_order::{GptIndex, GptOptions, GptOrder, Order, RandomState, Segment};
 use packhorse_read::*;
 use std::hint::black_box;
 use std::io::Write;
@@ -32,7 +32,7 @@ fn main() {
         IntArray::npy(&*input, Access::Map).expect("numbers").0
     };
     let indices = ["document", "sample", "shuffle"].map(index);
-    let order: Arc<dyn Order> = Arc::new(GptSamples::new(indices, lengths.clone(), options).expect("an order"));
+    let order: Arc<dyn Order> = Arc::new(GptOrder::new(indices, lengths.clone(), &options).expect("an order"));
     if std::env::var_os("PACKHORSE_BENCH_COLD").is_some() {
         return cold(dir.path(), &lengths, &order);
     }

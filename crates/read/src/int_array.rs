@@ -3,7 +3,7 @@
 use crate::Access;
 use crate::mapping::Mapping;
 use packhorse_core::{Error, Input, Kind, Result};
-use packhorse_order::{Array, View, read_npy};
+use packhorse_order::{Array, IntView, Ints, read_npy};
 use std::sync::Arc;
 
 /// Whole numbers that an order or a list of sequences is made of. A clone shares them.
@@ -74,10 +74,10 @@ impl IntArray {
         };
         let (view, columns) = read_npy(file.get()).map_err(|error| error.in_input(input.name()))?;
         let (descr, width) = match view {
-            View::I16(_) | View::I16Bytes(_) => ("<i2", 2),
-            View::I32(_) | View::I32Bytes(_) => ("<i4", 4),
-            View::U32(_) | View::U32Bytes(_) => ("<u4", 4),
-            View::I64(_) | View::I64Bytes(_) => ("<i8", 8),
+            IntView::I16(_) | IntView::I16Bytes(_) => ("<i2", 2),
+            IntView::I32(_) | IntView::I32Bytes(_) => ("<i4", 4),
+            IntView::U32(_) | IntView::U32Bytes(_) => ("<u4", 4),
+            IntView::I64(_) | IntView::I64Bytes(_) => ("<i8", 8),
         };
         let bytes = view.len() * width;
         let from = file.get().len() - bytes;
@@ -85,13 +85,13 @@ impl IntArray {
     }
 
     /// The numbers, borrowed.
-    pub fn view(&self) -> View<'_> {
+    pub fn view(&self) -> IntView<'_> {
         match &*self.0 {
             Held::Array(array) => array.view(),
             Held::File { file, from, bytes, descr } => {
                 let numbers = file.get().get(*from..).and_then(|rest| rest.get(..*bytes)).unwrap_or_default();
                 // The type is known and the bytes are a whole number of them since this was made.
-                View::from_bytes(descr, numbers).unwrap_or(View::I32(&[]))
+                IntView::from_bytes(descr, numbers).unwrap_or(IntView::I32(&[]))
             }
         }
     }
@@ -111,6 +111,12 @@ impl IntArray {
             numbers.push(i32::try_from(number).map_err(wrong)?);
         }
         Ok(numbers)
+    }
+}
+
+impl Ints for IntArray {
+    fn view(&self) -> IntView<'_> {
+        IntArray::view(self)
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! .idx ── IntArray ─┬─ TokenFile ── Tokens ─┬─ TokenLoader ─→ Batch, …      tokens in training order
 //! .bin ── mapped ──┘                       │
-//! GptSamples, PackSamples, BlendSamples: Order
+//! GptOrder, PackOrder, BlendOrder: Order
 //! ```
 //!
 //! * **Datasets** ([`Dataset::open`]): what `packhorse seal` sealed, from its manifest and its indexes alone; and anybody's
@@ -38,7 +38,6 @@ mod ahead;
 mod batch;
 mod batch_metadata;
 mod bench;
-mod blend_samples;
 pub mod cache;
 mod cores;
 mod dataset;
@@ -46,7 +45,6 @@ mod device;
 mod epoch_order;
 mod fields;
 mod fill;
-mod gpt_samples;
 mod host;
 mod int_array;
 mod layout;
@@ -56,7 +54,6 @@ mod loader_options;
 mod mapping;
 mod null_loader;
 mod opened;
-mod pack_samples;
 mod parallel;
 mod pipeline;
 mod prefetch_queue;
@@ -84,11 +81,9 @@ pub use ahead::{Ahead, Batches};
 pub use batch::Batch;
 pub use batch_metadata::BatchMetadata;
 pub use bench::{Measured, measure};
-pub use blend_samples::BlendSamples;
 pub use dataset::{Dataset, OpenOptions};
 pub use device::Device;
 pub use fields::{FieldKind, FieldOptions, OnError};
-pub use gpt_samples::GptSamples;
 pub use host::{Host, HostSlab};
 pub use int_array::IntArray;
 pub use layout::{ALIGN, Layout, SlabField};
@@ -96,7 +91,6 @@ pub use loader::Loader;
 pub use loader_builder::LoaderBuilder;
 pub use loader_options::LoaderOptions;
 pub use null_loader::NullLoader;
-pub use pack_samples::PackSamples;
 pub use reader::{Column, ReadOptions, Reader, Verify, Wants};
 pub use remainder::Remainder;
 pub use sample_block::{SampleBlock, Value};

@@ -4,7 +4,7 @@ use crate::mapping::Mapping;
 use crate::token_type::Element;
 use crate::{Access, IntArray, TokenType};
 use packhorse_core::{DataType, Error, Input, Kind, Result};
-use packhorse_order::{Segment, View};
+use packhorse_order::{IntView, Segment};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -157,7 +157,7 @@ impl TokenFile {
 }
 
 /// The byte each sequence begins at.
-fn summed(lengths: View<'_>, width: usize) -> Result<Vec<u64>> {
+fn summed(lengths: IntView<'_>, width: usize) -> Result<Vec<u64>> {
     let mut starts = Vec::new();
     if starts.try_reserve_exact(lengths.len()).is_err() {
         let message = format!("no memory for where {} sequences begin", lengths.len());

@@ -1,9 +1,9 @@
 //! The short way to a loader of tokens. Owns the default order; refuses to know what an `.idx` looks like.
 
 use crate::loader_builder::rank_or_environment;
-use crate::{Companions, Device, GptSamples, Host, Remainder, TokenLoader, TokenOptions, TokenState, Tokens};
+use crate::{Companions, Device, Host, IntArray, Remainder, TokenLoader, TokenOptions, TokenState, Tokens};
 use packhorse_core::{Error, Result};
-use packhorse_order::{GptIndex, GptOptions, Order, Rank};
+use packhorse_order::{GptIndex, GptOptions, GptOrder, Order, Rank};
 use std::sync::Arc;
 
 /// Settings of a [`TokenLoader`], made by [`Tokens::loader`]. What is not set is as [`TokenOptions::new`] has it; the order is
@@ -109,7 +109,7 @@ impl<D: Device> TokenLoaderBuilder<D> {
         TokenLoader::new(self.tokens, order, &options, self.device)
     }
 
-    fn gpt(&self) -> Result<GptSamples> {
+    fn gpt(&self) -> Result<GptOrder<IntArray>> {
         let [file] = self.tokens.files() else {
             let message = format!("{} files of tokens have no order of their own: give one", self.tokens.files().len());
             return Err(Error::config(message));
@@ -119,6 +119,6 @@ impl<D: Device> TokenLoaderBuilder<D> {
         let lengths = file.lengths().to_i32s()?;
         // More sequences than 32 bits number are refused there.
         let index = GptIndex::build(&lengths, 0..u32::try_from(lengths.len()).unwrap_or(u32::MAX), &options)?;
-        GptSamples::of(index, file.lengths().clone(), options)
+        GptOrder::of(index, file.lengths().clone(), &options)
     }
 }

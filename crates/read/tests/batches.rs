@@ -5,7 +5,9 @@ mod common;
 
 use common::{encode, gpt, idx, loader, made_up, open, token_file};
 use packhorse_core::{Kind, MemoryInput};
-use packhorse_order::{BlendIndex, GptIndex, GptOptions, Order, PackIndex, Rank, Segment};
+use packhorse_order::{
+    BlendIndex, BlendOrder, GptIndex, GptOptions, GptOrder, Order, PackIndex, PackOrder, Rank, Segment,
+};
 use packhorse_read::*;
 use packhorse_tokens::Dtype;
 use std::sync::Arc;
@@ -112,7 +114,7 @@ fn a_segment_that_is_not_there_names_file_and_sample() {
 fn packed_rows_have_padding_positions_masks_and_boundaries() {
     // Bins of 10: [10], [7, 3], [6, 4 of which the last is padding…
     let lengths = [7, 3, 10, 6, 2];
-    let order: Arc<dyn Order> = Arc::new(PackSamples::of(PackIndex::build(&lengths, 10).unwrap()));
+    let order: Arc<dyn Order> = Arc::new(PackOrder::<IntArray>::of(PackIndex::build(&lengths, 10).unwrap()));
     let tokens = Arc::new(Tokens::new(vec![in_memory(Dtype::U16, &lengths)]).unwrap());
     let companions =
         Companions { position_ids: true, segment_ids: true, loss_mask: LossMask::Documents, cu_seqlens: true };
@@ -169,12 +171,12 @@ fn blends_take_the_widest_type() {
         .map(|(lengths, number)| {
             let options = GptOptions::new(1, 4, None);
             let index = GptIndex::build(lengths, 0..2, &options).unwrap();
-            let order = GptSamples::of(index, lengths.to_vec().into(), options).unwrap().numbered(number);
+            let order = GptOrder::of(index, IntArray::from(lengths.to_vec()), &options).unwrap().numbered(number);
             Box::new(order) as Box<dyn Order>
         })
         .collect();
     let order: Arc<dyn Order> =
-        Arc::new(BlendSamples::of(BlendIndex::weighted(&[0.5, 0.5], 20).unwrap(), orders).unwrap());
+        Arc::new(BlendOrder::<IntArray>::of(BlendIndex::weighted(&[0.5, 0.5], 20).unwrap(), orders).unwrap());
     let files = vec![in_memory(Dtype::U16, &a), in_memory(Dtype::I32, &b)];
     let tokens = Arc::new(Tokens::new(files).unwrap());
     assert_eq!(tokens.token_type(), TokenType::I32);

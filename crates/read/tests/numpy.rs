@@ -8,7 +8,7 @@ mod common;
 
 use common::{encode, idx, loader, open};
 use packhorse_core::Store;
-use packhorse_order::{GptIndex, GptOptions, Order, RandomState};
+use packhorse_order::{GptIndex, GptOptions, GptOrder, Order, RandomState};
 use packhorse_read::*;
 use packhorse_storage::Local;
 use packhorse_testkit::external::python;
@@ -62,8 +62,7 @@ fn batches_are_what_numpy_reads() {
             };
             let file = open(&stem, access).unwrap();
             let indices = ["document", "sample", "shuffle"].map(index);
-            let order: Arc<dyn Order> =
-                Arc::new(GptSamples::new(indices, file.lengths().clone(), options.clone()).unwrap());
+            let order: Arc<dyn Order> = Arc::new(GptOrder::new(indices, file.lengths().clone(), &options).unwrap());
             let tokens = Arc::new(Tokens::new(vec![file]).unwrap());
             let companions = Companions { position_ids: true, ..Companions::default() };
             let asked =

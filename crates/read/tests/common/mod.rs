@@ -1,8 +1,8 @@
 //! Pairs, orders and loaders for tests.
 
 use packhorse_core::{Input, Result, Store};
-use packhorse_order::{GptIndex, GptOptions, Order};
-use packhorse_read::{Access, GptSamples, Host, IntArray, TokenFile, TokenLoader, TokenOptions, Tokens};
+use packhorse_order::{GptIndex, GptOptions, GptOrder, Order};
+use packhorse_read::{Access, Host, IntArray, TokenFile, TokenLoader, TokenOptions, Tokens};
 use packhorse_tokens::{Dtype, IndexHeader};
 use std::path::Path;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(crate) fn made_up(i: usize) -> i64 {
 pub(crate) fn gpt(lengths: &[i32], length: u32, samples: Option<u64>) -> Arc<dyn Order> {
     let options = GptOptions::new(5, length, samples);
     let index = GptIndex::build(lengths, 0..lengths.len() as u32, &options).unwrap();
-    Arc::new(GptSamples::of(index, IntArray::from(lengths.to_vec()), options).unwrap())
+    Arc::new(GptOrder::of(index, IntArray::from(lengths.to_vec()), &options).unwrap())
 }
 
 /// A loader in ordinary memory.
