@@ -23,7 +23,6 @@ mod pad;
 mod pixels;
 mod resize;
 mod spin;
-mod splitmix;
 mod synthetic;
 mod tokens;
 

@@ -1,5 +1,7 @@
 //! Random numbers. Owns one small generator, identical on every machine.
 
+use packhorse_core::SplitMix64;
+
 /// xoshiro256** by Blackman and Vigna, seeded by SplitMix64.
 pub(crate) struct Rng([u64; 4]);
 
@@ -8,7 +10,7 @@ impl Rng {
     pub(crate) fn new(seed: u64, stream: u64, index: u64) -> Self {
         let mut state = mix(mix(mix(seed) ^ stream) ^ index);
         Self(std::array::from_fn(|_| {
-            state = state.wrapping_add(GOLDEN);
+            state = state.wrapping_add(SplitMix64::STEP);
             mix(state)
         }))
     }
@@ -43,13 +45,9 @@ impl Rng {
     }
 }
 
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// SplitMix64's finisher.
+/// Mixes the bits of a number.
 fn mix(z: u64) -> u64 {
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)).wrapping_add(GOLDEN)
+    SplitMix64::mix(z).wrapping_add(SplitMix64::STEP)
 }
 
 /// 2^`x` for |x| < 1000 from exact operations only, because libm differs between machines. Relative error under 1e-6.

@@ -1,8 +1,7 @@
 //! Sums over memory, to see on the device that it holds what it should.
 
 use super::launch::{Args, Launch, Module, address};
-use super::splitmix::at;
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Result, SplitMix64};
 
 /// `UInt8 [rows, bytes]` to `UInt64 [rows]`: [`checksum`] of each row. The same whatever the number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +63,7 @@ impl Checksum {
 pub fn checksum(bytes: &[u8]) -> u64 {
     let word = |part: &[u8]| part.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
     let words = bytes.chunks(8).map(word).zip(0u64..);
-    words.fold(at(bytes.len() as u64, u64::MAX), |sum, (word, i)| sum.wrapping_add(at(word, i)))
+    words.fold(SplitMix64::at(bytes.len() as u64, u64::MAX), |sum, (word, i)| sum.wrapping_add(SplitMix64::at(word, i)))
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use super::Element;
 use super::element::Tensor;
 use super::launch::{Args, Launch, Module, address};
 use super::pixels::Pixels;
-use super::splitmix::at;
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Result, SplitMix64};
 
 /// Which samples are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub struct Origin {
 
 impl Origin {
     fn key(&self, tag: &[u8; 8]) -> u64 {
-        at(at(self.seed, u64::from_le_bytes(*tag)), self.step)
+        SplitMix64::at(SplitMix64::at(self.seed, u64::from_le_bytes(*tag)), self.step)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Random numbers for augmentation: a function of seed, epoch, sample and lane.
 
-use super::keys::{at, key};
+use super::keys::key;
+use packhorse_core::SplitMix64;
 
 /// The number that `lane` of `sample` has in `epoch`: the same whoever asks, in whatever order and thread.
 ///
@@ -17,13 +18,13 @@ pub struct AugmentRng(u64);
 impl AugmentRng {
     /// Those of `sample` in `epoch`.
     pub fn new(seed: u64, epoch: u64, sample: u64) -> Self {
-        Self(at(key(seed, b"augment.", epoch), sample))
+        Self(SplitMix64::at(key(seed, b"augment.", epoch), sample))
     }
 
     /// 64 bits, each as likely set as not.
     #[inline]
     pub fn u64(self, lane: u64) -> u64 {
-        at(self.0, lane)
+        SplitMix64::at(self.0, lane)
     }
 
     /// From 0 up to, but not including, 1: a multiple of 2^-24.

@@ -1,10 +1,10 @@
 //! Random access: which sample of which shard stands at a position of an epoch.
 
 use super::Shuffle;
-use super::keys::{Outputs, at, key};
+use super::keys::key;
 use super::permutation::Permutation;
 use super::starts::Starts;
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Result, SplitMix64};
 use std::ops::Range;
 
 /// The most samples of an order.
@@ -53,7 +53,7 @@ impl ShardOrder {
             Shuffle::Full => shards.len().max(1),
         };
         if shuffle != Shuffle::Sequential {
-            let mut outputs = Outputs::of(key(seed, b"shards..", epoch));
+            let mut outputs = SplitMix64::new(key(seed, b"shards..", epoch));
             for i in (1..shards.len()).rev() {
                 shards.swap(i, outputs.below(i as u64 + 1) as usize);
             }
@@ -87,7 +87,7 @@ impl ShardOrder {
         let place = match self.key {
             Some(key) => {
                 let (first, end) = (self.starts.get(shards.start)?, self.starts.get(shards.end)?);
-                first + Permutation::new(end - first, at(key, block)).of(position - first)
+                first + Permutation::new(end - first, SplitMix64::at(key, block)).of(position - first)
             }
             None => position,
         };

@@ -1,6 +1,6 @@
 //! A permutation of `0..n` that is computed place by place: a Feistel network, walked until it is back in range.
 
-use super::keys::{STEP, mix};
+use packhorse_core::SplitMix64;
 
 const ROUNDS: u64 = 8;
 
@@ -46,10 +46,10 @@ impl Permutation {
         let (mut high, mut low) = (x >> self.low, x & low_mask);
         let mut key = self.key;
         for _ in 0..ROUNDS / 2 {
-            key = key.wrapping_add(STEP);
-            high ^= mix(key ^ low) & high_mask;
-            key = key.wrapping_add(STEP);
-            low ^= mix(key ^ high) & low_mask;
+            key = key.wrapping_add(SplitMix64::STEP);
+            high ^= SplitMix64::mix(key ^ low) & high_mask;
+            key = key.wrapping_add(SplitMix64::STEP);
+            low ^= SplitMix64::mix(key ^ high) & low_mask;
         }
         high << self.low | low
     }
@@ -58,12 +58,11 @@ impl Permutation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shards::keys::at;
 
     #[test]
     fn every_place_is_taken_once() {
         for n in (1..70).chain([127, 128, 129, 1000, 4096, 65_537]) {
-            let permutation = Permutation::new(n, at(3, n));
+            let permutation = Permutation::new(n, SplitMix64::at(3, n));
             let mut seen = vec![false; n as usize];
             (0..n).for_each(|x| seen[permutation.of(x) as usize] = true);
             assert!(seen.iter().all(|&seen| seen), "{n}");
@@ -87,7 +86,7 @@ mod tests {
             let keys = 20_000;
             let mut counts = vec![0; (n * n) as usize];
             for seed in 0..keys {
-                let permutation = Permutation::new(n, at(seed, 1));
+                let permutation = Permutation::new(n, SplitMix64::at(seed, 1));
                 (0..n).for_each(|x| counts[(x * n + permutation.of(x)) as usize] += 1);
             }
             let off = off(&counts, keys as f64 / n as f64, ((n - 1) * (n - 1)) as f64);
@@ -102,7 +101,7 @@ mod tests {
             let keys = 40_000;
             let mut counts = vec![0; (n * n) as usize];
             for seed in 0..keys {
-                let permutation = Permutation::new(n, at(seed, 2));
+                let permutation = Permutation::new(n, SplitMix64::at(seed, 2));
                 let (a, b) = (permutation.of(2), permutation.of(3));
                 counts[(a * n + b) as usize] += 1;
             }

@@ -1,6 +1,6 @@
 //! Seeded orders. Pure: the same numbers give the same order on every machine, for ever.
 
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Result, SplitMix64};
 use std::fmt;
 use std::str::FromStr;
 
@@ -72,33 +72,11 @@ pub(crate) fn order(n: u32, shuffle: Shuffle) -> Vec<u32> {
 /// Fisher–Yates (Durstenfeld 1964) with SplitMix64.
 pub(super) fn permutation(n: u32, seed: u64) -> Vec<u32> {
     let mut list: Vec<u32> = (0..n).collect();
-    let mut random = SplitMix64(seed);
+    let mut random = SplitMix64::new(seed);
     for i in (1..list.len()).rev() {
         list.swap(i, random.below(i as u64 + 1) as usize);
     }
     list
-}
-
-/// Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators (OOPSLA 2014).
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`, each equally likely (Lemire 2019, multiply and reject).
-    fn below(&mut self, n: u64) -> u64 {
-        loop {
-            let wide = u128::from(self.next()) * u128::from(n);
-            if (wide as u64) >= n.wrapping_neg() % n {
-                return (wide >> 64) as u64;
-            }
-        }
-    }
 }
 
 #[cfg(test)]
