@@ -167,7 +167,7 @@ fn tokens_become_inputs_and_labels() {
         let cumulative = documents == Documents::Segments;
         let made = Sequences { documents, positions: true, cumulative, ..Sequences::default() };
         let upload = Upload::with_transforms(gpu.clone(), vec![Arc::new(made)]).unwrap();
-        let found = TokenLoader::new(Arc::clone(&tokens), Arc::clone(&order), &options, upload).unwrap();
+        let found = TokenLoader::tokens(Arc::clone(&tokens), Arc::clone(&order), &options, upload).unwrap();
         let wanted = pairs::loader(&tokens, &order, &options);
         for (found, wanted) in found.zip(wanted) {
             let (found, wanted) = (found.unwrap(), wanted.unwrap());
@@ -204,7 +204,7 @@ fn pictures_are_made_of_nothing() {
         let options = LoaderOptions { rank, ..LoaderOptions::new(batch) };
         let upload =
             Upload::with_transforms(gpu.clone(), vec![Arc::new(Synthetic::pictures("image", pictures))]).unwrap();
-        let batches = Ahead::new(NullLoader::new(24, &options, upload).unwrap(), 2).unwrap();
+        let batches = Ahead::new(NullLoader::null(24, &options, upload).unwrap(), 2).unwrap();
         batches.map(|batch| batch.unwrap().download("image").unwrap()).collect()
     };
     let whole = made(Rank::default(), 12).concat();

@@ -59,7 +59,7 @@ fn main() {
         // The first batches hold what the peers read.
         let asked = TokenOptions::new(BATCH, LENGTH);
         let loader =
-            TokenLoader::new(Arc::clone(&tokens), Arc::clone(&order), &asked, Host::default()).expect("a loader");
+            TokenLoader::tokens(Arc::clone(&tokens), Arc::clone(&order), &asked, Host::default()).expect("a loader");
         let sum: i64 = loader.take(few as usize).map(|batch| ends(&batch.expect("a batch"))).sum();
         assert!(peers.iter().all(|(_, _, _, theirs)| *theirs == sum), "the peers read other tokens");
         look_up(name, &tokens, &*order);
@@ -78,7 +78,7 @@ fn cold(dir: &Path, lengths: &IntArray, order: &Arc<dyn Order>) {
             let file = TokenFile::new(bin, &DataType::UInt16, lengths.clone(), None, access).expect("tokens");
             let tokens = Arc::new(Tokens::new(vec![file]).expect("a file"));
             let asked = TokenOptions { threads, ahead: 8, ..TokenOptions::new(BATCH, LENGTH) };
-            let loader = TokenLoader::new(tokens, Arc::clone(order), &asked, Host::default()).expect("a loader");
+            let loader = TokenLoader::tokens(tokens, Arc::clone(order), &asked, Host::default()).expect("a loader");
             let start = Instant::now();
             let batches = loader.take(100).filter(Result::is_ok).count();
             let rate = (batches as u64 * u64::from(BATCH * (LENGTH + 1))) as f64 / start.elapsed().as_secs_f64() / 1e6;
@@ -134,7 +134,8 @@ fn every() -> Companions {
 }
 
 fn loaded(tokens: &Arc<Tokens>, order: &Arc<dyn Order>, options: &TokenOptions) -> u64 {
-    let loader = TokenLoader::new(Arc::clone(tokens), Arc::clone(order), options, Host::default()).expect("a loader");
+    let loader =
+        TokenLoader::tokens(Arc::clone(tokens), Arc::clone(order), options, Host::default()).expect("a loader");
     loader.map(|batch| black_box(batch.expect("a batch")).rows() as u64).sum()
 }
 

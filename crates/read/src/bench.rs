@@ -3,7 +3,7 @@
 use crate::batch_metadata::BatchMetadata;
 use crate::dataset::Shard;
 use crate::epoch_order::EpochOrder;
-use crate::samples::{Feed, Samples, WorkerState};
+use crate::sample_work::{Feed, SampleWork, WorkerState};
 use crate::work::Work;
 use crate::{Dataset, FieldOptions, Host, Loader, LoaderOptions, SampleBlock, Value};
 use packhorse_core::{Error, Result};
@@ -43,7 +43,7 @@ pub fn measure(
     let options = LoaderOptions { epochs: None, ..options.clone() };
     let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
     let (work, _) =
-        Samples::of_dataset(dataset.clone(), fields, order, 0, &LoaderOptions { state: None, ..options.clone() })?;
+        SampleWork::of_dataset(dataset.clone(), fields, order, 0, &LoaderOptions { state: None, ..options.clone() })?;
     if work.steps.count == 0 {
         return Err(Error::config(format!("{} samples don't fill a batch of {}", dataset.len(), options.batch)));
     }
@@ -97,7 +97,7 @@ fn timed(
     }
 }
 
-fn raw(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
+fn raw(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> {
     let Feed::Dataset { reader, .. } = &work.feed else { return Err(Error::bug("a stream has no shards")) };
     let shards = reader.dataset().shards();
     // For each shard the pieces of it and of those before.
@@ -137,7 +137,7 @@ fn payload(fetched: &SampleBlock) -> u64 {
     bytes.sum()
 }
 
-fn parse(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
+fn parse(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> {
     let steps = work.steps.in_first;
     timed("parse", threads, time, |step, kept| {
         if step >= steps {
@@ -150,7 +150,7 @@ fn parse(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
     })
 }
 
-fn decode(work: &Samples, threads: usize, time: Duration) -> Result<Measured> {
+fn decode(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> {
     let (mut held, mut kept, mut weight) = (Vec::new(), WorkerState::default(), 0);
     for step in 0..work.steps.in_first {
         let Some(fetched) = work.fetch(step, &mut kept)? else { break };

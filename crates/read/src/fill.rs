@@ -25,7 +25,7 @@ pub(crate) struct Filler {
 
 /// What is kept from batch to batch by whoever fills them.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     reading: Reading,
     segments: Vec<Segment>,
     /// For each row where its segments end.

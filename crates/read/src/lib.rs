@@ -62,7 +62,7 @@ mod reader;
 mod remainder;
 mod ring;
 mod sample_block;
-mod samples;
+mod sample_work;
 mod shard_caches;
 mod steps;
 mod stream;

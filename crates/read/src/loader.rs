@@ -4,18 +4,20 @@ use crate::cache::RamCounters;
 use crate::epoch_order::EpochOrder;
 use crate::fields::FieldOptions;
 use crate::pipeline::{Pipeline, PipelineConfig};
-use crate::samples::{Feed, Samples};
+use crate::sample_work::{Feed, SampleWork};
 use crate::stream::Stream;
 use crate::work::Work;
 use crate::{Batches, Dataset, Device, Layout, LoaderOptions, cores};
 use packhorse_core::{Event, Input, Options, Registry, Result};
-use packhorse_order::{OrderState, Shuffle};
 use std::sync::Arc;
 
 /// The batches of one rank, in order. What is in them depends neither on the number of threads, nor on how far ahead they
 /// are filled, nor on caches or where the shards lie. After an error the next call gives the next batch.
-pub struct Loader<D: Device> {
-    pipeline: Pipeline<D, Samples>,
+///
+/// This one reads samples; [`TokenLoader`](crate::TokenLoader) and [`NullLoader`](crate::NullLoader) differ in the `W` that fills
+/// batches.
+pub struct Loader<D: Device, W: Work = SampleWork> {
+    pub(crate) pipeline: Pipeline<D, W>,
 }
 
 impl<D: Device> Loader<D> {
@@ -27,7 +29,7 @@ impl<D: Device> Loader<D> {
     pub fn new(dataset: Dataset, fields: &[FieldOptions], options: &LoaderOptions, device: D) -> Result<Self> {
         let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
         let fingerprint = dataset.fingerprint();
-        let (work, config) = Samples::of_dataset(dataset, fields, order, fingerprint, options)?;
+        let (work, config) = SampleWork::of_dataset(dataset, fields, order, fingerprint, options)?;
         Self::start(work, config, options, device)
     }
 
@@ -48,7 +50,7 @@ impl<D: Device> Loader<D> {
         let order = EpochOrder::mixed(&runs, &weights, samples, options.shuffle, options.seed)?;
         let dataset = Dataset::concat(&all)?;
         let mark = weights.iter().fold(dataset.fingerprint(), |mark, weight| mark.rotate_left(7) ^ weight.to_bits());
-        let (work, config) = Samples::of_dataset(dataset, fields, order, mark, options)?;
+        let (work, config) = SampleWork::of_dataset(dataset, fields, order, mark, options)?;
         Self::start(work, config, options, device)
     }
 
@@ -68,11 +70,11 @@ impl<D: Device> Loader<D> {
     ) -> Result<Self> {
         let source = registry.get(format)?.source(&Options::new(), options.limits)?;
         let stream = Stream::start(source, input)?;
-        let (work, config) = Samples::of_stream(stream, registry, fields, options)?;
+        let (work, config) = SampleWork::of_stream(stream, registry, fields, options)?;
         Self::start(work, config, options, device)
     }
 
-    fn start(work: Samples, config: PipelineConfig, options: &LoaderOptions, device: D) -> Result<Self> {
+    fn start(work: SampleWork, config: PipelineConfig, options: &LoaderOptions, device: D) -> Result<Self> {
         let (bound, observer) = (options.cores.clone(), Arc::clone(&options.observer));
         let prepare = move || {
             if let Err(error) = cores::bind(&bound) {
@@ -83,22 +85,12 @@ impl<D: Device> Loader<D> {
         Ok(Self { pipeline: Pipeline::new(work, steps, config, device, prepare)? })
     }
 
-    /// Where the fields of every batch are.
-    pub fn layout(&self) -> &Arc<Layout> {
-        self.pipeline.work().layout()
-    }
-
     /// What is read; `None` for a stream.
     pub fn dataset(&self) -> Option<&Dataset> {
         match &self.pipeline.work().feed {
             Feed::Dataset { reader, .. } => Some(reader.dataset()),
             Feed::Stream { .. } => None,
         }
-    }
-
-    /// Batches that are left; `u64::MAX` and fewer if there is no end, or none that is known.
-    pub fn remaining(&self) -> u64 {
-        self.pipeline.remaining()
     }
 
     /// What the cache in memory did so far, if there is one.
@@ -108,22 +100,28 @@ impl<D: Device> Loader<D> {
             Feed::Stream { .. } => None,
         }
     }
+}
 
-    /// Where to go on after the batches that were taken: [`LoaderOptions::state`] of another loader, which may have
-    /// other ranks and batches. Every rank has the same after as many batches. Of a stream it tells how much of it was
-    /// taken, and nothing can go on from it.
-    pub fn state(&self) -> OrderState {
-        let Samples { feed, steps, fingerprint, .. } = self.pipeline.work();
-        let (epoch, consumed) = steps.after(self.pipeline.taken());
-        let (shuffle, seed) = match feed {
-            Feed::Dataset { order, .. } => (order.shuffle(), order.seed()),
-            Feed::Stream { .. } => (Shuffle::Sequential, 0),
-        };
-        OrderState { dataset: *fingerprint, samples: steps.samples, shuffle, seed, epoch, consumed }
+impl<D: Device, W: Work> Loader<D, W> {
+    /// Where the fields of every batch are.
+    pub fn layout(&self) -> &Arc<Layout> {
+        self.pipeline.work().layout()
+    }
+
+    /// Batches that are left. A loader without an end, or of a stream, has about `u64::MAX`.
+    pub fn remaining(&self) -> u64 {
+        self.pipeline.remaining()
+    }
+
+    /// Where to go on after the batches that were taken: for another loader, which may have another world size and batch size.
+    /// Every rank has the same state after the same number of batches. The state of a stream says how much of it was taken, and
+    /// no loader can go on from it.
+    pub fn state(&self) -> W::State {
+        self.pipeline.work().state(self.pipeline.taken())
     }
 }
 
-impl<D: Device> Iterator for Loader<D> {
+impl<D: Device, W: Work> Iterator for Loader<D, W> {
     type Item = Result<D::Batch>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -131,11 +129,11 @@ impl<D: Device> Iterator for Loader<D> {
     }
 }
 
-impl<D: Device> Batches for Loader<D> {
+impl<D: Device, W: Work> Batches for Loader<D, W> {
     type Batch = D::Batch;
-    type State = OrderState;
+    type State = W::State;
 
-    fn state(&self) -> OrderState {
+    fn state(&self) -> W::State {
         Loader::state(self)
     }
 

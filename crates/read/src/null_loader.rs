@@ -5,7 +5,7 @@ use crate::batch_metadata::BatchMetadata;
 use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::steps::Steps;
 use crate::work::Work;
-use crate::{Batches, Device, Layout, LoaderOptions};
+use crate::{Device, Layout, Loader, LoaderOptions};
 use packhorse_core::{DataType, Result};
 use packhorse_order::{OrderState, Sampler, Shuffle, draw};
 use std::sync::Arc;
@@ -14,22 +14,26 @@ use std::sync::Arc;
 /// of that, in place of a loader that reads. A training loop that is no faster with it does not wait for its data.
 ///
 /// Samples are numbered in order; of `options` batch, rank, seed, epochs, state and remainder count.
-pub struct NullLoader<D: Device> {
-    pipeline: Pipeline<D, Nothing>,
-}
+pub type NullLoader<D> = Loader<D, NullWork>;
 
-struct Nothing {
+/// Fills batches with keys of draws.
+pub struct NullWork {
     layout: Arc<Layout>,
     steps: Steps,
     seed: u64,
 }
 
-impl Work for Nothing {
+impl Work for NullWork {
     type Fetched = ();
     type Scratch = ();
+    type State = OrderState;
 
     fn layout(&self) -> &Arc<Layout> {
         &self.layout
+    }
+
+    fn state(&self, steps: u64) -> OrderState {
+        order(self.steps.samples, self.seed, self.steps.after(steps))
     }
 
     fn fetch(&self, _: u64, (): &mut ()) -> Result<Option<()>> {
@@ -63,12 +67,12 @@ impl Work for Nothing {
     }
 }
 
-impl<D: Device> NullLoader<D> {
+impl<D: Device> Loader<D, NullWork> {
     /// A loader of `samples` samples an epoch.
     ///
     /// Errors (kind `Config`): options that make no sense together, a state of another loader; memory that the device does not
     /// give.
-    pub fn new(samples: u64, options: &LoaderOptions, device: D) -> Result<Self> {
+    pub fn null(samples: u64, options: &LoaderOptions, device: D) -> Result<Self> {
         let sampler = Sampler::new(options.rank, options.batch)?;
         if let Some(state) = &options.state {
             state.check(&order(samples, options.seed, (0, 0)))?;
@@ -79,35 +83,8 @@ impl<D: Device> NullLoader<D> {
         let layout = Arc::new(Layout::new(vec![("draws", DataType::UInt64, 8, vec![batch])])?);
         let config =
             PipelineConfig { fillers: 0, readers: 0, ahead: 1, budget: 0, mean: 0, slab: aligned(layout.bytes())? };
-        let work = Nothing { layout, steps, seed: options.seed };
+        let work = NullWork { layout, steps, seed: options.seed };
         Ok(Self { pipeline: Pipeline::new(work, steps.count, config, device, || ())? })
-    }
-
-    /// Where the field of every batch is.
-    pub fn layout(&self) -> &Arc<Layout> {
-        self.pipeline.work().layout()
-    }
-}
-
-impl<D: Device> Iterator for NullLoader<D> {
-    type Item = Result<D::Batch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.pipeline.next()
-    }
-}
-
-impl<D: Device> Batches for NullLoader<D> {
-    type Batch = D::Batch;
-    type State = OrderState;
-
-    fn state(&self) -> OrderState {
-        let Nothing { steps, seed, .. } = self.pipeline.work();
-        order(steps.samples, *seed, steps.after(self.pipeline.taken()))
-    }
-
-    fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
-        self.pipeline.stopper()
     }
 }
 
@@ -127,8 +104,8 @@ mod tests {
         for rank in 0..2 {
             let rank = Rank { rank, world_size: 2 };
             let options = LoaderOptions { rank, seed: 3, epochs: Some(2), ..LoaderOptions::new(4) };
-            let mut blank = NullLoader::new(20, &options, Host::default()).unwrap();
-            for batch in blank.by_ref() {
+            let mut loader = NullLoader::null(20, &options, Host::default()).unwrap();
+            for batch in loader.by_ref() {
                 let batch = batch.unwrap();
                 assert_eq!(batch.rows(), 4);
                 for (number, key) in batch.numbers().iter().zip(batch.integers("draws")) {
@@ -136,11 +113,11 @@ mod tests {
                     seen.push((batch.epoch(), *number));
                 }
             }
-            assert_eq!((blank.state().epoch, blank.state().consumed), (1, 20));
+            assert_eq!((loader.state().epoch, loader.state().consumed), (1, 20));
         }
         let other = OrderState { samples: 21, ..order(20, 3, (0, 0)) };
         let options = LoaderOptions { seed: 3, state: Some(other), ..LoaderOptions::new(4) };
-        assert!(NullLoader::new(20, &options, Host::default()).is_err());
+        assert!(NullLoader::null(20, &options, Host::default()).is_err());
         seen.sort_unstable();
         assert_eq!(seen, (0..2).flat_map(|epoch| (0..16).map(move |i| (epoch, i))).collect::<Vec<_>>());
     }

@@ -5,18 +5,16 @@ use crate::fill::{Filler, Scratch};
 use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::steps::Steps;
 use crate::work::Work;
-use crate::{Batches, Device, Layout, TokenOptions, TokenState, Tokens};
+use crate::{Device, Layout, Loader, TokenOptions, TokenState, Tokens};
 use packhorse_core::Result;
 use packhorse_order::{Order, Sampler};
 use std::sync::Arc;
 
-/// The batches of one rank, in order. What is in them depends neither on the number of threads nor on how far
-/// ahead they are filled. After an error the next call gives the next batch.
-pub struct TokenLoader<D: Device> {
-    pipeline: Pipeline<D, TokenWork>,
-}
+/// The batches of tokens of one rank, in training order: a [`Loader`] whose state is a [`TokenState`].
+pub type TokenLoader<D> = Loader<D, TokenWork>;
 
-struct TokenWork {
+/// Fills batches with the tokens of an order's samples.
+pub struct TokenWork {
     filler: Filler,
     steps: Steps,
 }
@@ -25,9 +23,14 @@ impl Work for TokenWork {
     /// Tokens are read straight into the slab.
     type Fetched = ();
     type Scratch = Scratch;
+    type State = TokenState;
 
     fn layout(&self) -> &Arc<Layout> {
         &self.filler.layout
+    }
+
+    fn state(&self, steps: u64) -> TokenState {
+        TokenState::new(self.steps.after(steps).1, self.steps.samples)
     }
 
     fn fetch(&self, _: u64, _: &mut Scratch) -> Result<Option<()>> {
@@ -51,12 +54,12 @@ impl Work for TokenWork {
     }
 }
 
-impl<D: Device> TokenLoader<D> {
+impl<D: Device> Loader<D, TokenWork> {
     /// A loader of the samples of `order`, whose segments are of `tokens`.
     ///
     /// Errors (kind `Config`): options that make no sense together, or more samples taken than there are; memory or
     /// threads that the system does not give.
-    pub fn new(tokens: Arc<Tokens>, order: Arc<dyn Order>, options: &TokenOptions, device: D) -> Result<Self> {
+    pub fn tokens(tokens: Arc<Tokens>, order: Arc<dyn Order>, options: &TokenOptions, device: D) -> Result<Self> {
         let sampler = Sampler::new(options.rank, options.batch)?;
         let steps = Steps::new(sampler, order.len(), (0, options.consumed), Some(1), options.remainder)?;
         let filler = Filler::new(tokens, order, options)?;
@@ -70,44 +73,5 @@ impl<D: Device> TokenLoader<D> {
         };
         let pipeline = Pipeline::new(TokenWork { filler, steps }, steps.count, config, device, || ())?;
         Ok(Self { pipeline })
-    }
-
-    /// Where the fields of every batch are.
-    pub fn layout(&self) -> &Arc<Layout> {
-        self.pipeline.work().layout()
-    }
-
-    /// Batches that are left.
-    pub fn remaining(&self) -> u64 {
-        self.pipeline.remaining()
-    }
-
-    /// Where to go on after the batches that were taken: [`TokenOptions::consumed`] of another loader, which may
-    /// have other ranks and batches.
-    pub fn state(&self) -> TokenState {
-        let steps = &self.pipeline.work().steps;
-        let (_, consumed) = steps.after(self.pipeline.taken());
-        TokenState::new(consumed, steps.samples)
-    }
-}
-
-impl<D: Device> Iterator for TokenLoader<D> {
-    type Item = Result<D::Batch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.pipeline.next()
-    }
-}
-
-impl<D: Device> Batches for TokenLoader<D> {
-    type Batch = D::Batch;
-    type State = TokenState;
-
-    fn state(&self) -> TokenState {
-        TokenLoader::state(self)
-    }
-
-    fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
-        self.pipeline.stopper()
     }
 }

@@ -99,14 +99,14 @@ impl<D: Device> TokenLoaderBuilder<D> {
 
     /// The loader, at work.
     ///
-    /// Errors: those of [`TokenLoader::new`] and [`GptIndex::build`]; several files without an order (kind `Config`).
+    /// Errors: those of [`TokenLoader::tokens`] and [`GptIndex::build`]; several files without an order (kind `Config`).
     pub fn build(self) -> Result<TokenLoader<D>> {
         let order = match &self.order {
             Some(order) => Arc::clone(order),
             None => Arc::new(self.gpt()?),
         };
         let options = TokenOptions { rank: rank_or_environment(self.rank)?, ..self.options };
-        TokenLoader::new(self.tokens, order, &options, self.device)
+        TokenLoader::tokens(self.tokens, order, &options, self.device)
     }
 
     fn gpt(&self) -> Result<GptOrder<IntArray>> {

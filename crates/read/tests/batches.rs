@@ -210,7 +210,7 @@ fn options_that_make_no_sense() {
         TokenOptions { pad: Some(65_536), ..right.clone() },
         TokenOptions { pad: Some(-1), ..right },
     ] {
-        let made = TokenLoader::new(Arc::clone(&tokens), Arc::clone(&order), &options, Host::default());
+        let made = TokenLoader::tokens(Arc::clone(&tokens), Arc::clone(&order), &options, Host::default());
         assert_eq!(made.map(|_| ()).unwrap_err().kind(), Kind::Config, "{options:?}");
     }
 }

@@ -172,7 +172,7 @@ fn steady_state_takes_no_slabs() {
     let count = Arc::default();
     let device = Counting(Host::default(), Arc::clone(&count));
     let options = TokenOptions { threads: 2, ahead: 3, ..options(2, 10) };
-    let loader = TokenLoader::new(tokens, order, &options, device).unwrap();
+    let loader = TokenLoader::tokens(tokens, order, &options, device).unwrap();
     let mut held = std::collections::VecDeque::new();
     for batch in loader {
         held.push_back(batch.unwrap());

@@ -133,7 +133,7 @@ impl Bench<'_> {
             let output = Pixels::normalized(Element::Bf16, Normalize::IMAGENET);
             let pictures = Synthetic { motif: Motif::Noise, size, channels: 3, output };
             let upload = Upload::with_transforms(gpu.clone(), vec![Arc::new(Synthetic::pictures("image", pictures))])?;
-            let made = bench.batches(NullLoader::new(load.dataset.len(), &options, upload)?, 0, false)?;
+            let made = bench.batches(NullLoader::null(load.dataset.len(), &options, upload)?, 0, false)?;
             push("made", "pictures that the GPU makes, no steps", made, None, None);
         }
         self.tell(&load, name, bytes, &stages)

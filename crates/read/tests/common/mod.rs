@@ -58,5 +58,5 @@ pub(crate) fn gpt(lengths: &[i32], length: u32, samples: Option<u64>) -> Arc<dyn
 
 /// A loader in ordinary memory.
 pub(crate) fn loader(tokens: &Arc<Tokens>, order: &Arc<dyn Order>, options: &TokenOptions) -> TokenLoader<Host> {
-    TokenLoader::new(Arc::clone(tokens), Arc::clone(order), options, Host::default()).unwrap()
+    TokenLoader::tokens(Arc::clone(tokens), Arc::clone(order), options, Host::default()).unwrap()
 }

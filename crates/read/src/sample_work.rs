@@ -11,14 +11,14 @@ use crate::stream::Stream;
 use crate::work::Work;
 use crate::{Dataset, Layout, LoaderOptions, Reader, Remainder, SampleBlock, Wants, cores};
 use packhorse_core::{Error, Registry, Result};
-use packhorse_order::{OrderState, Sampler};
+use packhorse_order::{OrderState, Sampler, Shuffle};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the threads share.
-pub(crate) struct Samples {
+pub struct SampleWork {
     pub(crate) feed: Feed,
     pub(crate) steps: Steps,
-    pub(crate) fingerprint: u64,
+    fingerprint: u64,
     collate: Collate,
     remainder: Remainder,
     /// What was fetched and used up, to be used again.
@@ -36,7 +36,7 @@ pub(crate) enum Feed {
 
 /// What a thread keeps from batch to batch.
 #[derive(Default)]
-pub(crate) struct WorkerState {
+pub struct WorkerState {
     wants: Wants,
     places: Vec<(u32, u64)>,
     collate: Scratch,
@@ -49,7 +49,7 @@ const FIRST: usize = 256 << 20;
 /// Samples that are looked at for one that has a field.
 const LOOKED_AT: u64 = 1000;
 
-impl Samples {
+impl SampleWork {
     /// What a loader of a dataset works on, and its pipeline settings.
     pub(crate) fn of_dataset(
         dataset: Dataset,
@@ -141,12 +141,22 @@ impl Samples {
     }
 }
 
-impl Work for Samples {
+impl Work for SampleWork {
     type Fetched = SampleBlock;
     type Scratch = WorkerState;
+    type State = OrderState;
 
     fn layout(&self) -> &Arc<Layout> {
         &self.collate.layout
+    }
+
+    fn state(&self, steps: u64) -> OrderState {
+        let (epoch, consumed) = self.steps.after(steps);
+        let (shuffle, seed) = match &self.feed {
+            Feed::Dataset { order, .. } => (order.shuffle(), order.seed()),
+            Feed::Stream { .. } => (Shuffle::Sequential, 0),
+        };
+        OrderState { dataset: self.fingerprint, samples: self.steps.samples, shuffle, seed, epoch, consumed }
     }
 
     fn fetch(&self, step: u64, kept: &mut WorkerState) -> Result<Option<SampleBlock>> {
