@@ -79,7 +79,7 @@ impl<G: Gpu + Clone> UploadBench<G> {
         let mut slots = slots.iter().cycle();
         let measured = self.clocked(&stream, WARM, || {
             let Some(to) = slots.next() else { return Ok(None) };
-            // SAFETY: the clock stops when all copies are over, and nobody uses the memory meanwhile.
+            // SAFETY: the clock stops when all copies are over, and the memory has no other use meanwhile.
             unsafe { self.gpu.upload(from.as_ref(), to, &stream) }?;
             Ok(Some((0, bytes as u64)))
         });
@@ -123,7 +123,7 @@ impl<G: Gpu + Clone> UploadBench<G> {
 
     /// The batches of a loader, for as long as the measurement takes. With `steps` each is used by a training step.
     ///
-    /// The clock starts after `stock` batches: as many as a loader may have ready before anybody asks.
+    /// The clock starts after `stock` batches: as many as a loader may have ready before the first call.
     pub fn batches<L>(&self, loader: L, stock: u64, steps: bool) -> Result<UploadMeasured>
     where
         L: Batches<Batch = DeviceBatch<G>> + Send + 'static,

@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A batch in the memory of a GPU, or on its way there.
 ///
-/// A stream that shall read it [waits](DeviceBatch::wait) for it: on the GPU, the caller goes on at once. Its memory is used
+/// A stream that reads it must [wait](DeviceBatch::wait) for it: on the GPU, the caller goes on at once. Its memory is used
 /// again after this is dropped and what was queued by then on those streams is over; the caller needs to wait for
 /// neither. Batches that are kept have memory of their own.
 pub struct DeviceBatch<G: Gpu> {
     lease: Arc<Mutex<Lease<UploadStream<G>>>>,
 }
 
-/// An event, and whom to ask about it.
+/// An event, and the stream that can query it.
 type Mark<G> = (Arc<<G as Gpu>::Event>, Arc<UploadStream<G>>);
 
 impl<G: Gpu> DeviceBatch<G> {
@@ -38,12 +38,12 @@ impl<G: Gpu> DeviceBatch<G> {
     /// Lets what is queued on `stream` from now on begin after the batch is there, finished; and the batch's memory be used again
     /// only after what is queued on `stream` when the batch is dropped.
     ///
-    /// Neither this nor the drop may be captured into a graph: there is no next time for the same memory.
+    /// Neither this nor the drop may be captured into a graph: each batch has other memory.
     pub fn wait(&self, stream: &G::Stream) -> Result<()> {
         self.lease().wait(stream)
     }
 
-    /// What tells whether it is there, and who knows: what is waited for, it is without a lock.
+    /// The event to wait for and its stream, so that the wait happens without the lock.
     fn mark(&self) -> Result<Mark<G>> {
         let lease = self.lease();
         let ready = lease.ready().ok_or_else(|| Error::bug("a batch without memory"))?;

@@ -4,7 +4,7 @@
 //! queued by then on the streams that waited for them is over. So a consumer may drop a tensor while its kernels are still
 //! queued, as long as they are on the stream that it named.
 
-#![expect(unsafe_code, reason = "what others shall understand is laid out as they have it")]
+#![expect(unsafe_code, reason = "the layout is that of the DLPack specification")]
 
 use crate::ring::Lease;
 use crate::upload_stream::UploadStream;
@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DlVersion {
-    /// Another one has another layout.
+    /// Changes with the layout.
     pub major: u32,
-    /// More than another one has more in it.
+    /// Grows with additions to the layout.
     pub minor: u32,
 }
 
@@ -112,7 +112,7 @@ struct Owner {
     _keeps: Box<dyn Send>,
 }
 
-/// A field of a batch, as a tensor for another library; dropped, if nobody took it.
+/// A field of a batch, as a tensor for another library; freed on drop unless it was handed over.
 #[derive(Debug)]
 pub struct Exported {
     tensor: NonNull<DlManagedTensor>,
@@ -151,7 +151,7 @@ impl Exported {
         owner.tensor.dl_tensor.shape = owner.shape.as_mut_ptr();
         owner.tensor.dl_tensor.strides = owner.strides.as_mut_ptr();
         let owner = NonNull::from(Box::leak(owner));
-        // SAFETY: the owner is there, and nobody else has it.
+        // SAFETY: the owner is there, and this is the only reference.
         let tensor = unsafe {
             (*owner.as_ptr()).tensor.manager_ctx = owner.as_ptr().cast();
             NonNull::new_unchecked(&raw mut (*owner.as_ptr()).tensor)
@@ -161,11 +161,11 @@ impl Exported {
 
     /// What it says.
     pub fn tensor(&self) -> &DlTensor {
-        // SAFETY: it is there until its deleter is called, which nobody else can.
+        // SAFETY: it is there until its deleter is called, which only this value can do.
         unsafe { &self.tensor.as_ref().dl_tensor }
     }
 
-    /// Hands it over to whoever calls its deleter: a Python capsule named `dltensor_versioned`, say.
+    /// Hands it over to code that will call its deleter: a Python capsule named `dltensor_versioned`, say.
     pub fn into_raw(self) -> NonNull<DlManagedTensor> {
         std::mem::ManuallyDrop::new(self).tensor
     }
@@ -181,7 +181,7 @@ impl Drop for Exported {
 /// Gives a tensor back.
 ///
 /// # Safety
-/// `tensor` is one that [`Exported::new`] made, and nobody uses it after this.
+/// `tensor` is one that [`Exported::new`] made, and it is not used after this.
 unsafe extern "C" fn delete(tensor: *mut DlManagedTensor) {
     // SAFETY: the owner is in a box of its own, whose address the tensor has.
     drop(unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Owner>()) });

@@ -16,8 +16,8 @@ use std::time::Duration;
 /// those that give memory.
 ///
 /// # Safety
-/// What is asked for happens: memory has its size, its address and nobody else's use until it is dropped; events and streams
-/// order work as they say. Others hand out memory on that word.
+/// Calls do what they promise: memory has its size and address and no other use until it is dropped; events and streams
+/// order work as they say. Safe code relies on this contract.
 pub unsafe trait Gpu: Send + Sync + 'static {
     /// Memory of the host that the GPU reads by itself, of a fixed length, at an address that is a multiple of
     /// [`ALIGN`](packhorse_read::ALIGN).
@@ -80,7 +80,7 @@ pub unsafe trait Gpu: Send + Sync + 'static {
     /// Queues a copy of `from`, which is in [pinned](Gpu::pinned) memory, to the beginning of `to`.
     ///
     /// # Safety
-    /// Until it is over both must be there, `from` must not change, and nobody else may use `to`.
+    /// Until it is over both must be there, `from` must not change, and `to` must have no other use.
     unsafe fn upload(&self, from: &[u8], to: &Self::Memory, stream: &Self::Stream) -> Result<()>;
 
     /// Copies memory of the GPU at `from`: for looking at results, not for speed.

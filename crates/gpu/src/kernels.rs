@@ -3,7 +3,7 @@
 //!
 //! * **What it is**: bytes as a loader leaves them in a slab (pixels, tokens, bits, ragged values) to tensors as a network takes
 //!   them, in one pass over memory each. Every kernel is a struct of settings, whose `launch` takes addresses on the device and
-//!   gives a [`Launch`] for `cuLaunchKernel`; `output` says what tensor comes out, for whoever reserves its memory.
+//!   gives a [`Launch`] for `cuLaunchKernel`; `output` says what tensor comes out, so that its memory can be reserved.
 //! * **The sources** are `crates/gpu/kernels/*.cu`; beside them lies the PTX that NVRTC 12.0 makes of them (`compile.py`; ISA 8.0,
 //!   for compute capability 7.5 and later), which drivers from 525 on translate. No toolkit is needed.
 //! * **Addresses** are those of the driver (`CUdeviceptr`), 0 for none. Each must be a multiple of the size of what lies there;

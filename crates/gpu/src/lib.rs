@@ -12,9 +12,9 @@
 //!   use after that stream's work. Nothing waits on the host, and no memory of slabs or slots is taken in a steady state.
 //! * [`Cuda`] is NVIDIA's driver, loaded at run time: without one, [`Cuda::new`] is an error of kind `Unsupported`. [`Simulated`]
 //!   does the same with threads.
-//! * [`kernels`] describes launches, for whoever has addresses and a stream. [`Exported`] is a field for other libraries
+//! * [`kernels`] describes launches, for code that has addresses and a stream. [`Exported`] is a field for other libraries
 //!   (DLPack).
-//! * Memory that the GPU uses is handed to it by `unsafe` code here and in the modules of [`Gpu`]s; what is public and safe can
+//! * Memory that the GPU uses is handed to it by `unsafe` code here and in the modules of [`Gpu`]s; the public safe interface can
 //!   neither free nor change memory that is in use.
 
 mod bench;

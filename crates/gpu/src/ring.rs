@@ -6,8 +6,8 @@
 //!             └──────────────── record(consumed, consumer) ←─drop──────────────────┘
 //! ```
 //!
-//! * A slot belongs to one of three: the free list, the sender for as long as one call takes, or a lease. Whoever has it
-//!   owns it, so there are no numbers of slots, and nothing can be in two hands.
+//! * A slot belongs to one of three: the free list, the sender for as long as one call takes, or a lease. The holder
+//!   owns it, so there are no slot numbers, and no slot has two owners.
 //! * No thread waits for the GPU. That a slot is written again only after its consumer read it, and read only after it was
 //!   written, are waits that the GPU's streams do among themselves.
 //! * Memory of the host goes back once the event after its copy is over, which is asked for when the next batch is sent.
@@ -128,7 +128,7 @@ impl<D: Driver> Drop for Sender<D> {
     fn drop(&mut self) {
         while let Some((host, copied)) = self.in_flight.pop_front() {
             if self.ring.driver.synchronize(&copied).is_err() {
-                // Nobody knows whether the GPU still reads it.
+                // The GPU may still read it.
                 std::mem::forget(host);
             }
         }
@@ -166,7 +166,7 @@ impl<D: Driver> Ring<D> {
         Ok(Slot { memory: self.driver.slot(host)?, ready, consumed: Vec::new(), used: 0 })
     }
 
-    /// What is done on the GPU for a batch, in order.
+    /// Queues the work for a batch on the GPU, in order.
     fn queue(&self, host: &D::Host, slot: &mut Slot<D>) -> Result<()> {
         let copies = self.driver.copies();
         for consumed in slot.consumed.iter().take(std::mem::take(&mut slot.used)) {
@@ -176,7 +176,7 @@ impl<D: Driver> Ring<D> {
         self.driver.record(&slot.ready, copies)
     }
 
-    /// Lets go of a slot, once nobody on the GPU uses it.
+    /// Frees a slot after its last use on the GPU.
     fn free(&self, slot: Slot<D>) -> Result<()> {
         let used = slot.consumed.iter().take(slot.used);
         let over = used.chain([&*slot.ready]).try_for_each(|event| self.driver.synchronize(event));
@@ -234,7 +234,7 @@ impl<D: Driver> Lease<D> {
         Ok(())
     }
 
-    /// What tells whether the batch is there.
+    /// The event that says whether the batch is there.
     pub(crate) fn ready(&self) -> Option<Arc<D::Event>> {
         self.slot.as_ref().map(|slot| Arc::clone(&slot.ready))
     }
@@ -251,7 +251,7 @@ impl<D: Driver> Drop for Lease<D> {
         let mut state = self.ring.state();
         match marked {
             Ok(()) => state.free.push_back(slot),
-            // Nobody knows whether the GPU still uses it.
+            // The GPU may still use it.
             Err(_) => {
                 state.made -= 1;
                 std::mem::forget(slot);

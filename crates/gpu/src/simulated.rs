@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Streams that are threads, memory that is memory: what is queued is done in order, on its own time. With
+/// Streams are threads and memory is host memory: work that is queued runs in order, in its own time. With
 /// [`jitter`](Simulated::with_jitter) that time is random, which finds mistakes in the order of things that a fast GPU hides.
 ///
 /// It has no kernels of its own; [`with_kernels`](Simulated::with_kernels) gives it some.
@@ -264,7 +264,7 @@ unsafe impl Gpu for Simulated {
         let (from, to, bytes) = (from.as_ptr().expose_provenance(), to.at.cast::<u8>().expose_provenance(), from.len());
         self.run(stream, move || {
             let (from, to) = (std::ptr::with_exposed_provenance::<u8>(from), std::ptr::with_exposed_provenance_mut(to));
-            // SAFETY: both are there until this is over, and used by nobody else meanwhile: this function's contract. The
+            // SAFETY: both are there until this is over, and have no other use meanwhile: this function's contract. The
             // lengths were checked.
             unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
         })
@@ -284,7 +284,7 @@ unsafe impl Gpu for Simulated {
             kernels.ok_or_else(|| Error::unsupported("a simulated GPU runs no kernels: finish on the host"))?;
         let launch = launch.clone();
         self.run(stream, move || {
-            // What fails is found missing by whoever looks at the result.
+            // A failure shows in the result.
             let _ = kernels(&launch);
         })
     }

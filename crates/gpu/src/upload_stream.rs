@@ -19,7 +19,7 @@ pub(crate) struct UploadStream<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
     host: PhantomData<fn(H)>,
 }
 
-/// What is known and taken once batches have a layout.
+/// State that needs the layout of batches.
 struct Prepared<G: Gpu> {
     plan: Arc<Plan>,
     /// What steps need beside: used by one after another, since they are all on one stream.
@@ -36,7 +36,7 @@ pub(crate) struct Plan {
     bytes: usize,
 }
 
-/// Memory for a batch, and what is known of the batch in it.
+/// Memory for a batch, and the batch's metadata.
 pub(crate) struct DeviceSlab<M> {
     memory: M,
     address: u64,
@@ -117,8 +117,8 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
             return Err(Error::config("a batch of another loader: an upload belongs to one"));
         }
         let used = host.slab().get(..host.used()).ok_or_else(|| Error::bug("a batch that ends behind its slab"))?;
-        // SAFETY: the ring keeps batch and slot until the copy is over, and lends neither to anybody meanwhile: a slab
-        // is written by nobody but its batch's owner, and a slot by nobody but us. The slot was made for `used` bytes.
+        // SAFETY: the ring keeps batch and slot until the copy is over, and lends neither meanwhile: a slab
+        // is written only by its batch's owner, and a slot only here. The slot was made for `used` bytes.
         unsafe { self.gpu.upload(used, &slot.memory, &self.copies) }?;
         slot.contents.clone_from(host.contents());
         if host.rows() == 0 {
@@ -162,7 +162,7 @@ struct OnCopies<'l, G: Gpu, H> {
 impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
     #[expect(unsafe_code, reason = "memory is handed to the GPU, which the compiler can't follow")]
     fn launch(&mut self, launch: &Launch) -> Result<()> {
-        // SAFETY: a `DeviceTransform` promises that its kernels stay inside of the slot, which the ring keeps until what is queued here is
+        // SAFETY: a `DeviceTransform` promises that its kernels stay inside of the slot, which the ring keeps until the queued work is
         // over, of the scratch memory, which only this stream uses, and of memory that it keeps itself.
         unsafe { self.upload.gpu.launch(launch, &self.upload.copies) }
     }

@@ -2,7 +2,7 @@
 
 use crate::Element;
 
-/// Where an array is on the GPU, and what is in it: dense, in C order.
+/// The address, type and shape of an array on the GPU: dense, in C order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     /// The address of its first byte.

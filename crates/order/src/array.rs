@@ -92,7 +92,7 @@ pub enum IntView<'a> {
 impl<'a> IntView<'a> {
     /// The numbers in `bytes`, of the type that numpy calls `descr`: `<i2`, `<i4`, `<u4` or `<i8`.
     ///
-    /// Errors: another type, or bytes that are no whole number of them.
+    /// Errors: another type, or bytes that are not a whole number of them.
     pub fn from_bytes(descr: &str, bytes: &'a [u8]) -> Result<Self> {
         let (view, rest) = match descr {
             "<i2" => (IntView::I16Bytes(bytes.as_chunks().0), bytes.len() % 2),
@@ -104,7 +104,7 @@ impl<'a> IntView<'a> {
             }
         };
         if rest > 0 {
-            let message = format!("{} bytes are no whole number of '{descr}': the file is cut short", bytes.len());
+            let message = format!("{} bytes are not a whole number of '{descr}': the file is truncated", bytes.len());
             return Err(Error::content(message));
         }
         Ok(view)
@@ -158,7 +158,7 @@ impl<'a> IntView<'a> {
 
 #[cold]
 fn wrong(at: u64, what: &str) -> Error {
-    Error::content(format!("the {what} has no entry {at} that could be right: build it anew"))
+    Error::content(format!("the {what} has no valid entry {at}: build it again"))
 }
 
 /// An empty vector with room for `count`, or an error that says how much memory that is.

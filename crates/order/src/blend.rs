@@ -104,7 +104,7 @@ fn of_few<const P: usize, T>(weights: &[f64], size: u64, number: fn(usize) -> T,
     both.extend(samples(size, number, |y| few.next(y)));
 }
 
-/// `size` samples, of datasets that `next` tells.
+/// `size` samples, of the datasets that `next` returns.
 #[inline(always)]
 fn samples<T>(
     size: u64,

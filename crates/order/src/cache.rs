@@ -1,4 +1,4 @@
-//! Megatron's cache files: their names, their descriptions, what is in them.
+//! Megatron's cache files: their names, descriptions and contents.
 //!
 //! Megatron looks for `{md5}-{class}-{split}-{what}` in its `--data-cache-path`, or, without one, below
 //! `{prefix}/cache/GPTDataset_indices`. The MD5 is that of the description, which is written beside the
@@ -81,7 +81,7 @@ impl GptDescription {
         self.json().dumps()
     }
 
-    /// The files of `index`, the description first. Whoever publishes them should publish that last.
+    /// The files of `index`, the description first: publish that one last.
     pub fn files<'a>(&self, index: &'a GptIndex) -> Vec<CacheFile<'a>> {
         let arrays = [
             ("document_index", &index.document, 1),

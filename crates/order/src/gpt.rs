@@ -17,7 +17,7 @@ const WIDE: u64 = u32::MAX as u64 - 1;
 pub struct GptIndex {
     /// What the totals are.
     pub plan: GptPlan,
-    /// `<i4`: sequence numbers, epoch upon epoch, shuffled.
+    /// `<i4`: sequence numbers, epoch after epoch, shuffled.
     pub document: Array,
     /// `<i4` or `<i8`, two numbers a row, a row a sample and one for the end: place in `document`, offset in tokens.
     pub sample: Array,

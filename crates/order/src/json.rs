@@ -63,7 +63,7 @@ fn block<T>(open: char, close: char, values: &[T], depth: usize, text: &mut Stri
     text.push(close);
 }
 
-/// ASCII only; what is outside of it in UTF-16 escapes.
+/// ASCII only; other characters as UTF-16 escapes.
 fn quoted(value: &str, text: &mut String) {
     text.push('"');
     for c in value.chars() {

@@ -50,7 +50,7 @@ pub(crate) fn write<T: Copy, const N: usize>(
 /// Errors: anything else, or a file that does not hold what its header says.
 pub fn read_npy(bytes: &[u8]) -> Result<(IntView<'_>, usize)> {
     let (header, rest) =
-        split(bytes).ok_or_else(|| Error::content("is no .npy file of version 1 to 3, or cut short"))?;
+        split(bytes).ok_or_else(|| Error::content("is not an .npy file of version 1 to 3, or is truncated"))?;
     let parsed = parse(header);
     let (descr, rows, columns) =
         parsed.ok_or_else(|| Error::unsupported("has a .npy header that no index of whole numbers has"))?;

@@ -22,7 +22,7 @@ pub trait Order: Send + Sync {
 
     /// Appends the segments of sample `k` to `out`.
     ///
-    /// Errors: `k` is not below [`Order::len`], or the arrays contradict one another (kind `Content`).
+    /// Errors: `k` is not below [`Order::len`], or the arrays contradict each other (kind `Content`).
     fn sample(&self, k: u64, out: &mut Vec<Segment>) -> Result<()>;
 
     /// True if there are no samples.

@@ -2,7 +2,7 @@
 
 use packhorse_core::{Error, Result};
 
-/// What is asked of a GPT dataset.
+/// The settings of a GPT dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GptOptions {
     /// Seeds both shuffles.
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_kept_last_sample_is_counted_in_32_bits() {
         assert_eq!(plan(102, None, false).samples, 11);
-        // 2^24 + 1 is no 32-bit float.
+        // 2^24 + 1 is not a 32-bit float.
         assert_eq!(rounded_up((1 << 24) + 1, 1), 1 << 24);
     }
 

@@ -14,7 +14,7 @@ const MIDDLE: usize = 397;
 #[derive(Clone, Debug)]
 pub struct RandomState {
     state: [u32; WORDS],
-    /// The state, tempered: what is handed out.
+    /// The state, tempered: the outputs.
     ready: [u32; WORDS],
     next: usize,
 }
@@ -92,7 +92,7 @@ impl RandomState {
         self.ready.first().copied().unwrap_or_default()
     }
 
-    /// The next 624 words of state. A word needs its successor as it was and the one 397 ahead, which
+    /// The next 624 words of state. A word needs the old value of its successor and the one 397 ahead, which
     /// from word 227 on is one already made; cut there, each loop has its operands in slices of their own.
     fn twist(&mut self) {
         const EARLY: usize = WORDS - MIDDLE;
@@ -119,7 +119,7 @@ fn accept(words: &[u32], mask: u32, limit: u32, out: &mut [u32]) -> (usize, usiz
     for (used, &word) in words.iter().enumerate() {
         let Some(place) = out.get_mut(filled) else { return (used, filled) };
         *place = word & mask;
-        // No branch on the outcome, which nobody can foresee.
+        // No branch on the outcome, which cannot be predicted.
         filled += usize::from(word & mask <= limit.wrapping_sub(filled as u32));
     }
     (words.len(), filled)

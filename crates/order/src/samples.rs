@@ -76,7 +76,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Where a sample begins that there are no tokens for: the end of the last document, less the extra token.
+    /// Where a sample without tokens begins: the end of the last document, less the extra token.
     fn end(&self) -> Row<i64> {
         let last = self.documents.len().saturating_sub(1);
         let length = self.documents.last().map_or(0, |&document| self.of(document));

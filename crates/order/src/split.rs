@@ -35,7 +35,7 @@ pub struct Splits {
 impl Splits {
     /// Up to three weights, separated by anything: Megatron takes every run of digits and points.
     ///
-    /// Errors: more than three numbers, none above zero, or something that is no number.
+    /// Errors: more than three numbers, none above zero, or text that is not a number.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || Error::config(format!("a split of '{text}' is not up to three weights such as '969,30,1'"));
         let mut weights = [0.0; 3];

@@ -1,4 +1,4 @@
-//! How the bytes of a file are come by.
+//! How the bytes of a file are read.
 
 /// Mapped, or read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub enum Access {
     Map,
     /// By `Input::read_at`. Ranges of one batch that are at most `gap` bytes apart are read as one.
     Ranges {
-        /// Worth reading in vain for having one read less: about 4 KiB on a local disk, 1 MiB at an object store.
+        /// Unwanted bytes that cost less than another read: about 4 KiB on a local disk, 1 MiB at an object store.
         gap: u32,
     },
 }

@@ -96,7 +96,7 @@ impl<L: Batches> Iterator for Ahead<L> {
             Err(TryRecvError::Empty) => {
                 let start = Instant::now();
                 let next = taken.recv().ok();
-                // That there is no more is not a batch that was late.
+                // The end of the epoch is not a late batch.
                 self.waits += u64::from(next.is_some());
                 self.waited += start.elapsed();
                 next
@@ -115,7 +115,7 @@ impl<L: Batches> Iterator for Ahead<L> {
 
 impl<L: Batches> Drop for Ahead<L> {
     fn drop(&mut self) {
-        // Whoever waits for a batch, or to hand one over, finds nobody there any more.
+        // Ends the waits of both sides, so that the thread can be joined.
         (self.stop)();
         self.end();
     }

@@ -1,4 +1,4 @@
-//! A batch: one slab, and what is known of it.
+//! A batch: one slab and its metadata.
 
 use crate::batch_metadata::BatchMetadata;
 use crate::layout::{ALIGN, Layout};
@@ -24,7 +24,7 @@ impl<H> Batch<H> {
         Self { slab: Some(slab), layout, home }
     }
 
-    /// What is known of it.
+    /// Its metadata.
     pub fn contents(&self) -> &BatchMetadata {
         const NONE: &BatchMetadata = &BatchMetadata::NONE;
         self.slab.as_ref().map_or(NONE, |slab| &slab.filled)
@@ -77,7 +77,7 @@ impl<H> Batch<H> {
 }
 
 impl<H: AsRef<[u8]>> Batch<H> {
-    /// The whole slab, which may be larger than what is [used](Batch::used).
+    /// The whole slab, which may be larger than the part that is [used](Batch::used).
     pub fn slab(&self) -> &[u8] {
         self.slab.as_ref().map(|slab| slab.host.as_ref()).unwrap_or_default()
     }
@@ -88,7 +88,7 @@ impl<H: AsRef<[u8]>> Batch<H> {
         self.slab().get(self.place(name)?)
     }
 
-    /// The bytes of a field in one row, be it dense or ragged.
+    /// The bytes of a field in one row, dense or ragged.
     pub fn row(&self, name: &str, row: usize) -> Option<&[u8]> {
         let field = self.layout.field(name)?;
         let stride = field.strides.first().copied().unwrap_or(0);

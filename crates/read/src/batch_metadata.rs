@@ -1,4 +1,4 @@
-//! What is known of a batch beside its bytes.
+//! The metadata of a batch: which samples it holds, and how much of the slab they use.
 
 use crate::layout::Layout;
 use std::ops::Range;

@@ -14,9 +14,9 @@ pub trait Device: Send {
     /// A batch as the caller gets it.
     type Batch: Send;
 
-    /// Is told where the fields of all batches will be, before anything else is asked for.
+    /// Called once, before all other calls, with the positions of the fields in all batches.
     ///
-    /// Errors: fields that the device can't make what it shall of.
+    /// Errors: fields that the device can't use as it must.
     fn prepare(&mut self, layout: &Arc<Layout>) -> Result<()> {
         let _ = layout;
         Ok(())

@@ -95,7 +95,7 @@ impl EpochOrder {
         let (mut first, mut lens) = (0u32, Vec::new());
         for (number, runs) in datasets.iter().enumerate() {
             let count = u32::try_from(runs.len()).map_err(|_| Error::unsupported("2^32 runs and more"))?;
-            // Copies of one dataset shall not go hand in hand.
+            // Copies of one dataset must not have the same order.
             let own = draw(seed, 0, number as u64, 1);
             let part = Part::new(runs, shuffle, first, own);
             lens.push(part.order(shuffle, 0)?.len());

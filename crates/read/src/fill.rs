@@ -23,7 +23,7 @@ pub(crate) struct Filler {
     loss: LossMask,
 }
 
-/// What is kept from batch to batch by whoever fills them.
+/// What a thread keeps from batch to batch.
 #[derive(Debug, Default)]
 pub struct Scratch {
     reading: Reading,

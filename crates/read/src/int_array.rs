@@ -39,7 +39,7 @@ impl Bytes {
 
 impl IntArray {
     /// `count` numbers of the type that numpy calls `descr` (`<i2`, `<i4`, `<u4`, `<i8`), from byte `offset`
-    /// of `input` on: mapped, or read as a whole where `input` is no local file.
+    /// of `input` on: mapped, or read as a whole if `input` is not a local file.
     ///
     /// Errors: an input that ends before, another type, no memory.
     pub fn read(input: &dyn Input, descr: &str, offset: u64, count: u64, access: Access) -> Result<Self> {

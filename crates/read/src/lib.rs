@@ -10,7 +10,7 @@
 //! GptOrder, PackOrder, BlendOrder: Order
 //! ```
 //!
-//! * **Datasets** ([`Dataset::open`]): what `packhorse seal` sealed, from its manifest and its indexes alone; and anybody's
+//! * **Datasets** ([`Dataset::open`]): what `packhorse seal` sealed, from its manifest and its indexes alone; and third-party
 //!   shards, whose headers are read once. Samples are numbered, and any of them can be read at any time ([`Reader`]).
 //! * **Order**: [`packhorse_order::ShardOrder`] says what stands at a position of an epoch, and
 //!   [`packhorse_order::Sampler`] which positions a rank takes at a step. There is no shuffle buffer: what a batch holds is a
@@ -18,7 +18,7 @@
 //!   and ranks and batch may be others then. A sample that is left out keeps its position.
 //! * **Threads**: some read ahead, bounded in bytes ([`LoaderOptions::budget`]), some decode and fill slabs, which are used
 //!   again: where samples are ranges of bytes, no memory is taken for a batch once all slabs are there. Batches come in
-//!   order whoever fills them.
+//!   order, whichever thread fills them.
 //! * **A batch** is one slab whose [`Layout`] is computed once: dense fields begin at multiples of 256 bytes, ragged values
 //!   follow one another without padding, with their offsets among the dense fields.
 //!

@@ -34,7 +34,7 @@ impl<D: Device> Loader<D> {
     }
 
     /// A loader of several datasets in turn, each as often as its weight says among all weights. An epoch has `samples`
-    /// samples; a dataset that is through starts over, shuffled anew.
+    /// samples; a dataset at its end starts over with another shuffle.
     ///
     /// Errors: as for [`Loader::new`]; a weight that is not above 0, or too small for one sample in 16,384.
     pub fn mixed(

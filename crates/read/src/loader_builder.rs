@@ -120,7 +120,7 @@ impl<D: Device> LoaderBuilder<D> {
         self.configure(|options| options.cache = cache)
     }
 
-    /// How much of what is read is checked.
+    /// How thoroughly reads are checked.
     pub fn verify(self, verify: Verify) -> Self {
         self.configure(|options| options.read.verify = verify)
     }

@@ -1,4 +1,4 @@
-//! What is asked of a loader.
+//! Settings of a loader.
 
 use crate::{CacheOptions, OnError, ReadOptions, Remainder};
 use packhorse_core::{Limits, Observer};
@@ -33,7 +33,7 @@ pub struct LoaderOptions {
     pub ahead: usize,
     /// Bytes that may be read ahead, beside the slabs.
     pub budget: usize,
-    /// How bytes are read and what is checked.
+    /// How bytes are read and checked.
     pub read: ReadOptions,
     /// What of the shards is kept near.
     pub cache: CacheOptions,

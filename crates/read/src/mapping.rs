@@ -1,9 +1,9 @@
-//! The one memory map of the house: a local file that nobody writes any more.
+//! The workspace's only memory map: of a local file that is not written any more.
 //!
 //! Other inputs are read with `pread`. A map is for files that were sealed: they are published by a rename
-//! and never written again, and what replaces one is another file, which leaves the map as it was. A file
+//! and never written again, and replacing one makes another file, which leaves the map unchanged. A file
 //! that is truncated in place while it is mapped ends the process with SIGBUS, as in every program that maps
-//! it, Megatron among them; whoever can't rule that out asks for [`Access::Ranges`](crate::Access::Ranges).
+//! it, Megatron among them; where that can't be ruled out, use [`Access::Ranges`](crate::Access::Ranges).
 
 #![expect(unsafe_code, reason = "a map of a file is unsafe by its nature: see the one block")]
 
@@ -33,7 +33,7 @@ impl Mapping {
             return Err(Error::new(Kind::Changed, message).in_input(input.name()));
         }
         // SAFETY: the map is private to this value, read-only, and never handed out beyond its borrow. That
-        // nobody writes to or truncates the file meanwhile is what the caller vouches for by choosing to map
+        // the file is not written or truncated meanwhile is what the caller guarantees by choosing to map
         // (see above); all that is read is checked against the length of the map, so a file that was short
         // from the start is an error and no fault.
         let map = unsafe { Mmap::map(&file) }.map_err(|error| failed("map", error))?;

@@ -4,7 +4,7 @@ use packhorse_core::{Error, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Takes steps 0 to `steps`, `jobs` at a time, in order as they begin. The first error ends it: what has begun is
+/// Takes steps 0 to `steps`, `jobs` at a time, started in order. The first error ends it: started work is
 /// finished, and nothing else begins.
 pub(crate) fn in_parallel(steps: usize, jobs: usize, step: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);

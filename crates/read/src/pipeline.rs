@@ -63,7 +63,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
             ring.give_back(Slab { host: device.host(config.slab)?, filled: BatchMetadata::default() });
         }
         let reads = config.readers > 0 && config.fillers > 0;
-        // Who fills holds a step too, and who reads shall not wait for that.
+        // Filling threads hold a step each, and readers must not wait for those.
         let depth = ahead.max(config.readers).saturating_add(config.fillers);
         let queue = reads.then(|| Arc::new(PrefetchQueue::new(depth, steps, config.budget, config.mean)));
         let (threads, scratch) = (Vec::new(), W::Scratch::default());
@@ -126,7 +126,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         self.taken
     }
 
-    /// What ends it, from any thread: whoever waits for a batch gets none.
+    /// Ends it from any thread, and with it the waits for batches.
     pub(crate) fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
         let (ring, work, queue) = (Arc::clone(&self.ring), Arc::clone(&self.work), self.queue.clone());
         Box::new(move || {

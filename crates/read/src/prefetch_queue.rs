@@ -16,14 +16,14 @@ pub(crate) struct PrefetchQueue<F> {
 
 #[derive(Debug)]
 struct State<F> {
-    /// What came of the steps from `first` on that were begun.
+    /// The outcome of the started steps from `first` on.
     places: VecDeque<Place<F>>,
     first: u64,
     steps: u64,
-    /// Steps ahead of the first one that nobody took.
+    /// Steps that may be ahead of the first one that was not taken.
     ahead: usize,
     held: usize,
-    /// Bytes that may be held; the next step that somebody waits for is read in any case.
+    /// Bytes that may be held; the next step that is waited for is read in any case.
     budget: usize,
     /// The mean of what steps weighed: what those that are being read are taken for.
     mean: usize,
@@ -93,7 +93,7 @@ impl<F> PrefetchQueue<F> {
         }
     }
 
-    /// Nothing is read any more, and nobody waits.
+    /// Ends all reading and waiting.
     pub(crate) fn stop(&self) {
         self.lock().stop = true;
         self.room.notify_all();
@@ -142,7 +142,7 @@ impl<F> Reading<'_, F> {
 impl<F> Drop for Reading<'_, F> {
     fn drop(&mut self) {
         if !self.done {
-            // The thread is gone, and nobody waits for what it would have read.
+            // The thread is gone; end the wait for what it would have read.
             let mut state = self.queue.lock();
             state.steps = state.steps.min(self.step + 1);
             drop(state);

@@ -18,7 +18,7 @@ pub(crate) struct Want {
     pub(crate) len: usize,
 }
 
-/// Reads all `wants`, which are reordered, each into its place in `out`. `buf` is used for what is read together.
+/// Reads all `wants`, which are reordered, each into its place in `out`. `buf` holds ranges that are read together.
 pub(crate) fn read(
     files: &[TokenFile],
     wants: &mut [Want],

@@ -7,7 +7,7 @@ use crate::{Access, Dataset};
 use packhorse_core::{Error, Input, Kind, Result, passed_over};
 use std::sync::Arc;
 
-/// How much of what is read is checked.
+/// How thoroughly reads are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// Nothing but what formats check themselves.
@@ -23,9 +23,9 @@ pub enum Verify {
 /// How samples are read.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// How bytes of local shards are come by.
+    /// How bytes of local shards are read.
     pub access: Access,
-    /// What is checked.
+    /// How much is checked.
     pub verify: Verify,
     /// Bytes of decoded rows that are kept, of formats whose samples can't be read one by one.
     pub rows: usize,
@@ -109,7 +109,7 @@ impl Reader {
         Self { dataset, columns, shards, tables, options }
     }
 
-    /// What is read.
+    /// The dataset that it reads.
     pub fn dataset(&self) -> &Dataset {
         &self.dataset
     }
@@ -119,7 +119,7 @@ impl Reader {
         self.shards.get(&self.dataset, shard).map(|opened| Arc::clone(&opened.input))
     }
 
-    /// Reads the samples of these numbers into `out`. What is wrong with one sample is its [fault](SampleBlock::fault).
+    /// Reads the samples of these numbers into `out`. The error of one sample is its [fault](SampleBlock::fault).
     ///
     /// Errors: a number past the end (kind `Config`); a shard that can't be opened or read.
     pub fn read(&self, numbers: impl Iterator<Item = u64>, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
@@ -166,10 +166,10 @@ impl Reader {
         Ok(wants.opened.len() - 1)
     }
 
-    /// Notes what is to be read for sample `at` of an open shard.
+    /// Notes the ranges of sample `at` of an open shard.
     fn want(&self, shard: usize, at: u64, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
         let row = out.rows.len();
-        let Some((_, opened)) = wants.opened.get(shard) else { return Err(Error::bug("a shard that nobody opened")) };
+        let Some((_, opened)) = wants.opened.get(shard) else { return Err(Error::bug("a shard that was not opened")) };
         let Some(members) = opened.members() else {
             out.rows.push(Row::Typed { piece: usize::MAX, row: 0 });
             out.spans.resize(out.spans.len() + self.columns.len(), None);

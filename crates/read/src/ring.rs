@@ -17,7 +17,7 @@ pub(crate) struct Ring<H, F> {
     ready: Condvar,
 }
 
-/// Memory for a batch and for what is known of it; both are used again.
+/// Memory for a batch and its metadata; both are reused.
 #[derive(Debug)]
 pub(crate) struct Slab<H> {
     pub(crate) host: H,
@@ -38,7 +38,7 @@ struct State<H, F> {
     free: Vec<Slab<H>>,
     /// Step `s` goes to slot `s % slots`.
     slots: Vec<Option<Outcome<H, F>>>,
-    /// The first step that nobody claimed.
+    /// The first step that is not claimed.
     next: u64,
     /// The first step that was not taken.
     taken: u64,
@@ -61,7 +61,7 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next step that nobody works on, with a slab for it. Waits for room, if it shall, and else gives none;
+    /// Claims the next step, with a slab for it. Waits for room if `wait` is set, and else returns none;
     /// none as well when all is done.
     pub(crate) fn claim(&self, wait: bool) -> Option<Claim<'_, H, F>> {
         let mut state = self.lock();
@@ -106,7 +106,7 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         (state.slots.len().saturating_sub(state.slabs), state.bytes)
     }
 
-    /// A slab that nobody uses: kept, unless there are enough or it is too small.
+    /// Takes back an unused slab, unless there are enough or it is too small.
     pub(crate) fn give_back(&self, slab: Slab<H>) {
         let mut state = self.lock();
         let fits = slab.host.as_ref().len() >= state.bytes;

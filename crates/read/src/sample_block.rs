@@ -22,7 +22,7 @@ pub struct SampleBlock {
     pub(crate) used: usize,
     pub(crate) maps: Vec<Arc<Mapping>>,
     pub(crate) pieces: Vec<Piece>,
-    /// What is wrong with rows that have no value.
+    /// The errors of rows without values.
     pub(crate) faults: Vec<(usize, Error)>,
 }
 
@@ -75,7 +75,7 @@ impl SampleBlock {
         self.faults.clear();
     }
 
-    /// Lets go of what nobody needs until it is used again: rows, maps, and a buffer that was far too large.
+    /// Drops what is not needed until the next use: rows, maps, and a buffer that was far too large.
     pub(crate) fn reset(&mut self) {
         if self.bytes.capacity() > (4 * self.used).max(1 << 20) {
             self.bytes = Vec::new();
@@ -124,7 +124,7 @@ impl SampleBlock {
         all.get(span.start..span.start.checked_add(span.len)?)
     }
 
-    /// What is wrong with a sample that could not be read.
+    /// The error of a sample that could not be read.
     pub fn fault(&self, row: usize) -> Option<&Error> {
         self.faults.iter().find(|(at, _)| *at == row).map(|(_, error)| error)
     }

@@ -128,7 +128,7 @@ impl SampleWork {
         self.bin.lock().unwrap_or_else(PoisonError::into_inner).push(fetched);
     }
 
-    /// Takes from the stream what is this rank's of a step.
+    /// Takes this rank's samples of a step from the stream.
     fn streamed(&self, stream: &Stream, columns: &[Column], step: u64) -> Result<Option<SampleBlock>> {
         let (_, positions) = self.steps.at(step);
         let (begin, share) = (self.steps.begin_of_all(step), positions.end - positions.start);

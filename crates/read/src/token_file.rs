@@ -27,9 +27,9 @@ enum Pointers {
 
 impl TokenFile {
     /// The tokens in `bin`, of the Arrow type `tokens`, little-endian; `lengths` of its sequences in tokens; and
-    /// `pointers`, the byte each begins at: without them one follows upon another from byte 0.
+    /// `pointers`, the byte each begins at: without them the sequences are contiguous from byte 0.
     ///
-    /// What is checked here: that the file holds the last sequence (given the sums, hence all of them). Every
+    /// Checked here: the file holds the last sequence (given the sums, hence all of them). Every
     /// segment that is read is checked against the length of its sequence and of the file.
     ///
     /// Errors: a stream, another type, arrays of different lengths, a file that is cut short.

@@ -1,4 +1,4 @@
-//! What is asked of a loader of tokens.
+//! Settings of a loader of tokens.
 
 use crate::Remainder;
 use packhorse_order::Rank;
@@ -69,6 +69,6 @@ pub enum LossMask {
     Off,
     /// All but padding.
     Padding,
-    /// Neither padding nor the first token of a document after another one.
+    /// Neither padding nor the first token of a document that follows another.
     Documents,
 }

@@ -33,7 +33,7 @@ impl TokenState {
     /// Errors (kind `Config`): other text, another version, more samples taken than there are.
     pub fn from_json(text: &str) -> Result<Self> {
         let state: Self = serde_json::from_str(text)
-            .map_err(|error| Error::config("is no state of a loader of tokens").caused_by(error))?;
+            .map_err(|error| Error::config("is not a state of a loader of tokens").caused_by(error))?;
         if state.version != VERSION {
             let message = format!("is a loader's state of version {}; known is {VERSION}", state.version);
             return Err(Error::config(message));

@@ -67,7 +67,9 @@ impl Element {
             DataType::Int32 => Element::I32,
             DataType::UInt32 => Element::U32,
             DataType::Int64 => Element::I64,
-            other => return Err(Error::unsupported(format!("has tokens of type {other}, which are no whole numbers"))),
+            other => {
+                return Err(Error::unsupported(format!("has tokens of type {other}, which are not whole numbers")));
+            }
         })
     }
 

@@ -205,7 +205,7 @@ fn options_that_make_no_sense() {
         TokenOptions::new(0, 8),
         TokenOptions::new(3, 0),
         TokenOptions::new(u32::MAX, u32::MAX),
-        TokenOptions { rank: 1, ..right.clone() },
+        TokenOptions { rank: Rank { rank: 1, world_size: 1 }, ..right.clone() },
         TokenOptions { consumed: 1000, ..right.clone() },
         TokenOptions { pad: Some(65_536), ..right.clone() },
         TokenOptions { pad: Some(-1), ..right },

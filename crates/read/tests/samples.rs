@@ -199,7 +199,7 @@ fn bad_samples_are_named_or_left_out() {
     let outcomes: Vec<_> = Loader::new(dataset.clone(), &fields, &strict, Host::default()).unwrap().collect();
     assert!(outcomes[0].is_ok());
     let errors: Vec<String> = outcomes[1..].iter().map(|outcome| outcome.as_ref().unwrap_err().to_string()).collect();
-    assert!(errors[0].contains("k13") && errors[0].contains("cls is no Int64: seven"), "{errors:?}");
+    assert!(errors[0].contains("k13") && errors[0].contains("cls is not a valid Int64: seven"), "{errors:?}");
     assert!(errors[1].contains("k21") && errors[1].contains("has no field bin"), "{errors:?}");
     assert!(outcomes[1].as_ref().is_err_and(|error| error.kind() == Kind::Content));
 

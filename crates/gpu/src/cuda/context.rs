@@ -8,7 +8,7 @@ use packhorse_core::{Error, Result};
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 
-/// What is called of the driver. It is looked up first, since cudarc panics where something is missing.
+/// The driver's functions in use. They are looked up first, since cudarc panics if one is missing.
 const CALLED: [&str; 32] = [
     "cuInit",
     "cuDeviceGet",
@@ -90,7 +90,7 @@ impl Context {
         Ok(Self { number, device, raw })
     }
 
-    /// Makes the context that of this thread for as long as what is given lives; then the thread has its own again, maybe that
+    /// Makes the context current on this thread while the guard lives; then the thread has its own again, maybe that
     /// of a framework on another GPU.
     pub(super) fn bind(&self) -> Result<Bound> {
         let pop = result::ctx::get_current().context("ask for the context")? != Some(self.raw);
@@ -110,13 +110,13 @@ pub(crate) struct Bound {
     capture: Option<sys::CUstreamCaptureMode>,
 }
 
-/// Lets this thread call the driver while somebody captures a graph: in the usual mode what we ask for, memory and whether events
+/// Lets this thread call the driver during the capture of a graph: in the usual mode what we ask for, memory and whether events
 /// are over, would fail, and spoil the capture of whatever thread.
 fn relaxed() -> Option<sys::CUstreamCaptureMode> {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     let known = *KNOWN.get_or_init(|| has("cuThreadExchangeStreamCaptureMode"));
-    // SAFETY: the mode that was is written in the place of the one that shall be.
+    // SAFETY: the old mode is written in place of the new one.
     (known && unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.result().is_ok()).then_some(mode)
 }
 
@@ -162,7 +162,7 @@ impl Stream {
         Ok(Self(Arc::new(OfContext { handle: raw as usize, owned: true, context: Arc::clone(context) })))
     }
 
-    /// Somebody else's.
+    /// A stream of other code.
     ///
     /// # Safety
     /// It must be there as long as any clone of this.

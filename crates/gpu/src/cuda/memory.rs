@@ -15,7 +15,7 @@ pub struct Pinned {
     context: Arc<Context>,
 }
 
-// SAFETY: it is plain memory that nobody else has.
+// SAFETY: it is plain memory with one owner.
 unsafe impl Send for Pinned {}
 // SAFETY: a shared one is only read.
 unsafe impl Sync for Pinned {}

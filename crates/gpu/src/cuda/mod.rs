@@ -80,7 +80,7 @@ impl Cuda {
         result::device::get_name(self.inner.context.device).context("ask for the GPU's name")
     }
 
-    /// What tells the GPU from all others (`GPU-01234567-…`), where the driver says so.
+    /// The GPU's unique identifier (`GPU-01234567-…`), if the driver has one.
     pub fn uuid(&self) -> Option<String> {
         if !context::has("cuDeviceGetUuid") {
             return None;
@@ -91,7 +91,7 @@ impl Cuda {
         Some(format!("GPU-{}", parts.join("-")))
     }
 
-    /// A stream that somebody else made in the primary context of this GPU, by its handle: `torch.cuda.Stream.cuda_stream`,
+    /// A stream that other code made in the primary context of this GPU, by its handle: `torch.cuda.Stream.cuda_stream`,
     /// say. 0 and 1 are the default stream.
     ///
     /// Errors (kind `Config`): a stream of another GPU; 2, the default stream of each thread, since batches may be dropped by
@@ -101,7 +101,7 @@ impl Cuda {
     /// The stream must be there until all clones of what is given are gone, those in batches that waited on it among them.
     pub unsafe fn stream_from_raw(&self, handle: usize) -> Result<Stream> {
         if handle == 2 {
-            return Err(Error::config("the default stream of a thread is no one stream: give one that was made"));
+            return Err(Error::config("the per-thread default stream can't be shared: give a stream that was created"));
         }
         // SAFETY: this function's contract.
         unsafe { Stream::foreign(&self.inner.context, handle) }
@@ -128,7 +128,7 @@ impl Cuda {
         unsafe { result::stream::synchronize(raw) }.context("wait for a stream")
     }
 
-    /// Makes the GPU that of this thread for as long as what is given lives, for libraries that work with the one that is.
+    /// Makes the GPU current on this thread while the guard lives, for libraries that use the current one.
     pub(crate) fn bind(&self) -> Result<Bound> {
         self.inner.context.bind()
     }
@@ -136,7 +136,7 @@ impl Cuda {
     /// Queues a copy of `from`, which is in pinned memory, to an address of the GPU's memory.
     ///
     /// # Safety
-    /// Until it is over both must be there, as many bytes, `from` must not change, and nobody else may use what is at `to`.
+    /// Until it is over both must be there, as many bytes, `from` must not change, and `to` must have no other use.
     pub(crate) unsafe fn upload_to(&self, from: &[u8], to: u64, stream: &Stream) -> Result<()> {
         if from.is_empty() {
             return Ok(());

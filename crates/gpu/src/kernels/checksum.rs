@@ -59,7 +59,7 @@ impl Checksum {
 /// The sum, modulo 2^64, over all words `i` of eight bytes (little-endian, zeros after the last) of output `i` of SplitMix64 seeded
 /// with the word, plus the last output of SplitMix64 seeded with the number of bytes.
 ///
-/// It changes with any byte, with the order of words and with zeros at the end. It is no defence against who wants it not to.
+/// It changes with any byte, with the order of words and with zeros at the end. It is not cryptographic.
 pub fn checksum(bytes: &[u8]) -> u64 {
     let word = |part: &[u8]| part.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
     let words = bytes.chunks(8).map(word).zip(0u64..);

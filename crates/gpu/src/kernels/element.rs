@@ -43,7 +43,7 @@ impl Element {
         Self::ALL.iter().find(|(element, ..)| *element == self).map_or(0, |(_, _, width, _)| *width)
     }
 
-    /// The one for arrays of this type of Arrow's; `None` for those that are no numbers.
+    /// The one for arrays of this type of Arrow's; `None` for types that are not numbers.
     pub fn of(data_type: &DataType) -> Option<Self> {
         let found = Self::ALL.iter().find(|(.., known)| known.as_ref() == Some(data_type));
         found.map(|(element, ..)| *element)

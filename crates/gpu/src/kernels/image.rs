@@ -65,7 +65,7 @@ impl Flip {
 /// Addresses of what says, for each row, which part is shown and how; 0 for what the settings don't ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Picks {
-    /// `UInt64 [rows]`: the keys of the draws, `draw(seed, epoch, number, 0)` of `packhorse-order` where they shall be those
+    /// `UInt64 [rows]`: the keys of the draws, `draw(seed, epoch, number, 0)` of `packhorse-order` if they must be those
     /// of the loader.
     pub keys: u64,
     /// `Int32 [rows, 2]`: top and left; what lies outside is moved inside.

@@ -61,12 +61,12 @@ impl Pad {
         }
     }
 
-    /// What comes out of so many rows; of what type the elements are, only their width tells.
+    /// What comes out of so many rows; elements of any type of that width.
     pub fn output(&self, rows: u32) -> Result<Tensor> {
         Tensor::new(self.entry()?.1, &[rows.into(), self.length, self.inner])
     }
 
-    /// The launch for `rows` rows. `lengths` gets how many entries of each row there are, cut ones not counted; 0 if nobody asks.
+    /// The launch for `rows` rows. `lengths` gets how many entries of each row there are, cut ones not counted; 0 if not wanted.
     pub fn launch(&self, from: &RaggedValues, output: u64, lengths: u64, rows: u32) -> Result<Launch> {
         self.output(rows)?;
         Tensor::new(self.entry()?.1, &[from.entries, self.inner])?;

@@ -58,7 +58,7 @@ pub struct Pixels {
     pub element: Element,
     /// Which dimension comes first after that of the rows.
     pub axes: Axes,
-    /// The scale of what is no byte.
+    /// The scale of elements that are not bytes.
     pub normalize: Normalize,
 }
 

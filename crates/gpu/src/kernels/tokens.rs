@@ -22,7 +22,7 @@ pub struct TokenRows {
     pub ignore: i64,
 }
 
-/// What tells where in a row a document begins. The first token of a row begins one in any case.
+/// How to find where in a row a document begins. The first token of a row begins one in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Documents {
     /// A row is one.
@@ -36,7 +36,7 @@ pub enum Documents {
     Cumulative,
 }
 
-/// Addresses of what comes in; 0 for what is not there.
+/// Addresses of inputs; 0 for those that are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenInputs {
     /// The tokens.
@@ -52,7 +52,7 @@ pub struct TokenInputs {
     pub boundaries: u32,
 }
 
-/// Addresses of what comes out; 0 for what is not wanted.
+/// Addresses of outputs; 0 for those that are not wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenOutputs {
     /// `[rows, length]` of [`TokenRows::output`]: all tokens but an extra one.
@@ -62,7 +62,7 @@ pub struct TokenOutputs {
     /// `[rows, length]` of [`TokenRows::output`]: the place of a token in its document, from 0.
     pub positions: u64,
     /// `Int32 [rows · length + 1]`: cumulative lengths of the documents of all rows, from 0 to `rows · length`; what lies past the
-    /// entries is left as it was.
+    /// entries is left unchanged.
     pub cumulative: u64,
     /// `Int32 [1]`: how many entries `cumulative` has.
     pub entries: u64,
@@ -123,7 +123,7 @@ impl TokenRows {
     }
 
     /// The launches, one after another, for `rows` rows. `scratch` has [`TokenRows::scratch`] bytes; it is used only if positions
-    /// or cumulative lengths are wanted and documents are told by tokens or segments.
+    /// or cumulative lengths are wanted and documents are found by tokens or segments.
     pub fn launch(&self, from: &TokenInputs, to: &TokenOutputs, scratch: u64, rows: u32) -> Result<Vec<Launch>> {
         self.check(rows)?;
         let starts = to.cumulative != 0;

@@ -1,4 +1,4 @@
-//! The library: where it is looked for, and what is called of it.
+//! The library: where it is looked for, and its functions in use.
 //!
 //! Signatures and layouts are those of `nvjpeg.h` of CUDA 12 and 13, which agree in all that is used here.
 
@@ -7,7 +7,7 @@ use std::ffi::{OsString, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 
-/// Where the library is looked for if nobody says: a process that has loaded one of these uses that. The older one first, since
+/// Where the library is looked for by default: a process that has loaded one of these uses that. The older one first, since
 /// it also works with older drivers.
 const NAMES: [&str; 3] = ["libnvjpeg.so.12", "libnvjpeg.so.13", "libnvjpeg.so"];
 
@@ -41,7 +41,7 @@ impl Status {
         }
     }
 
-    /// Whether a batch must be decoded by somebody else; an error where that does not help.
+    /// Whether a batch must be decoded by another backend; an error where that does not help.
     pub(super) fn fails(self) -> Result<bool> {
         match self {
             Self::ALLOCATOR_FAILURE => self.context("decode JPEGs").map(|()| true),

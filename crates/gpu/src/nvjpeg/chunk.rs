@@ -22,7 +22,7 @@ pub(super) enum Way {
     Engine(usize, JpegFacts),
     /// The CPU.
     Cpu,
-    /// Nobody: the sample has none.
+    /// None: the sample has no picture.
     None,
 }
 
@@ -42,7 +42,7 @@ impl Picture {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) shapes: usize,
-    /// The end of what is copied.
+    /// The end of the bytes to copy.
     pub(super) tables: usize,
     pub(super) pictures: usize,
     /// For each picture where it begins behind `pictures`, and where the last one ends.
@@ -73,7 +73,7 @@ impl Chunk {
         Some(Self { shapes, tables, pictures: start, places, bytes })
     }
 
-    /// Writes what is copied.
+    /// Writes the bytes to copy.
     pub(super) fn write(&self, pictures: &[Picture], out: &mut [u8]) {
         let (offsets, shapes) = out.split_at_mut(self.shapes.min(out.len()));
         for (out, place) in offsets.as_chunks_mut().0.iter_mut().zip(&self.places) {

@@ -1,4 +1,4 @@
-//! What is left to the CPU.
+//! Pictures that are left to the CPU.
 
 use packhorse_core::{Error, Limits, Result};
 use packhorse_transform::image::{Draws, View, ViewDecoder};

@@ -28,7 +28,7 @@ impl Backend {
         }
     }
 
-    /// Whether it is worth asking. What turns, has its own idea of colours or is no usual JPEG is the CPU's.
+    /// Whether nvJPEG should try. JPEGs that are rotated, have unusual colours or an unusual form are the CPU's.
     pub(super) fn takes(self, facts: &JpegFacts) -> bool {
         let [luma, blue, red, _] = facts.sampling;
         let usual = facts.precision == 8 && facts.frames == 1 && facts.upright;
@@ -43,7 +43,7 @@ impl Backend {
     }
 }
 
-/// `NVJPEG_FLAGS_BITSTREAM_STRICT`: what is no proper JPEG is refused, and then the CPU's decoder says what is wrong with it.
+/// `NVJPEG_FLAGS_BITSTREAM_STRICT`: damaged JPEGs are refused, and then the CPU's decoder says what is wrong.
 const STRICT: u32 = 1 << 2;
 
 /// `NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION`: chroma between samples is that of a line through them, as the CPU's decoders have
@@ -106,7 +106,7 @@ impl Engine {
         let _bound = self.shared.gpu.bind()?;
         let (calls, handle) = (&self.shared.calls, self.shared.handle);
         let (mut width, mut height, mut refused) = (0, 0, 1);
-        // SAFETY: both handles are there, and nobody else has the second; so many bytes are there, and read by this call alone;
+        // SAFETY: both handles are there, and the second has no other user; so many bytes are there, and read by this call alone;
         // the numbers are written by calls that succeed.
         let status = unsafe {
             let parsed = (calls.stream_parse)(handle, bytes.as_ptr(), bytes.len(), 0, 0, self.parsed);
@@ -118,7 +118,7 @@ impl Engine {
                 other => other,
             }
         };
-        // The room for the pixels is what our own walk through the header says: nobody decodes who sees another size.
+        // The room for the pixels comes from our own parser of the header: a decoder that sees another size refuses.
         Ok(status == Status::SUCCESS && refused == 0 && (width, height) == (facts.width, facts.height))
     }
 

@@ -44,7 +44,7 @@ impl Jpegs {
         if resize.channels != 3 || resize.flip == Flip::Given {
             return Err(Error::config("JPEGs become three channels, and flips are drawn or never: ask for that"));
         }
-        // Settings that make no sense are told now.
+        // Refuses invalid settings early.
         let somewhere = RaggedPictures { values: 256, bytes: 0, offsets: 256, shapes: 256 };
         resize.launch(&somewhere, &Picks { keys: 256, ..Picks::default() }, 256, 256, 1)?;
         let (mut engines, mut refusal) = (Vec::new(), None);
@@ -172,7 +172,7 @@ fn survey(engines: &mut [Engine], cpu: &mut Cpu, bytes: &[u8], place: Range<usiz
     Ok(Picture { bytes: place, way, height, width })
 }
 
-/// How many pictures were decoded by whom, so far.
+/// How many pictures each backend has decoded so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JpegCounts {
     /// By the GPU's JPEG engines.

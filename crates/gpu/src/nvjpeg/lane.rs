@@ -78,7 +78,7 @@ impl Lane {
         held.pinned.as_mut().get_mut(..bytes).ok_or_else(|| Error::bug("pinned memory that is too small"))
     }
 
-    /// Queues a copy of what is at `from` in the host's bytes to `to`, which is in the lane's memory.
+    /// Queues a copy of the host's bytes at `from` to `to`, which is in the lane's memory.
     pub(super) fn copy(&mut self, from: std::ops::Range<usize>, to: u64, stream: &Stream) -> Result<()> {
         let gpu = self.gpu.clone();
         let held = self.held()?;
@@ -101,7 +101,7 @@ fn grown(bytes: usize) -> usize {
 impl Drop for Lane {
     fn drop(&mut self) {
         if self.gpu.synchronize(&self.idle).is_err() {
-            // Nobody knows whether the GPU still uses it.
+            // The GPU may still use it.
             std::mem::forget(self.held.take());
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! * **What it is**: a [`DeviceTransform`](crate::DeviceTransform): of a field of JPEG bytes it makes a dense field of pictures of one size, decoded
 //!   by nvJPEG, then cut, resampled, mirrored and normalised by [`Resize`](crate::kernels::Resize). The library is loaded when it is
-//!   asked for ([`NvJpeg::load`]) and is no dependency: without it there is one error of kind `Unsupported`.
+//!   asked for ([`NvJpeg::load`]) and is not a dependency: without it there is one error of kind `Unsupported`.
 //! * **Who decodes what** is decided for each picture, from its header: the first of [`JpegOptions::backends`] that takes it, else
 //!   the CPU's decoder. nvJPEG gets upright pictures, gray or of luma and chroma, 8 bits a channel, coded by Huffman: baseline
 //!   ones of one scan the hardware, also progressive ones the multiprocessors. CMYK, RGB, arithmetic coding, pictures that EXIF
@@ -16,7 +16,7 @@
 //!   stream of its own would let the next batch's copy begin earlier; compressed bytes are a tenth of the pixels, so that gains
 //!   little, and the calls themselves (parsing; Huffman codes of what the GPU does not do alone) keep the host busy meanwhile.
 //! * **The host waits** for a lane's last kernel before it uses the lane again, two parts later. nvJPEG's hardware backend writes
-//!   pictures *when it is called*, ahead of what is queued on the stream, whatever the stream was told to wait for
+//!   pictures *when it is called*, ahead of work that is queued on the stream, whatever the stream waits for
 //!   (meta-pytorch/torchcodec#1634, nvJPEG 12.3 to 13.2): memory must be unused on the GPU at that time, and only the host can know.
 //! * **Errors** name field and sample: `Content` for what no decoder takes or is cut short, `Limit` for too many pixels,
 //!   `Environment` for a GPU without memory.

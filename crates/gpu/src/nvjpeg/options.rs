@@ -1,4 +1,4 @@
-//! What is asked of JPEGs on the GPU.
+//! Settings of JPEGs on the GPU.
 
 use super::Backend;
 use crate::kernels::{Flip, Part, Resize};
@@ -23,7 +23,7 @@ pub struct JpegOptions {
     /// Bytes of decoded pictures in the GPU's memory at a time, twice: a batch of more is done in parts. Only a picture that is
     /// larger takes more.
     pub memory: usize,
-    /// Threads that decode what is left to the CPU, that which takes the batches among them.
+    /// Threads that decode the CPU's share, including the one that takes the batches.
     pub threads: usize,
     /// Of pictures.
     pub limits: Limits,

@@ -65,7 +65,7 @@ impl Part<'_> {
         if state.is_empty() {
             return Ok(());
         }
-        // SAFETY: the bytes are in the batch's slab, which the ring keeps until what is queued here is over; the lane is marked
+        // SAFETY: the bytes are in the batch's slab, which the ring keeps until the queued work is over; the lane is marked
         // after that, and not used again before. The host has waited for its last use, and only other engines were told of the
         // memory since, of other parts of it.
         let status = unsafe { state.decode(self.stream.handle()) }?;

@@ -66,7 +66,7 @@ impl State {
     }
 
     /// Takes memory for the largest of the pictures in advance, where they are about of one size: else the library takes and
-    /// gives memory back whenever sizes change, which stops the GPU. What it says to that is no matter.
+    /// gives memory back whenever sizes change, which stops the GPU. Its result does not matter.
     fn foresee(&mut self, many: c_int) {
         let (batch, widest, highest) = self.foreseen;
         let side = |side: c_int, before: c_int| (side.saturating_add(63) / 64 * 64).max(before);
@@ -106,7 +106,7 @@ impl State {
         let stream = std::ptr::with_exposed_provenance_mut::<c_void>(stream);
         // SAFETY: all arrays have `many` entries; the rest is this function's contract.
         let status = unsafe { (calls.decode)(handle, self.raw, sources, lengths, self.images.as_mut_ptr(), stream) };
-        // A batch that failed must be prepared for anew.
+        // After a failed batch it must be prepared again.
         self.batch = if status == Status::SUCCESS { many } else { 0 };
         Ok(status)
     }
@@ -115,7 +115,7 @@ impl State {
 impl Drop for State {
     fn drop(&mut self) {
         if let Ok(_bound) = self.shared.gpu.bind() {
-            // SAFETY: made by `Engine::state`; whoever has it waited for what it decodes.
+            // SAFETY: made by `Engine::state`; its owner has waited for its decodes.
             let _ = unsafe { (self.shared.calls.state_destroy)(self.raw) };
         }
     }

@@ -1,4 +1,4 @@
-//! What is made of a batch on the GPU, before its consumer sees it.
+//! Work on a batch on the GPU, before its consumer sees it.
 //!
 //! A step takes fields by name and makes others; those lie behind the batch in its slot, so they come and go with it. Steps
 //! run one after another on the stream of the copies: what a training step of tens of milliseconds hides anyhow, and one
@@ -52,7 +52,7 @@ pub unsafe trait DeviceTransform: Send + Sync {
     fn run(&self, fields: &Fields<'_>, scratch: u64, commands: &mut dyn Commands) -> Result<()>;
 }
 
-/// The stream that a batch is sent on: what is queued here is done in this order, after the copy.
+/// The stream that a batch is sent on: work runs in the order in which it is queued here, after the copy.
 pub trait Commands {
     /// Queues a kernel.
     fn launch(&mut self, launch: &Launch) -> Result<()>;
@@ -133,5 +133,5 @@ fn side(size: usize) -> Result<u32> {
 /// The element that fields of this type hold.
 fn element(field: &SlabField) -> Result<Element> {
     let found = Element::of(&field.data_type);
-    found.ok_or_else(|| Error::config(format!("field {} holds {}, which are no numbers", field.name, field.data_type)))
+    found.ok_or_else(|| Error::config(format!("field {} holds {}, which are not numbers", field.name, field.data_type)))
 }

@@ -61,7 +61,7 @@ impl Pictures {
 unsafe impl DeviceTransform for Pictures {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let (image, batch) = self.image(layout)?;
-        // Settings that make no sense are told now.
+        // Refuses invalid settings early.
         image.launch(256, &Picks { keys: 256, ..Picks::default() }, 256, 1)?;
         Ok(vec![Output::rows(&self.into, image.output(batch)?)])
     }

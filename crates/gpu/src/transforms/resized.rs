@@ -57,7 +57,7 @@ unsafe impl DeviceTransform for Resized {
         if self.drawn() {
             beside(layout, &self.draws, DataType::UInt64, rows, &[])?;
         }
-        // Settings that make no sense are told now.
+        // Refuses invalid settings early.
         let somewhere = RaggedPictures { values: 256, bytes: 0, offsets: 256, shapes: 256 };
         self.resize.launch(&somewhere, &Picks { keys: 256, ..Picks::default() }, 256, 256, 1)?;
         Ok(vec![Output::rows(&self.into, self.resize.output(rows)?)])

@@ -14,7 +14,7 @@ use packhorse_read::Layout;
 pub struct Sequences {
     /// `I32` or `I64`: inputs, labels and positions.
     pub output: Element,
-    /// What tells where a document begins: a token, or the fields `segment_ids` or `cu_seqlens` of the batch.
+    /// How to find where a document begins: by a token, or the fields `segment_ids` or `cu_seqlens` of the batch.
     pub documents: Documents,
     /// Whether rows have a token more than inputs, as they have by default.
     pub extra_token: bool,

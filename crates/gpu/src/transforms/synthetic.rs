@@ -12,13 +12,13 @@ use packhorse_read::Layout;
 pub struct Synthetic {
     /// The field that is made.
     pub into: String,
-    /// What is in it.
+    /// What it holds.
     pub what: SyntheticField,
     /// Another seed, other samples.
     pub seed: u64,
 }
 
-/// What is made.
+/// The kind of a synthetic field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SyntheticField {
     /// Noise, or letters.
@@ -53,13 +53,13 @@ impl Synthetic {
     }
 }
 
-// SAFETY: the kernel writes the field that was promised, of which it is told the size, and reads nothing.
+// SAFETY: the kernel writes the promised field, whose size it gets, and reads nothing.
 unsafe impl DeviceTransform for Synthetic {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let dense = layout.fields().iter().find(|field| !field.ragged && !field.name.ends_with(".offsets"));
         let rows =
             batch(dense.ok_or_else(|| Error::config("batches have no field that says how many rows they have"))?)?;
-        // Settings that make no sense are told now.
+        // Refuses invalid settings early.
         self.launch(&Origin::default(), 256, 1)?;
         Ok(vec![Output::rows(&self.into, self.tensor(rows)?)])
     }

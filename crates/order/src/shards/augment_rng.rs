@@ -3,7 +3,7 @@
 use super::keys::key;
 use packhorse_core::SplitMix64;
 
-/// The number that `lane` of `sample` has in `epoch`: the same whoever asks, in whatever order and thread.
+/// The number of `lane` of `sample` in `epoch`, independent of the order of calls and of threads.
 ///
 /// `sample` is what numbers samples for the caller, whatever their order (its number in the dataset, say); a lane is a
 /// use: 0 for flipping, 1 for the left edge of a crop, ….
@@ -63,7 +63,7 @@ mod tests {
             &|i| AugmentRng::new(7, 0, i).below(1, 1000) as f64 / 1000.0 + 0.0005,
         ] {
             assert!((mean(numbers) - 0.5).abs() < 0.005, "{}", mean(numbers));
-            // No number tells of the next.
+            // Successive numbers are not correlated.
             let product = mean(&|i| (numbers(i) - 0.5) * (numbers(i + 1) - 0.5));
             assert!(product.abs() < 0.0015, "{product}");
         }

@@ -39,5 +39,5 @@ pub use rank::Rank;
 pub use shuffle::Shuffle;
 pub use state::OrderState;
 
-/// The version of the order of samples: another one gives another order for the same seed.
+/// The version of the order of samples: a new version may give another order for the same seed.
 pub const ORDER_VERSION: u32 = 1;

@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub enum Shuffle {
     /// Not at all: shard after shard.
     Sequential,
-    /// Shards at random, and the samples of each `shards` of them together: whoever reads it has so many shards at
+    /// Shards at random, and the samples of each `shards` of them together: a reader has so many shards at
     /// hand at a time.
     Blocks {
         /// Shards a block, at least 1.
@@ -38,7 +38,7 @@ impl FromStr for Shuffle {
             ("sequential", _) => Ok(Shuffle::Sequential),
             ("full", _) => Ok(Shuffle::Full),
             (_, Some(shards)) => Ok(Shuffle::Blocks { shards }),
-            _ => Err(Error::config(format!("\"{text}\" is no shuffle; write sequential, blocks:8 or full"))),
+            _ => Err(Error::config(format!("\"{text}\" is not a shuffle; write sequential, blocks:8 or full"))),
         }
     }
 }

@@ -58,7 +58,7 @@ impl OrderState {
     /// Errors (kind `Config`): other text, a version of the text or of the order that is not this build's, more samples
     /// taken than there are.
     pub fn from_json(text: &str) -> Result<Self> {
-        let no_state = || Error::config("is no state of an order of samples");
+        let no_state = || Error::config("is not a state of an order of samples");
         // Of other versions nothing but these need be there.
         #[derive(Deserialize)]
         struct Versions {
@@ -83,7 +83,7 @@ impl OrderState {
         let digest =
             Some(&dataset).filter(|digits| hex(digits)).and_then(|digits| u64::from_str_radix(digits, 16).ok());
         let dataset =
-            digest.ok_or_else(|| Error::config(format!("\"{dataset}\" is no 16 digits of a dataset's digest")))?;
+            digest.ok_or_else(|| Error::config(format!("\"{dataset}\" is not 16 digits of a dataset's digest")))?;
         if consumed > samples {
             return Err(Error::config(format!("{consumed} samples of {samples} can't have been taken")));
         }
@@ -105,7 +105,7 @@ impl OrderState {
         match pairs.into_iter().find(|(_, _, saved, here)| saved != here) {
             None => Ok(()),
             Some((what, long, saved, here)) => Err(Error::config(format!(
-                "the state is of {long} {saved}, and here it is {here}: give the {what} that it was saved with, or begin anew"
+                "the state is of {long} {saved}, and here it is {here}: give the {what} that it was saved with, or start over"
             ))),
         }
     }
@@ -147,7 +147,7 @@ mod tests {
         for dataset in ["0123456789abcde", "0123456789abcdeF", "+123456789abcdef", "0123456789abcdef0"] {
             assert!(with("0123456789abcdef", dataset).message().contains("16 digits"));
         }
-        assert!(with("blocks:8", "blocks:0").message().contains("no shuffle"));
+        assert!(with("blocks:8", "blocks:0").message().contains("not a shuffle"));
         assert!(with("}", ",\"more\":1}").message().contains("no state"));
         assert!(with("\"epoch\":3", "\"epoch\":3.0").message().contains("no state"));
         assert!(with("\"epoch\":3", "\"epoch\":3,\"epoch\":4").message().contains("no state"));

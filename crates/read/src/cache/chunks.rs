@@ -4,12 +4,12 @@ use packhorse_core::{Error, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// A chunk that is to be kept, and its bytes once somebody has read them.
+/// A chunk to keep, and its bytes after the first read.
 #[derive(Debug)]
 struct Slot {
     number: u64,
     bytes: OnceLock<Box<[u8]>>,
-    /// Had by whoever reads them: the others wait for it.
+    /// Held by the thread that reads them; the others wait for it.
     reading: Mutex<()>,
 }
 
@@ -97,7 +97,7 @@ impl Chunks {
         let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()].into_boxed_slice();
         read(begin, &mut bytes).inspect_err(|_| self.held.give_back(len))?;
         copy(&bytes, offset, out)?;
-        // Nobody else has the guard.
+        // This thread has the only guard.
         let _ = slot.bytes.set(bytes);
         drop(guard);
         Ok(Found::Read)

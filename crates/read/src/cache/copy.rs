@@ -33,7 +33,7 @@ struct Copy<'a> {
     state: Mutex<State<'a>>,
     changed: Condvar,
     cancel: &'a Cancel,
-    /// Told how many bytes more were written.
+    /// Called with the number of bytes just written.
     each: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -141,12 +141,12 @@ mod tests {
         for len in [0, 1, PIECE, PIECE * 3 + 5] {
             let input = MemoryInput::new("x", bytes(len));
             for reads in [0, 1, 2, 9] {
-                let (mut out, told) = (Vec::new(), AtomicU64::new(0));
+                let (mut out, counted) = (Vec::new(), AtomicU64::new(0));
                 let each = |n| {
-                    told.fetch_add(n, Ordering::Relaxed);
+                    counted.fetch_add(n, Ordering::Relaxed);
                 };
                 copy(&input, len, reads, &mut out, &Cancel::default(), &each).unwrap();
-                assert!(out == bytes(len) && told.into_inner() == len);
+                assert!(out == bytes(len) && counted.into_inner() == len);
             }
         }
     }

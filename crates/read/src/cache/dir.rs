@@ -21,7 +21,7 @@ use std::time::SystemTime;
 /// ```text
 /// DIR/packhorse-0123456789abcdef/     the first 16 digits of the dataset's digest
 ///     train-000000.tar                as in the dataset; used last at its time of access
-///     .staging/HOST,PID,…/            what is being copied
+///     .staging/HOST,PID,…/            copies in progress
 ///     .staging/lock,…                 who copies what
 ///     .users                          shared by those who have the cache open
 /// DIR/train-000000.tar                instead, where `packhorse stage` put this dataset into DIR itself
@@ -33,7 +33,7 @@ pub struct DirCache {
     folder: Folder,
     options: DirOptions,
     share: Share,
-    /// Copies are removed to make room: not those that somebody staged.
+    /// Copies are removed to make room, except staged ones.
     ours: bool,
     users: Option<Lock>,
     observer: Arc<dyn Observer>,
@@ -43,7 +43,7 @@ pub struct DirCache {
 /// What came of an attempt to have a copy.
 enum Outcome {
     Here(Held),
-    /// Somebody else is at it.
+    /// Another process is copying it.
     Busy,
     /// There is no room for it.
     None,
@@ -53,7 +53,7 @@ impl DirCache {
     /// The cache of the dataset `source` in a folder. What processes that are gone left behind there is removed.
     ///
     /// Errors: a fraction that is none, a folder that is another dataset, or that of the source (kind `Config`); one that
-    /// can't be made. A folder that can't be written to is none: that is told to `observer`, and what is there is used.
+    /// can't be made. A read-only folder is reported to `observer` and used without adding copies.
     pub fn open(source: CacheSource, options: DirOptions, observer: Arc<dyn Observer>) -> Result<Self> {
         let share = Share::new(options.fraction)?;
         let staged = is_staged(&source, &options.dir)?;
@@ -78,7 +78,7 @@ impl DirCache {
         while self.users.is_none() {
             std::fs::create_dir_all(self.dir()).context("create a folder for the cache")?;
             std::fs::File::options().create(true).append(true).open(&path).context("create")?;
-            // Somebody may be removing it all right now.
+            // Another process may be removing the folder right now.
             self.users = Lock::share(&path)?;
             if self.users.is_none() {
                 std::thread::sleep(LOOK);
@@ -121,7 +121,7 @@ impl DirCache {
     }
 
     /// Makes copies of those files that are of the part that is kept, `jobs` at a time, and says how many there are then.
-    /// The observer is told of bytes ([`Event::Staged`]).
+    /// Reports progress to the observer ([`Event::Staged`]).
     ///
     /// Errors: as of [`DirCache::file`], the first.
     pub fn fill(&self, files: &[CacheFile], jobs: usize, cancel: &Cancel) -> Result<usize> {
@@ -163,7 +163,7 @@ impl DirCache {
 
     fn make(&self, file: &CacheFile, each: &(dyn Fn(u64) + Sync), cancel: &Cancel) -> Result<Outcome, Trouble> {
         let Some(lock) = self.folder.lock(file).map_err(Trouble::Here)? else { return Ok(Outcome::Busy) };
-        // Whoever had the lock before has made it.
+        // The last holder of the lock has made it.
         if let Some(held) = self.folder.find(file).map_err(Trouble::Here)? {
             return Ok(Outcome::Here(held));
         }
@@ -192,7 +192,7 @@ impl Drop for DirCache {
         let Some(users) = self.users.take() else { return };
         drop(users);
         if self.options.remove {
-            // Whoever still has a share of it removes it in turn.
+            // The last process that shares it removes it.
             if let Ok(Some(_alone)) = Lock::take(&self.dir().join(USERS)) {
                 let _ = std::fs::remove_dir_all(self.dir());
             }
@@ -209,9 +209,7 @@ fn is_staged(source: &CacheSource, dir: &Path) -> Result<bool> {
     }
     match staged::owner(dir)? {
         Owner::Marked(found) | Owner::Sealed(found) if found == source.dataset => Ok(true),
-        Owner::Sealed(other) => {
-            refused(format!("is a dataset, and another one ({other}); give the cache another folder"))
-        }
+        Owner::Sealed(other) => refused(format!("is another dataset ({other}); give the cache another folder")),
         Owner::Nobody | Owner::Marked(_) => Ok(false),
     }
 }
@@ -219,7 +217,7 @@ fn is_staged(source: &CacheSource, dir: &Path) -> Result<bool> {
 /// Notes that a copy was used: by its time of access, whatever the file system makes of reads.
 fn used(lock: &Lock) {
     let times = std::fs::FileTimes::new().set_accessed(SystemTime::now());
-    // Somebody else's copies keep the times they have.
+    // Copies of other users keep their times.
     let _ = lock.file().set_times(times);
 }
 

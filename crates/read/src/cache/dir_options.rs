@@ -1,4 +1,4 @@
-//! What is asked of a cache in a folder.
+//! Settings of a cache in a folder.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub struct DirOptions {
 }
 
 impl DirOptions {
-    /// All shards, in `dir`, without a limit, kept; four reads at once; nobody waits.
+    /// All shards, in `dir`, without a limit, kept; four reads at once; does not wait for copies by others.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into(), limit: None, fraction: 1.0, wait: false, remove: false, reads: 4 }
     }

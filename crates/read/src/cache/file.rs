@@ -45,7 +45,7 @@ impl CacheFile {
         dot.and_then(|dot| self.name.get(..last + dot)).unwrap_or(&self.name)
     }
 
-    /// That the name stays in the folder, and out of what is ours in there.
+    /// The name must stay in the folder and away from our own files there.
     pub(super) fn check_name(&self) -> Result<()> {
         let mut parts = Path::new(&self.name).components();
         let ours = |first: &str| [".staging", super::folder::MARK, super::folder::USERS, PART].contains(&first);
@@ -53,7 +53,7 @@ impl CacheFile {
         let fits = first.is_some_and(|first| !ours(&first)) && parts.all(|part| matches!(part, Component::Normal(_)));
         match fits && !self.name.ends_with('/') {
             true => Ok(()),
-            false => Err(Error::content(format!("\"{}\" is no name of a file in a dataset", self.name))),
+            false => Err(Error::content(format!("\"{}\" is not a name of a file in a dataset", self.name))),
         }
     }
 }

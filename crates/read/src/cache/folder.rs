@@ -23,11 +23,11 @@ pub(super) const STAGING: &str = ".staging";
 /// What the names of those locks begin with.
 pub(super) const LOCK: &str = "lock,";
 
-/// How often somebody who waits looks again.
+/// How often a waiting process looks again.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// Copies under the names of the originals: each whole, or not there. What is being copied has another name, in
-/// `.staging`, and so has the lock of whoever copies it.
+/// Copies under the names of the originals: each complete or absent. A copy in progress has another name, in
+/// `.staging`, where its lock is too.
 pub(super) struct Folder {
     dir: PathBuf,
     source: CacheSource,
@@ -39,7 +39,7 @@ pub(super) struct Fetch<'a> {
     /// Reads at once.
     pub(super) reads: usize,
     pub(super) cancel: &'a Cancel,
-    /// Told how many bytes more are written.
+    /// Called with the number of bytes just written.
     pub(super) each: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -83,7 +83,7 @@ impl Folder {
         Ok((stat.kind == FileKind::File && stat.size == file.bytes && right).then_some(held))
     }
 
-    /// The right to make the copy of `file`; `None` if somebody else has it.
+    /// The right to make the copy of `file`; `None` if another process has it.
     pub(super) fn lock(&self, file: &CacheFile) -> Result<Option<Lock>> {
         // So that there is a folder for it.
         self.staging()?;
@@ -143,7 +143,7 @@ impl Folder {
         stamped.map_err(|e| Error::io("set the time of modification", e).in_input(path.display()))
     }
 
-    /// The place of this process for what is not whole yet.
+    /// The folder of this process for incomplete copies.
     pub(super) fn staging(&self) -> Result<Arc<Staging>> {
         let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
         match &*staging {

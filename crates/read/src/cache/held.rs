@@ -1,4 +1,4 @@
-//! A file of the cache that is open: nobody evicts it meanwhile.
+//! An open file of the cache, which is not evicted while it is open.
 
 use super::CacheSource;
 use packhorse_core::{FileStat, Input, Result, Store};
@@ -32,7 +32,7 @@ impl Input for Held {
         self.input.stream()
     }
 
-    /// What is beside the copy, else what is beside the original.
+    /// The sibling of the copy, else of the original.
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
         const ENOENT: i32 = 2;
         if let Some(found) = self.input.sibling(name)? {

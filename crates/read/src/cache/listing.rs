@@ -6,7 +6,7 @@ use packhorse_core::{Error, FileKind, Result};
 use packhorse_dataset::{FileRecord, Manifest, ShardRecord};
 use std::path::{Path, PathBuf};
 
-/// What is staged together, and then is there or not.
+/// Files that are staged together, all or none.
 pub(super) enum Group {
     /// A shard, with the receipt that says what its other files are.
     Shard(ShardRecord),
@@ -72,8 +72,9 @@ fn walk(source: &CacheSource, dir: &Path, depth: usize, files: &mut Vec<CacheFil
         match stat.kind {
             FileKind::Directory if name != Path::new(".staging") => walk(source, &name, depth + 1, files)?,
             FileKind::File => {
-                let text =
-                    name.to_str().ok_or_else(|| Error::unsupported("is no name in UTF-8").in_input(path.display()))?;
+                let text = name
+                    .to_str()
+                    .ok_or_else(|| Error::unsupported("is not a name in UTF-8").in_input(path.display()))?;
                 files.push(source.file(text, &stat));
             }
             _ => {}

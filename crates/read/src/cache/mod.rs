@@ -6,7 +6,7 @@
 //!                 stage ──────────┘
 //! ```
 //!
-//! * **What is kept** is a fixed pseudo-random part of what there is, as much as there is room for. A cache that keeps
+//! * **The cached part** is fixed and pseudo-random, as large as there is room for. A cache that keeps
 //!   what was used last has nothing left of a dataset that is larger than itself when it is read again from the start;
 //!   this one answers from its part in every epoch, and the part does not depend on who asks or when.
 //! * **Refused to know**: formats, and what is in the bytes. A file is right by its digest where the manifest has it,

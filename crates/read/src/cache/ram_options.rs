@@ -1,4 +1,4 @@
-//! What is asked of a cache in memory, and what it did.
+//! Settings of a cache in memory, and its counters.
 
 /// How much a cache in memory keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub struct RamOptions {
     pub total: u64,
     /// Bytes that are read and kept together, at least 4096: a shard's, from a multiple of this on.
     pub chunk: u64,
-    /// What chooses the part: another one for ranks that can share what they have.
+    /// The seed of the choice of the part: different seeds on ranks that can share their parts.
     pub seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Room in a folder of copies: what is there, and what goes first.
+//! Room in a folder of copies: what it holds, and what is removed first.
 
 use super::folder::{LOCK, LOOK, STAGING, USERS};
 use packhorse_core::{Error, Result};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// What the folders of datasets are called.
 pub(super) const PREFIX: &str = "packhorse-";
 
-/// Had by whoever counts and removes.
+/// Held while copies are counted and removed.
 pub(super) const COUNTING: &str = ".packhorse.lock";
 
 /// Makes room for `bytes` among the copies of all datasets below `root`, so that there are at most `limit` with them, and
@@ -46,10 +46,10 @@ pub(super) fn make(root: &Path, limit: u64, bytes: u64, lock: &Lock) -> Result<b
     Ok(true)
 }
 
-/// Removes a copy that nobody uses.
+/// Removes an unused copy.
 fn evict(path: &Path) -> Result<bool> {
     match Lock::take(path)? {
-        // It is gone where somebody else removed it: then it takes no room either.
+        // If another process removed it first, it takes no room either.
         None => Ok(!path.exists()),
         Some(_lock) => Ok(std::fs::remove_file(path).is_ok()),
     }
@@ -91,14 +91,14 @@ impl Found {
         }
     }
 
-    /// What is being copied counts with the length that it will have.
+    /// Copies in progress count with their final length.
     fn reserved(&mut self, staging: &Path) {
         let locks = entries(staging).filter(|(name, _, meta)| meta.is_file() && name.starts_with(LOCK));
         self.used = locks.fold(self.used, |used, (_, _, meta)| used.saturating_add(meta.len()));
     }
 }
 
-/// What is in a folder now: what can't be looked at is gone.
+/// What a folder holds now. Entries that can't be read are gone.
 fn entries(dir: &Path) -> impl Iterator<Item = (String, PathBuf, Metadata)> {
     std::fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|entry| {
         let meta = entry.metadata().ok()?;

@@ -7,23 +7,23 @@ use packhorse_storage::Local;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The folder of a dataset in its store, and what tells the dataset from others.
+/// The folder of a dataset in its store, and the identity of the dataset.
 #[derive(Clone)]
 pub struct CacheSource {
     pub(super) store: Arc<dyn Store>,
     pub(super) root: PathBuf,
     pub(super) dataset: Digest,
-    /// Its files are of this machine, where their time of modification tells their states apart.
+    /// Its files are local, so that their time of modification shows changes.
     pub(super) local: bool,
 }
 
 impl CacheSource {
-    /// The dataset in the folder `root` that `manifest` describes: it is told from others by its root digest.
+    /// The dataset in the folder `root` that `manifest` describes; its root digest identifies it.
     pub fn sealed(store: Arc<dyn Store>, root: impl Into<PathBuf>, manifest: &Manifest) -> Self {
         Self::new(store, root.into(), manifest.root)
     }
 
-    /// Anybody's shards in the folder `root`, which are told from others by `location`, the text that names them.
+    /// Third-party shards in the folder `root`, identified by `location`, the text that names them.
     pub fn foreign(store: Arc<dyn Store>, root: impl Into<PathBuf>, location: &str) -> Self {
         Self::new(store, root.into(), Digest::of(location.as_bytes()))
     }
@@ -33,7 +33,7 @@ impl CacheSource {
         Self { store, root, dataset, local }
     }
 
-    /// Whether another one is of the same dataset.
+    /// Whether `other` is of the same dataset.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.dataset == other.dataset && self.root == other.root
     }
@@ -65,7 +65,7 @@ impl CacheSource {
 
 /// Whether `there`, in the store, is `here` on this machine.
 fn is_same(store: &dyn Store, there: &Path, here: &Path) -> bool {
-    // Here first: of what is not there nobody is asked over a network.
+    // First in the folder, so that the network is not asked for files that do not exist.
     let here = Local.stat(here, true).map(|stat| stat.id);
     here.is_ok_and(|here| store.stat(there, true).is_ok_and(|stat| stat.id == here))
 }

@@ -22,7 +22,7 @@ pub struct StageOptions {
     pub fraction: f64,
     /// Reads in flight.
     pub jobs: usize,
-    /// Whether what is there already is read and compared with its digest; what differs is copied anew.
+    /// Whether files that are there already are read and compared with their digests; those that differ are copied again.
     pub verify: bool,
 }
 
@@ -41,14 +41,14 @@ const RECEIPT: u64 = 1 << 30;
 
 /// Copies the dataset in the folder `root` of `store`, or a part of it, into a folder of this machine, under the same
 /// names: whole, it is a dataset like the other; in part, a [`DirCache`](super::DirCache) in that folder finds it.
-/// `location` is how users name the dataset, which tells it from others if it is not sealed.
+/// `location` is how users name the dataset, which identifies it if it is not sealed.
 ///
-/// A sealed dataset's files are compared with their digests; its manifest comes last. Of anybody's folder all files are
-/// taken, which have the length and the time of modification of the originals then. What is there already is not copied
+/// A sealed dataset's files are compared with their digests; its manifest comes last. Of a third-party folder all files are
+/// taken, which have the length and the time of modification of the originals then. Files that are there already are not copied
 /// again: an interrupted run is simply run again, and several at once share the work.
 ///
 /// Errors: a folder that holds another dataset (`Config`), originals that can't be read, a full disk
-/// (`Environment`): what was copied stays. Originals that are not as recorded are no error but in [`Staged::unfit`].
+/// (`Environment`): what was copied stays. Originals that differ from the record are no errors: they are in [`Staged::unfit`].
 pub fn stage(
     store: &Arc<dyn Store>,
     root: &Path,
@@ -86,7 +86,7 @@ pub fn stage(
     if let Some(whole) = whole.filter(|_| !share.is_whole() && !matches!(owner, Owner::Sealed(_))) {
         staged::say_part(&folder, &whole, &listing)?;
     }
-    // Of files that nobody vouches for only the bytes do.
+    // Without a recorded digest only the bytes count.
     let verify = options.verify || owner == Owner::Nobody;
     let done = Mutex::new(Staged { of: listing.shards, ..Staged::default() });
     let run = Run { folder, options, verify, observer, cancel, done };
@@ -222,7 +222,7 @@ impl Run<'_> {
                 std::thread::sleep(LOOK);
                 continue;
             };
-            // Whoever had the lock before may have made it.
+            // The last holder of the lock may have made it.
             let now = self.folder.find(file)?.map(|held| held.stat()).transpose()?.flatten();
             if now.is_some_and(|stat| here != Here::Wrong(stat.id)) {
                 continue;

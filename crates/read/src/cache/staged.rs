@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What is in a folder after [`stage`](super::stage).
+/// What a folder holds after [`stage`](super::stage).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Staged {
-    /// Shards that are there; of anybody's files, which say nothing of shards, 0.
+    /// Shards that are there; 0 for third-party files, which do not say what a shard is.
     pub shards: u64,
     /// Shards that the dataset has.
     pub of: u64,
@@ -24,7 +24,7 @@ pub struct Staged {
     pub copied: u64,
     /// Bytes of those.
     pub copied_bytes: u64,
-    /// Files that were there and did not have the recorded digest: copied anew.
+    /// Files that were there with a wrong digest and were copied again.
     pub replaced: u64,
     /// Whether all of the dataset is there: the folder is a dataset itself.
     pub whole: bool,
@@ -37,14 +37,14 @@ pub struct Staged {
 pub struct Unfit {
     /// Its path relative to the dataset's folder.
     pub file: String,
-    /// What is wrong with it.
+    /// The problem with it.
     pub problem: String,
 }
 
 /// Whose copies are in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// Nobody says so.
+    /// No digest is recorded.
     Nobody,
     /// They are of this dataset, by a mark.
     Marked(Digest),

@@ -1,4 +1,4 @@
-//! Shards of which nobody wrote down what is in them: it is found out, side by side, and kept if there is a place.
+//! Shards without a manifest: their contents are indexed in parallel, and the index is kept if there is a folder for it.
 
 use super::OpenOptions;
 use super::shard::{COMPRESSED, Content, Shard, main_path, source};
@@ -33,7 +33,7 @@ pub(super) fn shards(
     let found: Vec<OnceLock<_>> = paths.iter().map(|_| OnceLock::new()).collect();
     in_parallel(paths.len(), options.threads, |i| {
         let (Some(path), Some(place)) = (paths.get(i), found.get(i)) else { return Ok(()) };
-        // Nobody else was given this number.
+        // Each number is given out once.
         let _ = place.set(shard(store, &source, path, options)?);
         Ok(())
     })?;
@@ -48,7 +48,7 @@ fn format_of(registry: &Registry, store: &dyn Store, path: &Path, options: &Open
     if let Some(format) = registry.by_name(name) {
         return Ok(format.info().id.to_owned());
     }
-    // What is not there has a better error than what it is called.
+    // A missing file has a better error than an unknown name.
     store.stat(path, true)?;
     if Compression::of(name).is_some_and(|(_, inside)| registry.by_name(&inside).is_some()) {
         return Err(Error::unsupported(COMPRESSED).in_input(path.display()));
@@ -106,7 +106,7 @@ fn near(
     Some((Arc::new(source), file))
 }
 
-/// What is in `input`: as somebody found before, or found out now and kept; and the file that it is kept in.
+/// The contents of `input`, from a stored index or indexed now and stored; and the index file.
 fn content(
     source: &dyn Source,
     input: &dyn Input,

@@ -132,7 +132,7 @@ impl Dataset {
         self.runs.get(run).map(|_| (run as u32, number - start))
     }
 
-    /// 64 bits that tell datasets apart: part of a loader's state, so that nobody goes on with another dataset.
+    /// 64 bits that tell datasets apart: part of a loader's state, so that a state of another dataset is refused.
     pub fn fingerprint(&self) -> u64 {
         let mut bytes = Vec::new();
         for run in self.runs.iter() {
@@ -208,10 +208,10 @@ impl Dataset {
     ///
     /// Errors (kind `Config`): none are given; a field has different types.
     pub fn concat(datasets: &[Dataset]) -> Result<Self> {
-        let first = datasets.first().ok_or_else(|| Error::config("there are no datasets to put together"))?;
+        let first = datasets.first().ok_or_else(|| Error::config("give at least one dataset to concatenate"))?;
         let kinds = |dataset: &Dataset| dataset.shards.first().map(|shard| shard.is_table());
         if datasets.iter().any(|dataset| kinds(dataset) != kinds(first)) {
-            let message = "datasets of bytes (tars) and of typed rows (HDF5, Parquet, …) can't be put together; pack one of them anew";
+            let message = "datasets of bytes (tars) and of typed rows (HDF5, Parquet, …) can't be put together; pack one of them again";
             return Err(Error::unsupported(message));
         }
         let (mut shards, mut runs) = (Vec::new(), Vec::new());

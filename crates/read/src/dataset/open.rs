@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 /// How a dataset is opened.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Threads that look through shards of which nobody wrote down what is in them.
+    /// Threads that index shards without a manifest.
     pub threads: usize,
     /// A folder of this machine for what was found out so, so that it is found out once.
     pub indexes: Option<PathBuf>,
@@ -67,12 +67,12 @@ fn sealed(
     options: &OpenOptions,
 ) -> Result<Dataset> {
     let id = options.format.as_ref().unwrap_or(&manifest.format.format);
-    // A layout that the sink was told is one that the source must know.
-    let mut told = options.options.clone();
-    if let (None, Some(layout)) = (told.get("layout"), manifest.format.options.get("layout")) {
-        told.set("layout", layout.clone());
+    // The source needs the sink's layout.
+    let mut all = options.options.clone();
+    if let (None, Some(layout)) = (all.get("layout"), manifest.format.options.get("layout")) {
+        all.set("layout", layout.clone());
     }
-    let source = source(registry, id, &told, options.limits)?;
+    let source = source(registry, id, &all, options.limits)?;
     // All shards of a format have an index, or none has.
     let indexed = manifest.shards.first().is_some_and(|shard| sealed_index(&**store, dir, &shard.name).is_some());
     let home = Arc::new(CacheSource::sealed(Arc::clone(store), dir, manifest));
@@ -137,7 +137,7 @@ fn is_of(stored: &str, packed: &str) -> bool {
 
 /// The files that `path` stands for.
 fn files(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOptions) -> Result<Vec<PathBuf>> {
-    let text = path.to_str().ok_or_else(|| Error::config("is no UTF-8").in_input(path.display()))?;
+    let text = path.to_str().ok_or_else(|| Error::config("is not UTF-8").in_input(path.display()))?;
     let mut found = Vec::new();
     for name in braces(text)? {
         match PathBuf::from(&name) {

@@ -36,7 +36,7 @@ pub(crate) fn braces(text: &str) -> Result<Vec<String>> {
     Ok(out)
 }
 
-/// Text before the first pair of braces that stands for something, what is inside, and the text after it.
+/// The text before the first pair of braces with alternatives, inside of it, and after it.
 fn first_brace(text: &str) -> Option<(&str, &str, &str)> {
     let open = text.find('{')?;
     let mut depth = 0;
@@ -104,7 +104,8 @@ pub(crate) fn glob(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
         let message = "chooses folders; only the last part of a pattern may hold *, ? or [";
         return Err(Error::config(message).in_input(path.display()));
     }
-    let matcher = globset::Glob::new(&name).map_err(|error| Error::config(format!("{name} is no pattern: {error}")))?;
+    let matcher =
+        globset::Glob::new(&name).map_err(|error| Error::config(format!("{name} is not a valid pattern: {error}")))?;
     let matcher = matcher.compile_matcher();
     let names = store.list(dir)?;
     let mut found: Vec<PathBuf> = names.into_iter().filter(|name| matcher.is_match(name)).collect();

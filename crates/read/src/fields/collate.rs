@@ -17,7 +17,7 @@ pub enum OnError {
     /// The batch is an error that names the sample.
     #[default]
     Fail,
-    /// They are left out, and told to whoever observes ([`Event::Skipped`]).
+    /// They are left out and reported to the observer ([`Event::Skipped`]).
     Skip,
 }
 
@@ -268,7 +268,7 @@ fn named(error: Error, field: &str) -> Error {
     error.sample().into_iter().fold(named, |named, sample| named.in_sample(sample))
 }
 
-/// A copy of what is known of an error.
+/// A copy of an error.
 fn again(error: &Error) -> Error {
     let copy = Error::new(error.kind(), error.message());
     let copy = error.input().into_iter().fold(copy, |copy, input| copy.in_input(input));

@@ -20,7 +20,7 @@ pub(crate) enum FieldDecoder {
     Ragged { element: DataType, width: usize, rank: usize, encoded: Option<Encoded> },
     /// So many Booleans.
     Bits { count: usize, encoded: Option<Encoded> },
-    /// The key of what is drawn for the sample.
+    /// The key of the sample's random numbers.
     Draws,
     /// A picture of one size.
     Picture { height: u32, width: u32 },
@@ -103,7 +103,7 @@ impl FieldDecoder {
                 write_shape(array, row, *rank, shape)?;
                 fit(&bytes_of(&*elements(array, row)?)?, out)
             }),
-            FieldDecoder::Draws => Err(Error::bug("a key of draws is no field of samples")),
+            FieldDecoder::Draws => Err(Error::bug("a key of draws is not a field of samples")),
             FieldDecoder::Bits { encoded, .. } => {
                 with_array(value, encoded.as_ref(), |array, row| bits(&*elements(array, row)?, out))
             }
@@ -111,7 +111,7 @@ impl FieldDecoder {
     }
 }
 
-/// Calls `work` with the array that a value is a row of, be it decoded first.
+/// Calls `work` with the array that a value is a row of, decoded first if it must be.
 fn with_array<R>(
     value: Value<'_>,
     encoded: Option<&Encoded>,
@@ -132,7 +132,7 @@ impl Text {
             Text::Plain => std::str::from_utf8(bytes).ok().and_then(|text| parse(text.trim_ascii(), data_type, out)),
             Text::Json(path) => {
                 let value: serde_json::Value =
-                    serde_json::from_slice(bytes).map_err(|error| Error::content(format!("is no JSON: {error}")))?;
+                    serde_json::from_slice(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
                 let found = path.iter().try_fold(&value, |value, name| match value {
                     serde_json::Value::Array(list) => list.get(name.parse::<usize>().ok()?),
                     other => other.get(name),
@@ -144,7 +144,7 @@ impl Text {
                 }
             }
         };
-        parsed.ok_or_else(|| Error::content(format!("is no {data_type}: {}", shown())))
+        parsed.ok_or_else(|| Error::content(format!("is not a valid {data_type}: {}", shown())))
     }
 }
 
@@ -224,7 +224,7 @@ fn numbers(values: impl Iterator<Item = i32>, out: &mut [u8]) {
 }
 
 fn bits(array: &dyn Array, out: &mut [u8]) -> Result<()> {
-    let array = array.as_boolean_opt().ok_or_else(|| Error::content("is no array of Booleans"))?;
+    let array = array.as_boolean_opt().ok_or_else(|| Error::content("is not an array of Booleans"))?;
     out.fill(0);
     for (at, value) in array.values().iter().enumerate() {
         if let Some(byte) = out.get_mut(at / 8).filter(|_| value) {

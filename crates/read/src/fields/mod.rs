@@ -20,7 +20,7 @@ pub struct FieldOptions {
     pub name: String,
     /// The field of samples that it is made from, or several: the first one that a sample has.
     pub from: Column,
-    /// What is made.
+    /// What it becomes in batches.
     pub kind: FieldKind,
     /// Whether a sample that lacks it is an error; else its row is zeros, or no bytes.
     pub required: bool,
@@ -39,7 +39,7 @@ impl FieldOptions {
     }
 }
 
-/// What is made of a field. `batch` is the number of rows of a slab.
+/// What a field becomes in batches. `batch` is the number of rows of a slab.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldKind {
     /// What its type suggests: numbers as they are, arrays of one shape dense, others ragged, `cls` a number, `npy` an

@@ -1,4 +1,4 @@
-//! From what is asked for and what a dataset has to cells and a layout.
+//! From the requested fields and a dataset's schema to decoders and a layout.
 
 use super::field_decoder::{Encoded, FieldDecoder, Text, width_of};
 use super::{FieldKind, FieldOptions};
@@ -44,7 +44,7 @@ pub(crate) fn all(schema: &Schema) -> Vec<FieldOptions> {
     schema.fields().iter().filter(|field| field.name() != KEY).map(field).collect()
 }
 
-/// Settles what is asked for, with a look at the first sample where headers don't say enough.
+/// Finds the decoders of the requested fields, from the first sample where headers do not say enough.
 pub(crate) fn resolve(asked: &[FieldOptions], known: &Known<'_>, batch: usize) -> Result<(Vec<ResolvedField>, Layout)> {
     let mut layout = Layout::default();
     let mut settled = Vec::with_capacity(asked.len());
@@ -55,7 +55,7 @@ pub(crate) fn resolve(asked: &[FieldOptions], known: &Known<'_>, batch: usize) -
         let look = Look { known, column, field };
         let (cell, view) = look.cell().map_err(|e| with_others(e, asked, known))?;
         if let Some(view) = view {
-            // Settings that make no sense are told now.
+            // Refuses invalid settings early.
             ViewDecoder::new(view, known.limits)?;
         }
         settled.push(place(field, cell, view, batch, &mut layout)?);
@@ -92,7 +92,7 @@ impl Look<'_> {
         let blob = matches!(FieldType::of(&stored)?, FieldType::Blob | FieldType::Text);
         let cell = match &self.field.kind {
             FieldKind::Picture(view) => {
-                self.must(blob, "is no blob, so it holds no picture")?;
+                self.must(blob, "does not hold bytes, so it can't be a picture")?;
                 let cell = match view.shape() {
                     Some((height, width)) => FieldDecoder::Picture { height, width },
                     None => FieldDecoder::Pictures,
@@ -100,12 +100,12 @@ impl Look<'_> {
                 return Ok((cell, Some(*view)));
             }
             FieldKind::Bytes => {
-                self.must(blob, "is no blob; ask for an array or a number")?;
+                self.must(blob, "does not hold bytes; ask for an array or a number")?;
                 FieldDecoder::Bytes
             }
             FieldKind::Number(data_type) => self.number(&stored, blob, data_type, Text::Plain)?,
             FieldKind::Json(path, data_type) => {
-                self.must(blob, "is no blob, so it holds no JSON")?;
+                self.must(blob, "does not hold bytes, so it can't be JSON")?;
                 let path = path.split('.').map(str::to_owned).collect();
                 self.number(&stored, blob, data_type, Text::Json(path))?
             }
@@ -155,7 +155,7 @@ impl Look<'_> {
         Ok(FieldDecoder::Number { data_type: data_type.clone(), width: width_of(data_type, &self.field.name)?, text })
     }
 
-    /// What is inside the blobs of a field, by its first value.
+    /// The arrays inside the blobs of a field, by its first value.
     fn encoded(&self, stored: &Field) -> Result<(Field, Option<Encoded>)> {
         let name = stored.name();
         let format = self.known.registry.by_field(name);
