@@ -63,18 +63,18 @@ impl<G: Gpu> DeviceBatch<G> {
     }
 
     /// Which samples it is of.
-    pub fn contents(&self) -> Result<BatchMetadata> {
-        self.with(|fields| fields.contents().clone())
+    pub fn metadata(&self) -> Result<BatchMetadata> {
+        self.with(|fields| fields.metadata().clone())
     }
 
     /// Rows that hold samples.
     pub fn rows(&self) -> usize {
-        self.with(|fields| fields.contents().rows()).unwrap_or(0)
+        self.with(|fields| fields.metadata().rows()).unwrap_or(0)
     }
 
     /// Bytes that were copied for it.
     pub fn used(&self) -> Result<usize> {
-        self.with(|fields| fields.contents().used())
+        self.with(|fields| fields.metadata().used())
     }
 
     /// Where fields are that came with the batch.

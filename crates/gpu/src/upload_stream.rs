@@ -42,7 +42,7 @@ pub(crate) struct DeviceSlab<M> {
     address: u64,
     /// Bytes before the outputs.
     slab: usize,
-    contents: BatchMetadata,
+    metadata: BatchMetadata,
     plan: Arc<Plan>,
 }
 
@@ -102,7 +102,7 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
         let slab = host.borrow().slab().len().next_multiple_of(ALIGN);
         let memory = self.gpu.memory(slab.saturating_add(plan.bytes))?;
         let address = self.gpu.address(&memory);
-        Ok(DeviceSlab { memory, address, slab, contents: BatchMetadata::default(), plan: Arc::clone(plan) })
+        Ok(DeviceSlab { memory, address, slab, metadata: BatchMetadata::default(), plan: Arc::clone(plan) })
     }
 
     fn fits(&self, slot: &Self::Slot, host: &Self::Host) -> bool {
@@ -120,7 +120,7 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
         // SAFETY: the ring keeps batch and slot until the copy is over, and lends neither meanwhile: a slab
         // is written only by its batch's owner, and a slot only here. The slot was made for `used` bytes.
         unsafe { self.gpu.upload(used, &slot.memory, &self.copies) }?;
-        slot.contents.clone_from(host.contents());
+        slot.metadata.clone_from(host.metadata());
         if host.rows() == 0 {
             return Ok(());
         }
@@ -174,7 +174,7 @@ impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
 
 impl<M> DeviceSlab<M> {
     pub(crate) fn fields(&self) -> Fields<'_> {
-        Fields { host: None, plan: &self.plan, contents: &self.contents, address: self.address, slab: self.slab }
+        Fields { host: None, plan: &self.plan, metadata: &self.metadata, address: self.address, slab: self.slab }
     }
 }
 
@@ -183,15 +183,15 @@ impl<M> DeviceSlab<M> {
 pub struct Fields<'b> {
     host: Option<&'b [u8]>,
     plan: &'b Plan,
-    contents: &'b BatchMetadata,
+    metadata: &'b BatchMetadata,
     address: u64,
     slab: usize,
 }
 
 impl<'b> Fields<'b> {
     /// Which samples they are of.
-    pub fn contents(&self) -> &'b BatchMetadata {
-        self.contents
+    pub fn metadata(&self) -> &'b BatchMetadata {
+        self.metadata
     }
 
     /// Where fields are that came with the batch.
@@ -216,7 +216,7 @@ impl<'b> Fields<'b> {
     pub fn came(&self, name: &str) -> Option<View> {
         let at = self.plan.layout.position(name)?;
         let field = self.plan.layout.fields().get(at)?;
-        let place = self.contents.place(at)?;
+        let place = self.metadata.place(at)?;
         let stride = field.strides.first().copied().unwrap_or(0).max(1);
         let mut shape = field.shape.clone();
         if let Some(rows) = shape.first_mut() {
@@ -228,7 +228,7 @@ impl<'b> Fields<'b> {
 
     /// The bytes of a field that came with the batch, in the host's pinned memory: while the batch is sent, not later.
     pub fn host(&self, name: &str) -> Option<&'b [u8]> {
-        self.host?.get(self.contents.place(self.plan.layout.position(name)?)?)
+        self.host?.get(self.metadata.place(self.plan.layout.position(name)?)?)
     }
 
     /// A field that was made on the GPU.
@@ -236,7 +236,7 @@ impl<'b> Fields<'b> {
         let (output, offset) = self.plan.outputs.iter().find(|(output, _)| output.name == name)?;
         let mut shape = output.tensor.shape.clone();
         // Of no rows nothing is made.
-        let most = if output.by_row || self.contents.rows() == 0 { self.contents.rows() } else { usize::MAX };
+        let most = if output.by_row || self.metadata.rows() == 0 { self.metadata.rows() } else { usize::MAX };
         if let Some(entries) = shape.first_mut() {
             *entries = (*entries).min(most);
         }

@@ -99,7 +99,7 @@ fn pictures_are_cut_and_mirrored_as_by_the_loader() {
         assert_eq!(found.len(), wanted.len());
         for (found, wanted) in found.iter().zip(&wanted) {
             assert_eq!(found.view("png").unwrap().shape, [wanted.rows(), 24, 18, 3]);
-            assert_eq!(found.contents().unwrap().numbers(), wanted.numbers());
+            assert_eq!(found.metadata().unwrap().numbers(), wanted.numbers());
             let (found, wanted) = (found.download("png").unwrap(), wanted.field("png").unwrap());
             assert!(found.iter().zip(wanted).all(|(found, wanted)| found.abs_diff(*wanted) <= 2));
         }

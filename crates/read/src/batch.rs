@@ -25,7 +25,7 @@ impl<H> Batch<H> {
     }
 
     /// Its metadata.
-    pub fn contents(&self) -> &BatchMetadata {
+    pub fn metadata(&self) -> &BatchMetadata {
         const NONE: &BatchMetadata = &BatchMetadata::NONE;
         self.slab.as_ref().map_or(NONE, |slab| &slab.filled)
     }
@@ -37,42 +37,42 @@ impl<H> Batch<H> {
 
     /// The epoch it is of.
     pub fn epoch(&self) -> u64 {
-        self.contents().epoch()
+        self.metadata().epoch()
     }
 
     /// The positions of the epoch's order that it stands for. A sample that was skipped has a position and no row.
     pub fn positions(&self) -> Range<u64> {
-        self.contents().positions()
+        self.metadata().positions()
     }
 
     /// Rows that hold samples, in the order of their positions. Rows of dense fields beyond them are zeros or padding.
     pub fn rows(&self) -> usize {
-        self.contents().rows()
+        self.metadata().rows()
     }
 
     /// The numbers that the samples in the rows have in their dataset; none for batches of tokens.
     pub fn numbers(&self) -> &[u64] {
-        self.contents().numbers()
+        self.metadata().numbers()
     }
 
     /// The key of the sample in a row; empty where samples have none, `None` past the rows.
     pub fn key(&self, row: usize) -> Option<&str> {
-        self.contents().key(row)
+        self.metadata().key(row)
     }
 
     /// Tokens of the longest segment in `cu_seqlens`; 0 without that field.
     pub fn longest(&self) -> u32 {
-        self.contents().longest()
+        self.metadata().longest()
     }
 
     /// Bytes of the slab, from its first on, that are worth a copy.
     pub fn used(&self) -> usize {
-        self.contents().used()
+        self.metadata().used()
     }
 
     /// Where in the slab the bytes of a field are, as many as the rows have. `None` if there is no such field.
     pub fn place(&self, name: &str) -> Option<Range<usize>> {
-        self.contents().place(self.layout.position(name)?)
+        self.metadata().place(self.layout.position(name)?)
     }
 }
 
@@ -97,7 +97,7 @@ impl<H: AsRef<[u8]>> Batch<H> {
             return bytes.get(row.checked_mul(stride)?..(row + 1).checked_mul(stride)?);
         }
         let at = self.layout.position(name)?.checked_add(1)?;
-        let offsets = self.slab().get(self.contents().place(at)?)?;
+        let offsets = self.slab().get(self.metadata().place(at)?)?;
         let offset = |i: usize| Some(u64::from_le_bytes(*offsets.as_chunks().0.get(i)?) as usize);
         (row < self.rows()).then(|| bytes.get(offset(row)? * stride..offset(row + 1)? * stride)).flatten()
     }
@@ -126,7 +126,7 @@ impl<H> Drop for Batch<H> {
 
 impl<H> std::fmt::Debug for Batch<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batch").field("contents", self.contents()).finish_non_exhaustive()
+        f.debug_struct("Batch").field("metadata", self.metadata()).finish_non_exhaustive()
     }
 }
 

@@ -136,7 +136,7 @@ unsafe impl DeviceTransform for Jpegs {
     fn run(&self, fields: &Fields<'_>, scratch: u64, commands: &mut dyn Commands) -> Result<()> {
         let source = Source::new(&self.options.from, fields)?;
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        let rows = fields.contents().rows();
+        let rows = fields.metadata().rows();
         let Work { engines, cpu, pictures, .. } = &mut *work;
         pictures.clear();
         for row in 0..rows {

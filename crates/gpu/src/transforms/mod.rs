@@ -112,7 +112,7 @@ pub(crate) fn batch(field: &SlabField) -> Result<u32> {
 
 /// Rows of a batch that is there.
 pub(crate) fn rows(fields: &Fields<'_>) -> u32 {
-    u32::try_from(fields.contents().rows()).unwrap_or(u32::MAX)
+    u32::try_from(fields.metadata().rows()).unwrap_or(u32::MAX)
 }
 
 /// A field that `outputs` found.

@@ -65,8 +65,8 @@ unsafe impl DeviceTransform for Synthetic {
     }
 
     fn run(&self, fields: &Fields<'_>, _: u64, commands: &mut dyn Commands) -> Result<()> {
-        let contents = fields.contents();
-        let origin = Origin { seed: self.seed, step: contents.epoch(), first: contents.positions().start };
+        let metadata = fields.metadata();
+        let origin = Origin { seed: self.seed, step: metadata.epoch(), first: metadata.positions().start };
         commands.launch(&self.launch(&origin, made(fields, &self.into)?.address, rows(fields))?)
     }
 }
