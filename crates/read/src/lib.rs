@@ -39,6 +39,7 @@ mod batch;
 mod batch_metadata;
 mod bench;
 pub mod cache;
+mod coalesce;
 mod cores;
 mod dataset;
 mod device;

@@ -1,5 +1,6 @@
 //! Ranges of files that were asked for one by one, read in few calls.
 
+use crate::coalesce::coalesce;
 use crate::{TokenFile, TokenType};
 use packhorse_core::{Error, Result};
 
@@ -30,7 +31,8 @@ pub(crate) fn read(
     let mut rest = &*wants;
     while let Some(first) = rest.first() {
         let file = files.get(first.file as usize).ok_or_else(|| Error::bug("a range of no file"))?;
-        let (count, end) = together(rest, file.gap());
+        let near = rest.iter().take_while(|want| want.file == first.file).map(|want| want.start..want.end);
+        let (count, end) = coalesce(near, file.gap(), MOST);
         let (these, others) = rest.split_at(count);
         rest = others;
         let alone =
@@ -50,34 +52,4 @@ pub(crate) fn read(
         }
     }
     Ok(())
-}
-
-/// How many of the sorted `wants`, from the first on, are worth one call, and where that ends.
-fn together(wants: &[Want], gap: u64) -> (usize, u64) {
-    let Some(first) = wants.first() else { return (0, 0) };
-    let (mut count, mut end) = (1, first.end);
-    for want in wants.iter().skip(1) {
-        let reached = want.end.max(end);
-        let near = want.file == first.file && want.start <= end.saturating_add(gap);
-        if !near || reached - first.start > MOST {
-            break;
-        }
-        (count, end) = (count + 1, reached);
-    }
-    (count, end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbours_are_read_together() {
-        let want = |file, start, end| Want { file, start, end, to: 0, len: 0 };
-        let wants = [want(0, 0, 10), want(0, 8, 9), want(0, 15, 20), want(0, 26, 30), want(1, 26, 30)];
-        assert_eq!(together(&wants, 5), (3, 20));
-        assert_eq!(together(&wants[3..], 5), (1, 30));
-        assert_eq!(together(&[want(0, 0, MOST), want(0, MOST, MOST + 1)], 5), (1, MOST));
-        assert_eq!(together(&[], 5), (0, 0));
-    }
 }

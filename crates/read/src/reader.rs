@@ -1,5 +1,6 @@
 //! Samples of a dataset, any of them at any time.
 
+use crate::coalesce::coalesce;
 use crate::opened::{Opened, Shards};
 use crate::sample_block::{Row, SampleBlock, Span};
 use crate::table::Tables;
@@ -268,19 +269,14 @@ fn put(out: &mut SampleBlock, want: &Want, place: usize, start: usize) {
 /// Bytes that may be passed over before a read.
 const ROOM: usize = 32;
 
-/// Reads wants of one input, sorted by their place, those that are near each other as one.
+/// Reads wants of one input, sorted by their start, those that are near each other as one.
 fn read_ranges(input: &dyn Input, gap: u64, wants: &[Want], total: &mut usize, out: &mut SampleBlock) -> Result<()> {
     let mut rest = wants;
     while let Some(first) = rest.first() {
-        let mut end = first.start.saturating_add(first.len);
-        let near = rest.iter().skip(1).take_while(|want| {
-            let joins = want.start <= end.saturating_add(gap);
-            end = end.max(if joins { want.start.saturating_add(want.len) } else { 0 });
-            joins
-        });
-        let (these, others) = rest.split_at(1 + near.count());
+        let ranges = rest.iter().map(|want| want.start..want.start.saturating_add(want.len));
+        let (count, end) = coalesce(ranges, gap, u64::MAX);
+        let (these, others) = rest.split_at(count);
         rest = others;
-        let end = these.iter().map(|want| want.start.saturating_add(want.len)).max().unwrap_or(first.start);
         let too_large = || Error::new(Kind::Limit, "a batch is larger than memory: make it smaller");
         let len = usize::try_from(end - first.start).map_err(|_| too_large())?;
         let most = total.checked_add(len).and_then(|to| to.checked_add(ROOM)).ok_or_else(too_large)?;
