@@ -35,7 +35,7 @@ pub use pad::{Pad, RaggedValues};
 pub use pixels::{Axes, Normalize, Pixels};
 pub use resize::{Part, RaggedPictures, Resize};
 pub use spin::Spin;
-pub use synthetic::{Motif, Origin, Synthetic, SyntheticTokens};
+pub use synthetic::{Motif, Origin, SyntheticPictures, SyntheticTokens};
 pub use tokens::{Documents, TokenInputs, TokenOutputs, TokenRows};
 
 #[cfg(test)]

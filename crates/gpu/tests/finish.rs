@@ -17,7 +17,7 @@ mod shards;
 
 use common::host::Host as Kernels;
 use packhorse_core::{Kind, MemoryInput};
-use packhorse_gpu::kernels::{Axes, Documents, Flip, Motif, Normalize, Part, Pixels, Synthetic};
+use packhorse_gpu::kernels::{Axes, Documents, Flip, Motif, Normalize, Part, Pixels, SyntheticPictures};
 use packhorse_gpu::transforms::{Padded, Pictures, Resized, Sequences, Synthetic, Unpacked};
 use packhorse_gpu::{DeviceBatch, DeviceTransform, Element, Simulated, Upload};
 use packhorse_order::Rank;
@@ -199,7 +199,8 @@ fn tokens_become_inputs_and_labels() {
 #[test]
 fn pictures_are_made_of_nothing() {
     let Some(gpu) = gpu() else { return };
-    let pictures = Synthetic { motif: Motif::Letters { dot: 2 }, size: (30, 40), channels: 3, output: Pixels::BYTES };
+    let pictures =
+        SyntheticPictures { motif: Motif::Letters { dot: 2 }, size: (30, 40), channels: 3, output: Pixels::BYTES };
     let made = |rank, batch| -> Vec<Vec<u8>> {
         let options = LoaderOptions { rank, ..LoaderOptions::new(batch) };
         let upload =

@@ -87,7 +87,7 @@ fn check(context: &Context<'_>, args: &Order, members: &[Member]) -> Result<()> 
 }
 
 /// What was made: a sentence, and the same as JSON.
-struct Synthetic(String, Value);
+struct Made(String, Value);
 
 impl Request<'_> {
     /// The indices of every part of which samples are wanted.
@@ -176,7 +176,7 @@ impl Request<'_> {
         let description = BlendDescription { datasets, split, weights };
         self.publish(description.files(&index))?;
         let (name, n) = (split.name(), index.sample.len() as u64);
-        made.push(Synthetic(
+        made.push(Made(
             format!("{name}: a blend of {}", counted(n, "sample")),
             json!({"split": name, "blend": true, "samples": n}),
         ));
@@ -184,7 +184,7 @@ impl Request<'_> {
     }
 
     /// The indices of one dataset; `None` where no sequence of it is in the part.
-    fn single(&self, prefix: &str, split: Split, samples: Option<u64>) -> Result<Option<(GptDescription, Synthetic)>> {
+    fn single(&self, prefix: &str, split: Split, samples: Option<u64>) -> Result<Option<(GptDescription, Made)>> {
         let lengths = lengths(self.context, prefix)?;
         let count = u32::try_from(lengths.len()).map_err(|_| Error::unsupported("over 4 billion sequences"))?;
         let Some(ids) = self.splits.range(split, count).filter(|ids| !ids.is_empty()) else { return Ok(None) };
@@ -212,7 +212,7 @@ impl Request<'_> {
         let value = json!({
             "split": name, "prefix": prefix, "samples": plan.samples, "epochs": plan.epochs, "tokens": plan.tokens,
         });
-        Ok(Some((description, Synthetic(text, value))))
+        Ok(Some((description, Made(text, value))))
     }
 
     /// Bins of whole documents.
@@ -239,7 +239,7 @@ impl Request<'_> {
                 counted(bins, "bin"),
                 100.0 * share
             );
-            Ok(Synthetic(text, json!({"prefix": member.prefix, "bins": bins, "padding": padding})))
+            Ok(Made(text, json!({"prefix": member.prefix, "bins": bins, "padding": padding})))
         };
         members.iter().map(pack).collect()
     }

@@ -6,7 +6,7 @@ use crate::args::BenchUpload;
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, Event, Kind, Observer as _, Result};
-use packhorse_gpu::kernels::{Element, Motif, Normalize, Pixels, Synthetic};
+use packhorse_gpu::kernels::{Element, Motif, Normalize, Pixels, SyntheticPictures};
 use packhorse_gpu::transforms::{Pictures, Synthetic};
 use packhorse_gpu::{
     Cuda, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Simulated, Staged, Upload, UploadBench, UploadMeasured,
@@ -83,7 +83,7 @@ impl Bench<'_> {
         let finish = self.finish(&fields);
         let options = LoaderOptions { epochs: None, ..load.options.clone() };
         let loader = |fields: &[FieldOptions], transforms: &[Step]| {
-            let upload = Upload::with_transforms(gpu.clone(), finish.to_vec())?;
+            let upload = Upload::with_transforms(gpu.clone(), transforms.to_vec())?;
             Loader::new(load.dataset.clone(), fields, &options, upload)
         };
         let none = || Error::config("the dataset has too few samples for a batch: take a smaller --batch");
@@ -131,7 +131,7 @@ impl Bench<'_> {
         if !self.simulated {
             let size = (self.args.size, self.args.size);
             let output = Pixels::normalized(Element::Bf16, Normalize::IMAGENET);
-            let pictures = Synthetic { motif: Motif::Noise, size, channels: 3, output };
+            let pictures = SyntheticPictures { motif: Motif::Noise, size, channels: 3, output };
             let upload = Upload::with_transforms(gpu.clone(), vec![Arc::new(Synthetic::pictures("image", pictures))])?;
             let made = bench.batches(NullLoader::null(load.dataset.len(), &options, upload)?, 0, false)?;
             push("made", "pictures that the GPU makes, no steps", made, None, None);

@@ -28,7 +28,7 @@ impl Origin {
 
 /// Pictures out of nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Synthetic {
+pub struct SyntheticPictures {
     /// What they show.
     pub motif: Motif,
     /// Height and width.
@@ -52,7 +52,7 @@ pub enum Motif {
     },
 }
 
-impl Synthetic {
+impl SyntheticPictures {
     /// What so many pictures are.
     pub fn output(&self, rows: u32) -> Result<Tensor> {
         self.output.tensor(rows, self.size, self.channels)

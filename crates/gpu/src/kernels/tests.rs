@@ -118,6 +118,7 @@ fn other_senseless_requests() {
         SyntheticTokens { end: Some((0, 0)), ..tokens }.launch(&Origin::default(), 256, 1),
         "documents end after 0",
     );
-    let letters = Synthetic { motif: Motif::Letters { dot: 0 }, size: (8, 8), channels: 1, output: Pixels::BYTES };
+    let letters =
+        SyntheticPictures { motif: Motif::Letters { dot: 0 }, size: (8, 8), channels: 1, output: Pixels::BYTES };
     refused(letters.launch(&Origin::default(), 256, 1), "letters of 0 pixels");
 }

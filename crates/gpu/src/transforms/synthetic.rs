@@ -1,7 +1,7 @@
 //! Fields out of nothing.
 
 use super::{Commands, DeviceTransform, Output, batch, made, rows};
-use crate::kernels::{Launch, Origin, Synthetic, SyntheticTokens, Tensor};
+use crate::kernels::{Launch, Origin, SyntheticPictures, SyntheticTokens, Tensor};
 use crate::upload_stream::Fields;
 use packhorse_core::{Error, Result};
 use packhorse_read::Layout;
@@ -22,14 +22,14 @@ pub struct Synthetic {
 #[derive(Clone, Debug, PartialEq)]
 pub enum SyntheticField {
     /// Noise, or letters.
-    Pictures(Synthetic),
+    Pictures(SyntheticPictures),
     /// Rows of tokens.
     Tokens(SyntheticTokens),
 }
 
 impl Synthetic {
     /// Pictures as the field `into`.
-    pub fn pictures(into: impl Into<String>, pictures: Synthetic) -> Self {
+    pub fn pictures(into: impl Into<String>, pictures: SyntheticPictures) -> Self {
         Self { into: into.into(), what: SyntheticField::Pictures(pictures), seed: 0 }
     }
 

@@ -3,7 +3,7 @@
 use super::image::{compare, each, pixels};
 use super::random::{at, below};
 use super::{Bench, Random, Runner, numbers};
-use packhorse_gpu::kernels::{Element, Motif, Origin, Synthetic, SyntheticTokens};
+use packhorse_gpu::kernels::{Element, Motif, Origin, SyntheticPictures, SyntheticTokens};
 
 fn origin(random: &mut Random) -> Origin {
     Origin { seed: random.u64(), step: random.below(1 << 40), first: random.below(1 << 40) }
@@ -48,7 +48,7 @@ pub(crate) fn check_pictures(runner: &mut dyn Runner, random: &mut Random, cases
     for case in 0..cases {
         let (rows, size) = (random.between(1, 4), (random.between(1, 67), random.between(1, 67)));
         let motif = random.pick(&[Motif::Noise, Motif::Letters { dot: 1 }, Motif::Letters { dot: 3 }]);
-        let request = Synthetic { motif, size, channels: random.pick(&[1, 3, 4]), output: pixels(random) };
+        let request = SyntheticPictures { motif, size, channels: random.pick(&[1, 3, 4]), output: pixels(random) };
         let origin = origin(random);
         let mut bench = Bench::new(runner);
         let output = bench.reserve(request.output(rows).unwrap().bytes());
