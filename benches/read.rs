@@ -19,7 +19,7 @@ use packhorse::core::Limits;
 use packhorse::read::order::Shuffle;
 use packhorse::read::{
     Access, Column, Dataset, FieldKind, FieldOptions, Host, Loader, LoaderOptions, ReadOptions, Reader, SampleBlock,
-    Wants, dataset,
+    Wants, open,
 };
 use packhorse::transform::image::{Draws, Size, View, ViewDecoder};
 use std::fs::File;
@@ -35,7 +35,7 @@ fn main() {
     let home =
         if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { env!("CARGO_TARGET_TMPDIR").into() };
     let shards = corpus(&home.join("packhorse-bench-read"), count);
-    let dataset = dataset(shards.to_str().expect("UTF-8")).expect("dataset");
+    let dataset = open(shards.to_str().expect("UTF-8")).expect("dataset");
     println!("{} photos, {} MB, on {}", dataset.len(), dataset.bytes() / 1_000_000, shards.display());
     let files = files(&shards);
 
