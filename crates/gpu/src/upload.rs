@@ -4,7 +4,7 @@ use crate::ring::Sender;
 use crate::upload_stream::UploadStream;
 use crate::{DeviceBatch, DeviceTransform, Gpu};
 use packhorse_core::Result;
-use packhorse_read::{Batch, Device, Layout};
+use packhorse_read::{Batch, Device, FieldOptions, Layout};
 use std::sync::Arc;
 
 /// Batches of the host that are being copied at most. The next waits on the stream already when one is over, which is all
@@ -39,6 +39,10 @@ impl<G: Gpu> Upload<G> {
 impl<G: Gpu> Device for Upload<G> {
     type Host = G::Pinned;
     type Batch = DeviceBatch<G>;
+
+    fn needs(&self) -> Vec<FieldOptions> {
+        self.sender.driver().needs()
+    }
 
     fn prepare(&mut self, layout: &Arc<Layout>) -> Result<()> {
         self.sender.driver().prepare(layout)

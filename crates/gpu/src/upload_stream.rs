@@ -5,7 +5,7 @@ use crate::kernels::Launch;
 use crate::transforms::{Commands, DeviceTransform, Output};
 use crate::{Element, Gpu, View};
 use packhorse_core::{Error, Result};
-use packhorse_read::{ALIGN, Batch, BatchMetadata, Layout};
+use packhorse_read::{ALIGN, Batch, BatchMetadata, FieldOptions, Layout};
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
@@ -73,6 +73,11 @@ impl<G: Gpu, H> UploadStream<G, H> {
     }
 
     /// Says where the fields of all batches will be.
+    /// The fields that the transforms need.
+    pub(crate) fn needs(&self) -> Vec<FieldOptions> {
+        self.transforms.iter().flat_map(|transform| transform.needs()).collect()
+    }
+
     pub(crate) fn prepare(&self, layout: &Arc<Layout>) -> Result<()> {
         let plan = Arc::new(Plan::new(layout, &self.transforms)?);
         let scratch = self.transforms.iter().map(|transform| transform.scratch(layout)).collect::<Result<Vec<_>>>()?;

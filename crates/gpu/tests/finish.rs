@@ -84,8 +84,8 @@ fn pictures_are_cut_and_mirrored_as_by_the_loader() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = samples(dir.path());
     let (scale, ratio) = ((0.08, 1.0), (0.75, 4.0 / 3.0));
-    let raw =
-        [FieldOptions::new("png", FieldKind::Picture(View::default())), FieldOptions::new("draws", FieldKind::Draws)];
+    // The loader adds the keys that the step draws from.
+    let raw = [FieldOptions::new("png", FieldKind::Picture(View::default()))];
     for (part, size) in [
         (Part::Random { scale, ratio }, Size::Random { height: 24, width: 18, scale, ratio }),
         (Part::Center { short: 28 }, Size::Center { short: 28, height: 24, width: 18 }),
@@ -95,7 +95,7 @@ fn pictures_are_cut_and_mirrored_as_by_the_loader() {
         let resized = Resized::new("png", (24, 18));
         let resize =
             packhorse_gpu::kernels::Resize { part, flip: Flip::Drawn(0.5), output: Pixels::BYTES, ..resized.resize };
-        let found = finished(&gpu, &dataset, &raw, vec![Arc::new(Resized { resize, ..resized })]);
+        let found = with_transforms(&gpu, &dataset, &raw, vec![Arc::new(Resized { resize, ..resized })]);
         assert_eq!(found.len(), wanted.len());
         for (found, wanted) in found.iter().zip(&wanted) {
             assert_eq!(found.view("png").unwrap().shape, [wanted.rows(), 24, 18, 3]);
@@ -116,7 +116,7 @@ fn pictures_of_one_size_are_normalised() {
     let output = Pixels { element: Element::F32, axes: Axes::Chw, normalize: Normalize::IMAGENET };
     let pictures = Pictures { into: "pixels".to_owned(), output, ..Pictures::new("image") };
     let wanted = by_host(&dataset, &fields);
-    for (found, wanted) in finished(&gpu, &dataset, &fields, vec![Arc::new(pictures)]).iter().zip(&wanted) {
+    for (found, wanted) in with_transforms(&gpu, &dataset, &fields, vec![Arc::new(pictures)]).iter().zip(&wanted) {
         assert_eq!(found.names(), ["pixels", "image"]);
         assert_eq!(found.view("pixels").unwrap().shape, [wanted.rows(), 3, 16, 20]);
         assert!(found.download("image").unwrap() == wanted.field("image").unwrap());
@@ -138,7 +138,7 @@ fn ragged_values_are_padded() {
     let fields = [FieldOptions::new("txt", FieldKind::Bytes)];
     let padded = Padded { pad: 32, ..Padded::new("txt", "words", 45) };
     let wanted = by_host(&dataset, &fields);
-    for (found, wanted) in finished(&gpu, &dataset, &fields, vec![Arc::new(padded)]).iter().zip(&wanted) {
+    for (found, wanted) in with_transforms(&gpu, &dataset, &fields, vec![Arc::new(padded)]).iter().zip(&wanted) {
         let (words, lengths) = (found.download("words").unwrap(), found.download("words.lengths").unwrap());
         assert_eq!(words.len(), 45 * wanted.rows());
         for row in 0..wanted.rows() {

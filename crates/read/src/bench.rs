@@ -42,8 +42,13 @@ pub fn measure(
 ) -> Result<()> {
     let options = LoaderOptions { epochs: None, ..options.clone() };
     let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
-    let (work, _) =
-        SampleWork::of_dataset(dataset.clone(), fields, order, 0, &LoaderOptions { state: None, ..options.clone() })?;
+    let (work, _) = SampleWork::of_dataset(
+        dataset.clone(),
+        (fields, &[]),
+        order,
+        0,
+        &LoaderOptions { state: None, ..options.clone() },
+    )?;
     if work.steps.count == 0 {
         return Err(Error::config(format!("{} samples don't fill a batch of {}", dataset.len(), options.batch)));
     }

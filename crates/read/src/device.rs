@@ -1,6 +1,6 @@
 //! Where batches are put together and where they end up.
 
-use crate::{Batch, Layout};
+use crate::{Batch, FieldOptions, Layout};
 use packhorse_core::Result;
 use std::sync::Arc;
 
@@ -13,6 +13,11 @@ pub trait Device: Send {
     type Host: AsRef<[u8]> + AsMut<[u8]> + Send + 'static;
     /// A batch as the caller gets it.
     type Batch: Send;
+
+    /// Fields that it needs beside those that were asked for: a loader of samples adds those that are missing by name.
+    fn needs(&self) -> Vec<FieldOptions> {
+        Vec::new()
+    }
 
     /// Called once, before all other calls, with the positions of the fields in all batches.
     ///

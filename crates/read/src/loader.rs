@@ -29,7 +29,7 @@ impl<D: Device> Loader<D> {
     pub fn new(dataset: Dataset, fields: &[FieldOptions], options: &LoaderOptions, device: D) -> Result<Self> {
         let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
         let fingerprint = dataset.fingerprint();
-        let (work, config) = SampleWork::of_dataset(dataset, fields, order, fingerprint, options)?;
+        let (work, config) = SampleWork::of_dataset(dataset, (fields, &device.needs()), order, fingerprint, options)?;
         Self::start(work, config, options, device)
     }
 
@@ -50,7 +50,7 @@ impl<D: Device> Loader<D> {
         let order = EpochOrder::mixed(&runs, &weights, samples, options.shuffle, options.seed)?;
         let dataset = Dataset::concat(&all)?;
         let mark = weights.iter().fold(dataset.fingerprint(), |mark, weight| mark.rotate_left(7) ^ weight.to_bits());
-        let (work, config) = SampleWork::of_dataset(dataset, fields, order, mark, options)?;
+        let (work, config) = SampleWork::of_dataset(dataset, (fields, &device.needs()), order, mark, options)?;
         Self::start(work, config, options, device)
     }
 
@@ -70,7 +70,7 @@ impl<D: Device> Loader<D> {
     ) -> Result<Self> {
         let source = registry.get(format)?.source(&Options::new(), options.limits)?;
         let stream = Stream::start(source, input)?;
-        let (work, config) = SampleWork::of_stream(stream, registry, fields, options)?;
+        let (work, config) = SampleWork::of_stream(stream, registry, (fields, &device.needs()), options)?;
         Self::start(work, config, options, device)
     }
 

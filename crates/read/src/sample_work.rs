@@ -53,7 +53,7 @@ impl SampleWork {
     /// What a loader of a dataset works on, and its pipeline settings.
     pub(crate) fn of_dataset(
         dataset: Dataset,
-        fields: &[FieldOptions],
+        fields: Asked<'_>,
         order: EpochOrder,
         fingerprint: u64,
         options: &LoaderOptions,
@@ -82,7 +82,7 @@ impl SampleWork {
     pub(crate) fn of_stream(
         stream: Stream,
         registry: &Registry,
-        fields: &[FieldOptions],
+        fields: Asked<'_>,
         options: &LoaderOptions,
     ) -> Result<(Self, PipelineConfig)> {
         if options.state.is_some() {
@@ -210,8 +210,16 @@ impl Work for SampleWork {
     }
 }
 
-fn chosen(asked: &[FieldOptions], all: impl FnOnce() -> Vec<FieldOptions>) -> Result<Vec<FieldOptions>> {
-    let fields = if asked.is_empty() { all() } else { asked.to_vec() };
+/// Fields that were asked for, all if there are none, and those that the device needs.
+type Asked<'a> = (&'a [FieldOptions], &'a [FieldOptions]);
+
+fn chosen((asked, needed): Asked<'_>, all: impl FnOnce() -> Vec<FieldOptions>) -> Result<Vec<FieldOptions>> {
+    let mut fields = if asked.is_empty() { all() } else { asked.to_vec() };
+    for needed in needed {
+        if !fields.iter().any(|field| field.name == needed.name) {
+            fields.push(needed.clone());
+        }
+    }
     if fields.is_empty() {
         return Err(Error::config("samples have no fields"));
     }

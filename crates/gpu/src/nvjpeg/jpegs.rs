@@ -9,10 +9,10 @@ use super::source::Source;
 use super::{Backend, JpegOptions, NvJpeg};
 use crate::Cuda;
 use crate::kernels::{Flip, Picks, RaggedPictures};
-use crate::transforms::{Commands, DeviceTransform, Output, batch, beside, field};
+use crate::transforms::{Commands, DeviceTransform, Output, batch, beside, field, keys};
 use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Kind, Result};
-use packhorse_read::Layout;
+use packhorse_read::{FieldOptions, Layout};
 use packhorse_transform::image::JpegFacts;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,6 +120,10 @@ impl Jpegs {
 // lane's. nvJPEG is given as much of a lane as the pictures take whose size it agrees to, and bytes of the batch on the host. A lane
 // is given back when it has waited for its last use.
 unsafe impl DeviceTransform for Jpegs {
+    fn needs(&self) -> Vec<FieldOptions> {
+        keys(&self.options.draws, self.options.drawn())
+    }
+
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let JpegOptions { into, resize, draws, .. } = &self.options;
         let rows = self.rows(layout)?;

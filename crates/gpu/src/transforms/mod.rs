@@ -24,7 +24,7 @@ use crate::View;
 use crate::kernels::{Element, Launch, Tensor};
 use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
-use packhorse_read::{Layout, SlabField};
+use packhorse_read::{FieldKind, FieldOptions, Layout, SlabField};
 
 /// Makes fields of a batch from others: kernels that run after the copy, on the same stream, into memory that belongs to
 /// the batch.
@@ -34,6 +34,11 @@ use packhorse_read::{Layout, SlabField};
 /// [`outputs`](DeviceTransform::outputs) promised and so much scratch memory as [`scratch`](DeviceTransform::scratch) asked for; but for memory of
 /// the step's own, which it keeps until all that uses it is over.
 pub unsafe trait DeviceTransform: Send + Sync {
+    /// Fields of samples that it needs, which the loader adds if they were not asked for.
+    fn needs(&self) -> Vec<FieldOptions> {
+        Vec::new()
+    }
+
     /// The fields that are made of batches with this layout.
     ///
     /// Errors (kind `Config`): fields that are not there, or of another type or shape than the kernels work on.
@@ -77,6 +82,11 @@ impl Output {
     pub(crate) fn rows(name: impl Into<String>, tensor: Tensor) -> Self {
         Self { name: name.into(), tensor, by_row: true }
     }
+}
+
+/// The field of keys that is drawn from, if `drawn`.
+pub(crate) fn keys(name: &str, drawn: bool) -> Vec<FieldOptions> {
+    drawn.then(|| FieldOptions::new(name, FieldKind::Draws)).into_iter().collect()
 }
 
 /// The field `name`, which must hold elements of one of these types.

@@ -1,10 +1,10 @@
 //! Pictures of one size.
 
-use super::{Commands, DeviceTransform, Output, batch, beside, field, made, rows, side, view};
+use super::{Commands, DeviceTransform, Output, batch, beside, field, keys, made, rows, side, view};
 use crate::kernels::{Element, Flip, Image, Normalize, Picks, Pixels, Place};
 use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
-use packhorse_read::Layout;
+use packhorse_read::{FieldOptions, Layout};
 
 /// Pictures of one size, `UInt8 [batch, height, width, channels]`, as a network takes them: cut, mirrored, in other types and
 /// order, normalised.
@@ -35,6 +35,16 @@ impl Pictures {
         Self { into: from.clone(), from, output, crop: None, place, flip, draws: "draws".to_owned() }
     }
 
+    /// The same, with `side` × `side` pixels of random position in each.
+    pub fn random_crop(self, side: u32) -> Self {
+        Self { crop: Some((side, side)), place: Place::Drawn, ..self }
+    }
+
+    /// The same, mirrored with this probability, 0 to 1.
+    pub fn flip(self, probability: f32) -> Self {
+        Self { flip: Flip::Drawn(probability), ..self }
+    }
+
     fn image(&self, layout: &Layout) -> Result<(Image, u32)> {
         let from = field(layout, &self.from, &[DataType::UInt8])?;
         let [_, height, width, channels] = from.shape[..] else {
@@ -59,6 +69,10 @@ impl Pictures {
 
 // SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
 unsafe impl DeviceTransform for Pictures {
+    fn needs(&self) -> Vec<FieldOptions> {
+        keys(&self.draws, self.drawn())
+    }
+
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let (image, batch) = self.image(layout)?;
         // Refuses invalid settings early.

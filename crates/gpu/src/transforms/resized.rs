@@ -1,10 +1,10 @@
 //! Pictures, each of its own size.
 
-use super::{Commands, DeviceTransform, Output, batch, beside, field, made, rows, view};
+use super::{Commands, DeviceTransform, Output, batch, beside, field, keys, made, rows, view};
 use crate::kernels::{Element, Flip, Normalize, Part, Picks, Pixels, RaggedPictures, Resize};
 use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
-use packhorse_read::Layout;
+use packhorse_read::{FieldOptions, Layout};
 
 /// Pictures that keep their own sizes in batches (`FieldKind::Picture` with a view of no size), a part of each resampled to one size,
 /// mirrored, normalised: what the loader's view does on the CPU, with the same keys the same pictures.
@@ -42,6 +42,10 @@ impl Resized {
 
 // SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
 unsafe impl DeviceTransform for Resized {
+    fn needs(&self) -> Vec<FieldOptions> {
+        keys(&self.draws, self.drawn())
+    }
+
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let from = field(layout, &self.from, &[DataType::UInt8])?;
         let [_, shapes] = self.parts();
