@@ -57,7 +57,7 @@ impl Load {
                 Some(view) => FieldKind::Picture(view),
                 None => FieldKind::Auto,
             };
-            found.push(FieldOptions { required: !field.is_nullable(), ..FieldOptions::new(field.name(), make) });
+            found.push(FieldOptions { required: !field.is_nullable(), ..FieldOptions::new(field.name(), kind) });
         }
         match asked.iter().find(|name| !found.iter().any(|field| field.name == **name)) {
             Some(name) => {
