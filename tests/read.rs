@@ -177,7 +177,7 @@ fn every_container_gives_the_same_arrays() {
         let dataset = open(text(&out)).unwrap();
         let names: Vec<&str> = dataset.schema().fields().iter().map(|field| field.name().as_str()).collect();
         let named = |name: &str| names.iter().find(|known| known.split('.').next() == Some(name)).unwrap().to_string();
-        let field = |name: &str, make| FieldOptions::new(name, kind).from(&named(name));
+        let field = |name: &str, kind| FieldOptions::new(name, kind).from(&named(name));
         let fields = [field("x", FieldKind::Dense), field("y", FieldKind::Auto), field("t", FieldKind::Ragged)];
         let found = samples(&dataset, &fields, &sequential(16));
         assert_eq!((found.len(), found.values().next().unwrap()[0].len()), (70, 1024), "{to}");
