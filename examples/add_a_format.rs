@@ -21,8 +21,8 @@ use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use packhorse::core::{
     Blocks, Cancel, Context, DataType, Entry, Error, Extent, Field, Format, FormatInfo, Input, KEY, Limits, Members,
-    Options, Outlet, Result, Rows, Sample, Schema, SchemaRef, ShardSummary, ShardWriter, Sink, Source, Store, crc32c,
-    is_blob,
+    Options, Outlet, Result, Rows, Sample, Schema, SchemaRef, ShardSummary, ShardWriter, Sink, Source, Store, Table,
+    TableInfo, blocks, crc32c, is_blob,
 };
 use packhorse::pack::{PackOptions, Packing, PlanOptions, Scan, ScanOptions, pack, plan, scan, seal, store_plan};
 use packhorse::storage::Local;
@@ -159,6 +159,10 @@ struct RecSource {
 }
 
 impl Source for RecSource {
+    fn lists(&self) -> bool {
+        true
+    }
+
     fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
         let mut cursor = Cursor::start(input, self.limits)?;
         while let Some((key, fields)) = cursor.record()? {
@@ -172,15 +176,26 @@ impl Source for RecSource {
         Ok(())
     }
 
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        let mut cursor = Cursor::start(input, self.limits)?;
-        let (mut number, mut done) = (0, false);
-        Ok(Box::new(std::iter::from_fn(move || {
-            // After an error there is nothing more.
-            let block = if done { Ok(None) } else { cursor.block(&items, &mut number) };
-            done |= !matches!(block, Ok(Some(_)));
-            block.transpose()
-        })))
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        Ok(Box::new(RecTable { input, limits: self.limits }))
+    }
+}
+
+/// An open file. A format of typed rows parses its headers where it is opened, and `info` says what they hold.
+struct RecTable<'a> {
+    input: Arc<dyn Input + 'a>,
+    limits: Limits,
+}
+
+impl Table for RecTable<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        Err(Error::unsupported("its fields are ranges of bytes").in_input(self.input.name()))
+    }
+
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let mut cursor = Cursor::start(&*self.input, self.limits)?;
+        let mut number = 0;
+        Ok(blocks(self.input.name(), move || cursor.block(&items, &mut number)))
     }
 }
 
@@ -331,7 +346,8 @@ fn main() -> Result<()> {
     println!("root {}", seal(&registry, &[], &store, &shards, &cancel)?.root);
 
     let shard = store.open(&shards.join("shard-000000.rec"))?;
-    for rows in registry.get("rec")?.source(&Options::new(), limits)?.rows(&*shard, 0..u64::MAX)? {
+    let table = registry.get("rec")?.source(&Options::new(), limits)?.open(shard.into())?;
+    for rows in table.rows(0..u64::MAX)? {
         let rows = rows?;
         for sample in (0..rows.num_rows()).filter_map(|row| Sample::new(&rows, row)) {
             let text = |field| sample.bytes(field).map_or("nothing".into(), String::from_utf8_lossy);

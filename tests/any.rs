@@ -81,7 +81,7 @@ fn samples(files: &[PathBuf]) -> Samples {
         let format = registry.by_name(file.to_str().unwrap().as_bytes()).unwrap();
         let source = format.source(&Options::new(), Limits::default()).unwrap();
         let input = Local.open(file).unwrap();
-        for rows in source.rows(&*input, 0..u64::MAX).unwrap() {
+        for rows in source.open(Arc::new(&*input)).unwrap().rows(0..u64::MAX).unwrap() {
             add(&rows.unwrap(), &mut found);
         }
     }

@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -79,7 +80,7 @@ fn fields(out: &Path) -> Fields {
         fs::read_dir(out).unwrap().map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "tar"))
     {
         let input = MemoryInput::new(path.to_str().unwrap(), fs::read(&path).unwrap());
-        for rows in source.rows(&input, 0..u64::MAX).unwrap().map(Result::unwrap) {
+        for rows in source.open(Arc::new(&input)).unwrap().rows(0..u64::MAX).unwrap().map(Result::unwrap) {
             for sample in (0..rows.num_rows()).map(|row| Sample::new(&rows, row).unwrap()) {
                 for field in rows.schema().fields().iter().skip(1) {
                     let Some(bytes) = sample.bytes(field.name()) else { continue };

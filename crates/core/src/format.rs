@@ -1,10 +1,10 @@
 //! What a format brings. One crate under `formats/` implements these traits for one container.
 
 use crate::{
-    Codec, Consumer, Error, Findings, Input, Limits, Members, Options, Outlet, Part, Result, Rows, Schema, SchemaRef,
-    ShardSummary,
+    Blocks, Codec, Consumer, Error, Findings, Input, Limits, Members, Options, Outlet, Part, Result, Rows, Schema,
+    SchemaRef, ShardSummary, Table,
 };
-use std::ops::Range;
+use std::sync::Arc;
 
 /// What a format is.
 #[derive(Clone, Copy, Debug)]
@@ -105,39 +105,6 @@ pub struct Extent {
     pub len: u64,
 }
 
-/// Blocks of rows, each bounded in bytes. An error ends them; but where items are not samples
-/// ([`Probe::counted`]) an error that may be skipped (`Content`, `Limit`) concerns one sample only, and
-/// more blocks may follow it.
-pub type Blocks<'a> = Box<dyn Iterator<Item = Result<Rows>> + Send + 'a>;
-
-/// What a file of typed rows says of itself in its headers.
-#[derive(Clone, Debug)]
-pub struct Probe {
-    /// The columns, fields in the order of their names; with [`KEY`](crate::KEY) first where the file
-    /// has keys of its own. What the extension types are: [`FieldType`](crate::FieldType).
-    pub schema: SchemaRef,
-    /// How many items: samples if they are `counted`.
-    pub items: u64,
-    /// About how many bytes they are once decoded.
-    pub bytes: u64,
-    /// Whether each item is a sample. If not, items are whatever lets the input be split without reading
-    /// it (the bytes of a text file: a document belongs to the range that holds its first byte), ranges of
-    /// them hold any number of samples, and the [`KEY`](crate::KEY) of a row is its place in the input.
-    pub counted: bool,
-    /// What the input holds and its rows lack, since the source can't read it: reported to the user and recorded
-    /// with the dataset. In the order of the input.
-    pub omitted: Vec<Omission>,
-}
-
-/// Something that an input holds and its rows lack.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Omission {
-    /// Its name in the input: a branch, a dataset, a member of a compound type (`events.name`).
-    pub field: String,
-    /// Why it can't be read, as a lowercase fragment: its type, or the feature that is missing.
-    pub reason: String,
-}
-
 /// One of the tables that an input may hold, such as a tree of a ROOT file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputTable {
@@ -151,9 +118,14 @@ pub struct InputTable {
 
 /// Reads one format.
 ///
-/// There are two kinds of containers. One holds each field's bytes as they are (a tar): `list` says
-/// where. The other holds typed values by column (HDF5, Parquet, ROOT): `probe` says which.
+/// There are two kinds of containers. One holds each field's bytes as they are (a tar): [`Source::list`] says
+/// where. The other holds typed values by column (HDF5, Parquet, ROOT): an open [`Table`] says which.
 pub trait Source: Send + Sync {
+    /// Whether fields are listed. If not, the inputs are typed rows.
+    fn lists(&self) -> bool {
+        false
+    }
+
     /// Calls `each` for every field in `input`, in the order of the input, reading headers only.
     /// An error of `each` ends the listing and is returned. `Unsupported` for typed rows.
     fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
@@ -161,11 +133,9 @@ pub trait Source: Send + Sync {
         Err(Error::unsupported("its fields are no ranges of bytes"))
     }
 
-    /// What `input` says of itself, reading headers only; `None` where fields are listed.
-    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
-        let _ = input;
-        Ok(None)
-    }
+    /// Opens `input`. What its rows need of its metadata is parsed here, or when it is first needed, and kept as long
+    /// as the table is.
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>>;
 
     /// The tables of `input`, in the order of their names, reading headers only; `Unsupported` where an input of the
     /// format is one table.
@@ -174,22 +144,11 @@ pub trait Source: Send + Sync {
         Err(Error::unsupported("is of a format whose files hold no trees to choose from"))
     }
 
-    /// Calls `each` with the item at which each sample begins, in order. Where items are samples nobody
-    /// asks; elsewhere this reads all of the input.
-    fn starts(&self, input: &dyn Input, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
-        let (_, _) = (input, each);
-        Err(Error::unsupported("its samples can't be counted ahead"))
-    }
-
-    /// The samples of the items numbered `items` of `input` (past the end: as many as there are), grouped as the
-    /// format groups them. Of typed rows the schema is that of [`Source::probe`].
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>>;
-
     /// The columns of `input` as they are there, nested ones too, in Arrow's own types and not as fields of samples:
     /// what a table of metadata is read from. `choose` is shown all columns and says the positions of those that are
     /// wanted; the blocks have these in the order of the file. Its error is returned. `None` where inputs are no
     /// tables.
-    fn table<'a>(
+    fn columns<'a>(
         &'a self,
         input: &'a dyn Input,
         choose: &mut dyn FnMut(&Schema) -> Result<Vec<usize>>,

@@ -41,6 +41,36 @@ pub trait Input: Send + Sync {
     }
 }
 
+impl<I: Input + ?Sized> Input for &I {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        (**self).len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        (**self).read_at(offset, buf)
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        (**self).stream()
+    }
+
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        (**self).sibling(name)
+    }
+
+    fn stat(&self) -> Result<Option<FileStat>> {
+        (**self).stat()
+    }
+
+    fn local_path(&self) -> Option<&Path> {
+        (**self).local_path()
+    }
+}
+
 /// An input that is already in memory, such as a member of an archive.
 #[derive(Clone, Debug)]
 pub struct MemoryInput {

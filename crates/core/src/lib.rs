@@ -27,6 +27,7 @@ mod split_mix;
 mod store;
 mod suggest;
 mod summary;
+mod table;
 mod values;
 
 pub use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -38,9 +39,7 @@ pub use error::{Code, Context, Error, Kind, Result};
 pub use event::{Event, Observer};
 pub use field_type::{CLASSES, ENCODING, FieldType, LOGICAL, NUMPY, PACKED, numpy_type, with_metadata};
 pub use findings::{Consumer, Finding, Findings};
-pub use format::{
-    Blocks, Entry, Extent, Format, FormatInfo, InputTable, Omission, Probe, Sealed, ShardWriter, Sink, Source,
-};
+pub use format::{Entry, Extent, Format, FormatInfo, InputTable, Sealed, ShardWriter, Sink, Source};
 pub use huggingface::{HUGGINGFACE_CONFIG, write_huggingface_config};
 pub use input::{Input, MemoryInput};
 pub use limits::Limits;
@@ -54,4 +53,5 @@ pub use split_mix::SplitMix64;
 pub use store::{FileKind, FileStat, Store, StoreFile};
 pub use suggest::{nearest, some_of};
 pub use summary::{Member, Members, ShardSummary};
+pub use table::{Blocks, Omission, Table, TableInfo, blocks};
 pub use values::{array_of, bytes_of, element_width};

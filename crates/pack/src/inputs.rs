@@ -1,6 +1,7 @@
 //! Reading what the plan names: whole files, and ranges of archives that are opened once.
 
 use crate::insides::Insides;
+use crate::opened::{Archive, Failure, Opened};
 use crate::recorded::FirstReads;
 use crate::space::Space;
 use crate::stoppable::Stoppable;
@@ -142,60 +143,16 @@ pub(crate) struct Inputs<'a> {
 
 #[derive(Default)]
 struct Archives {
-    open: HashMap<PathBuf, (u64, Archive)>,
+    open: HashMap<PathBuf, (u64, Place)>,
     clock: u64,
 }
 
-/// Opened by the first thread that wants it, while others wait.
-pub(crate) type Archive = Arc<OnceLock<Result<Box<dyn Input>, Failure>>>;
-
-/// Why an archive can't be opened, for each thread that wants it.
-pub(crate) struct Failure {
-    kind: Kind,
-    message: String,
-    input: Option<String>,
-    /// What the system said: it decides whose fault it is, and whether one more try may help.
-    errno: Option<i32>,
-}
-
-impl Failure {
-    fn of(error: &Error) -> Self {
-        let input = error.input().map(str::to_owned);
-        Self { kind: error.kind(), message: error.message().to_owned(), input, errno: error.errno() }
-    }
-
-    fn error(&self) -> Error {
-        let error = self.input.iter().fold(Error::new(self.kind, &self.message), |e, input| e.in_input(input));
-        self.errno.into_iter().fold(error, |e, errno| e.caused_by(std::io::Error::from_raw_os_error(errno)))
-    }
-}
-
-/// An input that is open.
-pub(crate) enum Opened {
-    /// It may be so for several.
-    Archive(Archive),
-    /// Compressed text, for one.
-    Inside(Box<Inside>),
-}
-
-impl Opened {
-    /// Its bytes.
-    pub(crate) fn input(&self) -> Result<&dyn Input> {
-        let archive = match self {
-            Opened::Archive(archive) => archive.get(),
-            Opened::Inside(inside) => return Ok(&**inside),
-        };
-        match archive {
-            Some(Ok(input)) => Ok(&**input),
-            Some(Err(failure)) => Err(failure.error()),
-            None => Err(Error::bug("an archive that nobody opened")),
-        }
-    }
-}
+/// Where an archive is: opened by the first thread that wants it, while others wait.
+type Place = Arc<OnceLock<Result<Arc<Archive>, Failure>>>;
 
 /// A range of an archive.
 struct Section {
-    archive: Opened,
+    archive: Arc<Archive>,
     name: String,
     offset: u64,
     len: u64,
@@ -215,7 +172,7 @@ impl Input for Section {
             let message = format!("is cut short: {} bytes wanted at offset {offset} of {}", buf.len(), self.len);
             return Err(Error::content(message).in_input(&self.name));
         }
-        self.archive.input()?.read_at(self.offset + offset, buf)
+        self.archive.input.read_at(self.offset + offset, buf)
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
@@ -223,7 +180,7 @@ impl Input for Section {
     }
 
     fn stat(&self) -> Result<Option<FileStat>> {
-        self.archive.input()?.stat()
+        self.archive.input.stat()
     }
 }
 
@@ -301,30 +258,28 @@ impl<'a> Inputs<'a> {
     pub(crate) fn table(&self, piece: &FieldSource) -> Result<Opened> {
         let path = self.path(piece);
         let opened = match (compression(&path), piece.seek_point, piece.items) {
-            (None, ..) => self.opened(&path),
+            (None, ..) => self.opened(&path).map(Opened::Archive),
             (Some(compression), Some(entrance), Some((from, ..))) => {
                 let open = |frame| {
                     let file = Stoppable::new(self.open(&path, None)?, self.cancel);
                     Ok(Inside::new(Box::new(file), compression, entrance.len, frame))
                 };
-                self.insides
-                    .take(&path, from.saturating_sub(1), entrance, open)
-                    .map(|inside| Opened::Inside(Box::new(inside)))
+                self.insides.take(&path, from.saturating_sub(1), entrance, open).map(Opened::Inside)
             }
             (compressed, ..) => {
-                self.open(&path, compressed).map(|input| Opened::Archive(Arc::new(OnceLock::from(Ok(input)))))
+                self.open(&path, compressed).map(|input| Opened::Archive(Arc::new(Archive::new(input))))
             }
         };
-        let opened = opened.and_then(|input| {
-            check_stamp(input.input()?.stat()?, piece)?;
-            Ok(input)
+        let opened = opened.and_then(|opened| {
+            check_stamp(opened.input().stat()?, piece)?;
+            Ok(opened)
         });
         opened.map_err(|e| of_planned_input(e).in_input(path.display()))
     }
 
     /// `Changed` unless what `opened` is of is still what it was when it was opened and planned.
     pub(crate) fn check(&self, opened: &Opened, piece: &FieldSource) -> Result<()> {
-        let checked = opened.input().and_then(|input| input.stat()).and_then(|now| check_stamp(now, piece));
+        let checked = opened.input().stat().and_then(|now| check_stamp(now, piece));
         checked.map_err(|e| e.in_input(self.path(piece).display()))
     }
 
@@ -337,20 +292,20 @@ impl<'a> Inputs<'a> {
     pub(crate) fn leave(&self, opened: Opened, piece: &FieldSource) {
         let ended = piece.items.zip(piece.seek_point).is_none_or(|((_, to, _), inside)| to >= inside.len);
         if let (Opened::Inside(inside), false) = (opened, ended) {
-            self.insides.leave(self.path(piece), *inside);
+            self.insides.leave(self.path(piece), inside);
         }
     }
 
-    fn opened(&self, path: &Path) -> Result<Opened> {
-        let archive = self.archive(path);
-        if let Err(failure) = archive.get_or_init(|| self.open_archive(path).map_err(|e| Failure::of(&e))) {
+    fn opened(&self, path: &Path) -> Result<Arc<Archive>> {
+        let place = self.place(path);
+        let open = || self.open_archive(path).map(|input| Arc::new(Archive::new(input))).map_err(|e| Failure::of(&e));
+        place.get_or_init(open).clone().map_err(|failure| {
             // Another call may have better luck, unless the archive is too large, which takes long to find out.
-            if failure.kind != Kind::Limit {
+            if failure.kind() != Kind::Limit {
                 self.archives.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
             }
-            return Err(failure.error());
-        }
-        Ok(Opened::Archive(archive))
+            failure.error()
+        })
     }
 
     /// Opens what was a regular file when it was planned.
@@ -386,9 +341,8 @@ impl<'a> Inputs<'a> {
 
     fn range(&self, path: &Path, piece: &FieldSource, offset: u64, len: u64, out: &mut Space) -> Result<()> {
         let archive = self.opened(path)?;
-        let input = archive.input()?;
-        self.append(input, offset, len, out)?;
-        check_stamp(input.stat()?, piece)
+        self.append(&*archive.input, offset, len, out)?;
+        check_stamp(archive.input.stat()?, piece)
     }
 
     fn append(&self, input: &dyn Input, offset: u64, len: u64, out: &mut Space) -> Result<()> {
@@ -400,21 +354,21 @@ impl<'a> Inputs<'a> {
     }
 
     /// The archive's place in the cache; the one used longest ago makes room.
-    fn archive(&self, path: &Path) -> Archive {
+    fn place(&self, path: &Path) -> Place {
         let mut archives = self.archives.lock().unwrap_or_else(PoisonError::into_inner);
         archives.clock += 1;
         let now = archives.clock;
-        if let Some((used, archive)) = archives.open.get_mut(path) {
+        if let Some((used, place)) = archives.open.get_mut(path) {
             *used = now;
-            return archive.clone();
+            return place.clone();
         }
         if archives.open.len() >= OPEN_ARCHIVES {
             let oldest = archives.open.iter().min_by_key(|(_, (used, _))| *used).map(|(path, _)| path.clone());
             oldest.map(|path| archives.open.remove(&path));
         }
-        let archive = Archive::default();
-        archives.open.insert(path.to_owned(), (now, archive.clone()));
-        archive
+        let place = Place::default();
+        archives.open.insert(path.to_owned(), (now, place.clone()));
+        place
     }
 
     fn open_archive(&self, path: &Path) -> Result<Box<dyn Input>> {

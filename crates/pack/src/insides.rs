@@ -5,14 +5,14 @@ use packhorse_dataset::SeekPoint;
 use packhorse_storage::{Frame, Inside};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// So many files may be left in the middle. Writers go on with what they left at once, or never.
 const KEPT: usize = 16;
 
 /// Files that no run reads at the moment, those that were left last at the end.
 #[derive(Default)]
-pub(crate) struct Insides(Mutex<VecDeque<(PathBuf, Inside)>>);
+pub(crate) struct Insides(Mutex<VecDeque<(PathBuf, Arc<Inside>)>>);
 
 impl Insides {
     /// The bytes inside of the file at `path`, to be read from `place` on: as a run left it where that is a shorter way
@@ -23,17 +23,19 @@ impl Insides {
         place: u64,
         seek_point: SeekPoint,
         open: impl FnOnce(Frame) -> Result<Inside>,
-    ) -> Result<Inside> {
+    ) -> Result<Arc<Inside>> {
         let frame = Frame { offset: seek_point.offset, start: seek_point.start };
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.iter_mut().rposition(|(file, inside)| file == path && inside.goes_on(place, frame));
+        let goes_on =
+            |inside: &mut Arc<Inside>| Arc::get_mut(inside).is_some_and(|inside| inside.goes_on(place, frame));
+        let found = kept.iter_mut().rposition(|(file, inside)| file == path && goes_on(inside));
         let found = found.and_then(|i| kept.remove(i));
         drop(kept);
-        found.map_or_else(|| open(frame), |(_, inside)| Ok(inside))
+        found.map_or_else(|| open(frame).map(Arc::new), |(_, inside)| Ok(inside))
     }
 
     /// Takes back what a run read to its end.
-    pub(crate) fn leave(&self, path: PathBuf, inside: Inside) {
+    pub(crate) fn leave(&self, path: PathBuf, inside: Arc<Inside>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT {
             kept.pop_front();
@@ -82,7 +84,7 @@ mod tests {
         insides.leave(b.to_owned(), other);
         assert_eq!(opened.get(), 3);
         for _ in 0..2 * KEPT {
-            insides.leave(b.to_owned(), open(Frame::default()).unwrap());
+            insides.leave(b.to_owned(), Arc::new(open(Frame::default()).unwrap()));
         }
         assert_eq!(insides.0.lock().unwrap().len(), KEPT);
     }

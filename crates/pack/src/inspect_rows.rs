@@ -3,9 +3,12 @@
 use crate::columns::shown;
 use crate::inspect::shard;
 use arrow_array::{Array, ArrayRef};
-use packhorse_core::{Context, Error, FieldType, KEY, Limits, Options, Probe, Registry, Result, Rows, Sample, Store};
+use packhorse_core::{
+    Context, Error, FieldType, KEY, Limits, Options, Registry, Result, Rows, Sample, Store, Table, TableInfo,
+};
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What a file of typed rows says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +22,21 @@ pub struct Columns {
 /// The columns of the file `path`; `None` where fields are ranges of bytes, which
 /// [`list`](crate::list) names.
 pub fn columns(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Option<Columns>> {
-    let (source, input) = shard(registry, store, path)?;
-    let columns = |probe: Probe| Columns {
-        samples: probe.items,
-        fields: probe.schema.fields().iter().map(|f| (f.name().clone(), shown(f))).collect(),
+    let columns = |info: TableInfo| Columns {
+        samples: info.items,
+        fields: info.schema.fields().iter().map(|f| (f.name().clone(), shown(f))).collect(),
     };
-    Ok(source.probe(&*input).map_err(|e| e.in_input(path.display()))?.map(columns))
+    let info = opened(registry, store, path)?.map(|table| table.info()).transpose();
+    Ok(info.map_err(|e| e.in_input(path.display()))?.map(columns))
+}
+
+/// The rows of the file `path`; `None` where fields are ranges of bytes.
+fn opened(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Option<Box<dyn Table>>> {
+    let (source, input) = shard(registry, store, path)?;
+    match source.lists() {
+        true => Ok(None),
+        false => source.open(Arc::from(input)).map(Some).map_err(|e| e.in_input(path.display())),
+    }
 }
 
 /// Writes the value `name` (`KEY.FIELD`, or `NUMBER.FIELD` where the file has no keys) of the file of typed
@@ -36,19 +48,19 @@ pub(crate) fn cat(
     name: &str,
     out: &mut dyn Write,
 ) -> Result<bool> {
-    let (source, input) = shard(registry, store, path)?;
-    let Some(probe) = source.probe(&*input)? else { return Ok(false) };
-    let named = |f: &&std::sync::Arc<packhorse_core::Field>| {
+    let Some(table) = opened(registry, store, path)? else { return Ok(false) };
+    let info = table.info()?;
+    let named = |f: &&Arc<packhorse_core::Field>| {
         name.strip_suffix(f.name().as_str()).is_some_and(|key| key.ends_with('.')) && f.name() != KEY
     };
-    let field = probe.schema.fields().iter().filter(named).max_by_key(|f| f.name().len());
+    let field = info.schema.fields().iter().filter(named).max_by_key(|f| f.name().len());
     let Some(field) = field else { return Ok(false) };
     let key = name.get(..name.len() - field.name().len() - 1).unwrap_or_default();
-    let keyed = probe.schema.column_with_name(KEY).is_some();
+    let keyed = info.schema.column_with_name(KEY).is_some();
     let number = if keyed { Some(0) } else { key.parse::<u64>().ok() };
     let Some(first) = number else { return Ok(false) };
-    let items = if keyed { 0..probe.items } else { first..first.saturating_add(1) };
-    for rows in source.rows(&*input, items)? {
+    let items = if keyed { 0..info.items } else { first..first.saturating_add(1) };
+    for rows in table.rows(items)? {
         let rows = rows?;
         let found = (0..rows.num_rows()).find(|row| !keyed || key_of(&rows, *row) == Some(key));
         if let Some(row) = found {

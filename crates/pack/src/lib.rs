@@ -23,6 +23,7 @@ mod inspect_rows;
 mod large;
 mod merge;
 mod metadata;
+mod opened;
 mod pack;
 mod part;
 mod plan;

@@ -64,13 +64,9 @@ impl Assembly<'_> {
         let Some((piece, items)) = entry.run() else { return Err(Error::bug("no run of samples")) };
         let opened = self.inputs.table(piece)?;
         let source = self.source(&piece.field)?;
-        let blocks = source.rows(opened.input()?, items);
-        let done = match (blocks, piece.by_position) {
-            (Ok(blocks), true) => self.placed(entry, blocks, &mut out),
-            (Ok(blocks), false) => self.numbered(entry, blocks, &mut out),
-            // An input that does not even open lacks its first row.
-            (Err(e), false) => self.numbered(entry, Box::new(std::iter::once(Err(e))), &mut out),
-            (Err(e), true) => self.placed(entry, Box::new(std::iter::once(Err(e))), &mut out),
+        let done = match opened.table(&*source) {
+            Ok(table) => self.blocks(entry, table.rows(items), &mut out),
+            Err(e) => self.blocks(entry, Err(e), &mut out),
         };
         let path = self.inputs.path(piece);
         let done = done.and_then(|()| self.inputs.check(&opened, piece));
@@ -81,6 +77,15 @@ impl Assembly<'_> {
             None => e.in_input(path.display()),
             Some(_) => e,
         })
+    }
+
+    fn blocks(&self, entry: &PlanEntry, blocks: Result<Blocks<'_>>, out: &mut Outflow<'_>) -> Result<()> {
+        // An input that does not even open lacks its first row.
+        let blocks = blocks.unwrap_or_else(|e| Box::new(std::iter::once(Err(e))));
+        match entry.run().is_some_and(|(piece, _)| piece.by_position) {
+            true => self.placed(entry, blocks, out),
+            false => self.numbered(entry, blocks, out),
+        }
     }
 
     /// As many samples as there are items.

@@ -16,7 +16,7 @@ use packhorse_storage::Staging;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How closely to look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -265,15 +265,13 @@ impl Check<'_> {
         let Some((format, compression)) = container(self.registry, &Names::default(), &path) else { return Ok(()) };
         let input = open(self.store, &path, compression)?;
         let source = format.source(&Options::new(), Limits::default())?;
+        if source.lists() {
+            return Ok(());
+        }
         let count = || -> Result<u64> {
-            if source.probe(&*input)?.is_none() {
-                return Ok(shard.samples);
-            }
-            let mut n = 0;
-            for rows in source.rows(&*input, 0..u64::MAX)? {
-                n += rows?.num_rows() as u64;
-            }
-            Ok(n)
+            let table = source.open(Arc::from(input))?;
+            table.info()?;
+            table.rows(0..u64::MAX)?.try_fold(0, |n, rows| Ok(n + rows?.num_rows() as u64))
         };
         match count() {
             Err(e) if e.kind() == Kind::Environment => return Err(e),

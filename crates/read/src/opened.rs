@@ -4,7 +4,7 @@ use crate::dataset::{Content, Shard};
 use crate::mapping::Mapping;
 use crate::reader::{ReadOptions, Verify};
 use crate::{Access, Dataset};
-use packhorse_core::{Error, Input, Members, Result};
+use packhorse_core::{Error, Input, Members, Result, Table};
 use packhorse_dataset::Digest;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +18,8 @@ pub(crate) struct Opened {
     pub(crate) input: Arc<dyn Input>,
     pub(crate) map: Option<Arc<Mapping>>,
     pub(crate) content: Content,
+    /// Its rows, where these are typed.
+    pub(crate) table: Option<Box<dyn Table>>,
     /// Whether the index has checksums.
     pub(crate) checksums: bool,
     used: AtomicU64,
@@ -94,11 +96,11 @@ impl Shards {
     }
 
     fn open(&self, number: u32, shard: &Shard) -> Result<Opened> {
-        let input = match &self.opener {
-            Some(opener) => shard.checked(opener(number, shard)?)?,
-            None => shard.open()?,
+        let input: Arc<dyn Input> = match &self.opener {
+            Some(opener) => shard.checked(opener(number, shard)?)?.into(),
+            None => shard.open()?.into(),
         };
-        let content = shard.content(&*input)?;
+        let (content, table) = shard.look(&input)?;
         let indexed = matches!(content, Content::Members(_));
         if self.verify == Verify::Full && shard.sealed && !(indexed && shard.index.is_some()) {
             match shard.open_data()? {
@@ -110,7 +112,7 @@ impl Shards {
         // An index that was built from headers has none.
         let checksums = indexed && shard.sealed && shard.index.is_some();
         let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
-        Ok(Opened { input: Arc::from(input), map, content, checksums, used })
+        Ok(Opened { input, map, content, table, checksums, used })
     }
 }
 

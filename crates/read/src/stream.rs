@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Blocks of rows that wait for whoever takes samples.
@@ -73,10 +73,15 @@ impl Stream {
         let thread = std::thread::Builder::new().name("packhorse-stream".to_owned());
         let read = move || {
             let send = |block| sender.send(block).is_ok();
-            match source.rows(&*input, 0..u64::MAX) {
+            let read = || -> Result<()> {
+                let table = source.open(Arc::from(input))?;
+                let mut rows = table.rows(0..u64::MAX)?;
                 // That all came is said: a thread that panics says nothing.
-                Ok(mut rows) => while send(rows.next().transpose()) {},
-                Err(error) => drop(send(Err(error))),
+                while send(rows.next().transpose()) {}
+                Ok(())
+            };
+            if let Err(error) = read() {
+                send(Err(error));
             }
         };
         thread.spawn(read).map_err(|error| Error::io("start a thread", error))?;

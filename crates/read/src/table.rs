@@ -147,7 +147,8 @@ fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<R
         }
         _ => from..to,
     };
-    shard.source.rows(&*opened.input, items)?.collect()
+    let table = opened.table.as_ref().ok_or_else(|| Error::bug("typed rows that are not open"))?;
+    table.rows(items)?.collect()
 }
 
 fn push(rows: &Rows, row: usize, shard: &str, at: u64, columns: &[Column], to: usize, out: &mut SampleBlock) {

@@ -9,11 +9,12 @@ use arrow_array::{
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use packhorse_core::{
-    DataType, Field, FieldType, Format, Input, KEY, Limits, MemoryInput, NUMPY, Options, Rows, Schema, Sink, Source,
-    array_of, element_width, with_metadata,
+    DataType, Field, FieldType, Format, Input, KEY, Limits, MemoryInput, NUMPY, Options, Result, Rows, Schema, Sink,
+    Source, Table, array_of, element_width, with_metadata,
 };
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::sync::{Arc, Mutex};
 
 /// Batches with every type of field, by name: `scalars`, `tensors`, `numpy` (elements without an Arrow type),
 /// `ragged`, `lists`, `blobs` (bytes, text and a label), `nulls` (each type of field, some missing), `none` (no
@@ -232,14 +233,54 @@ pub fn round_trip(sink: &dyn Sink, source: &dyn Source, what: &str, rows: &Rows)
         assert!(write(sink, rows, &groups) == files, "{what}: other bytes when rows come grouped as {groups:?}");
     }
     let input = MemoryInput::new(format!("{what}{}", sink.suffix()), files.get(sink.suffix()).unwrap().clone());
-    let probe = source.probe(&input).unwrap_or_else(|e| panic!("{what}: probe: {e}"));
-    let probe = probe.unwrap_or_else(|| panic!("{what}: probe says nothing"));
-    assert_eq!(probe.items, n as u64, "{what}: items");
-    assert_eq!(probe.schema.fields(), rows.schema().fields(), "{what}: schema");
+    let table = source.open(Arc::new(&input)).unwrap_or_else(|e| panic!("{what}: open: {e}"));
+    let info = table.info().unwrap_or_else(|e| panic!("{what}: info: {e}"));
+    assert_eq!(info.items, n as u64, "{what}: items");
+    assert_eq!(info.schema.fields(), rows.schema().fields(), "{what}: schema");
     for (from, to) in [(0, n), (0, 1), (n / 2, n), (n / 3, n / 2), (n, n + 5)] {
         let (from, to) = (from.min(n), to.min(n));
-        let found = read(source, &input, from as u64..to as u64);
+        let found = blocks(&*table, &input, from as u64..to as u64);
         same(&found, &rows.slice(from, to - from), &format!("{what}, samples {from}..{to}"));
+    }
+}
+
+/// Panics where samples of the file of these bytes are read by reading again what `source` read to open it.
+pub fn opens_once(source: &dyn Source, name: &str, bytes: Vec<u8>) {
+    let input = Recorded { input: MemoryInput::new(name, bytes), reads: Mutex::default() };
+    let reads = || std::mem::take(&mut *input.reads.lock().unwrap());
+    let table = source.open(Arc::new(&input)).unwrap();
+    let items = table.info().unwrap().items;
+    let opening = reads();
+    assert!(!opening.is_empty() && items > 1, "{name}: nothing to read");
+    for item in (0..items).chain(0..items) {
+        assert_eq!(blocks(&*table, &input, item..item + 1).iter().map(Rows::num_rows).sum::<usize>(), 1);
+    }
+    let again: BTreeSet<_> = reads().into_iter().filter(|read| opening.contains(read)).collect();
+    assert!(again.is_empty(), "{name}: reads of opening that rows repeat (offset, bytes): {again:?}");
+}
+
+/// An input that remembers where it was read, and how many bytes.
+struct Recorded {
+    input: MemoryInput,
+    reads: Mutex<Vec<(u64, usize)>>,
+}
+
+impl Input for Recorded {
+    fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        self.input.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.reads.lock().unwrap().push((offset, buf.len()));
+        self.input.read_at(offset, buf)
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        self.input.stream()
     }
 }
 
@@ -259,7 +300,11 @@ pub fn write(sink: &dyn Sink, rows: &Rows, groups: &[usize]) -> BTreeMap<String,
 
 /// The samples `items` of `input`.
 pub fn read(source: &dyn Source, input: &dyn Input, items: std::ops::Range<u64>) -> Vec<Rows> {
-    source.rows(input, items).unwrap().map(|rows| rows.unwrap_or_else(|e| panic!("{}: {e}", input.name()))).collect()
+    blocks(&*source.open(Arc::new(input)).unwrap(), input, items)
+}
+
+fn blocks(table: &dyn Table, input: &dyn Input, items: std::ops::Range<u64>) -> Vec<Rows> {
+    table.rows(items).unwrap().map(|rows| rows.unwrap_or_else(|e| panic!("{}: {e}", input.name()))).collect()
 }
 
 /// Panics unless the blocks `found` equal the rows `wanted`.

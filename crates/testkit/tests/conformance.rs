@@ -3,13 +3,14 @@
 
 use packhorse_core::{
     Blocks, Entry, Extent, Format, FormatInfo, Input, Limits, Options, Outlet, Result, Rows, SchemaRef, ShardSummary,
-    ShardWriter, Sink, Source,
+    ShardWriter, Sink, Source, Table, TableInfo,
 };
 use packhorse_testkit::conformance::Suite;
 use packhorse_webdataset::WebDataset;
 use std::io::Write;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Breach {
@@ -47,6 +48,10 @@ impl Format for Broken {
 struct BrokenSource(Box<dyn Source>, Breach);
 
 impl Source for BrokenSource {
+    fn lists(&self) -> bool {
+        self.0.lists()
+    }
+
     fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
         let off = u64::from(self.1 == Breach::ListsOneByteOff);
         self.0.list(input, &mut |Entry { name, extent }| {
@@ -54,10 +59,22 @@ impl Source for BrokenSource {
         })
     }
 
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        Ok(Box::new(BrokenTable(self.0.open(input)?, self.1)))
+    }
+}
+
+struct BrokenTable<'a>(Box<dyn Table + 'a>, Breach);
+
+impl Table for BrokenTable<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        self.0.info()
+    }
+
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
         let first = if self.1 == Breach::IgnoresTheRange { 0 } else { items.start };
         let breach = self.1;
-        Ok(Box::new(self.0.rows(input, first..items.end)?.filter(move |rows| match (breach, rows) {
+        Ok(Box::new(self.0.rows(first..items.end)?.filter(move |rows| match (breach, rows) {
             (Breach::SwallowsErrors, Err(_)) => false,
             (Breach::Panics, Err(e)) => panic!("{e}"),
             (Breach::Allocates, Err(_)) => Vec::<u8>::new().try_reserve(3 << 30).map_err(|e| panic!("{e}")).is_ok(),

@@ -12,10 +12,9 @@ const ROWS: usize = 8192;
 /// A block ends after about this many bytes of text.
 const BYTES: u64 = 4 << 20;
 
-/// An iterator over the blocks of a range of rows.
+/// The blocks of a range of rows.
 pub(crate) struct RowBlocks<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) scan: Arc<TableScan>,
+    pub(crate) scan: &'a TableScan,
     pub(crate) records: RowReader<'a>,
     /// Rows to skip first.
     pub(crate) skip: u64,
@@ -24,18 +23,19 @@ pub(crate) struct RowBlocks<'a> {
 }
 
 impl RowBlocks<'_> {
-    fn block(&mut self) -> Result<Option<Rows>> {
+    /// The next block.
+    pub(crate) fn block(&mut self) -> Result<Option<Rows>> {
         for _ in 0..std::mem::take(&mut self.skip) {
             self.records.next()?.ok_or_else(changed)?;
         }
         if self.left == 0 {
             return Ok(None);
         }
-        let scan = Arc::clone(&self.scan);
+        let scan = self.scan;
         let mut columns: Vec<ColumnBuilder> = scan.columns.iter().map(|(_, kind)| ColumnBuilder::new(*kind)).collect();
         let (mut rows, from) = (0, self.records.bytes());
         while rows < ROWS && self.left > 0 && self.records.bytes() - from < BYTES {
-            self.row(&scan, &mut columns)?;
+            self.row(scan, &mut columns)?;
             rows += 1;
             self.left -= 1;
         }
@@ -69,16 +69,4 @@ fn changed() -> Error {
         packhorse_core::Kind::Changed,
         "has changed since its rows were counted; don't write to it while it is read",
     )
-}
-
-impl Iterator for RowBlocks<'_> {
-    type Item = Result<Rows>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let block = self.block().map_err(|e| e.in_input(self.name)).transpose();
-        if !matches!(block, Some(Ok(_))) {
-            (self.skip, self.left) = (0, 0);
-        }
-        block
-    }
 }

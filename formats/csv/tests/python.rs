@@ -11,6 +11,7 @@ use packhorse_testkit::external::python;
 use packhorse_testkit::typed;
 use serde_json::{Value, json};
 use std::process::Command;
+use std::sync::Arc;
 
 /// Writes tables with several writers, and beside each its columns as pyarrow and pandas read them.
 const SCRIPT: &str = r#"
@@ -82,10 +83,10 @@ fn tables_are_read_as_pandas_and_pyarrow_read_them() {
         let bytes = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
         let wanted: Value = serde_json::from_slice(&bytes(&format!("{name}.json"))).unwrap();
         let input = MemoryInput::new(name, bytes(name));
-        let probe = source.probe(&input).unwrap().unwrap();
-        assert_eq!(probe.schema.fields().len(), wanted.as_object().unwrap().len());
-        let blocks = typed::read(&*source, &input, 0..probe.items);
-        for field in probe.schema.fields() {
+        let info = source.open(Arc::new(&input)).unwrap().info().unwrap();
+        assert_eq!(info.schema.fields().len(), wanted.as_object().unwrap().len());
+        let blocks = typed::read(&*source, &input, 0..info.items);
+        for field in info.schema.fields() {
             let found = blocks.iter().flat_map(|rows| values(rows.column_by_name(field.name()).unwrap()));
             let wanted = wanted[field.name()].as_array().unwrap().iter();
             let wanted = wanted.map(|value| match (field.data_type(), value.as_str()) {

@@ -9,6 +9,7 @@ use packhorse_csv::Csv;
 use packhorse_testkit::{conformance, typed};
 use proptest::prelude::*;
 use std::io::Read;
+use std::sync::Arc;
 
 fn source(pairs: &[(&str, &str)]) -> Box<dyn Source> {
     Csv::default().source(&pairs.iter().copied().collect(), Limits::default()).unwrap()
@@ -17,9 +18,9 @@ fn source(pairs: &[(&str, &str)]) -> Box<dyn Source> {
 fn read_as(name: &str, pairs: &[(&str, &str)], text: &[u8]) -> Result<Vec<Rows>> {
     let input = MemoryInput::new(name, text.to_vec());
     let source = source(pairs);
-    let probe = source.probe(&input)?.unwrap();
-    let blocks = source.rows(&input, 0..probe.items)?.collect::<Result<Vec<_>>>()?;
-    assert_eq!(blocks.iter().map(RecordBatch::num_rows).sum::<usize>() as u64, probe.items);
+    let info = source.open(Arc::new(&input))?.info()?;
+    let blocks = source.open(Arc::new(&input))?.rows(0..info.items)?.collect::<Result<Vec<_>>>()?;
+    assert_eq!(blocks.iter().map(RecordBatch::num_rows).sum::<usize>() as u64, info.items);
     Ok(blocks)
 }
 
@@ -81,15 +82,18 @@ fn a_bad_line_is_named() {
     let limits = Limits { blob: 1000, ..Limits::default() };
     let source = Csv::default().source(&Default::default(), limits).unwrap();
     let long = [b"a\n\"", &vec![b'x'; 2 << 20][..], b"\"\n"].concat();
-    assert_eq!(source.probe(&MemoryInput::new("a.csv", long)).unwrap_err().kind(), Kind::Limit);
+    assert_eq!(
+        source.open(Arc::new(&MemoryInput::new("a.csv", long))).and_then(|table| table.info()).unwrap_err().kind(),
+        Kind::Limit
+    );
 }
 
 #[test]
 fn a_header_alone_is_a_table_without_rows() {
     let input = MemoryInput::new("a.csv", b"a,,c\n".to_vec());
-    let probe = source(&[]).probe(&input).unwrap().unwrap();
-    assert_eq!(probe.items, 0);
-    let names: Vec<_> = probe.schema.fields().iter().map(|field| field.name().clone()).collect();
+    let info = source(&[]).open(Arc::new(&input)).unwrap().info().unwrap();
+    assert_eq!(info.items, 0);
+    let names: Vec<_> = info.schema.fields().iter().map(|field| field.name().clone()).collect();
     assert_eq!(names, ["a", "c", "column2"]);
 }
 

@@ -17,7 +17,7 @@ mod codec;
 use arrow_array::{ArrayRef, BinaryViewArray, RecordBatch, StringViewArray};
 use packhorse_core::{
     Blocks, Codec, DataType, Entry, Error, Extent, Field, Format, FormatInfo, Input, KEY, Limits, Options, Result,
-    Rows, Schema, Source, split_name,
+    Rows, Schema, Source, Table, TableInfo, split_name,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -49,21 +49,41 @@ struct FileSource {
 }
 
 impl Source for FileSource {
+    fn lists(&self) -> bool {
+        true
+    }
+
     fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
         let len = input.len().ok_or_else(|| Error::unsupported("a file of unknown length").in_input(input.name()))?;
         each(Entry { name: input.name().as_bytes(), extent: Ok(Extent { offset: 0, len }) })
     }
 
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        let one = items.contains(&0).then(|| self.row(input).map_err(|e| e.in_input(input.name())));
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        Ok(Box::new(File { input, limits: self.limits }))
+    }
+}
+
+/// An open file.
+struct File<'a> {
+    input: Arc<dyn Input + 'a>,
+    limits: Limits,
+}
+
+impl Table for File<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        Err(Error::unsupported("is one field").in_input(self.input.name()))
+    }
+
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let one = items.contains(&0).then(|| self.row().map_err(|e| e.in_input(self.input.name())));
         Ok(Box::new(one.into_iter()))
     }
 }
 
-impl FileSource {
-    fn row(&self, input: &dyn Input) -> Result<Rows> {
-        let name = split_name(input.name().as_bytes()).map_err(|fault| Error::content(fault.to_string()))?;
-        let bytes = input.read_all(self.limits.blob)?;
+impl File<'_> {
+    fn row(&self) -> Result<Rows> {
+        let name = split_name(self.input.name().as_bytes()).map_err(|fault| Error::content(fault.to_string()))?;
+        let bytes = self.input.read_all(self.limits.blob)?;
         let fields =
             vec![Field::new(KEY, DataType::Utf8View, false), Field::new(&name.field, DataType::BinaryView, false)];
         let key: ArrayRef = Arc::new(StringViewArray::from_iter_values([&name.key]));
@@ -84,17 +104,18 @@ mod tests {
     #[test]
     fn a_file_is_one_field_of_one_sample() {
         let input = MemoryInput::new("dress/0001.seg.PNG", b"pixels".to_vec());
-        let source = source();
-        let rows = source.rows(&input, 0..10).unwrap().next().unwrap().unwrap();
+        let table = source().open(Arc::new(&input)).unwrap();
+        let rows = table.rows(0..10).unwrap().next().unwrap().unwrap();
         let sample = Sample::new(&rows, 0).unwrap();
         assert_eq!((sample.key().unwrap(), sample.bytes("seg.png")), ("dress/0001", Some(&b"pixels"[..])));
-        assert_eq!(source.rows(&input, 1..10).unwrap().count(), 0);
+        assert_eq!(table.rows(1..10).unwrap().count(), 0);
     }
 
     #[test]
     fn a_file_without_an_extension_says_so() {
         let input = MemoryInput::new("README", b"".to_vec());
-        let error = source().rows(&input, 0..1).unwrap().next().unwrap().unwrap_err();
+        let table = source().open(Arc::new(&input)).unwrap();
+        let error = table.rows(0..1).unwrap().next().unwrap().unwrap_err();
         assert_eq!((error.kind(), error.input()), (Kind::Content, Some("README")));
     }
 }

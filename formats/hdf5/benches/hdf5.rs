@@ -95,7 +95,13 @@ fn read(path: &Path, images: usize) {
     let len = file.metadata().unwrap().len();
     let input = Opened(file, len);
     let source = Hdf5.source(&Options::new(), Limits::default()).unwrap();
-    let rows: usize = source.rows(&input, 0..u64::MAX).unwrap().map(|rows| rows.unwrap().column(0).len()).sum();
+    let rows: usize = source
+        .open(Arc::new(&input))
+        .unwrap()
+        .rows(0..u64::MAX)
+        .unwrap()
+        .map(|rows| rows.unwrap().column(0).len())
+        .sum();
     assert_eq!(rows, images);
 }
 

@@ -58,7 +58,7 @@
 //! Our own files: the same rows. Any other file: every dataset with at least one dimension is a field, its rows are
 //! the samples; its name is its path without the first slash and with dots for the others; a compound is a field a
 //! member, however deep (`TABLE.MEMBER.MEMBER`). All must have as many rows: else the error names two, and the
-//! option `datasets` chooses. What can't be read is left out, and [`Probe::omitted`](packhorse_core::Probe) names it and says
+//! option `datasets` chooses. What can't be read is left out, and [`TableInfo::omitted`](packhorse_core::TableInfo) names it and says
 //! why; it is an error where the option names it, or nothing else is there.
 //!
 //! * **Elements**: integers of up to 8 bytes, those of fewer bits (20 in 4 bytes, 24 in 3) in the next wider type; bit fields

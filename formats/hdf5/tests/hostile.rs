@@ -6,6 +6,7 @@ use packhorse_core::{Format, Limits, MemoryInput, Options};
 use packhorse_hdf5::Hdf5;
 use packhorse_testkit::typed;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Reads everything that can be read, but no more than a little of each file.
 fn read(bytes: Vec<u8>) -> bool {
@@ -15,11 +16,11 @@ fn read(bytes: Vec<u8>) -> bool {
         let mut options = Options::new();
         options.set("datasets", datasets);
         let source = Hdf5.source(&options, Limits { blob: 1 << 26, ..Limits::default() }).unwrap();
-        whole &= source.probe(&input).is_ok();
-        match source.rows(&input, 0..u64::MAX) {
-            Ok(blocks) => whole &= blocks.take(20).all(|rows| rows.is_ok()),
-            Err(_) => whole = false,
-        }
+        let table = source.open(Arc::new(&input));
+        whole &= match table.as_ref().map(|table| table.rows(0..u64::MAX)) {
+            Ok(Ok(mut blocks)) => blocks.by_ref().take(20).all(|rows| rows.is_ok()),
+            _ => false,
+        };
     }
     whole
 }
@@ -89,7 +90,12 @@ fn every_byte_of_an_old_file() {
 fn what_is_no_hdf5_says_so() {
     for bytes in [&b""[..], b"\x89HDF\r\n\x1a\n", &[0; 5000]] {
         let input = MemoryInput::new("no.h5", bytes.to_vec());
-        let error = Hdf5.source(&Options::new(), Limits::default()).unwrap().probe(&input).unwrap_err();
+        let error = Hdf5
+            .source(&Options::new(), Limits::default())
+            .unwrap()
+            .open(Arc::new(&input))
+            .and_then(|table| table.info())
+            .unwrap_err();
         assert_eq!(error.kind(), packhorse_core::Kind::Content, "{error}");
     }
 }

@@ -133,13 +133,13 @@ fn read(path: &Path, datasets: &str) -> packhorse_core::Result<Samples> {
 fn read_with(path: &Path, options: &Options) -> packhorse_core::Result<Samples> {
     let input = MemoryInput::new(path.to_string_lossy(), std::fs::read(path).unwrap());
     let source = Hdf5.source(options, Limits::default())?;
-    let probe = source.probe(&input)?.unwrap();
+    let info = source.open(Arc::new(&input))?.info()?;
     let mut fields = std::collections::BTreeMap::<String, Vec<String>>::new();
-    let cuts = [0, 1, 8, 23.min(probe.items), probe.items];
+    let cuts = [0, 1, 8, 23.min(info.items), info.items];
     for cut in cuts.windows(2) {
-        for rows in source.rows(&input, cut[0].min(probe.items)..cut[1].min(probe.items))? {
+        for rows in source.open(Arc::new(&input))?.rows(cut[0].min(info.items)..cut[1].min(info.items))? {
             let rows = rows?;
-            assert_eq!(rows.schema().fields(), probe.schema.fields());
+            assert_eq!(rows.schema().fields(), info.schema.fields());
             for (field, array) in rows.schema().fields().iter().zip(rows.columns()) {
                 let kind = FieldType::of(field).unwrap();
                 let values = (0..array.len()).map(|i| sample(&kind, &array.slice(i, 1)));
@@ -181,9 +181,9 @@ fn we_read_what_others_write() {
 /// What the rows of a file lack, by name.
 fn omitted(path: &Path, options: &Options) -> packhorse_core::Result<Vec<String>> {
     let input = MemoryInput::new(path.to_string_lossy(), std::fs::read(path).unwrap());
-    let probe = Hdf5.source(options, Limits::default())?.probe(&input)?.unwrap();
-    assert!(probe.omitted.iter().all(|omitted| !omitted.reason.is_empty()));
-    Ok(probe.omitted.into_iter().map(|omitted| omitted.field).collect())
+    let info = Hdf5.source(options, Limits::default())?.open(Arc::new(&input))?.info()?;
+    assert!(info.omitted.iter().all(|omitted| !omitted.reason.is_empty()));
+    Ok(info.omitted.into_iter().map(|omitted| omitted.field).collect())
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn chunks_larger_than_blocks_are_read_once() {
     let input = Counted(MemoryInput::new("tall.h5", std::fs::read(&path).unwrap()), AtomicU64::new(0));
     let source = Hdf5.source(&Options::new(), Limits::default()).unwrap();
     let mut at = 0usize;
-    for rows in source.rows(&input, 0..u64::MAX).unwrap() {
+    for rows in source.open(Arc::new(&input)).unwrap().rows(0..u64::MAX).unwrap() {
         let rows = rows.unwrap();
         let one = rows.column(1).as_primitive::<arrow_array::types::Int64Type>();
         let pairs = rows.column(0).as_fixed_size_list().values().clone();
@@ -300,7 +300,9 @@ fn chunks_larger_than_blocks_are_read_once() {
     for run in 0..40 {
         let from = run * 17 % 40 * 250_000;
         let rows: usize = source
-            .rows(&input, from..from + 1000)
+            .open(Arc::new(&input))
+            .unwrap()
+            .rows(from..from + 1000)
             .unwrap()
             .map(|rows| {
                 let rows = rows.unwrap();
@@ -315,7 +317,7 @@ fn chunks_larger_than_blocks_are_read_once() {
     assert!(read < 3 * len, "{read} bytes of a file of {len} were read by runs");
     // And values that are there once do not become gigabytes.
     let input = MemoryInput::new("again.h5", std::fs::read(&again).unwrap());
-    let error = source.rows(&input, 0..u64::MAX).unwrap().find_map(Result::err).unwrap();
+    let error = source.open(Arc::new(&input)).unwrap().rows(0..u64::MAX).unwrap().find_map(Result::err).unwrap();
     assert_eq!(error.kind(), packhorse_core::Kind::Limit, "{error}");
 }
 
@@ -370,7 +372,12 @@ fn h5py_reads_a_dataset_through_its_master_file() {
         let wanted = fixed.iter().find(|(of, _)| *of == name).map_or("0", |(_, count)| count);
         assert_eq!(found.trim(), wanted, "{name}");
         let input = MemoryInput::new("set.h5", std::fs::read(&master).unwrap());
-        let error = Hdf5.source(&Options::new(), Limits::default()).unwrap().probe(&input).unwrap_err();
+        let error = Hdf5
+            .source(&Options::new(), Limits::default())
+            .unwrap()
+            .open(Arc::new(&input))
+            .and_then(|table| table.info())
+            .unwrap_err();
         assert!(error.to_string().contains("read its shards"), "{error}");
     }
 }

@@ -89,7 +89,8 @@ fn memory_is_bounded() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside the shard");
     let input = Opened(Mutex::new(File::open(path).unwrap()), summary.bytes);
     let source = Hdf5.source(&Options::new(), Limits::default()).unwrap();
-    let rows: usize = source.rows(&input, 0..u64::MAX).unwrap().map(|rows| rows.unwrap().num_rows()).sum();
+    let rows: usize =
+        source.open(Arc::new(&input)).unwrap().rows(0..u64::MAX).unwrap().map(|rows| rows.unwrap().num_rows()).sum();
     assert_eq!(rows, 64 * batches);
     assert!(peak() < 120, "{} MiB", peak());
 }

@@ -23,6 +23,7 @@ use packhorse_testkit::typed;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// Which part a process of its own shall run, and where it finds its files.
 const PART: &str = "PACKHORSE_TEST_PART";
@@ -71,7 +72,7 @@ fn read(bytes: Vec<u8>, datasets: &str) -> Result<BTreeMap<String, Vec<u8>>> {
     let options: Options = [("datasets", datasets)].into_iter().collect();
     let source = Hdf5.source(&options, Limits::default())?;
     let mut fields = BTreeMap::<String, Vec<u8>>::new();
-    for rows in source.rows(&input, 0..u64::MAX)? {
+    for rows in source.open(Arc::new(&input))?.rows(0..u64::MAX)? {
         let rows = rows?;
         for (field, array) in rows.schema().fields().iter().zip(rows.columns()) {
             fields.entry(field.name().clone()).or_default().extend(elements(array));

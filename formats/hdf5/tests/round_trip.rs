@@ -52,12 +52,12 @@ fn metadata_comes_back() {
             (Hdf5.sink(&Options::new()).unwrap(), Hdf5.source(&Options::new(), Limits::default()).unwrap());
         let file = typed::write(&*sink, &rows, &[5]).remove(".h5").unwrap();
         let input = MemoryInput::new("classes.h5", file);
-        assert_eq!(source.probe(&input).unwrap().unwrap().schema, rows.schema());
+        assert_eq!(source.open(Arc::new(&input)).unwrap().info().unwrap().schema, rows.schema());
         typed::same(&typed::read(&*source, &input, 0..5), &rows, "classes");
     }
 }
 
-/// An index of several levels, of which only the way to these rows is read.
+/// The index has several levels.
 #[test]
 fn some_rows_of_many_chunks_come_back() {
     let field = FieldType::Scalar(DataType::Int64).field("x", false);
@@ -67,6 +67,7 @@ fn some_rows_of_many_chunks_come_back() {
     for chunk in ["1", "3"] {
         let options = [("filter", "zstd"), ("chunk", chunk)].into_iter().collect::<Options>();
         let file = typed::write(&*Hdf5.sink(&options).unwrap(), &rows, &[5000]).remove(".h5").unwrap();
+        typed::opens_once(&*source, "many.h5", file.clone());
         let input = MemoryInput::new("many.h5", file);
         for (from, to) in [(0, 1), (63, 65), (64, 128), (1000, 3000), (4097, 4098), (4999, 5000), (4990, 9000)] {
             let wanted = rows.slice(from as usize, (to.min(5000) - from) as usize);

@@ -112,7 +112,8 @@ fn source(rows: &str) -> Box<dyn Source> {
 fn by_source(paths: &[PathBuf], source: &dyn Source) {
     let read = |path: &PathBuf| {
         let input = File::open(path);
-        for rows in source.rows(&input, 0..u64::MAX).expect("a sound file") {
+        let table = source.open(Arc::new(&input)).expect("a sound file");
+        for rows in table.rows(0..u64::MAX).expect("a sound file") {
             std::hint::black_box(rows.expect("a sound file"));
         }
     };

@@ -44,6 +44,7 @@ mod zip;
 
 use known::Known;
 use packhorse_core::{Codec, Format, FormatInfo, Limits, Options, Pool, Result, Source};
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 /// The format `npz`.
@@ -61,10 +62,10 @@ impl Format for Npz {
         options.only(&["arrays", "rows"])?;
         Ok(Box::new(source::NpzSource {
             limits,
-            chosen: chosen(options),
+            chosen: chosen(options).map(Arc::from),
             rows: options.parse("rows", false)?,
             pool: Pool::default(),
-            known: Known::default(),
+            known: Arc::default(),
         }))
     }
 

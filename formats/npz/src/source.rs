@@ -14,7 +14,8 @@ use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use packhorse_core::{
-    Blocks, Error, Input, Limits, Omission, Pool, Probe, Result, Rows, SchemaRef, Source, array_of, split_base,
+    Blocks, Error, Input, Limits, Omission, Pool, Result, Rows, SchemaRef, Source, Table, TableInfo, array_of,
+    split_base,
 };
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -35,14 +36,15 @@ const SMALL: u64 = 256 << 10;
 /// So many rows may be backed by no byte.
 const EMPTY_ROWS: usize = 1 << 16;
 
+#[derive(Clone)]
 pub(crate) struct NpzSource {
     pub(crate) limits: Limits,
     /// The only arrays of `.npz` files that are read.
-    pub(crate) chosen: Option<Vec<String>>,
+    pub(crate) chosen: Option<Arc<[String]>>,
     /// Whether an entry of the first dimension is a sample.
     pub(crate) rows: bool,
     pub(crate) pool: Pool,
-    pub(crate) known: Known,
+    pub(crate) known: Arc<Known>,
 }
 
 /// What the headers of a file say.
@@ -61,35 +63,55 @@ fn omission(field: String) -> Omission {
 }
 
 impl Source for NpzSource {
-    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
-        let layout =
-            Bytes::of(input).and_then(|bytes| self.layout(input, bytes)).map_err(|e| e.in_input(input.name()))?;
-        Ok(Some(Probe {
-            schema: layout.schema,
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        // A file that is one sample is read in one go, its headers with it.
+        let layout = if self.rows { Some(self.headers(&*input)?) } else { None };
+        Ok(Box::new(Arrays { source: self.clone(), input, layout }))
+    }
+}
+
+/// An open file.
+struct Arrays<'a> {
+    source: NpzSource,
+    input: Arc<dyn Input + 'a>,
+    /// Where an entry of the first dimension is a sample.
+    layout: Option<Layout>,
+}
+
+impl Table for Arrays<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        let of = |layout: &Layout| TableInfo {
+            schema: Arc::clone(&layout.schema),
             items: layout.items as u64,
             bytes: layout.bytes,
             counted: true,
-            omitted: layout.others.into_iter().map(omission).collect(),
-        }))
+            omitted: layout.others.iter().cloned().map(omission).collect(),
+        };
+        match &self.layout {
+            Some(layout) => Ok(of(layout)),
+            None => self.source.headers(&*self.input).map(|layout| of(&layout)),
+        }
     }
 
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        if !self.rows {
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let (source, input) = (&self.source, &*self.input);
+        let Some(layout) = &self.layout else {
             let one = items.contains(&0).then_some(());
-            return Ok(Box::new(one.into_iter().map(|()| self.whole(input).map_err(|e| e.in_input(input.name())))));
-        }
-        let split = || {
-            let bytes = Bytes::of(input)?;
-            let layout = self.layout(input, bytes)?;
-            let end = usize::try_from(items.end).unwrap_or(usize::MAX).min(layout.items);
-            let start = usize::try_from(items.start).unwrap_or(usize::MAX).min(end);
-            Split::new(input, layout, start..end, &self.limits, &self.pool)
+            return Ok(Box::new(one.into_iter().map(|()| source.whole(input).map_err(|e| e.in_input(input.name())))));
         };
-        Ok(Box::new(split().map_err(|e| e.in_input(input.name()))?))
+        let end = usize::try_from(items.end).unwrap_or(usize::MAX).min(layout.items);
+        let start = usize::try_from(items.start).unwrap_or(usize::MAX).min(end);
+        let split = Split::new(input, layout, start..end, &source.limits, &source.pool);
+        Ok(Box::new(split.map_err(|e| e.in_input(input.name()))?))
     }
 }
 
 impl NpzSource {
+    /// What the headers of `input` say.
+    fn headers(&self, input: &dyn Input) -> Result<Layout> {
+        Bytes::of(input).and_then(|bytes| self.layout(input, bytes)).map_err(|e| e.in_input(input.name()))
+    }
+
     fn layout(&self, input: &dyn Input, bytes: Bytes<'_>) -> Result<Layout> {
         let (arrays, others) = members_of(&naming(input, bytes)?, bytes, self.chosen.as_deref(), &self.limits)?;
         let mut found = Vec::with_capacity(arrays.len());
@@ -228,18 +250,24 @@ struct Split<'a> {
 }
 
 impl<'a> Split<'a> {
-    fn new(input: &'a dyn Input, layout: Layout, items: Range<usize>, limits: &Limits, pool: &'a Pool) -> Result<Self> {
+    fn new(
+        input: &'a dyn Input,
+        layout: &Layout,
+        items: Range<usize>,
+        limits: &Limits,
+        pool: &'a Pool,
+    ) -> Result<Self> {
         let row = (layout.bytes / layout.items.max(1) as u64).max(1);
         let block = (BLOCK_BYTES as u64 / row).clamp(1, BLOCK_ROWS as u64) as usize;
         let (mut readers, large) = (Vec::new(), layout.bytes > SMALL);
         if !items.is_empty() {
-            for (array, header) in layout.arrays {
-                let shown = array.clone();
-                let reader = Reader::new(Bytes::of(input)?, (array, header), items.start, limits, pool);
-                readers.push(reader.map_err(|e| shown.named(e))?);
+            for (array, header) in &layout.arrays {
+                let found = (array.clone(), Arc::clone(header));
+                let reader = Reader::new(Bytes::of(input)?, found, items.start, limits, pool);
+                readers.push(reader.map_err(|e| array.named(e))?);
             }
         }
-        let (schema, ready) = (layout.schema, VecDeque::new());
+        let (schema, ready) = (Arc::clone(&layout.schema), VecDeque::new());
         Ok(Self { pool, large, schema, readers, left: items, ready, block, name: input.name() })
     }
 

@@ -111,10 +111,10 @@ fn read(name: &str, file: &[u8], fields: &[Field]) -> Result<Vec<ArrayRef>> {
     let _ = codec().probe(name, &input);
     for split in ["false", "true"] {
         let source = Npz.source(&[("rows", split)].into_iter().collect(), Limits::default()).unwrap();
-        let _ = source.probe(&input);
-        let _ =
-            source.rows(&input, 0..u64::MAX).map(|blocks| blocks.map(|b| b.map(|b| b.num_rows())).collect::<Vec<_>>());
-        let _ = source.rows(&input, 1..2).map(|blocks| blocks.count());
+        let Ok(table) = source.open(Arc::new(&input)) else { continue };
+        let _ = table.info();
+        let _ = table.rows(0..u64::MAX).map(|blocks| blocks.map(|b| b.map(|b| b.num_rows())).collect::<Vec<_>>());
+        let _ = table.rows(1..2).map(|blocks| blocks.count());
     }
     codec().decode(name, &rows(name, &[Some(file)]), fields)
 }
@@ -212,7 +212,8 @@ fn lies_about_sizes_cost_nothing() {
             let file = handmade(dict, 16);
             let source = Npz.source(&[("rows", rows.to_string())].into_iter().collect(), Limits::default()).unwrap();
             let input = MemoryInput::new("a.npy", file);
-            let blocks = source.rows(&input, 0..2).and_then(|mut blocks| blocks.next().transpose());
+            let table = source.open(Arc::new(&input));
+            let blocks = table.and_then(|table| table.rows(0..2)?.next().transpose());
             assert!(blocks.is_err(), "{dict}");
         }
     }
@@ -291,13 +292,14 @@ fn rows_need_equal_first_dimensions() {
     let input = MemoryInput::new("a.npz", file);
     let options = |pairs: &[(&str, &str)]| pairs.iter().copied().collect::<Options>();
     let source = |pairs: &[(&str, &str)]| Npz.source(&options(pairs), Limits::default()).unwrap();
-    let error = source(&[("rows", "true")]).probe(&input).unwrap_err();
+    let error = source(&[("rows", "true")]).open(Arc::new(&input)).and_then(|table| table.info()).unwrap_err();
     assert!(error.message().contains("array y has 2 rows, but x has 3"), "{error}");
     let chosen = source(&[("rows", "true"), ("arrays", "x,z")]);
-    assert_eq!(chosen.probe(&input).unwrap().unwrap().items, 3);
-    let found: Vec<RecordBatch> = chosen.rows(&input, 1..3).unwrap().map(|b| b.unwrap()).collect();
+    assert_eq!(chosen.open(Arc::new(&input)).unwrap().info().unwrap().items, 3);
+    let found: Vec<RecordBatch> =
+        chosen.open(Arc::new(&input)).unwrap().rows(1..3).unwrap().map(|b| b.unwrap()).collect();
     assert_eq!(found[0].column(1).as_primitive::<Float32Type>().values().as_ref(), [0.5, 1.0]);
-    let error = source(&[("arrays", "w")]).probe(&input).unwrap_err();
+    let error = source(&[("arrays", "w")]).open(Arc::new(&input)).and_then(|table| table.info()).unwrap_err();
     assert!(error.message().contains("has no array w"), "{error}");
     assert_eq!(Npz.source(&options(&[("rows", "yes")]), Limits::default()).err().unwrap().kind(), Kind::Config);
 }
@@ -328,7 +330,7 @@ fn damage_is_found_row_by_row_too() {
             let source = Npz.source(&[("rows", rows)].into_iter().collect(), Limits::default()).unwrap();
             let whole = |file: &[u8]| {
                 let input = MemoryInput::new("a.npz", file.to_vec());
-                source.rows(&input, 0..u64::MAX).and_then(|blocks| blocks.collect::<Result<Vec<_>>>())
+                source.open(Arc::new(&input))?.rows(0..u64::MAX)?.collect::<Result<Vec<_>>>()
             };
             whole(&file).unwrap();
             let mut flipped = file.clone();
@@ -361,15 +363,18 @@ fn what_is_no_array_in_an_archive_is_told_and_an_archive_without_arrays_is_refus
         Npz.source(&options, Limits::default()).unwrap()
     };
     for rows in ["false", "true"] {
-        let probe = source(rows).probe(&MemoryInput::new("a.npz", with.clone())).unwrap().unwrap();
-        let omitted: Vec<_> = probe.omitted.iter().map(|omission| omission.field.as_str()).collect();
+        let info = source(rows).open(Arc::new(&MemoryInput::new("a.npz", with.clone()))).unwrap().info().unwrap();
+        let omitted: Vec<_> = info.omitted.iter().map(|omission| omission.field.as_str()).collect();
         assert_eq!(omitted, ["README.txt"]);
     }
     let error = codec().probe("npz", &MemoryInput::new("a.npz", with)).unwrap_err();
     assert!(error.kind() == Kind::Content && error.message().contains("README.txt"), "{error}");
     for without in [Zip::new().finish(), Zip::new().add("README.txt", b"hello", 0).finish()] {
         let input = MemoryInput::new("a.npz", without);
-        for error in [codec().probe("npz", &input).unwrap_err(), source("false").probe(&input).unwrap_err()] {
+        for error in [
+            codec().probe("npz", &input).unwrap_err(),
+            source("false").open(Arc::new(&input)).and_then(|table| table.info()).unwrap_err(),
+        ] {
             assert!(error.kind() == Kind::Content && error.message().contains("holds no array"), "{error}");
         }
     }

@@ -136,7 +136,10 @@ fn full(path: &Path, n: u64) -> Result<f64> {
     let source = Parquet.source(&Options::new(), Limits::default())?;
     best(|| {
         let input = open(path)?;
-        let read = source.rows(&input, 0..n)?.try_fold(0, |n, rows| Ok::<_, Error>(n + rows?.num_rows() as u64))?;
+        let read = source
+            .open(Arc::new(&input))?
+            .rows(0..n)?
+            .try_fold(0, |n, rows| Ok::<_, Error>(n + rows?.num_rows() as u64))?;
         assert_eq!(read, n);
         Ok(())
     })
@@ -164,7 +167,7 @@ fn ours(rows: &Rows, path: &Path) -> Result<[f64; 3]> {
         for _ in 0..RANDOM {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let i = (state >> 33) % n;
-            let rows = source.rows(&input, i..i + 1)?.collect::<Result<Vec<_>>>()?;
+            let rows = source.open(Arc::new(&input))?.rows(i..i + 1)?.collect::<Result<Vec<_>>>()?;
             assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
         }
         Ok(())

@@ -18,6 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A file's footer, understood.
+#[derive(Clone)]
 pub(crate) struct Footer {
     pub(crate) len: u64,
     pub(crate) metadata: Arc<ParquetMetaData>,
@@ -34,16 +35,10 @@ pub(crate) struct Footer {
 }
 
 impl Footer {
-    /// Reads it; with `pages`, also where the pages of the columns are.
-    pub(crate) fn load(
-        input: &dyn Input,
-        choice: &Choice,
-        faulty: &[Omission],
-        limits: Limits,
-        pages: bool,
-    ) -> Result<Self> {
+    /// Reads it, without the columns `faulty`.
+    pub(crate) fn load(input: &dyn Input, choice: &Choice, faulty: &[Omission], limits: Limits) -> Result<Self> {
         let len = length(input)?;
-        let (mut metadata, starts) = metadata(input, len, limits)?;
+        let (metadata, starts) = metadata(input, len, limits)?;
         let arrow = arrow_schema(&metadata, TimeUnit::Microsecond)?;
         let note = metadata.file_metadata().key_value_metadata().into_iter().flatten();
         let note = note.filter(|pair| pair.key == KEY_OF_NOTE).find_map(|pair| Note::parse(pair.value.as_deref()?));
@@ -53,9 +48,6 @@ impl Footer {
         let mask = ProjectionMask::roots(metadata.file_metadata().schema_descr(), roots.iter().copied());
         let count = metadata.file_metadata().schema_descr().num_columns();
         let leaves: Vec<usize> = (0..count).filter(|leaf| mask.leaf_included(*leaf)).collect();
-        if pages {
-            metadata = index::load(metadata, &leaves, input, len, limits)?;
-        }
         let metadata = Arc::new(metadata);
         let columns = metadata.file_metadata().schema_descr_ptr();
         let is_int96 = |leaf: &usize| columns.column(*leaf).physical_type() == PhysicalType::INT96;
@@ -66,6 +58,12 @@ impl Footer {
         };
         let levels = levels(&metadata, arrow, &leaves)?;
         Ok(Self { len, metadata, levels, mapping, roots, leaves, seconds, starts })
+    }
+
+    /// The same with the pages of the columns, where `input` says where they are.
+    pub(crate) fn with_pages(&self, input: &dyn Input, limits: Limits) -> Result<Self> {
+        let metadata = index::load(ParquetMetaData::clone(&self.metadata), &self.leaves, input, self.len, limits)?;
+        Ok(Self { metadata: Arc::new(metadata), ..self.clone() })
     }
 
     /// How many rows there are.

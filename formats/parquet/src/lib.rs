@@ -35,6 +35,7 @@
 //! * **Revisions**: 1, the first; 2, dates and times in their own types, 16-bit floats without byte stream split, ragged
 //!   tensors that may be null as pyarrow reads them.
 
+mod columns;
 mod contain;
 mod cut;
 mod declared;
@@ -55,7 +56,6 @@ mod properties;
 mod sink;
 mod source;
 mod stored;
-mod table;
 mod temporal;
 mod thrift;
 mod trial;
@@ -77,7 +77,7 @@ impl Format for Parquet {
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         let choice = options::Choice::parse(options)?;
-        Ok(Box::new(source::ParquetSource { choice, limits, last: Default::default(), buffers: Default::default() }))
+        Ok(Box::new(source::ParquetSource { choice, limits, buffers: Default::default() }))
     }
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
@@ -98,7 +98,7 @@ impl Format for ArrowIpc {
     }
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
-        Ok(Box::new(ipc::IpcSource { choice: options::Choice::parse(options)?, limits, last: Default::default() }))
+        Ok(Box::new(ipc::IpcSource { choice: options::Choice::parse(options)?, limits }))
     }
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {

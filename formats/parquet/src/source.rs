@@ -1,5 +1,6 @@
 //! Parquet files, anybody's, as samples.
 
+use crate::columns::Columns;
 use crate::contain::{arrow_error, contained, parquet_error};
 use crate::decode;
 use crate::fetch::Parts;
@@ -7,45 +8,30 @@ use crate::footer::Footer;
 use crate::index::pages;
 use crate::options::Choice;
 use crate::pages::{Fault, Group};
-use crate::table::Table;
 use crate::trial;
-use crate::wave::{self, Waves, block_rows};
+use crate::wave::{self, block_rows};
 use crate::window::{Window, Windows};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampMicrosecondType, TimestampSecondType};
-use packhorse_core::{Blocks, Error, FileStat, Input, Limits, Omission, Pool, Probe, Result, Rows, Schema, Source};
+use packhorse_core::{
+    Blocks, Error, Input, Limits, Omission, Pool, Result, Rows, Schema, Source, Table, TableInfo, blocks,
+};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+#[derive(Clone)]
 pub(crate) struct ParquetSource {
     pub(crate) choice: Choice,
     pub(crate) limits: Limits,
-    /// The footer read last, for those who read a file piece by piece.
-    pub(crate) last: Mutex<Option<(String, FileStat, Arc<Footer>)>>,
     pub(crate) buffers: Pool,
 }
 
 impl ParquetSource {
-    /// The footer of `input`, with its pages; the one read last where nothing changed.
-    fn footer(&self, input: &dyn Input) -> Result<Arc<Footer>> {
-        let Some(stat) = input.stat()? else { return self.load(input, true).map(Arc::new) };
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((name, known, footer)) = &*last
-            && name == input.name()
-            && *known == stat
-        {
-            return Ok(Arc::clone(footer));
-        }
-        let footer = Arc::new(self.load(input, true)?);
-        *last = Some((input.name().to_owned(), stat, Arc::clone(&footer)));
-        Ok(footer)
-    }
-
-    fn load(&self, input: &dyn Input, pages: bool) -> Result<Footer> {
-        let load = |faulty: &[Omission]| contained(|| Footer::load(input, &self.choice, faulty, self.limits, pages));
+    fn footer(&self, input: &dyn Input) -> Result<Footer> {
+        let load = |faulty: &[Omission]| contained(|| Footer::load(input, &self.choice, faulty, self.limits));
         let footer = load(&[]).map_err(|e| e.in_input(input.name()))?;
         if !self.choice.tries() {
             return Ok(footer);
@@ -58,39 +44,71 @@ impl ParquetSource {
 
     /// A source of nothing but the field `name`.
     fn alone(&self, name: &str) -> Box<dyn Source> {
-        let choice = self.choice.alone(name);
-        Box::new(Self { choice, limits: self.limits, last: Mutex::default(), buffers: Pool::default() })
+        Box::new(Self { choice: self.choice.alone(name), limits: self.limits, buffers: Pool::default() })
     }
 }
 
 impl Source for ParquetSource {
-    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
-        let footer = self.load(input, false)?;
-        let groups = 0..footer.starts.len().saturating_sub(1);
-        let bytes = groups.map(|group| footer.bytes(group)).fold(0, u64::saturating_add);
-        Ok(Some(Probe {
-            items: footer.rows(),
-            schema: footer.mapping.schema,
-            bytes,
-            counted: true,
-            omitted: footer.mapping.omitted,
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        let footer = self.footer(&*input)?;
+        Ok(Box::new(Open {
+            input,
+            footer,
+            paged: Mutex::default(),
+            limits: self.limits,
+            buffers: self.buffers.clone(),
         }))
     }
 
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        let footer = self.footer(input)?;
-        let windows = Windows::new(Arc::clone(&footer), items, self.limits);
-        let reading = Reading { input, footer, limits: self.limits, buffers: &self.buffers };
-        Ok(Box::new(wave::Blocks::new(WavesOf { reading, windows, long: None })))
-    }
-
-    fn table<'a>(
+    fn columns<'a>(
         &'a self,
         input: &'a dyn Input,
         choose: &mut dyn FnMut(&Schema) -> Result<Vec<usize>>,
     ) -> Result<Option<Blocks<'a>>> {
-        let table = contained(|| Table::open(input, self.limits, choose));
-        Ok(Some(Box::new(table.map_err(|e| e.in_input(input.name()))?)))
+        let columns = contained(|| Columns::open(input, self.limits, choose));
+        let mut columns = columns.map_err(|e| e.in_input(input.name()))?;
+        Ok(Some(blocks(input.name(), move || contained(|| columns.block()))))
+    }
+}
+
+/// An open file.
+struct Open<'a> {
+    input: Arc<dyn Input + 'a>,
+    footer: Footer,
+    /// The footer with its pages, from when rows are first read on.
+    paged: Mutex<Option<Arc<Footer>>>,
+    limits: Limits,
+    buffers: Pool,
+}
+
+impl Open<'_> {
+    fn paged(&self) -> Result<Arc<Footer>> {
+        let mut paged = self.paged.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(footer) = &*paged {
+            return Ok(Arc::clone(footer));
+        }
+        let footer = contained(|| self.footer.with_pages(&*self.input, self.limits));
+        let footer = Arc::new(footer.map_err(|e| e.in_input(self.input.name()))?);
+        *paged = Some(Arc::clone(&footer));
+        Ok(footer)
+    }
+}
+
+impl Table for Open<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        let footer = &self.footer;
+        let groups = 0..footer.starts.len().saturating_sub(1);
+        let bytes = groups.map(|group| footer.bytes(group)).fold(0, u64::saturating_add);
+        let (schema, omitted) = (footer.mapping.schema.clone(), footer.mapping.omitted.clone());
+        Ok(TableInfo { schema, items: footer.rows(), bytes, counted: true, omitted })
+    }
+
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let (footer, input) = (self.paged()?, &*self.input);
+        let windows = Windows::new(Arc::clone(&footer), items, self.limits);
+        let reading = Reading { input, footer, limits: self.limits, buffers: &self.buffers };
+        let mut waves = Waves { reading, windows, long: None };
+        Ok(wave::blocks(input.name(), move || waves.next()))
     }
 }
 
@@ -183,18 +201,15 @@ fn fits_microseconds(batch: &RecordBatch, seconds: &RecordBatch) -> Result<()> {
     Ok(())
 }
 
-struct WavesOf<'a> {
+struct Waves<'a> {
     reading: Reading<'a>,
     windows: Windows,
     long: Option<Long>,
 }
 
-impl Waves for WavesOf<'_> {
-    fn name(&self) -> &str {
-        self.reading.input.name()
-    }
-
-    fn wave(&mut self) -> Result<Option<Vec<Rows>>> {
+impl Waves<'_> {
+    /// The blocks of the next wave.
+    fn next(&mut self) -> Result<Option<Vec<Rows>>> {
         if let Some(long) = &mut self.long {
             if let Some(rows) = contained(|| self.reading.next(long))? {
                 return Ok(Some(vec![rows]));

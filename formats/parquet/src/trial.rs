@@ -3,6 +3,7 @@
 
 use crate::mapping::Mapping;
 use packhorse_core::{Input, Kind, Omission, Result, Source};
+use std::sync::Arc;
 
 /// The columns of `input` whose values can't be delivered, and why; `alone` gives a source of one field.
 pub(crate) fn faulty(
@@ -12,12 +13,8 @@ pub(crate) fn faulty(
 ) -> Result<Vec<Omission>> {
     let mut faulty = Vec::new();
     for name in mapping.columns.iter().filter(|column| column.is_doubtful()).map(|column| column.field.name()) {
-        let source = alone(name);
-        let error = match source.rows(input, 0..u64::MAX) {
-            Ok(mut blocks) => blocks.find_map(Result::err),
-            Err(error) => Some(error),
-        };
-        match error {
+        let read = || alone(name).open(Arc::new(input))?.rows(0..u64::MAX)?.try_for_each(|rows| rows.map(drop));
+        match read().err() {
             // Damage is found where the file is read in earnest, and said there.
             Some(error) if error.kind() == Kind::Unsupported => {
                 faulty.push(Omission { field: name.clone(), reason: reason(name, error.message()) });

@@ -1,6 +1,6 @@
 //! Blocks of rows from parts of a file that are decoded side by side, a wave of parts at a time.
 
-use packhorse_core::{Limits, Result, Rows};
+use packhorse_core::{Blocks, Limits, Result, Rows};
 use std::collections::VecDeque;
 
 /// About as many bytes as a block of rows has.
@@ -23,45 +23,15 @@ pub(crate) fn has_room(parts: usize, bytes: u64, limits: &Limits) -> bool {
     parts < rayon::current_num_threads().saturating_mul(2) && bytes < WAVE.min(limits.ahead)
 }
 
-/// A file that is read wave by wave.
-pub(crate) trait Waves {
-    /// What the user calls it.
-    fn name(&self) -> &str;
-
-    /// The blocks of the next wave, in order; `None` at the end.
-    fn wave(&mut self) -> Result<Option<Vec<Rows>>>;
-}
-
-/// Its blocks one by one. An error, which names the file, is the last of them.
-pub(crate) struct Blocks<W> {
-    waves: W,
-    ready: VecDeque<Rows>,
-    done: bool,
-}
-
-impl<W: Waves> Blocks<W> {
-    pub(crate) fn new(waves: W) -> Self {
-        Self { waves, ready: VecDeque::new(), done: false }
-    }
-
-    fn block(&mut self) -> Result<Option<Rows>> {
-        while self.ready.is_empty() {
-            let Some(blocks) = self.waves.wave()? else { return Ok(None) };
-            self.ready.extend(blocks);
+/// The blocks of a file called `name` that is read wave by wave: `wave` gives the blocks of the next one, in order, and
+/// `None` at the end.
+pub(crate) fn blocks<'a>(name: &'a str, mut wave: impl FnMut() -> Result<Option<Vec<Rows>>> + Send + 'a) -> Blocks<'a> {
+    let mut ready = VecDeque::new();
+    packhorse_core::blocks(name, move || {
+        while ready.is_empty() {
+            let Some(blocks) = wave()? else { return Ok(None) };
+            ready.extend(blocks);
         }
-        Ok(self.ready.pop_front())
-    }
-}
-
-impl<W: Waves> Iterator for Blocks<W> {
-    type Item = Result<Rows>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
-        }
-        let block = self.block().map_err(|e| e.in_input(self.waves.name())).transpose();
-        self.done = !matches!(block, Some(Ok(_)));
-        block
-    }
+        Ok(ready.pop_front())
+    })
 }

@@ -4,6 +4,7 @@
 use packhorse_core::{Error, Format, Kind, Limits, MemoryInput, Options, Result, Source};
 use packhorse_parquet::{ArrowIpc, Parquet};
 use packhorse_testkit::typed;
+use std::sync::Arc;
 
 /// Files of a few kinds of fields, small.
 fn files(format: &dyn Format, pairs: &[(&str, &str)]) -> Vec<Vec<u8>> {
@@ -17,8 +18,9 @@ fn files(format: &dyn Format, pairs: &[(&str, &str)]) -> Vec<Vec<u8>> {
 fn read(source: &dyn Source, bytes: Vec<u8>) -> Result<u64> {
     let input = MemoryInput::new("damaged", bytes);
     let rows = || {
-        source.probe(&input)?;
-        source.rows(&input, 0..u64::MAX)?.try_fold(0, |n, rows| Ok::<_, Error>(n + rows?.num_rows() as u64))
+        let table = source.open(Arc::new(&input))?;
+        table.info()?;
+        table.rows(0..u64::MAX)?.try_fold(0, |n, rows| Ok::<_, Error>(n + rows?.num_rows() as u64))
     };
     let result = rows();
     if let Err(error) = &result {

@@ -143,15 +143,15 @@ fn hugging_face_loads_every_kind_of_field() {
 fn rewrite(format: &dyn Format, from: &Path, to: &Path) -> Vec<String> {
     let source = format.source(&Options::new(), Limits::default()).unwrap();
     let input = MemoryInput::new(from.display().to_string(), std::fs::read(from).unwrap());
-    let probe = source.probe(&input).unwrap().unwrap();
-    assert_eq!(probe.items, 1000);
+    let info = source.open(Arc::new(&input)).unwrap().info().unwrap();
+    assert_eq!(info.items, 1000);
     let mut blocks = Vec::new();
     for range in [0..1, 1..299, 299..650, 650..1000] {
         blocks.extend(typed::read(&*source, &input, range));
     }
-    let rows = arrow_select::concat::concat_batches(&probe.schema, &blocks).unwrap();
+    let rows = arrow_select::concat::concat_batches(&info.schema, &blocks).unwrap();
     write(&ArrowIpc, &[], &rows, to);
-    probe.schema.fields().iter().map(|field| field.name().clone()).collect()
+    info.schema.fields().iter().map(|field| field.name().clone()).collect()
 }
 
 #[test]

@@ -51,11 +51,12 @@ fn damage(bytes: &mut [u8], random: &mut Random) {
 /// Reads all, a part, and as a table.
 fn read(source: &dyn Source, bytes: Vec<u8>) -> Result<()> {
     let input = MemoryInput::new("damaged", bytes);
-    let probe = source.probe(&input)?.unwrap();
-    for items in [0..u64::MAX, probe.items / 3..probe.items / 2] {
-        source.rows(&input, items)?.take(1000).try_for_each(|rows| rows.map(drop))?;
+    let open = source.open(Arc::new(&input))?;
+    let info = open.info()?;
+    for items in [0..u64::MAX, info.items / 3..info.items / 2] {
+        open.rows(items)?.take(1000).try_for_each(|rows| rows.map(drop))?;
     }
-    let table = source.table(&input, &mut |schema| Ok((0..schema.fields().len()).collect()))?;
+    let table = source.columns(&input, &mut |schema| Ok((0..schema.fields().len()).collect()))?;
     table.into_iter().flatten().take(1000).try_for_each(|rows| rows.map(drop))
 }
 

@@ -44,6 +44,17 @@ fn every_kind_of_field_comes_back_from_arrow() {
     }
 }
 
+#[test]
+fn metadata_is_read_once_however_many_ranges_follow() {
+    for (format, pairs) in [(&Parquet as &dyn Format, [("row-group", "5")]), (&ArrowIpc, [("batch", "5")])] {
+        let sink = format.sink(&options(&pairs)).unwrap();
+        let source = format.source(&Options::new(), Limits::default()).unwrap();
+        let (_, rows) = typed::corpus().swap_remove(0);
+        let bytes = typed::write(&*sink, &rows, &[rows.num_rows()]).remove(sink.suffix()).unwrap();
+        typed::opens_once(&*source, "scalars", bytes);
+    }
+}
+
 /// Every Arrow type that core's table allows for blobs, text and lists.
 fn variants() -> (Rows, Rows) {
     let words = ["a", "", "a longer word than twelve bytes"];
@@ -107,7 +118,7 @@ fn chosen_columns_alone_are_read() {
         let found = typed::read(&*source, &input, 1..3);
         typed::same(&found, &wanted.project(&[0, 1]).unwrap().slice(1, 2), "two columns");
         let none = format.source(&options(&[("columns", "x*")]), Limits::default()).unwrap();
-        assert_eq!(none.probe(&input).unwrap_err().kind(), Kind::Config);
+        assert_eq!(none.open(Arc::new(&input)).and_then(|table| table.info()).unwrap_err().kind(), Kind::Config);
     }
 }
 
@@ -156,18 +167,18 @@ fn columns_with_nulls_inside_their_lists_are_left_out_where_asked_and_said() {
     for (format, parquet) in [(&Parquet as &dyn Format, true), (&ArrowIpc, false)] {
         let input = MemoryInput::new("x", with_nulls_inside(parquet));
         let open = |pairs: &[(&str, &str)]| format.source(&options(pairs), Limits::default()).unwrap();
-        let read = |source: &dyn Source| source.rows(&input, 0..40)?.collect::<Result<Vec<_>>>();
+        let read = |source: &dyn Source| source.open(Arc::new(&input))?.rows(0..40)?.collect::<Result<Vec<_>>>();
         let months = ("unread", "months");
         let error = read(&*open(&[months])).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported, "{error}");
         assert!(error.to_string().contains("--drop"), "{error}");
 
         let source = open(&[("unsupported", "skip")]);
-        let probe = source.probe(&input).unwrap().unwrap();
-        let left_out: Vec<&str> = probe.omitted.iter().map(|omission| omission.field.as_str()).collect();
+        let info = source.open(Arc::new(&input)).unwrap().info().unwrap();
+        let left_out: Vec<&str> = info.omitted.iter().map(|omission| omission.field.as_str()).collect();
         assert_eq!(left_out, if parquet { &["bad"][..] } else { &["bad", "months"] });
-        assert!(probe.omitted[0].reason.contains("holds nulls inside its lists"), "{:?}", probe.omitted);
-        assert_eq!(probe.schema.fields().len(), 1);
+        assert!(info.omitted[0].reason.contains("holds nulls inside its lists"), "{:?}", info.omitted);
+        assert_eq!(info.schema.fields().len(), 1);
         assert_eq!(read(&*source).unwrap().iter().map(|rows| rows.num_rows()).sum::<usize>(), 40);
 
         // What is dropped later isn't decoded: it is there, and missing everywhere.

@@ -29,7 +29,7 @@ fn file(rows: i64, codec: Compression, group: usize) -> Vec<u8> {
 fn table(bytes: Vec<u8>, names: Option<&[&str]>) -> Result<Vec<Rows>> {
     let source = Parquet.source(&Options::new(), Limits::default())?;
     let input = MemoryInput::new("damaged", bytes);
-    let blocks = source.table(&input, &mut |schema| {
+    let blocks = source.columns(&input, &mut |schema| {
         let places = schema.fields().iter().enumerate();
         let wanted = |name: &String| names.is_none_or(|names| names.contains(&name.as_str()));
         Ok(places.filter(|(_, field)| wanted(field.name())).map(|(place, _)| place).collect())
@@ -61,10 +61,10 @@ fn columns_of_every_codec_and_of_many_groups_are_read() {
 fn an_error_of_the_choice_is_returned_and_other_formats_are_no_tables() {
     let input = MemoryInput::new("x", file(1, Compression::SNAPPY, 1));
     let source = Parquet.source(&Options::new(), Limits::default()).unwrap();
-    let error = source.table(&input, &mut |_| Err(packhorse_core::Error::config("none"))).err().unwrap();
+    let error = source.columns(&input, &mut |_| Err(packhorse_core::Error::config("none"))).err().unwrap();
     assert_eq!((error.kind(), error.message()), (Kind::Config, "none"));
     let arrow = ArrowIpc.source(&Options::new(), Limits::default()).unwrap();
-    assert!(arrow.table(&input, &mut |_| Ok(vec![])).unwrap().is_none());
+    assert!(arrow.columns(&input, &mut |_| Ok(vec![])).unwrap().is_none());
 }
 
 #[test]

@@ -19,10 +19,10 @@ use std::sync::Arc;
 fn read(bytes: &[u8], columns: &str) -> Result<Vec<Rows>> {
     let source = Parquet.source(&options(&[("columns", columns)]), Limits::default())?;
     let input = MemoryInput::new("x", bytes.to_vec());
-    let rows = source.rows(&input, 0..u64::MAX)?.collect::<Result<Vec<_>>>()?;
-    let probe = source.probe(&input)?.unwrap();
-    assert_eq!(rows.iter().map(|rows| rows.num_rows() as u64).sum::<u64>(), probe.items);
-    rows.iter().for_each(|rows| assert_eq!(rows.schema(), probe.schema));
+    let rows = source.open(Arc::new(&input))?.rows(0..u64::MAX)?.collect::<Result<Vec<_>>>()?;
+    let info = source.open(Arc::new(&input))?.info()?;
+    assert_eq!(rows.iter().map(|rows| rows.num_rows() as u64).sum::<u64>(), info.items);
+    rows.iter().for_each(|rows| assert_eq!(rows.schema(), info.schema));
     Ok(rows)
 }
 
@@ -30,19 +30,24 @@ fn read(bytes: &[u8], columns: &str) -> Result<Vec<Rows>> {
 fn fields(bytes: &[u8], name: &str, kind: &str) -> Vec<(String, Result<()>)> {
     let input = MemoryInput::new("x", bytes.to_vec());
     let alone = Parquet.source(&options(&[("columns", name), ("unsupported", "skip")]), Limits::default()).unwrap();
-    let columns = if alone.probe(&input).is_ok() { name.to_owned() } else { format!("{name}.*") };
+    let columns = if alone.open(Arc::new(&input)).and_then(|table| table.info()).is_ok() {
+        name.to_owned()
+    } else {
+        format!("{name}.*")
+    };
     let source =
         Parquet.source(&options(&[("columns", &columns), ("unsupported", "skip")]), Limits::default()).unwrap();
     let whole = Parquet.source(&options(&[("columns", &columns)]), Limits::default()).unwrap();
     let mut found = Vec::new();
-    let error = whole.probe(&input).err().filter(|error| error.kind() != Kind::Config);
+    let error =
+        whole.open(Arc::new(&input)).and_then(|table| table.info()).err().filter(|error| error.kind() != Kind::Config);
     if let Some(error) = error {
         let text = error.to_string();
         assert!(error.kind() != Kind::Unsupported || text.contains(name), "{name} of {kind}: {text}");
         found.push((name.to_owned(), Err(error)));
     }
-    if let Ok(Some(probe)) = source.probe(&input) {
-        for field in probe.schema.fields() {
+    if let Ok(info) = source.open(Arc::new(&input)).and_then(|table| table.info()) {
+        for field in info.schema.fields() {
             found.push((field.name().clone(), read(bytes, field.name()).map(drop)));
         }
     }

@@ -23,6 +23,7 @@ mod layout;
 mod source;
 
 use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Source};
+use std::sync::Arc;
 
 /// The format `record`. No file name says that a file is one, so it claims no extension.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +39,6 @@ impl Format for Record {
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         options.only(&["record", "skip"])?;
         let layout = layout::Layout::parse(options.get("record").unwrap_or_default(), &limits)?;
-        Ok(Box::new(source::RecordSource { layout, skip: options.parse("skip", 0)? }))
+        Ok(Box::new(source::RecordSource { layout: Arc::new(layout), skip: options.parse("skip", 0)? }))
     }
 }

@@ -3,7 +3,9 @@
 use crate::layout::{Layout, Member};
 use arrow_array::{ArrayRef, FixedSizeListArray, RecordBatch};
 use arrow_buffer::Buffer;
-use packhorse_core::{Blocks, DataType, Error, Field, Input, Probe, Result, Rows, Schema, SchemaRef, Source, array_of};
+use packhorse_core::{
+    Blocks, DataType, Error, Field, Input, Result, Rows, Schema, SchemaRef, Source, Table, TableInfo, array_of, blocks,
+};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,34 +14,57 @@ const BLOCK_BYTES: usize = 4 << 20;
 const BLOCK_ROWS: usize = 1 << 16;
 
 pub(crate) struct RecordSource {
-    pub(crate) layout: Layout,
+    pub(crate) layout: Arc<Layout>,
     /// Bytes before the first record.
     pub(crate) skip: u64,
 }
 
 impl Source for RecordSource {
-    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
-        let items = self.items(input).map_err(|e| e.in_input(input.name()))?;
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        let items = self.items(&*input).map_err(|e| e.in_input(input.name()))?;
+        let (layout, schema) = (Arc::clone(&self.layout), self.schema());
+        Ok(Box::new(Records { input, layout, schema, skip: self.skip, items }))
+    }
+}
+
+/// An open file of records.
+struct Records<'a> {
+    input: Arc<dyn Input + 'a>,
+    layout: Arc<Layout>,
+    schema: SchemaRef,
+    skip: u64,
+    items: u64,
+}
+
+impl Table for Records<'_> {
+    fn info(&self) -> Result<TableInfo> {
         let kept: usize = self.layout.members.iter().map(|member| member.width).sum();
-        Ok(Some(Probe {
-            schema: self.schema(),
-            items,
-            bytes: items.saturating_mul(kept as u64),
-            counted: true,
-            omitted: Vec::new(),
-        }))
+        let (items, bytes) = (self.items, self.items.saturating_mul(kept as u64));
+        Ok(TableInfo { schema: Arc::clone(&self.schema), items, bytes, counted: true, omitted: Vec::new() })
     }
 
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        let end = self.items(input).map_err(|e| e.in_input(input.name()))?.min(items.end);
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let end = self.items.min(items.end);
         let block = (BLOCK_BYTES / self.layout.width).clamp(1, BLOCK_ROWS) as u64;
-        let schema = self.schema();
         let mut at = items.start;
-        Ok(Box::new(std::iter::from_fn(move || {
+        Ok(blocks(self.input.name(), move || {
             let rows = at..end.min(at.saturating_add(block));
             at = rows.end;
-            (!rows.is_empty()).then(|| self.block(input, &schema, rows).map_err(|e| e.in_input(input.name())))
-        })))
+            (!rows.is_empty()).then(|| self.block(rows)).transpose()
+        }))
+    }
+}
+
+impl Records<'_> {
+    fn block(&self, rows: Range<u64>) -> Result<Rows> {
+        // A block is one record at least, which is within the limits, and else a few MiB.
+        let n = (rows.end - rows.start) as usize;
+        let mut bytes = packhorse_core::aligned(n * self.layout.width);
+        self.input.read_at(self.skip + rows.start * self.layout.width as u64, &mut bytes)?;
+        let bytes = Buffer::from(bytes);
+        let columns = self.layout.members.iter().map(|member| column(member, &bytes, self.layout.width, n));
+        let columns = columns.collect::<Result<_>>()?;
+        RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(|e| Error::bug(e.to_string()))
     }
 }
 
@@ -65,16 +90,6 @@ impl RecordSource {
                 body / width
             ))),
         }
-    }
-
-    fn block(&self, input: &dyn Input, schema: &SchemaRef, rows: Range<u64>) -> Result<Rows> {
-        // A block is one record at least, which is within the limits, and else a few MiB.
-        let n = (rows.end - rows.start) as usize;
-        let mut bytes = packhorse_core::aligned(n * self.layout.width);
-        input.read_at(self.skip + rows.start * self.layout.width as u64, &mut bytes)?;
-        let bytes = Buffer::from(bytes);
-        let columns = self.layout.members.iter().map(|member| column(member, &bytes, self.layout.width, n));
-        RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_>>()?).map_err(|e| Error::bug(e.to_string()))
     }
 }
 
@@ -140,7 +155,7 @@ mod tests {
     use packhorse_core::{Kind, Limits, MemoryInput};
 
     fn source(record: &str, skip: u64) -> RecordSource {
-        RecordSource { layout: Layout::parse(record, &Limits::default()).unwrap(), skip }
+        RecordSource { layout: Arc::new(Layout::parse(record, &Limits::default()).unwrap()), skip }
     }
 
     fn bytes(n: usize) -> Vec<u8> {
@@ -152,13 +167,14 @@ mod tests {
     fn records_come_in_blocks() {
         let n = 400_000;
         let (source, input) = (source(">i2 n, V3 _, <f4[2] x", 4), MemoryInput::new("a.dat", bytes(n)));
-        let probe = source.probe(&input).unwrap().unwrap();
-        assert_eq!((probe.items, probe.bytes), (n as u64, n as u64 * 10));
-        let blocks: Vec<Rows> = source.rows(&input, 3..u64::MAX).unwrap().map(|b| b.unwrap()).collect();
+        let table = source.open(Arc::new(&input)).unwrap();
+        let info = table.info().unwrap();
+        assert_eq!((info.items, info.bytes), (n as u64, n as u64 * 10));
+        let blocks: Vec<Rows> = table.rows(3..u64::MAX).unwrap().map(|b| b.unwrap()).collect();
         assert!(blocks.len() > 3);
         let mut at = 3;
         for block in &blocks {
-            assert_eq!(block.schema(), probe.schema);
+            assert_eq!(block.schema(), info.schema);
             let numbers = block.column(0).as_primitive::<Int16Type>();
             let x = block.column(1).as_fixed_size_list().values().as_primitive::<Float32Type>().clone();
             for i in 0..block.num_rows() {
@@ -167,7 +183,7 @@ mod tests {
             at += block.num_rows();
         }
         assert_eq!(at, n);
-        assert_eq!(source.rows(&input, n as u64..n as u64 + 9).unwrap().count(), 0);
+        assert_eq!(table.rows(n as u64..n as u64 + 9).unwrap().count(), 0);
     }
 
     #[test]
@@ -175,8 +191,8 @@ mod tests {
         let source = source(">i2 n, V3 _, <f4[2] x", 4);
         for cut in 0..bytes(3).len() {
             let input = MemoryInput::new("a.dat", bytes(3)[..cut].to_vec());
-            match source.probe(&input) {
-                Ok(probe) => assert_eq!((probe.unwrap().items, (cut - 4) % 13), ((cut as u64 - 4) / 13, 0)),
+            match source.open(Arc::new(&input)).and_then(|table| table.info()) {
+                Ok(info) => assert_eq!((info.items, (cut - 4) % 13), ((cut as u64 - 4) / 13, 0)),
                 Err(e) => {
                     let words =
                         if cut < 4 { "fewer than".to_owned() } else { format!("{} bytes are left", (cut - 4) % 13) };

@@ -8,6 +8,7 @@ use packhorse_core::{Format, Limits, MemoryInput, bytes_of};
 use packhorse_record::Record;
 use packhorse_testkit::external::python;
 use std::process::Command;
+use std::sync::Arc;
 
 /// Writes random records, and beside them each member as NumPy reads it, little-endian.
 const SCRIPT: &str = r#"
@@ -58,7 +59,8 @@ fn records_are_what_numpy_reads() {
         let options = [("record", record.join(", ")), ("skip", skip.to_string())].into_iter().collect();
         let source = Record.source(&options, Limits::default()).unwrap();
         let input = MemoryInput::new("records.dat", std::fs::read(folder.path().join("records.dat")).unwrap());
-        let blocks: Vec<_> = source.rows(&input, 0..u64::MAX).unwrap().map(|b| b.unwrap()).collect();
+        let blocks: Vec<_> =
+            source.open(Arc::new(&input)).unwrap().rows(0..u64::MAX).unwrap().map(|b| b.unwrap()).collect();
         assert_eq!(blocks.iter().map(|b| b.num_rows()).sum::<usize>(), 1000);
         for (_, _, name) in &members {
             let part = |block: &arrow_array::RecordBatch| {

@@ -12,6 +12,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const COMPRESSIONS: [&str; 4] = ["zlib", "lz4", "zstd", "lzma"];
@@ -83,7 +84,13 @@ fn read(path: &Path, threads: usize) -> Duration {
     let input = File(file.try_clone().unwrap(), file.metadata().unwrap().len());
     let once = || {
         let start = Instant::now();
-        let rows: usize = source.rows(&input, 0..u64::MAX).unwrap().map(|rows| rows.unwrap().num_rows()).sum();
+        let rows: usize = source
+            .open(Arc::new(&input))
+            .unwrap()
+            .rows(0..u64::MAX)
+            .unwrap()
+            .map(|rows| rows.unwrap().num_rows())
+            .sum();
         assert_eq!(rows, 2_000_000);
         start.elapsed()
     };

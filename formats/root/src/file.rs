@@ -5,14 +5,15 @@ use crate::compression::Coders;
 use arrow_buffer::Buffer;
 use packhorse_core::{Error, Input, Limits, Pool, Result};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// An open file.
 pub(crate) struct RootFile<'a> {
-    input: &'a dyn Input,
+    input: Arc<dyn Input + 'a>,
     len: u64,
     limits: Limits,
     buffers: Pool,
-    coders: Coders,
+    coders: Arc<Coders>,
     begin: u64,
     name_bytes: u64,
     info: (u64, u64),
@@ -52,7 +53,7 @@ const DEPTH: usize = 64;
 const HEAD: usize = 100;
 
 impl<'a> RootFile<'a> {
-    pub(crate) fn open(input: &'a dyn Input, limits: Limits) -> Result<Self> {
+    pub(crate) fn open(input: Arc<dyn Input + 'a>, limits: Limits) -> Result<Self> {
         let len = input.len().ok_or_else(|| {
             Error::unsupported("a stream; ROOT files are read by position: unpack it to a file first")
         })?;
@@ -70,21 +71,21 @@ impl<'a> RootFile<'a> {
         let name_bytes = bytes.place(false)?;
         bytes.take(1 + 4)?;
         let info = (bytes.place(large)?, bytes.place(false)?);
-        let (buffers, coders) = (Pool::default(), Coders::default());
+        let (buffers, coders) = (Pool::default(), Arc::default());
         Ok(Self { input, len, limits, buffers, coders, begin, name_bytes, info })
     }
 
-    pub(crate) fn input(&self) -> &'a dyn Input {
-        self.input
+    pub(crate) fn input(&self) -> &dyn Input {
+        &*self.input
     }
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The same file with memory from `buffers`, which others read with too.
-    pub(crate) fn with_buffers(mut self, buffers: &Pool) -> Self {
-        self.buffers = buffers.clone();
+    /// The same file with memory from `buffers`, unpacked by `coders`, with which others are read too.
+    pub(crate) fn with(mut self, buffers: &Pool, coders: &Arc<Coders>) -> Self {
+        (self.buffers, self.coders) = (buffers.clone(), Arc::clone(coders));
         self
     }
 

@@ -53,6 +53,7 @@ pub use report::BranchReport;
 
 use options::Wanted;
 use packhorse_core::{Format, FormatInfo, Input, Limits, Options, Result, Source};
+use std::sync::Arc;
 
 /// The format `root`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,14 +67,15 @@ impl Format for Root {
     }
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
-        Ok(Box::new(source::RootSource { wanted: Wanted::parse(options)?, limits, buffers: Default::default() }))
+        let (wanted, buffers, coders) = (Wanted::parse(options)?, Default::default(), Default::default());
+        Ok(Box::new(source::RootSource { wanted, limits, buffers, coders }))
     }
 }
 
 impl Root {
     /// Every tree and RNTuple of `input`, as `path;cycle`, for the option `tree`.
     pub fn trees(input: &dyn Input, limits: Limits) -> Result<Vec<String>> {
-        let items = file::RootFile::open(input, limits).and_then(|file| table::tables(&file));
+        let items = file::RootFile::open(Arc::new(input), limits).and_then(|file| table::tables(&file));
         let items = items.map_err(|e| e.in_input(input.name()))?;
         Ok(items.into_iter().map(|item| format!("{};{}", item.path, item.key.cycle)).collect())
     }
@@ -81,7 +83,7 @@ impl Root {
     /// What becomes of every branch of the tree that `options` choose, whatever `branches` they want.
     pub fn report(input: &dyn Input, options: &Options, limits: Limits) -> Result<Vec<BranchReport>> {
         let wanted = Wanted::parse(options)?.everything();
-        let table = table::Table::open(input, &wanted, limits).map_err(|e| e.in_input(input.name()))?;
+        let table = table::RootTable::open(Arc::new(input), &wanted, limits).map_err(|e| e.in_input(input.name()))?;
         let mut reports = table.reports;
         reports.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(reports)

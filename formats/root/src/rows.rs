@@ -25,11 +25,11 @@ const GAP: u64 = 64 << 10;
 const STRETCH: u64 = 16 << 20;
 
 /// The blocks of `items` of a tree.
-pub(crate) struct Blocks<'a> {
-    file: RootFile<'a>,
-    tree: Tree,
-    columns: Vec<Column>,
-    schema: SchemaRef,
+pub(crate) struct TreeRows<'a> {
+    file: &'a RootFile<'a>,
+    tree: &'a Tree,
+    columns: &'a [Column],
+    schema: &'a SchemaRef,
     next: u64,
     end: u64,
     rows: u64,
@@ -51,27 +51,37 @@ fn blame(field: &str, what: &str, error: &Error) -> Error {
     Error::new(error.kind(), format!("branch {field}: {what}{}{advice}", error.message()))
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> TreeRows<'a> {
     pub(crate) fn new(
-        file: RootFile<'a>,
-        tree: Tree,
-        columns: Vec<Column>,
-        schema: SchemaRef,
+        file: &'a RootFile<'a>,
+        tree: &'a Tree,
+        columns: &'a [Column],
+        schema: &'a SchemaRef,
         items: Range<u64>,
     ) -> Self {
         let bytes: u64 =
-            branches(&columns).filter_map(|n| tree.branches.get(n)).map(|b| b.bytes).fold(0, u64::saturating_add);
+            branches(columns).filter_map(|n| tree.branches.get(n)).map(|b| b.bytes).fold(0, u64::saturating_add);
         let each = bytes / tree.entries.max(1);
         let rows = (BLOCK / each.max(1)).clamp(1, ROWS);
         let (next, end) = (items.start, items.end.min(tree.entries));
         Self { file, tree, columns, schema, next, end, rows, kept: BTreeMap::new() }
     }
 
-    fn block(&mut self, entries: Range<u64>) -> Result<Rows> {
-        self.load(&entries)?;
-        let counts = self.counts(&entries)?;
+    /// The next block.
+    pub(crate) fn block(&mut self) -> Result<Option<Rows>> {
+        if self.next >= self.end {
+            return Ok(None);
+        }
+        let entries = self.next..self.end.min(self.next.saturating_add(self.rows));
+        self.next = entries.end;
+        self.entries(&entries).map(Some)
+    }
+
+    fn entries(&mut self, entries: &Range<u64>) -> Result<Rows> {
+        self.load(entries)?;
+        let counts = self.counts(entries)?;
         let arrays: Result<Vec<ArrayRef>> =
-            self.columns.par_iter().map(|column| self.column(column, &entries, &counts)).collect();
+            self.columns.par_iter().map(|column| self.column(column, entries, &counts)).collect();
         let count = usize::try_from(entries.end - entries.start).unwrap_or(usize::MAX);
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let rows = RecordBatch::try_new_with_options(self.schema.clone(), arrays?, &options);
@@ -95,7 +105,7 @@ impl<'a> Blocks<'a> {
     /// What the branches that count others say of `entries`.
     fn counts(&self, entries: &Range<u64>) -> Result<Counts> {
         let mut found = Counts::new();
-        for column in &self.columns {
+        for column in self.columns {
             let Some(Counter { branch, element }) = &column.counter else { continue };
             if !found.contains_key(branch) {
                 let counts = self.pieces(*branch, entries);
@@ -131,7 +141,7 @@ impl<'a> Blocks<'a> {
     /// Reads and unpacks the baskets for `entries` that are not kept from before.
     fn load(&mut self, entries: &Range<u64>) -> Result<()> {
         let (mut found, mut in_file) = (Vec::new(), Vec::new());
-        for branch in branches(&self.columns).chain(counters(&self.columns)) {
+        for branch in branches(self.columns).chain(counters(self.columns)) {
             for number in needed(self.places(branch), entries) {
                 let id = (branch, number);
                 match self.places(branch).get(number).map(|place| &place.at) {
@@ -173,7 +183,7 @@ impl<'a> Blocks<'a> {
             };
             let len = read_key(&mut Bytes::new(record)).map_err(within)?.object_bytes;
             self.afford(unpacked.fetch_add(len, Ordering::Relaxed).saturating_add(len))?;
-            let basket = Basket::read(record, &self.file).and_then(|basket| self.finish(*id, basket));
+            let basket = Basket::read(record, self.file).and_then(|basket| self.finish(*id, basket));
             Ok((*id, basket.map_err(within)?))
         };
         // Baskets are few and of many sizes: whoever has time takes the largest that is left.
@@ -199,11 +209,11 @@ impl<'a> Blocks<'a> {
 
     /// Where the entries of a basket of `branch` begin, as the branch says that counts its values.
     fn counted(&self, branch: usize, place: &Place, size: usize) -> Result<Vec<u32>> {
-        let counter = self.tree.branches.get(branch).and_then(|branch| Counter::of(&self.tree, branch));
+        let counter = self.tree.branches.get(branch).and_then(|branch| Counter::of(self.tree, branch));
         let counter = counter.ok_or_else(|| Error::unsupported("no offsets, and no branch that counts its values"))?;
         let entries = place.first..place.first.saturating_add(place.entries);
         let mut ends = vec![0u32];
-        for count in counts_of(&self.file, &self.tree, &counter, &entries)? {
+        for count in counts_of(self.file, self.tree, &counter, &entries)? {
             let len = usize::try_from(count).ok().and_then(|n| u32::try_from(n.checked_mul(size)?).ok());
             let end = len.and_then(|len| ends.last().copied().unwrap_or(0).checked_add(len));
             ends.push(end.ok_or_else(|| Error::content(format!("an entry of {count} values")))?);
@@ -268,21 +278,4 @@ fn needed(places: &[Place], entries: &Range<u64>) -> Range<usize> {
     let start = places.partition_point(|place| place.first.saturating_add(place.entries) <= entries.start);
     let end = places.partition_point(|place| place.first < entries.end);
     start..end.max(start)
-}
-
-impl Iterator for Blocks<'_> {
-    type Item = Result<Rows>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.next >= self.end {
-            return None;
-        }
-        let entries = self.next..self.end.min(self.next.saturating_add(self.rows));
-        self.next = entries.end;
-        let rows = self.block(entries).map_err(|e| e.in_input(self.file.input().name()));
-        if rows.is_err() {
-            self.next = self.end;
-        }
-        Some(rows)
-    }
 }

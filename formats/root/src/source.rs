@@ -1,36 +1,44 @@
-//! The source: probing, and rows.
+//! The source: open tables, and the trees of a file.
 
+use crate::compression::Coders;
 use crate::file::{Item, RootFile};
+use crate::ntuple::NtupleRows;
 use crate::options::Wanted;
-use crate::table::{self, Data, Table};
-use crate::{ntuple, rows};
-use packhorse_core::{Blocks, Input, InputTable, Kind, Limits, Pool, Probe, Result, Source};
+use crate::rows::TreeRows;
+use crate::table::{self, Data, RootTable};
+use packhorse_core::{
+    Blocks, Error, Input, InputTable, Kind, Limits, Pool, Result, SchemaRef, Source, Table, TableInfo, blocks,
+};
 use std::ops::Range;
+use std::sync::Arc;
 
 pub(crate) struct RootSource {
     pub(crate) wanted: Wanted,
     pub(crate) limits: Limits,
-    /// Memory that one file after the other is read into.
+    /// Memory that one file after the other is read into, and what unpacks it.
     pub(crate) buffers: Pool,
-}
-
-impl RootSource {
-    fn open<'a>(&self, input: &'a dyn Input) -> Result<Table<'a>> {
-        let table = Table::open(input, &self.wanted, self.limits);
-        let table = table.map_err(|e| e.in_input(input.name()))?;
-        Ok(Table { file: table.file.with_buffers(&self.buffers), ..table })
-    }
+    pub(crate) coders: Arc<Coders>,
 }
 
 impl Source for RootSource {
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        let open = || {
+            let table = RootTable::open(Arc::clone(&input), &self.wanted, self.limits)?;
+            let schema = table.schema()?;
+            let table = RootTable { file: table.file.with(&self.buffers, &self.coders), ..table };
+            Ok(Open { table, schema })
+        };
+        Ok(Box::new(open().map_err(|e: Error| e.in_input(input.name()))?))
+    }
+
     fn tables(&self, input: &dyn Input) -> Result<Vec<InputTable>> {
-        let listed = RootFile::open(input, self.limits).and_then(|file| table::tables(&file));
+        let listed = RootFile::open(Arc::new(input), self.limits).and_then(|file| table::tables(&file));
         let mut items = listed.map_err(|e| e.in_input(input.name()))?;
         // Of a tree with several cycles the highest comes first, and is meant by the name.
         items.dedup_by(|later, first| later.path == first.path);
         let one = |item: &Item| {
             let wanted = Wanted::tree(format!("{};{}", item.path, item.key.cycle));
-            let table = Table::open(input, &wanted, self.limits)?;
+            let table = RootTable::open(Arc::new(input), &wanted, self.limits)?;
             let refused = match table.schema() {
                 Ok(_) => None,
                 Err(e) if e.kind() == Kind::Unsupported => Some(e.text().into_owned()),
@@ -40,20 +48,32 @@ impl Source for RootSource {
         };
         items.iter().map(one).collect::<Result<_>>().map_err(|e| e.in_input(input.name()))
     }
+}
 
-    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
-        let table = self.open(input)?;
-        let schema = table.schema().map_err(|e| e.in_input(input.name()))?;
-        let (items, bytes, omitted) = (table.entries(), table.bytes(), table.omitted);
-        Ok(Some(Probe { schema, items, bytes, counted: true, omitted }))
+/// An open tree.
+struct Open<'a> {
+    table: RootTable<'a>,
+    schema: SchemaRef,
+}
+
+impl Table for Open<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        let (schema, omitted) = (Arc::clone(&self.schema), self.table.omitted.clone());
+        Ok(TableInfo { schema, items: self.table.entries(), bytes: self.table.bytes(), counted: true, omitted })
     }
 
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        let table = self.open(input)?;
-        let schema = table.schema().map_err(|e| e.in_input(input.name()))?;
-        Ok(match table.data {
-            Data::Tree(tree, columns) => Box::new(rows::Blocks::new(table.file, tree, columns, schema, items)),
-            Data::Ntuple(ntuple, columns) => Box::new(ntuple::Blocks::new(table.file, ntuple, columns, schema, items)),
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let (file, schema) = (&self.table.file, &self.schema);
+        let name = file.input().name();
+        Ok(match &self.table.data {
+            Data::Tree(tree, columns) => {
+                let mut rows = TreeRows::new(file, tree, columns, schema, items);
+                blocks(name, move || rows.block())
+            }
+            Data::Ntuple(ntuple, columns) => {
+                let mut rows = NtupleRows::new(file, ntuple, columns, schema, items);
+                blocks(name, move || rows.block())
+            }
         })
     }
 }

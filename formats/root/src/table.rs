@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// An open table of a file.
-pub(crate) struct Table<'a> {
+pub(crate) struct RootTable<'a> {
     pub(crate) file: RootFile<'a>,
     pub(crate) data: Data,
     /// Of all branches, in the order of the file.
@@ -90,9 +90,9 @@ fn listed(file: &RootFile<'_>, all: &[Item]) -> String {
     }
 }
 
-impl<'a> Table<'a> {
+impl<'a> RootTable<'a> {
     /// The table of `input` that `wanted` means, with the columns that can be read.
-    pub(crate) fn open(input: &'a dyn Input, wanted: &Wanted, limits: Limits) -> Result<Self> {
+    pub(crate) fn open(input: Arc<dyn Input + 'a>, wanted: &Wanted, limits: Limits) -> Result<Self> {
         let file = RootFile::open(input, limits)?;
         let item = choose(&file, wanted.tree.as_deref())?;
         let mut reports = Vec::new();

@@ -6,6 +6,7 @@ use packhorse_core::{Format, Limits, MemoryInput, Options};
 use packhorse_root::Root;
 use packhorse_testkit::external::data;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Small, so that what asks for more is refused.
 const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 0, header: 1 << 20, ahead: 16 << 20, scratch: 16 << 20 };
@@ -19,8 +20,8 @@ fn read(bytes: &[u8]) {
     for options in chosen.chain([Options::new()]) {
         let _ = Root::report(&input, &options, LIMITS);
         let source = Root.source(&options, LIMITS).unwrap();
-        let _ = source.probe(&input);
-        for rows in source.rows(&input, 0..u64::MAX).into_iter().flatten().take(BLOCKS) {
+        let _ = source.open(Arc::new(&input)).and_then(|table| table.info());
+        for rows in source.open(Arc::new(&input)).unwrap().rows(0..u64::MAX).into_iter().flatten().take(BLOCKS) {
             let _ = rows;
         }
     }

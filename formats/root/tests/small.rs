@@ -8,6 +8,7 @@ use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
 use packhorse_core::{DataType, FieldType, Format, Input, Kind, Limits, MemoryInput, Options, Source};
 use packhorse_root::Root;
 use std::ops::Range;
+use std::sync::Arc;
 
 const TREES: [(&str, &[u8]); 4] = [
     ("zlib", include_bytes!("data/tree-zlib.root")),
@@ -23,11 +24,11 @@ fn source(options: &[(&str, &str)]) -> Box<dyn Source> {
 }
 
 fn rows(input: &dyn Input, options: &[(&str, &str)], items: Range<u64>) -> Vec<RecordBatch> {
-    source(options).rows(input, items).unwrap().map(Result::unwrap).collect()
+    source(options).open(Arc::new(input)).unwrap().rows(items).unwrap().map(Result::unwrap).collect()
 }
 
 fn refused(input: &dyn Input, options: &[(&str, &str)]) -> (Kind, String) {
-    let error = source(options).probe(input).unwrap_err();
+    let error = source(options).open(Arc::new(input)).and_then(|table| table.info()).unwrap_err();
     (error.kind(), error.to_string())
 }
 
@@ -54,12 +55,19 @@ fn check(rows: &RecordBatch, first: usize) {
 }
 
 #[test]
+fn metadata_is_read_once_however_many_ranges_follow() {
+    for (name, bytes) in TREES.into_iter().chain([("ntuple", NTUPLE)]) {
+        packhorse_testkit::typed::opens_once(&*source(&[]), name, bytes.to_vec());
+    }
+}
+
+#[test]
 fn trees_of_every_compression() {
     for (name, bytes) in TREES {
         let input = MemoryInput::new(name, bytes);
-        let probe = source(&[]).probe(&input).unwrap().unwrap();
-        assert_eq!(probe.items, N);
-        let types: Vec<String> = probe.schema.fields().iter().map(|f| FieldType::of(f).unwrap().to_string()).collect();
+        let info = source(&[]).open(Arc::new(&input)).unwrap().info().unwrap();
+        assert_eq!(info.items, N);
+        let types: Vec<String> = info.schema.fields().iter().map(|f| FieldType::of(f).unwrap().to_string()).collect();
         assert_eq!(types, ["Float32", "Boolean", "Int64", "Int32", "Int32[2,3]", "list<Float64>"], "{name}");
         for (from, to) in [(0, 20), (3, 4), (7, 13), (10, 20), (20, 20), (18, 99)] {
             let found = rows(&input, &[], from..to);
@@ -67,7 +75,7 @@ fn trees_of_every_compression() {
             assert_eq!(count as u64, to.min(N) - from, "{name}");
             let mut first = from as usize;
             found.iter().for_each(|rows| {
-                assert_eq!(rows.schema(), probe.schema);
+                assert_eq!(rows.schema(), info.schema);
                 check(rows, first);
                 first += rows.num_rows();
             });
@@ -78,8 +86,8 @@ fn trees_of_every_compression() {
 #[test]
 fn an_ntuple() {
     let input = MemoryInput::new("ntuple", NTUPLE);
-    let probe = source(&[]).probe(&input).unwrap().unwrap();
-    assert_eq!(probe.items, N);
+    let info = source(&[]).open(Arc::new(&input)).unwrap().info().unwrap();
+    assert_eq!(info.items, N);
     for (from, to) in [(0, 20), (3, 4), (7, 13), (18, 99)] {
         rows(&input, &[], from..to).iter().for_each(|rows| check(rows, from as usize));
     }
@@ -90,7 +98,7 @@ fn an_ntuple() {
 fn options_choose() {
     let input = MemoryInput::new("tree", TREES[0].1);
     for tree in ["events", "dir/events", "/dir/events", "dir/events;1"] {
-        assert_eq!(source(&[("tree", tree)]).probe(&input).unwrap().unwrap().items, N);
+        assert_eq!(source(&[("tree", tree)]).open(Arc::new(&input)).unwrap().info().unwrap().items, N);
     }
     let found = rows(&input, &[("branches", "p*,id")], 0..N);
     let schema = found[0].schema();

@@ -17,6 +17,7 @@ use packhorse_testkit::external::{data, python};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 /// What uproot says of one branch.
 struct Line {
@@ -164,16 +165,16 @@ fn no_branch_is_left_out_in_silence() {
     for ((file, tree), branches) in trees {
         let input = MemoryInput::new(file.clone(), std::fs::read(&file).unwrap());
         let source = Root.source(&[("tree", tree.as_str())].into_iter().collect(), Limits::default()).unwrap();
-        let probe = match source.probe(&input) {
-            Ok(probe) => probe.unwrap(),
+        let info = match source.open(Arc::new(&input)).and_then(|table| table.info()) {
+            Ok(info) => info,
             Err(error) => {
                 assert_eq!(error.kind(), Kind::Unsupported, "{file} {tree}: {error}");
                 continue;
             }
         };
-        let left_out: BTreeSet<&str> = probe.omitted.iter().map(|omission| omission.field.as_str()).collect();
-        assert!(probe.omitted.iter().all(|omission| !omission.reason.is_empty()));
-        let said: BTreeSet<&str> = probe.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let left_out: BTreeSet<&str> = info.omitted.iter().map(|omission| omission.field.as_str()).collect();
+        assert!(info.omitted.iter().all(|omission| !omission.reason.is_empty()));
+        let said: BTreeSet<&str> = info.schema.fields().iter().map(|field| field.name().as_str()).collect();
         assert!(said.is_disjoint(&left_out));
         (columns, omitted) = (columns + said.len(), omitted + left_out.len());
         for branch in branches {
@@ -195,7 +196,7 @@ fn bits_of_referenced_objects_are_as_many_as_the_objects() {
     let input = MemoryInput::new("uproot-issue513.root", bytes);
     let source = Root.source(&[("branches", "Track*")].into_iter().collect(), Limits::default()).unwrap();
     let mut tracks = 0;
-    for rows in source.rows(&input, 0..u64::MAX).unwrap() {
+    for rows in source.open(Arc::new(&input)).unwrap().rows(0..u64::MAX).unwrap() {
         let rows = rows.unwrap();
         let bits = rows.column_by_name("Track.fBits").unwrap().as_list::<i32>();
         let counts = rows.column_by_name("Track_size").unwrap().as_primitive::<Int32Type>();

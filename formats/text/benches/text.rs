@@ -10,6 +10,7 @@ use packhorse_storage::{Compression, decompressed};
 use packhorse_text::Text;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -70,7 +71,7 @@ fn compressed(name: &str, packed: &[u8], len: usize) {
 fn documents(input: &dyn Input, options: &[(&str, &str)]) -> usize {
     let options: Options = options.iter().copied().collect();
     let source = Text.source(&options, Limits::default()).unwrap();
-    source.rows(input, 0..u64::MAX).unwrap().map(|rows| rows.unwrap().num_rows()).sum()
+    source.open(Arc::new(input)).unwrap().rows(0..u64::MAX).unwrap().map(|rows| rows.unwrap().num_rows()).sum()
 }
 
 /// The count and the time of one run, in the best of several rounds.

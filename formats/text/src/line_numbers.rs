@@ -111,6 +111,7 @@ mod tests {
     use crate::source::TextSource;
     use packhorse_core::{Input, Limits, MemoryInput, Options, Result, Source};
     use std::io::Read;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// Counts the bytes read.
@@ -135,8 +136,9 @@ mod tests {
     /// The lines of the errors in each range of `input`, in reading order.
     fn faults(input: &ReadCounter, ranges: impl Iterator<Item = u64>, size: u64) -> Vec<u64> {
         let source = TextSource::new(Settings::parse(&Options::new()).unwrap(), Limits::default());
+        let table = source.open(Arc::new(input)).unwrap();
         let faults = |from: u64| -> Vec<u64> {
-            let rows = source.rows(input, from..from + size).unwrap();
+            let rows = table.rows(from..from + size).unwrap();
             let faults = rows.filter_map(Result::err).map(|e| e.text().into_owned());
             faults.map(|m| m["line ".len()..m.find(',').unwrap()].parse().unwrap()).collect()
         };

@@ -3,6 +3,7 @@
 use crate::options::Settings;
 use crate::source::TextSource;
 use packhorse_core::{Error, Input, Kind, Result, Source, key_column};
+use std::sync::Arc;
 
 /// Calls `each` with the offset of every document of `input`, including damaged ones.
 pub(crate) fn starts(source: &TextSource, input: &dyn Input, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
@@ -13,7 +14,7 @@ pub(crate) fn starts(source: &TextSource, input: &dyn Input, each: &mut dyn FnMu
     }
     // Without ids, keys are offsets.
     let plain = source.with(Settings { id: None, ..source.settings().clone() });
-    for rows in plain.rows(input, 0..u64::MAX)? {
+    for rows in plain.open(Arc::new(input))?.rows(0..u64::MAX)? {
         match rows {
             Ok(rows) => key_column(&rows)?.iter().flatten().try_for_each(|key| each(offset(key)?))?,
             Err(e) if matches!(e.kind(), Kind::Content | Kind::Limit) && e.sample().is_some() => {

@@ -106,7 +106,7 @@ fn write(rows: &Rows, out: &Kept) {
 
 fn read(input: &MemoryInput) {
     let source = TfRecord.source(&Options::new(), Limits::default()).unwrap();
-    source.rows(input, 0..u64::MAX).unwrap().for_each(|rows| drop(black_box(rows.unwrap())));
+    source.open(Arc::new(input)).unwrap().rows(0..u64::MAX).unwrap().for_each(|rows| drop(black_box(rows.unwrap())));
 }
 
 const THEIRS: &str = "

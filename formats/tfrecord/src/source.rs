@@ -9,62 +9,103 @@ use crate::layout::Layout;
 use crate::options::Reading;
 use crate::records::{Chunk, Records};
 use crate::scan::{self, Place, in_record};
-use packhorse_core::{Blocks, Error, Input, Kind, Limits, Probe, Result, Rows, Source};
+use packhorse_core::{Blocks, Error, Input, Kind, Limits, Result, Rows, Source, Table, TableInfo, blocks};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A block is handed out when its columns hold this many bytes.
 const BLOCK_BYTES: usize = 8 << 20;
 /// Or this many rows.
 const BLOCK_ROWS: usize = 8192;
 
+#[derive(Clone, Copy)]
 pub(crate) struct RecordSource {
     pub(crate) options: Reading,
     pub(crate) limits: Limits,
 }
 
 impl Source for RecordSource {
-    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
-        self.look(input).map(Some).map_err(|e| e.in_input(input.name()))
-    }
-
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        let open = || {
-            let (layout, size) = self.layout(input)?;
-            let (feed, place) = self.seek(input, size, items.start)?;
-            let records = Records::new(feed, place, items.clone(), self.options.crc, self.limits);
-            let names = Names::of(&layout);
-            Ok(BlocksOf { layout, names, records, chunk: None, limits: self.limits, name: input.name(), done: false })
-        };
-        Ok(Box::new(open().map_err(|e: Error| e.in_input(input.name()))?))
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        let (layout, size) = self.layout(&*input).map_err(|e| e.in_input(input.name()))?;
+        let names = Names::of(&layout);
+        Ok(Box::new(Open { source: *self, input, layout, names, size }))
     }
 }
 
-impl RecordSource {
-    fn look(&self, input: &dyn Input) -> Result<Probe> {
-        let (layout, size) = self.layout(input)?;
-        let end = match Feed::open(input)? {
-            Feed::At { len, .. } => scan::find(input, len, u64::MAX, self.options.crc)?,
+/// An open file of records.
+struct Open<'a> {
+    source: RecordSource,
+    input: Arc<dyn Input + 'a>,
+    layout: Layout,
+    names: Names,
+    size: Option<Size>,
+}
+
+impl Table for Open<'_> {
+    /// Reads the headers of all records: nothing else tells how many there are.
+    fn info(&self) -> Result<TableInfo> {
+        let end = self.end().map_err(|e| e.in_input(self.input.name()))?;
+        let (schema, items, bytes) = (self.layout.schema(), end.record, end.offset);
+        Ok(TableInfo { schema, items, bytes, counted: true, omitted: Vec::new() })
+    }
+
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let (source, name) = (&self.source, self.input.name());
+        let (feed, place) = source.seek(&*self.input, self.size, items.start).map_err(|e| e.in_input(name))?;
+        let mut records = Records::new(feed, place, items, source.options.crc, source.limits);
+        let mut chunk = None;
+        Ok(blocks(name, move || self.block(&mut records, &mut chunk)))
+    }
+}
+
+impl Open<'_> {
+    /// Where the records end.
+    fn end(&self) -> Result<Place> {
+        let (crc, limits) = (self.source.options.crc, self.source.limits);
+        let end = match Feed::open(&*self.input)? {
+            Feed::At { len, .. } => scan::find(&*self.input, len, u64::MAX, crc)?,
             feed => {
                 let none = u64::MAX - 1..u64::MAX;
-                let mut records = Records::new(feed, START, none, self.options.crc, self.limits);
+                let mut records = Records::new(feed, START, none, crc, limits);
                 while records.chunk()?.is_some() {}
                 records.place()
             }
         };
-        match size {
+        match self.size {
             Some(size) if size.records != end.record => {
                 Err(Error::content(format!("has {} records where its schema says {}", end.record, size.records)))
             }
-            _ => Ok(Probe {
-                schema: layout.schema(),
-                items: end.record,
-                bytes: end.offset,
-                counted: true,
-                omitted: Vec::new(),
-            }),
+            _ => Ok(end),
         }
     }
 
+    /// The next rows: of `rest`, which is what is left of a chunk after so many records, or of the next chunk.
+    fn block(&self, records: &mut Records<'_>, rest: &mut Option<(Chunk, usize)>) -> Result<Option<Rows>> {
+        let (chunk, used) = match rest.take() {
+            Some(rest) => rest,
+            None => match records.chunk()? {
+                Some(chunk) => (chunk, 0),
+                None => return Ok(None),
+            },
+        };
+        let mut block = Block::new(&self.layout, &self.names, &chunk.bytes, self.source.limits);
+        for (i, range) in chunk.data.iter().enumerate().skip(used) {
+            let record = chunk.bytes.get(range.clone()).unwrap_or_default();
+            block.push(record).map_err(|e| in_record(e, chunk.first + i as u64))?;
+            if block.size() >= BLOCK_BYTES || block.rows() >= BLOCK_ROWS {
+                break;
+            }
+        }
+        let used = used + block.rows();
+        let rows = block.finish()?;
+        if used < chunk.data.len() {
+            *rest = Some((chunk, used));
+        }
+        Ok(Some(rows))
+    }
+}
+
+impl RecordSource {
     /// The columns of `input`, from the document beside it, that of its dataset, or its first records.
     fn layout(&self, input: &dyn Input) -> Result<(Layout, Option<Size>)> {
         let own = format!("{}{}", stem(input.name()), document::SUFFIX);
@@ -128,54 +169,4 @@ fn stem(name: &str) -> &str {
     let name = name.rsplit('/').next().unwrap_or(name);
     let name = name.strip_suffix(".gz").unwrap_or(name);
     name.strip_suffix(".tfrecord").or_else(|| name.strip_suffix(".tfrecords")).unwrap_or(name)
-}
-
-struct BlocksOf<'a> {
-    layout: Layout,
-    names: Names,
-    records: Records<'a>,
-    /// Records that were read, and how many of them were handed out.
-    chunk: Option<(Chunk, usize)>,
-    limits: Limits,
-    name: &'a str,
-    done: bool,
-}
-
-impl BlocksOf<'_> {
-    fn block(&mut self) -> Result<Option<Rows>> {
-        let (chunk, used) = match self.chunk.take() {
-            Some(rest) => rest,
-            None => match self.records.chunk()? {
-                Some(chunk) => (chunk, 0),
-                None => return Ok(None),
-            },
-        };
-        let mut block = Block::new(&self.layout, &self.names, &chunk.bytes, self.limits);
-        for (i, range) in chunk.data.iter().enumerate().skip(used) {
-            let record = chunk.bytes.get(range.clone()).unwrap_or_default();
-            block.push(record).map_err(|e| in_record(e, chunk.first + i as u64))?;
-            if block.size() >= BLOCK_BYTES || block.rows() >= BLOCK_ROWS {
-                break;
-            }
-        }
-        let used = used + block.rows();
-        let rows = block.finish()?;
-        if used < chunk.data.len() {
-            self.chunk = Some((chunk, used));
-        }
-        Ok(Some(rows))
-    }
-}
-
-impl Iterator for BlocksOf<'_> {
-    type Item = Result<Rows>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
-        }
-        let block = self.block().map_err(|e| e.in_input(self.name)).transpose();
-        self.done = !matches!(block, Some(Ok(_)));
-        block
-    }
 }

@@ -135,7 +135,13 @@ fn write(dir: &Path, rows: &Rows, times: usize, options: &[(&str, &str)]) {
 fn read(path: &Path) -> u64 {
     let input = Local::open(path);
     let source = Tokens::default().source(&Options::new(), Limits::default()).unwrap();
-    source.rows(&input, 0..u64::MAX).unwrap().map(|rows| black_box(rows.unwrap()).num_rows() as u64).sum()
+    source
+        .open(Arc::new(&input))
+        .unwrap()
+        .rows(0..u64::MAX)
+        .unwrap()
+        .map(|rows| black_box(rows.unwrap()).num_rows() as u64)
+        .sum()
 }
 
 /// Reads the file once through a buffer of this size.

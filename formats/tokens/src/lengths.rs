@@ -5,13 +5,14 @@ use crate::merge::checked_summary;
 use crate::numbers;
 use crate::pair::Pair;
 use packhorse_core::{Error, Input, Kind, Result};
+use std::sync::Arc;
 
 /// The lengths, in tokens, of all sequences of a pair; `input` is either of its files. Takes four bytes of memory per
 /// sequence. An inconsistent pair is a `Content` error.
 pub fn lengths(input: &dyn Input) -> Result<Vec<i32>> {
     checked_summary(input)?;
-    let pair = Pair::open(input)?;
-    let idx = pair.idx.get();
+    let pair = Pair::open(Arc::new(input))?;
+    let idx = &*pair.idx;
     let (header, _) = IndexHeader::read(idx).map_err(|e| e.in_input(idx.name()))?;
     let many = || Error::new(Kind::Limit, "has more sequences than memory holds").in_input(idx.name());
     let mut lengths = Vec::new();

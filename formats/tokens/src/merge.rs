@@ -6,6 +6,7 @@ use crate::numbers;
 use crate::pair::Pair;
 use packhorse_core::{Context, Error, Input, Kind, Outlet, Part as Range, Result, ShardSummary};
 use std::io::{BufWriter, Write};
+use std::sync::Arc;
 
 /// A plan to concatenate pairs. Document indexes are kept: each entry is raised by the sequences before its pair, as in
 /// Megatron's merge.
@@ -148,8 +149,8 @@ impl MergePlan {
     /// Writes the bytes of `section`; `input` is either file of its pair.
     pub fn write_section(&self, section: &IndexSection, input: &dyn Input, out: &mut dyn Write) -> Result<()> {
         let part = self.parts.get(section.input).ok_or_else(|| Error::bug("a section of no input"))?;
-        let pair = Pair::open(input)?;
-        let idx = pair.idx.get();
+        let pair = Pair::open(Arc::new(input))?;
+        let idx = &*pair.idx;
         if IndexHeader::read(idx)?.0 != part.header {
             return Err(
                 Error::new(Kind::Changed, "has changed since the merge was planned; run it again").in_input(idx.name())
@@ -178,10 +179,9 @@ impl MergePlan {
 /// Merges pairs into one; returns its summary.
 pub(crate) fn merge(inputs: &[&dyn Input], out: &mut dyn Outlet) -> Result<ShardSummary> {
     let plan = MergePlan::new(inputs)?;
-    let pairs = inputs.iter().map(|input| Pair::open(*input)).collect::<Result<Vec<_>>>()?;
-    let part = |copy: BinPlacement| {
-        pairs.get(copy.input).map(|pair| Range { input: pair.bin.get(), offset: 0, len: copy.len })
-    };
+    let pairs = inputs.iter().map(|input| Pair::open(Arc::new(*input))).collect::<Result<Vec<_>>>()?;
+    let part =
+        |copy: BinPlacement| pairs.get(copy.input).map(|pair| Range { input: &*pair.bin, offset: 0, len: copy.len });
     let parts: Vec<Range<'_>> = plan.bodies().into_iter().filter_map(part).collect();
     out.concat(".bin", &parts)?;
     plan.write_idx(inputs, &mut BufWriter::with_capacity(256 << 10, out.stream(".idx")?))?;
@@ -201,9 +201,9 @@ pub(crate) fn merge(inputs: &[&dyn Input], out: &mut dyn Outlet) -> Result<Shard
 
 /// The summary of the pair's index, checked against the length of the `.bin`.
 pub(crate) fn checked_summary(input: &dyn Input) -> Result<IndexSummary> {
-    let pair = Pair::open(input)?;
-    let shape = IndexSummary::of(pair.idx.get())?;
-    shape.fits(pair.bin.get(), pair.bin_len()?)?;
+    let pair = Pair::open(Arc::new(input))?;
+    let shape = IndexSummary::of(&*pair.idx)?;
+    shape.fits(&*pair.bin, pair.bin_len()?)?;
     Ok(shape)
 }
 

@@ -1,31 +1,17 @@
 //! A pair of `.idx` and `.bin`, opened by either name.
 
 use packhorse_core::{Error, Input, Result};
-
-/// A file of a pair: the borrowed input, or the one opened beside it.
-pub(crate) enum PairFile<'a> {
-    Lent(&'a dyn Input),
-    Own(Box<dyn Input>),
-}
-
-impl PairFile<'_> {
-    pub(crate) fn get(&self) -> &dyn Input {
-        match self {
-            PairFile::Lent(input) => *input,
-            PairFile::Own(input) => &**input,
-        }
-    }
-}
+use std::sync::Arc;
 
 /// Both files of a pair.
 pub(crate) struct Pair<'a> {
-    pub(crate) idx: PairFile<'a>,
-    pub(crate) bin: PairFile<'a>,
+    pub(crate) idx: Arc<dyn Input + 'a>,
+    pub(crate) bin: Arc<dyn Input + 'a>,
 }
 
 impl<'a> Pair<'a> {
     /// Opens the pair of `input`. A name that does not end in `.bin` is an index.
-    pub(crate) fn open(input: &'a dyn Input) -> Result<Self> {
+    pub(crate) fn open(input: Arc<dyn Input + 'a>) -> Result<Self> {
         let name = base(input.name());
         if stem(name, ".ds").is_some() {
             let message =
@@ -33,24 +19,24 @@ impl<'a> Pair<'a> {
             return Err(Error::unsupported(message).in_input(input.name()));
         }
         match stem(name, ".bin") {
-            Some(stem) => Ok(Self { idx: beside(input, &format!("{stem}.idx"))?, bin: PairFile::Lent(input) }),
+            Some(stem) => Ok(Self { idx: beside(&*input, &format!("{stem}.idx"))?, bin: input }),
             None => {
                 let stem = stem(name, ".idx").unwrap_or(name);
-                Ok(Self { idx: PairFile::Lent(input), bin: beside(input, &format!("{stem}.bin"))? })
+                Ok(Self { bin: beside(&*input, &format!("{stem}.bin"))?, idx: input })
             }
         }
     }
 
     /// The length of the `.bin`.
     pub(crate) fn bin_len(&self) -> Result<u64> {
-        known_len(self.bin.get())
+        known_len(&*self.bin)
     }
 }
 
 /// The file `name` beside `input`.
-fn beside<'a>(input: &'a dyn Input, name: &str) -> Result<PairFile<'a>> {
+fn beside(input: &dyn Input, name: &str) -> Result<Arc<dyn Input>> {
     let missing = || Error::content(format!("has no {name} beside it; fetch both files of the pair"));
-    input.sibling(name)?.map(PairFile::Own).ok_or_else(missing)
+    input.sibling(name)?.map(Arc::from).ok_or_else(missing)
 }
 
 /// The length of an input; an error if it can only be streamed.

@@ -9,6 +9,7 @@ use crate::sequences::each_sequence;
 use crate::verify::verify;
 use packhorse_core::{Context, Error, Input, Result};
 use std::io::{BufWriter, Write};
+use std::sync::Arc;
 
 /// The result of [`repair`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +34,8 @@ pub fn repair(input: &dyn Input, look: &VerifyOptions, out: &mut dyn Write) -> R
         let message = format!("can't be repaired, since it {first}{more}; tokenize its text again");
         return Err(Error::content(message).in_input(&first.file));
     };
-    let pair = Pair::open(input)?;
-    let idx = pair.idx.get();
+    let pair = Pair::open(Arc::new(input))?;
+    let idx = &*pair.idx;
     let (header, _) = IndexHeader::read(idx)?;
     out.write_all(&header.encode()?).context("write")?;
     match cure {

@@ -6,17 +6,18 @@ use crate::pair::Pair;
 use crate::pair_report::{PairReport, Problem, RepairKind, Tally, VerifyOptions};
 use crate::sequences::{TokenWindow, each_sequence};
 use packhorse_core::{Input, Kind, Result};
+use std::sync::Arc;
 
 /// Checks every number of the index of a pair (`input` is either of its files), and tokens as `look` says. Defects are
 /// findings, not errors; an error is a failed read or a file that belongs to no pair.
 pub fn verify(input: &dyn Input, look: &VerifyOptions) -> Result<PairReport> {
     let mut verdict = PairReport::default();
-    match Pair::open(input) {
+    match Pair::open(Arc::new(input)) {
         // Not a pair: that is not damage.
         Err(e) if e.kind() == Kind::Unsupported => return Err(e),
         Err(e) => verdict.take(e, input)?,
-        Ok(pair) => match IndexHeader::read(pair.idx.get()) {
-            Err(e) => verdict.take(e, pair.idx.get())?,
+        Ok(pair) => match IndexHeader::read(&*pair.idx) {
+            Err(e) => verdict.take(e, &*pair.idx)?,
             Ok((header, modes)) => Check { pair: &pair, header, modes, look, verdict: &mut verdict }.run()?,
         },
     }
@@ -60,7 +61,7 @@ impl Check<'_, '_> {
 
     /// Whether no length is negative. Also compares offsets with the sums of lengths.
     fn lengths(&mut self) -> Result<bool> {
-        let (header, idx) = (self.header, self.pair.idx.get());
+        let (header, idx) = (self.header, &*self.pair.idx);
         let (mut negative, mut offsets, mut sum) = (Tally::default(), Tally::default(), 0u64);
         let mut from = 0;
         while from < header.sequences {
@@ -91,7 +92,7 @@ impl Check<'_, '_> {
 
     /// The number of documents with sequences.
     fn documents(&mut self) -> Result<u64> {
-        let (header, idx) = (self.header, self.pair.idx.get());
+        let (header, idx) = (self.header, &*self.pair.idx);
         let (mut falls, mut last, mut at, mut filled) = (Tally::default(), 0u64, 0u64, 0);
         numbers::each(idx, header.entry_at(0), header.documents + 1, &mut |entries| {
             for entry in entries {
@@ -128,7 +129,7 @@ impl Check<'_, '_> {
         if !self.modes {
             return Ok(());
         }
-        let idx = self.pair.idx.get();
+        let idx = &*self.pair.idx;
         let (mut others, mut at) = (Tally::default(), 0u64);
         numbers::each_bytes(idx, self.header.end(), self.header.sequences, &mut |modes| {
             for mode in modes {
@@ -145,7 +146,7 @@ impl Check<'_, '_> {
 
     /// Whether the length of the `.bin` matches the lengths; if not, finds the cause.
     fn size(&mut self, index: bool, filled: u64) -> Result<bool> {
-        let bin = self.pair.bin.get();
+        let bin = &*self.pair.bin;
         let len = match self.pair.bin_len() {
             Ok(len) => len,
             Err(e) => return self.verdict.take(e, bin).map(|()| false),
@@ -181,9 +182,9 @@ impl Check<'_, '_> {
         if filled < 2 && self.look.eod.is_none() {
             return Ok(None);
         }
-        let mut window = TokenWindow::new(self.pair.bin.get(), self.header.dtype);
+        let mut window = TokenWindow::new(&*self.pair.bin, self.header.dtype);
         let (mut eod, mut same, mut at) = (self.look.eod, true, 0u64);
-        each_sequence(self.pair.idx.get(), &self.header, &mut |length, last| {
+        each_sequence(&*self.pair.idx, &self.header, &mut |length, last| {
             at = at.saturating_add(u64::from(length.unsigned_abs()));
             if last && same {
                 let token = window.token(at)?;
@@ -197,10 +198,10 @@ impl Check<'_, '_> {
 
     /// Reports documents that don't end with `eod`.
     fn ends(&mut self, eod: i64) -> Result<()> {
-        let bin = self.pair.bin.get();
+        let bin = &*self.pair.bin;
         let mut window = TokenWindow::new(bin, self.header.dtype);
         let (mut others, mut at, mut document) = (Tally::default(), 0u64, 0u64);
-        each_sequence(self.pair.idx.get(), &self.header, &mut |length, last| {
+        each_sequence(&*self.pair.idx, &self.header, &mut |length, last| {
             at = at.saturating_add(u64::from(length.unsigned_abs()));
             if last {
                 let token = at.checked_sub(1).map(|at| window.token(at)).transpose()?.flatten();
@@ -218,7 +219,7 @@ impl Check<'_, '_> {
     }
 
     fn tokens(&mut self, vocabulary: u64) -> Result<()> {
-        let (bin, dtype) = (self.pair.bin.get(), self.header.dtype);
+        let (bin, dtype) = (&*self.pair.bin, self.header.dtype);
         let (mut others, mut at) = (Tally::default(), 0u64);
         let len = self.pair.bin_len().unwrap_or_default();
         numbers::each_bytes(bin, 0, len - len % dtype.size(), &mut |bytes| {

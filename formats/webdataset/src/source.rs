@@ -4,7 +4,8 @@ use crate::tar_reader::{Ending, TarMember, TarReader};
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use packhorse_core::{
-    Blocks, DataType, Entry, Error, Extent, Field, Input, KEY, Limits, Result, Rows, Schema, Source, split_name,
+    Blocks, DataType, Entry, Error, Extent, Field, Input, KEY, Limits, Result, Rows, Schema, Source, Table, TableInfo,
+    blocks, split_name,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,6 +19,10 @@ pub(crate) struct TarSource {
 }
 
 impl Source for TarSource {
+    fn lists(&self) -> bool {
+        true
+    }
+
     fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
         let mut walk = TarReader::new(input, self.limits)?;
         while let Some(member) = walk.next().map_err(|e| e.in_input(input.name()))? {
@@ -34,10 +39,26 @@ impl Source for TarSource {
         check_ending(&walk).map_err(|e| e.in_input(input.name()))
     }
 
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        let walk = TarReader::new(input, self.limits)?;
-        let grouping = Grouping { walk, next: None, sample: 0 };
-        Ok(Box::new(BlocksOf { grouping, items, name: input.name(), done: false }))
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        Ok(Box::new(Tar { input, limits: self.limits }))
+    }
+}
+
+/// An open tar.
+struct Tar<'a> {
+    input: Arc<dyn Input + 'a>,
+    limits: Limits,
+}
+
+impl Table for Tar<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        Err(Error::unsupported("its fields are ranges of bytes").in_input(self.input.name()))
+    }
+
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let walk = TarReader::new(&*self.input, self.limits)?;
+        let mut grouping = Grouping { walk, next: None, sample: 0 };
+        Ok(blocks(self.input.name(), move || grouping.block(&items)))
     }
 }
 
@@ -80,6 +101,23 @@ struct Group {
 }
 
 impl Grouping<'_> {
+    /// The next samples of `items`.
+    fn block(&mut self, items: &Range<u64>) -> Result<Option<Rows>> {
+        let (mut groups, mut bytes) = (Vec::new(), 0);
+        while bytes < BLOCK_BYTES && self.sample < items.end {
+            let wanted = items.start <= self.sample;
+            let Some(group) = self.next_group(wanted)? else {
+                check_ending(&self.walk)?;
+                break;
+            };
+            if wanted {
+                bytes += group.fields.values().map(Vec::len).sum::<usize>();
+                groups.push(group);
+            }
+        }
+        if groups.is_empty() { Ok(None) } else { rows_of(groups).map(Some) }
+    }
+
     /// The next sample; with `read` unset its bytes are passed over.
     fn next_group(&mut self, read: bool) -> Result<Option<Group>> {
         let Some((key, field, member)) = self.next_member()? else { return Ok(None) };
@@ -117,44 +155,6 @@ impl Grouping<'_> {
             }
         }
         Ok(None)
-    }
-}
-
-struct BlocksOf<'a> {
-    grouping: Grouping<'a>,
-    items: Range<u64>,
-    name: &'a str,
-    done: bool,
-}
-
-impl BlocksOf<'_> {
-    fn block(&mut self) -> Result<Option<Rows>> {
-        let (mut groups, mut bytes) = (Vec::new(), 0);
-        while bytes < BLOCK_BYTES && self.grouping.sample < self.items.end {
-            let wanted = self.items.start <= self.grouping.sample;
-            let Some(group) = self.grouping.next_group(wanted)? else {
-                check_ending(&self.grouping.walk)?;
-                break;
-            };
-            if wanted {
-                bytes += group.fields.values().map(Vec::len).sum::<usize>();
-                groups.push(group);
-            }
-        }
-        if groups.is_empty() { Ok(None) } else { rows_of(groups).map(Some) }
-    }
-}
-
-impl Iterator for BlocksOf<'_> {
-    type Item = Result<Rows>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
-        }
-        let block = self.block().map_err(|e| e.in_input(self.name)).transpose();
-        self.done = !matches!(block, Some(Ok(_)));
-        block
     }
 }
 

@@ -13,7 +13,7 @@ use packhorse_core::{Error, Input, Result, Source};
 /// Reads the table `input`; `None` if `source` reads no tables.
 pub(super) fn read(source: &dyn Source, input: &dyn Input, request: &Request<'_>) -> Result<Option<Metadata>> {
     let mut columns = None;
-    let blocks = source.table(input, &mut |schema| {
+    let blocks = source.columns(input, &mut |schema| {
         let (found, roots) = Columns::choose(schema, request)?;
         columns = Some(found);
         Ok(roots)
@@ -119,19 +119,18 @@ mod tests {
     use arrow_array::builder::{Int32Builder, ListBuilder, MapBuilder, StringBuilder};
     use arrow_array::*;
     use arrow_schema::{DataType, Field};
-    use packhorse_core::{Blocks, Kind, Limits, MemoryInput, Rows};
-    use std::ops::Range;
+    use packhorse_core::{Blocks, Kind, Limits, MemoryInput, Rows, Table};
     use std::sync::Arc;
 
     /// A table of these columns, two rows a block.
     struct Columnar(RecordBatch);
 
     impl Source for Columnar {
-        fn rows<'a>(&'a self, _: &'a dyn Input, _: Range<u64>) -> Result<Blocks<'a>> {
-            Err(Error::unsupported("only a table"))
+        fn open<'a>(&self, _: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+            Err(Error::unsupported("only columns"))
         }
 
-        fn table<'a>(
+        fn columns<'a>(
             &'a self,
             _: &'a dyn Input,
             choose: &mut dyn FnMut(&Schema) -> Result<Vec<usize>>,

@@ -6,12 +6,13 @@ use super::sealed::SealedInput;
 use super::walk::{Batch, FoundMember, MOST_SAMPLES, Walk, of_input};
 use crate::inputs::{check_from, open};
 use crate::recorded::FirstReads;
-use packhorse_core::{Error, Event, FileStat, Input, Kind, Options, Probe, Result, Source};
+use packhorse_core::{Error, Event, FileStat, Input, Kind, Options, Result, Source, TableInfo};
 use packhorse_dataset::MANIFEST;
+use packhorse_storage::Compression;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 impl Walk<'_> {
     /// A whole input that can't be read: bad, of a kind that is not read, or in need of a choice. It is one input of
@@ -72,54 +73,73 @@ impl Walk<'_> {
         let id = format.info().id;
         self.names.from.iter().try_for_each(|from| check_from(self.context.registry, from, path))?;
         let source = format.source(self.options.get(id).unwrap_or(&Options::new()), self.context.limits)?;
-        let mut input = open(self.context.store, path, compression)?;
+        let input: Arc<dyn Input> = open(self.context.store, path, compression)?.into();
         if self.tables {
             let tables = source.tables(&*input).map_err(|e| e.in_input(path.display()))?;
             self.send(Batch::Tables { path: path.to_owned(), tables });
             return Ok(());
         }
-        let probe = source.probe(&*input).map_err(|e| match compression {
+        if source.lists() {
+            return self.members(&*source, &*input, (root, path, archive, stat));
+        }
+        let table =
+            self.rows(id, &*source, input, compression, (path, stat)).map_err(|e| e.in_input(path.display()))?;
+        self.send(Batch::Table { root, path: archive, stat, table });
+        Ok(())
+    }
+
+    /// Hands over the members of an archive.
+    fn members(
+        &self,
+        source: &dyn Source,
+        input: &dyn Input,
+        (root, path, archive, stat): (u32, &Path, PathBuf, FileStat),
+    ) -> Result<()> {
+        let mut found = 0;
+        let listed = self.list(source, input, &mut |members| {
+            found += members.len() as u64;
+            self.context.observer.event(&Event::Scanned { files: members.len() as u64 });
+            self.send(Batch::Members { root, archive: archive.clone(), stat, members });
+        });
+        self.check_empty(found, path)?;
+        listed
+    }
+
+    /// What the headers of an input of typed rows say.
+    fn rows(
+        &self,
+        format: &'static str,
+        source: &dyn Source,
+        input: Arc<dyn Input>,
+        compression: Option<Compression>,
+        (path, stat): (&Path, FileStat),
+    ) -> Result<Table> {
+        let opened = source.open(input).and_then(|opened| Ok((opened.info()?, opened)));
+        let (mut info, mut opened) = opened.map_err(|e| match compression {
             Some(_) if e.kind() == Kind::Unsupported => {
-                Error::unsupported(format!("{id} can't be read while compressed; decompress it first"))
+                Error::unsupported(format!("{format} can't be read while compressed; decompress it first"))
             }
             _ => e,
-        });
-        let mut probe = probe.map_err(|e| e.in_input(path.display()))?;
+        })?;
         let mut frames = None;
-        if let (Some(compression), Some(Probe { counted: false, bytes, .. })) = (compression, &probe) {
-            frames = self.frames(path, compression, stat.size, *bytes).map_err(|e| e.in_input(path.display()))?;
+        if let (Some(compression), false) = (compression, info.counted) {
+            frames = self.frames(path, compression, stat.size, info.bytes)?;
             if let Some(frames) = &frames {
-                input = self.entered(path, compression, frames)?;
-                probe = source.probe(&*input)?;
+                opened = source.open(self.entered(path, compression, frames)?.into())?;
+                info = opened.info()?;
             }
         }
-        match probe {
-            Some(probe) if probe.counted && probe.items > MOST_SAMPLES => {
-                let message = format!("says that it holds {} samples; the most are {MOST_SAMPLES}", probe.items);
-                Err(Error::new(Kind::Limit, message).in_input(path.display()))
-            }
-            Some(probe) => {
-                self.context.observer.event(&Event::Scanned { files: 1 });
-                // A file that does not say how large its values are holds no more of them than it has bytes.
-                let bytes = if probe.bytes == 0 { stat.size } else { probe.bytes };
-                let (items, kind) = self.items(&*source, &*input, &probe).map_err(|e| e.in_input(path.display()))?;
-                self.check_empty(items, path)?;
-                let Probe { schema, omitted, .. } = probe;
-                let table = Table { format: id, schema, items, bytes, kind, frames, omitted };
-                self.send(Batch::Table { root, path: archive, stat, table });
-                Ok(())
-            }
-            None => {
-                let mut found = 0;
-                let listed = self.list(&*source, &*input, &mut |members| {
-                    found += members.len() as u64;
-                    self.context.observer.event(&Event::Scanned { files: members.len() as u64 });
-                    self.send(Batch::Members { root, archive: archive.clone(), stat, members });
-                });
-                self.check_empty(found, path)?;
-                listed
-            }
+        if info.counted && info.items > MOST_SAMPLES {
+            let message = format!("says that it holds {} samples; the most are {MOST_SAMPLES}", info.items);
+            return Err(Error::new(Kind::Limit, message));
         }
+        self.context.observer.event(&Event::Scanned { files: 1 });
+        // A file that does not say how large its values are holds no more of them than it has bytes.
+        let bytes = if info.bytes == 0 { stat.size } else { info.bytes };
+        let (items, kind) = self.items(&*opened, &info)?;
+        self.check_empty(items, path)?;
+        let TableInfo { schema, omitted, .. } = info;
+        Ok(Table { format, schema, items, bytes, kind, frames, omitted })
     }
 
     /// Compares a shard of a sealed dataset in which there is nothing with what was recorded of it: packing compares the
@@ -132,18 +152,18 @@ impl Walk<'_> {
     }
 
     /// How many items a table has, and what they are.
-    fn items(&self, source: &dyn Source, input: &dyn Input, probe: &Probe) -> Result<(u64, Items)> {
-        match (probe.counted, self.count) {
-            (true, _) => Ok((probe.items, Items::Samples)),
-            (false, false) => Ok((probe.items, Items::Places)),
+    fn items(&self, opened: &dyn packhorse_core::Table, info: &TableInfo) -> Result<(u64, Items)> {
+        match (info.counted, self.count) {
+            (true, _) => Ok((info.items, Items::Samples)),
+            (false, false) => Ok((info.items, Items::Places)),
             (false, true) => {
                 let mut starts = Vec::new();
-                source.starts(input, &mut |start| {
+                opened.starts(&mut |start| {
                     self.context.cancel.check()?;
                     starts.push(start);
                     Ok(())
                 })?;
-                Ok((starts.len() as u64, Items::Counted { starts, places: probe.items }))
+                Ok((starts.len() as u64, Items::Counted { starts, places: info.items }))
             }
         }
     }

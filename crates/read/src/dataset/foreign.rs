@@ -1,7 +1,7 @@
 //! Shards without a manifest: their contents are indexed in parallel, and the index is kept if there is a folder for it.
 
 use super::OpenOptions;
-use super::shard::{COMPRESSED, Content, Shard, main_path, source};
+use super::shard::{COMPRESSED, Content, Shard, look, main_path, source};
 use crate::cache::{CacheFile, CacheSource};
 use crate::parallel::in_parallel;
 use packhorse_core::{
@@ -63,12 +63,12 @@ fn shard(
     path: &Path,
     options: &OpenOptions,
 ) -> Result<(Shard, SchemaRef)> {
-    let input = store.open(path)?;
+    let input: Arc<dyn Input> = store.open(path)?.into();
     let stat = input.stat()?;
     let bytes = input.len().unwrap_or(0);
     let mark = stat.map(|stat| (stat.size, stat.mtime, stat.id));
     let digest = Digest::of(format!("{}\n{bytes}\n{mark:?}", path.display()).as_bytes());
-    let (content, kept) = content(&**source, &*input, options, &digest).map_err(|e| e.in_input(input.name()))?;
+    let (content, kept) = content(&**source, &input, options, &digest).map_err(|e| e.in_input(input.name()))?;
     let schema = schema(&content);
     let is_kept = kept.is_some();
     let shard = Shard {
@@ -109,7 +109,7 @@ fn near(
 /// The contents of `input`, from a stored index or indexed now and stored; and the index file.
 fn content(
     source: &dyn Source,
-    input: &dyn Input,
+    input: &Arc<dyn Input>,
     options: &OpenOptions,
     digest: &Digest,
 ) -> Result<(Content, Option<PathBuf>)> {
@@ -117,7 +117,7 @@ fn content(
     if let Some(members) = path.as_deref().and_then(|path| read(path, options)) {
         return Ok((Content::Members(Arc::new(members)), path));
     }
-    let content = Content::of(source, input)?;
+    let (content, _) = look(source, input)?;
     // A folder that can't be written to costs time and memory, and nothing else.
     let kept = path.filter(|path| matches!(&content, Content::Members(members) if keep(path, members).is_ok()));
     Ok((content, kept))

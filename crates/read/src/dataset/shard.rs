@@ -2,7 +2,7 @@
 
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
-    Error, Input, Limits, Members, Options, Registry, Result, SchemaRef, Source, Store, crc32c, split_name,
+    Error, Input, Limits, Members, Options, Registry, Result, SchemaRef, Source, Store, Table, crc32c, split_name,
 };
 use packhorse_dataset::{Digest, INDEX_SUFFIX, decode_index};
 use std::collections::BTreeMap;
@@ -52,30 +52,40 @@ impl Content {
         }
     }
 
-    /// Looks through `input`, reading headers where they tell enough.
-    pub(crate) fn of(source: &dyn Source, input: &dyn Input) -> Result<Self> {
-        let Some(probe) = source.probe(input)? else {
-            return members(source, input).map(|members| Content::Members(Arc::new(members)));
-        };
-        let starts = if probe.counted {
+    /// What `table` says of itself; where its items are no samples, it is read through.
+    fn of(table: &dyn Table) -> Result<Self> {
+        let info = table.info()?;
+        let starts = if info.counted {
             None
         } else {
             let mut starts = Vec::new();
-            source.starts(input, &mut |start| {
+            table.starts(&mut |start| {
                 starts.push(start);
                 Ok(())
             })?;
             Some(starts.into())
         };
-        let samples = starts.as_ref().map_or(probe.items, |starts: &Arc<[u64]>| starts.len() as u64);
-        let sample_bytes = probe.bytes / samples.max(1);
-        Ok(Content::Table { schema: probe.schema, items: probe.items, sample_bytes, starts })
+        let samples = starts.as_ref().map_or(info.items, |starts: &Arc<[u64]>| starts.len() as u64);
+        let sample_bytes = info.bytes / samples.max(1);
+        Ok(Content::Table { schema: info.schema, items: info.items, sample_bytes, starts })
     }
 }
 
 /// Why a compressed container is no dataset.
 pub(super) const COMPRESSED: &str = "is compressed as a whole, so its samples can't be read one by one; decompress it, pack it anew, \
                                      or read it as a stream";
+
+/// A shard's content, and its rows where these are typed.
+pub(crate) type Looked = (Content, Option<Box<dyn Table>>);
+
+/// Looks through `input`, reading headers where they tell enough.
+pub(crate) fn look(source: &dyn Source, input: &Arc<dyn Input>) -> Result<Looked> {
+    if source.lists() {
+        return Ok((Content::Members(Arc::new(members(source, &**input)?)), None));
+    }
+    let table = source.open(Arc::clone(input))?;
+    Ok((Content::of(&*table)?, Some(table)))
+}
 
 /// The members of a container whose fields are ranges of bytes: consecutive ones of one key are a sample. Their
 /// checksums are not known.
@@ -124,20 +134,22 @@ impl Shard {
         }
     }
 
-    /// Where its samples lie: from its index, or as it was found when it was opened.
-    pub(crate) fn content(&self, input: &dyn Input) -> Result<Content> {
+    /// Where its samples lie: from its index, or as it was found when it was opened; and its rows where these are typed.
+    pub(crate) fn look(&self, input: &Arc<dyn Input>) -> Result<Looked> {
         if let Some(content) = self.content.get() {
-            return Ok(content.clone());
+            let open = || self.source.open(Arc::clone(input));
+            let table = matches!(content, Content::Table { .. }).then(open).transpose()?;
+            return Ok((content.clone(), table));
         }
-        let content = match &self.index {
-            Some((store, index)) => Content::Members(Arc::new(self.read_index(&**store, index)?)),
-            None => Content::of(&*self.source, input)?,
+        let (content, table) = match &self.index {
+            Some((store, index)) => (Content::Members(Arc::new(self.read_index(&**store, index)?)), None),
+            None => look(&*self.source, input)?,
         };
         if content.samples() != self.samples {
             let message = format!("has {} samples and should have {}", content.samples(), self.samples);
             return Err(Error::content(message).in_input(&self.name));
         }
-        Ok(content)
+        Ok((content, table))
     }
 
     /// The names of the fields in its index.

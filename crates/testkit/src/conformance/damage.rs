@@ -6,6 +6,7 @@ use crate::memory::StreamInput;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use packhorse_core::{Input, Kind, MemoryInput, Result, Source};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 pub(super) fn check(source: &dyn Source, name: &str, bytes: &[u8], samples: &[SampleFields], cuts: Cuts) {
     let _bound = Bound::new(1 << 30);
@@ -66,7 +67,8 @@ fn truncated(source: &dyn Source, input: &dyn Input, part: &[u8], samples: &[Sam
 
 /// The samples and fields read before an error.
 fn before_the_error(source: &dyn Source, input: &dyn Input, part: &[u8]) -> (Vec<SampleFields>, Vec<FieldBytes>) {
-    let blocks = source.rows(input, 0..u64::MAX).into_iter().flatten();
+    let table = source.open(Arc::new(input)).ok();
+    let blocks = table.iter().flat_map(|table| table.rows(0..u64::MAX)).flatten();
     let samples = blocks.map_while(Result::ok).flat_map(|rows| super::reading::of_rows(&rows)).collect();
     let mut fields = Vec::new();
     let _ = source.list(input, &mut |entry| {

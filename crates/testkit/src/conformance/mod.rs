@@ -22,6 +22,7 @@ mod writing;
 pub use reading::{SampleFields, sample};
 
 use packhorse_core::{Error, Format, KEY, Kind, Limits, Options, Result, Sink, Source};
+use std::sync::Arc;
 
 /// What a format does with a truncated input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,7 +129,7 @@ fn written(sink: &dyn Sink) -> Known {
 /// All samples of an input.
 fn read_all(source: &dyn Source, input: &dyn packhorse_core::Input) -> Result<Vec<SampleFields>> {
     let mut samples = Vec::new();
-    for rows in source.rows(input, 0..u64::MAX)? {
+    for rows in source.open(Arc::new(input))?.rows(0..u64::MAX)? {
         let rows = rows?;
         // In typed rows the key is a column, which damage may rename.
         if rows.column_by_name(KEY).is_none() {

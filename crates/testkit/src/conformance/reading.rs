@@ -4,6 +4,7 @@ use super::read_all;
 use crate::memory::StreamInput;
 use packhorse_core::{Input, KEY, Kind, MemoryInput, Result, Rows, Sample, Source, split_name};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Key and fields of a sample; missing fields are absent.
 pub type SampleFields = (String, BTreeMap<String, Vec<u8>>);
@@ -78,7 +79,7 @@ pub(super) fn same(found: &[SampleFields], expected: &[SampleFields], what: &str
 
 fn places(source: &dyn Source, input: &dyn Input, bytes: &[u8], samples: &[SampleFields], must: bool) {
     // Typed rows have no offsets.
-    let must = must && !source.probe(input).is_ok_and(|probe| probe.is_some());
+    let must = must && source.lists();
     match listed(source, input, bytes) {
         Ok(mut found) => {
             found.sort();
@@ -93,14 +94,12 @@ fn places(source: &dyn Source, input: &dyn Input, bytes: &[u8], samples: &[Sampl
 
 fn ranges(source: &dyn Source, input: &dyn Input, samples: &[SampleFields]) {
     let n = samples.len();
+    let table = source.open(Arc::new(input)).unwrap();
     let marks: Vec<usize> = (0..=n + 2).filter(|i| n < 12 || i % (n / 5) < 2 || *i + 2 > n).collect();
     for from in &marks {
         for to in marks.iter().filter(|to| *to >= from) {
-            let found: Vec<SampleFields> = source
-                .rows(input, *from as u64..*to as u64)
-                .unwrap()
-                .flat_map(|rows| of_rows(&rows.unwrap()))
-                .collect();
+            let found: Vec<SampleFields> =
+                table.rows(*from as u64..*to as u64).unwrap().flat_map(|rows| of_rows(&rows.unwrap())).collect();
             let expected = samples.get((*from).min(n)..(*to).min(n)).unwrap_or_default();
             same(&found, expected, &format!("{}: items {from}..{to}", input.name()));
         }

@@ -5,7 +5,6 @@ use super::message::{ChunkLayout, Index, Space};
 use super::{extensible_array, fixed_array, tree1, tree2};
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::{Error, Result};
-use std::ops::Range;
 
 /// A chunk in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,19 +30,16 @@ pub(crate) struct Grid {
     chunks: Vec<(u64, Chunk)>,
     /// Entries that the file has room for and that were not seen yet.
     left: u64,
-    /// The rows whose chunks must be there.
-    rows: Range<u64>,
 }
 
 impl Grid {
-    /// The chunks of a dataset of elements of `width` bytes, at least all that hold some of `rows`.
+    /// The chunks of a dataset of elements of `width` bytes.
     pub(crate) fn read(
         file: &H5File<'_>,
         layout: &ChunkLayout,
         space: &Space,
         width: u64,
         filtered: bool,
-        rows: Range<u64>,
     ) -> Result<Self> {
         let dims = &layout.dims;
         let bad = |what: &str| Error::content(format!("has {what}: the file is damaged"));
@@ -57,8 +53,8 @@ impl Grid {
         cells.ok_or_else(|| bad("more chunks than can be counted"))?;
         let most = space.most.iter().zip(dims).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
         let growing = space.most.iter().position(|dim| *dim == UNDEFINED);
-        let mut grid =
-            Self { dims: dims.clone(), counts, most, growing, bytes, chunks: Vec::new(), left: file.len() / 2, rows };
+        let (chunks, left) = (Vec::new(), file.len() / 2);
+        let mut grid = Self { dims: dims.clone(), counts, most, growing, bytes, chunks, left };
         match &layout.index {
             Index::Tree1 => tree1::chunks(file, layout.address, &mut grid)?,
             Index::Single(how) => {
@@ -72,13 +68,8 @@ impl Grid {
         }
         grid.chunks.sort_by_key(|(number, _)| *number);
         grid.chunks.dedup_by_key(|(number, _)| *number);
+        grid.chunks.shrink_to_fit();
         Ok(grid)
-    }
-
-    /// Whether chunks that start at rows `from..=to` may hold some of the rows that are wanted.
-    pub(crate) fn wants(&self, from: u64, to: u64) -> bool {
-        let tall = self.dims.first().copied().unwrap_or(1);
-        from < self.rows.end && to.saturating_add(tall) > self.rows.start
     }
 
     pub(crate) fn rank(&self) -> usize {

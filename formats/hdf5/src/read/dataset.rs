@@ -22,9 +22,6 @@ pub(crate) const AHEAD: u64 = 512 << 20;
 /// No axis is longer, so that sums and products of rows can't overflow.
 const LONGEST: u64 = 1 << 48;
 
-/// All rows.
-pub(crate) const ALL: Range<u64> = 0..u64::MAX;
-
 enum Storage {
     Compact(Vec<u8>),
     Contiguous(u64),
@@ -33,7 +30,8 @@ enum Storage {
     Nothing,
 }
 
-/// An open dataset.
+/// An open dataset. A copy shares what was parsed of the file, and has rows ahead of its own.
+#[derive(Clone)]
 pub(crate) struct Dataset {
     /// Its path, for errors.
     pub(crate) name: String,
@@ -41,23 +39,22 @@ pub(crate) struct Dataset {
     pub(crate) dims: Vec<u64>,
     /// Rows that are in the file; what [`Dataset::pad`] adds is not.
     there: u64,
-    storage: Storage,
+    storage: Arc<Storage>,
     fill: Vec<u8>,
-    /// The rows that can be read.
-    open: Range<u64>,
+    /// The rows that are wanted.
+    wanted: Range<u64>,
     /// Rows beyond those asked for last whose chunks were decoded with them.
     ahead: Option<(Range<u64>, Arc<Memory>)>,
     most_ahead: u64,
 }
 
 impl Dataset {
-    /// The dataset that `object` is, called `name`, of which only `rows` will be read: an index of many chunks is not
-    /// read for a few of them.
-    pub(crate) fn open(file: &H5File<'_>, object: &Object, name: &str, rows: &Range<u64>) -> Result<Self> {
-        Self::parse(file, object, name, rows).map_err(|e| named(name, e))
+    /// The dataset that `object` is, called `name`.
+    pub(crate) fn open(file: &H5File<'_>, object: &Object, name: &str) -> Result<Self> {
+        Self::parse(file, object, name).map_err(|e| named(name, e))
     }
 
-    fn parse(file: &H5File<'_>, object: &Object, name: &str, rows: &Range<u64>) -> Result<Self> {
+    fn parse(file: &H5File<'_>, object: &Object, name: &str) -> Result<Self> {
         let Description { space, datatype, filters, layout } = Description::of(file, object)?;
         let width = u64::from(datatype.size());
         let storage = match layout {
@@ -66,15 +63,16 @@ impl Dataset {
             Layout::Contiguous { address } => Storage::Contiguous(address),
             Layout::Chunked(layout) if layout.address == UNDEFINED => Storage::Nothing,
             Layout::Chunked(layout) => {
-                let grid = Grid::read(file, &layout, &space, width, !filters.is_empty(), rows.clone())?;
+                let grid = Grid::read(file, &layout, &space, width, !filters.is_empty())?;
                 Storage::Chunked(grid, filters, layout.whole_only)
             }
             Layout::Virtual => return Err(Error::bug("a virtual dataset that was not refused")),
         };
-        let (name, open, fill) = (name.to_owned(), rows.clone(), message::fill(object)?);
+        let (name, fill, storage) = (name.to_owned(), message::fill(object)?, Arc::new(storage));
         let dims = space.dims;
         let there = dims.first().copied().unwrap_or_default();
-        let dataset = Self { name, datatype, dims, there, storage, fill, open, ahead: None, most_ahead: AHEAD };
+        let (wanted, ahead) = (0..u64::MAX, None);
+        let dataset = Self { name, datatype, dims, there, storage, fill, wanted, ahead, most_ahead: AHEAD };
         dataset.check(file)?;
         Ok(dataset)
     }
@@ -84,13 +82,13 @@ impl Dataset {
         let product =
             |dims: &[u64]| dims.iter().try_fold(u64::from(self.datatype.size()), |n, dim| n.checked_mul(*dim));
         let endless = || Error::content("is larger than can be counted: the file is damaged");
-        let grid: &[u64] = if let Storage::Chunked(grid, _, _) = &self.storage { grid.dims() } else { &[] };
+        let grid: &[u64] = if let Storage::Chunked(grid, _, _) = &*self.storage { grid.dims() } else { &[] };
         if self.dims.iter().chain(grid).any(|dim| *dim > LONGEST) {
             return Err(endless());
         }
         let total = product(&self.dims).ok_or_else(endless)?;
         product(self.dims.get(1..).unwrap_or_default()).ok_or_else(endless)?;
-        match &self.storage {
+        match &*self.storage {
             Storage::Compact(bytes) if (bytes.len() as u64) < total => {
                 Err(Error::content(format!("holds {} bytes of {total}: the file is damaged", bytes.len())))
             }
@@ -121,6 +119,11 @@ impl Dataset {
         self.read_raw(file, from, to).map_err(|e| named(&self.name, e))
     }
 
+    /// Rows outside of `rows` will not be read.
+    pub(crate) fn narrow(&mut self, rows: &Range<u64>) {
+        self.wanted = rows.clone();
+    }
+
     /// Makes it `rows` rows long; those that are not there hold its fill value.
     pub(crate) fn pad(&mut self, rows: u64) {
         if let Some(dim) = self.dims.first_mut() {
@@ -132,15 +135,15 @@ impl Dataset {
         if from > to || to > self.rows() {
             return Err(Error::content(format!("has {} rows where {to} are wanted: the file is damaged", self.rows())));
         }
-        if from < to && (from < self.open.start || to > self.open.end) {
-            return Err(Error::bug("rows of a dataset that was opened for others"));
+        if from < to && (from < self.wanted.start || to > self.wanted.end) {
+            return Err(Error::bug("rows of a dataset that are not wanted"));
         }
         let row = self.row_bytes();
         let len = file.limits.blob((to - from).saturating_mul(row))?;
         if to > self.there && from < to {
             return self.read_padded(file, from, len);
         }
-        let mut out = match &self.storage {
+        let mut out = match &*self.storage {
             Storage::Compact(bytes) => {
                 let start = (from * row) as usize;
                 let mut out = file.memory.zeros(len)?;
@@ -188,7 +191,7 @@ impl Dataset {
     }
 
     fn read_chunks(&mut self, file: &H5File<'_>, from: u64, to: u64, len: usize) -> Result<Memory> {
-        let Storage::Chunked(grid, filters, _) = &self.storage else { return file.memory.take(0) };
+        let Storage::Chunked(grid, filters, _) = &*self.storage else { return file.memory.take(0) };
         let (tall, abreast, row) = (grid.dims().first().copied().unwrap_or(1), grid.abreast(), self.row_bytes());
         if len == 0 {
             return file.memory.take(0);
@@ -225,7 +228,7 @@ impl Dataset {
             return Ok(out);
         }
         // Rows of the last chunks, which hold more: decoded once for all of those.
-        let band = last.saturating_add(1).saturating_mul(tall).min(self.there).min(self.open.end);
+        let band = last.saturating_add(1).saturating_mul(tall).min(self.there).min(self.wanted.end);
         let cut = if band > to { next.max(last * tall) } else { to };
         if next < cut {
             self.decode(file, next, cut, out.get_mut(at(next)..at(cut)).unwrap_or_default())?;
@@ -249,7 +252,7 @@ impl Dataset {
     fn band(&self, file: &H5File<'_>, start: u64, tall: u64) -> Result<Option<(Range<u64>, Arc<Memory>)>> {
         let rows = start..start.saturating_add(tall).min(self.there);
         let bytes = (rows.end - start).saturating_mul(self.row_bytes());
-        let alone = self.open.start <= start && rows.end <= self.open.end;
+        let alone = self.wanted.start <= start && rows.end <= self.wanted.end;
         if alone || !(TALL..=AHEAD.min(file.limits.blob).min(file.limits.ahead)).contains(&bytes) {
             return Ok(None);
         }
@@ -264,7 +267,7 @@ impl Dataset {
 
     /// The rows `from..to`, into `out`.
     fn decode(&self, file: &H5File<'_>, from: u64, to: u64, out: &mut [u8]) -> Result<()> {
-        let Storage::Chunked(grid, filters, whole_only) = &self.storage else { return Ok(()) };
+        let Storage::Chunked(grid, filters, whole_only) = &*self.storage else { return Ok(()) };
         let (tall, abreast, row) = (grid.dims().first().copied().unwrap_or(1), grid.abreast(), self.row_bytes());
         if from >= to {
             return Ok(());

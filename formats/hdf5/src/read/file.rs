@@ -19,9 +19,24 @@ const PIECE: usize = 1 << 20;
 /// Superblocks lie at 0, 512, 1024, … up to here.
 const LAST_SUPERBLOCK: u64 = 1 << 30;
 
+/// What all files of a source are read with.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    memory: MemoryPool,
+    bands: Arc<Bands>,
+    decoders: Arc<Pool<Decoder>>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        let decoders = Arc::new(Pool::new(Decoder::new));
+        Self { memory: MemoryPool::default(), bands: Arc::default(), decoders }
+    }
+}
+
 /// An HDF5 file that is being read.
 pub(crate) struct H5File<'a> {
-    input: &'a dyn Input,
+    input: Arc<dyn Input + 'a>,
     pub(crate) limits: Limits,
     len: u64,
     /// What addresses are relative to.
@@ -32,7 +47,7 @@ pub(crate) struct H5File<'a> {
     /// The address of the root group's object.
     pub(crate) root: u64,
     pages: Mutex<BTreeMap<u64, Arc<[u8]>>>,
-    pub(crate) decoders: Pool<Decoder>,
+    pub(crate) decoders: Arc<Pool<Decoder>>,
     /// Where the memory of rows comes from.
     pub(crate) memory: MemoryPool,
     /// What is kept of this and other files, and by which name of this one.
@@ -41,12 +56,12 @@ pub(crate) struct H5File<'a> {
 }
 
 impl<'a> H5File<'a> {
-    pub(crate) fn open(input: &'a dyn Input, limits: Limits, memory: MemoryPool, bands: Arc<Bands>) -> Result<Self> {
+    pub(crate) fn open(input: Arc<dyn Input + 'a>, limits: Limits, shared: &Shared) -> Result<Self> {
         let len = input.len().ok_or_else(|| {
             Error::unsupported("HDF5 is read by position, which a compressed input does not allow; decompress it first")
         })?;
         let pages = Mutex::default();
-        let decoders = Pool::new(Decoder::new);
+        let Shared { memory, bands, decoders } = shared.clone();
         let (base, offsets, lengths, root) = (0, 8, 8, UNDEFINED);
         let identity = Arc::new(Identity { name: input.name().to_owned(), len, stat: input.stat()? });
         let mut file =
@@ -113,6 +128,11 @@ impl<'a> H5File<'a> {
         }
     }
 
+    /// What the user calls the file.
+    pub(crate) fn name(&self) -> &str {
+        self.input.name()
+    }
+
     /// The file's length.
     pub(crate) fn len(&self) -> u64 {
         self.len
@@ -168,6 +188,11 @@ impl<'a> H5File<'a> {
         let page: Arc<[u8]> = bytes.into();
         pages.insert(number, page.clone());
         Ok(page)
+    }
+
+    /// Lets go of the metadata in memory: what was parsed of it is kept elsewhere.
+    pub(crate) fn forget(&self) {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Metadata of a fixed size that ends with its checksum, which is checked and left out.

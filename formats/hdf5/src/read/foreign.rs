@@ -7,11 +7,10 @@ use super::file::H5File;
 use super::leaf::Leaf;
 use super::netcdf::{self, Reading};
 use super::object::Object;
-use super::values::{Elements, FieldReader, Member};
+use super::values::{FieldReader, Member};
 use super::walk::{Found, Walk, field_name};
 use packhorse_core::{Error, Kind, NUMPY, Omission, PACKED, Result, with_metadata};
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Of what can't be read, an error names so many.
 const NAMED: usize = 5;
@@ -25,14 +24,8 @@ pub(crate) struct Fields {
 }
 
 /// The fields that the datasets of a file become.
-/// `wanted` are globs of paths; empty means all that hold numbers or text. Of the samples, `items` will be read.
-pub(crate) fn fields(
-    file: &H5File<'_>,
-    root: &Object,
-    wanted: &[String],
-    reading: &Reading,
-    items: &Range<u64>,
-) -> Result<Fields> {
+/// `wanted` are globs of paths; empty means all that hold numbers or text.
+pub(crate) fn fields(file: &H5File<'_>, root: &Object, wanted: &[String], reading: &Reading) -> Result<Fields> {
     let pytables = text_attribute(file, root, "PYTABLES_FORMAT_VERSION")?.is_some();
     let mut walk = Walk::of(file, root, wanted, pytables)?;
     let found = netcdf::records(file, root, &mut walk, reading)?;
@@ -43,7 +36,7 @@ pub(crate) fn fields(
     };
     let mut readers = Vec::new();
     for found in found {
-        match self::readers(file, &found, items) {
+        match self::readers(file, &found) {
             Ok(fields) => readers.extend(fields.into_iter().map(|mut field| {
                 field.values.pad(samples);
                 field
@@ -103,19 +96,11 @@ fn distinct(readers: &[FieldReader]) -> Result<()> {
     Ok(())
 }
 
-fn readers(file: &H5File<'_>, found: &Found, items: &Range<u64>) -> Result<Vec<FieldReader>> {
-    let last = Arc::new(Mutex::new(None));
-    found.fields.iter().map(|(leaf, made)| reader(file, found, leaf, made.clone(), items, &last)).collect()
+fn readers(file: &H5File<'_>, found: &Found) -> Result<Vec<FieldReader>> {
+    found.fields.iter().map(|(leaf, made)| reader(file, found, leaf, made.clone())).collect()
 }
 
-fn reader(
-    file: &H5File<'_>,
-    found: &Found,
-    leaf: &Leaf,
-    (kind, numpy): Made,
-    items: &Range<u64>,
-    last: &Arc<Mutex<Option<Elements>>>,
-) -> Result<FieldReader> {
+fn reader(file: &H5File<'_>, found: &Found, leaf: &Leaf, (kind, numpy): Made) -> Result<FieldReader> {
     let mut field = kind.field(&format!("{}{}", field_name(&found.path), leaf.name), false);
     if let Some(numpy) = numpy {
         field = with_metadata(field, NUMPY, &numpy);
@@ -124,14 +109,14 @@ fn reader(
         field = with_metadata(field, PACKED, notes);
     }
     // The dataset's own type is that of whole elements; a leaf of no compound may be read as another.
-    let mut values = Dataset::open(file, &found.object, &found.path, items)?;
+    let mut values = Dataset::open(file, &found.object, &found.path)?;
     if leaf.place.is_none() && !leaf.joined {
         values.datatype = leaf.datatype.clone();
     }
     let mut reader = FieldReader::of_rows(field, kind, values);
     if leaf.place.is_some() || leaf.joined {
         let (place, datatype) = (leaf.place.clone(), leaf.datatype.clone());
-        reader.member = Some(Member { place, datatype, last: last.clone() });
+        reader.member = Some(Member { place, datatype, last: Arc::default() });
     }
     reader.unpack = leaf.unpack.clone();
     Ok(reader)

@@ -17,7 +17,7 @@ pub(crate) struct Collection {
 }
 
 /// The collections read last.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct GlobalHeap {
     kept: BTreeMap<u64, Arc<Collection>>,
     bytes: usize,

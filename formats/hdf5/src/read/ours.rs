@@ -1,7 +1,7 @@
 //! Files of the layout ml-hdf5/1.
 
 use super::attribute::text_attribute;
-use super::dataset::{ALL, Dataset};
+use super::dataset::Dataset;
 use super::file::H5File;
 use super::group::{Link, links};
 use super::object::Object;
@@ -10,7 +10,6 @@ use crate::datatype::{Datatype, HEAPED};
 use crate::layout::{self, FIELD, LAYOUT, MASTER};
 use packhorse_core::{Error, FieldType, KEY, NUMPY, Result};
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// Whether the file says that it has our layout.
 pub(crate) fn is_ours(file: &H5File<'_>, root: &Object) -> Result<bool> {
@@ -23,8 +22,8 @@ pub(crate) fn is_ours(file: &H5File<'_>, root: &Object) -> Result<bool> {
     }
 }
 
-/// The file's fields, the key first, of which the samples `rows` will be read, and its number of samples.
-pub(crate) fn fields(file: &H5File<'_>, root: &Object, rows: &Range<u64>) -> Result<(Vec<FieldReader>, u64)> {
+/// The file's fields, the key first, and its number of samples.
+pub(crate) fn fields(file: &H5File<'_>, root: &Object) -> Result<(Vec<FieldReader>, u64)> {
     let root = links(file, root)?;
     let data = child(file, &root, "data")?.ok_or_else(|| Error::content("has no group data: the file is damaged"))?;
     let present = match child(file, &root, "present")? {
@@ -35,9 +34,9 @@ pub(crate) fn fields(file: &H5File<'_>, root: &Object, rows: &Range<u64>) -> Res
     let data = links(file, &data)?;
     for name in data.keys() {
         let object = child(file, &data, name)?.ok_or_else(|| damaged(name))?;
-        let mut field = open(file, &object, name, rows)?;
+        let mut field = open(file, &object, name)?;
         if let Some(object) = child(file, &present, name)? {
-            field.present = Some(byte_dataset(Dataset::open(file, &object, &format!("/present/{name}"), rows)?)?);
+            field.present = Some(byte_dataset(Dataset::open(file, &object, &format!("/present/{name}"))?)?);
         }
         fields.push(field);
     }
@@ -67,17 +66,17 @@ fn child(file: &H5File<'_>, links: &BTreeMap<String, Link>, name: &str) -> Resul
     }
 }
 
-fn open(file: &H5File<'_>, object: &Object, name: &str, rows: &Range<u64>) -> Result<FieldReader> {
+fn open(file: &H5File<'_>, object: &Object, name: &str) -> Result<FieldReader> {
     let text = text_attribute(file, object, FIELD)?.ok_or_else(|| damaged(name))?;
     let (field, kind) = layout::parse_field(name, &text).ok_or_else(|| damaged(name))?;
     let inside = links(file, object)?;
     if inside.is_empty() {
-        let reader = FieldReader::of_rows(field, kind, Dataset::open(file, object, &format!("/data/{name}"), rows)?);
+        let reader = FieldReader::of_rows(field, kind, Dataset::open(file, object, &format!("/data/{name}"))?);
         return if fits(&reader) { Ok(reader) } else { Err(damaged(name)) };
     }
     let dataset = |part: &str| -> Result<Option<Dataset>> {
         let Some(object) = child(file, &inside, part)? else { return Ok(None) };
-        Dataset::open(file, &object, &format!("/data/{name}/{part}"), &ALL).map(Some)
+        Dataset::open(file, &object, &format!("/data/{name}/{part}")).map(Some)
     };
     let mut offsets = Vec::new();
     while let Some(found) = dataset(&layout::offsets_name(offsets.len()))? {

@@ -1,19 +1,19 @@
-//! The source: probing a file, and its rows block by block.
+//! The source: open files, and their rows block by block.
 
 use super::attribute::text_attribute;
-use super::bands::Bands;
-use super::dataset::{AHEAD, ALL};
+use super::dataset::AHEAD;
 use super::expansion::Expansion;
-use super::file::H5File;
+use super::file::{H5File, Shared};
 use super::foreign::Fields;
-use super::netcdf::Reading;
+use super::netcdf;
 use super::object::Object;
-use super::values::FieldReader;
+use super::values::{FieldReader, for_rows};
 use super::{foreign, ours};
 use crate::layout::{self, METADATA};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use packhorse_core::{
-    Blocks, Error, Field, Input, Limits, Omission, Options, Pool, Probe, Result, Rows, Schema, SchemaRef, Source,
+    Blocks, Error, Field, Input, Limits, Omission, Options, Result, Rows, Schema, SchemaRef, Source, Table, TableInfo,
+    blocks,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,11 +27,10 @@ const EVEN: u64 = 8;
 pub(crate) struct Hdf5Source {
     /// Globs of the datasets to read; empty for all.
     datasets: Vec<String>,
-    reading: Reading,
+    reading: netcdf::Reading,
     expansion: Expansion,
     limits: Limits,
-    memory: Pool,
-    bands: Arc<Bands>,
+    shared: Shared,
 }
 
 impl Hdf5Source {
@@ -40,7 +39,7 @@ impl Hdf5Source {
         let globs = options.get("datasets").unwrap_or_default().split(',').map(str::trim);
         Ok(Self {
             datasets: globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect(),
-            reading: Reading {
+            reading: netcdf::Reading {
                 dimension: options.get("dimension").map(str::to_owned),
                 unpack: match options.get("scale").unwrap_or("keep") {
                     "keep" => false,
@@ -50,24 +49,23 @@ impl Hdf5Source {
             },
             expansion: Expansion::parse(options)?,
             limits,
-            memory: Pool::default(),
-            bands: Arc::default(),
+            shared: Shared::default(),
         })
     }
 
-    /// The file, of whose samples `items` will be read.
-    fn open<'a>(&self, input: &'a dyn Input, items: &Range<u64>) -> Result<OpenFile<'a>> {
-        let file = H5File::open(input, self.limits, self.memory.clone(), self.bands.clone())?;
+    fn parse<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<OpenFile<'a>> {
+        let file = H5File::open(input, self.limits, &self.shared)?;
         let root = Object::read(&file, file.root)?;
         let ours = self.datasets.is_empty() && ours::is_ours(&file, &root)?;
         let metadata = if ours { text_attribute(&file, &root, METADATA)? } else { None };
         let Fields { readers: mut fields, samples, omitted } = match ours {
             true => {
-                let (readers, samples) = ours::fields(&file, &root, items)?;
+                let (readers, samples) = ours::fields(&file, &root)?;
                 Fields { readers, samples, omitted: Vec::new() }
             }
-            false => foreign::fields(&file, &root, &self.datasets, &self.reading, items)?,
+            false => foreign::fields(&file, &root, &self.datasets, &self.reading)?,
         };
+        file.forget();
         let bytes = fields.iter().map(FieldReader::bytes).fold(0, u64::saturating_add);
         self.expansion.check(bytes, file.len())?;
         let share = AHEAD.min(self.limits.ahead) / (fields.len() as u64).max(1);
@@ -84,20 +82,9 @@ impl Hdf5Source {
 }
 
 impl Source for Hdf5Source {
-    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
-        let open = self.open(input, &ALL).map_err(|e| e.in_input(input.name()))?;
-        let OpenFile { schema, samples, bytes, omitted, .. } = open;
-        Ok(Some(Probe { schema, items: samples, bytes, counted: true, omitted }))
-    }
-
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        let open = self.open(input, &items).map_err(|e| e.in_input(input.name()))?;
-        let items = items.start..items.end.min(open.samples);
-        let each: u64 = open.fields.iter().map(|field| field.row_bytes(open.samples)).sum();
-        let step = (BLOCK_BYTES / each.max(1)).clamp(1, BLOCK_ROWS);
-        // Where a row is a chunk, all threads shall have as many.
-        let step = if step > EVEN { step.next_multiple_of(EVEN) } else { step };
-        Ok(Box::new(BlocksOf { open, items, step, name: input.name() }))
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        let name = Arc::clone(&input);
+        Ok(Box::new(self.parse(input).map_err(|e| e.in_input(name.name()))?))
     }
 }
 
@@ -112,20 +99,38 @@ struct OpenFile<'a> {
     omitted: Vec<Omission>,
 }
 
-struct BlocksOf<'a> {
-    open: OpenFile<'a>,
+impl Table for OpenFile<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        let (schema, omitted) = (Arc::clone(&self.schema), self.omitted.clone());
+        Ok(TableInfo { schema, items: self.samples, bytes: self.bytes, counted: true, omitted })
+    }
+
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let items = items.start..items.end.min(self.samples);
+        let each: u64 = self.fields.iter().map(|field| field.row_bytes(self.samples)).sum();
+        let step = (BLOCK_BYTES / each.max(1)).clamp(1, BLOCK_ROWS);
+        // Where a row is a chunk, all threads get as many.
+        let step = if step > EVEN { step.next_multiple_of(EVEN) } else { step };
+        let mut reading = Reading { open: self, fields: for_rows(&self.fields, &items), items, step };
+        Ok(blocks(self.file.name(), move || reading.block()))
+    }
+}
+
+/// Rows that are being read.
+struct Reading<'a> {
+    open: &'a OpenFile<'a>,
+    fields: Vec<FieldReader>,
     items: Range<u64>,
     /// Rows of a block when all are of middling size.
     step: u64,
-    name: &'a str,
 }
 
-impl BlocksOf<'_> {
+impl Reading<'_> {
     /// How many of the next rows make up a block: by their sizes, at least one.
     fn rows(&mut self) -> Result<u64> {
         let count = self.step.min(self.items.end - self.items.start);
         let mut total = vec![0u64; count as usize];
-        for field in &mut self.open.fields {
+        for field in &mut self.fields {
             let weights = field.weights(&self.open.file, self.items.start, self.items.start + count)?;
             total.iter_mut().zip(weights).for_each(|(total, weight)| *total = total.saturating_add(weight));
         }
@@ -137,29 +142,17 @@ impl BlocksOf<'_> {
         Ok((fits.count() as u64).max(1))
     }
 
-    fn block(&mut self) -> Result<Rows> {
+    fn block(&mut self) -> Result<Option<Rows>> {
+        if self.items.is_empty() {
+            return Ok(None);
+        }
         let (from, count) = (self.items.start, self.rows()?);
         let file = &self.open.file;
         let read = |field: &mut FieldReader| field.read(file, from, from + count);
-        let columns = self.open.fields.iter_mut().map(read).collect::<Result<Vec<_>>>()?;
+        let columns = self.fields.iter_mut().map(read).collect::<Result<Vec<_>>>()?;
         self.items.start += count;
         let options = RecordBatchOptions::new().with_row_count(Some(count as usize));
-        RecordBatch::try_new_with_options(self.open.schema.clone(), columns, &options)
-            .map_err(|e| Error::content(format!("its fields do not fit together: {e}")))
-    }
-}
-
-impl Iterator for BlocksOf<'_> {
-    type Item = Result<Rows>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.items.is_empty() {
-            return None;
-        }
-        let block = self.block();
-        if block.is_err() {
-            self.items.start = self.items.end;
-        }
-        Some(block.map_err(|e| e.in_input(self.name)))
+        let rows = RecordBatch::try_new_with_options(self.open.schema.clone(), columns, &options);
+        rows.map(Some).map_err(|e| Error::content(format!("its fields do not fit together: {e}")))
     }
 }

@@ -5,7 +5,7 @@ use super::file::{H5File, Visits};
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::Result;
 
-/// Adds the chunks of the tree at `address` to `grid`, at least those of the rows that it wants.
+/// Adds the chunks of the tree at `address` to `grid`.
 pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result<()> {
     if address == UNDEFINED {
         return Ok(());
@@ -27,30 +27,18 @@ fn node(file: &H5File<'_>, address: u64, above: u8, visits: &mut Visits, grid: &
     let rank = grid.rank();
     let each = 16 + 8 * rank + file.offsets;
     let bytes = file.bytes(address.saturating_add(head as u64), count * each)?;
-    let mut entries = bytes.chunks_exact(each).peekable();
-    while let Some(entry) = entries.next() {
+    for entry in bytes.chunks_exact(each) {
         let mut cursor = Cursor::new(entry, "a chunk tree");
         let (size, mask) = (cursor.u32()?, cursor.u32()?);
         let offsets = (0..rank).map(|_| cursor.u64()).collect::<Result<Vec<_>>>()?;
         cursor.skip(8)?;
         let child = cursor.address(file.offsets)?;
         if level > 0 {
-            // What is below a child lies between its key and the next one's.
-            let next = entries.peek().map_or(Ok(u64::MAX), |next| row(next))?;
-            if grid.wants(offsets.first().copied().unwrap_or(0), next) {
-                node(file, child, level, visits, grid)?;
-            }
+            node(file, child, level, visits, grid)?;
             continue;
         }
         visits.one()?;
         grid.add_at(&offsets, Chunk { address: child, size: u64::from(size), mask });
     }
     Ok(())
-}
-
-/// The row at which the key of an entry stands.
-fn row(entry: &[u8]) -> Result<u64> {
-    let mut cursor = Cursor::new(entry, "a chunk tree");
-    cursor.skip(8)?;
-    cursor.u64()
 }

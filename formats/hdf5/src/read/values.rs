@@ -19,7 +19,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A field of a file, open for reading.
+/// A field of a file, open for reading. A copy reads other rows.
+#[derive(Clone)]
 pub(crate) struct FieldReader {
     pub(crate) field: Field,
     pub(crate) kind: FieldType,
@@ -39,16 +40,33 @@ pub(crate) struct FieldReader {
 }
 
 /// A member of a compound, or elements of another type than the dataset's.
+#[derive(Clone)]
 pub(crate) struct Member {
     /// `None`: it is whole elements, read as those of another type.
     pub(crate) place: Option<Place>,
     pub(crate) datatype: Datatype,
     /// The elements that a member of the same dataset read last.
-    pub(crate) last: Arc<Mutex<Option<Elements>>>,
+    pub(crate) last: Last,
 }
 
 /// Whole elements of the rows of a range.
 pub(crate) type Elements = (Range<u64>, Arc<Memory>);
+
+/// What members of one dataset share.
+pub(crate) type Last = Arc<Mutex<Option<Elements>>>;
+
+/// Copies of `fields` that will read the samples `rows`.
+pub(crate) fn for_rows(fields: &[FieldReader], rows: &Range<u64>) -> Vec<FieldReader> {
+    let mut lasts: BTreeMap<&str, Last> = BTreeMap::new();
+    let mut readers = fields.to_vec();
+    for (reader, field) in readers.iter_mut().zip(fields) {
+        reader.narrow(rows);
+        if let Some(member) = &mut reader.member {
+            member.last = lasts.entry(&field.values.name).or_default().clone();
+        }
+    }
+    readers
+}
 
 impl FieldReader {
     /// A field whose samples are the rows of `values`.
@@ -66,6 +84,14 @@ impl FieldReader {
             heap,
             heap_left: u64::MAX,
         }
+    }
+
+    /// Samples outside of `rows` will not be read.
+    fn narrow(&mut self, rows: &Range<u64>) {
+        if self.offsets.is_empty() {
+            self.values.narrow(rows);
+        }
+        self.present.iter_mut().for_each(|present| present.narrow(rows));
     }
 
     /// About how many bytes a sample holds, by what the datasets' dimensions say.

@@ -12,7 +12,8 @@ use crate::contain::arrow_error;
 use crate::fetch::{length, read};
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::{Block, Endianness, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
-use packhorse_core::{Error, Input, Limits, Result, Schema};
+use packhorse_core::{Error, Input, Limits, Result, SchemaRef};
+use std::sync::Arc;
 
 const MAGIC: &[u8; 6] = b"ARROW1";
 
@@ -41,7 +42,7 @@ impl Part {
 
 /// A file or stream, understood.
 pub(crate) struct Layout {
-    pub(crate) schema: Schema,
+    pub(crate) schema: SchemaRef,
     pub(crate) version: MetadataVersion,
     pub(crate) dictionaries: Vec<Part>,
     pub(crate) batches: Vec<Part>,
@@ -106,11 +107,11 @@ fn refuse_unlisted<'a>(place: &Place<'_>, listed: impl Iterator<Item = &'a Part>
     }
 }
 
-fn schema_of(found: arrow_ipc::Schema<'_>) -> Result<Schema> {
+fn schema_of(found: arrow_ipc::Schema<'_>) -> Result<SchemaRef> {
     if found.endianness() != Endianness::Little {
         return Err(Error::unsupported("is written in big-endian byte order; write it on a little-endian machine"));
     }
-    try_fb_to_schema(found).map_err(|e| arrow_error(e, "Arrow"))
+    try_fb_to_schema(found).map(Arc::new).map_err(|e| arrow_error(e, "Arrow"))
 }
 
 /// The message at `block` of a file: of this type, in a file of so many columns, after so many dictionaries.

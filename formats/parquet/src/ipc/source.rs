@@ -8,22 +8,20 @@ use crate::mapping::Mapping;
 use crate::note::{KEY_OF_NOTE, Note};
 use crate::options::Choice;
 use crate::trial;
-use crate::wave::{self, Waves, block_rows, has_room};
+use crate::wave::{self, block_rows, has_room};
 use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::root_as_message;
-use packhorse_core::{Blocks, Error, FileStat, Input, Limits, Omission, Probe, Result, Rows, Source};
+use packhorse_core::{Blocks, Error, Input, Limits, Omission, Result, Rows, Source, Table, TableInfo};
 use rayon::prelude::*;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub(crate) struct IpcSource {
     pub(crate) choice: Choice,
     pub(crate) limits: Limits,
-    /// What was found faulty in the file read last, for those who read a file piece by piece.
-    pub(crate) last: Mutex<Option<(String, FileStat, Vec<Omission>)>>,
 }
 
 impl IpcSource {
@@ -36,43 +34,47 @@ impl IpcSource {
         };
         let mut mapping = map(&[])?;
         if self.choice.tries() {
-            let faulty = self.faulty(input, &mapping)?;
+            let faulty = trial::faulty(&mapping, input, &|name| self.alone(name))?;
             mapping = if faulty.is_empty() { mapping } else { map(&faulty)? };
         }
         Ok((layout, mapping))
     }
 
-    fn faulty(&self, input: &dyn Input, mapping: &Mapping) -> Result<Vec<Omission>> {
-        let stat = input.stat()?;
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Some((name, known, faulty)), Some(stat)) = (&*last, &stat)
-            && name == input.name()
-            && known == stat
-        {
-            return Ok(faulty.clone());
-        }
-        let alone = |name: &str| {
-            let choice = self.choice.alone(name);
-            Box::new(Self { choice, limits: self.limits, last: Mutex::default() }) as Box<dyn Source>
-        };
-        let faulty = trial::faulty(mapping, input, &alone)?;
-        *last = stat.map(|stat| (input.name().to_owned(), stat, faulty.clone()));
-        Ok(faulty)
+    /// A source of nothing but the field `name`.
+    fn alone(&self, name: &str) -> Box<dyn Source> {
+        Box::new(Self { choice: self.choice.alone(name), limits: self.limits })
     }
 }
 
 impl Source for IpcSource {
-    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
-        let (layout, mapping) = self.load(input)?;
-        let items = layout.batches.iter().map(|part| part.rows).fold(0, u64::saturating_add);
-        let bytes = layout.batches.iter().map(|part| part.body).fold(0, u64::saturating_add);
-        Ok(Some(Probe { schema: mapping.schema, items, bytes, counted: true, omitted: mapping.omitted }))
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        let (layout, mapping) = self.load(&*input)?;
+        let roots = mapping.roots();
+        Ok(Box::new(Open { input, layout, mapping, roots, limits: self.limits }))
+    }
+}
+
+/// An open file.
+struct Open<'a> {
+    input: Arc<dyn Input + 'a>,
+    layout: Layout,
+    mapping: Mapping,
+    roots: Vec<usize>,
+    limits: Limits,
+}
+
+impl Table for Open<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        let (batches, mapping) = (&self.layout.batches, &self.mapping);
+        let items = batches.iter().map(|part| part.rows).fold(0, u64::saturating_add);
+        let bytes = batches.iter().map(|part| part.body).fold(0, u64::saturating_add);
+        let (schema, omitted) = (mapping.schema.clone(), mapping.omitted.clone());
+        Ok(TableInfo { schema, items, bytes, counted: true, omitted })
     }
 
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        let (layout, mapping) = self.load(input)?;
-        let roots = mapping.roots();
-        let decoder = FileDecoder::new(Arc::new(layout.schema), layout.version).with_projection(roots.clone());
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let layout = &self.layout;
+        let decoder = FileDecoder::new(Arc::clone(&layout.schema), layout.version).with_projection(self.roots.clone());
         let mut wanted = VecDeque::new();
         let mut start = 0u64;
         for part in &layout.batches {
@@ -83,31 +85,27 @@ impl Source for IpcSource {
             }
             start = end;
         }
-        let reading = Reading { input, mapping, roots, decoder, limits: self.limits };
-        let dictionaries = layout.dictionaries;
-        Ok(Box::new(wave::Blocks::new(WavesOf { reading, dictionaries, read: 0, wanted })))
+        let mut waves = Waves { reading: Reading { open: self, decoder }, read: 0, wanted };
+        Ok(wave::blocks(self.input.name(), move || waves.next()))
     }
 }
 
 struct Reading<'a> {
-    input: &'a dyn Input,
-    mapping: Mapping,
-    roots: Vec<usize>,
+    open: &'a Open<'a>,
     decoder: FileDecoder,
-    limits: Limits,
 }
 
 impl Reading<'_> {
     /// The bytes of a message, aligned, and checked for what they would make us allocate.
     fn fetch(&self, part: &Part) -> Result<Buffer> {
-        let len = self.limits.blob(part.body.saturating_add(part.head.into()))?;
+        let len = self.open.limits.blob(part.body.saturating_add(part.head.into()))?;
         let mut bytes = MutableBuffer::from_len_zeroed(len);
-        self.input.read_at(part.offset, &mut bytes)?;
+        self.open.input.read_at(part.offset, &mut bytes)?;
         let (head, body) = bytes.split_at_checked(part.head as usize).ok_or_else(|| Error::bug("a head over all"))?;
         let skip = if head.starts_with(&[0xff; 4]) { 8 } else { 4 };
         let message = root_as_message(head.get(skip..).unwrap_or_default());
         let message = message.map_err(|e| Error::content(format!("has a damaged message: {e}")))?;
-        guard::buffers(&message, body, self.limits)?;
+        guard::buffers(&message, body, self.open.limits)?;
         Ok(bytes.into())
     }
 
@@ -125,24 +123,20 @@ impl Reading<'_> {
     }
 
     fn block(&self, batch: &RecordBatch, at: usize, len: usize) -> Result<Rows> {
-        decode::rows(&self.mapping, &self.roots, batch.slice(at, len).columns(), len)
+        decode::rows(&self.open.mapping, &self.open.roots, batch.slice(at, len).columns(), len)
     }
 }
 
-struct WavesOf<'a> {
+struct Waves<'a> {
     reading: Reading<'a>,
-    dictionaries: Vec<Part>,
     /// How many dictionaries the decoder knows.
     read: usize,
     wanted: VecDeque<(Part, Range<u64>)>,
 }
 
-impl Waves for WavesOf<'_> {
-    fn name(&self) -> &str {
-        self.reading.input.name()
-    }
-
-    fn wave(&mut self) -> Result<Option<Vec<Rows>>> {
+impl Waves<'_> {
+    /// The blocks of the next wave.
+    fn next(&mut self) -> Result<Option<Vec<Rows>>> {
         let wave = self.parts();
         let Some((first, _)) = wave.first() else { return Ok(None) };
         self.learn(first.dictionaries)?;
@@ -153,13 +147,11 @@ impl Waves for WavesOf<'_> {
         let blocks: Result<Vec<_>> = wave.par_iter().map(|(part, rows)| reading.decode(part, rows)).collect();
         Ok(Some(blocks?.into_iter().flatten().collect()))
     }
-}
 
-impl WavesOf<'_> {
     /// The record batches to be decoded side by side next, all with the same dictionaries.
     fn parts(&mut self) -> Vec<(Part, Range<u64>)> {
         let (mut wave, mut bytes): (Vec<(Part, Range<u64>)>, u64) = (Vec::new(), 0);
-        while has_room(wave.len(), bytes, &self.reading.limits) {
+        while has_room(wave.len(), bytes, &self.reading.open.limits) {
             let same = |part: &Part| wave.first().is_none_or(|(first, _)| first.dictionaries == part.dictionaries);
             if !self.wanted.front().is_some_and(|(part, _)| same(part)) {
                 break;
@@ -174,7 +166,13 @@ impl WavesOf<'_> {
     /// Reads the dictionaries up to number `upto`, in order, since a later one may replace an earlier.
     fn learn(&mut self, upto: usize) -> Result<()> {
         while self.read < upto {
-            let part = self.dictionaries.get(self.read).ok_or_else(|| Error::bug("a dictionary is missing"))?;
+            let part = self
+                .reading
+                .open
+                .layout
+                .dictionaries
+                .get(self.read)
+                .ok_or_else(|| Error::bug("a dictionary is missing"))?;
             let reading = &mut self.reading;
             contained(|| {
                 let bytes = reading.fetch(part)?;

@@ -10,7 +10,7 @@ mod rows;
 mod schema;
 
 pub(crate) use node::{Leaf, Node, leaves};
-pub(crate) use rows::Blocks;
+pub(crate) use rows::NtupleRows;
 
 use crate::bytes::Bytes;
 use crate::file::{Key, RootFile};

@@ -14,23 +14,23 @@ const BLOCK: u64 = 8 << 20;
 const ROWS: u64 = 1 << 18;
 
 /// The blocks of `items` of an RNTuple.
-pub(crate) struct Blocks<'a> {
-    file: RootFile<'a>,
-    ntuple: Ntuple,
-    columns: Vec<(String, Node)>,
+pub(crate) struct NtupleRows<'a> {
+    file: &'a RootFile<'a>,
+    ntuple: &'a Ntuple,
+    columns: &'a [(String, Node)],
     numbers: Vec<usize>,
-    schema: SchemaRef,
+    schema: &'a SchemaRef,
     next: u64,
     end: u64,
     kept: Kept,
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> NtupleRows<'a> {
     pub(crate) fn new(
-        file: RootFile<'a>,
-        ntuple: Ntuple,
-        columns: Vec<(String, Node)>,
-        schema: SchemaRef,
+        file: &'a RootFile<'a>,
+        ntuple: &'a Ntuple,
+        columns: &'a [(String, Node)],
+        schema: &'a SchemaRef,
         items: Range<u64>,
     ) -> Self {
         let numbers = columns.iter().flat_map(|(_, node)| node.columns()).collect();
@@ -38,7 +38,11 @@ impl<'a> Blocks<'a> {
         Self { file, ntuple, columns, numbers, schema, next: items.start, end, kept: Kept::default() }
     }
 
-    fn block(&mut self) -> Result<Rows> {
+    /// The next block.
+    pub(crate) fn block(&mut self) -> Result<Option<Rows>> {
+        if self.next >= self.end {
+            return Ok(None);
+        }
         let clusters = &self.ntuple.clusters;
         let number = clusters.partition_point(|cluster| cluster.first.saturating_add(cluster.entries) <= self.next);
         let cluster = clusters.get(number).ok_or_else(|| Error::bug("an entry outside all clusters"))?;
@@ -46,7 +50,7 @@ impl<'a> Blocks<'a> {
         let rows = (BLOCK / each.max(1)).clamp(1, ROWS);
         let from = self.next - cluster.first;
         let to = from.saturating_add(rows).min(cluster.entries).min(self.end - cluster.first);
-        let reader = Reader { file: &self.file, ntuple: &self.ntuple, cluster, kept: &self.kept };
+        let reader = Reader { file: self.file, ntuple: self.ntuple, cluster, kept: &self.kept };
         let one = |(name, node): &(String, Node)| {
             let array = reader.array(node, from..to, Some(cluster.entries), Some(name.as_str()));
             array.map_err(|e| Error::new(e.kind(), format!("field {name}: {}", e.message())))
@@ -56,21 +60,6 @@ impl<'a> Blocks<'a> {
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let rows = RecordBatch::try_new_with_options(self.schema.clone(), arrays?, &options);
         self.next += to - from;
-        rows.map_err(|e| Error::bug(e.to_string()))
-    }
-}
-
-impl Iterator for Blocks<'_> {
-    type Item = Result<Rows>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.next >= self.end {
-            return None;
-        }
-        let rows = self.block().map_err(|e| e.in_input(self.file.input().name()));
-        if rows.is_err() {
-            self.next = self.end;
-        }
-        Some(rows)
+        rows.map(Some).map_err(|e| Error::bug(e.to_string()))
     }
 }

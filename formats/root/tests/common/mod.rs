@@ -7,6 +7,7 @@ use packhorse_core::{DataType, Format, Input, Limits, MemoryInput, Options, Sour
 use packhorse_root::Root;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What became of one branch.
 pub(crate) enum Found {
@@ -42,9 +43,9 @@ pub(crate) fn columns(file: &Path, tree: &str) -> BTreeMap<String, Found> {
 /// One branch's fault must not hide the others.
 fn one_by_one(input: &dyn Input, tree: &str) -> BTreeMap<String, Found> {
     let all = Root.source(&[("tree", tree)].into_iter().collect(), Limits::default()).unwrap();
-    let probe = all.probe(input).unwrap().unwrap();
+    let info = all.open(Arc::new(input)).unwrap().info().unwrap();
     let mut found = BTreeMap::new();
-    for field in probe.schema.fields() {
+    for field in info.schema.fields() {
         let options = [("tree", tree), ("branches", field.name())].into_iter().collect();
         let source = Root.source(&options, Limits::default()).unwrap();
         let one = read(&*source, input);
@@ -54,21 +55,22 @@ fn one_by_one(input: &dyn Input, tree: &str) -> BTreeMap<String, Found> {
 }
 
 fn read(source: &dyn Source, input: &dyn Input) -> Result<BTreeMap<String, Found>, String> {
-    let probe = source.probe(input).map_err(|e| e.to_string())?.unwrap();
-    let mut columns: Vec<Column> = probe.schema.fields().iter().map(|_| Column::default()).collect();
+    let table = source.open(Arc::new(input)).map_err(|e| e.to_string())?;
+    let info = table.info().map_err(|e| e.to_string())?;
+    let mut columns: Vec<Column> = info.schema.fields().iter().map(|_| Column::default()).collect();
     let mut rows = 0;
     // A hundred million numbers are compared by their first million.
-    let items = if probe.items > 10_000_000 { 1_000_000 } else { probe.items };
-    for block in source.rows(input, 0..items).map_err(|e| e.to_string())? {
+    let items = if info.items > 10_000_000 { 1_000_000 } else { info.items };
+    for block in table.rows(0..items).map_err(|e| e.to_string())? {
         let block = block.map_err(|e| e.to_string())?;
-        assert_eq!(block.schema().fields(), probe.schema.fields());
+        assert_eq!(block.schema().fields(), info.schema.fields());
         rows += block.num_rows() as u64;
         for (column, array) in columns.iter_mut().zip(block.columns()) {
             column.append(array, 0);
         }
     }
     assert_eq!(rows, items);
-    let names = probe.schema.fields().iter();
+    let names = info.schema.fields().iter();
     Ok(names.zip(columns).map(|(field, column)| (field.name().clone(), column.digest(field.data_type()))).collect())
 }
 

@@ -3,6 +3,7 @@
 use packhorse_core::{Format, Input, Limits, MemoryInput, Options, Sample, Source, key_column};
 use packhorse_text::Text;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A document's key and text, or the message of its error.
 pub(crate) type Found = Result<(String, String), String>;
@@ -16,8 +17,8 @@ pub(crate) fn source(options: &[(&str, &str)], limit: u64) -> Box<dyn Source> {
 /// The documents and errors in the items `range` of `input`, in order.
 pub(crate) fn read(source: &dyn Source, input: &dyn Input, range: Range<u64>) -> Vec<Found> {
     let mut found = Vec::new();
-    let schema = source.probe(input).unwrap().unwrap().schema;
-    for rows in source.rows(input, range).unwrap() {
+    let schema = source.open(Arc::new(input)).unwrap().info().unwrap().schema;
+    for rows in source.open(Arc::new(input)).unwrap().rows(range).unwrap() {
         match rows {
             Err(e) => found.push(Err(e.to_string())),
             Ok(rows) => {

@@ -4,6 +4,7 @@ use crate::common::{Found, read, source, whole};
 use packhorse_core::{Input, Kind, MemoryInput};
 use packhorse_storage::{Compression, Frame, Inside, decompressed};
 use std::io::Write;
+use std::sync::Arc;
 
 fn compress(name: &str, bytes: &[u8]) -> Vec<u8> {
     let (compression, _) = Compression::of(name.as_bytes()).unwrap();
@@ -60,8 +61,8 @@ fn every_compression_reads_like_the_plain_file() {
         let streams = [&bytes[..500_001], b"", &bytes[500_001..]].map(|part| compress(name, part));
         for packed in [compress(name, &bytes), streams.concat()] {
             let input = open(name, packed);
-            let probe = source.probe(&*input).unwrap().unwrap();
-            assert_eq!((probe.items, probe.counted), (1, false));
+            let info = source.open(Arc::new(&*input)).unwrap().info().unwrap();
+            assert_eq!((info.items, info.counted), (1, false));
             assert!(read(&*source, &*input, 0..1) == expected, "{name}");
             assert_eq!(read(&*source, &*input, 1..2), []);
         }
@@ -115,7 +116,8 @@ fn a_decompression_bomb_stays_within_the_limit() {
     assert!(packed.len() < 100_000);
     let source = source(&[], 1 << 20);
     let input = open("a.jsonl.zst", packed);
-    let kinds: Vec<_> = source.rows(&*input, 0..1).unwrap().map(|rows| rows.map_err(|e| e.kind())).collect();
+    let kinds: Vec<_> =
+        source.open(Arc::new(&*input)).unwrap().rows(0..1).unwrap().map(|rows| rows.map_err(|e| e.kind())).collect();
     assert!(matches!(kinds[..], [Ok(_), Err(Kind::Limit), Ok(_)]), "{kinds:?}");
 }
 

@@ -5,6 +5,7 @@ use packhorse_core::{Format, Kind, Limits, MemoryInput, Options};
 use packhorse_testkit::memory::StreamInput;
 use packhorse_text::Text;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 const KINDS: [(&str, &[(&str, &str)]); 5] = [
     ("a.jsonl", &[]),
@@ -114,7 +115,7 @@ fn documents_over_the_limit_are_errors() {
     }
     let source = source(&[], 1 << 20);
     for input in inputs("a.txt", long.as_bytes()) {
-        let error = source.rows(&*input, 0..u64::MAX).unwrap().next().unwrap().unwrap_err();
+        let error = source.open(Arc::new(&*input)).unwrap().rows(0..u64::MAX).unwrap().next().unwrap().unwrap_err();
         assert_eq!(error.kind(), Kind::Limit);
     }
     let exactly = vec![b'x'; 1 << 20];
@@ -137,7 +138,8 @@ fn blocks_are_bounded_and_a_large_document_has_its_own() {
     let bytes = [line(100_000).repeat(50), line(30 << 20), line(10).repeat(40_000)].concat();
     let input = MemoryInput::new("a.jsonl", bytes);
     let source = Text.source(&Options::new(), Limits::default()).unwrap();
-    let blocks: Vec<_> = source.rows(&input, 0..u64::MAX).unwrap().map(|rows| rows.unwrap()).collect();
+    let blocks: Vec<_> =
+        source.open(Arc::new(&input)).unwrap().rows(0..u64::MAX).unwrap().map(|rows| rows.unwrap()).collect();
     let size = |rows: &packhorse_core::Rows| rows.column(1).get_buffer_memory_size();
     assert!(blocks.iter().all(|rows| rows.num_rows() == 1 || size(rows) <= 3 << 20));
     assert!(blocks.iter().all(|rows| rows.num_rows() <= 16 << 10));
@@ -150,7 +152,8 @@ fn long_ids_count_towards_the_size_of_a_block() {
     let line = |i: usize| format!("{{\"id\":\"{i}{}\",\"text\":\"\"}}\n", "i".repeat(300_000));
     let input = MemoryInput::new("a.jsonl", (0..50).map(line).collect::<String>().into_bytes());
     let source = source(&[("id-field", "id")], 1 << 30);
-    let blocks: Vec<_> = source.rows(&input, 0..u64::MAX).unwrap().map(|rows| rows.unwrap()).collect();
+    let blocks: Vec<_> =
+        source.open(Arc::new(&input)).unwrap().rows(0..u64::MAX).unwrap().map(|rows| rows.unwrap()).collect();
     assert!(blocks.iter().all(|rows| rows.column(0).get_buffer_memory_size() < 6 << 20));
     assert_eq!(blocks.iter().map(|rows| rows.num_rows()).sum::<usize>(), 50);
 }
@@ -167,12 +170,12 @@ fn unknown_options_are_refused() {
 #[test]
 fn the_probe_counts_bytes() {
     let source = source(&[], 100);
-    let probe = |input: &dyn packhorse_core::Input| source.probe(input).unwrap().unwrap();
-    let file = probe(&MemoryInput::new("a.jsonl", vec![b'x'; 77]));
+    let info = |input: &dyn packhorse_core::Input| source.open(Arc::new(input)).unwrap().info().unwrap();
+    let file = info(&MemoryInput::new("a.jsonl", vec![b'x'; 77]));
     assert_eq!((file.items, file.bytes, file.counted), (77, 77, false));
-    assert_eq!(probe(&MemoryInput::new("a.jsonl", vec![])).items, 0);
+    assert_eq!(info(&MemoryInput::new("a.jsonl", vec![])).items, 0);
     let stream = StreamInput::new("a.jsonl", vec![b'x'; 77]);
-    assert_eq!(probe(&stream).items, 1);
+    assert_eq!(info(&stream).items, 1);
     assert_eq!(read(&*source, &stream, 1..9), []);
 }
 

@@ -3,11 +3,12 @@
 use crate::common::{Folder, corpus, sink, source};
 use packhorse_core::{Input, Kind, Result, Rows};
 use packhorse_testkit::typed;
+use std::sync::Arc;
 
 fn read(input: &dyn Input, options: &[(&str, &str)]) -> Result<Vec<Rows>> {
     let source = source(options);
-    source.probe(input)?;
-    source.rows(input, 0..u64::MAX)?.collect()
+    source.open(Arc::new(input)).and_then(|table| table.info())?;
+    source.open(Arc::new(input))?.rows(0..u64::MAX)?.collect()
 }
 
 /// A few short samples of every kind.
@@ -75,7 +76,9 @@ fn changed_companions_do_no_harm() {
                 let input = changed.input(".tfrecord");
                 let _ = read(&input, &[]);
                 if suffix == ".index" {
-                    let found = source(&[]).rows(&input, 1..9).and_then(|blocks| blocks.collect::<Result<Vec<_>>>());
+                    let found = source(&[])
+                        .open(Arc::new(&input))
+                        .and_then(|table| table.rows(1..9)?.collect::<Result<Vec<_>>>());
                     if let Ok(found) = found {
                         typed::same(&found, &rows.slice(1, 1), name);
                     }

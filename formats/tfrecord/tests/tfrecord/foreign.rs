@@ -4,6 +4,7 @@ use crate::common::source;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
 use packhorse_core::{Error, FieldType, Kind, MemoryInput, Rows, crc32c};
+use std::sync::Arc;
 
 fn field(tag: u8, bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![tag];
@@ -53,10 +54,10 @@ fn file(records: &[Vec<Vec<u8>>]) -> MemoryInput {
 
 fn read(input: &MemoryInput, options: &[(&str, &str)]) -> Result<Vec<Rows>, Error> {
     let source = source(options);
-    let probe = source.probe(input)?.unwrap();
-    let rows: Vec<Rows> = source.rows(input, 0..u64::MAX)?.collect::<Result<_, _>>()?;
-    assert_eq!(probe.items, rows.iter().map(|rows| rows.num_rows() as u64).sum::<u64>());
-    assert!(rows.iter().all(|rows| rows.schema() == probe.schema));
+    let info = source.open(Arc::new(input))?.info()?;
+    let rows: Vec<Rows> = source.open(Arc::new(input))?.rows(0..u64::MAX)?.collect::<Result<_, _>>()?;
+    assert_eq!(info.items, rows.iter().map(|rows| rows.num_rows() as u64).sum::<u64>());
+    assert!(rows.iter().all(|rows| rows.schema() == info.schema));
     Ok(rows)
 }
 
@@ -136,8 +137,8 @@ fn what_no_schema_fits_is_said() {
 #[test]
 fn nothing_is_no_rows() {
     let source = source(&[]);
-    let probe = source.probe(&file(&[])).unwrap().unwrap();
-    assert_eq!((probe.items, probe.schema.fields().len()), (0, 0));
+    let info = source.open(Arc::new(&file(&[]))).unwrap().info().unwrap();
+    assert_eq!((info.items, info.schema.fields().len()), (0, 0));
     let rows = read(&file(&[vec![], vec![]]), &[]).unwrap();
     assert_eq!((rows[0].num_rows(), rows[0].num_columns()), (2, 0));
 }

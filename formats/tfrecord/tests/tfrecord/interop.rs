@@ -9,6 +9,7 @@ use packhorse_testkit::{program, typed};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn python(args: &[&str]) -> Option<program::Ran> {
@@ -85,8 +86,8 @@ fn we_read_what_the_package_tfrecord_writes() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     for name in ["theirs.tfrecord", "theirs.gz.tfrecord", "theirs.zlib.tfrecord"] {
         let input = MemoryInput::new(name, std::fs::read(dir.path().join(name)).unwrap());
-        let probe = source(&[]).probe(&input).unwrap().unwrap();
-        assert_eq!(probe.items, 50);
+        let info = source(&[]).open(Arc::new(&input)).unwrap().info().unwrap();
+        assert_eq!(info.items, 50);
         let rows: Vec<Rows> = typed::read(&*source(&[]), &input, 10..50);
         let rows = &rows[0];
         let column = |name: &str| rows.column_by_name(name).unwrap();

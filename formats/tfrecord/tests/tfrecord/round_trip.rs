@@ -4,6 +4,7 @@ use crate::common::{Folder, corpus, options, sink, source, write_to};
 use packhorse_core::{Format, Input, Limits, Options, Rows};
 use packhorse_testkit::typed;
 use packhorse_tfrecord::TfRecord;
+use std::sync::Arc;
 
 const SINKS: [&[(&str, &str)]; 4] =
     [&[], &[("tensors", "raw")], &[("compression", "gzip")], &[("compression", "gzip"), ("tensors", "raw")]];
@@ -11,8 +12,8 @@ const SINKS: [&[(&str, &str)]; 4] =
 /// Reads all of `rows` and some ranges of them.
 fn check(input: &dyn Input, rows: &Rows, what: &str) {
     let (source, n) = (source(&[]), rows.num_rows());
-    let probe = source.probe(input).unwrap_or_else(|e| panic!("{what}: {e}")).unwrap();
-    assert_eq!((probe.items, probe.schema.fields()), (n as u64, rows.schema().fields()), "{what}");
+    let info = source.open(Arc::new(input)).and_then(|table| table.info()).unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert_eq!((info.items, info.schema.fields()), (n as u64, rows.schema().fields()), "{what}");
     for (from, to) in [(0, n), (0, 1), (n / 2, n), (n / 3, n / 2), (n, n + 5), (n + 1, n + 2)] {
         let found = typed::read(&*source, input, from as u64..to as u64);
         let (from, to) = (from.min(n), to.min(n));
@@ -56,7 +57,7 @@ fn the_document_of_the_dataset_will_do() {
     check(&folder.input(".tfrecord"), &rows, "features.json");
     // Somebody else's file of that name is none of ours.
     let other = folder.with("features.json", b"{}".to_vec());
-    assert!(source(&[]).probe(&other.input(".tfrecord")).is_ok());
+    assert!(source(&[]).open(Arc::new(&other.input(".tfrecord"))).and_then(|table| table.info()).is_ok());
 }
 
 #[test]
@@ -85,9 +86,10 @@ fn schemas_that_do_not_match_are_noticed() {
         let folder = folder.with("part.schema.json", schema.into_bytes());
         let input = folder.input(".tfrecord");
         let source = source(&[]);
-        let probe = source.probe(&input).err();
-        let rows = source.rows(&input, 0..99).and_then(|blocks| blocks.collect::<Result<Vec<_>, _>>()).err();
-        probe.or(rows).expect("an error").to_string()
+        let info = source.open(Arc::new(&input)).and_then(|table| table.info()).err();
+        let rows =
+            source.open(Arc::new(&input)).and_then(|table| table.rows(0..99)?.collect::<Result<Vec<_>, _>>()).err();
+        info.or(rows).expect("an error").to_string()
     };
     assert!(fails(schema.replace("\"records\":9", "\"records\":8")).contains("9 records where its schema says 8"));
     assert!(fails(schema.replace("\"bytes\":", "\"bytes\":1")).contains("bytes long where part.schema.json says"));

@@ -13,7 +13,7 @@ const BLOCK_BYTES: u64 = 1 << 20;
 const BLOCK_ROWS: u64 = 8192;
 
 pub(super) struct DocumentBlocks<'a> {
-    table: Box<dyn TokenFile + 'a>,
+    file: &'a (dyn TokenFile + 'a),
     schema: SchemaRef,
     /// The documents not yet delivered.
     items: Range<u64>,
@@ -21,24 +21,23 @@ pub(super) struct DocumentBlocks<'a> {
     /// Documents of the run already delivered.
     used: usize,
     limits: Limits,
-    name: &'a str,
-    done: bool,
 }
 
 impl<'a> DocumentBlocks<'a> {
-    pub(super) fn new(table: Box<dyn TokenFile + 'a>, items: Range<u64>, limits: Limits, name: &'a str) -> Self {
-        let items = items.start..items.end.min(table.documents());
-        let schema = schema(table.dtype(), table.lengths());
-        Self { table, schema, items, stretch: DocumentRun::default(), used: 0, limits, name, done: false }
+    pub(super) fn new(file: &'a (dyn TokenFile + 'a), items: Range<u64>, limits: Limits) -> Self {
+        let items = items.start..items.end.min(file.documents());
+        let schema = schema(file.dtype(), file.lengths());
+        Self { file, schema, items, stretch: DocumentRun::default(), used: 0, limits }
     }
 
-    fn block(&mut self) -> Result<Option<Rows>> {
+    /// The next block.
+    pub(super) fn block(&mut self) -> Result<Option<Rows>> {
         if self.items.is_empty() {
             return Ok(None);
         }
         if self.used == self.stretch.ends.len() {
             let most = (self.items.end - self.items.start).min(BLOCK_ROWS);
-            self.stretch = self.table.stretch(self.items.start, most)?;
+            self.stretch = self.file.stretch(self.items.start, most)?;
             self.used = 0;
         }
         let to = self.full();
@@ -55,23 +54,23 @@ impl<'a> DocumentBlocks<'a> {
     /// The end, in the run, of a block from `used` on: at least one document.
     fn full(&self) -> usize {
         let begin = end_of(&self.stretch.ends, self.used);
-        let most = begin.saturating_add(BLOCK_BYTES / self.table.dtype().size());
+        let most = begin.saturating_add(BLOCK_BYTES / self.file.dtype().size());
         let fits = self.stretch.ends.partition_point(|end| *end <= most);
         fits.max(self.used + 1).min(self.stretch.ends.len())
     }
 
     fn columns(&self, range: Range<usize>) -> Result<Vec<ArrayRef>> {
-        let dtype = self.table.dtype();
+        let dtype = self.file.dtype();
         let (from, to) = (end_of(&self.stretch.ends, range.start), end_of(&self.stretch.ends, range.end));
         let len = self.limits.blob((to - from).saturating_mul(dtype.size())).map_err(|e| self.about(e))?;
         let mut bytes = MutableBuffer::from_len_zeroed(len);
-        let data = self.table.data();
+        let data = self.file.data();
         let at = self.stretch.start.saturating_add(from.saturating_mul(dtype.size()));
         data.read_at(at, bytes.as_slice_mut()).map_err(|e| e.in_input(data.name()))?;
         let ends = self.stretch.ends.get(range.clone()).unwrap_or_default();
         let places = offsets(ends.iter().map(|end| end - from)).map_err(|e| self.about(e))?;
         let tokens = list(&dtype.element(), places, bytes.into(), len / dtype.width())?;
-        if !self.table.lengths() {
+        if !self.file.lengths() {
             return Ok(vec![tokens]);
         }
         let ends = &self.stretch.length_ends;
@@ -105,17 +104,4 @@ fn list(element: &DataType, offsets: OffsetBuffer<i32>, bytes: Buffer, len: usiz
     let item = Arc::new(packhorse_core::Field::new("item", element.clone(), false));
     let list = ListArray::try_new(item, offsets, values, None);
     Ok(Arc::new(list.map_err(|e| Error::bug(e.to_string()))?))
-}
-
-impl Iterator for DocumentBlocks<'_> {
-    type Item = Result<Rows>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
-        }
-        let block = self.block().map_err(|e| e.in_input(self.name)).transpose();
-        self.done = !matches!(block, Some(Ok(_)));
-        block
-    }
 }

@@ -6,9 +6,10 @@ use crate::dtype::Dtype;
 use crate::numbers;
 use crate::pair::{base, known_len};
 use packhorse_core::{Error, Input, Result};
+use std::sync::Arc;
 
 struct Datatrove<'a> {
-    input: &'a dyn Input,
+    input: Arc<dyn Input + 'a>,
     index: Box<dyn Input>,
     dtype: Dtype,
     documents: u64,
@@ -16,10 +17,11 @@ struct Datatrove<'a> {
 }
 
 /// Opens the documents of `input`; without an index, rows of `length` tokens.
-pub(super) fn open<'a>(input: &'a dyn Input, length: u64) -> Result<Box<dyn TokenFile + 'a>> {
-    let len = known_len(input)?;
+pub(super) fn open<'a>(input: Arc<dyn Input + 'a>, length: u64) -> Result<Box<dyn TokenFile + 'a>> {
+    let len = known_len(&*input)?;
     let Some(index) = input.sibling(&format!("{}.index", base(input.name())))? else {
-        return Ok(Box::new(FlatTokens::bare(input, declared_dtype(input)?.unwrap_or(Dtype::U16), length)?));
+        let dtype = declared_dtype(&*input)?.unwrap_or(Dtype::U16);
+        return Ok(Box::new(FlatTokens::bare(input, dtype, length)?));
     };
     let index_len = known_len(&*index)?;
     if !index_len.is_multiple_of(8) {
@@ -35,7 +37,7 @@ pub(super) fn open<'a>(input: &'a dyn Input, length: u64) -> Result<Box<dyn Toke
     };
     let dtype = [Dtype::U16, Dtype::U32].into_iter().find(|dtype| tokens.checked_mul(dtype.size()) == Some(len));
     let dtype = match (dtype, len) {
-        (_, 0) if tokens == 0 => declared_dtype(input)?.unwrap_or(Dtype::U16),
+        (_, 0) if tokens == 0 => declared_dtype(&*input)?.unwrap_or(Dtype::U16),
         (Some(dtype), _) => dtype,
         (None, _) => {
             return Err(Error::content(format!(
@@ -76,7 +78,7 @@ impl TokenFile for Datatrove<'_> {
     }
 
     fn data(&self) -> &dyn Input {
-        self.input
+        &*self.input
     }
 
     fn stretch(&self, first: u64, most: u64) -> Result<DocumentRun> {

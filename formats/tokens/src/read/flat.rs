@@ -4,6 +4,7 @@ use super::{DocumentRun, TokenFile};
 use crate::dtype::Dtype;
 use crate::pair::known_len;
 use packhorse_core::{Error, Input, Result};
+use std::sync::Arc;
 
 /// The bytes of llm.c's header.
 pub(crate) const LLMC_HEADER: u64 = 1024;
@@ -11,7 +12,7 @@ pub(crate) const LLMC_HEADER: u64 = 1024;
 pub(crate) const LLMC: [(Dtype, i32, i32); 2] = [(Dtype::U16, 20_240_520, 1), (Dtype::U32, 20_240_801, 7)];
 
 pub(super) struct FlatTokens<'a> {
-    input: &'a dyn Input,
+    input: Arc<dyn Input + 'a>,
     dtype: Dtype,
     /// The offset of the first token.
     start: u64,
@@ -22,8 +23,8 @@ pub(super) struct FlatTokens<'a> {
 
 impl<'a> FlatTokens<'a> {
     /// A file of tokens only.
-    pub(super) fn bare(input: &'a dyn Input, dtype: Dtype, length: u64) -> Result<Self> {
-        let len = known_len(input)?;
+    pub(super) fn bare(input: Arc<dyn Input + 'a>, dtype: Dtype, length: u64) -> Result<Self> {
+        let len = known_len(&*input)?;
         match len.is_multiple_of(dtype.size()) {
             true => Ok(Self { input, dtype, start: 0, tokens: len / dtype.size(), length }),
             false => Err(Error::content(format!(
@@ -34,8 +35,8 @@ impl<'a> FlatTokens<'a> {
     }
 
     /// A file with llm.c's header.
-    pub(super) fn llmc(input: &'a dyn Input, length: u64) -> Result<Self> {
-        let len = known_len(input)?;
+    pub(super) fn llmc(input: Arc<dyn Input + 'a>, length: u64) -> Result<Self> {
+        let len = known_len(&*input)?;
         if len < LLMC_HEADER {
             return Err(Error::content(format!("is {len} bytes long, shorter than llm.c's header of {LLMC_HEADER}")));
         }
@@ -76,7 +77,7 @@ impl TokenFile for FlatTokens<'_> {
     }
 
     fn data(&self) -> &dyn Input {
-        self.input
+        &*self.input
     }
 
     fn stretch(&self, first: u64, most: u64) -> Result<DocumentRun> {

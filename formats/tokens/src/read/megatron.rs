@@ -6,6 +6,7 @@ use crate::index_summary::{IndexSummary, SummaryCache};
 use crate::numbers;
 use crate::pair::Pair;
 use packhorse_core::{Error, Input, Result};
+use std::sync::Arc;
 
 /// The most sequences of a run of several documents.
 const SEQUENCES: u64 = 1 << 16;
@@ -17,11 +18,11 @@ pub(super) struct Megatron<'a> {
 }
 
 impl<'a> Megatron<'a> {
-    pub(super) fn open(input: &'a dyn Input, seen: &SummaryCache) -> Result<Self> {
+    pub(super) fn open(input: Arc<dyn Input + 'a>, seen: &SummaryCache) -> Result<Self> {
         let pair = Pair::open(input)?;
-        let shape = seen.shape(pair.idx.get()).map_err(|e| e.in_input(pair.idx.get().name()))?;
+        let shape = seen.shape(&*pair.idx).map_err(|e| e.in_input(pair.idx.name()))?;
         let bin_len = pair.bin_len()?;
-        shape.fits(pair.bin.get(), bin_len)?;
+        shape.fits(&*pair.bin, bin_len)?;
         Ok(Self { pair, shape, bin_len })
     }
 
@@ -29,7 +30,7 @@ impl<'a> Megatron<'a> {
     fn entries(&self, first: u64, most: u64) -> Result<Vec<u64>> {
         let header = &self.shape.header;
         let n = header.documents.saturating_sub(first).min(most);
-        let entries = numbers::read_array(self.pair.idx.get(), header.entry_at(first), n as usize + 1)?;
+        let entries = numbers::read_array(&*self.pair.idx, header.entry_at(first), n as usize + 1)?;
         let mut entries: Vec<u64> = entries.into_iter().map(u64::from_le_bytes).collect();
         let rise = entries.is_sorted() && entries.last().is_some_and(|last| *last <= header.sequences);
         let Some(start) = entries.first().copied().filter(|_| rise) else {
@@ -61,11 +62,11 @@ impl TokenFile for Megatron<'_> {
     }
 
     fn data(&self) -> &dyn Input {
-        self.pair.bin.get()
+        &*self.pair.bin
     }
 
     fn stretch(&self, first: u64, most: u64) -> Result<DocumentRun> {
-        let (header, idx) = (&self.shape.header, self.pair.idx.get());
+        let (header, idx) = (&self.shape.header, &*self.pair.idx);
         let entries = self.entries(first, most)?;
         let (from, to) = (entries.first().copied().unwrap_or(0), entries.last().copied().unwrap_or(0));
         // The length of the file was checked against its header.

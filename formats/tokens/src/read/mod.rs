@@ -9,7 +9,7 @@ use crate::dtype::Dtype;
 use crate::index_summary::SummaryCache;
 use crate::options::{TokenLayout, TokenSourceOptions};
 use blocks::DocumentBlocks;
-use packhorse_core::{Blocks, DataType, FieldType, Input, Limits, Probe, Result, Schema, SchemaRef, Source};
+use packhorse_core::{Blocks, DataType, FieldType, Input, Limits, Result, Schema, SchemaRef, Source, Table, TableInfo};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,33 +25,46 @@ pub(crate) struct TokenSource {
 }
 
 impl Source for TokenSource {
-    fn probe(&self, input: &dyn Input) -> Result<Option<Probe>> {
-        let table = self.table(input)?;
-        Ok(Some(Probe {
-            schema: schema(table.dtype(), table.lengths()),
-            items: table.documents(),
-            bytes: table.tokens().saturating_mul(table.dtype().size()),
-            counted: true,
-            omitted: Vec::new(),
-        }))
-    }
-
-    fn rows<'a>(&'a self, input: &'a dyn Input, items: Range<u64>) -> Result<Blocks<'a>> {
-        Ok(Box::new(DocumentBlocks::new(self.table(input)?, items, self.limits, input.name())))
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        let file = self.file(&input).map_err(|e| e.in_input(input.name()))?;
+        Ok(Box::new(Documents { name: input.name().to_owned(), file, limits: self.limits }))
     }
 }
 
 impl TokenSource {
-    fn table<'a>(&self, input: &'a dyn Input) -> Result<Box<dyn TokenFile + 'a>> {
-        let open = || -> Result<Box<dyn TokenFile + 'a>> {
-            Ok(match self.options.layout.unwrap_or_else(|| TokenLayout::of_file(input.name())) {
-                TokenLayout::Megatron => Box::new(megatron::Megatron::open(input, &self.seen)?),
-                TokenLayout::Datatrove => datatrove::open(input, self.options.length)?,
-                TokenLayout::Llmc => Box::new(flat::FlatTokens::llmc(input, self.options.length)?),
-                TokenLayout::Bare => Box::new(flat::FlatTokens::bare(input, self.options.dtype, self.options.length)?),
-            })
-        };
-        open().map_err(|e| e.in_input(input.name()))
+    fn file<'a>(&self, input: &Arc<dyn Input + 'a>) -> Result<Box<dyn TokenFile + 'a>> {
+        let (layout, input) = (self.options.layout, Arc::clone(input));
+        Ok(match layout.unwrap_or_else(|| TokenLayout::of_file(input.name())) {
+            TokenLayout::Megatron => Box::new(megatron::Megatron::open(input, &self.seen)?),
+            TokenLayout::Datatrove => datatrove::open(input, self.options.length)?,
+            TokenLayout::Llmc => Box::new(flat::FlatTokens::llmc(input, self.options.length)?),
+            TokenLayout::Bare => Box::new(flat::FlatTokens::bare(input, self.options.dtype, self.options.length)?),
+        })
+    }
+}
+
+/// The documents of an open file.
+struct Documents<'a> {
+    name: String,
+    file: Box<dyn TokenFile + 'a>,
+    limits: Limits,
+}
+
+impl Table for Documents<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        let file = &self.file;
+        Ok(TableInfo {
+            schema: schema(file.dtype(), file.lengths()),
+            items: file.documents(),
+            bytes: file.tokens().saturating_mul(file.dtype().size()),
+            counted: true,
+            omitted: Vec::new(),
+        })
+    }
+
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let mut documents = DocumentBlocks::new(&*self.file, items, self.limits);
+        Ok(packhorse_core::blocks(&self.name, move || documents.block()))
     }
 }
 
@@ -67,7 +80,7 @@ pub(crate) fn schema(dtype: Dtype, lengths: bool) -> SchemaRef {
 }
 
 /// An opened file: where each document's tokens are.
-trait TokenFile: Send {
+trait TokenFile: Send + Sync {
     fn dtype(&self) -> Dtype;
     fn documents(&self) -> u64;
     /// In all documents.

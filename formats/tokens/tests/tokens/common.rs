@@ -147,8 +147,8 @@ pub(crate) fn pair(documents: &[Document], element: &DataType, lengths: bool) ->
 
 /// All blocks of an input.
 pub(crate) fn read(source: &dyn Source, input: &dyn Input, items: std::ops::Range<u64>) -> Result<Vec<Rows>> {
-    source.probe(input)?;
-    source.rows(input, items)?.collect()
+    source.open(Arc::new(input)).and_then(|table| table.info())?;
+    source.open(Arc::new(input))?.rows(items)?.collect()
 }
 
 /// The tokens of each row.

@@ -4,6 +4,7 @@ use crate::common::{Document, flat, pair, read, rows, sink, source, write};
 use packhorse_core::DataType;
 use packhorse_testkit::typed;
 use packhorse_tokens::{VerifyOptions, verify};
+use std::sync::Arc;
 
 const ELEMENTS: [DataType; 8] = [
     DataType::UInt8,
@@ -25,10 +26,10 @@ fn every_type_and_any_range() {
         let folder = pair(&documents, element, false);
         for suffix in [".idx", ".bin"] {
             let input = folder.input(suffix);
-            let probe = source(&[]).probe(&input).unwrap().unwrap();
-            assert_eq!((probe.items, probe.counted), (57, true));
-            assert_eq!(probe.bytes, folder.bytes(".bin").len() as u64);
-            assert_eq!(probe.schema.fields(), wanted.schema().fields());
+            let info = source(&[]).open(Arc::new(&input)).unwrap().info().unwrap();
+            assert_eq!((info.items, info.counted), (57, true));
+            assert_eq!(info.bytes, folder.bytes(".bin").len() as u64);
+            assert_eq!(info.schema.fields(), wanted.schema().fields());
             for (from, to) in [(0, 57), (0, 1), (3, 3), (20, 57), (56, 99), (57, 60)] {
                 let found = read(&*source(&[]), &input, from as u64..to as u64).unwrap();
                 let (from, to) = (from.min(57), to.min(57));

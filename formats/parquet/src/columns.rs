@@ -1,7 +1,7 @@
 //! The columns of a Parquet file as Parquet has them: nothing of samples, and nothing of what Arrow writers note in the
 //! footer beyond Parquet's own types, so that a duration is its integer and a category its text.
 
-use crate::contain::{arrow_error, contained, parquet_error};
+use crate::contain::{arrow_error, parquet_error};
 use crate::fetch::{Parts, length};
 use crate::footer::{chunk, levels, metadata, readable, with_int96};
 use crate::pages::{Fault, Group};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 const BATCH: usize = 1024;
 
 /// A file whose chosen columns are read row group by row group.
-pub(crate) struct Table<'a> {
+pub(crate) struct Columns<'a> {
     input: &'a dyn Input,
     len: u64,
     limits: Limits,
@@ -32,7 +32,7 @@ pub(crate) struct Table<'a> {
     buffers: Pool,
 }
 
-impl<'a> Table<'a> {
+impl<'a> Columns<'a> {
     /// The columns of `input` that `choose` wants of its schema.
     pub(crate) fn open(
         input: &'a dyn Input,
@@ -71,7 +71,8 @@ impl<'a> Table<'a> {
         group.reader(&self.levels, BATCH, None).map_err(parquet_error)
     }
 
-    fn block(&mut self) -> Result<Option<Rows>> {
+    /// The next block.
+    pub(crate) fn block(&mut self) -> Result<Option<Rows>> {
         loop {
             if let Some(rows) = self.reader.as_mut().and_then(Iterator::next) {
                 let found = |e| self.fault.take().unwrap_or_else(|| arrow_error(e, "Parquet"));
@@ -80,17 +81,5 @@ impl<'a> Table<'a> {
             let Some(group) = self.groups.next() else { return Ok(None) };
             self.reader = Some(self.group(group)?);
         }
-    }
-}
-
-impl Iterator for Table<'_> {
-    type Item = Result<Rows>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let block = contained(|| self.block()).map_err(|e| e.in_input(self.input.name())).transpose();
-        if !matches!(block, Some(Ok(_))) {
-            (self.groups, self.reader) = (0..0, None);
-        }
-        block
     }
 }
