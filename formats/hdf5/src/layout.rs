@@ -5,7 +5,7 @@
 
 use crate::datatype::{Datatype, HEAPED};
 use crate::options::SinkOptions;
-use crate::write::Object;
+use crate::write::ObjectWriter;
 use packhorse_core::{DataType, ENCODING, Error, Field, FieldType, NUMPY, Result, Schema, with_metadata};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ pub(crate) fn offsets_name(level: usize) -> String {
 }
 
 /// Writes the attributes of a field's object.
-pub(crate) fn describe(field: &Field, kind: &FieldType, object: &mut Object) -> Result<()> {
+pub(crate) fn describe(field: &Field, kind: &FieldType, object: &mut ObjectWriter) -> Result<()> {
     let named = |e: Error| Error::new(e.kind(), format!("field {}: {}", field.name(), e.message()));
     object.text_attribute(FIELD, &to_json(field, kind).to_string()).map_err(named)?;
     let text = |key: &str| field.metadata().get(key);
@@ -71,7 +71,7 @@ pub(crate) fn describe(field: &Field, kind: &FieldType, object: &mut Object) -> 
 }
 
 /// Writes `class_names` if `json` is a list of strings.
-pub(crate) fn classes_attribute(json: &str, object: &mut Object) -> Result<()> {
+pub(crate) fn classes_attribute(json: &str, object: &mut ObjectWriter) -> Result<()> {
     match serde_json::from_str::<Vec<String>>(json) {
         Ok(classes) if !classes.is_empty() => object.texts_attribute(CLASSES, &classes),
         _ => Ok(()),

@@ -6,7 +6,7 @@ use packhorse_core::{Error, Options, Result};
 
 /// How chunks of numbers are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filter {
+pub(crate) enum Compression {
     /// No compression; the dataset is contiguous.
     None,
     /// Deflate at this level, HDF5's filter 1; every reader has it.
@@ -30,7 +30,7 @@ pub(crate) enum Blosc2 {
 
 /// Whether the bytes of elements are grouped by significance before compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shuffle {
+pub(crate) enum ShuffleMode {
     /// Whichever makes the first chunks smaller.
     Auto,
     On,
@@ -42,8 +42,8 @@ pub(crate) enum Shuffle {
 pub(crate) struct SinkOptions {
     /// Rows per chunk; `None` to derive them from the size of a sample.
     pub(crate) chunk: Option<u64>,
-    pub(crate) filter: Filter,
-    pub(crate) shuffle: Shuffle,
+    pub(crate) filter: Compression,
+    pub(crate) shuffle: ShuffleMode,
     /// Blobs as variable-length `u8` instead of values and offsets.
     pub(crate) vlen: bool,
 }
@@ -55,9 +55,9 @@ impl SinkOptions {
             chunk: chunk(options)?,
             filter: filter(options)?,
             shuffle: match options.get("shuffle").unwrap_or("auto") {
-                "auto" => Shuffle::Auto,
-                "on" => Shuffle::On,
-                "off" => Shuffle::Off,
+                "auto" => ShuffleMode::Auto,
+                "on" => ShuffleMode::On,
+                "off" => ShuffleMode::Off,
                 other => return Err(unknown("shuffle", other, "auto, on, off")),
             },
             vlen: match options.get("vlen").unwrap_or("off") {
@@ -79,29 +79,29 @@ fn chunk(options: &Options) -> Result<Option<u64>> {
     }
 }
 
-fn filter(options: &Options) -> Result<Filter> {
+fn filter(options: &Options) -> Result<Compression> {
     let level = |default: i32, highest: i32| match options.parse("level", default)? {
         level if (1..=highest).contains(&level) => Ok(level),
         level => Err(Error::config(format!("option level: {level} is not between 1 and {highest}"))),
     };
     match options.get("filter").unwrap_or("gzip") {
-        "gzip" => Ok(Filter::Gzip(level(4, 9)?)),
-        "zstd" => Ok(Filter::Zstd(level(3, 22)?)),
+        "gzip" => Ok(Compression::Gzip(level(4, 9)?)),
+        "zstd" => Ok(Compression::Zstd(level(3, 22)?)),
         "blosc2" => blosc2(Blosc2::Zstd, level(5, 9)?),
         "blosc2-lz4" => blosc2(Blosc2::Lz4, level(5, 9)?),
         plain @ ("lzf" | "lz4" | "none") if options.get("level").is_some() => {
             Err(Error::config(format!("option level: filter {plain} has no levels")))
         }
-        "lzf" => Ok(Filter::Lzf),
-        "lz4" => Ok(Filter::Lz4),
-        "none" => Ok(Filter::None),
+        "lzf" => Ok(Compression::Lzf),
+        "lz4" => Ok(Compression::Lz4),
+        "none" => Ok(Compression::None),
         other => Err(unknown("filter", other, "gzip, zstd, lzf, lz4, blosc2, blosc2-lz4, none")),
     }
 }
 
-fn blosc2(coder: Blosc2, level: i32) -> Result<Filter> {
+fn blosc2(coder: Blosc2, level: i32) -> Result<Compression> {
     match plugin::find(BLOSC2) {
-        Some(_) => Ok(Filter::Blosc2(coder, level)),
+        Some(_) => Ok(Compression::Blosc2(coder, level)),
         None => Err(Error::config(format!("option filter: blosc2 needs its plugin; {}", plugin::install(BLOSC2)))),
     }
 }
@@ -123,11 +123,14 @@ mod tests {
         let plain = parse(&[]).unwrap();
         assert_eq!(
             (plain.chunk, plain.filter, plain.shuffle, plain.vlen),
-            (None, Filter::Gzip(4), Shuffle::Auto, false)
+            (None, Compression::Gzip(4), ShuffleMode::Auto, false)
         );
         let set =
             parse(&[("chunk", "7"), ("filter", "zstd"), ("level", "9"), ("shuffle", "off"), ("vlen", "on")]).unwrap();
-        assert_eq!((set.chunk, set.filter, set.shuffle, set.vlen), (Some(7), Filter::Zstd(9), Shuffle::Off, true));
+        assert_eq!(
+            (set.chunk, set.filter, set.shuffle, set.vlen),
+            (Some(7), Compression::Zstd(9), ShuffleMode::Off, true)
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Decodes fields that are `.npy` or `.npz` files into columns.
 
 use crate::bytes::Bytes;
-use crate::column::{ALIGNED, Column, part_of};
+use crate::column::{ALIGNED, ColumnBuilder, part_of};
 use crate::encode;
 use crate::file::{Array, Naming, arrays, field_name, fields, members_of};
 use crate::known::Known;
@@ -48,7 +48,7 @@ impl Codec for NpzCodec {
     fn decode(&self, name: &str, rows: &Rows, fields: &[Field]) -> Result<Vec<ArrayRef>> {
         let blobs = Blobs::of(name, rows)?;
         let naming = Naming::of(name)?;
-        let columns = fields.iter().map(|field| Column::new(field, rows.num_rows(), &self.limits, &self.pool));
+        let columns = fields.iter().map(|field| ColumnBuilder::new(field, rows.num_rows(), &self.limits, &self.pool));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let names = fields.iter().map(|field| field.name().as_str()).collect();
         let alone = (rows.num_rows() == 1).then(|| blobs.buffer(0)).flatten();
@@ -58,7 +58,7 @@ impl Codec for NpzCodec {
             decoder.sample(blobs.value(row)).map_err(|e| e.in_sample(key(rows, row)))?;
         }
         self.lead.store(decoder.lead(), Ordering::Relaxed);
-        decoder.columns.into_iter().map(Column::finish).collect()
+        decoder.columns.into_iter().map(ColumnBuilder::finish).collect()
     }
 
     fn lead(&self) -> usize {
@@ -122,7 +122,7 @@ struct Decoder<'a> {
     naming: Naming,
     /// The names of the columns.
     names: Vec<&'a str>,
-    columns: Vec<Column<'a>>,
+    columns: Vec<ColumnBuilder<'a>>,
     known: &'a Known,
     /// The file, if there is only one.
     alone: Option<Buffer>,
@@ -145,7 +145,7 @@ impl Decoder<'_> {
             }
         }
         let empty = self.columns.iter_mut().zip(&filled).filter(|(_, filled)| !**filled);
-        empty.map(|(column, _)| column).try_for_each(Column::push_null)
+        empty.map(|(column, _)| column).try_for_each(ColumnBuilder::push_null)
     }
 
     /// Whether the array or one of its members is a column: `x` is wanted for `x.a`, unless an array is named `x.a`.

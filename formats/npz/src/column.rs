@@ -13,7 +13,7 @@ use packhorse_core::{
 use std::sync::Arc;
 
 /// A column under construction.
-pub(crate) struct Column<'a> {
+pub(crate) struct ColumnBuilder<'a> {
     field: &'a Field,
     kind: FieldType,
     values: Values<'a>,
@@ -100,7 +100,7 @@ pub(crate) fn part_of(whole: &Buffer, part: &[u8]) -> Option<Buffer> {
     (at.checked_add(part.len())? <= whole.len()).then(|| whole.slice_with_length(at, part.len()))
 }
 
-impl<'a> Column<'a> {
+impl<'a> ColumnBuilder<'a> {
     /// An empty column for `samples` samples; `Unsupported` if `field` can't hold a NumPy array.
     pub(crate) fn new(field: &'a Field, samples: usize, limits: &Limits, pool: &'a Pool) -> Result<Self> {
         let kind = FieldType::of(field)?;

@@ -3,7 +3,7 @@
 //! Structured dtypes are flattened: a [`Part`] is one innermost member, with the dimensions and strides of
 //! all subarrays around it.
 
-use crate::element::Element;
+use crate::element::ScalarType;
 use crate::literal::Literal;
 use packhorse_core::{Error, Result};
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ pub(crate) struct Part {
     pub(crate) offset: usize,
     /// The dimensions of the subarrays around it, outermost first.
     pub(crate) axes: Vec<Axis>,
-    pub(crate) element: Element,
+    pub(crate) element: ScalarType,
 }
 
 /// The type of an item of an array.
@@ -44,7 +44,7 @@ impl Dtype {
     /// Parses the `descr` of a header.
     pub(crate) fn parse(descr: &Literal) -> Result<Self> {
         match descr {
-            Literal::Text(name) => Element::parse(name).map(Self::from),
+            Literal::Text(name) => ScalarType::parse(name).map(Self::from),
             Literal::Tuple(pair) => match pair.as_slice() {
                 [base, shape] => Self::parse(base)?.repeated(&shape_of(shape)?),
                 _ => Err(damaged()),
@@ -103,8 +103,8 @@ impl Dtype {
     }
 }
 
-impl From<Element> for Dtype {
-    fn from(element: Element) -> Self {
+impl From<ScalarType> for Dtype {
+    fn from(element: ScalarType) -> Self {
         let width = element.width;
         Self { width, parts: vec![Part { name: String::new(), offset: 0, axes: Vec::new(), element }] }
     }

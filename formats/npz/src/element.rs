@@ -7,7 +7,7 @@ use packhorse_core::{DataType, Error, Result};
 
 /// The type of one element.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Element {
+pub(crate) struct ScalarType {
     /// Bytes of an element in the file.
     pub(crate) width: usize,
     /// Size in bytes of the units to byte-swap into little-endian; 1 if none.
@@ -18,7 +18,7 @@ pub(crate) struct Element {
     pub(crate) numpy: Option<String>,
 }
 
-impl Element {
+impl ScalarType {
     /// Parses a NumPy name. Without a byte order, or with `=` or `|`, it is little-endian.
     pub(crate) fn parse(name: &str) -> Result<Self> {
         let unknown = || Error::unsupported(format!("has the unknown NumPy type \"{name}\""));
@@ -108,7 +108,7 @@ fn binary(width: usize) -> Result<DataType> {
 }
 
 /// `M8[ns]`, `m8[25us]`, `M8[D/3]`, `M8`: the unit is checked for its form and kept as text.
-fn times(kind: char, rest: &str, big: bool) -> Option<Element> {
+fn times(kind: char, rest: &str, big: bool) -> Option<ScalarType> {
     let unit = rest.strip_prefix('8')?;
     if !unit.is_empty() {
         let inside = unit.strip_prefix('[')?.strip_suffix(']')?;
@@ -120,7 +120,7 @@ fn times(kind: char, rest: &str, big: bool) -> Option<Element> {
         }
     }
     let numpy = Some(format!("<{kind}8{unit}"));
-    Some(Element { width: 8, swap: if big { 8 } else { 1 }, data_type: DataType::FixedSizeBinary(8), numpy })
+    Some(ScalarType { width: 8, swap: if big { 8 } else { 1 }, data_type: DataType::FixedSizeBinary(8), numpy })
 }
 
 fn pickled() -> Error {
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn names_of_elements() {
         let of = |name: &str| {
-            let e = Element::parse(name).unwrap();
+            let e = ScalarType::parse(name).unwrap();
             (e.width, e.swap, e.data_type, e.numpy.unwrap_or_default())
         };
         assert_eq!(of("<f4"), (4, 1, DataType::Float32, String::new()));
@@ -172,7 +172,7 @@ mod tests {
             ("<", "unknown"),
             ("<i+4", "unknown"),
         ] {
-            let error = Element::parse(name).unwrap_err();
+            let error = ScalarType::parse(name).unwrap_err();
             assert!(error.kind() == Kind::Unsupported && error.message().contains(word), "{name}: {error}");
         }
     }
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn names_round_trip() {
         for name in ["|b1", "|i1", "<u2", "<i8", "<f2", "<f8"] {
-            assert_eq!(Element::name_of(&Element::parse(name).unwrap().data_type).unwrap(), name);
+            assert_eq!(ScalarType::name_of(&ScalarType::parse(name).unwrap().data_type).unwrap(), name);
         }
     }
 }

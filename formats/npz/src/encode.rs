@@ -1,6 +1,6 @@
 //! Encodes columns as `.npy` files, byte for byte as `numpy.save` does.
 
-use crate::element::Element;
+use crate::element::ScalarType;
 use crate::header::write_header;
 use crate::text::append_units;
 use arrow_array::builder::BinaryViewBuilder;
@@ -96,17 +96,17 @@ impl Descr {
     fn of(field: &Field, kind: &FieldType) -> Result<Self> {
         let other = || Error::unsupported(format!("field {} of type {kind} has no NumPy type", field.name()));
         let element = kind.element().ok_or_else(other)?;
-        let named = numpy_type(field).map(Element::parse).transpose();
+        let named = numpy_type(field).map(ScalarType::parse).transpose();
         let named = named.map_err(|e| Error::unsupported(format!("field {} {}", field.name(), e.message())))?;
         match (element, named) {
             (DataType::Utf8View | DataType::Utf8, named) => {
-                Ok(Descr::Text(named.filter(Element::is_text).map_or(1, |e| e.width / 4)))
+                Ok(Descr::Text(named.filter(ScalarType::is_text).map_or(1, |e| e.width / 4)))
             }
             (DataType::FixedSizeBinary(_), Some(named)) if named.data_type == *element => {
                 named.numpy.map(Descr::Name).ok_or_else(other)
             }
             (DataType::FixedSizeBinary(_), Some(_)) => Err(other()),
-            _ => Element::name_of(element).map(Descr::Name).ok_or_else(other),
+            _ => ScalarType::name_of(element).map(Descr::Name).ok_or_else(other),
         }
     }
 }

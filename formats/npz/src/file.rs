@@ -3,7 +3,7 @@
 use crate::bytes::Bytes;
 use crate::header::{Header, MAGIC};
 use crate::known::Known;
-use crate::zip::{Member, members};
+use crate::zip::{ZipMember, members};
 use packhorse_core::{Error, Field, Limits, NUMPY, Result, with_metadata};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Naming {
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     pub(crate) field: String,
-    pub(crate) member: Option<Member>,
+    pub(crate) member: Option<ZipMember>,
 }
 
 /// The arrays in file order; if `chosen` is set, only those of an archive. An archive without arrays is a `Content`

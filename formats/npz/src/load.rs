@@ -2,7 +2,7 @@
 
 use crate::bytes::Bytes;
 use crate::file::Array;
-use crate::member::{Shift, crc32, inflate};
+use crate::member::{CrcShift, crc32, inflate};
 use arrow_buffer::Buffer;
 use packhorse_core::{Limits, Memory, Pool, Result};
 use rayon::prelude::{IndexedParallelIterator, ParallelIterator, ParallelSliceMut};
@@ -54,8 +54,8 @@ pub(crate) fn read(bytes: Bytes<'_>, at: u64, size: usize, summed: bool, pool: &
     }
     let pieces = data.par_chunks_mut(PIECE).enumerate().map(fill);
     let sums = pieces.collect::<Result<Vec<_>>>()?;
-    let whole = Shift::by(PIECE as u64);
-    let join = |crc, (piece, len)| if len == PIECE as u64 { whole } else { Shift::by(len) }.join(crc, piece);
+    let whole = CrcShift::by(PIECE as u64);
+    let join = |crc, (piece, len)| if len == PIECE as u64 { whole } else { CrcShift::by(len) }.join(crc, piece);
     let crc = sums.into_iter().filter(|_| summed).fold(0, join);
     Ok((data, crc))
 }

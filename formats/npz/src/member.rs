@@ -5,7 +5,7 @@
 
 use crate::bytes::Bytes;
 use crate::header::{Header, cut};
-use crate::zip::{LOCAL, Member, u16_at};
+use crate::zip::{LOCAL, ZipMember, u16_at};
 use flate2::{Decompress, FlushDecompress};
 use libdeflater::Decompressor;
 use packhorse_core::{Error, Limits, Result};
@@ -17,7 +17,7 @@ const RATIO: u64 = 1032;
 /// Bytes of a member read first to find its `.npy` header.
 const HEAD: usize = 4096;
 
-impl Member {
+impl ZipMember {
     /// The uncompressed size. Encryption, other compression methods and impossible sizes are errors.
     pub(crate) fn check(&self, limits: &Limits) -> Result<usize> {
         if self.flags & 0b0010_0000_0100_0001 != 0 {
@@ -133,9 +133,9 @@ pub(crate) fn crc32(bytes: &[u8]) -> u32 {
 /// Combines the CRC-32 of two pieces: a factor of x to the power of the second piece's bits, modulo the CRC's
 /// polynomial. Computing the factor costs more than applying it, so reuse it.
 #[derive(Clone, Copy)]
-pub(crate) struct Shift(u32);
+pub(crate) struct CrcShift(u32);
 
-impl Shift {
+impl CrcShift {
     /// The factor for a second piece of `len` bytes.
     pub(crate) fn by(len: u64) -> Self {
         // Bits are coefficients; the highest is that of x⁰. These are 1 and x⁸.
@@ -194,7 +194,7 @@ mod tests {
         let bytes: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
         for at in [0, 1, 7, 4096, 65_537, 99_999, 100_000] {
             let (first, second) = bytes.split_at(at);
-            let joined = Shift::by(second.len() as u64).join(crc32(first), crc32(second));
+            let joined = CrcShift::by(second.len() as u64).join(crc32(first), crc32(second));
             assert_eq!(joined, crc32(&bytes), "{at}");
         }
     }

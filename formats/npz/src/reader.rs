@@ -9,7 +9,7 @@ use crate::dtype::Axis;
 use crate::file::Array;
 use crate::header::{Header, cut};
 use crate::load::{self, load};
-use crate::member::{Shift, crc32};
+use crate::member::{CrcShift, crc32};
 use arrow_buffer::Buffer;
 use flate2::bufread::DeflateDecoder;
 use packhorse_core::{Context, Error, Limits, Memory, Pool, Result};
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
     /// Combines the CRC-32 of the next `len` bytes, and compares the result after the last row.
     fn sum(&mut self, next: u32, len: usize) -> Result<()> {
         let Some((crc, member)) = self.crc.as_mut().zip(self.array.member.as_ref()) else { return Ok(()) };
-        *crc = Shift::by(len as u64).join(*crc, next);
+        *crc = CrcShift::by(len as u64).join(*crc, next);
         if self.header.shape.first() != Some(&self.next) {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 /// A file in the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Member {
+pub(crate) struct ZipMember {
     /// The name, without `.npy`.
     pub(crate) array: String,
     pub(crate) method: u16,
@@ -28,14 +28,14 @@ pub(crate) struct Member {
 
 /// The members whose names end in `.npy`, in directory order, and the names of the others, which `numpy.load` returns
 /// as bytes. Folders are dropped.
-pub(crate) fn members(bytes: Bytes<'_>, limits: &Limits) -> Result<(Vec<Member>, Vec<String>)> {
-    let end = End::find(bytes)?;
+pub(crate) fn members(bytes: Bytes<'_>, limits: &Limits) -> Result<(Vec<ZipMember>, Vec<String>)> {
+    let end = EndOfDirectory::find(bytes)?;
     let size = limits.header(end.size)?;
     let directory = end.directory(bytes, size)?;
     let mut rest: &[u8] = &directory;
     let mut found = Vec::new();
     while !rest.is_empty() {
-        let entry = Entry::parse(&mut rest)?;
+        let entry = CentralDirectoryEntry::parse(&mut rest)?;
         found.push(entry.member()?);
     }
     if found.len() as u64 != end.members {
@@ -43,7 +43,7 @@ pub(crate) fn members(bytes: Bytes<'_>, limits: &Limits) -> Result<(Vec<Member>,
     }
     set_ends(&mut found, end.at)?;
     let (arrays, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|(is_array, _)| *is_array);
-    let mut arrays: Vec<Member> = arrays.into_iter().map(|(_, member)| member).collect();
+    let mut arrays: Vec<ZipMember> = arrays.into_iter().map(|(_, member)| member).collect();
     let others = others.into_iter().map(|(_, member)| member.array).filter(|name| !name.ends_with('/')).collect();
     arrays.iter_mut().for_each(|m| m.array.truncate(m.array.len().saturating_sub(4)));
     let mut names: Vec<&str> = arrays.iter().map(|m| m.array.as_str()).collect();
@@ -55,8 +55,8 @@ pub(crate) fn members(bytes: Bytes<'_>, limits: &Limits) -> Result<(Vec<Member>,
 }
 
 /// Sets where each member ends: at the next one, or at the central directory.
-fn set_ends(members: &mut [(bool, Member)], directory: u64) -> Result<()> {
-    let mut order: Vec<&mut Member> = members.iter_mut().map(|(_, member)| member).collect();
+fn set_ends(members: &mut [(bool, ZipMember)], directory: u64) -> Result<()> {
+    let mut order: Vec<&mut ZipMember> = members.iter_mut().map(|(_, member)| member).collect();
     order.sort_by_key(|member| std::cmp::Reverse(member.start));
     let mut end = directory;
     for member in order {
@@ -84,7 +84,7 @@ const LOCATOR: usize = 20;
 const TAIL: usize = 4096;
 
 /// The end of central directory record.
-struct End<'a> {
+struct EndOfDirectory<'a> {
     members: u64,
     /// Offset and size of the central directory.
     at: u64,
@@ -95,7 +95,7 @@ struct End<'a> {
     tail_at: u64,
 }
 
-impl<'a> End<'a> {
+impl<'a> EndOfDirectory<'a> {
     fn find(bytes: Bytes<'a>) -> Result<Self> {
         for window in [TAIL, END + usize::from(u16::MAX) + LOCATOR] {
             let tail_at = bytes.len().saturating_sub(window as u64);
@@ -159,13 +159,13 @@ impl<'a> End<'a> {
 }
 
 /// An entry of the central directory.
-struct Entry<'a> {
+struct CentralDirectoryEntry<'a> {
     fixed: &'a [u8],
     name: &'a [u8],
     extra: &'a [u8],
 }
 
-impl<'a> Entry<'a> {
+impl<'a> CentralDirectoryEntry<'a> {
     /// The entry at the start of `rest`, which moves past it.
     fn parse(rest: &mut &'a [u8]) -> Result<Self> {
         let cut = || damaged("its central directory is damaged");
@@ -179,7 +179,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The member, and whether it is an array.
-    fn member(&self) -> Result<(bool, Member)> {
+    fn member(&self) -> Result<(bool, ZipMember)> {
         let cut = || damaged("its central directory is damaged");
         let short = |at: usize| u16_at(self.fixed, at).ok_or_else(cut);
         let long = |at: usize| u32_at(self.fixed, at).ok_or_else(cut);
@@ -202,7 +202,7 @@ impl<'a> Entry<'a> {
             Err(_) => self.name.escape_ascii().to_string(),
         };
         let (method, flags, crc) = (short(10)?, short(8)?, long(16)?);
-        Ok((is_array, Member { array, method, flags, crc, packed, size, start, end: 0 }))
+        Ok((is_array, ZipMember { array, method, flags, crc, packed, size, start, end: 0 }))
     }
 
     /// The numbers in the zip64 extra field (id 1), in order.

@@ -1,7 +1,7 @@
 //! Descriptions of the classes of trees, as written since ROOT 4, since files of other programs may
 //! lack them. Trailing members that are never used are not listed.
 
-use crate::streamer::{Element, code};
+use crate::streamer::{StreamerElement, code};
 use std::sync::Arc;
 
 /// A class: name, versions, and members as `name:kind`. An empty kind is a base class; `i` `l` `s` `d` `b` are
@@ -81,13 +81,13 @@ const CLASSES: &[Class] = &[
 ];
 
 /// The members of `class` in `version`, if it is built in.
-pub(crate) fn members(class: &str, version: u16) -> Option<Arc<[Element]>> {
+pub(crate) fn members(class: &str, version: u16) -> Option<Arc<[StreamerElement]>> {
     let found = CLASSES.iter().find(|c| c.0 == class && c.1.contains(&version))?;
     let words = found.2.split_whitespace().flat_map(|word| if word == "*" { HEAD } else { word }.split_whitespace());
     Some(words.filter_map(element).collect())
 }
 
-fn element(word: &str) -> Option<Element> {
+fn element(word: &str) -> Option<StreamerElement> {
     let (name, kind) = word.split_once(':')?;
     let (kind, counter) = kind.split_once('.').unwrap_or((kind, ""));
     let (code, type_name) = match kind {
@@ -107,7 +107,7 @@ fn element(word: &str) -> Option<Element> {
         "L" => (code::POINTER + 16, "Long64_t*"),
         _ => return None,
     };
-    Some(Element {
+    Some(StreamerElement {
         name: name.into(),
         title: String::new(),
         type_name: type_name.to_owned(),

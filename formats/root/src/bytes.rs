@@ -11,7 +11,7 @@ pub(crate) struct Bytes<'a> {
 
 /// The header of an object: its class version and, if it has a byte count, its end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Header {
+pub(crate) struct ObjectHeader {
     pub(crate) version: u16,
     pub(crate) end: Option<usize>,
 }
@@ -113,20 +113,20 @@ impl<'a> Bytes<'a> {
     }
 
     /// An object header, with or without a byte count.
-    pub(crate) fn header(&mut self) -> Result<Header> {
+    pub(crate) fn header(&mut self) -> Result<ObjectHeader> {
         let mut ahead = self.clone();
         let Some(len) = ahead.u32().ok().and_then(counted) else {
-            return Ok(Header { version: self.u16()?, end: None });
+            return Ok(ObjectHeader { version: self.u16()?, end: None });
         };
         let end = ahead.at.checked_add(len).filter(|end| len >= 2 && *end <= self.bytes.len());
         let bad = || Error::content(format!("an object of {len} bytes, but only {} are left", ahead.left()));
         let end = end.ok_or_else(bad)?;
         self.at = ahead.at;
-        Ok(Header { version: self.u16()?, end: Some(end) })
+        Ok(ObjectHeader { version: self.u16()?, end: Some(end) })
     }
 
     /// Moves to the end of the object, if `header` has it.
-    pub(crate) fn finish(&mut self, header: Header) -> Result<()> {
+    pub(crate) fn finish(&mut self, header: ObjectHeader) -> Result<()> {
         header.end.map_or(Ok(()), |end| self.advance_to(end))
     }
 

@@ -3,10 +3,10 @@
 
 use crate::basket::Basket;
 use crate::bytes::Bytes;
-use crate::element::Element;
+use crate::element::NumberType;
 use crate::ends::{Ends, regular, too_long};
 use crate::interpret::{Column, Layout};
-use crate::objects::{Objects, Reading, Values};
+use crate::objects::{ObjectColumnBuilder, Objects, Values};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, FixedSizeListArray, StringViewArray, UInt32Array};
 use arrow_buffer::Buffer;
@@ -33,7 +33,7 @@ pub(crate) fn array(column: &Column, pieces: &[Piece], buffers: &Pool) -> Result
 }
 
 fn objects(column: &Column, objects: &Objects, pieces: &[Piece]) -> Result<ArrayRef> {
-    let mut reading = Reading::new(objects);
+    let mut reading = ObjectColumnBuilder::new(objects);
     for_entries(pieces, |entry| reading.entry(entry))?;
     let (ends, values) = reading.finish();
     let values = match (values, &objects.leaf.element) {
@@ -63,7 +63,7 @@ pub(crate) fn check_lengths(array: &ArrayRef, counts: &[i64]) -> Result<()> {
 }
 
 /// The values of a counter branch.
-pub(crate) fn counts(element: &Element, pieces: &[Piece], buffers: &Pool) -> Result<Vec<i64>> {
+pub(crate) fn counts(element: &NumberType, pieces: &[Piece], buffers: &Pool) -> Result<Vec<i64>> {
     let width = element.width();
     let bytes = flat(element, 1, 0, width, pieces, buffers)?;
     let signed = element.data_type.is_signed_integer();
@@ -76,7 +76,7 @@ pub(crate) fn counts(element: &Element, pieces: &[Piece], buffers: &Pool) -> Res
 }
 
 fn flat(
-    element: &Element,
+    element: &NumberType,
     len: usize,
     offset: usize,
     stride: usize,
@@ -116,12 +116,12 @@ fn too_few() -> Error {
     Error::content("a basket with fewer entries than its branch says")
 }
 
-fn numbers(element: &Element, bytes: Buffer) -> Result<ArrayRef> {
+fn numbers(element: &NumberType, bytes: Buffer) -> Result<ArrayRef> {
     let len = bytes.len() / element.column_width();
     array_of(&element.data_type, bytes, len)
 }
 
-fn shaped(column: &Column, element: &Element, bytes: Buffer, len: usize) -> Result<ArrayRef> {
+fn shaped(column: &Column, element: &NumberType, bytes: Buffer, len: usize) -> Result<ArrayRef> {
     let values = numbers(element, bytes)?;
     let field = column.holds.field(&column.name, false);
     let (FieldType::Tensor { .. }, DataType::FixedSizeList(item, size)) = (&column.holds, field.data_type()) else {
@@ -132,7 +132,7 @@ fn shaped(column: &Column, element: &Element, bytes: Buffer, len: usize) -> Resu
     array.map(|array| Arc::new(array) as ArrayRef).map_err(|e| Error::bug(e.to_string()))
 }
 
-fn counted(element: &Element, inner: &[usize], marker: bool, pieces: &[Piece], buffers: &Pool) -> Result<ArrayRef> {
+fn counted(element: &NumberType, inner: &[usize], marker: bool, pieces: &[Piece], buffers: &Pool) -> Result<ArrayRef> {
     let size = inner.iter().product::<usize>() * element.width();
     if size == 0 {
         return Err(Error::unsupported("lists of empty arrays"));
@@ -149,7 +149,7 @@ fn counted(element: &Element, inner: &[usize], marker: bool, pieces: &[Piece], b
 }
 
 /// Lists whose values, of `size` bytes each, are contiguous in a basket.
-fn lists(element: &Element, size: usize, pieces: &[Piece], buffers: &Pool) -> Result<(Ends, Buffer)> {
+fn lists(element: &NumberType, size: usize, pieces: &[Piece], buffers: &Pool) -> Result<(Ends, Buffer)> {
     let (mut ends, mut runs) = (Ends::of(pieces), Vec::with_capacity(pieces.len()));
     for (basket, entries) in pieces {
         let offsets = offsets(basket, entries)?;
@@ -170,7 +170,7 @@ fn lists(element: &Element, size: usize, pieces: &[Piece], buffers: &Pool) -> Re
 }
 
 /// Lists with a marker byte before each.
-fn marked_lists(element: &Element, size: usize, pieces: &[Piece]) -> Result<(Ends, Buffer)> {
+fn marked_lists(element: &NumberType, size: usize, pieces: &[Piece]) -> Result<(Ends, Buffer)> {
     let (mut ends, mut out) = (Ends::of(pieces), Vec::new());
     for_entries(pieces, |entry| {
         let values = marked(entry)?;
@@ -222,7 +222,7 @@ fn marked(entry: &[u8]) -> Result<&[u8]> {
     }
 }
 
-fn vector(element: &Element, pieces: &[Piece]) -> Result<ArrayRef> {
+fn vector(element: &NumberType, pieces: &[Piece]) -> Result<ArrayRef> {
     let held: usize = pieces.iter().map(|(basket, _)| basket.data().len()).sum();
     let (mut ends, mut out) = (Ends::of(pieces), Vec::with_capacity(held));
     for_entries(pieces, |entry| {

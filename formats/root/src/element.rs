@@ -4,14 +4,14 @@ use packhorse_core::DataType;
 
 /// A number type: its column type, and its encoding.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Element {
+pub(crate) struct NumberType {
     pub(crate) data_type: DataType,
-    pub(crate) stored: Stored,
+    pub(crate) stored: NumberEncoding,
 }
 
 /// The encoding of a number.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Stored {
+pub(crate) enum NumberEncoding {
     /// Big-endian, in this many bytes.
     Plain(usize),
     /// A 4-byte float that is widened to 8 bytes.
@@ -22,9 +22,9 @@ pub(crate) enum Stored {
     Range { low: f64, step: f64 },
 }
 
-impl Element {
+impl NumberType {
     fn plain(data_type: DataType, width: usize) -> Self {
-        Self { data_type, stored: Stored::Plain(width) }
+        Self { data_type, stored: NumberEncoding::Plain(width) }
     }
 
     /// An `int`.
@@ -107,9 +107,9 @@ impl Element {
     /// Bytes per stored number.
     pub(crate) fn width(&self) -> usize {
         match self.stored {
-            Stored::Plain(width) => width,
-            Stored::Widened | Stored::Range { .. } => 4,
-            Stored::Truncated(_) => 3,
+            NumberEncoding::Plain(width) => width,
+            NumberEncoding::Widened | NumberEncoding::Range { .. } => 4,
+            NumberEncoding::Truncated(_) => 3,
         }
     }
 
@@ -129,21 +129,21 @@ impl Element {
     pub(crate) fn write(&self, bytes: &[u8], out: &mut [u8]) {
         let single = self.data_type == DataType::Float32;
         match &self.stored {
-            Stored::Plain(1) => turn::<1>(bytes, out),
-            Stored::Plain(2) => turn::<2>(bytes, out),
-            Stored::Plain(4) => turn::<4>(bytes, out),
-            Stored::Plain(_) => turn::<8>(bytes, out),
-            Stored::Widened => {
+            NumberEncoding::Plain(1) => turn::<1>(bytes, out),
+            NumberEncoding::Plain(2) => turn::<2>(bytes, out),
+            NumberEncoding::Plain(4) => turn::<4>(bytes, out),
+            NumberEncoding::Plain(_) => turn::<8>(bytes, out),
+            NumberEncoding::Widened => {
                 each::<4, 8>(bytes, out, |four| f64::from(f32::from_be_bytes(four)).to_le_bytes());
             }
-            Stored::Truncated(bits) if single => {
+            NumberEncoding::Truncated(bits) if single => {
                 each::<3, 4>(bytes, out, |three| (truncated(three, *bits) as f32).to_le_bytes());
             }
-            Stored::Truncated(bits) => each::<3, 8>(bytes, out, |three| truncated(three, *bits).to_le_bytes()),
-            Stored::Range { low, step } if single => each::<4, 4>(bytes, out, |four| {
+            NumberEncoding::Truncated(bits) => each::<3, 8>(bytes, out, |three| truncated(three, *bits).to_le_bytes()),
+            NumberEncoding::Range { low, step } if single => each::<4, 4>(bytes, out, |four| {
                 (u32::from_be_bytes(four) as f32 * *step as f32 + *low as f32).to_le_bytes()
             }),
-            Stored::Range { low, step } => {
+            NumberEncoding::Range { low, step } => {
                 each::<4, 8>(bytes, out, |four| (f64::from(u32::from_be_bytes(four)) * step + low).to_le_bytes());
             }
         }
@@ -181,16 +181,16 @@ mod tests {
     #[test]
     fn numbers_become_little_endian() {
         let mut out = vec![7];
-        Element::of_code(3).unwrap().append(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe], &mut out);
+        NumberType::of_code(3).unwrap().append(&[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe], &mut out);
         assert_eq!(out, [7, 1, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff]);
         let mut out = Vec::new();
-        Element::of_type("double").unwrap().append(&2.5f64.to_be_bytes(), &mut out);
+        NumberType::of_type("double").unwrap().append(&2.5f64.to_be_bytes(), &mut out);
         assert_eq!(out, 2.5f64.to_le_bytes());
     }
 
     #[test]
     fn packed_floats_are_decoded() {
-        let range = Element { data_type: DataType::Float64, stored: Stored::Range { low: -1.0, step: 0.5 } };
+        let range = NumberType { data_type: DataType::Float64, stored: NumberEncoding::Range { low: -1.0, step: 0.5 } };
         let mut out = Vec::new();
         range.append(&[0, 0, 0, 3], &mut out);
         assert_eq!(out, 0.5f64.to_le_bytes());

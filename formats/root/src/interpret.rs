@@ -1,11 +1,11 @@
 //! Derives from a branch's metadata how its baskets are decoded. Reads no basket.
 
-use crate::element::{Element, Stored};
-use crate::objects::{Frame, Objects};
+use crate::element::{NumberEncoding, NumberType};
+use crate::objects::{Framing, Objects};
 use crate::range::Range;
 use crate::shape::{self, Shape};
 use crate::streamer::Streamers;
-use crate::tree::{Branch, Leaf, Tree};
+use crate::tree::{Branch, Tree, TreeLeaf};
 use crate::typename::Type;
 use packhorse_core::{DataType, FieldType};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) enum Layout {
     /// `len` numbers at byte `offset` of an entry of `stride` bytes.
-    Flat { element: Element, len: usize, offset: usize, stride: usize },
+    Flat { element: NumberType, len: usize, offset: usize, stride: usize },
     /// Numbers up to the entry's end, after a marker byte if it is a pointer to an array.
-    Counted { element: Element, inner: Vec<usize>, marker: bool },
+    Counted { element: NumberType, inner: Vec<usize>, marker: bool },
     /// The `fBits` of `TObject`s: four bytes each, and two more if the object is referenced; a list of them, or one.
     Bits { list: bool },
     /// A `std::vector` of numbers: byte count, version, length, numbers.
-    Vector { element: Element },
+    Vector { element: NumberType },
     /// A string, after a header of this many bytes.
     Text { header: usize },
     /// Objects, maps, nested collections, collections in split collections.
@@ -42,7 +42,7 @@ pub(crate) struct Column {
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     pub(crate) branch: usize,
-    pub(crate) element: Element,
+    pub(crate) element: NumberType,
 }
 
 impl Counter {
@@ -53,11 +53,12 @@ impl Counter {
         let counter = tree.branches.get(number).filter(|counter| readable(tree, counter).is_ok())?;
         let [leaf] = counter.leaves.as_slice() else { return None };
         let element = match leaf.kind.as_str() {
-            "TLeafElement" if MASTERS.contains(&counter.role) => Element::of_code(INT),
-            "TLeafElement" => Element::of_code(leaf.code),
-            kind => Element::of_leaf(kind, leaf.unsigned),
+            "TLeafElement" if MASTERS.contains(&counter.role) => NumberType::of_code(INT),
+            "TLeafElement" => NumberType::of_code(leaf.code),
+            kind => NumberType::of_leaf(kind, leaf.unsigned),
         };
-        let whole = |element: &Element| element.data_type.is_integer() && matches!(element.stored, Stored::Plain(_));
+        let whole =
+            |element: &NumberType| element.data_type.is_integer() && matches!(element.stored, NumberEncoding::Plain(_));
         Some(Self { branch: number, element: element.filter(whole)? })
     }
 }
@@ -89,12 +90,12 @@ pub(crate) fn interpret(tree: &Tree, number: usize, streamers: &Streamers) -> Op
     if branch.has_children && !counts {
         return None;
     }
-    let member = Member::of(branch, streamers);
+    let member = MemberDescription::of(branch, streamers);
     let type_name = member.type_name.clone();
     let columns = match readable(tree, branch) {
         Err(reason) => Err(reason),
         Ok(()) if branch.has_children => {
-            Element::of_code(INT).ok_or_else(String::new).map(|count| vec![flat(branch, number, count, &[])])
+            NumberType::of_code(INT).ok_or_else(String::new).map(|count| vec![flat(branch, number, count, &[])])
         }
         Ok(()) => columns(branch, number, &member, streamers),
     };
@@ -120,7 +121,7 @@ fn readable(tree: &Tree, branch: &Branch) -> Result<(), String> {
 }
 
 /// The description of a branch by the class that it is a member of.
-struct Member {
+struct MemberDescription {
     type_name: String,
     /// The member's title (its comment), if the file describes it.
     title: Option<String>,
@@ -128,7 +129,7 @@ struct Member {
     whole: bool,
 }
 
-impl Member {
+impl MemberDescription {
     fn of(branch: &Branch, streamers: &Streamers) -> Self {
         if branch.parent.is_none() && !branch.class.is_empty() {
             return Self { type_name: branch.class.clone(), title: None, whole: true };
@@ -153,7 +154,12 @@ fn clean(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(_, name)| name)
 }
 
-fn columns(branch: &Branch, number: usize, member: &Member, streamers: &Streamers) -> Result<Vec<Column>, String> {
+fn columns(
+    branch: &Branch,
+    number: usize,
+    member: &MemberDescription,
+    streamers: &Streamers,
+) -> Result<Vec<Column>, String> {
     let [leaf] = branch.leaves.as_slice() else {
         return match branch.leaves.as_slice() {
             [] => Err("it has no leaf".to_owned()),
@@ -165,12 +171,12 @@ fn columns(branch: &Branch, number: usize, member: &Member, streamers: &Streamer
     }
     let counted = leaf.counted && !(41..60).contains(&leaf.code);
     match IN_COLLECTION.contains(&branch.role) || counted {
-        true => objects(branch, number, leaf, member, Frame::Many, streamers),
+        true => objects(branch, number, leaf, member, Framing::Many, streamers),
         false => object(branch, number, leaf, member, streamers),
     }
 }
 
-fn numbers(branch: &Branch, number: usize, leaf: &Leaf, element: Element) -> Result<Column, String> {
+fn numbers(branch: &Branch, number: usize, leaf: &TreeLeaf, element: NumberType) -> Result<Column, String> {
     let in_collection = IN_COLLECTION.contains(&branch.role);
     let dimensions = dimensions(leaf)?;
     if leaf.kind == "TLeafElement" && leaf.code == BITS && dimensions.is_empty() {
@@ -186,7 +192,7 @@ fn numbers(branch: &Branch, number: usize, leaf: &Leaf, element: Element) -> Res
 }
 
 /// The number type of a leaf; `None` if it is not a number.
-fn number_of(leaf: &Leaf, member: &Member) -> Result<Option<Element>, String> {
+fn number_of(leaf: &TreeLeaf, member: &MemberDescription) -> Result<Option<NumberType>, String> {
     let code = if (21..40).contains(&leaf.code) { leaf.code - 20 } else { leaf.code };
     match (leaf.kind.as_str(), code) {
         ("TLeafD32", _) => packed(&leaf.title, false).map(Some),
@@ -195,29 +201,29 @@ fn number_of(leaf: &Leaf, member: &Member) -> Result<Option<Element>, String> {
             Some(title) => packed(title, code == 19).map(Some),
             None => Err(format!("the file does not describe the range of {}", member.type_name)),
         },
-        ("TLeafElement", code) => Ok(Element::of_code(code)),
-        (kind, _) => Ok(Element::of_leaf(kind, leaf.unsigned)),
+        ("TLeafElement", code) => Ok(NumberType::of_code(code)),
+        (kind, _) => Ok(NumberType::of_leaf(kind, leaf.unsigned)),
     }
 }
 
 /// `Double32_t` and `Float16_t`, whose encoding depends on the range in the title.
-pub(crate) fn packed(title: &str, half: bool) -> Result<Element, String> {
+pub(crate) fn packed(title: &str, half: bool) -> Result<NumberType, String> {
     let data_type = if half { DataType::Float32 } else { DataType::Float64 };
     let stored = match Range::of_title(title) {
         Range::Given(low, high, bits) if low < high => {
-            Stored::Range { low, step: (high - low) / (1u64 << bits) as f64 }
+            NumberEncoding::Range { low, step: (high - low) / (1u64 << bits) as f64 }
         }
         // For the range [0, 0], a small number of bits is that of the mantissa.
-        Range::Given(0.0, 0.0, bits @ 2..15) => Stored::Truncated(u32::try_from(bits).unwrap_or(2)),
-        Range::Given(0.0, 0.0, _) | Range::None if half => Stored::Truncated(12),
-        Range::Given(0.0, 0.0, _) | Range::None => Stored::Widened,
+        Range::Given(0.0, 0.0, bits @ 2..15) => NumberEncoding::Truncated(u32::try_from(bits).unwrap_or(2)),
+        Range::Given(0.0, 0.0, _) | Range::None if half => NumberEncoding::Truncated(12),
+        Range::Given(0.0, 0.0, _) | Range::None => NumberEncoding::Widened,
         Range::Given(..) => return Err(format!("its range {title} is empty")),
     };
-    Ok(Element { data_type, stored })
+    Ok(NumberType { data_type, stored })
 }
 
 /// The fixed dimensions in a leaf's title, `x[n][2][3]`, whose product must be the leaf's length.
-fn dimensions(leaf: &Leaf) -> Result<Vec<usize>, String> {
+fn dimensions(leaf: &TreeLeaf) -> Result<Vec<usize>, String> {
     let parts = leaf.title.split('[').skip(1).filter_map(|part| part.split_once(']')).map(|(inside, _)| inside);
     let fixed = parts.filter(|inside| inside.starts_with(|c: char| ('1'..='9').contains(&c)));
     let mut found: Vec<usize> = fixed.filter_map(|n| n.parse().ok()).collect();
@@ -234,8 +240,8 @@ fn dimensions(leaf: &Leaf) -> Result<Vec<usize>, String> {
 fn object(
     branch: &Branch,
     number: usize,
-    leaf: &Leaf,
-    member: &Member,
+    leaf: &TreeLeaf,
+    member: &MemberDescription,
     streamers: &Streamers,
 ) -> Result<Vec<Column>, String> {
     let column =
@@ -247,7 +253,7 @@ fn object(
         return Err(format!("a leaf of class {}", leaf.kind));
     }
     if (41..60).contains(&leaf.code) {
-        let element = Element::of_code(leaf.code - 40).ok_or_else(|| format!("a pointer, {}", member.type_name))?;
+        let element = NumberType::of_code(leaf.code - 40).ok_or_else(|| format!("a pointer, {}", member.type_name))?;
         return Ok(vec![counted(branch, number, element, Vec::new(), true)]);
     }
     match Type::parse(&member.type_name) {
@@ -263,9 +269,9 @@ fn object(
         },
         // ROOT writes whole objects of splittable classes without a header.
         Some(Type::Class(_)) if member.whole && branch.role == 0 => {
-            objects(branch, number, leaf, member, Frame::Bare, streamers)
+            objects(branch, number, leaf, member, Framing::Bare, streamers)
         }
-        _ => objects(branch, number, leaf, member, Frame::One, streamers),
+        _ => objects(branch, number, leaf, member, Framing::One, streamers),
     }
 }
 
@@ -273,9 +279,9 @@ fn object(
 fn objects(
     branch: &Branch,
     number: usize,
-    leaf: &Leaf,
-    member: &Member,
-    frame: Frame,
+    leaf: &TreeLeaf,
+    member: &MemberDescription,
+    frame: Framing,
     streamers: &Streamers,
 ) -> Result<Vec<Column>, String> {
     let refused = || format!("an object of class {}", member.type_name);
@@ -297,8 +303,8 @@ fn objects(
     if leaves.is_empty() {
         return Err(format!("{} without members", refused()));
     }
-    let column = |mut leaf: shape::Leaf| {
-        if frame == Frame::Many {
+    let column = |mut leaf: shape::ShapeLeaf| {
+        if frame == Framing::Many {
             leaf.lists.insert(0, None);
         }
         let (name, holds) = (format!("{}{}", branch.path, leaf.name), leaf.holds());
@@ -309,11 +315,11 @@ fn objects(
 }
 
 /// The columns of a branch with several leaves, named `branch.leaf`.
-fn leaf_list(branch: &Branch, number: usize, leaves: &[Leaf]) -> Result<Vec<Column>, String> {
+fn leaf_list(branch: &Branch, number: usize, leaves: &[TreeLeaf]) -> Result<Vec<Column>, String> {
     let mut parts = Vec::new();
     let mut stride = 0;
     for leaf in leaves {
-        let element = Element::of_leaf(&leaf.kind, leaf.unsigned).filter(|_| !leaf.counted);
+        let element = NumberType::of_leaf(&leaf.kind, leaf.unsigned).filter(|_| !leaf.counted);
         let element = element.ok_or_else(|| format!("a list of leaves with {} of class {}", leaf.name, leaf.kind))?;
         let shape = dimensions(leaf)?;
         let len = shape.iter().product::<usize>();
@@ -321,7 +327,7 @@ fn leaf_list(branch: &Branch, number: usize, leaves: &[Leaf]) -> Result<Vec<Colu
         stride += len * element.width();
         parts.push((leaf, element, shape, len, offset));
     }
-    let column = |(leaf, element, shape, len, offset): (&Leaf, Element, Vec<usize>, usize, usize)| Column {
+    let column = |(leaf, element, shape, len, offset): (&TreeLeaf, NumberType, Vec<usize>, usize, usize)| Column {
         name: format!("{}.{}", branch.path, leaf.name),
         branch: number,
         holds: shaped(&element, shape),
@@ -331,7 +337,7 @@ fn leaf_list(branch: &Branch, number: usize, leaves: &[Leaf]) -> Result<Vec<Colu
     Ok(parts.into_iter().map(column).collect())
 }
 
-fn flat(branch: &Branch, number: usize, element: Element, shape: &[usize]) -> Column {
+fn flat(branch: &Branch, number: usize, element: NumberType, shape: &[usize]) -> Column {
     let len = shape.iter().product::<usize>();
     let stride = len * element.width();
     let holds = shaped(&element, shape.to_vec());
@@ -339,7 +345,7 @@ fn flat(branch: &Branch, number: usize, element: Element, shape: &[usize]) -> Co
     Column { name: branch.path.clone(), branch: number, layout, holds, counter: None }
 }
 
-fn bits(branch: &Branch, number: usize, element: Element, list: bool) -> Column {
+fn bits(branch: &Branch, number: usize, element: NumberType, list: bool) -> Column {
     let holds = match list {
         true => FieldType::List { element: element.data_type, depth: 1 },
         false => FieldType::Scalar(element.data_type),
@@ -347,7 +353,7 @@ fn bits(branch: &Branch, number: usize, element: Element, list: bool) -> Column 
     Column { name: branch.path.clone(), branch: number, layout: Layout::Bits { list }, holds, counter: None }
 }
 
-fn shaped(element: &Element, shape: Vec<usize>) -> FieldType {
+fn shaped(element: &NumberType, shape: Vec<usize>) -> FieldType {
     match shape.is_empty() {
         true => FieldType::Scalar(element.data_type.clone()),
         false => FieldType::Tensor { element: element.data_type.clone(), shape },
@@ -355,7 +361,7 @@ fn shaped(element: &Element, shape: Vec<usize>) -> FieldType {
 }
 
 /// Fixed dimensions inside a counted one become lists, since columns can't hold lists of tensors.
-fn counted(branch: &Branch, number: usize, element: Element, inner: Vec<usize>, marker: bool) -> Column {
+fn counted(branch: &Branch, number: usize, element: NumberType, inner: Vec<usize>, marker: bool) -> Column {
     let holds = FieldType::List { element: element.data_type.clone(), depth: 1 + inner.len() };
     let layout = Layout::Counted { element, inner, marker };
     Column { name: branch.path.clone(), branch: number, layout, holds, counter: None }

@@ -2,22 +2,22 @@
 //! between objects. Of trees it knows only baskets.
 
 use crate::basket::Embedded;
-use crate::bytes::{Bytes, Header};
-use crate::streamer::{Element, Streamers, code};
+use crate::bytes::{Bytes, ObjectHeader};
+use crate::streamer::{StreamerElement, Streamers, code};
 use packhorse_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An object: its class, and its members, with those of base classes.
 #[derive(Debug, Default)]
-pub(crate) struct Object {
+pub(crate) struct RootObject {
     pub(crate) class: String,
-    members: Vec<(Arc<str>, Value)>,
+    members: Vec<(Arc<str>, MemberValue)>,
 }
 
 /// The value of a member. Floats are not needed.
 #[derive(Debug)]
-pub(crate) enum Value {
+pub(crate) enum MemberValue {
     Int(i64),
     Ints(Vec<i64>),
     Text(String),
@@ -28,35 +28,35 @@ pub(crate) enum Value {
     Basket(Embedded),
 }
 
-impl Object {
-    fn member(&self, name: &str) -> Option<&Value> {
+impl RootObject {
+    fn member(&self, name: &str) -> Option<&MemberValue> {
         self.members.iter().find(|(member, _)| &**member == name).map(|(_, value)| value)
     }
 
     pub(crate) fn int(&self, name: &str) -> Option<i64> {
         match self.member(name) {
-            Some(Value::Int(value)) => Some(*value),
+            Some(MemberValue::Int(value)) => Some(*value),
             _ => None,
         }
     }
 
     pub(crate) fn ints(&self, name: &str) -> &[i64] {
         match self.member(name) {
-            Some(Value::Ints(values)) => values,
+            Some(MemberValue::Ints(values)) => values,
             _ => &[],
         }
     }
 
     pub(crate) fn text(&self, name: &str) -> &str {
         match self.member(name) {
-            Some(Value::Text(value)) => value,
+            Some(MemberValue::Text(value)) => value,
             _ => "",
         }
     }
 
     pub(crate) fn object(&self, name: &str) -> Option<usize> {
         match self.member(name) {
-            Some(Value::Object(id)) => *id,
+            Some(MemberValue::Object(id)) => *id,
             _ => None,
         }
     }
@@ -64,27 +64,27 @@ impl Object {
     /// The indices of the objects in the list `name`; `None` if it was not read.
     pub(crate) fn objects(&self, name: &str) -> Option<&[Option<usize>]> {
         match self.member(name) {
-            Some(Value::Objects(ids)) => Some(ids),
+            Some(MemberValue::Objects(ids)) => Some(ids),
             _ => None,
         }
     }
 
     pub(crate) fn basket(&self) -> Option<&Embedded> {
         match self.member("basket") {
-            Some(Value::Basket(basket)) => Some(basket),
+            Some(MemberValue::Basket(basket)) => Some(basket),
             _ => None,
         }
     }
 }
 
 /// Reads an object of `class` from `bytes`, and all objects that it refers to. The first of the result is the object.
-pub(crate) fn read(bytes: &[u8], key_bytes: usize, class: &str, streamers: &Streamers) -> Result<Vec<Object>> {
-    let mut reader = Reader {
+pub(crate) fn read(bytes: &[u8], key_bytes: usize, class: &str, streamers: &Streamers) -> Result<Vec<RootObject>> {
+    let mut reader = ObjectReader {
         bytes: Bytes::new(bytes),
         key_bytes,
         streamers,
         refs: BTreeMap::new(),
-        objects: vec![Object { class: class.to_owned(), members: Vec::new() }],
+        objects: vec![RootObject { class: class.to_owned(), members: Vec::new() }],
         known: BTreeMap::new(),
         depth: 0,
     };
@@ -92,13 +92,13 @@ pub(crate) fn read(bytes: &[u8], key_bytes: usize, class: &str, streamers: &Stre
     Ok(reader.objects)
 }
 
-struct Reader<'a> {
+struct ObjectReader<'a> {
     bytes: Bytes<'a>,
     key_bytes: usize,
     streamers: &'a Streamers,
     refs: BTreeMap<usize, Ref>,
-    objects: Vec<Object>,
-    known: BTreeMap<(String, u16), Option<Arc<[Element]>>>,
+    objects: Vec<RootObject>,
+    known: BTreeMap<(String, u16), Option<Arc<[StreamerElement]>>>,
     depth: usize,
 }
 
@@ -115,7 +115,7 @@ const CLASS: u32 = 0x8000_0000;
 /// ROOT adds this to positions in references, so that none is 0.
 const OFFSET: usize = 2;
 
-impl Reader<'_> {
+impl ObjectReader<'_> {
     /// Reads an object of `class`, header included, into the object `id`.
     fn class(&mut self, class: &str, id: usize) -> Result<()> {
         self.depth += 1;
@@ -125,11 +125,11 @@ impl Reader<'_> {
         match class {
             "TObjArray" => {
                 let list = self.list()?;
-                self.put(id, &"list".into(), Value::Objects(list));
+                self.put(id, &"list".into(), MemberValue::Objects(list));
             }
             "TBasket" => {
                 let basket = Embedded::read(&mut self.bytes)?;
-                self.put(id, &"basket".into(), Value::Basket(basket));
+                self.put(id, &"basket".into(), MemberValue::Basket(basket));
             }
             _ => self.described(class, id)?,
         }
@@ -155,14 +155,14 @@ impl Reader<'_> {
         self.bytes.finish(header)
     }
 
-    fn put(&mut self, id: usize, name: &Arc<str>, value: Value) {
+    fn put(&mut self, id: usize, name: &Arc<str>, value: MemberValue) {
         if let Some(object) = self.objects.get_mut(id) {
             object.members.push((name.clone(), value));
         }
     }
 
     /// Reads one member; `false` if its type is not supported.
-    fn element(&mut self, element: &Element, id: usize) -> Result<bool> {
+    fn element(&mut self, element: &StreamerElement, id: usize) -> Result<bool> {
         let value = match element.code {
             code::BASE => {
                 self.class(&element.name, id)?;
@@ -174,25 +174,25 @@ impl Reader<'_> {
             }
             code::TNAMED => {
                 let (name, title) = self.bytes.named()?;
-                self.put(id, &"fName".into(), Value::Text(name));
-                self.put(id, &"fTitle".into(), Value::Text(title));
+                self.put(id, &"fName".into(), MemberValue::Text(name));
+                self.put(id, &"fTitle".into(), MemberValue::Text(title));
                 return Ok(true);
             }
-            code::STRING => Value::Text(self.bytes.string()?),
-            code::OBJECT | code::ANY if element.type_name == "TObjArray" => Value::Objects(self.list()?),
+            code::STRING => MemberValue::Text(self.bytes.string()?),
+            code::OBJECT | code::ANY if element.type_name == "TObjArray" => MemberValue::Objects(self.list()?),
             code::OBJECT | code::ANY => {
                 let header = self.bytes.header()?;
                 self.bytes.finish(header)?;
                 return Ok(header.end.is_some());
             }
-            code::OBJECT_POINTER | code::OBJECT_POINTER_MAY_BE_NULL => Value::Object(self.any()?),
+            code::OBJECT_POINTER | code::OBJECT_POINTER_MAY_BE_NULL => MemberValue::Object(self.any()?),
             1..code::FIXED => match self.number(element.code)? {
-                Some(value) => Value::Int(value),
+                Some(value) => MemberValue::Int(value),
                 None => return Ok(false),
             },
             code::FIXED..code::POINTER => return self.fixed(element),
             code::POINTER..code::OBJECT => match self.counted(element, id)? {
-                Some(values) => Value::Ints(values),
+                Some(values) => MemberValue::Ints(values),
                 None => return Ok(false),
             },
             _ => return Ok(false),
@@ -201,14 +201,14 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    fn fixed(&mut self, element: &Element) -> Result<bool> {
+    fn fixed(&mut self, element: &StreamerElement) -> Result<bool> {
         let Some(width) = width(element.code - code::FIXED) else { return Ok(false) };
         self.bytes.take(element.array.saturating_mul(width))?;
         Ok(true)
     }
 
     /// A pointer to an array: a marker byte (0 for null), then the numbers.
-    fn counted(&mut self, element: &Element, id: usize) -> Result<Option<Vec<i64>>> {
+    fn counted(&mut self, element: &StreamerElement, id: usize) -> Result<Option<Vec<i64>>> {
         let code = element.code - code::POINTER;
         let Some(mut width) = width(code) else { return Ok(None) };
         let marker = self.bytes.u8()?;
@@ -278,7 +278,7 @@ impl Reader<'_> {
         } else {
             (None, 0, count)
         };
-        let header = Header { version: 0, end };
+        let header = ObjectHeader { version: 0, end };
         if tag & CLASS == 0 {
             let found = match self.refs.get(&(tag as usize)) {
                 Some(Ref::Object(id)) => Some(*id),
@@ -289,7 +289,7 @@ impl Reader<'_> {
         }
         let class = self.tag(tag, counted.then_some(tag_at))?;
         let id = self.objects.len();
-        self.objects.push(Object { class: class.clone(), members: Vec::new() });
+        self.objects.push(RootObject { class: class.clone(), members: Vec::new() });
         let key = if counted { start + self.key_bytes + OFFSET } else { self.refs.len() + 1 };
         self.refs.insert(key, Ref::Object(id));
         let known = matches!(&*class, "TObjArray" | "TBasket");

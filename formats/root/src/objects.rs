@@ -3,9 +3,9 @@
 
 use crate::bytes::Bytes;
 use crate::decode::utf8;
-use crate::element::Element;
+use crate::element::NumberType;
 use crate::ends::Ends;
-use crate::shape::{Leaf, Record, Shape};
+use crate::shape::{ClassShape, Shape, ShapeLeaf};
 use arrow_array::ArrayRef;
 use arrow_array::builder::StringViewBuilder;
 use packhorse_core::{Error, Result};
@@ -14,14 +14,14 @@ use std::sync::Arc;
 /// A column of a branch of objects.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
-    pub(crate) frame: Frame,
+    pub(crate) frame: Framing,
     pub(crate) shape: Arc<Shape>,
-    pub(crate) leaf: Leaf,
+    pub(crate) leaf: ShapeLeaf,
 }
 
 /// The framing of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Frame {
+pub(crate) enum Framing {
     /// One value.
     One,
     /// The members of one object, without its header.
@@ -31,7 +31,7 @@ pub(crate) enum Frame {
 }
 
 /// A column under construction.
-pub(crate) struct Reading<'a> {
+pub(crate) struct ObjectColumnBuilder<'a> {
     objects: &'a Objects,
     /// Offsets of the lists of each depth, outermost first; empty for a tensor.
     ends: Vec<Ends>,
@@ -65,7 +65,7 @@ impl<'a> Way<'a> {
 
 const MEMBER_WISE: u16 = 0x4000;
 
-impl<'a> Reading<'a> {
+impl<'a> ObjectColumnBuilder<'a> {
     pub(crate) fn new(objects: &'a Objects) -> Self {
         let inner = match objects.leaf.element {
             Some(_) => Inner::Numbers(Vec::new()),
@@ -81,8 +81,8 @@ impl<'a> Reading<'a> {
         let (bytes, way) = (&mut Bytes::new(entry), Some(Way { path: &objects.leaf.path, depth: 0 }));
         self.counters.clear();
         match (objects.frame, &*objects.shape) {
-            (Frame::Bare, Shape::Record(record)) => self.members(record, way, bytes)?,
-            (Frame::Many, shape) => self.many(shape, way, bytes)?,
+            (Framing::Bare, Shape::Record(record)) => self.members(record, way, bytes)?,
+            (Framing::Many, shape) => self.many(shape, way, bytes)?,
             (_, shape) => self.value(shape, way, bytes)?,
         }
         match bytes.left() {
@@ -138,7 +138,7 @@ impl<'a> Reading<'a> {
             Shape::Bits => {
                 let count = bytes.count(1)?;
                 self.list(count, way)?;
-                self.numbers(&Element::bool(), count, way, bytes)
+                self.numbers(&NumberType::bool(), count, way, bytes)
             }
             Shape::Array(len, inner) => {
                 self.list(*len, way)?;
@@ -171,7 +171,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn object(&mut self, record: &Record, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
+    fn object(&mut self, record: &ClassShape, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
         let header = bytes.header()?;
         version(record, header.version, bytes)?;
         self.members(record, way, bytes)?;
@@ -190,7 +190,7 @@ impl<'a> Reading<'a> {
         (0..count).try_for_each(|_| self.value(shape, way, bytes))
     }
 
-    fn numbers(&mut self, of: &Element, count: usize, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
+    fn numbers(&mut self, of: &NumberType, count: usize, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
         let found = bytes.take(count.saturating_mul(of.width()))?;
         if let (Some(_), Inner::Numbers(out)) = (way, &mut self.inner) {
             of.append(found, out);
@@ -227,7 +227,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Decodes the members of an object, with those of its base classes.
-    fn members(&mut self, record: &Record, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
+    fn members(&mut self, record: &ClassShape, way: Option<Way<'_>>, bytes: &mut Bytes<'_>) -> Result<()> {
         for (number, member) in record.members.iter().enumerate() {
             let way = way.and_then(|way| way.member(number));
             match &member.shape {
@@ -327,7 +327,7 @@ fn check_end(end: usize, bytes: &Bytes<'_>) -> Result<()> {
 }
 
 /// Checks the class version `stored`; 0 means that a checksum follows.
-fn version(record: &Record, stored: u16, bytes: &mut Bytes<'_>) -> Result<()> {
+fn version(record: &ClassShape, stored: u16, bytes: &mut Bytes<'_>) -> Result<()> {
     let known = match stored {
         0 => bytes.u32()? == record.checksum,
         _ => i32::from(stored) == record.version,

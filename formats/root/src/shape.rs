@@ -1,7 +1,7 @@
 //! Derives the encoding of objects from the file's class descriptions: classes, and nested collections and maps.
 //! Reads no objects.
 
-use crate::element::Element;
+use crate::element::NumberType;
 use crate::interpret::packed;
 use crate::streamer::{self, Described, Streamers, code};
 use crate::typename::Type;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 /// The encoding of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Shape {
-    Number(Element),
+    Number(NumberType),
     /// The length of an array of the same object.
-    Counter(Element),
+    Counter(NumberType),
     /// A string with a length of one byte or five.
     Text,
     /// A `char*` with a length of four bytes.
@@ -29,28 +29,28 @@ pub(crate) enum Shape {
     /// A fixed number of values.
     Array(usize, Box<Shape>),
     /// A marker byte, then as many numbers as the counter member says.
-    Pointed(Arc<str>, Element),
+    Pointed(Arc<str>, NumberType),
     /// As many numbers as the counter member says.
-    Counted(Arc<str>, Element),
+    Counted(Arc<str>, NumberType),
     /// A `TObject`, which is skipped.
     Object,
     /// A `TRef`: the unique ID of the referenced object.
     Reference,
-    Record(Arc<Record>),
+    Record(Arc<ClassShape>),
 }
 
 /// A class in the version of the file.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Record {
+pub(crate) struct ClassShape {
     pub(crate) class: String,
     pub(crate) version: i32,
     pub(crate) checksum: u32,
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Vec<ClassMember>,
 }
 
 /// A member or base class of a class.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Member {
+pub(crate) struct ClassMember {
     pub(crate) name: Arc<str>,
     pub(crate) shape: Shape,
     pub(crate) is_base: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Member {
 
 /// A number or text inside a shape, which becomes a column.
 #[derive(Clone, Debug)]
-pub(crate) struct Leaf {
+pub(crate) struct ShapeLeaf {
     /// The names of the members down to it, each after a dot.
     pub(crate) name: String,
     /// The indices of the members down to it.
@@ -66,7 +66,7 @@ pub(crate) struct Leaf {
     /// The lists around it, outermost first, with their lengths if fixed.
     pub(crate) lists: Vec<Option<usize>>,
     /// `None` for text.
-    pub(crate) element: Option<Element>,
+    pub(crate) element: Option<NumberType>,
 }
 
 /// The deepest nesting of classes, and the most members of all of them.
@@ -115,23 +115,23 @@ impl Compiler<'_> {
         if CUSTOM.iter().any(|class| name == *class || *class == "TArray" && name.starts_with(class)) {
             return Err(format!("an object of class {name}"));
         }
-        let tobject = || Member { name: "TObject".into(), shape: Shape::Object, is_base: true };
-        let member = |name: &str, shape| Member { name: name.into(), shape, is_base: false };
-        let int = || Shape::Number(Element::int());
+        let tobject = || ClassMember { name: "TObject".into(), shape: Shape::Object, is_base: true };
+        let member = |name: &str, shape| ClassMember { name: name.into(), shape, is_base: false };
+        let int = || Shape::Number(NumberType::int());
         let (version, members) = match name {
             "TObject" => return Ok(Shape::Object),
             "TRef" => return Ok(Shape::Reference),
             "TNamed" => (1, vec![tobject(), member("fName", Shape::Text), member("fTitle", Shape::Text)]),
             "TRefArray" => {
                 // Lower bound and process ID are between size and values.
-                let (lower, process) = (member("", int()), member("", Shape::Number(Element::short())));
-                let size = member("fSize", Shape::Counter(Element::int()));
-                let refs = member("refs", Shape::Counted("fSize".into(), Element::int()));
+                let (lower, process) = (member("", int()), member("", Shape::Number(NumberType::short())));
+                let size = member("fSize", Shape::Counter(NumberType::int()));
+                let refs = member("refs", Shape::Counted("fSize".into(), NumberType::int()));
                 (1, vec![tobject(), member("fName", Shape::Text), size, lower, process, refs])
             }
             _ => return self.described(name),
         };
-        Ok(Shape::Record(Arc::new(Record { class: name.to_owned(), version, checksum: 0, members })))
+        Ok(Shape::Record(Arc::new(ClassShape { class: name.to_owned(), version, checksum: 0, members })))
     }
 
     fn described(&mut self, name: &str) -> Result<Shape, String> {
@@ -151,30 +151,30 @@ impl Compiler<'_> {
             members.push(self.member(element, name)?);
         }
         self.depth -= 1;
-        Ok(Shape::Record(Arc::new(Record { class: name.to_owned(), version, checksum: *checksum, members })))
+        Ok(Shape::Record(Arc::new(ClassShape { class: name.to_owned(), version, checksum: *checksum, members })))
     }
 
-    fn member(&mut self, element: &streamer::Element, class: &str) -> Result<Member, String> {
+    fn member(&mut self, element: &streamer::StreamerElement, class: &str) -> Result<ClassMember, String> {
         let within = |reason: String| format!("an object of class {class} with a member {}: {reason}", element.name);
         let shape = self.shape(element).map_err(within)?;
-        Ok(Member { name: element.name.clone(), shape, is_base: element.type_name == "BASE" })
+        Ok(ClassMember { name: element.name.clone(), shape, is_base: element.type_name == "BASE" })
     }
 
-    fn shape(&mut self, element: &streamer::Element) -> Result<Shape, String> {
+    fn shape(&mut self, element: &streamer::StreamerElement) -> Result<Shape, String> {
         let refused = || Err(format!("of type {}", element.type_name));
         let fixed = (code::FIXED..code::POINTER).contains(&element.code) || matches!(element.code, 81 | 82 | 85);
         let one = if fixed { element.code - code::FIXED } else { element.code };
         let shape = match one {
             code::BASE => self.class(&element.name)?,
-            code::COUNTER => Shape::Counter(Element::of_code(6).ok_or_else(String::new)?),
+            code::COUNTER => Shape::Counter(NumberType::of_code(6).ok_or_else(String::new)?),
             code::CHARS => Shape::LongText,
             code::BITS => return refused(),
             9 | 19 => Shape::Number(packed(&element.title, one == 19)?),
-            1..code::FIXED => match Element::of_code(i64::from(one)) {
+            1..code::FIXED => match NumberType::of_code(i64::from(one)) {
                 Some(number) => Shape::Number(number),
                 None => return refused(),
             },
-            41..=59 => match Element::of_code(i64::from(one - code::POINTER)) {
+            41..=59 => match NumberType::of_code(i64::from(one - code::POINTER)) {
                 Some(number) => Shape::Pointed(element.counter.as_str().into(), number),
                 None => return refused(),
             },
@@ -222,24 +222,27 @@ impl Shape {
     }
 
     /// The leaves, each of which becomes a column.
-    pub(crate) fn leaves(&self) -> Vec<Leaf> {
+    pub(crate) fn leaves(&self) -> Vec<ShapeLeaf> {
         let mut found = Vec::new();
-        self.collect(&mut Leaf { name: String::new(), path: Vec::new(), lists: Vec::new(), element: None }, &mut found);
+        self.collect(
+            &mut ShapeLeaf { name: String::new(), path: Vec::new(), lists: Vec::new(), element: None },
+            &mut found,
+        );
         found
     }
 
-    fn collect(&self, at: &mut Leaf, out: &mut Vec<Leaf>) {
-        let leaf = |element: Option<&Element>, list: bool| {
+    fn collect(&self, at: &mut ShapeLeaf, out: &mut Vec<ShapeLeaf>) {
+        let leaf = |element: Option<&NumberType>, list: bool| {
             let lists = at.lists.iter().copied().chain(list.then_some(None)).collect();
-            Leaf { lists, element: element.cloned(), ..at.clone() }
+            ShapeLeaf { lists, element: element.cloned(), ..at.clone() }
         };
         match self {
             Shape::Number(element) | Shape::Counter(element) => out.push(leaf(Some(element), false)),
             Shape::Pointed(_, element) | Shape::Counted(_, element) => out.push(leaf(Some(element), true)),
-            Shape::Bits => out.push(leaf(Some(&Element::bool()), true)),
+            Shape::Bits => out.push(leaf(Some(&NumberType::bool()), true)),
             Shape::Text | Shape::LongText => out.push(leaf(None, false)),
             Shape::Reference => {
-                out.push(Leaf { name: format!("{}.ref", at.name), ..leaf(Some(&Element::unsigned()), false) });
+                out.push(ShapeLeaf { name: format!("{}.ref", at.name), ..leaf(Some(&NumberType::unsigned()), false) });
             }
             Shape::Headed(inner) => inner.collect(at, out),
             Shape::List(inner) => within(at, Some(None), |at| inner.collect(at, out)),
@@ -264,13 +267,13 @@ impl Shape {
 }
 
 /// Calls `then` with one more list around the leaf.
-fn within(at: &mut Leaf, list: Option<Option<usize>>, then: impl FnOnce(&mut Leaf)) {
+fn within(at: &mut ShapeLeaf, list: Option<Option<usize>>, then: impl FnOnce(&mut ShapeLeaf)) {
     at.lists.extend(list);
     then(at);
     at.lists.pop();
 }
 
-impl Leaf {
+impl ShapeLeaf {
     /// Calls `then` with the member `number` appended to the path.
     fn member(&mut self, number: usize, name: Option<&str>, then: impl FnOnce(&mut Self)) {
         let len = self.name.len();

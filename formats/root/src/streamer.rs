@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A `TStreamerElement`: one member, or base class, of a class.
 #[derive(Clone, Debug)]
-pub(crate) struct Element {
+pub(crate) struct StreamerElement {
     pub(crate) name: Arc<str>,
     pub(crate) title: String,
     /// The C++ type.
@@ -54,7 +54,7 @@ type Classes = BTreeMap<String, BTreeMap<i32, Described>>;
 pub(crate) struct Described {
     /// Identifies the class in objects if it has no version.
     pub(crate) checksum: u32,
-    pub(crate) elements: Arc<[Element]>,
+    pub(crate) elements: Arc<[StreamerElement]>,
 }
 
 /// The class descriptions of a file, and the built-in ones.
@@ -78,7 +78,7 @@ impl Streamers {
     }
 
     /// The members of `class` in `version`: built in for ROOT's own classes, else from the file.
-    pub(crate) fn members(&self, class: &str, version: u16) -> Option<Arc<[Element]>> {
+    pub(crate) fn members(&self, class: &str, version: u16) -> Option<Arc<[StreamerElement]>> {
         builtin::members(class, version).or_else(|| {
             let versions = self.classes.get(class)?;
             versions.get(&i32::from(version)).map(|class| class.elements.clone())
@@ -92,11 +92,11 @@ impl Streamers {
     }
 
     /// The member `name` of `class` or of one of its base classes, in `version` or else the newest.
-    pub(crate) fn member(&self, class: &str, version: Option<i32>, name: &str) -> Option<&Element> {
+    pub(crate) fn member(&self, class: &str, version: Option<i32>, name: &str) -> Option<&StreamerElement> {
         self.member_within(class, version, name, 16)
     }
 
-    fn member_within(&self, class: &str, version: Option<i32>, name: &str, depth: usize) -> Option<&Element> {
+    fn member_within(&self, class: &str, version: Option<i32>, name: &str, depth: usize) -> Option<&StreamerElement> {
         let versions = self.classes.get(class)?;
         let class = version.and_then(|version| versions.get(&version)).or_else(|| versions.values().next_back())?;
         let elements = &class.elements;
@@ -152,7 +152,7 @@ fn info(bytes: &mut Bytes<'_>, tags: &mut Tags, classes: &mut Classes) -> Result
     Ok(())
 }
 
-fn element(bytes: &mut Bytes<'_>, class: &str) -> Result<Element> {
+fn element(bytes: &mut Bytes<'_>, class: &str) -> Result<StreamerElement> {
     // One header per class between this one and `TStreamerElement`.
     let bases = match class {
         "TStreamerElement" => 0,
@@ -180,7 +180,7 @@ fn element(bytes: &mut Bytes<'_>, class: &str) -> Result<Element> {
     }
     let code =
         if class == "TStreamerBase" && code != code::TOBJECT && code != code::TNAMED { code::BASE } else { code };
-    Ok(Element { name: name.as_str().into(), title, type_name, code, array, dimensions, counter })
+    Ok(StreamerElement { name: name.as_str().into(), title, type_name, code, array, dimensions, counter })
 }
 
 /// Class tags: each class name is stored once and then referred to by its position.

@@ -3,7 +3,7 @@
 
 use crate::basket::{Basket, Embedded};
 use crate::file::{Key, RootFile};
-use crate::object::{self, Object};
+use crate::object::{self, RootObject};
 use crate::streamer::Streamers;
 use packhorse_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ pub(crate) struct Branch {
     pub(crate) streamer_type: i64,
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
-    pub(crate) leaves: Vec<Leaf>,
+    pub(crate) leaves: Vec<TreeLeaf>,
     pub(crate) baskets: Vec<Place>,
     /// Why its baskets can't be read, if they can't.
     pub(crate) fault: Option<String>,
@@ -42,7 +42,7 @@ pub(crate) struct Branch {
 
 /// A leaf: a value, or an array of values, of a branch.
 #[derive(Debug)]
-pub(crate) struct Leaf {
+pub(crate) struct TreeLeaf {
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) title: String,
@@ -119,7 +119,7 @@ impl Tree {
 }
 
 struct Walk<'a> {
-    objects: &'a [Object],
+    objects: &'a [RootObject],
     branches: Vec<Branch>,
     /// The branch of each leaf, by the leaf's object index.
     owners: BTreeMap<usize, usize>,
@@ -175,7 +175,7 @@ impl Walk<'_> {
     }
 }
 
-fn branch(object: &Object, objects: &[Object]) -> Branch {
+fn branch(object: &RootObject, objects: &[RootObject]) -> Branch {
     let name = object.text("fName").to_owned();
     let leaves = object.objects("fLeaves").unwrap_or_default().iter().flatten();
     let entries = object.int("fEntries").and_then(|entries| u64::try_from(entries).ok());
@@ -209,8 +209,8 @@ fn branch(object: &Object, objects: &[Object]) -> Branch {
     }
 }
 
-fn leaf(object: &Object) -> Leaf {
-    Leaf {
+fn leaf(object: &RootObject) -> TreeLeaf {
+    TreeLeaf {
         kind: object.class.clone(),
         name: object.text("fName").to_owned(),
         title: object.text("fTitle").to_owned(),
@@ -223,7 +223,7 @@ fn leaf(object: &Object) -> Leaf {
 }
 
 /// The baskets in the file, then those in the tree's record, until all entries are covered.
-fn baskets(object: &Object, objects: &[Object], entries: u64) -> Result<Vec<Place>> {
+fn baskets(object: &RootObject, objects: &[RootObject], entries: u64) -> Result<Vec<Place>> {
     let (seeks, sizes, firsts) = (object.ints("fBasketSeek"), object.ints("fBasketBytes"), object.ints("fBasketEntry"));
     let written = usize::try_from(object.int("fWriteBasket").unwrap_or(0)).unwrap_or(0);
     let bad = || Error::content("its list of baskets is damaged");

@@ -1,11 +1,11 @@
 //! Parses the names of C++ types: numbers, strings, classes, and nested collections of them.
 
-use crate::element::Element;
+use crate::element::NumberType;
 
 /// A C++ type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Type {
-    Number(Element),
+    Number(NumberType),
     /// `TString`.
     Text,
     /// `std::string`.
@@ -48,7 +48,7 @@ impl Type {
     }
 
     fn parse_within(name: &str, depth: usize) -> Option<Self> {
-        if let Some(number) = Element::of_type(name) {
+        if let Some(number) = NumberType::of_type(name) {
             return Some(Type::Number(number));
         }
         match name {

@@ -1,11 +1,11 @@
 //! Cuts a dataset into chunks and collects them for the compressor.
 
 use super::filter::{Coder, Pipeline};
-use super::index::{self, Stored};
+use super::index::{self, StoredChunk};
 use super::main_file::MainFile;
-use super::object::{Object, chunked, contiguous};
+use super::object::{ObjectWriter, chunked, contiguous};
 use crate::datatype::Datatype;
-use crate::options::{Filter, Shuffle, SinkOptions};
+use crate::options::{Compression, ShuffleMode, SinkOptions};
 use crate::pool::Pool;
 use arrow_buffer::Buffer;
 use packhorse_core::{Memory, Pool as MemoryPool, Result};
@@ -96,7 +96,7 @@ pub(crate) struct Chunker {
     full: Vec<Buffer>,
     /// Chunks completed so far.
     number: u64,
-    stored: Vec<Stored>,
+    stored: Vec<StoredChunk>,
     elements: u64,
     memory: MemoryPool,
 }
@@ -108,10 +108,14 @@ impl Chunker {
     /// Chunks take their memory from `memory`.
     pub(crate) fn new(geometry: Geometry, options: &SinkOptions, memory: &MemoryPool) -> Self {
         let width = geometry.width as usize;
-        let shuffles = width > 1 && options.filter != Filter::None;
+        let shuffles = width > 1 && options.filter != Compression::None;
         Self {
-            pipeline: Pipeline { filter: options.filter, shuffle: shuffles && options.shuffle == Shuffle::On, width },
-            decided: !shuffles || options.shuffle != Shuffle::Auto,
+            pipeline: Pipeline {
+                filter: options.filter,
+                shuffle: shuffles && options.shuffle == ShuffleMode::On,
+                width,
+            },
+            decided: !shuffles || options.shuffle != ShuffleMode::Auto,
             geometry,
             open: None,
             held: 0,
@@ -214,28 +218,28 @@ impl Chunker {
     }
 
     /// Notes where the next chunk was written.
-    pub(crate) fn stored(&mut self, chunk: Stored) {
+    pub(crate) fn stored(&mut self, chunk: StoredChunk) {
         self.stored.push(chunk);
     }
 
     /// Writes the chunk index and returns the dataset's object; `base` is added to the addresses of chunks.
-    pub(crate) fn object(&mut self, datatype: &Datatype, base: u64, main: &mut MainFile) -> Result<Object> {
+    pub(crate) fn object(&mut self, datatype: &Datatype, base: u64, main: &mut MainFile) -> Result<ObjectWriter> {
         let row: u64 = self.geometry.sample.iter().product();
         let rows = self.elements / row.max(1);
         let dims = [&[rows], &self.geometry.sample[..]].concat();
         self.stored.iter_mut().for_each(|chunk| chunk.address += base);
         let tree = index::write(&self.stored, |number| self.geometry.offsets(number), main)?;
         let layout = chunked(tree, &self.geometry.chunk, datatype.size());
-        let mut object = Object::dataset(datatype, &dims, true, layout);
+        let mut object = ObjectWriter::dataset(datatype, &dims, true, layout);
         object.filters(&self.pipeline.entries(self.geometry.bytes()));
         Ok(object)
     }
 }
 
 /// The object of a contiguous dataset at `address`.
-pub(crate) fn plain_object(datatype: &Datatype, dims: &[u64], address: u64) -> Object {
+pub(crate) fn plain_object(datatype: &Datatype, dims: &[u64], address: u64) -> ObjectWriter {
     let bytes = dims.iter().fold(u64::from(datatype.size()), |bytes, dim| bytes.saturating_mul(*dim));
-    Object::dataset(datatype, dims, false, contiguous(address, bytes))
+    ObjectWriter::dataset(datatype, dims, false, contiguous(address, bytes))
 }
 
 #[cfg(test)]

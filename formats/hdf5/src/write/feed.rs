@@ -1,12 +1,12 @@
 //! Appends Arrow columns to the fields of a shard.
 
-use super::column::{Column, Regions};
+use super::field_writer::{FieldWriter, Regions};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use packhorse_core::{DataType, Error, FieldType, Result, bytes_of, element_width};
 
 /// Appends the samples of `array`.
-pub(crate) fn push(column: &mut Column, array: &ArrayRef, regions: &mut Regions) -> Result<()> {
+pub(crate) fn push(column: &mut FieldWriter, array: &ArrayRef, regions: &mut Regions) -> Result<()> {
     column.rows += array.len() as u64;
     column.push_present((0..array.len()).map(|row| array.is_valid(row)), regions)?;
     match column.kind.clone() {
@@ -51,7 +51,7 @@ fn lists_of(array: &dyn Array, from: usize, to: usize) -> Option<(&dyn Array, us
     Some((values, from, to))
 }
 
-fn push_values(column: &mut Column, array: &ArrayRef, regions: &mut Regions) -> Result<()> {
+fn push_values(column: &mut FieldWriter, array: &ArrayRef, regions: &mut Regions) -> Result<()> {
     let bytes = Bytes::of(array).ok_or_else(|| mismatch(array))?;
     for row in 0..array.len() {
         column.push_value(if array.is_valid(row) { bytes.get(row) } else { &[] }, regions)?;
@@ -60,7 +60,7 @@ fn push_values(column: &mut Column, array: &ArrayRef, regions: &mut Regions) -> 
 }
 
 /// Elements of samples of fixed size; nulls become zero.
-fn push_fixed(column: &mut Column, array: &ArrayRef, regions: &mut Regions) -> Result<()> {
+fn push_fixed(column: &mut FieldWriter, array: &ArrayRef, regions: &mut Regions) -> Result<()> {
     let mut flat = array;
     while let Some(list) = flat.as_fixed_size_list_opt() {
         flat = list.values();
@@ -86,7 +86,7 @@ fn push_fixed(column: &mut Column, array: &ArrayRef, regions: &mut Regions) -> R
     column.push_elements(&bytes.into(), regions)
 }
 
-fn push_ragged(column: &mut Column, array: &ArrayRef, rank: usize, regions: &mut Regions) -> Result<()> {
+fn push_ragged(column: &mut FieldWriter, array: &ArrayRef, rank: usize, regions: &mut Regions) -> Result<()> {
     let parts = array.as_struct_opt().ok_or_else(|| mismatch(array))?;
     let part = |name| parts.column_by_name(name).ok_or_else(|| mismatch(array));
     let shapes = part("shape")?.as_fixed_size_list_opt().ok_or_else(|| mismatch(array))?;
@@ -100,13 +100,19 @@ fn push_ragged(column: &mut Column, array: &ArrayRef, rank: usize, regions: &mut
     push_runs(column, array, part("data")?, 0, 1, regions)
 }
 
-fn push_lists(column: &mut Column, array: &ArrayRef, level: usize, depth: usize, regions: &mut Regions) -> Result<()> {
+fn push_lists(
+    column: &mut FieldWriter,
+    array: &ArrayRef,
+    level: usize,
+    depth: usize,
+    regions: &mut Regions,
+) -> Result<()> {
     push_runs(column, array, array, level, depth, regions)
 }
 
 /// Appends the lists of `lists`, empty where `outer` is null, and their values in contiguous runs.
 fn push_runs(
-    column: &mut Column,
+    column: &mut FieldWriter,
     outer: &ArrayRef,
     lists: &ArrayRef,
     level: usize,
@@ -136,7 +142,7 @@ fn push_runs(
 }
 
 fn push_inside(
-    column: &mut Column,
+    column: &mut FieldWriter,
     values: &dyn Array,
     run: std::ops::Range<usize>,
     level: usize,

@@ -3,7 +3,7 @@
 use super::lz4;
 use super::lzf::Lzf;
 use super::object::FilterEntry;
-use crate::options::{Blosc2, Filter};
+use crate::options::{Blosc2, Compression};
 use crate::plugin;
 use crate::registry::BLOSC2;
 use crate::shuffle::shuffle;
@@ -19,7 +19,7 @@ const LZ4: u16 = 32004;
 /// The filters of one dataset, in order of application.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pipeline {
-    pub(crate) filter: Filter,
+    pub(crate) filter: Compression,
     pub(crate) shuffle: bool,
     /// Bytes per element.
     pub(crate) width: usize,
@@ -31,13 +31,13 @@ impl Pipeline {
         let entry = |id: u16, parameters: &[u32]| FilterEntry { id, parameters: parameters.to_vec() };
         let shuffle = self.shuffles_apart().then(|| entry(2, &[self.width as u32]));
         let compress = match self.filter {
-            Filter::None => None,
-            Filter::Gzip(level) => Some(entry(1, &[level as u32])),
-            Filter::Zstd(level) => Some(entry(ZSTD, &[level as u32])),
+            Compression::None => None,
+            Compression::Gzip(level) => Some(entry(1, &[level as u32])),
+            Compression::Zstd(level) => Some(entry(ZSTD, &[level as u32])),
             // As h5py writes them: its revision, LZF's version, bytes of a chunk.
-            Filter::Lzf => Some(entry(LZF, &[4, 0x0105, bytes as u32])),
-            Filter::Lz4 => Some(entry(LZ4, &[0])),
-            Filter::Blosc2(coder, level) => Some(entry(BLOSC2, &self.blosc2(coder, level, bytes))),
+            Compression::Lzf => Some(entry(LZF, &[4, 0x0105, bytes as u32])),
+            Compression::Lz4 => Some(entry(LZ4, &[0])),
+            Compression::Blosc2(coder, level) => Some(entry(BLOSC2, &self.blosc2(coder, level, bytes))),
         };
         shuffle.into_iter().chain(compress).collect()
     }
@@ -50,12 +50,12 @@ impl Pipeline {
 
     /// Blosc2 shuffles its own blocks.
     fn shuffles_apart(&self) -> bool {
-        self.shuffle && !matches!(self.filter, Filter::Blosc2(..))
+        self.shuffle && !matches!(self.filter, Compression::Blosc2(..))
     }
 
     /// The filter mask that skips all filters.
     fn none(&self) -> u32 {
-        (1 << (u32::from(self.shuffles_apart()) + u32::from(self.filter != Filter::None))) - 1
+        (1 << (u32::from(self.shuffles_apart()) + u32::from(self.filter != Compression::None))) - 1
     }
 }
 
@@ -98,17 +98,17 @@ impl Coder {
 
     /// `None` if the result is not smaller than `input`.
     fn compress(&mut self, pipeline: &Pipeline, input: &[u8], memory: &Pool) -> Result<Option<Buffer>> {
-        if pipeline.filter == Filter::None {
+        if pipeline.filter == Compression::None {
             return Ok(None);
         }
         let mut out = memory.take(input.len())?;
         let len = match pipeline.filter {
-            Filter::None => None,
-            Filter::Gzip(level) => self.deflate(level)?.zlib_compress(input, &mut out).ok(),
-            Filter::Zstd(level) => self.zstd(level)?.compress_to_buffer(input, &mut out[..]).ok(),
-            Filter::Lzf => self.lzf.compress(input, &mut out),
-            Filter::Lz4 => lz4::compress(input, &mut self.scratch, &mut out),
-            Filter::Blosc2(coder, level) => {
+            Compression::None => None,
+            Compression::Gzip(level) => self.deflate(level)?.zlib_compress(input, &mut out).ok(),
+            Compression::Zstd(level) => self.zstd(level)?.compress_to_buffer(input, &mut out[..]).ok(),
+            Compression::Lzf => self.lzf.compress(input, &mut out),
+            Compression::Lz4 => lz4::compress(input, &mut self.scratch, &mut out),
+            Compression::Blosc2(coder, level) => {
                 let plugin = plugin::find(BLOSC2).ok_or_else(|| Error::bug("blosc2 without its plugin"))?;
                 let parameters = pipeline.blosc2(coder, level, input.len() as u64);
                 Some(plugin.encode(&parameters, input, &mut out)?).filter(|len| *len <= out.len())

@@ -9,7 +9,7 @@ const K: usize = 32;
 
 /// A chunk written to the file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredChunk {
     pub(crate) address: u64,
     pub(crate) size: u32,
     /// Bit `i`: filter `i` was skipped.
@@ -26,8 +26,8 @@ struct Entry {
 
 /// Writes the index of `chunks` and returns its address. `offsets` gives the start of a chunk by number, in elements
 /// per axis, also for the number after the last.
-pub(crate) fn write(chunks: &[Stored], offsets: impl Fn(u64) -> Vec<u64>, main: &mut MainFile) -> Result<u64> {
-    let entry = |(i, chunk): (usize, &Stored)| Entry {
+pub(crate) fn write(chunks: &[StoredChunk], offsets: impl Fn(u64) -> Vec<u64>, main: &mut MainFile) -> Result<u64> {
+    let entry = |(i, chunk): (usize, &StoredChunk)| Entry {
         size: chunk.size,
         mask: chunk.mask,
         offsets: offsets(i as u64),

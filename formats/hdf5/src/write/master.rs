@@ -10,18 +10,18 @@
 //! File names are relative, so the dataset's folder can be moved.
 
 use super::chunks::{Chunker, Geometry, plain_object};
-use super::column::Column;
+use super::field_writer::FieldWriter;
 use super::filter::Coder;
 use super::heap::Collection;
-use super::index::Stored;
+use super::index::StoredChunk;
 use super::main_file::MainFile;
-use super::object::{Object, virtual_layout};
+use super::object::{ObjectWriter, virtual_layout};
 use super::shard::root;
 use crate::bytes::Cursor;
 use crate::checksum::lookup3;
 use crate::datatype::{Datatype, Padding};
 use crate::layout::MASTER;
-use crate::options::{Filter, Shuffle, SinkOptions};
+use crate::options::{Compression, ShuffleMode, SinkOptions};
 use crate::pool::Pool;
 use packhorse_core::{Error, FieldType, Outlet, Pool as MemoryPool, Result, Sealed, ShardSummary};
 use serde_json::{Value, json};
@@ -35,8 +35,8 @@ const MOST_SHARDS: usize = 256;
 const STEP: u64 = 1 << 16;
 
 /// The notes of a shard that [`seal`] needs.
-pub(crate) fn notes(columns: &[Column], rows: u64) -> BTreeMap<String, String> {
-    let field = |column: &Column| {
+pub(crate) fn notes(columns: &[FieldWriter], rows: u64) -> BTreeMap<String, String> {
+    let field = |column: &FieldWriter| {
         let shape: &[usize] = match &column.kind {
             FieldType::Scalar(_) => &[],
             FieldType::Tensor { shape, .. } if !shape.contains(&0) => shape,
@@ -76,7 +76,7 @@ pub(crate) fn seal(dataset: &Sealed<'_>, suffix: &str, out: &mut dyn Outlet) -> 
         root.link("data", data);
     }
     root.link("index", index(dataset.shards, &mut main)?);
-    let mut shards = Object::group();
+    let mut shards = ObjectWriter::group();
     for (i, shard) in dataset.shards.iter().enumerate() {
         shards.external_link(&format!("{i:05}"), &file(shard), "/");
     }
@@ -108,7 +108,7 @@ fn index(shards: &[ShardSummary], main: &mut MainFile) -> Result<u64> {
     let numbers = (0i32..).zip(shards).map(|(i, shard)| (i, shard.samples));
     let shard = column(4, numbers.clone(), |shard, _| shard.to_le_bytes().to_vec(), main)?;
     let row = column(8, numbers, |_, row| row.to_le_bytes().to_vec(), main)?;
-    let mut group = Object::group();
+    let mut group = ObjectWriter::group();
     group.link("row", row);
     group.link("shard", shard);
     group.write(main)
@@ -121,7 +121,7 @@ fn column(
     value: impl Fn(i32, i64) -> Vec<u8>,
     main: &mut MainFile,
 ) -> Result<u64> {
-    let options = SinkOptions { chunk: None, filter: Filter::Gzip(4), shuffle: Shuffle::On, vlen: false };
+    let options = SinkOptions { chunk: None, filter: Compression::Gzip(4), shuffle: ShuffleMode::On, vlen: false };
     let datatype = Datatype::Integer { size: width, signed: true, big: false };
     let memory = MemoryPool::default();
     let mut chunker = Chunker::new(Geometry::new(u64::from(width), &[], None, 512 << 10), &options, &memory);
@@ -148,7 +148,7 @@ fn store(
     for chunk in chunker.ready(ended, coders)? {
         let packed = coders.with(|coder| coder.pack(&chunker.pipeline(), chunk, memory))?;
         let address = main.append(&packed.bytes)?;
-        chunker.stored(Stored { address, size: packed.bytes.len() as u32, mask: packed.mask });
+        chunker.stored(StoredChunk { address, size: packed.bytes.len() as u32, mask: packed.mask });
     }
     Ok(())
 }
@@ -164,7 +164,7 @@ fn virtual_data(
     if shards.len() > MOST_SHARDS || fields.is_empty() || u32::try_from(samples).is_err() {
         return Ok(None);
     }
-    let mut data = Object::group();
+    let mut data = ObjectWriter::group();
     for field in fields {
         let mut collection = Collection::default();
         let index = collection.push(&mappings(&field, shards, file));
@@ -172,7 +172,7 @@ fn virtual_data(
         let address = main.append(&collection.close())?;
         let dims = [&[samples], &field.shape[..]].concat();
         let layout = virtual_layout(address, u32::from(index));
-        data.link(&field.name, Object::dataset(&field.datatype, &dims, false, layout).write(main)?);
+        data.link(&field.name, ObjectWriter::dataset(&field.datatype, &dims, false, layout).write(main)?);
     }
     data.write(main).map(Some)
 }

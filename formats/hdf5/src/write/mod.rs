@@ -6,8 +6,8 @@
 //! metadata follows at the end.
 
 mod chunks;
-mod column;
 mod feed;
+mod field_writer;
 mod filter;
 mod heap;
 mod index;
@@ -20,5 +20,5 @@ mod ordered_store;
 mod shard;
 mod spool;
 
-pub(crate) use object::Object;
+pub(crate) use object::ObjectWriter;
 pub(crate) use shard::Hdf5Sink;

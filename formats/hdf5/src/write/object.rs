@@ -16,7 +16,7 @@ pub(crate) struct FilterEntry {
 
 /// The messages of one object.
 #[derive(Default)]
-pub(crate) struct Object {
+pub(crate) struct ObjectWriter {
     messages: Vec<(u8, u8, Vec<u8>)>,
     /// Attributes in the global heap: name, texts, and whether they are a list.
     heap: Vec<(String, Vec<String>, bool)>,
@@ -27,7 +27,7 @@ const LONGEST_TEXT: usize = 32 << 10;
 /// The most global heap references in an attribute message.
 const MOST_TEXTS: usize = 2048;
 
-impl Object {
+impl ObjectWriter {
     /// An empty group.
     pub(crate) fn group() -> Self {
         let mut object = Self::default();

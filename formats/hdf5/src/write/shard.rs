@@ -1,16 +1,16 @@
 //! The sink and the writer of one shard.
 
-use super::column::{Column, Regions, Values, is_plain};
 use super::feed;
+use super::field_writer::{FieldWriter, Regions, Values, is_plain};
 use super::filter::{Coder, Packed, Pipeline};
-use super::index::Stored;
+use super::index::StoredChunk;
 use super::main_file::MainFile;
 use super::master;
-use super::object::Object;
+use super::object::ObjectWriter;
 use super::ordered_store::OrderedStore;
 use super::spool::{Spill, Spool};
 use crate::layout::{self, CLASSES, LAYOUT, METADATA};
-use crate::options::{Filter, SinkOptions};
+use crate::options::{Compression, SinkOptions};
 use crate::pool::Pool;
 use arrow_buffer::Buffer;
 use packhorse_core::{
@@ -65,11 +65,11 @@ impl Sink for Hdf5Sink {
 
     fn readers_need(&self) -> Option<&'static str> {
         match self.options.filter {
-            Filter::None | Filter::Gzip(_) => None,
-            Filter::Lzf => {
+            Compression::None | Compression::Gzip(_) => None,
+            Compression::Lzf => {
                 Some("h5py reads these shards; other programs need the plugin lzf (the filter gzip needs none)")
             }
-            Filter::Zstd(_) | Filter::Lz4 | Filter::Blosc2(..) => Some(
+            Compression::Zstd(_) | Compression::Lz4 | Compression::Blosc2(..) => Some(
                 "h5py reads these shards after `import hdf5plugin` (pip install hdf5plugin), other programs with the plugin \
                  of the filter in HDF5_PLUGIN_PATH; the filter gzip needs neither",
             ),
@@ -116,7 +116,7 @@ impl Hdf5Sink {
         check_name(name)?;
         let kind = FieldType::of(field)?;
         let datatype = layout::datatype(field, &kind, &self.options)?;
-        layout::describe(field, &kind, &mut Object::default())?;
+        layout::describe(field, &kind, &mut ObjectWriter::default())?;
         let shape: &[usize] = if let FieldType::Tensor { shape, .. } = &kind { shape } else { &[] };
         let sample = shape.iter().fold(u64::from(datatype.size()), |bytes, dim| bytes.saturating_mul(*dim as u64));
         match (&kind, self.options.chunk) {
@@ -124,7 +124,7 @@ impl Hdf5Sink {
                 Err(Error::unsupported(format!("field {name} of type {kind}: HDF5 has at most 32 dimensions")))
             }
             (FieldType::Scalar(_) | FieldType::Tensor { .. }, Some(rows))
-                if rows.saturating_mul(sample) > LARGEST_ASKED && self.options.filter != Filter::None =>
+                if rows.saturating_mul(sample) > LARGEST_ASKED && self.options.filter != Compression::None =>
             {
                 Err(Error::config(format!(
                     "option chunk: {rows} rows of field {name} exceed 64 MiB per chunk; use at most {}",
@@ -165,7 +165,7 @@ fn labelled(schema: &SchemaRef, field: &Field) -> Field {
 }
 
 struct ShardFile {
-    columns: Vec<Column>,
+    columns: Vec<FieldWriter>,
     regions: Regions,
     schema: SchemaRef,
     coders: Pool<Coder>,
@@ -183,7 +183,7 @@ impl ShardFile {
         let target = ((64 << 20) / fields.max(1) as u64).clamp(16 << 10, 512 << 10);
         let primary = primary(schema, options);
         let column = |(i, field): (usize, &std::sync::Arc<Field>)| {
-            Column::new(&labelled(schema, field), options, target, primary == Some(i), (&mut spill, memory))
+            FieldWriter::new(&labelled(schema, field), options, target, primary == Some(i), (&mut spill, memory))
         };
         let columns = schema.fields().iter().enumerate().map(column).collect::<Result<_>>()?;
         let regions = Regions { main: MainFile::create(file)?, spill, body: primary.map(|_| Spool::default()) };
@@ -247,7 +247,7 @@ impl ShardFile {
             Some(body) => body.drain(&mut self.regions.spill, &mut self.regions.main, |_| {})?,
             None => 0,
         };
-        let (mut data, mut present) = (Object::group(), Object::group());
+        let (mut data, mut present) = (ObjectWriter::group(), ObjectWriter::group());
         let mut lacks = false;
         let mut columns = self.columns;
         columns.sort_by(|a, b| a.field.name().cmp(b.field.name()));
@@ -281,12 +281,12 @@ impl ShardFile {
 type Job = (usize, Option<Pipeline>, Buffer);
 
 /// Writes a chunk of a column and notes its address.
-fn store(columns: &mut [Column], regions: &mut Regions, column: usize, packed: Packed) -> Result<()> {
+fn store(columns: &mut [FieldWriter], regions: &mut Regions, column: usize, packed: Packed) -> Result<()> {
     let Packed { bytes, mask } = packed;
     let address = regions.append_body(&bytes)?;
     let size = u32::try_from(bytes.len()).map_err(|_| Error::bug("a chunk of over 4 GiB"))?;
     match columns.get_mut(column).map(|column| &mut column.values) {
-        Some(Values::Chunks(chunker)) => chunker.stored(Stored { address, size, mask }),
+        Some(Values::Chunks(chunker)) => chunker.stored(StoredChunk { address, size, mask }),
         Some(Values::Heap(heap)) => heap.addresses.push(address),
         _ => {}
     }
@@ -294,8 +294,8 @@ fn store(columns: &mut [Column], regions: &mut Regions, column: usize, packed: P
 }
 
 /// The root group with the layout's attributes.
-pub(crate) fn root(samples: u64) -> Result<Object> {
-    let mut root = Object::group();
+pub(crate) fn root(samples: u64) -> Result<ObjectWriter> {
+    let mut root = ObjectWriter::group();
     root.text_attribute("packhorse_layout", LAYOUT)?;
     root.number_attribute("num_samples", i64::try_from(samples).unwrap_or(i64::MAX))?;
     Ok(root)

@@ -1,6 +1,6 @@
 //! Page lists: the entries of each cluster, and the pages of its columns.
 
-use super::envelope::{Frame, Locator, Words};
+use super::envelope::{EnvelopeFrame, Locator, Words};
 use packhorse_core::{Error, Result};
 
 /// A cluster: consecutive entries and their pages.
@@ -9,12 +9,12 @@ pub(crate) struct Cluster {
     pub(crate) first: u64,
     pub(crate) entries: u64,
     /// The pages of each column, by column number; `None` if the cluster uses another representation.
-    pub(crate) columns: Vec<Option<Vec<Page>>>,
+    pub(crate) columns: Vec<Option<Vec<PageLocation>>>,
 }
 
 /// A page: consecutive elements of a column.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Page {
+pub(crate) struct PageLocation {
     /// Index of its first element in the cluster.
     pub(crate) first: u64,
     pub(crate) elements: u64,
@@ -25,19 +25,19 @@ pub(crate) struct Page {
 /// Appends the clusters of a page list.
 pub(crate) fn read(words: &mut Words<'_>, clusters: &mut Vec<Cluster>) -> Result<()> {
     words.u64()?;
-    let Frame { words: mut summaries, count } = words.frame()?;
+    let EnvelopeFrame { words: mut summaries, count } = words.frame()?;
     let start = clusters.len();
     for _ in 0..count {
         let mut summary = summaries.frame()?.words;
         let (first, entries) = (summary.u64()?, summary.u64()? & ((1 << 56) - 1));
         clusters.push(Cluster { first, entries, columns: Vec::new() });
     }
-    let Frame { words: mut lists, count } = words.frame()?;
+    let EnvelopeFrame { words: mut lists, count } = words.frame()?;
     if count != clusters.len() - start {
         return Err(Error::content("a page list whose clusters and pages differ in number"));
     }
     for cluster in clusters.iter_mut().skip(start) {
-        let Frame { words: mut columns, count } = lists.frame()?;
+        let EnvelopeFrame { words: mut columns, count } = lists.frame()?;
         for _ in 0..count {
             cluster.columns.push(pages(columns.frame()?)?);
         }
@@ -46,12 +46,12 @@ pub(crate) fn read(words: &mut Words<'_>, clusters: &mut Vec<Cluster>) -> Result
 }
 
 /// The pages of one column; the element offset that follows is negative if the column is suspended.
-fn pages(frame: Frame<'_>) -> Result<Option<Vec<Page>>> {
-    let Frame { mut words, count } = frame;
+fn pages(frame: EnvelopeFrame<'_>) -> Result<Option<Vec<PageLocation>>> {
+    let EnvelopeFrame { mut words, count } = frame;
     let (mut pages, mut first) = (Vec::new(), 0u64);
     for _ in 0..count {
         let elements = words.i32()?;
-        let page = Page {
+        let page = PageLocation {
             first,
             elements: u64::from(elements.unsigned_abs()),
             has_checksum: elements < 0,

@@ -16,7 +16,7 @@ pub(crate) struct Locator {
 }
 
 /// A record or list frame: its contents, and the number of items in a list.
-pub(crate) struct Frame<'a> {
+pub(crate) struct EnvelopeFrame<'a> {
     pub(crate) words: Words<'a>,
     pub(crate) count: usize,
 }
@@ -86,7 +86,7 @@ impl<'a> Words<'a> {
     }
 
     /// The next frame. Callers ignore trailing bytes, which newer versions may add.
-    pub(crate) fn frame(&mut self) -> Result<Frame<'a>> {
+    pub(crate) fn frame(&mut self) -> Result<EnvelopeFrame<'a>> {
         let size = self.i64()?;
         let len = usize::try_from(size.unsigned_abs()).unwrap_or(usize::MAX).checked_sub(8);
         let len = len.ok_or_else(|| Error::content("a frame shorter than its size"))?;
@@ -95,7 +95,7 @@ impl<'a> Words<'a> {
         if count > words.bytes.len() && size < 0 {
             return Err(Error::content(format!("a list of {count} items in {} bytes", words.bytes.len())));
         }
-        Ok(Frame { words, count })
+        Ok(EnvelopeFrame { words, count })
     }
 
     pub(crate) fn locator(&mut self) -> Result<Locator> {

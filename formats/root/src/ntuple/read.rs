@@ -1,7 +1,7 @@
 //! Reads the elements of a cluster's columns, page by page, and assembles arrays.
 
 use super::Ntuple;
-use super::clusters::{Cluster, Page};
+use super::clusters::{Cluster, PageLocation};
 use super::node::Node;
 use super::page;
 use crate::decode::utf8;
@@ -153,7 +153,7 @@ impl Reader<'_> {
         Ok((element, out))
     }
 
-    fn page(&self, column: usize, number: u64, page: &Page) -> Result<Arc<Vec<u8>>> {
+    fn page(&self, column: usize, number: u64, page: &PageLocation) -> Result<Arc<Vec<u8>>> {
         let lock = || self.kept.lock().map_err(|_| Error::bug("a thread that read pages panicked"));
         match lock()?.get(&column) {
             Some((cluster, n, bytes)) if *cluster == self.cluster.first && *n == number => return Ok(bytes.clone()),
@@ -164,7 +164,7 @@ impl Reader<'_> {
         Ok(bytes)
     }
 
-    fn unpack(&self, column: usize, page: &Page) -> Result<Vec<u8>> {
+    fn unpack(&self, column: usize, page: &PageLocation) -> Result<Vec<u8>> {
         let record = self.ntuple.records.columns.get(column).ok_or_else(|| Error::bug("a column without a record"))?;
         let bits = page.elements.saturating_mul(u64::from(record.bits));
         let len = self.file.limits().blob(bits.div_ceil(8))?;

@@ -1,6 +1,6 @@
 //! The fields and columns of an RNTuple, from its header and footer.
 
-use super::envelope::{Frame, Words};
+use super::envelope::{EnvelopeFrame, Words};
 use packhorse_core::Result;
 
 /// A field: a node of the field tree, with name and C++ type.
@@ -37,11 +37,11 @@ pub(crate) struct Records {
 impl Records {
     /// Adds a schema description: lists of fields, columns, alias columns and extra type information.
     pub(crate) fn add(&mut self, words: &mut Words<'_>) -> Result<()> {
-        let Frame { words: mut list, count } = words.frame()?;
+        let EnvelopeFrame { words: mut list, count } = words.frame()?;
         for _ in 0..count {
             self.fields.push(field(list.frame()?.words)?);
         }
-        let Frame { words: mut list, count } = words.frame()?;
+        let EnvelopeFrame { words: mut list, count } = words.frame()?;
         for _ in 0..count {
             self.columns.push(column(list.frame()?.words)?);
         }

@@ -3,11 +3,11 @@
 use super::chunks::{Chunker, Geometry, plain_object};
 use super::heap::{Collection, reference, relocate};
 use super::main_file::MainFile;
-use super::object::Object;
+use super::object::ObjectWriter;
 use super::spool::{Spill, Spool};
 use crate::datatype::Datatype;
 use crate::layout;
-use crate::options::{Filter, SinkOptions};
+use crate::options::{Compression, SinkOptions};
 use arrow_buffer::Buffer;
 use packhorse_core::{Error, Field, FieldType, Pool, Result};
 
@@ -62,7 +62,7 @@ pub(crate) struct Heap {
     closed: u64,
     /// Addresses of written collections, as from [`Regions::append_body`].
     pub(crate) addresses: Vec<u64>,
-    /// References hold the number of their collection until [`Column::finish`] puts in its address.
+    /// References hold the number of their collection until [`FieldWriter::finish`] puts in its address.
     references: Spool,
     count: u64,
 }
@@ -112,7 +112,7 @@ impl Offsets {
 }
 
 /// A field being written.
-pub(crate) struct Column {
+pub(crate) struct FieldWriter {
     pub(crate) field: Field,
     pub(crate) kind: FieldType,
     pub(crate) datatype: Datatype,
@@ -126,7 +126,7 @@ pub(crate) struct Column {
     pub(crate) rows: u64,
 }
 
-impl Column {
+impl FieldWriter {
     /// `target` is the chunk size in bytes; `primary` marks the field whose bytes go directly to the file.
     pub(crate) fn new(
         field: &Field,
@@ -211,7 +211,7 @@ impl Column {
     pub(crate) fn finish(mut self, base: u64, regions: &mut Regions) -> Result<(u64, Option<u64>)> {
         let mut object = self.values_object(base, regions)?;
         if layout::is_group(self.offsets.len()) {
-            let mut group = Object::group();
+            let mut group = ObjectWriter::group();
             let mut links = vec![("values".to_owned(), object.write(&mut regions.main)?)];
             for (level, offsets) in std::mem::take(&mut self.offsets).into_iter().enumerate() {
                 let int = Datatype::Integer { size: 8, signed: true, big: false };
@@ -234,7 +234,7 @@ impl Column {
         Ok((address, present))
     }
 
-    fn values_object(&mut self, base: u64, regions: &mut Regions) -> Result<Object> {
+    fn values_object(&mut self, base: u64, regions: &mut Regions) -> Result<ObjectWriter> {
         let shape: Vec<u64> = match &self.kind {
             FieldType::Tensor { shape, .. } => shape.iter().map(|dim| *dim as u64).collect(),
             _ => Vec::new(),
@@ -272,7 +272,7 @@ pub(crate) fn is_plain(kind: &FieldType, options: &SinkOptions) -> bool {
         FieldType::Blob => !options.vlen,
         FieldType::Text => false,
         FieldType::Tensor { shape, .. } if shape.contains(&0) => true,
-        _ => options.filter == Filter::None,
+        _ => options.filter == Compression::None,
     }
 }
 
