@@ -5,7 +5,7 @@ mod plane;
 mod scene;
 mod texture;
 
-use crate::corpus::Corpus;
+use crate::file_generator::FileGenerator;
 use crate::rng::Rng;
 use crate::{Run, Written, write};
 use packhorse_core::{Error, Result};
@@ -66,7 +66,7 @@ impl Photographs<'_> {
     }
 }
 
-impl Corpus for Photographs<'_> {
+impl FileGenerator for Photographs<'_> {
     fn files(&self) -> u64 {
         self.spec.count
     }

@@ -7,7 +7,7 @@
 //! A folder with other files is refused; an incomplete corpus is completed. Nothing is synced, because the files can
 //! be generated again.
 
-mod corpus;
+mod file_generator;
 mod images;
 mod npz;
 mod rng;

@@ -2,7 +2,7 @@
 
 mod archive;
 
-use crate::corpus::Corpus;
+use crate::file_generator::FileGenerator;
 use crate::rng::{Rng, exp2};
 use crate::{Run, Written, write};
 use archive::Archive;
@@ -39,7 +39,7 @@ pub fn npz(dir: &Path, spec: &NpzSpec, run: &Run<'_>) -> Result<Written> {
     write::write(dir, spec, run)
 }
 
-impl Corpus for NpzSpec {
+impl FileGenerator for NpzSpec {
     fn files(&self) -> u64 {
         self.count
     }

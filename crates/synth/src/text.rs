@@ -3,7 +3,7 @@
 mod prose;
 mod vocabulary;
 
-use crate::corpus::Corpus;
+use crate::file_generator::FileGenerator;
 use crate::rng::Rng;
 use crate::{Run, Written, write};
 use packhorse_core::{Error, Result};
@@ -46,7 +46,7 @@ struct Documents {
     prose: Prose,
 }
 
-impl Corpus for Documents {
+impl FileGenerator for Documents {
     fn files(&self) -> u64 {
         self.spec.count.div_ceil(self.spec.per_file)
     }

@@ -1,6 +1,6 @@
 //! Many very small files, for tests with a million files. Owns their names and content.
 
-use crate::corpus::Corpus;
+use crate::file_generator::FileGenerator;
 use crate::rng::Rng;
 use crate::{Run, Written, write};
 use packhorse_core::{Error, Result};
@@ -35,7 +35,7 @@ pub fn tiny(dir: &Path, spec: &TinySpec, run: &Run<'_>) -> Result<Written> {
     write::write(dir, spec, run)
 }
 
-impl Corpus for TinySpec {
+impl FileGenerator for TinySpec {
     fn files(&self) -> u64 {
         self.count
     }

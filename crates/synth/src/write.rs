@@ -1,6 +1,6 @@
 //! Writes a corpus to a folder. Owns threads and the file system; generates no content.
 
-use crate::corpus::Corpus;
+use crate::file_generator::FileGenerator;
 use crate::{Run, Written};
 use packhorse_core::{Cancel, Context, Error, Result};
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MOST: u64 = 1000;
 
 /// Writes `corpus` below `dir`; existing files must belong to it.
-pub(crate) fn write(dir: &Path, corpus: &dyn Corpus, run: &Run<'_>) -> Result<Written> {
+pub(crate) fn write(dir: &Path, corpus: &dyn FileGenerator, run: &Run<'_>) -> Result<Written> {
     let fresh = refuse_strangers(dir, corpus)?;
     fs::create_dir_all(dir).context("create folder").map_err(|e| e.in_input(dir.display()))?;
     let take = (corpus.files() / (run.jobs.get() as u64 * 8)).clamp(1, MOST);
@@ -36,7 +36,7 @@ pub(crate) fn write(dir: &Path, corpus: &dyn Corpus, run: &Run<'_>) -> Result<Wr
 /// The state shared by the threads.
 struct Job<'a> {
     dir: &'a Path,
-    corpus: &'a dyn Corpus,
+    corpus: &'a dyn FileGenerator,
     run: &'a Run<'a>,
     fresh: bool,
     take: u64,
@@ -107,7 +107,7 @@ fn is_there(path: &Path, bytes: &[u8]) -> Result<bool> {
 }
 
 /// Whether the folder is empty or missing. An error if it contains other files than those of `corpus`.
-fn refuse_strangers(dir: &Path, corpus: &dyn Corpus) -> Result<bool> {
+fn refuse_strangers(dir: &Path, corpus: &dyn FileGenerator) -> Result<bool> {
     let mut folders = vec![dir.to_owned()];
     let mut fresh = true;
     while let Some(folder) = folders.pop() {
@@ -130,6 +130,6 @@ fn refuse_strangers(dir: &Path, corpus: &dyn Corpus) -> Result<bool> {
     Ok(fresh)
 }
 
-fn is_named(dir: &Path, path: &Path, corpus: &dyn Corpus) -> bool {
+fn is_named(dir: &Path, path: &Path, corpus: &dyn FileGenerator) -> bool {
     path.strip_prefix(dir).ok().and_then(Path::to_str).is_some_and(|name| corpus.owns(name))
 }

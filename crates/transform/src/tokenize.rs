@@ -22,12 +22,12 @@
 //!
 //! Truncation and padding in a `tokenizer.json` are ignored: documents stay whole.
 
+mod byte_budget;
 mod engine;
 mod json;
 mod options;
 mod oracle;
 mod record;
-mod room;
 mod sentencepiece;
 mod text;
 mod tiktoken;

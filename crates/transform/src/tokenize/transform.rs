@@ -1,7 +1,7 @@
 //! The tokenize transform. Owns special tokens around documents, the output column, and checking.
 
+use super::byte_budget::ByteBudget;
 use super::engine::{Id, Ids, numbers};
-use super::room::Room;
 use super::text::{self, Texts};
 use super::tokenizer::Tokenizer;
 use super::words;
@@ -45,7 +45,7 @@ pub struct Tokenize {
     /// The most bytes in one piece.
     piece: usize,
     /// Limits the pieces encoded at once; `None` for unlimited memory.
-    room: Option<Arc<Room>>,
+    budget: Option<Arc<ByteBudget>>,
 }
 
 impl Tokenize {
@@ -67,7 +67,7 @@ impl Tokenize {
         let eod = if ends { Some(tokenizer.end(options.eod.as_deref())?) } else { None };
         let digest = blake3::hash(file).to_hex().to_string();
         let (tokenizer, name, file) = (Arc::new(tokenizer), name.to_owned(), file.into());
-        Ok(Self { tokenizer, options, name, file, digest, bos, eod, piece: PIECE, room: None })
+        Ok(Self { tokenizer, options, name, file, digest, bos, eod, piece: PIECE, budget: None })
     }
 
     /// Bounds memory: all threads together use at most twice `limits.blob` for long pieces, and longer pieces are
@@ -77,7 +77,7 @@ impl Tokenize {
             return self;
         }
         let most = usize::try_from(limits.blob / 45).unwrap_or(usize::MAX);
-        Self { piece: PIECE.min(most), room: Some(Arc::new(Room::new(most))), ..self }
+        Self { piece: PIECE.min(most), budget: Some(Arc::new(ByteBudget::new(most))), ..self }
     }
 
     /// Rebuilds the transform from the words of a description.
@@ -129,7 +129,7 @@ impl Tokenize {
     /// Encodes a document. A panic of the engine becomes a `Content` error about this document only.
     fn encode(&self, text: &str, out: &mut Ids) -> Result<()> {
         let longest = self.admit(text)?;
-        let _place = self.room.as_ref().filter(|_| longest > SHORT).map(|room| room.enter(longest));
+        let _share = self.budget.as_ref().filter(|_| longest > SHORT).map(|budget| budget.enter(longest));
         let template = self.options.special == Special::Template;
         let encode = || self.tokenizer.engine.encode(text, template, out);
         catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|_| {
@@ -143,7 +143,7 @@ impl Tokenize {
 
     /// Refuses a text with too long a piece; for a long text, returns the length of its longest piece.
     fn admit(&self, text: &str) -> Result<usize> {
-        if text.len() <= if self.room.is_some() { SHORT } else { self.piece } {
+        if text.len() <= if self.budget.is_some() { SHORT } else { self.piece } {
             return Ok(0);
         }
         let (longest, what) = match self.tokenizer.engine.cuts() {

@@ -5,7 +5,7 @@ use packhorse_core::{Error, Result};
 
 /// The parts of a model file that encoding needs.
 pub(super) struct Model {
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<ModelPiece>,
     /// BPE; otherwise Unigram.
     pub(super) bpe: bool,
     pub(super) byte_fallback: bool,
@@ -19,7 +19,7 @@ pub(super) struct Model {
 }
 
 /// A piece of the vocabulary.
-pub(super) struct Piece {
+pub(super) struct ModelPiece {
     pub(super) text: Vec<u8>,
     pub(super) score: f32,
     pub(super) kind: PieceType,
@@ -119,8 +119,8 @@ impl Model {
     }
 }
 
-fn piece(bytes: &[u8]) -> Result<Piece> {
-    let mut piece = Piece { text: Vec::new(), score: 0.0, kind: PieceType::Normal };
+fn piece(bytes: &[u8]) -> Result<ModelPiece> {
+    let mut piece = ModelPiece { text: Vec::new(), score: 0.0, kind: PieceType::Normal };
     for field in Fields(bytes) {
         match field? {
             (1, Value::Bytes(text)) => piece.text = text.to_vec(),

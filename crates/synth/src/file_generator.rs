@@ -3,7 +3,7 @@
 use packhorse_core::Result;
 
 /// Files that can be generated in any order, each from its index alone.
-pub(crate) trait Corpus: Sync {
+pub(crate) trait FileGenerator: Sync {
     /// Number of files.
     fn files(&self) -> u64;
 
