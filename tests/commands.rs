@@ -171,6 +171,45 @@ fn every_line_of_the_log_is_json() {
 }
 
 #[test]
+fn an_error_line_has_code_and_hint() {
+    let dir = inputs();
+    let output = run(dir.path(), &["pack", "inn", "--to", "webdataset", "--out", "out", "--log", "json"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let error: Value = serde_json::from_str(stderr.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&error["event"], &error["kind"], &error["code"]),
+        (&"error".into(), &"config".into(), &"no-such-file".into())
+    );
+    assert_eq!((&error["message"], &error["hint"]), (&"no such file or folder".into(), &"did you mean in?".into()));
+    assert_eq!((&error["input"], &error["field"], &error["row"]), (&"inn".into(), &Value::Null, &Value::Null));
+}
+
+#[test]
+fn the_field_that_is_bad_is_blamed() {
+    let dir = inputs();
+    std::fs::create_dir(dir.path().join("both")).unwrap();
+    let array =
+        [&b"\x93NUMPY\x01\x00\x36\x00"[..], b"{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}\n", &[0; 8]]
+            .concat();
+    for key in ["a", "b"] {
+        std::fs::write(dir.path().join(format!("both/{key}.jpg")), "not looked at").unwrap();
+        std::fs::write(dir.path().join(format!("both/{key}.npy")), &array).unwrap();
+    }
+    let plan = ["plan", "both", "--to", "hdf5", "--out", "out"];
+    stdout(dir.path(), &plan);
+    // As long as before, and its time too: only decoding shows it.
+    let bad = dir.path().join("both/b.npy");
+    let modified = std::fs::metadata(&bad).unwrap().modified().unwrap();
+    std::fs::write(&bad, [&b"NOT NUMPY"[..], &array[9..]].concat()).unwrap();
+    std::fs::File::options().write(true).open(&bad).unwrap().set_modified(modified).unwrap();
+    let output = run(dir.path(), &["pack", "--plan", "out", "--log", "json"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let error: Value = serde_json::from_str(stderr.lines().last().unwrap()).unwrap();
+    assert!(error["input"].as_str().unwrap().ends_with("both/b.npy"), "{error}");
+    assert_eq!((&error["sample"], &error["field"]), (&"b".into(), &"npy".into()), "{error}");
+}
+
+#[test]
 fn exit_codes() {
     let dir = inputs();
     let pack = ["pack", "in", "--to", "webdataset", "--out", "out"];

@@ -11,6 +11,7 @@ mod outcome;
 mod places;
 mod planning;
 mod progress;
+mod settings;
 mod signals;
 mod size;
 mod slurm;

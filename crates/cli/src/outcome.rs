@@ -1,5 +1,6 @@
 //! What is said at the end: results on standard output, everything else on standard error.
 
+use crate::settings::flags;
 use packhorse_core::{Error, Result};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -18,9 +19,9 @@ impl Style {
     /// Shows a result.
     pub(crate) fn show(self, value: &Value, text: &str) -> Result<()> {
         if self.json {
-            return print(&format!("{value:#}\n"));
+            return print(&flags(&format!("{value:#}\n")));
         }
-        if self.quiet { Ok(()) } else { print(text) }
+        if self.quiet { Ok(()) } else { print(&flags(text)) }
     }
 }
 
@@ -43,15 +44,19 @@ pub(crate) fn report_error(error: &Error, as_json: bool) {
         true => json!({
             "event": "error",
             "kind": error.kind().name(),
+            "code": error.code().name(),
             "message": error.message(),
+            "hint": error.hints(),
             "input": error.input(),
             "sample": error.sample(),
+            "field": error.field(),
+            "row": error.row(),
         })
         .to_string(),
         false => format!("error: {error}"),
     };
     // Nobody is left to tell if standard error is gone.
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", flags(&line));
 }
 
 /// `1 shard`, `2 shards`.

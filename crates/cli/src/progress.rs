@@ -1,5 +1,6 @@
 //! Events as a person or a program wants to see them.
 
+use crate::settings::flags;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use packhorse_core::{Event, Observer};
 use serde_json::{Value, json};
@@ -133,7 +134,7 @@ impl Progress {
     fn skipped(&self, error: &packhorse_core::Error) {
         self.counts.skipped.fetch_add(1, Ordering::Relaxed);
         if self.show == Show::Json {
-            return self.emit(&json!({"event": "skipped", "input": error.input(), "sample": error.sample(), "reason": error.message()}));
+            return self.emit(&json!({"event": "skipped", "input": error.input(), "sample": error.sample(), "kind": error.kind().name(), "code": error.code().name(), "field": error.field(), "row": error.row(), "reason": error.message(), "hint": error.hints()}));
         }
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.skips += 1;
@@ -209,5 +210,5 @@ fn style(template: &str) -> ProgressStyle {
 
 fn line(text: &str) {
     // Names of foreign files must not steer the terminal. Nobody is left to tell if standard error is gone.
-    let _ = writeln!(std::io::stderr().lock(), "{}", text.replace(char::is_control, "?"));
+    let _ = writeln!(std::io::stderr().lock(), "{}", flags(text).replace(char::is_control, "?"));
 }

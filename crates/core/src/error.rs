@@ -69,6 +69,16 @@ impl Error {
         Self::new(Kind::Content, message)
     }
 
+    /// A read of `wanted` bytes at `offset` of what holds `len`.
+    pub fn past_end(wanted: u64, offset: u64, len: u64) -> Self {
+        Self::cut_short(format!("{wanted} bytes wanted at offset {offset} of {len}"))
+    }
+
+    /// Bad input that ends before its content does; `how` is what shows it.
+    pub fn cut_short(how: impl fmt::Display) -> Self {
+        Self::content(format!("is cut short: {how}")).with_code(Code::CutShort)
+    }
+
     /// A request that makes no sense as given.
     pub fn config(message: impl Into<String>) -> Self {
         Self::new(Kind::Config, message)

@@ -101,18 +101,13 @@ impl Input for MemoryInput {
                 buf.copy_from_slice(slice);
                 Ok(())
             }
-            None => Err(short(self.bytes.len() as u64, offset, buf.len()).in_input(&self.name)),
+            None => Err(Error::past_end(buf.len() as u64, offset, self.bytes.len() as u64).in_input(&self.name)),
         }
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
         Ok(Box::new(&self.bytes[..]))
     }
-}
-
-/// The error of a read past the end.
-fn short(len: u64, offset: u64, wanted: usize) -> Error {
-    Error::new(Kind::Content, format!("is cut short: {wanted} bytes wanted at offset {offset} of {len}"))
 }
 
 impl dyn Input + '_ {

@@ -1,6 +1,6 @@
 //! How much foreign bytes may make us allocate.
 
-use crate::{Error, Kind, Result};
+use crate::{Code, Error, Kind, Result};
 
 /// Upper bounds on what a declared length may cost. No reader allocates from a length it read
 /// without asking here first.
@@ -76,10 +76,8 @@ impl Limits {
     /// The error of `len` bytes that must be in memory, where `most` may be: a `part`th of it.
     fn too_large(len: u64, most: u64, part: u64) -> Error {
         let memory = (len >> 20).saturating_add(1).saturating_mul(part);
-        let message = format!(
-            "has {len} bytes that must be in memory at once, over the limit of {most} bytes; --memory {memory}MiB allows that"
-        );
-        Error::new(Kind::Limit, message)
+        let message = format!("has {len} bytes that must be in memory at once, over the limit of {most} bytes");
+        Error::new(Kind::Limit, message).with_code(Code::OverMemory).hint(format!("`memory={memory}MiB` allows that"))
     }
 
     /// `len` as a size to allocate for a header, or an error of kind `Limit`.
@@ -101,7 +99,7 @@ mod tests {
             let limits = Limits::of_memory(memory);
             assert!(limits.blob(limits.blob).is_ok());
             let error = limits.blob(len).unwrap_err();
-            let wanted = error.message().split("--memory ").nth(1).and_then(|text| text.split("MiB").next());
+            let wanted = error.hints().unwrap().split("`memory=").nth(1).and_then(|text| text.split("MiB").next());
             let wanted: u64 = wanted.unwrap().parse().unwrap();
             assert!(Limits::of_memory(wanted << 20).blob(len).is_ok() && error.kind() == Kind::Limit, "{error}");
         }

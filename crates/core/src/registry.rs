@@ -1,6 +1,6 @@
 //! Which formats this build knows. The facade fills it and hands it to pack and read.
 
-use crate::{Error, Format, Result, nearest};
+use crate::{Code, Error, Format, Result, nearest};
 use std::sync::Arc;
 
 /// The list of formats. There is no registration by linker magic: what is in here was put here.
@@ -25,9 +25,9 @@ impl Registry {
     pub fn get(&self, id: &str) -> Result<&Arc<dyn Format>> {
         self.formats.iter().find(|f| f.info().id == id).ok_or_else(|| {
             let known: Vec<&str> = self.formats.iter().map(|f| f.info().id).collect();
-            let meant = nearest(id, known.iter().copied()).map(|name| format!("; did you mean {name}?"));
-            let meant = meant.unwrap_or_default();
-            Error::config(format!("no format is called \"{id}\"{meant} (this build knows {})", known.join(", ")))
+            let meant = nearest(id, known.iter().copied()).map(|name| format!("did you mean {name}?"));
+            let error = Error::config(format!("no format is called \"{id}\"")).with_code(Code::NoSuchFormat);
+            meant.into_iter().fold(error, Error::hint).hint(format!("this build knows {}", known.join(", ")))
         })
     }
 

@@ -3,7 +3,7 @@
 //! Its last member, `blake3`, is the digest of all bytes before the line that holds it.
 
 use crate::{Digest, FieldRecord, OmissionRecord, RootDigest, SinkRecord};
-use packhorse_core::{Error, Kind, Limits, Result, Store};
+use packhorse_core::{Code, Error, Kind, Limits, Result, Store};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -173,7 +173,7 @@ impl Manifest {
     fn read_named(store: &dyn Store, path: &Path) -> Result<Option<(Self, Vec<u8>)>> {
         let input = match store.open(path) {
             Ok(input) => input,
-            Err(e) if is_absent(&e) => return Ok(None),
+            Err(e) if e.is_absent() => return Ok(None),
             Err(e) => return Err(e),
         };
         let read = || -> Result<(Self, Vec<u8>)> {
@@ -205,8 +205,8 @@ impl Manifest {
     /// [`REPLACING`](Self::REPLACING).
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         if bytes == Self::REPLACING.as_bytes() {
-            let message = "is being replaced by another dataset; `packhorse seal` finishes that if it was stopped";
-            return Err(Error::new(Kind::Incomplete, message));
+            let error = Error::new(Kind::Incomplete, "is being replaced by another dataset").with_code(Code::NotSealed);
+            return Err(error.hint("`packhorse seal` finishes that if it was stopped"));
         }
         let damaged = |what: String| Error::content(format!("{what}; make it again with `packhorse seal`"));
         let manifest: Self = serde_json::from_slice(bytes).map_err(|e| damaged(format!("is not a manifest: {e}")))?;
@@ -234,13 +234,6 @@ impl Manifest {
         }
         root.finish()
     }
-}
-
-/// Whether the file or its folder does not exist.
-fn is_absent(error: &Error) -> bool {
-    const ENOENT: i32 = 2;
-    const ENOTDIR: i32 = 20;
-    matches!(error.errno(), Some(ENOENT | ENOTDIR))
 }
 
 fn own_digest_holds(bytes: &[u8]) -> bool {

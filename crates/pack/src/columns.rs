@@ -1,6 +1,6 @@
 //! One type for each column, over many inputs that each say their own.
 
-use packhorse_core::{DataType, Error, Field, FieldType, NUMPY, PACKED, Result, numpy_type, with_metadata};
+use packhorse_core::{Code, DataType, Error, Field, FieldType, NUMPY, PACKED, Result, numpy_type, with_metadata};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -114,27 +114,24 @@ fn rank(kind: &FieldType) -> Option<usize> {
 }
 
 fn differ(known: &Column, field: &Field) -> Error {
-    let advice = match (FieldType::of(&known.field), FieldType::of(field)) {
+    let hint = match (FieldType::of(&known.field), FieldType::of(field)) {
         (Ok(a), Ok(b)) if a.element() == b.element() && rank(&a).is_some() && rank(&a) == rank(&b) => {
-            "; pass --ragged to keep a shape for each sample"
+            Some("pass `ragged` to keep a shape for each sample")
         }
-        (Ok(a), Ok(b)) if a.element() != b.element() => "; pass --cast to make them one type",
-        _ => "",
+        (Ok(a), Ok(b)) if a.element() != b.element() => Some("pass `cast` to make them one type"),
+        _ => None,
     };
-    Error::content(format!(
-        "field {} is {} here and {} in {}{advice}",
-        field.name(),
-        shown(field),
-        shown(&known.field),
-        known.first.display()
-    ))
+    let (name, first) = (field.name(), known.first.display());
+    let message = format!("field {name} is {} here and {} in {first}", shown(field), shown(&known.field));
+    let error = Error::content(message).with_code(Code::ColumnsDiffer).in_field(name);
+    hint.into_iter().fold(error, Error::hint)
 }
 
 /// The error that equal numbers of two inputs mean different values.
 fn packed(known: &Column, field: &Field) -> Error {
     let notes = |field: &Field| field.metadata().get(PACKED).map_or("none", String::as_str).to_owned();
     Error::content(format!(
-        "field {} has units, scale or fill values {} here and {} in {}; NetCDF: unpack it with --from hdf5 --read scale=apply, \
+        "field {} has units, scale or fill values {} here and {} in {}; NetCDF: unpack it with `from=hdf5` `read=scale=apply`, \
          or leave it out",
         field.name(),
         notes(field),

@@ -6,9 +6,9 @@ use crate::pack::Packing;
 use crate::plan::{limits, planned_limits};
 use crate::{Policy, distance::Distance, steps};
 use packhorse_core::{FieldType, KEY, Limits, Pool, Result, SchemaRef, Sink, element_width};
-use packhorse_dataset::{FieldRecord, PlanHeader};
+use packhorse_dataset::{CodecRecord, FieldRecord, PlanHeader};
 use packhorse_transform::Transform;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
 /// The steps before and after the transforms of a plan, and what writes the rows.
@@ -105,6 +105,7 @@ impl Conversion {
             inputs,
             schema: self.raw.clone(),
             transforms: self.before.iter().chain(context.transforms).chain(&self.after).map(|t| &**t).collect(),
+            decoded_from: decoded_from(header),
             registry: context.registry,
             limits: self.limits,
             limits_decide: self.limits_decide,
@@ -117,6 +118,12 @@ impl Conversion {
             distance: Distance::default(),
         }
     }
+}
+
+/// For each decoded column the field of bytes that it comes from.
+fn decoded_from(header: &PlanHeader) -> HashMap<String, String> {
+    let of_record = |r: &CodecRecord| r.columns.iter().map(|c| (c.name.clone(), r.field.clone())).collect::<Vec<_>>();
+    header.decode.iter().flat_map(of_record).collect()
 }
 
 /// The least bytes that a sample of fields of bytes takes up once it is decoded: those of arrays of one shape.

@@ -19,7 +19,7 @@ use packhorse_core::{
 };
 use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
 use packhorse_transform::{Counts, Transform};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Views address their buffer with signed 32-bit numbers: larger blobs travel alone.
@@ -66,6 +66,8 @@ pub(crate) struct Assembly<'a> {
     pub(crate) inputs: Inputs<'a>,
     pub(crate) schema: SchemaRef,
     pub(crate) transforms: Vec<&'a dyn Transform>,
+    /// For each decoded column the field of bytes that it comes from.
+    pub(crate) decoded_from: HashMap<String, String>,
     pub(crate) registry: &'a Registry,
     pub(crate) limits: Limits,
     /// The limits of what sources decode.
@@ -201,11 +203,11 @@ impl Assembly<'_> {
                 add(&mut block.counts, counts);
             }
             Err(e) if !self.skips(&e) => {
-                let piece = guilty(&block.entries, &e);
+                let piece = self.guilty(&block.entries, &e);
                 return Err(piece.into_iter().fold(e, |e, piece| e.in_input(self.inputs.path(piece).display())));
             }
             Err(e) if rows.num_rows() == 1 => {
-                let input = guilty(&block.entries, &e).map(|piece| piece.path.clone());
+                let input = self.guilty(&block.entries, &e).map(|piece| piece.path.clone());
                 block.skipped.push(SkipRecord { input, ..SkipRecord::of(&e) });
             }
             Err(_) => {
@@ -215,6 +217,16 @@ impl Assembly<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The input that a transform's error is about: the error names the sample and the field, or a column decoded from it.
+    fn guilty<'a>(&self, entries: &'a [PlanEntry], error: &Error) -> Option<&'a FieldSource> {
+        let sample = error.sample()?;
+        // The keys of a run's samples start with that of the run, or are the input's own.
+        let entry = entries.iter().find(|entry| entry.key == sample || entry.run().is_some())?;
+        let field = error.field().map(|name| self.decoded_from.get(name).map_or(name, String::as_str));
+        let named = entry.fields.iter().find(|piece| Some(piece.field.as_str()) == field);
+        named.or(entry.fields.first())
     }
 
     fn read(&self, entries: Vec<PlanEntry>) -> Result<Block> {
@@ -314,15 +326,6 @@ impl Assembly<'_> {
 /// Adds counts to others.
 pub(crate) fn add(to: &mut Counts, counts: Counts) {
     counts.into_iter().for_each(|(what, count)| *to.entry(what).or_default() += count);
-}
-
-/// The input that a transform's error is about: it names the sample, and starts with the field.
-fn guilty<'a>(entries: &'a [PlanEntry], error: &Error) -> Option<&'a FieldSource> {
-    let sample = error.sample()?;
-    // The keys of a run's samples start with that of the run, or are the input's own.
-    let entry = entries.iter().find(|entry| entry.key == sample || entry.run().is_some())?;
-    let named = |piece: &&FieldSource| error.message().split(' ').next() == Some(piece.field.as_str());
-    entry.fields.iter().find(named).or(entry.fields.first())
 }
 
 /// Where the field `name` of a sample lies in the buffer.

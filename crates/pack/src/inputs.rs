@@ -1,16 +1,17 @@
 //! Reading what the plan names: whole files, and ranges of archives that are opened once.
 
 use crate::insides::Insides;
-use crate::opened::{Archive, Failure, Opened};
+use crate::opened::{Archive, Opened};
 use crate::recorded::FirstReads;
 use crate::space::Space;
 use crate::stoppable::Stoppable;
 use crate::watched::Watched;
-use packhorse_core::{Cancel, Error, FileKind, FileStat, Format, Input, Kind, Limits, Registry, Result, Store};
+use packhorse_core::{Cancel, Code, Error, FileKind, FileStat, Format, Input, Kind, Limits, Registry, Result, Store};
 use packhorse_dataset::FieldSource;
 use packhorse_storage::{Compression, Inside, decompressed, spool};
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -62,8 +63,8 @@ pub(crate) fn check_from(registry: &Registry, from: &str, path: &Path) -> Result
     match other.filter(|id| *id != from) {
         None => Ok(()),
         Some(id) => Err(Error::config(format!(
-            "is called as files of {id} are, and --from {from} is given for all inputs; leave --from out, leave the file \
-             out with --exclude, or give it another name"
+            "is called as files of {id} are, and `from={from}` is given for all inputs; leave `from` out, leave the file \
+             out with `exclude`, or give it another name"
         ))
         .in_input(path.display())),
     }
@@ -148,7 +149,7 @@ struct Archives {
 }
 
 /// Where an archive is: opened by the first thread that wants it, while others wait.
-type Place = Arc<OnceLock<Result<Arc<Archive>, Failure>>>;
+type Place = Arc<OnceLock<Result<Arc<Archive>>>>;
 
 /// A range of an archive.
 struct Section {
@@ -169,8 +170,7 @@ impl Input for Section {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.len) {
-            let message = format!("is cut short: {} bytes wanted at offset {offset} of {}", buf.len(), self.len);
-            return Err(Error::content(message).in_input(&self.name));
+            return Err(Error::past_end(buf.len() as u64, offset, self.len).in_input(&self.name));
         }
         self.archive.input.read_at(self.offset + offset, buf)
     }
@@ -298,13 +298,13 @@ impl<'a> Inputs<'a> {
 
     fn opened(&self, path: &Path) -> Result<Arc<Archive>> {
         let place = self.place(path);
-        let open = || self.open_archive(path).map(|input| Arc::new(Archive::new(input))).map_err(|e| Failure::of(&e));
+        let open = || self.open_archive(path).map(|input| Arc::new(Archive::new(input)));
         place.get_or_init(open).clone().map_err(|failure| {
             // Another call may have better luck, unless the archive is too large, which takes long to find out.
             if failure.kind() != Kind::Limit {
                 self.archives.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
             }
-            failure.error()
+            failure
         })
     }
 
@@ -397,21 +397,19 @@ fn resized(piece: &FieldSource, now: u64) -> Error {
 }
 
 fn changed(what: &str) -> Error {
-    Error::new(Kind::Changed, format!("changed since the plan was made: {what}; plan again into a new folder"))
+    Error::new(Kind::Changed, format!("changed since the plan was made: {what}")).hint("plan again into a new folder")
 }
 
 /// Sorts the failures of a planned input: vanished or shorter means changed, a missing permission is
 /// a property of the input, everything else is the file system's.
 pub(crate) fn of_planned_input(error: Error) -> Error {
-    const ENOENT: i32 = 2;
-    const EACCES: i32 = 13;
-    const ENOTDIR: i32 = 20;
-    match (error.kind(), error.errno()) {
-        (Kind::Environment, Some(ENOENT | ENOTDIR)) => {
-            Error::new(Kind::Changed, "vanished since the plan was made; plan again into a new folder").caused_by(error)
-        }
-        (Kind::Environment, Some(EACCES)) => error.with_kind(Kind::Content),
-        (Kind::Content, _) if error.message().starts_with("is cut short") => changed("it is shorter now"),
+    match error.kind() {
+        Kind::Environment if error.is_absent() => Error::new(Kind::Changed, "vanished since the plan was made")
+            .with_code(Code::InputVanished)
+            .hint("plan again into a new folder")
+            .caused_by(error),
+        Kind::Environment if error.io_kind() == Some(ErrorKind::PermissionDenied) => error.with_kind(Kind::Content),
+        Kind::Content if error.code() == Code::CutShort => changed("it is shorter now"),
         _ => error,
     }
 }

@@ -6,7 +6,7 @@ use crate::recorded::{Recorded, sealed_manifest};
 use crate::resume::of_request;
 use crate::seal::digest_file;
 use crate::stoppable::Stoppable;
-use packhorse_core::{Cancel, Error, FileKind, Format, Input, Options, Registry, Result, ShardSummary, Store};
+use packhorse_core::{Cancel, Code, Error, FileKind, Format, Input, Options, Registry, Result, ShardSummary, Store};
 use packhorse_dataset::{Digest, FileRecord, ShardRecord};
 use packhorse_storage::{Published, Stage, Staging};
 use std::path::{Path, PathBuf};
@@ -156,7 +156,10 @@ fn place(out: &Path) -> Result<(&Path, String)> {
 fn refuse_present(store: &dyn Store, folder: &Path, name: &str) -> Result<()> {
     let path = folder.join(name);
     match store.stat(&path, false) {
-        Ok(_) => Err(Error::config("is there already; give --out another name").in_input(path.display())),
+        Ok(_) => Err(Error::config("is there already")
+            .with_code(Code::OutputExists)
+            .hint("give `out` another name")
+            .in_input(path.display())),
         Err(_) => Ok(()),
     }
 }
@@ -182,7 +185,9 @@ fn refuse_other(store: &dyn Store, folder: &Path, file: &Published, cancel: &Can
     };
     match same {
         true => Ok(()),
-        false => Err(Error::config("is there already, and is another file than this one; give --out another name")
+        false => Err(Error::config("is there already, and is another file than this one")
+            .with_code(Code::OutputExists)
+            .hint("give `out` another name")
             .in_input(path.display())),
     }
 }

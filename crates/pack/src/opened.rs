@@ -1,6 +1,6 @@
 //! Inputs that are open, with what was parsed of them. Knows neither paths nor plans.
 
-use packhorse_core::{Error, Input, Kind, Result, Source, Table};
+use packhorse_core::{Input, Result, Source, Table};
 use packhorse_storage::Inside;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,36 +53,10 @@ impl Opened {
     }
 }
 
-/// Why an archive can't be opened, for each thread that wants it.
-#[derive(Clone)]
-pub(crate) struct Failure {
-    kind: Kind,
-    message: String,
-    input: Option<String>,
-    /// What the system said: it decides whose fault it is, and whether one more try may help.
-    errno: Option<i32>,
-}
-
-impl Failure {
-    pub(crate) fn of(error: &Error) -> Self {
-        let input = error.input().map(str::to_owned);
-        Self { kind: error.kind(), message: error.message().to_owned(), input, errno: error.errno() }
-    }
-
-    pub(crate) fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    pub(crate) fn error(&self) -> Error {
-        let error = self.input.iter().fold(Error::new(self.kind, &self.message), |e, input| e.in_input(input));
-        self.errno.into_iter().fold(error, |e, errno| e.caused_by(std::io::Error::from_raw_os_error(errno)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packhorse_core::{Blocks, MemoryInput, TableInfo};
+    use packhorse_core::{Blocks, Error, MemoryInput, TableInfo};
     use std::ops::Range;
     use std::sync::atomic::{AtomicUsize, Ordering};
 

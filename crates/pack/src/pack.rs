@@ -14,6 +14,7 @@ use packhorse_dataset::{Digest, PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
 use packhorse_transform::{Counts, Transform};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -302,8 +303,8 @@ impl Run<'_> {
 /// Whether a failure of the file system may have passed. A full disk, a quota, a read-only mount and
 /// a missing permission have not.
 fn may_pass(error: &Error) -> bool {
-    const STAYS: [i32; 6] = [1, 13, 27, 28, 30, 122];
-    error.kind() == Kind::Environment && error.errno().is_some_and(|n| !STAYS.contains(&n))
+    let stays = error.is_full() || error.is_denied() || error.io_kind() == Some(ErrorKind::FileTooLarge);
+    error.kind() == Kind::Environment && error.errno().is_some() && !stays
 }
 
 #[derive(Default)]
@@ -346,8 +347,6 @@ impl Outcome {
         if others == 0 || first.kind() == Kind::Cancelled {
             return Err(first);
         }
-        let message = format!("{} (and {others} more shards of part {part} failed)", first.message());
-        let error = first.input().into_iter().fold(Error::new(first.kind(), message), Error::in_input);
-        Err(first.sample().into_iter().fold(error, Error::in_sample))
+        Err(first.remark(format_args!("and {others} more shards of part {part} failed")))
     }
 }

@@ -1,6 +1,6 @@
 //! Which shards of a plan one process fills.
 
-use packhorse_core::{Error, Result};
+use packhorse_core::{Code, Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
@@ -34,8 +34,9 @@ impl FromStr for Part {
 
     fn from_str(text: &str) -> Result<Self> {
         let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
-        let (index, count) =
-            parts.ok_or_else(|| Error::config(format!("--part takes i/n, such as 3/16, not \"{text}\"")))?;
+        let (index, count) = parts.ok_or_else(|| {
+            Error::config(format!("`part` takes i/n, such as 3/16, not \"{text}\"")).with_code(Code::BadSetting)
+        })?;
         Self::new(index, count)
     }
 }

@@ -1,6 +1,6 @@
 //! What to do with bad inputs.
 
-use packhorse_core::Error;
+use packhorse_core::{Code, Error};
 use std::str::FromStr;
 
 /// What happens when an input is bad. Only bad content can be skipped; a failed disk never is.
@@ -20,7 +20,10 @@ impl FromStr for Policy {
         match text {
             "fail" => Ok(Policy::Fail),
             "skip" => Ok(Policy::Skip),
-            other => Err(Error::config(format!("--on-error takes fail or skip, not \"{other}\""))),
+            other => {
+                Err(Error::config(format!("`on-error` takes fail or skip, not \"{other}\""))
+                    .with_code(Code::BadSetting))
+            }
         }
     }
 }

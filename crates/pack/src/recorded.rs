@@ -1,8 +1,7 @@
 //! What sealed datasets recorded of their files, so that whoever reads them whole finds damage.
 
-use crate::resume::is_missing;
 use crate::seal::digest_file;
-use packhorse_core::{Cancel, Error, Kind, Result, Store};
+use packhorse_core::{Cancel, Code, Error, Kind, Result, Store};
 use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -98,7 +97,7 @@ impl Recorded {
         let named = |e: Error| e.in_input(path.display());
         let bytes = store.open(&path).and_then(|input| input.read_all(LONGEST)).map_err(|e| named(of_file(e)))?;
         if Digest::of(&bytes) != shard.receipt {
-            return Err(named(damaged()));
+            return Err(named(damaged("its bytes do not have the recorded digest")));
         }
         let receipt = Receipt::decode(&bytes).map_err(named)?;
         let paths = receipt.files.iter().map(|file| dir.join(&file.name)).collect();
@@ -142,27 +141,27 @@ pub fn check_file(store: &dyn Store, path: &Path, record: &FileRecord, cancel: &
     cancel.check()?;
     let stat = store.stat(path, true).map_err(of_file)?;
     if stat.size != record.bytes {
-        let message = format!("has {} bytes instead of the {} recorded: {ADVICE}", stat.size, record.bytes);
-        return Err(Error::new(Kind::Incomplete, message).in_input(path.display()));
+        let message = format!("has {} bytes instead of the {} recorded", stat.size, record.bytes);
+        return Err(damaged(message).in_input(path.display()));
     }
     match digest_file(store, path, &mut |_| cancel.check()).map_err(of_file)?.0 == record.blake3 {
         true => Ok(()),
-        false => Err(damaged().in_input(path.display())),
+        false => Err(damaged("its bytes do not have the recorded digest").in_input(path.display())),
     }
 }
 
-const ADVICE: &str = "the dataset is damaged; `packhorse verify --full` shows where, `packhorse repair` mends it";
+const HINT: &str = "the dataset is damaged; `packhorse verify full` shows where, `packhorse repair` mends it";
 
-fn damaged() -> Error {
-    Error::new(Kind::Incomplete, format!("its bytes do not have the recorded digest: {ADVICE}"))
+fn damaged(how: impl Into<String>) -> Error {
+    Error::new(Kind::Incomplete, how).with_code(Code::ShardDamaged).hint(HINT)
 }
 
 /// A file of a sealed dataset that is gone is damage.
 fn of_file(error: Error) -> Error {
-    match is_missing(&error) {
+    match error.is_not_found() {
         true => {
             let input = error.input().map(str::to_owned);
-            let missing = Error::new(Kind::Incomplete, format!("is missing: {ADVICE}"));
+            let missing = damaged("is missing").with_code(Code::ShardMissing);
             input.into_iter().fold(missing, Error::in_input).caused_by(error)
         }
         false => error,

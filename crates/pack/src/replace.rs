@@ -12,13 +12,14 @@
 //! their names in the old manifest, plan and receipts, and what these do not name stays.
 
 use crate::recorded::sealed_manifest;
-use crate::resume::{Attempt, attempt, is_missing, open_plan, read_receipt};
+use crate::resume::{Attempt, attempt, open_plan, read_receipt};
 use crate::{Plan, Stored};
 use packhorse_core::{Error, FileKind, Kind, Result, Store};
 use packhorse_dataset::{INDEX_SUFFIX, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX};
 use packhorse_storage::Staging;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -96,7 +97,7 @@ pub(crate) fn exchange(store: &Arc<dyn Store>, out: &Path, new: &Manifest) -> Re
 fn refuse_others(store: &dyn Store, out: &Path, list: &Exchange, old: &BTreeSet<String>) -> Result<()> {
     let kind = |path: &Path| match store.stat(path, false) {
         Ok(stat) => Ok(Some(stat.kind)),
-        Err(e) if is_absent(&e) => Ok(None),
+        Err(e) if e.is_absent() => Ok(None),
         Err(e) => Err(e),
     };
     let refused = |path: &Path| {
@@ -124,7 +125,7 @@ fn refuse_others(store: &dyn Store, out: &Path, list: &Exchange, old: &BTreeSet<
 pub fn finish_replacing(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
     let place = Staging::replacing(out);
     match store.stat(&place.join(EXCHANGE), false) {
-        Err(e) if is_absent(&e) => return leave(store, out),
+        Err(e) if e.is_absent() => return leave(store, out),
         found => found?,
     };
     let below = store.beneath(out)?.unwrap_or_else(|| Arc::clone(store));
@@ -177,7 +178,7 @@ fn folders<'a>(names: impl Iterator<Item = &'a String>) -> BTreeSet<PathBuf> {
 fn sync(below: &dyn Store, folder: &Path) -> Result<()> {
     // Companions that only the old dataset had may have had a folder that is gone.
     match below.sync_dir(folder) {
-        Err(e) if is_missing(&e) => Ok(()),
+        Err(e) if e.is_not_found() => Ok(()),
         done => done,
     }
 }
@@ -223,10 +224,9 @@ fn inner(folders: &BTreeSet<PathBuf>) -> impl Iterator<Item = &PathBuf> {
 
 /// Removes a folder unless something is in it.
 fn remove_empty(below: &dyn Store, folder: &Path) -> Result<()> {
-    const ENOTEMPTY: i32 = 39;
-    const EEXIST: i32 = 17;
+    let used = [Some(ErrorKind::DirectoryNotEmpty), Some(ErrorKind::AlreadyExists)];
     match below.remove_dir(folder) {
-        Err(e) if is_absent(&e) || matches!(e.errno(), Some(ENOTEMPTY | EEXIST)) => Ok(()),
+        Err(e) if e.is_absent() || used.contains(&e.io_kind()) => Ok(()),
         done => done,
     }
 }
@@ -274,13 +274,7 @@ fn names(store: &dyn Store, dir: &Path) -> Result<BTreeSet<String>> {
 fn exists(store: &dyn Store, path: &Path) -> Result<bool> {
     match store.stat(path, false) {
         Ok(stat) => Ok(stat.kind != FileKind::Directory),
-        Err(e) if is_absent(&e) => Ok(false),
+        Err(e) if e.is_absent() => Ok(false),
         Err(e) => Err(e),
     }
-}
-
-/// Whether nothing lies there, or what is above it is no folder.
-fn is_absent(error: &Error) -> bool {
-    const ENOTDIR: i32 = 20;
-    is_missing(error) || error.errno() == Some(ENOTDIR)
 }

@@ -2,13 +2,12 @@
 
 use crate::plan::Plan;
 use crate::replace::{finish_replacing, is_replacing};
-use packhorse_core::{Error, Kind, Outlet, Result, Store, nearest};
+use packhorse_core::{Code, Error, Kind, Outlet, Result, Store, nearest};
 use packhorse_dataset::{Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
 use packhorse_storage::Staging;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
-
-const ENOENT: i32 = 2;
 
 /// What [`store_plan`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub enum Stored {
 pub fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
     finish_replacing(store, out)?;
     if is_replacing(&**store, out)? {
-        let message = "holds a dataset that is to replace the one beside it; go on with --replace, or remove this folder \
+        let message = "holds a dataset that is to replace the one beside it; go on with `replace`, or remove this folder \
                        to keep the old one";
         return Err(Error::config(message).in_input(Staging::replacing(out).display()));
     }
@@ -51,7 +50,7 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
     let (digest, stamps) = plan.write(&mut file)?;
     drop(file);
     match stored(&**store, out) {
-        Err(e) if is_missing(&e) => {}
+        Err(e) if e.is_not_found() => {}
         Err(e) if e.kind() == Kind::Environment => return Err(e),
         Err(e) => return Ok(Attempt::Other(e)),
         Ok(old) => match same(&old, plan.header(), digest, stamps) {
@@ -77,8 +76,11 @@ fn has_begun(store: &dyn Store, out: &Path) -> Result<bool> {
 
 /// Opens the plan in the folder `out`. Errors: `Config` for a folder without a plan.
 pub fn open_plan(store: &dyn Store, out: &Path) -> Result<PlanReader> {
-    stored(store, out).map_err(|e| match is_missing(&e) {
-        true => Error::config("holds no plan; make one with `packhorse plan`").in_input(out.display()),
+    stored(store, out).map_err(|e| match e.is_not_found() {
+        true => Error::config("holds no plan")
+            .with_code(Code::NoPlan)
+            .hint("make one with `packhorse plan`")
+            .in_input(out.display()),
         false => e,
     })
 }
@@ -101,26 +103,23 @@ fn stored(store: &dyn Store, out: &Path) -> Result<PlanReader> {
     PlanReader::open(store.open(&out.join(PLAN))?)
 }
 
-pub(crate) fn is_missing(error: &Error) -> bool {
-    error.errno() == Some(ENOENT)
-}
-
 /// What the caller named and is not there is a fault of the request, not of the file system.
 pub fn of_request(error: Error) -> Error {
-    if !is_missing(&error) {
+    if !error.is_not_found() {
         return error;
     }
-    error.input().into_iter().fold(missing(""), Error::in_input)
+    error.input().into_iter().fold(missing(), Error::in_input)
 }
 
-/// The error of a file or folder that is not there, with `advice`.
-fn missing(advice: &str) -> Error {
-    Error::config(format!("no such file or folder{advice}")).caused_by(std::io::Error::from_raw_os_error(ENOENT))
+/// The error of a file or folder that is not there.
+fn missing() -> Error {
+    let error = Error::config("no such file or folder").with_code(Code::NoSuchFile);
+    error.not_found()
 }
 
 /// As [`of_request`] for the file or folder `path`, with the name beside it that may have been meant.
 pub(crate) fn of_named(store: &dyn Store, path: &Path, error: Error) -> Error {
-    if !is_missing(&error) {
+    if !error.is_not_found() {
         return error.with_kind(Kind::Config);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -128,41 +127,38 @@ pub(crate) fn of_named(store: &dyn Store, path: &Path, error: Error) -> Error {
     let names: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let wanted = path.file_name().unwrap_or_default().to_string_lossy();
     let meant = nearest(&wanted, names.iter().map(String::as_str));
-    let meant = meant.map(|name| format!("; did you mean {}?", path.with_file_name(name).display()));
-    missing(&meant.unwrap_or_default()).in_input(path.display())
+    let meant = meant.map(|name| format!("did you mean {}?", path.with_file_name(name).display()));
+    meant.into_iter().fold(missing(), Error::hint).in_input(path.display())
 }
 
 /// What is wrong with the folder that the user gave for a dataset, and no trouble that passes.
 pub(crate) fn of_output(error: Error, out: &Path) -> Error {
-    const EACCES: i32 = 13;
-    const ENOTDIR: i32 = 20;
-    const EROFS: i32 = 30;
-    const EPERM: i32 = 1;
-    let message = match error.errno() {
-        Some(ENOTDIR) => "is not a folder; give --out a folder that is empty or does not exist".to_owned(),
-        Some(ENOENT) => "can't be made there; give --out another folder".to_owned(),
-        Some(EACCES | EPERM | EROFS) => format!("{}; give --out a folder that you may write to", error.message()),
+    let denied = |message: &str, hint: &str| Error::config(message).with_code(Code::OutputDenied).hint(hint);
+    let told = match error.io_kind() {
+        Some(ErrorKind::NotADirectory) => {
+            denied("is not a folder", "give `out` a folder that is empty or does not exist")
+        }
+        Some(ErrorKind::NotFound) => denied("can't be made there", "give `out` another folder"),
+        _ if error.is_denied() => denied(error.message(), "give `out` a folder that you may write to"),
         _ => return error,
     };
-    Error::config(message).in_input(out.display())
+    told.in_input(out.display())
 }
 
 /// packhorse writes into a folder of its own.
 fn refuse_strangers(store: &dyn Store, out: &Path, plan: &Plan) -> Result<()> {
     let names = match store.list(out) {
         Ok(names) => names,
-        Err(e) if is_missing(&e) => return Ok(()),
+        Err(e) if e.is_not_found() => return Ok(()),
         Err(e) => return Err(e),
     };
     let needed = |name: &Path| plan.files().any(|(file, _)| name == Path::new(file));
     let ours = |name: &Path| name == Path::new(PLAN) || name == Path::new(".staging") || needed(name);
     match names.iter().find(|name| !ours(name)) {
         Some(stranger) if !names.iter().any(|name| name == Path::new(PLAN)) => {
-            let message = format!(
-                "is not empty (it holds {}) and has no plan; give --out an empty or a new folder",
-                stranger.display()
-            );
-            Err(Error::config(message).in_input(out.display()))
+            let message = format!("is not empty (it holds {}) and has no plan", stranger.display());
+            let error = Error::config(message).with_code(Code::OutputExists);
+            Err(error.hint("give `out` an empty or a new folder").in_input(out.display()))
         }
         _ => Ok(()),
     }
@@ -171,16 +167,16 @@ fn refuse_strangers(store: &dyn Store, out: &Path, plan: &Plan) -> Result<()> {
 fn same(old: &PlanReader, new: &PlanHeader, digest: Digest, stamps: Digest) -> Result<()> {
     if old.digest() != digest {
         let what = differences(old.header(), new);
-        return Err(Error::config(format!(
-            "holds finished shards of another plan ({what}); give --out a new folder, or start over with \
-             --replace, which keeps this dataset until the new one is sealed"
-        )));
+        let error = Error::config(format!("holds finished shards of another plan ({what})"));
+        return Err(error.with_code(Code::PlanDiffers).hint(
+            "give `out` a new folder, or start over with `replace`, which keeps this dataset until the new one is sealed",
+        ));
     }
     if old.mtime_digest() != stamps {
         return Err(Error::new(
             Kind::Changed,
             "some inputs were modified since the plan in this folder was made, though none changed its size; \
-             pack into a new folder, start over with --replace, or give them back the times they had",
+             pack into a new folder, start over with `replace`, or give them back the times they had",
         ));
     }
     Ok(())
@@ -198,7 +194,7 @@ fn differences(old: &PlanHeader, new: &PlanHeader) -> String {
         format!("{} revision {}", old.sink.format, old.sink.revision),
         format!("{} revision {}", new.sink.format, new.sink.revision),
     );
-    compare("--name", old.name.clone(), new.name.clone());
+    compare("`name`", old.name.clone(), new.name.clone());
     compare("transforms", shown(&old.transforms), shown(&new.transforms));
     let names = |h: &PlanHeader| {
         h.choices.keys().chain(h.sink.options.keys()).cloned().collect::<std::collections::BTreeSet<_>>()
@@ -207,9 +203,9 @@ fn differences(old: &PlanHeader, new: &PlanHeader) -> String {
         h.choices.get(name).or_else(|| h.sink.options.get(name)).cloned().unwrap_or_else(|| "not given".into())
     };
     for name in names(old).union(&names(new)) {
-        compare(&format!("--{name}"), value(old, name), value(new, name));
+        compare(&format!("`{name}`"), value(old, name), value(new, name));
     }
-    compare("classes (--labels)", shown(&old.classes), shown(&new.classes));
+    compare("classes (`labels`)", shown(&old.classes), shown(&new.classes));
     let fields = |h: &PlanHeader| shown(&h.schema.iter().map(|f| f.name.clone()).collect::<Vec<_>>());
     compare("fields", fields(old), fields(new));
     if parts.is_empty() { "its inputs are other ones, or were changed".to_owned() } else { parts.join("; ") }
@@ -235,14 +231,14 @@ pub(crate) fn valid_receipt(
 ) -> Result<Option<Receipt>> {
     let receipt = match read_receipt(store, out, &shard.name) {
         Ok(receipt) => receipt,
-        Err(e) if is_missing(&e) || e.kind() != Kind::Environment => return Ok(None),
+        Err(e) if e.is_not_found() || e.kind() != Kind::Environment => return Ok(None),
         Err(e) => return Err(e),
     };
     for file in &receipt.files {
         match store.stat(&out.join(&file.name), true) {
             Ok(stat) if stat.size == file.bytes => {}
             Ok(_) => return Ok(None),
-            Err(e) if is_missing(&e) => return Ok(None),
+            Err(e) if e.is_not_found() => return Ok(None),
             Err(e) => return Err(e),
         }
     }

@@ -105,7 +105,7 @@ impl Assembly<'_> {
                     // What comes before the fault is packed; where the next good sample starts is not known.
                     let lost = items.end - at;
                     let mut block = Block::of(lost, share(piece, lost), Vec::new());
-                    let reason = format!("{} (so samples {at} to {} are left out)", e.message(), items.end - 1);
+                    let reason = format!("{} (so samples {at} to {} are left out)", e.text(), items.end - 1);
                     let (input, sample) = (Some(piece.path.clone()), Some(key(entry, at)));
                     block.skipped.push(SkipRecord { input, sample, reason, samples: lost });
                     return out.push(self, block);

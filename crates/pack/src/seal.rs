@@ -4,7 +4,9 @@ use crate::doubles::doubles;
 use crate::fill::{KEYS_OF_ROWS, record};
 use crate::replace::{exchange, plan_folder};
 use crate::resume::{open_plan, valid_receipt};
-use packhorse_core::{Cancel, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store};
+use packhorse_core::{
+    Cancel, Code, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store,
+};
 use packhorse_dataset::{
     Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PLAN, PlanReader, Receipt, SKIPPED, ShardRecord,
     SplitRecord, decode_index,
@@ -80,13 +82,11 @@ fn receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<Vec<Rece
     let named = missing.iter().take(10).copied().collect::<Vec<_>>().join(", ");
     let more = missing.len().saturating_sub(10);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let message = format!(
-        "{} of {} shards are missing or damaged: {named}{more}; fill them with `packhorse pack --plan` and seal again, or \
-         run `packhorse repair`, which does both and reads all others too",
-        missing.len(),
-        plan.shards().len()
-    );
-    Err(Error::new(Kind::Incomplete, message).in_input(out.display()))
+    let message = format!("{} of {} shards are missing or damaged: {named}{more}", missing.len(), plan.shards().len());
+    let hint = "fill them with `packhorse pack plan` and seal again, or run `packhorse repair`, which does both and reads all \
+                others too";
+    let error = Error::new(Kind::Incomplete, message).with_code(Code::ShardMissing).hint(hint);
+    Err(error.in_input(out.display()))
 }
 
 fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Result<Manifest> {
@@ -148,7 +148,7 @@ fn check_keys(store: &dyn Store, out: &Path, receipts: &[Receipt], cancel: &Canc
         name(double.shards.0),
         name(double.shards.1)
     );
-    Err(Error::content(message).in_sample(&double.key).in_input(out.display()))
+    Err(Error::content(message).with_code(Code::KeyTwice).in_sample(&double.key).in_input(out.display()))
 }
 
 /// What else samples are counted in, over all shards.

@@ -11,7 +11,8 @@ use arrow_array::{
 };
 use arrow_buffer::OffsetBuffer;
 use packhorse_core::{
-    CLASSES, Codec, DataType, Error, Field, FieldType, KEY, Limits, Options, Registry, Result, Rows, Schema, SchemaRef,
+    CLASSES, Code, Codec, DataType, Error, Field, FieldType, KEY, Limits, Options, Registry, Result, Rows, Schema,
+    SchemaRef,
 };
 use packhorse_dataset::{CodecRecord, FieldRecord, PlanHeader};
 use packhorse_transform::Transform;
@@ -47,7 +48,7 @@ pub(crate) fn encoded_schema(schema: &SchemaRef, records: &[CodecRecord]) -> Res
     let schema = sorted(fields);
     match schema.fields().windows(2).find(|pair| pair.first().map(|f| f.name()) == pair.last().map(|f| f.name())) {
         Some(pair) => Err(Error::config(format!(
-            "two fields would be called {}; rename one with --field",
+            "two fields would be called {}; rename one with `field`",
             pair.first().map_or("", |f| f.name())
         ))),
         None => Ok(schema),
@@ -204,7 +205,7 @@ impl Transform for Decoding {
             // Codecs look for their field by its name.
             let alone: Vec<usize> = key.into_iter().chain([*at]).collect();
             let alone = rows.project(&alone).map_err(|e| Error::bug(e.to_string()))?;
-            let arrays = inside.codec.decode(name, &alone, &inside.fields)?;
+            let arrays = inside.codec.decode(name, &alone, &inside.fields).map_err(|e| e.in_field(name))?;
             found.extend(inside.fields.iter().cloned().zip(arrays));
             decoded.insert(name);
         }
@@ -252,7 +253,7 @@ impl Transform for Encoding {
         let mut swap = |(field, column): (Field, ArrayRef)| -> Result<(Field, ArrayRef)> {
             let Some(form) = self.0.get(field.name()) else { return Ok((field, column)) };
             encoded += 1;
-            let bytes = form.codec.encode(&form.field, &column)?;
+            let bytes = form.codec.encode(&form.field, &column).map_err(|e| e.in_field(field.name()))?;
             Ok((FieldType::Blob.field(&form.name, field.is_nullable()), Arc::new(bytes)))
         };
         let columns = columns(&rows).map(&mut swap).collect::<Result<Vec<_>>>()?;
@@ -311,7 +312,8 @@ impl Transform for Conforming {
 }
 
 fn lacking(rows: &Rows, column: &ArrayRef, field: &Field) -> Error {
-    let error = Error::content(format!("{} is missing, and the plan has it in every sample", field.name()));
+    let error = Error::content("is missing, and the plan has it in every sample").with_code(Code::ColumnsDiffer);
+    let error = error.subject(field.name()).in_field(field.name());
     let first = (0..column.len()).find(|i| column.is_null(*i));
     let key = packhorse_core::key_column(rows).ok().zip(first).map(|(keys, i)| keys.value(i).to_owned());
     key.into_iter().fold(error, Error::in_sample)
@@ -321,7 +323,8 @@ fn lacking(rows: &Rows, column: &ArrayRef, field: &Field) -> Error {
 fn ragged(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<ArrayRef> {
     let differ = || {
         let (found, wanted_type) = (shown(found), shown(wanted));
-        Error::content(format!("field {} is {found} here and {wanted_type} in the plan", wanted.name()))
+        let error = Error::content(format!("field {} is {found} here and {wanted_type} in the plan", wanted.name()));
+        error.with_code(Code::ColumnsDiffer).in_field(wanted.name())
     };
     let FieldType::Tensor { shape, element } = FieldType::of(found)? else { return Err(differ()) };
     let fits = FieldType::of(wanted)? == FieldType::Ragged { element, rank: shape.len() };

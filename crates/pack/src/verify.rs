@@ -2,11 +2,11 @@
 
 use crate::doubles::damages_of_keys;
 use crate::inputs::{Names, container, main_file, open};
-use crate::resume::{is_missing, read_receipt};
+use crate::resume::read_receipt;
 use crate::seal::digest_file;
 use packhorse_core::{
-    Cancel, Crc32c, Error, Event, FileKind, Input, Kind, Limits, Members, Observer, Options, Registry, Result, Store,
-    split_name,
+    Cancel, Code, Crc32c, Error, Event, FileKind, Input, Kind, Limits, Members, Observer, Options, Registry, Result,
+    Store, split_name,
 };
 use packhorse_dataset::{
     Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, RECEIPT_SUFFIX, Receipt, ShardRecord,
@@ -71,15 +71,14 @@ pub fn verify(
     cancel: &Cancel,
 ) -> Result<Verification> {
     let (name, opened) = match store.open(&out.join(MANIFEST)) {
-        Err(e) if is_missing(&e) => (PART, store.open(&out.join(PART))),
+        Err(e) if e.is_not_found() => (PART, store.open(&out.join(PART))),
         opened => (MANIFEST, opened),
     };
-    let input = opened.map_err(|e| match is_missing(&e) {
-        true => Error::new(
-            Kind::Incomplete,
-            "is not sealed: it has no dataset.json; run `packhorse seal`, or check anybody's shards with --for",
-        )
-        .in_input(out.display()),
+    let input = opened.map_err(|e| match e.is_not_found() {
+        true => Error::new(Kind::Incomplete, "is not sealed: it has no dataset.json")
+            .with_code(Code::NotSealed)
+            .hint("run `packhorse seal`, or check anybody's shards with `for`")
+            .in_input(out.display()),
         false => e,
     })?;
     let planned = store.stat(&out.join(PLAN), true).is_ok();
@@ -180,7 +179,7 @@ impl Check<'_> {
         let name = format!("{}{RECEIPT_SUFFIX}", shard.name);
         let receipt = match read_receipt(self.store, self.out, &shard.name) {
             Ok(receipt) => receipt,
-            Err(e) if matches!(e.kind(), Kind::Content | Kind::Unsupported) || is_missing(&e) => {
+            Err(e) if matches!(e.kind(), Kind::Content | Kind::Unsupported) || e.is_not_found() => {
                 self.add(damage(&name, None, e.text()));
                 let data = FileRecord { name: shard.file.clone(), bytes: shard.bytes, blake3: shard.blake3 };
                 return self.file(&data);
@@ -225,7 +224,7 @@ impl Check<'_> {
                 self.add(damage(name, None, format!("has {} bytes instead of {bytes}", stat.size)));
                 Ok(false)
             }
-            Err(e) if is_missing(&e) => {
+            Err(e) if e.is_not_found() => {
                 self.add(damage(name, None, "is missing"));
                 Ok(false)
             }
@@ -359,7 +358,7 @@ impl Check<'_> {
 
 /// A folder that is gone holds nothing; that its files are missing is said of each of them.
 fn unless_missing(error: Error) -> Result<Vec<PathBuf>> {
-    if is_missing(&error) { Ok(Vec::new()) } else { Err(error) }
+    if error.is_not_found() { Ok(Vec::new()) } else { Err(error) }
 }
 
 fn disagreement(

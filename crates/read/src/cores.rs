@@ -43,15 +43,15 @@ pub(crate) fn look(threads: usize, cores: &[usize], observer: &dyn Observer) {
     };
     if cores.is_empty() && allowed == 1 && online() > 1 {
         let message = format!(
-            "this process may run on one of the machine's {} CPUs, and so may all its threads: ask the launcher for more (srun \
-             --cpus-per-task, --cpu-bind=none)",
+            "this process may run on one of the machine's {} CPUs, and so may all its threads: ask the launcher for more (of srun: \
+             cpus-per-task, cpu-bind=none)",
             online()
         );
         observer.event(&Event::Warning(&message));
     } else if threads > allowed {
         let message = format!(
-            "{threads} threads are to fill batches and this process may run on {allowed} CPUs: ask the launcher for more (srun \
-             --cpus-per-task, --cpu-bind=none), or for fewer threads"
+            "{threads} threads are to fill batches and this process may run on {allowed} CPUs: ask the launcher for more (of srun: \
+             cpus-per-task, cpu-bind=none), or for fewer threads"
         );
         observer.event(&Event::Warning(&message));
     }

@@ -51,7 +51,7 @@ impl IntArray {
         let sizes = bytes.and_then(|bytes| Some((usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?)));
         let (from, bytes) = sizes.ok_or_else(|| {
             let len = input.len().unwrap_or_default();
-            named(Error::content(format!("is cut short: {count} numbers wanted at offset {offset} of {len}")))
+            named(Error::cut_short(format!("{count} numbers wanted at offset {offset} of {len}")))
         })?;
         let map = if access.maps() { Mapping::of(input)? } else { None };
         let (file, from) = match map {

@@ -30,7 +30,7 @@ struct State {
 
 /// Decoded by the first thread that wants it, while others wait.
 #[derive(Default)]
-struct Block(OnceLock<Result<Vec<Rows>, (Kind, String)>>);
+struct Block(OnceLock<Result<Vec<Rows>>>);
 
 impl Tables {
     pub(crate) fn new(most: usize) -> Self {
@@ -56,20 +56,19 @@ impl Tables {
         let block = self.block(number, at / per_block);
         let decoded = block.0.get_or_init(|| {
             let from = at / per_block * per_block;
-            let rows = decode(shard, opened, from, per_block);
-            rows.map_err(|error| (error.kind(), error.message().to_owned()))
+            decode(shard, opened, from, per_block)
         });
         let rows = match decoded {
             Ok(rows) => rows,
-            Err((Kind::Content | Kind::Limit, _)) => {
+            Err(error) if matches!(error.kind(), Kind::Content | Kind::Limit) => {
                 // Something in the block is bad: maybe not this sample.
                 single(shard, opened, at, columns, to, out);
                 return Ok(());
             }
-            Err((kind, message)) => {
+            Err(error) => {
                 // Somebody may have better luck.
                 self.forget(number, at / per_block);
-                return Err(Error::new(*kind, message).in_input(&shard.name));
+                return Err(error.clone().in_input(&shard.name));
             }
         };
         self.make_room();

@@ -40,8 +40,8 @@ struct Damage {
     at: u64,
     /// if they start from this seek point,
     entry: Frame,
-    /// with this message.
-    message: String,
+    /// with this error.
+    error: Error,
 }
 
 impl Inside {
@@ -150,7 +150,7 @@ impl Decoders {
     /// The error of an earlier failed read that covers `offset`.
     fn damage(&self, offset: u64) -> Option<Error> {
         let damage = self.damage.as_ref().filter(|damage| damage.at <= offset && damage.entry == self.entry)?;
-        Some(Error::content(&damage.message))
+        Some(damage.error.clone())
     }
 }
 
@@ -168,8 +168,7 @@ impl Input for Inside {
             return Ok(());
         }
         if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.len) {
-            let message = format!("is cut short: {} bytes wanted at offset {offset} of {}", buf.len(), self.len);
-            return Err(Error::content(message).in_input(self.name()));
+            return Err(Error::past_end(buf.len() as u64, offset, self.len).in_input(self.name()));
         }
         let open = |frame| cursor(&self.file, self.compression, frame);
         let mut decoders = self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,9 +180,9 @@ impl Input for Inside {
         let done = cursor.read_at(offset, buf, self.len).map_err(blamed);
         if let Err(e) = &done {
             // The decoder's position is unknown after an error.
-            let (entry, at, message) = (cursor.entry, offset + buf.len() as u64, e.message().to_owned());
+            let (entry, at) = (cursor.entry, offset + buf.len() as u64);
             *way = None;
-            decoders.damage = (e.kind() == Kind::Content).then_some(Damage { at, entry, message });
+            decoders.damage = (e.kind() == Kind::Content).then(|| Damage { at, entry, error: e.clone() });
         }
         done.map_err(|e| e.in_input(self.name()))
     }
@@ -209,7 +208,7 @@ fn cursor(file: &Arc<dyn Input>, compression: Compression, frame: Frame) -> Resu
 fn blamed(error: Error) -> Error {
     match error.kind() {
         Kind::Environment if error.errno().is_some() => error,
-        Kind::Environment | Kind::Content => Error::content(format!("can't be decompressed: {}", error.message())),
+        Kind::Environment | Kind::Content => error.with_kind(Kind::Content).context("can't be decompressed"),
         _ => error,
     }
 }

@@ -99,10 +99,7 @@ fn opened(path: &Path) -> Result<File> {
 
 fn of_read(error: io::Error, path: &Path, wanted: usize, offset: u64, size: u64) -> Error {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            Error::content(format!("is cut short: {wanted} bytes wanted at offset {offset} of {size}"))
-                .in_input(path.display())
-        }
+        io::ErrorKind::UnexpectedEof => Error::past_end(wanted as u64, offset, size).in_input(path.display()),
         _ => about("read", path, error),
     }
 }
@@ -173,7 +170,7 @@ impl Input for LocalFile {
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
         match Local.open(&self.path.with_file_name(name)) {
             Ok(input) => Ok(Some(input)),
-            Err(e) if e.errno() == Some(libc::ENOENT) => Ok(None),
+            Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
     }

@@ -18,7 +18,7 @@ use crate::hash_tree::HashTree;
 use blake3::{Hash, Hasher};
 use packhorse_core::{Context, Error, FileKind, Headed, Outlet, Part, Result, Scratch, Store, StoreFile};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -196,10 +196,10 @@ impl Drop for Staging {
 /// Creates the staging folder `dir`. Another process may remove the empty parent just before `dir` is created in it;
 /// then both are created again.
 fn make(store: &dyn Store, dir: &Path) -> Result<()> {
-    const ENOENT: i32 = 2;
-    const EEXIST: i32 = 17;
     const TRIES: usize = 100;
-    let vanished = |made: &Result<()>| made.as_ref().is_err_and(|e| matches!(e.errno(), Some(ENOENT | EEXIST)));
+    let vanished = |made: &Result<()>| {
+        made.as_ref().is_err_and(|e| matches!(e.io_kind(), Some(ErrorKind::NotFound | ErrorKind::AlreadyExists)))
+    };
     let mut made = store.create_dir(dir);
     for _ in 1..TRIES {
         if !vanished(&made) {

@@ -55,9 +55,8 @@ impl Stores {
 
     #[cfg(not(feature = "remote"))]
     fn remote(&self, _: &LocationKind) -> Result<(Arc<dyn Store>, PathBuf)> {
-        Err(packhorse_core::Error::unsupported(
-            "this build reads no remote files: build it with the feature `remote` (cargo install packhorse --features remote)",
-        ))
+        let error = packhorse_core::Error::unsupported("this build reads no remote files");
+        Err(error.with_code(packhorse_core::Code::NotBuilt).hint("build it with the feature `remote`"))
     }
 }
 
@@ -88,7 +87,10 @@ mod tests {
         for text in ["s3://bucket/x", "http://host/x"] {
             let error = Location::parse(text).unwrap().open().map(|_| ()).unwrap_err();
             assert_eq!(error.kind(), packhorse_core::Kind::Unsupported);
-            assert!(error.to_string().starts_with(text) && error.to_string().contains("--features remote"), "{error}");
+            assert!(
+                error.to_string().starts_with(text) && error.to_string().contains("the feature `remote`"),
+                "{error}"
+            );
         }
     }
 }

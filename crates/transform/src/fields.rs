@@ -6,7 +6,7 @@ mod cast;
 mod stack;
 
 use crate::Transform;
-use packhorse_core::{DataType, ENCODING, Error, Field, KEY, Result, Rows, Schema, SchemaRef, with_metadata};
+use packhorse_core::{Code, DataType, ENCODING, Error, Field, KEY, Result, Rows, Schema, SchemaRef, with_metadata};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -96,7 +96,8 @@ impl Fields {
             Some(name) => {
                 let known: Vec<&str> =
                     input.fields().iter().map(|f| f.name().as_str()).filter(|name| *name != KEY).collect();
-                Err(Error::config(format!("no field is called {name}; there are: {}", known.join(", "))))
+                let error = Error::config(format!("no field is called {name}")).with_code(Code::NoSuchField);
+                Err(error.hint(format!("there are: {}", known.join(", "))))
             }
         }
     }
@@ -185,8 +186,8 @@ fn words(words: &[&String]) -> String {
 }
 
 /// A `Content` error about sample `row`.
-fn of_row(rows: &Rows, row: usize, message: String) -> Error {
-    let error = Error::content(message);
+fn of_row(rows: &Rows, row: usize, field: &str, message: String) -> Error {
+    let error = Error::content(message).in_field(field);
     match packhorse_core::key_column(rows) {
         Ok(keys) if row < rows.num_rows() => error.in_sample(keys.value(row)),
         _ => error,

@@ -46,10 +46,10 @@ fn column(pair: &str) -> Result<(String, ColumnType)> {
     let known = || ColumnType::NAMES.map(|(name, _)| name).join(", ");
     let (name, kind) = pair
         .rsplit_once(':')
-        .ok_or_else(|| Error::config(format!("--schema: \"{pair}\" is not NAME:TYPE; types are {}", known())))?;
+        .ok_or_else(|| Error::config(format!("`schema`: \"{pair}\" is not NAME:TYPE; types are {}", known())))?;
     let kind = ColumnType::NAMES.iter().find(|(word, _)| *word == kind.trim()).map(|(_, kind)| *kind);
     let kind =
-        kind.ok_or_else(|| Error::config(format!("--schema: \"{pair}\" has an unknown type; types are {}", known())))?;
+        kind.ok_or_else(|| Error::config(format!("`schema`: \"{pair}\" has an unknown type; types are {}", known())))?;
     Ok((name.trim().to_owned(), kind))
 }
 

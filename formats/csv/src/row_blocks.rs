@@ -57,7 +57,7 @@ impl RowBlocks<'_> {
             column.push(value).map_err(|e| {
                 let name = scan.schema.fields().get(scan.columns.iter().position(|(p, _)| p == place).unwrap_or(0));
                 let name = name.map_or("", |field| field.name().as_str());
-                self.records.fault(&format!("column {name}: {}", e.message()))
+                self.records.about(e.context(format_args!("column {name}")).in_field(name))
             })?;
         }
         Ok(())

@@ -86,16 +86,20 @@ impl<'a> RowReader<'a> {
 
     /// A `Content` error about the last line.
     pub(crate) fn fault(&self, what: &str) -> Error {
-        Error::content(format!("line {}: {what}", self.place().line))
+        self.about(Error::content(what))
+    }
+
+    /// `error`, which concerns the line taken last.
+    pub(crate) fn about(&self, error: Error) -> Error {
+        let place = self.place();
+        error.context(format_args!("line {}", place.line)).at_row(place.row)
     }
 
     fn failed(&self, error: csv::Error) -> Error {
         let line = self.start.line + self.reader.position().line().saturating_sub(1);
         match error.into_kind() {
             csv::ErrorKind::Io(error) => match error.downcast::<Error>() {
-                Ok(error) if error.kind() == Kind::Limit => {
-                    Error::new(Kind::Limit, format!("line {line}: {}", error.message()))
-                }
+                Ok(error) if error.kind() == Kind::Limit => error.context(format_args!("line {line}")),
                 Ok(error) => error,
                 Err(error) if error.raw_os_error().is_some() => Error::io("read", error),
                 Err(error) => Error::content(format!("can't be decompressed: {error}")),

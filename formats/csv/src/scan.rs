@@ -63,7 +63,7 @@ fn header(records: &mut RowReader<'_>) -> Result<Vec<String>> {
     let mut seen = BTreeMap::new();
     let mut names = Vec::new();
     for (i, bytes) in record.iter().enumerate() {
-        let name = text(bytes).map_err(|e| records.fault(&format!("the name of column {} {}", i + 1, e.message())))?;
+        let name = text(bytes).map_err(|e| records.about(e.subject(format_args!("the name of column {}", i + 1))))?;
         // Some writers leave the column of row numbers unnamed.
         let name = if name.is_empty() { format!("column{}", i + 1) } else { name.to_owned() };
         if let Some(other) = seen.insert(name.clone(), i) {
@@ -98,7 +98,7 @@ fn columns(
 ) -> Result<(Vec<(usize, ColumnType)>, SchemaRef)> {
     if let Some(unknown) = settings.kinds.keys().find(|name| !names.contains(name)) {
         return Err(Error::config(format!(
-            "--schema names the unknown column {unknown}; columns are: {}",
+            "`schema` names the unknown column {unknown}; columns are: {}",
             names.join(", ")
         )));
     }

@@ -80,8 +80,8 @@ fn values<'r>(name: &'r str, rows: &'r Rows) -> impl Iterator<Item = (usize, Opt
     (0..rows.num_rows()).map(move |row| (row, Sample::new(rows, row).and_then(|sample| sample.bytes(name))))
 }
 
-fn of_row(rows: &Rows, row: usize, message: String) -> Error {
-    let error = Error::content(message);
+fn of_row(rows: &Rows, row: usize, name: &str, message: &str) -> Error {
+    let error = Error::content(message).subject(name).in_field(name).hint("use `decode=never` to keep bytes");
     match key_column(rows) {
         Ok(keys) if row < keys.len() => error.in_sample(keys.value(row)),
         _ => error,
@@ -93,11 +93,7 @@ fn numbers(name: &str, rows: &Rows) -> Result<ArrayRef> {
         None => Ok(None),
         Some(bytes) => integer(bytes).map(Some).ok_or_else(|| {
             let start = bytes.get(..bytes.len().min(40)).unwrap_or_default().escape_ascii();
-            of_row(
-                rows,
-                row,
-                format!("{name} is \"{start}\", but an integer in other samples; use `decode=never` to keep bytes"),
-            )
+            of_row(rows, row, name, &format!("is \"{start}\", but an integer in other samples"))
         }),
     };
     let numbers = values(name, rows).map(number).collect::<Result<Vec<_>>>()?;
@@ -108,7 +104,7 @@ fn texts(name: &str, rows: &Rows) -> Result<ArrayRef> {
     let text = |(row, bytes): (usize, Option<&'_ [u8]>)| match bytes.map(|bytes| std::str::from_utf8(bytes)) {
         None => Ok(None),
         Some(Ok(text)) => Ok(Some(text.to_owned())),
-        Some(Err(_)) => Err(of_row(rows, row, format!("{name} is not UTF-8; use `decode=never` to keep bytes"))),
+        Some(Err(_)) => Err(of_row(rows, row, name, "is not UTF-8")),
     };
     let texts = values(name, rows).map(text).collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(texts.iter().map(Option::as_deref).collect::<StringViewArray>()))

@@ -55,7 +55,7 @@ pub(crate) fn offsets_name(level: usize) -> String {
 
 /// Writes the attributes of a field's object.
 pub(crate) fn describe(field: &Field, kind: &FieldType, object: &mut ObjectWriter) -> Result<()> {
-    let named = |e: Error| Error::new(e.kind(), format!("field {}: {}", field.name(), e.message()));
+    let named = |e: Error| e.context(format_args!("field {}", field.name())).in_field(field.name());
     object.text_attribute(FIELD, &to_json(field, kind).to_string()).map_err(named)?;
     let text = |key: &str| field.metadata().get(key);
     if let Some(encoding) = text(ENCODING) {

@@ -97,7 +97,9 @@ impl Descr {
         let other = || Error::unsupported(format!("field {} of type {kind} has no NumPy type", field.name()));
         let element = kind.element().ok_or_else(other)?;
         let named = numpy_type(field).map(ScalarType::parse).transpose();
-        let named = named.map_err(|e| Error::unsupported(format!("field {} {}", field.name(), e.message())))?;
+        let named = named.map_err(|e| {
+            e.with_kind(Kind::Unsupported).subject(format_args!("field {}", field.name())).in_field(field.name())
+        })?;
         match (element, named) {
             (DataType::Utf8View | DataType::Utf8, named) => {
                 Ok(Descr::Text(named.filter(ScalarType::is_text).map_or(1, |e| e.width / 4)))

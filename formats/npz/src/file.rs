@@ -95,7 +95,7 @@ impl Array {
 
     /// Adds the name of this array to an error.
     pub(crate) fn named(&self, error: Error) -> Error {
-        Error::new(error.kind(), format!("array {} {}", self.field, error.message())).caused_by(error)
+        error.subject(format_args!("array {}", self.field)).in_field(&self.field)
     }
 }
 

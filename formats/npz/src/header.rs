@@ -181,7 +181,7 @@ fn odd_keys() -> Error {
 }
 
 pub(crate) fn cut() -> Error {
-    Error::content("is cut short: the .npy file ends within its header or data")
+    Error::cut_short("the .npy file ends within its header or data")
 }
 
 /// Appends a header as `numpy.save` writes it: version 1.0, padded to a multiple of 64 bytes.

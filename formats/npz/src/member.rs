@@ -8,7 +8,7 @@ use crate::header::{Header, cut};
 use crate::zip::{LOCAL, ZipMember, u16_at};
 use flate2::{Decompress, FlushDecompress};
 use libdeflater::Decompressor;
-use packhorse_core::{Error, Limits, Result};
+use packhorse_core::{Code, Error, Limits, Result};
 use std::borrow::Cow;
 
 /// The highest compression ratio of Deflate.
@@ -95,7 +95,8 @@ impl ZipMember {
     pub(crate) fn verify(&self, crc: u32) -> Result<()> {
         match crc == self.crc {
             true => Ok(()),
-            false => Err(Error::content("is damaged: its CRC-32 does not match; copy the file again")),
+            false => Err(Error::content("is damaged: its CRC-32 does not match; copy the file again")
+                .with_code(Code::ChecksumDiffers)),
         }
     }
 

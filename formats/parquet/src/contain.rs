@@ -49,7 +49,7 @@ fn io_error(error: std::io::Error) -> Error {
     match error.downcast::<Error>() {
         Ok(ours) => ours,
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-            Error::content("is cut short: its bytes end within a value")
+            Error::cut_short("its bytes end within a value")
         }
         // What the system refused; everything else is a decompressor's complaint.
         Err(error) if error.raw_os_error().is_some() => Error::io("read", error),

@@ -24,8 +24,8 @@ pub(crate) fn rows(mapping: &Mapping, roots: &[usize], columns: &[ArrayRef], len
         let place = roots.binary_search(&column.root).ok().and_then(|place| columns.get(place));
         let array = place.ok_or_else(|| Error::content("a row group lacks a column; write the file anew"))?;
         let named = |e: Error| {
-            let text = format!("column {} of type {}: {}", column.field.name(), array.data_type(), e.message());
-            Error::new(e.kind(), text)
+            let name = column.field.name();
+            e.context(format_args!("column {name} of type {}", array.data_type())).in_field(name)
         };
         decode(column, array).map_err(named)
     });
@@ -53,7 +53,7 @@ fn part_of(array: &ArrayRef, part: usize, strict: bool) -> Result<ArrayRef> {
     match parent.nulls().filter(|nulls| nulls.null_count() > 0) {
         None => Ok(Arc::clone(child)),
         Some(_) if strict => Err(Error::unsupported(
-            "holds null structs, which can't be told from null parts; leave the column out with --drop",
+            "holds null structs, which can't be told from null parts; leave the column out with `drop`",
         )),
         Some(nulls) => with_nulls(child, NullBuffer::union(Some(nulls), child.logical_nulls().as_ref())),
     }
@@ -174,7 +174,7 @@ fn dense(flat: &ArrayRef, whole: Option<&NullBuffer>, width: usize) -> Result<()
 
 fn null_inside() -> Error {
     Error::unsupported(
-        "holds nulls inside its lists, which no field can; fill them in, or leave the column out with --drop, or all such columns with --unsupported skip",
+        "holds nulls inside its lists, which no field can; fill them in, or leave the column out with `drop`, or all such columns with `unsupported=skip`",
     )
 }
 

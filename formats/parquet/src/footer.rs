@@ -123,7 +123,7 @@ fn tail(input: &dyn Input, len: u64, limits: Limits) -> Result<bytes::Bytes> {
         _ => return Err(none()),
     }
     let size = u64::from(u32::from_le_bytes([a, b, c, d]));
-    let start = end.checked_sub(size).ok_or_else(|| Error::content("is cut short: its footer is longer than it"))?;
+    let start = end.checked_sub(size).ok_or_else(|| Error::cut_short("its footer is longer than it"))?;
     let bytes = read(input, len, start..end, limits)?;
     depth::check(&bytes)?;
     Ok(bytes)

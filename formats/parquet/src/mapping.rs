@@ -96,7 +96,7 @@ impl Mapping {
         choice.check(found.iter().map(|column| column.field.name().as_str()))?;
         let mut columns: Vec<Column> = found.into_iter().filter(|column| choice.wants(column.field.name())).collect();
         if columns.is_empty() {
-            return Err(Error::config("no column is left to read; choose others with --select"));
+            return Err(Error::config("no column is left to read; choose others with `select`"));
         }
         columns.sort_by(|a, b| order(a).cmp(&order(b)));
         for pair in columns.windows(2) {
@@ -198,7 +198,7 @@ impl Found<'_> {
             let why = format!("of type {data_type} {why}");
             if !self.choice.skip {
                 return Err(Error::unsupported(format!(
-                    "column {name} {why}; leave it out with --drop {name}, or all such columns with --unsupported skip"
+                    "column {name} {why}; leave it out with `drop={name}`, or all such columns with `unsupported=skip`"
                 )));
             }
             self.omitted.push(Omission { field: name.to_owned(), reason: why });

@@ -130,7 +130,7 @@ impl Choice {
         for (text, glob) in self.globs.iter().flatten() {
             if !names.clone().any(|name| glob.is_match(name)) {
                 let known = names.clone().take(20).collect::<Vec<_>>().join(", ");
-                return Err(Error::config(format!("--select: no column matches \"{text}\"; there are: {known}")));
+                return Err(Error::config(format!("`select`: no column matches \"{text}\"; there are: {known}")));
             }
         }
         Ok(())
@@ -138,7 +138,7 @@ impl Choice {
 }
 
 fn matcher(text: &str) -> Result<(String, GlobMatcher)> {
-    let glob = Glob::new(text).map_err(|e| Error::config(format!("--select: {e}")))?;
+    let glob = Glob::new(text).map_err(|e| Error::config(format!("`select`: {e}")))?;
     Ok((text.to_owned(), glob.compile_matcher()))
 }
 

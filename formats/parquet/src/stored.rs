@@ -95,7 +95,7 @@ impl Stored {
         let arrays = given.map(|(((kind, field), given), array)| {
             let array = canonical(kind, array)
                 .and_then(|array| temporal::written(given, &array, self.parquet))
-                .map_err(|e| Error::new(e.kind(), format!("field {} of type {kind}: {}", field.name(), e.message())))?;
+                .map_err(|e| e.context(format_args!("field {} of type {kind}", field.name())).in_field(field.name()))?;
             store(kind, field, array, keys.as_ref().map(|keys| keys.as_string_view()))
         });
         let arrays = arrays.collect::<Result<Vec<_>>>()?;

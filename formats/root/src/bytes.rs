@@ -34,8 +34,7 @@ impl<'a> Bytes<'a> {
     pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         let end = self.at.checked_add(n).filter(|end| *end <= self.bytes.len());
         let found = end.and_then(|end| self.bytes.get(self.at..end));
-        let found =
-            found.ok_or_else(|| Error::content(format!("is cut short: {n} bytes needed, {} left", self.left())))?;
+        let found = found.ok_or_else(|| Error::cut_short(format!("{n} bytes needed, {} left", self.left())))?;
         self.at += n;
         Ok(found)
     }

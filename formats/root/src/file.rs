@@ -113,7 +113,7 @@ impl<'a> RootFile<'a> {
 
     fn size(&self, at: u64, len: u64) -> Result<usize> {
         if at.checked_add(len).is_none_or(|end| end > self.len) {
-            return Err(Error::content(format!("is cut short: {len} bytes wanted at offset {at} of {}", self.len)));
+            return Err(Error::past_end(len, at, self.len));
         }
         self.limits.blob(len)
     }

@@ -43,12 +43,14 @@ type Id = (usize, usize);
 type Counts = BTreeMap<usize, Vec<i64>>;
 
 /// `error`, with the name of the field that it is about, and how to do without.
-fn blame(field: &str, what: &str, error: &Error) -> Error {
-    let advice = match error.kind() {
-        Kind::Content | Kind::Unsupported | Kind::Limit => format!("; to leave it out: --branches '*,!{field}'"),
-        _ => String::new(),
-    };
-    Error::new(error.kind(), format!("branch {field}: {what}{}{advice}", error.message()))
+fn blame(field: &str, error: Error) -> Error {
+    let error = error.context(format_args!("branch {field}")).in_field(field);
+    match error.kind() {
+        Kind::Content | Kind::Unsupported | Kind::Limit => {
+            error.hint(format!("to leave it out: `branches=*,!{field}`"))
+        }
+        _ => error,
+    }
 }
 
 impl<'a> TreeRows<'a> {
@@ -93,7 +95,7 @@ impl<'a> TreeRows<'a> {
     }
 
     fn column(&self, column: &Column, entries: &Range<u64>, counts: &Counts) -> Result<ArrayRef> {
-        let within = |e: Error| blame(&column.name, "", &e);
+        let within = |e: Error| blame(&column.name, e);
         let pieces = self.pieces(column.branch, entries).map_err(within)?;
         let array = decode::array(column, &pieces, self.file.buffers()).map_err(within)?;
         if let Some(counts) = column.counter.as_ref().and_then(|counter| counts.get(&counter.branch)) {
@@ -110,7 +112,7 @@ impl<'a> TreeRows<'a> {
             if !found.contains_key(branch) {
                 let counts = self.pieces(*branch, entries);
                 let counts = counts.and_then(|pieces| decode::counts(element, &pieces, self.file.buffers()));
-                found.insert(*branch, counts.map_err(|e| blame(&column.name, "the branch that counts it: ", &e))?);
+                found.insert(*branch, counts.map_err(|e| blame(&column.name, e.context("the branch that counts it")))?);
             }
         }
         Ok(found)
@@ -179,7 +181,7 @@ impl<'a> TreeRows<'a> {
             let record = bytes.get(local(place.start)..local(place.end)).unwrap_or_default();
             let within = |e: Error| {
                 let name = self.tree.branches.get(id.0).map_or("", |branch| branch.path.as_str());
-                blame(name, &format!("basket {}: ", id.1), &e)
+                blame(name, e.context(format_args!("basket {}", id.1)))
             };
             let len = read_key(&mut Bytes::new(record)).map_err(within)?.object_bytes;
             self.afford(unpacked.fetch_add(len, Ordering::Relaxed).saturating_add(len))?;

@@ -72,7 +72,7 @@ impl Streamers {
         let mut classes = Classes::new();
         if let Some(payload) = file.streamer_info()? {
             list(&mut Bytes::new(&payload.bytes), payload.key_bytes, &mut classes)
-                .map_err(|e| Error::new(e.kind(), format!("its list of classes: {}", e.message())))?;
+                .map_err(|e| e.context("its list of classes"))?;
         }
         Ok(Self { classes })
     }

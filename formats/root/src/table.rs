@@ -60,9 +60,9 @@ fn choose(file: &RootFile<'_>, wanted: Option<&str>) -> Result<Item> {
     match (found.first(), paths.len(), wanted) {
         (Some(item), 1, _) => Ok((*item).clone()),
         (None, _, None) => Err(Error::content("holds no tree")),
-        (None, _, Some(name)) => Err(Error::config(format!("holds no tree {name} for --tree: {}", listed(file, &all)))),
+        (None, _, Some(name)) => Err(Error::config(format!("holds no tree {name} for `tree`: {}", listed(file, &all)))),
         _ => Err(Error::config(format!(
-            "holds several trees: {}; choose one with --tree NAME, or pack each into a dataset of its own with --tree '*'",
+            "holds several trees: {}; choose one with `tree=NAME`, or pack each into a dataset of its own with `tree=*`",
             listed(file, &all)
         ))),
     }

@@ -17,7 +17,7 @@ impl DocumentError {
     }
 
     pub(crate) fn limit(limit: u64) -> Self {
-        let message = format!("is over the limit of {limit} bytes; raise it (--memory), or split the document");
+        let message = format!("is over the limit of {limit} bytes; raise it (`memory`), or split the document");
         Self { kind: Kind::Limit, at: 0, message }
     }
 }

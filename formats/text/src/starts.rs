@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(crate) fn starts(source: &TextSource, input: &dyn Input, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
     if input.len().is_none() {
         return Err(Error::unsupported(
-            "is compressed, and its documents can't be counted or shuffled; decompress it, or leave --shuffle out",
+            "is compressed, and its documents can't be counted or shuffled; decompress it, or leave `shuffle` out",
         ));
     }
     // Without ids, keys are offsets.

@@ -64,7 +64,7 @@ impl<'a> Block<'a> {
         for growing in &mut self.columns {
             let (lists, others) = rest.split_at(rest.len().min(growing.features()));
             rest = others;
-            growing.push(lists, self.bytes).map_err(|e| growing.about(&e))?;
+            growing.push(lists, self.bytes).map_err(|e| growing.about(e))?;
         }
         self.rows += 1;
         Ok(())

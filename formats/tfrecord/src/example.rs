@@ -131,7 +131,7 @@ fn parse_entry(entry: &[u8]) -> Result<Option<(&str, List<'_>)>> {
         }
     }
     let name = std::str::from_utf8(name).map_err(|_| Error::content("holds a feature whose name is not UTF-8"))?;
-    let about = |error: Error| Error::new(error.kind(), format!("feature {name}: {}", error.message()));
+    let about = |error: Error| error.context(format_args!("feature {name}")).in_field(name);
     let list = feature.map_or(Ok(None), parse_feature).map_err(about)?;
     Ok(list.map(|list| (name, list)))
 }

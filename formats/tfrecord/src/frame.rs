@@ -1,6 +1,6 @@
 //! The frame around a record: its length, and checksums of length and data.
 
-use packhorse_core::{Error, Result, crc32c};
+use packhorse_core::{Code, Error, Result, crc32c};
 
 /// Bytes before the data: length and checksum.
 pub(crate) const HEADER: usize = 12;
@@ -30,7 +30,8 @@ pub(crate) fn length(header: &[u8; HEADER], check: bool) -> Result<u64> {
     let [a, b, c, d, e, f, g, h, crc @ ..] = *header;
     let length = [a, b, c, d, e, f, g, h];
     if check && u32::from_le_bytes(crc) != masked(&length) {
-        return Err(Error::content("the checksum of its length is wrong: the file is damaged here, or no TFRecord"));
+        return Err(Error::content("the checksum of its length is wrong: the file is damaged here, or no TFRecord")
+            .with_code(Code::ChecksumDiffers));
     }
     let len = u64::from_le_bytes(length);
     match len <= LONGEST {
@@ -43,7 +44,8 @@ pub(crate) fn length(header: &[u8; HEADER], check: bool) -> Result<u64> {
 pub(crate) fn check_data(data: &[u8], footer: &[u8]) -> Result<()> {
     match footer == masked(data).to_le_bytes() {
         true => Ok(()),
-        false => Err(Error::content("the checksum of its data is wrong: the file is damaged here; fetch it anew")),
+        false => Err(Error::content("the checksum of its data is wrong: the file is damaged here; fetch it anew")
+            .with_code(Code::ChecksumDiffers)),
     }
 }
 

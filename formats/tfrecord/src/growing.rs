@@ -96,8 +96,9 @@ impl<'a> Growing<'a> {
     }
 
     /// `error`, which concerns the column.
-    pub(crate) fn about(&self, error: &Error) -> Error {
-        Error::new(error.kind(), format!("feature {}: {}", self.column.name(), error.message()))
+    pub(crate) fn about(&self, error: Error) -> Error {
+        let name = self.column.name();
+        error.context(format_args!("feature {name}")).in_field(name)
     }
 
     /// Adds a sample: its features, the one called as the column first.

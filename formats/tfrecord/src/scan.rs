@@ -49,10 +49,10 @@ pub(crate) fn cut(place: Place, len: u64) -> Error {
 
 /// `error`, which concerns record `number`.
 pub(crate) fn in_record(error: Error, number: u64) -> Error {
-    Error::new(error.kind(), format!("record {number}: {}", error.message()))
+    error.context(format_args!("record {number}")).at_row(number)
 }
 
 /// `error`, which concerns the record at `place`.
 pub(crate) fn at(error: Error, place: Place) -> Error {
-    Error::new(error.kind(), format!("record {}, at byte {}: {}", place.record, place.offset, error.message()))
+    error.context(format_args!("record {}, at byte {}", place.record, place.offset)).at_row(place.record)
 }

@@ -80,7 +80,7 @@ fn readable(document: u64) -> Result<()> {
     match document <= document::LONGEST {
         true => Ok(()),
         false => Err(Error::unsupported(format!(
-            "the fields' description has {document} bytes, and the most are {}: pack fewer fields (--field, --drop), or \
+            "the fields' description has {document} bytes, and the most are {}: pack fewer fields (`field`, `drop`), or \
              another format",
             document::LONGEST
         ))),

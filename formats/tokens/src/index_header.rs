@@ -38,7 +38,7 @@ impl IndexHeader {
             return Err(Error::content(foreign(&head)));
         }
         if len < HEADER {
-            return Err(Error::content(format!("is cut short: {len} bytes are less than a header")));
+            return Err(Error::cut_short(format!("{len} bytes are less than a header")));
         }
         let (header, entries) = Self::parse(&head)?;
         let modes = header.settle(entries, len)?;
@@ -127,9 +127,9 @@ fn foreign(head: &[u8]) -> &'static str {
     if head.starts_with(b"TNTIDX\0\0") {
         "is an index of fairseq or of old Megatron versions (TNTIDX); convert it with their tools"
     } else if head.starts_with(b"v1.") {
-        "is DALI's index of a tar, not of tokens; leave it out with --exclude"
+        "is DALI's index of a tar, not of tokens; leave it out with `exclude`"
     } else {
-        "is not an index of Megatron: it doesn't begin with MMIDIDX; leave it out with --exclude"
+        "is not an index of Megatron: it doesn't begin with MMIDIDX; leave it out with `exclude`"
     }
 }
 

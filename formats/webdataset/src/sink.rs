@@ -6,8 +6,8 @@ use crate::tar_header::{BLOCK, BLOCK_U64, NAME_LIMIT, admit, encode, padded};
 use crate::{dali, energon, wids};
 use md5::{Digest, Md5};
 use packhorse_core::{
-    Context, Crc32c, Error, KEY, Members, Outlet, Part, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter,
-    Sink, aligned, crc32c, escape, folder_key, key_column, write_huggingface_config,
+    Code, Context, Crc32c, Error, KEY, Members, Outlet, Part, Result, Rows, SchemaRef, Sealed, ShardSummary,
+    ShardWriter, Sink, aligned, crc32c, escape, folder_key, key_column, write_huggingface_config,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -32,9 +32,10 @@ impl Sink for TarSink {
             MemberColumn::check(field)?;
             if let Some(other) = names.insert(member_field(field.name()), field.name()) {
                 return Err(Error::config(format!(
-                    "the fields {other} and {} differ only in case, which readers ignore; rename one with --field",
+                    "the fields {other} and {} differ only in case, which readers ignore; rename one with `field`",
                     field.name()
-                )));
+                ))
+                .with_code(Code::BadName));
             }
         }
         Ok(())
@@ -150,7 +151,7 @@ fn check_rows(rows: &Rows) -> Result<()> {
 fn no_member(key: &str) -> Error {
     Error::content(
         "has no field that is not null, and a tar can't hold a sample without a member; leave such samples out with \
-         --on-error skip, or pack into a format of columns (--to parquet)",
+         `on-error=skip`, or pack into a format of columns (`to=parquet`)",
     )
     .in_sample(key)
 }

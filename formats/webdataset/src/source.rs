@@ -66,7 +66,7 @@ impl Table for Tar<'_> {
 fn unsupported_member(member: &TarMember) -> String {
     let kind = match member.kind {
         _ if member.sparse => {
-            return "is a sparse file in the tar, whose holes are not stored; write the tar again without --sparse"
+            return "is a sparse file in the tar, whose holes are not stored; write the tar again without sparse files"
                 .to_owned();
         }
         b'1' => "a hard link",

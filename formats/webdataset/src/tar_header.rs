@@ -98,7 +98,7 @@ pub(crate) fn admit(key: &str, field: &str, size: u64) -> Result<()> {
     if field.len() + SHORTEST_KEY + 1 > NAME_LIMIT {
         return Err(Error::content(format!(
             "the field {field} has a name of {} bytes, and readers of WebDataset carry at most {NAME_LIMIT} bytes of key \
-             and field; rename it with --field",
+             and field; rename it with `field`",
             field.len()
         ))
         .in_sample(key));
@@ -106,7 +106,7 @@ pub(crate) fn admit(key: &str, field: &str, size: u64) -> Result<()> {
     if len > NAME_LIMIT {
         return Err(Error::content(format!(
             "the member name {key}.{field} has {len} bytes, and readers of WebDataset carry at most {NAME_LIMIT}; \
-             shorten it, or pass --long-keys hash"
+             shorten it, or pass `long-keys=hash`"
         ))
         .in_sample(key));
     }

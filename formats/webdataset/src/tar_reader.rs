@@ -2,7 +2,7 @@
 
 use crate::pax::Pax;
 use crate::tar_header::{BLOCK, BLOCK_U64, TarHeader, padded};
-use packhorse_core::{Context, Error, Input, Limits, Result};
+use packhorse_core::{Context, Error, Input, Kind, Limits, Result};
 use std::io::Read;
 
 /// A member of a tar.
@@ -191,10 +191,8 @@ impl<'a> TarReader<'a> {
             BLOCK => {}
             _ => return Err(self.cut()),
         }
-        let header = TarHeader::decode(&block).map_err(|e| {
-            let message = format!("{} (at byte {})", e.message(), self.at);
-            Error::content(message)
-        })?;
+        let header = TarHeader::decode(&block)
+            .map_err(|e| e.with_kind(Kind::Content).remark(format_args!("at byte {}", self.at)))?;
         if header.is_none() {
             if self.bytes.fill(self.at + BLOCK_U64, &mut block)? == BLOCK && block.iter().any(|b| *b != 0) {
                 let message = format!(
@@ -209,7 +207,7 @@ impl<'a> TarReader<'a> {
     }
 
     fn cut(&self) -> Error {
-        Error::content(format!("is cut short: the tar ends within a member (after byte {})", self.at))
+        Error::cut_short(format!("the tar ends within a member (after byte {})", self.at))
     }
 
     fn small(&mut self, at: u64, size: u64) -> Result<Vec<u8>> {
@@ -315,7 +313,7 @@ fn skip_to(stream: &mut dyn Read, at: &mut u64, offset: u64) -> Result<()> {
     *at += skipped;
     match skipped == skip {
         true => Ok(()),
-        false => Err(Error::content(format!("is cut short: the tar ends within a member (after byte {at})"))),
+        false => Err(Error::cut_short(format!("the tar ends within a member (after byte {at})"))),
     }
 }
 

@@ -119,9 +119,7 @@ pub(super) fn with_flag(error: Error) -> Error {
     if error.kind() != Kind::Unsupported {
         return error;
     }
-    let input = error.input().map(str::to_owned);
-    let told = Error::new(error.kind(), format!("{} (--fields A,B chooses)", error.message())).caused_by(error);
-    input.into_iter().fold(told, Error::in_input)
+    error.hint("--fields A,B chooses others")
 }
 
 fn line(measured: &Measured) -> String {

@@ -38,10 +38,6 @@ codes! {
     NoSuchFormat = "no-such-format",
     /// A field, column, branch or tree that the request names does not exist.
     NoSuchField = "no-such-field",
-    /// A sample that the request names does not exist.
-    NoSuchSample = "no-such-sample",
-    /// The inputs hold no sample.
-    NoSamples = "no-samples",
     /// The output exists, and replacing it was not asked for.
     OutputExists = "output-exists",
     /// The output folder can't be created or written to.

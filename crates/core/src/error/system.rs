@@ -3,6 +3,11 @@
 use super::{Code, Error, Kind, Result};
 use std::io::{self, ErrorKind};
 
+const ENOENT: i32 = 2;
+const EACCES: i32 = 13;
+/// Has an [`ErrorKind`] that is not stable.
+const ELOOP: i32 = 40;
+
 impl Error {
     /// A failed system call: `action` says what was being done (`"write"`, `"rename"`).
     pub fn io(action: &str, error: io::Error) -> Self {
@@ -47,6 +52,21 @@ impl Error {
     /// Whether the file system or the quota is full.
     pub fn is_full(&self) -> bool {
         matches!(self.io_kind(), Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+    }
+
+    /// The same error, of a file that does not exist, as a system call says it.
+    pub fn not_found(self) -> Self {
+        self.caused_by(io::Error::from_raw_os_error(ENOENT))
+    }
+
+    /// The same error, of a missing permission, as a system call says it.
+    pub fn denied(self) -> Self {
+        self.with_code(Code::NoPermission).caused_by(io::Error::from_raw_os_error(EACCES))
+    }
+
+    /// Whether symbolic links lead in a circle.
+    pub fn is_loop(&self) -> bool {
+        self.errno() == Some(ELOOP)
     }
 
     /// Whether a permission is missing, or the file system is read-only.

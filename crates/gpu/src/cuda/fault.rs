@@ -2,7 +2,7 @@
 
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::CUresult;
-use packhorse_core::{Error, Kind, Result};
+use packhorse_core::{Code, Error, Kind, Result};
 
 /// Says what was being done.
 pub(super) trait CudaResultExt<T> {
@@ -18,7 +18,7 @@ impl<T> CudaResultExt<T> for std::result::Result<T, DriverError> {
                     let advice = "let go of batches, take smaller ones, or fewer ahead";
                     Error::new(Kind::Environment, format!("{what}: memory is used up ({name}): {advice}"))
                 }
-                _ => Error::new(Kind::Environment, format!("{what}: {name}")),
+                _ => Error::new(Kind::Environment, format!("{what}: {name}")).with_code(Code::GpuFailed),
             }
         })
     }

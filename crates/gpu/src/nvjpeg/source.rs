@@ -33,7 +33,7 @@ impl<'b> Source<'b> {
 
     /// The error of a row, with the names of field and sample.
     pub(super) fn named(&self, error: Error, row: usize) -> Error {
-        let named = Error::new(error.kind(), format!("field {} {}", self.name, error.message()));
+        let named = error.subject(format_args!("field {}", self.name)).in_field(self.name);
         let key = self.fields.metadata().key(row).filter(|key| !key.is_empty());
         key.into_iter().fold(named, |named, key| named.in_sample(key))
     }

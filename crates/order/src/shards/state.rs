@@ -1,7 +1,7 @@
 //! Where an epoch is, to go on from there.
 
 use super::{ORDER_VERSION, Shuffle};
-use packhorse_core::{Error, Result};
+use packhorse_core::{Code, Error, Result};
 use serde::Deserialize;
 
 /// The version of the text.
@@ -104,9 +104,11 @@ impl OrderState {
         ];
         match pairs.into_iter().find(|(_, _, saved, here)| saved != here) {
             None => Ok(()),
-            Some((what, long, saved, here)) => Err(Error::config(format!(
-                "the state is of {long} {saved}, and here it is {here}: give the {what} that it was saved with, or start over"
-            ))),
+            Some((what, long, saved, here)) => {
+                Err(Error::config(format!("the state is of {long} {saved}, and here it is {here}"))
+                    .with_code(Code::StateDiffers)
+                    .hint(format!("give the {what} that it was saved with, or start over")))
+            }
         }
     }
 }

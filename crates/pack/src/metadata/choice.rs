@@ -1,7 +1,7 @@
 //! Which columns of a table are wanted.
 
 use crate::KeyEnds;
-use packhorse_core::{Error, Limits, Result};
+use packhorse_core::{Code, Error, Limits, Result};
 
 /// Error texts name this many columns at most.
 const LISTED: usize = 40;
@@ -64,7 +64,7 @@ pub(super) fn missing(wanted: &str, names: &[String]) -> Error {
     if names.len() > LISTED {
         list.push_str(&format!(" and {} more", names.len() - LISTED));
     }
-    Error::config(format!("has no column {wanted:?}; choose among {list}"))
+    Error::config(format!("has no column {wanted:?}; choose among {list}")).with_code(Code::NoSuchField)
 }
 
 #[cfg(test)]

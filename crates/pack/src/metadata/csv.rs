@@ -76,7 +76,7 @@ fn rows(records: &mut Records<'_>, key: usize, columns: &[Column], request: &Req
             write(records.text(column.place)?, column.kind, &mut json)?;
         }
         json.push(b'}');
-        request.limits.header(json.len() as u64).map_err(|e| records.at(e.kind(), e.message()))?;
+        request.limits.header(json.len() as u64).map_err(|e| records.about(e))?;
         let json = std::str::from_utf8(&json).map_err(|e| Error::bug("made JSON that isn't UTF-8").caused_by(e))?;
         rows.insert(records.text(key)?, json, records.line())?;
     }

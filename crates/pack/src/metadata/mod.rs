@@ -23,7 +23,9 @@ use crate::KeyEnds;
 use crate::resume::of_request;
 use choice::Request;
 use hashbrown::HashTable;
-use packhorse_core::{Context, Error, Kind, Limits, NameFault, Options, Registry, Result, Store, escape, folder_key};
+use packhorse_core::{
+    Code, Context, Error, Kind, Limits, NameFault, Options, Registry, Result, Store, escape, folder_key,
+};
 use packhorse_storage::Local;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -152,7 +154,7 @@ impl Metadata {
         if let Some(row) = self.index.find(hash, |row| self.key(*row) == key) {
             let first = self.rows.get(*row as usize).map_or(0, |row| row.at);
             let text = format!("{unit}s {first} and {at} have the same key {key:?}; leave one row for each sample");
-            return Err(Error::content(text));
+            return Err(Error::content(text).with_code(Code::KeyTwice));
         }
         let many = || Error::new(Kind::Limit, format!("has more than {} {unit}s; split it", u32::MAX));
         let row = u32::try_from(self.rows.len()).map_err(|_| many())?;

@@ -112,12 +112,17 @@ impl<'a> Records<'a> {
         Error::new(kind, format!("line {}: {text}", self.line))
     }
 
+    /// `error`, which concerns the current record.
+    pub(super) fn about(&self, error: Error) -> Error {
+        error.context(format_args!("line {}", self.line))
+    }
+
     fn failed(&mut self, error: csv::Error) -> Error {
         match error.into_kind() {
             ErrorKind::Io(error) => match Err::<(), _>(error).context("read") {
                 Err(error) if error.kind() == Kind::Limit => {
                     self.line = self.end_line;
-                    self.at(Kind::Limit, error.message())
+                    self.about(error)
                 }
                 Err(error) => error,
                 Ok(()) => Error::bug("a failed read did not fail"),

@@ -22,7 +22,7 @@ pub(super) fn read(source: &dyn Source, input: &dyn Input, request: &Request<'_>
     let columns = columns.ok_or_else(|| Error::bug("a table whose columns nobody chose"))?;
     let mut rows = Metadata::empty("row", request.key_ends);
     for block in blocks {
-        let at = |e: Error| Error::new(e.kind(), format!("after row {}: {}", rows.len(), e.message()));
+        let at = |e: Error| e.context(format_args!("after row {}", rows.len()));
         add(&block.map_err(at)?, &columns, request, &mut rows)?;
     }
     Ok(Some(rows))
@@ -85,12 +85,13 @@ fn add(batch: &RecordBatch, columns: &Columns, request: &Request<'_>, rows: &mut
         for (array, name, prefix) in &kept {
             json.push(if json.is_empty() { b'{' } else { b',' });
             json.extend_from_slice(prefix.as_bytes());
-            let at = |e: Error| Error::new(e.kind(), format!("row {number}: the column {name:?} {}", e.message()));
+            let subject = format_args!("the column {name:?}");
+            let at = |e: Error| e.subject(subject).context(format_args!("row {number}")).in_field(name);
             encode::write(array, row, &mut json).map_err(at)?;
         }
         json.push(b'}');
         let limit = request.limits.header(json.len() as u64);
-        limit.map_err(|e| Error::new(e.kind(), format!("row {number}: {}", e.message())))?;
+        limit.map_err(|e| e.context(format_args!("row {number}")))?;
         rows.insert(key(keys, row, &mut digits, number)?, text(&json)?, number)?;
     }
     Ok(())

@@ -29,7 +29,7 @@ pub(super) fn of(listing: &Listing) -> Result<Vec<String>> {
     };
     let message = format!(
         "{what}, and {} has {}: one number would name two classes; pack the inputs apart, or pack their originals \
-         together with --labels",
+         together with `labels`",
         first.display(),
         shown(&list)
     );

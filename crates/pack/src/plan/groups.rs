@@ -31,7 +31,7 @@ impl<'a> Groups<'a> {
             Splits::Folders => Self::known(listing, top_folder, "lies in no folder that names its split"),
             Splits::Keep if has_splits(listing) => {
                 let split = |sample: &SampleRef<'_>| sample.shard().and_then(|(_, shard)| shard.split.clone());
-                let advice = "has no split, though other inputs have; pass --split none or shares for all of them";
+                let advice = "has no split, though other inputs have; pass `split=none` or shares for all of them";
                 Self::known(listing, split, advice)
             }
             Splits::Keep | Splits::Off => Ok(Self { names: Vec::new(), rule: Rule::None }),
@@ -53,7 +53,7 @@ impl<'a> Groups<'a> {
                 seen.push(name);
             }
             let many =
-                |_| Error::config(format!("more than {} folders are no splits; leave --split folders out", u16::MAX));
+                |_| Error::config(format!("more than {} folders are no splits; leave `split=folders` out", u16::MAX));
             numbers.push(u16::try_from(number).map_err(many)?);
         }
         let names = ordered(listing, &seen);

@@ -20,7 +20,7 @@ pub use split::{Shares, SplitBy, Splits};
 use crate::scan::Listing;
 use crate::{Policy, Shapes, steps};
 use groups::Groups;
-use packhorse_core::{DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink};
+use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink};
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, PathText, PlanHeader, PlanWriter, SinkRecord, SourceRecord};
 use packhorse_transform::Transform;
 use shards::Shard;
@@ -47,7 +47,10 @@ impl FromStr for LongKeys {
         match text {
             "refuse" => Ok(LongKeys::Refuse),
             "hash" => Ok(LongKeys::Hash),
-            other => Err(Error::config(format!("--long-keys takes refuse or hash, not \"{other}\""))),
+            other => {
+                Err(Error::config(format!("`long-keys` takes refuse or hash, not \"{other}\""))
+                    .with_code(Code::BadSetting))
+            }
         }
     }
 }
@@ -178,7 +181,7 @@ fn warn_of_counts(shards: &[Shard], order: &[Unit], listing: &Listing, observer:
     const MANY: usize = 100_000;
     const LARGE: f64 = 64e9;
     if shards.len() > MANY {
-        let text = format!("{} shards are planned; larger ones (--shard-size) are read faster", shards.len());
+        let text = format!("{} shards are planned; larger ones (`shard-size`) are read faster", shards.len());
         observer.event(&Event::Warning(&text));
     }
     let bytes = |unit: &Unit| -> f64 {
@@ -188,8 +191,8 @@ fn warn_of_counts(shards: &[Shard], order: &[Unit], listing: &Listing, observer:
     let size = |shard: &Shard| order.get(shard.units.clone()).unwrap_or_default().iter().map(bytes).sum::<f64>();
     if let Some((shard, size)) = shards.iter().map(|shard| (shard, size(shard))).find(|(_, size)| *size > LARGE) {
         let text = format!(
-            "shard {} is planned of {:.0} GB of input; readers shuffle and fetch smaller shards better, see --shard-size \
-             and --shard-count",
+            "shard {} is planned of {:.0} GB of input; readers shuffle and fetch smaller shards better, see `shard-size` \
+             and `shard-count`",
             shard.name,
             size / 1e9
         );
@@ -201,7 +204,8 @@ fn check_name(name: &str) -> Result<()> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     match !name.is_empty() && name.bytes().all(plain) {
         true => Ok(()),
-        false => Err(Error::config(format!("--name \"{name}\": names of shards are letters, digits, _ and -"))),
+        false => Err(Error::config(format!("`name={name}`: names of shards are letters, digits, _ and -"))
+            .with_code(Code::BadSetting)),
     }
 }
 
@@ -248,7 +252,7 @@ fn admit(
         let taken = rows && sample.fields().any(|(field, _)| field == "json");
         let fault = match taken {
             true => {
-                Some(Error::config("has a field json of its own; leave --metadata or exclude *.json").in_sample(&key))
+                Some(Error::config("has a field json of its own; leave `metadata` or exclude *.json").in_sample(&key))
             }
             // Of typed rows, what is too long shows when it is written.
             false if sample.table().is_some() => None,

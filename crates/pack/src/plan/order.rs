@@ -1,6 +1,6 @@
 //! Seeded orders. Pure: the same numbers give the same order on every machine, for ever.
 
-use packhorse_core::{Error, Result, SplitMix64};
+use packhorse_core::{Code, Error, Result, SplitMix64};
 use std::fmt;
 use std::str::FromStr;
 
@@ -30,7 +30,10 @@ impl FromStr for Shuffle {
 
     /// `SEED`, `block:N` (seed 0) or `SEED,block:N`.
     fn from_str(text: &str) -> Result<Self> {
-        let bad = || Error::config(format!("--shuffle takes SEED, block:N or SEED,block:N, not \"{text}\""));
+        let bad = || {
+            Error::config(format!("`shuffle` takes SEED, block:N or SEED,block:N, not \"{text}\""))
+                .with_code(Code::BadSetting)
+        };
         let (seed, block) = match text.split_once(',') {
             Some((seed, block)) => (seed, Some(block)),
             None if text.starts_with("block:") => ("0", Some(text)),

@@ -4,7 +4,7 @@ use super::{LABEL, PlanOptions};
 use crate::columns::Columns;
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::{
-    DataType, Error, Event, Field, FieldType, KEY, Kind, Limits, Observer, Options, Registry, Result, Schema,
+    Code, DataType, Error, Event, Field, FieldType, KEY, Kind, Limits, Observer, Options, Registry, Result, Schema,
     SchemaRef, Sink,
 };
 use packhorse_dataset::{CodecRecord, FieldRecord};
@@ -98,13 +98,14 @@ fn same_columns(listing: &Listing, options: &PlanOptions, observer: &dyn Observe
         if shown.is_empty() { "nothing more".to_owned() } else { format!("{shown}{more}") }
     };
     let message = format!(
-        "has other columns than {}: {} here, {} there ({count} inputs differ so); pack them apart, choose columns that \
-         all have, or pass --fill-missing to have nulls",
+        "has other columns than {}: {} here, {} there ({count} inputs differ so)",
         first.first_path().display(),
         listed(&found, &wanted),
         listed(&wanted, &found)
     );
-    Err(Error::config(message).in_input(other.first_path().display()))
+    let hint = "pack them apart, choose columns that all have, or pass `fill-missing` to have nulls";
+    let error = Error::config(message).with_code(Code::ColumnsDiffer).hint(hint);
+    Err(error.in_input(other.first_path().display()))
 }
 
 /// Nothing can be left out any more: it is for whoever asked to choose.

@@ -1,6 +1,6 @@
 //! Which split a sample belongs to. Pure.
 
-use packhorse_core::{Error, Result};
+use packhorse_core::{Code, Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
@@ -39,7 +39,10 @@ impl FromStr for SplitBy {
         match text {
             "hash" => Ok(SplitBy::Hash),
             "order" => Ok(SplitBy::Order),
-            other => Err(Error::config(format!("--split-by takes hash or order, not \"{other}\""))),
+            other => {
+                Err(Error::config(format!("`split-by` takes hash or order, not \"{other}\""))
+                    .with_code(Code::BadSetting))
+            }
         }
     }
 }
@@ -96,7 +99,7 @@ impl FromStr for Shares {
     /// `NAME=SHARE,…`; the shares add up to 1.
     fn from_str(text: &str) -> Result<Self> {
         let bad = |why: &str| {
-            Error::config(format!("--split {text}: {why}; write it like train=0.9,val=0.1, or keep, none or folders"))
+            Error::config(format!("`split={text}`: {why}; write it like train=0.9,val=0.1, or keep, none or folders"))
         };
         let mut splits: Vec<(String, f64)> = Vec::new();
         for part in text.split(',') {

@@ -65,7 +65,7 @@ impl Walk<'_> {
     fn say_uncut(&self, path: &Path, about: u64) {
         let text = format!(
             "{} is compressed as a whole and so can't be cut where the order is shuffled: its text, about {:.1} GB, stays \
-             in one shard; decompress it, or leave --shuffle out (files like it are not named)",
+             in one shard; decompress it, or leave `shuffle` out (files like it are not named)",
             path.display(),
             about as f64 / 1e9
         );

@@ -6,7 +6,7 @@ use crate::Shapes;
 use crate::columns::Columns;
 use crate::distance::Distance;
 use crate::inputs::Inputs;
-use packhorse_core::{Codec, Error, Field, Kind, Limits, Options, Registry, Result};
+use packhorse_core::{Code, Codec, Error, Field, Kind, Limits, Options, Registry, Result};
 use packhorse_dataset::FieldSource;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -31,7 +31,9 @@ impl FromStr for Decode {
         match text {
             "auto" => Ok(Decode::Auto),
             "never" => Ok(Decode::Never),
-            other => Err(Error::config(format!("--decode takes auto or never, not \"{other}\""))),
+            other => {
+                Err(Error::config(format!("`decode` takes auto or never, not \"{other}\"")).with_code(Code::BadSetting))
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Labels from folder names.
 
 use super::{Listing, ScanOptions};
-use packhorse_core::{Error, Event, Observer, Result};
+use packhorse_core::{Code, Error, Event, Observer, Result};
 use std::collections::{BTreeSet, HashMap};
 use std::str::FromStr;
 
@@ -21,7 +21,10 @@ impl FromStr for Labels {
         match text {
             "folders" => Ok(Labels::Folders),
             "parent" => Ok(Labels::Parent),
-            other => Err(Error::config(format!("--labels takes folders or parent, not \"{other}\""))),
+            other => {
+                Err(Error::config(format!("`labels` takes folders or parent, not \"{other}\""))
+                    .with_code(Code::BadSetting))
+            }
         }
     }
 }
@@ -52,14 +55,14 @@ pub(super) fn apply(
     let taken = listing.iter().find(|s| s.fields().any(|(field, _)| field == "cls"));
     if let Some(sample) = taken {
         return Err(
-            Error::config("has a field cls of its own; leave --labels or exclude *.cls").in_sample(sample.key())
+            Error::config("has a field cls of its own; leave `labels` or exclude *.cls").in_sample(sample.key())
         );
     }
     let below = usize::from(options.split_folders);
     let there: BTreeSet<&str> = listing.iter().filter_map(|s| labels.class(s.folder(), below)).collect();
     if options.classes.is_none() && there.len() > 1 && there.iter().all(|class| SPLITS.contains(class)) {
         let names = there.iter().copied().collect::<Vec<_>>().join(", ");
-        let text = format!("the classes are {names}, which look like splits; did you mean --split folders?");
+        let text = format!("the classes are {names}, which look like splits; did you mean `split=folders`?");
         observer.event(&Event::Warning(&text));
     }
     let classes = match &options.classes {
@@ -82,7 +85,8 @@ pub(super) fn apply(
 fn orphan(sample: &super::SampleRef<'_>, class: Option<&str>) -> Error {
     let error = match class {
         None => Error::content("lies in no class folder"),
-        Some(class) => Error::content(format!("is of the class {class}, which is not in the class list")),
+        Some(class) => Error::content(format!("is of the class {class}, which is not in the class list"))
+            .with_code(Code::UnknownClass),
     };
     error.in_input(sample.first_path().display()).in_sample(sample.key())
 }

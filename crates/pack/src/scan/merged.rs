@@ -39,7 +39,7 @@ pub(super) fn warning(listing: &Listing) -> Option<String> {
     let example = example?;
     Some(format!(
         "{samples} samples hold several pictures, since a key ends at the first dot of a name (such as: {example}); \
-         if each is a sample of its own, pass --key-ends last-dot"
+         if each is a sample of its own, pass `key-ends=last-dot`"
     ))
 }
 

@@ -112,7 +112,7 @@ pub fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
     }
     if options.dedup {
         if let Some(table) = listing.iter().find(|sample| sample.table().is_some()) {
-            let message = "holds many samples, and --dedup compares files; leave it out, or pack without --dedup";
+            let message = "holds many samples, and `dedup` compares files; leave it out, or pack without `dedup`";
             return Err(Error::config(message).in_input(table.first_path().display()));
         }
         dedup::apply(context, options.io_threads, &mut listing)?;
@@ -149,9 +149,7 @@ fn settle(policy: Policy, listing: &Listing, observer: &dyn Observer) -> Result<
             1 => "this input can't be packed".to_owned(),
             n => format!("{n} inputs can't be packed, this is the first"),
         };
-        let message = format!("{} ({more}; pass --on-error skip to leave such inputs out)", first.message());
-        let error = first.input().into_iter().fold(Error::new(first.kind(), message), Error::in_input);
-        return Err(first.sample().into_iter().fold(error, Error::in_sample));
+        return Err(first.clone().remark(more).hint("pass `on-error=skip` to leave such inputs out"));
     }
     faults.iter().for_each(|fault| observer.event(&Event::Skipped(fault)));
     Ok(())

@@ -72,7 +72,7 @@ fn starts(context: Scan<'_>, options: &ScanOptions, builder: &mut Builder) -> Re
         unfinished.iter().any(|dir| root.starts_with(dir))
     };
     if let Some(root) = options.roots.iter().find(staged) {
-        let message = "lies where unfinished shards of this dataset are staged; move it out, or choose another --out";
+        let message = "lies where unfinished shards of this dataset are staged; move it out, or choose another `out`";
         return Err(Error::config(message).in_input(root.display()));
     }
     match &options.files_from {

@@ -8,12 +8,13 @@ use super::{Scan, ScanOptions};
 use crate::Policy;
 use crate::glob::Globs;
 use crate::inputs::{Names, container, unread};
-use crate::resume::is_missing;
+
 use crossbeam_channel::Sender;
-use packhorse_core::{Error, Event, FileKind, FileStat, Format, InputTable, Kind, Options, Result};
+use packhorse_core::{Code, Error, Event, FileKind, FileStat, Format, InputTable, Kind, Options, Result};
 use packhorse_dataset::MANIFEST;
 use packhorse_storage::Compression;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -37,7 +38,10 @@ impl FromStr for Symlinks {
         match text {
             "follow" => Ok(Symlinks::Follow),
             "skip" => Ok(Symlinks::Skip),
-            other => Err(Error::config(format!("--symlinks takes follow or skip, not \"{other}\""))),
+            other => {
+                Err(Error::config(format!("`symlinks` takes follow or skip, not \"{other}\""))
+                    .with_code(Code::BadSetting))
+            }
         }
     }
 }
@@ -76,8 +80,8 @@ pub(crate) struct FoundMember {
 
 pub(crate) const HIDDEN: &str = "hidden";
 pub(crate) const NO_FIELD: &str = "without an extension";
-pub(crate) const NO_MATCH: &str = "without a key and a field by --key-ends";
-const EXCLUDED: &str = "not wanted by --include and --exclude";
+pub(crate) const NO_MATCH: &str = "without a key and a field by `key-ends`";
+const EXCLUDED: &str = "not wanted by `include` and `exclude`";
 const LINK: &str = "a symbolic link";
 const OUTPUT: &str = "the folder of the dataset itself";
 const COMPANION: &str = "a part of a file beside it";
@@ -349,7 +353,7 @@ fn found(name: &Path, stat: &FileStat) -> FoundFile {
 
 /// A file of a list that is not there: most often the list is relative to another folder.
 fn of_list(error: Error) -> Error {
-    if !is_missing(&error) {
+    if !error.is_not_found() {
         return error;
     }
     let plain = Error::content("is not there; paths of the list are relative to INPUT, or to here without one");
@@ -359,15 +363,9 @@ fn of_list(error: Error) -> Error {
 /// What is wrong with one input, told apart from a file system that fails: a missing permission, a
 /// link to nowhere, a name too long concern this input only.
 pub(crate) fn of_input(error: Error) -> Error {
-    const EPERM: i32 = 1;
-    const ENOENT: i32 = 2;
-    const EACCES: i32 = 13;
-    const ENAMETOOLONG: i32 = 36;
-    const ELOOP: i32 = 40;
-    match error.errno() {
-        Some(EPERM | ENOENT | EACCES | ENAMETOOLONG | ELOOP) if error.kind() == Kind::Environment => {
-            error.with_kind(Kind::Content)
-        }
-        _ => error,
-    }
+    let alone = match error.io_kind() {
+        Some(ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::InvalidFilename) => true,
+        _ => error.is_loop(),
+    };
+    if alone && error.kind() == Kind::Environment { error.with_kind(Kind::Content) } else { error }
 }

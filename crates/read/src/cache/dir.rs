@@ -63,7 +63,7 @@ impl DirCache {
         let folder = Folder::new(dir, source);
         let mut cache = Self { folder, options, share, ours: !staged, users: None, observer, stopped };
         match cache.enter() {
-            Err(e) if is_full(e.errno()) || cache.dir().is_dir() => cache.stop(&e),
+            Err(e) if e.is_full() || cache.dir().is_dir() => cache.stop(&e),
             done => done?,
         }
         Ok(cache)
@@ -219,13 +219,6 @@ fn used(lock: &Lock) {
     let times = std::fs::FileTimes::new().set_accessed(SystemTime::now());
     // Copies of other users keep their times.
     let _ = lock.file().set_times(times);
-}
-
-/// Whether a file system has no room.
-fn is_full(errno: Option<i32>) -> bool {
-    const ENOSPC: i32 = 28;
-    const EDQUOT: i32 = 122;
-    matches!(errno, Some(ENOSPC | EDQUOT))
 }
 
 #[cfg(test)]

@@ -34,13 +34,12 @@ impl Input for Held {
 
     /// The sibling of the copy, else of the original.
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
-        const ENOENT: i32 = 2;
         if let Some(found) = self.input.sibling(name)? {
             return Ok(Some(found));
         }
         match self.source.store.open(&self.source.root.join(self.name.with_file_name(name))) {
             Ok(input) => Ok(Some(input)),
-            Err(e) if e.errno() == Some(ENOENT) => Ok(None),
+            Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e),
         }
     }
@@ -56,11 +55,10 @@ impl Input for Held {
 
 /// Opens `path` with a lock that keeps it from being evicted; `None` if it is not there, or being evicted.
 pub(super) fn open(path: &Path, source: &CacheSource, name: &str) -> Result<Option<Held>> {
-    const ENOENT: i32 = 2;
     let Some(lock) = Lock::share(path)? else { return Ok(None) };
     let input = match Local.open(path) {
         Ok(input) => input,
-        Err(e) if e.errno() == Some(ENOENT) => return Ok(None),
+        Err(e) if e.is_not_found() => return Ok(None),
         Err(e) => return Err(e),
     };
     Ok(Some(Held { input, lock, source: source.clone(), name: name.into() }))

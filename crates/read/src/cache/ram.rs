@@ -142,8 +142,7 @@ impl Input for Cached {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let len = self.chunks.len();
         if offset.checked_add(buf.len() as u64).is_none_or(|end| end > len) {
-            let message = format!("is cut short: {} bytes wanted at offset {offset} of {len}", buf.len());
-            return Err(Error::content(message).in_input(self.name()));
+            return Err(Error::past_end(buf.len() as u64, offset, len).in_input(self.name()));
         }
         let mut done = 0;
         while done < buf.len() {

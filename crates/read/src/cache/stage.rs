@@ -7,7 +7,7 @@ use super::share::Share;
 use super::staged::{self, Owner, is_unfit};
 use super::{CacheFile, CacheSource, Check, Staged, Unfit};
 use crate::parallel::in_parallel;
-use packhorse_core::{Cancel, Error, Event, Input, Kind, Observer, Result, Store};
+use packhorse_core::{Cancel, Code, Error, Event, Input, Kind, Observer, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PART, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use packhorse_storage::Local;
 use std::path::{Path, PathBuf};
@@ -62,8 +62,8 @@ pub fn stage(
     let source = match &found {
         Some((manifest, _)) => CacheSource::sealed(Arc::clone(store), root, manifest),
         None if store.stat(&root.join(PLAN), true).is_ok() => {
-            let message = "is not sealed: it has a plan and no dataset.json; run `packhorse seal`";
-            return Err(Error::new(Kind::Incomplete, message).in_input(root.display()));
+            let error = Error::new(Kind::Incomplete, "is not sealed: it has a plan and no dataset.json");
+            return Err(error.with_code(Code::NotSealed).hint("run `packhorse seal`").in_input(root.display()));
         }
         None => CacheSource::foreign(Arc::clone(store), root, location),
     };
@@ -142,7 +142,7 @@ impl Run<'_> {
         match outcome {
             Err(e) if is_unfit(&e) => {
                 let file = e.input().map_or(name.as_str(), |input| self.relative(input)).to_owned();
-                let problem = if staged::is_absent(&e) { "is missing".to_owned() } else { e.text().into_owned() };
+                let problem = if e.is_absent() { "is missing".to_owned() } else { e.text().into_owned() };
                 self.done().unfit.push(Unfit { file, problem });
                 Ok(())
             }

@@ -67,7 +67,7 @@ pub(super) fn owner(dir: &Path) -> Result<Owner> {
     let path = dir.join(MARK);
     let input = match Local.open(&path) {
         Ok(input) => input,
-        Err(e) if is_absent(&e) => return Ok(Owner::Nobody),
+        Err(e) if e.is_absent() => return Ok(Owner::Nobody),
         Err(e) => return Err(e),
     };
     let mark: Option<Mark> = serde_json::from_slice(&input.read_all(4096)?).ok();
@@ -111,14 +111,7 @@ pub(super) fn has_manifest(dir: &Path, bytes: &[u8]) -> bool {
     found.is_ok_and(|found| found == bytes)
 }
 
-/// Whether nothing lies there.
-pub(super) fn is_absent(error: &Error) -> bool {
-    const ENOENT: i32 = 2;
-    const ENOTDIR: i32 = 20;
-    matches!(error.errno(), Some(ENOENT | ENOTDIR))
-}
-
 /// Whether it is the original that is wrong, and not the way to it.
 pub(super) fn is_unfit(error: &Error) -> bool {
-    error.kind() == Kind::Content || is_absent(error)
+    error.kind() == Kind::Content || error.is_absent()
 }

@@ -124,7 +124,7 @@ impl Collate {
         for (row, bad) in bad.iter_mut().enumerate() {
             if let Some(fault) = fetched.fault(row) {
                 *bad = true;
-                faults.push((row, again(fault)));
+                faults.push((row, fault.clone()));
                 continue;
             }
             for (at, (field, decoder)) in self.fields.iter().zip(decoders.iter_mut()).enumerate() {
@@ -263,14 +263,5 @@ const MOST_DIMENSIONS: usize = 64;
 
 /// The error with the field in front.
 fn named(error: Error, field: &str) -> Error {
-    let message = format!("field {field} {}", error.message());
-    let named = Error::new(error.kind(), message);
-    error.sample().into_iter().fold(named, |named, sample| named.in_sample(sample))
-}
-
-/// A copy of an error.
-fn again(error: &Error) -> Error {
-    let copy = Error::new(error.kind(), error.message());
-    let copy = error.input().into_iter().fold(copy, |copy, input| copy.in_input(input));
-    error.sample().into_iter().fold(copy, |copy, sample| copy.in_sample(sample))
+    error.subject(format_args!("field {field}")).in_field(field)
 }

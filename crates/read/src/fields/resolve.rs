@@ -4,7 +4,7 @@ use super::field_decoder::{Encoded, FieldDecoder, Text, width_of};
 use super::{FieldKind, FieldOptions};
 use crate::Layout;
 use packhorse_core::{
-    DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
+    Code, DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
 };
 use packhorse_transform::image::{View, ViewDecoder};
 
@@ -74,7 +74,7 @@ fn with_others(error: Error, asked: &[FieldOptions], known: &Known<'_>) -> Error
         [] => "nor can they hold any other".to_owned(),
         names => format!("ask for others; they can hold {}", names.join(",")),
     };
-    Error::new(Kind::Unsupported, format!("{}; {others}", error.message()))
+    error.hint(others)
 }
 
 struct Look<'a> {
@@ -129,7 +129,9 @@ impl Look<'_> {
         found.map(|(_, field)| field.clone()).ok_or_else(|| {
             let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
             let wanted = self.field.from.0.join(" or ");
-            Error::config(format!("the dataset has no field {wanted}; it has: {}", known.join(", ")))
+            Error::config(format!("the dataset has no field {wanted}"))
+                .with_code(Code::NoSuchField)
+                .hint(format!("it has: {}", known.join(", ")))
         })
     }
 
@@ -170,7 +172,7 @@ impl Look<'_> {
                 let encoded = Encoded { name: name.clone(), codec, field: field.clone() };
                 Ok((field, Some(encoded)))
             }
-            _ => Err(Error::unsupported(format!("field {name} holds several arrays; pack it with --decode auto"))),
+            _ => Err(Error::unsupported(format!("field {name} holds several arrays; pack it with `decode=auto`"))),
         }
     }
 

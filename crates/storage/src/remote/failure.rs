@@ -1,7 +1,6 @@
 //! Failures of requests.
 
-use packhorse_core::{Error, Kind};
-use std::io;
+use packhorse_core::{Code, Error, Kind};
 use std::time::Duration;
 
 /// Whether to retry.
@@ -24,22 +23,19 @@ impl Failure {
         Failure::Final(Error::new(Kind::Changed, format!("changed while it was read: {}", how.into())))
     }
 
-    /// The file does not exist: `ENOENT`, as in a local store.
+    /// The file does not exist, as in a local store.
     pub(crate) fn missing(what: &str) -> Self {
-        Failure::Final(
-            Error::new(Kind::Environment, format!("is not there: {what}"))
-                .caused_by(io::Error::from_raw_os_error(libc::ENOENT)),
-        )
+        Failure::Final(Error::new(Kind::Environment, format!("is not there: {what}")).not_found())
     }
 
-    /// Access denied: `EACCES`.
+    /// Access denied.
     pub(crate) fn denied(why: impl Into<String>) -> Self {
-        Failure::Final(Error::new(Kind::Environment, why).caused_by(io::Error::from_raw_os_error(libc::EACCES)))
+        Failure::Final(Error::new(Kind::Environment, why).denied())
     }
 
     /// The server refuses permanently.
     pub(crate) fn refused(why: impl Into<String>) -> Self {
-        Failure::Final(Error::new(Kind::Environment, why))
+        Failure::Final(Error::new(Kind::Environment, why).with_code(Code::RemoteFailed))
     }
 }
 

@@ -38,8 +38,7 @@ impl RemoteFile {
 
     fn short(&self, offset: u64, wanted: usize) -> Error {
         let len = self.opened.version.len;
-        Error::content(format!("is cut short: {wanted} bytes wanted at offset {offset} of {len}"))
-            .in_input(&self.opened.name)
+        Error::past_end(wanted as u64, offset, len).in_input(&self.opened.name)
     }
 }
 
@@ -80,7 +79,7 @@ impl Input for RemoteFile {
         };
         match Self::open(self.link.clone(), RemoteObject { key, ..self.opened.object.clone() }) {
             Ok(file) => Ok(Some(Box::new(file))),
-            Err(error) if error.errno() == Some(libc::ENOENT) => Ok(None),
+            Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
     }

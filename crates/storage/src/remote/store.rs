@@ -7,7 +7,6 @@ use super::object::{Backend, QueryResult, RemoteObject};
 use super::s3::ListPage;
 use super::version::folder;
 use packhorse_core::{Error, FileStat, Input, Kind, Result, Store, StoreFile};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::time::{sleep, timeout_at};
@@ -105,7 +104,7 @@ async fn stat(object: &RemoteObject) -> Result<FileStat> {
         Ok(QueryResult::Folder) => return Ok(folder(&object.name())),
         Err(error) => error,
     };
-    let absent = error.errno() == Some(libc::ENOENT) && matches!(*object.backend, Backend::S3(_));
+    let absent = error.is_not_found() && matches!(*object.backend, Backend::S3(_));
     match absent && !listed(object, Some(1)).await?.is_empty() {
         true => Ok(folder(&object.name())),
         false => Err(error),
@@ -150,7 +149,5 @@ async fn page(object: &RemoteObject, token: Option<String>, most: Option<usize>)
 }
 
 fn missing(name: &str) -> Error {
-    Error::new(Kind::Environment, "does not exist: no object has this prefix")
-        .caused_by(io::Error::from_raw_os_error(libc::ENOENT))
-        .in_input(name)
+    Error::new(Kind::Environment, "does not exist: no object has this prefix").not_found().in_input(name)
 }

@@ -296,7 +296,7 @@ impl Input for PowerInput {
 pub(super) fn beside(store: &dyn Store, path: &Path, name: &str) -> Result<Option<Box<dyn Input>>> {
     match store.open(&path.with_file_name(name)) {
         Ok(input) => Ok(Some(input)),
-        Err(e) if e.errno() == Some(ENOENT) => Ok(None),
+        Err(e) if e.is_not_found() => Ok(None),
         Err(e) => Err(e),
     }
 }

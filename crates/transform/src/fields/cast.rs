@@ -36,7 +36,7 @@ pub(super) fn element(field: &str, name: &str) -> Result<DataType> {
         "text" => DataType::Utf8View,
         other => {
             return Err(Error::config(format!(
-                "--cast {field}={other}: types are bool, i8 to i64, u8 to u64, f16, f32, f64 and text"
+                "`cast={field}={other}`: types are bool, i8 to i64, u8 to u64, f16, f32, f64 and text"
             )));
         }
     })
@@ -71,7 +71,7 @@ pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, to: &DataType)
         _ => nested(column, to).map_err(|message| {
             // Slow path: find the first row that fails alone.
             let row = (0..column.len()).find(|row| nested(&column.slice(*row, 1), to).is_err()).unwrap_or(0);
-            of_row(rows, row, format!("{}: {message}", from.name()))
+            of_row(rows, row, from.name(), format!("{}: {message}", from.name()))
         }),
     }
 }
@@ -82,14 +82,14 @@ fn parsed(rows: &Rows, from: &Field, to: &DataType) -> Result<ArrayRef> {
     for row in 0..rows.num_rows() {
         let bytes = Sample::new(rows, row).and_then(|sample| sample.bytes(from.name()));
         let text = bytes.map(std::str::from_utf8).transpose();
-        texts.push(text.map_err(|_| of_row(rows, row, format!("{} is not UTF-8", from.name())))?);
+        texts.push(text.map_err(|_| of_row(rows, row, from.name(), format!("{} is not UTF-8", from.name())))?);
     }
     if *to == DataType::Utf8View {
         return Ok(Arc::new(texts.into_iter().collect::<StringViewArray>()));
     }
     digits(&texts, to).map_err(|row| {
         let text: String = texts.get(row).copied().flatten().unwrap_or_default().chars().take(40).collect();
-        of_row(rows, row, format!("{}: \"{text}\" is not a valid {to}", from.name()))
+        of_row(rows, row, from.name(), format!("{}: \"{text}\" is not a valid {to}", from.name()))
     })
 }
 

@@ -12,7 +12,7 @@ pub(super) fn shape(field: &str, text: &str) -> Result<Vec<usize>> {
     let bounded = |shape: &Vec<usize>| {
         shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d)).is_some_and(|n| i32::try_from(n).is_ok())
     };
-    shape.filter(bounded).ok_or_else(|| Error::config(format!("--stack {field}={text}: a shape is such as 3x4")))
+    shape.filter(bounded).ok_or_else(|| Error::config(format!("`stack={field}={text}`: a shape is such as 3x4")))
 }
 
 /// The type of `field` after stacking.
@@ -35,7 +35,8 @@ pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, shape: &[usize
     let DataType::FixedSizeList(item, size) = wanted.data_type() else { return Err(Error::bug("no dense array")) };
     let differs = |row: usize, found: String| {
         let wanted = shape.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-        of_row(rows, row, format!("{} has the shape [{found}] here, and --stack wants [{wanted}]", from.name()))
+        let text = format!("{} has the shape [{found}] here, and `stack` wants [{wanted}]", from.name());
+        of_row(rows, row, from.name(), text)
     };
     let list = match column.as_struct_opt() {
         None => column.clone(),
@@ -65,6 +66,7 @@ pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, shape: &[usize
         return Err(of_row(
             rows,
             (0..column.len()).find(|r| column.is_null(*r)).unwrap_or(0),
+            wanted.name(),
             format!("{} is missing, so it can't be stacked", wanted.name()),
         ));
     }

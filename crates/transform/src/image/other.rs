@@ -193,7 +193,7 @@ fn too_large() -> Error {
 }
 
 fn cut_short(kind: ImageFormat) -> Error {
-    Error::content(format!("is cut short: the end of the {} is missing; get it again or leave it out", name(kind)))
+    Error::cut_short(format!("the end of the {} is missing; get it again or leave it out", name(kind)))
 }
 
 fn undecodable(kind: ImageFormat, why: &str) -> Error {

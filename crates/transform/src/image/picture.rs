@@ -75,7 +75,7 @@ impl Image {
             let Some(bytes) = blob else { continue };
             let new = self
                 .transform(name, bytes, counts)
-                .map_err(|error| concerns(&error, name).in_sample(keys.value(row)))?;
+                .map_err(|error| concerns(error, name).in_sample(keys.value(row)))?;
             changed.extend(new.map(|new| (row, new)));
         }
         Ok(Arc::new(column::replace(blobs, changed)?))
@@ -102,8 +102,8 @@ fn count(counts: &mut Counts, what: &str) {
 }
 
 /// Prefixes the error with the field.
-fn concerns(error: &Error, field: &str) -> Error {
-    Error::new(error.kind(), format!("{field} {}", error.message()))
+fn concerns(error: Error, field: &str) -> Error {
+    error.subject(field).in_field(field)
 }
 
 /// Whether a column holds images.
@@ -191,7 +191,7 @@ impl Transform for Image {
 
 fn too_long(field: &str, rows: &Rows) -> Error {
     let text = format!("{field} is over 2 GiB, more than an image may have; leave it out");
-    let error = Error::new(packhorse_core::Kind::Limit, text);
+    let error = Error::new(packhorse_core::Kind::Limit, text).in_field(field);
     key_column(rows)
         .ok()
         .filter(|keys| keys.len() == 1)

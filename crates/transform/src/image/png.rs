@@ -163,9 +163,7 @@ fn refused(error: DecodingError) -> Error {
         DecodingError::LimitsExceeded => {
             Error::new(Kind::Limit, "has a row or a metadata chunk over 64 MiB; leave it out")
         }
-        DecodingError::IoError(_) => {
-            Error::content("is cut short: the end of the PNG is missing; get it again or leave it out")
-        }
+        DecodingError::IoError(_) => Error::cut_short("the end of the PNG is missing; get it again or leave it out"),
         other => undecodable(&other.to_string()),
     }
 }

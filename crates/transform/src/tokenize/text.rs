@@ -29,7 +29,7 @@ pub(super) fn locate<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Resul
     let texts: Vec<&str> = names.filter(|name| is_text(name)).collect();
     let known = || {
         if texts.is_empty() {
-            "none (files of JSON lines called otherwise than .jsonl need --from text)".to_owned()
+            "none (files of JSON lines called otherwise than .jsonl need `from=text`)".to_owned()
         } else {
             texts.join(", ")
         }
@@ -42,12 +42,12 @@ pub(super) fn locate<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Resul
         }
         (Some(name), _) => Err(Error::config(format!("no field of text is called {name}; there are: {}", known()))),
         (None, [JSON]) => Err(Error::config(
-            "the only field of text, json, holds JSON; say which member of it is the text with --text-field json.NAME",
+            "the only field of text, json, holds JSON; say which member of it is the text with `text-field=json.NAME`",
         )),
         (None, [name]) => Ok(TextLocation { field: name, inside: Vec::new() }),
         (None, _) if texts.contains(&USUAL) => Ok(TextLocation { field: USUAL, inside: Vec::new() }),
         (None, _) => Err(Error::config(format!(
-            "which field holds the text? say it with --text-field; fields of text are: {}",
+            "which field holds the text? say it with `text-field`; fields of text are: {}",
             known()
         ))),
     }

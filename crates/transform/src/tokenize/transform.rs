@@ -154,7 +154,7 @@ impl Tokenize {
         if longest <= piece {
             return Ok(longest);
         }
-        let more = if piece < PIECE { "; give more --memory, or" } else { ";" };
+        let more = if piece < PIECE { "; give more `memory`, or" } else { ";" };
         let message = format!(
             "has {longest} bytes {what}, and at most {piece} are tokenized in one piece{more} cut the document"
         );

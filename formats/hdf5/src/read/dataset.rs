@@ -397,9 +397,9 @@ impl Job<'_> {
 }
 
 pub(crate) fn named(name: &str, error: Error) -> Error {
-    let message = match error.kind() {
-        packhorse_core::Kind::Unsupported => format!("dataset {name}: {} can't be read", error.message()),
-        _ => format!("dataset {name}: {}", error.message()),
+    let named = match error.kind() {
+        packhorse_core::Kind::Unsupported => error.context(format_args!("dataset {name} can't be read")),
+        _ => error.context(format_args!("dataset {name}")),
     };
-    Error::new(error.kind(), message)
+    named.in_field(name)
 }

@@ -5,7 +5,7 @@ use super::filter::Decoder;
 use crate::bytes::{Cursor, UNDEFINED};
 use crate::checksum::lookup3;
 use crate::pool::Pool;
-use packhorse_core::{Error, Input, Limits, Pool as MemoryPool, Result};
+use packhorse_core::{Code, Error, Input, Limits, Pool as MemoryPool, Result};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -104,14 +104,15 @@ impl<'a> H5File<'a> {
                 let checked = 12 + 4 * self.offsets;
                 let sum = Cursor::new(bytes.get(checked..).unwrap_or_default(), "the superblock").u32()?;
                 if lookup3(bytes.get(..checked).unwrap_or_default()) != sum {
-                    return Err(Error::content("the superblock's checksum is wrong: the file is damaged"));
+                    return Err(Error::content("the superblock's checksum is wrong: the file is damaged")
+                        .with_code(Code::ChecksumDiffers));
                 }
                 end
             }
             _ => return Err(Error::unsupported(format!("superblocks of version {version}"))),
         };
         if end > self.len {
-            return Err(Error::content(format!("is cut short: it has {} bytes of {end}", self.len)));
+            return Err(Error::cut_short(format!("it has {} bytes of {end}", self.len)));
         }
         self.root = cursor.address(self.offsets)?;
         self.base = at;
@@ -205,7 +206,8 @@ impl<'a> H5File<'a> {
         // A fuzzer would never get past checksums.
         match cfg!(fuzzing) || lookup3(&bytes) == sum {
             true => Ok(bytes),
-            false => Err(Error::content(format!("the checksum of {what} is wrong: the file is damaged"))),
+            false => Err(Error::content(format!("the checksum of {what} is wrong: the file is damaged"))
+                .with_code(Code::ChecksumDiffers)),
         }
     }
 

@@ -4,7 +4,7 @@ use super::inflate::{Inflater, ratio};
 use super::message::Filter;
 use crate::shuffle::unshuffle;
 use crate::{plugin, registry};
-use packhorse_core::{Error, Result};
+use packhorse_core::{Code, Error, Result};
 use std::ops::{Deref, DerefMut};
 
 const SHUFFLE: u16 = 2;
@@ -169,7 +169,7 @@ fn checked(bytes: &mut Room) -> Result<()> {
     // HDF5 before 1.6.3 swapped the bytes of each half on some machines.
     let swapped = (found & 0x00ff_00ff) << 8 | (found >> 8 & 0x00ff_00ff);
     if sum != found && sum != swapped {
-        return Err(Error::content("a chunk's checksum is wrong: the file is damaged"));
+        return Err(Error::content("a chunk's checksum is wrong: the file is damaged").with_code(Code::ChecksumDiffers));
     }
     bytes.resize(at);
     Ok(())

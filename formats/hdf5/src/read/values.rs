@@ -158,7 +158,7 @@ impl FieldReader {
     pub(crate) fn read(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<ArrayRef> {
         let name = self.values.name.clone();
         self.column(file, from, to).map_err(|e| match e.kind() {
-            Kind::Content if !e.message().starts_with("dataset ") => named(&name, e),
+            Kind::Content if e.field().is_none() => named(&name, e),
             _ => e,
         })
     }

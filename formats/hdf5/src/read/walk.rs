@@ -137,11 +137,10 @@ impl<'a> Walk<'a> {
     pub(crate) fn omit(&mut self, path: &str, error: Error) -> Result<()> {
         let exact = |glob: &&String| !glob.contains(['*', '?']) && matches(glob.as_bytes(), path.as_bytes());
         if self.wanted.iter().find(exact).is_some() {
-            let message = format!("dataset {path} can't be read: {}", error.message());
-            return Err(Error::new(error.kind(), message));
+            return Err(error.context(format_args!("dataset {path} can't be read")).in_field(field_name(path)));
         }
         if self.wants(path) {
-            self.omitted.push(Omission { field: field_name(path), reason: error.message().to_owned() });
+            self.omitted.push(Omission { field: field_name(path), reason: error.text().into_owned() });
         }
         Ok(())
     }

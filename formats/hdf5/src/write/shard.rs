@@ -196,7 +196,7 @@ impl ShardFile {
         self.rows += (to - from) as u64;
         for (column, array) in self.columns.iter_mut().zip(rows.columns()) {
             feed::push(column, &array.slice(from, to - from), &mut self.regions)
-                .map_err(|e| Error::new(e.kind(), format!("field {}: {}", column.field.name(), e.message())))?;
+                .map_err(|e| e.context(format_args!("field {}", column.field.name())).in_field(column.field.name()))?;
         }
         Ok(())
     }

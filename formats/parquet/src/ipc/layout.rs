@@ -67,7 +67,7 @@ impl Layout {
 }
 
 fn file(place: &Place<'_>) -> Result<Layout> {
-    let cut = || Error::content("is cut short: an Arrow file ends in ARROW1; write it anew");
+    let cut = || Error::cut_short("an Arrow file ends in ARROW1; write it anew");
     let end = place.len.checked_sub(10).ok_or_else(cut)?;
     let mut last = [0; 10];
     place.input.read_at(end, &mut last)?;
@@ -151,7 +151,7 @@ fn stream(place: &Place<'_>) -> Result<Layout> {
         let body = u64::try_from(message.bodyLength()).ok();
         let end = body.and_then(|body| at.checked_add(head.into())?.checked_add(body)).filter(|end| *end <= place.len);
         let (Some(body), Some(end)) = (body, end) else {
-            return Err(Error::content(format!("is cut short: the message at byte {at} has no end")));
+            return Err(Error::cut_short(format!("the message at byte {at} has no end")));
         };
         match (&mut layout, message.header_as_schema()) {
             (None, Some(found)) => {

@@ -1,6 +1,6 @@
 //! RNTuple's metadata encoding: little-endian values, frames and envelopes.
 
-use packhorse_core::{Error, Result};
+use packhorse_core::{Code, Error, Result};
 
 /// A position in an envelope.
 #[derive(Clone)]
@@ -26,7 +26,9 @@ impl<'a> Words<'a> {
     pub(crate) fn envelope(bytes: &'a [u8], kind: u16) -> Result<Self> {
         let (body, sum) = bytes.split_last_chunk::<8>().ok_or_else(|| Error::content("an envelope is cut short"))?;
         if twox_hash::XxHash3_64::oneshot(body) != u64::from_le_bytes(*sum) {
-            return Err(Error::content("an envelope's checksum is wrong: the file is damaged"));
+            return Err(
+                Error::content("an envelope's checksum is wrong: the file is damaged").with_code(Code::ChecksumDiffers)
+            );
         }
         let mut words = Self { bytes: body };
         let head = words.u64()?;
@@ -38,7 +40,7 @@ impl<'a> Words<'a> {
 
     pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         let left = self.bytes.len();
-        let cut = || Error::content(format!("is cut short: {n} bytes needed, {left} left"));
+        let cut = || Error::cut_short(format!("{n} bytes needed, {left} left"));
         let (found, rest) = self.bytes.split_at_checked(n).ok_or_else(cut)?;
         self.bytes = rest;
         Ok(found)

@@ -10,7 +10,7 @@ use crate::file::RootFile;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, StringViewArray};
 use arrow_buffer::Buffer;
-use packhorse_core::{DataType, Error, FieldType, Result, array_of, element_width};
+use packhorse_core::{Code, DataType, Error, FieldType, Result, array_of, element_width};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -173,7 +173,9 @@ impl Reader<'_> {
         if page.has_checksum {
             let sum = bytes.split_off(usize::try_from(page.place.len).unwrap_or(0));
             if twox_hash::XxHash3_64::oneshot(&bytes).to_le_bytes() != *sum {
-                return Err(Error::content("a page's checksum is wrong: the file is damaged"));
+                return Err(
+                    Error::content("a page's checksum is wrong: the file is damaged").with_code(Code::ChecksumDiffers)
+                );
             }
         }
         if bytes.len() != len {

@@ -53,7 +53,7 @@ impl<'a> NtupleRows<'a> {
         let reader = Reader { file: self.file, ntuple: self.ntuple, cluster, kept: &self.kept };
         let one = |(name, node): &(String, Node)| {
             let array = reader.array(node, from..to, Some(cluster.entries), Some(name.as_str()));
-            array.map_err(|e| Error::new(e.kind(), format!("field {name}: {}", e.message())))
+            array.map_err(|e| e.context(format_args!("field {name}")).in_field(name))
         };
         let arrays: Result<Vec<ArrayRef>> = self.columns.par_iter().map(one).collect();
         let count = usize::try_from(to - from).unwrap_or(usize::MAX);

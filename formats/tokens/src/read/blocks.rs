@@ -83,7 +83,7 @@ impl<'a> DocumentBlocks<'a> {
     }
 
     fn about(&self, error: Error) -> Error {
-        Error::new(error.kind(), format!("document {}: {}", self.items.start, error.message()))
+        error.context(format_args!("document {}", self.items.start)).at_row(self.items.start)
     }
 }
 

@@ -80,7 +80,7 @@ fn header(dtype: Dtype, tokens: u64) -> Result<Vec<u8>> {
     let known = LLMC.iter().find(|(of, ..)| *of == dtype);
     let (_, magic, version) = known.ok_or_else(|| Error::bug("a type that llm.c doesn't have"))?;
     let tokens = i32::try_from(tokens).map_err(|_| {
-        let message = format!("{tokens} tokens do not fit llm.c's header; make shards smaller with --shard-size");
+        let message = format!("{tokens} tokens do not fit llm.c's header; make shards smaller with `shard-size`");
         Error::new(Kind::Limit, message)
     })?;
     Ok([*magic, *version, tokens].iter().flat_map(|n| n.to_le_bytes()).collect())

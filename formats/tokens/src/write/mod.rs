@@ -102,19 +102,19 @@ impl TokenSink {
                 LENGTHS => return Err(no("lengths of sequences must be a list of Int32 per sample".to_owned())),
                 _ if FieldType::of(field).is_ok_and(|kind| kind == FieldType::Text) => {
                     return Err(no(format!(
-                        "tokenize it with --tokenizer, or leave it out with --drop {}",
+                        "tokenize it with `tokenizer`, or leave it out with `drop={}`",
                         field.name()
                     )));
                 }
                 name => {
                     return Err(no(format!(
-                        "shards of tokens hold only {TOKENS}, {LENGTHS} and keys; leave it out with --drop {name}"
+                        "shards of tokens hold only {TOKENS}, {LENGTHS} and keys; leave it out with `drop={name}`"
                     )));
                 }
             }
         }
         let (dtype, tokens) = tokens.ok_or_else(|| {
-            Error::unsupported(format!("there is no field {TOKENS}; tokenize text with --tokenizer, or rename a field"))
+            Error::unsupported(format!("there is no field {TOKENS}; tokenize text with `tokenizer`, or rename a field"))
         })?;
         let signed = dtype == Dtype::I32 && matches!(self.options.layout, TokenLayout::Datatrove | TokenLayout::Llmc);
         let dtype = if signed { Dtype::U32 } else { dtype };

@@ -37,7 +37,7 @@ pub(super) struct ShardCounts {
 
 impl ShardWriter for TokenWriter {
     fn push(&mut self, rows: &Rows) -> Result<()> {
-        let about = |name: &'static str| move |(error, row)| in_row(rows, row, &error, name);
+        let about = |name: &'static str| move |(error, row)| in_row(rows, row, error, name);
         let tokens = Lists::of(rows.column(self.columns.tokens)).map_err(about(TOKENS))?;
         let lengths = match self.columns.lengths {
             Some(i) => Some(Lists::of(rows.column(i)).map_err(about(LENGTHS))?),
@@ -51,7 +51,7 @@ impl ShardWriter for TokenWriter {
         for row in 0..rows.num_rows() {
             let (from, to) = tokens.range(row);
             let sequence_lengths = lengths.as_ref().map(|lengths| lengths.bytes(row, 4).as_chunks::<4>().0);
-            self.document((to - from) as u64, sequence_lengths).map_err(|e| in_row(rows, row, &e, TOKENS))?;
+            self.document((to - from) as u64, sequence_lengths).map_err(|e| in_row(rows, row, e, TOKENS))?;
             keys.iter().for_each(|keys| self.counts.sources.add(keys.value(row), (to - from) as u64));
         }
         if let Some(companion) = &mut self.companion {
@@ -132,8 +132,8 @@ fn known(tokens: &Lists, dtype: Dtype, vocabulary: u64) -> Result<(), (Error, us
     Err((Error::content(message), tokens.ends.partition_point(|end| *end <= at)))
 }
 
-fn in_row(rows: &Rows, row: usize, error: &Error, name: &str) -> Error {
-    let error = Error::new(error.kind(), format!("field {name} {}", error.message()));
+fn in_row(rows: &Rows, row: usize, error: Error, name: &str) -> Error {
+    let error = error.subject(format_args!("field {name}")).in_field(name);
     match key_column(rows) {
         Ok(keys) if row < keys.len() => error.in_sample(keys.value(row)),
         _ => error,

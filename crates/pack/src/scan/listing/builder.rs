@@ -3,7 +3,7 @@
 use super::{Listing, PieceRef, Place, Table};
 use crate::scan::KeyEnds;
 use crate::scan::walk::{Batch, FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH};
-use packhorse_core::{Error, FileStat, MemberName, NameFault, Result, folder_key};
+use packhorse_core::{Code, Error, FileStat, MemberName, NameFault, Result, folder_key};
 use packhorse_storage::Compression;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -219,12 +219,14 @@ fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
     if listing.is_table(first) || listing.is_table(second) {
         let first = listing.full_path(first);
         let message = format!("its samples would have the keys of those of {}; rename one of the two", first.display());
-        return Error::content(message).in_input(listing.full_path(second).display());
+        return Error::content(message).with_code(Code::KeyTwice).in_input(listing.full_path(second).display());
     }
     let field = String::from_utf8_lossy(listing.field(first)).into_owned();
     let kept = PathBuf::from(std::ffi::OsString::from_vec(listing.path(first)));
     let key = listing.places.get(first.place as usize).map_or("", |p| p.folder_key.as_str());
-    Error::content(format!("the sample has its field {field} already from {}; rename one of them", kept.display()))
+    Error::content(format!("the sample has its field {field} already from {}", kept.display()))
+        .with_code(Code::KeyTwice)
+        .hint("rename one of them")
         .in_input(listing.full_path(second).display())
         .in_sample(format!("{key}{}", String::from_utf8_lossy(listing.stem(first))))
 }

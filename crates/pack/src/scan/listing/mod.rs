@@ -12,7 +12,7 @@ use super::walk::HIDDEN;
 use super::{Decoded, KeyEnds, merged};
 use crate::{Metadata, Policy};
 use omitted::Omitted;
-use packhorse_core::{Error, Event, Observer, Omission, Result, SchemaRef};
+use packhorse_core::{Code, Error, Event, Observer, Omission, Result, SchemaRef};
 use packhorse_dataset::{OmissionRecord, PathText, SkipRecord};
 use packhorse_storage::Frames;
 use std::cmp::Ordering;
@@ -368,7 +368,7 @@ impl Listing {
             let key = key.trim_end_matches('/').to_owned();
             let base = key.rsplit('/').next().unwrap_or_default();
             let row = metadata.get(&key).or_else(|| metadata.get(base)).unwrap_or_else(|| {
-                let fault = Error::content("has no row in the metadata");
+                let fault = Error::content("has no row in the metadata").with_code(Code::NoMetadata);
                 faults.push(fault.in_input(sample.first_path().display()).in_sample(&key));
                 ""
             });
@@ -377,12 +377,8 @@ impl Listing {
         }
         (self.rows, self.json) = (rows, json);
         if let (Policy::Fail, Some(first)) = (policy, faults.first()) {
-            let message = format!(
-                "{} ({} samples have none; pass --on-error skip to leave them out)",
-                first.message(),
-                faults.len()
-            );
-            return Err(first.sample().into_iter().fold(Error::content(message), Error::in_sample));
+            let remark = format!("{} samples have none", faults.len());
+            return Err(first.clone().remark(remark).hint("pass `on-error=skip` to leave them out"));
         }
         let keep: Vec<bool> = self.rows.iter().map(|(_, len)| *len > 0).collect();
         self.retain(&keep);

@@ -168,5 +168,5 @@ impl<'a> Iterator for Segments<'a> {
 }
 
 pub(super) fn cut_short() -> Error {
-    Error::content("is cut short: the end of the JPEG is missing; get it again or leave it out")
+    Error::cut_short("the end of the JPEG is missing; get it again or leave it out")
 }

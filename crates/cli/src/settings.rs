@@ -1,0 +1,100 @@
+//! Settings as flags: libraries name settings in backticks (`` `on-error=skip` ``), people here type `--on-error skip`.
+
+use clap::Command;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+/// The long flags of all commands.
+static FLAGS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let mut found = BTreeSet::new();
+    collect(&crate::definition(), &mut found);
+    found
+});
+
+fn collect(command: &Command, found: &mut BTreeSet<String>) {
+    found.extend(command.get_arguments().filter_map(|argument| argument.get_long()).map(str::to_owned));
+    command.get_subcommands().for_each(|command| collect(command, found));
+}
+
+/// `text` with each setting in backticks as a flag, and within a command in backticks (`` `packhorse verify full` ``)
+/// too. What is in backticks otherwise stays.
+pub(crate) fn flags(text: &str) -> Cow<'_, str> {
+    if !text.contains('`') {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some((before, code, after)) = quoted(rest) {
+        shown.push_str(before);
+        match flag(code) {
+            Some(flag) => shown.push_str(&flag),
+            None => shown.extend(["`", &within(code), "`"]),
+        }
+        rest = after;
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
+}
+
+/// The first part of `text` in backticks, with what is before and after it.
+fn quoted(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('`')?;
+    let (code, after) = rest.split_once('`')?;
+    Some((before, code, after))
+}
+
+/// A command with flags in the place of settings.
+fn within(code: &str) -> Cow<'_, str> {
+    let Some(rest) = code.strip_prefix("packhorse ") else { return Cow::Borrowed(code) };
+    let mut words = rest.split(' ');
+    let verb = words.next().unwrap_or_default();
+    let words = words.map(|word| format!(" {}", flag(word).unwrap_or_else(|| word.to_owned())));
+    Cow::Owned(format!("packhorse {verb}{}", words.collect::<String>()))
+}
+
+/// `name` or `name=value` as a flag, if one has the name.
+fn flag(setting: &str) -> Option<String> {
+    let (name, value) = match setting.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (setting, None),
+    };
+    FLAGS.contains(name).then(|| match value {
+        Some(value) => format!("--{name} {}", word(value)),
+        None => format!("--{name}"),
+    })
+}
+
+/// `value` as a shell reads one word.
+fn word(value: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_alphanumeric() || "_-./:,=+%@".contains(c);
+    match !value.is_empty() && value.chars().all(plain) {
+        true => Cow::Borrowed(value),
+        false => Cow::Owned(format!("'{}'", value.replace('\'', r"'\''"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_shown_as_flags() {
+        for (text, shown) in [
+            ("pass `on-error=skip` to go on", "pass --on-error skip to go on"),
+            ("see `shard-size` and `shard-count`", "see --shard-size and --shard-count"),
+            ("`from=hdf5` `read=scale=apply`", "--from hdf5 --read scale=apply"),
+            ("or `tree=*`", "or --tree '*'"),
+            ("`name=it's`", r"--name 'it'\''s'"),
+            ("run `packhorse seal`", "run `packhorse seal`"),
+            ("`packhorse verify full` shows", "`packhorse verify --full` shows"),
+            ("the feature `remote`", "the feature `remote`"),
+            ("`no-such-setting=1`", "`no-such-setting=1`"),
+            ("a lone ` stays, `shuffle", "a lone ` stays, `shuffle"),
+            ("an odd `jobs` one `", "an odd --jobs one `"),
+            ("", ""),
+        ] {
+            assert_eq!(flags(text), shown);
+        }
+    }
+}
