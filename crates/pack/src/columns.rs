@@ -185,7 +185,7 @@ mod tests {
     fn other_shapes_are_refused_with_both_files_or_taken() {
         let error = join_all(&[tensor(&[2, 3]), tensor(&[2, 4])], Shapes::Equal).unwrap_err();
         let said = error.to_string();
-        for part in ["Float32[2,4]", "Float32[2,3]", "0.npz", "--ragged"] {
+        for part in ["Float32[2,4]", "Float32[2,3]", "0.npz", "`ragged`"] {
             assert!(said.contains(part), "no {part} in {said}");
         }
         let ragged = FieldType::Ragged { element: DataType::Float32, rank: 2 }.field("x", false);

@@ -171,7 +171,7 @@ fn columns_with_nulls_inside_their_lists_are_left_out_where_asked_and_said() {
         let months = ("unread", "months");
         let error = read(&*open(&[months])).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported, "{error}");
-        assert!(error.to_string().contains("--drop"), "{error}");
+        assert!(error.to_string().contains("`drop"), "{error}");
 
         let source = open(&[("unsupported", "skip")]);
         let info = source.open(Arc::new(&input)).unwrap().info().unwrap();

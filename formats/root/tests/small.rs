@@ -106,7 +106,7 @@ fn options_choose() {
     assert_eq!(names, ["id", "pos", "pt"]);
     let (kind, text) = refused(&input, &[("tree", "other")]);
     assert_eq!(kind, Kind::Config);
-    assert!(text.contains("holds no tree other for --tree: dir/events (20 entries)"), "{text}");
+    assert!(text.contains("holds no tree other for `tree`: dir/events (20 entries)"), "{text}");
     let (kind, text) = refused(&input, &[("branches", "energi")]);
     assert_eq!(
         (kind, text.as_str()),

@@ -231,7 +231,7 @@ mod tests {
         assert!(admit(&"k".repeat(97), "cls", 0).unwrap_err().message().contains("101 bytes"));
         assert!(admit("k", "cls", SIZE_LIMIT + 1).is_err());
         // A shorter key helps only if the field leaves room for one.
-        assert!(admit(&"k".repeat(20), &"f".repeat(82), 0).unwrap_err().message().contains("--long-keys"));
-        assert!(admit("k", &"f".repeat(83), 0).unwrap_err().message().contains("--field"));
+        assert!(admit(&"k".repeat(20), &"f".repeat(82), 0).unwrap_err().message().contains("`long-keys=hash`"));
+        assert!(admit("k", &"f".repeat(83), 0).unwrap_err().message().contains("`field`"));
     }
 }

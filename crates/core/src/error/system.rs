@@ -85,14 +85,6 @@ impl From<Error> for io::Error {
 pub trait Context<T> {
     /// An I/O error becomes `Environment`; an [`Error`] that travelled through `std::io` comes back whole.
     fn context(self, action: &str) -> Result<T>;
-
-    /// [`context`](Self::context) by its former name.
-    fn doing(self, action: &str) -> Result<T>
-    where
-        Self: Sized,
-    {
-        self.context(action)
-    }
 }
 
 impl<T> Context<T> for io::Result<T> {
