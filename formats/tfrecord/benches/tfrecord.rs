@@ -1,5 +1,5 @@
-//! Writing and reading in memory, as ratios to `memcpy` and to the checksum of the same bytes, and to
-//! the Python package `tfrecord` where `PACKHORSE_PYTHON` names a Python that has it.
+//! Writing and reading in memory, as ratios to `memcpy` and the checksum of the same bytes, and to the Python package
+//! `tfrecord` if `PACKHORSE_PYTHON` names a Python that has it.
 //!
 //! `cargo bench -p packhorse-tfrecord`
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark reports and stops")]
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 const REPEATS: usize = 5;
 
-/// The best time of some runs.
-#[expect(clippy::disallowed_methods, reason = "a benchmark knows the time")]
+/// The best time of several runs.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 fn best(mut run: impl FnMut()) -> Duration {
     let time = |_| {
         let start = Instant::now();
@@ -55,7 +55,7 @@ fn rows(n: usize, (field, array): (Field, ArrayRef)) -> Rows {
     RecordBatch::try_new(Arc::new(schema), vec![keys, array]).unwrap()
 }
 
-/// Three kinds of samples, 64 MB each.
+/// Four kinds of samples, 64 MB each.
 fn corpora() -> Vec<(&'static str, Rows)> {
     let blobs: Vec<Vec<u8>> = (0..4000).map(|_| noise(16_000)).collect();
     let blobs: ArrayRef = Arc::new(BinaryViewArray::from_iter_values(&blobs));
@@ -69,7 +69,7 @@ fn corpora() -> Vec<(&'static str, Rows)> {
     ]
 }
 
-/// Keeps the data file; drops what stands beside it.
+/// Keeps the data file in memory and drops its companions.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -96,7 +96,7 @@ fn write(rows: &Rows, out: &Kept) {
     out.0.lock().unwrap().clear();
     let sink = TfRecord.sink(&Options::new()).unwrap();
     let mut writer = sink.create(&rows.schema(), &mut out.clone()).unwrap();
-    // As blocks come from a source.
+    // Blocks of the size that a source gives.
     let each = 500;
     for from in (0..rows.num_rows()).step_by(each) {
         writer.push(&rows.slice(from, each.min(rows.num_rows() - from))).unwrap();
@@ -127,7 +127,7 @@ out.close()
 print(took, time.perf_counter() - start)
 ";
 
-/// Seconds that the package takes to read and write the file; its writer does it from Python values.
+/// Seconds that the package takes to read the file, and to write it from Python values.
 fn theirs(bytes: &[u8]) -> Option<(f64, f64)> {
     let python = std::env::var_os("PACKHORSE_PYTHON")?;
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The documents beside records: `.schema.json` of a file, `features.json` of a dataset.
+//! The schema documents: `.schema.json` beside a file, `features.json` of a dataset.
 //!
 //! ```text
 //! {"packhorse_tfrecord":1,"records":100,"bytes":51200,"fields":[
@@ -8,40 +8,40 @@
 //! ```
 //!
 //! `kind` is `blob`, `text`, `scalar`, `tensor` (with `shape`), `ragged` (with `rank`) or `list` (with `depth`);
-//! `list` is what carries it; `metadata` holds the column's own, such as its NumPy type; `tf` is what
-//! `tf.io.parse_example` wants to be told, for people. `records` and `bytes` are of the one file beside it.
+//! `list` is its [`ListKind`](crate::layout::ListKind); `metadata` is that of the column, such as its NumPy type; `tf`
+//! is the argument for `tf.io.parse_example`, for human readers. `records` and `bytes` describe the file beside it.
 
 use crate::element;
-use crate::layout::{Carrier, Column, Layout};
+use crate::layout::{FeatureColumn, FeatureLayout, ListKind};
 use packhorse_core::{Error, FieldType, Result};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The suffix of a file's document.
+/// The suffix of the document of a file.
 pub(crate) const SUFFIX: &str = ".schema.json";
-/// The name of a dataset's document.
+/// The name of the document of a dataset.
 pub(crate) const DATASET: &str = "features.json";
 
 const VERSION: u64 = 1;
 
-/// The longest document that is read, and so written: some hundred thousand fields.
+/// The longest document that is read and written: some hundred thousand fields.
 pub(crate) const LONGEST: u64 = 64 << 20;
 
-/// How many records, and bytes, the file has.
+/// The numbers of records and bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size {
+pub(crate) struct FileCounts {
     pub(crate) records: u64,
     pub(crate) bytes: u64,
 }
 
-/// The document's text.
-pub(crate) fn encode(layout: &Layout, size: Option<Size>) -> String {
+/// The text of a document.
+pub(crate) fn encode(layout: &FeatureLayout, size: Option<FileCounts>) -> String {
     let size = size.map_or(String::new(), |s| format!(",\"records\":{},\"bytes\":{}", s.records, s.bytes));
     let fields: Vec<String> = layout.0.iter().map(|column| encode_column(column).to_string()).collect();
     format!("{{\"packhorse_tfrecord\":{VERSION}{size},\"fields\":[\n{}\n]}}\n", fields.join(",\n"))
 }
 
-fn encode_column(column: &Column) -> Value {
+fn encode_column(column: &FeatureColumn) -> Value {
     let (kind, dimensions) = match &column.kind {
         FieldType::Blob => ("blob", None),
         FieldType::Text => ("text", None),
@@ -69,18 +69,18 @@ fn encode_column(column: &Column) -> Value {
     Value::Object(map)
 }
 
-/// How TensorFlow parses the column.
-fn tensorflow(column: &Column, metadata: &BTreeMap<String, String>) -> String {
+/// The TensorFlow expression that parses the column.
+fn tensorflow(column: &FeatureColumn, metadata: &BTreeMap<String, String>) -> String {
     let dtype = match column.carrier {
-        Carrier::Ints => "tf.int64",
-        Carrier::Floats => "tf.float32",
-        Carrier::Bytes | Carrier::Raw => "tf.string",
+        ListKind::Ints => "tf.int64",
+        ListKind::Floats => "tf.float32",
+        ListKind::Bytes | ListKind::Raw => "tf.string",
     };
     let shape = match &column.kind {
         FieldType::Tensor { shape, .. } => format!("{shape:?}"),
         _ => "[]".to_owned(),
     };
-    let raw = column.carrier == Carrier::Raw;
+    let raw = column.carrier == ListKind::Raw;
     let list = matches!(column.kind, FieldType::Ragged { .. } | FieldType::List { .. });
     let parsed = match (raw, list) {
         (true, _) => format!("tf.io.FixedLenFeature([], {dtype})"),
@@ -100,23 +100,24 @@ fn tensorflow(column: &Column, metadata: &BTreeMap<String, String>) -> String {
     }
 }
 
-/// What the document says. Anybody may have written it.
-pub(crate) fn decode(bytes: &[u8]) -> Result<(Layout, Option<Size>)> {
-    let document: Value = serde_json::from_slice(bytes).map_err(|e| Error::content(format!("is no JSON: {e}")))?;
+/// Parses an untrusted document.
+pub(crate) fn decode(bytes: &[u8]) -> Result<(FeatureLayout, Option<FileCounts>)> {
+    let document: Value =
+        serde_json::from_slice(bytes).map_err(|e| Error::content(format!("is not valid JSON: {e}")))?;
     if document.get("packhorse_tfrecord").and_then(Value::as_u64) != Some(VERSION) {
         return Err(Error::unsupported(format!(
-            "is no schema of version {VERSION}: move it away to have one inferred"
+            "is not a schema of version {VERSION}; move it away to have the schema inferred"
         )));
     }
     let fields =
         document.get("fields").and_then(Value::as_array).ok_or_else(|| Error::content("has no list of fields"))?;
     let columns = fields.iter().map(decode_column).collect::<Result<Vec<_>>>()?;
     let number = |name: &str| document.get(name).and_then(Value::as_u64);
-    let size = number("records").zip(number("bytes")).map(|(records, bytes)| Size { records, bytes });
-    Ok((Layout::sorted(columns)?, size))
+    let size = number("records").zip(number("bytes")).map(|(records, bytes)| FileCounts { records, bytes });
+    Ok((FeatureLayout::sorted(columns)?, size))
 }
 
-fn decode_column(value: &Value) -> Result<Column> {
+fn decode_column(value: &Value) -> Result<FeatureColumn> {
     let text = |name: &str| value.get(name).and_then(Value::as_str);
     let name = text("name").ok_or_else(|| Error::content("has a field without a name"))?;
     let parse = || {
@@ -135,21 +136,21 @@ fn decode_column(value: &Value) -> Result<Column> {
             "list" => FieldType::List { element: element()?, depth: number("depth")? },
             _ => return None,
         };
-        let carrier = Carrier::ALL.into_iter().find(|carrier| Some(carrier.name()) == text("list"))?;
+        let carrier = ListKind::ALL.into_iter().find(|carrier| Some(carrier.name()) == text("list"))?;
         let strings = value.get("metadata").and_then(Value::as_object).into_iter().flatten();
         let metadata: Option<BTreeMap<String, String>> =
             strings.map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
         Some((kind, value.get("nullable")?.as_bool()?, carrier, metadata?))
     };
     let (kind, nullable, carrier, metadata) =
-        parse().ok_or_else(|| Error::content(format!("field {name} is none that this version knows")))?;
+        parse().ok_or_else(|| Error::content(format!("field {name} is of no type that this version knows")))?;
     if name == packhorse_core::KEY && (kind != FieldType::Text || nullable) {
-        return Err(Error::content(format!("field {name} is no text in every record")));
+        return Err(Error::content(format!("field {name} must be text and never null")));
     }
     if metadata.keys().any(|key| key.starts_with("ARROW:extension:")) {
-        return Err(Error::content(format!("field {name} has metadata that its kind says already")));
+        return Err(Error::content(format!("field {name} has metadata that repeats its kind")));
     }
-    Ok(Column::new(name, kind, nullable, Some(carrier))?.with_metadata(metadata))
+    Ok(FeatureColumn::new(name, kind, nullable, Some(carrier))?.with_metadata(metadata))
 }
 
 #[cfg(test)]
@@ -158,22 +159,22 @@ mod tests {
     use packhorse_testkit::typed;
 
     #[test]
-    fn layouts_come_back() {
+    fn layouts_round_trip() {
         for (name, rows) in typed::corpus() {
             for raw in [false, true] {
-                let layout = Layout::of(&rows.schema(), raw).unwrap();
-                let size = Some(Size { records: 5, bytes: u64::MAX });
+                let layout = FeatureLayout::of(&rows.schema(), raw).unwrap();
+                let size = Some(FileCounts { records: 5, bytes: u64::MAX });
                 let (found, found_size) = decode(encode(&layout, size).as_bytes()).unwrap();
                 assert_eq!(found.schema(), rows.schema(), "{name}");
                 assert_eq!(found_size, size);
-                let carriers = |layout: &Layout| layout.0.iter().map(|c| c.carrier).collect::<Vec<_>>();
+                let carriers = |layout: &FeatureLayout| layout.0.iter().map(|c| c.carrier).collect::<Vec<_>>();
                 assert_eq!(carriers(&found), carriers(&layout), "{name}");
             }
         }
     }
 
     #[test]
-    fn what_nobody_wrote_is_refused() {
+    fn invalid_documents_are_refused() {
         let document = |field: &str| format!("{{\"packhorse_tfrecord\":1,\"fields\":[{field}]}}");
         let good = r#"{"name":"x","kind":"tensor","element":"Int8","shape":[2],"nullable":false,"list":"int64_list"}"#;
         assert!(decode(document(good).as_bytes()).is_ok());

@@ -1,4 +1,4 @@
-//! The names of element types in our documents, and what TensorFlow calls them.
+//! The names of element types in schema documents and in TensorFlow.
 
 use packhorse_core::{DataType, NUMPY};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const PLAIN: [(&str, DataType, &str); 13] = [
     ("Utf8View", DataType::Utf8View, "tf.string"),
 ];
 
-/// The name of an element's type; of bytes of one width `FixedSizeBinary(WIDTH)`.
+/// The name of an element type; for fixed-size binary `FixedSizeBinary(WIDTH)`.
 pub(crate) fn name_of(element: &DataType) -> String {
     match element {
         DataType::FixedSizeBinary(width) => format!("FixedSizeBinary({width})"),
@@ -35,7 +35,7 @@ pub(crate) fn named(name: &str) -> Option<DataType> {
     PLAIN.iter().find(|(n, _, _)| *n == name).map(|(_, t, _)| t.clone())
 }
 
-/// What TensorFlow calls the element, where it has it.
+/// TensorFlow's name of the element type, if it has one.
 pub(crate) fn tensorflow(element: &DataType, metadata: &BTreeMap<String, String>) -> Option<&'static str> {
     match metadata.get(NUMPY).map(String::as_str) {
         Some("<c8") => Some("tf.complex64"),

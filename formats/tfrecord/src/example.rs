@@ -1,22 +1,21 @@
-//! One record: a `tf.train.Example` written from features, and taken apart.
+//! Encodes and decodes a record: a `tf.train.Example`.
 
 use crate::feature::Feature;
 use crate::frame::{HEADER, LONGEST, header, masked};
-use crate::wire::{Message, Value, delimited, put_head};
+use crate::wire::{Message, WireValue, delimited, put_head};
 use packhorse_core::{Error, Kind, Result};
 use std::ops::Range;
 
-/// Records with their frames, one after the other.
+/// Framed records, concatenated.
 #[derive(Default)]
-pub(crate) struct Encoded {
+pub(crate) struct EncodedRecords {
     pub(crate) bytes: Vec<u8>,
-    /// Where each frame ends.
+    /// The end of each frame.
     pub(crate) ends: Vec<usize>,
 }
 
-/// The samples `rows` as framed records, in the place of what `done` held. `features` stand in the order
-/// of their names.
-pub(crate) fn encode(features: &[Feature], rows: Range<usize>, done: &mut Encoded) -> Result<()> {
+/// Encodes the samples `rows` as framed records into `done`, which is cleared first. `features` must be sorted by name.
+pub(crate) fn encode(features: &[Feature], rows: Range<usize>, done: &mut EncodedRecords) -> Result<()> {
     done.bytes.clear();
     done.ends.clear();
     let mut sizes: Vec<Option<Sizes>> = Vec::with_capacity(features.len());
@@ -30,7 +29,7 @@ pub(crate) fn encode(features: &[Feature], rows: Range<usize>, done: &mut Encode
     Ok(())
 }
 
-/// The lengths of the messages inside each other.
+/// The lengths of the nested messages.
 struct Sizes {
     tag: u8,
     list: usize,
@@ -55,8 +54,9 @@ fn put_record(
 ) -> Result<()> {
     let len = delimited(inside) as u64;
     if len > LONGEST {
-        let why =
-            format!("is {len} bytes as an Example, and no reader takes over 2 GiB: split it, or pack it otherwise");
+        let why = format!(
+            "is {len} bytes as an Example, and readers accept at most 2 GiB; split it, or pack into another format"
+        );
         return Err(Error::new(Kind::Content, why));
     }
     out.reserve(len as usize + HEADER + 4);
@@ -77,7 +77,7 @@ fn put_record(
     Ok(())
 }
 
-/// The content of one of the three lists.
+/// The encoded content of a feature's list, by type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List<'a> {
     Bytes(&'a [u8]),
@@ -95,24 +95,24 @@ impl List<'_> {
     }
 }
 
-/// Calls `each` for every feature of the record that holds a list. A feature without one is, as for
-/// TensorFlow, not there.
+/// Calls `each` for every feature of the record that has a list. A feature without a list counts as missing, as in
+/// TensorFlow.
 pub(crate) fn each_feature<'a>(record: &'a [u8], each: &mut dyn FnMut(&'a str, List<'a>) -> Result<()>) -> Result<()> {
     let mut example = Message(record);
     while let Some((number, value)) = example.next()? {
         match (number, value) {
-            (1, Value::Bytes(features)) => {
+            (1, WireValue::Bytes(features)) => {
                 let mut features = Message(features);
                 while let Some((number, value)) = features.next()? {
-                    if let (1, Value::Bytes(entry)) = (number, value)
+                    if let (1, WireValue::Bytes(entry)) = (number, value)
                         && let Some((name, list)) = parse_entry(entry)?
                     {
                         each(name, list)?;
                     }
                 }
             }
-            (2, Value::Bytes(_)) => {
-                return Err(Error::unsupported("is a SequenceExample; only records of tf.train.Example are read"));
+            (2, WireValue::Bytes(_)) => {
+                return Err(Error::unsupported("is a SequenceExample; only tf.train.Example is supported"));
             }
             _ => {}
         }
@@ -120,13 +120,13 @@ pub(crate) fn each_feature<'a>(record: &'a [u8], each: &mut dyn FnMut(&'a str, L
     Ok(())
 }
 
-/// Name and list of an entry of the map.
+/// The name and the list of an entry of the feature map.
 fn parse_entry(entry: &[u8]) -> Result<Option<(&str, List<'_>)>> {
     let (mut entry, mut name, mut feature) = (Message(entry), &[][..], None);
     while let Some((number, value)) = entry.next()? {
         match (number, value) {
-            (1, Value::Bytes(bytes)) => name = bytes,
-            (2, Value::Bytes(bytes)) => feature = Some(bytes),
+            (1, WireValue::Bytes(bytes)) => name = bytes,
+            (2, WireValue::Bytes(bytes)) => feature = Some(bytes),
             _ => {}
         }
     }
@@ -140,9 +140,9 @@ fn parse_feature(feature: &[u8]) -> Result<Option<List<'_>>> {
     let (mut feature, mut list) = (Message(feature), None);
     while let Some((number, value)) = feature.next()? {
         let found = match (number, value) {
-            (1, Value::Bytes(list)) => List::Bytes(list),
-            (2, Value::Bytes(list)) => List::Floats(list),
-            (3, Value::Bytes(list)) => List::Ints(list),
+            (1, WireValue::Bytes(list)) => List::Bytes(list),
+            (2, WireValue::Bytes(list)) => List::Floats(list),
+            (3, WireValue::Bytes(list)) => List::Ints(list),
             _ => continue,
         };
         if list.replace(found).is_some() {
@@ -157,22 +157,22 @@ pub(crate) fn each_bytes<'a>(body: &'a [u8], mut each: impl FnMut(&'a [u8]) -> R
     let mut list = Message(body);
     while let Some((number, value)) = list.next()? {
         match (number, value) {
-            (1, Value::Bytes(value)) => each(value)?,
-            (1, _) => return Err(Error::content("holds values that are no bytes")),
+            (1, WireValue::Bytes(value)) => each(value)?,
+            (1, _) => return Err(Error::content("holds values that are not bytes")),
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Calls `each` for every run of little-endian numbers of the `FloatList` in `body`.
+/// Calls `each` for every run of little-endian floats of the `FloatList` in `body`.
 pub(crate) fn each_floats(body: &[u8], mut each: impl FnMut(&[u8])) -> Result<()> {
     let mut list = Message(body);
     while let Some((number, value)) = list.next()? {
         match (number, value) {
-            (1, Value::Four(value)) => each(&value),
-            (1, Value::Bytes(packed)) if packed.len().is_multiple_of(4) => each(packed),
-            (1, _) => return Err(Error::content("holds numbers that are no floats")),
+            (1, WireValue::Four(value)) => each(&value),
+            (1, WireValue::Bytes(packed)) if packed.len().is_multiple_of(4) => each(packed),
+            (1, _) => return Err(Error::content("holds numbers that are not floats")),
             _ => {}
         }
     }
@@ -194,8 +194,8 @@ mod tests {
     }
 
     #[test]
-    fn features_are_found_and_what_is_unknown_is_passed_over() {
-        // Features in two pieces, value before key, an unknown field, and a feature without a list.
+    fn features_are_found_and_unknown_fields_are_skipped() {
+        // Features in two messages, value before key, an unknown field, and a feature without a list.
         let record = [
             0x0a, 9, 0x0a, 7, 0x12, 2, 0x0a, 0, 0x0a, 1, b'a', 0x18, 5, 0x0a, 14, 0x0a, 5, 0x0a, 1, b'b', 0x12, 0,
             0x0a, 5, 0x0a, 1, b'c', 0x12, 0,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_refused() {
+    fn other_records_are_refused() {
         let kind = |record: &[u8]| all(record).unwrap_err().kind();
         assert_eq!(kind(&[0x12, 0]), Kind::Unsupported);
         assert_eq!(kind(&[0x0a, 9, 0x0a, 7, 0x0a, 1, 0xff, 0x12, 2, 0x0a, 0]), Kind::Content);

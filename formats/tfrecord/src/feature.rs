@@ -1,7 +1,7 @@
-//! A column of rows as one feature or several: what to write, straight from the arrays.
+//! Encodes a column as one or more features, directly from its arrays.
 
 use crate::ints::Ints;
-use crate::layout::{Carrier, Column};
+use crate::layout::{FeatureColumn, ListKind};
 use crate::wire::{delimited, put_head};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -9,7 +9,7 @@ use arrow_buffer::{Buffer, NullBuffer};
 use packhorse_core::{DataType, Error, FieldType, Result, bytes_of, element_width};
 use std::ops::Range;
 
-/// A feature of every sample of a block.
+/// A feature of all samples of a block.
 pub(crate) struct Feature {
     pub(crate) name: String,
     nulls: Option<NullBuffer>,
@@ -17,7 +17,7 @@ pub(crate) struct Feature {
     values: Values,
 }
 
-/// Which values are a sample's.
+/// The ranges of values of each sample.
 #[derive(Clone)]
 enum Extents {
     Each(usize),
@@ -44,8 +44,7 @@ enum Values {
 }
 
 impl Feature {
-    /// The bytes of the list's content for sample `row`, and the tag of the list; `None` if it has no
-    /// such feature. What [`Feature::put`] appends.
+    /// The tag and the encoded size of the list of sample `row`, which [`Feature::put`] appends; `None` for a null.
     pub(crate) fn size(&self, row: usize) -> Option<(u8, usize)> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return None;
@@ -60,7 +59,7 @@ impl Feature {
         })
     }
 
-    /// Appends the list's content for sample `row`, `size` bytes.
+    /// Appends the list of sample `row`, `size` bytes.
     pub(crate) fn put(&self, row: usize, size: usize, out: &mut Vec<u8>) {
         let range = self.extents.of(row);
         match &self.values {
@@ -105,10 +104,13 @@ fn value(array: &ArrayRef, i: usize) -> &[u8] {
 }
 
 /// The features of `column`, whose values are `array`.
-pub(crate) fn features(column: &Column, array: &ArrayRef) -> Result<Vec<Feature>> {
+pub(crate) fn features(column: &FeatureColumn, array: &ArrayRef) -> Result<Vec<Feature>> {
     let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
     if nulls.is_some() && !column.field.is_nullable() {
-        return Err(Error::content(format!("field {} is null in a sample, and its column never is", column.name())));
+        return Err(Error::content(format!(
+            "field {} is null in a sample, but its column is not nullable",
+            column.name()
+        )));
     }
     let mut parts = Vec::new();
     let (extents, leaves) = match &column.kind {
@@ -129,7 +131,7 @@ pub(crate) fn features(column: &Column, array: &ArrayRef) -> Result<Vec<Feature>
         .collect())
 }
 
-/// What is inside fixed-size lists.
+/// The innermost values of fixed-size lists.
 fn flat(array: &ArrayRef) -> ArrayRef {
     match array.as_fixed_size_list_opt() {
         Some(list) => flat(list.values()),
@@ -139,7 +141,7 @@ fn flat(array: &ArrayRef) -> ArrayRef {
 
 type Parts = Vec<(Extents, Ints)>;
 
-fn ragged(column: &Column, array: &ArrayRef, rank: usize, parts: &mut Parts) -> Result<(Extents, ArrayRef)> {
+fn ragged(column: &FeatureColumn, array: &ArrayRef, rank: usize, parts: &mut Parts) -> Result<(Extents, ArrayRef)> {
     let missing = || Error::bug(format!("field {} lacks a part", column.name()));
     let of = |name: &str| array.as_struct_opt().and_then(|parts| parts.column_by_name(name)).ok_or_else(missing);
     parts.push((Extents::Each(rank), Ints::of(&flat(of("shape")?))?));
@@ -148,13 +150,13 @@ fn ragged(column: &Column, array: &ArrayRef, rank: usize, parts: &mut Parts) -> 
 }
 
 fn lists(
-    column: &Column,
+    column: &FeatureColumn,
     array: &ArrayRef,
     depth: usize,
     nulls: Option<&NullBuffer>,
     parts: &mut Parts,
 ) -> Result<(Extents, ArrayRef)> {
-    let missing = || Error::bug(format!("field {} is no list", column.name()));
+    let missing = || Error::bug(format!("field {} is not a list", column.name()));
     let (mut offsets, mut leaves) = list(array).ok_or_else(missing)?;
     for _ in 1..depth {
         let (inner, deeper) = list(&leaves).ok_or_else(missing)?;
@@ -179,7 +181,7 @@ fn list(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
     Some((list.value_offsets().iter().map(|x| usize::try_from(*x).unwrap_or(0)).collect(), list.values().clone()))
 }
 
-/// The row splits of each sample, from 0, one after the other; and where each sample's begin.
+/// The row splits of each sample, each starting at 0, concatenated; and their ranges.
 fn splits(outer: &[usize], inner: &[usize]) -> (Vec<i64>, Vec<usize>) {
     let (mut all, mut ends) = (Vec::new(), vec![0]);
     for pair in outer.windows(2) {
@@ -194,7 +196,7 @@ fn splits(outer: &[usize], inner: &[usize]) -> (Vec<i64>, Vec<usize>) {
 
 /// Refuses a null inside a list or tensor that is not null itself.
 fn no_nulls(
-    column: &Column,
+    column: &FeatureColumn,
     values: &ArrayRef,
     extents: &Extents,
     rows: usize,
@@ -205,19 +207,19 @@ fn no_nulls(
     match whole.map(|row| extents.of(row)).any(|range| inside.slice(range.start, range.len()).null_count() > 0) {
         false => Ok(()),
         true => Err(Error::content(format!(
-            "field {} holds a null inside a {}, which no feature can say: fill it in",
+            "field {} holds a null inside a {}, which a feature can't represent; fill it in",
             column.name(),
             column.kind
         ))),
     }
 }
 
-fn values(column: &Column, leaves: ArrayRef) -> Result<Values> {
+fn values(column: &FeatureColumn, leaves: ArrayRef) -> Result<Values> {
     Ok(match column.carrier {
-        Carrier::Bytes => Values::Bytes(leaves),
-        Carrier::Ints => Values::Ints(Ints::of(&leaves)?),
-        Carrier::Floats => Values::Floats(bytes_of(&leaves)?),
-        Carrier::Raw => {
+        ListKind::Bytes => Values::Bytes(leaves),
+        ListKind::Ints => Values::Ints(Ints::of(&leaves)?),
+        ListKind::Floats => Values::Floats(bytes_of(&leaves)?),
+        ListKind::Raw => {
             Values::Raw { width: element_width(leaves.data_type()).unwrap_or(0), bytes: bytes_of(&leaves)? }
         }
     })

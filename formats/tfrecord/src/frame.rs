@@ -1,4 +1,4 @@
-//! The frame around a record: its length, and checksums of length and data.
+//! The frame of a record: its length, and checksums of length and data.
 
 use packhorse_core::{Code, Error, Result, crc32c};
 
@@ -8,15 +8,15 @@ pub(crate) const HEADER: usize = 12;
 pub(crate) const FOOTER: usize = 4;
 /// Bytes of a frame without its data.
 pub(crate) const FRAME: u64 = (HEADER + FOOTER) as u64;
-/// The longest record: no reader of protocol buffers takes a longer one.
+/// The longest record that readers of protocol buffers accept.
 pub(crate) const LONGEST: u64 = i32::MAX as u64;
 
-/// CRC-32C, masked so that a checksum of data which holds checksums is no trivial one.
+/// TensorFlow's masked CRC-32C. The mask avoids trivial checksums of data that contains checksums.
 pub(crate) fn masked(bytes: &[u8]) -> u32 {
     crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// What stands before `len` bytes of data.
+/// The header of `len` bytes of data.
 pub(crate) fn header(len: u64) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     let (length, crc) = header.split_at_mut(8);
@@ -25,26 +25,28 @@ pub(crate) fn header(len: u64) -> [u8; HEADER] {
     header
 }
 
-/// The length of the data behind `header`; with `check` its checksum is compared.
+/// The length of the data after `header`; `check` verifies its checksum.
 pub(crate) fn length(header: &[u8; HEADER], check: bool) -> Result<u64> {
     let [a, b, c, d, e, f, g, h, crc @ ..] = *header;
     let length = [a, b, c, d, e, f, g, h];
     if check && u32::from_le_bytes(crc) != masked(&length) {
-        return Err(Error::content("the checksum of its length is wrong: the file is damaged here, or no TFRecord")
-            .with_code(Code::ChecksumDiffers));
+        return Err(Error::content(
+            "the checksum of its length is wrong: the file is damaged here, or not a TFRecord file",
+        )
+        .with_code(Code::ChecksumDiffers));
     }
     let len = u64::from_le_bytes(length);
     match len <= LONGEST {
         true => Ok(len),
-        false => Err(Error::content(format!("says it is {len} bytes long, and no Example is over 2 GiB"))),
+        false => Err(Error::content(format!("declares a length of {len} bytes, over the limit of 2 GiB"))),
     }
 }
 
-/// Compares the checksum behind the data.
+/// Verifies the checksum of the data.
 pub(crate) fn check_data(data: &[u8], footer: &[u8]) -> Result<()> {
     match footer == masked(data).to_le_bytes() {
         true => Ok(()),
-        false => Err(Error::content("the checksum of its data is wrong: the file is damaged here; fetch it anew")
+        false => Err(Error::content("the checksum of its data is wrong: the file is damaged here; fetch it again")
             .with_code(Code::ChecksumDiffers)),
     }
 }
@@ -65,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_seen() {
+    fn damage_is_detected() {
         let mut bytes = header(77);
         assert_eq!(length(&bytes, true).unwrap(), 77);
         bytes[0] = 78;

@@ -1,7 +1,7 @@
-//! A file as one GZIP member (RFC 1952), compressed by many threads.
+//! Writes a file as one GZIP member (RFC 1952), compressed by many threads.
 //!
-//! Pieces of [`PIECE`] bytes are deflated independently and end on a byte (a sync flush), so that
-//! together they are one stream, which any reader takes, also those that stop after a first member.
+//! Pieces of [`PIECE`] bytes are deflated independently and end on a byte boundary (a sync flush), so that together
+//! they are one stream for every reader, including those that stop after the first member.
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
 use packhorse_core::{Context, Error, Result};
@@ -10,9 +10,9 @@ use std::io::Write;
 
 /// Bytes deflated as one piece.
 const PIECE: usize = 256 << 10;
-/// Bytes gathered before pieces are deflated side by side.
+/// Bytes buffered before pieces are deflated in parallel.
 const BATCH: usize = 16 * PIECE;
-/// Magic, deflate, no flags, no time, no extra flags, unknown system: nothing that differs from run to run.
+/// Magic, deflate, no flags, no time, no extra flags, unknown system: the same in every run.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
 pub(crate) struct Gzip {
@@ -70,7 +70,7 @@ fn deflate(bytes: &[u8], how: FlushCompress) -> Result<Vec<u8>> {
     loop {
         let rest = usize::try_from(deflater.total_in()).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
         deflater.compress_vec(rest, &mut out, how).map_err(|e| Error::bug(format!("deflate: {e}")))?;
-        // Room left in the output means that nothing is left inside.
+        // Room left in the output means that the deflater is drained.
         if deflater.total_in() == bytes.len() as u64 && out.len() < out.capacity() {
             return Ok(out);
         }

@@ -1,13 +1,13 @@
-//! The `.index` beside a file: a line `OFFSET LENGTH` a record, frames included, as `tfrecord2idx` writes it.
+//! The `.index` beside a file: a line `OFFSET LENGTH` for each record, frames included, as `tfrecord2idx` writes it.
 
-use crate::document::Size;
+use crate::document::FileCounts;
 use packhorse_core::{Input, Kind, Result};
 use std::fmt::Write;
 
 /// The suffix of the index.
 pub(crate) const SUFFIX: &str = ".index";
 
-/// Appends the lines of the frames that end at `ends` after `base`; returns where the last one ends.
+/// Appends lines for the frames that end at `ends`, relative to `base`; returns the end of the last one.
 pub(crate) fn put_lines(base: u64, ends: &[usize], text: &mut String) -> u64 {
     ends.iter()
         .fold((base, 0), |(at, before), end| {
@@ -19,10 +19,10 @@ pub(crate) fn put_lines(base: u64, ends: &[usize], text: &mut String) -> u64 {
         .0
 }
 
-/// Where record `item` of a file of this size begins, if `input` is the index of that file: as many lines
-/// as it has records, which follow each other from 0 to the end.
-pub(crate) fn find(input: &dyn Input, file: Size, item: u64) -> Result<Option<u64>> {
-    // No line is longer than two numbers of 20 digits.
+/// The offset of record `item`, if `input` is the index of this file: one line per record, contiguous from 0 to the
+/// end.
+pub(crate) fn find(input: &dyn Input, file: FileCounts, item: u64) -> Result<Option<u64>> {
+    // A line has at most two numbers of 20 digits.
     let bytes = match input.read_all(file.records.saturating_mul(42)) {
         Err(error) if error.kind() == Kind::Limit => return Ok(None),
         bytes => bytes?,
@@ -52,13 +52,13 @@ mod tests {
     use packhorse_core::MemoryInput;
 
     #[test]
-    fn lines_are_found_again_and_those_of_another_file_are_not() {
+    fn records_are_found_and_an_index_of_another_file_is_ignored() {
         let mut text = String::new();
         let end = put_lines(0, &[20, 36], &mut text);
         assert_eq!((put_lines(end, &[100], &mut text), text.as_str()), (136, "0 20\n20 16\n36 100\n"));
         let find = |text: &str, bytes, item| {
             let records = text.lines().count() as u64;
-            find(&MemoryInput::new("a.index", text.to_owned()), Size { records, bytes }, item).unwrap()
+            find(&MemoryInput::new("a.index", text.to_owned()), FileCounts { records, bytes }, item).unwrap()
         };
         assert_eq!([0, 1, 2, 3, 9].map(|item| find(&text, 136, item)), [0, 20, 36, 136, 136].map(Some));
         assert_eq!(find(&text, 137, 0), None);

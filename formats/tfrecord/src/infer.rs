@@ -1,18 +1,18 @@
-//! A schema from the first records, where no document tells.
+//! Infers the schema from the first records, if there is no schema document.
 
 use crate::example::{List, each_bytes, each_feature, each_floats};
 use crate::ints::each_int;
-use crate::layout::{Column, Layout};
-use crate::records::Records;
+use crate::layout::{FeatureColumn, FeatureLayout};
+use crate::record_reader::RecordReader;
 use crate::scan::in_record;
 use packhorse_core::{DataType, Error, FieldType, KEY, Result};
 use std::collections::BTreeMap;
 
-/// Bytes that are looked at, at most (and the record that goes beyond).
+/// About the most bytes that are read.
 const BYTES: u64 = 16 << 20;
 
-/// What was seen of a feature.
-struct Seen {
+/// The statistics of a feature.
+struct FeatureStats {
     list: &'static str,
     records: u64,
     fewest: usize,
@@ -20,9 +20,9 @@ struct Seen {
     text: bool,
 }
 
-/// The columns that the records look like.
-pub(crate) fn infer(records: &mut Records<'_>) -> Result<Layout> {
-    let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
+/// Infers the columns from the records.
+pub(crate) fn infer(records: &mut RecordReader<'_>) -> Result<FeatureLayout> {
+    let mut seen: BTreeMap<String, FeatureStats> = BTreeMap::new();
     let (mut count, mut bytes) = (0, 0);
     while let Some(chunk) = if bytes < BYTES { records.chunk()? } else { None } {
         for (number, range) in (chunk.first..).zip(chunk.data) {
@@ -35,10 +35,10 @@ pub(crate) fn infer(records: &mut Records<'_>) -> Result<Layout> {
             count += 1;
         }
     }
-    Layout::sorted(seen.iter().map(|(name, seen)| column(name, seen, count)).collect::<Result<_>>()?)
+    FeatureLayout::sorted(seen.iter().map(|(name, seen)| column(name, seen, count)).collect::<Result<_>>()?)
 }
 
-fn look(record: &[u8], seen: &mut BTreeMap<String, Seen>) -> Result<()> {
+fn look(record: &[u8], seen: &mut BTreeMap<String, FeatureStats>) -> Result<()> {
     each_feature(record, &mut |name, list| {
         let (mut n, mut text) = (0, true);
         match list {
@@ -52,7 +52,7 @@ fn look(record: &[u8], seen: &mut BTreeMap<String, Seen>) -> Result<()> {
                     n += 1;
                     Ok(())
                 })?;
-                // One value is a blob, whatever it holds.
+                // A single value is a blob, even if it is text.
                 if n > 1 || name == KEY {
                     each_bytes(body, |value| {
                         text = text && std::str::from_utf8(value).is_ok();
@@ -63,11 +63,11 @@ fn look(record: &[u8], seen: &mut BTreeMap<String, Seen>) -> Result<()> {
         }
         let list = list.name();
         let Some(before) = seen.get_mut(name) else {
-            seen.insert(name.to_owned(), Seen { list, records: 1, fewest: n, most: n, text });
+            seen.insert(name.to_owned(), FeatureStats { list, records: 1, fewest: n, most: n, text });
             return Ok(());
         };
         if before.list != list {
-            return Err(Error::content(format!("feature {name}: is a {list}, and was a {} before", before.list)));
+            return Err(Error::content(format!("feature {name}: is a {list}, but was a {} before", before.list)));
         }
         before.records += 1;
         (before.fewest, before.most) = (before.fewest.min(n), before.most.max(n));
@@ -76,7 +76,7 @@ fn look(record: &[u8], seen: &mut BTreeMap<String, Seen>) -> Result<()> {
     })
 }
 
-fn column(name: &str, seen: &Seen, count: u64) -> Result<Column> {
+fn column(name: &str, seen: &FeatureStats, count: u64) -> Result<FeatureColumn> {
     let one = seen.fewest == 1 && seen.most == 1;
     let always = seen.records >= count;
     let kind = match seen.list {
@@ -84,18 +84,20 @@ fn column(name: &str, seen: &Seen, count: u64) -> Result<Column> {
         "bytes_list" if one => FieldType::Blob,
         "bytes_list" if seen.text => FieldType::List { element: DataType::Utf8View, depth: 1 },
         "bytes_list" => {
-            return Err(Error::unsupported(format!("feature {name}: several values in a record that are no text")));
+            return Err(Error::unsupported(format!(
+                "feature {name}: several values in a record that are not text are not supported"
+            )));
         }
         "float_list" => numbers(DataType::Float32, seen),
         _ => numbers(DataType::Int64, seen),
     };
     if name == KEY && !(kind == FieldType::Text && one && always && seen.text) {
-        return Err(Error::unsupported(format!("feature {KEY}: is no key, which is one text in every record")));
+        return Err(Error::unsupported(format!("feature {KEY}: must be one text in every record")));
     }
-    Column::new(name, kind, !always, None)
+    FeatureColumn::new(name, kind, !always, None)
 }
 
-fn numbers(element: DataType, seen: &Seen) -> FieldType {
+fn numbers(element: DataType, seen: &FeatureStats) -> FieldType {
     match (seen.fewest, seen.most) {
         (1, 1) => FieldType::Scalar(element),
         (n, m) if n == m && n > 0 && i32::try_from(n).is_ok() => FieldType::Tensor { element, shape: vec![n] },

@@ -1,6 +1,6 @@
-//! Integers of any width as the varints of an `int64_list`, and back.
+//! Encodes integers of any width as the varints of an `int64_list`, and decodes them.
 
-use crate::wire::{Message, Value, varint_len};
+use crate::wire::{Message, WireValue, varint_len};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrowPrimitiveType};
@@ -14,15 +14,15 @@ pub(crate) enum Ints {
     I16(ScalarBuffer<i16>),
     I32(ScalarBuffer<i32>),
     I64(ScalarBuffer<i64>),
-    /// Also Booleans, a byte each.
+    /// Also Booleans, one byte each.
     U8(ScalarBuffer<u8>),
     U16(ScalarBuffer<u16>),
     U32(ScalarBuffer<u32>),
     U64(ScalarBuffer<u64>),
 }
 
-/// `$body` with `$values`, the numbers of `$range`, and `$wide`, which makes a varint's value of one:
-/// signed numbers are extended to 64 bits, as protocol buffers want it.
+/// Runs `$body` with `$values`, the numbers of `$range`, and `$wide`, which converts one to the value of its varint:
+/// signed numbers are sign-extended to 64 bits, as protocol buffers require.
 macro_rules! with_values {
     ($ints:expr, $range:expr, |$values:ident, $wide:ident| $body:expr) => {
         match $ints {
@@ -63,7 +63,7 @@ macro_rules! with_values {
 }
 
 impl Ints {
-    /// The numbers of `array`, which holds Booleans or integers.
+    /// The numbers of `array`, which must hold Booleans or integers.
     pub(crate) fn of(array: &dyn Array) -> Result<Self> {
         fn values<T: ArrowPrimitiveType>(array: &dyn Array) -> ScalarBuffer<T::Native> {
             array.as_primitive::<T>().values().clone()
@@ -78,20 +78,20 @@ impl Ints {
             DataType::UInt32 => Ints::U32(values::<UInt32Type>(array)),
             DataType::UInt64 => Ints::U64(values::<UInt64Type>(array)),
             DataType::Boolean => Ints::U8(bytes_of(array)?.into()),
-            other => return Err(Error::bug(format!("{other} is no integer"))),
+            other => return Err(Error::bug(format!("{other} is not an integer type"))),
         })
     }
 
-    /// The bytes that the numbers of `range` take up.
+    /// The encoded size of the numbers of `range`.
     pub(crate) fn size(&self, range: Range<usize>) -> usize {
         match self {
-            // Half of all that is packed as a list is pixels.
+            // Pixels are common enough for their own loop.
             Ints::U8(v) => cut(v, range).iter().map(|x| 1 + usize::from(x >> 7)).sum(),
             _ => with_values!(self, range, |values, wide| values.iter().map(|x| varint_len(wide(*x))).sum()),
         }
     }
 
-    /// Appends the numbers of `range`, which take up `size` bytes.
+    /// Appends the numbers of `range`, whose encoded size is `size`.
     pub(crate) fn put(&self, range: Range<usize>, size: usize, out: &mut Vec<u8>) {
         let start = out.len();
         let single = size == range.len();
@@ -108,7 +108,7 @@ impl Ints {
     }
 }
 
-/// Appends bytes as varints, which are `size` bytes: always two are written, and one or both kept.
+/// Appends bytes as varints of `size` bytes in total, without branches: two bytes are always written, one or both kept.
 fn pixels(values: &[u8], size: usize, out: &mut Vec<u8>) {
     let mut at = out.len();
     out.resize(at + size + 1, 0);
@@ -146,22 +146,21 @@ pub(crate) fn each_int(body: &[u8], mut each: impl FnMut(u64) -> Result<()>) -> 
     let mut list = Message(body);
     while let Some((number, value)) = list.next()? {
         match (number, value) {
-            (1, Value::Varint(value)) => each(value)?,
-            (1, Value::Bytes(packed)) => {
+            (1, WireValue::Varint(value)) => each(value)?,
+            (1, WireValue::Bytes(packed)) => {
                 let mut packed = Message(packed);
                 while !packed.0.is_empty() {
                     each(packed.varint()?)?;
                 }
             }
-            (1, _) => return Err(Error::content("holds numbers that are no integers")),
+            (1, _) => return Err(Error::content("holds numbers that are not integers")),
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Appends the numbers of an `Int64List` as packed elements of type `element`. A number that does not
-/// fit is an error that names both.
+/// Appends the numbers of an `Int64List` as packed elements of type `element`. A number that does not fit is an error.
 pub(crate) fn read(body: &[u8], element: &DataType, out: &mut Vec<u8>) -> Result<()> {
     macro_rules! narrow {
         ($t:ty) => {
@@ -180,7 +179,7 @@ pub(crate) fn read(body: &[u8], element: &DataType, out: &mut Vec<u8>) -> Result
     }
 }
 
-/// Appends every number as the bytes that `narrow` makes of it; where it makes none the number is refused.
+/// Appends the bytes that `narrow` makes of each number; `None` refuses the number.
 fn read_as<const W: usize>(
     body: &[u8],
     element: &DataType,
@@ -190,18 +189,18 @@ fn read_as<const W: usize>(
     let mut list = Message(body);
     while let Some((number, value)) = list.next()? {
         match (number, value) {
-            (1, Value::Bytes(packed)) => unpack(packed, element, out, &narrow)?,
-            (1, Value::Varint(value)) => {
+            (1, WireValue::Bytes(packed)) => unpack(packed, element, out, &narrow)?,
+            (1, WireValue::Varint(value)) => {
                 out.extend_from_slice(&narrow(value).ok_or_else(|| unfit(value, element))?);
             }
-            (1, _) => return Err(Error::content("holds numbers that are no integers")),
+            (1, _) => return Err(Error::content("holds numbers that are not integers")),
             _ => {}
         }
     }
     Ok(())
 }
 
-/// The same for packed numbers. Their number is known ahead: each ends with a byte below 128.
+/// The same for packed numbers. Each ends with a byte below 128, which gives their number in advance.
 fn unpack<const W: usize>(
     packed: &[u8],
     element: &DataType,
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_come_back() {
+    fn integers_round_trip() {
         back(&Int8Array::from(vec![0, -1, i8::MIN, i8::MAX]));
         back(&Int64Array::from(vec![i64::MIN, i64::MAX, 0, 300]));
         back(&UInt8Array::from(vec![0, 127, 128, 255]));

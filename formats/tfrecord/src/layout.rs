@@ -1,82 +1,82 @@
-//! Which features carry a column: the mapping between fields and `tf.train.Feature`.
+//! The mapping between fields and `tf.train.Feature`.
 //!
-//! | elements | carried as |
+//! | elements | stored as |
 //! | --- | --- |
 //! | `Boolean`, integers | values of an `int64_list`; `UInt64` as the signed number of the same 64 bits |
 //! | `Float32` | values of a `float_list` |
 //! | blobs, text, elements of text | values of a `bytes_list` |
 //! | `Float16`, `Float64`, `FixedSizeBinary` | *raw*: a `bytes_list` of one value, the packed little-endian elements |
 //!
-//! A null is a feature that is not there. Ragged tensors add `NAME.shape`, lists of lists
-//! `NAME.offsets1` (the outermost) and so on: the row splits of `tf.io.RaggedFeature`.
+//! A null is a missing feature. Ragged tensors add `NAME.shape`; lists of lists add `NAME.offsets1` (the outermost) and
+//! so on, the row splits of `tf.io.RaggedFeature`.
 
 use packhorse_core::{DataType, Error, Field, FieldType, KEY, Result, Schema, SchemaRef, element_width, with_metadata};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How the elements of a column travel.
+/// The list that stores the elements of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Carrier {
+pub(crate) enum ListKind {
     /// `int64_list`.
     Ints,
     /// `float_list`.
     Floats,
-    /// `bytes_list`, a value an element.
+    /// `bytes_list`, one value per element.
     Bytes,
     /// `bytes_list` of one value.
     Raw,
 }
 
-impl Carrier {
-    pub(crate) const ALL: [Carrier; 4] = [Carrier::Ints, Carrier::Floats, Carrier::Bytes, Carrier::Raw];
+impl ListKind {
+    pub(crate) const ALL: [ListKind; 4] = [ListKind::Ints, ListKind::Floats, ListKind::Bytes, ListKind::Raw];
 
-    /// Its name in our documents.
+    /// Its name in schema documents.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Carrier::Ints => "int64_list",
-            Carrier::Floats => "float_list",
-            Carrier::Bytes => "bytes_list",
-            Carrier::Raw => "raw",
+            ListKind::Ints => "int64_list",
+            ListKind::Floats => "float_list",
+            ListKind::Bytes => "bytes_list",
+            ListKind::Raw => "raw",
         }
     }
 
-    /// What carries `element` (`None` for blobs and text) when nothing else is asked for.
+    /// The default for `element` (`None` for blobs and text).
     fn natural(element: Option<&DataType>) -> Self {
         match element {
-            None | Some(DataType::Utf8View) => Carrier::Bytes,
-            Some(DataType::Float32) => Carrier::Floats,
-            Some(DataType::Boolean) => Carrier::Ints,
-            Some(other) if other.is_integer() => Carrier::Ints,
-            Some(_) => Carrier::Raw,
+            None | Some(DataType::Utf8View) => ListKind::Bytes,
+            Some(DataType::Float32) => ListKind::Floats,
+            Some(DataType::Boolean) => ListKind::Ints,
+            Some(other) if other.is_integer() => ListKind::Ints,
+            Some(_) => ListKind::Raw,
         }
     }
 }
 
-/// A column, and how it travels.
+/// A column and its features.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
-    /// As the source delivers it.
+pub(crate) struct FeatureColumn {
+    /// The field that the source delivers.
     pub(crate) field: Field,
     pub(crate) kind: FieldType,
-    pub(crate) carrier: Carrier,
+    pub(crate) carrier: ListKind,
 }
 
-/// The most dimensions, and the most lists inside each other.
+/// The most dimensions, and the deepest nesting of lists.
 pub(crate) const DEEPEST: usize = 32;
 
-impl Column {
-    /// The column `name` of `kind`, carried as is natural, or by `carrier` where that can be.
-    pub(crate) fn new(name: &str, kind: FieldType, nullable: bool, carrier: Option<Carrier>) -> Result<Self> {
+impl FeatureColumn {
+    /// The column `name` of `kind`, stored by default or as `carrier`, if that is possible.
+    pub(crate) fn new(name: &str, kind: FieldType, nullable: bool, carrier: Option<ListKind>) -> Result<Self> {
         let kind = canonical(kind);
-        let natural = Carrier::natural(kind.element());
+        let natural = ListKind::natural(kind.element());
         let raw = kind.element().is_some_and(|element| element_width(element).is_some());
         let carrier = carrier.unwrap_or(natural);
         let no = |why: &str| Err(Error::unsupported(format!("field {name} of type {kind}: {why}")));
-        if carrier != natural && !(carrier == Carrier::Raw && raw) {
-            return no(&format!("can't be carried as {}", carrier.name()));
+        if carrier != natural && !(carrier == ListKind::Raw && raw) {
+            return no(&format!("can't be stored as {}", carrier.name()));
         }
         if kind.element().and_then(element_width) == Some(0) {
-            return no("its elements have no bytes");
+            return no("its elements are empty");
         }
         let (dimensions, size) = match &kind {
             FieldType::Tensor { shape, .. } => {
@@ -87,12 +87,12 @@ impl Column {
             _ => (1, 1),
         };
         if dimensions == 0 || dimensions > DEEPEST || i32::try_from(size).is_err() {
-            return no("has no dimension, too many, or over 2^31 elements");
+            return no("has no dimension, over 32, or over 2^31 elements");
         }
         Ok(Self { field: kind.field(name, nullable), kind, carrier })
     }
 
-    /// The column of a schema; `raw` asks for tensors as raw bytes.
+    /// The column of a field; `raw` stores tensors as raw bytes.
     fn of(field: &Field, raw: bool) -> Result<Self> {
         let kind = FieldType::of(field)?;
         if field.name() == KEY && (kind != FieldType::Text || field.is_nullable()) {
@@ -101,7 +101,7 @@ impl Column {
         let is_tensor = matches!(kind, FieldType::Tensor { .. } | FieldType::Ragged { .. });
         let wide = kind.element().is_some_and(|element| element_width(element).is_some());
         let column =
-            Self::new(field.name(), kind, field.is_nullable(), (raw && is_tensor && wide).then_some(Carrier::Raw))?;
+            Self::new(field.name(), kind, field.is_nullable(), (raw && is_tensor && wide).then_some(ListKind::Raw))?;
         let own = field.metadata().iter().filter(|(key, _)| !key.starts_with("ARROW:extension:"));
         Ok(column.with_metadata(own.map(|(k, v)| (k.clone(), v.clone())).collect()))
     }
@@ -111,7 +111,7 @@ impl Column {
         self
     }
 
-    /// The metadata of the column, without what makes it an extension type.
+    /// The metadata of the column, without its extension type.
     pub(crate) fn metadata(&self) -> BTreeMap<String, String> {
         let own = self.field.metadata().iter().filter(|(key, _)| !key.starts_with("ARROW:extension:"));
         own.map(|(k, v)| (k.clone(), v.clone())).collect()
@@ -121,7 +121,7 @@ impl Column {
         self.field.name()
     }
 
-    /// The features beside the one that is called as the column.
+    /// The names of the features besides the main one, which has the name of the column.
     pub(crate) fn parts(&self) -> Vec<String> {
         match &self.kind {
             FieldType::Ragged { .. } => vec![format!("{}.shape", self.name())],
@@ -131,7 +131,7 @@ impl Column {
     }
 }
 
-/// Text in the one type that sources deliver.
+/// The kind with text as `Utf8View`, the type that sources deliver.
 fn canonical(kind: FieldType) -> FieldType {
     let text = |element: DataType| match element {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
@@ -146,28 +146,28 @@ fn canonical(kind: FieldType) -> FieldType {
     }
 }
 
-/// The columns of a file: the key first, if there is one, then fields in the order of their names.
+/// The columns of a file: the key first, if any, then fields sorted by name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Layout(pub(crate) Vec<Column>);
+pub(crate) struct FeatureLayout(pub(crate) Vec<FeatureColumn>);
 
-impl Layout {
+impl FeatureLayout {
     /// The columns of `schema`, in its order.
     pub(crate) fn of(schema: &SchemaRef, raw: bool) -> Result<Self> {
-        let columns = schema.fields().iter().map(|field| Column::of(field, raw)).collect::<Result<Vec<_>>>()?;
+        let columns = schema.fields().iter().map(|field| FeatureColumn::of(field, raw)).collect::<Result<Vec<_>>>()?;
         let layout = Self(columns);
         layout.names()?;
         Ok(layout)
     }
 
-    /// `columns`, in the order that sources deliver.
-    pub(crate) fn sorted(mut columns: Vec<Column>) -> Result<Self> {
+    /// `columns`, sorted as sources deliver them.
+    pub(crate) fn sorted(mut columns: Vec<FeatureColumn>) -> Result<Self> {
         columns.sort_by(|a, b| (a.name() != KEY, a.name()).cmp(&(b.name() != KEY, b.name())));
         let layout = Self(columns);
         layout.names()?;
         Ok(layout)
     }
 
-    /// Refuses two features of one name.
+    /// Refuses duplicate feature names.
     fn names(&self) -> Result<()> {
         let mut seen = BTreeSet::new();
         for name in self.0.iter().flat_map(|column| [vec![column.name().to_owned()], column.parts()].concat()) {

@@ -1,9 +1,10 @@
 //! TFRecord: files of framed records, each a `tf.train.Example`, as TensorFlow writes them.
 //!
 //! * **Specification**: [TFRecord](https://www.tensorflow.org/tutorials/load_data/tfrecord) for the
-//!   framing, [`example.proto`](https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/example/example.proto)
-//!   and [`feature.proto`](https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/example/feature.proto)
-//!   for a record, [the encoding of protocol buffers](https://protobuf.dev/programming-guides/encoding/).
+//!   framing,
+//!   [`example.proto`](https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/example/example.proto) and
+//!   [`feature.proto`](https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/example/feature.proto) for
+//!   a record, [the encoding of protocol buffers](https://protobuf.dev/programming-guides/encoding/).
 //! * **Who else reads it**: `tf.data.TFRecordDataset`, NVIDIA DALI (`fn.readers.tfrecord`, with our
 //!   `.index`), the Python package `tfrecord`, Apache Beam, JAX's grain.
 //! * **The bytes**:
@@ -20,35 +21,35 @@
 //!   lists    BytesList { 0A len bytes … }  FloatList { 0A len f32 LE… }  Int64List { 0A len varint… }
 //!   ```
 //!
-//!   Features stand in the order of their names, numbers are packed: the bytes are those of C++
-//!   protobuf's deterministic serialisation. How a field becomes features: `docs/tfrecord.md` and
-//!   the module `layout`. Keys are the feature `__key__`.
-//! * **Beside a shard** stand `.schema.json` (types and shapes, which records do not hold) and, where the
-//!   shard is not compressed, `.index` (a line `OFFSET LENGTH` a record, as `tfrecord2idx` writes);
-//!   beside a dataset `features.json`. Without any of them the source infers the schema from the first
-//!   records: bytes are blobs, numbers are `Int64` and `Float32`; one value is a scalar, the same number
-//!   of values in every record a tensor of one dimension, else a list.
-//! * **Options** of the sink: `compression` (`none`, default; `gzip`), `tensors` (`list`, default: elements as
-//!   list values; `raw`: the tensor's bytes as one value for `tf.io.decode_raw`). Options of the source:
-//!   `crc` (`on`, default; `off`), `infer` (records that the schema is inferred from, default 1000, at
-//!   most 16 MiB of them).
+//!   Features are sorted by name and numbers are packed: the bytes equal those of C++ protobuf's deterministic
+//!   serialisation. How a field becomes features: `docs/tfrecord.md` and the module `layout`. Keys are the feature
+//!   `__key__`.
+//! * **Companions of a shard**: `.schema.json` (types and shapes, which records do not hold) and, if the shard is not
+//!   compressed, `.index` (a line `OFFSET LENGTH` for each record, as `tfrecord2idx` writes it). **Of a dataset**:
+//!   `features.json`. Without a schema document the source infers the schema from the first records: bytes are blobs,
+//!   numbers are `Int64` and `Float32`; one value is a scalar, the same number of values in every record a tensor of
+//!   one dimension, else a list.
+//! * **Options** of the sink: `compression` (`none`, default; `gzip`), `tensors` (`list`, default: elements as list
+//!   values; `raw`: the tensor's bytes as one value for `tf.io.decode_raw`). Options of the source: `crc` (`on`,
+//!   default; `off`), `infer` (the number of records that the schema is inferred from, default 1000, at most 16 MiB of
+//!   them).
 //! * **Revisions**: 1, the first.
 
-mod build;
+mod byte_stream;
 mod document;
 mod element;
 mod example;
 mod feature;
-mod feed;
+mod feature_builder;
 mod frame;
-mod growing;
 mod gzip;
 mod index;
 mod infer;
 mod ints;
 mod layout;
 mod options;
-mod records;
+mod record_reader;
+mod row_builder;
 mod scan;
 mod sink;
 mod source;
@@ -69,10 +70,10 @@ impl Format for TfRecord {
     }
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
-        Ok(Box::new(source::RecordSource { options: options::Reading::parse(options)?, limits }))
+        Ok(Box::new(source::RecordSource { options: options::RecordSourceOptions::parse(options)?, limits }))
     }
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
-        Ok(Box::new(sink::RecordSink { options: options::Writing::parse(options)? }))
+        Ok(Box::new(sink::RecordSink { options: options::RecordSinkOptions::parse(options)? }))
     }
 }

@@ -1,17 +1,17 @@
-//! The settings of sink and source.
+//! The options of sink and source.
 
 use packhorse_core::{Error, Options, Result};
 
-/// How shards are written.
+/// The options of the sink.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Writing {
-    /// The whole file as one GZIP member, TensorFlow's `compression_type="GZIP"`.
+pub(crate) struct RecordSinkOptions {
+    /// Compresses the file as one GZIP member, TensorFlow's `compression_type="GZIP"`.
     pub(crate) gzip: bool,
-    /// Tensors as one value of raw bytes, instead of a list of values.
+    /// Stores tensors as one value of raw bytes instead of a list of values.
     pub(crate) raw_tensors: bool,
 }
 
-impl Writing {
+impl RecordSinkOptions {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["compression", "tensors"])?;
         Ok(Self {
@@ -21,21 +21,21 @@ impl Writing {
     }
 }
 
-/// How files are read.
+/// The options of the source.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading {
-    /// Whether checksums are compared.
+pub(crate) struct RecordSourceOptions {
+    /// Whether checksums are verified.
     pub(crate) crc: bool,
-    /// How many records a schema is inferred from.
+    /// The number of records that a schema is inferred from.
     pub(crate) infer: u64,
 }
 
-impl Reading {
+impl RecordSourceOptions {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["crc", "infer"])?;
         let infer = options.parse("infer", 1000)?;
         if infer == 0 {
-            return Err(Error::config("option infer: a schema is inferred from at least 1 record"));
+            return Err(Error::config("option infer: must be at least 1"));
         }
         Ok(Self { crc: !choice(options, "crc", ["on", "off"])?, infer })
     }

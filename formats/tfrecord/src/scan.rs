@@ -1,22 +1,22 @@
-//! How many records there are, and where one begins: headers only.
+//! Counts records and finds the offset of one, from headers only.
 
 use crate::frame::{self, FRAME, HEADER};
 use packhorse_core::{Error, Input, Result};
 
-/// Bytes read at once where records are short.
+/// Bytes of one read where records are short.
 const WINDOW: usize = 64 << 10;
 
-/// A record, and where it begins.
+/// The number and the offset of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordStart {
     pub(crate) record: u64,
     pub(crate) offset: u64,
 }
 
-/// The place of record `item` of a file of `len` bytes, or its end if it has fewer. Lengths are checked
-/// against their checksums if `check` says so, and against the end of the file.
-pub(crate) fn find(input: &dyn Input, len: u64, item: u64, check: bool) -> Result<Place> {
-    let mut place = Place { record: 0, offset: 0 };
+/// The start of record `item` of a file of `len` bytes, or the end if it has fewer records. Lengths are checked against
+/// the end of the file and, with `check`, against their checksums.
+pub(crate) fn find(input: &dyn Input, len: u64, item: u64, check: bool) -> Result<RecordStart> {
+    let mut place = RecordStart { record: 0, offset: 0 };
     let (mut window, mut window_at) = (Vec::new(), 0u64);
     let mut size = WINDOW;
     while place.record < item && place.offset < len {
@@ -35,24 +35,24 @@ pub(crate) fn find(input: &dyn Input, len: u64, item: u64, check: bool) -> Resul
         if end > len {
             return Err(cut(place, len));
         }
-        // Where the next header is out of reach, only headers are worth reading.
+        // With long records, reads only headers.
         size = if data >= WINDOW as u64 { HEADER } else { WINDOW };
-        place = Place { record: place.record + 1, offset: end };
+        place = RecordStart { record: place.record + 1, offset: end };
     }
     Ok(place)
 }
 
-/// The error of a file that ends within the record at `place`.
-pub(crate) fn cut(place: Place, len: u64) -> Error {
-    at(Error::content(format!("is cut short, at byte {len}: fetch it anew")), place)
+/// The error for a file that ends within the record at `place`.
+pub(crate) fn cut(place: RecordStart, len: u64) -> Error {
+    at(Error::content(format!("is cut short at byte {len}; fetch it again")), place)
 }
 
-/// `error`, which concerns record `number`.
+/// Adds the number of the record to `error`.
 pub(crate) fn in_record(error: Error, number: u64) -> Error {
     error.context(format_args!("record {number}")).at_row(number)
 }
 
-/// `error`, which concerns the record at `place`.
-pub(crate) fn at(error: Error, place: Place) -> Error {
+/// Adds the number and the offset of the record to `error`.
+pub(crate) fn at(error: Error, place: RecordStart) -> Error {
     error.context(format_args!("record {}, at byte {}", place.record, place.offset)).at_row(place.record)
 }

@@ -1,30 +1,30 @@
-//! Samples as framed records, with index and schema beside them.
+//! The sink: samples as framed records, with index and schema document.
 
-use crate::document::{self, Size};
-use crate::example::{Encoded, encode};
+use crate::document::{self, FileCounts};
+use crate::example::{EncodedRecords, encode};
 use crate::feature::{Feature, features};
 use crate::frame::{FRAME, LONGEST};
 use crate::gzip::Gzip;
 use crate::index;
-use crate::layout::Layout;
-use crate::options::Writing;
+use crate::layout::FeatureLayout;
+use crate::options::RecordSinkOptions;
 use packhorse_core::{Context, Error, Kind, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator};
 use std::io::Write;
 use std::ops::Range;
 
-/// The note that carries a shard's schema to the seal.
+/// The note that carries a shard's schema from the writer to the seal.
 const NOTE: &str = "tfrecord.schema";
 
-/// About how many bytes of rows one thread encodes at a time.
+/// About the bytes of rows that one thread encodes at a time.
 const PIECE: usize = 1 << 20;
-/// Pieces encoded side by side before they are written.
+/// Pieces encoded in parallel before they are written.
 const PIECES: usize = 8;
-/// The largest buffer that is kept to be used again, in bytes.
+/// The largest buffer that is kept for reuse, in bytes.
 const KEPT: usize = 4 * PIECE;
 
 pub(crate) struct RecordSink {
-    pub(crate) options: Writing,
+    pub(crate) options: RecordSinkOptions,
 }
 
 impl Sink for RecordSink {
@@ -37,8 +37,8 @@ impl Sink for RecordSink {
     }
 
     fn accept(&self, schema: &SchemaRef) -> Result<()> {
-        let layout = Layout::of(schema, self.options.raw_tensors)?;
-        let largest = Some(Size { records: u64::MAX, bytes: u64::MAX });
+        let layout = FeatureLayout::of(schema, self.options.raw_tensors)?;
+        let largest = Some(FileCounts { records: u64::MAX, bytes: u64::MAX });
         readable(document::encode(&layout, largest).len() as u64)
     }
 
@@ -46,7 +46,7 @@ impl Sink for RecordSink {
         match bytes < LONGEST - (1 << 16) {
             true => Ok(()),
             false => {
-                let message = format!("is {bytes} bytes long, and no Example is over 2 GiB: split it");
+                let message = format!("is {bytes} bytes long, over the limit of 2 GiB of an Example; split it");
                 Err(Error::new(Kind::Limit, message))
             }
         }
@@ -58,7 +58,7 @@ impl Sink for RecordSink {
     }
 
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
-        let layout = Layout::of(schema, self.options.raw_tensors)?;
+        let layout = FeatureLayout::of(schema, self.options.raw_tensors)?;
         let data = out.stream(self.suffix())?;
         let (data, index) = match self.options.gzip {
             true => (Data::Gzip(Gzip::new(data)?), None),
@@ -75,7 +75,7 @@ impl Sink for RecordSink {
     }
 }
 
-/// Refuses what the source would not read.
+/// Refuses a schema document that is too long for the source.
 fn readable(document: u64) -> Result<()> {
     match document <= document::LONGEST {
         true => Ok(()),
@@ -93,15 +93,15 @@ enum Data {
 }
 
 struct RecordWriter {
-    layout: Layout,
+    layout: FeatureLayout,
     data: Data,
     index: Option<Box<dyn Write + Send>>,
     document: Box<dyn Write + Send>,
     records: u64,
-    /// Bytes of records so far, not compressed.
+    /// Uncompressed bytes of records so far.
     at: u64,
-    /// Buffers to encode into.
-    room: Vec<Encoded>,
+    /// Reused buffers for encoding.
+    room: Vec<EncodedRecords>,
 }
 
 impl ShardWriter for RecordWriter {
@@ -114,7 +114,7 @@ impl ShardWriter for RecordWriter {
         let pieces: Vec<Range<usize>> = pieces(rows);
         for some in pieces.chunks(PIECES) {
             let mut room = std::mem::take(&mut self.room);
-            room.resize_with(PIECES, Encoded::default);
+            room.resize_with(PIECES, EncodedRecords::default);
             let work = room.par_iter_mut().zip(some.par_iter());
             work.map(|(to, piece)| encode(&all, piece.clone(), to)).collect::<Result<()>>()?;
             room.iter().take(some.len()).try_for_each(|encoded| self.write(encoded))?;
@@ -136,7 +136,7 @@ impl ShardWriter for RecordWriter {
         if let Some(mut index) = self.index {
             index.flush().context("write")?;
         }
-        let size = Size { records: self.records, bytes };
+        let size = FileCounts { records: self.records, bytes };
         let text = document::encode(&self.layout, Some(size));
         self.document.write_all(text.as_bytes()).and_then(|()| self.document.flush()).context("write")?;
         Ok(ShardSummary {
@@ -149,7 +149,7 @@ impl ShardWriter for RecordWriter {
 }
 
 impl RecordWriter {
-    fn write(&mut self, encoded: &Encoded) -> Result<()> {
+    fn write(&mut self, encoded: &EncodedRecords) -> Result<()> {
         match &mut self.data {
             Data::Plain(out) => out.write_all(&encoded.bytes).context("write")?,
             Data::Gzip(gzip) => gzip.write(&encoded.bytes)?,
@@ -163,7 +163,7 @@ impl RecordWriter {
     }
 }
 
-/// Rows in pieces for the threads.
+/// Splits rows into pieces for the threads.
 fn pieces(rows: &Rows) -> Vec<Range<usize>> {
     let n = rows.num_rows();
     let each = (PIECE / (rows.get_array_memory_size() / n.max(1)).max(1)).clamp(1, 4096);
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_that_would_not_be_read_is_not_written() {
+    fn a_schema_document_too_long_to_read_is_refused() {
         assert!(readable(document::LONGEST).is_ok());
         assert_eq!(readable(document::LONGEST + 1).unwrap_err().kind(), Kind::Unsupported);
     }

@@ -1,33 +1,33 @@
-//! Records as samples.
+//! The source: records as samples.
 
-use crate::build::{Block, Names};
-use crate::document::{self, Size};
-use crate::feed::Feed;
+use crate::byte_stream::ByteStream;
+use crate::document::{self, FileCounts};
 use crate::index;
 use crate::infer::infer;
-use crate::layout::Layout;
-use crate::options::Reading;
-use crate::records::{Chunk, Records};
-use crate::scan::{self, Place, in_record};
+use crate::layout::FeatureLayout;
+use crate::options::RecordSourceOptions;
+use crate::record_reader::{RecordChunk, RecordReader};
+use crate::row_builder::{FeatureNames, RowBuilder};
+use crate::scan::{self, RecordStart, in_record};
 use packhorse_core::{Blocks, Error, Input, Kind, Limits, Result, Rows, Source, Table, TableInfo, blocks};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A block is handed out when its columns hold this many bytes.
+/// A block ends when its columns hold this many bytes.
 const BLOCK_BYTES: usize = 8 << 20;
 /// Or this many rows.
 const BLOCK_ROWS: usize = 8192;
 
 #[derive(Clone, Copy)]
 pub(crate) struct RecordSource {
-    pub(crate) options: Reading,
+    pub(crate) options: RecordSourceOptions,
     pub(crate) limits: Limits,
 }
 
 impl Source for RecordSource {
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
         let (layout, size) = self.layout(&*input).map_err(|e| e.in_input(input.name()))?;
-        let names = Names::of(&layout);
+        let names = FeatureNames::of(&layout);
         Ok(Box::new(Open { source: *self, input, layout, names, size }))
     }
 }
@@ -36,9 +36,9 @@ impl Source for RecordSource {
 struct Open<'a> {
     source: RecordSource,
     input: Arc<dyn Input + 'a>,
-    layout: Layout,
-    names: Names,
-    size: Option<Size>,
+    layout: FeatureLayout,
+    names: FeatureNames,
+    size: Option<FileCounts>,
 }
 
 impl Table for Open<'_> {
@@ -52,7 +52,7 @@ impl Table for Open<'_> {
     fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
         let (source, name) = (&self.source, self.input.name());
         let (feed, place) = source.seek(&*self.input, self.size, items.start).map_err(|e| e.in_input(name))?;
-        let mut records = Records::new(feed, place, items, source.options.crc, source.limits);
+        let mut records = RecordReader::new(feed, place, items, source.options.crc, source.limits);
         let mut chunk = None;
         Ok(blocks(name, move || self.block(&mut records, &mut chunk)))
     }
@@ -60,13 +60,13 @@ impl Table for Open<'_> {
 
 impl Open<'_> {
     /// Where the records end.
-    fn end(&self) -> Result<Place> {
+    fn end(&self) -> Result<RecordStart> {
         let (crc, limits) = (self.source.options.crc, self.source.limits);
-        let end = match Feed::open(&*self.input)? {
-            Feed::At { len, .. } => scan::find(&*self.input, len, u64::MAX, crc)?,
+        let end = match ByteStream::open(&*self.input)? {
+            ByteStream::At { len, .. } => scan::find(&*self.input, len, u64::MAX, crc)?,
             feed => {
                 let none = u64::MAX - 1..u64::MAX;
-                let mut records = Records::new(feed, START, none, crc, limits);
+                let mut records = RecordReader::new(feed, START, none, crc, limits);
                 while records.chunk()?.is_some() {}
                 records.place()
             }
@@ -80,7 +80,7 @@ impl Open<'_> {
     }
 
     /// The next rows: of `rest`, which is what is left of a chunk after so many records, or of the next chunk.
-    fn block(&self, records: &mut Records<'_>, rest: &mut Option<(Chunk, usize)>) -> Result<Option<Rows>> {
+    fn block(&self, records: &mut RecordReader<'_>, rest: &mut Option<(RecordChunk, usize)>) -> Result<Option<Rows>> {
         let (chunk, used) = match rest.take() {
             Some(rest) => rest,
             None => match records.chunk()? {
@@ -88,7 +88,7 @@ impl Open<'_> {
                 None => return Ok(None),
             },
         };
-        let mut block = Block::new(&self.layout, &self.names, &chunk.bytes, self.source.limits);
+        let mut block = RowBuilder::new(&self.layout, &self.names, &chunk.bytes, self.source.limits);
         for (i, range) in chunk.data.iter().enumerate().skip(used) {
             let record = chunk.bytes.get(range.clone()).unwrap_or_default();
             block.push(record).map_err(|e| in_record(e, chunk.first + i as u64))?;
@@ -106,8 +106,9 @@ impl Open<'_> {
 }
 
 impl RecordSource {
-    /// The columns of `input`, from the document beside it, that of its dataset, or its first records.
-    fn layout(&self, input: &dyn Input) -> Result<(Layout, Option<Size>)> {
+    /// The columns of `input`, from the schema document of the file or of its dataset, else inferred from its first
+    /// records.
+    fn layout(&self, input: &dyn Input) -> Result<(FeatureLayout, Option<FileCounts>)> {
         let own = format!("{}{}", stem(input.name()), document::SUFFIX);
         if let Some(document) = input.sibling(&own)? {
             let (layout, size) = self.decode(&*document)?;
@@ -115,56 +116,61 @@ impl RecordSource {
                 && size.bytes != len
             {
                 return Err(Error::content(format!(
-                    "is {len} bytes long where {own} says {}: fetch both anew",
+                    "is {len} bytes long where {own} says {}; fetch both again",
                     size.bytes
                 )));
             }
             return Ok((layout, size));
         }
         if let Some(document) = input.sibling(document::DATASET)? {
-            // Other programs call files of theirs so.
+            // A file of this name may belong to another program.
             match self.decode(&*document) {
                 Err(error) if error.kind() == Kind::Unsupported => {}
                 other => return Ok((other?.0, None)),
             }
         }
         let first = 0..self.options.infer;
-        let mut records = Records::new(Feed::open(input)?, START, first, self.options.crc, self.limits);
+        let mut records = RecordReader::new(ByteStream::open(input)?, START, first, self.options.crc, self.limits);
         Ok((infer(&mut records)?, None))
     }
 
-    fn decode(&self, file: &dyn Input) -> Result<(Layout, Option<Size>)> {
+    fn decode(&self, file: &dyn Input) -> Result<(FeatureLayout, Option<FileCounts>)> {
         let bytes = file.read_all(document::LONGEST.min(self.limits.blob))?;
         document::decode(&bytes).map_err(|e| e.in_input(file.name()))
     }
 
-    /// The file's bytes from record `item` on, or from before it where they only come in order.
-    fn seek<'a>(&self, input: &'a dyn Input, size: Option<Size>, item: u64) -> Result<(Feed<'a>, Place)> {
-        match Feed::open(input)? {
-            Feed::At { input, len, .. } if item > 0 => {
+    /// The file's bytes from record `item` on, or from the start if it is a stream.
+    fn seek<'a>(
+        &self,
+        input: &'a dyn Input,
+        size: Option<FileCounts>,
+        item: u64,
+    ) -> Result<(ByteStream<'a>, RecordStart)> {
+        match ByteStream::open(input)? {
+            ByteStream::At { input, len, .. } if item > 0 => {
                 let place = match indexed(input, size, item)? {
                     Some(place) => place,
                     None => scan::find(input, len, item, self.options.crc)?,
                 };
-                Ok((Feed::At { input, at: place.offset, len }, place))
+                Ok((ByteStream::At { input, at: place.offset, len }, place))
             }
             feed => Ok((feed, START)),
         }
     }
 }
 
-/// The place of record `item` as the index beside the file has it; only where the file's size is known,
-/// so that the index of another file is seen to be that.
-fn indexed(input: &dyn Input, size: Option<Size>, item: u64) -> Result<Option<Place>> {
+/// The start of record `item` by the index beside the file. Used only if the file's size is known, so that the index of
+/// another file is detected.
+fn indexed(input: &dyn Input, size: Option<FileCounts>, item: u64) -> Result<Option<RecordStart>> {
     let Some(size) = size else { return Ok(None) };
     let Some(index) = input.sibling(&format!("{}{}", stem(input.name()), index::SUFFIX))? else { return Ok(None) };
     let offset = index::find(&*index, size, item)?;
-    Ok(offset.map(|offset| Place { record: item, offset }))
+    Ok(offset.map(|offset| RecordStart { record: item, offset }))
 }
 
-const START: Place = Place { record: 0, offset: 0 };
+const START: RecordStart = RecordStart { record: 0, offset: 0 };
 
-/// A file's name without folder and extension.
+/// A file name without folder and extension.
 fn stem(name: &str) -> &str {
     let name = name.rsplit('/').next().unwrap_or(name);
     let name = name.strip_suffix(".gz").unwrap_or(name);

@@ -1,8 +1,8 @@
-//! The encoding of protocol buffers, as far as an `Example` needs it.
+//! The wire format of protocol buffers, the part that an `Example` uses.
 
 use packhorse_core::{Error, Result};
 
-/// The bytes that `value` takes up as a varint.
+/// The length of `value` as a varint.
 pub(crate) fn varint_len(value: u64) -> usize {
     // One byte for each 7 bits, at least one.
     ((64 - (value | 1).leading_zeros() as usize) * 9 + 64) / 64
@@ -17,58 +17,60 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// The bytes of a field of `len` bytes with its tag (all tags here are one byte) and length.
+/// The size of a length-delimited field of `len` bytes, with its tag (always one byte here) and length.
 pub(crate) fn delimited(len: usize) -> usize {
     1 + varint_len(len as u64) + len
 }
 
-/// Appends tag and length of a field of `len` bytes.
+/// Appends the tag and the length of a field of `len` bytes.
 pub(crate) fn put_head(out: &mut Vec<u8>, tag: u8, len: usize) {
     out.push(tag);
     put_varint(out, len as u64);
 }
 
-/// One field of a message.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Value<'a> {
+pub(crate) enum WireValue<'a> {
     /// Wire type 0.
     Varint(u64),
-    /// Wire type 2: bytes, text, a message, or packed numbers.
+    /// Wire type 2: bytes, text, a message or packed numbers.
     Bytes(&'a [u8]),
     /// Wire type 5.
     Four([u8; 4]),
-    /// Wire type 1, which no field here has.
+    /// Wire type 1, which no known field uses.
     Eight,
 }
 
-/// A message, field by field.
+/// Reads a message field by field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Message<'a> {
     /// The number and value of the next field; `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<(u64, Value<'a>)>> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u64, WireValue<'a>)>> {
         if self.0.is_empty() {
             return Ok(None);
         }
         let tag = self.varint()?;
         let value = match tag & 7 {
-            0 => Value::Varint(self.varint()?),
-            1 => self.take(8).map(|_| Value::Eight)?,
+            0 => WireValue::Varint(self.varint()?),
+            1 => self.take(8).map(|_| WireValue::Eight)?,
             2 => {
                 let len = usize::try_from(self.varint()?).map_err(|_| cut())?;
-                Value::Bytes(self.take(len)?)
+                WireValue::Bytes(self.take(len)?)
             }
-            5 => Value::Four(self.take(4)?.try_into().map_err(|_| cut())?),
-            other => return Err(Error::content(format!("holds a field of wire type {other}, so it is no Example"))),
+            5 => WireValue::Four(self.take(4)?.try_into().map_err(|_| cut())?),
+            other => {
+                return Err(Error::content(format!("holds a field of wire type {other}, so it is not an Example")));
+            }
         };
         match tag >> 3 {
-            0 => Err(Error::content("holds a field of number 0, so it is no Example")),
+            0 => Err(Error::content("holds a field of number 0, so it is not an Example")),
             number => Ok(Some((number, value))),
         }
     }
 
-    /// The varint that comes next.
+    /// The next varint.
     pub(crate) fn varint(&mut self) -> Result<u64> {
         if let [first @ 0..=0x7f, rest @ ..] = self.0 {
             self.0 = rest;
@@ -76,7 +78,7 @@ impl<'a> Message<'a> {
         }
         let mut value = 0;
         for (i, byte) in self.0.iter().take(10).enumerate() {
-            // Of the tenth byte one bit counts; decoders of protocol buffers drop the others.
+            // Only one bit of the tenth byte counts; decoders drop the others.
             value |= u64::from(byte & 0x7f).wrapping_shl(7 * i as u32);
             if byte & 0x80 == 0 {
                 self.0 = self.0.get(i + 1..).unwrap_or_default();
@@ -94,7 +96,7 @@ impl<'a> Message<'a> {
 }
 
 fn cut() -> Error {
-    Error::content("ends within a field, so it is no Example")
+    Error::content("ends within a field, so it is not an Example")
 }
 
 #[cfg(test)]
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn varints_come_back() {
+    fn varints_round_trip() {
         for shift in 0..64 {
             for value in [1u64 << shift, (1 << shift) - 1, u64::MAX >> shift] {
                 let mut out = Vec::new();
@@ -118,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn invalid_messages_are_refused() {
         for bytes in [&[0x0a][..], &[0x0a, 2, 0], &[0x0b], &[0x02, 0], &[0x0d, 1, 2, 3], &[0x09, 0], &[0x80]] {
             assert!(Message(bytes).next().is_err(), "{bytes:?}");
         }
-        assert_eq!(Message(&[0x2d, 1, 2, 3, 4]).next().unwrap(), Some((5, Value::Four([1, 2, 3, 4]))));
+        assert_eq!(Message(&[0x2d, 1, 2, 3, 4]).next().unwrap(), Some((5, WireValue::Four([1, 2, 3, 4]))));
         assert_eq!(Message(&[]).next().unwrap(), None);
     }
 }

@@ -1,7 +1,7 @@
-"""Checks of a TFRecord file by others' code, and files that others write.
+"""Checks of a TFRecord file by third-party code, and files that it writes.
 
 check.py read DATA INDEX     checksums, index, protobuf; prints a record's features a line as JSON
-check.py write FOLDER        files of the package tfrecord, with what is in them as JSON
+check.py write FOLDER        writes files with the package tfrecord
 check.py dali DATA INDEX     labels and sizes of images as NVIDIA DALI reads them
 """
 
@@ -19,7 +19,7 @@ for n in range(256):
 
 
 def masked(data):
-    """CRC-32C from its polynomial, masked as TensorFlow has it."""
+    """CRC-32C from its polynomial, masked as in TensorFlow."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -48,7 +48,7 @@ def features(example):
 
 
 def serialize(example_pb2, example):
-    """As protobuf has it, entries in the order of names: upb's own puts "x.shape" before "x"."""
+    """As protobuf serialises, with entries sorted by name: upb puts "x.shape" before "x"."""
     entries = []
     for name in sorted(example.features.feature, key=str.encode):
         one = example_pb2.Features()

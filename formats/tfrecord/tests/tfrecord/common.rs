@@ -1,4 +1,4 @@
-//! A folder in memory: inputs with siblings.
+//! Folders in memory: inputs with siblings.
 use arrow_array::{BinaryViewArray, RecordBatch, StringViewArray};
 use packhorse_core::{
     DataType, Field, FieldType, Format, Input, KEY, Limits, MemoryInput, Options, Result, Rows, Schema, ShardSummary,
@@ -23,7 +23,7 @@ pub(crate) fn source(pairs: &[(&str, &str)]) -> Box<dyn Source> {
     TfRecord.source(&options(pairs), Limits::default()).unwrap()
 }
 
-/// Files of one folder; those of a shard are called `part`.
+/// The files of a folder; those of a shard have the stem `part`.
 #[derive(Clone)]
 pub(crate) struct Folder {
     files: BTreeMap<String, Vec<u8>>,
@@ -48,7 +48,7 @@ impl Folder {
         other
     }
 
-    /// The same, data files being compressed inputs, which show what is inside.
+    /// The same folder with data files as streams, as of compressed inputs.
     pub(crate) fn streamed(&self) -> Self {
         Self { streamed: true, ..self.clone() }
     }
@@ -98,7 +98,7 @@ impl Input for Beside {
     }
 }
 
-/// The corpus of typed rows, and some more that only this format minds.
+/// The corpus of typed rows, and rows without keys.
 pub(crate) fn corpus() -> Vec<(&'static str, Rows)> {
     let mut all = typed::corpus();
     let mixed: Vec<usize> = vec![0, 1, 5];
@@ -119,7 +119,7 @@ pub(crate) fn blobs(n: usize, size: usize) -> Rows {
     RecordBatch::try_new(Arc::new(Schema::new(schema)), vec![Arc::new(keys), Arc::new(blobs)]).unwrap()
 }
 
-/// What `sink` writes for `rows`, and the summary.
+/// The files that `sink` writes for `rows`, and the summary.
 pub(crate) fn write_to(sink: &dyn Sink, rows: &Rows) -> (Folder, ShardSummary) {
     let mut outlet = MemoryOutlet::new();
     let mut writer = sink.create(&rows.schema(), &mut outlet).unwrap();

@@ -1,4 +1,4 @@
-//! Files cut anywhere, bytes changed anywhere: an error, never other rows and never a panic.
+//! Files cut or changed anywhere: an error, never other rows and never a panic.
 
 use crate::common::{Folder, corpus, sink, source};
 use packhorse_core::{Input, Kind, Result, Rows};
@@ -17,7 +17,7 @@ fn small(name: &str) -> Rows {
 }
 
 #[test]
-fn a_file_cut_anywhere_is_noticed() {
+fn a_file_cut_anywhere_is_detected() {
     for (name, options) in [("lists", &[][..]), ("nulls", &[]), ("blobs", &[("compression", "gzip")])] {
         let (sink, rows) = (sink(options), small(name));
         let folder = Folder::of("part", typed::write(&*sink, &rows, &[2]));
@@ -26,7 +26,7 @@ fn a_file_cut_anywhere_is_noticed() {
             let cut = folder.with(&format!("part{}", sink.suffix()), bytes[..len].to_vec());
             let error = read(&cut.input(sink.suffix()), &[]).unwrap_err();
             assert_eq!(error.kind(), Kind::Content, "{name} at {len}: {error}");
-            // Without a schema beside it a cut between records can't be seen.
+            // Without a schema document a cut between records is not detectable.
             let bare = cut.without(".schema.json").without(".index");
             if let Ok(found) = read(&bare.input(sink.suffix()), &[]) {
                 assert!(found.iter().map(Rows::num_rows).sum::<usize>() < 2, "{name} at {len}");
@@ -36,7 +36,7 @@ fn a_file_cut_anywhere_is_noticed() {
 }
 
 #[test]
-fn a_changed_byte_is_noticed() {
+fn a_changed_byte_is_detected() {
     for (name, options) in [("lists", &[][..]), ("nulls", &[]), ("blobs", &[("compression", "gzip")])] {
         let (sink, rows) = (sink(options), small(name));
         let folder = Folder::of("part", typed::write(&*sink, &rows, &[2]));
@@ -48,13 +48,13 @@ fn a_changed_byte_is_noticed() {
                 let changed = folder.with(&format!("part{}", sink.suffix()), other);
                 match read(&changed.input(sink.suffix()), &[]) {
                     Err(error) => assert!(matches!(error.kind(), Kind::Content), "{name} at {at}: {error}"),
-                    // The time and system in GZIP's header, and what pads its blocks, are nobody's content.
+                    // The time and system in GZIP's header and the padding of its blocks are not content.
                     Ok(found) => {
                         assert!(sink.suffix().ends_with(".gz"), "{name} at {at}");
                         typed::same(&found, &rows, name);
                     }
                 }
-                // Unchecked, whatever comes is rows or an error.
+                // Without checksums: rows or an error.
                 let _ = read(&changed.input(sink.suffix()), &[("crc", "off")]);
                 let _ = read(&changed.without("n").input(sink.suffix()), &[("crc", "off")]);
             }
@@ -89,7 +89,7 @@ fn changed_companions_do_no_harm() {
 }
 
 #[test]
-fn a_declared_length_costs_nothing() {
+fn a_declared_length_allocates_nothing() {
     for len in [0u64, 1, 1 << 20, i32::MAX as u64, 1 << 31, u64::MAX] {
         let mut bytes = len.to_le_bytes().to_vec();
         bytes.extend([0; 20]);

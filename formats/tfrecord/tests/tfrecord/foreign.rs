@@ -1,4 +1,4 @@
-//! Files without a schema beside them: what is inferred, and what is said of records that break it.
+//! Files without a schema document: inference, and errors for records that don't match it.
 
 use crate::common::source;
 use arrow_array::cast::AsArray;
@@ -18,7 +18,7 @@ fn field(tag: u8, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An entry of the map: a feature of one list.
+/// An entry of the feature map with one list.
 fn feature(name: &str, tag: u8, list: &[u8]) -> Vec<u8> {
     field(0x0a, &[field(0x0a, name.as_bytes()), field(0x12, &field(tag, list))].concat())
 }
@@ -27,7 +27,7 @@ fn ints(name: &str, values: &[u8]) -> Vec<u8> {
     feature(name, 0x1a, &field(0x0a, values))
 }
 
-/// Not packed, as old writers have it.
+/// Not packed, as by old writers.
 fn floats(name: &str, values: &[f32]) -> Vec<u8> {
     let list: Vec<u8> = values.iter().flat_map(|v| [&[0x0d][..], &v.to_le_bytes()].concat()).collect();
     feature(name, 0x12, &list)
@@ -101,10 +101,13 @@ fn a_schema_is_inferred() {
 }
 
 #[test]
-fn a_record_that_breaks_it_is_named() {
+fn a_record_that_does_not_match_is_named() {
     let base = || vec![ints("label", &[1]), bytes("image", &[b"x"])];
     let cases = [
-        (vec![ints("label", &[1, 2]), bytes("image", &[b"x"])], "record 3: feature label: 2 values where Int64 has 1"),
+        (
+            vec![ints("label", &[1, 2]), bytes("image", &[b"x"])],
+            "record 3: feature label: has 2 values where Int64 has 1",
+        ),
         (vec![ints("label", &[1])], "record 3: feature image: is missing"),
         (
             vec![floats("label", &[1.0]), bytes("image", &[b"x"])],
@@ -123,7 +126,7 @@ fn a_record_that_breaks_it_is_named() {
 }
 
 #[test]
-fn what_no_schema_fits_is_said() {
+fn records_that_fit_no_schema_are_refused() {
     let blobs = file(&[vec![bytes("x", &[&[0xff], b"a"])]]);
     assert_eq!(read(&blobs, &[]).unwrap_err().kind(), Kind::Unsupported);
     let both = file(&[vec![ints("x", &[1])], vec![floats("x", &[1.0])]]);
@@ -135,7 +138,7 @@ fn what_no_schema_fits_is_said() {
 }
 
 #[test]
-fn nothing_is_no_rows() {
+fn empty_files_and_records_are_read() {
     let source = source(&[]);
     let info = source.open(Arc::new(&file(&[]))).unwrap().info().unwrap();
     assert_eq!((info.items, info.schema.fields().len()), (0, 0));

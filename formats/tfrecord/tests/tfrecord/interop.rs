@@ -1,5 +1,5 @@
-//! Others read what we write, and we what they write. `PACKHORSE_PYTHON` names a Python that has
-//! `tests/interop/requirements.txt` installed; DALI is checked where it is installed too.
+//! Interoperability with protobuf, the package tfrecord and DALI (if installed). `PACKHORSE_PYTHON` names a Python with
+//! `tests/interop/requirements.txt`.
 
 use crate::common::{corpus, sink, source};
 use arrow_array::cast::AsArray;
@@ -50,7 +50,7 @@ fn protobuf_and_the_package_tfrecord_read_ours() {
     }
 }
 
-/// What some features of the corpus must be for others.
+/// Checks some features of the corpus as others read them.
 fn values(name: &str, found: &[Value]) {
     let at = |i: usize, feature: &str| found[i][feature].clone();
     match name {

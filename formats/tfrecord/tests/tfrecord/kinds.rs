@@ -1,5 +1,4 @@
-//! Kinds of columns beyond the common corpus: nulls in each, types that come back as others, and what is
-//! refused.
+//! Columns beyond the common corpus: nulls, types that are read back as others, and unsupported columns.
 
 use crate::common::{Folder, blobs, sink, source};
 use arrow_array::builder::{Int32Builder, ListBuilder, StringViewBuilder};
@@ -54,7 +53,7 @@ fn with_nulls() -> Rows {
 }
 
 #[test]
-fn nulls_of_every_kind_come_back() {
+fn nulls_of_every_kind_round_trip() {
     let rows = with_nulls();
     for options in [&[][..], &[("tensors", "raw")]] {
         typed::same(&back(&rows, options), &rows, "nulls");
@@ -67,7 +66,7 @@ fn ragged_tensors_may_be_null() {
     let rows = typed::corpus().into_iter().find(|(name, _)| *name == "ragged").unwrap().1;
     let ragged = rows.column_by_name("r_float32").unwrap();
     let (parts, arrays, _) = ragged.as_any().downcast_ref::<StructArray>().unwrap().clone().into_parts();
-    // Sample 0 holds nothing, as what lies beneath a null.
+    // Sample 0 is empty, as the data beneath a null.
     let nulls = NullBuffer::from((0..rows.num_rows()).map(|i| i != 0).collect::<Vec<_>>());
     let array = StructArray::try_new(parts, arrays, Some(nulls)).unwrap();
     let field = FieldType::Ragged { element: DataType::Float32, rank: 2 }.field("r", true);
@@ -103,7 +102,7 @@ fn other_types_of_the_same_come_back_as_ours() {
 }
 
 #[test]
-fn what_no_feature_can_say_is_refused() {
+fn unsupported_values_and_fields_are_refused() {
     let list = arrow_array::ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1), None])]);
     let field = FieldType::List { element: DataType::Int32, depth: 1 };
     let rows = batch(vec![(Field::new("x", list.data_type().clone(), true), Arc::new(list))]);

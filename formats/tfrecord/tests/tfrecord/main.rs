@@ -1,4 +1,4 @@
-//! What the format promises, from outside.
+//! Tests of the format's public interface.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 #![expect(clippy::panic, reason = "a failed check is a failed test")]
 

@@ -1,4 +1,4 @@
-//! Rows come back as they were written, with what stands beside a file and without.
+//! Rows round-trip, with companion files and without.
 
 use crate::common::{Folder, corpus, options, sink, source, write_to};
 use packhorse_core::{Format, Input, Limits, Options, Rows};
@@ -22,7 +22,7 @@ fn check(input: &dyn Input, rows: &Rows, what: &str) {
 }
 
 #[test]
-fn every_kind_of_field_comes_back() {
+fn every_kind_of_field_round_trips() {
     for options in SINKS {
         let sink = sink(options);
         for (name, rows) in corpus() {
@@ -30,7 +30,7 @@ fn every_kind_of_field_comes_back() {
             let n = rows.num_rows();
             let files = typed::write(&*sink, &rows, &[n]);
             for groups in [vec![1; n], vec![n / 3, n - n / 3], vec![0, n, 0]] {
-                assert!(typed::write(&*sink, &rows, &groups) == files, "{what}: other bytes by {groups:?}");
+                assert!(typed::write(&*sink, &rows, &groups) == files, "{what}: bytes differ for {groups:?}");
             }
             let folder = Folder::of("part", files);
             check(&folder.input(sink.suffix()), &rows, &what);
@@ -43,7 +43,7 @@ fn every_kind_of_field_comes_back() {
 }
 
 #[test]
-fn the_document_of_the_dataset_will_do() {
+fn the_schema_document_of_the_dataset_suffices() {
     let (_, rows) = corpus().swap_remove(1);
     let sink = sink(&[]);
     let (folder, summary) = write_to(&*sink, &rows);
@@ -55,7 +55,7 @@ fn the_document_of_the_dataset_will_do() {
     let document = outlet.files().remove("features.json").unwrap();
     let folder = folder.without(".schema.json").with("features.json", document);
     check(&folder.input(".tfrecord"), &rows, "features.json");
-    // Somebody else's file of that name is none of ours.
+    // A third-party file of that name is ignored.
     let other = folder.with("features.json", b"{}".to_vec());
     assert!(source(&[]).open(Arc::new(&other.input(".tfrecord"))).and_then(|table| table.info()).is_ok());
 }
@@ -78,7 +78,7 @@ fn large_blobs_and_many_rows_come_in_bounded_blocks() {
 }
 
 #[test]
-fn schemas_that_do_not_match_are_noticed() {
+fn schemas_that_do_not_match_are_refused() {
     let rows = crate::common::blobs(9, 10);
     let folder = Folder::of("part", typed::write(&*sink(&[]), &rows, &[9]));
     let schema = String::from_utf8(folder.bytes(".schema.json")).unwrap();
@@ -109,7 +109,7 @@ fn options_are_checked() {
 }
 
 #[test]
-fn ten_thousand_columns_come_back() {
+fn ten_thousand_columns_round_trip() {
     let column = |i: usize| {
         let values = arrow_array::Int64Array::from_iter_values((0..3).map(|row| (row * i) as i64));
         (

@@ -1,18 +1,18 @@
-//! Records as rows: the columns of a block, grown a record at a time.
+//! Builds the rows of a block, record by record.
 
 use crate::example::{List, each_feature};
-use crate::growing::{Growing, REMEDY, bug};
-use crate::layout::Layout;
+use crate::feature_builder::{FeatureBuilder, REMEDY, bug};
+use crate::layout::FeatureLayout;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use packhorse_core::{Error, Limits, Result, Rows};
 
-/// The names of all features of a layout in order, and which slot is theirs: columns in their order, of
-/// each the feature called as itself and then its parts.
-pub(crate) struct Names(Vec<(String, usize)>);
+/// The sorted names of all features of a layout, with their slots. Slots are in column order: for each column the main
+/// feature, then its parts.
+pub(crate) struct FeatureNames(Vec<(String, usize)>);
 
-impl Names {
-    pub(crate) fn of(layout: &Layout) -> Self {
+impl FeatureNames {
+    pub(crate) fn of(layout: &FeatureLayout) -> Self {
         let mut names = Vec::new();
         for name in layout.0.iter().flat_map(|column| [vec![column.name().to_owned()], column.parts()].concat()) {
             names.push((name, names.len()));
@@ -21,7 +21,7 @@ impl Names {
         Self(names)
     }
 
-    /// The slot of `name`; `guess` is where it probably stands, and then where the next one does.
+    /// The slot of `name`. `guess` is its likely position, and is moved to that of the next feature.
     fn find(&self, name: &str, guess: &mut usize) -> Option<usize> {
         if self.0.get(*guess).is_none_or(|(n, _)| n != name) {
             *guess = self.0.binary_search_by(|(n, _)| n.as_str().cmp(name)).ok()?;
@@ -32,25 +32,25 @@ impl Names {
     }
 }
 
-/// A block of rows that grows.
-pub(crate) struct Block<'a> {
-    layout: &'a Layout,
-    names: &'a Names,
+/// A block of rows being built.
+pub(crate) struct RowBuilder<'a> {
+    layout: &'a FeatureLayout,
+    names: &'a FeatureNames,
     bytes: &'a Buffer,
-    columns: Vec<Growing<'a>>,
-    /// What the record at hand holds, by slot.
+    columns: Vec<FeatureBuilder<'a>>,
+    /// The lists of the current record, by slot.
     found: Vec<Option<List<'a>>>,
     rows: usize,
 }
 
-impl<'a> Block<'a> {
-    /// No rows yet; blobs and text will be views into `bytes`.
-    pub(crate) fn new(layout: &'a Layout, names: &'a Names, bytes: &'a Buffer, limits: Limits) -> Self {
-        let columns = layout.0.iter().map(|column| Growing::new(column, bytes, limits)).collect();
+impl<'a> RowBuilder<'a> {
+    /// An empty block; blobs and text will be views into `bytes`.
+    pub(crate) fn new(layout: &'a FeatureLayout, names: &'a FeatureNames, bytes: &'a Buffer, limits: Limits) -> Self {
+        let columns = layout.0.iter().map(|column| FeatureBuilder::new(column, bytes, limits)).collect();
         Self { layout, names, bytes, columns, found: vec![None; names.0.len()], rows: 0 }
     }
 
-    /// Adds a record, which lies within the block's bytes.
+    /// Adds a record, which must lie within the block's bytes.
     pub(crate) fn push(&mut self, record: &'a [u8]) -> Result<()> {
         self.found.fill(None);
         let (names, found) = (self.names, &mut self.found);
@@ -61,10 +61,10 @@ impl<'a> Block<'a> {
             Ok(())
         })?;
         let mut rest = &self.found[..];
-        for growing in &mut self.columns {
-            let (lists, others) = rest.split_at(rest.len().min(growing.features()));
+        for builder in &mut self.columns {
+            let (lists, others) = rest.split_at(rest.len().min(builder.features()));
             rest = others;
-            growing.push(lists, self.bytes).map_err(|e| growing.about(e))?;
+            builder.push(lists, self.bytes).map_err(|e| builder.about(e))?;
         }
         self.rows += 1;
         Ok(())
@@ -74,13 +74,13 @@ impl<'a> Block<'a> {
         self.rows
     }
 
-    /// About how many bytes the columns take up, without what blobs and text point to.
+    /// The approximate size of the columns in bytes, without the data of views.
     pub(crate) fn size(&self) -> usize {
-        self.columns.iter().map(Growing::size).sum()
+        self.columns.iter().map(FeatureBuilder::size).sum()
     }
 
     pub(crate) fn finish(self) -> Result<Rows> {
-        let arrays = self.columns.into_iter().map(Growing::finish).collect::<Result<Vec<_>>>()?;
+        let arrays = self.columns.into_iter().map(FeatureBuilder::finish).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         RecordBatch::try_new_with_options(self.layout.schema(), arrays, &options).map_err(bug)
     }

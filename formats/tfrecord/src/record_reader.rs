@@ -1,53 +1,59 @@
-//! Records in order, many at a time.
+//! Reads records in order, in chunks.
 
-use crate::feed::Feed;
+use crate::byte_stream::ByteStream;
 use crate::frame::{self, FOOTER, HEADER};
-use crate::scan::{Place, at, cut};
+use crate::scan::{RecordStart, at, cut};
 use arrow_buffer::Buffer;
 use packhorse_core::{Error, Limits, Result};
 use std::ops::Range;
 
-/// Bytes read at once.
+/// Bytes of one read.
 const CHUNK: usize = 4 << 20;
-/// Bytes read first: whoever wants one record reads no more.
+/// Bytes of the first read, so that access to a single record stays cheap.
 const FIRST: usize = 256 << 10;
 
 /// Consecutive records in one buffer.
-pub(crate) struct Chunk {
+pub(crate) struct RecordChunk {
     pub(crate) bytes: Buffer,
-    /// Where the data of each record lies.
+    /// The range of the data of each record.
     pub(crate) data: Vec<Range<usize>>,
-    /// The number of the first.
+    /// The number of the first record.
     pub(crate) first: u64,
 }
 
-/// The records of a file from a place on.
-pub(crate) struct Records<'a> {
-    feed: Feed<'a>,
-    /// Bytes of a record whose end was not read yet.
+/// Reads the records of a file.
+pub(crate) struct RecordReader<'a> {
+    feed: ByteStream<'a>,
+    /// Bytes of a record that is not complete yet.
     buf: Vec<u8>,
-    /// The record that `buf` begins with.
-    place: Place,
-    /// Those that are wanted; others are passed over unchecked.
+    /// The record at the start of `buf`.
+    place: RecordStart,
+    /// The requested records; others are skipped without checks.
     items: Range<u64>,
     check: bool,
     limits: Limits,
     next: usize,
 }
 
-impl<'a> Records<'a> {
-    /// The records `items` out of `feed`, which begins with the one at `place`.
-    pub(crate) fn new(feed: Feed<'a>, place: Place, items: Range<u64>, check: bool, limits: Limits) -> Self {
+impl<'a> RecordReader<'a> {
+    /// Reads the records `items` from `feed`, which starts with the record at `place`.
+    pub(crate) fn new(
+        feed: ByteStream<'a>,
+        place: RecordStart,
+        items: Range<u64>,
+        check: bool,
+        limits: Limits,
+    ) -> Self {
         Self { feed, buf: Vec::new(), place, items, check, limits, next: FIRST }
     }
 
-    /// The record that comes next, and where it begins.
-    pub(crate) fn place(&self) -> Place {
+    /// The next record and its offset.
+    pub(crate) fn place(&self) -> RecordStart {
         self.place
     }
 
-    /// The next records; `None` when there are no more.
-    pub(crate) fn chunk(&mut self) -> Result<Option<Chunk>> {
+    /// The next records; `None` at the end.
+    pub(crate) fn chunk(&mut self) -> Result<Option<RecordChunk>> {
         while self.place.record < self.items.end {
             let wanted = self.next.saturating_sub(self.buf.len());
             self.feed.append(&mut self.buf, wanted)?;
@@ -65,13 +71,13 @@ impl<'a> Records<'a> {
             let bytes = std::mem::replace(&mut self.buf, tail);
             if !data.is_empty() {
                 let first = self.place.record - data.len() as u64;
-                return Ok(Some(Chunk { bytes: Buffer::from_vec(bytes), data, first }));
+                return Ok(Some(RecordChunk { bytes: Buffer::from_vec(bytes), data, first }));
             }
         }
         Ok(None)
     }
 
-    /// The whole records in `buf` that are wanted, and the bytes of all passed.
+    /// The requested complete records in `buf`, and the bytes of all complete records.
     fn frames(&mut self) -> Result<(Vec<Range<usize>>, usize)> {
         let (mut data, mut used) = (Vec::new(), 0);
         while self.place.record < self.items.end {
@@ -96,7 +102,7 @@ impl<'a> Records<'a> {
         Ok((data, used))
     }
 
-    /// Reads on to the end of the first record in `buf`.
+    /// Reads up to the end of the first record in `buf`.
     fn complete(&mut self) -> Result<()> {
         let end = |records: &Self| cut(records.place, records.place.offset + records.buf.len() as u64);
         let Some(header) = self.buf.first_chunk().copied() else { return Err(end(self)) };

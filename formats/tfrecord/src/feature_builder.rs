@@ -1,28 +1,28 @@
-//! A column that grows by a sample at a time, from the lists that carry it.
+//! Builds a column from the features of each sample.
 
 use crate::example::{List, each_bytes, each_floats};
 use crate::ints;
-use crate::layout::{Carrier, Column};
+use crate::layout::{FeatureColumn, ListKind};
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray, StructArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use packhorse_core::{DataType, Error, FieldType, Kind, Limits, Result, array_of, element_width};
 use std::sync::Arc;
 
-/// What to do where a record is not as the schema has it.
+/// The hint for a record that does not match the schema.
 pub(crate) const REMEDY: &str = "if the schema was inferred, infer it from more records (option infer)";
 
-/// An error that only a defect of ours explains.
+/// A `Bug` error.
 pub(crate) fn bug(error: impl ToString) -> Error {
     Error::bug(error.to_string())
 }
 
-/// A column that grows.
-pub(crate) struct Growing<'a> {
-    column: &'a Column,
+/// A column being built.
+pub(crate) struct FeatureBuilder<'a> {
+    column: &'a FeatureColumn,
     limits: Limits,
     data: Data,
-    /// Features beside the first.
+    /// The number of features besides the main one.
     parts: usize,
     /// Elements so far.
     count: usize,
@@ -40,7 +40,7 @@ enum Data {
 }
 
 impl Data {
-    fn of(column: &Column, bytes: &Buffer) -> Self {
+    fn of(column: &FeatureColumn, bytes: &Buffer) -> Self {
         match column.kind.element().and_then(element_width) {
             Some(width) => Data::Fixed(Vec::new(), width),
             None if column.kind == FieldType::Blob => {
@@ -56,23 +56,23 @@ impl Data {
         }
     }
 
-    /// Adds one value, which lies within `bytes`.
+    /// Adds a value, which must lie within `bytes`.
     fn view(&mut self, value: &[u8], bytes: &Buffer) -> Result<()> {
         let offset = (value.as_ptr() as usize).saturating_sub(bytes.as_ptr() as usize);
-        // An empty value may lie anywhere.
+        // An empty value may point anywhere.
         let offset = if value.is_empty() { 0 } else { u32::try_from(offset).map_err(bug)? };
         let len = u32::try_from(value.len()).map_err(bug)?;
         match self {
             Data::Blobs(views) => views.try_append_view(0, offset, len).map_err(bug),
-            Data::Texts(views) => views.try_append_view(0, offset, len).map_err(|_| Error::content("is no UTF-8")),
-            Data::Fixed(..) => Err(Error::bug("elements of one width are no views")),
+            Data::Texts(views) => views.try_append_view(0, offset, len).map_err(|_| Error::content("is not UTF-8")),
+            Data::Fixed(..) => Err(Error::bug("fixed-width elements are not views")),
         }
     }
 }
 
-impl<'a> Growing<'a> {
-    /// Nothing yet; blobs and text will be views into `bytes`.
-    pub(crate) fn new(column: &'a Column, bytes: &Buffer, limits: Limits) -> Self {
+impl<'a> FeatureBuilder<'a> {
+    /// An empty column; blobs and text will be views into `bytes`.
+    pub(crate) fn new(column: &'a FeatureColumn, bytes: &Buffer, limits: Limits) -> Self {
         let levels = match &column.kind {
             FieldType::Ragged { .. } => 1,
             FieldType::List { depth, .. } => *depth,
@@ -90,7 +90,7 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// How many features carry the column.
+    /// The number of features of the column.
     pub(crate) fn features(&self) -> usize {
         self.parts + 1
     }
@@ -101,12 +101,12 @@ impl<'a> Growing<'a> {
         error.context(format_args!("feature {name}")).in_field(name)
     }
 
-    /// Adds a sample: its features, the one called as the column first.
+    /// Adds a sample: its features, the main one first.
     pub(crate) fn push(&mut self, lists: &[Option<List<'_>>], bytes: &Buffer) -> Result<()> {
         let (main, parts) = lists.split_first().ok_or_else(|| Error::bug("a column without features"))?;
         let Some(main) = main else {
             if parts.iter().any(Option::is_some) {
-                return Err(Error::content("is missing where its shape or offsets are not"));
+                return Err(Error::content("is missing, but its shape or offsets are present"));
             }
             return self.push_null();
         };
@@ -126,7 +126,9 @@ impl<'a> Growing<'a> {
     fn expect(&self, count: usize, wanted: usize) -> Result<()> {
         match count == wanted {
             true => Ok(()),
-            false => Err(Error::content(format!("{count} values where {} has {wanted}; {REMEDY}", self.column.kind))),
+            false => {
+                Err(Error::content(format!("has {count} values where {} has {wanted}; {REMEDY}", self.column.kind)))
+            }
         }
     }
 
@@ -134,26 +136,26 @@ impl<'a> Growing<'a> {
     fn values(&mut self, list: List<'_>, bytes: &Buffer) -> Result<()> {
         let element = self.column.kind.element().unwrap_or(&DataType::Binary);
         match (self.column.carrier, list, &mut self.data) {
-            (Carrier::Ints, List::Ints(body), Data::Fixed(out, width)) => {
+            (ListKind::Ints, List::Ints(body), Data::Fixed(out, width)) => {
                 ints::read(body, element, out)?;
                 self.count = out.len() / *width;
             }
-            (Carrier::Floats, List::Floats(body), Data::Fixed(out, width)) => {
+            (ListKind::Floats, List::Floats(body), Data::Fixed(out, width)) => {
                 each_floats(body, |packed| out.extend_from_slice(packed))?;
                 self.count = out.len() / *width;
             }
-            (Carrier::Raw, List::Bytes(body), Data::Fixed(out, width)) => {
+            (ListKind::Raw, List::Bytes(body), Data::Fixed(out, width)) => {
                 raw(body, *width, out)?;
                 self.count = out.len() / *width;
             }
-            (Carrier::Bytes, List::Bytes(body), data) => each_bytes(body, |value| {
+            (ListKind::Bytes, List::Bytes(body), data) => each_bytes(body, |value| {
                 self.count += 1;
                 data.view(value, bytes)
             })?,
             (carrier, list, _) => {
-                let wanted = if carrier == Carrier::Raw { "bytes_list" } else { carrier.name() };
+                let wanted = if carrier == ListKind::Raw { "bytes_list" } else { carrier.name() };
                 return Err(Error::content(format!(
-                    "is a {} where {} is carried as {wanted}; {REMEDY}",
+                    "is a {} where {} is stored as {wanted}; {REMEDY}",
                     list.name(),
                     self.column.kind
                 )));
@@ -177,21 +179,22 @@ impl<'a> Growing<'a> {
         })?;
         if dimensions != rank || product != Some(count) {
             return Err(Error::content(format!(
-                "has {count} values and a .shape of {dimensions} dimensions that is not theirs"
+                "has {count} values, which do not match its .shape of {dimensions} dimensions"
             )));
         }
         self.close(0, self.count)
     }
 
-    /// Ends the lists of a sample of `count` elements.
+    /// Ends the nested lists of a sample of `count` elements.
     fn lists(&mut self, count: usize, parts: &[Option<List<'_>>]) -> Result<()> {
-        // How many lists, then elements, are on the level below.
+        // The number of lists, finally elements, on the level below.
         let mut below = None;
         for (i, part) in parts.iter().enumerate() {
             let Some(List::Ints(body)) = part else {
                 return Err(Error::content(format!("lacks its .offsets{}", i + 1)));
             };
-            let wrong = || Error::content(format!("has .offsets{} that don't rise from 0, or don't fit", i + 1));
+            let wrong =
+                || Error::content(format!("has .offsets{} that don't ascend from 0, or don't match its values", i + 1));
             let level = self.levels.get_mut(i + 1).ok_or_else(|| Error::bug("a list without offsets"))?;
             let base = i64::from(level.last().copied().unwrap_or_default());
             let (mut last, mut lists) = (None, 0usize);
@@ -219,11 +222,11 @@ impl<'a> Growing<'a> {
         match below {
             None => self.close(0, self.count),
             Some(below) if below == count => Ok(()),
-            Some(below) => Err(Error::content(format!("has {count} values where its offsets say {below}"))),
+            Some(below) => Err(Error::content(format!("has {count} values, but its offsets end at {below}"))),
         }
     }
 
-    /// Ends a list of level `level` before entry `end` of the level below.
+    /// Ends a list on level `level` at entry `end` of the level below.
     fn close(&mut self, level: usize, end: usize) -> Result<()> {
         let end = i32::try_from(end).map_err(|_| Error::new(Kind::Limit, "has over 2^31 values in a few records"))?;
         self.levels.get_mut(level).ok_or_else(|| Error::bug("a list without offsets"))?.push(end);
@@ -232,7 +235,7 @@ impl<'a> Growing<'a> {
 
     fn push_null(&mut self) -> Result<()> {
         if !self.column.field.is_nullable() {
-            return Err(Error::content(format!("is missing, and the schema says it is always there; {REMEDY}")));
+            return Err(Error::content(format!("is missing, but the schema requires it; {REMEDY}")));
         }
         self.valid.push(false);
         let n = match &self.column.kind {
@@ -263,7 +266,7 @@ impl<'a> Growing<'a> {
         Ok(())
     }
 
-    /// About how many bytes it takes up, without what views point to.
+    /// The approximate size in bytes, without the data of views.
     pub(crate) fn size(&self) -> usize {
         let data = match &self.data {
             Data::Fixed(out, _) => out.len(),
@@ -309,10 +312,10 @@ impl<'a> Growing<'a> {
     }
 }
 
-/// The bytes of a view.
+/// Bytes of a view.
 const VIEW: usize = 16;
 
-/// Appends the one value of a raw feature.
+/// Appends the single value of a raw feature.
 fn raw(body: &[u8], width: usize, out: &mut Vec<u8>) -> Result<()> {
     let mut values = 0;
     each_bytes(body, |value| {
@@ -320,13 +323,13 @@ fn raw(body: &[u8], width: usize, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(value);
         match value.len().is_multiple_of(width) {
             true => Ok(()),
-            false => Err(Error::content(format!("{} bytes are no elements of {width} bytes", value.len()))),
+            false => Err(Error::content(format!("has {} bytes, not a multiple of {width}", value.len()))),
         }
     })?;
-    if values == 1 { Ok(()) } else { Err(Error::content(format!("{values} values where raw elements are one"))) }
+    if values == 1 { Ok(()) } else { Err(Error::content(format!("has {values} values where a raw feature has one"))) }
 }
 
-/// Lists of lists; the outermost may be null.
+/// Nested lists; only the outermost may be null.
 fn nested(list: &DataType, levels: Vec<Vec<i32>>, leaves: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let mut items = Vec::new();
     let mut inside = list;
