@@ -1,10 +1,10 @@
-//! 300 MB of blobs written, read, and read at random, beside pyarrow in the same run.
+//! Writes 300 MB of blobs, reads them in full and at random, and compares with pyarrow in the same run.
 //!
-//! `PACKHORSE_PYTHON` names a Python with pyarrow; without it only our own times are printed. The file lies in
-//! the build folder, and in `/dev/shm` where that is: both times in memory, but the kernel hands out the one by
-//! large pages and the other by small ones, and that is most of the time of a full read. `bytes alone` is what
-//! only reading them takes, by as many threads, into memory used again. `PACKHORSE_BENCH_MB` sets another size.
-#![expect(clippy::disallowed_methods, reason = "a bench measures time, and writes the file that it reads")]
+//! `PACKHORSE_PYTHON` names a Python with pyarrow; without it only our own times are printed. The file is in the build
+//! folder, and in `/dev/shm` if that exists. Both are in memory, but the kernel backs the first with large pages and
+//! the second with small ones, which dominates a full read. `bytes alone` only reads the bytes, with as many threads,
+//! into reused memory. `PACKHORSE_BENCH_MB` sets another size.
+#![expect(clippy::disallowed_methods, reason = "a bench measures time and writes its input")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its figures")]
 
 use arrow_array::{BinaryViewArray, Int64Array, RecordBatch, StringViewArray};
@@ -131,7 +131,7 @@ fn open(path: &Path) -> Result<FileInput> {
     Ok(FileInput(file, path.display().to_string(), len))
 }
 
-/// All rows, of which there are `n`.
+/// The time to read all `n` rows.
 fn full(path: &Path, n: u64) -> Result<f64> {
     let source = Parquet.source(&Options::new(), Limits::default())?;
     best(|| {
@@ -145,7 +145,7 @@ fn full(path: &Path, n: u64) -> Result<f64> {
     })
 }
 
-/// Reads a file in pieces, and does nothing with what it holds.
+/// Reads a file in pieces and discards them.
 fn bytes_alone(path: &Path) -> Result<()> {
     const PIECE: u64 = 256 << 10;
     let input = open(path)?;
@@ -188,7 +188,7 @@ fn theirs(path: &Path) -> Option<Vec<f64>> {
 }
 
 fn main() -> Result<()> {
-    // For a profiler: only our full reads, of one file; or only a file to read.
+    // For a profiler: with a path and a number of rows, writes that file or only reads it.
     let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
     if let (Some(path), Some(rows)) = (arguments.next(), arguments.next()) {
         let rows = rows.parse().unwrap_or(0);

@@ -1,25 +1,25 @@
-//! Where a row group (or record batch) ends: after so many rows or bytes, however the rows come grouped.
+//! Cuts rows into row groups (or record batches) by rows and bytes, independent of how the rows are pushed.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
 use arrow_array::{Array, ArrayRef, GenericByteArray, OffsetSizeTrait};
 use packhorse_core::{DataType, Error, FieldType, Kind, Result, Rows, SchemaRef, element_width};
 
-/// No group holds more, so that every reader's 32-bit offsets hold; and no value may.
+/// The most bytes of a group and of a value, so that 32-bit offsets suffice for every reader.
 pub(crate) const MOST: u64 = 1_000_000_000;
 
-/// A group of anything but blobs has so many bytes, where the user does not say how many rows.
+/// The default size in bytes of a group without blobs.
 pub(crate) const GATHERED: u64 = 128_000_000;
 
-/// When a group is full.
+/// The limits of a group.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Full {
+pub(crate) struct GroupLimit {
     pub(crate) rows: usize,
     pub(crate) bytes: u64,
 }
 
-impl Full {
-    /// 100 rows or 32 MB where there are blobs, 100,000 rows or 128 MB else; `rows` rows where the user says so.
+impl GroupLimit {
+    /// 100 rows or 32 MB with blobs, else 100,000 rows or 128 MB; or `rows` rows, if given.
     pub(crate) fn of<'a>(kinds: impl Iterator<Item = &'a FieldType>, rows: Option<usize>) -> Self {
         let blobs = kinds.into_iter().any(|kind| matches!(kind, FieldType::Blob));
         match (rows, blobs) {
@@ -30,21 +30,21 @@ impl Full {
     }
 }
 
-/// Gathers rows until a group is full.
-pub(crate) struct Cutter {
-    full: Full,
+/// Collects rows until a group is full.
+pub(crate) struct GroupCutter {
+    full: GroupLimit,
     schema: SchemaRef,
     pending: Vec<Rows>,
     rows: usize,
     bytes: u64,
 }
 
-impl Cutter {
-    pub(crate) fn new(full: Full, schema: SchemaRef) -> Self {
+impl GroupCutter {
+    pub(crate) fn new(full: GroupLimit, schema: SchemaRef) -> Self {
         Self { full, schema, pending: Vec::new(), rows: 0, bytes: 0 }
     }
 
-    /// Adds `rows`, and hands each full group to `write`.
+    /// Adds `rows` and passes each full group to `write`.
     pub(crate) fn push(&mut self, rows: &Rows, mut write: impl FnMut(Rows) -> Result<()>) -> Result<()> {
         let mut sizes = vec![0u64; rows.num_rows()];
         rows.columns().iter().for_each(|column| add_sizes(column, &mut sizes));
@@ -67,7 +67,7 @@ impl Cutter {
         Ok(())
     }
 
-    /// Hands over what is left.
+    /// Passes the remaining rows to `write`.
     pub(crate) fn flush(&mut self, write: &mut impl FnMut(Rows) -> Result<()>) -> Result<()> {
         if self.rows > 0 {
             let group = arrow_select::concat::concat_batches(&self.schema, &self.pending);
@@ -79,7 +79,7 @@ impl Cutter {
     }
 }
 
-/// Adds to each of `sizes` the bytes of the value at its place.
+/// Adds the size in bytes of each value to the corresponding entry of `sizes`.
 fn add_sizes(array: &ArrayRef, sizes: &mut [u64]) {
     match array.data_type() {
         DataType::Utf8View => add_lens(array.as_string_view().lengths(), sizes),

@@ -1,29 +1,29 @@
-//! What a page's header and an offset index declare, checked before the crate `parquet` reads them: it takes the memory
-//! that they ask for, and trusts that fields have the types of the specification
+//! Checks page headers and offset indexes before the crate `parquet` reads them: it allocates the sizes that they
+//! declare, and trusts that fields have the types of the specification
 //! (<https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift>).
 
 use crate::thrift::{FALSE, I32, I64, LIST, STRUCT, TRUE, Thrift, VALUES};
 use packhorse_core::{Error, Limits, Result};
 use parquet::basic::Compression;
 
-/// Checks the header that `bytes` begin with, of a page in a column compressed by `codec`.
+/// Checks the page header at the start of `bytes`, in a column compressed by `codec`.
 pub(crate) fn page(bytes: &[u8], codec: Compression, limits: Limits) -> Result<()> {
-    let damaged = || Error::content("has a damaged page; write the file anew");
+    let damaged = || Error::content("has a damaged page; write the file again");
     let (packed, unpacked) = sizes(bytes).ok_or_else(damaged)?;
     if unpacked > packed.saturating_mul(ratio(codec)).saturating_add(SLACK) {
-        let text = format!("has a page of {packed} bytes that claims to unpack to {unpacked}; write the file anew");
+        let text = format!("has a page of {packed} bytes that claims to unpack to {unpacked}; write the file again");
         return Err(Error::content(text));
     }
     limits.blob(unpacked).map(drop)
 }
 
-/// A page of few bytes may say what it likes.
+/// Declared sizes up to this are accepted for any page.
 const SLACK: u64 = 1 << 16;
 
-/// More than a codec's densest blocks unpack to, a byte.
+/// An upper bound of the expansion of a codec.
 fn ratio(codec: Compression) -> u64 {
     match codec {
-        // What isn't packed is taken as it is, whatever it claims.
+        // Uncompressed pages are used in place, whatever size they declare.
         Compression::UNCOMPRESSED => u64::MAX,
         Compression::SNAPPY => 64,
         Compression::LZ4 | Compression::LZ4_RAW => 256,
@@ -32,7 +32,7 @@ fn ratio(codec: Compression) -> u64 {
     }
 }
 
-/// The packed and the unpacked size in a page's header.
+/// The compressed and the uncompressed size in a page header.
 fn sizes(bytes: &[u8]) -> Option<(u64, u64)> {
     let (mut packed, mut unpacked) = (None, None);
     Thrift::new(bytes).fields(|thrift, id, kind| {
@@ -52,18 +52,18 @@ fn sizes(bytes: &[u8]) -> Option<(u64, u64)> {
     Some((u64::try_from(packed?).ok()?, u64::try_from(unpacked?).ok()?))
 }
 
-/// Passes over a struct whose fields 1, 2, … have `kinds`.
+/// Skips a struct whose fields 1, 2, … must have the types `kinds`.
 fn typed(thrift: &mut Thrift<'_>, kinds: &[u8]) -> Option<()> {
     thrift.fields(|thrift, id, kind| {
         let wanted = usize::try_from(id).ok().and_then(|id| kinds.get(id.checked_sub(1)?));
-        // The type of a boolean is its value.
+        // A boolean's type encodes its value.
         let kind_of = if kind == FALSE { TRUE } else { kind };
         wanted.is_none_or(|wanted| *wanted == kind_of).then_some(())?;
         thrift.skip(kind, VALUES)
     })
 }
 
-/// Whether `bytes` are a sound offset index: a list of page locations, as many as it says.
+/// Whether `bytes` are a valid offset index: a list of as many page locations as it declares.
 pub(crate) fn is_offset_index(bytes: &[u8]) -> bool {
     let locations = |thrift: &mut Thrift<'_>, id: i32, kind: u8| {
         if !matches!((id, kind), (1 | 2, LIST)) {
@@ -105,7 +105,7 @@ mod tests {
         for end in 0..HEADER.len() {
             assert_eq!(sizes(&HEADER[..end]), None, "{end}");
         }
-        // The first number of the data page's header as text, which is as long as it says.
+        // The first number of the data page's header as text.
         let mut text = HEADER;
         text[10] = 0x18;
         assert_eq!(sizes(&text), None);

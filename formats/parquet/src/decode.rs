@@ -1,7 +1,7 @@
-//! Columns as they lie in a file into the columns that core's `FieldType` defines. Also what brings the rows that a
-//! sink is given, in whichever of Arrow's types, into those.
+//! Converts the columns of a file to the canonical columns of core's `FieldType`. Sinks use the same conversion for the
+//! rows that they are given in other Arrow types.
 
-use crate::mapping::{Column, Mapping};
+use crate::mapping::{MappedColumn, Mapping};
 use crate::temporal;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::cast::AsArray;
@@ -15,14 +15,14 @@ use arrow_schema::ArrowError;
 use packhorse_core::{DataType, Error, Field, FieldType, Result, Rows, bytes_of};
 use std::sync::Arc;
 
-/// The rows that the columns of a file, in the order of [`Mapping::roots`], are.
+/// Converts the columns of a file, in the order of [`Mapping::roots`], to rows.
 pub(crate) fn rows(mapping: &Mapping, roots: &[usize], columns: &[ArrayRef], len: usize) -> Result<Rows> {
     let arrays = mapping.columns.iter().map(|column| {
         if column.unread {
             return Ok(arrow_array::new_null_array(column.field.data_type(), len));
         }
         let place = roots.binary_search(&column.root).ok().and_then(|place| columns.get(place));
-        let array = place.ok_or_else(|| Error::content("a row group lacks a column; write the file anew"))?;
+        let array = place.ok_or_else(|| Error::content("a row group lacks a column; write the file again"))?;
         let named = |e: Error| {
             let name = column.field.name();
             e.context(format_args!("column {name} of type {}", array.data_type())).in_field(name)
@@ -34,19 +34,19 @@ pub(crate) fn rows(mapping: &Mapping, roots: &[usize], columns: &[ArrayRef], len
     RecordBatch::try_new_with_options(Arc::clone(&mapping.schema), arrays, &options).map_err(damaged)
 }
 
-fn decode(column: &Column, array: &ArrayRef) -> Result<ArrayRef> {
+fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
     let mut array = Arc::clone(array);
     for part in &column.path {
         array = part_of(&array, *part, column.strict)?;
     }
     let array = canonical(&column.kind, &temporal::read(&column.field, &array)?)?;
     if !column.field.is_nullable() && array.null_count() > 0 {
-        return Err(Error::content("holds a null, which its declaration rules out; write the file anew"));
+        return Err(Error::content("holds a null, though it is declared as required; write the file again"));
     }
     Ok(array)
 }
 
-/// A part of a struct, null where the struct is.
+/// A child of a struct, null where the struct is null.
 fn part_of(array: &ArrayRef, part: usize, strict: bool) -> Result<ArrayRef> {
     let parent = array.as_struct_opt().ok_or_else(|| mismatch(array.data_type(), "a struct"))?;
     let child = parent.columns().get(part).ok_or_else(|| mismatch(array.data_type(), "a struct with more parts"))?;
@@ -59,7 +59,7 @@ fn part_of(array: &ArrayRef, part: usize, strict: bool) -> Result<ArrayRef> {
     }
 }
 
-/// `array` as the column of `kind`; keeps nulls of whole values and refuses those inside.
+/// Converts `array` to the canonical column of `kind`. Null values are kept; nulls inside values are refused.
 pub(crate) fn canonical(kind: &FieldType, array: &ArrayRef) -> Result<ArrayRef> {
     match kind {
         FieldType::Blob => blobs(array),
@@ -81,7 +81,7 @@ fn blobs(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// Elements as `wanted`, with their nulls.
+/// Converts elements to the type `wanted`, with their nulls.
 fn elements(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     use DataType::{
         Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, Duration, FixedSizeBinary, LargeUtf8,
@@ -121,7 +121,7 @@ fn digits<T: DecimalType>(array: &ArrayRef) -> ArrayRef {
     Arc::new(text.finish())
 }
 
-/// The values that a dictionary's keys stand for.
+/// The decoded values of a dictionary array.
 fn unpacked(array: &ArrayRef) -> Result<ArrayRef> {
     let dictionary = array.as_any_dictionary_opt().ok_or_else(|| mismatch(array.data_type(), "a dictionary"))?;
     arrow_select::take::take(dictionary.values(), dictionary.keys(), None).map_err(damaged)
@@ -139,11 +139,11 @@ fn tensor(kind: &FieldType, array: &ArrayRef, element: &DataType, shape: &[usize
                 width = width.saturating_mul(usize::try_from(*n).unwrap_or(0));
                 Arc::clone(flat.as_fixed_size_list().values())
             }
-            // Fixed lists of no element are written as lists, since Parquet has no others.
+            // Parquet has no fixed-size lists of size 0, so they are written as lists.
             DataType::List(_) if size == 0 => {
                 let lists = flat.as_list::<i32>();
                 if lists.value_offsets().first() != lists.value_offsets().last() {
-                    return Err(Error::content("holds elements where its shape has none; write the file anew"));
+                    return Err(Error::content("holds elements, though its shape is empty; write the file again"));
                 }
                 lists.values().slice(0, 0)
             }
@@ -154,7 +154,7 @@ fn tensor(kind: &FieldType, array: &ArrayRef, element: &DataType, shape: &[usize
     dense(&flat, array.nulls(), size)?;
     let flat = if flat.null_count() > 0 { with_nulls(&flat, None)? } else { flat };
     let DataType::FixedSizeList(item, len) = kind.field("", true).data_type().clone() else {
-        return Err(Error::bug("a tensor is no fixed list"));
+        return Err(Error::bug("a tensor is not a fixed-size list"));
     };
     let item = Arc::new(Field::clone(&item).with_data_type(flat.data_type().clone()));
     let nulls = array.nulls().cloned();
@@ -162,7 +162,7 @@ fn tensor(kind: &FieldType, array: &ArrayRef, element: &DataType, shape: &[usize
     Ok(Arc::new(array))
 }
 
-/// Refuses nulls inside values: null number `i` is fine where the value `i / width` is null as a whole.
+/// Refuses nulls inside values: element `i` may only be null if the value `i / width` is null as a whole.
 fn dense(flat: &ArrayRef, whole: Option<&NullBuffer>, width: usize) -> Result<()> {
     let Some(nulls) = flat.nulls().filter(|nulls| nulls.null_count() > 0) else { return Ok(()) };
     let stray = |i: usize| nulls.is_null(i) && !whole.is_some_and(|w| i / width < w.len() && w.is_null(i / width));
@@ -174,7 +174,7 @@ fn dense(flat: &ArrayRef, whole: Option<&NullBuffer>, width: usize) -> Result<()
 
 fn null_inside() -> Error {
     Error::unsupported(
-        "holds nulls inside its lists, which no field can; fill them in, or leave the column out with `drop`, or all such columns with `unsupported=skip`",
+        "holds nulls inside its lists, which are not supported; fill them in, or leave the column out with `drop`, or all such columns with `unsupported=skip`",
     )
 }
 
@@ -184,7 +184,7 @@ fn ragged(kind: &FieldType, array: &ArrayRef, element: &DataType, rank: usize) -
     let (data, shape) = (part("data")?, part("shape")?);
     let beneath = |child: &ArrayRef| match parts.nulls() {
         None => Ok(Arc::clone(child)),
-        // What lies beneath a null struct may be null too; the parts themselves never are.
+        // The data beneath a null struct may be null too; parts of a valid struct are not.
         Some(nulls) => with_nulls(child, NullBuffer::union(Some(nulls), child.nulls())),
     };
     let data = list(&beneath(data)?, element, 1)?;
@@ -192,17 +192,17 @@ fn ragged(kind: &FieldType, array: &ArrayRef, element: &DataType, rank: usize) -
     let shape = canonical(&dims, &fixed(&beneath(shape)?, rank)?)?;
     agree(&data, &shape, rank)?;
     let DataType::Struct(fields) = kind.field("", true).data_type().clone() else {
-        return Err(Error::bug("a ragged tensor is no struct"));
+        return Err(Error::bug("a ragged tensor is not a struct"));
     };
     let whole = |child: &ArrayRef| match child.null_count() == parts.null_count() {
         true => with_nulls(child, None),
-        false => Err(Error::content("holds a tensor without its data or shape; write the file anew")),
+        false => Err(Error::content("holds a tensor without its data or shape; write the file again")),
     };
     let children = vec![whole(&data)?, whole(&shape)?];
     Ok(Arc::new(StructArray::try_new(fields, children, parts.nulls().cloned()).map_err(damaged)?))
 }
 
-/// Checks that every shape counts the elements there are.
+/// Checks that every shape matches its number of elements.
 fn agree(data: &ArrayRef, shape: &ArrayRef, rank: usize) -> Result<()> {
     let (data, shape) = (data.as_list::<i32>(), shape.as_fixed_size_list());
     let dims = bytes_of(shape.values())?;
@@ -214,11 +214,11 @@ fn agree(data: &ArrayRef, shape: &ArrayRef, rank: usize) -> Result<()> {
     let fits = |row: usize| data.is_null(row) || count(row) == usize::try_from(data.value_length(row)).ok();
     match (0..data.len()).all(fits) {
         true => Ok(()),
-        false => Err(Error::content("holds a tensor whose shape doesn't count its elements; write the file anew")),
+        false => Err(Error::content("holds a tensor whose shape doesn't match its elements; write the file again")),
     }
 }
 
-/// Lists that all have `size` elements as fixed lists.
+/// Requires fixed-size lists.
 fn fixed(array: &ArrayRef, size: usize) -> Result<ArrayRef> {
     if matches!(array.data_type(), DataType::FixedSizeList(..)) {
         return Ok(Arc::clone(array));
@@ -226,7 +226,7 @@ fn fixed(array: &ArrayRef, size: usize) -> Result<ArrayRef> {
     Err(mismatch(array.data_type(), &format!("a fixed list of {size}")))
 }
 
-/// (Nested) lists whose elements are never null.
+/// Converts (nested) lists; null elements are refused.
 fn list(array: &ArrayRef, element: &DataType, depth: usize) -> Result<ArrayRef> {
     let Some(inner) = depth.checked_sub(1) else { return elements(array, element) };
     let array =
@@ -241,7 +241,7 @@ fn list(array: &ArrayRef, element: &DataType, depth: usize) -> Result<ArrayRef> 
     Ok(Arc::new(ListArray::try_new(item, offsets, values, array.nulls().cloned()).map_err(damaged)?))
 }
 
-/// Offsets and values of lists, without values that no list shows.
+/// The offsets and values of lists, without unreferenced values.
 fn packed(array: &ArrayRef) -> Result<(OffsetBuffer<i32>, ArrayRef)> {
     let (starts, values): (Vec<usize>, &ArrayRef) = match array.data_type() {
         DataType::List(_) => {
@@ -279,13 +279,13 @@ fn packed(array: &ArrayRef) -> Result<(OffsetBuffer<i32>, ArrayRef)> {
     Ok((offsets, arrow_select::take::take(values, &indices, None).map_err(damaged)?))
 }
 
-/// The same values with other nulls.
+/// The same values with the given nulls.
 fn with_nulls(array: &ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     array.to_data().into_builder().nulls(nulls).build().map(make_array).map_err(damaged)
 }
 
 fn mismatch(found: &DataType, wanted: &str) -> Error {
-    Error::content(format!("holds {found} where {wanted} was expected; write the file anew"))
+    Error::content(format!("holds {found} where {wanted} was expected; write the file again"))
 }
 
 fn damaged(error: ArrowError) -> Error {

@@ -1,26 +1,26 @@
-//! What blocks of differences (`DELTA_BINARY_PACKED` and the encodings that begin with it) declare, checked before the
-//! crate `parquet` takes memory for it.
+//! Checks the counts that delta-encoded blocks (`DELTA_BINARY_PACKED` and the encodings that start with it) declare,
+//! before the crate `parquet` allocates for them.
 //!
 //! ```text
-//! varints  values a block · miniblocks a block · values in all · the first value
-//! block    varint the least difference | bit width of each miniblock, a byte each | miniblocks
+//! varints  values per block · miniblocks per block · total values · the first value
+//! block    varint of the least delta | bit width of each miniblock, one byte each | miniblocks
 //! ```
 //!
 //! Specification: <https://parquet.apache.org/docs/file-format/data-pages/encodings/>.
 
-/// The largest block that is read; writers make 128 values.
+/// The largest supported block; writers use 128 values.
 const BLOCK: u64 = 1 << 20;
 
-/// Whether the differences that `bytes` begin with are of at most `most` values.
+/// Whether the deltas at the start of `bytes` declare at most `most` values.
 pub(crate) fn is_sound(bytes: &[u8], most: u64) -> bool {
     Header::read(&mut Bytes(bytes)).is_some_and(|header| header.values <= most)
 }
 
-/// The bytes after the differences that `bytes` begin with; `None` where they are cut short or of over `most` values.
+/// The bytes after the deltas at the start of `bytes`; `None` if they are cut short or declare over `most` values.
 pub(crate) fn after(bytes: &[u8], most: u64) -> Option<&[u8]> {
     let mut bytes = Bytes(bytes);
     let header = Header::read(&mut bytes).filter(|header| header.values <= most)?;
-    // The first value stands in the header.
+    // The first value is in the header.
     let mut left = header.values.saturating_sub(1);
     while left > 0 {
         bytes.varint()?;
@@ -51,7 +51,7 @@ impl Header {
     }
 }
 
-/// The bytes still to be read.
+/// The remaining bytes.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -78,15 +78,15 @@ impl<'a> Bytes<'a> {
 mod tests {
     use super::*;
 
-    /// Blocks of 128 values in 4 miniblocks: so many values, with these widths and bytes after them.
+    /// A header of blocks of 128 values in 4 miniblocks, with `values` values, then `rest`.
     fn differences(values: u8, rest: &[u8]) -> Vec<u8> {
         [&[0x80, 1, 4, values, 0][..], rest].concat()
     }
 
     #[test]
-    fn what_follows_the_last_miniblock_is_found() {
+    fn the_bytes_after_the_last_miniblock_are_found() {
         assert_eq!(after(&differences(1, b"rest"), 1), Some(&b"rest"[..]));
-        // 40 values: two miniblocks, of 1 and 2 bits; the widths of the others mean nothing.
+        // 40 values: two miniblocks, of 1 and 2 bits; the widths of the others are unused.
         let body = [&[0, 1, 2, 9, 9][..], &[0; 4], &[0; 8], b"rest"].concat();
         assert_eq!(after(&differences(40, &body), 40), Some(&b"rest"[..]));
         assert_eq!(after(&differences(40, &body), 39), None);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_blocks_that_no_page_holds_are_refused() {
+    fn impossible_counts_and_blocks_are_refused() {
         assert!(is_sound(&differences(100, &[]), 100));
         assert!(!is_sound(&differences(101, &[]), 100));
         assert!(!is_sound(&[0x80, 1, 0, 1, 0], 100));

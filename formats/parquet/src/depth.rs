@@ -1,26 +1,26 @@
-//! How deep the columns of a Parquet file nest, read before its reader does: that one calls itself for every level, and a
-//! stack that overflows ends the process, which nothing can contain.
+//! Bounds the nesting of a Parquet schema before the crate `parquet` reads it: that recurses for every level, and a
+//! stack overflow ends the process.
 //!
-//! Reads just enough of the footer: `FileMetaData` holds in its field 2 the list of all `SchemaElement`s, parents first,
-//! whose field 5 is the number of children, for which the reader takes memory at once. The file ends in the footer's
-//! length (4 bytes, little endian) and `PAR1`.
+//! Reads only the schema of the footer: field 2 of `FileMetaData` is the list of all `SchemaElement`s, parents first.
+//! Field 5 of an element is its number of children, for which the reader allocates at once. The file ends in the
+//! footer's length (4 bytes, little-endian) and `PAR1`.
 
 use crate::thrift::{I32, LIST, STRUCT, Thrift, VALUES};
 use packhorse_core::{Error, Result};
 
-/// The deepest nesting that is read. The reader overflows a stack of 2 MiB at some thousand levels.
+/// The deepest supported nesting. The reader overflows a stack of 2 MiB at some thousand levels.
 const DEEPEST: usize = 100;
 
-/// Refuses a footer whose columns nest too deep.
+/// Refuses a footer whose columns nest too deeply.
 pub(crate) fn check(footer: &[u8]) -> Result<()> {
     match deepest(footer) {
         Some(depth) if depth <= DEEPEST => Ok(()),
-        Some(_) => Err(Error::unsupported(format!("has columns nested over {DEEPEST} levels deep; write it flatter"))),
-        None => Err(Error::content("has a damaged Parquet footer; write the file anew")),
+        Some(_) => Err(Error::unsupported(format!("has columns nested over {DEEPEST} levels deep; flatten them"))),
+        None => Err(Error::content("has a damaged Parquet footer; write the file again")),
     }
 }
 
-/// The depth of the schema in a footer; `None` where it is damaged.
+/// The depth of the schema in a footer; `None` if it is damaged.
 fn deepest(footer: &[u8]) -> Option<usize> {
     let (mut thrift, mut deepest) = (Thrift::new(footer), 0);
     thrift.fields(|thrift, id, kind| {
@@ -28,7 +28,7 @@ fn deepest(footer: &[u8]) -> Option<usize> {
             return thrift.skip(kind, VALUES);
         }
         let (len, kind) = thrift.list()?;
-        // Of every open element, how many children are still to come.
+        // The number of missing children of every open element.
         let mut open: Vec<i32> = Vec::new();
         for _ in 0..len {
             while open.last() == Some(&0) {
@@ -38,7 +38,7 @@ fn deepest(footer: &[u8]) -> Option<usize> {
                 *left -= 1;
             }
             let children = children(thrift, kind)?.max(0);
-            // All of them are in the same list.
+            // Children are elements of the same list.
             (u64::try_from(children).ok()? < len).then_some(())?;
             open.push(children);
             deepest = deepest.max(open.len());
@@ -68,7 +68,7 @@ fn children(thrift: &mut Thrift<'_>, kind: u8) -> Option<i32> {
 mod tests {
     use super::*;
 
-    /// A footer of these elements' numbers of children.
+    /// A footer of elements with these numbers of children.
     fn footer(children: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x15, 2, 0x19, 0xfc];
         let len = children.len();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_is_passed_over_and_nesting_is_bounded() {
+    fn every_type_is_skipped_and_nesting_is_bounded() {
         let mut all = vec![0x11, 0x12, 0x13, 7, 0x16, 0x80, 1, 0x17, 1, 2, 3, 4, 5, 6, 7, 8, 0x18, 2, b'a', b'b'];
         all.extend([0x19, 0x21, 1, 2, 0x1b, 1, 0x58, 3, 1, b'v', 0x1b, 0, 0x1c, 0x15, 4, 0, 0x05, 40, 6, 0]);
         assert_eq!(deepest(&all), Some(0));

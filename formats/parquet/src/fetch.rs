@@ -1,4 +1,4 @@
-//! The bytes of an input that the crate `parquet` asks for.
+//! Reads byte ranges of an input for the crate `parquet`.
 
 use bytes::{Buf, Bytes};
 use packhorse_core::{Error, Input, Limits, Pool, Result};
@@ -6,10 +6,10 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 use std::ops::Range;
 
-/// Ranges this close are read in one go.
+/// Ranges at most this far apart are read together.
 const GAP: u64 = 64 << 10;
 
-/// `range` of `input`, whose length is `len`; past its end is a `Content` error, before anything is allocated.
+/// Reads `range` of `input`, of length `len`. A range past the end is a `Content` error, before any allocation.
 pub(crate) fn read(input: &dyn Input, len: u64, range: Range<u64>, limits: Limits) -> Result<Bytes> {
     let mut bytes = vec![0; limits.blob(size(len, &range)?)?];
     input.read_at(range.start, &mut bytes)?;
@@ -19,25 +19,25 @@ pub(crate) fn read(input: &dyn Input, len: u64, range: Range<u64>, limits: Limit
 fn size(len: u64, range: &Range<u64>) -> Result<u64> {
     let size = range.end.checked_sub(range.start).filter(|_| range.end <= len);
     size.ok_or_else(|| {
-        Error::content(format!("is cut short or damaged: bytes {} to {} of {len} are wanted", range.start, range.end))
+        Error::content(format!("is cut short or damaged: it refers to bytes {} to {} of {len}", range.start, range.end))
     })
 }
 
-/// The length of `input`, which must be known: columns are found from the end.
+/// The length of `input`, which must be known: the footer is at the end.
 pub(crate) fn length(input: &dyn Input) -> Result<u64> {
-    input.len().ok_or_else(|| Error::unsupported("is compressed as a whole; unpack it first"))
+    input.len().ok_or_else(|| Error::unsupported("is compressed as a whole; decompress it first"))
 }
 
-/// Some ranges of an input, in memory.
+/// Ranges of an input in memory.
 #[derive(Clone)]
-pub(crate) struct Parts {
+pub(crate) struct FetchedRanges {
     len: u64,
     /// Disjoint, ascending.
     parts: Vec<(u64, Bytes)>,
 }
 
-impl Parts {
-    /// Reads `ranges`, those close to each other together, into memory from `buffers`.
+impl FetchedRanges {
+    /// Reads `ranges`, merging close ones, into memory from `buffers`.
     pub(crate) fn read(
         input: &dyn Input,
         len: u64,
@@ -62,7 +62,7 @@ impl Parts {
         Ok(Self { len, parts: merged.into_iter().map(part).collect::<Result<_>>()? })
     }
 
-    /// What is in memory from `start` on.
+    /// The bytes in memory from `start` on.
     pub(crate) fn from(&self, start: u64) -> ParquetResult<Bytes> {
         let place = self.parts.partition_point(|(at, _)| *at <= start).checked_sub(1);
         let part = place.and_then(|place| self.parts.get(place)).and_then(|(at, bytes)| {
@@ -73,13 +73,13 @@ impl Parts {
     }
 }
 
-impl Length for Parts {
+impl Length for FetchedRanges {
     fn len(&self) -> u64 {
         self.len
     }
 }
 
-impl ChunkReader for Parts {
+impl ChunkReader for FetchedRanges {
     type T = bytes::buf::Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {

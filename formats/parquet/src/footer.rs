@@ -1,4 +1,4 @@
-//! What the end of a Parquet file says of it.
+//! The footer of a Parquet file.
 
 use crate::contain::parquet_error;
 use crate::depth;
@@ -6,8 +6,8 @@ use crate::fetch::{length, read};
 use crate::index;
 use crate::mapping::Mapping;
 use crate::note::{KEY_OF_NOTE, Note};
-use crate::options::Choice;
-use crate::stored::viewed_field;
+use crate::options::ColumnSelection;
+use crate::stored_schema::viewed_field;
 use arrow_schema::TimeUnit;
 use packhorse_core::{DataType, Error, Field, Input, Limits, Omission, Result, Schema};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
@@ -17,26 +17,31 @@ use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataRead
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A file's footer, understood.
+/// A parsed footer.
 #[derive(Clone)]
 pub(crate) struct Footer {
     pub(crate) len: u64,
     pub(crate) metadata: Arc<ParquetMetaData>,
-    /// The columns that are read, as the reader is to make them.
+    /// The columns to read, in the types that the reader produces.
     pub(crate) levels: FieldLevels,
     pub(crate) mapping: Mapping,
     pub(crate) roots: Vec<usize>,
-    /// The positions of the columns that are read, in Parquet's count.
+    /// The leaf columns to read, in Parquet's numbering.
     pub(crate) leaves: Vec<usize>,
-    /// Where INT96 timestamps are read: those in seconds.
+    /// INT96 timestamps, if any are read, in seconds.
     pub(crate) seconds: Option<FieldLevels>,
-    /// The number of the first row of every row group, and after the last one that of all rows.
+    /// The first row of every row group, then the total number of rows.
     pub(crate) starts: Vec<u64>,
 }
 
 impl Footer {
-    /// Reads it, without the columns `faulty`.
-    pub(crate) fn load(input: &dyn Input, choice: &Choice, faulty: &[Omission], limits: Limits) -> Result<Self> {
+    /// Reads the footer; the columns `faulty` are left out.
+    pub(crate) fn load(
+        input: &dyn Input,
+        choice: &ColumnSelection,
+        faulty: &[Omission],
+        limits: Limits,
+    ) -> Result<Self> {
         let len = length(input)?;
         let (metadata, starts) = metadata(input, len, limits)?;
         let arrow = arrow_schema(&metadata, TimeUnit::Microsecond)?;
@@ -60,18 +65,18 @@ impl Footer {
         Ok(Self { len, metadata, levels, mapping, roots, leaves, seconds, starts })
     }
 
-    /// The same with the pages of the columns, where `input` says where they are.
+    /// The same footer with the page locations of the columns, if `input` has them.
     pub(crate) fn with_pages(&self, input: &dyn Input, limits: Limits) -> Result<Self> {
         let metadata = index::load(ParquetMetaData::clone(&self.metadata), &self.leaves, input, self.len, limits)?;
         Ok(Self { metadata: Arc::new(metadata), ..self.clone() })
     }
 
-    /// How many rows there are.
+    /// The total number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// About how many bytes the columns that are read have in the row group `group`, unpacked.
+    /// The approximate uncompressed size of the columns to read in row group `group`.
     pub(crate) fn bytes(&self, group: usize) -> u64 {
         let group = self.metadata.row_groups().get(group);
         let size = |leaf: &usize| {
@@ -82,7 +87,7 @@ impl Footer {
     }
 }
 
-/// How the columns `leaves` are read as those of `schema`.
+/// The field levels that read the columns `leaves` in the types of `schema`.
 pub(crate) fn levels(metadata: &Arc<ParquetMetaData>, schema: Schema, leaves: &[usize]) -> Result<FieldLevels> {
     let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
     let arrow = ArrowReaderMetadata::try_new(Arc::clone(metadata), options).map_err(parquet_error)?;
@@ -90,9 +95,9 @@ pub(crate) fn levels(metadata: &Arc<ParquetMetaData>, schema: Schema, leaves: &[
     parquet_to_arrow_field_levels(arrow.parquet_schema(), mask, Some(arrow.schema().fields())).map_err(parquet_error)
 }
 
-/// Where in a file of `len` bytes the column `leaf` of a row group lies.
+/// The byte range of the column chunk `leaf` of a row group, in a file of `len` bytes.
 pub(crate) fn chunk(metadata: &ParquetMetaData, group: usize, leaf: usize, len: u64) -> Result<Range<u64>> {
-    let damaged = || Error::content("has a column outside of the file; write it anew");
+    let damaged = || Error::content("has a column outside of the file; write it again");
     let column = metadata.row_groups().get(group).and_then(|group| group.columns().get(leaf)).ok_or_else(damaged)?;
     let dictionary = column.dictionary_page_offset().filter(|at| *at != 0);
     let start = dictionary.unwrap_or(column.data_page_offset());
@@ -102,7 +107,7 @@ pub(crate) fn chunk(metadata: &ParquetMetaData, group: usize, leaf: usize, len: 
     Ok(start..end)
 }
 
-/// What a file of `len` bytes says of itself, its rows counted; and the first row of every row group.
+/// The metadata of a file of `len` bytes, with its rows counted, and the first row of every row group.
 pub(crate) fn metadata(input: &dyn Input, len: u64, limits: Limits) -> Result<(ParquetMetaData, Vec<u64>)> {
     let metadata = ParquetMetaDataReader::decode_metadata(&tail(input, len, limits)?).map_err(parquet_error)?;
     let starts = starts(&metadata)?;
@@ -112,7 +117,7 @@ pub(crate) fn metadata(input: &dyn Input, len: u64, limits: Limits) -> Result<(P
 
 /// The bytes of the footer.
 fn tail(input: &dyn Input, len: u64, limits: Limits) -> Result<bytes::Bytes> {
-    let none = || Error::content("is no Parquet file, or is cut short: it doesn't end in PAR1");
+    let none = || Error::content("is not a Parquet file, or is cut short: it doesn't end in PAR1");
     let end = len.checked_sub(8).ok_or_else(none)?;
     let mut last = [0; 8];
     input.read_at(end, &mut last)?;
@@ -136,14 +141,14 @@ fn starts(metadata: &ParquetMetaData) -> Result<Vec<u64>> {
         let rows = u64::try_from(group.num_rows()).ok().and_then(|rows| sum.checked_add(rows));
         sum = rows
             .filter(|sum| *sum <= i64::MAX as u64)
-            .ok_or_else(|| Error::content("has a row group with an impossible number of rows; write the file anew"))?;
+            .ok_or_else(|| Error::content("has a row group with an impossible number of rows; write the file again"))?;
         starts.push(sum);
     }
     Ok(starts)
 }
 
-/// The same metadata with the number of rows that the row groups have: the reader makes no batch larger than the file
-/// says it is, and some writers say 0.
+/// The same metadata with the number of rows of the row groups: the reader limits batches to the declared number, which
+/// some writers set to 0.
 fn counted(metadata: ParquetMetaData, rows: u64) -> ParquetMetaData {
     let file = metadata.file_metadata();
     let rows = i64::try_from(rows).unwrap_or(i64::MAX);
@@ -161,11 +166,11 @@ fn counted(metadata: ParquetMetaData, rows: u64) -> ParquetMetaData {
     ParquetMetaData::new(file, metadata.row_groups().to_vec())
 }
 
-/// The columns as they are to be read: text and bytes as views, categories as their values, INT96 in `int96`.
+/// The schema to read: text and bytes as views, dictionaries as their values, INT96 in the unit `int96`.
 fn arrow_schema(metadata: &ParquetMetaData, int96: TimeUnit) -> Result<Schema> {
     let metadata = Arc::new(metadata.clone());
     let named = ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new());
-    // What the writer noted of Arrow's types may not be what this version knows; Parquet's own types remain.
+    // If this version can't parse the embedded Arrow schema, use Parquet's own types.
     let found = named
         .or_else(|_| ArrowReaderMetadata::try_new(metadata, ArrowReaderOptions::new().with_skip_arrow_metadata(true)));
     let found = found.map_err(parquet_error)?;
@@ -175,7 +180,7 @@ fn arrow_schema(metadata: &ParquetMetaData, int96: TimeUnit) -> Result<Schema> {
     Ok(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The schema of a file with INT96 timestamps in `unit`: in nanoseconds, dates outside 1677 to 2262 would wrap around.
+/// The schema of a file with INT96 timestamps in `unit`: nanoseconds would overflow outside of 1677 to 2262.
 pub(crate) fn with_int96(file: &ArrowReaderMetadata, unit: TimeUnit) -> Schema {
     let roots = file.parquet_schema().root_schema().get_fields();
     let is_int96 = |root: usize| {
@@ -190,7 +195,7 @@ pub(crate) fn with_int96(file: &ArrowReaderMetadata, unit: TimeUnit) -> Schema {
     Schema::new(fields.collect::<Vec<_>>())
 }
 
-/// Why the column can't be read at all, if so.
+/// The reason why a column can't be read, if any.
 pub(crate) fn readable(metadata: &ParquetMetaData, root: usize) -> Option<String> {
     let schema = metadata.file_metadata().schema_descr();
     let within = (0..schema.num_columns()).filter(|leaf| schema.get_column_root_idx(*leaf) == root);

@@ -1,15 +1,15 @@
-//! A shard written group by group: what the Parquet and the Arrow sink share.
+//! Writes a shard group by group; shared by the Parquet and the Arrow sink.
 
-use crate::cut::{Cutter, Full, MOST};
+use crate::cut::{GroupCutter, GroupLimit, MOST};
 use crate::huggingface::{KEY_OF_FEATURES, features};
 use crate::note::{KEY_OF_NOTE, Note};
-use crate::stored::{Stored, Style};
+use crate::stored_schema::{StoredSchema, Style};
 use packhorse_core::{Error, Kind, Result, Rows, Schema, SchemaRef, ShardSummary, ShardWriter};
 use std::sync::Arc;
 
-/// Whether rows of this schema can be written.
+/// Refuses a schema that can't be written.
 pub(crate) fn accept(schema: &Schema, style: Style) -> Result<()> {
-    features(schema, &Stored::new(schema, style)?).map(drop)
+    features(schema, &StoredSchema::new(schema, style)?).map(drop)
 }
 
 /// Refuses a field larger than a column holds.
@@ -18,38 +18,40 @@ pub(crate) fn admit(field: &str, bytes: u64) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             Kind::Content,
-            format!("field {field} has {bytes} bytes; columns hold at most {MOST} a value: pack it as webdataset"),
+            format!(
+                "field {field} has {bytes} bytes, over the limit of {MOST} for a value of a column; pack it as webdataset"
+            ),
         )),
     }
 }
 
-/// What stands in the file's metadata, beside Arrow's schema.
-pub(crate) fn notes(schema: &Schema, stored: &Stored) -> Result<[(String, String); 2]> {
+/// The entries of the file's metadata besides Arrow's schema.
+pub(crate) fn notes(schema: &Schema, stored: &StoredSchema) -> Result<[(String, String); 2]> {
     let features = (KEY_OF_FEATURES.to_owned(), features(schema, stored)?);
     Ok([features, (KEY_OF_NOTE.to_owned(), Note::write(schema)?)])
 }
 
-/// A file that takes row groups, or record batches.
+/// A file of row groups or record batches.
 pub(crate) trait Groups: Send {
     /// Writes a group.
     fn write(&mut self, rows: &Rows) -> Result<()>;
 
-    /// Ends the file; how many bytes it has.
+    /// Ends the file; returns its length in bytes.
     fn end(&mut self) -> Result<u64>;
 }
 
 /// Cuts the rows of a shard into groups.
 pub(crate) struct GroupWriter<G> {
     groups: G,
-    cutter: Cutter,
+    cutter: GroupCutter,
     samples: u64,
 }
 
 impl<G: Groups> GroupWriter<G> {
-    /// For rows of `schema`, stored as `stored`; `rows` is the size of a group where the user says it.
-    pub(crate) fn new(groups: G, schema: &SchemaRef, stored: &Stored, rows: Option<usize>) -> Self {
-        let full = Full::of(stored.fields().map(|(kind, _)| kind), rows);
-        Self { groups, cutter: Cutter::new(full, Arc::clone(schema)), samples: 0 }
+    /// Writes rows of `schema`, stored as `stored`; `rows` is the user's group size, if any.
+    pub(crate) fn new(groups: G, schema: &SchemaRef, stored: &StoredSchema, rows: Option<usize>) -> Self {
+        let full = GroupLimit::of(stored.fields().map(|(kind, _)| kind), rows);
+        Self { groups, cutter: GroupCutter::new(full, Arc::clone(schema)), samples: 0 }
     }
 }
 

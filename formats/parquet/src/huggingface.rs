@@ -1,22 +1,22 @@
-//! What Hugging Face's `datasets` wants to know of a file: its features, under the key `huggingface` of the file's
-//! metadata, as `datasets.Features.to_dict` writes them (checked with datasets 5.2).
+//! The features of a file for Hugging Face's `datasets`: the metadata key `huggingface`, as `datasets.Features.to_dict`
+//! writes it (tested with datasets 5.2).
 
-use crate::stored::{Stored, is_image};
+use crate::stored_schema::{StoredSchema, is_image};
 use crate::temporal;
 use packhorse_core::{DataType, Error, Field, FieldType, Result, Schema};
 use serde_json::{Map, Value, json};
 
-/// Where the features lie in the file's metadata.
+/// The key of the features in the file's metadata.
 pub(crate) const KEY_OF_FEATURES: &str = "huggingface";
 
-/// The metadata of a schema that lists the names of the classes as JSON, by number.
+/// The key of the class names, a JSON list by class number, in a schema's metadata.
 pub(crate) const CLASSES: &str = "packhorse.classes";
 
 /// The field that holds the class.
 const CLASS: &str = "cls";
 
-/// The text for rows of `schema`.
-pub(crate) fn features(schema: &Schema, stored: &Stored) -> Result<String> {
+/// The JSON text for rows of `schema`.
+pub(crate) fn features(schema: &Schema, stored: &StoredSchema) -> Result<String> {
     let classes = schema.metadata().get(CLASSES).map(|text| class_names(text)).transpose()?;
     let mut features = Map::new();
     for (kind, field) in stored.fields() {
@@ -34,7 +34,7 @@ pub(crate) fn features(schema: &Schema, stored: &Stored) -> Result<String> {
 
 fn class_names(text: &str) -> Result<Vec<String>> {
     serde_json::from_str(text)
-        .map_err(|e| Error::config(format!("the metadata {CLASSES} is no JSON list of names: {e}")))
+        .map_err(|e| Error::config(format!("the metadata {CLASSES} is not a JSON list of names: {e}")))
 }
 
 fn feature(field: &Field) -> Value {
@@ -43,7 +43,7 @@ fn feature(field: &Field) -> Value {
         DataType::FixedSizeList(item, size) => json!({"feature": feature(item), "length": size, "_type": "List"}),
         DataType::Struct(parts) => parts.iter().map(|part| (part.name().clone(), feature(part))).collect(),
         DataType::Utf8 => value("string"),
-        // Hugging Face has no name for a fixed size; it casts.
+        // Hugging Face has no fixed-size binary; it casts.
         DataType::Binary | DataType::FixedSizeBinary(_) => value("binary"),
         DataType::Boolean => value("bool"),
         other => value(&temporal::name(other).unwrap_or_else(|| other.to_string().to_lowercase())),

@@ -1,19 +1,18 @@
-//! Where the pages of a file's columns are, as far as its offset index makes sense: one that doesn't is passed by, as are
-//! files without one.
+//! The page locations of a file, from its offset indexes. An invalid index is ignored, as if the file had none.
 
 use crate::contain::parquet_error;
 use crate::declared::is_offset_index;
-use crate::fetch::Parts;
+use crate::fetch::FetchedRanges;
 use crate::footer::chunk;
 use packhorse_core::{Input, Limits, Pool, Result};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::page_index::offset_index::PageLocation;
 use std::ops::Range;
 
-/// Indexes are written one after the other; further apart than this they aren't read.
+/// Indexes are usually contiguous; with larger gaps in total they are not read.
 const APART: u64 = 64 << 20;
 
-/// `metadata` with the pages of the columns `leaves`, where the file, of `len` bytes, says where they are.
+/// `metadata` with the page locations of the columns `leaves`, if the file, of `len` bytes, has valid indexes.
 pub(crate) fn load(
     metadata: ParquetMetaData,
     leaves: &[usize],
@@ -22,7 +21,7 @@ pub(crate) fn load(
     limits: Limits,
 ) -> Result<ParquetMetaData> {
     let Some((all, ranges)) = ranges(&metadata, len) else { return Ok(metadata) };
-    let parts = Parts::read(input, len, vec![all], limits, &Pool::default())?;
+    let parts = FetchedRanges::read(input, len, vec![all], limits, &Pool::default())?;
     let bytes = |range: &Range<u64>| Some(parts.from(range.start).ok()?.slice(..(range.end - range.start) as usize));
     if !ranges.iter().all(|range| bytes(range).is_some_and(|bytes| is_offset_index(&bytes))) {
         return Ok(metadata);
@@ -36,7 +35,7 @@ pub(crate) fn load(
     Ok(if sound { found } else { metadata })
 }
 
-/// Where the offset indexes are, all of them and each.
+/// The range of all offset indexes, and the range of each.
 fn ranges(metadata: &ParquetMetaData, len: u64) -> Option<(Range<u64>, Vec<Range<u64>>)> {
     let mut ranges = Vec::new();
     for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
@@ -51,7 +50,7 @@ fn ranges(metadata: &ParquetMetaData, len: u64) -> Option<(Range<u64>, Vec<Range
     (start < end && end - start <= sum.saturating_add(APART)).then_some((start..end, ranges))
 }
 
-/// Whether the pages of a column lie one after the other in its bytes, and their rows in its row group.
+/// Whether the pages of a column are ascending within its chunk, and their rows within its row group.
 fn is_sound(metadata: &ParquetMetaData, group: usize, leaf: usize, len: u64) -> bool {
     let Some(pages) = pages(metadata, group, leaf) else { return true };
     let Ok(chunk) = chunk(metadata, group, leaf, len) else { return false };
@@ -65,11 +64,11 @@ fn is_sound(metadata: &ParquetMetaData, group: usize, leaf: usize, len: u64) -> 
         let Some(end) = start.checked_add(size).filter(|end| ordered && *end <= chunk.end) else { return false };
         (at, row) = (end, first);
     }
-    // What lies before the first page is a dictionary.
+    // The bytes before the first page are a dictionary.
     pages.first().is_some_and(|page| i32::try_from(page.offset as u64 - chunk.start).is_ok())
 }
 
-/// Where the pages of a column are, if that is known.
+/// The page locations of a column, if known.
 pub(crate) fn pages(metadata: &ParquetMetaData, group: usize, leaf: usize) -> Option<&[PageLocation]> {
     let index = metadata.page_index()?.offset_index(group, leaf)?;
     (!index.page_locations().is_empty()).then(|| index.page_locations().as_slice())

@@ -1,17 +1,17 @@
-//! Parquet and Arrow IPC: columns of typed values in files that describe themselves.
+//! Parquet and Arrow IPC: self-describing files of typed columns.
 //!
 //! * **Specifications**: <https://parquet.apache.org/docs/file-format/> and
 //!   <https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc>, through
 //!   the crates `parquet` and `arrow-ipc` of Apache Arrow.
-//! * **Who else reads them**: pyarrow, pandas, polars, DuckDB, Spark; Hugging Face's `datasets`, which shows our image
-//!   fields as images and knows the names of classes.
-//! * **The bytes we write**:
+//! * **Who else reads them**: pyarrow, pandas, polars, DuckDB, Spark; Hugging Face's `datasets`, which decodes image
+//!   fields as images and labels with their class names.
+//! * **The bytes** that the sinks write:
 //!
 //!   ```text
 //!   Parquet  "PAR1"
-//!            row group   100 rows or 32 MB where there are blobs, 100,000 rows or 128 MB else, never over 1 GB
-//!              column    pages; images 64 KiB a page, plain, uncompressed, without statistics;
-//!                        floats byte stream split; dictionaries where they help; zstd
+//!            row group   100 rows or 32 MB with blobs, else 100,000 rows or 128 MB; never over 1 GB
+//!              column    pages; images in pages of 64 KiB, plain, uncompressed, without statistics;
+//!                        floats byte stream split; dictionaries if they help; zstd
 //!              Bloom filter of __key__
 //!            column and offset indexes
 //!            footer      schema; metadata "ARROW:schema", "huggingface", "packhorse.schema"
@@ -19,23 +19,24 @@
 //!   Arrow    "ARROW1"    schema with the same metadata, record batches (cut like row groups), footer, "ARROW1"
 //!   ```
 //!
-//!   How each kind of field is a column: an encoded image (a blob whose name ends in jpg, jpeg, png, webp, gif, bmp,
-//!   tif or tiff) is `struct<bytes: binary, path: string>` with the path `KEY.FIELD`; a tensor is nested fixed-size
-//!   lists, lists if it has no elements; a ragged tensor is `struct<data, shape>`; dates and times are Arrow's; types
-//!   without an Arrow twin are fixed-size binary. `packhorse.schema` says what each field was, so that our source gives back the same rows.
-//! * **What we read**: any Parquet file but encrypted, brotli and LZO ones; Arrow files and streams, little-endian,
-//!   without growing dictionaries. Which column becomes which field: `docs/parquet.md`. Only the row groups that a
-//!   range of samples touches are read, and of those only the pages where the file has an offset index.
-//! * **Options** of the sinks: `row-group` (`batch` for Arrow), rows, for at most 1 GB; `compression`: `zstd` (default),
-//!   `none`, `snappy`; for Arrow `none` (default), `zstd`, `lz4`; `level` of zstd, 3; `tensor-ext=on`: tensors as
-//!   `arrow.fixed_shape_tensor`, which Hugging Face's `load_dataset` refuses; Arrow's `stream=on`: the stream format.
-//!   The classes' names are taken from the schema's metadata `packhorse.classes`, a JSON list, for the field `cls`.
-//!   Options of the sources: `columns`, globs separated by commas; `unread`, fields that are delivered as missing, one a
-//!   line; `unsupported`: `fail` (default) or `skip`.
-//! * **Revisions**: 1, the first; 2, dates and times in their own types, 16-bit floats without byte stream split, ragged
-//!   tensors that may be null as pyarrow reads them.
+//!   Columns: an encoded image (a blob whose name ends in jpg, jpeg, png, webp, gif, bmp, tif or tiff) is
+//!   `struct<bytes: binary, path: string>` with the path `KEY.FIELD`; a tensor is nested fixed-size lists, or lists if
+//!   it has no elements; a ragged tensor is `struct<data, shape>`; dates and times use Arrow's types; types without an
+//!   Arrow equivalent are fixed-size binary. `packhorse.schema` records the original fields, so that our source gives
+//!   back the same rows.
+//! * **The sources** read any Parquet file except encrypted, brotli and LZO ones, and little-endian Arrow files and
+//!   streams without delta dictionaries. Which column becomes which field: `docs/parquet.md`. Only the row groups in
+//!   the requested range are read, and of these only the needed pages if the file has an offset index.
+//! * **Options** of the sinks: `row-group` (`batch` for Arrow), a number of rows, at most 1 GB; `compression`: `zstd`
+//!   (default), `none`, `snappy`; for Arrow `none` (default), `zstd`, `lz4`; `level` of zstd, default 3;
+//!   `tensor-ext=on`: tensors as `arrow.fixed_shape_tensor`, which Hugging Face's `load_dataset` refuses; Arrow's
+//!   `stream=on`: the stream format. Class names for the field `cls` come from the schema's metadata
+//!   `packhorse.classes`, a JSON list. Options of the sources: `columns`, comma-separated globs; `unread`, fields that
+//!   are delivered as null, one per line; `unsupported`: `fail` (default) or `skip`.
+//! * **Revisions**: 1, the first; 2, dates and times in their own types, 16-bit floats without byte stream split,
+//!   nullable ragged tensors in a form that pyarrow reads correctly.
 
-mod columns;
+mod column_reader;
 mod contain;
 mod cut;
 mod declared;
@@ -53,14 +54,14 @@ mod note;
 mod options;
 mod pages;
 mod properties;
+mod row_window;
 mod sink;
 mod source;
-mod stored;
+mod stored_schema;
 mod temporal;
 mod thrift;
 mod trial;
 mod wave;
-mod window;
 
 use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
 
@@ -76,7 +77,7 @@ impl Format for Parquet {
     }
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
-        let choice = options::Choice::parse(options)?;
+        let choice = options::ColumnSelection::parse(options)?;
         Ok(Box::new(source::ParquetSource { choice, limits, buffers: Default::default() }))
     }
 
@@ -98,7 +99,7 @@ impl Format for ArrowIpc {
     }
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
-        Ok(Box::new(ipc::IpcSource { choice: options::Choice::parse(options)?, limits }))
+        Ok(Box::new(ipc::IpcSource { choice: options::ColumnSelection::parse(options)?, limits }))
     }
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {

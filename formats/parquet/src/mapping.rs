@@ -1,4 +1,4 @@
-//! From the columns of a file, anybody's, to fields of samples.
+//! Maps the columns of any file to fields of samples.
 //!
 //! | column of the file | field |
 //! | --- | --- |
@@ -14,36 +14,36 @@
 //! | struct | its parts as fields `a.b`, each null where the struct is, if at most one of the two can be |
 //! | maps, lists of structs, lists of binary, intervals, unions, nulls | refused, naming column and type |
 //!
-//! Arrow gives every list nullable elements, so the types don't tell whether there are nulls inside lists or null
-//! structs among nullable parts: those are refused when they are met.
+//! Arrow writers declare list elements as nullable, so types don't tell whether lists contain nulls or whether structs
+//! with nullable parts are null: these are refused when they occur.
 
 use crate::note::Note;
-use crate::options::Choice;
-use crate::stored::{fits, image_parts};
+use crate::options::ColumnSelection;
+use crate::stored_schema::{fits, image_parts};
 use crate::temporal;
 use packhorse_core::{
     DataType, Error, Field, FieldType, KEY, NUMPY, Omission, Result, Schema, SchemaRef, with_metadata,
 };
 use std::sync::Arc;
 
-/// One field of samples, and where in the file it is found.
+/// A field of samples and its place in the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
-    /// The field as it is delivered.
+pub(crate) struct MappedColumn {
+    /// The delivered field.
     pub(crate) field: Field,
     pub(crate) kind: FieldType,
     /// The position of the file's column.
     pub(crate) root: usize,
-    /// Positions of the parts of structs, from the column inwards.
+    /// Positions of the children of structs, from the column inwards.
     pub(crate) path: Vec<usize>,
-    /// Whether a null struct can't be told from a null part, so that it is refused.
+    /// Whether null structs are refused, since they can't be distinguished from null parts.
     pub(crate) strict: bool,
-    /// Whether it isn't decoded: all of it is missing.
+    /// Whether the column is not decoded: all values are null.
     pub(crate) unread: bool,
 }
 
-impl Column {
-    /// Makes it one that isn't decoded.
+impl MappedColumn {
+    /// Marks the column as not decoded.
     fn forget(&mut self) {
         if self.field.name() != KEY {
             self.field = FieldType::Blob.field(self.field.name(), true);
@@ -51,31 +51,30 @@ impl Column {
         }
     }
 
-    /// Whether what it holds may turn out to be no field, which its type doesn't tell.
+    /// Whether its values may turn out to be unsupported, which its type doesn't tell.
     pub(crate) fn is_doubtful(&self) -> bool {
         let lists = matches!(self.kind, FieldType::List { .. } | FieldType::Tensor { .. } | FieldType::Ragged { .. });
         !self.unread && (lists || self.strict)
     }
 }
 
-/// What is read of a file, in the order in which it is delivered.
+/// The columns to read of a file, in the order of delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapping {
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<MappedColumn>,
     pub(crate) schema: SchemaRef,
-    /// What the file holds and isn't read.
+    /// Columns of the file that are left out.
     pub(crate) omitted: Vec<Omission>,
 }
 
 impl Mapping {
-    /// Maps the columns of `file` that are chosen, but for those of `faulty`; `note` is what our own sink wrote about
-    /// them.
+    /// Maps the chosen columns of `file`, without those in `faulty`; `note` is the note of our own sink, if any.
     ///
-    /// `unreadable` says why a column can't be read whatever its type is.
+    /// `unreadable` gives the reason why a column can't be read, independent of its type.
     pub(crate) fn new(
         file: &Schema,
         note: Option<&Note>,
-        choice: &Choice,
+        choice: &ColumnSelection,
         faulty: &[Omission],
         unreadable: &dyn Fn(usize) -> Option<String>,
     ) -> Result<Self> {
@@ -87,14 +86,15 @@ impl Mapping {
             }
             match note.and_then(|note| note.field(field.name())).filter(|wanted| fits(field, wanted)) {
                 Some(wanted) => found.columns.push(noted(field, wanted, root)?),
-                None => derive(field, Place::root(root), &mut found)?,
+                None => derive(field, ColumnPath::root(root), &mut found)?,
             }
         }
         let Found { columns: mut found, omitted, .. } = found;
         found.retain(|column| !faulty.iter().any(|faulty| faulty.field == *column.field.name()));
-        found.iter_mut().filter(|column| choice.is_unread(column.field.name())).for_each(Column::forget);
+        found.iter_mut().filter(|column| choice.is_unread(column.field.name())).for_each(MappedColumn::forget);
         choice.check(found.iter().map(|column| column.field.name().as_str()))?;
-        let mut columns: Vec<Column> = found.into_iter().filter(|column| choice.wants(column.field.name())).collect();
+        let mut columns: Vec<MappedColumn> =
+            found.into_iter().filter(|column| choice.wants(column.field.name())).collect();
         if columns.is_empty() {
             return Err(Error::config("no column is left to read; choose others with `select`"));
         }
@@ -111,7 +111,7 @@ impl Mapping {
         Ok(Self { columns, schema: Arc::new(schema), omitted })
     }
 
-    /// The positions of the file's columns that are read, in their order.
+    /// The positions of the file's columns to read, ascending.
     pub(crate) fn roots(&self) -> Vec<usize> {
         let read = self.columns.iter().filter(|column| !column.unread);
         let mut roots: Vec<usize> = read.map(|column| column.root).collect();
@@ -122,31 +122,31 @@ impl Mapping {
 }
 
 /// The key first, then by name.
-fn order(column: &Column) -> (bool, &str) {
+fn order(column: &MappedColumn) -> (bool, &str) {
     (column.field.name() != KEY, column.field.name())
 }
 
-/// A column that our own sink wrote.
-fn noted(file: &Field, wanted: &Field, root: usize) -> Result<Column> {
+/// A column that our sink wrote.
+fn noted(file: &Field, wanted: &Field, root: usize) -> Result<MappedColumn> {
     let kind = FieldType::of(wanted)?;
     let path = match kind {
         FieldType::Blob => image_parts(file).map(|(bytes, _)| bytes).into_iter().collect(),
         _ => Vec::new(),
     };
-    Ok(Column { field: wanted.clone(), kind, root, path, strict: false, unread: false })
+    Ok(MappedColumn { field: wanted.clone(), kind, root, path, strict: false, unread: false })
 }
 
-/// Where a part of a struct is.
+/// The place of a column or of a part of a struct.
 #[derive(Clone)]
-struct Place {
+struct ColumnPath {
     root: usize,
     path: Vec<usize>,
     prefix: String,
-    /// How many of the structs around it may be null.
+    /// The number of nullable structs around it.
     nullable: usize,
 }
 
-impl Place {
+impl ColumnPath {
     fn root(root: usize) -> Self {
         Self { root, path: Vec::new(), prefix: String::new(), nullable: 0 }
     }
@@ -158,13 +158,13 @@ impl Place {
     }
 }
 
-/// Adds the fields that the column (or part of one) `file` becomes.
-fn derive(file: &Field, place: Place, found: &mut Found<'_>) -> Result<()> {
+/// Adds the fields of the column, or part of a struct, `file`.
+fn derive(file: &Field, place: ColumnPath, found: &mut Found<'_>) -> Result<()> {
     let name = format!("{}{}", place.prefix, file.name());
     if let Some((bytes, _)) = image_parts(file) {
         let place = place.inside(bytes, "", file.is_nullable());
-        // A null among its bytes is a sample without the field, just as a null image is.
-        found.columns.push(column(file, FieldType::Blob, &name, None, Place { nullable: 0, ..place }, true)?);
+        // Null bytes count as a missing field, like a null image.
+        found.columns.push(column(file, FieldType::Blob, &name, None, ColumnPath { nullable: 0, ..place }, true)?);
         return Ok(());
     }
     if let Some((kind, numpy)) = kind_of(file) {
@@ -176,24 +176,24 @@ fn derive(file: &Field, place: Place, found: &mut Found<'_>) -> Result<()> {
             .iter()
             .enumerate()
             .try_for_each(|(i, part)| derive(part, place.inside(i, file.name(), file.is_nullable()), found)),
-        other => found.refuse(&name, other, "is no field packhorse knows", place.root),
+        other => found.refuse(&name, other, "is not supported", place.root),
     }
 }
 
-/// What was found in a file.
+/// The columns found so far.
 struct Found<'a> {
-    choice: &'a Choice,
-    columns: Vec<Column>,
+    choice: &'a ColumnSelection,
+    columns: Vec<MappedColumn>,
     omitted: Vec<Omission>,
 }
 
 impl Found<'_> {
-    /// The error for a column that can't be read, unless it may be left out.
+    /// Handles a column that can't be read: unread, left out, or an error.
     fn refuse(&mut self, name: &str, data_type: &DataType, why: &str, root: usize) -> Result<()> {
         if self.choice.is_unread(name) {
             let field = FieldType::Blob.field(name, true);
             let (kind, path) = (FieldType::Blob, Vec::new());
-            self.columns.push(Column { field, kind, root, path, strict: false, unread: true });
+            self.columns.push(MappedColumn { field, kind, root, path, strict: false, unread: true });
         } else if self.choice.wants_within(name) {
             let why = format!("of type {data_type} {why}");
             if !self.choice.skip {
@@ -212,9 +212,9 @@ fn column(
     kind: FieldType,
     name: &str,
     numpy: Option<String>,
-    place: Place,
+    place: ColumnPath,
     nullable: bool,
-) -> Result<Column> {
+) -> Result<MappedColumn> {
     let is_key = name == KEY;
     if is_key && kind != FieldType::Text {
         let other = file.data_type();
@@ -229,14 +229,14 @@ fn column(
         field = with_metadata(field, key, &value);
     }
     let strict = place.nullable + usize::from(file.is_nullable()) > 1;
-    Ok(Column { field, kind, root: place.root, path: place.path, strict, unread: false })
+    Ok(MappedColumn { field, kind, root: place.root, path: place.path, strict, unread: false })
 }
 
 fn is_extension(field: &Field) -> bool {
     field.metadata().get("ARROW:extension:name").is_some_and(|name| name.starts_with("arrow."))
 }
 
-/// What a column holds, with the NumPy type that its metadata or Arrow's type names.
+/// The kind of a column, with the NumPy type of its metadata or Arrow type.
 fn kind_of(field: &Field) -> Option<(FieldType, Option<String>)> {
     let noted = field.metadata().get(NUMPY).cloned();
     if field.metadata().get("ARROW:extension:name").is_some_and(|name| name.ends_with("_shape_tensor")) {
@@ -293,7 +293,7 @@ fn vector(kind: FieldType, size: usize) -> Option<FieldType> {
     }
 }
 
-/// The element that a value of this type becomes, and the NumPy type where Arrow's says more.
+/// The element type for an Arrow type, and its NumPy type if needed.
 fn element_of(data_type: &DataType) -> Option<(DataType, Option<String>)> {
     use DataType::{
         Boolean, Decimal32, Decimal64, Decimal128, Decimal256, FixedSizeBinary, Float16, Float32, Float64, LargeUtf8,

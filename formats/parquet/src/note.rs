@@ -1,8 +1,8 @@
-//! What our sinks write into a file so that our sources give back the very same rows.
+//! The note in a file's metadata with which our sources restore the exact rows of our sinks.
 //!
-//! One JSON text under the key [`KEY_OF_NOTE`] of the file's metadata: the fields in the order in which they are
-//! delivered, what each holds, its metadata, and the schema's metadata. Other readers pass it by. Whoever rewrites the
-//! file may have kept it, so it is believed only of columns whose type still fits it.
+//! A JSON text under the key [`KEY_OF_NOTE`]: the fields in order, their kinds and metadata, and the schema's metadata.
+//! Other readers ignore it. A tool that rewrites the file may keep it, so it is used only for columns whose type still
+//! matches.
 //!
 //! ```text
 //! {"version":1,"metadata":{…},"fields":[{"name":"x","kind":"tensor","element":"float32","shape":[3,4],
@@ -13,13 +13,13 @@ use packhorse_core::{DataType, Error, Field, FieldType, Result, Schema, with_met
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Where the note lies in the file's metadata.
+/// The key of the note in the file's metadata.
 pub(crate) const KEY_OF_NOTE: &str = "packhorse.schema";
 
-/// The deepest lists and the most dimensions.
+/// The deepest nesting of lists and the most dimensions.
 const DEEPEST: usize = 32;
 
-/// The fields as they were given to the sink.
+/// The fields that the sink was given.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     fields: BTreeMap<String, Field>,
@@ -27,13 +27,13 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// The text for `schema`, whose fields are of the kinds in `FieldType`.
+    /// The note for `schema`.
     pub(crate) fn write(schema: &Schema) -> Result<String> {
         let fields = schema.fields().iter().map(|field| entry(field)).collect::<Result<Vec<_>>>()?;
         Ok(json!({"version": 1, "metadata": pairs(schema.metadata().iter()), "fields": fields}).to_string())
     }
 
-    /// Reads a note; `None` if it is none that we wrote.
+    /// Parses a note; `None` if it is invalid.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let note: Value = serde_json::from_str(text).ok()?;
         (note.get("version")? == 1).then_some(())?;
@@ -42,7 +42,7 @@ impl Note {
         Some(Self { fields, metadata: texts(note.get("metadata")?)? })
     }
 
-    /// The field that the column `name` was.
+    /// The original field of the column `name`.
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         self.fields.get(name)
     }
@@ -111,14 +111,14 @@ fn field_of(entry: &Value) -> Option<Field> {
     Some(ours.fold(field, |field, (k, v)| with_metadata(field, k, v)))
 }
 
-/// A shape whose elements can be counted by Arrow.
+/// A shape whose number of elements fits Arrow's offsets.
 fn shape(value: &Value) -> Option<Vec<usize>> {
     let shape = value.as_array()?.iter().map(|d| usize::try_from(d.as_u64()?).ok()).collect::<Option<Vec<_>>>()?;
     let elements = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
     ((1..=DEEPEST).contains(&shape.len()) && i32::try_from(elements).is_ok()).then_some(shape)
 }
 
-/// The elements and their names in the note; fixed-size binary is `bytes:N`.
+/// Element types and their names in the note; fixed-size binary is `bytes:N`.
 const ELEMENTS: [(&str, DataType); 13] = [
     ("bool", DataType::Boolean),
     ("int8", DataType::Int8),
@@ -135,7 +135,7 @@ const ELEMENTS: [(&str, DataType); 13] = [
     ("string", DataType::Utf8View),
 ];
 
-/// The name of an element, which is also what Hugging Face calls it.
+/// The name of an element type, the same as in Hugging Face's `datasets`.
 pub(crate) fn element_name(element: &DataType) -> Option<String> {
     match element {
         DataType::FixedSizeBinary(n) if *n > 0 => Some(format!("bytes:{n}")),

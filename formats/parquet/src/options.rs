@@ -1,16 +1,16 @@
-//! The settings of sinks and sources.
+//! The options of sinks and sources.
 
 use globset::{Glob, GlobMatcher};
 use packhorse_core::{Error, Options, Result};
 use parquet::basic::{Compression, ZstdLevel};
 use std::collections::BTreeSet;
 
-/// How Parquet is written.
+/// The options of the Parquet sink.
 #[derive(Clone, Debug)]
 pub(crate) struct ParquetOptions {
-    /// Rows in a row group, where the user said so.
+    /// Rows in a row group, if set.
     pub(crate) row_group: Option<usize>,
-    /// Of every column but encoded images.
+    /// The compression of all columns except encoded images.
     pub(crate) compression: Compression,
     pub(crate) tensor_ext: bool,
 }
@@ -23,25 +23,25 @@ impl ParquetOptions {
             "zstd" => {
                 let level = options.parse("level", 3)?;
                 let level = ZstdLevel::try_new(level);
-                Compression::ZSTD(level.map_err(|_| Error::config("option level: zstd has the levels 1 to 22"))?)
+                Compression::ZSTD(level.map_err(|_| Error::config("option level: must be 1 to 22"))?)
             }
             "none" => Compression::UNCOMPRESSED,
             "snappy" => Compression::SNAPPY,
             other => return Err(unknown("compression", other, "zstd, none, snappy")),
         };
         if options.get("level").is_some() && !matches!(compression, Compression::ZSTD(_)) {
-            return Err(Error::config("option level is for compression=zstd only"));
+            return Err(Error::config("option level: only for compression=zstd"));
         }
         Ok(Self { row_group: rows(options, "row-group")?, compression, tensor_ext: switch(options, "tensor-ext")? })
     }
 }
 
-/// How Arrow IPC is written.
+/// The options of the Arrow sink.
 #[derive(Clone, Debug)]
 pub(crate) struct IpcOptions {
     /// The stream format instead of the file format.
     pub(crate) stream: bool,
-    /// Rows in a record batch, where the user said so.
+    /// Rows in a record batch, if set.
     pub(crate) batch: Option<usize>,
     pub(crate) compression: Option<arrow_ipc::CompressionType>,
     pub(crate) tensor_ext: bool,
@@ -66,19 +66,19 @@ impl IpcOptions {
     }
 }
 
-/// Which columns are read, and what happens to those that can't be.
+/// The columns to read, and the policy for unsupported ones.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Choice {
+pub(crate) struct ColumnSelection {
     globs: Option<Vec<(String, GlobMatcher)>>,
-    /// The one field that is read.
+    /// The only field to read, if set.
     only: Option<String>,
-    /// Fields that nobody will look at: they are delivered as missing blobs, whatever they are.
+    /// Fields that are dropped later: they are delivered as null blobs without decoding.
     unread: BTreeSet<String>,
-    /// Leave out what is unsupported instead of refusing the file.
+    /// Leaves out unsupported columns instead of refusing the file.
     pub(crate) skip: bool,
 }
 
-impl Choice {
+impl ColumnSelection {
     /// From the options of a source.
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["columns", "unread", "unsupported"])?;
@@ -94,12 +94,12 @@ impl Choice {
         Ok(Self { globs: globs.transpose()?, only: None, unread, skip })
     }
 
-    /// The same with nothing but the field `name`, to see whether it can be read.
+    /// The same selection with only the field `name`, to test whether it can be read.
     pub(crate) fn alone(&self, name: &str) -> Self {
         Self { only: Some(name.to_owned()), ..self.clone() }
     }
 
-    /// Whether columns that turn out to be unsupported while they are read are to be found ahead.
+    /// Whether columns with unsupported values must be found before reading.
     pub(crate) fn tries(&self) -> bool {
         self.skip && self.only.is_none()
     }
@@ -109,13 +109,13 @@ impl Choice {
         self.unread.contains(name)
     }
 
-    /// Whether the column `name` is wanted: one of the globs matches it, or there are none.
+    /// Whether the column `name` is selected: a glob matches it, or there are no globs.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only == name)
             && self.globs.as_ref().is_none_or(|globs| globs.iter().any(|(_, glob)| glob.is_match(name)))
     }
 
-    /// Whether anything inside the column `name` may be wanted: a struct becomes the columns `name.…`.
+    /// Whether the column `name` or a part of it may be selected: a struct becomes the columns `name.…`.
     pub(crate) fn wants_within(&self, name: &str) -> bool {
         let within = |text: &str| {
             let (fixed, inner) = (text.split(['*', '?', '[', '{']).next().unwrap_or(text), format!("{name}."));
@@ -125,12 +125,12 @@ impl Choice {
         self.wants(name) || self.globs.as_ref().is_none_or(inside)
     }
 
-    /// A `Config` error where a glob matches none of `names`.
+    /// A `Config` error if a glob matches none of `names`.
     pub(crate) fn check<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
         for (text, glob) in self.globs.iter().flatten() {
             if !names.clone().any(|name| glob.is_match(name)) {
                 let known = names.clone().take(20).collect::<Vec<_>>().join(", ");
-                return Err(Error::config(format!("`select`: no column matches \"{text}\"; there are: {known}")));
+                return Err(Error::config(format!("`select`: no column matches \"{text}\"; columns are: {known}")));
             }
         }
         Ok(())
@@ -159,5 +159,5 @@ fn switch(options: &Options, name: &str) -> Result<bool> {
 }
 
 fn unknown(name: &str, value: &str, known: &str) -> Error {
-    Error::config(format!("option {name}: can't understand \"{value}\"; known are: {known}"))
+    Error::config(format!("option {name}: \"{value}\" is not one of {known}"))
 }

@@ -1,9 +1,9 @@
-//! The pages of a row group, checked before they are decoded: what they declare, in their headers and beneath the
-//! compression, is what the crate `parquet` takes memory for.
+//! Checks the pages of a row group before they are decoded: the crate `parquet` allocates the sizes that they declare,
+//! in their headers and in their decompressed data.
 
 use crate::declared;
 use crate::delta;
-use crate::fetch::Parts;
+use crate::fetch::FetchedRanges;
 use bytes::Bytes;
 use packhorse_core::{Error, Limits, Result};
 use parquet::arrow::FieldLevels;
@@ -19,30 +19,30 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The least memory that a value within lists takes, with its levels and its null: what a page's number of those is
-/// measured by, since a run of equal ones takes next to no bytes in the file.
+/// The least memory of a value within lists, with its levels and its null bit. It bounds the declared number of values,
+/// since a run of equal values takes almost no bytes in the file.
 const NESTED: u64 = 64;
 
-/// The most bytes of fixed-size values that a batch has.
+/// The most bytes of fixed-size values in a batch.
 const FIXED: usize = 64 << 20;
 
-/// A row group whose bytes are in memory.
-pub(crate) struct Group<'a> {
-    pub(crate) parts: Parts,
+/// A row group in memory.
+pub(crate) struct LoadedRowGroup<'a> {
+    pub(crate) parts: FetchedRanges,
     pub(crate) metadata: &'a ParquetMetaData,
     pub(crate) group: usize,
-    /// Where the pages of a column are; `None` where that isn't known or all of them are read.
+    /// The page locations of a column; `None` if unknown or if all pages are read.
     pub(crate) pages: &'a dyn Fn(usize) -> Option<&'a [PageLocation]>,
     pub(crate) limits: Limits,
-    pub(crate) fault: Fault,
+    pub(crate) fault: PageFault,
 }
 
-/// What was found wrong with a page: the crate `parquet` passes on no more than the text of an error.
+/// Carries the error of a bad page past the crate `parquet`, which only keeps the text of an error.
 #[derive(Clone, Default)]
-pub(crate) struct Fault(Arc<Mutex<Option<Error>>>);
+pub(crate) struct PageFault(Arc<Mutex<Option<Error>>>);
 
-impl Fault {
-    /// What was found, if something was.
+impl PageFault {
+    /// The error, if there was one.
     pub(crate) fn take(&self) -> Option<Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -54,7 +54,7 @@ impl Fault {
     }
 }
 
-impl Group<'_> {
+impl LoadedRowGroup<'_> {
     /// Reads the columns `levels`, `batch` rows at a time.
     pub(crate) fn reader(
         &self,
@@ -62,7 +62,7 @@ impl Group<'_> {
         batch: usize,
         selection: Option<RowSelection>,
     ) -> ParquetResult<ParquetRecordBatchReader> {
-        // The reader takes room for a batch of such values before it sees one.
+        // The reader allocates a batch of fixed-size values before it reads one.
         let schema = self.metadata.file_metadata().schema_descr();
         let widest = schema.columns().iter().map(|column| column.type_length()).max().unwrap_or(0);
         let most = usize::try_from(widest).map_or(usize::MAX, |widest| FIXED.checked_div(widest).unwrap_or(usize::MAX));
@@ -75,7 +75,7 @@ impl Group<'_> {
     }
 }
 
-impl RowGroups for Group<'_> {
+impl RowGroups for LoadedRowGroup<'_> {
     fn num_rows(&self) -> usize {
         self.row_group().and_then(|group| usize::try_from(group.num_rows()).ok()).unwrap_or(0)
     }
@@ -84,7 +84,7 @@ impl RowGroups for Group<'_> {
         let chunk = self.row_group().and_then(|group| group.columns().get(leaf));
         let chunk = chunk.ok_or_else(|| ParquetError::EOF("a row group lacks a column".to_owned()))?;
         let pages = (self.pages)(leaf);
-        let column = Column {
+        let column = ColumnChunk {
             parts: self.parts.clone(),
             codec: chunk.compression(),
             indexed: pages.is_some(),
@@ -93,7 +93,7 @@ impl RowGroups for Group<'_> {
         };
         let pages = pages.map(<[PageLocation]>::to_vec);
         let pages = SerializedPageReader::new(Arc::new(column), chunk, self.num_rows(), pages)?;
-        let checked = Checked {
+        let checked = CheckedPages {
             pages,
             column: chunk.column_descr_ptr(),
             flat: (chunk.column_descr().max_rep_level() == 0).then(|| self.num_rows() as u64),
@@ -125,28 +125,28 @@ impl Iterator for One {
 
 impl PageIterator for One {}
 
-/// The bytes of a column chunk. Where the pages are read one after the other what `get_read` gives begins at a page's
-/// header, if it is read at all, and where they are known `get_bytes` begins at one.
-struct Column {
-    parts: Parts,
+/// The bytes of a column chunk. `get_read` starts at a page header if pages are read sequentially; `get_bytes` starts
+/// at one if page locations are known.
+struct ColumnChunk {
+    parts: FetchedRanges,
     codec: Compression,
     indexed: bool,
     limits: Limits,
-    fault: Fault,
+    fault: PageFault,
 }
 
-impl Length for Column {
+impl Length for ColumnChunk {
     fn len(&self) -> u64 {
         self.parts.len()
     }
 }
 
-impl ChunkReader for Column {
-    type T = Header;
+impl ChunkReader for ColumnChunk {
+    type T = PageHeader;
 
-    fn get_read(&self, start: u64) -> ParquetResult<Header> {
+    fn get_read(&self, start: u64) -> ParquetResult<PageHeader> {
         let (bytes, fault) = (self.parts.from(start)?, self.fault.clone());
-        Ok(Header { bytes, unchecked: Some((self.codec, self.limits)), fault })
+        Ok(PageHeader { bytes, unchecked: Some((self.codec, self.limits)), fault })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
@@ -158,14 +158,14 @@ impl ChunkReader for Column {
     }
 }
 
-/// The header of a page, checked when it is first read.
-struct Header {
+/// Reads a page header and checks it at the first read.
+struct PageHeader {
     bytes: Bytes,
     unchecked: Option<(Compression, Limits)>,
-    fault: Fault,
+    fault: PageFault,
 }
 
-impl Read for Header {
+impl Read for PageHeader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if let Some((codec, limits)) = self.unchecked.take() {
             let checked = declared::page(&self.bytes, codec, limits);
@@ -177,24 +177,24 @@ impl Read for Header {
     }
 }
 
-/// The pages of a column chunk, each checked once it is unpacked.
-struct Checked {
-    pages: SerializedPageReader<Column>,
+/// The pages of a column chunk, each checked after decompression.
+struct CheckedPages {
+    pages: SerializedPageReader<ColumnChunk>,
     column: ColumnDescPtr,
-    /// Of a column without lists: how many values its pages may still have.
+    /// For a column without lists: the values that its pages may still have.
     flat: Option<u64>,
     limits: Limits,
-    fault: Fault,
+    fault: PageFault,
 }
 
-impl Checked {
+impl CheckedPages {
     fn check(&mut self, page: Page) -> ParquetResult<Page> {
         self.sound(&page).map_err(|e| self.fault.keep(e))?;
         Ok(page)
     }
 
     fn sound(&mut self, page: &Page) -> Result<()> {
-        let damaged = || Error::content("has a page that declares what it can't hold; write the file anew");
+        let damaged = || Error::content("has a page that declares more than it can hold; write the file again");
         let values = u64::from(page.num_values());
         if let Page::DictionaryPage { buf, .. } = page {
             let bytes = values.checked_mul(width(&self.column)).filter(|bytes| *bytes <= buf.len() as u64);
@@ -209,7 +209,7 @@ impl Checked {
     }
 }
 
-/// The least bytes of a value in a dictionary.
+/// The least size of a value in a dictionary.
 fn width(column: &ColumnDescPtr) -> u64 {
     match column.physical_type() {
         PhysicalType::BOOLEAN => 1,
@@ -220,7 +220,7 @@ fn width(column: &ColumnDescPtr) -> u64 {
     }
 }
 
-/// Where in a data page the values are, behind its levels.
+/// The range of the values in a data page, after its levels.
 fn body(page: &Page, column: &ColumnDescPtr) -> Option<Range<usize>> {
     let end = page.buffer().len();
     let start = match page {
@@ -241,7 +241,7 @@ fn body(page: &Page, column: &ColumnDescPtr) -> Option<Range<usize>> {
     (start <= end).then_some(start..end)
 }
 
-/// How many bytes the levels up to `most` are that stand in front of a data page of the first version.
+/// The size of the levels, up to `most`, at the start of a data page of version 1.
 fn levels(bytes: &[u8], most: i16, encoding: Encoding, values: u32) -> Option<usize> {
     match encoding {
         _ if most <= 0 => Some(0),
@@ -249,7 +249,7 @@ fn levels(bytes: &[u8], most: i16, encoding: Encoding, values: u32) -> Option<us
             let len = u32::from_le_bytes(*bytes.first_chunk::<4>()?);
             usize::try_from(len).ok()?.checked_add(4)
         }
-        // Packed bits, which nobody writes any more.
+        // Bit-packed levels, which are deprecated.
         _ => {
             let bits = u64::from(16 - most.leading_zeros().min(16)).checked_mul(values.into())?;
             usize::try_from(bits.div_ceil(8)).ok()
@@ -257,12 +257,12 @@ fn levels(bytes: &[u8], most: i16, encoding: Encoding, values: u32) -> Option<us
     }
 }
 
-/// Whether the values `bytes` of a data page are no more than it says.
+/// Whether the encoded values of a data page match its declared number of values.
 fn is_sound(bytes: &[u8], encoding: Encoding, values: u64, physical: PhysicalType) -> bool {
     match encoding {
-        // A page of nulls may hold nothing at all.
+        // A page of nulls may be empty.
         _ if bytes.is_empty() => true,
-        // Values that are passed over may lead the crate behind the end, from where it takes any memory.
+        // Skipping values may lead the crate past the end, where it would allocate any size.
         Encoding::PLAIN if physical == PhysicalType::BYTE_ARRAY => are_within(bytes, values),
         Encoding::DELTA_BINARY_PACKED => delta::is_sound(bytes, values),
         Encoding::DELTA_LENGTH_BYTE_ARRAY => delta::after(bytes, values).is_some(),
@@ -278,7 +278,7 @@ fn is_sound(bytes: &[u8], encoding: Encoding, values: u64, physical: PhysicalTyp
     }
 }
 
-/// Whether up to `values` values, each behind its length, lie in `bytes`; nulls, which are counted, have none.
+/// Whether up to `values` length-prefixed values lie in `bytes`. Nulls are counted but have no bytes.
 fn are_within(mut bytes: &[u8], values: u64) -> bool {
     for _ in 0..values {
         let Some((len, rest)) = bytes.split_first_chunk::<4>() else { return bytes.is_empty() };
@@ -290,7 +290,7 @@ fn are_within(mut bytes: &[u8], values: u64) -> bool {
     true
 }
 
-impl Iterator for Checked {
+impl Iterator for CheckedPages {
     type Item = ParquetResult<Page>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -298,7 +298,7 @@ impl Iterator for Checked {
     }
 }
 
-impl PageReader for Checked {
+impl PageReader for CheckedPages {
     fn get_next_page(&mut self) -> ParquetResult<Option<Page>> {
         self.pages.get_next_page()?.map(|page| self.check(page)).transpose()
     }

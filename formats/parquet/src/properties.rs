@@ -1,37 +1,37 @@
-//! How each column is encoded.
+//! The encoding of each column.
 //!
-//! * Encoded images: plain, uncompressed, without statistics; a page ends at 64 KiB, so that one image is read alone.
-//! * Other blobs: compressed, without a dictionary and statistics, pages of 64 KiB too.
-//! * Floats of 32 and 64 bits: byte stream split, then compressed. Everything else: dictionary where it helps, then compressed.
-//! * Every column has an offset index and, where it has statistics, a column index; the key has a Bloom filter.
+//! * Encoded images: plain, uncompressed, without statistics; pages of 64 KiB, so that one image can be read alone.
+//! * Other blobs: compressed, without dictionary and statistics, pages of 64 KiB too.
+//! * Floats of 32 and 64 bits: byte stream split, compressed. Everything else: a dictionary if it helps, compressed.
+//! * Every column has an offset index and, with statistics, a column index; the key has a Bloom filter.
 
 use crate::options::ParquetOptions;
-use crate::stored::{BYTES, Stored, is_image};
+use crate::stored_schema::{BYTES, StoredSchema, is_image};
 use packhorse_core::{DataType, FieldType, KEY};
 use parquet::basic::{Compression, Encoding};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 
-/// Where a page of blobs ends.
+/// The page size of blobs.
 const BLOB_PAGE: usize = 64 << 10;
 
-/// The most different keys that a row group's Bloom filter is sized for at first; it folds to what there are.
+/// The number of distinct keys that a Bloom filter is sized for at first; it is folded to the actual number.
 const KEYS: u64 = 100_000;
 
-pub(crate) fn properties(options: &ParquetOptions, stored: &Stored, notes: Vec<KeyValue>) -> WriterProperties {
+pub(crate) fn properties(options: &ParquetOptions, stored: &StoredSchema, notes: Vec<KeyValue>) -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_created_by(concat!("packhorse-parquet version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(options.compression)
         .set_statistics_enabled(EnabledStatistics::Page)
-        // The rows are cut before they get here.
+        // Rows are already cut into groups.
         .set_max_row_group_row_count(None)
         .set_key_value_metadata(Some(notes));
     for (kind, field) in stored.fields() {
         let name = field.name().as_str();
         builder = match kind {
             FieldType::Blob if is_image(name) => {
-                // From the text "x.bytes" a path of one part would be made, which matches nothing.
+                // The text "x.bytes" would give a path of a single part, which matches nothing.
                 let path = ColumnPath::new(vec![name.to_owned(), BYTES.to_owned()]);
                 blobs(builder, path.clone()).set_column_compression(path, Compression::UNCOMPRESSED)
             }
@@ -56,17 +56,17 @@ fn blobs(builder: WriterPropertiesBuilder, path: ColumnPath) -> WriterProperties
         .set_column_data_page_size_limit(path, BLOB_PAGE)
 }
 
-/// Sets the encoding of the floats in the column of this type at `path`.
+/// Sets the encoding of floats in the column of this type at `path`.
 fn floats(builder: WriterPropertiesBuilder, path: &mut Vec<String>, data_type: &DataType) -> WriterPropertiesBuilder {
     match data_type {
-        // Of 16-bit floats DuckDB doesn't read it.
+        // DuckDB can't read byte stream split of 16-bit floats.
         DataType::Float32 | DataType::Float64 => {
             let path = ColumnPath::new(path.clone());
             let builder = builder.set_column_dictionary_enabled(path.clone(), false);
             builder.set_column_encoding(path, Encoding::BYTE_STREAM_SPLIT)
         }
         DataType::List(item) | DataType::FixedSizeList(item, _) => {
-            // Parquet's own names of the levels of a list.
+            // Parquet's names of the levels of a list.
             path.extend(["list".to_owned(), item.name().clone()]);
             let builder = floats(builder, path, item.data_type());
             path.truncate(path.len().saturating_sub(2));

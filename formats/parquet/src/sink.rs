@@ -1,11 +1,11 @@
-//! Samples as Parquet shards.
+//! The sink: samples as Parquet shards.
 
 use crate::contain::parquet_error;
 use crate::cut::GATHERED;
 use crate::groups::{self, GroupWriter, Groups};
 use crate::options::ParquetOptions;
 use crate::properties::properties;
-use crate::stored::{Stored, Style, viewed};
+use crate::stored_schema::{StoredSchema, Style, viewed};
 use arrow_array::RecordBatch;
 use packhorse_core::{
     Context, Error, Outlet, Result, Rows, Schema, SchemaRef, Sealed, ShardWriter, Sink, write_huggingface_config,
@@ -50,12 +50,12 @@ impl Sink for ParquetSink {
     }
 
     fn size_of(&self, bytes: u64) -> u64 {
-        // Its length, its path, and its share of page headers and indexes.
+        // The length, the path, and a share of page headers and indexes.
         bytes.saturating_add(64)
     }
 
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
-        let stored = Stored::new(schema, self.style())?;
+        let stored = StoredSchema::new(schema, self.style())?;
         let notes = notes(schema, &stored)?;
         let columns = Arc::new(viewed(&stored.schema));
         let descriptor = ArrowSchemaConverter::new().schema_root("schema").convert(&columns).map_err(parquet_error)?;
@@ -72,8 +72,8 @@ impl Sink for ParquetSink {
     }
 }
 
-/// The file's metadata. What is noted stands in Arrow's schema once more, as pyarrow looks for it only there.
-fn notes(schema: &Schema, stored: &Stored) -> Result<Vec<KeyValue>> {
+/// The file's metadata. Arrow's schema repeats the notes, since pyarrow only looks there.
+fn notes(schema: &Schema, stored: &StoredSchema) -> Result<Vec<KeyValue>> {
     let notes = groups::notes(schema, stored)?;
     let arrow = Schema::new_with_metadata(stored.schema.fields().clone(), notes.clone());
     let arrow = (ARROW_SCHEMA_META_KEY.to_owned(), encode_arrow_schema(&arrow));
@@ -83,18 +83,18 @@ fn notes(schema: &Schema, stored: &Stored) -> Result<Vec<KeyValue>> {
 struct Shard {
     factory: ArrowRowGroupWriterFactory,
     file: SerializedFileWriter<Box<dyn Write + Send>>,
-    stored: Stored,
+    stored: StoredSchema,
     groups: usize,
 }
 
 impl Groups for Shard {
-    /// Writes a row group; its columns are encoded side by side.
+    /// Writes a row group; its columns are encoded in parallel.
     fn write(&mut self, rows: &Rows) -> Result<()> {
         let columns = self.stored.columns(rows)?;
         let leaves = leaves(&columns)?;
         let writers = self.factory.create_column_writers(self.groups).map_err(parquet_error)?;
         if writers.len() != leaves.len() {
-            return Err(Error::bug("there are other columns to write than the schema has"));
+            return Err(Error::bug("the columns to write differ from the schema"));
         }
         let encode = |(mut writer, leaf): (parquet::arrow::arrow_writer::ArrowColumnWriter, ArrowLeafColumn)| {
             writer.write(&leaf)?;

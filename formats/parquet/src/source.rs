@@ -1,16 +1,16 @@
-//! Parquet files, anybody's, as samples.
+//! The source: rows of Parquet files.
 
-use crate::columns::Columns;
+use crate::column_reader::ColumnReader;
 use crate::contain::{arrow_error, contained, parquet_error};
 use crate::decode;
-use crate::fetch::Parts;
+use crate::fetch::FetchedRanges;
 use crate::footer::Footer;
 use crate::index::pages;
-use crate::options::Choice;
-use crate::pages::{Fault, Group};
+use crate::options::ColumnSelection;
+use crate::pages::{LoadedRowGroup, PageFault};
+use crate::row_window::{RowWindow, RowWindows};
 use crate::trial;
 use crate::wave::{self, block_rows};
-use crate::window::{Window, Windows};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampMicrosecondType, TimestampSecondType};
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Clone)]
 pub(crate) struct ParquetSource {
-    pub(crate) choice: Choice,
+    pub(crate) choice: ColumnSelection,
     pub(crate) limits: Limits,
     pub(crate) buffers: Pool,
 }
@@ -42,7 +42,7 @@ impl ParquetSource {
         }
     }
 
-    /// A source of nothing but the field `name`.
+    /// A source of only the field `name`.
     fn alone(&self, name: &str) -> Box<dyn Source> {
         Box::new(Self { choice: self.choice.alone(name), limits: self.limits, buffers: Pool::default() })
     }
@@ -65,7 +65,7 @@ impl Source for ParquetSource {
         input: &'a dyn Input,
         choose: &mut dyn FnMut(&Schema) -> Result<Vec<usize>>,
     ) -> Result<Option<Blocks<'a>>> {
-        let columns = contained(|| Columns::open(input, self.limits, choose));
+        let columns = contained(|| ColumnReader::open(input, self.limits, choose));
         let mut columns = columns.map_err(|e| e.in_input(input.name()))?;
         Ok(Some(blocks(input.name(), move || contained(|| columns.block()))))
     }
@@ -105,14 +105,14 @@ impl Table for Open<'_> {
 
     fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
         let (footer, input) = (self.paged()?, &*self.input);
-        let windows = Windows::new(Arc::clone(&footer), items, self.limits);
+        let windows = RowWindows::new(Arc::clone(&footer), items, self.limits);
         let reading = Reading { input, footer, limits: self.limits, buffers: &self.buffers };
         let mut waves = Waves { reading, windows, long: None };
         Ok(wave::blocks(input.name(), move || waves.next()))
     }
 }
 
-/// A file that is being read.
+/// An open file.
 struct Reading<'a> {
     input: &'a dyn Input,
     footer: Arc<Footer>,
@@ -121,29 +121,30 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Fetches what `window` needs, and starts to decode it.
-    fn open(&self, window: &Window) -> Result<Long> {
+    /// Fetches the bytes of `window` and starts to decode it.
+    fn open(&self, window: &RowWindow) -> Result<Long> {
         let footer = &self.footer;
-        let parts = Parts::read(self.input, footer.len, window.ranges(footer)?, self.limits, self.buffers)?;
+        let parts = FetchedRanges::read(self.input, footer.len, window.ranges(footer)?, self.limits, self.buffers)?;
         let whole = window.is_whole();
         let known = |leaf: usize| if whole { None } else { pages(&footer.metadata, window.group, leaf) };
         let (metadata, limits) = (footer.metadata.as_ref(), self.limits);
-        let fault = Fault::default();
-        let group = Group { parts, metadata, group: window.group, pages: &known, limits, fault: fault.clone() };
+        let fault = PageFault::default();
+        let group =
+            LoadedRowGroup { parts, metadata, group: window.group, pages: &known, limits, fault: fault.clone() };
         let batch = block_rows(window.bytes, window.len());
         let read = |levels| group.reader(levels, batch, (!whole).then(|| window.selection())).map_err(parquet_error);
         let seconds = footer.seconds.as_ref().map(read).transpose()?;
         Ok(Long { reader: read(&footer.levels)?, seconds, left: window.len(), fault })
     }
 
-    /// The next rows of what was opened.
+    /// The next rows of a window.
     fn next(&self, long: &mut Long) -> Result<Option<Rows>> {
         let Some(batch) = long.batch()? else { return Ok(None) };
         decode::rows(&self.footer.mapping, &self.footer.roots, batch.columns(), batch.num_rows()).map(Some)
     }
 
     /// All rows of `window`.
-    fn decode(&self, window: &Window) -> Result<Vec<Rows>> {
+    fn decode(&self, window: &RowWindow) -> Result<Vec<Rows>> {
         contained(|| {
             let mut long = self.open(window)?;
             let mut blocks = Vec::new();
@@ -155,28 +156,29 @@ impl Reading<'_> {
     }
 }
 
-/// A window that is decoded block by block.
+/// A window being decoded block by block.
 struct Long {
     reader: ParquetRecordBatchReader,
-    /// INT96 timestamps in seconds, to see which don't fit microseconds.
+    /// INT96 timestamps in seconds, to detect overflow of microseconds.
     seconds: Option<ParquetRecordBatchReader>,
-    /// Rows still to come.
+    /// Rows not yet decoded.
     left: u64,
-    fault: Fault,
+    fault: PageFault,
 }
 
 impl Long {
-    /// The next columns, as the file has them.
+    /// The next batch of the file's columns.
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
         let found = |e| self.fault.take().unwrap_or_else(|| arrow_error(e, "Parquet"));
         let Some(batch) = self.reader.next().transpose().map_err(found)? else {
             return match self.left {
                 0 => Ok(None),
-                left => Err(Error::content(format!("a row group lacks {left} of its rows; write the file anew"))),
+                left => Err(Error::content(format!("a row group lacks {left} of its rows; write the file again"))),
             };
         };
         let left = self.left.checked_sub(batch.num_rows() as u64);
-        self.left = left.ok_or_else(|| Error::content("a row group has more rows than it says; write it anew"))?;
+        self.left =
+            left.ok_or_else(|| Error::content("a row group has more rows than it declares; write the file again"))?;
         if let Some(seconds) = &mut self.seconds {
             let seconds = seconds.next().transpose().map_err(found)?;
             fits_microseconds(&batch, &seconds.ok_or_else(|| Error::content("a row group lacks rows"))?)?;
@@ -185,12 +187,12 @@ impl Long {
     }
 }
 
-/// Refuses timestamps that wrapped around: in seconds, every INT96 timestamp fits.
+/// Refuses timestamps that overflowed, by comparison with seconds, which every INT96 timestamp fits.
 fn fits_microseconds(batch: &RecordBatch, seconds: &RecordBatch) -> Result<()> {
     for (field, exact) in seconds.schema_ref().fields().iter().zip(seconds.columns()) {
         let micros = batch.column_by_name(field.name()).and_then(|c| c.as_primitive_opt::<TimestampMicrosecondType>());
         let (Some(micros), Some(exact)) = (micros, exact.as_primitive_opt::<TimestampSecondType>()) else {
-            return Err(Error::bug("INT96 timestamps were read as something else"));
+            return Err(Error::bug("INT96 timestamps have another type"));
         };
         let same = |(a, b): (Option<i64>, Option<i64>)| a.map(|a| a.div_euclid(1_000_000)) == b;
         if micros.len() != exact.len() || !micros.iter().zip(exact).all(same) {
@@ -203,7 +205,7 @@ fn fits_microseconds(batch: &RecordBatch, seconds: &RecordBatch) -> Result<()> {
 
 struct Waves<'a> {
     reading: Reading<'a>,
-    windows: Windows,
+    windows: RowWindows,
     long: Option<Long>,
 }
 

@@ -1,5 +1,5 @@
-//! Dates, times of day, timestamps and durations: in rows 8 bytes that count ticks, with the NumPy type of the column and,
-//! where Arrow's type says more than that, the metadata [`LOGICAL`]; in files Arrow's and Parquet's own types.
+//! Dates, times of day, timestamps and durations. Rows hold 8-byte ticks with the column's NumPy type and, if Arrow's
+//! type says more, the metadata [`LOGICAL`]; files hold Arrow's and Parquet's own types.
 //!
 //! | NumPy type | `LOGICAL` | in files |
 //! | --- | --- | --- |
@@ -28,12 +28,12 @@ const UNITS: [(&str, TimeUnit); 4] = [
     ("ns", TimeUnit::Nanosecond),
 ];
 
-/// The name of a unit, as NumPy and Arrow have it.
+/// The name of a unit in NumPy and Arrow.
 pub(crate) fn unit_name(unit: &TimeUnit) -> &'static str {
     UNITS.iter().find(|(_, known)| known == unit).map_or("", |(name, _)| name)
 }
 
-/// The NumPy type of ticks of this type, if it is one.
+/// The NumPy type of a temporal type.
 pub(crate) fn numpy(data_type: &DataType) -> Option<String> {
     Some(match data_type {
         DataType::Timestamp(unit, _) => format!("<M8[{}]", unit_name(unit)),
@@ -46,7 +46,7 @@ pub(crate) fn numpy(data_type: &DataType) -> Option<String> {
     })
 }
 
-/// What Arrow's documents and Hugging Face call the type, if it is one of ticks.
+/// The name of a temporal type in Arrow's documentation and in Hugging Face's `datasets`.
 pub(crate) fn name(data_type: &DataType) -> Option<String> {
     Some(match data_type {
         DataType::Timestamp(unit, None) => format!("timestamp[{}]", unit_name(unit)),
@@ -76,7 +76,7 @@ fn named(name: &str) -> Option<DataType> {
     })
 }
 
-/// Arrow's type of the ticks in the column `field`, if it holds some whose unit Arrow has.
+/// The Arrow type of the ticks in the column `field`, if Arrow has their unit.
 pub(crate) fn logical(field: &Field) -> Option<DataType> {
     let numpy_name = numpy_type(field)?;
     if *FieldType::of(field).ok()?.element()? != DataType::FixedSizeBinary(8) {
@@ -95,7 +95,7 @@ pub(crate) fn logical(field: &Field) -> Option<DataType> {
     }
 }
 
-/// What metadata a column of ticks gets whose elements are `data_type` in a file.
+/// The metadata of a column of ticks whose elements have the type `data_type` in a file.
 pub(crate) fn metadata(data_type: &DataType) -> Vec<(&'static str, String)> {
     let element = element(data_type);
     let Some(numpy) = numpy(element) else { return Vec::new() };
@@ -104,7 +104,7 @@ pub(crate) fn metadata(data_type: &DataType) -> Vec<(&'static str, String)> {
     [(NUMPY, numpy)].into_iter().chain(logical).collect()
 }
 
-/// What is in the lists of lists.
+/// The innermost element type of nested lists.
 fn element(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -115,7 +115,7 @@ fn element(data_type: &DataType) -> &DataType {
     }
 }
 
-/// The type that stands for `logical` in a Parquet file, which has no seconds.
+/// The type of `logical` in a Parquet file. Parquet has no timestamps in seconds.
 pub(crate) fn in_parquet(logical: DataType) -> DataType {
     match logical {
         DataType::Timestamp(TimeUnit::Second, zone) => DataType::Timestamp(TimeUnit::Millisecond, zone),
@@ -123,7 +123,7 @@ pub(crate) fn in_parquet(logical: DataType) -> DataType {
     }
 }
 
-/// The ticks of the column `field` in Arrow's type; `parquet`: in Parquet's.
+/// Converts the ticks of the column `field` to their Arrow type, or with `parquet` to their type in Parquet.
 pub(crate) fn written(field: &Field, array: &ArrayRef, parquet: bool) -> Result<ArrayRef> {
     let Some(logical) = logical(field) else { return Ok(Arc::clone(array)) };
     let stored = if parquet { in_parquet(logical.clone()) } else { logical.clone() };
@@ -134,12 +134,12 @@ pub(crate) fn written(field: &Field, array: &ArrayRef, parquet: bool) -> Result<
     elements(array, &ticks)
 }
 
-/// 8-byte ticks as `wanted`, a thousand times as many where they are `scaled`.
+/// Converts 8-byte ticks to `wanted`, multiplied by 1000 if `scaled`.
 fn of_ticks(array: &ArrayRef, wanted: &DataType, scaled: bool) -> Result<ArrayRef> {
     let bytes = bytes_of(array)?;
     let (values, _) = bytes.as_slice().as_chunks::<8>();
     let nulls = array.nulls();
-    let outside = || Error::content(format!("holds a time outside of what {wanted} counts; leave the field out"));
+    let outside = || Error::content(format!("holds a time outside of the range of {wanted}; leave the field out"));
     if wanted.primitive_width() == Some(4) {
         let narrow = values.iter().enumerate().map(|(i, value)| match array.is_null(i) {
             true => Ok(0),
@@ -150,7 +150,7 @@ fn of_ticks(array: &ArrayRef, wanted: &DataType, scaled: bool) -> Result<ArrayRe
     }
     let bytes = if scaled {
         let scale = |(i, value): (usize, &[u8; 8])| match i64::from_le_bytes(*value) {
-            // Not a time.
+            // NumPy's NaT.
             i64::MIN => Ok(i64::MIN),
             _ if array.is_null(i) => Ok(0),
             value => value.checked_mul(1000).ok_or_else(outside),
@@ -165,13 +165,13 @@ fn of_ticks(array: &ArrayRef, wanted: &DataType, scaled: bool) -> Result<ArrayRe
     data.map(make_array).map_err(|e| Error::bug(e.to_string()))
 }
 
-/// The same values as another type of their width.
+/// Reinterprets the values as another type of the same width.
 fn retyped(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     let data = array.to_data().into_builder().data_type(wanted.clone()).build();
     data.map(make_array).map_err(|e| Error::bug(e.to_string()))
 }
 
-/// The seconds that [`in_parquet`] made milliseconds, for the column `field`.
+/// Converts milliseconds back to the seconds of the column `field`; the inverse of [`in_parquet`].
 pub(crate) fn read(field: &Field, array: &ArrayRef) -> Result<ArrayRef> {
     if !matches!(logical(field), Some(DataType::Timestamp(TimeUnit::Second, _))) {
         return Ok(Arc::clone(array));
@@ -185,7 +185,7 @@ pub(crate) fn read(field: &Field, array: &ArrayRef) -> Result<ArrayRef> {
     elements(array, &seconds)
 }
 
-/// `array` with what is in its lists and structs changed.
+/// Applies `change` to the innermost values of lists and structs.
 fn elements(array: &ArrayRef, change: &dyn Fn(&ArrayRef) -> Result<ArrayRef>) -> Result<ArrayRef> {
     let bug = |e: arrow_schema::ArrowError| Error::bug(e.to_string());
     let item = |item: &Field, values: &ArrayRef| Arc::new(item.clone().with_data_type(values.data_type().clone()));
@@ -225,7 +225,7 @@ mod tests {
     use packhorse_core::with_metadata;
 
     #[test]
-    fn names_come_back_as_types() {
+    fn names_round_trip() {
         for name_of in
             ["date32", "date64", "time32[s]", "time64[ns]", "duration[ms]", "timestamp[us, tz=Europe/Berlin]"]
         {

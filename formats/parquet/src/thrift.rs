@@ -1,9 +1,9 @@
-//! Thrift's compact protocol, as far as what Parquet says of itself needs it: to see that every length it declares is
-//! within the bytes that are there, before the crate `parquet` allocates for it.
+//! A parser of Thrift's compact protocol for Parquet's metadata. It checks declared lengths against the available bytes
+//! before the crate `parquet` allocates for them.
 //!
 //! Specification: <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
 
-/// The deepest nesting of Thrift values; Parquet's own need about ten.
+/// The deepest nesting of Thrift values; Parquet needs about ten levels.
 pub(crate) const VALUES: u8 = 32;
 
 // Types of the compact protocol.
@@ -20,7 +20,7 @@ const SET: u8 = 10;
 const MAP: u8 = 11;
 pub(crate) const STRUCT: u8 = 12;
 
-/// The bytes still to be read. Everything gives `None` at a value that is cut short or makes no sense.
+/// The remaining bytes. All methods return `None` for a truncated or invalid value.
 pub(crate) struct Thrift<'a>(&'a [u8]);
 
 impl<'a> Thrift<'a> {
@@ -51,14 +51,14 @@ impl<'a> Thrift<'a> {
         None
     }
 
-    /// A signed integer, of which the low 32 bits count.
+    /// A signed integer; only the low 32 bits are used.
     pub(crate) fn zigzag(&mut self) -> Option<i32> {
         let value = self.varint()?;
         let value = (value >> 1) as i64 ^ -((value & 1) as i64);
         Some(value as i32)
     }
 
-    /// Gives the number and the type of every field of a struct to `take`, which reads the value.
+    /// Calls `take` with the id and the type of every field of a struct; `take` must read the value.
     pub(crate) fn fields(&mut self, mut take: impl FnMut(&mut Self, i32, u8) -> Option<()>) -> Option<()> {
         let mut id = 0i32;
         loop {
@@ -71,18 +71,18 @@ impl<'a> Thrift<'a> {
         }
     }
 
-    /// The length of a list or set, and the type of its elements.
+    /// The length and the element type of a list or set.
     pub(crate) fn list(&mut self) -> Option<(u64, u8)> {
         let header = self.byte()?;
         let len = if header >> 4 == 15 { self.varint()? } else { u64::from(header >> 4) };
         Some((len, header & 15))
     }
 
-    /// Passes over a struct's value of the type `kind`; values within it nest `depth` deep at most.
+    /// Skips a field's value of the type `kind`, with values nested at most `depth` deep.
     pub(crate) fn skip(&mut self, kind: u8, depth: u8) -> Option<()> {
         let depth = depth.checked_sub(1)?;
         match kind {
-            // The type of a boolean field is its value.
+            // The type of a boolean field encodes its value.
             1 | 2 => Some(()),
             BYTE => self.advance(1),
             kind if INTEGERS.contains(&kind) => self.varint().map(drop),
@@ -108,7 +108,7 @@ impl<'a> Thrift<'a> {
         }
     }
 
-    /// Within lists and maps a boolean is a byte.
+    /// Skips an element; within lists and maps a boolean is a byte.
     fn skip_element(&mut self, kind: u8, depth: u8) -> Option<()> {
         self.skip(if kind <= 2 { BYTE } else { kind }, depth)
     }

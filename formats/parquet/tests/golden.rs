@@ -1,13 +1,11 @@
-//! The bytes that the sinks write. If one of these changes, raise the format's revision and say so in the changelog.
+//! Digests of the bytes that the sinks write. If one changes, raise the format's revision and note it in the changelog.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use packhorse_core::Format;
 use packhorse_parquet::{ArrowIpc, Parquet};
 use packhorse_testkit::typed;
 
-/// The version of this crate stands in every file, so a new version changes them too.
-///
-/// The digest over the files for the whole corpus.
+/// The digest of the files of the whole corpus. Files contain the version of this crate, so a new version changes it.
 fn digest(format: &dyn Format, pairs: &[(&str, &str)]) -> String {
     let sink = format.sink(&pairs.iter().copied().collect()).unwrap();
     let mut hasher = blake3::Hasher::new();
@@ -20,7 +18,7 @@ fn digest(format: &dyn Format, pairs: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn the_bytes_are_those_of_revision_2() {
+fn the_bytes_are_of_revision_2() {
     let found = [
         digest(&Parquet, &[]),
         digest(&Parquet, &[("compression", "none"), ("row-group", "7")]),

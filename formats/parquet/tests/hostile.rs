@@ -1,4 +1,4 @@
-//! Damaged files give an error or other values, and nothing worse.
+//! Damaged files give an error or other values, never a panic.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use packhorse_core::{Error, Format, Kind, Limits, MemoryInput, Options, Result, Source};
@@ -6,7 +6,7 @@ use packhorse_parquet::{ArrowIpc, Parquet};
 use packhorse_testkit::typed;
 use std::sync::Arc;
 
-/// Files of a few kinds of fields, small.
+/// Small files with a few kinds of fields.
 fn files(format: &dyn Format, pairs: &[(&str, &str)]) -> Vec<Vec<u8>> {
     let sink = format.sink(&pairs.iter().copied().collect()).unwrap();
     let wanted = ["nulls", "blobs", "ragged"];
@@ -14,7 +14,7 @@ fn files(format: &dyn Format, pairs: &[(&str, &str)]) -> Vec<Vec<u8>> {
     corpus.map(|(_, rows)| typed::write(&*sink, &rows.slice(0, 9), &[9]).remove(sink.suffix()).unwrap()).collect()
 }
 
-/// Reads everything; `Bug` is never what bytes may lead to.
+/// Reads everything; no input may cause a `Bug` error.
 fn read(source: &dyn Source, bytes: Vec<u8>) -> Result<u64> {
     let input = MemoryInput::new("damaged", bytes);
     let rows = || {
@@ -30,7 +30,7 @@ fn read(source: &dyn Source, bytes: Vec<u8>) -> Result<u64> {
     result
 }
 
-/// Lets the panics of other crates, which are contained, pass in silence.
+/// Silences the contained panics of other crates.
 fn quiet() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -49,13 +49,13 @@ fn truncate_everywhere(format: &dyn Format, pairs: &[(&str, &str)]) {
     for whole in files(format, pairs) {
         for end in 0..whole.len() {
             let rows = read(&*source, whole[..end].to_vec());
-            // A stream without its end is a stream that ended: all that is there must have been whole.
+            // A stream may end after any complete message.
             assert!(rows.is_err() || pairs.contains(&("stream", "on")), "{end} of {}", whole.len());
         }
     }
 }
 
-/// Flips a bit of every `step`th byte, each time another one.
+/// Flips a varying bit of every `step`th byte.
 fn flip(format: &dyn Format, pairs: &[(&str, &str)], step: usize) {
     quiet();
     let source = format.source(&Options::new(), Limits::default()).unwrap();
@@ -91,7 +91,7 @@ fn an_arrow_file_with_flipped_bits_never_panics() {
     flip(&ArrowIpc, &[("compression", "zstd"), ("stream", "on")], 1);
 }
 
-/// Flips two bits of every byte of a file in three record batches: no error, and fewer rows, would be a loss without a word.
+/// Flips two bits of every byte of a file with three record batches: fewer rows without an error would be silent loss.
 fn flip_two(format: &dyn Format, pairs: &[(&str, &str)]) {
     quiet();
     let source = format.source(&Options::new(), Limits::default()).unwrap();
@@ -112,7 +112,7 @@ fn rows_of_a_damaged_arrow_file_do_not_disappear() {
 }
 
 #[test]
-fn what_is_no_such_file_is_refused() {
+fn other_files_are_refused() {
     for format in [&Parquet as &dyn Format, &ArrowIpc] {
         let source = format.source(&Options::new(), Limits::default()).unwrap();
         for bytes in [

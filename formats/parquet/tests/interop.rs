@@ -1,6 +1,7 @@
-//! What other readers make of our files: pyarrow, duckdb, polars, Hugging Face's datasets.
+//! Interoperability with pyarrow, DuckDB, polars and Hugging Face's datasets.
 //!
-//! `PACKHORSE_PYTHON` names a Python with `tests/interop/requirements.txt`; without it these tests pass without a check.
+//! `PACKHORSE_PYTHON` names a Python with `tests/interop/requirements.txt`; without it these tests pass without a
+//! check.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 mod common;
@@ -50,7 +51,7 @@ fn ticks(name: &str, numpy: &str, n: usize, tick: impl Fn(i64) -> i64) -> (Field
     (with_metadata(field, NUMPY, numpy), values)
 }
 
-/// Every third one is missing.
+/// Ragged tensors; every third is null.
 fn ragged(n: usize) -> (Field, ArrayRef) {
     let field = FieldType::Ragged { element: DataType::Float32, rank: 1 }.field("r", true);
     let DataType::Struct(parts) = field.data_type() else { unreachable!() };
@@ -67,7 +68,7 @@ fn ragged(n: usize) -> (Field, ArrayRef) {
     (field.clone(), Arc::new(StructArray::try_new(parts.clone(), children, Some(valid)).unwrap()))
 }
 
-/// What `oracle.py written` expects.
+/// The samples that `oracle.py written` expects.
 fn samples() -> Rows {
     let n = 250;
     let item = Arc::new(Field::new("item", DataType::Int32, false));
@@ -139,7 +140,7 @@ fn hugging_face_loads_every_kind_of_field() {
     assert_eq!(oracle(&python, &arguments).trim(), "ok");
 }
 
-/// Rewrites `from` as an Arrow file at `to`, reading it in ranges; the names of its fields.
+/// Rewrites `from` as an Arrow file at `to`, reading it in ranges; returns the names of its fields.
 fn rewrite(format: &dyn Format, from: &Path, to: &Path) -> Vec<String> {
     let source = format.source(&Options::new(), Limits::default()).unwrap();
     let input = MemoryInput::new(from.display().to_string(), std::fs::read(from).unwrap());
@@ -155,7 +156,7 @@ fn rewrite(format: &dyn Format, from: &Path, to: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_others_write_is_read_as_they_read_it() {
+fn third_party_files_are_read_as_by_pyarrow() {
     let Some(python) = python() else { return };
     let dir = tempfile::tempdir().unwrap();
     oracle(&python, &["foreign".to_owned(), dir.path().display().to_string()]);

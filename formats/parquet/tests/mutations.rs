@@ -1,5 +1,5 @@
-//! Thousands of damaged files in a process with little memory: each gives an error or rows. A reader that takes the
-//! memory that a file claims would end the process.
+//! Thousands of damaged files in a process with little memory: each gives an error or rows. A reader that allocates the
+//! sizes that a file declares would end the process.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
@@ -15,13 +15,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Memory of this process, with its threads' stacks and what the allocator sets aside.
+/// The address space of this process, including stacks and the allocator's reserves.
 const MEMORY: u64 = 4 << 30;
 
-/// Panics that nothing contains.
+/// The number of panics outside of `contained`.
 static PANICS: AtomicU32 = AtomicU32::new(0);
 
-/// A generator of numbers (xorshift): the same in every run.
+/// A deterministic random generator (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -33,7 +33,7 @@ impl Random {
     }
 }
 
-/// Damages `bytes` in one to three places, half of them in the last bytes, where files say what they hold.
+/// Damages `bytes` in one to three places, half of them near the end, where the metadata is.
 fn damage(bytes: &mut [u8], random: &mut Random) {
     for _ in 0..=random.below(3) {
         let tail = bytes.len().min(600);
@@ -42,7 +42,7 @@ fn damage(bytes: &mut [u8], random: &mut Random) {
             0 => bytes[at] ^= 1 << random.below(8),
             1 => bytes[at] = random.below(256) as u8,
             2 => bytes[at] = 0xff,
-            // The inside of a long number.
+            // The bytes of a long varint.
             _ => bytes[at..].iter_mut().take(4).for_each(|byte| *byte = [0xff, 0x7f, 0x80, 0][random.below(4)]),
         }
     }
@@ -78,7 +78,7 @@ fn withstands(format: &dyn Format, whole: &[u8], rounds: usize, random: &mut Ran
 /// Options by name.
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
-/// Files of our own: every kind of field, pages packed and plain.
+/// Our own files: every kind of field, compressed and plain pages.
 fn ours() -> Vec<(&'static dyn Format, Vec<u8>)> {
     let mut files = Vec::new();
     let settings: [(&'static dyn Format, Pairs<'_>); 5] = [
@@ -101,7 +101,7 @@ fn ours() -> Vec<(&'static dyn Format, Vec<u8>)> {
     files
 }
 
-/// The files of the Parquet project, sound and damaged ones, where they are at hand.
+/// The valid and the damaged files of the Parquet project, if available.
 fn public() -> Vec<(&'static dyn Format, Vec<u8>)> {
     let Some(data) = data() else { return Vec::new() };
     let folders = ["data", "bad_data"].map(|folder| Path::new(&data).join("parquet-testing").join(folder));
@@ -113,7 +113,7 @@ fn public() -> Vec<(&'static dyn Format, Vec<u8>)> {
     files.filter(|(_, bytes)| bytes.len() < 100_000).collect()
 }
 
-/// A column of text in this encoding, not packed.
+/// A column of text in this encoding, uncompressed.
 fn encoded(encoding: Encoding, version: WriterVersion) -> Vec<u8> {
     let text: ArrayRef = Arc::new((0..500).map(|i| Some(format!("key{i:05}"))).collect::<StringArray>());
     let rows = RecordBatch::try_from_iter([("text", text)]).unwrap();
@@ -127,14 +127,14 @@ fn encoded(encoding: Encoding, version: WriterVersion) -> Vec<u8> {
 }
 
 #[test]
-fn numbers_of_values_that_no_page_holds_are_refused() {
+fn impossible_numbers_of_values_are_refused() {
     setrlimit(Resource::RLIMIT_AS, MEMORY, MEMORY).unwrap();
     let source = Parquet.source(&Options::new(), Limits::default()).unwrap();
     for encoding in [Encoding::DELTA_BYTE_ARRAY, Encoding::DELTA_LENGTH_BYTE_ARRAY] {
         for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
             let whole = encoded(encoding, version);
             read(&*source, whole.clone()).unwrap();
-            // 128 values a block, 4 miniblocks, 500 values.
+            // 128 values per block, 4 miniblocks, 500 values.
             let header = [0x80, 1, 4, 0xf4, 3];
             let places: Vec<usize> = (0..whole.len() - 16).filter(|at| whole[*at..].starts_with(&header)).collect();
             assert!(!places.is_empty());
@@ -158,7 +158,7 @@ fn a_footer_with_more_columns_than_bytes_is_refused() {
 }
 
 #[test]
-fn no_damage_ends_the_process_or_is_told_as_a_panic() {
+fn no_damage_ends_the_process_or_panics() {
     setrlimit(Resource::RLIMIT_AS, MEMORY, MEMORY).unwrap();
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

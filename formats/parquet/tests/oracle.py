@@ -1,10 +1,10 @@
-"""What pyarrow, duckdb, polars and Hugging Face's datasets make of files, for the tests in Rust.
+"""Reads and writes files with pyarrow, DuckDB, polars and Hugging Face's datasets, for the tests in Rust.
 
 names FILE...              a JSON object: for each file the names of its columns, or null where pyarrow refuses it
 compare JSON               of each [file, ours, columns] compares the columns of a Parquet file with those of an Arrow file
 foreign FOLDER             writes a table of every type there, in many ways
-loads FILE...              loads them by Hugging Face's datasets
-written PARQUET ARROW STREAM  checks files that packhorse wrote against what `interop.rs` says they hold
+loads FILE...              loads them with Hugging Face's datasets
+written PARQUET ARROW STREAM  checks files that packhorse wrote against the samples of `interop.rs`
 """
 
 import datetime
@@ -168,7 +168,7 @@ def written(parquet, arrow, stream):
 
 
 def foreign(folder):
-    """One table of every type that is read, as others write it: x.parquet, and Arrow files and streams."""
+    """A table of every supported type, as others write it: x.parquet, and Arrow files and streams."""
     import decimal
 
     import pyarrow.feather
@@ -216,7 +216,7 @@ def foreign(folder):
 
 
 def loads(paths):
-    """Every one of them loads in Hugging Face's datasets, and its rows can be shown."""
+    """Checks that every file loads in Hugging Face's datasets with readable rows."""
     import tempfile
 
     import datasets
@@ -226,7 +226,7 @@ def loads(paths):
         for i, path in enumerate(paths):
             kind = "parquet" if path.endswith(".parquet") else "arrow"
             loaded = datasets.load_dataset(kind, data_files=path, split="train", cache_dir=f"{cache}/{i}")
-            # The blobs called jpg are no images, so they can't be decoded.
+            # The blobs named jpg are not images, so they can't be decoded.
             shown = [name for name in loaded.column_names if name != "jpg"]
             assert len(loaded.select_columns(shown)[:]["__key__"]) == 23, path
     print("ok")

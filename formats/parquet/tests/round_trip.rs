@@ -1,4 +1,4 @@
-//! Rows written and read back are the same rows.
+//! Rows round-trip.
 
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
@@ -23,7 +23,7 @@ fn options(pairs: &[(&str, &str)]) -> Options {
 }
 
 #[test]
-fn every_kind_of_field_comes_back_from_parquet() {
+fn every_kind_of_field_round_trips_through_parquet() {
     for pairs in
         [&[][..], &[("row-group", "5")], &[("compression", "none")], &[("compression", "snappy"), ("tensor-ext", "on")]]
     {
@@ -32,7 +32,7 @@ fn every_kind_of_field_comes_back_from_parquet() {
 }
 
 #[test]
-fn every_kind_of_field_comes_back_from_arrow() {
+fn every_kind_of_field_round_trips_through_arrow() {
     for pairs in [
         &[][..],
         &[("batch", "5")],
@@ -55,7 +55,7 @@ fn metadata_is_read_once_however_many_ranges_follow() {
     }
 }
 
-/// Every Arrow type that core's table allows for blobs, text and lists.
+/// Every Arrow type that core allows for blobs, text and lists, and the rows that are read back.
 fn variants() -> (Rows, Rows) {
     let words = ["a", "", "a longer word than twelve bytes"];
     let key: ArrayRef = Arc::new(StringViewArray::from_iter_values(["k/0", "k/1", "k/2"]));
@@ -123,7 +123,7 @@ fn chosen_columns_alone_are_read() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused() {
+fn invalid_options_are_refused() {
     for pairs in
         [("compression", "gzip"), ("level", "99"), ("row-group", "0"), ("tensor-ext", "yes"), ("colour", "red")]
     {
@@ -136,7 +136,7 @@ fn options_that_make_no_sense_are_refused() {
     assert_eq!(Parquet.sink(&options(&[])).unwrap().admit("k", "jpg", 1 << 31).unwrap_err().kind(), Kind::Content);
 }
 
-/// A file whose column `bad` has nulls inside its lists, and one of which it has no field for.
+/// A file with a column `bad` of lists with nulls inside, and in Arrow a column of an unsupported type.
 fn with_nulls_inside(parquet: bool) -> Vec<u8> {
     let mut lists = ListBuilder::new(Int32Builder::new());
     for i in 0..40 {
@@ -163,7 +163,7 @@ fn with_nulls_inside(parquet: bool) -> Vec<u8> {
 }
 
 #[test]
-fn columns_with_nulls_inside_their_lists_are_left_out_where_asked_and_said() {
+fn columns_with_nulls_inside_their_lists_are_left_out_on_request_and_reported() {
     for (format, parquet) in [(&Parquet as &dyn Format, true), (&ArrowIpc, false)] {
         let input = MemoryInput::new("x", with_nulls_inside(parquet));
         let open = |pairs: &[(&str, &str)]| format.source(&options(pairs), Limits::default()).unwrap();
@@ -181,7 +181,7 @@ fn columns_with_nulls_inside_their_lists_are_left_out_where_asked_and_said() {
         assert_eq!(info.schema.fields().len(), 1);
         assert_eq!(read(&*source).unwrap().iter().map(|rows| rows.num_rows()).sum::<usize>(), 40);
 
-        // What is dropped later isn't decoded: it is there, and missing everywhere.
+        // Columns that are dropped later are not decoded: all values are null.
         let source = open(&[("unread", "bad\nmonths")]);
         for rows in read(&*source).unwrap() {
             let bad = rows.column_by_name("bad").unwrap();

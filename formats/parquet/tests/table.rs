@@ -1,4 +1,4 @@
-//! A file as a table: its columns as Parquet has them, whatever they hold.
+//! Files as tables: their columns by Parquet's own types.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use arrow_array::cast::AsArray;
@@ -14,7 +14,7 @@ use parquet::file::properties::WriterProperties;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A file of the columns `n` and `id`, `group` rows a row group.
+/// A file of the columns `n` and `id`, with `group` rows per row group.
 fn file(rows: i64, codec: Compression, group: usize) -> Vec<u8> {
     let n: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
     let id: ArrayRef = Arc::new((0..rows).map(|i| Some(format!("a/{i:04}"))).collect::<StringArray>());
@@ -25,7 +25,7 @@ fn file(rows: i64, codec: Compression, group: usize) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-/// The columns called `names`, or all.
+/// Reads the columns `names`, or all.
 fn table(bytes: Vec<u8>, names: Option<&[&str]>) -> Result<Vec<Rows>> {
     let source = Parquet.source(&Options::new(), Limits::default())?;
     let input = MemoryInput::new("damaged", bytes);
@@ -58,7 +58,7 @@ fn columns_of_every_codec_and_of_many_groups_are_read() {
 }
 
 #[test]
-fn an_error_of_the_choice_is_returned_and_other_formats_are_no_tables() {
+fn an_error_of_the_choice_is_returned_and_arrow_has_no_tables() {
     let input = MemoryInput::new("x", file(1, Compression::SNAPPY, 1));
     let source = Parquet.source(&Options::new(), Limits::default()).unwrap();
     let error = source.columns(&input, &mut |_| Err(packhorse_core::Error::config("none"))).err().unwrap();

@@ -1,5 +1,5 @@
-//! The files of apache/parquet-testing: every column is read as pyarrow reads it, or refused as `Unsupported`, naming
-//! column and type. What is what stands in `docs/parquet.md`, and is checked here.
+//! The files of apache/parquet-testing: every column is read as by pyarrow, or refused as `Unsupported` with its name
+//! and type. The outcomes are compared with the tables in `docs/parquet.md`.
 //!
 //! Needs `PACKHORSE_TEST_DATA` and `PACKHORSE_PYTHON`.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
@@ -26,7 +26,7 @@ fn read(bytes: &[u8], columns: &str) -> Result<Vec<Rows>> {
     Ok(rows)
 }
 
-/// The fields that the column `name` of the file becomes, each with its outcome.
+/// The fields of the column `name` of the file, each with its outcome.
 fn fields(bytes: &[u8], name: &str, kind: &str) -> Vec<(String, Result<()>)> {
     let input = MemoryInput::new("x", bytes.to_vec());
     let alone = Parquet.source(&options(&[("columns", name), ("unsupported", "skip")]), Limits::default()).unwrap();
@@ -51,7 +51,7 @@ fn fields(bytes: &[u8], name: &str, kind: &str) -> Vec<(String, Result<()>)> {
             found.push((field.name().clone(), read(bytes, field.name()).map(drop)));
         }
     }
-    // One whose rows show only later that it can't be a field.
+    // A column whose values turn out to be unsupported.
     if found.is_empty() {
         found.push((name.to_owned(), read(bytes, name).map(drop)));
     }
@@ -99,7 +99,7 @@ fn compare_with_documented(found: &str, heading: &str) {
 }
 
 #[test]
-fn every_column_is_read_as_pyarrow_reads_it_or_refused_by_name() {
+fn every_column_is_read_as_by_pyarrow_or_refused_by_name() {
     let (Some(python), Some(data)) = (python(), data()) else { return };
     let dir = tempfile::tempdir().unwrap();
     let paths = files(&data.join("parquet-testing/data"));
@@ -149,7 +149,7 @@ fn every_column_is_read_as_pyarrow_reads_it_or_refused_by_name() {
 }
 
 #[test]
-fn damaged_files_give_errors_or_what_is_there() {
+fn damaged_files_give_errors_or_rows() {
     let Some(data) = data() else { return };
     let mut table = String::new();
     for path in files(&data.join("parquet-testing/bad_data")) {

@@ -1,7 +1,7 @@
-//! Where the messages of an Arrow IPC file or stream lie, read from their headers alone.
+//! Locates the messages of an Arrow IPC file or stream, from headers only.
 //!
 //! ```text
-//! file    "ARROW1" 0 0 | messages | end of stream | footer: schema, places of the messages | i32 length | "ARROW1"
+//! file    "ARROW1" 0 0 | messages | end of stream | footer: schema, blocks of the messages | i32 length | "ARROW1"
 //! stream  messages, the schema first, then dictionaries and record batches | end of stream
 //! message FFFFFFFF | i32 length of the header | header, a flatbuffer | body
 //! end     FFFFFFFF 00000000, or the end of the file
@@ -17,47 +17,47 @@ use std::sync::Arc;
 
 const MAGIC: &[u8; 6] = b"ARROW1";
 
-/// What marks a message since version 0.15; before that there was only the length.
+/// The continuation marker of a message since version 0.15; older messages only have the length.
 const MARK: [u8; 4] = [0xff; 4];
 
 /// A message with a body.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct IpcMessage {
     pub(crate) offset: u64,
-    /// Bytes before the body, with the mark and the length.
+    /// Bytes before the body, including the marker and the length.
     pub(crate) head: u32,
     pub(crate) body: u64,
-    /// Rows of a record batch.
+    /// The rows of a record batch.
     pub(crate) rows: u64,
-    /// How many dictionaries stand before it, in a stream; in a file, all.
+    /// The number of dictionaries it may use: those before it in a stream, all of them in a file.
     pub(crate) dictionaries: usize,
 }
 
-impl Part {
+impl IpcMessage {
     pub(crate) fn block(&self) -> Block {
         let (head, body) = (i32::try_from(self.head).unwrap_or(i32::MAX), i64::try_from(self.body).unwrap_or(i64::MAX));
         Block::new(i64::try_from(self.offset).unwrap_or(i64::MAX), head, body)
     }
 }
 
-/// A file or stream, understood.
-pub(crate) struct Layout {
+/// The messages of a file or stream.
+pub(crate) struct IpcLayout {
     pub(crate) schema: SchemaRef,
     pub(crate) version: MetadataVersion,
-    pub(crate) dictionaries: Vec<Part>,
-    pub(crate) batches: Vec<Part>,
+    pub(crate) dictionaries: Vec<IpcMessage>,
+    pub(crate) batches: Vec<IpcMessage>,
 }
 
-/// What is known of the input.
-struct Place<'a> {
+/// The input with its length and limits.
+struct IpcInput<'a> {
     input: &'a dyn Input,
     len: u64,
     limits: Limits,
 }
 
-impl Layout {
+impl IpcLayout {
     pub(crate) fn load(input: &dyn Input, limits: Limits) -> Result<Self> {
-        let place = Place { input, len: length(input)?, limits };
+        let place = IpcInput { input, len: length(input)?, limits };
         let mut start = [0; 6];
         if place.len >= 6 {
             input.read_at(0, &mut start)?;
@@ -66,8 +66,8 @@ impl Layout {
     }
 }
 
-fn file(place: &Place<'_>) -> Result<Layout> {
-    let cut = || Error::cut_short("an Arrow file ends in ARROW1; write it anew");
+fn file(place: &IpcInput<'_>) -> Result<IpcLayout> {
+    let cut = || Error::cut_short("an Arrow file ends in ARROW1; write it again");
     let end = place.len.checked_sub(10).ok_or_else(cut)?;
     let mut last = [0; 10];
     place.input.read_at(end, &mut last)?;
@@ -76,7 +76,7 @@ fn file(place: &Place<'_>) -> Result<Layout> {
     let start = end.checked_sub(size).ok_or_else(cut)?;
     let bytes = read(place.input, place.len, start..end, place.limits)?;
     let footer = root_as_footer(&bytes).map_err(|e| Error::content(format!("has a damaged footer: {e}")))?;
-    let found = footer.schema().ok_or_else(|| Error::content("has a footer without a schema; write it anew"))?;
+    let found = footer.schema().ok_or_else(|| Error::content("has a footer without a schema; write it again"))?;
     let schema = schema_of(found)?;
     let columns = schema.fields().len();
     let dictionary = |block| part(place, block, (MessageHeader::DictionaryBatch, columns, 0));
@@ -85,11 +85,11 @@ fn file(place: &Place<'_>) -> Result<Layout> {
     let batches = footer.recordBatches().into_iter().flatten().map(batch);
     let batches = batches.collect::<Result<Vec<_>>>()?;
     refuse_unlisted(place, dictionaries.iter().chain(&batches))?;
-    Ok(Layout { schema, version: footer.version(), dictionaries, batches })
+    Ok(IpcLayout { schema, version: footer.version(), dictionaries, batches })
 }
 
-/// A record batch after the last message that the footer of a file lists is one that damage took out of the list.
-fn refuse_unlisted<'a>(place: &Place<'_>, listed: impl Iterator<Item = &'a Part>) -> Result<()> {
+/// Refuses a file with a record batch after the last message in its footer: the footer is damaged.
+fn refuse_unlisted<'a>(place: &IpcInput<'_>, listed: impl Iterator<Item = &'a IpcMessage>) -> Result<()> {
     // The schema follows the magic, padded to the alignment of the messages, which is 8 or 64.
     const FIRST: [u64; 2] = [8, 64];
     let end = |at: u64| -> Option<u64> {
@@ -102,7 +102,7 @@ fn refuse_unlisted<'a>(place: &Place<'_>, listed: impl Iterator<Item = &'a Part>
     let next = message(place, at, false).ok().flatten();
     let is_batch = |bytes: &[u8]| root_as_message(bytes).is_ok_and(|m| m.header_type() == MessageHeader::RecordBatch);
     match next.is_some_and(|(_, bytes)| is_batch(&bytes)) {
-        true => Err(Error::content(format!("has a footer that lacks the record batch at byte {at}; write it anew"))),
+        true => Err(Error::content(format!("has a footer that lacks the record batch at byte {at}; write it again"))),
         false => Ok(()),
     }
 }
@@ -114,13 +114,14 @@ fn schema_of(found: arrow_ipc::Schema<'_>) -> Result<SchemaRef> {
     try_fb_to_schema(found).map(Arc::new).map_err(|e| arrow_error(e, "Arrow"))
 }
 
-/// The message at `block` of a file: of this type, in a file of so many columns, after so many dictionaries.
+/// The message at `block` of a file, which must have the type `kind`, in a file of `columns` columns and `dictionaries`
+/// dictionaries.
 fn part(
-    place: &Place<'_>,
+    place: &IpcInput<'_>,
     block: &Block,
     (kind, columns, dictionaries): (MessageHeader, usize, usize),
-) -> Result<Part> {
-    let outside = || Error::content("has a record batch outside of the file; write it anew");
+) -> Result<IpcMessage> {
+    let outside = || Error::content("has a record batch outside of the file; write it again");
     let offset = u64::try_from(block.offset()).map_err(|_| outside())?;
     let head = u32::try_from(block.metaDataLength()).ok().filter(|head| *head >= 8).ok_or_else(outside)?;
     let body = u64::try_from(block.bodyLength()).map_err(|_| outside())?;
@@ -132,19 +133,19 @@ fn part(
     let skip = if bytes.starts_with(&MARK) { 8 } else { 4 };
     let size = bytes.get(skip - 4..skip).and_then(|size| size.try_into().ok()).map(u32::from_le_bytes);
     if size != head.checked_sub(skip as u32) {
-        return Err(damaged(&"its length is not that of the footer"));
+        return Err(damaged(&"its length differs from the footer"));
     }
     let message = root_as_message(bytes.get(skip..).unwrap_or_default()).map_err(|e| damaged(&e))?;
     if message.header_type() != kind || u64::try_from(message.bodyLength()).ok() != Some(body) {
-        return Err(damaged(&"it is not what the footer says"));
+        return Err(damaged(&"its type or size differs from the footer"));
     }
     let rows = guard::rows(&message, columns, body)?;
-    Ok(Part { offset, head, body, rows, dictionaries })
+    Ok(IpcMessage { offset, head, body, rows, dictionaries })
 }
 
-fn stream(place: &Place<'_>) -> Result<Layout> {
+fn stream(place: &IpcInput<'_>) -> Result<IpcLayout> {
     let mut at = 0u64;
-    let mut layout: Option<Layout> = None;
+    let mut layout: Option<IpcLayout> = None;
     while let Some((head, bytes)) = message(place, at, layout.is_none())? {
         let message = root_as_message(&bytes);
         let message = message.map_err(|e| Error::content(format!("has a damaged message at byte {at}: {e}")))?;
@@ -156,13 +157,13 @@ fn stream(place: &Place<'_>) -> Result<Layout> {
         match (&mut layout, message.header_as_schema()) {
             (None, Some(found)) => {
                 let version = message.version();
-                layout = Some(Layout { schema: schema_of(found)?, version, dictionaries: vec![], batches: vec![] });
+                layout = Some(IpcLayout { schema: schema_of(found)?, version, dictionaries: vec![], batches: vec![] });
             }
             (None, None) => return Err(not_arrow()),
-            (Some(_), Some(_)) => return Err(Error::content("has a second schema; write it anew")),
+            (Some(_), Some(_)) => return Err(Error::content("has a second schema; write it again")),
             (Some(layout), None) => {
                 let rows = guard::rows(&message, layout.schema.fields().len(), body)?;
-                let part = Part { offset: at, head, body, rows, dictionaries: layout.dictionaries.len() };
+                let part = IpcMessage { offset: at, head, body, rows, dictionaries: layout.dictionaries.len() };
                 match message.header_type() {
                     MessageHeader::RecordBatch => layout.batches.push(part),
                     MessageHeader::DictionaryBatch => layout.dictionaries.push(part),
@@ -176,11 +177,11 @@ fn stream(place: &Place<'_>) -> Result<Layout> {
 }
 
 fn not_arrow() -> Error {
-    Error::content("is no Arrow file and no Arrow stream, or is cut short")
+    Error::content("is neither an Arrow file nor an Arrow stream, or is cut short")
 }
 
-/// The header of the message at `at`, and the bytes up to its body; `None` at the end of the stream.
-fn message(place: &Place<'_>, at: u64, first: bool) -> Result<Option<(u32, bytes::Bytes)>> {
+/// The length and the bytes of the header of the message at `at`; `None` at the end of the stream.
+fn message(place: &IpcInput<'_>, at: u64, first: bool) -> Result<Option<(u32, bytes::Bytes)>> {
     if at == place.len && !first {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Arrow IPC, the file format and the stream format.
+//! Arrow IPC: the file format and the stream format.
 
 mod guard;
 mod layout;

@@ -1,10 +1,10 @@
-//! Samples as Arrow IPC shards.
+//! The sink: samples as Arrow IPC shards.
 
 use crate::contain::arrow_error;
 use crate::cut::GATHERED;
 use crate::groups::{self, GroupWriter, Groups};
 use crate::options::IpcOptions;
-use crate::stored::{Stored, Style, plain};
+use crate::stored_schema::{StoredSchema, Style, plain};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
@@ -14,7 +14,7 @@ use packhorse_core::{
 use std::io::Write;
 use std::sync::Arc;
 
-/// Where the bytes of a column are aligned to, so that they can be mapped into memory and used as they are.
+/// The alignment of column buffers, so that a mapped file can be used in place.
 const ALIGNMENT: usize = 64;
 
 pub(crate) struct IpcSink {
@@ -53,7 +53,7 @@ impl Sink for IpcSink {
     }
 
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
-        let stored = Stored::new(schema, self.style())?;
+        let stored = StoredSchema::new(schema, self.style())?;
         let columns = Schema::new_with_metadata(stored.schema.fields().clone(), groups::notes(schema, &stored)?);
         let settings = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)
             .and_then(|settings| settings.try_with_compression(self.options.compression))
@@ -72,7 +72,7 @@ impl Sink for IpcSink {
     }
 }
 
-/// A stream that knows how many bytes went through.
+/// A writer that counts its bytes.
 struct Counted {
     out: Box<dyn Write + Send>,
     bytes: u64,
@@ -97,7 +97,7 @@ enum Out {
 
 struct Shard {
     out: Out,
-    stored: Stored,
+    stored: StoredSchema,
     columns: SchemaRef,
 }
 

@@ -1,12 +1,12 @@
-//! Arrow IPC files and streams, anybody's, as samples.
+//! The source: rows of Arrow IPC files and streams.
 
 use super::guard;
-use super::layout::{Layout, Part};
+use super::layout::{IpcLayout, IpcMessage};
 use crate::contain::{arrow_error, contained};
 use crate::decode;
 use crate::mapping::Mapping;
 use crate::note::{KEY_OF_NOTE, Note};
-use crate::options::Choice;
+use crate::options::ColumnSelection;
 use crate::trial;
 use crate::wave::{self, block_rows, has_room};
 use arrow_array::RecordBatch;
@@ -20,13 +20,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) struct IpcSource {
-    pub(crate) choice: Choice,
+    pub(crate) choice: ColumnSelection,
     pub(crate) limits: Limits,
 }
 
 impl IpcSource {
-    fn load(&self, input: &dyn Input) -> Result<(Layout, Mapping)> {
-        let layout = contained(|| Layout::load(input, self.limits)).map_err(|e| e.in_input(input.name()))?;
+    fn load(&self, input: &dyn Input) -> Result<(IpcLayout, Mapping)> {
+        let layout = contained(|| IpcLayout::load(input, self.limits)).map_err(|e| e.in_input(input.name()))?;
         let note = layout.schema.metadata().get(KEY_OF_NOTE).and_then(|text| Note::parse(text));
         let map = |faulty: &[Omission]| {
             let mapping = contained(|| Mapping::new(&layout.schema, note.as_ref(), &self.choice, faulty, &|_| None));
@@ -40,7 +40,7 @@ impl IpcSource {
         Ok((layout, mapping))
     }
 
-    /// A source of nothing but the field `name`.
+    /// A source of only the field `name`.
     fn alone(&self, name: &str) -> Box<dyn Source> {
         Box::new(Self { choice: self.choice.alone(name), limits: self.limits })
     }
@@ -57,7 +57,7 @@ impl Source for IpcSource {
 /// An open file.
 struct Open<'a> {
     input: Arc<dyn Input + 'a>,
-    layout: Layout,
+    layout: IpcLayout,
     mapping: Mapping,
     roots: Vec<usize>,
     limits: Limits,
@@ -96,12 +96,13 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The bytes of a message, aligned, and checked for what they would make us allocate.
-    fn fetch(&self, part: &Part) -> Result<Buffer> {
+    /// Reads a message, aligned, and checks its declared sizes.
+    fn fetch(&self, part: &IpcMessage) -> Result<Buffer> {
         let len = self.open.limits.blob(part.body.saturating_add(part.head.into()))?;
         let mut bytes = MutableBuffer::from_len_zeroed(len);
         self.open.input.read_at(part.offset, &mut bytes)?;
-        let (head, body) = bytes.split_at_checked(part.head as usize).ok_or_else(|| Error::bug("a head over all"))?;
+        let (head, body) =
+            bytes.split_at_checked(part.head as usize).ok_or_else(|| Error::bug("a header longer than its message"))?;
         let skip = if head.starts_with(&[0xff; 4]) { 8 } else { 4 };
         let message = root_as_message(head.get(skip..).unwrap_or_default());
         let message = message.map_err(|e| Error::content(format!("has a damaged message: {e}")))?;
@@ -110,12 +111,12 @@ impl Reading<'_> {
     }
 
     /// The rows `rows` of a record batch.
-    fn decode(&self, part: &Part, rows: &Range<u64>) -> Result<Vec<Rows>> {
+    fn decode(&self, part: &IpcMessage, rows: &Range<u64>) -> Result<Vec<Rows>> {
         contained(|| {
             let batch = self.decoder.read_record_batch(&part.block(), &self.fetch(part)?);
             let batch = batch.map_err(|e| arrow_error(e, "Arrow"))?;
             let batch = batch.filter(|batch| batch.num_rows() as u64 == part.rows);
-            let batch = batch.ok_or_else(|| Error::content("has a record batch of another length; write it anew"))?;
+            let batch = batch.ok_or_else(|| Error::content("has a record batch of another length; write it again"))?;
             let step = block_rows(part.body, part.rows);
             let rows = rows.start as usize..rows.end as usize;
             rows.clone().step_by(step).map(|at| self.block(&batch, at, step.min(rows.end - at))).collect()
@@ -129,9 +130,9 @@ impl Reading<'_> {
 
 struct Waves<'a> {
     reading: Reading<'a>,
-    /// How many dictionaries the decoder knows.
+    /// The number of dictionaries read.
     read: usize,
-    wanted: VecDeque<(Part, Range<u64>)>,
+    wanted: VecDeque<(IpcMessage, Range<u64>)>,
 }
 
 impl Waves<'_> {
@@ -148,11 +149,12 @@ impl Waves<'_> {
         Ok(Some(blocks?.into_iter().flatten().collect()))
     }
 
-    /// The record batches to be decoded side by side next, all with the same dictionaries.
-    fn parts(&mut self) -> Vec<(Part, Range<u64>)> {
-        let (mut wave, mut bytes): (Vec<(Part, Range<u64>)>, u64) = (Vec::new(), 0);
+    /// The next record batches to decode in parallel, all with the same dictionaries.
+    fn parts(&mut self) -> Vec<(IpcMessage, Range<u64>)> {
+        let (mut wave, mut bytes): (Vec<(IpcMessage, Range<u64>)>, u64) = (Vec::new(), 0);
         while has_room(wave.len(), bytes, &self.reading.open.limits) {
-            let same = |part: &Part| wave.first().is_none_or(|(first, _)| first.dictionaries == part.dictionaries);
+            let same =
+                |part: &IpcMessage| wave.first().is_none_or(|(first, _)| first.dictionaries == part.dictionaries);
             if !self.wanted.front().is_some_and(|(part, _)| same(part)) {
                 break;
             }
@@ -163,7 +165,7 @@ impl Waves<'_> {
         wave
     }
 
-    /// Reads the dictionaries up to number `upto`, in order, since a later one may replace an earlier.
+    /// Reads the dictionaries up to number `upto`, in order, since a later one may replace an earlier one.
     fn learn(&mut self, upto: usize) -> Result<()> {
         while self.read < upto {
             let part = self

@@ -1,4 +1,4 @@
-//! Which parts of a file are decoded at a time: row groups, or where their pages are known, pieces of them.
+//! The parts of a file that are decoded at a time: row groups or, if page locations are known, pieces of row groups.
 
 use crate::footer::{Footer, chunk};
 use crate::index::pages;
@@ -8,7 +8,7 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Row groups are cut into pieces of about this size, where their pages are known.
+/// Row groups are cut into pieces of about this size if their page locations are known.
 const PIECE: u64 = 8 << 20;
 
 /// A piece this large is decoded block by block instead of as a whole.
@@ -16,32 +16,32 @@ const LONG: u64 = 96 << 20;
 
 /// Consecutive rows of a row group.
 #[derive(Clone, Debug)]
-pub(crate) struct Window {
+pub(crate) struct RowWindow {
     pub(crate) group: usize,
-    /// Counted in the row group.
+    /// Counted from the start of the row group.
     pub(crate) rows: Range<u64>,
-    /// The rows of the row group.
+    /// The number of rows of the row group.
     of: u64,
-    /// About how large they are, unpacked.
+    /// The approximate uncompressed size.
     pub(crate) bytes: u64,
 }
 
-impl Window {
+impl RowWindow {
     pub(crate) fn len(&self) -> u64 {
         self.rows.end - self.rows.start
     }
 
-    /// Whether it is all of its row group.
+    /// Whether it covers its row group.
     pub(crate) fn is_whole(&self) -> bool {
         self.len() == self.of
     }
 
-    /// Whether it is too large to be held as a whole.
+    /// Whether it is too large to be decoded as a whole.
     pub(crate) fn is_long(&self, limits: &Limits) -> bool {
         self.bytes > LONG.min(limits.ahead)
     }
 
-    /// The bytes of the file that it needs: pages and dictionaries, or whole columns where pages aren't known.
+    /// The byte ranges that it needs: pages and dictionaries, or whole column chunks if page locations are unknown.
     pub(crate) fn ranges(&self, footer: &Footer) -> Result<Vec<Range<u64>>> {
         let mut ranges = Vec::new();
         for leaf in &footer.leaves {
@@ -58,7 +58,7 @@ impl Window {
         Ok(ranges)
     }
 
-    /// Its rows, among those of the row group.
+    /// Its rows, as a selection of the row group.
     pub(crate) fn selection(&self) -> RowSelection {
         let (skip, select) = (self.rows.start as usize, self.len() as usize);
         RowSelection::from(vec![RowSelector::skip(skip), RowSelector::select(select)])
@@ -66,23 +66,23 @@ impl Window {
 }
 
 /// The windows of a range of rows, in order.
-pub(crate) struct Windows {
+pub(crate) struct RowWindows {
     footer: Arc<Footer>,
     items: Range<u64>,
     limits: Limits,
     group: usize,
-    /// What is left of the row group, and the size of its pieces in rows.
-    rest: Option<(Window, u64)>,
+    /// The rest of the current row group, and the rows of its pieces.
+    rest: Option<(RowWindow, u64)>,
 }
 
-impl Windows {
+impl RowWindows {
     pub(crate) fn new(footer: Arc<Footer>, items: Range<u64>, limits: Limits) -> Self {
         let group = footer.starts.partition_point(|start| *start <= items.start).saturating_sub(1);
         Self { footer, items, limits, group, rest: None }
     }
 
-    /// The windows to be decoded side by side next; none at the end. One that is long comes alone.
-    pub(crate) fn wave(&mut self) -> Vec<Window> {
+    /// The next windows to decode in parallel; empty at the end. A long window comes alone.
+    pub(crate) fn wave(&mut self) -> Vec<RowWindow> {
         let (mut wave, mut bytes) = (Vec::new(), 0u64);
         while has_room(wave.len(), bytes, &self.limits) {
             let Some(window) = self.next() else { break };
@@ -100,16 +100,16 @@ impl Windows {
         wave
     }
 
-    fn next(&mut self) -> Option<Window> {
+    fn next(&mut self) -> Option<RowWindow> {
         loop {
             if let Some((rest, size)) = self.rest.take() {
                 let end = rest.rows.start.saturating_add(size).min(rest.rows.end);
                 let share =
                     |rows: u64| (u128::from(rest.bytes) * u128::from(rows) / u128::from(rest.len().max(1))) as u64;
-                let window = Window { rows: rest.rows.start..end, bytes: share(end - rest.rows.start), ..rest };
+                let window = RowWindow { rows: rest.rows.start..end, bytes: share(end - rest.rows.start), ..rest };
                 if end < rest.rows.end {
                     let bytes = rest.bytes - window.bytes;
-                    self.rest = Some((Window { rows: end..rest.rows.end, bytes, ..rest }, size));
+                    self.rest = Some((RowWindow { rows: end..rest.rows.end, bytes, ..rest }, size));
                 }
                 return Some(window);
             }
@@ -117,8 +117,8 @@ impl Windows {
         }
     }
 
-    /// The next row group that has wanted rows.
-    fn next_group(&mut self) -> Option<(Window, u64)> {
+    /// The next row group with requested rows.
+    fn next_group(&mut self) -> Option<(RowWindow, u64)> {
         loop {
             let group = self.group;
             let (start, end) = (*self.footer.starts.get(group)?, *self.footer.starts.get(group + 1)?);
@@ -134,7 +134,7 @@ impl Windows {
             let bytes = (u128::from(all) * u128::from(to - from) / u128::from(of)) as u64;
             let known = self.footer.leaves.iter().all(|leaf| pages(&self.footer.metadata, group, *leaf).is_some());
             let pieces = if known { bytes.div_ceil(PIECE).max(1) } else { 1 };
-            let window = Window { group, rows: from - start..to - start, of, bytes };
+            let window = RowWindow { group, rows: from - start..to - start, of, bytes };
             return Some((window, (to - from).div_ceil(pieces).max(1)));
         }
     }

@@ -1,4 +1,4 @@
-//! How fields lie in a file: the Arrow types that are written, and the columns in those types.
+//! The stored form of fields: the Arrow types of a file's columns, and the conversion of rows to them.
 //!
 //! | field | column |
 //! | --- | --- |
@@ -7,10 +7,10 @@
 //! | tensor | (nested) fixed-size lists, outermost dimension first; lists where a dimension is 0 |
 //! | tensor with `tensor-ext=on` | one fixed-size list with the extension `arrow.fixed_shape_tensor` |
 //! | ragged tensor | `struct<data: list, shape: fixed-size list of i32>` |
-//! | ticks of a NumPy type | date, time of day, timestamp, duration |
+//! | ticks with a NumPy type | date, time of day, timestamp, duration |
 //! | lists | (nested) lists |
 //!
-//! Every column is declared nullable, as Hugging Face wants it; what the field says is in the note.
+//! Every column is declared nullable, as Hugging Face requires; the note keeps the field's own nullability.
 
 use crate::decode::canonical;
 use crate::temporal;
@@ -26,17 +26,17 @@ use std::sync::Arc;
 
 const IMAGES: [&str; 8] = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"];
 
-/// What lies beneath a blob whose name says that it is an image.
+/// The names of the parts of an image struct.
 pub(crate) const BYTES: &str = "bytes";
 const PATH: &str = "path";
 
-/// Whether blobs called `name` are images.
+/// Whether a blob named `name` is an image, by its extension.
 pub(crate) fn is_image(name: &str) -> bool {
     let extension = name.rsplit('.').next().unwrap_or(name);
     IMAGES.iter().any(|image| extension.eq_ignore_ascii_case(image))
 }
 
-/// The positions of `bytes` and `path`, if the column is an image as Hugging Face stores it.
+/// The positions of `bytes` and `path`, if the column is an image struct of Hugging Face.
 pub(crate) fn image_parts(field: &Field) -> Option<(usize, usize)> {
     let DataType::Struct(parts) = field.data_type() else { return None };
     let position = |name: &str| parts.iter().position(|part| part.name() == name);
@@ -47,27 +47,27 @@ pub(crate) fn image_parts(field: &Field) -> Option<(usize, usize)> {
     sound.then_some((bytes, path))
 }
 
-/// What columns look like beyond what they hold.
+/// Variants of the stored form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
-    /// Tensors carry their extension type.
+    /// Tensors have their extension type.
     pub(crate) tensor_ext: bool,
-    /// The file is a Parquet one.
+    /// The file is Parquet.
     pub(crate) parquet: bool,
 }
 
-/// How the fields of a schema are stored.
+/// The stored form of a schema.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredSchema {
     fields: Vec<(FieldType, Field)>,
     given: SchemaRef,
     parquet: bool,
-    /// The columns of the file, text and bytes in the types that every reader knows.
+    /// The columns of the file, with text and bytes in types that every reader knows.
     pub(crate) schema: SchemaRef,
 }
 
-impl Stored {
-    /// Settles it for rows of `schema`; `Unsupported`, naming field and type, for what no column can hold.
+impl StoredSchema {
+    /// The stored form of `schema`; an `Unsupported` error names a field and type that can't be stored.
     pub(crate) fn new(schema: &Schema, style: Style) -> Result<Self> {
         let mut fields = Vec::new();
         for field in schema.fields() {
@@ -83,12 +83,12 @@ impl Stored {
         Ok(Self { fields, given, parquet: style.parquet, schema: Arc::new(Schema::new(columns)) })
     }
 
-    /// What each field holds, and the column it becomes.
+    /// The kind of each field, and its column.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&FieldType, &Field)> {
         self.fields.iter().map(|(kind, field)| (kind, field))
     }
 
-    /// `rows` as columns of the file, text and bytes as views.
+    /// Converts `rows` to columns of the file, with text and bytes as views.
     pub(crate) fn columns(&self, rows: &Rows) -> Result<RecordBatch> {
         let keys = rows.column_by_name(KEY).map(|keys| canonical(&FieldType::Text, keys)).transpose()?;
         let given = self.fields.iter().zip(self.given.fields()).zip(rows.columns());
@@ -104,7 +104,7 @@ impl Stored {
     }
 }
 
-/// Refuses what can't be stored.
+/// Refuses a field that can't be stored.
 fn check(field: &Field, kind: &FieldType) -> Result<()> {
     let sound = match kind {
         FieldType::Tensor { shape, .. } => {
@@ -124,7 +124,7 @@ fn check(field: &Field, kind: &FieldType) -> Result<()> {
 
 /// The column of the field `field`.
 fn stored(field: &Field, kind: &FieldType, style: Style) -> Field {
-    // Hugging Face knows only nullable fields: it passes by the feature of any other.
+    // Hugging Face ignores the feature of a field that is not nullable.
     let (name, nullable) = (field.name().as_str(), true);
     let logical = temporal::logical(field).map(|ticks| if style.parquet { temporal::in_parquet(ticks) } else { ticks });
     let kind = &written(kind, logical.as_ref());
@@ -146,7 +146,7 @@ fn stored(field: &Field, kind: &FieldType, style: Style) -> Field {
         }
         FieldType::Ragged { .. } if !tensor_ext => {
             let parts = kind.field(name, nullable).data_type().clone();
-            // pyarrow can't tell that what a null struct lacks is no list without elements, unless it may be null.
+            // pyarrow reads the parts of a null struct as empty lists unless they are nullable.
             let parts = if field.is_nullable() && style.parquet { with_nullable_parts(parts) } else { parts };
             Field::new(name, parts, nullable)
         }
@@ -165,7 +165,7 @@ fn with_nullable_parts(parts: DataType) -> DataType {
     }
 }
 
-/// The same kind with text elements in the type that every reader knows, and ticks in their `logical` type.
+/// The same kind with text as `Utf8`, which every reader knows, and ticks in their `logical` type.
 fn written(kind: &FieldType, logical: Option<&DataType>) -> FieldType {
     let text = |element: &DataType| match (element, logical) {
         (DataType::Utf8View, _) => DataType::Utf8,
@@ -181,7 +181,7 @@ fn written(kind: &FieldType, logical: Option<&DataType>) -> FieldType {
     }
 }
 
-/// A canonical column as `field` stores it, text and bytes still as views.
+/// Converts a canonical column to the form of `field`, with text and bytes still as views.
 fn store(kind: &FieldType, field: &Field, array: ArrayRef, keys: Option<&StringViewArray>) -> Result<ArrayRef> {
     let wanted = viewed_type(field.data_type());
     match (kind, &wanted) {
@@ -201,7 +201,7 @@ fn store(kind: &FieldType, field: &Field, array: ArrayRef, keys: Option<&StringV
             Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, values, array.nulls().cloned()).map_err(bug)?))
         }
         (FieldType::Tensor { .. }, DataType::FixedSizeList(..)) => nest(&wanted, array.as_fixed_size_list()),
-        // Only what may be null inside differs.
+        // Only the nullability of the parts differs.
         (FieldType::Ragged { .. }, DataType::Struct(parts)) => {
             let (_, children, nulls) = array.as_struct().clone().into_parts();
             Ok(Arc::new(StructArray::try_new(parts.clone(), children, nulls).map_err(bug)?))
@@ -210,7 +210,7 @@ fn store(kind: &FieldType, field: &Field, array: ArrayRef, keys: Option<&StringV
     }
 }
 
-/// One fixed list as fixed lists of fixed lists.
+/// Nests a flat fixed-size list.
 fn nest(wanted: &DataType, array: &FixedSizeListArray) -> Result<ArrayRef> {
     let mut levels = Vec::new();
     let mut at = wanted;
@@ -232,7 +232,7 @@ pub(crate) fn viewed(schema: &Schema) -> Schema {
     Schema::new(fields)
 }
 
-/// The same field with text and bytes as views, wherever they are; lists with small offsets; no dictionaries.
+/// The same field with text and bytes as views at every level, lists with 32-bit offsets, and without dictionaries.
 pub(crate) fn viewed_field(field: &Field) -> Field {
     field.clone().with_data_type(viewed_type(field.data_type()))
 }
@@ -250,8 +250,8 @@ fn viewed_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// `array`, whose text and bytes are views, in the type `wanted`, and with bitmaps that hold nothing past its end:
-/// they are written as they are.
+/// Converts `array`, whose text and bytes are views, to the type `wanted`. Bits past the end of bitmaps are cleared,
+/// since bitmaps are written verbatim.
 pub(crate) fn plain(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0).map(|nulls| NullBuffer::new(clean(nulls.inner())));
     match (array.data_type(), wanted) {
@@ -286,14 +286,14 @@ fn clean(bits: &BooleanBuffer) -> BooleanBuffer {
     bits.iter().collect()
 }
 
-/// Whether the column `found` of a file is how we store the field `wanted`, with or without extension types.
+/// Whether the column `found` is a stored form of the field `wanted`, in any variant.
 pub(crate) fn fits(found: &Field, wanted: &Field) -> bool {
     let Ok(kind) = FieldType::of(wanted) else { return false };
     let alike = |field: &Field, tensor_ext: bool, parquet: bool| {
         let stored = stored(field, &kind, Style { tensor_ext, parquet });
         same(&viewed_type(found.data_type()), &viewed_type(stored.data_type()))
     };
-    // As revision 1 stored ticks.
+    // Revision 1 stored ticks without their NumPy type.
     let bare = wanted.clone().with_metadata(
         wanted
             .metadata()
@@ -307,7 +307,7 @@ pub(crate) fn fits(found: &Field, wanted: &Field) -> bool {
         && styles.iter().any(|(ext, parquet)| alike(wanted, *ext, *parquet) || alike(&bare, *ext, *parquet))
 }
 
-/// Whether the types are equal but for the names and the nullability of what is inside lists.
+/// Whether the types are equal, ignoring the names and the nullability of list elements.
 fn same(a: &DataType, b: &DataType) -> bool {
     match (a, b) {
         (DataType::List(a), DataType::List(b)) => same(a.data_type(), b.data_type()),

@@ -1,10 +1,10 @@
-//! The columns of a Parquet file as Parquet has them: nothing of samples, and nothing of what Arrow writers note in the
-//! footer beyond Parquet's own types, so that a duration is its integer and a category its text.
+//! Reads the columns of a Parquet file by Parquet's own types, without samples and without the embedded Arrow schema: a
+//! duration is its integer and a category its text.
 
 use crate::contain::{arrow_error, parquet_error};
-use crate::fetch::{Parts, length};
+use crate::fetch::{FetchedRanges, length};
 use crate::footer::{chunk, levels, metadata, readable, with_int96};
-use crate::pages::{Fault, Group};
+use crate::pages::{LoadedRowGroup, PageFault};
 use arrow_schema::TimeUnit;
 use packhorse_core::{Error, Input, Limits, Pool, Result, Rows, Schema};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader};
@@ -13,27 +13,27 @@ use parquet::file::metadata::ParquetMetaData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows in memory at a time, beside the packed bytes of one row group.
+/// Rows in memory at a time, besides the compressed bytes of one row group.
 const BATCH: usize = 1024;
 
-/// A file whose chosen columns are read row group by row group.
-pub(crate) struct Columns<'a> {
+/// Reads the chosen columns of a file, row group by row group.
+pub(crate) struct ColumnReader<'a> {
     input: &'a dyn Input,
     len: u64,
     limits: Limits,
     metadata: Arc<ParquetMetaData>,
     levels: FieldLevels,
-    /// The positions of the chosen columns, in Parquet's count.
+    /// The chosen leaf columns, in Parquet's numbering.
     leaves: Vec<usize>,
-    /// The row groups still to come.
+    /// The row groups not yet read.
     groups: Range<usize>,
     reader: Option<ParquetRecordBatchReader>,
-    fault: Fault,
+    fault: PageFault,
     buffers: Pool,
 }
 
-impl<'a> Columns<'a> {
-    /// The columns of `input` that `choose` wants of its schema.
+impl<'a> ColumnReader<'a> {
+    /// Opens the columns of `input` that `choose` selects from its schema.
     pub(crate) fn open(
         input: &'a dyn Input,
         limits: Limits,
@@ -57,7 +57,7 @@ impl<'a> Columns<'a> {
         let groups = 0..metadata.num_row_groups();
         let schema = with_int96(&shown, TimeUnit::Microsecond);
         let levels = levels(&metadata, schema, &leaves)?;
-        let (fault, buffers) = (Fault::default(), Pool::default());
+        let (fault, buffers) = (PageFault::default(), Pool::default());
         Ok(Self { input, len, limits, metadata, levels, leaves, groups, reader: None, fault, buffers })
     }
 
@@ -65,9 +65,9 @@ impl<'a> Columns<'a> {
     fn group(&self, group: usize) -> Result<ParquetRecordBatchReader> {
         let range = |leaf: &usize| chunk(&self.metadata, group, *leaf, self.len);
         let ranges = self.leaves.iter().map(range).collect::<Result<_>>()?;
-        let parts = Parts::read(self.input, self.len, ranges, self.limits, &self.buffers)?;
+        let parts = FetchedRanges::read(self.input, self.len, ranges, self.limits, &self.buffers)?;
         let (limits, fault) = (self.limits, self.fault.clone());
-        let group = Group { parts, metadata: &self.metadata, group, pages: &|_| None, limits, fault };
+        let group = LoadedRowGroup { parts, metadata: &self.metadata, group, pages: &|_| None, limits, fault };
         group.reader(&self.levels, BATCH, None).map_err(parquet_error)
     }
 
