@@ -833,11 +833,11 @@ fn every_planted_sin_is_found_for_those_who_mind() {
         ("prefix", vec![file("a.txt").with_prefix("d".repeat(60))], "[wids]"),
         ("upper case", vec![file("a.TXT")], "[webdataset, dali]"),
         ("twice", vec![file("a.txt"), file("a.txt")], "[webdataset, hf]"),
-        ("elsewhere", vec![file("a.txt"), file("b.txt"), file("a.cls")], all),
+        ("not adjacent", vec![file("a.txt"), file("b.txt"), file("a.cls")], all),
         ("other fields", vec![file("a.txt"), file("b.cls")], "[hf]"),
         ("dot in its folder", vec![file("v1.2/a.txt")], "[hf, energon, dali]"),
         ("white space", vec![file("my a.txt")], "[dali]"),
-        ("no regular file", vec![file("a.txt"), TarMember::of_kind(b'2', "b.txt", "")], all),
+        ("not a regular file", vec![file("a.txt"), TarMember::of_kind(b'2', "b.txt", "")], all),
         ("no extension", vec![file("a.txt"), file("readme")], all),
     ];
     assert_eq!(findings(&place, &archive(&[file("a.txt"), file("b.txt")])), (0, String::new()));

@@ -247,7 +247,7 @@ fn fields_that_differ_in_case_only_are_named() {
     fs::write(&file, bytes).unwrap();
     let ran = pack(&file, &dir.path().join("out"), &[]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-    assert!(ran.stderr.contains("which do not see case; rename one with --field"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("which readers ignore; rename one with --field"), "{}", ran.stderr);
 }
 
 #[test]
