@@ -20,8 +20,9 @@ fn read(bytes: &[u8]) {
     for options in chosen.chain([Options::new()]) {
         let _ = Root::report(&input, &options, LIMITS);
         let source = Root.source(&options, LIMITS).unwrap();
-        let _ = source.open(Arc::new(&input)).and_then(|table| table.info());
-        for rows in source.open(Arc::new(&input)).unwrap().rows(0..u64::MAX).into_iter().flatten().take(BLOCKS) {
+        let Ok(table) = source.open(Arc::new(&input)) else { continue };
+        let _ = table.info();
+        for rows in table.rows(0..u64::MAX).into_iter().flatten().take(BLOCKS) {
             let _ = rows;
         }
     }
