@@ -81,21 +81,21 @@ pub enum Filter {
 }
 
 impl View {
-    /// A random part of each image, brought to `side` × `side` pixels: torchvision's `RandomResizedCrop(side)`, with its
-    /// areas (0.08 to 1 of the image) and proportions (3/4 to 4/3).
+    /// A random crop of each image, resized to `side` × `side` pixels: torchvision's `RandomResizedCrop(side)` with its
+    /// default areas (0.08 to 1 of the image) and aspect ratios (3/4 to 4/3).
     pub fn random_crop(side: u32) -> Self {
         let (scale, ratio) = ((0.08, 1.0), (3.0 / 4.0, 4.0 / 3.0));
         Self::of(Size::Random { height: side, width: side, scale, ratio })
     }
 
-    /// The middle `side` × `side` pixels of each image, whose shorter side is first brought to 8/7 of that: for 224 these are
-    /// torchvision's `Resize(256)` and `CenterCrop(224)`, as ImageNet is evaluated.
+    /// The central `side` × `side` pixels of each image, after scaling its shorter side to 8/7 of `side`. For 224 this is
+    /// torchvision's `Resize(256)` and `CenterCrop(224)`, the usual evaluation on ImageNet.
     pub fn center_crop(side: u32) -> Self {
         let short = u32::try_from(u64::from(side) * 8 / 7).unwrap_or(u32::MAX);
         Self::of(Size::Center { short, height: side, width: side })
     }
 
-    /// Each image stretched to `side` × `side` pixels.
+    /// The whole image, resized to `side` × `side` pixels ignoring proportions.
     pub fn squash(side: u32) -> Self {
         Self::of(Size::Squash { height: side, width: side })
     }
@@ -104,12 +104,12 @@ impl View {
         Self { size, ..Self::default() }
     }
 
-    /// The same, mirrored with this probability, 0 to 1.
+    /// Sets the probability of a left-right flip, 0 to 1.
     pub fn flip(self, probability: f32) -> Self {
         Self { flip: probability, ..self }
     }
 
-    /// The same, resampled by this filter.
+    /// Sets the resampling filter.
     pub fn filter(self, filter: Filter) -> Self {
         Self { filter, ..self }
     }
