@@ -1,16 +1,16 @@
-//! Plain files: any file is one field of one sample, its bytes as they are.
+//! Plain files: each file is one field of one sample, with its bytes unchanged.
 //!
-//! * **Specification**: none. The name splits as WebDataset's members do: the key is the path up to
-//!   the first dot of the base name, the field is the rest.
-//! * **Who else reads it**: everybody.
-//! * **The bytes**: untouched.
+//! * **Specification**: none. Names are split as in WebDataset: the key is the path up to the first dot of
+//!   the base name, the field is the rest.
+//! * **Who else reads it**: every program.
+//! * **The bytes**: unchanged.
 //! * **Options**: none. **Revisions**: 1, the first.
 //!
-//! Fields that WebDataset's decoders take for numbers (`.cls`, `.id`, …) or text (`.txt`, `.json`) are
-//! decoded where a container stores values by type.
+//! Fields that WebDataset's decoders parse as numbers (`.cls`, `.id`, …) or text (`.txt`, `.json`) are
+//! decoded for containers that store typed values.
 //!
-//! This format takes what no other format claims. Files that share a key become one sample where
-//! they are planned, not here.
+//! This format accepts all files that no other format claims. Planning groups files that share a key into
+//! one sample.
 
 mod codec;
 
@@ -71,7 +71,7 @@ struct File<'a> {
 
 impl Table for File<'_> {
     fn info(&self) -> Result<TableInfo> {
-        Err(Error::unsupported("is one field").in_input(self.input.name()))
+        Err(Error::unsupported("is a plain file, which has no schema").in_input(self.input.name()))
     }
 
     fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {

@@ -1,12 +1,12 @@
-//! Writing and reading 181 MB of images as floats, chunk by chunk, beside h5py in the same run.
+//! Compares writing and reading 181 MB of float images, one per chunk, with h5py in the same run.
 //!
-//! `PACKHORSE_PYTHON=python cargo bench -p packhorse-hdf5` prints seconds and how many times faster
-//! packhorse is, and how near it comes to what compresses: the same library over the same chunks, in memory, by as
-//! many threads. `IMAGES` changes how many (300), `REPEATS` how often each is measured (3; the best counts),
-//! and the argument `read` leaves out how long writing takes.
+//! `PACKHORSE_PYTHON=python cargo bench -p packhorse-hdf5` prints seconds and the speedup over h5py, and the share of
+//! the speed of the compression library alone, over the same chunks in memory with as many threads. `IMAGES` is the
+//! number of images (300), `REPEATS` the number of measurements (3; the best counts), and the argument `read` skips
+//! timing writes.
 
-#![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a bench is no part of the format")]
+#![expect(clippy::print_stdout, reason = "a bench prints its measurements")]
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a bench is not part of the format")]
 
 use arrow_array::{Array, FixedSizeListArray, Float32Array, RecordBatch};
 use packhorse_core::{DataType, FieldType, Format, Input, Limits, Options, Outlet, Result, Rows, Schema, Scratch};
@@ -23,7 +23,7 @@ use std::time::Instant;
 const SHAPE: [usize; 3] = [224, 224, 3];
 const PIXELS: usize = SHAPE[0] * SHAPE[1] * SHAPE[2];
 
-/// Soft shapes with a little noise, 256 levels, normalised as for training.
+/// Smooth shapes with a little noise, 256 levels, normalized as for training.
 fn image(number: usize) -> Vec<f32> {
     let mut state = number as u32 * 2_654_435_761 + 1;
     let (a, b) = (0.01 + (number % 7) as f32 * 0.006, 0.02 + (number % 5) as f32 * 0.004);
@@ -105,10 +105,10 @@ fn read(path: &Path, images: usize) {
     assert_eq!(rows, images);
 }
 
-/// Seconds by the clock, and of all processors.
+/// Wall-clock seconds, and processor seconds of all threads.
 type Seconds = (f64, f64);
 
-/// Nanoseconds that the threads of this process have had a processor (proc_pid_schedstat(5)).
+/// Processor time of all threads of this process in nanoseconds (proc_pid_schedstat(5)).
 fn processors() -> f64 {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let one = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("schedstat")).ok();
@@ -121,13 +121,13 @@ fn timed(work: impl FnOnce()) -> Seconds {
     (start.elapsed().as_secs_f64(), (processors() - before) / 1e9)
 }
 
-/// How long writing a file takes that is not there: to free the pages of one before is no part of it.
+/// Times writing a new file, without freeing the pages of an old one.
 fn written(path: &Path, rows: &[Rows], options: &[(&str, &str)]) -> Option<Seconds> {
     let _ = std::fs::remove_file(path);
     Some(timed(|| write(path, rows, options)))
 }
 
-/// What h5py takes: `write-gzip`, `write-zstd` or `read`.
+/// Times h5py: `write-gzip`, `write-zstd` or `read`.
 fn h5py(what: &str, raw: &Path, file: &Path) -> Option<Seconds> {
     let python = std::env::var("PACKHORSE_PYTHON").ok()?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/h5py_times.py");
@@ -145,12 +145,12 @@ fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// The best of each of the two.
+/// The best of each figure.
 fn best(repeats: usize, mut measure: impl FnMut() -> Option<Seconds>) -> Option<Seconds> {
     (0..repeats).filter_map(|_| measure()).reduce(|a, b| (a.0.min(b.0), a.1.min(b.1)))
 }
 
-/// What only compressing and only decompressing takes: chunk by chunk, in memory.
+/// Times compressing and decompressing alone, chunk by chunk in memory.
 fn alone(filter: &str, shuffle: bool, rows: &[Rows], repeats: usize) -> (Option<Seconds>, Option<Seconds>) {
     let mut chunks: Vec<Vec<u8>> = Vec::new();
     for rows in rows {
@@ -181,7 +181,7 @@ fn alone(filter: &str, shuffle: bool, rows: &[Rows], repeats: usize) -> (Option<
     (measure(&pack), measure(&unpack))
 }
 
-/// A library as packhorse uses it.
+/// A compression library as packhorse uses it.
 enum Coder {
     Gzip(libdeflater::Compressor, libdeflater::Decompressor, Vec<u8>),
     Zstd(zstd::bulk::Compressor<'static>, zstd::bulk::Decompressor<'static>, Vec<u8>),
@@ -245,7 +245,7 @@ fn say(what: &str, bytes: f64, ours: Option<Seconds>, theirs: Option<Seconds>) {
 fn main() {
     let (images, repeats) = (number("IMAGES", 300), number("REPEATS", 3));
     let rows = || (0..images).step_by(16).map(|from| batch(from, (from + 16).min(images))).collect::<Vec<Rows>>();
-    // For a profiler: only our side, of one file; as zstd, shuffled, written again and again if it is not there.
+    // For profilers: only packhorse, with one file; written with zstd and shuffle if it does not exist.
     if let Some(path) = std::env::args().nth(1).filter(|argument| argument.ends_with(".h5")) {
         let (path, bytes) = (Path::new(&path), (images * PIXELS * 4) as f64);
         if path.exists() {

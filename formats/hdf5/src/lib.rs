@@ -1,109 +1,111 @@
-//! HDF5: datasets in a tree of groups, chunked and compressed; written and read without the C library.
+//! HDF5: datasets in a tree of groups, chunked and compressed. Reads and writes it without the C library.
 //!
-//! * **Specification**: the [HDF5 File Format Specification](https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html),
-//!   version 3; filter numbers from the registry of the HDF Group. The layout of shards is our own,
-//!   *ml-hdf5/1*, below.
-//! * **Who else reads it**: what we write, every HDF5 since 1.8: h5py, PyTables, netCDF4, MATLAB, Julia,
-//!   h5dump (with lzf: every h5py; with zstd, lz4 and blosc2: h5py with `import hdf5plugin`). The master
-//!   file's virtual datasets need HDF5 1.10.
-//! * **Why no library**: the C library holds one lock for the whole process, filters included, and writes
-//!   times and its own idea of order; the pure crate that was considered (rust-hdf5 0.7.9) wants a path to
-//!   read from and Rust 1.89, and is a hundred thousand lines to trust with foreign bytes. What shards
-//!   need of HDF5 is small: the writer here is superblock 2, version 2 object headers, contiguous
-//!   and chunked layouts of version 3, version 1 B-trees, link and attribute messages, global heap collections.
+//! * **Specification**: the [HDF5 File Format
+//!   Specification](https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html), version 3; filter numbers
+//!   from the HDF Group's registry. Shards have our own layout, *ml-hdf5/1*, below.
+//! * **Who else reads it**: our files, every HDF5 since 1.8: h5py, PyTables, netCDF4, MATLAB, Julia,
+//!   h5dump (lzf: h5py only; zstd, lz4 and blosc2: h5py with `import hdf5plugin`). The virtual datasets of the
+//!   master file need HDF5 1.10.
+//! * **Why not libhdf5**: it serializes all calls behind one process-wide lock, filters included; it reads local
+//!   paths only, not ranges of remote objects; and it does not promise equal bytes for equal data. The pure-Rust
+//!   crate considered (rust-hdf5 0.7.9) also reads paths only, and is a hundred thousand lines that would face
+//!   hostile input. Shards need little of HDF5: superblock 2, version 2 object headers, contiguous and chunked
+//!   layouts of version 3, version 1 B-trees, link and attribute messages, global heap collections.
 //!
 //! # The bytes we write
 //!
 //! ```text
 //! 0     superblock, version 2 (written last), zeros up to 64
-//! 64    the primary dataset: the values of the first field of blobs, as they came, in one piece
-//!       chunks and global heap collections, in the order of rows, field by field
-//!       values, offsets, shapes: contiguous datasets, each in one piece
-//!       B-trees and object headers; the root's last. No times anywhere: equal rows, equal bytes
+//! 64    the primary dataset: the values of the first blob field, contiguous
+//!       chunks and global heap collections, in row order, field by field
+//!       contiguous datasets: values, offsets, shapes
+//!       B-trees and object headers, the root's last. No timestamps: equal rows give equal bytes
 //! ```
 //!
-//! Without blobs (or, unfiltered, without numbers) there is no primary, and chunks begin at 64. What can
-//! not go to the file yet waits in memory, and from 1 MiB on in one unnamed file beside it: memory does
-//! not grow with the shard. Chunks are compressed in parallel; the number of threads does not change them.
+//! Without blobs (or, unfiltered, without numbers) there is no primary dataset, and chunks begin at 64. Bytes that
+//! can't be written yet wait in memory, and from 1 MiB per dataset on in one unnamed file, so memory does not grow
+//! with the shard. Chunks are compressed in parallel; their bytes do not depend on the number of threads.
 //!
 //! # The layout ml-hdf5/1
 //!
 //! ```text
 //! /                            packhorse_layout = "ml-hdf5/1", num_samples, class_names
-//! /data/__key__                text [N], UTF-8 of any length
-//! /data/FIELD                  of one shape: [N, …], little-endian, chunked, extendable along N
-//! /data/FIELD                  text: UTF-8 of any length [N] (or [N, …])
+//! /data/__key__                variable-length UTF-8 text [N]
+//! /data/FIELD                  fixed shape: [N, …], little-endian, chunked, extendable along N
+//! /data/FIELD                  text: variable-length UTF-8 [N] (or [N, …])
 //! /data/FIELD/values, offsets  blobs: u8 [bytes], i64 [N+1]; sample i is values[offsets[i]..offsets[i+1]]
 //! /data/FIELD/values, offsets, shapes
 //!                              ragged: elements, i64 [N+1], i32 [N, rank]; attribute ragged = 1
 //! /data/FIELD/values, offsets, offsets1, …
 //!                              lists: offsets [N+1] into the lists of the next level, the last into values
-//! /present/FIELD               u8 [N]: 0 where a sample lacks the field; only where one does. What stands
-//!                              in its place is zero or empty
+//! /present/FIELD               u8 [N]: 0 if a sample lacks the field, whose value is then zero or empty;
+//!                              only if some sample does
 //! ```
 //!
-//! Booleans are h5py's enumeration, complex numbers its compound of `r` and `i`, NumPy's `S` fixed text,
-//! its `V` opaque, its times `i64` with the attribute `numpy`. Offsets, shapes, values of blobs and all
-//! values under `filter=none` are contiguous and unfiltered. A field's attribute `packhorse_field` (JSON)
-//! restores its column exactly; `encoding` is that of its blobs, `class_names` the list that the field's
-//! (at the root, the schema's) metadata of that name holds, over 2,048 names as one text of JSON. The root's
-//! `packhorse_metadata` (JSON) is all of the schema's.
+//! Booleans are h5py's enumeration, complex numbers its compound of `r` and `i`, NumPy's `S` fixed-length text,
+//! its `V` opaque, its times `i64` with the attribute `numpy`. Offsets, shapes, blobs and, with `filter=none`,
+//! all values are contiguous and unfiltered. A field's attribute `packhorse_field` (JSON) restores its column
+//! exactly. `encoding` and `class_names` (on the root: of the schema) come from the metadata of the same names;
+//! more than 2,048 class names are one JSON text. The root's `packhorse_metadata` (JSON) is the schema's metadata.
 //!
-//! [`Sink::seal`] adds the master file `NAME.h5`: external links `/shards/00000`…, `/index/shard` (`i32 [N]`)
-//! and `/index/row` (`i64 [N]`), `/shards_split` where there are splits, and virtual datasets `/data/FIELD`
-//! over fields of one shape (without text) of up to 256 shards. It is for other programs; we read shards.
+//! [`Sink::seal`] adds the master file `NAME.h5`: external links `/shards/00000`…, `/index/shard` (`i32 [N]`),
+//! `/index/row` (`i64 [N]`), `/shards_split` if the dataset has splits, and virtual datasets `/data/FIELD`
+//! over fields of fixed shape (without text) of up to 256 shards. It serves other programs; we read the shards.
 //!
 //! # What we read
 //!
-//! Our own files: the same rows. Any other file: every dataset with at least one dimension is a field, its rows are
-//! the samples; its name is its path without the first slash and with dots for the others; a compound is a field a
-//! member, however deep (`TABLE.MEMBER.MEMBER`). All must have as many rows: else the error names two, and the
-//! option `datasets` chooses. What can't be read is left out, and [`TableInfo::omitted`](packhorse_core::TableInfo) names it and says
-//! why; it is an error where the option names it, or nothing else is there.
+//! Our own files give the same rows. In any other file every dataset with at least one dimension is a field, and its
+//! first axis numbers the samples. The field's name is the path, with dots for slashes; a compound becomes one field
+//! per member, at any depth (`TABLE.MEMBER.MEMBER`). All fields must have the same number of rows; otherwise the error
+//! names two of them, and the option `datasets` selects. Datasets that can't be read are omitted, with the reason in
+//! [`TableInfo::omitted`](packhorse_core::TableInfo); they are an error if the option names them or nothing else is
+//! readable.
 //!
-//! * **Elements**: integers of up to 8 bytes, those of fewer bits (20 in 4 bytes, 24 in 3) in the next wider type; bit fields
-//!   as unsigned integers; floats of 2, 4 and 8 bytes, others (bfloat16, 8 bits) as the 4 or 8 bytes that hold them; complex
-//!   numbers; enumerations as their integers, h5py's of FALSE and TRUE as Booleans; text of fixed and any length; opaque
-//!   bytes, h5py's times in them; HDF5's times as integers; arrays; vlen numbers as lists, vlen `u8` as blobs. In files of
-//!   PyTables, its Booleans and times. Big-endian numbers are turned around.
-//! * **Places**: superblocks 0 to 3, object headers of both versions, symbol tables, link messages and fractal heaps;
-//!   compact, contiguous and chunked layouts with every index there is; fill values; addresses of 2, 4 and 8 bytes.
-//! * **Filters**: deflate, shuffle, fletcher32, scale-offset, and of the registered ones lzf, zstd, lz4, bzip2, bitshuffle (plain,
-//!   with LZ4 or zstd) and blosc (all but snappy), others by libhdf5's plugins (feature `hdf5-plugins`; `docs/hdf5.md`).
-//! * **Left out**: single values, references, long doubles, lists of lists or text; virtual datasets, external files and
-//!   links to them, shared message tables, filters without a plugin. Soft links name what is read anyway.
+//! * **Elements**: integers of up to 8 bytes, those with fewer bits (20 in 4 bytes, 24 in 3) in the next wider type;
+//!   bit fields as unsigned integers; floats of 2, 4 and 8 bytes, others (bfloat16, 8 bits) widened to 4 or 8 bytes;
+//!   complex numbers; enumerations as their integers, h5py's FALSE/TRUE as Booleans; fixed-length and variable-length
+//!   text; opaque bytes, h5py's times in them; HDF5's times as integers; arrays; vlen numbers as lists, vlen `u8` as
+//!   blobs. In files of PyTables, its Booleans and times. Big-endian numbers are byte-swapped.
+//! * **Structures**: superblocks 0 to 3, object headers 1 and 2, symbol tables, link messages and fractal heaps;
+//!   compact, contiguous and chunked layouts with all chunk indices; fill values; addresses of 2, 4 and 8 bytes.
+//! * **Filters**: deflate, shuffle, fletcher32, scale-offset; of the registered ones lzf, zstd, lz4, bzip2, bitshuffle
+//!   (plain, LZ4, zstd) and blosc (all but snappy); others by libhdf5's plugins (feature `hdf5-plugins`;
+//!   `docs/hdf5.md`).
+//! * **Not read**: scalar datasets, references, long doubles, lists of lists or text; virtual datasets, external files
+//!   and links to them, shared message tables, filters without a plugin. Soft links are ignored: their targets are read
+//!   anyway.
 //!
-//! A chunk is decoded once for all rows that it holds, as far as 512 MiB of rows allow. Of a file that says that it holds over
-//! 1 GiB and over 10,000 times its own bytes no row is read, but for `expansion=any`.
+//! A chunk is decoded once for all its rows, within 512 MiB of decoded rows. A file that claims more than 1 GiB and
+//! more than 10,000 times its own size is refused unless `expansion=any`.
 //!
 //! # NetCDF-4
 //!
-//! A file of NetCDF's library, or of others that number dimensions as it does, is read by records: the samples are those
-//! of one dimension, the fields the variables whose first axis it is. It is the option `dimension`, or the only
-//! unlimited dimension that is a first axis, or the only first axis of variables that are no coordinates. Other variables
-//! (coordinates of other axes, grid mappings, values without an axis) are left out by name: they belong to no sample.
-//! Dimensions of the file's groups count like those of its root. Records that a variable lacks are its fill value.
-//! Characters side by side are text, and what xarray marks as Booleans are. Numbers stay as they are stored, and the field's
-//! metadata [`PACKED`](packhorse_core::PACKED) holds their `scale_factor`, `add_offset`, `_FillValue`, `missing_value`,
-//! `units` and `calendar`; `scale=apply` makes floats of them, with NaN where there is nothing, as xarray does. NetCDF-3 is another
-//! format, and refused.
+//! Files written by NetCDF's library, or with its dimension scales, are read by records: the samples are the records of
+//! one dimension, the fields the variables whose first axis it is. The option `dimension` names it; by default it is
+//! the only unlimited dimension that is a first axis, or the only first axis of variables that are not coordinates.
+//! Other variables (coordinates of other axes, grid mappings, scalars) belong to no sample and are omitted, with the
+//! reason. Dimensions of groups count like those of the root. Records that a variable lacks get its fill value. Arrays
+//! of characters become text, and what xarray marks as Booleans becomes Booleans. Numbers stay as stored, and the
+//! field's metadata [`PACKED`](packhorse_core::PACKED) holds their `scale_factor`, `add_offset`, `_FillValue`,
+//! `missing_value`, `units` and `calendar`; `scale=apply` unpacks them to floats with NaN for missing values, as xarray
+//! does. NetCDF-3 is another format and refused.
 //!
 //! # Options
 //!
 //! | of the sink | values | default |
 //! | --- | --- | --- |
-//! | `chunk` | rows a chunk, up to 64 MiB; `auto`: one sample from 128 KiB up (a part of it above 4 MiB), else about 512 KiB, less where there are over 128 fields | `auto` |
-//! | `filter` | `gzip`, `zstd`, `lzf`, `lz4`, `none`; where there is the plugin of blosc2, `blosc2` (with zstd in it), `blosc2-lz4` | `gzip` |
+//! | `chunk` | rows per chunk, up to 64 MiB; `auto`: about 512 KiB (less with over 128 fields); a sample of 128 KiB or more is its own chunk, above 4 MiB it is split | `auto` |
+//! | `filter` | `gzip`, `zstd`, `lzf`, `lz4`, `none`; with the plugin of blosc2, `blosc2` (zstd inside), `blosc2-lz4` | `gzip` |
 //! | `level` | gzip 1–9, zstd 1–22, blosc2 1–9 | 4, 3, 5 |
-//! | `shuffle` | `auto` (what makes the first four chunks of the shard smaller), `on`, `off` | `auto` |
+//! | `shuffle` | `auto` (whichever makes the first four chunks of the shard smaller), `on`, `off` | `auto` |
 //! | `vlen` | `on`: blobs as vlen `u8` in the global heap, `off`: values and offsets | `off` |
 //!
 //! | of the source | values | default |
 //! | --- | --- | --- |
-//! | `datasets` | globs of paths, separated by commas (`*` any characters, `?` one); a file of our layout is then read as anybody's | all |
+//! | `datasets` | globs of paths, separated by commas (`*` any characters, `?` one); files of our layout are then read like any other | all |
 //! | `dimension` | NetCDF-4: the dimension whose records are the samples | see above |
-//! | `scale` | NetCDF-4: `apply` unpacks numbers, `keep` leaves them as they are stored | `keep` |
-//! | `expansion` | `any`: rows may be any number of times as large as the file | `bounded` |
+//! | `scale` | NetCDF-4: `apply` unpacks numbers, `keep` leaves them as stored | `keep` |
+//! | `expansion` | `any`: no limit on the ratio of decoded size to file size | `bounded` |
 //!
 //! **Revisions**: 1, the first.
 

@@ -1,6 +1,6 @@
-//! Files cut short and with flipped bits: an error or rows, never a panic, never much memory.
+//! Truncated and bit-flipped files give an error or rows, never a panic or excessive memory.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use packhorse_core::{Format, Limits, MemoryInput, Options};
 use packhorse_hdf5::Hdf5;
@@ -8,7 +8,7 @@ use packhorse_testkit::typed;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Reads everything that can be read, but no more than a little of each file.
+/// Reads the first blocks of a file in both layouts; whether all of it was readable.
 fn read(bytes: Vec<u8>) -> bool {
     let input = MemoryInput::new("hostile.h5", bytes);
     let mut whole = true;
@@ -37,7 +37,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
     foreign.into_iter().chain(ours).collect()
 }
 
-/// Peak memory of this process in KiB, where the system says.
+/// Peak memory of this process in KiB; 0 if the system does not report it.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
@@ -87,7 +87,7 @@ fn every_byte_of_an_old_file() {
 }
 
 #[test]
-fn what_is_no_hdf5_says_so() {
+fn other_files_are_content_errors() {
     for bytes in [&b""[..], b"\x89HDF\r\n\x1a\n", &[0; 5000]] {
         let input = MemoryInput::new("no.h5", bytes.to_vec());
         let error = Hdf5

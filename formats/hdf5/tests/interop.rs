@@ -1,10 +1,7 @@
-//! What h5py makes of our files. Runs where `PACKHORSE_PYTHON` names a Python with h5py and hdf5plugin.
+//! h5py reads our files, and we read files of h5py, PyTables and NetCDF. Needs `PACKHORSE_PYTHON`: a Python with h5py
+//! and hdf5plugin.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "what goes wrong here fails the test; Python reads files"
-)]
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a panic fails the test; Python reads files")]
 
 mod large;
 
@@ -23,7 +20,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs `script` of this folder; `None`, with a word, where there is no Python for it.
+/// Runs `script` of this folder; prints a note and returns `None` without a Python.
 fn python(script: &str, arguments: &[&Path]) -> Option<String> {
     let python = packhorse_testkit::external::python()?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(script);
@@ -40,7 +37,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The elements of `array`, as the script prints them.
+/// The elements of `array` as the script prints them.
 fn elements(array: &ArrayRef) -> String {
     match array.data_type() {
         DataType::Utf8View => {
@@ -129,7 +126,7 @@ fn read(path: &Path, datasets: &str) -> packhorse_core::Result<Samples> {
     read_with(path, &options)
 }
 
-/// The samples of a file by field, as the scripts print them, read in pieces that fit no chunk.
+/// The samples of a file by field, as the scripts print them, read in ranges that do not match chunks.
 fn read_with(path: &Path, options: &Options) -> packhorse_core::Result<Samples> {
     let input = MemoryInput::new(path.to_string_lossy(), std::fs::read(path).unwrap());
     let source = Hdf5.source(options, Limits::default())?;
@@ -151,7 +148,7 @@ fn read_with(path: &Path, options: &Options) -> packhorse_core::Result<Samples> 
 }
 
 #[test]
-fn we_read_what_others_write() {
+fn third_party_files_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let Some(lines) = python("make_foreign.py", &[dir.path()]) else { return };
     let mut wrong = Vec::new();
@@ -178,7 +175,7 @@ fn we_read_what_others_write() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What the rows of a file lack, by name.
+/// The names of a file's omitted fields.
 fn omitted(path: &Path, options: &Options) -> packhorse_core::Result<Vec<String>> {
     let input = MemoryInput::new(path.to_string_lossy(), std::fs::read(path).unwrap());
     let info = Hdf5.source(options, Limits::default())?.open(Arc::new(&input))?.info()?;
@@ -253,7 +250,7 @@ fn netcdf_is_read_as_xarray_reads_it() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// An input that counts the bytes that are read.
+/// An input that counts the bytes read.
 struct Counted(MemoryInput, AtomicU64);
 
 impl Input for Counted {
@@ -296,7 +293,7 @@ fn chunks_larger_than_blocks_are_read_once() {
     let len = input.0.len().unwrap();
     let read = input.1.swap(0, Ordering::Relaxed);
     assert!(read < 2 * len, "{read} bytes of a file of {len} were read");
-    // As a shuffled plan reads: runs in any order.
+    // A shuffled plan reads runs in any order.
     for run in 0..40 {
         let from = run * 17 % 40 * 250_000;
         let rows: usize = source
@@ -315,7 +312,7 @@ fn chunks_larger_than_blocks_are_read_once() {
     }
     let read = input.1.into_inner();
     assert!(read < 3 * len, "{read} bytes of a file of {len} were read by runs");
-    // And values that are there once do not become gigabytes.
+    // A value that many rows share must not decode to gigabytes.
     let input = MemoryInput::new("again.h5", std::fs::read(&again).unwrap());
     let error = source.open(Arc::new(&input)).unwrap().rows(0..u64::MAX).unwrap().find_map(Result::err).unwrap();
     assert_eq!(error.kind(), packhorse_core::Kind::Limit, "{error}");

@@ -1,6 +1,6 @@
-//! Memory does not grow with a shard, neither when it is written nor when it is read.
+//! Memory for writing and reading does not grow with the shard.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch, StringViewArray};
 use packhorse_core::{
@@ -68,7 +68,7 @@ fn batch(number: usize) -> Rows {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
 }
 
-/// Peak memory of this process in MiB, where the system says.
+/// Peak memory of this process in MiB; 0 if the system does not report it.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

@@ -1,15 +1,15 @@
-//! Filters that are plugins: our own, compiled here by `cc`, well-behaved and not; and those of the Python package
-//! hdf5plugin, where `PACKHORSE_PYTHON` names a Python that has it.
+//! Filter plugins: our own, correct and faulty, compiled by `cc`; and those of the Python package hdf5plugin, if
+//! `PACKHORSE_PYTHON` has it.
 //!
-//! Plugins are found once a process. So what needs its own is a part of this program, which a test runs in a process of
-//! its own with `HDF5_PLUGIN_PATH` set.
+//! Each process searches plugins once, so the tests run parts of this program in processes of their own, with
+//! `HDF5_PLUGIN_PATH` set.
 
 #![cfg(feature = "hdf5-plugins")]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "what goes wrong here fails the test; plugins are files"
+    reason = "a panic fails the test; plugins are files"
 )]
 
 mod large;
@@ -25,11 +25,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// Which part a process of its own shall run, and where it finds its files.
+/// Environment variables: the part that a subprocess runs, and the folder of its files.
 const PART: &str = "PACKHORSE_TEST_PART";
 const FILES: &str = "PACKHORSE_PLUGIN_TEST";
 
-/// What the tests below run in processes of their own.
+/// Runs one part in a subprocess of the tests below.
 #[test]
 fn part() {
     let parts: [(&str, fn()); 5] = [
@@ -45,7 +45,7 @@ fn part() {
     println!("{wanted} passed");
 }
 
-/// Runs the part `name` where plugins are in `folder`.
+/// Runs the part `name` in a subprocess with plugins in `folder`.
 fn elsewhere(name: &str, folder: &Path, files: &Path) {
     let test = std::env::current_exe().unwrap();
     let mut test = Command::new(test);
@@ -81,11 +81,11 @@ fn read(bytes: Vec<u8>, datasets: &str) -> Result<BTreeMap<String, Vec<u8>>> {
     Ok(fields)
 }
 
-fn of_nobody() -> Vec<u8> {
+fn plugin_file() -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/plugin.h5")).unwrap()
 }
 
-/// Compiles `plugin.c` into `folder`; whether there is a compiler.
+/// Compiles `plugin.c` into `folder`; false without a compiler.
 fn compile(folder: &Path, name: &str, defined: &[(&str, &str)]) -> bool {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plugin.c");
     let all = [("VERSION", "1"), ("TYPE", "0"), ("HOW", "GOOD"), ("ID", "300")];
@@ -101,7 +101,7 @@ fn compile(folder: &Path, name: &str, defined: &[(&str, &str)]) -> bool {
             true
         }
         Err(_) => {
-            packhorse_testkit::external::skip("there is no cc");
+            packhorse_testkit::external::skip("cc is not installed");
             false
         }
     }
@@ -119,7 +119,7 @@ fn plugins_of_our_own() {
             return;
         }
     }
-    // The first of a name wins; others of its number, of other kinds and of other versions are passed over.
+    // The first plugin of a number wins; plugins of other kinds and versions are skipped.
     compile(dir.path(), "libh5x.so", &[("HOW", "REFUSES")]);
     compile(dir.path(), "libb.so", &[("VERSION", "2")]);
     compile(dir.path(), "libc.so", &[("TYPE", "1")]);
@@ -130,15 +130,15 @@ fn plugins_of_our_own() {
 
 fn our_own() {
     let wanted: Vec<u8> = (0..200i32).flat_map(i32::to_le_bytes).collect();
-    assert_eq!(read(of_nobody(), "filter300").unwrap()["filter300"], wanted);
+    assert_eq!(read(plugin_file(), "filter300").unwrap()["filter300"], wanted);
     for (number, words) in
         (301..).zip(["can't decode a chunk", "more bytes than its buffer", "more bytes than its buffer", "of 320"])
     {
-        let error = read(of_nobody(), &format!("filter{number}")).unwrap_err();
+        let error = read(plugin_file(), &format!("filter{number}")).unwrap_err();
         assert!(error.kind() == Kind::Content && error.to_string().contains(words), "{number}: {error}");
     }
-    for at in 0..of_nobody().len() {
-        let mut damaged = of_nobody();
+    for at in 0..plugin_file().len() {
+        let mut damaged = plugin_file();
         damaged[at] ^= 1 << (at % 8);
         read(damaged, "*").ok();
     }
@@ -152,7 +152,7 @@ fn without_plugins() {
 }
 
 fn none() {
-    let error = read(of_nobody(), "filter300").unwrap_err();
+    let error = read(plugin_file(), "filter300").unwrap_err();
     assert_eq!(error.kind(), Kind::Unsupported);
     assert!(error.to_string().contains("filter 300"), "{error}");
     assert!(error.to_string().contains("HDF5_PLUGIN_PATH"), "{error}");
@@ -224,7 +224,7 @@ fn written_by_a_plugin() {
     }
 }
 
-/// All rows that there are for tests, the larger ones cut short where they are for Python to print.
+/// All test rows, the large ones shortened for Python.
 fn corpus() -> Vec<(&'static str, Rows)> {
     let large = large::corpus().into_iter().map(|(name, rows, _)| {
         let most = if name == "pieces" { 2 } else { 2000 };
@@ -233,7 +233,7 @@ fn corpus() -> Vec<(&'static str, Rows)> {
     typed::corpus().into_iter().chain(large).collect()
 }
 
-/// What h5py reads of our files.
+/// The values that h5py reads from our files.
 fn dump(paths: &[PathBuf]) -> Vec<u8> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dump.py");
     let found = Command::new(python().unwrap()).arg(script).args(paths).output().unwrap();

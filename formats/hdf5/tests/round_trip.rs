@@ -1,6 +1,6 @@
-//! Every kind of field, written and read back.
+//! Every kind of field round-trips.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod large;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const ALL: [&str; 8] = ["scalars", "tensors", "numpy", "ragged", "lists", "blobs", "nulls", "none"];
 
 #[test]
-fn rows_come_back() {
+fn rows_round_trip() {
     for pairs in [
         &[][..],
         &[("filter", "zstd"), ("shuffle", "on"), ("chunk", "4")],
@@ -27,7 +27,7 @@ fn rows_come_back() {
 }
 
 #[test]
-fn large_rows_come_back() {
+fn large_rows_round_trip() {
     let source = Hdf5.source(&Options::new(), Limits::default()).unwrap();
     for (name, rows, options) in large::corpus() {
         let filters = if name == "chunks" { &["gzip", "lzf", "lz4"][..] } else { &["gzip"] };
@@ -39,7 +39,7 @@ fn large_rows_come_back() {
 }
 
 #[test]
-fn metadata_comes_back() {
+fn metadata_round_trips() {
     let classes = |count: usize| serde_json::to_string(&vec!["a class of a rather long name"; count]).unwrap();
     for count in [3, 2000, 5000] {
         let label = FieldType::Scalar(DataType::Int64).field("label", false);
@@ -59,7 +59,7 @@ fn metadata_comes_back() {
 
 /// The index has several levels.
 #[test]
-fn some_rows_of_many_chunks_come_back() {
+fn few_rows_of_many_chunks_are_read() {
     let field = FieldType::Scalar(DataType::Int64).field("x", false);
     let numbers = Arc::new(Int64Array::from_iter_values((0..5000).map(|i| i * i)));
     let rows = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![numbers]).unwrap();

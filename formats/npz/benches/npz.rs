@@ -1,11 +1,10 @@
-//! How much faster than `numpy.load` arrays are read, in one run: `cargo bench -p packhorse-npz`.
+//! Compares reading arrays with `numpy.load`, in one run: `cargo bench -p packhorse-npz`.
 //!
-//! `PACKHORSE_PYTHON` names a Python with NumPy; without it there is nothing to compare with. Each
-//! figure is the best of a few; the files are in the page cache for both. NumPy has one thread, as ever;
-//! packhorse has as many as there are processors. `bytes alone` is what only reading the files takes, by as many
-//! threads, into memory used again: nothing that reads them can be faster. `bytes, summed` also takes the CRC-32 of
-//! each piece, as whoever checks the file must; `bytes, new memory` reads into memory of the file's size that nobody
-//! had before, as whoever wants it whole must.
+//! `PACKHORSE_PYTHON` is a Python with NumPy; without it the bench is skipped. Each figure is the best of a few rounds;
+//! the files are in the page cache for both. NumPy uses one thread, packhorse one per processor.
+//! `bytes alone` only reads the files, with as many threads, into reused memory: the lower bound for any reader.
+//! `bytes, summed` also computes the CRC-32 of each piece, as any reader that checks files must.
+//! `bytes, new memory` reads into fresh memory of the file's size, as any reader of whole files must.
 
 #![expect(
     clippy::expect_used,
@@ -26,10 +25,10 @@ use std::sync::Arc;
 
 const ROUNDS: usize = 5;
 
-/// Samples of a block.
+/// Samples per block.
 const BLOCK: usize = 64;
 
-/// Makes the files, or times `numpy.load` on those that match a pattern.
+/// Makes the files, or times `numpy.load` on the files that match a pattern.
 const SCRIPT: &str = r#"
 import glob, io, sys, time
 import numpy as np
@@ -104,7 +103,7 @@ fn best(mut run: impl FnMut()) -> f64 {
     (0..ROUNDS).map(once).fold(f64::MAX, f64::min)
 }
 
-/// The source of a job, which reads one file after the other.
+/// A source, as a job uses it for file after file.
 fn source(rows: &str) -> Box<dyn Source> {
     Npz.source(&[("rows", rows)].into_iter().collect(), Limits::default()).expect("sound options")
 }
@@ -123,26 +122,26 @@ fn by_source(paths: &[PathBuf], source: &dyn Source) {
     }
 }
 
-/// Files read and decoded by blocks as `packhorse pack` does it, two threads side by side.
+/// Reads and decodes files in blocks, as `packhorse pack` does.
 fn by_blocks(paths: &[PathBuf], field: &str) {
     paths.par_chunks(BLOCK).for_each(|paths| {
         by_codec(&paths.iter().map(|path| read(path)).collect::<Vec<_>>(), field);
     });
 }
 
-/// Reads files in pieces, and does nothing with what they hold.
+/// Reads files in pieces and discards them.
 fn bytes_alone(paths: &[PathBuf]) {
     in_pieces(paths, |_| {});
 }
 
-/// The same, and the sum of each piece.
+/// The same, with the CRC-32 of each piece.
 fn bytes_summed(paths: &[PathBuf]) {
     in_pieces(paths, |piece| {
         std::hint::black_box(libdeflater::crc32(piece));
     });
 }
 
-/// Reads files into memory that is new to the process, and sums nothing.
+/// Reads files into fresh memory, without a checksum.
 fn bytes_in_new_memory(paths: &[PathBuf]) {
     for path in paths {
         let input = File::open(path);
@@ -153,7 +152,7 @@ fn bytes_in_new_memory(paths: &[PathBuf]) {
     }
 }
 
-/// Bytes of one read.
+/// Bytes per read.
 const PIECE: usize = 256 << 10;
 
 fn in_pieces(paths: &[PathBuf], look: impl Fn(&[u8]) + Sync) {
@@ -179,7 +178,7 @@ fn in_pieces(paths: &[PathBuf], look: impl Fn(&[u8]) + Sync) {
     );
 }
 
-/// A file in as few calls as there can be.
+/// Reads a file with a single read call.
 fn read(path: &Path) -> Vec<u8> {
     let input = File::open(path);
     let mut bytes = vec![0; input.len as usize];
@@ -187,7 +186,7 @@ fn read(path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Files already in memory, decoded as one block of samples.
+/// Decodes files in memory as one block of samples.
 fn by_codec(files: &[Vec<u8>], field: &str) {
     let codec = Npz.codec(&Options::new(), Limits::default()).expect("no options");
     let first = MemoryInput::new("first", files[0].clone());
@@ -198,7 +197,7 @@ fn by_codec(files: &[Vec<u8>], field: &str) {
     std::hint::black_box(codec.decode(field, &rows, &fields).expect("sound files"));
 }
 
-/// Arguments after `--` choose the lines that have one of them in their name.
+/// Arguments after `--` select the lines whose names contain one of them.
 fn wanted(what: &str) -> bool {
     let mut chosen = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).peekable();
     chosen.peek().is_none() || chosen.any(|arg| what.contains(&arg))

@@ -1,27 +1,27 @@
-//! NumPy's files: `.npy`, one array, and `.npz`, a zip archive of them.
+//! NumPy's files: `.npy`, one array, and `.npz`, a zip archive of `.npy` files.
 //!
 //! * **Specification**: [numpy.lib.format](https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html)
-//!   1.0, 2.0, 3.0; zip as of [APPNOTE](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT),
-//!   stored and deflated, zip64 too.
-//! * **Who else reads it**: NumPy and all that is built on it.
+//!   1.0, 2.0, 3.0; zip as in [APPNOTE](https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT):
+//!   stored and deflated members, zip64 included.
+//! * **Who else reads it**: NumPy and everything built on it.
 //! * **The bytes we write** (`.npy` only, the same as `numpy.save`):
 //!
 //!   ```text
 //!   \x93NUMPY 1 0   8 B
-//!   length          u16, of what follows up to the data
+//!   length          u16, bytes of the header
 //!   header          {'descr': '<f4', 'fortran_order': False, 'shape': (3, 224, 224), }
-//!                   room for 21 digits, spaces and a line feed up to a multiple of 64
+//!                   padded: room for a 21-digit dimension, then spaces and a line feed to a multiple of 64
 //!   data            C order, little-endian
 //!   ```
 //!
-//! * **What we read**: versions 1.0 to 3.0; every number (`f2` to `f8`, complex too), bool, `U`, `S`,
-//!   `V`, `datetime64`, `timedelta64`, structures of these (a field a member: `x.a`, `x.a.b`; padding
-//!   and titles left out), either byte order, C and Fortran order, any shape. Long doubles and pickled
-//!   object arrays are refused by name; no pickle is ever run.
-//!   Members of a `.npz` file that do not end in `.npy` are no arrays, and left out.
-//! * **Options**: `arrays`, a list of the arrays of `.npz` files to read, separated by commas; default
-//!   all. `rows` of the source: `false` (default), a file is one sample; `true`, each entry of the
-//!   first dimension is one, and all arrays (that `arrays` names) must have the same first dimension.
+//! * **What we read**: versions 1.0 to 3.0; all numeric types (`f2` to `f8`, complex included), bool, `U`, `S`,
+//!   `V`, `datetime64`, `timedelta64`, structured dtypes of these (one field per member: `x.a`, `x.a.b`; padding
+//!   and titles are dropped), both byte orders, C and Fortran order, any shape. Long doubles and pickled
+//!   object arrays are refused by name; pickles are never executed.
+//!   Members of an `.npz` file whose names do not end in `.npy` are not arrays; they are omitted and reported.
+//! * **Options**: `arrays`: the arrays of `.npz` files to read, separated by commas; default all.
+//!   `rows` (source only): `false` (default), a file is one sample; `true`, each entry of the first dimension is
+//!   a sample, and all selected arrays must have the same first dimension.
 //! * **Revisions**: 1, the first.
 
 mod bytes;

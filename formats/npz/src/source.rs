@@ -1,4 +1,4 @@
-//! `.npy` and `.npz` files as typed rows: a file is a sample, or each entry of the first dimension is.
+//! Reads `.npy` and `.npz` files as typed rows: a sample is a file, or an entry of the first dimension.
 
 use crate::bytes::Bytes;
 use crate::column::assemble;
@@ -23,23 +23,23 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A block of rows has about this many bytes, and no more rows than that.
+/// The approximate bytes and the most rows of a block.
 const BLOCK_BYTES: usize = 2 << 20;
 const BLOCK_ROWS: usize = 1 << 16;
 
-/// So many blocks are read side by side: threads have more to share, and meet less often.
+/// The number of blocks read together: threads share more work and synchronize less often.
 const WAVE: usize = 4;
 
-/// Up to this size a file is read at once.
+/// Files up to this size are read with one request.
 const SMALL: u64 = 256 << 10;
 
-/// So many rows may be backed by no byte.
+/// The most rows of zero bytes, since the file's size does not bound them.
 const EMPTY_ROWS: usize = 1 << 16;
 
 #[derive(Clone)]
 pub(crate) struct NpzSource {
     pub(crate) limits: Limits,
-    /// The only arrays of `.npz` files that are read.
+    /// The arrays of `.npz` files to read; `None` for all.
     pub(crate) chosen: Option<Arc<[String]>>,
     /// Whether an entry of the first dimension is a sample.
     pub(crate) rows: bool,
@@ -47,24 +47,24 @@ pub(crate) struct NpzSource {
     pub(crate) known: Arc<Known>,
 }
 
-/// What the headers of a file say.
-struct Layout {
+/// The metadata of a file, from its headers.
+struct ArrayLayout {
     arrays: Vec<(Array, Arc<Header>)>,
     schema: SchemaRef,
     items: usize,
     /// Bytes of all data.
     bytes: u64,
-    /// Names of members that are no arrays.
+    /// Names of members that are not arrays.
     others: Vec<String>,
 }
 
 fn omission(field: String) -> Omission {
-    Omission { field, reason: "no array: its name does not end in .npy".to_owned() }
+    Omission { field, reason: "not an array: its name does not end in .npy".to_owned() }
 }
 
 impl Source for NpzSource {
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
-        // A file that is one sample is read in one go, its headers with it.
+        // If the file is one sample, its headers are read together with its data.
         let layout = if self.rows { Some(self.headers(&*input)?) } else { None };
         Ok(Box::new(Arrays { source: self.clone(), input, layout }))
     }
@@ -74,13 +74,13 @@ impl Source for NpzSource {
 struct Arrays<'a> {
     source: NpzSource,
     input: Arc<dyn Input + 'a>,
-    /// Where an entry of the first dimension is a sample.
-    layout: Option<Layout>,
+    /// Set if an entry of the first dimension is a sample.
+    layout: Option<ArrayLayout>,
 }
 
 impl Table for Arrays<'_> {
     fn info(&self) -> Result<TableInfo> {
-        let of = |layout: &Layout| TableInfo {
+        let of = |layout: &ArrayLayout| TableInfo {
             schema: Arc::clone(&layout.schema),
             items: layout.items as u64,
             bytes: layout.bytes,
@@ -101,18 +101,18 @@ impl Table for Arrays<'_> {
         };
         let end = usize::try_from(items.end).unwrap_or(usize::MAX).min(layout.items);
         let start = usize::try_from(items.start).unwrap_or(usize::MAX).min(end);
-        let split = Split::new(input, layout, start..end, &source.limits, &source.pool);
+        let split = RowBlocks::new(input, layout, start..end, &source.limits, &source.pool);
         Ok(Box::new(split.map_err(|e| e.in_input(input.name()))?))
     }
 }
 
 impl NpzSource {
-    /// What the headers of `input` say.
-    fn headers(&self, input: &dyn Input) -> Result<Layout> {
+    /// Reads the headers of `input`.
+    fn headers(&self, input: &dyn Input) -> Result<ArrayLayout> {
         Bytes::of(input).and_then(|bytes| self.layout(input, bytes)).map_err(|e| e.in_input(input.name()))
     }
 
-    fn layout(&self, input: &dyn Input, bytes: Bytes<'_>) -> Result<Layout> {
+    fn layout(&self, input: &dyn Input, bytes: Bytes<'_>) -> Result<ArrayLayout> {
         let (arrays, others) = members_of(&naming(input, bytes)?, bytes, self.chosen.as_deref(), &self.limits)?;
         let mut found = Vec::with_capacity(arrays.len());
         for array in arrays {
@@ -122,10 +122,10 @@ impl NpzSource {
         let items = if self.rows { first_dimension(&found)? } else { 1 };
         let schema = self.known.schema(&found, self.rows)?;
         let bytes = found.iter().fold(0u64, |n, (_, header)| n.saturating_add(header.data_len() as u64));
-        Ok(Layout { arrays: found, schema, items, bytes, others })
+        Ok(ArrayLayout { arrays: found, schema, items, bytes, others })
     }
 
-    /// The one sample that the file is.
+    /// Reads the file as one sample.
     fn whole(&self, input: &dyn Input) -> Result<Rows> {
         let mut bytes = Bytes::of(input)?;
         let small = if bytes.len() <= SMALL { bytes.read(0, SMALL as usize)? } else { Cow::Borrowed(&[][..]) };
@@ -150,7 +150,7 @@ impl NpzSource {
     }
 }
 
-/// How fields are called, by the file's name; by its first bytes where that says nothing.
+/// How fields are named: by the file's name, or else by its first bytes.
 fn naming(input: &dyn Input, bytes: Bytes<'_>) -> Result<Naming> {
     let base = input.name().rsplit('/').next().unwrap_or_default();
     if let Some(naming) = split_base(base.as_bytes()).ok().and_then(|name| Naming::of(&name.field).ok()) {
@@ -168,17 +168,17 @@ fn first_dimension(arrays: &[(Array, Arc<Header>)]) -> Result<usize> {
     for (array, header) in arrays {
         let Some(len) = header.shape.first() else {
             return Err(Error::content(format!(
-                "array {} has no dimension, so rows=true can't split it; leave it out with the option arrays",
+                "array {} has no dimension, so rows=true can't split it; exclude it with the option arrays",
                 array.field
             )));
         };
         if *len > EMPTY_ROWS && header.data_len() == 0 {
-            return Err(Error::unsupported(format!("array {} has {len} rows of no bytes", array.field)));
+            return Err(Error::unsupported(format!("array {} has {len} rows of zero bytes", array.field)));
         }
         match found {
             Some((wanted, other)) if wanted != *len => {
                 return Err(Error::content(format!(
-                    "array {} has {len} rows, but {} has {wanted}; leave one out with the option arrays, or unset rows",
+                    "array {} has {len} rows, but {} has {wanted}; exclude one with the option arrays, or unset rows",
                     array.field, other.field
                 )));
             }
@@ -188,7 +188,7 @@ fn first_dimension(arrays: &[(Array, Arc<Header>)]) -> Result<usize> {
     Ok(found.map_or(0, |(len, _)| len))
 }
 
-/// Puts the columns that `array` becomes into `columns`.
+/// Adds the columns of `array` to `columns`.
 fn put(
     columns: &mut BTreeMap<String, ArrayRef>,
     array: &Array,
@@ -203,7 +203,7 @@ fn put(
     Ok(())
 }
 
-/// The elements of `part` in all rows of `block`, in C order: without a copy where they lie so.
+/// The elements of `part` in all rows of `block`, in C order; not copied if they are contiguous.
 fn values(part: &Part, block: &Block, pool: &Pool) -> Result<ArrayRef> {
     let axes = block.axes.iter().chain(&part.axes);
     let elements: usize = axes.clone().map(|axis| axis.len).product();
@@ -235,24 +235,24 @@ fn rows_of(schema: &SchemaRef, mut values: BTreeMap<String, ArrayRef>, n: usize)
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(|e| Error::bug(e.to_string()))
 }
 
-/// The arrays of a file row by row.
-struct Split<'a> {
+/// An iterator over blocks of rows of a file's arrays.
+struct RowBlocks<'a> {
     pool: &'a Pool,
-    /// Whether there is enough to read for several threads.
+    /// Whether the file is large enough for several threads.
     large: bool,
     schema: SchemaRef,
     readers: Vec<Reader<'a>>,
     left: Range<usize>,
     ready: VecDeque<Result<Rows>>,
-    /// Rows of a block.
+    /// Rows per block.
     block: usize,
     name: &'a str,
 }
 
-impl<'a> Split<'a> {
+impl<'a> RowBlocks<'a> {
     fn new(
         input: &'a dyn Input,
-        layout: &Layout,
+        layout: &ArrayLayout,
         items: Range<usize>,
         limits: &Limits,
         pool: &'a Pool,
@@ -271,10 +271,10 @@ impl<'a> Split<'a> {
         Ok(Self { pool, large, schema, readers, left: items, ready, block, name: input.name() })
     }
 
-    /// The next blocks, up to the first that can't be read.
+    /// Reads the next blocks, up to the first error.
     fn wave(&mut self) {
         let mut runs = Vec::with_capacity(WAVE);
-        // Small files are no work to share.
+        // Small files are not worth sharing among threads.
         while !self.left.is_empty() && runs.len() < if self.large { WAVE } else { 1 } {
             let end = self.left.end.min(self.left.start.saturating_add(self.block));
             runs.push(self.left.start..end);
@@ -297,7 +297,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// `n` rows of the blocks of all arrays.
+    /// Combines the blocks of all arrays into `n` rows.
     fn rows(&self, blocks: impl Iterator<Item = Result<Block>>, n: usize) -> Result<Rows> {
         let mut columns = BTreeMap::new();
         for (reader, block) in self.readers.iter().zip(blocks) {
@@ -308,7 +308,7 @@ impl<'a> Split<'a> {
     }
 }
 
-impl Iterator for Split<'_> {
+impl Iterator for RowBlocks<'_> {
     type Item = Result<Rows>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,6 +1,6 @@
-//! Bytes that are not what they should be: cut short, flipped, lying. An error or the same values.
+//! Damaged files (cut short, bits flipped, false sizes) give an error or the same values.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
@@ -28,7 +28,7 @@ fn npy(shape: &[usize]) -> Vec<u8> {
     codec().encode(&field, &column).unwrap().value(0).to_vec()
 }
 
-/// An `.npy` file of this header and these zeros.
+/// An `.npy` file with this header and `zeros` bytes of data.
 fn handmade(dict: &str, zeros: usize) -> Vec<u8> {
     let text = format!("{dict}\n");
     [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..], text.as_bytes(), &vec![0; zeros]].concat()
@@ -75,12 +75,12 @@ impl Zip {
     }
 }
 
-/// The archive of one stored member with everything in 64 bits.
+/// An archive of one stored member with all sizes and offsets in zip64 records.
 fn zip64(name: &str, data: &[u8]) -> Vec<u8> {
     let sound = Zip::new().add(name, data, 0);
     let (mut out, at) = (sound.out, sound.directory.len() - name.len());
     let mut entry = sound.directory[..at].to_vec();
-    // Sizes and place are in the extra field.
+    // Sizes and offset are in the extra field.
     entry[20..28].fill(0xff);
     entry[42..46].fill(0xff);
     entry[30] = 28;
@@ -105,7 +105,7 @@ fn rows(name: &str, files: &[Option<&[u8]>]) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), vec![keys, blobs]).unwrap()
 }
 
-/// All ways of reading the file; what the codec made of it.
+/// Reads the file in every way; returns what the codec decodes.
 fn read(name: &str, file: &[u8], fields: &[Field]) -> Result<Vec<ArrayRef>> {
     let input = MemoryInput::new(format!("a.{name}"), file.to_vec());
     let _ = codec().probe(name, &input);
@@ -137,7 +137,7 @@ fn an_archive_cut_anywhere_is_an_error() {
 }
 
 #[test]
-fn a_flipped_bit_of_an_archive_is_an_error_or_does_not_matter() {
+fn a_flipped_bit_of_an_archive_is_an_error_or_harmless() {
     let (file, fields) = sound();
     let wanted = read("npz", &file, &fields).unwrap();
     for bit in 0..file.len() * 8 {
@@ -170,7 +170,7 @@ fn refusal(name: &str, file: Vec<u8>) -> Error {
 }
 
 #[test]
-fn what_is_not_read_is_refused_by_name() {
+fn unsupported_arrays_are_refused_by_name() {
     let object = handmade("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", 40);
     let long = handmade("{'descr': '<f16', 'fortran_order': False, 'shape': (2,), }", 32);
     let zip =
@@ -199,7 +199,7 @@ fn what_is_not_read_is_refused_by_name() {
 }
 
 #[test]
-fn lies_about_sizes_cost_nothing() {
+fn false_sizes_allocate_nothing() {
     for dict in [
         "{'descr': '<f8', 'fortran_order': False, 'shape': (100000000, 100000000), }",
         "{'descr': '<f8', 'fortran_order': True, 'shape': (1000000, 1000), }",
@@ -243,7 +243,7 @@ fn a_sample_that_does_not_fit_shows_both_types() {
 }
 
 #[test]
-fn what_is_missing_is_null_where_it_may_be() {
+fn missing_arrays_are_null_in_nullable_fields() {
     let file = Zip::new().add("x.npy", &npy(&[2]), 0).finish();
     let other = Zip::new().add("z.npy", &npy(&[2]), 0).finish();
     let kind = FieldType::Tensor { element: DataType::Float32, shape: vec![2] };
@@ -276,7 +276,7 @@ fn lists_are_arrays_of_their_own_length() {
 }
 
 #[test]
-fn what_is_no_array_is_not_encoded() {
+fn other_types_are_not_encoded() {
     for kind in [FieldType::Text, FieldType::Blob, FieldType::List { element: DataType::Int8, depth: 2 }] {
         let error = codec().encoded(&kind.field("x", false)).unwrap_err();
         assert!(error.kind() == Kind::Unsupported && error.message().contains("field x of type"), "{error}");
@@ -334,7 +334,7 @@ fn damage_is_found_row_by_row_too() {
             };
             whole(&file).unwrap();
             let mut flipped = file.clone();
-            // What is no data: the local header, and the directory with its end.
+            // Without the local header, the directory and its end record.
             let packed = file.len() - 35 - 51 - 22;
             let at = 35 + if method == 0 { packed / 2 + 64 } else { packed * 3 / 4 };
             flipped[at] ^= 4;
@@ -355,7 +355,7 @@ fn an_array_is_not_taken_for_a_member_of_another() {
 }
 
 #[test]
-fn what_is_no_array_in_an_archive_is_told_and_an_archive_without_arrays_is_refused() {
+fn other_members_are_reported_and_archives_without_arrays_are_refused() {
     let with = Zip::new().add("x.npy", &npy(&[2]), 0).add("folder/", b"", 0).add("README.txt", b"hello", 8).finish();
     let source = |rows| {
         let mut options = Options::new();

@@ -1,9 +1,9 @@
-//! NumPy writes, packhorse reads the same; packhorse writes, byte for byte what NumPy does.
+//! packhorse reads what NumPy writes, and writes the same bytes as NumPy.
 //!
-//! `PACKHORSE_PYTHON` names a Python that has `tests/interop/requirements.txt` installed; where it is
-//! unset the tests are skipped.
+//! `PACKHORSE_PYTHON` is a Python with `tests/interop/requirements.txt` installed. If it is unset, the tests are
+//! skipped.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, RecordBatch};
@@ -47,7 +47,7 @@ fn compare(codec: &dyn Codec, file: &Path, entry: &Value, saved: &[u8]) {
     let fields = codec.probe(name, &input).unwrap_or_else(|e| panic!("{what}: {e}"));
     let wanted = entry["fields"].as_array().unwrap();
     assert_eq!(fields.len(), wanted.len(), "{what}");
-    // Twice the same sample: the second half of each column repeats the first.
+    // The sample twice: the second half of each column repeats the first.
     let columns = codec.decode(name, &rows(name, &[&bytes, &bytes]), &fields).unwrap_or_else(|e| panic!("{what}: {e}"));
     for ((field, column), wanted) in fields.iter().zip(columns).zip(wanted) {
         assert_eq!(field.name(), wanted["name"].as_str().unwrap(), "{what}");
@@ -59,7 +59,7 @@ fn compare(codec: &dyn Codec, file: &Path, entry: &Value, saved: &[u8]) {
         same_values(&column, wanted, saved, &what);
         if FieldType::of(field).unwrap() != FieldType::Text {
             let files = codec.encode(field, &column).unwrap_or_else(|e| panic!("{what}: {e}"));
-            assert!(files.iter().flatten().all(|file| file == saved), "{what}: encoded otherwise than numpy.save does");
+            assert!(files.iter().flatten().all(|file| file == saved), "{what}: encoded bytes differ from numpy.save");
         }
     }
 }
@@ -76,7 +76,7 @@ fn same_values(column: &ArrayRef, wanted: &Value, saved: &[u8], what: &str) {
     assert!(bytes_of(&elements).unwrap().as_slice() == [data, data].concat(), "{what}: other values");
 }
 
-/// What the source makes of the file: the same as the codec, and the same again row by row.
+/// The source gives the same values as the codec, whole and row by row.
 fn compare_source(file: &Path, entry: &Value, saved: &[u8]) {
     let what = format!("{} {entry}", file.display());
     let field = entry["field"].as_str().unwrap();
@@ -117,7 +117,7 @@ fn same_rows(columns: &[ArrayRef], wanted: &Value, data: &[u8], (start, items): 
     assert!(found == data[from(data.len())..], "{what}: other rows from {start} on");
 }
 
-/// What follows the header that `numpy.save` wrote.
+/// The data behind the header that `numpy.save` wrote.
 fn payload(saved: &[u8]) -> &[u8] {
     &saved[10 + usize::from(u16::from_le_bytes([saved[8], saved[9]]))..]
 }

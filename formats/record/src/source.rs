@@ -1,4 +1,4 @@
-//! Records as samples, read in blocks.
+//! Reads records as samples, in blocks.
 
 use crate::layout::{Layout, Member};
 use arrow_array::{ArrayRef, FixedSizeListArray, RecordBatch};
@@ -9,7 +9,7 @@ use packhorse_core::{
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A block of rows has about this many bytes, and no more rows than that.
+/// The approximate bytes and the most rows of a block.
 const BLOCK_BYTES: usize = 4 << 20;
 const BLOCK_ROWS: usize = 1 << 16;
 
@@ -57,7 +57,7 @@ impl Table for Records<'_> {
 
 impl Records<'_> {
     fn block(&self, rows: Range<u64>) -> Result<Rows> {
-        // A block is one record at least, which is within the limits, and else a few MiB.
+        // A few MiB, or one record, which is within the limits.
         let n = (rows.end - rows.start) as usize;
         let mut bytes = packhorse_core::aligned(n * self.layout.width);
         self.input.read_at(self.skip + rows.start * self.layout.width as u64, &mut bytes)?;
@@ -73,27 +73,27 @@ impl RecordSource {
         Arc::new(Schema::new(self.layout.members.iter().map(|member| member.field.clone()).collect::<Vec<Field>>()))
     }
 
-    /// How many records the file has.
+    /// The number of records in the file.
     fn items(&self, input: &dyn Input) -> Result<u64> {
         let len = input
             .len()
-            .ok_or_else(|| Error::unsupported("is a stream: records are read by position, so unpack it first"))?;
+            .ok_or_else(|| Error::unsupported("is a stream, but records are read by position; decompress it first"))?;
         let body = len.checked_sub(self.skip).ok_or_else(|| {
-            Error::content(format!("has {len} bytes, fewer than the {} that the option skip passes over", self.skip))
+            Error::content(format!("has {len} bytes, fewer than the {} bytes of the option skip", self.skip))
         })?;
         let width = self.layout.width as u64;
         match body % width {
             0 => Ok(body / width),
             over => Err(Error::content(format!(
-                "is no whole number of records: {over} bytes are left over after {} records of {width} bytes; \
-                 see that the options record and skip are right, or that the file is whole",
+                "does not end with a whole record: {over} bytes are left over after {} records of {width} bytes; \
+                 check the options record and skip, or whether the file is cut short",
                 body / width
             ))),
         }
     }
 }
 
-/// The column of `member` in the `n` records of `width` bytes: without a copy where it is all of them.
+/// The column of `member` in `n` records of `width` bytes; not copied if it is the only member.
 fn column(member: &Member, records: &Buffer, width: usize, n: usize) -> Result<ArrayRef> {
     let values = match member.width == width && member.swap == 1 {
         true => records.clone(),
@@ -113,7 +113,7 @@ fn column(member: &Member, records: &Buffer, width: usize, n: usize) -> Result<A
     }
 }
 
-/// The bytes of `member` in each record, one after the other.
+/// The bytes of `member` in all records.
 fn picked(member: &Member, records: &[u8], width: usize) -> Vec<u8> {
     let parts = records
         .chunks_exact(width)
@@ -130,13 +130,13 @@ fn picked(member: &Member, records: &[u8], width: usize) -> Vec<u8> {
     }
 }
 
-/// Parts of a width that the compiler knows.
+/// Concatenates parts whose width is known at compile time.
 fn fixed<'a, const W: usize>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let parts: Vec<[u8; W]> = parts.filter_map(|part| part.first_chunk().copied()).collect();
     parts.into_flattened()
 }
 
-/// Turns every piece of `unit` bytes around.
+/// Reverses the bytes of every unit of `unit` bytes.
 fn swap(bytes: &mut [u8], unit: usize) {
     match unit {
         0 | 1 => {}
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_over_is_said() {
+    fn incomplete_records_are_errors() {
         let source = source(">i2 n, V3 _, <f4[2] x", 4);
         for cut in 0..bytes(3).len() {
             let input = MemoryInput::new("a.dat", bytes(3)[..cut].to_vec());

@@ -1,6 +1,6 @@
-//! Records are what `numpy.fromfile` reads.
+//! Records have the values that `numpy.fromfile` reads.
 //!
-//! `PACKHORSE_PYTHON` names a Python with NumPy; where it is unset the test is skipped.
+//! `PACKHORSE_PYTHON` is a Python with NumPy. If it is unset, the test is skipped.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -10,7 +10,7 @@ use packhorse_testkit::external::python;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Writes random records, and beside them each member as NumPy reads it, little-endian.
+/// Writes random records, and each member as NumPy reads it to a file of its own, little-endian.
 const SCRIPT: &str = r#"
 import sys, numpy as np
 folder, skip, members = sys.argv[1], int(sys.argv[2]), [m.split(":") for m in sys.argv[3:]]

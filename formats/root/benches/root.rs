@@ -1,8 +1,8 @@
-//! packhorse and uproot over the same files in the same run: 2 M events, six flat branches and two jagged
-//! ones, by every compression, on one thread and on two. `cargo bench -p packhorse-root`, with
-//! `PACKHORSE_PYTHON` naming a Python that has uproot; files go to `/dev/shm` where that is. `alone` is what only
-//! inflating the zlib file's baskets takes, on one thread, from memory and into memory used again.
-#![expect(clippy::unwrap_used, reason = "what goes wrong ends the bench")]
+//! Compares packhorse with uproot on the same files in the same run: 2 M events, six flat and two jagged branches, with
+//! every compression, on one and two threads. Run `cargo bench -p packhorse-root` with `PACKHORSE_PYTHON` set to a
+//! Python with uproot. Files go to `/dev/shm` if it exists. `alone` only decompresses the baskets of the zlib file, on
+//! one thread, from memory into reused memory.
+#![expect(clippy::unwrap_used, reason = "a failure ends the bench")]
 #![expect(clippy::print_stdout, reason = "results")]
 #![expect(clippy::disallowed_methods, reason = "a bench measures time")]
 
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const COMPRESSIONS: [&str; 4] = ["zlib", "lz4", "zstd", "lzma"];
 
-/// How often each is measured, of which the best counts: `REPEATS`, or three.
+/// The number of measurements, of which the best counts: `REPEATS`, or three.
 fn repeats() -> usize {
     std::env::var("REPEATS").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
 }
@@ -41,7 +41,7 @@ impl Input for File {
 }
 
 fn main() {
-    // For a profiler: only our side, of one file, on one thread, or as many as a second argument says.
+    // For profilers: only packhorse, with one file, and one thread or as many as the second argument says.
     if let Some(path) = std::env::args().nth(1).filter(|argument| argument.ends_with(".root")) {
         let threads = std::env::args().nth(2).and_then(|threads| threads.parse().ok()).unwrap_or(1);
         println!("{:.3} s", read(Path::new(&path), threads).as_secs_f64());
@@ -76,7 +76,7 @@ fn main() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// The best of some readings of all branches.
+/// The best time for reading all branches.
 fn read(path: &Path, threads: usize) -> Duration {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let source = Root.source(&Options::new(), Limits::default()).unwrap();
@@ -97,8 +97,8 @@ fn read(path: &Path, threads: usize) -> Duration {
     pool.install(|| (0..repeats()).map(|_| once()).min().unwrap())
 }
 
-/// The best of some times that libdeflate takes for all blocks of zlib in a file: `ZL`, 8, the lengths as they lie
-/// there and inflated, in three bytes each, then the block.
+/// The best time that libdeflate needs for all zlib blocks of a file. A block is `ZL`, 8, its compressed and
+/// uncompressed lengths of three bytes each, then the data.
 fn inflated(path: &Path) -> Duration {
     let bytes = std::fs::read(path).unwrap();
     let length = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], 0]) as usize;

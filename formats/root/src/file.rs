@@ -1,4 +1,4 @@
-//! The file around the objects: its header, the keys, the folders. Knows no class of objects.
+//! The file structure: header, keys, directories. Knows nothing of the classes of objects.
 
 use crate::bytes::Bytes;
 use crate::compression::Coders;
@@ -19,14 +19,14 @@ pub(crate) struct RootFile<'a> {
     info: (u64, u64),
 }
 
-/// The record of an object: where it is, and what it is called.
+/// A `TKey`: location, class and name of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
-    /// Bytes of the record, key and object.
+    /// Size of the record in bytes: key and object.
     pub(crate) bytes: u64,
-    /// Bytes of the object once unpacked.
+    /// Uncompressed size of the object in bytes.
     pub(crate) object_bytes: u64,
-    /// Bytes of the key.
+    /// Size of the key in bytes.
     pub(crate) key_bytes: u64,
     pub(crate) cycle: u16,
     pub(crate) seek: u64,
@@ -34,34 +34,34 @@ pub(crate) struct Key {
     pub(crate) name: String,
 }
 
-/// An object in a folder of the file.
+/// An object in a directory of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// Folders and name, with slashes between.
+    /// Directories and name, separated by slashes.
     pub(crate) path: String,
     pub(crate) key: Key,
 }
 
-/// An object's bytes, unpacked, and those of the key before it, which references count too.
+/// An object's uncompressed bytes, and the size of its key, which references include.
 pub(crate) struct Payload {
     pub(crate) bytes: Vec<u8>,
     pub(crate) key_bytes: usize,
 }
 
 const DEPTH: usize = 64;
-/// A header is shorter than this in files of either size.
+/// Bytes read for headers; all are shorter.
 const HEAD: usize = 100;
 
 impl<'a> RootFile<'a> {
     pub(crate) fn open(input: Arc<dyn Input + 'a>, limits: Limits) -> Result<Self> {
         let len = input.len().ok_or_else(|| {
-            Error::unsupported("a stream; ROOT files are read by position: unpack it to a file first")
+            Error::unsupported("is a stream, but ROOT files are read by position; decompress it first")
         })?;
         let mut head = vec![0; usize::try_from(len).unwrap_or(HEAD).min(HEAD)];
         input.read_at(0, &mut head)?;
         let mut bytes = Bytes::new(&head);
         if bytes.take(4)? != b"root" {
-            return Err(Error::content("is no ROOT file: it does not begin with \"root\""));
+            return Err(Error::content("is not a ROOT file: it does not start with \"root\""));
         }
         let large = bytes.u32()? >= 1_000_000;
         let begin = bytes.place(false)?;
@@ -83,30 +83,30 @@ impl<'a> RootFile<'a> {
         &self.limits
     }
 
-    /// The same file with memory from `buffers`, unpacked by `coders`, with which others are read too.
+    /// Uses `buffers` and `coders`, which other files may share.
     pub(crate) fn with(mut self, buffers: &Pool, coders: &Arc<Coders>) -> Self {
         (self.buffers, self.coders) = (buffers.clone(), Arc::clone(coders));
         self
     }
 
-    /// Memory for what is read and decoded of this file.
+    /// Memory for reading and decoding.
     pub(crate) fn buffers(&self) -> &Pool {
         &self.buffers
     }
 
-    /// What unpacks its baskets and pages.
+    /// The decompressors for its baskets and pages.
     pub(crate) fn coders(&self) -> &Coders {
         &self.coders
     }
 
-    /// `len` bytes from `at`, which the file really has.
+    /// `len` bytes from `at`, checked against the file's size before anything is allocated.
     pub(crate) fn read(&self, at: u64, len: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.size(at, len)?];
         self.input.read_at(at, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// The same in memory from [`RootFile::buffers`].
+    /// Like [`RootFile::read`], in memory from [`RootFile::buffers`].
     pub(crate) fn stretch(&self, at: u64, len: u64) -> Result<Buffer> {
         self.buffers.filled(self.size(at, len)?, |bytes| self.input.read_at(at, bytes))
     }
@@ -118,12 +118,12 @@ impl<'a> RootFile<'a> {
         self.limits.blob(len)
     }
 
-    /// As many of `len` bytes from `at` as the file has.
+    /// Up to `len` bytes from `at`, fewer at the end of the file.
     fn read_some(&self, at: u64, len: u64) -> Result<Vec<u8>> {
         self.read(at, len.min(self.len.saturating_sub(at)))
     }
 
-    /// The object that `key` stands for.
+    /// The object of `key`.
     pub(crate) fn payload(&self, key: &Key) -> Result<Payload> {
         let packed =
             key.bytes.checked_sub(key.key_bytes).ok_or_else(|| Error::content("a key longer than its record"))?;
@@ -136,7 +136,7 @@ impl<'a> RootFile<'a> {
         Ok(Payload { bytes, key_bytes: usize::try_from(key.key_bytes).unwrap_or(usize::MAX) })
     }
 
-    /// The streamer infos' record, if the file has one.
+    /// The record of streamer infos, if the file has one.
     pub(crate) fn streamer_info(&self) -> Result<Option<Payload>> {
         let (at, len) = self.info;
         if at == 0 || len == 0 {
@@ -148,9 +148,10 @@ impl<'a> RootFile<'a> {
         self.payload(&key).map(Some)
     }
 
-    /// Everything in all folders, in the order of the folders' lists.
+    /// All objects in all directories, in file order.
     pub(crate) fn items(&self) -> Result<Vec<Item>> {
-        let at = self.begin.checked_add(self.name_bytes).ok_or_else(|| Error::content("a folder outside the file"))?;
+        let at =
+            self.begin.checked_add(self.name_bytes).ok_or_else(|| Error::content("a directory outside the file"))?;
         let mut found = Vec::new();
         let mut seen = BTreeSet::new();
         self.folder(at, "", &mut seen, &mut found)?;
@@ -167,7 +168,7 @@ impl<'a> RootFile<'a> {
         bytes.place(large)?;
         bytes.place(large)?;
         let list = bytes.place(large)?;
-        // A folder without a list is empty, and one that is its own parent is walked once.
+        // A directory without a list is empty. Each list is read once, so cycles end.
         if list == 0 || !seen.insert(list) {
             return Ok(());
         }
@@ -175,7 +176,7 @@ impl<'a> RootFile<'a> {
             let inner = if path.is_empty() { key.name.clone() } else { format!("{path}/{}", key.name) };
             if key.class == "TDirectory" || key.class == "TDirectoryFile" {
                 if inner.matches('/').count() >= DEPTH {
-                    return Err(Error::content(format!("more than {DEPTH} folders inside each other")));
+                    return Err(Error::content(format!("directories nested more than {DEPTH} deep")));
                 }
                 self.folder(key.seek.saturating_add(key.key_bytes), &inner, seen, found)?;
             } else {
@@ -195,7 +196,7 @@ impl<'a> RootFile<'a> {
     }
 }
 
-/// A key, as it stands in a list or before its object.
+/// Reads a key, from a list or before its object.
 pub(crate) fn read_key(bytes: &mut Bytes<'_>) -> Result<Key> {
     let size = bytes.place(false)?;
     let large = bytes.u16()? > 1000;

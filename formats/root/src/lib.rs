@@ -1,29 +1,29 @@
-//! ROOT files of CERN, read as typed columns: `TTree` (with `TNtuple`), and RNTuple 1.0.
+//! CERN's ROOT files, read as typed columns: `TTree` (with `TNtuple`) and RNTuple 1.0.
 //!
-//! * **Specification**: for RNTuple its
-//!   [document](https://github.com/root-project/root/blob/master/tree/ntuple/doc/BinaryFormatSpecification.md);
-//!   for the rest [ROOT's notes on its file format](https://root.cern/doc/master/fileformats.html), ROOT's
-//!   own streamers, and uproot's reading of them.
+//! * **Specification**: the [RNTuple
+//!   specification](https://github.com/root-project/root/blob/master/tree/ntuple/doc/BinaryFormatSpecification.md); for
+//!   the rest [ROOT's notes on its file format](https://root.cern/doc/master/fileformats.html), ROOT's streamers, and
+//!   uproot as the reference.
 //! * **Who else reads it**: ROOT, uproot, Go-HEP, UnROOT.jl, jsroot.
-//! * **The bytes**, big-endian but for RNTuple's envelopes and pages:
+//! * **The bytes**, big-endian except RNTuple's envelopes and pages:
 //!
 //!   ```text
-//!   "root" version begin end …            100 bytes, places of 4 bytes, or 8 in large files
-//!   key, object                           a record: its length, unpacked length, class, name; its bytes,
-//!   …                                     packed in blocks of at most 16 MiB, each with 9 bytes of header
-//!   key, folder                           the keys of the objects in it
-//!   key, list of TStreamerInfo            which members each class has
+//!   "root" version begin end …            100 bytes; offsets of 4 bytes, in large files 8
+//!   key, object                           a record: length, uncompressed length, class, name; the object,
+//!   …                                     compressed in blocks of at most 16 MiB, each with a 9-byte header
+//!   key, directory                        the keys of its objects
+//!   key, list of TStreamerInfo            the members of each class
 //!
-//!   TTree → TBranch → TLeaf               objects in one record; branches say where their baskets are
-//!   key, basket                           the values of consecutive entries, then where each begins
+//!   TTree → TBranch → TLeaf               objects in one record; branches hold the offsets of their baskets
+//!   key, basket                           the values of consecutive entries, then the offset of each
 //!
 //!   RNTuple → header, footer → page lists → pages     envelopes with checksums, little-endian
 //!   ```
-//! * **Options** of the source: `tree` (name or path, with `;cycle` if need be; default: the only one),
-//!   `branches` (names and globs, separated by commas, those after a `!` left out; default `*`), `unsupported` (`skip` or `fail`; default
-//!   `skip`: branches that can't be read are left out, unless one is asked for by its name).
-//! * **What becomes what**: `docs/root.md`.
-//! * **Revisions**: 1, the first; nothing is written.
+//! * **Options**: `tree` (name or path, optionally with `;cycle`; default: the only tree); `branches` (names and globs,
+//!   separated by commas, excluded after a `!`; default `*`); `unsupported` (`skip`, the default: branches that can't
+//!   be read are omitted unless named exactly; or `fail`).
+//! * **How types map**: `docs/root.md`.
+//! * **Revisions**: 1, the first. Read only.
 
 mod basket;
 mod builtin;
@@ -73,14 +73,15 @@ impl Format for Root {
 }
 
 impl Root {
-    /// Every tree and RNTuple of `input`, as `path;cycle`, for the option `tree`.
+    /// Every tree and RNTuple of `input`, as `path;cycle`, the syntax of the option `tree`.
     pub fn trees(input: &dyn Input, limits: Limits) -> Result<Vec<String>> {
         let items = file::RootFile::open(Arc::new(input), limits).and_then(|file| table::tables(&file));
         let items = items.map_err(|e| e.in_input(input.name()))?;
         Ok(items.into_iter().map(|item| format!("{};{}", item.path, item.key.cycle)).collect())
     }
 
-    /// What becomes of every branch of the tree that `options` choose, whatever `branches` they want.
+    /// The column type of every branch of the tree that `options` select, or why it can't be read. The option
+    /// `branches` is ignored.
     pub fn report(input: &dyn Input, options: &Options, limits: Limits) -> Result<Vec<BranchReport>> {
         let wanted = Wanted::parse(options)?.everything();
         let table = table::RootTable::open(Arc::new(input), &wanted, limits).map_err(|e| e.in_input(input.name()))?;

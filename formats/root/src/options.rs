@@ -55,7 +55,7 @@ impl Wanted {
     }
 
     /// A name or glob that matches none of `names`.
-    pub(crate) fn vain<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Option<&str> {
+    pub(crate) fn unmatched<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Option<&str> {
         let fits = |glob: &&String| names.clone().any(|name| matches(glob.as_bytes(), name.as_bytes()));
         let mut globs = self.branches.iter().chain(&self.without);
         globs.find(|glob| *glob != "*" && !fits(glob)).map(String::as_str)
@@ -105,7 +105,7 @@ mod tests {
             assert_eq!(wanted(text).takes(name), taken, "{text} {name}");
         }
         assert!(!wanted("met,!met").insists("met"));
-        assert_eq!(wanted("*,!jet").vain(["jets"].into_iter()), Some("jet"));
+        assert_eq!(wanted("*,!jet").unmatched(["jets"].into_iter()), Some("jet"));
     }
 
     #[test]

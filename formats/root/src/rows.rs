@@ -1,5 +1,5 @@
-//! Blocks of rows from a tree: which baskets each needs, read in long stretches and unpacked by all
-//! threads. A basket that reaches over the end of a block is kept for the next.
+//! Reads blocks of rows from a tree. Nearby baskets are read together and decompressed in parallel. A basket that
+//! crosses the end of a block is kept for the next block.
 
 use crate::basket::Basket;
 use crate::bytes::Bytes;
@@ -16,15 +16,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// About the bytes of a block.
+/// The approximate bytes of a block.
 const BLOCK: u64 = 8 << 20;
 /// The most rows of a block.
 const ROWS: u64 = 1 << 18;
-/// Baskets this near to each other are read together, up to a stretch of this length.
+/// Baskets with at most [`GAP`] bytes between them are read together, up to [`STRETCH`] bytes.
 const GAP: u64 = 64 << 10;
 const STRETCH: u64 = 16 << 20;
 
-/// The blocks of `items` of a tree.
+/// An iterator over the blocks of a range of a tree's entries.
 pub(crate) struct TreeRows<'a> {
     file: &'a RootFile<'a>,
     tree: &'a Tree,
@@ -36,10 +36,10 @@ pub(crate) struct TreeRows<'a> {
     kept: BTreeMap<Id, Arc<Basket>>,
 }
 
-/// A basket: its branch and its number there.
+/// A basket: its branch and its number in the branch.
 type Id = (usize, usize);
 
-/// How many values each entry has, by the branch that counts them.
+/// The number of values per entry, by counter branch.
 type Counts = BTreeMap<usize, Vec<i64>>;
 
 /// `error`, with the name of the field that it is about, and how to do without.
@@ -104,7 +104,7 @@ impl<'a> TreeRows<'a> {
         Ok(array)
     }
 
-    /// What the branches that count others say of `entries`.
+    /// The values of the counter branches for `entries`.
     fn counts(&self, entries: &Range<u64>) -> Result<Counts> {
         let mut found = Counts::new();
         for column in self.columns {
@@ -118,7 +118,7 @@ impl<'a> TreeRows<'a> {
         Ok(found)
     }
 
-    /// The parts of the kept baskets of `branch` that hold `entries`.
+    /// The parts of the loaded baskets of `branch` that hold `entries`.
     fn pieces(&self, branch: usize, entries: &Range<u64>) -> Result<Vec<Piece>> {
         let places = self.places(branch);
         let mut pieces = Vec::new();
@@ -129,7 +129,7 @@ impl<'a> TreeRows<'a> {
             let local =
                 |entry: u64| usize::try_from(entry.clamp(place.first, place.first + place.entries) - place.first);
             let (Ok(start), Ok(end)) = (local(entries.start), local(entries.end)) else {
-                return Err(Error::content("a basket of more entries than memory has places"));
+                return Err(Error::content("a basket of more than 2^32 entries"));
             };
             pieces.push((basket.clone(), start..end));
         }
@@ -140,7 +140,7 @@ impl<'a> TreeRows<'a> {
         self.tree.branches.get(branch).map(|branch| branch.baskets.as_slice()).unwrap_or_default()
     }
 
-    /// Reads and unpacks the baskets for `entries` that are not kept from before.
+    /// Loads the baskets for `entries` that are not kept from the last block.
     fn load(&mut self, entries: &Range<u64>) -> Result<()> {
         let (mut found, mut in_file) = (Vec::new(), Vec::new());
         for branch in branches(self.columns).chain(counters(self.columns)) {
@@ -164,7 +164,7 @@ impl<'a> TreeRows<'a> {
         Ok(())
     }
 
-    /// Whether `bytes` may be held at once.
+    /// A `Limit` error if `bytes` exceed the memory limit.
     fn afford(&self, bytes: u64) -> Result<()> {
         match bytes > self.file.limits().blob {
             true => Err(Error::new(Kind::Limit, format!("the baskets of {} entries take {bytes} bytes", self.rows))),
@@ -172,7 +172,7 @@ impl<'a> TreeRows<'a> {
         }
     }
 
-    /// Reads the bytes of a stretch at once, and unpacks its baskets.
+    /// Reads a stretch with one request, and decompresses its baskets.
     fn stretch(&self, stretch: &Stretch, unpacked: &AtomicU64) -> Result<Vec<(Id, Basket)>> {
         let Stretch { whole, baskets } = stretch;
         let bytes = self.file.stretch(whole.start, whole.end - whole.start)?;
@@ -188,17 +188,17 @@ impl<'a> TreeRows<'a> {
             let basket = Basket::read(record, self.file).and_then(|basket| self.finish(*id, basket));
             Ok((*id, basket.map_err(within)?))
         };
-        // Baskets are few and of many sizes: whoever has time takes the largest that is left.
+        // Baskets are few and vary in size: idle threads take the largest one left.
         let mut baskets: Vec<&(Id, Range<u64>)> = baskets.iter().collect();
         baskets.sort_by_key(|(_, place)| Reverse(place.end - place.start));
         baskets.into_iter().par_bridge().map(one).collect()
     }
 
-    /// Checks the basket's number of entries, and fills in offsets that it leaves to the counting branch.
+    /// Checks the basket's number of entries, and sets missing offsets from the counter branch.
     fn finish(&self, id: Id, mut basket: Basket) -> Result<Basket> {
         let place = self.places(id.0).get(id.1).ok_or_else(|| Error::bug("a basket without a place"))?;
         if place.entries != basket.entries as u64 {
-            let what = format!("holds {} entries where its branch says {}", basket.entries, place.entries);
+            let what = format!("holds {} entries, but its branch says {}", basket.entries, place.entries);
             return Err(Error::content(what));
         }
         let layout = self.columns.iter().find(|column| column.branch == id.0).map(|column| &column.layout);
@@ -209,10 +209,11 @@ impl<'a> TreeRows<'a> {
         Ok(basket)
     }
 
-    /// Where the entries of a basket of `branch` begin, as the branch says that counts its values.
+    /// The offsets of a basket of `branch`, computed from its counter branch.
     fn counted(&self, branch: usize, place: &Place, size: usize) -> Result<Vec<u32>> {
         let counter = self.tree.branches.get(branch).and_then(|branch| Counter::of(self.tree, branch));
-        let counter = counter.ok_or_else(|| Error::unsupported("no offsets, and no branch that counts its values"))?;
+        let counter =
+            counter.ok_or_else(|| Error::unsupported("a basket without offsets in a branch without a counter"))?;
         let entries = place.first..place.first.saturating_add(place.entries);
         let mut ends = vec![0u32];
         for count in counts_of(self.file, self.tree, &counter, &entries)? {
@@ -224,7 +225,7 @@ impl<'a> TreeRows<'a> {
     }
 }
 
-/// What `counter` says of `entries`, from baskets that are read for it.
+/// Reads the values of `counter` for `entries`.
 pub(crate) fn counts_of(file: &RootFile<'_>, tree: &Tree, counter: &Counter, entries: &Range<u64>) -> Result<Vec<i64>> {
     let places = tree.branches.get(counter.branch).map(|branch| branch.baskets.as_slice()).unwrap_or_default();
     let mut pieces = Vec::new();
@@ -242,7 +243,7 @@ fn branches(columns: &[Column]) -> impl Iterator<Item = usize> {
     columns.iter().map(|column| column.branch).collect::<BTreeSet<_>>().into_iter()
 }
 
-/// The branches that count others and are no columns, each once.
+/// The counter branches that are not columns themselves, each once.
 fn counters(columns: &[Column]) -> impl Iterator<Item = usize> {
     let read: BTreeSet<usize> = columns.iter().map(|column| column.branch).collect();
     let counters: BTreeSet<usize> =
@@ -250,13 +251,13 @@ fn counters(columns: &[Column]) -> impl Iterator<Item = usize> {
     counters.into_iter().filter(move |branch| !read.contains(branch))
 }
 
-/// Bytes of the file, and the baskets in them.
+/// A byte range of the file, and the baskets in it.
 struct Stretch {
     whole: Range<u64>,
     baskets: Vec<(Id, Range<u64>)>,
 }
 
-/// Baskets that lie near to each other in the file are read together.
+/// Groups baskets that are close to each other in the file.
 fn stretches(mut baskets: Vec<(Id, Range<u64>)>) -> Vec<Stretch> {
     baskets.sort_by_key(|(_, bytes)| bytes.start);
     let mut found: Vec<Stretch> = Vec::new();

@@ -1,4 +1,4 @@
-//! The source: open tables, and the trees of a file.
+//! The source: opens tables, and lists the trees of a file.
 
 use crate::compression::Coders;
 use crate::file::{Item, RootFile};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(crate) struct RootSource {
     pub(crate) wanted: Wanted,
     pub(crate) limits: Limits,
-    /// Memory that one file after the other is read into, and what unpacks it.
+    /// Memory and decompressors, reused from file to file.
     pub(crate) buffers: Pool,
     pub(crate) coders: Arc<Coders>,
 }
@@ -34,7 +34,7 @@ impl Source for RootSource {
     fn tables(&self, input: &dyn Input) -> Result<Vec<InputTable>> {
         let listed = RootFile::open(Arc::new(input), self.limits).and_then(|file| table::tables(&file));
         let mut items = listed.map_err(|e| e.in_input(input.name()))?;
-        // Of a tree with several cycles the highest comes first, and is meant by the name.
+        // Of several cycles of a tree, the highest comes first; it is what the name refers to.
         items.dedup_by(|later, first| later.path == first.path);
         let one = |item: &Item| {
             let wanted = Wanted::tree(format!("{};{}", item.path, item.key.cycle));

@@ -1,4 +1,4 @@
-//! Which of a file's tables is meant, and what its columns are.
+//! Selects a table of a file and its columns.
 
 use crate::file::{Item, RootFile};
 use crate::interpret::{Column, interpret};
@@ -16,13 +16,13 @@ use std::sync::Arc;
 pub(crate) struct RootTable<'a> {
     pub(crate) file: RootFile<'a>,
     pub(crate) data: Data,
-    /// Of all branches, in the order of the file.
+    /// One per branch, in file order.
     pub(crate) reports: Vec<BranchReport>,
-    /// The branches that were wanted and are left out, in the order of the file.
+    /// The wanted branches that can't be read, in file order.
     pub(crate) omitted: Vec<Omission>,
 }
 
-/// A tree or an RNTuple, and the columns that are read of it, in the order of their names.
+/// A tree or an RNTuple, and its selected columns, sorted by name.
 pub(crate) enum Data {
     Tree(Tree, Vec<Column>),
     Ntuple(Ntuple, Vec<(String, Node)>),
@@ -33,7 +33,7 @@ const CLASSES: [&str; 4] = ["TTree", "TNtuple", "TNtupleD", ntuple::CLASS];
 /// The most trees that an error names.
 const LISTED: usize = 20;
 
-/// All trees of a file, in the order of their paths; the highest cycle first.
+/// All trees of a file, sorted by path, then by cycle, highest first.
 pub(crate) fn tables(file: &RootFile<'_>) -> Result<Vec<Item>> {
     let mut found: Vec<Item> =
         file.items()?.into_iter().filter(|item| CLASSES.contains(&item.key.class.as_str())).collect();
@@ -41,7 +41,7 @@ pub(crate) fn tables(file: &RootFile<'_>) -> Result<Vec<Item>> {
     Ok(found)
 }
 
-/// The one that is meant by `wanted`.
+/// The tree that `wanted` names, or else the only one.
 fn choose(file: &RootFile<'_>, wanted: Option<&str>) -> Result<Item> {
     let all = tables(file)?;
     let (name, cycle) = match wanted.and_then(|name| name.rsplit_once(';')) {
@@ -68,7 +68,7 @@ fn choose(file: &RootFile<'_>, wanted: Option<&str>) -> Result<Item> {
     }
 }
 
-/// What trees there are, and how many entries they have.
+/// Lists the trees with their numbers of entries, for errors.
 fn listed(file: &RootFile<'_>, all: &[Item]) -> String {
     let mut names = BTreeMap::new();
     all.iter().for_each(|item| _ = names.entry(item.path.as_str()).or_insert(item));
@@ -91,7 +91,7 @@ fn listed(file: &RootFile<'_>, all: &[Item]) -> String {
 }
 
 impl<'a> RootTable<'a> {
-    /// The table of `input` that `wanted` means, with the columns that can be read.
+    /// Opens the table of `input` that `wanted` selects, with its readable columns.
     pub(crate) fn open(input: Arc<dyn Input + 'a>, wanted: &Wanted, limits: Limits) -> Result<Self> {
         let file = RootFile::open(input, limits)?;
         let item = choose(&file, wanted.tree.as_deref())?;
@@ -114,14 +114,14 @@ impl<'a> RootTable<'a> {
         Ok(table)
     }
 
-    /// Keeps the columns that are wanted.
+    /// Keeps the wanted columns.
     fn select(&mut self, wanted: &Wanted) -> Result<()> {
         let names = self.reports.iter().map(|report| report.name.as_str());
-        if let Some(glob) = wanted.vain(names.clone()) {
+        if let Some(glob) = wanted.unmatched(names.clone()) {
             let known: Vec<&str> = names.collect();
             let meant = nearest(glob.trim_matches('*'), known.iter().copied());
             let meant = meant.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-            let message = format!("option branches: nothing is called {glob}{meant} (there are {})", some_of(&known));
+            let message = format!("option branches: no branch matches {glob}{meant} (there are {})", some_of(&known));
             return Err(Error::config(message));
         }
         match &mut self.data {
@@ -142,7 +142,7 @@ impl<'a> RootTable<'a> {
         }
     }
 
-    /// Leaves out the columns of objects that are not stored as their classes are described.
+    /// Drops the columns of objects that do not match their class descriptions.
     fn try_objects(&mut self) -> Result<()> {
         let Data::Tree(tree, columns) = &mut self.data else { return Ok(()) };
         let failures = trial::failures(&self.file, tree, columns)?;
@@ -151,13 +151,13 @@ impl<'a> RootTable<'a> {
         columns.retain(|column| !failures.contains_key(&column.branch));
         for report in &mut self.reports {
             if let Some(reason) = names.get(&report.name) {
-                report.holds = Err(format!("stored otherwise than its class is described: {reason}"));
+                report.holds = Err(format!("its objects do not match their class description: {reason}"));
             }
         }
         Ok(())
     }
 
-    /// The columns as a schema, in the order of their names; `Unsupported` if there are none.
+    /// The schema, sorted by name; `Unsupported` if there are no columns.
     pub(crate) fn schema(&self) -> Result<SchemaRef> {
         let fields: Vec<_> = match &self.data {
             Data::Tree(_, columns) => columns.iter().map(|column| column.holds.field(&column.name, false)).collect(),
@@ -175,7 +175,7 @@ impl<'a> RootTable<'a> {
         }))
     }
 
-    /// How many entries.
+    /// The number of entries.
     pub(crate) fn entries(&self) -> u64 {
         match &self.data {
             Data::Tree(tree, _) => tree.entries,
@@ -183,7 +183,7 @@ impl<'a> RootTable<'a> {
         }
     }
 
-    /// About how many bytes the columns are.
+    /// Approximate uncompressed bytes of the columns.
     pub(crate) fn bytes(&self) -> u64 {
         match &self.data {
             Data::Tree(tree, columns) => {
@@ -200,7 +200,7 @@ impl<'a> RootTable<'a> {
     }
 }
 
-/// The columns of a tree, and what becomes of each branch.
+/// The columns of a tree; appends a report for each branch.
 fn branches(tree: &Tree, streamers: &Streamers, reports: &mut Vec<BranchReport>) -> Vec<Column> {
     let (mut names, mut columns) = (Names::default(), Vec::new());
     for (number, branch) in tree.branches.iter().enumerate() {
@@ -221,7 +221,7 @@ fn branches(tree: &Tree, streamers: &Streamers, reports: &mut Vec<BranchReport>)
     columns
 }
 
-/// The columns of an RNTuple, and what becomes of each field.
+/// The columns of an RNTuple; appends a report for each field.
 fn fields(leaves: Vec<Leaf>, reports: &mut Vec<BranchReport>) -> Vec<(String, Node)> {
     let (mut names, mut columns) = (Names::default(), Vec::new());
     for leaf in leaves {
@@ -234,7 +234,7 @@ fn fields(leaves: Vec<Leaf>, reports: &mut Vec<BranchReport>) -> Vec<(String, No
     columns
 }
 
-/// Names that were given; a second one gets a number.
+/// Makes names unique: repeated names get a number.
 #[derive(Default)]
 struct Names(BTreeMap<String, usize>);
 

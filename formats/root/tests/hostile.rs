@@ -1,6 +1,6 @@
-//! Damaged files: cut anywhere, with bits and bytes changed anywhere. Errors are fine; panics, endless
-//! loops and memory that nothing backs are not. With `PACKHORSE_TEST_DATA` real files too.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+//! Truncated and corrupted files may give errors, but never panics, endless loops or excessive memory.
+//! With `PACKHORSE_TEST_DATA` real files too.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use packhorse_core::{Format, Limits, MemoryInput, Options};
 use packhorse_root::Root;
@@ -8,9 +8,9 @@ use packhorse_testkit::external::data;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Small, so that what asks for more is refused.
+/// Small, so that excessive sizes are refused.
 const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 0, header: 1 << 20, ahead: 16 << 20, scratch: 16 << 20 };
-/// Blocks that are looked at: a file may say that it has very many entries.
+/// The most blocks read, since a damaged file may claim very many entries.
 const BLOCKS: usize = 20;
 
 fn read(bytes: &[u8]) {
@@ -35,7 +35,7 @@ fn small() -> Vec<Vec<u8>> {
     files.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// The same numbers on every machine.
+/// A deterministic random generator (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -68,7 +68,7 @@ fn one_bit_differs() {
 }
 
 #[test]
-fn bytes_that_count_are_extreme() {
+fn extreme_counts() {
     for (n, bytes) in small().into_iter().enumerate() {
         for at in (n % 12..bytes.len() - 4).step_by(12) {
             let mut damaged = bytes.clone();

@@ -1,6 +1,6 @@
-//! Small files, written by `make_small.py` with uproot: what is in them, any part of them, and what the
-//! options choose. Needs nothing but this folder.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
+//! Small files, written by `make_small.py` with uproot: their values, ranges of entries, and options.
+//! Needs only this folder.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -95,7 +95,7 @@ fn an_ntuple() {
 }
 
 #[test]
-fn options_choose() {
+fn options_select_trees_and_branches() {
     let input = MemoryInput::new("tree", TREES[0].1);
     for tree in ["events", "dir/events", "/dir/events", "dir/events;1"] {
         assert_eq!(source(&[("tree", tree)]).open(Arc::new(&input)).unwrap().info().unwrap().items, N);
@@ -112,7 +112,7 @@ fn options_choose() {
         (kind, text.as_str()),
         (
             Kind::Config,
-            "tree: option branches: nothing is called energi; did you mean energy? (there are energy, flag, id, pos, npt, pt)"
+            "tree: option branches: no branch matches energi; did you mean energy? (there are energy, flag, id, pos, npt, pt)"
         )
     );
     for wrong in [("unsupported", "maybe"), ("branch", "x")] {
@@ -142,7 +142,7 @@ fn other_files_are_refused() {
 }
 
 #[test]
-fn a_report_says_what_becomes_of_each_branch() {
+fn a_report_has_the_type_of_each_branch() {
     let input = MemoryInput::new("tree", TREES[0].1);
     let report = Root::report(&input, &Options::new(), Limits::default()).unwrap();
     let pos = report.iter().find(|branch| branch.name == "pos").unwrap();

@@ -1,10 +1,10 @@
-//! Every branch of every tree in the files of `PACKHORSE_TEST_DATA/root` and `root-issues`, bit for bit as uproot
-//! reads it, or left out by name.
+//! Every branch of every tree in the files of `PACKHORSE_TEST_DATA/root` and `root-issues` is bit-equal to uproot's
+//! values, or omitted by name.
 //!
-//! `PACKHORSE_PYTHON` names a Python with `tests/interop/requirements.txt`. Without either this says so and
-//! passes.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test fails the test")]
-#![expect(clippy::panic, reason = "what goes wrong in a test fails the test")]
+//! `PACKHORSE_PYTHON` is a Python with `tests/interop/requirements.txt` installed. Without either, the tests are
+//! skipped.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
+#![expect(clippy::panic, reason = "a panic fails the test")]
 
 mod common;
 
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// What uproot says of one branch.
+/// uproot's result for one branch.
 struct Line {
     file: String,
     tree: String,
@@ -60,7 +60,7 @@ fn uproot(python: &Path, first: Option<&str>, files: &[PathBuf]) -> Vec<Line> {
     String::from_utf8(child.stdout).unwrap().lines().map(parse).collect()
 }
 
-/// What became of `branch`: where it is the member of objects, perhaps that all of them are left out.
+/// Our result for `branch`; if it is a member of omitted objects, the omission.
 fn of_branch<'a>(found: &'a BTreeMap<String, Found>, branch: &str) -> Option<&'a Found> {
     found.get(branch).or_else(|| {
         let mut around = branch;
@@ -74,7 +74,7 @@ fn of_branch<'a>(found: &'a BTreeMap<String, Found>, branch: &str) -> Option<&'a
     })
 }
 
-/// What happened to the branches of one kind.
+/// The results for the branches of one kind.
 #[derive(Default, Debug, PartialEq)]
 struct Count {
     equal: usize,
@@ -103,7 +103,7 @@ fn every_branch_is_as_uproot_reads_it() {
                 println!("only ours: {}: {:?}", place(), expected.error);
                 count.ours += 1;
             }
-            (None, _) => count.wrong.push(format!("{}: is not there", place())),
+            (None, _) => count.wrong.push(format!("{}: is missing", place())),
             (Some(Found::Unsupported(reason)), digest) => {
                 if digest.is_some() || std::env::var_os("PACKHORSE_ROOT_REASONS").is_some() {
                     println!("unsupported: {}: {reason}", place());
@@ -128,7 +128,7 @@ fn every_branch_is_as_uproot_reads_it() {
         let known = lines.iter().filter(|line| line.file == *file && line.tree == *tree);
         let known: Vec<&Line> = known.collect();
         let named: BTreeSet<&str> = known.iter().map(|line| line.branch.as_str()).collect();
-        // A branch that uproot stops at, or one that is left out while uproot reads its members.
+        // A branch that uproot can't read, or one that we omit while uproot reads its members.
         let within = |name: &str, of: &str| name.strip_prefix(of).is_some_and(|rest| rest.starts_with('.'));
         let about = |name: &str| {
             let left_out = matches!(found[name], Found::Unsupported(_));
@@ -153,9 +153,9 @@ fn every_branch_is_as_uproot_reads_it() {
     assert!(docs.contains(&table), "docs/root.md does not hold this table");
 }
 
-/// What uproot lists is in the rows, or is said to be left out, and why.
+/// Every branch that uproot lists is in the rows, or reported as omitted with a reason.
 #[test]
-fn no_branch_is_left_out_in_silence() {
+fn no_branch_is_omitted_silently() {
     let (Some(python), Some(data)) = (python(), data()) else { return };
     let mut trees: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for line in uproot(&python, Some("--names"), &files(&data)) {
@@ -188,7 +188,7 @@ fn no_branch_is_left_out_in_silence() {
     assert!(columns > 0 && omitted > 0);
 }
 
-/// Objects that others refer to say so in two bytes more; no array is longer than the branch that counts it says.
+/// Referenced objects store two more bytes of bits; the number of bits must match the counter branch.
 #[test]
 fn bits_of_referenced_objects_are_as_many_as_the_objects() {
     let Some(data) = data() else { return };
@@ -210,10 +210,10 @@ fn bits_of_referenced_objects_are_as_many_as_the_objects() {
     assert_eq!(tracks, 818);
 }
 
-/// uproot stops at baskets without offsets whose counting branch has other baskets; the same values were
-/// written with offsets too.
+/// uproot can't read baskets without offsets if the counter branch has other basket boundaries. The same values exist
+/// with offsets for comparison.
 #[test]
-fn offsets_from_the_branch_that_counts() {
+fn offsets_from_the_counter_branch() {
     let Some(data) = data() else { return };
     let [without, with] = ["nooffsets", "withoffsets"]
         .map(|name| columns(&data.join(format!("root/uproot-small-dy-{name}.root")), "tree"));

@@ -1,4 +1,4 @@
-//! Where the chunks of a dataset are, whatever kind of index it has.
+//! Locates the chunks of a dataset, with any kind of chunk index.
 
 use super::file::H5File;
 use super::message::{ChunkLayout, Index, Space};
@@ -11,29 +11,31 @@ use packhorse_core::{Error, Result};
 pub(crate) struct Chunk {
     pub(crate) address: u64,
     pub(crate) size: u64,
-    /// Bit `i`: filter `i` was left out.
+    /// Bit `i`: filter `i` was skipped.
     pub(crate) mask: u32,
 }
 
-/// The chunks of a dataset by their number: row-major over the grid of chunks.
+/// The chunks of a dataset, numbered row-major over the grid of chunks.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
-    /// Dimensions of a chunk; chunks along each axis.
+    /// Dimensions of a chunk.
     dims: Vec<u64>,
+    /// Chunks along each axis.
     counts: Vec<u64>,
-    /// Chunks along each axis of the largest size, and the axis without end, if there is one.
+    /// Chunks along each axis at the maximum size.
     most: Vec<u64>,
+    /// The unlimited axis, if any.
     growing: Option<usize>,
-    /// Bytes of a chunk that passed no filters.
+    /// Bytes per chunk before filters.
     bytes: u64,
     /// Sorted by number.
     chunks: Vec<(u64, Chunk)>,
-    /// Entries that the file has room for and that were not seen yet.
+    /// How many more index entries the file's size allows.
     left: u64,
 }
 
 impl Grid {
-    /// The chunks of a dataset of elements of `width` bytes.
+    /// Reads the index of a dataset with elements of `width` bytes.
     pub(crate) fn read(
         file: &H5File<'_>,
         layout: &ChunkLayout,
@@ -44,13 +46,15 @@ impl Grid {
         let dims = &layout.dims;
         let bad = |what: &str| Error::content(format!("has {what}: the file is damaged"));
         if dims.len() != space.dims.len() {
-            return Err(bad("chunks of another rank"));
+            return Err(bad("chunks whose rank is not the dataset's"));
         }
-        let bytes =
-            dims.iter().try_fold(width, |bytes, dim| bytes.checked_mul(*dim)).ok_or_else(|| bad("endless chunks"))?;
+        let bytes = dims
+            .iter()
+            .try_fold(width, |bytes, dim| bytes.checked_mul(*dim))
+            .ok_or_else(|| bad("chunks of more than 2^64 bytes"))?;
         let counts: Vec<u64> = space.dims.iter().zip(dims).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
         let cells = counts.iter().try_fold(1u64, |cells, count| cells.checked_mul((*count).max(1)));
-        cells.ok_or_else(|| bad("more chunks than can be counted"))?;
+        cells.ok_or_else(|| bad("more than 2^64 chunks"))?;
         let most = space.most.iter().zip(dims).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
         let growing = space.most.iter().position(|dim| *dim == UNDEFINED);
         let (chunks, left) = (Vec::new(), file.len() / 2);
@@ -81,12 +85,12 @@ impl Grid {
         &self.dims
     }
 
-    /// Bytes of a chunk that passed no filters.
+    /// Bytes per chunk before filters.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Chunks side by side, which share their rows.
+    /// The number of chunks that share the same rows.
     pub(crate) fn abreast(&self) -> u64 {
         self.counts.iter().skip(1).product()
     }
@@ -98,7 +102,7 @@ impl Grid {
         self.chunks.get(start..end).unwrap_or_default()
     }
 
-    /// The first element of chunk `number`, by axis.
+    /// The first element of chunk `number` along each axis.
     pub(crate) fn start(&self, number: u64) -> Vec<u64> {
         let mut start = vec![0; self.dims.len()];
         let mut rest = number;
@@ -112,7 +116,9 @@ impl Grid {
 
     fn count(&mut self) -> Result<()> {
         let left = self.left.checked_sub(1);
-        self.left = left.ok_or_else(|| Error::content("an index names chunks again and again: the file is damaged"))?;
+        self.left = left.ok_or_else(|| {
+            Error::content("a chunk index has more entries than the file has room for: the file is damaged")
+        })?;
         Ok(())
     }
 
@@ -122,7 +128,7 @@ impl Grid {
         }
     }
 
-    /// Adds the chunk that starts at these elements, if the dataset reaches so far.
+    /// Adds the chunk that starts at `elements`, if that is inside the dataset.
     pub(crate) fn add_at(&mut self, elements: &[u64], chunk: Chunk) {
         let cells: Vec<u64> = elements.iter().zip(&self.dims).map(|(element, dim)| element / dim).collect();
         self.add_cell(&cells, chunk);
@@ -135,7 +141,7 @@ impl Grid {
         }
     }
 
-    /// The cell of entry `index` of an array: row-major over the largest size, the axis without end first.
+    /// The cell of entry `index` of an array: row-major over the maximum size, the unlimited axis first.
     fn cell(&self, index: u64) -> Vec<u64> {
         let mut cell = vec![0; self.dims.len()];
         let mut rest = index;
@@ -150,7 +156,7 @@ impl Grid {
         cell
     }
 
-    /// Adds the entries of an array from number `first` on.
+    /// Adds the entries of an array, numbered from `first` on.
     pub(crate) fn add_entries(
         &mut self,
         first: u64,

@@ -1,4 +1,4 @@
-//! A dataset: its elements by rows, whatever its layout, as packed little-endian bytes.
+//! Reads the rows of a dataset, with any layout, as packed little-endian bytes.
 
 use super::axis::{Axis, copy_box};
 use super::bands::{Key, TALL};
@@ -16,40 +16,40 @@ use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows decoded ahead of those that were asked for take up this many bytes at most.
+/// The most bytes of rows decoded ahead of a request.
 pub(crate) const AHEAD: u64 = 512 << 20;
 
-/// No axis is longer, so that sums and products of rows can't overflow.
+/// The longest axis, so that sums and products of rows can't overflow.
 const LONGEST: u64 = 1 << 48;
 
 enum Storage {
     Compact(Vec<u8>),
     Contiguous(u64),
     Chunked(Grid, Vec<Filter>, bool),
-    /// Never written.
+    /// No storage allocated: all elements are fill values.
     Nothing,
 }
 
-/// An open dataset. A copy shares what was parsed of the file, and has rows ahead of its own.
+/// An open dataset. Clones share the parsed metadata, but decode ahead separately.
 #[derive(Clone)]
 pub(crate) struct Dataset {
     /// Its path, for errors.
     pub(crate) name: String,
     pub(crate) datatype: Datatype,
     pub(crate) dims: Vec<u64>,
-    /// Rows that are in the file; what [`Dataset::pad`] adds is not.
+    /// Rows in the file, without those that [`Dataset::pad`] adds.
     there: u64,
     storage: Arc<Storage>,
     fill: Vec<u8>,
-    /// The rows that are wanted.
+    /// The rows that may be read.
     wanted: Range<u64>,
-    /// Rows beyond those asked for last whose chunks were decoded with them.
+    /// Rows after the last request that were decoded with its chunks.
     ahead: Option<(Range<u64>, Arc<Memory>)>,
     most_ahead: u64,
 }
 
 impl Dataset {
-    /// The dataset that `object` is, called `name`.
+    /// Opens the dataset `object`; `name` is for errors.
     pub(crate) fn open(file: &H5File<'_>, object: &Object, name: &str) -> Result<Self> {
         Self::parse(file, object, name).map_err(|e| named(name, e))
     }
@@ -77,11 +77,11 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// Refuses what the file does not hold, and what can't be counted.
+    /// Refuses datasets that lie outside the file or whose size overflows.
     fn check(&self, file: &H5File<'_>) -> Result<()> {
         let product =
             |dims: &[u64]| dims.iter().try_fold(u64::from(self.datatype.size()), |n, dim| n.checked_mul(*dim));
-        let endless = || Error::content("is larger than can be counted: the file is damaged");
+        let endless = || Error::content("has impossibly large dimensions: the file is damaged");
         let grid: &[u64] = if let Storage::Chunked(grid, _, _) = &*self.storage { grid.dims() } else { &[] };
         if self.dims.iter().chain(grid).any(|dim| *dim > LONGEST) {
             return Err(endless());
@@ -90,7 +90,7 @@ impl Dataset {
         product(self.dims.get(1..).unwrap_or_default()).ok_or_else(endless)?;
         match &*self.storage {
             Storage::Compact(bytes) if (bytes.len() as u64) < total => {
-                Err(Error::content(format!("holds {} bytes of {total}: the file is damaged", bytes.len())))
+                Err(Error::content(format!("has {} of {total} bytes: the file is damaged", bytes.len())))
             }
             Storage::Contiguous(address) if !file.holds(*address, total) => Err(Error::content(format!(
                 "has {total} bytes at {address}, outside the file: it is cut short or damaged"
@@ -99,32 +99,32 @@ impl Dataset {
         }
     }
 
-    /// How many rows.
+    /// The number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.dims.first().copied().unwrap_or_default()
     }
 
-    /// Elements of a row.
+    /// Elements per row.
     pub(crate) fn row_elements(&self) -> u64 {
         self.dims.iter().skip(1).product()
     }
 
-    /// Bytes of a row.
+    /// Bytes per row.
     pub(crate) fn row_bytes(&self) -> u64 {
         self.row_elements() * u64::from(self.datatype.size())
     }
 
-    /// The elements of rows `from..to`, which exist, in C order and little-endian.
+    /// The elements of rows `from..to`, which must exist, in C order and little-endian.
     pub(crate) fn read(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Memory> {
         self.read_raw(file, from, to).map_err(|e| named(&self.name, e))
     }
 
-    /// Rows outside of `rows` will not be read.
+    /// Restricts reads to `rows`.
     pub(crate) fn narrow(&mut self, rows: &Range<u64>) {
         self.wanted = rows.clone();
     }
 
-    /// Makes it `rows` rows long; those that are not there hold its fill value.
+    /// Extends it to `rows` rows with its fill value.
     pub(crate) fn pad(&mut self, rows: u64) {
         if let Some(dim) = self.dims.first_mut() {
             *dim = rows.max(*dim);
@@ -133,10 +133,10 @@ impl Dataset {
 
     fn read_raw(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Memory> {
         if from > to || to > self.rows() {
-            return Err(Error::content(format!("has {} rows where {to} are wanted: the file is damaged", self.rows())));
+            return Err(Error::content(format!("has {} rows instead of {to}: the file is damaged", self.rows())));
         }
         if from < to && (from < self.wanted.start || to > self.wanted.end) {
-            return Err(Error::bug("rows of a dataset that are not wanted"));
+            return Err(Error::bug("rows outside the range that may be read"));
         }
         let row = self.row_bytes();
         let len = file.limits.blob((to - from).saturating_mul(row))?;
@@ -177,7 +177,7 @@ impl Dataset {
         Ok(out)
     }
 
-    /// Elements that were never written.
+    /// Fills `out` with the fill value.
     fn fill(&self, out: &mut [u8]) {
         match self.fill.len() == self.datatype.size() as usize && self.fill.iter().any(|byte| *byte != 0) {
             true => out.chunks_exact_mut(self.fill.len()).for_each(|element| element.copy_from_slice(&self.fill)),
@@ -185,7 +185,7 @@ impl Dataset {
         }
     }
 
-    /// Lets rows that are decoded ahead take up `bytes` at most.
+    /// Limits rows decoded ahead to `bytes` bytes.
     pub(crate) fn limit_ahead(&mut self, bytes: u64) {
         self.most_ahead = bytes.min(AHEAD);
     }
@@ -202,7 +202,7 @@ impl Dataset {
         for (_, chunk) in chunks {
             if !file.holds(chunk.address, chunk.size) || filter::most(filters, chunk.size) < grid.bytes() {
                 return Err(Error::content(format!(
-                    "a chunk of {} bytes is not what it says: the file is damaged",
+                    "a chunk of {} bytes lies outside the file or is too short: the file is damaged",
                     chunk.size
                 )));
             }
@@ -227,7 +227,7 @@ impl Dataset {
             self.ahead = Some((rows, bytes));
             return Ok(out);
         }
-        // Rows of the last chunks, which hold more: decoded once for all of those.
+        // The last chunks reach beyond `to`: decode their further rows as well.
         let band = last.saturating_add(1).saturating_mul(tall).min(self.there).min(self.wanted.end);
         let cut = if band > to { next.max(last * tall) } else { to };
         if next < cut {
@@ -237,7 +237,7 @@ impl Dataset {
             let most = self.most_ahead.min(file.limits.blob);
             let most = cut.saturating_add(most / row.max(1)).max(to);
             let rows = cut..band.min(most);
-            // What was decoded before is not needed any more.
+            // Free the memory before taking more.
             self.ahead = None;
             let mut bytes = file.memory.take(file.limits.blob((rows.end - cut).saturating_mul(row))?)?;
             self.decode(file, cut, rows.end, &mut bytes)?;
@@ -247,8 +247,8 @@ impl Dataset {
         Ok(out)
     }
 
-    /// The `tall` rows from `start` on, shared with other readers of this source; `None` where they are few, or too many, or
-    /// this reader wants all of them.
+    /// The `tall` rows from `start` on, shared with other readers of this source; `None` if they are too small or too
+    /// large to cache, or this reader wants all of them.
     fn band(&self, file: &H5File<'_>, start: u64, tall: u64) -> Result<Option<(Range<u64>, Arc<Memory>)>> {
         let rows = start..start.saturating_add(tall).min(self.there);
         let bytes = (rows.end - start).saturating_mul(self.row_bytes());
@@ -265,7 +265,7 @@ impl Dataset {
         Ok(Some((rows, file.bands.keep(key, bytes, &file.limits))))
     }
 
-    /// The rows `from..to`, into `out`.
+    /// Decodes the rows `from..to` into `out`.
     fn decode(&self, file: &H5File<'_>, from: u64, to: u64, out: &mut [u8]) -> Result<()> {
         let Storage::Chunked(grid, filters, whole_only) = &*self.storage else { return Ok(()) };
         let (tall, abreast, row) = (grid.dims().first().copied().unwrap_or(1), grid.abreast(), self.row_bytes());
@@ -274,7 +274,6 @@ impl Dataset {
         }
         let (first, end) = (from / tall, to.div_ceil(tall));
         let chunks = grid.range(first.saturating_mul(abreast), end.saturating_mul(abreast));
-        // Chunks that are all there leave nothing to fill.
         if chunks.len() as u64 != (end - first).saturating_mul(abreast) {
             self.fill(out);
         }
@@ -284,7 +283,7 @@ impl Dataset {
     }
 }
 
-/// As many bytes as there are in both.
+/// Copies as many bytes as both have.
 fn copy(from: &[u8], to: &mut [u8]) {
     let len = from.len().min(to.len());
     if let (Some(from), Some(to)) = (from.get(..len), to.get_mut(..len)) {
@@ -292,20 +291,21 @@ fn copy(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// What reading chunks of one dataset needs.
+/// The context for reading chunks of one dataset.
 struct Job<'a> {
     file: &'a H5File<'a>,
     grid: &'a Grid,
     filters: &'a [Filter],
     whole_only: bool,
     dims: &'a [u64],
-    /// Rows that are in the file.
+    /// Rows in the file.
     there: u64,
+    /// Bytes per row.
     row: u64,
 }
 
 impl Job<'_> {
-    /// Whether a chunk is whole rows and nothing else.
+    /// Whether chunks span whole rows.
     fn covers_rows(&self) -> bool {
         self.grid.dims().iter().zip(self.dims).skip(1).all(|(chunk, dim)| chunk == dim)
     }
@@ -332,14 +332,14 @@ impl Job<'_> {
         start.iter().zip(self.grid.dims()).zip(dims).any(|((start, chunk), dim)| start.saturating_add(*chunk) > *dim)
     }
 
-    /// The elements of `chunks` in rows `from..to`, into `out`.
+    /// Copies the elements of `chunks` in rows `from..to` into `out`.
     fn read(&self, chunks: &[(u64, Chunk)], from: u64, to: u64, out: &mut [u8]) -> Result<()> {
         let tall = self.grid.dims().first().copied().unwrap_or(1);
         let inside = |(number, _): &(u64, Chunk)| number * tall >= from && (number + 1) * tall <= to;
         if self.covers_rows() && chunks.iter().all(inside) {
             return self.read_in_place(chunks, from, tall, out);
         }
-        // A batch of decoded chunks at a time: what is decoded may be far more than what is wanted.
+        // In batches, since chunks may decode to far more than the wanted rows.
         let batch = ((32 << 20) / self.grid.bytes().max(1)).max(1) as usize;
         for chunks in chunks.chunks(batch.min(1 << 16)) {
             let decoded: Vec<Result<Memory>> =
@@ -351,7 +351,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Chunks of whole rows, all of them wanted, decoded where they belong.
+    /// Decodes chunks of whole rows, all of them wanted, directly into `out`.
     fn read_in_place(&self, chunks: &[(u64, Chunk)], from: u64, tall: u64, out: &mut [u8]) -> Result<()> {
         let mut jobs = Vec::with_capacity(chunks.len());
         let (mut rest, mut at) = (out, 0);
@@ -369,7 +369,7 @@ impl Job<'_> {
             .collect()
     }
 
-    /// What the chunk that starts at `start` has of rows `from..to`, into `out`.
+    /// Copies the part of rows `from..to` in the chunk that starts at `start` into `out`.
     fn copy(&self, chunk: &[u8], start: &[u64], from: u64, to: u64, out: &mut [u8]) {
         let width = self.row / self.dims.iter().skip(1).product::<u64>().max(1);
         let mut axes: Vec<Axis> = Vec::new();

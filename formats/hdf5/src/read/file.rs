@@ -1,4 +1,4 @@
-//! A file's bytes, checked against its length, and its superblock.
+//! Bounds-checked access to a file's bytes, and its superblock.
 
 use super::bands::{Bands, Identity};
 use super::filter::Decoder;
@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
-/// Metadata is read by pages of this many bytes, of which so many are kept.
+/// Metadata is read in pages of [`PAGE`] bytes, of which [`PAGES`] are cached.
 const PAGE: u64 = 16 << 10;
 const PAGES: usize = 64;
-/// Data is read in pieces of this many bytes at least.
+/// Large data is read in parallel pieces of this many bytes.
 const PIECE: usize = 1 << 20;
-/// Superblocks lie at 0, 512, 1024, … up to here.
+/// Superblocks are searched at 0, 512, 1024, … up to this offset.
 const LAST_SUPERBLOCK: u64 = 1 << 30;
 
-/// What all files of a source are read with.
+/// Resources that all files of a source share.
 #[derive(Clone)]
 pub(crate) struct Shared {
     memory: MemoryPool,
@@ -34,12 +34,12 @@ impl Default for Shared {
     }
 }
 
-/// An HDF5 file that is being read.
+/// An open HDF5 file.
 pub(crate) struct H5File<'a> {
     input: Arc<dyn Input + 'a>,
     pub(crate) limits: Limits,
     len: u64,
-    /// What addresses are relative to.
+    /// The base address, which addresses are relative to.
     base: u64,
     /// Bytes of an address, and of a length.
     pub(crate) offsets: usize,
@@ -48,18 +48,18 @@ pub(crate) struct H5File<'a> {
     pub(crate) root: u64,
     pages: Mutex<BTreeMap<u64, Arc<[u8]>>>,
     pub(crate) decoders: Arc<Pool<Decoder>>,
-    /// Where the memory of rows comes from.
+    /// Memory for rows.
     pub(crate) memory: MemoryPool,
-    /// What is kept of this and other files, and by which name of this one.
+    /// The cache of bands, shared with other files, and this file's key in it.
     pub(crate) bands: Arc<Bands>,
     pub(crate) identity: Arc<Identity>,
 }
 
 impl<'a> H5File<'a> {
     pub(crate) fn open(input: Arc<dyn Input + 'a>, limits: Limits, shared: &Shared) -> Result<Self> {
-        let len = input.len().ok_or_else(|| {
-            Error::unsupported("HDF5 is read by position, which a compressed input does not allow; decompress it first")
-        })?;
+        let len = input
+            .len()
+            .ok_or_else(|| Error::unsupported("is a stream, but HDF5 is read by position; decompress it first"))?;
         let pages = Mutex::default();
         let Shared { memory, bands, decoders } = shared.clone();
         let (base, offsets, lengths, root) = (0, 8, 8, UNDEFINED);
@@ -67,13 +67,13 @@ impl<'a> H5File<'a> {
         let mut file =
             Self { input, limits, len, base, offsets, lengths, root, pages, decoders, memory, bands, identity };
         if let [b'C', b'D', b'F', 1 | 2 | 5, ..] = file.bytes(0, 8.min(len) as usize)?.as_slice() {
-            return Err(Error::unsupported("NetCDF-3; `nccopy -k nc4 OLD.nc NEW.nc` makes a NetCDF-4 file of it"));
+            return Err(Error::unsupported("NetCDF-3; convert it with `nccopy -k nc4 OLD.nc NEW.nc`"));
         }
         let mut at = 0;
         while file.bytes(at, 8)? != SIGNATURE {
             at = if at == 0 { 512 } else { at * 2 };
             if at > LAST_SUPERBLOCK || at.saturating_add(8) > len {
-                return Err(Error::content("is no HDF5 file: it has no superblock"));
+                return Err(Error::content("is not an HDF5 file: it has no superblock"));
             }
         }
         file.superblock(at)?;
@@ -112,7 +112,7 @@ impl<'a> H5File<'a> {
             _ => return Err(Error::unsupported(format!("superblocks of version {version}"))),
         };
         if end > self.len {
-            return Err(Error::cut_short(format!("it has {} bytes of {end}", self.len)));
+            return Err(Error::cut_short(format!("it has {} of {end} bytes", self.len)));
         }
         self.root = cursor.address(self.offsets)?;
         self.base = at;
@@ -129,7 +129,7 @@ impl<'a> H5File<'a> {
         }
     }
 
-    /// What the user calls the file.
+    /// The input's name.
     pub(crate) fn name(&self) -> &str {
         self.input.name()
     }
@@ -153,7 +153,7 @@ impl<'a> H5File<'a> {
         Error::content(format!("{len} bytes at address {address} lie outside the file: it is damaged or cut short"))
     }
 
-    /// Metadata: `len` bytes at `address`.
+    /// `len` bytes of metadata at `address`, through the page cache.
     pub(crate) fn bytes(&self, address: u64, len: usize) -> Result<Vec<u8>> {
         let place = self.place(address, len as u64).ok_or_else(|| self.outside(address, len as u64))?;
         if len as u64 > PAGE {
@@ -191,19 +191,19 @@ impl<'a> H5File<'a> {
         Ok(page)
     }
 
-    /// Lets go of the metadata in memory: what was parsed of it is kept elsewhere.
+    /// Drops cached metadata, which is not needed after parsing.
     pub(crate) fn forget(&self) {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Metadata of a fixed size that ends with its checksum, which is checked and left out.
+    /// Metadata of `len` bytes that end with a checksum, which is checked and removed.
     #[expect(unexpected_cfgs, reason = "cargo-fuzz sets it")]
     pub(crate) fn checked(&self, address: u64, len: usize, what: &str) -> Result<Vec<u8>> {
         let mut bytes = self.bytes(address, len)?;
         let at = len.checked_sub(4).ok_or_else(|| Error::bug("nothing to check"))?;
         let sum = Cursor::new(bytes.get(at..).unwrap_or_default(), "a checksum").u32()?;
         bytes.truncate(at);
-        // A fuzzer would never get past checksums.
+        // Fuzzers can't produce valid checksums.
         match cfg!(fuzzing) || lookup3(&bytes) == sum {
             true => Ok(bytes),
             false => Err(Error::content(format!("the checksum of {what} is wrong: the file is damaged"))
@@ -211,15 +211,15 @@ impl<'a> H5File<'a> {
         }
     }
 
-    /// Data: fills `bytes` from `address`.
+    /// Fills `bytes` with data from `address`.
     pub(crate) fn read(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
         let place = self.place(address, bytes.len() as u64).ok_or_else(|| self.outside(address, bytes.len() as u64))?;
         self.input.read_at(place, bytes)
     }
 
-    /// The same, of many bytes: in pieces side by side.
+    /// Like [`H5File::read`], in parallel pieces.
     pub(crate) fn read_data(&self, address: u64, bytes: &mut [u8]) -> Result<()> {
-        // To hand a single piece to another thread takes longer than to read it.
+        // Handing a single piece to another thread takes longer than reading it.
         if bytes.len() <= PIECE {
             return self.read(address, bytes);
         }
@@ -228,15 +228,16 @@ impl<'a> H5File<'a> {
     }
 }
 
-/// A bound on how often metadata is visited: a tree can't have more nodes than the file has room for.
+/// Bounds the visits of metadata: a tree can't have more nodes than the file has room for.
 pub(crate) struct Visits(u64);
 
 impl Visits {
-    /// Visits to things of at least `size` bytes each.
+    /// For structures of at least `size` bytes each.
     pub(crate) fn new(file: &H5File<'_>, size: u64) -> Self {
         Self(file.len() / size.max(1) + 1)
     }
 
+    /// Counts a visit; a `Content` error if there were too many.
     pub(crate) fn one(&mut self) -> Result<()> {
         self.0 =
             self.0.checked_sub(1).ok_or_else(|| Error::content("metadata refers to itself: the file is damaged"))?;

@@ -1,4 +1,4 @@
-//! Anybody's files: each dataset is a field, each row of it a sample.
+//! Reads third-party files: each dataset is a field, each row a sample.
 
 use super::attribute::text_attribute;
 use super::dataset::Dataset;
@@ -12,24 +12,23 @@ use super::walk::{Found, Walk, field_name};
 use packhorse_core::{Error, Kind, NUMPY, Omission, PACKED, Result, with_metadata};
 use std::sync::Arc;
 
-/// Of what can't be read, an error names so many.
+/// The most omitted datasets that an error names.
 const NAMED: usize = 5;
 
-/// What a file's rows are.
-pub(crate) struct Fields {
-    /// In the order of their names.
+/// The fields of a file.
+pub(crate) struct ForeignFields {
+    /// Sorted by field name.
     pub(crate) readers: Vec<FieldReader>,
     pub(crate) samples: u64,
     pub(crate) omitted: Vec<Omission>,
 }
 
-/// The fields that the datasets of a file become.
-/// `wanted` are globs of paths; empty means all that hold numbers or text.
-pub(crate) fn fields(file: &H5File<'_>, root: &Object, wanted: &[String], reading: &Reading) -> Result<Fields> {
+/// The fields of a file's datasets. `wanted` are globs of paths, empty for all.
+pub(crate) fn fields(file: &H5File<'_>, root: &Object, wanted: &[String], reading: &Reading) -> Result<ForeignFields> {
     let pytables = text_attribute(file, root, "PYTABLES_FORMAT_VERSION")?.is_some();
     let mut walk = Walk::of(file, root, wanted, pytables)?;
     let found = netcdf::records(file, root, &mut walk, reading)?;
-    // What is unlimited may be longer than what was written of a variable: the rest are fill values.
+    // An unlimited dimension may be longer than a variable that uses it: the rest are fill values.
     let samples = match walk.records {
         true => found.iter().map(Found::rows).max().unwrap_or(0),
         false => equal_rows(&found)?,
@@ -50,7 +49,7 @@ pub(crate) fn fields(file: &H5File<'_>, root: &Object, wanted: &[String], readin
     }
     readers.sort_by(|a, b| a.field.name().cmp(b.field.name()));
     distinct(&readers)?;
-    Ok(Fields { readers, samples, omitted: walk.omitted })
+    Ok(ForeignFields { readers, samples, omitted: walk.omitted })
 }
 
 fn equal_rows(found: &[Found]) -> Result<u64> {
@@ -58,7 +57,7 @@ fn equal_rows(found: &[Found]) -> Result<u64> {
     match found.iter().find(|found| found.rows() != first.rows()) {
         None => Ok(first.rows()),
         Some(other) => Err(Error::content(format!(
-            "dataset {} has {} rows and {} has {}: choose those that belong together with option datasets",
+            "dataset {} has {} rows and {} has {}: select those that belong together with the option datasets",
             first.path,
             first.rows(),
             other.path,
@@ -67,12 +66,12 @@ fn equal_rows(found: &[Found]) -> Result<u64> {
     }
 }
 
-/// The error that no dataset is left.
+/// The error for a file without any readable dataset.
 fn nothing(wanted: &[String], omitted: &[Omission]) -> Error {
     if omitted.is_empty() {
         return match wanted.is_empty() {
             true => Error::content("has no dataset with rows"),
-            false => Error::config(format!("option datasets: no dataset is called {}", wanted.join(","))),
+            false => Error::config(format!("option datasets: no dataset matches {}", wanted.join(","))),
         };
     }
     let mut each: Vec<String> =
@@ -80,7 +79,7 @@ fn nothing(wanted: &[String], omitted: &[Omission]) -> Error {
     if omitted.len() > NAMED {
         each.push(format!("and {} more", omitted.len() - NAMED));
     }
-    Error::unsupported(format!("has no dataset of rows that can be read ({})", each.join("; ")))
+    Error::unsupported(format!("has no readable dataset with rows ({})", each.join("; ")))
 }
 
 fn distinct(readers: &[FieldReader]) -> Result<()> {
@@ -89,7 +88,8 @@ fn distinct(readers: &[FieldReader]) -> Result<()> {
             && a.field.name() == b.field.name()
         {
             let (one, two) = (&a.values.name, &b.values.name);
-            let message = format!("datasets {one} and {two} would both be one field; choose one with option datasets");
+            let message =
+                format!("datasets {one} and {two} give the same field name; select one with the option datasets");
             return Err(Error::unsupported(message));
         }
     }
@@ -108,7 +108,7 @@ fn reader(file: &H5File<'_>, found: &Found, leaf: &Leaf, (kind, numpy): Made) ->
     if let Some(notes) = &leaf.notes {
         field = with_metadata(field, PACKED, notes);
     }
-    // The dataset's own type is that of whole elements; a leaf of no compound may be read as another.
+    // The dataset's own type is that of whole elements; a leaf outside a compound may have another type.
     let mut values = Dataset::open(file, &found.object, &found.path)?;
     if leaf.place.is_none() && !leaf.joined {
         values.datatype = leaf.datatype.clone();

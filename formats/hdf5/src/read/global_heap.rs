@@ -1,4 +1,4 @@
-//! Collections of the global heap: values of any length.
+//! Reads global heap collections, which hold variable-length values.
 
 use super::file::H5File;
 use crate::bytes::Cursor;
@@ -7,16 +7,16 @@ use packhorse_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Collections kept in memory, at most this many bytes (or one).
+/// The most bytes of cached collections; one is always cached.
 const KEPT: usize = 16 << 20;
 
-/// A collection, and where its objects lie in it.
+/// A collection, with offset and length of each object.
 pub(crate) struct Collection {
     pub(crate) bytes: Buffer,
     objects: BTreeMap<u16, (usize, usize)>,
 }
 
-/// The collections read last.
+/// A cache of collections.
 #[derive(Clone, Default)]
 pub(crate) struct GlobalHeap {
     kept: BTreeMap<u64, Arc<Collection>>,
@@ -51,7 +51,7 @@ impl Collection {
         }
         let bytes = file.bytes(address, file.limits.blob(size)?)?;
         let mut cursor = Cursor::new(&bytes, "a global heap's collection");
-        // Heads are padded where lengths have fewer than 8 bytes.
+        // Headers are padded if lengths have fewer than 8 bytes.
         let padding = 8 - file.lengths.min(8);
         cursor.skip((8 + file.lengths + padding).min(bytes.len()))?;
         let mut objects = BTreeMap::new();
@@ -71,14 +71,14 @@ impl Collection {
         Ok(Self { bytes: Buffer::from(bytes), objects })
     }
 
-    /// Where the first `len` bytes of object `index` lie in the collection.
+    /// The offset in the collection of object `index`, which must have at least `len` bytes.
     pub(crate) fn object(&self, index: u32, len: usize) -> Result<usize> {
         let found = u16::try_from(index).ok().and_then(|index| self.objects.get(&index));
         match found {
             Some((at, held)) if *held >= len => Ok(*at),
-            Some((_, held)) => {
-                Err(Error::content(format!("a value of {len} bytes has only {held} in the global heap")))
-            }
+            Some((_, held)) => Err(Error::content(format!(
+                "a value of {len} bytes has only {held} in the global heap: the file is damaged"
+            ))),
             None => Err(Error::content("a value is missing in the global heap: the file is damaged")),
         }
     }

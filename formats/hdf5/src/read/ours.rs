@@ -1,4 +1,4 @@
-//! Files of the layout ml-hdf5/1.
+//! Reads files of the layout ml-hdf5/1.
 
 use super::attribute::text_attribute;
 use super::dataset::Dataset;
@@ -11,14 +11,14 @@ use crate::layout::{self, FIELD, LAYOUT, MASTER};
 use packhorse_core::{Error, FieldType, KEY, NUMPY, Result};
 use std::collections::BTreeMap;
 
-/// Whether the file says that it has our layout.
+/// Whether the file has our layout; `Unsupported` for a master file.
 pub(crate) fn is_ours(file: &H5File<'_>, root: &Object) -> Result<bool> {
     if text_attribute(file, root, "packhorse_layout")?.as_deref() != Some(LAYOUT) {
         return Ok(false);
     }
     match text_attribute(file, root, MASTER)? {
         None => Ok(true),
-        Some(_) => Err(Error::unsupported("the master file of a dataset can't be read itself; read its shards")),
+        Some(_) => Err(Error::unsupported("a dataset's master file can't be read; read its shards")),
     }
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn fields(file: &H5File<'_>, root: &Object) -> Result<(Vec<FieldReade
         let there = field.present.as_ref().map_or(samples, Dataset::rows);
         if samples_of(field) != samples || there != samples {
             return Err(Error::content(format!(
-                "field {} has {} samples where others have {samples}: the file is damaged",
+                "field {} has {} samples, but others have {samples}: the file is damaged",
                 field.field.name(),
                 samples_of(field)
             )));
@@ -56,7 +56,7 @@ pub(crate) fn fields(file: &H5File<'_>, root: &Object) -> Result<(Vec<FieldReade
 }
 
 fn damaged(name: &str) -> Error {
-    Error::content(format!("field {name} is not as its attributes say: the file is damaged"))
+    Error::content(format!("field {name} does not match its attributes: the file is damaged"))
 }
 
 fn child(file: &H5File<'_>, links: &BTreeMap<String, Link>, name: &str) -> Result<Option<Object>> {
@@ -87,7 +87,7 @@ fn open(file: &H5File<'_>, object: &Object, name: &str) -> Result<FieldReader> {
     if fits(&reader) { Ok(reader) } else { Err(damaged(name)) }
 }
 
-/// Whether datasets are what the field's attributes say.
+/// Whether the datasets match the field's attributes.
 fn fits(reader: &FieldReader) -> bool {
     let FieldReader { field, kind, values, offsets, shapes, .. } = reader;
     let int = |dataset: &Dataset, size: u32, rank: usize| {

@@ -1,10 +1,10 @@
-//! The source: open files, and their rows block by block.
+//! The source: opens files and reads their rows in blocks.
 
 use super::attribute::text_attribute;
 use super::dataset::AHEAD;
 use super::expansion::Expansion;
 use super::file::{H5File, Shared};
-use super::foreign::Fields;
+use super::foreign::ForeignFields;
 use super::netcdf;
 use super::object::Object;
 use super::values::{FieldReader, for_rows};
@@ -18,10 +18,10 @@ use packhorse_core::{
 use std::ops::Range;
 use std::sync::Arc;
 
-/// About how many bytes a block of rows holds, and at most how many rows.
+/// The approximate bytes and the most rows of a block.
 const BLOCK_BYTES: u64 = 8 << 20;
 const BLOCK_ROWS: u64 = 1 << 16;
-/// More rows than this are a multiple of it.
+/// Blocks of more rows than this have a multiple of it.
 const EVEN: u64 = 8;
 
 pub(crate) struct Hdf5Source {
@@ -44,7 +44,11 @@ impl Hdf5Source {
                 unpack: match options.get("scale").unwrap_or("keep") {
                     "keep" => false,
                     "apply" => true,
-                    other => return Err(Error::config(format!("option scale: no \"{other}\"; known are keep, apply"))),
+                    other => {
+                        return Err(Error::config(format!(
+                            "option scale: unknown value \"{other}\"; use one of keep, apply"
+                        )));
+                    }
                 },
             },
             expansion: Expansion::parse(options)?,
@@ -58,10 +62,10 @@ impl Hdf5Source {
         let root = Object::read(&file, file.root)?;
         let ours = self.datasets.is_empty() && ours::is_ours(&file, &root)?;
         let metadata = if ours { text_attribute(&file, &root, METADATA)? } else { None };
-        let Fields { readers: mut fields, samples, omitted } = match ours {
+        let ForeignFields { readers: mut fields, samples, omitted } = match ours {
             true => {
                 let (readers, samples) = ours::fields(&file, &root)?;
-                Fields { readers, samples, omitted: Vec::new() }
+                ForeignFields { readers, samples, omitted: Vec::new() }
             }
             false => foreign::fields(&file, &root, &self.datasets, &self.reading)?,
         };
@@ -93,7 +97,7 @@ struct OpenFile<'a> {
     file: H5File<'a>,
     fields: Vec<FieldReader>,
     samples: u64,
-    /// About how many bytes they are.
+    /// Approximate bytes of all samples.
     bytes: u64,
     schema: SchemaRef,
     omitted: Vec<Omission>,
@@ -109,24 +113,24 @@ impl Table for OpenFile<'_> {
         let items = items.start..items.end.min(self.samples);
         let each: u64 = self.fields.iter().map(|field| field.row_bytes(self.samples)).sum();
         let step = (BLOCK_BYTES / each.max(1)).clamp(1, BLOCK_ROWS);
-        // Where a row is a chunk, all threads get as many.
+        // If each row is a chunk, all threads get the same number.
         let step = if step > EVEN { step.next_multiple_of(EVEN) } else { step };
-        let mut reading = Reading { open: self, fields: for_rows(&self.fields, &items), items, step };
-        Ok(blocks(self.file.name(), move || reading.block()))
+        let mut reader = RowReader { open: self, fields: for_rows(&self.fields, &items), items, step };
+        Ok(blocks(self.file.name(), move || reader.block()))
     }
 }
 
-/// Rows that are being read.
-struct Reading<'a> {
+/// A cursor over the rows of a file.
+struct RowReader<'a> {
     open: &'a OpenFile<'a>,
     fields: Vec<FieldReader>,
     items: Range<u64>,
-    /// Rows of a block when all are of middling size.
+    /// Rows per block if all have the average size.
     step: u64,
 }
 
-impl Reading<'_> {
-    /// How many of the next rows make up a block: by their sizes, at least one.
+impl RowReader<'_> {
+    /// The number of rows in the next block, by their sizes; at least one.
     fn rows(&mut self) -> Result<u64> {
         let count = self.step.min(self.items.end - self.items.start);
         let mut total = vec![0u64; count as usize];
@@ -153,6 +157,6 @@ impl Reading<'_> {
         self.items.start += count;
         let options = RecordBatchOptions::new().with_row_count(Some(count as usize));
         let rows = RecordBatch::try_new_with_options(self.open.schema.clone(), columns, &options);
-        rows.map(Some).map_err(|e| Error::content(format!("its fields do not fit together: {e}")))
+        rows.map(Some).map_err(|e| Error::content(format!("has fields that do not match: {e}")))
     }
 }

@@ -1,4 +1,4 @@
-//! Version 1 B-trees of chunks.
+//! Version 1 B-trees: the chunk index of older files.
 
 use super::chunk_index::{Chunk, Grid};
 use super::file::{H5File, Visits};
@@ -22,7 +22,7 @@ fn node(file: &H5File<'_>, address: u64, above: u8, visits: &mut Visits, grid: &
     cursor.expect(b"TREE\x01")?;
     let (level, count) = (cursor.u8()?, usize::from(cursor.u16()?));
     if level >= above {
-        return Err(cursor.bad("has levels that do not go down: the file is damaged"));
+        return Err(cursor.bad("has levels that do not decrease: the file is damaged"));
     }
     let rank = grid.rank();
     let each = 16 + 8 * rank + file.offsets;

@@ -1,4 +1,4 @@
-//! Fields of rows out of datasets.
+//! Reads fields of rows from datasets.
 
 use super::dataset::{Dataset, named};
 use super::expansion::too_often;
@@ -19,43 +19,43 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A field of a file, open for reading. A copy reads other rows.
+/// A field of a file, open for reading. Clones can read different rows.
 #[derive(Clone)]
 pub(crate) struct FieldReader {
     pub(crate) field: Field,
     pub(crate) kind: FieldType,
-    /// The elements; of samples that hold as many each, a row a sample.
+    /// The elements; one row per sample if samples have a fixed number of them.
     pub(crate) values: Dataset,
-    /// Where lists end, the outermost first.
+    /// Offsets of lists, outermost first.
     pub(crate) offsets: Vec<Dataset>,
     pub(crate) shapes: Option<Dataset>,
     pub(crate) present: Option<Dataset>,
-    /// Of compounds: which member.
+    /// The member to read, for compounds.
     pub(crate) member: Option<Member>,
-    /// What makes of the values what they stand for.
+    /// Unpacks values, if the option `scale` asks for it.
     pub(crate) unpack: Option<Unpacker>,
     pub(crate) heap: GlobalHeap,
-    /// Bytes that it may still take from the heap.
+    /// Bytes that it may still read from the heap.
     pub(crate) heap_left: u64,
 }
 
 /// A member of a compound, or elements of another type than the dataset's.
 #[derive(Clone)]
 pub(crate) struct Member {
-    /// `None`: it is whole elements, read as those of another type.
+    /// `None` for whole elements that are read as another type.
     pub(crate) place: Option<Place>,
     pub(crate) datatype: Datatype,
-    /// The elements that a member of the same dataset read last.
+    /// The elements that any member of the same dataset read last.
     pub(crate) last: Last,
 }
 
-/// Whole elements of the rows of a range.
+/// The whole elements of a range of rows.
 pub(crate) type Elements = (Range<u64>, Arc<Memory>);
 
-/// What members of one dataset share.
+/// The last elements read, shared by the members of one dataset.
 pub(crate) type Last = Arc<Mutex<Option<Elements>>>;
 
-/// Copies of `fields` that will read the samples `rows`.
+/// Clones of `fields` that read the samples `rows`.
 pub(crate) fn for_rows(fields: &[FieldReader], rows: &Range<u64>) -> Vec<FieldReader> {
     let mut lasts: BTreeMap<&str, Last> = BTreeMap::new();
     let mut readers = fields.to_vec();
@@ -86,7 +86,7 @@ impl FieldReader {
         }
     }
 
-    /// Samples outside of `rows` will not be read.
+    /// Restricts reads to the samples `rows`.
     fn narrow(&mut self, rows: &Range<u64>) {
         if self.offsets.is_empty() {
             self.values.narrow(rows);
@@ -94,12 +94,12 @@ impl FieldReader {
         self.present.iter_mut().for_each(|present| present.narrow(rows));
     }
 
-    /// About how many bytes a sample holds, by what the datasets' dimensions say.
+    /// Approximate bytes per sample, from the datasets' dimensions.
     pub(crate) fn row_bytes(&self, samples: u64) -> u64 {
         self.bytes() / samples.max(1) + 1
     }
 
-    /// About how many bytes all samples hold, at least one each.
+    /// Approximate bytes of all samples, at least one each.
     pub(crate) fn bytes(&self) -> u64 {
         let row = match self.member.as_ref().and_then(|member| member.place.as_ref()) {
             Some(place) => self.values.row_elements().saturating_mul(place.bytes()),
@@ -108,12 +108,12 @@ impl FieldReader {
         self.values.rows().saturating_mul(row.max(1))
     }
 
-    /// The type of what it holds.
+    /// The datatype of the field's elements.
     fn datatype(&self) -> &Datatype {
         self.member.as_ref().map_or(&self.values.datatype, |member| &member.datatype)
     }
 
-    /// The elements of rows `from..to`, of compounds those of the member, little-endian.
+    /// The elements of rows `from..to`, little-endian; for compounds, those of the member.
     fn cells(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Buffer> {
         let Some((member, place)) = self.member.as_ref().and_then(|member| Some((member, member.place.as_ref()?)))
         else {
@@ -133,7 +133,7 @@ impl FieldReader {
         Ok(Buffer::from(bytes))
     }
 
-    /// About how many bytes each of the samples `from..to` holds.
+    /// Approximate bytes of each of the samples `from..to`.
     pub(crate) fn weights(&mut self, file: &H5File<'_>, from: u64, to: u64) -> Result<Vec<u64>> {
         let count = (to - from) as usize;
         if let Some(offsets) = self.offsets.first_mut() {
@@ -189,7 +189,7 @@ impl FieldReader {
         }
     }
 
-    /// Elements in C order of the rows `from..to` of the values.
+    /// The elements of rows `from..to` of the values, in C order.
     fn elements(&mut self, file: &H5File<'_>, element: &DataType, from: u64, to: u64) -> Result<ArrayRef> {
         let cells = self.cells(file, from, to)?;
         let datatype = self.datatype().clone();
@@ -211,7 +211,7 @@ impl FieldReader {
                 let count = bytes.len() / size.max(1);
                 array_of(element, bytes, count)
             }
-            _ => Err(Error::content(format!("holds {datatype} where {element} is wanted: the file is damaged"))),
+            _ => Err(Error::content(format!("holds {datatype} instead of {element}: the file is damaged"))),
         }
     }
 
@@ -229,7 +229,7 @@ impl FieldReader {
             let block = *blocks.entry(address).or_insert_with(|| texts.append_block(collection.bytes.clone()));
             texts
                 .try_append_view(block, view(at)?, view(len)?)
-                .map_err(|_| Error::content("holds text that is no UTF-8; leave it out with option datasets"))?;
+                .map_err(|_| Error::content("holds text that is not UTF-8; leave it out with the option datasets"))?;
         }
         Ok(Arc::new(texts.finish()))
     }
@@ -284,7 +284,7 @@ impl FieldReader {
         list(self.field.data_type(), offsets_of(lens.into_iter())?, flat, nulls)
     }
 
-    /// How its references into the global heap are laid out.
+    /// The sizes of its references into the global heap.
     fn shape(&self) -> ReferenceShape {
         let element = match self.datatype() {
             Datatype::Vlen { of, .. } => (of.size() as usize).max(1),
@@ -325,7 +325,7 @@ impl FieldReader {
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
         let DataType::Struct(parts) = self.field.data_type().clone() else {
-            return Err(Error::bug("no ragged column"));
+            return Err(Error::bug("not a ragged column"));
         };
         let ends = self.ends(file, 0, rows.start, rows.end)?;
         let shapes = self.shapes.as_mut().ok_or_else(|| Error::bug("a ragged field without shapes"))?;
@@ -333,7 +333,7 @@ impl FieldReader {
         for (shape, ends) in dims.chunks_exact(4 * rank.max(1)).zip(ends.windows(2)) {
             if elements_of(shape) != Some(length(ends)) {
                 return Err(Error::content(
-                    "has a sample whose shape is not that of its elements: the file is damaged",
+                    "has a sample whose shape does not match its number of elements: the file is damaged",
                 ));
             }
         }
@@ -341,7 +341,7 @@ impl FieldReader {
         let flat = self.elements(file, element, start, end)?;
         let count = (rows.end - rows.start) as usize;
         let types: Vec<DataType> = parts.iter().map(|part| part.data_type().clone()).collect();
-        let [data_type, shape_type] = types.as_slice() else { return Err(Error::bug("no ragged column")) };
+        let [data_type, shape_type] = types.as_slice() else { return Err(Error::bug("not a ragged column")) };
         let data = list(data_type, relative(&ends)?, flat, None)?;
         let dims = array_of(&DataType::Int32, Buffer::from(dims), count * rank)?;
         let shape = fixed_list(shape_type, dims, count, None)?;
@@ -368,18 +368,18 @@ impl FieldReader {
     }
 }
 
-/// `offsets[from..=to]`, which never go down.
+/// `offsets[from..=to]`; a `Content` error if they decrease.
 fn read_offsets(offsets: &mut Dataset, file: &H5File<'_>, from: u64, to: u64) -> Result<Vec<u64>> {
     let end = to.checked_add(1).ok_or_else(|| Error::bug("rows without end"))?;
     let bytes = offsets.read(file, from, end)?;
     let ends: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
     match ends.is_sorted() && ends.last().is_none_or(|end| *end <= i64::MAX as u64) {
         true => Ok(ends),
-        false => Err(named(&offsets.name, Error::content("has offsets that go down: the file is damaged"))),
+        false => Err(named(&offsets.name, Error::content("has offsets that decrease: the file is damaged"))),
     }
 }
 
-/// The length between two ends.
+/// The difference of two offsets.
 pub(crate) fn length(ends: &[u64]) -> u64 {
     match ends {
         [from, to] => to.saturating_sub(*from),
@@ -387,7 +387,7 @@ pub(crate) fn length(ends: &[u64]) -> u64 {
     }
 }
 
-/// The elements of a shape of little-endian `i32`.
+/// The number of elements of a shape of little-endian `i32`.
 fn elements_of(shape: &[u8]) -> Option<u64> {
     let dims = shape.as_chunks::<4>().0.iter().map(|dim| u64::try_from(i32::from_le_bytes(*dim)).ok());
     dims.into_iter().try_fold(1u64, |count, dim| count.checked_mul(dim?))
@@ -400,5 +400,5 @@ fn view(value: usize) -> Result<u32> {
 
 fn utf8(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes)
-        .map_err(|_| Error::content("holds text that is no UTF-8; leave it out with option datasets"))
+        .map_err(|_| Error::content("holds text that is not UTF-8; leave it out with the option datasets"))
 }

@@ -1,4 +1,5 @@
-//! RNTuple, the format that follows TTree: the [specification](https://github.com/root-project/root/blob/master/tree/ntuple/doc/BinaryFormatSpecification.md),
+//! RNTuple, the successor of TTree:
+//! [specification](https://github.com/root-project/root/blob/master/tree/ntuple/doc/BinaryFormatSpecification.md),
 //! version 1.0.
 
 mod clusters;
@@ -19,14 +20,14 @@ use envelope::{Locator, Words};
 use packhorse_core::{Error, Result};
 use schema::Records;
 
-/// The class of the object that points at the rest.
+/// The class of the anchor object.
 pub(crate) const CLASS: &str = "ROOT::RNTuple";
 
 const HEADER: u16 = 1;
 const FOOTER: u16 = 2;
 const PAGES: u16 = 3;
 
-/// An RNTuple as its envelopes describe it.
+/// The metadata of an RNTuple.
 #[derive(Debug)]
 pub(crate) struct Ntuple {
     pub(crate) entries: u64,
@@ -35,7 +36,7 @@ pub(crate) struct Ntuple {
 }
 
 impl Ntuple {
-    /// The RNTuple that `key` stands for.
+    /// Reads the RNTuple at `key`.
     pub(crate) fn read(file: &RootFile<'_>, key: &Key) -> Result<Self> {
         let (header, footer) = anchor(&file.payload(key)?.bytes)?;
         let header = envelope(file, header)?;
@@ -67,11 +68,11 @@ impl Ntuple {
         let entries = clusters.iter().try_fold(0u64, |next, cluster| {
             (cluster.first == next).then(|| next.checked_add(cluster.entries)).flatten()
         });
-        let entries = entries.ok_or_else(|| Error::content("clusters that do not follow each other"))?;
+        let entries = entries.ok_or_else(|| Error::content("clusters that are not consecutive"))?;
         Ok(Self { entries, records, clusters })
     }
 
-    /// About the bytes of the columns `numbers` in all clusters.
+    /// Approximate uncompressed bytes of the columns `numbers` in all clusters.
     pub(crate) fn bytes(&self, numbers: &[usize]) -> u64 {
         self.clusters.iter().map(|cluster| self.cluster_bytes(cluster, numbers)).fold(0, u64::saturating_add)
     }
@@ -87,14 +88,14 @@ impl Ntuple {
     }
 }
 
-/// Where header and footer are, and how long they are unpacked.
+/// Locators and uncompressed sizes of header and footer.
 fn anchor(bytes: &[u8]) -> Result<((Locator, u64), (Locator, u64))> {
     let mut bytes = Bytes::new(bytes);
     bytes.header()?;
     let version = bytes.u16()?;
     bytes.take(6)?;
     if version != 1 {
-        return Err(Error::unsupported(format!("an RNTuple of version {version}; only version 1 is final")));
+        return Err(Error::unsupported(format!("an RNTuple of version {version}; only version 1 is supported")));
     }
     let mut link = || {
         let (at, len, unpacked) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);

@@ -1,4 +1,4 @@
-//! Blocks of rows from an RNTuple: no block reaches over the end of a cluster.
+//! Reads blocks of rows from an RNTuple. A block never crosses the end of a cluster.
 
 use super::Ntuple;
 use super::node::Node;
@@ -9,11 +9,11 @@ use packhorse_core::{Error, Result, Rows, SchemaRef};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// About the bytes of a block, and the most rows of one.
+/// The approximate bytes, and the most rows, of a block.
 const BLOCK: u64 = 8 << 20;
 const ROWS: u64 = 1 << 18;
 
-/// The blocks of `items` of an RNTuple.
+/// An iterator over the blocks of a range of an RNTuple's entries.
 pub(crate) struct NtupleRows<'a> {
     file: &'a RootFile<'a>,
     ntuple: &'a Ntuple,

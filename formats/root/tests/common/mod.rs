@@ -1,4 +1,4 @@
-//! What the tests against uproot share: files as inputs, and columns as digests.
+//! Shared by the tests against uproot: reads files, and computes digests of columns.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What became of one branch.
+/// The result for one branch.
 pub(crate) enum Found {
     Unsupported(String),
     Failed(String),
     Column { digest: String, element: String },
 }
 
-/// A line of the table in the documentation.
+/// A row of the table in the documentation.
 pub(crate) fn line(kind: &str, equal: usize, unsupported: usize, ours: usize) -> String {
     format!("| {kind} | {equal} | {unsupported} | {ours} |\n")
 }
@@ -40,7 +40,7 @@ pub(crate) fn columns(file: &Path, tree: &str) -> BTreeMap<String, Found> {
     found
 }
 
-/// One branch's fault must not hide the others.
+/// Reads branch by branch, so that one failure does not hide the others.
 fn one_by_one(input: &dyn Input, tree: &str) -> BTreeMap<String, Found> {
     let all = Root.source(&[("tree", tree)].into_iter().collect(), Limits::default()).unwrap();
     let info = all.open(Arc::new(input)).unwrap().info().unwrap();
@@ -59,7 +59,7 @@ fn read(source: &dyn Source, input: &dyn Input) -> Result<BTreeMap<String, Found
     let info = table.info().map_err(|e| e.to_string())?;
     let mut columns: Vec<Column> = info.schema.fields().iter().map(|_| Column::default()).collect();
     let mut rows = 0;
-    // A hundred million numbers are compared by their first million.
+    // Of very long trees only the first million entries are compared.
     let items = if info.items > 10_000_000 { 1_000_000 } else { info.items };
     for block in table.rows(0..items).map_err(|e| e.to_string())? {
         let block = block.map_err(|e| e.to_string())?;
@@ -74,7 +74,7 @@ fn read(source: &dyn Source, input: &dyn Input) -> Result<BTreeMap<String, Found
     Ok(names.zip(columns).map(|(field, column)| (field.name().clone(), column.digest(field.data_type()))).collect())
 }
 
-/// The offsets of each depth, and the values, of a column.
+/// A column: the offsets of each depth, and the values.
 #[derive(Default)]
 struct Column {
     offsets: Vec<(i64, Vec<u8>)>,
