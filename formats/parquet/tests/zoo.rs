@@ -60,7 +60,7 @@ fn fields(bytes: &[u8], name: &str, kind: &str) -> Vec<(String, Result<()>)> {
 
 fn outcome(error: &Error) -> String {
     let text = error.to_string().replace("x: ", "").replace('|', "\\|");
-    // What to do is the same for all of a kind.
+    // The hint is the same for all errors of a kind.
     let advice = ["; choose others", "; leave it out with `drop", " with `drop"];
     let text = advice.iter().fold(text.as_str(), |text, advice| text.split(advice).next().unwrap());
     format!("{}: {}", error.kind().name(), text.chars().take(230).collect::<String>())

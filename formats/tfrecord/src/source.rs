@@ -79,7 +79,7 @@ impl Open<'_> {
         }
     }
 
-    /// The next rows: of `rest`, which is what is left of a chunk after so many records, or of the next chunk.
+    /// The next rows: the rest of a chunk, `rest`, after some of its records, or the start of the next chunk.
     fn block(&self, records: &mut RecordReader<'_>, rest: &mut Option<(RecordChunk, usize)>) -> Result<Option<Rows>> {
         let (chunk, used) = match rest.take() {
             Some(rest) => rest,
