@@ -3,31 +3,25 @@
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
 
-use packhorse::core::{Cancel, Error, FileKind, FileStat, Input, Limits, Result, Store, StoreFile};
-use packhorse::pack::{PlanOptions, Scan, ScanOptions, Shuffle, plan, scan};
+use packhorse::core::{Error, FileKind, FileStat, Input, Result, Store, StoreFile};
+use packhorse::{Labels, Recipe};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 fn main() {
     let count = std::env::args().filter_map(|a| a.parse().ok()).next().unwrap_or(1_000_000);
-    let (registry, store, cancel) = (packhorse::registry(), Dream { count }, Cancel::default());
+    let session = packhorse::session().store(Arc::new(Dream { count })).io_threads(2);
+    let recipe = Recipe::new("/photos", "webdataset", "/shards").labels(Labels::Folders).shuffle(7);
     let before = peak_memory();
     let start = Instant::now();
-    let context =
-        Scan { registry: &registry, store: &store, limits: Limits::default(), observer: &(), cancel: &cancel };
-    let options = ScanOptions {
-        roots: vec![PathBuf::from("/photos")],
-        labels: Some(packhorse::pack::Labels::Folders),
-        io_threads: 2,
-        ..Default::default()
-    };
-    let listing = scan(context, &options).expect("scan");
+    drop(session.scan(&recipe).expect("scan"));
     let scanned = start.elapsed();
-    let options = PlanOptions { shuffle: Shuffle::Global { seed: 7 }, ..Default::default() };
-    let plan = plan(&registry, listing, &[], &options, &()).expect("plan");
+    let plan = session.plan(&recipe).expect("plan");
     let mut written = Counter(0);
     plan.write(&mut written).expect("write");
-    let planned = start.elapsed() - scanned;
+    // A plan begins with a scan of its own.
+    let planned = (start.elapsed() - scanned).saturating_sub(scanned);
     let memory = peak_memory() - before;
     println!(
         "{count} inputs: scan {:.1} s, plan {:.1} s, {} shards, plan file {:.0} MB, peak memory {:.0} MiB, {:.0} bytes an input",

@@ -20,12 +20,12 @@
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use packhorse::core::{
-    Blocks, Cancel, Context, DataType, Entry, Error, Extent, Field, Format, FormatInfo, Input, KEY, Limits, Members,
-    Options, Outlet, Result, Rows, Sample, Schema, SchemaRef, ShardSummary, ShardWriter, Sink, Source, Store, Table,
+    Blocks, Context, DataType, Entry, Error, Extent, Field, Format, FormatInfo, Input, KEY, Limits, Members, Options,
+    Outlet, Result, Rows, Sample, Schema, SchemaRef, ShardSummary, ShardWriter, Sink, Source, Store as _, Table,
     TableInfo, blocks, crc32c, is_blob,
 };
-use packhorse::pack::{PackOptions, Packing, PlanOptions, Scan, ScanOptions, pack, plan, scan, seal, store_plan};
 use packhorse::storage::Local;
+use packhorse::{Recipe, Session};
 use packhorse_testkit::conformance::{Suite, sample};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufWriter, Read, Write};
@@ -334,19 +334,11 @@ fn main() -> Result<()> {
         std::fs::write(photos.join(name), bytes).context("write")?;
     }
 
-    let store: Arc<dyn Store> = Arc::new(Local);
-    let (limits, cancel) = (Limits::default(), Cancel::default());
-    let scanning = Scan { registry: &registry, store: &*store, limits, observer: &(), cancel: &cancel };
-    let listing = scan(scanning, &ScanOptions { roots: vec![photos], ..ScanOptions::default() })?;
-    let options = PlanOptions { format: "rec".to_owned(), ..PlanOptions::default() };
-    store_plan(&store, &shards, &plan(&registry, listing, &[], &options, &())?)?;
-    let packing =
-        Packing { registry: &registry, transforms: &[], store: store.clone(), limits, observer: &(), cancel: &cancel };
-    pack(&packing, &shards, &PackOptions::default())?;
-    println!("root {}", seal(&registry, &[], &store, &shards, &cancel)?.root);
+    let packed = Session::new(registry.clone()).pack(&Recipe::new(photos, "rec", &shards))?;
+    println!("root {}", packed.manifest.root);
 
-    let shard = store.open(&shards.join("shard-000000.rec"))?;
-    let table = registry.get("rec")?.source(&Options::new(), limits)?.open(shard.into())?;
+    let shard = Local.open(&shards.join("shard-000000.rec"))?;
+    let table = registry.get("rec")?.source(&Options::new(), Limits::default())?.open(shard.into())?;
     for rows in table.rows(0..u64::MAX)? {
         let rows = rows?;
         for sample in (0..rows.num_rows()).filter_map(|row| Sample::new(&rows, row)) {

@@ -3,13 +3,11 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
+use packhorse::Recipe;
 use packhorse::core::{
-    Cancel, DataType, Field, FieldType, KEY, Limits, Options, Rows, Schema, Store, array_of, bytes_of, numpy_type,
+    DataType, Field, FieldType, KEY, Limits, Options, Rows, Schema, Store as _, array_of, bytes_of, numpy_type,
 };
-use packhorse::pack::{
-    Cut, PackOptions, Packing, PlanOptions, Policy, Scan, ScanOptions, Shapes, Shuffle, pack, plan, scan, seal,
-    store_plan,
-};
+use packhorse::pack::{Policy, Shuffle};
 use packhorse::storage::Local;
 use packhorse_testkit::typed;
 use proptest::prelude::*;
@@ -33,30 +31,18 @@ fn convert_in_parts(
     jobs: usize,
     parts: &[&str],
 ) -> Vec<PathBuf> {
-    let (registry, limits, cancel) = (packhorse::registry(), Limits::default(), Cancel::default());
-    let store: Arc<dyn Store> = Arc::new(Local);
-    let scanning = Scan { registry: &registry, store: &*store, limits, observer: &(), cancel: &cancel };
-    let typed = registry.get(to).unwrap().sink(&Options::new()).unwrap().typed();
-    let scanned = ScanOptions { roots: inputs.to_vec(), typed, shapes: Shapes::Ragged, ..ScanOptions::default() };
-    let listing = scan(scanning, &scanned).unwrap_or_else(|e| panic!("{to}: {e}"));
-    let options = PlanOptions {
-        format: to.to_owned(),
-        shuffle,
-        cut: Cut { samples: Some(9), ..Cut::default() },
-        shapes: Shapes::Ragged,
-        ..PlanOptions::default()
-    };
-    let plan = plan(&registry, listing, &[], &options, &()).unwrap_or_else(|e| panic!("{to}: {e}"));
-    store_plan(&store, out, &plan).unwrap();
-    let packing =
-        Packing { registry: &registry, transforms: &[], store: store.clone(), limits, observer: &(), cancel: &cancel };
+    let recipe =
+        Recipe { input: inputs.to_vec(), to: Some(to.to_owned()), out: Some(out.to_owned()), ..Recipe::default() };
+    let recipe = Recipe { shuffle, ragged: true, ..recipe.samples_per_shard(9) };
+    // In a tar, a sample is its members: one without any is left out, on record.
+    let policy = if to == "webdataset" { Policy::Skip } else { Policy::Fail };
+    let session = packhorse::session().jobs(jobs).on_error(policy);
+    let plan = session.plan(&recipe).unwrap_or_else(|e| panic!("{to}: {e}"));
+    session.store_plan(&recipe, &plan).unwrap();
     for part in parts {
-        // In a tar, a sample is its members: one without any is left out, on record.
-        let policy = if to == "webdataset" { Policy::Skip } else { Policy::Fail };
-        let options = PackOptions { jobs, policy, part: part.parse().unwrap(), ..PackOptions::default() };
-        pack(&packing, out, &options).unwrap_or_else(|e| panic!("{to}: {e}"));
+        session.fill(out, part.parse().unwrap()).unwrap_or_else(|e| panic!("{to}: {e}"));
     }
-    let manifest = seal(&registry, &[], &store, out, &cancel).unwrap();
+    let manifest = session.seal(out).unwrap();
     manifest.shards.iter().map(|shard| out.join(&shard.file)).collect()
 }
 

@@ -37,7 +37,7 @@ fn pack_images_packs_what_the_command_line_would() {
     );
     let said = example("pack_images", &[&photos, &ours]);
     assert!(said.contains("5 samples in 1 shards"), "{said}");
-    let command = ["pack", "--shuffle", "7", "--to", "webdataset", "--out"].map(Path::new);
+    let command = ["pack", "--labels", "folders", "--shuffle", "7", "--to", "webdataset", "--out"].map(Path::new);
     let printed = packhorse(&command.into_iter().chain([&*theirs, &*photos]).collect::<Vec<_>>());
     let root = said.lines().find_map(|line| line.strip_prefix("root ")).unwrap();
     assert!(printed.contains(root), "{said}\n{printed}");

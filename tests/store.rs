@@ -15,11 +15,10 @@ mod common {
 }
 
 use common::request::Request;
-use packhorse::core::{Cancel, Error, Kind, Limits, Result, Store};
+use packhorse::Recipe;
+use packhorse::core::{Cancel, Error, Kind, Result, Store};
 use packhorse::dataset::Receipt;
-use packhorse::pack::{
-    Depth, PackOptions, Packing, PlanOptions, Policy, Scan, ScanOptions, pack, plan, scan, store_plan, verify,
-};
+use packhorse::pack::{Depth, Part, Policy};
 use packhorse::storage::Local;
 use packhorse_testkit::faults::{CallKind, FailingStore, Loss, Mutant, PowerStore, StoreFault};
 use std::collections::BTreeMap;
@@ -33,7 +32,7 @@ const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 
 /// Whatever has its final name is whole: receipts tell the truth, and a manifest even more so.
-fn check(store: &dyn Store, out: &Path) -> Result<(), String> {
+fn check(store: &Arc<dyn Store>, out: &Path) -> Result<(), String> {
     let read = |name: &Path| {
         let input = store.open(&out.join(name)).map_err(|e| e.to_string())?;
         input.read_all(1 << 30).map_err(|e| e.to_string())
@@ -49,8 +48,7 @@ fn check(store: &dyn Store, out: &Path) -> Result<(), String> {
             }
         }
         if name == Path::new("dataset.json") {
-            let registry = packhorse::registry();
-            let found = verify(&registry, store, out, Depth::Full, 1, &(), &Cancel::default());
+            let found = packhorse::session().store(store.clone()).verify(out, Depth::Full);
             let damages = found.map_err(|e| e.to_string())?.damages;
             // Leftovers of a run that died are no damage of the dataset.
             let damages: Vec<_> = damages.into_iter().filter(|d| d.file != ".staging").collect();
@@ -113,7 +111,7 @@ fn every_call_fails(request: &Request) {
                 let error = done.as_ref().expect_err(&what);
                 assert_eq!((error.kind(), error.errno()), (Kind::Environment, Some(errno)), "{kind:?} {what}");
             }
-            check(&Local, &out).unwrap_or_else(|e| panic!("{what}: {e}"));
+            check(&local(), &out).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert!(done.is_err() || tree(&out) == whole, "{what}: done, with other files");
             request.run(&local(), &input, &out).unwrap_or_else(|e| panic!("{what}: again: {e}"));
             assert!(tree(&out) == whole, "{what}: other files after a second run");
@@ -174,7 +172,7 @@ fn power_cuts(request: &Request, mutant: Mutant, loss: Loss) -> Result<(), Strin
         power.fail_after(k);
         let done = request.run(&store, input, out);
         power.cut(loss);
-        check(&*honest, out).map_err(|e| format!("power cut after change {k}: {e}"))?;
+        check(&honest, out).map_err(|e| format!("power cut after change {k}: {e}"))?;
         if let Ok(manifest) = done {
             let found = honest.open(&out.join("dataset.json")).map_err(|e| format!("sealed, then: {e}"))?;
             assert_eq!(found.read_all(1 << 20).unwrap(), manifest.encode().unwrap());
@@ -260,10 +258,8 @@ fn a_scan_that_is_cancelled_among_thousands_of_folders_ends() {
         StoreFault::Meanwhile(Box::new(move || raise.cancel())),
     );
     let error = ends(move || {
-        let registry = packhorse::registry();
-        let scanning =
-            Scan { registry: &registry, store: &store, limits: Limits::default(), observer: &(), cancel: &cancel };
-        scan(scanning, &ScanOptions { roots: vec!["/in".into()], ..ScanOptions::default() }).map(|_| ()).unwrap_err()
+        let session = packhorse::session().store(Arc::new(store)).cancel(cancel);
+        session.scan(&Recipe::new("/in", "webdataset", "/out")).map(|_| ()).unwrap_err()
     });
     assert_eq!(error.kind(), Kind::Cancelled);
 }
@@ -284,25 +280,15 @@ fn an_input_that_changes_while_it_is_read_is_not_packed_torn() {
             let dir = tempfile::tempdir().unwrap();
             let (input, out) = (inputs(&Request::samples("wids"), dir.path()), dir.path().join("out"));
             let victim = input.join("b.jpg");
-            let (registry, limits, cancel) = (packhorse::registry(), Limits::default(), Cancel::default());
-            let scanning = Scan { registry: &registry, store: &Local, limits, observer: &(), cancel: &cancel };
-            let listing = scan(scanning, &ScanOptions { roots: vec![input], ..ScanOptions::default() }).unwrap();
-            let planned = plan(&registry, listing, &[], &PlanOptions::default(), &()).unwrap();
-            store_plan(&local(), &out, &planned).unwrap();
+            let recipe = Recipe::new(input, "webdataset", &out);
+            let session = packhorse::session();
+            session.store_plan(&recipe, &session.plan(&recipe).unwrap()).unwrap();
             let store = Arc::new(FailingStore::new(
                 local(),
                 |call| call.kind == CallKind::Read && call.path.ends_with("b.jpg"),
                 StoreFault::Meanwhile(Box::new(move || tamper(&victim))),
             ));
-            let packing = Packing {
-                registry: &registry,
-                transforms: &[],
-                store: store.clone(),
-                limits,
-                observer: &(),
-                cancel: &cancel,
-            };
-            let error = pack(&packing, &out, &PackOptions { policy, ..PackOptions::default() }).unwrap_err();
+            let error = session.store(store.clone()).on_error(policy).fill(&out, Part::ALL).unwrap_err();
             assert_eq!(error.kind(), Kind::Changed, "{what}: {error}");
             assert!(!store.hit().is_empty() && error.to_string().contains("b.jpg"), "{what}: {error}");
             assert!(!out.join("shard-000000.tar").exists(), "{what}");

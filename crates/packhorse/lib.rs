@@ -4,9 +4,9 @@
 //! roots ─scan→ Listing ─plan→ Plan ─pack(Part)→ Receipts ─seal→ Manifest
 //! ```
 //!
-//! This crate is the front door: it re-exports the rooms under short names and lists the formats of
-//! this build in [`registry`]. `examples/pack_images.rs` packs a folder with it;
-//! `examples/add_a_format.rs` adds a format of its own.
+//! This crate is the front door: [`session`] packs what a [`Recipe`] says, with all formats of this build. It re-exports the
+//! rooms under short names. `examples/pack_images.rs` packs a folder with it; `examples/add_a_format.rs` adds a format of
+//! its own.
 
 pub use packhorse_core as core;
 #[cfg(any(feature = "pack", feature = "read"))]
@@ -28,6 +28,22 @@ pub mod read;
 pub use read::{open, open_tokens};
 
 use packhorse_core::Registry;
+#[cfg(feature = "pack")]
+pub use packhorse_pack::{Labels, Part, Policy, Recipe, Session, Shuffle, Splits};
+
+/// A session with all formats of this build, local files, all CPUs that the process may use, and silence.
+///
+/// ```no_run
+/// use packhorse::{Labels, Recipe};
+/// let recipe = Recipe::new("photos", "webdataset", "shards").labels(Labels::Folders).shuffle(7);
+/// let packed = packhorse::session().pack(&recipe)?;
+/// println!("{} samples, root {}", packed.report.samples, packed.manifest.root);
+/// # Ok::<(), packhorse::core::Error>(())
+/// ```
+#[cfg(feature = "pack")]
+pub fn session() -> Session {
+    Session::new(registry())
+}
 
 /// The formats of this build.
 pub fn registry() -> Registry {

@@ -1,7 +1,7 @@
 //! `--config FILE.toml`: a file with the same keys as the flags.
 
 use clap::{Arg, Command};
-use packhorse_core::{Context, Error, Kind, Result};
+use packhorse_core::{Context, Error, Kind, Result, nearest};
 use packhorse_pack::of_request;
 use packhorse_storage::Location;
 use std::ffi::{OsStr, OsString};
@@ -42,9 +42,11 @@ fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsStr
         let known = |of: &Command| of.get_arguments().any(|arg| named(arg, &key));
         if key == "config" || !(known(command) || known(program)) {
             let name = command.get_name();
-            return Err(Error::config(format!(
-                "has the key {key}, but packhorse {name} has no flag --{key}; see packhorse {name} --help"
-            )));
+            let meant = nearest(&key, command.get_arguments().map(key_of));
+            let advice =
+                meant.map_or_else(|| format!("see packhorse {name} --help"), |key| format!("did you mean {key}?"));
+            let message = format!("has the key {key}, but packhorse {name} has no flag --{key}; {advice}");
+            return Err(Error::config(message));
         }
         push(&key, value, &mut flags)?;
     }
@@ -52,8 +54,11 @@ fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsStr
 }
 
 fn named(arg: &Arg, key: &str) -> bool {
-    let name = arg.get_long().unwrap_or(arg.get_id().as_str());
-    name == key || arg.get_visible_aliases().is_some_and(|aliases| aliases.contains(&key))
+    key_of(arg) == key || arg.get_visible_aliases().is_some_and(|aliases| aliases.contains(&key))
+}
+
+fn key_of(arg: &Arg) -> &str {
+    arg.get_long().unwrap_or(arg.get_id().as_str())
 }
 
 fn find(args: &[OsString]) -> Option<(usize, Option<OsString>)> {

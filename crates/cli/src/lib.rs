@@ -7,6 +7,7 @@ mod args;
 mod command;
 mod config;
 mod exit;
+mod flags;
 mod outcome;
 mod places;
 mod planning;
@@ -15,8 +16,6 @@ mod settings;
 mod signals;
 mod size;
 mod slurm;
-mod tokenizing;
-mod typed;
 
 pub use exit::code;
 

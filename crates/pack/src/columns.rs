@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// What to do with arrays of one name whose shapes differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shapes {
+pub(crate) enum Shapes {
     /// A bad input: all samples have one shape, and batches are dense.
     #[default]
     Equal,

@@ -101,7 +101,7 @@ pub struct Stat {
 }
 
 /// Counts what the shard `path` holds.
-pub fn stat(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Stat> {
+pub(crate) fn stat(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Stat> {
     let mut stat = Stat::default();
     let mut last = None;
     list(registry, store, path, &mut |name, extent| {

@@ -1,7 +1,7 @@
 //! From inputs to a sealed dataset: scan → plan → pack → seal, and verify.
 //!
-//! Each step is a function with a plain value on either side. This crate owns threads, the plan and
-//! read-ahead. It knows formats only through the [`Registry`](packhorse_core::Registry), and knows
+//! A [`Recipe`] says all that decides bytes, a [`Session`] all that does not; the verbs are the session's methods, with a
+//! plain value on either side. This crate owns threads, the plan and read-ahead. It knows formats only through the [`Registry`](packhorse_core::Registry), and knows
 //! neither a terminal nor Slurm.
 
 mod ahead;
@@ -28,6 +28,7 @@ mod pack;
 mod part;
 mod plan;
 mod policy;
+mod recipe;
 mod recorded;
 mod repair;
 mod replace;
@@ -35,6 +36,7 @@ mod resume;
 mod runs;
 mod scan;
 mod seal;
+mod session;
 mod space;
 mod status;
 mod steps;
@@ -43,22 +45,22 @@ mod trial;
 mod verify;
 mod watched;
 
-pub use columns::Shapes;
+pub(crate) use columns::Shapes;
 pub use consumers::{Report, check_consumers};
-pub use inspect::{Stat, cat, files, list, stat};
+pub use inspect::{Stat, cat, files, list};
 pub use inspect_rows::{Columns, columns};
 pub use merge::{MergeOptions, Merged, Repaired, merge, repair};
-pub use metadata::Metadata;
-pub use pack::{PackOptions, PackReport, Packing, pack};
+pub use pack::PackReport;
 pub use part::Part;
-pub use plan::{Cut, LongKeys, Plan, PlanOptions, Shares, Shuffle, SplitBy, Splits, limits as plan_limits, plan};
+pub(crate) use plan::Cut;
+pub use plan::{LongKeys, Plan, Shares, Shuffle, SplitBy, Splits};
 pub use policy::Policy;
+pub use recipe::{ByteSize, Recipe, Setting, Takes, parse_bytes};
 pub use recorded::{Recorded, check_file, sealed_manifest};
-pub use repair::{DatasetRepair, repair_dataset};
-pub use replace::{finish_replacing, plan_folder, store_plan_over};
-pub use resume::{Stored, of_request, open_plan, plan_file, store_plan};
-pub use scan::{Decode, FilesFrom, KeyEnds, Labels, Listing, SampleRef, Scan, ScanOptions, Symlinks, scan, tables};
-pub use seal::seal;
-pub use status::{Status, status};
-pub use trial::{Estimate, fit};
-pub use verify::{Damage, Depth, Verification, verify};
+pub use repair::DatasetRepair;
+pub use resume::{Stored, of_request};
+pub use scan::{Decode, KeyEnds, Labels, Listing, SampleRef, Symlinks};
+pub use session::{Packed, Session};
+pub use status::Status;
+pub use trial::Estimate;
+pub use verify::{Damage, Depth, Verification};

@@ -21,22 +21,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// How to fill a plan. None of it changes a byte.
 #[derive(Clone, Copy, Debug)]
-pub struct PackOptions {
+pub(crate) struct PackOptions {
     /// Which shards.
-    pub part: Part,
+    pub(crate) part: Part,
     /// Threads that compute.
-    pub jobs: usize,
+    pub(crate) jobs: usize,
     /// Threads that wait for the file system.
-    pub io_threads: usize,
+    pub(crate) io_threads: usize,
     /// The most bytes of input held in blocks, those of all writers together; each may have a small one of 512 KiB beside.
     /// Samples that are copied in pieces count with 1 MiB a writer. What a single value takes up, and what is made of it
     /// on the way, is for [`Packing::limits`].
-    pub memory: u64,
+    pub(crate) memory: u64,
     /// What to do with bad inputs.
-    pub policy: Policy,
+    pub(crate) policy: Policy,
     /// Whether shards of sealed datasets among the inputs are compared with their recorded digests before they are
     /// read. Damage ends the job (`Incomplete`), whatever the policy.
-    pub verify: bool,
+    pub(crate) verify: bool,
 }
 
 impl Default for PackOptions {
@@ -49,23 +49,23 @@ impl Default for PackOptions {
 
 /// What packing needs from outside.
 #[derive(Clone)]
-pub struct Packing<'a> {
+pub(crate) struct Packing<'a> {
     /// The formats.
-    pub registry: &'a Registry,
+    pub(crate) registry: &'a Registry,
     /// The transforms that the plan names, in its order.
-    pub transforms: &'a [Box<dyn Transform>],
+    pub(crate) transforms: &'a [Box<dyn Transform>],
     /// The file system.
-    pub store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     /// Bounds on what single values take up. A plan with limits of its own is filled with the smaller of the two
     /// ([`Limits::default`]: with its own); what only these refuse is no sample to be left out.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// Whoever wants to see progress.
-    pub observer: &'a dyn Observer,
+    pub(crate) observer: &'a dyn Observer,
     /// The request to stop.
-    pub cancel: &'a Cancel,
+    pub(crate) cancel: &'a Cancel,
 }
 
-/// What [`pack`] did.
+/// What filling a part of a plan did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackReport {
     /// Shards of the part.
@@ -90,7 +90,7 @@ pub struct PackReport {
 /// the file system failed; the first error is returned when the rest is done. Running again goes on
 /// where this run ended, and the bytes of the shards do not depend on how often that happens. Where a plan is there that
 /// is to replace the dataset in `out`, that one is filled.
-pub fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<PackReport> {
+pub(crate) fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<PackReport> {
     pack_again(context, &plan_folder(&context.store, out)?, options, &Redo::new())
 }
 

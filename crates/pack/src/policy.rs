@@ -1,6 +1,7 @@
 //! What to do with bad inputs.
 
 use packhorse_core::{Code, Error};
+use std::fmt;
 use std::str::FromStr;
 
 /// What happens when an input is bad. Only bad content can be skipped; a failed disk never is.
@@ -11,6 +12,15 @@ pub enum Policy {
     Fail,
     /// The sample is left out and recorded.
     Skip,
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Policy::Fail => "fail",
+            Policy::Skip => "skip",
+        })
+    }
 }
 
 impl FromStr for Policy {

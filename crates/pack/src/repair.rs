@@ -1,12 +1,13 @@
 //! repair: packs the shards of a dataset again whose files are not what they were.
 
+use crate::Policy;
+use crate::pack::{PackOptions, PackReport, Packing};
 use crate::pack::{Redo, pack_again};
 use crate::recorded::{check_file, sealed_manifest};
 use crate::replace::finish_replacing;
 use crate::resume::{open_plan, read_receipt, valid_receipt};
 use crate::seal::seal_in;
 use crate::verify::Damage;
-use crate::{PackOptions, PackReport, Packing, Policy};
 use packhorse_core::{Error, Event, Kind, Result};
 use packhorse_dataset::{Digest, FileRecord, Manifest, PLAN, PlanReader, RECEIPT_SUFFIX, ShardFrame};
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What [`repair_dataset`] did.
+/// What repairing a dataset did.
 #[derive(Clone, Debug)]
 pub struct DatasetRepair {
     /// What was wrong with each shard that was packed again, in plan order.
@@ -30,7 +31,7 @@ pub struct DatasetRepair {
 ///
 /// A shard is replaced only by the bytes that the dataset's manifest recorded, and stays as it is where its inputs give
 /// others now (`Changed`). Errors: a plan, or a file that it needs, that is damaged itself (`Incomplete`).
-pub fn repair_dataset(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<DatasetRepair> {
+pub(crate) fn repair_dataset(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<DatasetRepair> {
     finish_replacing(&context.store, out)?;
     // A manifest that is damaged says nothing; sealing makes it again.
     let before = sealed_manifest(&*context.store, out).or_else(|e| match e.kind() {

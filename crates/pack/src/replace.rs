@@ -38,10 +38,10 @@ struct Exchange {
 
 const VERSION: u32 = 1;
 
-/// As [`store_plan`](crate::store_plan), and where the folder `out` holds finished shards of another plan, this one is
-/// stored beside them: [`pack`](crate::pack) fills it, and [`seal`](crate::seal) puts its dataset in the place of the one
+/// As [`store_plan`](crate::resume::store_plan), and where the folder `out` holds finished shards of another plan, this one is
+/// stored beside them: [`pack`](crate::pack::pack) fills it, and [`seal`](crate::seal::seal) puts its dataset in the place of the one
 /// that is there.
-pub fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
+pub(crate) fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
     finish_replacing(store, out)?;
     let place = Staging::replacing(out);
     match attempt(store, out, plan)? {
@@ -65,7 +65,7 @@ pub fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Resul
 
 /// The folder with the plan that is being filled for the dataset in `out`: that folder, or the one in it where another
 /// dataset is packed that will replace it. An exchange that was stopped is finished first.
-pub fn plan_folder(store: &Arc<dyn Store>, out: &Path) -> Result<PathBuf> {
+pub(crate) fn plan_folder(store: &Arc<dyn Store>, out: &Path) -> Result<PathBuf> {
     finish_replacing(store, out)?;
     let place = Staging::replacing(out);
     Ok(if is_replacing(&**store, out)? { place } else { out.to_owned() })
@@ -122,7 +122,7 @@ fn refuse_others(store: &dyn Store, out: &Path, list: &Exchange, old: &BTreeSet<
 }
 
 /// Finishes an exchange in the folder `out` that was stopped on its way; where there is none, does nothing.
-pub fn finish_replacing(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
+pub(crate) fn finish_replacing(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
     let place = Staging::replacing(out);
     match store.stat(&place.join(EXCHANGE), false) {
         Err(e) if e.is_absent() => return leave(store, out),

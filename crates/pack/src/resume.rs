@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What [`store_plan`] did.
+/// What storing a plan did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The plan is new.
@@ -20,7 +20,7 @@ pub enum Stored {
 
 /// Publishes `plan` in the folder `out`. A folder that holds the same plan is resumed; one that
 /// holds finished shards of another plan, or files of others, is refused with what differs.
-pub fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
+pub(crate) fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
     finish_replacing(store, out)?;
     if is_replacing(&**store, out)? {
         let message = "holds a dataset that is to replace the one beside it; go on with `replace`, or remove this folder \
@@ -75,7 +75,7 @@ fn has_begun(store: &dyn Store, out: &Path) -> Result<bool> {
 }
 
 /// Opens the plan in the folder `out`. Errors: `Config` for a folder without a plan.
-pub fn open_plan(store: &dyn Store, out: &Path) -> Result<PlanReader> {
+pub(crate) fn open_plan(store: &dyn Store, out: &Path) -> Result<PlanReader> {
     stored(store, out).map_err(|e| match e.is_not_found() {
         true => Error::config("holds no plan")
             .with_code(Code::NoPlan)
@@ -87,7 +87,7 @@ pub fn open_plan(store: &dyn Store, out: &Path) -> Result<PlanReader> {
 
 /// The bytes of the file with this digest (hexadecimal) that a transform of the plan in the folder `out`
 /// needs; `Content` if they are others now.
-pub fn plan_file(store: &dyn Store, out: &Path, plan: &PlanReader, digest: &str) -> Result<Vec<u8>> {
+pub(crate) fn plan_file(store: &dyn Store, out: &Path, plan: &PlanReader, digest: &str) -> Result<Vec<u8>> {
     let Some(file) = plan.header().files.iter().find(|file| file.blake3.to_string() == digest) else {
         return Err(Error::content(format!("the plan has no file {digest}")).in_input(out.display()));
     };

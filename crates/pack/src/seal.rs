@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// `Incomplete` error that lists them. Sealing again writes the same bytes. Leftovers of other hosts
 /// are removed too, so no other host may be packing. A dataset that was packed to replace the one in `out` is sealed, and
 /// takes its place.
-pub fn seal(
+pub(crate) fn seal(
     registry: &Registry,
     transforms: &[Box<dyn Transform>],
     store: &Arc<dyn Store>,

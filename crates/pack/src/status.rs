@@ -42,7 +42,7 @@ impl Status {
 
 /// Looks at the receipts in the folder `out`, and where it is sealed at the names and lengths of its files. Reads no
 /// shard.
-pub fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Result<Status> {
+pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Result<Status> {
     if let Some(part) = Manifest::read_part(store, out).ok().flatten().filter(|manifest| manifest.part_of.is_some()) {
         return Ok(of_part(&part, quick(registry, store, out, &part)?));
     }

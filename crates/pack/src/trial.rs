@@ -30,7 +30,7 @@ pub struct Estimate {
 /// Nothing is done, and `None` returned, where sizes are known without a trial, one shard is enough, or nothing can be
 /// tried: members of compressed archives, and text that is compressed in one piece. The same inputs give the same plan.
 /// Errors: what is wrong with the file system, a changed input, and `Cancelled`; bad inputs are passed over.
-pub fn fit(context: &Packing<'_>, plan: &mut Plan) -> Result<Option<Estimate>> {
+pub(crate) fn fit(context: &Packing<'_>, plan: &mut Plan) -> Result<Option<Estimate>> {
     let conversion = Conversion::of(context, plan.header(), plan.starts_with_rows())?;
     let sizes = plan.sizes(&*conversion.sink, context.transforms);
     let Some(total) = plan.guess(&sizes) else { return Ok(None) };

@@ -61,7 +61,7 @@ pub struct Verification {
 
 /// Compares the dataset in the folder `out` with its manifest. Damage is not an error but a finding;
 /// an error is a dataset that is not sealed, or I/O that failed.
-pub fn verify(
+pub(crate) fn verify(
     registry: &Registry,
     store: &dyn Store,
     out: &Path,

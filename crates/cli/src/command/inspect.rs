@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
-    let status = packhorse_pack::status(context.registry, &*context.store, &args.dir)?;
+    let status = context.session().status(&args.dir)?;
     let there = status.part.unwrap_or(status.shards) - status.missing.len() as u64;
     let samples = match status.samples {
         Some(samples) => format!("{} of {samples} samples", status.packed),
@@ -182,7 +182,7 @@ fn dataset(context: &Context<'_>, dir: &Path) -> Result<()> {
 }
 
 fn shard(context: &Context<'_>, path: &Path) -> Result<()> {
-    let stat = packhorse_pack::stat(context.registry, &*context.store, path)?;
+    let stat = context.session().stat(path)?;
     let mut text = format!("{}: {}\n", path.display(), counted(stat.samples, "sample"));
     for (field, (count, bytes)) in &stat.fields {
         text.push_str(&format!("  {field}: {count}, {}\n", show(*bytes)));

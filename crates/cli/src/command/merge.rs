@@ -1,13 +1,12 @@
 //! `packhorse merge` and `packhorse repair`.
 
 use super::Context;
-use super::pack::{packing, transforms_of};
 use crate::args::{Known, Merge, Repair};
 use crate::outcome::{counted, success};
 use crate::size::show;
-use packhorse_core::{Error, FileKind, Kind, Options, Result};
+use packhorse_core::{Error, FileKind, Options, Result};
 use packhorse_dataset::FileRecord;
-use packhorse_pack::{MergeOptions, Part, Policy, of_request, repair_dataset};
+use packhorse_pack::{MergeOptions, of_request};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -50,11 +49,7 @@ pub(super) fn repair(context: &Context<'_>, args: &Repair) -> Result<ExitCode> {
 
 fn dataset(context: &Context<'_>, args: &Repair) -> Result<ExitCode> {
     let start = Instant::now();
-    // Of a dataset a damaged document is damage, not bad input.
-    let damaged = |e: Error| if e.kind() == Kind::Content { e.with_kind(Kind::Incomplete) } else { e };
-    let transforms = transforms_of(context, &args.path, 0.0).map_err(damaged)?;
-    let (packing, options) = packing(context, &transforms, &args.work, Part::ALL, Policy::Fail);
-    let repaired = repair_dataset(&packing, &args.path, &options)?;
+    let repaired = context.working(&args.work).repair(&args.path)?;
     context.progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     let mut text: String = repaired.damages.iter().map(|d| format!("{}: {}\n", d.file, d.problem)).collect();

@@ -7,7 +7,6 @@ mod merge;
 mod order;
 mod pack;
 mod plan;
-mod scanning;
 mod stage;
 mod synth;
 mod trees;
@@ -17,9 +16,11 @@ mod verify;
 
 use crate::args::{Args, Bench, Command, Common};
 use crate::outcome::Style;
+use crate::planning::Work;
 use crate::progress::{Progress, Show};
 use crate::signals;
-use packhorse_core::{Cancel, Limits, Registry, Result, Store};
+use packhorse_core::{Cancel, Registry, Result, Store};
+use packhorse_pack::Session;
 use packhorse_storage::Local;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,7 +29,6 @@ use std::sync::Arc;
 pub(crate) struct Context<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) limits: Limits,
     pub(crate) progress: Arc<Progress>,
     pub(crate) cancel: Cancel,
     pub(crate) style: Style,
@@ -41,29 +41,34 @@ impl<'a> Context<'a> {
         Ok(Self {
             registry,
             store: Arc::new(Local),
-            limits: Limits::default(),
             progress: Arc::new(Progress::new(Show::choose(common.quiet, common.log.is_some()))),
             cancel: signals::cancel()?,
             style: Style { json: common.json, quiet: common.quiet },
             log_json: common.log.is_some(),
         })
     }
-}
 
-/// Bounds on what single values take up.
-fn limits(command: &Command) -> Limits {
-    match command {
-        Command::Pack(args) => args.work.limits(),
-        Command::Plan(args) => args.work.limits(),
-        Command::Repair(args) => args.work.limits(),
-        _ => Limits::default(),
+    /// What the library's verbs need.
+    pub(crate) fn session(&self) -> Session {
+        Session::new(self.registry.clone())
+            .store(self.store.clone())
+            .observe(self.progress.clone())
+            .cancel(self.cancel.clone())
+    }
+
+    /// The same for work that is as hard as these flags say.
+    pub(crate) fn working(&self, work: &Work) -> Session {
+        let jobs = work.threads.jobs();
+        // Formats compress and inflate on this pool; where it is set up already, there is nothing to do.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global();
+        let session = self.session().jobs(jobs).io_threads(usize::from(work.io_threads)).verifying(work.verifying.on());
+        work.memory.into_iter().fold(session, Session::memory)
     }
 }
 
 /// Runs one command.
 pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
-    let mut context = Context::new(registry, &args.common)?;
-    context.limits = limits(&args.command);
+    let context = Context::new(registry, &args.common)?;
     let done = match args.command {
         Command::Pack(args) => pack::run(&context, &args),
         Command::Plan(args) => plan::run(&context, &args),

@@ -1,19 +1,14 @@
 //! `packhorse pack` and `packhorse seal`.
 
-use super::plan::out;
-use super::scanning::make_plan;
 use super::{Context, plan, trees};
 use crate::args::Seal;
 use crate::outcome::{counted, success};
 use crate::planning::{Pack, Planning, Work};
 use crate::size::show;
 use crate::slurm;
-use packhorse_core::{Error, Event, Kind, Observer, Result};
-use packhorse_dataset::{Manifest, PLAN};
-use packhorse_pack::{
-    PackOptions, PackReport, Packing, Part, Policy, Stored, open_plan, plan_file, plan_folder, plan_limits,
-};
-use packhorse_transform::{RebuildContext, Transform, from_description_with};
+use packhorse_core::{Error, Event, Observer, Result};
+use packhorse_dataset::Manifest;
+use packhorse_pack::{ByteSize, PackReport, Packed, Part, Recipe, Session, Stored};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,16 +21,22 @@ pub(super) fn run(context: &Context<'_>, args: &Pack) -> Result<ExitCode> {
     if args.part.is_some() {
         return Err(Error::config("--part is a part of a plan; give the folder of the plan with --plan DIR"));
     }
-    if args.planning.reading.tree.as_deref() == Some(trees::ALL) {
-        return trees::pack(context, &args.planning, &args.work);
+    let (recipe, session) = (args.planning.recipe(), session(context, &args.planning, &args.work));
+    if recipe.tree.as_deref() == Some(trees::ALL) {
+        return trees::pack(context, &session, recipe, args.planning.dry_run);
     }
-    let packed = whole(context, &args.planning, &args.work)?;
-    context.style.show(&packed.value, &packed.text)?;
-    packed.fault.map_or(Ok(success()), Err)
+    let said = whole(context, &session, recipe, args.planning.dry_run)?;
+    context.style.show(&said.value, &said.text)?;
+    said.fault.map_or(Ok(success()), Err)
+}
+
+/// A session as the flags have it.
+pub(super) fn session(context: &Context<'_>, planning: &Planning, work: &Work) -> Session {
+    context.working(work).check_exact(planning.check_exact).replacing(planning.replace && !planning.dry_run)
 }
 
 /// What is to be said of a dataset.
-pub(super) struct Packed {
+pub(super) struct Said {
     pub(super) value: Value,
     pub(super) text: String,
     /// What is wrong with it for all that.
@@ -43,36 +44,25 @@ pub(super) struct Packed {
 }
 
 /// Scan, plan, pack and seal in one process.
-pub(super) fn whole(context: &Context<'_>, planning: &Planning, work: &Work) -> Result<Packed> {
+pub(super) fn whole(context: &Context<'_>, session: &Session, recipe: &Recipe, dry_run: bool) -> Result<Said> {
     let start = Instant::now();
-    let out = out(planning.out.as_ref())?;
-    plan::finish_replacing(context, planning)?;
-    let planned = make_plan(context, planning, work)?;
-    if planning.dry_run {
-        let (value, text) = plan::summary(&planned, out, None);
-        return Ok(Packed { value, text, fault: None });
+    let out = recipe.folder()?;
+    if dry_run {
+        let (value, text) = plan::summary(&session.plan(recipe)?, out, None);
+        return Ok(Said { value, text, fault: None });
     }
-    let stored = plan::store(context, planning, out, &planned.plan)?;
-    let transforms = planned.transforms;
-    drop(planned.plan);
-    let report = pack(context, &transforms, out, work, Part::ALL, planning.on_error)?;
-    let place = plan_folder(&context.store, out)?;
-    if context.store.stat(&place.join(PLAN), false).is_err() {
-        let message = "was moved or removed while it was packed; run the same command again";
-        return Err(Error::new(Kind::Environment, message).in_input(out.display()));
-    }
-    let manifest = packhorse_pack::seal(context.registry, &transforms, &context.store, out, &context.cancel)?;
+    let Packed { report, manifest, stored } = session.pack(recipe)?;
     context.progress.finish();
-    warn_of_sizes(context, planning, &manifest);
+    warn_of_sizes(context, recipe, &manifest);
     let (value, text) = summary(out, &report, Some(&manifest), stored, start);
     let nothing = || Error::content("nothing is left: everything was left out; skipped.jsonl says why");
     let is_empty = manifest.samples == 0 && manifest.skipped > 0;
-    Ok(Packed { value, text, fault: is_empty.then(|| nothing().in_input(out.display())) })
+    Ok(Said { value, text, fault: is_empty.then(|| nothing().in_input(out.display())) })
 }
 
 /// Shards that came out larger than they were asked for, with the size to ask for instead.
-fn warn_of_sizes(context: &Context<'_>, planning: &Planning, manifest: &Manifest) {
-    let Some(asked) = planning.shard_size else { return };
+fn warn_of_sizes(context: &Context<'_>, recipe: &Recipe, manifest: &Manifest) {
+    let Some(ByteSize(asked)) = recipe.shard_size else { return };
     let largest = manifest.shards.iter().map(|shard| shard.bytes).max().unwrap_or(0);
     // A sample that is larger than a shard is one alone: no size helps.
     let over = manifest.shards.iter().filter(|shard| shard.samples > 1 && shard.bytes > asked + asked / 10).count();
@@ -96,62 +86,12 @@ fn fill(context: &Context<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
         Some(part) => part,
         None => slurm::part(&|name| std::env::var(name).ok())?.unwrap_or(Part::ALL),
     };
-    let transforms = transforms_of(context, dir, args.planning.tokenizing.check_exact)?;
-    let report = pack(context, &transforms, dir, &args.work, part, args.planning.on_error)?;
+    let session = session(context, &args.planning, &args.work).on_error(args.planning.recipe().on_error);
+    let report = session.fill(dir, part)?;
     context.progress.finish();
     let (value, text) = summary(dir, &report, None, Stored::Resumed, start);
     context.style.show(&value, &text)?;
     Ok(success())
-}
-
-/// The transforms of the plan in `dir`; of a tokenizer, so large a share of documents is checked.
-pub(super) fn transforms_of(context: &Context<'_>, dir: &Path, check_exact: f64) -> Result<Vec<Box<dyn Transform>>> {
-    let dir = &plan_folder(&context.store, dir)?;
-    let plan = open_plan(&*context.store, dir)?;
-    let files = |digest: &str| plan_file(&*context.store, dir, &plan, digest);
-    let rebuild = RebuildContext { limits: plan_limits(plan.header(), context.limits)?, files: &files, check_exact };
-    plan.header().transforms.iter().map(|text| from_description_with(text, &rebuild)).collect()
-}
-
-fn pack(
-    context: &Context<'_>,
-    transforms: &[Box<dyn Transform>],
-    out: &Path,
-    work: &Work,
-    part: Part,
-    policy: Policy,
-) -> Result<PackReport> {
-    let (packing, options) = packing(context, transforms, work, part, policy);
-    packhorse_pack::pack(&packing, out, &options)
-}
-
-/// What packing takes, and how it is done.
-pub(super) fn packing<'a>(
-    context: &'a Context<'_>,
-    transforms: &'a [Box<dyn Transform>],
-    work: &Work,
-    part: Part,
-    policy: Policy,
-) -> (Packing<'a>, PackOptions) {
-    let packing = Packing {
-        registry: context.registry,
-        transforms,
-        store: context.store.clone(),
-        limits: context.limits,
-        observer: &context.progress,
-        cancel: &context.cancel,
-    };
-    let options = PackOptions {
-        part,
-        jobs: work.threads.jobs(),
-        io_threads: usize::from(work.io_threads),
-        memory: work.memory.unwrap_or(PackOptions::default().memory),
-        policy,
-        verify: work.verifying.on(),
-    };
-    // Formats compress and inflate on this pool; where it is set up already, there is nothing to do.
-    let _ = rayon::ThreadPoolBuilder::new().num_threads(options.jobs).build_global();
-    (packing, options)
 }
 
 fn summary(
@@ -195,8 +135,7 @@ fn summary(
 
 pub(super) fn seal(context: &Context<'_>, args: &Seal) -> Result<ExitCode> {
     let dir = &args.dir.dir;
-    let transforms = transforms_of(context, dir, 0.0)?;
-    let manifest = packhorse_pack::seal(context.registry, &transforms, &context.store, dir, &context.cancel)?;
+    let manifest = context.session().seal(dir)?;
     context.progress.finish();
     let text = format!(
         "sealed {}: {} in {} ({}), root {}\n",

@@ -1,61 +1,38 @@
 //! `packhorse plan`.
 
-use super::scanning::{Planned, make_plan};
-use super::{Context, trees};
+use super::{Context, pack, trees};
 use crate::outcome::{counted, maybe_counted, success};
-use crate::planning::{PlanArgs, Planning};
+use crate::planning::PlanArgs;
 use crate::size::show;
 use packhorse_core::{Error, Result};
-use packhorse_pack::{Estimate, Plan, Stored, store_plan, store_plan_over};
+use packhorse_pack::{Plan, Stored};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) fn run(context: &Context<'_>, args: &PlanArgs) -> Result<ExitCode> {
-    let out = out(args.planning.out.as_ref())?;
-    if args.planning.reading.tree.as_deref() == Some(trees::ALL) {
+    let (recipe, session) = (args.planning.recipe(), pack::session(context, &args.planning, &args.work));
+    let out = recipe.folder()?;
+    if recipe.tree.as_deref() == Some(trees::ALL) {
         return Err(Error::config(
             "each tree has a plan of its own; plan one with --tree NAME, or pack all of them at once",
         ));
     }
-    if args.planning.tokenizing.check_exact > 0.0 {
+    if args.planning.check_exact > 0.0 {
         return Err(Error::config(
             "nothing is tokenized while planning; give --check-exact to `packhorse pack --plan`",
         ));
     }
-    finish_replacing(context, &args.planning)?;
-    let planned = make_plan(context, &args.planning, &args.work)?;
-    let stored = if args.planning.dry_run { None } else { Some(store(context, &args.planning, out, &planned.plan)?) };
+    let plan = session.plan(recipe)?;
+    let stored = if args.planning.dry_run { None } else { Some(session.store_plan(recipe, &plan)?) };
     context.progress.finish();
-    let (value, text) = summary(&planned, out, stored);
+    let (value, text) = summary(&plan, out, stored);
     context.style.show(&value, &text)?;
     Ok(success())
 }
 
-/// Stores the plan in the folder `out`, or, where that is asked for, beside the dataset that it is to replace.
-pub(super) fn store(context: &Context<'_>, planning: &Planning, out: &Path, plan: &Plan) -> Result<Stored> {
-    match planning.replace {
-        true => store_plan_over(&context.store, out, plan),
-        false => store_plan(&context.store, out, plan),
-    }
-}
-
-/// A dataset that is being replaced may be an input too: then it must be whole before it is looked at.
-pub(super) fn finish_replacing(context: &Context<'_>, planning: &Planning) -> Result<()> {
-    match &planning.out {
-        Some(out) if planning.replace && !planning.dry_run => packhorse_pack::finish_replacing(&context.store, out),
-        _ => Ok(()),
-    }
-}
-
-/// The folder, which every command that plans wants.
-pub(super) fn out(out: Option<&PathBuf>) -> Result<&Path> {
-    out.map(PathBuf::as_path).ok_or_else(|| Error::config("say where the dataset goes with --out DIR"))
-}
-
 /// What will happen, as JSON and as text.
-pub(super) fn summary(planned: &Planned, out: &Path, stored: Option<Stored>) -> (Value, String) {
-    let Planned { plan, estimate, .. } = planned;
+pub(super) fn summary(plan: &Plan, out: &Path, stored: Option<Stored>) -> (Value, String) {
     let skipped = plan.skipped().len();
     let counts = plan.class_counts();
     let classes: Vec<_> = plan.header().classes.iter().zip(&counts).collect();
@@ -73,7 +50,7 @@ pub(super) fn summary(planned: &Planned, out: &Path, stored: Option<Stored>) -> 
         counted(plan.shards().len() as u64, "shard"),
         if skipped > 0 { format!(", left out {skipped}") } else { String::new() }
     );
-    if let Some(estimate) = estimate {
+    if let Some(estimate) = plan.estimate() {
         let (largest, error) = (show(estimate.largest), 100.0 * estimate.error);
         text.push_str(&format!("  the largest shard: about {largest}, give or take {error:.1} %\n"));
     }
@@ -93,7 +70,7 @@ pub(super) fn summary(planned: &Planned, out: &Path, stored: Option<Stored>) -> 
         text.push_str(&left_out(plan.header().omitted.len()));
     }
     text.push_str(&format!("  {end}\n"));
-    (value(plan, skipped, estimate.as_ref()), text)
+    (value(plan, skipped), text)
 }
 
 /// A line on fields that the inputs have and the dataset lacks.
@@ -101,7 +78,7 @@ pub(super) fn left_out(fields: usize) -> String {
     format!("  left out {} of the inputs, which can't be read (--json names them)\n", counted(fields as u64, "field"))
 }
 
-fn value(plan: &Plan, skipped: usize, estimate: Option<&Estimate>) -> Value {
+fn value(plan: &Plan, skipped: usize) -> Value {
     let header = plan.header();
     let shards: Vec<Value> =
         plan.shards().map(|(name, split, samples)| json!({"name": name, "split": split, "samples": samples})).collect();
@@ -109,7 +86,7 @@ fn value(plan: &Plan, skipped: usize, estimate: Option<&Estimate>) -> Value {
         "samples": plan.samples(), "bytes": plan.bytes(), "skipped": skipped, "shards": shards,
         "classes": header.classes, "class_counts": plan.class_counts(),
         "omitted": header.omitted,
-        "largest_shard": estimate.map(|e| json!({"bytes": e.largest, "error": e.error})),
+        "largest_shard": plan.estimate().map(|e| json!({"bytes": e.largest, "error": e.error})),
         "fields": header.schema.iter().map(|f| &f.name).filter(|n| *n != packhorse_core::KEY).collect::<Vec<_>>(),
     })
 }

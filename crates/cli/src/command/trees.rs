@@ -2,11 +2,9 @@
 
 use super::Context;
 use super::pack::whole;
-use super::plan::out;
-use super::scanning::trees;
 use crate::outcome::success;
-use crate::planning::{Planning, Work};
 use packhorse_core::{Error, Event, InputTable, Observer, Result};
+use packhorse_pack::{Recipe, Session};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,31 +14,30 @@ use std::process::ExitCode;
 pub(super) const ALL: &str = "*";
 
 /// Packs the trees one after the other, in the order of their names. What can't work is refused before the first.
-pub(super) fn pack(context: &Context<'_>, planning: &Planning, work: &Work) -> Result<ExitCode> {
-    let out = out(planning.out.as_ref())?;
-    check_places(planning, out)?;
-    let mut of_one = planning.clone();
-    of_one.reading.tree = None;
-    let names = choose(context, planning, &trees(context, &of_one, work)?)?;
+pub(super) fn pack(context: &Context<'_>, session: &Session, recipe: &Recipe, dry_run: bool) -> Result<ExitCode> {
+    let out = recipe.folder()?;
+    check_places(recipe, out)?;
+    let mut of_one = Recipe { tree: None, ..recipe.clone() };
+    let names = choose(context, recipe, &session.trees(&of_one)?)?;
     let (mut values, mut text, mut fault) = (Map::new(), String::new(), None);
     for name in names {
-        (of_one.reading.tree, of_one.out) = (Some(name.clone()), Some(out.join(&name)));
-        let packed = whole(context, &of_one, work)?;
-        text.push_str(&format!("{name}: {}", packed.text));
-        values.insert(name, packed.value);
-        fault = fault.or(packed.fault);
+        (of_one.tree, of_one.out) = (Some(name.clone()), Some(out.join(&name)));
+        let said = whole(context, session, &of_one, dry_run)?;
+        text.push_str(&format!("{name}: {}", said.text));
+        values.insert(name, said.value);
+        fault = fault.or(said.fault);
     }
     context.style.show(&Value::Object([("trees".to_owned(), Value::Object(values))].into_iter().collect()), &text)?;
     fault.map_or(Ok(success()), Err)
 }
 
 /// What is read more than once, and what lies among its own inputs, can't be packed tree by tree.
-fn check_places(planning: &Planning, out: &Path) -> Result<()> {
-    if planning.files_from.as_deref() == Some(Path::new("-")) {
+fn check_places(recipe: &Recipe, out: &Path) -> Result<()> {
+    if recipe.files_from.as_deref() == Some(Path::new("-")) {
         return Err(Error::config("standard input can be read once, and each tree wants the list; put it into a file"));
     }
     let full = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    match planning.input.iter().find(|root| full(out).starts_with(full(root))) {
+    match recipe.input.iter().find(|root| full(out).starts_with(full(root))) {
         Some(root) => {
             let message =
                 "holds --out: the dataset of one tree would be an input of the next; choose an --out elsewhere";
@@ -53,7 +50,7 @@ fn check_places(planning: &Planning, out: &Path) -> Result<()> {
 /// The trees to pack: those that every input has, of which some branch can be read.
 fn choose(
     context: &Context<'_>,
-    planning: &Planning,
+    recipe: &Recipe,
     inputs: &BTreeMap<PathBuf, Vec<InputTable>>,
 ) -> Result<BTreeSet<String>> {
     let mut names: BTreeSet<String> = inputs.values().flatten().map(|tree| tree.name.clone()).collect();
@@ -69,7 +66,7 @@ fn choose(
     for (path, tree) in inputs.iter().flat_map(|(path, trees)| trees.iter().map(move |tree| (path, tree))) {
         let Some(reason) = &tree.refused else { continue };
         let message = format!("tree {}: {reason}", tree.name);
-        if planning.reading.unsupported.as_deref() == Some("fail") {
+        if recipe.unsupported.as_deref() == Some("fail") {
             return Err(Error::unsupported(message).in_input(path.display()));
         }
         if names.remove(&tree.name) {

@@ -33,16 +33,7 @@ fn bytes(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
     }
     let start = Instant::now();
     let depth = if args.full { Depth::Full } else { Depth::Quick };
-    let jobs = args.threads.jobs().max(2);
-    let found = packhorse_pack::verify(
-        context.registry,
-        &*context.store,
-        dir,
-        depth,
-        jobs,
-        &context.progress,
-        &context.cancel,
-    )?;
+    let found = context.session().jobs(args.threads.jobs()).verify(dir, depth)?;
     context.progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     let mut text = String::new();

@@ -2,21 +2,21 @@
 
 /// How large shards are. Several bounds may be given; without any a shard holds 1 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cut {
+pub(crate) struct Cut {
     /// The most bytes of a shard's data file.
-    pub bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
     /// How many shards, of about equal bytes.
-    pub shards: Option<u32>,
+    pub(crate) shards: Option<u32>,
     /// The most samples in a shard.
-    pub samples: Option<u64>,
+    pub(crate) samples: Option<u64>,
 }
 
 impl Cut {
     /// What holds without any bound.
-    pub const DEFAULT_BYTES: u64 = 1 << 30;
+    pub(crate) const DEFAULT_BYTES: u64 = 1 << 30;
 
     /// The most bytes a shard shall hold, where that bounds it.
-    pub fn limit(&self) -> Option<u64> {
+    pub(crate) fn limit(&self) -> Option<u64> {
         match (self.bytes, self.shards, self.samples) {
             (None, None, None) => Some(Self::DEFAULT_BYTES),
             (bytes, _, _) => bytes,

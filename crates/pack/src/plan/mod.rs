@@ -11,13 +11,14 @@ mod sizes;
 mod split;
 mod units;
 
-pub use cut::Cut;
+pub(crate) use cut::Cut;
 pub(crate) use fit::{Growth, Segment, TrialPiece};
 pub use order::Shuffle;
 pub(crate) use sizes::Sizes;
 pub use split::{Shares, SplitBy, Splits};
 
 use crate::scan::Listing;
+use crate::trial::Estimate;
 use crate::{Policy, Shapes, steps};
 use groups::Groups;
 use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink};
@@ -25,6 +26,7 @@ use packhorse_dataset::{Digest, FieldRecord, FileRecord, PathText, PlanHeader, P
 use packhorse_transform::Transform;
 use shards::Shard;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -38,6 +40,15 @@ pub enum LongKeys {
     Refuse,
     /// Cut, followed by `~` and 16 hexadecimal digits of the whole key's BLAKE3.
     Hash,
+}
+
+impl fmt::Display for LongKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LongKeys::Refuse => "refuse",
+            LongKeys::Hash => "hash",
+        })
+    }
 }
 
 impl FromStr for LongKeys {
@@ -55,59 +66,40 @@ impl FromStr for LongKeys {
     }
 }
 
-/// How to decide.
+/// How to decide: what follows from a recipe.
 #[derive(Clone, Debug)]
-pub struct PlanOptions {
+pub(crate) struct PlanOptions {
     /// The format of the shards.
-    pub format: String,
+    pub(crate) format: String,
     /// The format's own settings.
-    pub sink: packhorse_core::Options,
+    pub(crate) sink: packhorse_core::Options,
+    /// Whether it stores values by type.
+    pub(crate) typed: bool,
     /// The dataset's name, and that of its shards where there are no splits.
-    pub name: String,
+    pub(crate) name: String,
     /// The order of samples.
-    pub shuffle: Shuffle,
+    pub(crate) shuffle: Shuffle,
     /// The size of shards.
-    pub cut: Cut,
+    pub(crate) cut: Cut,
     /// How samples are divided into splits.
-    pub splits: Splits,
+    pub(crate) splits: Splits,
     /// What decides a sample's split.
-    pub split_by: SplitBy,
+    pub(crate) split_by: SplitBy,
     /// The most samples, taken from the start of the order.
-    pub limit: Option<u64>,
+    pub(crate) limit: Option<u64>,
     /// What to do with long keys.
-    pub long_keys: LongKeys,
+    pub(crate) long_keys: LongKeys,
     /// What to do with samples that can't be written.
-    pub policy: Policy,
+    pub(crate) policy: Policy,
     /// Whether inputs of typed rows may lack columns that others have; their samples then have nulls there.
-    pub fill_missing: bool,
-    /// How inputs of typed rows are read: as scan was told.
-    pub sources: BTreeMap<String, packhorse_core::Options>,
-    /// What to do with arrays of one name whose shapes differ: as scan was told.
-    pub shapes: Shapes,
-    /// The memory that the limits of single values follow from ([`Limits::of_memory`]): as scan was told. `None` stands for
+    pub(crate) fill_missing: bool,
+    /// How inputs of typed rows are read.
+    pub(crate) sources: BTreeMap<String, packhorse_core::Options>,
+    /// What to do with arrays of one name whose shapes differ.
+    pub(crate) shapes: Shapes,
+    /// The memory that the limits of single values follow from ([`Limits::of_memory`]). `None` stands for
     /// [`Limits::default`]. Where values over a limit are left out, every part of the plan leaves out the same.
-    pub memory: Option<u64>,
-}
-
-impl Default for PlanOptions {
-    fn default() -> Self {
-        Self {
-            format: "webdataset".to_owned(),
-            sink: packhorse_core::Options::new(),
-            name: "shard".to_owned(),
-            shuffle: Shuffle::No,
-            cut: Cut::default(),
-            splits: Splits::default(),
-            split_by: SplitBy::Hash,
-            limit: None,
-            long_keys: LongKeys::Refuse,
-            policy: Policy::Fail,
-            fill_missing: false,
-            sources: BTreeMap::new(),
-            shapes: Shapes::Equal,
-            memory: None,
-        }
-    }
+    pub(crate) memory: Option<u64>,
 }
 
 /// A plan in memory: numbers only, the names stay in the listing.
@@ -121,10 +113,12 @@ pub struct Plan {
     shards: Vec<Shard>,
     /// Keys that were shortened, by sample.
     short: BTreeMap<u32, String>,
+    /// What a trial showed of its sizes.
+    pub(crate) estimate: Option<Estimate>,
 }
 
 /// Decides. Fails under [`Policy::Fail`] if a sample can't be written.
-pub fn plan(
+pub(crate) fn plan(
     registry: &Registry,
     mut listing: Listing,
     transforms: &[Box<dyn Transform>],
@@ -173,7 +167,7 @@ pub fn plan(
         blake3: Digest::of(bytes),
     };
     header.files = files.iter().map(record).collect();
-    Ok(Plan { listing, header, files, cut: options.cut, order, shards, short })
+    Ok(Plan { listing, header, files, cut: options.cut, order, shards, short, estimate: None })
 }
 
 /// So many shards, or so large ones, are seldom meant.
@@ -296,7 +290,7 @@ pub(crate) fn planned_limits(header: &PlanHeader) -> Result<Option<Limits>> {
 
 /// The limits to fill a plan with where `asked` are asked for: of its own the smaller, or its own where `asked` are
 /// [`Limits::default`]. Transforms made from the plan's header are made with these.
-pub fn limits(header: &PlanHeader, asked: Limits) -> Result<Limits> {
+pub(crate) fn limits(header: &PlanHeader, asked: Limits) -> Result<Limits> {
     Ok(match planned_limits(header)? {
         Some(planned) if asked == Limits::default() => planned,
         Some(planned) => planned.min(asked),
@@ -386,6 +380,11 @@ impl Plan {
     /// Name, split and number of samples of each shard, where these are counted.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, Option<&str>, Option<u64>)> {
         self.shards.iter().map(|s| (s.name.as_str(), s.split.as_deref(), s.samples))
+    }
+
+    /// The sizes of its shards, where a trial was to show them.
+    pub fn estimate(&self) -> Option<&Estimate> {
+        self.estimate.as_ref()
     }
 
     /// What holds for all shards.

@@ -36,6 +36,7 @@ impl FromStr for Shuffle {
         };
         let (seed, block) = match text.split_once(',') {
             Some((seed, block)) => (seed, Some(block)),
+            None if text == "none" => return Ok(Shuffle::No),
             None if text.starts_with("block:") => ("0", Some(text)),
             None => (text, None),
         };

@@ -10,6 +10,7 @@ use packhorse_core::{Code, Codec, Error, Field, Kind, Limits, Options, Registry,
 use packhorse_dataset::FieldSource;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
@@ -22,6 +23,15 @@ pub enum Decode {
     Auto,
     /// None: fields stay the bytes that they are.
     Never,
+}
+
+impl fmt::Display for Decode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Decode::Auto => "auto",
+            Decode::Never => "never",
+        })
+    }
 }
 
 impl FromStr for Decode {

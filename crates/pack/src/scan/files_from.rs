@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Where the list is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FilesFrom {
+pub(crate) enum FilesFrom {
     /// In a file.
     Path(PathBuf),
     /// On standard input.
@@ -19,7 +19,7 @@ pub enum FilesFrom {
 impl FilesFrom {
     /// The paths. They end with NUL if the list holds any NUL, otherwise with a newline; empty
     /// ones and a `\r` before a newline vanish.
-    pub fn read(&self) -> Result<Vec<PathBuf>> {
+    pub(crate) fn read(&self) -> Result<Vec<PathBuf>> {
         let mut bytes = Vec::new();
         match self {
             FilesFrom::Path(path) => {

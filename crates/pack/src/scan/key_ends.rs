@@ -46,6 +46,12 @@ impl KeyEnds {
     }
 }
 
+impl PartialEq for KeyEnds {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
 impl fmt::Display for KeyEnds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -3,15 +3,26 @@
 use super::{Listing, ScanOptions};
 use packhorse_core::{Code, Error, Event, Observer, Result};
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::str::FromStr;
 
 /// Which folder names a sample's class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Labels {
     /// The first folder below the root, as torchvision's ImageFolder has it.
+    #[default]
     Folders,
     /// The folder that holds the file.
     Parent,
+}
+
+impl fmt::Display for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Labels::Folders => "folders",
+            Labels::Parent => "parent",
+        })
+    }
 }
 
 impl FromStr for Labels {

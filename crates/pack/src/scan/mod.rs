@@ -17,7 +17,7 @@ mod walk;
 
 pub use decode::Decode;
 pub(crate) use decode::Decoded;
-pub use files_from::FilesFrom;
+pub(crate) use files_from::FilesFrom;
 pub use key_ends::KeyEnds;
 pub use label::Labels;
 pub(crate) use listing::Items;
@@ -30,72 +30,72 @@ use packhorse_core::{Cancel, Error, Event, InputTable, Limits, Observer, Options
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What to scan, and what to make of it.
+/// What to scan, and what to make of it: what follows from a recipe.
 #[derive(Clone, Debug, Default)]
-pub struct ScanOptions {
+pub(crate) struct ScanOptions {
     /// Folders and files. Keys are relative to them.
-    pub roots: Vec<PathBuf>,
+    pub(crate) roots: Vec<PathBuf>,
     /// A list of files to take instead of walking the roots.
-    pub files_from: Option<FilesFrom>,
+    pub(crate) files_from: Option<FilesFrom>,
     /// Globs of relative paths to take; empty means all. `*` matches `/` too.
-    pub include: Vec<String>,
+    pub(crate) include: Vec<String>,
     /// Globs of relative paths to leave out, stronger than `include`.
-    pub exclude: Vec<String>,
+    pub(crate) exclude: Vec<String>,
     /// What to do with symbolic links.
-    pub symlinks: Symlinks,
+    pub(crate) symlinks: Symlinks,
     /// How names are split into keys and fields. Part of the plan.
-    pub key_ends: KeyEnds,
+    pub(crate) key_ends: KeyEnds,
     /// The folder that the dataset goes to: passed over if it lies among the inputs.
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// Where labels come from.
-    pub labels: Option<Labels>,
+    pub(crate) labels: Option<Labels>,
     /// The class list that labels are positions in; without it, the classes that are there, sorted.
-    pub classes: Option<Vec<String>>,
+    pub(crate) classes: Option<Vec<String>>,
     /// Whether the first folder of a path names the split ([`Splits::Folders`](crate::Splits::Folders)), so that the
     /// class is the folder after it.
-    pub split_folders: bool,
+    pub(crate) split_folders: bool,
     /// Whether to keep only the first of samples with equal content.
-    pub dedup: bool,
+    pub(crate) dedup: bool,
     /// What to do with bad inputs.
-    pub policy: Policy,
+    pub(crate) policy: Policy,
     /// Threads that wait for the file system.
-    pub io_threads: usize,
+    pub(crate) io_threads: usize,
     /// The format of all files, where it is not for their names to say.
-    pub from: Option<String>,
+    pub(crate) from: Option<String>,
     /// Whether files of encoded arrays (`.npz`) are tables: each index of the first axis is a sample.
-    pub rows: bool,
+    pub(crate) rows: bool,
     /// Whether compressed files of JSON (`.json.gz`) hold JSON lines, not a field of a sample.
-    pub lines: bool,
+    pub(crate) lines: bool,
     /// Whether to count samples where headers do not say how many there are: reads such inputs whole.
-    pub count: bool,
+    pub(crate) count: bool,
     /// Whether ranges of inputs will be read in their order. Compressed text may be cut by places in it then: going back in
     /// it would mean to decompress it again.
-    pub in_order: bool,
+    pub(crate) in_order: bool,
     /// So many bytes of text fit into a shard: compressed text that is no more is not cut if that has its price.
-    pub fits: u64,
+    pub(crate) fits: u64,
     /// Which encoded fields become columns.
-    pub decode: Decode,
+    pub(crate) decode: Decode,
     /// Whether the dataset's format stores values by type ([`Sink::typed`](packhorse_core::Sink::typed)).
-    pub typed: bool,
+    pub(crate) typed: bool,
     /// What to do with arrays of one name whose shapes differ.
-    pub shapes: Shapes,
+    pub(crate) shapes: Shapes,
     /// How inputs of typed rows are read: settings by the name of the format.
-    pub sources: BTreeMap<String, Options>,
+    pub(crate) sources: BTreeMap<String, Options>,
 }
 
 /// What scanning needs from outside.
 #[derive(Clone, Copy)]
-pub struct Scan<'a> {
+pub(crate) struct Scan<'a> {
     /// The formats.
-    pub registry: &'a Registry,
+    pub(crate) registry: &'a Registry,
     /// The file system.
-    pub store: &'a dyn Store,
+    pub(crate) store: &'a dyn Store,
     /// Bounds on what foreign headers may cost.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// Whoever wants to see progress.
-    pub observer: &'a dyn Observer,
+    pub(crate) observer: &'a dyn Observer,
     /// The request to stop.
-    pub cancel: &'a Cancel,
+    pub(crate) cancel: &'a Cancel,
 }
 
 /// Finds all inputs and groups them into samples, sorted by key and field.
@@ -103,7 +103,7 @@ pub struct Scan<'a> {
 /// The outcome does not depend on threads or on the order in which a folder lists its entries.
 /// Bad inputs are `Content` errors: under [`Policy::Fail`] the first is returned with a count of the
 /// others, under [`Policy::Skip`] all are recorded in the listing.
-pub fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
+pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
     let mut builder = Builder::new(options.key_ends.clone());
     roots::collect(context, options, &mut builder)?;
     let mut listing = builder.finish();
@@ -131,7 +131,7 @@ pub fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
 
 /// The tables that each input holds by its path, where inputs hold several: which trees ROOT files have. Plain files
 /// are passed over; an input of a format without tables to choose from is `Unsupported`.
-pub fn tables(context: Scan<'_>, options: &ScanOptions) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
+pub(crate) fn tables(context: Scan<'_>, options: &ScanOptions) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
     roots::tables(context, options)
 }
 

@@ -14,6 +14,7 @@ use packhorse_core::{Code, Error, Event, FileKind, FileStat, Format, InputTable,
 use packhorse_dataset::MANIFEST;
 use packhorse_storage::Compression;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,15 @@ pub enum Symlinks {
     Follow,
     /// Leave them out.
     Skip,
+}
+
+impl fmt::Display for Symlinks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Symlinks::Follow => "follow",
+            Symlinks::Skip => "skip",
+        })
+    }
 }
 
 impl FromStr for Symlinks {

@@ -1,0 +1,124 @@
+//! Flags from the declaration of a recipe's settings: same names, values and defaults.
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint, value_parser};
+use packhorse_pack::{Recipe, Setting, Takes};
+use std::path::PathBuf;
+
+/// The settings of a recipe as flags.
+#[derive(Clone)]
+pub(crate) struct RecipeFlags(pub(crate) Recipe);
+
+/// The setting that is no flag: it stands on the command line without a name.
+const POSITIONAL: &str = "input";
+
+impl Args for RecipeFlags {
+    fn augment_args(command: Command) -> Command {
+        command.args(Recipe::SETTINGS.iter().map(flag))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for RecipeFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut recipe = Recipe::default();
+        for setting in Recipe::SETTINGS {
+            for text in matches.get_raw(setting.field).into_iter().flatten() {
+                // Checked before, by the flag's own parser.
+                let taken = recipe.take(setting.name, text);
+                taken.map_err(|e| Error::raw(clap::error::ErrorKind::ValueValidation, format!("{e}\n")))?;
+            }
+        }
+        Ok(Self(recipe))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn flag(setting: &'static Setting) -> Arg {
+    let arg = Arg::new(setting.field).help(as_flags(setting.about.trim_start()));
+    let arg = match setting.name {
+        POSITIONAL => arg.num_args(1..),
+        name => arg.long(name).help_heading(setting.group),
+    };
+    let arg = match setting.takes {
+        Takes::Switch => return arg.action(ArgAction::SetTrue),
+        Takes::Text => arg.value_parser(move |text: &str| Recipe::default().with(setting.name, text).map(drop)),
+        Takes::Texts => arg.value_parser(value_parser!(String)).value_delimiter(','),
+        Takes::OneOf(words) => arg.value_parser(PossibleValuesParser::new(words)),
+        Takes::Number(from, to) => arg.value_parser(value_parser!(u64).range(from..=to)),
+        Takes::File => path(arg, ValueHint::FilePath),
+        Takes::Folder => path(arg, ValueHint::DirPath),
+        Takes::Path => path(arg, ValueHint::AnyPath),
+    };
+    let arg = arg.value_name(setting.value).action(if setting.repeats { ArgAction::Append } else { ArgAction::Set });
+    let arg = setting.short.into_iter().fold(arg, Arg::short);
+    let arg = setting.default.into_iter().fold(arg, Arg::default_value);
+    let arg = setting.needs.into_iter().fold(arg, |arg, other| arg.requires(field(other)));
+    setting.excludes.into_iter().fold(arg, |arg, other| arg.conflicts_with(field(other)))
+}
+
+fn path(arg: Arg, hint: ValueHint) -> Arg {
+    arg.value_parser(value_parser!(PathBuf)).value_hint(hint)
+}
+
+fn field(name: &'static str) -> &'static str {
+    Setting::named(name).map_or(name, |setting| setting.field)
+}
+
+/// `text` with the settings that it names in backticks as the flags that they are here.
+fn as_flags(text: &str) -> String {
+    let shown = |part: &str| {
+        let (name, value) = part.split_once('=').map_or((part, None), |(name, value)| (name, Some(value)));
+        match (name, value) {
+            (POSITIONAL, _) => "INPUT".to_owned(),
+            (name, None) => format!("--{name}"),
+            (name, Some(value)) => format!("--{name} {value}"),
+        }
+    };
+    let parts = text.split('`').enumerate();
+    parts.map(|(i, part)| if i % 2 == 1 { shown(part) } else { part.to_owned() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Recipe, Error> {
+        let command = RecipeFlags::augment_args(Command::new("pack"));
+        RecipeFlags::from_arg_matches(&command.try_get_matches_from(line.split(' '))?).map(|flags| flags.0)
+    }
+
+    #[test]
+    fn no_flag_is_the_default() {
+        assert_eq!(parsed("pack").unwrap(), Recipe { ..Recipe::default() });
+    }
+
+    #[test]
+    fn flags_are_settings() {
+        let recipe =
+            parsed("pack a b --to hdf5 -o out --shuffle 7 --shard-size 20MB --rows --include x --include y").unwrap();
+        let wanted = Recipe::new("a", "hdf5", "out").and("b").shuffle(7).shard_size(20_000_000);
+        let wanted = wanted.with("rows", "true").unwrap().with("include", "x").unwrap().with("include", "y").unwrap();
+        assert_eq!(recipe, wanted);
+        let recipe = parsed("pack --metadata t.csv --key k --columns a,b").unwrap();
+        assert_eq!(recipe.columns, ["a", "b"]);
+        for bad in ["--shuffle x", "--quality 0", "--on-error perhaps", "--shard-size 20", "--key k", "--limit 0"] {
+            assert!(parsed(&format!("pack a {bad}")).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn help_names_flags() {
+        assert_eq!(
+            as_flags("below `input` (with `from=text`), see `metadata`"),
+            "below INPUT (with --from text), see --metadata"
+        );
+    }
+}

@@ -1,0 +1,304 @@
+//! What follows from a recipe: what scan and plan are told, and the transforms.
+
+use super::Recipe;
+use crate::plan::PlanOptions;
+use crate::recorded::sealed_manifest;
+use crate::resume::of_request;
+use crate::scan::{FilesFrom, ScanOptions};
+use crate::{Cut, Shapes, Shuffle, Splits};
+use packhorse_core::{Context, Error, Format, Kind, Limits, Options, Registry, Result, Store};
+use packhorse_transform::Transform;
+use packhorse_transform::fields::{Fields, FieldsOptions};
+use packhorse_transform::image::{Check, Image, ImageOptions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What people call formats that have another name.
+const ALIASES: [(&str, &str); 3] = [("wds", "webdataset"), ("tfrecords", "tfrecord"), ("megatron", "tokens")];
+
+impl Recipe {
+    /// The folder of the dataset.
+    ///
+    /// Errors: `Config` where none is given.
+    pub fn folder(&self) -> Result<&Path> {
+        self.out.as_deref().ok_or_else(|| Error::config("say where the dataset goes with --out DIR"))
+    }
+
+    /// What scan is told for a sink that stores values by type, or does not.
+    pub(crate) fn scanning(&self, store: &dyn Store, typed: bool, io_threads: usize) -> Result<ScanOptions> {
+        if self.input.is_empty() && self.files_from.is_none() {
+            return Err(Error::config(
+                "there is nothing to pack; give folders or files as INPUT, or --plan DIR to fill a plan",
+            ));
+        }
+        let files_from = self.files_from.as_ref().map(|list| match list.as_path() == Path::new("-") {
+            true => FilesFrom::Stdin,
+            false => FilesFrom::Path(list.clone()),
+        });
+        let by_number = self.limit.is_some() || self.samples_per_shard.is_some() || self.split.divides();
+        Ok(ScanOptions {
+            roots: self.input.clone(),
+            files_from,
+            include: self.include.clone(),
+            exclude: self.exclude.clone(),
+            symlinks: self.symlinks,
+            key_ends: self.key_ends.clone(),
+            output: self.out.clone(),
+            labels: self.labels,
+            classes: self.class_list(store)?,
+            split_folders: self.split == Splits::Folders,
+            dedup: self.dedup,
+            policy: self.on_error,
+            io_threads,
+            from: self.from.clone(),
+            rows: self.rows,
+            lines: self.tokenizer.is_some(),
+            count: by_number || matches!(self.shuffle, Shuffle::Blocks { .. }),
+            in_order: self.shuffle == Shuffle::No,
+            fits: self.cut().limit().unwrap_or(0),
+            decode: self.decode,
+            typed,
+            shapes: self.shapes(typed),
+            sources: self.sources()?,
+        })
+    }
+
+    /// What plan is told. `memory`: what the limits of single values follow from.
+    pub(crate) fn planning(&self, registry: &Registry, memory: Option<u64>) -> Result<PlanOptions> {
+        let format = self.format(registry)?;
+        let sink = self.sink()?;
+        // Settings are checked before hours go into a scan.
+        let typed = registry.get(&format)?.sink(&sink)?.typed();
+        Ok(PlanOptions {
+            format,
+            sink,
+            typed,
+            name: self.name.clone(),
+            shuffle: self.shuffle,
+            cut: self.cut(),
+            splits: self.split.clone(),
+            split_by: self.split_by,
+            limit: self.limit,
+            long_keys: self.long_keys,
+            policy: self.on_error,
+            fill_missing: self.fill_missing,
+            sources: self.sources()?,
+            shapes: self.shapes(typed),
+            memory,
+        })
+    }
+
+    fn cut(&self) -> Cut {
+        Cut { bytes: self.shard_size.map(|size| size.0), shards: self.shard_count, samples: self.samples_per_shard }
+    }
+
+    /// A format that does not store values by type keeps each array for itself, whatever its shape.
+    fn shapes(&self, typed: bool) -> Shapes {
+        if self.ragged || !typed { Shapes::Ragged } else { Shapes::Equal }
+    }
+
+    /// The format of the shards, as `to` names it.
+    fn format(&self, registry: &Registry) -> Result<String> {
+        let writes = |format: &&Arc<dyn Format>| {
+            format.sink(&Options::new()).map_or_else(|e| e.kind() != Kind::Unsupported, |_| true)
+        };
+        let written = || registry.iter().filter(writes).map(|format| format.info().id).collect::<Vec<_>>().join(", ");
+        let to = self.to.as_deref().ok_or_else(|| {
+            Error::config(format!("say which format with --to, such as --to webdataset; there are {}", written()))
+        })?;
+        let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(to)).map_or(to, |(_, id)| id);
+        let format = registry.named(alias)?;
+        match writes(&format) {
+            true => Ok(format.info().id.to_owned()),
+            false => Err(Error::unsupported(format!("{alias} is read and not written; --to takes {}", written()))),
+        }
+    }
+
+    /// The class list that was given: a file of names, or that of a dataset.
+    fn class_list(&self, store: &dyn Store) -> Result<Option<Vec<String>>> {
+        let (path, list): (&PathBuf, Vec<String>) = match (&self.classes, &self.classes_from) {
+            (Some(path), _) => {
+                let text = std::fs::read_to_string(path)
+                    .context("read")
+                    .map_err(|e| of_request(e).in_input(path.display()))?;
+                let lines = text.lines().map(|line| line.trim_end_matches('\r').to_owned());
+                (path, lines.filter(|line| !line.is_empty()).collect())
+            }
+            (None, Some(dir)) => {
+                let manifest = sealed_manifest(store, dir)?;
+                let missing =
+                    || Error::config("is not a sealed dataset, which has a class list").in_input(dir.display());
+                (dir, manifest.ok_or_else(missing)?.classes)
+            }
+            (None, None) => return Ok(None),
+        };
+        let mut seen = BTreeSet::new();
+        let twice = list.iter().find(|class| !seen.insert(*class));
+        match (list.is_empty(), twice) {
+            (true, _) => Err(Error::config("has no classes").in_input(path.display())),
+            (_, Some(class)) => Err(Error::config(format!("lists the class {class} twice")).in_input(path.display())),
+            _ => Ok(Some(list)),
+        }
+    }
+
+    /// How inputs of typed rows are read, by format.
+    fn sources(&self) -> Result<BTreeMap<String, Options>> {
+        let skip = self.skip_header.map(|n| n.to_string());
+        let rows = self.rows.then(|| "true".to_owned());
+        let unread = (!self.drop.is_empty()).then(|| self.drop.join("\n"));
+        let settings = [
+            ("npz", "rows", &rows),
+            ("npz", "arrays", &self.arrays),
+            ("root", "tree", &self.tree),
+            ("root", "branches", &self.branches),
+            ("hdf5", "datasets", &self.datasets),
+            ("parquet", "columns", &self.select),
+            ("arrow", "columns", &self.select),
+            ("parquet", "unread", &unread),
+            ("arrow", "unread", &unread),
+            ("root", "unsupported", &self.unsupported),
+            ("parquet", "unsupported", &self.unsupported),
+            ("arrow", "unsupported", &self.unsupported),
+            ("csv", "schema", &self.schema),
+            ("record", "record", &self.record),
+            ("record", "skip", &skip),
+            ("text", "text-field", &self.text_field),
+            ("text", "id-field", &self.id_field),
+            ("text", "document", &self.document),
+        ];
+        let mut sources: BTreeMap<String, Options> = BTreeMap::new();
+        for (format, name, value) in settings {
+            if let Some(value) = value {
+                sources.entry(format.to_owned()).or_default().set(name, value);
+            }
+        }
+        if let Some(from) = &self.from {
+            for (name, value) in pairs("read", &self.read)? {
+                sources.entry(from.clone()).or_default().set(&name, value);
+            }
+        }
+        Ok(sources)
+    }
+
+    /// The settings of the format that writes; it refuses what it does not know.
+    fn sink(&self) -> Result<Options> {
+        let number = |n: Option<u64>| n.map(|n| n.to_string());
+        let settings = [
+            ("index", self.index.clone()),
+            ("chunk", number(self.chunk)),
+            ("filter", self.filter.clone()),
+            ("shuffle", self.byte_shuffle.clone()),
+            ("compression", self.compression.clone()),
+            ("level", number(self.level.map(u64::from))),
+            ("row-group", number(self.row_group)),
+            ("tensor-ext", self.tensor_ext.then(|| "on".to_owned())),
+        ];
+        let mut options: Options = settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        for (name, value) in pairs("set", &self.set)? {
+            options.set(&name, value);
+        }
+        Ok(options)
+    }
+
+    /// The transforms, in their order. `check_exact`: the share of documents that a tokenizer's oracle encodes too.
+    pub(crate) fn transforms(&self, limits: Limits, check_exact: f64) -> Result<Vec<Box<dyn Transform>>> {
+        let images = self.images()?;
+        let mut transforms: Vec<Box<dyn Transform>> = Vec::new();
+        if images.check.is_some() || images.orient || images.resize.is_some() {
+            transforms.push(Box::new(Image::new(images, limits)?));
+        }
+        let fields = Fields::new(self.fields()?)?;
+        if !fields.is_empty() {
+            transforms.push(Box::new(fields));
+        }
+        transforms.extend(self.tokenize(limits, check_exact)?);
+        Ok(transforms)
+    }
+
+    fn images(&self) -> Result<ImageOptions> {
+        let mut options = ImageOptions { quality: self.quality, orient: self.orient, ..ImageOptions::default() };
+        for what in &self.image {
+            match what.split_once('=') {
+                None if what == "check" => options.check = Some(Check::Strict),
+                Some(("check", "strict")) => options.check = Some(Check::Strict),
+                Some(("check", "lenient")) => options.check = Some(Check::Lenient),
+                Some(("resize", size)) => options.resize = Some(size.parse()?),
+                Some(("keep", what)) => options.keep = what.parse()?,
+                _ => {
+                    return Err(Error::config(format!(
+                        "--image takes check[=lenient], resize=256[,short|long|exact], resize=WxH or keep=exif,icc, not \"{what}\""
+                    )));
+                }
+            }
+        }
+        if self.image.iter().any(|what| what.starts_with("keep=")) && options.resize.is_none() && !options.orient {
+            return Err(Error::config(
+                "--image keep= is about pictures that are rewritten; give --image resize=256 or --orient too, or leave it out: what is not rewritten keeps everything",
+            ));
+        }
+        Ok(options)
+    }
+
+    fn fields(&self) -> Result<FieldsOptions> {
+        let mut options = FieldsOptions { drop: self.drop.clone(), ..FieldsOptions::default() };
+        for field in &self.field {
+            match field.split_once('=') {
+                Some((old, new)) if !old.is_empty() && !new.is_empty() => {
+                    options.rename.insert(old.to_owned(), new.to_owned());
+                }
+                Some(_) => return Err(Error::config(format!("--field takes NAME or OLD=NEW, not \"{field}\""))),
+                None => options.only.push(field.clone()),
+            }
+        }
+        if !options.only.is_empty() {
+            options.only.extend(options.rename.keys().cloned());
+        }
+        (options.cast, options.stack) = (pairs("cast", &self.cast)?, pairs("stack", &self.stack)?);
+        Ok(options)
+    }
+
+    #[cfg(feature = "tokenize")]
+    fn tokenize(&self, limits: Limits, check_exact: f64) -> Result<Option<Box<dyn Transform>>> {
+        use packhorse_transform::tokenize::{Tokenize, TokenizeOptions};
+        let Some(path) = &self.tokenizer else {
+            return match check_exact > 0.0 {
+                true => Err(Error::config("--check-exact checks what --tokenizer makes; give that too")),
+                false => Ok(None),
+            };
+        };
+        let file = std::fs::read(path).context("read").map_err(|e| of_request(e.in_input(path.display())));
+        let file = file.map_err(|e| e.with_kind(Kind::Config))?;
+        let options = TokenizeOptions {
+            special: self.special.parse()?,
+            empty: self.empty.parse()?,
+            append_eod: self.append_eod,
+            eod: self.eod.clone(),
+            bos: None,
+            parse_special: self.parse_special.as_ref().map(|answer| answer == "yes"),
+            field: self.text_field.clone(),
+            check_exact,
+            pattern: self.pattern.clone(),
+        };
+        let name = path.display().to_string();
+        Ok(Some(Box::new(Tokenize::new(&file, &name, options)?.within(limits))))
+    }
+
+    #[cfg(not(feature = "tokenize"))]
+    fn tokenize(&self, _: Limits, _: f64) -> Result<Option<Box<dyn Transform>>> {
+        match &self.tokenizer {
+            None => Ok(None),
+            Some(_) => Err(Error::unsupported("this build has no tokenizers; build it with the feature tokenize")),
+        }
+    }
+}
+
+fn pairs(setting: &str, texts: &[String]) -> Result<BTreeMap<String, String>> {
+    let pair = |text: &String| {
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| Error::config(format!("--{setting} takes NAME=VALUE, not \"{text}\"")))?;
+        Ok((name.to_owned(), value.to_owned()))
+    };
+    texts.iter().map(pair).collect()
+}

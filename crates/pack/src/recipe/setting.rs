@@ -1,0 +1,140 @@
+//! What is said of one setting of a recipe: enough to make a flag, a line of a table and a hint of it.
+
+use packhorse_core::{Error, Result, nearest};
+use std::ffi::OsStr;
+
+/// A setting of a [`Recipe`](crate::Recipe), as its declaration has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The name of the field.
+    pub field: &'static str,
+    /// The name everywhere else: that of the flag and of the key in TOML.
+    pub name: &'static str,
+    /// What it is about: a heading.
+    pub group: &'static str,
+    /// One sentence, with the names of other settings in backticks. May start with a blank.
+    pub about: &'static str,
+    /// What its values are.
+    pub takes: Takes,
+    /// The word that stands for a value.
+    pub value: &'static str,
+    /// What holds where it is not given, if a value says that.
+    pub default: Option<&'static str>,
+    /// A setting that must be given with it.
+    pub needs: Option<&'static str>,
+    /// A setting that can't be given with it.
+    pub excludes: Option<&'static str>,
+    /// Whether it may be given more than once, each time with one value more.
+    pub repeats: bool,
+    /// One letter for it.
+    pub short: Option<char>,
+}
+
+/// What the values of a setting are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// On, or not given.
+    Switch,
+    /// Text that the setting itself parses.
+    Text,
+    /// Several texts, with commas between them.
+    Texts,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// A whole number, from the first to the last one.
+    Number(u64, u64),
+    /// The path of a file.
+    File,
+    /// The path of a folder.
+    Folder,
+    /// The path of a file or a folder.
+    Path,
+}
+
+impl Setting {
+    /// The setting with this name.
+    ///
+    /// Errors: `Config` with the name that may have been meant.
+    pub fn named(name: &str) -> Result<&'static Setting> {
+        let all = crate::Recipe::SETTINGS;
+        all.iter().find(|setting| setting.name == name).ok_or_else(|| {
+            let meant = nearest(name, all.iter().map(|setting| setting.name));
+            let error = Error::config(format!("no setting is called `{name}`"));
+            meant.into_iter().fold(error, |error, name| error.hint(format!("did you mean `{name}`?")))
+        })
+    }
+
+    /// Whether its own parser says which setting an error is about.
+    pub(super) fn explains(&self) -> bool {
+        self.takes == Takes::Text
+    }
+
+    pub(super) const fn new(takes: Takes, value: &'static str) -> Self {
+        Self {
+            field: "",
+            name: "",
+            group: "",
+            about: "",
+            takes,
+            value,
+            default: None,
+            needs: None,
+            excludes: None,
+            repeats: false,
+            short: None,
+        }
+    }
+
+    pub(super) const fn default(mut self, text: &'static str) -> Self {
+        self.default = Some(text);
+        self
+    }
+
+    pub(super) const fn needs(mut self, name: &'static str) -> Self {
+        self.needs = Some(name);
+        self
+    }
+
+    pub(super) const fn excludes(mut self, name: &'static str) -> Self {
+        self.excludes = Some(name);
+        self
+    }
+
+    pub(super) const fn repeats(mut self) -> Self {
+        self.repeats = true;
+        self
+    }
+
+    pub(super) const fn short(mut self, letter: char) -> Self {
+        self.short = Some(letter);
+        self
+    }
+}
+
+impl Takes {
+    /// Refuses words and numbers that are not among those taken.
+    pub(super) fn check(&self, text: &OsStr) -> Result<()> {
+        let shown = text.to_string_lossy();
+        match self {
+            Takes::OneOf(words) if !words.contains(&&*shown) => {
+                Err(Error::config(format!("takes {}, not \"{shown}\"", words.join(", "))))
+            }
+            Takes::Number(from, to) if !shown.parse::<u64>().is_ok_and(|n| (*from..=*to).contains(&n)) => {
+                let most = if *to == u64::MAX { " or more".to_owned() } else { format!(" to {to}") };
+                Err(Error::config(format!("takes a whole number, {from}{most}, not \"{shown}\"")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `files_from` as `files-from`.
+pub(super) const fn kebab<const N: usize>(field: &str) -> [u8; N] {
+    let mut name = [0; N];
+    let mut i = 0;
+    while i < N {
+        name[i] = if field.as_bytes()[i] == b'_' { b'-' } else { field.as_bytes()[i] };
+        i += 1;
+    }
+    name
+}

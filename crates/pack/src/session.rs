@@ -1,0 +1,272 @@
+//! A session: all that decides no byte. It owns what the verbs need from outside (formats, a file system, limits, an
+//! observer, the request to stop, threads), and the verbs are its methods. It knows no terminal and no scheduler.
+
+use crate::metadata::Metadata;
+use crate::pack::{PackOptions, PackReport, Packing, pack};
+use crate::plan::{Plan, limits, plan};
+use crate::repair::{DatasetRepair, repair_dataset};
+use crate::replace::{finish_replacing, plan_folder, store_plan_over};
+use crate::resume::{Stored, open_plan, plan_file, store_plan};
+use crate::scan::{Listing, Scan, scan, tables};
+use crate::trial::fit;
+use crate::verify::{Depth, Verification, verify};
+use crate::{Part, Policy, Recipe, Stat, Status};
+use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, Store};
+use packhorse_dataset::{Manifest, PLAN};
+use packhorse_storage::Local;
+use packhorse_transform::{RebuildContext, Transform, from_description_with};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What packing needs beside a [`Recipe`], with the verbs that take and give plain values. No setting of a session changes
+/// a byte of what samples become; [`Session::memory`] and [`Session::limits`] may refuse a sample.
+#[derive(Clone)]
+pub struct Session {
+    registry: Arc<Registry>,
+    store: Arc<dyn Store>,
+    observer: Arc<dyn Observer>,
+    cancel: Cancel,
+    limits: Option<Limits>,
+    memory: Option<u64>,
+    jobs: usize,
+    io_threads: usize,
+    verifies: bool,
+    policy: Policy,
+    check_exact: f64,
+    replaces: bool,
+}
+
+/// What [`Session::pack`] did.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    /// What was filled.
+    pub report: PackReport,
+    /// The dataset as it is sealed.
+    pub manifest: Manifest,
+    /// Whether the folder held the same plan before.
+    pub stored: Stored,
+}
+
+/// Transforms in their order.
+type Transforms = Vec<Box<dyn Transform>>;
+
+impl Session {
+    /// A session with these formats: local files, all CPUs that the process may use, silence.
+    pub fn new(registry: impl Into<Arc<Registry>>) -> Self {
+        let PackOptions { jobs, io_threads, policy, verify, .. } = PackOptions::default();
+        Self {
+            registry: registry.into(),
+            store: Arc::new(Local),
+            observer: Arc::new(()),
+            cancel: Cancel::default(),
+            limits: None,
+            memory: None,
+            jobs,
+            io_threads,
+            verifies: verify,
+            policy,
+            check_exact: 0.0,
+            replaces: false,
+        }
+    }
+
+    /// Reads and writes through this file system.
+    pub fn store(self, store: Arc<dyn Store>) -> Self {
+        Self { store, ..self }
+    }
+
+    /// Tells what happens.
+    pub fn observe(self, observer: impl Observer + 'static) -> Self {
+        Self { observer: Arc::new(observer), ..self }
+    }
+
+    /// Stops soon after this is cancelled, with an error of the kind `Cancelled`; the same call then goes on.
+    pub fn cancel(self, cancel: Cancel) -> Self {
+        Self { cancel, ..self }
+    }
+
+    /// So many threads compute.
+    pub fn jobs(self, jobs: usize) -> Self {
+        Self { jobs: jobs.max(1), ..self }
+    }
+
+    /// So many threads wait for the file system (32).
+    pub fn io_threads(self, threads: usize) -> Self {
+        Self { io_threads: threads.max(1), ..self }
+    }
+
+    /// The bytes to do with: the most input held at once, and four times the largest value that must be whole (192 MiB,
+    /// and values of 2 GiB).
+    pub fn memory(self, bytes: u64) -> Self {
+        Self { memory: Some(bytes), ..self }
+    }
+
+    /// Bounds on what single values take up, in the place of those that follow from [`Session::memory`].
+    pub fn limits(self, limits: Limits) -> Self {
+        Self { limits: Some(limits), ..self }
+    }
+
+    /// Whether shards of sealed datasets among the inputs are compared with their digests before they are read (yes).
+    pub fn verifying(self, verifies: bool) -> Self {
+        Self { verifies, ..self }
+    }
+
+    /// What [`Session::fill`] does with bad inputs; a recipe says that for itself.
+    pub fn on_error(self, policy: Policy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// The share of documents that the tokenizer's reference implementation encodes too; a difference is an error.
+    pub fn check_exact(self, share: f64) -> Self {
+        Self { check_exact: share, ..self }
+    }
+
+    /// Whether a dataset of another recipe is replaced, once the new one is sealed.
+    pub fn replacing(self, replaces: bool) -> Self {
+        Self { replaces, ..self }
+    }
+
+    /// Finds the inputs of a recipe, and reads headers only.
+    pub fn scan(&self, recipe: &Recipe) -> Result<Listing> {
+        let typed = recipe.planning(&self.registry, None)?.typed;
+        self.listing(recipe, typed)
+    }
+
+    /// The trees that each input has by its path (ROOT); plain files are passed over.
+    pub fn trees(&self, recipe: &Recipe) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
+        tables(self.scanning(), &recipe.scanning(&*self.store, true, self.io_threads)?)
+    }
+
+    /// Decides which sample goes to which shard; writes nothing.
+    ///
+    /// Errors: bad inputs, unless the recipe skips them; settings that make no sense.
+    pub fn plan(&self, recipe: &Recipe) -> Result<Plan> {
+        self.decide(recipe).map(|(plan, _)| plan)
+    }
+
+    /// Publishes a plan in the recipe's folder, so that processes can fill parts of it. A folder with the same plan is
+    /// gone on with; one with finished shards of another is refused, or replaced ([`Session::replacing`]).
+    pub fn store_plan(&self, recipe: &Recipe, plan: &Plan) -> Result<Stored> {
+        match self.replaces {
+            true => store_plan_over(&self.store, recipe.folder()?, plan),
+            false => store_plan(&self.store, recipe.folder()?, plan),
+        }
+    }
+
+    /// Scans, plans, packs and seals. Stopped halfway, the same call goes on.
+    pub fn pack(&self, recipe: &Recipe) -> Result<Packed> {
+        let out = recipe.folder()?;
+        let (plan, transforms) = self.decide(recipe)?;
+        let stored = self.store_plan(recipe, &plan)?;
+        drop(plan);
+        let report = pack(&self.packing(&transforms), out, &self.options(Part::ALL, recipe.on_error))?;
+        if self.store.stat(&plan_folder(&self.store, out)?.join(PLAN), false).is_err() {
+            let message = "was moved or removed while it was packed; run the same command again";
+            return Err(Error::new(Kind::Environment, message).in_input(out.display()));
+        }
+        let manifest = crate::seal::seal(&self.registry, &transforms, &self.store, out, &self.cancel)?;
+        Ok(Packed { report, manifest, stored })
+    }
+
+    /// Fills a part of the plan in the folder `dir`. Shards that are there stay.
+    pub fn fill(&self, dir: impl AsRef<Path>, part: Part) -> Result<PackReport> {
+        let transforms = self.transforms_of(dir.as_ref())?;
+        pack(&self.packing(&transforms), dir.as_ref(), &self.options(part, self.policy))
+    }
+
+    /// Proves that every shard of the plan in `dir` is there, and writes the manifest.
+    pub fn seal(&self, dir: impl AsRef<Path>) -> Result<Manifest> {
+        let transforms = self.transforms_of(dir.as_ref())?;
+        crate::seal::seal(&self.registry, &transforms, &self.store, dir.as_ref(), &self.cancel)
+    }
+
+    /// Compares the dataset in `dir` with what was recorded of it.
+    pub fn verify(&self, dir: impl AsRef<Path>, depth: Depth) -> Result<Verification> {
+        verify(&self.registry, &*self.store, dir.as_ref(), depth, self.jobs.max(2), &*self.observer, &self.cancel)
+    }
+
+    /// How much of the plan in `dir` is filled.
+    pub fn status(&self, dir: impl AsRef<Path>) -> Result<Status> {
+        crate::status::status(&self.registry, &*self.store, dir.as_ref())
+    }
+
+    /// What the dataset or the shard at `path` holds.
+    pub fn stat(&self, path: impl AsRef<Path>) -> Result<Stat> {
+        crate::inspect::stat(&self.registry, &*self.store, path.as_ref())
+    }
+
+    /// Packs the damaged shards of the dataset in `dir` again, from its inputs, and seals it.
+    pub fn repair(&self, dir: impl AsRef<Path>) -> Result<DatasetRepair> {
+        // Of a dataset a damaged document is damage, not bad input.
+        let damaged = |e: Error| if e.kind() == Kind::Content { e.with_kind(Kind::Incomplete) } else { e };
+        let transforms = self.transforms_of(dir.as_ref()).map_err(damaged)?;
+        repair_dataset(&self.packing(&transforms), dir.as_ref(), &self.options(Part::ALL, self.policy))
+    }
+
+    /// A plan, and the transforms that it was made with.
+    fn decide(&self, recipe: &Recipe) -> Result<(Plan, Transforms)> {
+        if self.replaces {
+            // It may be an input too: then it must be whole before it is looked at.
+            finish_replacing(&self.store, recipe.folder()?)?;
+        }
+        let transforms = recipe.transforms(self.bounds(), self.check_exact)?;
+        let options = recipe.planning(&self.registry, self.memory)?;
+        for (format, options) in &options.sources {
+            self.registry.get(format)?.source(options, self.bounds())?;
+        }
+        let mut listing = self.listing(recipe, options.typed)?;
+        if let (Some(table), Some(key)) = (&recipe.metadata, &recipe.key) {
+            let columns = (!recipe.columns.is_empty()).then_some(&recipe.columns[..]);
+            let rows = Metadata::read(&self.registry, table, key, columns, &recipe.key_ends, &self.bounds())?;
+            listing.attach_metadata(&rows, recipe.on_error, &*self.observer)?;
+        }
+        let mut plan = plan(&self.registry, listing, &transforms, &options, &*self.observer)?;
+        plan.estimate = fit(&self.packing(&transforms), &mut plan)?;
+        Ok((plan, transforms))
+    }
+
+    fn listing(&self, recipe: &Recipe, typed: bool) -> Result<Listing> {
+        scan(self.scanning(), &recipe.scanning(&*self.store, typed, self.io_threads)?)
+    }
+
+    /// The transforms of the plan in `dir`.
+    fn transforms_of(&self, dir: &Path) -> Result<Transforms> {
+        let dir = &plan_folder(&self.store, dir)?;
+        let plan = open_plan(&*self.store, dir)?;
+        let files = |digest: &str| plan_file(&*self.store, dir, &plan, digest);
+        let limits = limits(plan.header(), self.bounds())?;
+        let rebuild = RebuildContext { limits, files: &files, check_exact: self.check_exact };
+        plan.header().transforms.iter().map(|text| from_description_with(text, &rebuild)).collect()
+    }
+
+    fn bounds(&self) -> Limits {
+        self.limits.unwrap_or_else(|| self.memory.map_or_else(Limits::default, Limits::of_memory))
+    }
+
+    fn scanning(&self) -> Scan<'_> {
+        Scan {
+            registry: &self.registry,
+            store: &*self.store,
+            limits: self.bounds(),
+            observer: &*self.observer,
+            cancel: &self.cancel,
+        }
+    }
+
+    fn packing<'a>(&'a self, transforms: &'a [Box<dyn Transform>]) -> Packing<'a> {
+        Packing {
+            registry: &self.registry,
+            transforms,
+            store: self.store.clone(),
+            limits: self.bounds(),
+            observer: &*self.observer,
+            cancel: &self.cancel,
+        }
+    }
+
+    fn options(&self, part: Part, policy: Policy) -> PackOptions {
+        let memory = self.memory.unwrap_or(PackOptions::default().memory);
+        PackOptions { part, jobs: self.jobs, io_threads: self.io_threads, memory, policy, verify: self.verifies }
+    }
+}
