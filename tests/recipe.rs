@@ -114,6 +114,7 @@ fn of_sink(common: Recipe, to: &str, own: bool, dir: &Path) -> Recipe {
         let settings = if own { settings } else { &[] };
         settings.iter().fold(recipe, |recipe, (name, text)| recipe.with(name, text).unwrap())
     };
+    let rows = || recipe.clone().and(dir.join("rows")).with("from", "csv").unwrap();
     match to {
         "webdataset" => {
             let recipe =
@@ -124,12 +125,10 @@ fn of_sink(common: Recipe, to: &str, own: bool, dir: &Path) -> Recipe {
             let recipe = recipe.and(dir.join("text")).tokenizer(dir.join("tokenizer.json"));
             with(recipe, &[("append-eod", "true"), ("id-field", "id"), ("empty", "eod"), ("special", "none")])
         }
-        "hdf5" => {
-            with(recipe.and(dir.join("rows")), &[("filter", "gzip"), ("level", "2"), ("chunk", "5"), ("drop", "n")])
-        }
-        "parquet" => with(recipe.and(dir.join("rows")), &[("row-group", "6"), ("cast", "n=i16"), ("field", "x=y")]),
-        "arrow" => with(recipe.and(dir.join("rows")), &[("tensor-ext", "true"), ("schema", "n:float64")]),
-        "tfrecord" => with(recipe.and(dir.join("rows")), &[("compression", "gzip"), ("fill-missing", "true")]),
+        "hdf5" => with(rows(), &[("filter", "gzip"), ("level", "2"), ("chunk", "5"), ("drop", "n")]),
+        "parquet" => with(rows(), &[("row-group", "6"), ("cast", "n=i16"), ("field", "x=y")]),
+        "arrow" => with(rows(), &[("tensor-ext", "true"), ("schema", "n:float64")]),
+        "tfrecord" => with(rows(), &[("compression", "gzip"), ("fill-missing", "true")]),
         other => panic!("{other} is a new sink: give it settings here"),
     }
 }
@@ -156,7 +155,7 @@ fn library_flags_and_toml_pack_alike() {
 }
 
 #[test]
-fn a_setting_that_no_one_declared_is_refused_with_the_name_that_is_meant() {
+fn an_unknown_setting_is_refused_with_the_name_that_is_meant() {
     let dir = tempfile::tempdir().unwrap();
     inputs(dir.path());
     let file = dir.path().join("recipe.toml");

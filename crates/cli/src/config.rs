@@ -43,9 +43,10 @@ fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsStr
         if key == "config" || !(known(command) || known(program)) {
             let name = command.get_name();
             let meant = nearest(&key, command.get_arguments().map(key_of));
-            let advice =
-                meant.map_or_else(|| format!("see packhorse {name} --help"), |key| format!("did you mean {key}?"));
-            let message = format!("has the key {key}, but packhorse {name} has no flag --{key}; {advice}");
+            let meant = meant.map(|key| format!("did you mean {key}? ")).unwrap_or_default();
+            let message = format!(
+                "has the key {key}, but packhorse {name} has no flag --{key}; {meant}see packhorse {name} --help"
+            );
             return Err(Error::config(message));
         }
         push(&key, value, &mut flags)?;
