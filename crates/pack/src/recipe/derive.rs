@@ -22,14 +22,14 @@ impl Recipe {
     ///
     /// Errors: `Config` where none is given.
     pub fn folder(&self) -> Result<&Path> {
-        self.out.as_deref().ok_or_else(|| Error::config("say where the dataset goes with --out DIR"))
+        self.out.as_deref().ok_or_else(|| Error::config("say where the dataset goes with `out=DIR`"))
     }
 
     /// What scan is told for a sink that stores values by type, or does not.
     pub(crate) fn scanning(&self, store: &dyn Store, typed: bool, io_threads: usize) -> Result<ScanOptions> {
         if self.input.is_empty() && self.files_from.is_none() {
             return Err(Error::config(
-                "there is nothing to pack; give folders or files as INPUT, or --plan DIR to fill a plan",
+                "there is nothing to pack; give folders or files as INPUT, or `plan=DIR` to fill a plan",
             ));
         }
         let files_from = self.files_from.as_ref().map(|list| match list.as_path() == Path::new("-") {
@@ -105,13 +105,13 @@ impl Recipe {
         };
         let written = || registry.iter().filter(writes).map(|format| format.info().id).collect::<Vec<_>>().join(", ");
         let to = self.to.as_deref().ok_or_else(|| {
-            Error::config(format!("say which format with --to, such as --to webdataset; there are {}", written()))
+            Error::config(format!("say which format with `to`, such as `to=webdataset`; there are {}", written()))
         })?;
         let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(to)).map_or(to, |(_, id)| id);
         let format = registry.named(alias)?;
         match writes(&format) {
             true => Ok(format.info().id.to_owned()),
-            false => Err(Error::unsupported(format!("{alias} is read and not written; --to takes {}", written()))),
+            false => Err(Error::unsupported(format!("{alias} is read and not written; `to` takes {}", written()))),
         }
     }
 
@@ -227,14 +227,14 @@ impl Recipe {
                 Some(("keep", what)) => options.keep = what.parse()?,
                 _ => {
                     return Err(Error::config(format!(
-                        "--image takes check[=lenient], resize=256[,short|long|exact], resize=WxH or keep=exif,icc, not \"{what}\""
+                        "`image` takes check[=lenient], resize=256[,short|long|exact], resize=WxH or keep=exif,icc, not \"{what}\""
                     )));
                 }
             }
         }
         if self.image.iter().any(|what| what.starts_with("keep=")) && options.resize.is_none() && !options.orient {
             return Err(Error::config(
-                "--image keep= is about pictures that are rewritten; give --image resize=256 or --orient too, or leave it out: what is not rewritten keeps everything",
+                "`image=keep` is about pictures that are rewritten; give `image=resize=256` or `orient` too, or leave it out: what is not rewritten keeps everything",
             ));
         }
         Ok(options)
@@ -247,7 +247,7 @@ impl Recipe {
                 Some((old, new)) if !old.is_empty() && !new.is_empty() => {
                     options.rename.insert(old.to_owned(), new.to_owned());
                 }
-                Some(_) => return Err(Error::config(format!("--field takes NAME or OLD=NEW, not \"{field}\""))),
+                Some(_) => return Err(Error::config(format!("`field` takes NAME or OLD=NEW, not \"{field}\""))),
                 None => options.only.push(field.clone()),
             }
         }
@@ -263,7 +263,7 @@ impl Recipe {
         use packhorse_transform::tokenize::{Tokenize, TokenizeOptions};
         let Some(path) = &self.tokenizer else {
             return match check_exact > 0.0 {
-                true => Err(Error::config("--check-exact checks what --tokenizer makes; give that too")),
+                true => Err(Error::config("`check-exact` checks what `tokenizer` makes; give that too")),
                 false => Ok(None),
             };
         };
@@ -297,7 +297,7 @@ fn pairs(setting: &str, texts: &[String]) -> Result<BTreeMap<String, String>> {
     let pair = |text: &String| {
         let (name, value) = text
             .split_once('=')
-            .ok_or_else(|| Error::config(format!("--{setting} takes NAME=VALUE, not \"{text}\"")))?;
+            .ok_or_else(|| Error::config(format!("`{setting}` takes NAME=VALUE, not \"{text}\"")))?;
         Ok((name.to_owned(), value.to_owned()))
     };
     texts.iter().map(pair).collect()
