@@ -325,7 +325,10 @@ fn every_line_of_a_failed_run_is_json_too() {
     assert_eq!((ran.code, ran.out.as_str()), (3, ""));
     let events: Vec<Value> = ran.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let last = events.last().unwrap();
-    assert_shape(last, "event:string input:string kind:string message:string sample:string");
+    assert_shape(
+        last,
+        "code:string event:string field:null hint:string input:string kind:string message:string row:null sample:string",
+    );
     assert_eq!((&last["event"], &last["kind"], &last["sample"]), (&json!("error"), &json!("content"), &json!("a")));
     let names: BTreeSet<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
     assert_eq!(names, BTreeSet::from(["error", "progress", "warning"]));
@@ -347,7 +350,9 @@ fn the_shape_of_every_event() {
                 "progress" => "bytes:number event:string files:number samples:number shards:number skipped:number",
                 "planned" => "bytes:number event:string samples:number shards:number",
                 "shard" => "bytes:number event:string name:string reused:bool samples:number",
-                "skipped" => "event:string input:string reason:string sample:string",
+                "skipped" => {
+                    "code:string event:string field:null hint:null input:string kind:string reason:string row:null sample:string"
+                }
                 "warning" => "event:string message:string",
                 other => panic!("{other} is new here"),
             },

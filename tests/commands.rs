@@ -189,7 +189,7 @@ fn the_field_that_is_bad_is_blamed() {
     let dir = inputs();
     std::fs::create_dir(dir.path().join("both")).unwrap();
     let array =
-        [&b"\x93NUMPY\x01\x00\x36\x00"[..], b"{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}\n", &[0; 8]]
+        [&b"\x93NUMPY\x01\x00\x38\x00"[..], b"{'descr': '<i4', 'fortran_order': False, 'shape': (2,)}\n", &[0; 8]]
             .concat();
     for key in ["a", "b"] {
         std::fs::write(dir.path().join(format!("both/{key}.jpg")), "not looked at").unwrap();
@@ -325,5 +325,5 @@ fn a_table_of_csv_is_rows_where_it_is_named_and_a_field_in_a_folder() {
 
     std::fs::write(dir.path().join("bad.csv"), "a,b\n1,2\n3\n").unwrap();
     let args = ["pack", "bad.csv", "--to", "hdf5", "--out", "bad"];
-    fails(dir.path(), &args, 3, "bad.csv: line 3: has 1 fields, and the first line 2");
+    fails(dir.path(), &args, 3, "bad.csv: line 3: has 1 fields, but the first line has 2");
 }

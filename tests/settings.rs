@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Words in backticks that are not settings.
-const OTHERS: [&str; 2] = ["identity", "remote"];
+const OTHERS: [&str; 3] = ["identity", "remote", "stage"];
 
 /// The string literals of Rust source with the lines they begin on; comments and what follows `mod tests {` are passed over.
 fn literals(source: &str) -> Vec<(usize, String)> {
