@@ -115,6 +115,10 @@ fn status_and_seal_say_what_is_damaged_and_what_to_do() {
     cut(&out.join("shard-000001.tar"));
     let status = Program(without_quiet(&["status", text(&out)])).run();
     assert!(status.code() == DAMAGED && status.printed.contains("packhorse repair"), "{status:?}");
+    for (verb, said) in [("status", "damaged"), ("verify", "shard-000001.tar")] {
+        let quiet = run(&[verb, text(&out)]);
+        assert!(quiet.code() == DAMAGED && quiet.printed.is_empty() && quiet.said.contains(said), "{quiet:?}");
+    }
     let sealed = run(&["seal", text(&out)]);
     assert!(sealed.code() == DAMAGED && sealed.said.contains("packhorse repair"), "{sealed:?}");
     // A shard of another size is not taken for a finished one.

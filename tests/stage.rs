@@ -205,6 +205,9 @@ fn an_original_that_is_damaged_is_named_and_not_staged() {
         assert!(!to.join("dataset.json").exists() && !to.join("shard-000003.tar").exists());
         assert_eq!(shards(&to).len(), 7);
     }
+    let quiet = packhorse(&["stage", text(&damaged), "--to", text(&to)]).run();
+    assert!(quiet.code() == INCOMPLETE && quiet.printed.is_empty(), "{quiet:?}");
+    assert!(quiet.said.contains("3 files not staged") && quiet.said.contains("shard-000003.tar"), "{quiet:?}");
     // The original put right, the same command goes on.
     for name in ["shard-000003.tar", "shard-000005.tar", "shard-000007.receipt.json"] {
         std::fs::copy(stage.dataset.join(name), damaged.join(name)).unwrap();

@@ -1,7 +1,8 @@
 //! What is said at the end: results on standard output, everything else on standard error.
 
+use crate::exit::code;
 use crate::settings::flags;
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Kind, Result};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -22,6 +23,15 @@ impl Style {
             return print(&flags(&format!("{value:#}\n")));
         }
         if self.quiet { Ok(()) } else { print(&flags(text)) }
+    }
+
+    /// Ends a command that found something damaged or missing, with its exit code. Where results are not shown, `summary`
+    /// is the error.
+    pub(crate) fn incomplete(self, summary: String) -> Result<ExitCode> {
+        match self.quiet && !self.json {
+            true => Err(Error::new(Kind::Incomplete, summary)),
+            false => Ok(ExitCode::from(code(Kind::Incomplete))),
+        }
     }
 }
 

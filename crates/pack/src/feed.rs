@@ -229,7 +229,8 @@ impl Assembly<'_> {
         named.or(entry.fields.first())
     }
 
-    fn read(&self, entries: Vec<PlanEntry>) -> Result<Block> {
+    /// Reads a block, and leaves it untransformed.
+    pub(crate) fn read(&self, entries: Vec<PlanEntry>) -> Result<Block> {
         let bytes = entries.iter().map(PlanEntry::bytes).sum();
         let mut block = Block::of(entries.len() as u64, bytes, Vec::new());
         let waits = Distance::waits();

@@ -259,12 +259,13 @@ impl<'a> Inputs<'a> {
         let path = self.path(piece);
         let opened = match (compression(&path), piece.seek_point, piece.items) {
             (None, ..) => self.opened(&path).map(Opened::Archive),
-            (Some(compression), Some(entrance), Some((from, ..))) => {
+            (Some(compression), Some(entrance), Some((from, to, _))) => {
                 let open = |frame| {
                     let file = Stoppable::new(self.open(&path, None)?, self.cancel);
                     Ok(Inside::new(Box::new(file), compression, entrance.len, frame))
                 };
-                self.insides.take(&path, from.saturating_sub(1), entrance, open).map(Opened::Inside)
+                let range = from.saturating_sub(1)..to.saturating_sub(1);
+                self.insides.take(&path, range, entrance, open).map(Opened::Inside)
             }
             (compressed, ..) => {
                 self.open(&path, compressed).map(|input| Opened::Archive(Arc::new(Archive::new(input))))

@@ -4,6 +4,7 @@ use packhorse_core::Result;
 use packhorse_dataset::SeekPoint;
 use packhorse_storage::{Frame, Inside};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,23 +16,25 @@ const KEPT: usize = 16;
 pub(crate) struct Insides(Mutex<VecDeque<(PathBuf, Arc<Inside>)>>);
 
 impl Insides {
-    /// The bytes inside of the file at `path`, to be read from `place` on: as a run left it where that is a shorter way
-    /// than `seek_point`, or opened.
+    /// The bytes inside of the file at `path`, to be read from `range.start` to `range.end`, where others go on: as a run
+    /// left it where that is a shorter way than `seek_point`, or opened.
     pub(crate) fn take(
         &self,
         path: &Path,
-        place: u64,
+        range: Range<u64>,
         seek_point: SeekPoint,
         open: impl FnOnce(Frame) -> Result<Inside>,
     ) -> Result<Arc<Inside>> {
         let frame = Frame { offset: seek_point.offset, start: seek_point.start };
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let goes_on =
-            |inside: &mut Arc<Inside>| Arc::get_mut(inside).is_some_and(|inside| inside.goes_on(place, frame));
+            |inside: &mut Arc<Inside>| Arc::get_mut(inside).is_some_and(|inside| inside.goes_on(range.start, frame));
         let found = kept.iter_mut().rposition(|(file, inside)| file == path && goes_on(inside));
         let found = found.and_then(|i| kept.remove(i));
         drop(kept);
-        found.map_or_else(|| open(frame).map(Arc::new), |(_, inside)| Ok(inside))
+        let inside = found.map_or_else(|| open(frame).map(Arc::new), |(_, inside)| Ok(inside))?;
+        inside.ends_at(range.end);
+        Ok(inside)
     }
 
     /// Takes back what a run read to its end.
@@ -67,20 +70,20 @@ mod tests {
             inside.read_at(at as u64, &mut found).unwrap();
             assert!(found == plain[at..at + 100_000]);
         };
-        let first = insides.take(a, 0, seek_point, open).unwrap();
+        let first = insides.take(a, 0..5_060_000, seek_point, open).unwrap();
         read(&first, 0);
         read(&first, 5_000_000);
         // The file is in use, so that another run opens it.
-        let second = insides.take(a, 0, seek_point, open).unwrap();
+        let second = insides.take(a, 0..5_060_000, seek_point, open).unwrap();
         read(&second, 0);
         assert_eq!(opened.get(), 2);
         insides.leave(a.to_owned(), first);
         insides.leave(a.to_owned(), second);
-        let on = insides.take(a, 5_050_000, seek_point, open).unwrap();
+        let on = insides.take(a, 5_050_000..6_000_000, seek_point, open).unwrap();
         read(&on, 5_050_000);
         assert_eq!(opened.get(), 2);
         insides.leave(a.to_owned(), on);
-        let other = insides.take(b, 5_050_000, seek_point, open).unwrap();
+        let other = insides.take(b, 5_050_000..6_000_000, seek_point, open).unwrap();
         insides.leave(b.to_owned(), other);
         assert_eq!(opened.get(), 3);
         for _ in 0..2 * KEPT {

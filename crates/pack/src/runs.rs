@@ -13,10 +13,10 @@ use std::sync::Arc;
 /// So many blocks of a run may wait for their turn, for each thread that transforms.
 const AHEAD: usize = 2;
 
-/// Where the blocks of a run go: transformed, and in order.
+/// Where the blocks of a run go, in order: transformed, or as they are read.
 pub(crate) struct Outflow<'a> {
-    /// Those who transform, where this thread shall not.
-    feed: &'a Feed,
+    /// Those who transform, where this thread shall not; `None` where blocks stay as they are read.
+    feed: Option<&'a Feed>,
     /// Whether it shall: asked before each block.
     alone: &'a dyn Fn() -> bool,
     /// How many others there are.
@@ -33,14 +33,20 @@ impl<'a> Outflow<'a> {
         alone: &'a dyn Fn() -> bool,
         each: &'a mut dyn FnMut(Block) -> Result<()>,
     ) -> Self {
-        Self { feed, alone, jobs, promised: VecDeque::new(), each }
+        Self { feed: Some(feed), alone, jobs, promised: VecDeque::new(), each }
+    }
+
+    /// Blocks come out at `each` as they are read.
+    pub(crate) fn raw(each: &'a mut dyn FnMut(Block) -> Result<()>) -> Self {
+        Self { feed: None, alone: &|| true, jobs: 0, promised: VecDeque::new(), each }
     }
 
     fn push(&mut self, assembly: &Assembly<'_>, block: Block) -> Result<()> {
+        let Some(feed) = self.feed else { return (self.each)(block) };
         if assembly.transforms.is_empty() || (self.promised.is_empty() && (self.alone)()) {
             return (self.each)(assembly.transformed(block)?);
         }
-        self.promised.push_back(self.feed.transform(block)?);
+        self.promised.push_back(feed.transform(block)?);
         if self.promised.len() > AHEAD * self.jobs { self.take() } else { Ok(()) }
     }
 

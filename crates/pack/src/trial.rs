@@ -2,18 +2,17 @@
 
 use crate::Policy;
 use crate::conversion::Conversion;
-use crate::feed::{Assembly, Block, Feed};
+use crate::feed::{Assembly, Block};
 use crate::inputs::Inputs;
 use crate::pack::Packing;
 use crate::plan::{Growth, Plan, Segment, TrialPiece};
 use crate::runs::Outflow;
 use packhorse_core::{Error, Headed, Kind, Outlet, Result, Rows, Scratch};
 use packhorse_dataset::{PathText, PlanEntry};
-use rayon::prelude::*;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What a trial has shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,15 +42,7 @@ pub(crate) fn fit(context: &Packing<'_>, plan: &mut Plan) -> Result<Option<Estim
     // Little is read of each piece: what lies behind it would be read for nothing.
     assembly.inner.ahead = assembly.inner.ahead.min(AHEAD);
     let pieces: Vec<&TrialPiece> = segments.iter().flat_map(|segment| &segment.pieces).collect();
-    // Pieces in one frame of compressed text are read in their order: it is decompressed once.
-    let frame = |piece: &TrialPiece| {
-        let piece = piece.entries.first()?.fields.first()?;
-        piece.seek_point.map(|inside| (piece.root, piece.path.clone(), inside))
-    };
-    let chains: Vec<_> = pieces.chunk_by(|a, b| frame(a).is_some_and(|a| frame(b) == Some(a))).collect();
-    let pack = |piece: &&TrialPiece| passing(Packed::of(&conversion, &assembly, &piece.entries));
-    let packed = chains.par_iter().map(|chain| chain.iter().map(pack).collect::<Result<Vec<_>>>());
-    let packed: Vec<Option<Packed>> = packed.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    let packed = packed(&conversion, &assembly, &pieces)?;
     let rows: Vec<&Rows> = packed.iter().flatten().flat_map(|packed| &packed.rows).collect();
     let (fixed, whole) = (passing(written(&conversion, &[]))?, passing(written(&conversion, &rows))?);
     let bytes: Vec<Option<u64>> = packed.iter().map(|packed| packed.as_ref().map(|packed| packed.bytes)).collect();
@@ -59,6 +50,47 @@ pub(crate) fn fit(context: &Packing<'_>, plan: &mut Plan) -> Result<Option<Estim
     let Some(growth) = growth else { return Ok(None) };
     let (largest, error) = plan.cut_again(&sizes, &growth);
     Ok(Some(Estimate { largest, error }))
+}
+
+/// What becomes of each piece. Pieces in one frame of compressed text are read in their order, so that it is decompressed
+/// once; meanwhile those that were read are packed.
+fn packed(conversion: &Conversion, assembly: &Assembly<'_>, pieces: &[&TrialPiece]) -> Result<Vec<Option<Packed>>> {
+    let frame = |piece: &TrialPiece| {
+        let piece = piece.entries.first()?.fields.first()?;
+        piece.seek_point.map(|inside| (piece.root, piece.path.clone(), inside))
+    };
+    let done: Vec<OnceLock<Result<Option<Packed>>>> = pieces.iter().map(|_| OnceLock::new()).collect();
+    let places: Vec<_> = pieces.iter().zip(&done).collect();
+    rayon::scope(|scope| {
+        for chain in places.chunk_by(|(a, _), (b, _)| frame(a).is_some_and(|a| frame(b) == Some(a))) {
+            scope.spawn(move |scope| {
+                for (piece, done) in chain {
+                    let blocks = read(assembly, &piece.entries);
+                    scope.spawn(move |_| {
+                        let packed = blocks.and_then(|blocks| Packed::of(conversion, assembly, blocks));
+                        let _ = done.set(passing(packed));
+                    });
+                }
+            });
+        }
+    });
+    done.into_iter().map(|done| done.into_inner().unwrap_or(Ok(None))).collect()
+}
+
+/// The blocks of some entries, as they are read.
+fn read(assembly: &Assembly<'_>, entries: &[PlanEntry]) -> Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    let mut push = |block: Block| {
+        blocks.push(block);
+        Ok(())
+    };
+    for entries in entries.chunk_by(|a, b| a.run().is_none() && b.run().is_none()) {
+        match entries {
+            [run] if run.run().is_some() => assembly.run(run, Outflow::raw(&mut push))?,
+            samples => push(assembly.read(samples.to_vec())?)?,
+        }
+    }
+    Ok(blocks)
 }
 
 /// Packing says what is wrong with an input, and decides about it.
@@ -80,18 +112,10 @@ struct Packed {
 }
 
 impl Packed {
-    fn of(conversion: &Conversion, assembly: &Assembly<'_>, entries: &[PlanEntry]) -> Result<Self> {
+    fn of(conversion: &Conversion, assembly: &Assembly<'_>, blocks: Vec<Block>) -> Result<Self> {
         let mut rows = Vec::new();
-        let mut push = |block: Block| {
-            rows.extend(block.rows);
-            Ok(())
-        };
-        let (feed, _service) = Feed::new();
-        for entries in entries.chunk_by(|a, b| a.run().is_none() && b.run().is_none()) {
-            match entries {
-                [run] if run.run().is_some() => assembly.run(run, Outflow::new(&feed, 1, &|| true, &mut push))?,
-                samples => push(assembly.block(samples.to_vec())?)?,
-            }
+        for block in blocks {
+            rows.extend(assembly.transformed(block)?.rows);
         }
         let bytes = written(conversion, &rows.iter().collect::<Vec<_>>())?;
         Ok(Self { rows, bytes })

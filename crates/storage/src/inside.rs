@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const TAIL: usize = 2 << 20;
 /// The most history: reading past a range grows with its last line.
 const MOST: usize = 16 << 20;
+/// How far a reader that continues at an offset looks back.
+const BACK: u64 = 64 << 10;
 /// Bytes decompressed per step when skipping forward.
 const STEP: usize = 256 << 10;
 
@@ -27,6 +29,8 @@ pub struct Inside {
 struct Decoders {
     /// The current seek point.
     entry: Frame,
+    /// Reads that end before this offset are not kept as history.
+    forgets: u64,
     /// The decoder that moves forward.
     ahead: Option<Cursor>,
     /// A second decoder for reads further back, so that the first is not disturbed.
@@ -48,8 +52,13 @@ impl Inside {
     /// The content of `file`, `len` bytes, decompressed from the seek point `entry` for offsets after it. A wrong
     /// `len` shows as damage when the end is read.
     pub fn new(file: Box<dyn Input>, compression: Compression, len: u64, entry: Frame) -> Self {
-        let decoders = Mutex::new(Decoders { entry, ahead: None, aside: None, damage: None });
+        let decoders = Mutex::new(Decoders { entry, forgets: 0, ahead: None, aside: None, damage: None });
         Self { file: file.into(), compression, len, decoders }
+    }
+
+    /// The next reader continues at `place`: no history is kept far before it.
+    pub fn ends_at(&self, place: u64) {
+        self.decoders.lock().unwrap_or_else(PoisonError::into_inner).forgets = place.saturating_sub(BACK);
     }
 
     /// Moves to the seek point `entry`. Returns whether the current decoder reaches `place` faster than a new one
@@ -83,8 +92,9 @@ impl Cursor {
         self.first() <= place && self.at >= entry.start
     }
 
-    /// Fills `buf` with the next bytes and adds them to the history. `len` is the decompressed length.
-    fn read(&mut self, buf: &mut [u8], len: u64) -> Result<()> {
+    /// Fills `buf` with the next bytes and adds them to the history, unless they end before `forgets`. `len` is the
+    /// decompressed length.
+    fn read(&mut self, buf: &mut [u8], len: u64, forgets: u64) -> Result<()> {
         let mut filled = 0;
         while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             match self.some(rest)? {
@@ -93,17 +103,25 @@ impl Cursor {
             }
         }
         self.at += buf.len() as u64;
+        if self.at <= forgets {
+            self.tail.clear();
+        } else {
+            self.remember(buf);
+        }
+        // Read past the last byte to verify the checksum.
+        match self.at == len && self.some(&mut [0])? > 0 {
+            true => Err(Error::content(format!("holds more than {len} bytes"))),
+            false => Ok(()),
+        }
+    }
+
+    fn remember(&mut self, buf: &[u8]) {
         // A reader of long lines requests about this much again.
         let kept = buf.len().saturating_mul(2).clamp(TAIL, MOST);
         if self.tail.len().saturating_add(buf.len()) > 2 * kept {
             self.tail.drain(..self.tail.len().saturating_sub(kept.saturating_sub(buf.len())));
         }
         self.tail.extend_from_slice(buf.get(buf.len().saturating_sub(kept)..).unwrap_or(buf));
-        // Read past the last byte to verify the checksum.
-        match self.at == len && self.some(&mut [0])? > 0 {
-            true => Err(Error::content(format!("holds more than {len} bytes"))),
-            false => Ok(()),
-        }
     }
 
     fn some(&mut self, buf: &mut [u8]) -> Result<usize> {
@@ -115,11 +133,11 @@ impl Cursor {
         }
     }
 
-    fn read_at(&mut self, offset: u64, buf: &mut [u8], len: u64) -> Result<()> {
+    fn read_at(&mut self, offset: u64, buf: &mut [u8], len: u64, forgets: u64) -> Result<()> {
         let mut step = Vec::new();
         while self.at < offset {
             step.resize(usize::try_from(offset - self.at).map_or(STEP, |left| left.min(STEP)), 0);
-            self.read(&mut step, len)?;
+            self.read(&mut step, len, forgets)?;
         }
         let known = usize::try_from(self.at - offset).unwrap_or(usize::MAX);
         let before = self.tail.len().checked_sub(known).and_then(|from| self.tail.get(from..));
@@ -127,7 +145,7 @@ impl Cursor {
         let n = before.len().min(buf.len());
         let (old, new) = buf.split_at_mut(n);
         old.copy_from_slice(before.get(..n).unwrap_or_default());
-        if new.is_empty() { Ok(()) } else { self.read(new, len) }
+        if new.is_empty() { Ok(()) } else { self.read(new, len, forgets) }
     }
 }
 
@@ -175,9 +193,10 @@ impl Input for Inside {
         if let Some(damage) = decoders.damage(offset) {
             return Err(damage.in_input(self.name()));
         }
+        let forgets = decoders.forgets;
         let way = decoders.to(offset, open)?;
         let Some(cursor) = way else { return Err(Error::bug("no decoder")) };
-        let done = cursor.read_at(offset, buf, self.len).map_err(blamed);
+        let done = cursor.read_at(offset, buf, self.len, forgets).map_err(blamed);
         if let Err(e) = &done {
             // The decoder's position is unknown after an error.
             let (entry, at) = (cursor.entry, offset + buf.len() as u64);

@@ -1,6 +1,6 @@
 //! Writes a shard group by group; shared by the Parquet and the Arrow sink.
 
-use crate::cut::{GroupCutter, GroupLimit, MOST};
+use crate::cut::{GroupCutter, GroupLimit, MOST, Then};
 use crate::huggingface::{KEY_OF_FEATURES, features};
 use crate::note::{KEY_OF_NOTE, Note};
 use crate::stored_schema::{StoredSchema, Style};
@@ -33,8 +33,8 @@ pub(crate) fn notes(schema: &Schema, stored: &StoredSchema) -> Result<[(String, 
 
 /// A file of row groups or record batches.
 pub(crate) trait Groups: Send {
-    /// Writes a group.
-    fn write(&mut self, rows: &Rows) -> Result<()>;
+    /// Writes a piece of a group, the last one of it or not.
+    fn write(&mut self, rows: &Rows, then: Then) -> Result<()>;
 
     /// Ends the file; returns its length in bytes.
     fn end(&mut self) -> Result<u64>;
@@ -48,9 +48,8 @@ pub(crate) struct GroupWriter<G> {
 }
 
 impl<G: Groups> GroupWriter<G> {
-    /// Writes rows of `schema`, stored as `stored`; `rows` is the user's group size, if any.
-    pub(crate) fn new(groups: G, schema: &SchemaRef, stored: &StoredSchema, rows: Option<usize>) -> Self {
-        let full = GroupLimit::of(stored.fields().map(|(kind, _)| kind), rows);
+    /// Writes rows of `schema` in groups of at most `full`.
+    pub(crate) fn new(groups: G, schema: &SchemaRef, full: GroupLimit) -> Self {
         Self { groups, cutter: GroupCutter::new(full, Arc::clone(schema)), samples: 0 }
     }
 }
@@ -58,12 +57,12 @@ impl<G: Groups> GroupWriter<G> {
 impl<G: Groups> ShardWriter for GroupWriter<G> {
     fn push(&mut self, rows: &Rows) -> Result<()> {
         self.samples += rows.num_rows() as u64;
-        self.cutter.push(rows, |group| self.groups.write(&group))
+        self.cutter.push(rows, |piece, then| self.groups.write(&piece, then))
     }
 
     fn finish(mut self: Box<Self>) -> Result<ShardSummary> {
         let Self { groups, cutter, samples } = &mut *self;
-        cutter.flush(&mut |group| groups.write(&group))?;
+        cutter.flush(Then::End, &mut |piece, then| groups.write(&piece, then))?;
         Ok(ShardSummary { samples: *samples, bytes: groups.end()?, ..ShardSummary::default() })
     }
 }

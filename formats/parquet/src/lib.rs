@@ -34,7 +34,8 @@
 //!   `packhorse.classes`, a JSON list. Options of the sources: `columns`, comma-separated globs; `unread`, fields that
 //!   are delivered as null, one per line; `unsupported`: `fail` (default) or `skip`.
 //! * **Revisions**: 1, the first; 2, dates and times in their own types, 16-bit floats without byte stream split,
-//!   nullable ragged tensors in a form that pyarrow reads correctly.
+//!   nullable ragged tensors in a form that pyarrow reads correctly; 3 (Parquet only), row groups are encoded in pieces of
+//!   8 MB (32 MB with blobs), so that pages of larger groups may end at other rows.
 
 mod column_reader;
 mod contain;
@@ -69,7 +70,7 @@ use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parquet;
 
-static PARQUET: FormatInfo = FormatInfo { id: "parquet", revision: 2, extensions: &["parquet"], fields: &[] };
+static PARQUET: FormatInfo = FormatInfo { id: "parquet", revision: 3, extensions: &["parquet"], fields: &[] };
 
 impl Format for Parquet {
     fn info(&self) -> &'static FormatInfo {

@@ -1,7 +1,7 @@
 //! The sink: samples as Parquet shards.
 
 use crate::contain::parquet_error;
-use crate::cut::GATHERED;
+use crate::cut::{GATHERED, GroupLimit, PIECE, Then};
 use crate::groups::{self, GroupWriter, Groups};
 use crate::options::ParquetOptions;
 use crate::properties::properties;
@@ -10,7 +10,9 @@ use arrow_array::RecordBatch;
 use packhorse_core::{
     Context, Error, Outlet, Result, Rows, Schema, SchemaRef, Sealed, ShardWriter, Sink, write_huggingface_config,
 };
-use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowLeafColumn, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowLeafColumn, ArrowRowGroupWriterFactory, compute_leaves,
+};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema};
 use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
@@ -34,7 +36,8 @@ impl Sink for ParquetSink {
     }
 
     fn gathers(&self) -> u64 {
-        GATHERED
+        // An encoded group, and a piece of it: its rows, their copies, and the levels of lists.
+        GATHERED + 12 * PIECE
     }
 
     fn suffix(&self) -> &'static str {
@@ -63,8 +66,9 @@ impl Sink for ParquetSink {
         let out = out.stream(".parquet")?;
         let file = SerializedFileWriter::new(out, descriptor.root_schema_ptr(), properties).map_err(parquet_error)?;
         let factory = ArrowRowGroupWriterFactory::new(&file, columns);
-        let shard = Shard { factory, file, stored: stored.clone(), groups: 0 };
-        Ok(Box::new(GroupWriter::new(shard, schema, &stored, self.options.row_group)))
+        let full = GroupLimit::of(stored.fields().map(|(kind, _)| kind), self.options.row_group);
+        let shard = Shard { factory, file, stored, groups: 0, open: Vec::new() };
+        Ok(Box::new(GroupWriter::new(shard, schema, full)))
     }
 
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
@@ -85,34 +89,23 @@ struct Shard {
     file: SerializedFileWriter<Box<dyn Write + Send>>,
     stored: StoredSchema,
     groups: usize,
+    /// The columns of the open group; none before its first piece.
+    open: Vec<ArrowColumnWriter>,
 }
 
 impl Groups for Shard {
-    /// Writes a row group; its columns are encoded in parallel.
-    fn write(&mut self, rows: &Rows) -> Result<()> {
-        let columns = self.stored.columns(rows)?;
-        let leaves = leaves(&columns)?;
-        let writers = self.factory.create_column_writers(self.groups).map_err(parquet_error)?;
-        if writers.len() != leaves.len() {
+    /// Encodes a piece of a row group, its columns in parallel; a group is written when it is complete.
+    fn write(&mut self, rows: &Rows, then: Then) -> Result<()> {
+        let leaves = leaves(&self.stored.columns(rows)?)?;
+        if self.open.is_empty() {
+            self.open = self.factory.create_column_writers(self.groups).map_err(parquet_error)?;
+        }
+        if self.open.len() != leaves.len() {
             return Err(Error::bug("the columns to write differ from the schema"));
         }
-        let encode = |(mut writer, leaf): (parquet::arrow::arrow_writer::ArrowColumnWriter, ArrowLeafColumn)| {
-            writer.write(&leaf)?;
-            writer.close()
-        };
-        let chunks: Vec<ArrowColumnChunk> = writers
-            .into_par_iter()
-            .zip(leaves)
-            .map(encode)
-            .collect::<Result<_, parquet::errors::ParquetError>>()
-            .map_err(parquet_error)?;
-        let mut group = self.file.next_row_group().map_err(parquet_error)?;
-        for chunk in chunks {
-            chunk.append_to_row_group(&mut group).map_err(parquet_error)?;
-        }
-        group.close().map_err(parquet_error)?;
-        self.groups += 1;
-        Ok(())
+        let encode = |(writer, leaf): (&mut ArrowColumnWriter, ArrowLeafColumn)| writer.write(&leaf);
+        self.open.par_iter_mut().zip(leaves).try_for_each(encode).map_err(parquet_error)?;
+        if then == Then::End { self.end_group() } else { Ok(()) }
     }
 
     fn end(&mut self) -> Result<u64> {
@@ -120,6 +113,20 @@ impl Groups for Shard {
         let bytes = self.file.bytes_written() as u64;
         self.file.inner_mut().flush().context("write")?;
         Ok(bytes)
+    }
+}
+
+impl Shard {
+    fn end_group(&mut self) -> Result<()> {
+        let writers = std::mem::take(&mut self.open);
+        let chunks: Result<Vec<ArrowColumnChunk>, _> = writers.into_par_iter().map(ArrowColumnWriter::close).collect();
+        let mut group = self.file.next_row_group().map_err(parquet_error)?;
+        for chunk in chunks.map_err(parquet_error)? {
+            chunk.append_to_row_group(&mut group).map_err(parquet_error)?;
+        }
+        group.close().map_err(parquet_error)?;
+        self.groups += 1;
+        Ok(())
     }
 }
 

@@ -18,7 +18,7 @@ fn digest(format: &dyn Format, pairs: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn the_bytes_are_of_revision_2() {
+fn the_bytes_are_of_revisions_3_and_2() {
     let found = [
         digest(&Parquet, &[]),
         digest(&Parquet, &[("compression", "none"), ("row-group", "7")]),

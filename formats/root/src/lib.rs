@@ -21,7 +21,8 @@
 //!   ```
 //! * **Options**: `tree` (name or path, optionally with `;cycle`; default: the only tree); `branches` (names and globs,
 //!   separated by commas, excluded after a `!`; default `*`); `unsupported` (`skip`, the default: branches that can't
-//!   be read are omitted unless named exactly; or `fail`).
+//!   be read are omitted unless named exactly; or `fail`); `expansion` (`bounded`, the default: rows of more than 1 GiB, at least
+//!   32 bytes each, and more than 10,000 times the file's size are refused; or `any`).
 //! * **How types map**: `docs/root.md`.
 //! * **Revisions**: 1, the first. Read only.
 

@@ -1,6 +1,6 @@
 //! The options of the source: tree, branches, and the policy for unsupported branches.
 
-use packhorse_core::{Error, Options, Result};
+use packhorse_core::{Error, Expansion, Options, Result};
 
 /// The options of the source.
 #[derive(Clone, Debug)]
@@ -13,11 +13,13 @@ pub(crate) struct Wanted {
     without: Vec<String>,
     /// Whether a branch that can't be read is an error instead of omitted.
     fail: bool,
+    /// How much larger than the file its rows may be.
+    pub(crate) expansion: Expansion,
 }
 
 impl Wanted {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
-        options.only(&["tree", "branches", "unsupported"])?;
+        options.only(&["tree", "branches", "unsupported", "expansion"])?;
         let fail = match options.get("unsupported").unwrap_or("skip") {
             "skip" => false,
             "fail" => true,
@@ -30,12 +32,13 @@ impl Wanted {
         if branches.is_empty() && !without.is_empty() {
             branches.push("*".to_owned());
         }
-        Ok(Self { tree: options.get("tree").map(str::to_owned), branches, without, fail })
+        let expansion = Expansion::parse(options)?;
+        Ok(Self { tree: options.get("tree").map(str::to_owned), branches, without, fail, expansion })
     }
 
     /// Reads all supported branches of `tree`.
-    pub(crate) fn tree(tree: String) -> Self {
-        Self { tree: Some(tree), branches: Vec::new(), without: Vec::new(), fail: false }.everything()
+    pub(crate) fn of_tree(&self, tree: String) -> Self {
+        Self { tree: Some(tree), ..self.clone() }.everything()
     }
 
     /// The same tree, with all branches and no error for unsupported ones.

@@ -25,6 +25,8 @@ impl Source for RootSource {
         let open = || {
             let table = RootTable::open(Arc::clone(&input), &self.wanted, self.limits)?;
             let schema = table.schema()?;
+            let file = input.len().unwrap_or(u64::MAX);
+            self.wanted.expansion.check(table.entries(), table.bytes(), file, "branches")?;
             let table = RootTable { file: table.file.with(&self.buffers, &self.coders), ..table };
             Ok(Open { table, schema })
         };
@@ -37,7 +39,7 @@ impl Source for RootSource {
         // Of several cycles of a tree, the highest comes first; it is what the name refers to.
         items.dedup_by(|later, first| later.path == first.path);
         let one = |item: &Item| {
-            let wanted = Wanted::tree(format!("{};{}", item.path, item.key.cycle));
+            let wanted = self.wanted.of_tree(format!("{};{}", item.path, item.key.cycle));
             let table = RootTable::open(Arc::new(input), &wanted, self.limits)?;
             let refused = match table.schema() {
                 Ok(_) => None,

@@ -33,3 +33,6 @@ with uproot.recreate(HERE / "several.root", compression=uproot.ZSTD(1)) as file:
     file["runs"] = {"run": np.array([7, 8], dtype="i4")}
     file["dir/events"] = {"energy": values["energy"][:3]}
     file.mkrntuple("dir/tuple", {"id": values["id"][:4]})
+
+with uproot.recreate(HERE.parent / "absurd" / "rows.root", compression=uproot.ZSTD(19)) as file:
+    file.mkrntuple("events", {"flag": np.zeros(40_000_000, dtype=np.bool_)})

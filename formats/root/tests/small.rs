@@ -17,6 +17,8 @@ const TREES: [(&str, &[u8]); 4] = [
     ("zstd", include_bytes!("data/tree-zstd.root")),
 ];
 const NTUPLE: &[u8] = include_bytes!("data/ntuple.root");
+/// 40,000,000 rows of one Boolean that is always false.
+const ABSURD: &[u8] = include_bytes!("absurd/rows.root");
 const N: u64 = 20;
 
 fn source(options: &[(&str, &str)]) -> Box<dyn Source> {
@@ -147,4 +149,17 @@ fn a_report_has_the_type_of_each_branch() {
     let report = Root::report(&input, &Options::new(), Limits::default()).unwrap();
     let pos = report.iter().find(|branch| branch.name == "pos").unwrap();
     assert_eq!(pos.holds, Ok(FieldType::Tensor { element: DataType::Int32, shape: vec![2, 3] }));
+}
+
+#[test]
+fn only_the_absurd_is_refused() {
+    let input = MemoryInput::new("rows.root", ABSURD);
+    let (kind, text) = refused(&input, &[]);
+    assert_eq!(kind, Kind::Limit, "{text}");
+    assert!(text.contains("rows.root") && text.contains("40000000 rows") && text.contains("expansion=any"), "{text}");
+    let any = [("expansion", "any")];
+    assert_eq!(source(&any).open(Arc::new(&input)).unwrap().info().unwrap().items, 40_000_000);
+    assert_eq!(source(&any).tables(&input).unwrap().len(), 1);
+    let last = rows(&input, &any, 39_999_998..40_000_000);
+    assert_eq!(last.iter().map(RecordBatch::num_rows).sum::<usize>(), 2);
 }

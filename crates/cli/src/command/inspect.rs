@@ -3,7 +3,6 @@
 use super::Context;
 use super::plan::left_out;
 use crate::args::{Cat, Dir, Ls, Stat};
-use crate::exit::code;
 use crate::outcome::{counted, done, print, success};
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Kind, Result};
@@ -60,7 +59,10 @@ pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
         "part": status.part, "replacing": replacing,
     });
     context.style.show(&value, &text)?;
-    Ok(if status.is_damaged() { ExitCode::from(code(Kind::Incomplete)) } else { success() })
+    match status.is_damaged() {
+        true => context.style.incomplete(format!("{} is damaged or incomplete", args.dir.display())),
+        false => Ok(success()),
+    }
 }
 
 pub(super) fn ls(context: &Context<'_>, args: &Ls) -> Result<ExitCode> {

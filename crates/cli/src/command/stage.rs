@@ -2,10 +2,9 @@
 
 use super::Context;
 use crate::args::Stage;
-use crate::exit::code;
 use crate::outcome::{counted, success};
 use crate::size::show;
-use packhorse_core::{Kind, Result};
+use packhorse_core::Result;
 use packhorse_pack::of_request;
 use packhorse_read::cache::{StageOptions, Staged, stage};
 use packhorse_storage::Location;
@@ -33,7 +32,9 @@ pub(super) fn run(context: &Context<'_>, args: &Stage) -> Result<ExitCode> {
         "replaced": staged.replaced, "unfit": unfit, "seconds": seconds,
     });
     context.style.show(&value, &text(args, &staged, seconds))?;
-    Ok(if staged.unfit.is_empty() { success() } else { ExitCode::from(code(Kind::Incomplete)) })
+    let Some(first) = staged.unfit.first() else { return Ok(success()) };
+    let files = counted(staged.unfit.len() as u64, "file");
+    context.style.incomplete(format!("{files} not staged; the first: {}: {}", first.file, first.problem))
 }
 
 fn text(args: &Stage, staged: &Staged, seconds: f64) -> String {

@@ -69,7 +69,8 @@ fn bytes(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
         "part_of": found.part_of.as_ref().map(|of| of.shards),
     });
     context.style.show(&value, &text)?;
-    Ok(if found.damages.is_empty() { success() } else { ExitCode::from(code(Kind::Incomplete)) })
+    let Some(first) = found.damages.first() else { return Ok(success()) };
+    context.style.incomplete(format!("{verdict} in {}; the first: {}: {}", dir.display(), first.file, first.problem))
 }
 
 fn readers(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {

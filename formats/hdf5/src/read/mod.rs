@@ -15,7 +15,6 @@ mod chunk_index;
 mod dataset;
 mod description;
 mod element;
-mod expansion;
 mod extensible_array;
 mod file;
 mod filter;

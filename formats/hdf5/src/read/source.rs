@@ -2,7 +2,6 @@
 
 use super::attribute::text_attribute;
 use super::dataset::AHEAD;
-use super::expansion::Expansion;
 use super::file::{H5File, Shared};
 use super::foreign::ForeignFields;
 use super::netcdf;
@@ -12,8 +11,8 @@ use super::{foreign, ours};
 use crate::layout::{self, METADATA};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use packhorse_core::{
-    Blocks, Error, Field, Input, Limits, Omission, Options, Result, Rows, Schema, SchemaRef, Source, Table, TableInfo,
-    blocks,
+    Blocks, Error, Expansion, Field, Input, Limits, Omission, Options, Result, Rows, Schema, SchemaRef, Source, Table,
+    TableInfo, blocks,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,6 +20,8 @@ use std::sync::Arc;
 /// The approximate bytes and the most rows of a block.
 const BLOCK_BYTES: u64 = 8 << 20;
 const BLOCK_ROWS: u64 = 1 << 16;
+/// A field's values in the global heap, which is not compressed, have at most this multiple of the file's size.
+const HEAP_TIMES: u64 = 100;
 /// Blocks of more rows than this have a multiple of it.
 const EVEN: u64 = 8;
 
@@ -71,9 +72,9 @@ impl Hdf5Source {
         };
         file.forget();
         let bytes = fields.iter().map(FieldReader::bytes).fold(0, u64::saturating_add);
-        self.expansion.check(bytes, file.len())?;
+        self.expansion.check(samples, bytes, file.len(), "datasets")?;
         let share = AHEAD.min(self.limits.ahead) / (fields.len() as u64).max(1);
-        let heap = self.expansion.heap(file.len());
+        let heap = self.expansion.most(file.len(), HEAP_TIMES);
         for field in &mut fields {
             field.values.limit_ahead(share);
             field.heap_left = heap;

@@ -1,7 +1,6 @@
 //! Reads fields of rows from datasets.
 
 use super::dataset::{Dataset, named};
-use super::expansion::too_often;
 use super::file::H5File;
 use super::global_heap::GlobalHeap;
 use super::leaf::Place;
@@ -401,4 +400,13 @@ fn view(value: usize) -> Result<u32> {
 fn utf8(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes)
         .map_err(|_| Error::content("holds text that is not UTF-8; leave it out with the option datasets"))
+}
+
+/// The error for fields that exceed their limit in the global heap.
+fn too_often() -> Error {
+    Error::new(
+        Kind::Limit,
+        "repeats the same variable-length values, far more bytes than the file has; leave it out with the option \
+         datasets, or read it with expansion=any",
+    )
 }

@@ -1,7 +1,7 @@
 //! The sink: samples as Arrow IPC shards.
 
 use crate::contain::arrow_error;
-use crate::cut::GATHERED;
+use crate::cut::{GATHERED, GroupLimit, Then};
 use crate::groups::{self, GroupWriter, Groups};
 use crate::options::IpcOptions;
 use crate::stored_schema::{StoredSchema, Style, plain};
@@ -63,8 +63,10 @@ impl Sink for IpcSink {
             true => Out::Stream(StreamWriter::try_new_with_options(out, &columns, settings).map_err(failed)?),
             false => Out::File(FileWriter::try_new_with_options(out, &columns, settings).map_err(failed)?),
         };
-        let shard = Shard { out, stored: stored.clone(), columns: Arc::new(columns) };
-        Ok(Box::new(GroupWriter::new(shard, schema, &stored, self.options.batch)))
+        // A record batch has its columns one after the other.
+        let full = GroupLimit::of(stored.fields().map(|(kind, _)| kind), self.options.batch).whole();
+        let shard = Shard { out, stored, columns: Arc::new(columns) };
+        Ok(Box::new(GroupWriter::new(shard, schema, full)))
     }
 
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
@@ -102,7 +104,7 @@ struct Shard {
 }
 
 impl Groups for Shard {
-    fn write(&mut self, rows: &Rows) -> Result<()> {
+    fn write(&mut self, rows: &Rows, _: Then) -> Result<()> {
         let columns = self.stored.columns(rows)?;
         let arrays = self.columns.fields().iter().zip(columns.columns()).map(|(f, array)| plain(array, f.data_type()));
         let arrays = arrays.collect::<Result<Vec<_>>>()?;
