@@ -1,5 +1,5 @@
 //! NPZ files into HDF5 against the least that it can cost: reading the files and writing the bytes; and against the
-//! same with the BLAKE3 of what is written, which every receipt holds.
+//! same with the BLAKE3 of the output, which every receipt holds.
 //!
 //! `cargo bench --bench arrays`; `PACKHORSE_PYTHON` with NumPy makes the inputs. Arguments after `--`: a
 //! number of rounds (default 5). Inputs and outputs lie in `/dev/shm` where that is, else in the build

@@ -1,12 +1,13 @@
 //! Reading shards against a bare reader, a bare header walk, a bare decode loop, and the loaders of others:
 //! `cargo bench --bench read`.
 //!
-//! Arguments after `--`: a number of photos (default 32000). The corpus lies in `/dev/shm` where that is, else in the build
-//! folder. `PACKHORSE_PYTHON` with webdataset installed adds `benches/peers/read_wds.py`; `PACKHORSE_PEER_READTAR` names the
-//! source of another bare reader in C, which is compiled with `cc` and given the shards; it prints `CPULOOP seconds`.
+//! Arguments after `--`: a number of photos (default 32000). The corpus lies in `/dev/shm` where that is, else in the
+//! build folder. `PACKHORSE_PYTHON` with webdataset installed adds `benches/peers/read_wds.py`;
+//! `PACKHORSE_PEER_READTAR` names the source of another bare reader in C, which is compiled with `cc` and given the
+//! shards; it prints `CPULOOP seconds`.
 //!
-//! Figures are samples per second of CPU time of this process, on one thread, best of five: other load disturbs them less than
-//! wall time.
+//! Figures are samples per second of CPU time of this process, on one thread, best of five: other load disturbs them
+//! less than wall time.
 
 #![expect(
     clippy::expect_used,
@@ -116,7 +117,7 @@ fn files(shards: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What is in a header: the size, and whether it is of a file. `None` at the end.
+/// The fields of a tar header: the size, and whether it is of a file. `None` at the end.
 fn header(block: &[u8]) -> Option<(usize, bool)> {
     let digits = block.get(124..136)?.iter().take_while(|b| b.is_ascii_digit());
     let size = digits.fold(0, |size, b| size * 8 + usize::from(b - b'0'));
@@ -277,8 +278,8 @@ fn photos(dataset: &Dataset) -> Vec<Vec<u8>> {
     (0..fetched.len()).map(photo).collect()
 }
 
-/// A loop into one buffer after another, of `buffers`: one stays in the core's cache, as many as a batch has are what a batch
-/// costs in any case.
+/// A loop into one buffer after another, of `buffers`: one stays in the core's cache, as many as a batch has are what a
+/// batch costs in any case.
 fn bare_decode(photos: &[Vec<u8>], buffers: usize) -> u64 {
     let mut decoder = ViewDecoder::new(VIEW, Limits::default()).expect("decoder");
     let mut out = vec![Vec::new(); buffers];

@@ -4,7 +4,7 @@
 //! [`ShardWriter`]). It knows its own bytes, and leaves names, hashes, syncs, plans and threads to
 //! others. Then it goes on the list beside the others, and into testkit's conformance suite.
 //!
-//! * **The format**: `.rec`, records one after the other. **Who else reads it**: nobody.
+//! * **The format**: `.rec`, records one after the other. **Other readers**: none.
 //! * **The bytes**, numbers little-endian:
 //!
 //!   ```text
@@ -20,9 +20,9 @@
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use packhorse::core::{
-    Blocks, Context, DataType, Entry, Error, Extent, Field, Format, FormatInfo, Input, KEY, Limits, Members, Options,
-    Outlet, Result, Rows, Sample, Schema, SchemaRef, ShardSummary, ShardWriter, Sink, Source, Store as _, Table,
-    TableInfo, blocks, crc32c, is_blob,
+    ArchiveMember, Blocks, Context, DataType, Error, Extent, Field, Format, FormatInfo, Input, KEY, Limits, Members,
+    Options, Outlet, Result, Rows, Sample, Schema, SchemaRef, ShardSummary, ShardWriter, Sink, Source, Store as _,
+    Table, TableInfo, blocks, crc32c, is_blob,
 };
 use packhorse::storage::Local;
 use packhorse::{Recipe, Session};
@@ -163,14 +163,14 @@ impl Source for RecSource {
         true
     }
 
-    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
+    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(ArchiveMember<'_>) -> Result<()>) -> Result<()> {
         let mut cursor = Cursor::start(input, self.limits)?;
         while let Some((key, fields)) = cursor.record()? {
             for _ in 0..fields {
                 let (name, len) = cursor.field()?;
                 let extent = Ok(Extent { offset: cursor.at, len });
                 cursor.skip(len)?;
-                each(Entry { name: format!("{key}.{name}").as_bytes(), extent })?;
+                each(ArchiveMember { name: format!("{key}.{name}").as_bytes(), extent })?;
             }
         }
         Ok(())
@@ -199,7 +199,7 @@ impl Table for RecTable<'_> {
     }
 }
 
-/// A sample as it was read.
+/// One record as read.
 type Fields = BTreeMap<String, Vec<u8>>;
 
 /// Reads forward: by position where the input allows it, else as a stream.
@@ -217,11 +217,11 @@ impl<'a> Cursor<'a> {
         let mut cursor = Self { input, stream, at: 0, ended: false, limits };
         match cursor.bytes(8)? == MAGIC {
             true => Ok(cursor),
-            false => Err(Error::content("is no .rec file").in_input(input.name())),
+            false => Err(Error::content("is not a .rec file").in_input(input.name())),
         }
     }
 
-    /// The next `len` bytes. Memory grows with what is there, not with what a header says.
+    /// The next `len` bytes. Memory grows with the bytes read, not with a header's claim.
     fn bytes(&mut self, len: u64) -> Result<Vec<u8>> {
         let size = self.limits.blob(len).map_err(|e| e.in_input(self.input.name()))?;
         let mut bytes = Vec::new();

@@ -183,7 +183,7 @@ fn threads_and_parts_do_not_change_a_byte() {
     }
 }
 
-/// Arrays without an element take no bytes; that is no empty input.
+/// Arrays without an element take no bytes; such an input is not empty.
 #[test]
 fn a_table_is_no_empty_input() {
     let dir = tempfile::tempdir().unwrap();

@@ -52,7 +52,7 @@ impl Place {
         String::from_utf8(self.read(name)).unwrap()
     }
 
-    /// `packhorse ARGS` here, in an empty environment: no Slurm, no settings of whoever runs the tests.
+    /// `packhorse ARGS` here, in an empty environment: no Slurm, no settings of the caller.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(BIN);
         command.args(args).current_dir(self.path()).env_clear().stdin(Stdio::null());
@@ -404,7 +404,7 @@ fn a_terminal_sees_a_bar_of_the_work_at_hand_and_results_without_one() {
     assert!(verified.contains("verifying: ") && !verified.contains("files"), "{verified:?}");
 }
 
-// What is packed.
+// The work itself.
 
 #[test]
 fn lists_come_in_either_ending_from_a_file_or_standard_input() {
@@ -586,7 +586,7 @@ fn a_picture_cut_short_is_found_by_check_alone() {
     let [skipped] = &place.skipped("check")[..] else { panic!("{:?}", place.skipped("check")) };
     assert_eq!((&skipped["input"], &skipped["sample"]), (&json!("bird/cut.jpg"), &json!("bird/cut")));
     assert!(skipped["reason"].as_str().unwrap().contains("cut short"));
-    // What is checked and good keeps its bytes; without a check anything does.
+    // Checked, good pictures keep their bytes; without a check all do.
     assert_eq!(place.cat("check", &picture(&place)), whole);
     place.pack("plain", &[]);
     assert_eq!(place.cat("plain", "bird/cut.jpg"), &whole[..whole.len() / 2]);
@@ -816,7 +816,7 @@ fn damage_is_found_and_named() {
     place.fails(6, &["verify", "out"], &["is not sealed", "packhorse seal"]);
 }
 
-/// What is wrong with the shard, and which readers mind.
+/// The problems of a shard, and the readers that fail on them.
 fn findings(place: &Place, shard: &[u8]) -> (i32, String) {
     place.write("x.tar", shard);
     let ran = place.run(&["verify", "x.tar", "--for", "webdataset,wids,hf,dali,energon"]);
@@ -825,7 +825,7 @@ fn findings(place: &Place, shard: &[u8]) -> (i32, String) {
 }
 
 #[test]
-fn every_planted_sin_is_found_for_those_who_mind() {
+fn every_planted_defect_is_reported_for_the_readers_it_concerns() {
     let place = Place::with(&[]);
     let file = |name: &str| TarMember::file(name, "x");
     let long = format!("{}.txt", "l".repeat(120));
@@ -857,7 +857,7 @@ fn every_planted_sin_is_found_for_those_who_mind() {
 }
 
 #[test]
-fn a_sin_is_kept_from_readers_who_do_not_mind() {
+fn a_defect_is_not_reported_for_other_readers() {
     let place = Place::with(&[]);
     place.write("x.tar", archive(&[TarMember::file("my a.txt", "x")]));
     assert!(place.ok(&["verify", "x.tar", "--for", "wids,hf"]).contains("wids: reads all of it (1 sample in 1 shard)"));

@@ -1,4 +1,5 @@
-//! Compressed text by the command: the shards of the text itself, whatever it is wrapped in and however the work is cut.
+//! Compressed text by the command: the shards of the text itself, whatever it is wrapped in and however the work is
+//! cut.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
@@ -146,7 +147,7 @@ fn xz(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// What the file is called, and what is in it, in every way that it may be wrapped: in frames that end anywhere, too.
+/// The file's names and bytes in every compression, also in frames that end anywhere.
 fn wrapped(plain: &[u8]) -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let parts = |encode: fn(&[u8]) -> Vec<u8>| -> Vec<u8> {
         plain.chunks(plain.len() / 3 + 1).chain([&[][..]]).flat_map(encode).collect()

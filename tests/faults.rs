@@ -170,7 +170,7 @@ fn calls_fail_on_the_way_to_tokens() {
     every_call_fails(|| Work::tokens(40, "4KB"), Step::Pack, &faults);
 }
 
-/// A fault that stays: one more try is no help, and nothing is published.
+/// A permanent fault: a retry does not help, and nothing is published.
 #[test]
 fn a_file_system_that_keeps_failing() {
     if !strace::available() {

@@ -490,7 +490,7 @@ fn what_readers_of_tars_take_in_different_ways_is_refused() {
         ("holds a NUL", vec![pax("path", b"b.jpg\0c.jpg"), file()]),
         ("a GNU long name and a PAX path", vec![pax("path", b"b.jpg"), TarMember::gnu_name("c.jpg"), file()]),
         ("the name of a folder", vec![TarMember::file("a.jpg/", "12345")]),
-        ("a size though it is no file", vec![TarMember::of_kind(b'5', "a/", "12345")]),
+        ("a size on a directory", vec![TarMember::of_kind(b'5', "a/", "12345")]),
         ("damaged PAX", vec![pax("size", b"+5"), file()]),
     ] {
         let (packed, records) = both_ways("odd.tar", &archive(&members));
@@ -568,7 +568,7 @@ fn containers_that_are_compressed_in_a_way_nobody_undoes_are_no_fields() {
         assert!(packed.is_empty() && records.len() == 1, "{name}: {packed:?} {records:?}");
         assert!(records[0].contains("decompress it first"), "{name}: {records:?}");
     }
-    // What is no container is a field, however it is compressed.
+    // A file that is not a container is a field, however it is compressed.
     let (packed, records) = both_ways("a.nii.lz4", b"whatever");
     assert!(packed.len() == 1 && records.is_empty(), "{packed:?} {records:?}");
 }

@@ -183,7 +183,7 @@ fn what_must_be_whole_and_is_too_large_is_refused_or_left_out() {
     assert_eq!(ended.code(), 0, "{ended:?}");
     assert_eq!(samples(&place.path("skip")), (1, 1));
     assert!(peak < PROGRAM, "{} MiB", peak / MIB);
-    // What is not looked into is copied.
+    // Fields that are not decoded are copied.
     let (ended, _) = place.pack("bytes", &["--to", "webdataset", "--decode", "never", "--memory", "64MiB"]);
     assert_eq!(ended.code(), 0, "{ended:?}");
     assert_eq!(samples(&place.path("bytes")), (2, 0));

@@ -48,8 +48,7 @@ fn merged(work: &Work) -> Tree {
     whole
 }
 
-/// After a run that was killed: whoever finds the index finds both files whole; and the same run again ends in the
-/// same bytes.
+/// After a killed run: where the index exists, both files are whole; and a rerun gives the same bytes.
 fn goes_on(whole: &Tree, folder: &Path, again: Program, when: &str) {
     let left = tree(folder);
     let named = || left.iter().filter(|(name, _)| !name.starts_with(".staging/"));

@@ -1,5 +1,5 @@
-//! Batches from datasets that the command made, and from those of others: the same from every container, every place and
-//! every cache.
+//! Batches from datasets that the command made, and from those of others: the same from every container, every place
+//! and every cache.
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 #[path = "common/bytes.rs"]
@@ -202,7 +202,7 @@ fn tokens_are_samples_too() {
     std::fs::write(&tokenizer, bytes::tokenizer()).unwrap();
     let args = ["pack", text(&corpus), "--to", "tokens", "--tokenizer", text(&tokenizer), "--out", text(&out)];
     packhorse(&[&args[..], &["--samples-per-shard", "40"]].concat());
-    // Sealed, as a pattern, and one pair that nobody wrote a word about.
+    // Sealed, as a pattern, and one pair without a manifest.
     let pair = dir.path().join("pair");
     std::fs::create_dir(&pair).unwrap();
     for name in ["shard-000000.idx", "shard-000000.bin"] {

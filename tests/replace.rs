@@ -241,7 +241,7 @@ fn parts_of_a_plan_replace_a_dataset_too() {
     place.request("plan", &out, &NEW, &["--replace"]).succeed();
     let part = |part: &str| packhorse(&["pack", "--plan", text(&out), "--part", part]);
     part("1/2").succeed();
-    // Half of it is there: the old dataset is whole, and says what is on its way.
+    // Half done: the old dataset is whole, and its status shows the replacement.
     let status = packhorse(&["status", text(&out), "--json"]).succeed().printed;
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
     assert_eq!((status["sealed"].as_bool(), status["replacing"]["shards"].as_u64()), (Some(true), Some(4)), "{status}");
@@ -267,7 +267,7 @@ fn the_last_request_wins() {
     place.request("plan", &out, &third, &["--replace"]).succeed();
     assert!(tree(&out.join(".replacing")).keys().all(|name| !name.ends_with(".tar")));
     place.pack(&out, &OLD, &["--replace"]).succeed();
-    sealed_again(&out, &place.old, "the dataset that is there is what is wanted");
+    sealed_again(&out, &place.old, "the existing dataset is the wanted one");
 }
 
 #[test]

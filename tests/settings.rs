@@ -10,7 +10,8 @@ use std::process::Command;
 /// Words in backticks that are not settings.
 const OTHERS: [&str; 3] = ["identity", "remote", "stage"];
 
-/// The string literals of Rust source with the lines they begin on; comments and what follows `mod tests {` are passed over.
+/// The string literals of Rust source with the lines they begin on; comments and what follows `mod tests {` are passed
+/// over.
 fn literals(source: &str) -> Vec<(usize, String)> {
     let source = source.split("\nmod tests {").next().unwrap();
     let bytes = source.as_bytes();
@@ -83,7 +84,7 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is in backticks in `text`.
+/// The parts of `text` in backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

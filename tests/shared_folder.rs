@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
-/// Inputs, a folder for the dataset, and folders of somebody else beside it.
+/// Inputs, a folder for the dataset, and another user's folders beside it.
 struct Shared {
     dir: TempDir,
     before: Tree,
@@ -72,7 +72,7 @@ fn write(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
 }
 
-/// What somebody puts into the folder: a name, and what it links to below `victim`.
+/// A planted link in the folder: its name, and its target below `victim`.
 const LINKS: [(&str, &str); 14] = [
     (".staging", ""),
     (".staging", "sub"),

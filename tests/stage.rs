@@ -1,4 +1,4 @@
-//! `packhorse stage`: whatever stops it, and whoever else does the same, running it again ends in the dataset.
+//! `packhorse stage`: after any interruption, and beside concurrent runs, a rerun completes the copy.
 //!
 //! `PACKHORSE_KILLS` is the number of kills at random moments (20 where it is not set).
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
@@ -175,7 +175,7 @@ fn two_at_once_share_the_work() {
             .sum();
         stage.assert_whole(&to, "three at once");
         let bytes = stage.staged(&to, &[])["bytes"].as_u64().unwrap();
-        // Receipts are small, and written by whoever comes.
+        // Receipts are small: every process writes them.
         assert!(copied < bytes + bytes / 10, "{copied} bytes were copied, of {bytes}");
     }
 }
@@ -212,7 +212,7 @@ fn an_original_that_is_damaged_is_named_and_not_staged() {
     for name in ["shard-000003.tar", "shard-000005.tar", "shard-000007.receipt.json"] {
         std::fs::copy(stage.dataset.join(name), damaged.join(name)).unwrap();
     }
-    assert_eq!(json(&staging())["copied"], 6 + companions(&stage), "of three shards what is missing, and no more");
+    assert_eq!(json(&staging())["copied"], 6 + companions(&stage), "of three shards only the missing ones");
     stage.assert_whole(&to, "put right");
 }
 
@@ -241,7 +241,7 @@ fn a_part_is_a_part_of_a_larger_one() {
     assert!(ended.code() == 2 && ended.said.contains("not from 0 to 1"), "{ended:?}");
 }
 
-/// Ten shards: which part of them is taken, and what is said of the copy.
+/// Ten shards: the part that is taken, and the report on the copy.
 #[test]
 fn a_part_is_rounded_up_and_known_as_one() {
     let stage = Stage::new();
@@ -305,7 +305,7 @@ fn copies_that_rot_are_found_and_replaced() {
     stage.assert_whole(&to, "cut short");
 }
 
-/// A copy that somebody made by other means is looked at before it is believed.
+/// A copy made by other means is checked before it is used.
 #[test]
 fn files_that_nobody_vouches_for_are_read() {
     let stage = Stage::new();
@@ -340,7 +340,7 @@ fn another_dataset_is_refused() {
 }
 
 #[test]
-fn anybodys_shards_are_staged_by_size_and_time() {
+fn third_party_shards_are_staged_by_size_and_time() {
     let stage = Stage::new();
     let (foreign, to) = (stage.work.dir("foreign"), stage.work.dir("near"));
     std::fs::create_dir_all(foreign.join("sub")).unwrap();
@@ -350,10 +350,10 @@ fn anybodys_shards_are_staged_by_size_and_time() {
     std::fs::write(foreign.join("sub/note.txt"), b"hello").unwrap();
     let staging = || json(&packhorse(&["stage", text(&foreign), "--to", text(&to), "--json"]).succeed());
     assert_eq!((&staging()["copied"], &staging()["copied"]), (&3.into(), &0.into()));
-    assert_equal(&tree(&foreign), &tree(&to), "anybody's");
+    assert_equal(&tree(&foreign), &tree(&to), "third-party");
     std::fs::write(foreign.join("sub/note.txt"), b"hallo").unwrap();
     assert_eq!(staging()["copied"], 1);
-    assert_equal(&tree(&foreign), &tree(&to), "anybody's, changed");
+    assert_equal(&tree(&foreign), &tree(&to), "third-party, changed");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn check(store: &Arc<dyn Store>, out: &Path) -> Result<(), String> {
         if name == Path::new("dataset.json") {
             let found = packhorse::session().store(store.clone()).verify(out, Depth::Full);
             let damages = found.map_err(|e| e.to_string())?.damages;
-            // Leftovers of a run that died are no damage of the dataset.
+            // Leftovers of a dead run are not damage.
             let damages: Vec<_> = damages.into_iter().filter(|d| d.file != ".staging").collect();
             if !damages.is_empty() {
                 return Err(format!("{damages:?}"));
@@ -212,7 +212,7 @@ fn a_store_that_does_not_sync_is_found_out() {
         (Mutant::FoldersUnsynced, Loss::Names),
         (Mutant::SyncAfterRename, Loss::Bytes),
     ] {
-        assert!(power_cuts(&request, mutant, loss).is_err(), "nobody noticed {mutant:?} when {loss:?} were lost");
+        assert!(power_cuts(&request, mutant, loss).is_err(), "{mutant:?} went unnoticed when {loss:?} were lost");
     }
 }
 

@@ -151,7 +151,7 @@ fn shards_become_one_pair() {
     let idx = all.with_extension("idx");
     packhorse(&["verify", text(&idx), "--vocabulary", "257", "--eod-id", "256"]).succeed();
     assert_eq!(packhorse(&["verify", text(&idx), "--vocabulary", "256"]).run().code(), 3);
-    // Nobody's pair is written over.
+    // An existing pair is never overwritten.
     let again = packhorse(&["merge", text(&out), "--out", text(&all)]).run();
     assert!(again.code() == 2 && again.said.contains("there already"), "{again:?}");
     // The order of training over it, as files that numpy loads.
@@ -259,7 +259,7 @@ fn threads_parts_and_repetition_change_no_byte() {
     assert_equal(&whole, &tree(&eight), "eight threads");
     let parts = corpus.dir("parts");
     corpus.command("plan", &parts, &cut).succeed();
-    // Whoever fills the plan does not need the tokenizer's file.
+    // Filling the plan does not need the tokenizer's file.
     std::fs::remove_file(corpus.dir("tokenizer.json")).unwrap();
     for part in ["2/3", "3/3", "1/3", "2/3"] {
         packhorse(&["pack", "--plan", text(&parts), "--part", part]).succeed();

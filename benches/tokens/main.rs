@@ -219,7 +219,7 @@ impl Bench {
         })
     }
 
-    /// Loading the tokenizer and encoding texts in memory, on two threads, to tokens that nobody keeps.
+    /// Loads the tokenizer and encodes texts in memory on two threads; the tokens are dropped.
     fn alone(&self, texts: &[Rows]) -> Duration {
         let file = std::fs::read(&self.tokenizer).expect("a tokenizer");
         timed(|| {

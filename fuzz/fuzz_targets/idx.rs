@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use packhorse_core::{Format, Input, Limits, MemoryInput, Options, Outlet, Result, Rows, Scratch};
+use packhorse_core::{Format, Input, Limits, MemoryInput, Options, Outlet, Result, Rows, ScratchFile};
 use packhorse_tokens::{Look, MergePlan, Tokens, repair, verify};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -50,14 +50,14 @@ impl Outlet for Folder {
     fn path(&mut self, _: &str) -> Result<PathBuf> {
         Err(packhorse_core::Error::bug("no paths here"))
     }
-    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
         Ok(Box::new(Room(Vec::new())))
     }
 }
 
 struct Room(Vec<u8>);
 
-impl Scratch for Room {
+impl ScratchFile for Room {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.0.extend_from_slice(bytes);
         Ok(())

@@ -1,4 +1,4 @@
-//! A tokenizer whose tokens are the bytes of the text, and a reader of what is written with it: so tests
+//! A tokenizer whose tokens are the bytes of the text, and a reader of its output: so tests
 //! know every token without a tokenizer of their own.
 
 use std::path::Path;

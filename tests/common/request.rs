@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is to become of which inputs.
+/// A request: the inputs and the wanted dataset.
 pub(crate) struct Request {
     /// Names and bytes.
     pub(crate) inputs: Vec<(&'static str, Vec<u8>)>,

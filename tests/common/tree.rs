@@ -45,8 +45,8 @@ pub(crate) fn assert_equal(expected: &Tree, now: &Tree, when: &str) {
     assert!(expected == now, "{when}: missing {missing:?}, stray {stray:?}, with other bytes {other:?}");
 }
 
-/// Whatever has a final name in an unfinished dataset must be as in the finished one: what is being
-/// written lies in `.staging`. A dataset that was not begun has no folder.
+/// Asserts that files with final names in an unfinished dataset equal those of the finished one: unfinished files are
+/// in `.staging`. A dataset that was not begun has no folder.
 #[track_caller]
 pub(crate) fn assert_no_half_file(expected: &Tree, out: &Path, when: &str) {
     if !out.exists() {

@@ -12,7 +12,7 @@ pub(crate) struct Work {
     dir: TempDir,
     /// The folder of the pictures or documents.
     pub(crate) input: PathBuf,
-    /// What is to become of them.
+    /// The wanted dataset.
     wanted: Vec<String>,
     /// The dataset as an undisturbed run makes it.
     pub(crate) whole: Tree,

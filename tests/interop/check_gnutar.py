@@ -1,4 +1,4 @@
-"""Lists and extracts every shard with GNU tar and compares the files on disk with what is expected."""
+"""Lists and extracts every shard with GNU tar and compares the files on disk with the expected ones."""
 
 import os
 import subprocess

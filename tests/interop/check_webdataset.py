@@ -1,4 +1,4 @@
-"""Reads every sample with the webdataset package and compares it with what is expected."""
+"""Reads every sample with the webdataset package and compares it with the expected one."""
 
 import json
 

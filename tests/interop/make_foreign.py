@@ -1,7 +1,7 @@
 """Writes small tars by other hands, which packhorse must read as inputs.
 
 Each case is OUT_DIR/NAME.tar (or .tar.gz, .tar.zst, or a folder NAME of several tars) with the samples
-that it holds in OUT_DIR/NAME.expected.jsonl.  Directories, links and other special members are no samples.
+that it holds in OUT_DIR/NAME.expected.jsonl.  Directories, links and other special members are not samples.
 The samples are the same in every run; time stamps in the headers are not.
 """
 
@@ -197,7 +197,7 @@ def compressed_zst(out, name):
 
 
 def gnutar_dot(out, name):
-    """A folder packed by `tar -C FOLDER -cf x.tar .`: every name starts with "./", which is no part of the key."""
+    """A folder packed by `tar -C FOLDER -cf x.tar .`: every name starts with "./", which is not part of the key."""
     samples = some("dress/0001", "hat/0002", "0003")
     with tempfile.TemporaryDirectory() as temporary:
         for member, data in members(samples):

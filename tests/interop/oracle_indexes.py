@@ -140,7 +140,7 @@ def energon_rows(shards):
     return samples, parts
 
 
-# Reading what is there.
+# Reading.
 
 
 class Report:

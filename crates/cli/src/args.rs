@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
 use packhorse_core::Consumer;
 use std::path::PathBuf;
 
-/// Turns many small files into few large shards, and looks after them.
+/// Pack many small files into few large shards; check, copy and measure them
 #[derive(Parser)]
 #[command(name = "packhorse", version, arg_required_else_help = true, args_override_self = true, after_help = exit::HELP)]
 pub(crate) struct Args {
@@ -49,26 +49,26 @@ pub(crate) enum Command {
     /// Pack inputs into shards, or fill a plan that was made before
     #[command(after_help = PACK_EXAMPLES)]
     Pack(Box<Pack>),
-    /// Decide which sample goes to which shard, and write that down
+    /// Decide which sample goes to which shard, and write the plan
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(Box<PlanArgs>),
-    /// Prove that every shard of the plan is there, and write dataset.json
+    /// Check that every shard of the plan exists, and write dataset.json
     Seal(Seal),
-    /// Say how far a dataset is
+    /// Show the progress of a dataset
     Status(Dir),
-    /// Check every byte of a dataset, or what other readers would trip over in any shards
+    /// Check every byte of a dataset, or what other readers would fail on in any shards
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(Verify),
-    /// Make one pair of many shards of tokens, their documents one after the other
+    /// Concatenate shards of tokens into one .bin and .idx pair
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(Merge),
-    /// Derive the training order of tokens: the files that Megatron then finds in its cache, or bins of documents
+    /// Write the training order of tokens: the index files of Megatron's cache, or bins of whole documents
     #[command(after_help = ORDER_EXAMPLES)]
     Order(Order),
-    /// Pack the damaged shards of a dataset again, from its inputs; or write a wrong index of tokens again
+    /// Repack the damaged shards of a dataset from its inputs; or repair a damaged token index
     #[command(after_help = REPAIR_EXAMPLES)]
     Repair(Repair),
-    /// Copy a dataset, or a part of its shards, to where it is near: memory, or a disk of this machine
+    /// Copy a dataset, or a part of its shards, to a local disk or to memory
     #[command(after_help = STAGE_EXAMPLES)]
     Stage(Stage),
     /// List the members of a shard
@@ -76,12 +76,12 @@ pub(crate) enum Command {
     /// Write one member of a shard to standard output
     #[command(after_help = "Examples:\n  packhorse cat shards/shard-000000.tar dress/0001.jpg > 0001.jpg")]
     Cat(Cat),
-    /// Count what a dataset or a shard holds
+    /// Show counts, sizes and fields of a dataset or a shard
     Stat(Stat),
-    /// Make a corpus to try things on
+    /// Make a synthetic corpus for trials
     #[command(subcommand)]
     Synth(Synth),
-    /// Measure what this machine and this data give
+    /// Measure reading and uploading on this machine with this data
     #[command(subcommand)]
     Bench(Bench),
     /// Print shell completions
@@ -119,8 +119,8 @@ const VERIFY_EXAMPLES: &str = "\
 Examples:
   packhorse verify shards
   packhorse verify shards --full
-  packhorse verify anybodys/*.tar --for webdataset,hf,dali
-  packhorse verify anybodys.idx --vocabulary 50257 --eod-id 50256";
+  packhorse verify others/*.tar --for webdataset,hf,dali
+  packhorse verify other.idx --vocabulary 50257 --eod-id 50256";
 
 const MERGE_EXAMPLES: &str = "\
 Examples:
@@ -151,7 +151,7 @@ Examples:
   packhorse stage s3://bucket/shards --to /scratch/shards --jobs 32
 
 Every file is checked by its digest and has its name when it is whole. Stopped or failed? Run the same command
-again: what is there stays. Several at once, such as the tasks of a node, share the work.";
+again: finished copies stay. Several at once, such as the tasks of a node, share the work.";
 
 #[derive(ClapArgs)]
 pub(crate) struct Dir {
@@ -166,14 +166,14 @@ pub(crate) struct Seal {
     pub(crate) dir: Dir,
 }
 
-/// What is known of somebody's tokens.
+/// Facts about tokens that their files do not record.
 #[derive(ClapArgs)]
-pub(crate) struct Known {
-    /// Tokens of anybody: how many ids there are; one outside is damage
+pub(crate) struct TokenFlags {
+    /// Of third-party tokens: the size of the vocabulary; larger ids are damage
     #[arg(long, value_name = "N")]
     pub(crate) vocabulary: Option<u64>,
 
-    /// Tokens of anybody: the id that ends each document that is not empty
+    /// Of third-party tokens: the id that ends each non-empty document
     #[arg(long, value_name = "ID")]
     pub(crate) eod_id: Option<u64>,
 }
@@ -184,7 +184,7 @@ pub(crate) struct Merge {
     #[arg(value_name = "INPUT", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) input: Vec<PathBuf>,
 
-    /// The name of what is made, without .bin
+    /// The name of the merged pair, without .bin
     #[arg(long, value_name = "NAME", value_hint = ValueHint::FilePath)]
     pub(crate) out: PathBuf,
 
@@ -196,10 +196,10 @@ pub(crate) struct Merge {
     pub(crate) verifying: Verifying,
 }
 
-/// Whether what sealed datasets recorded is checked.
+/// Whether digests of sealed datasets are checked.
 #[derive(ClapArgs)]
 pub(crate) struct Verifying {
-    /// Compare what is read of sealed datasets with the digests that they recorded, and stop at damage: on or off
+    /// Check files of sealed datasets against their recorded digests, and stop at damage
     #[arg(long, value_name = "WHETHER", default_value = "on", value_parser = ["on", "off"])]
     verify: String,
 }
@@ -262,12 +262,12 @@ pub(crate) struct Repair {
     #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 
-    /// Of a file: the name of what is written, without .idx
+    /// Of a file: the name of the repaired file, without .idx
     #[arg(long, value_name = "NAME", value_hint = ValueHint::FilePath)]
     pub(crate) out: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) known: Known,
+    pub(crate) known: TokenFlags,
 
     #[command(flatten)]
     pub(crate) work: Work,
@@ -283,12 +283,12 @@ pub(crate) struct Verify {
     #[arg(long)]
     pub(crate) full: bool,
 
-    /// Report what these readers would trip over: webdataset, wids, hf, dali, energon
+    /// Report what these readers would fail on: webdataset, wids, hf, dali, energon
     #[arg(long = "for", value_name = "A,B", value_delimiter = ',')]
     pub(crate) readers: Vec<Consumer>,
 
     #[command(flatten)]
-    pub(crate) known: Known,
+    pub(crate) known: TokenFlags,
 
     #[command(flatten)]
     pub(crate) threads: Threads,
@@ -296,7 +296,7 @@ pub(crate) struct Verify {
 
 #[derive(ClapArgs)]
 pub(crate) struct Stage {
-    /// The dataset's folder, or its location (s3://…, http://…); or anybody's, of which all files are taken
+    /// The dataset's folder or URL (s3://…, http://…); of a third-party folder all files are copied
     #[arg(value_name = "DATASET", value_hint = ValueHint::AnyPath)]
     pub(crate) dataset: PathBuf,
 
@@ -308,7 +308,7 @@ pub(crate) struct Stage {
     #[arg(long, value_name = "PART", default_value_t = 1.0)]
     pub(crate) fraction: f64,
 
-    /// Read what is there already too, and copy anew what has another digest
+    /// Check the digests of existing copies too, and replace wrong ones
     #[arg(long)]
     pub(crate) verify: bool,
 
@@ -364,7 +364,7 @@ pub(crate) struct Corpus {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) count: u64,
 
-    /// The folder they go to
+    /// The output folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: PathBuf,
 
@@ -376,13 +376,13 @@ pub(crate) struct Corpus {
     pub(crate) threads: Threads,
 }
 
-/// What is measured.
+/// The benchmarks.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     /// Each stage of reading a dataset on its own, and all of them together: raw bytes, parse, decode, batch
     #[command(after_help = BENCH_READ_EXAMPLES)]
     Read(Box<BenchRead>),
-    /// How fast batches come to a GPU, beside the limits: copies alone, steps alone, steps with batches that arrive
+    /// Batches to a GPU, against the limits: copies alone, steps alone, steps with arriving batches
     #[cfg(feature = "gpu")]
     #[command(after_help = BENCH_UPLOAD_EXAMPLES)]
     Upload(Box<BenchUpload>),
@@ -390,7 +390,8 @@ pub(crate) enum Bench {
 
 #[derive(ClapArgs)]
 pub(crate) struct BenchRead {
-    /// Decode pictures to N x N pixels: the shorter side is brought to N and the centre cut out [default: pictures stay bytes]
+    /// Decode pictures to N x N pixels: the shorter side is brought to N and the centre cut out [default: pictures stay
+    /// bytes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) size: Option<u32>,
 
@@ -425,10 +426,11 @@ pub(crate) struct BenchUpload {
     pub(crate) load: BenchLoad,
 }
 
-/// What is read, and how.
+/// The dataset, and how to load it.
 #[derive(ClapArgs)]
 pub(crate) struct BenchLoad {
-    /// A dataset's folder, or anybody's shards: a file, a folder, a pattern like 'shard-{000..127}.tar'; s3:// and http:// too
+    /// A dataset's folder, or third-party shards: a file, a folder, a pattern like 'shard-{000..127}.tar'; s3:// and
+    /// http:// too
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) dataset: String,
 
@@ -448,11 +450,11 @@ pub(crate) struct BenchLoad {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Threads that read ahead of those that decode
+    /// Threads that read ahead of decoding
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) readers: usize,
 
-    /// Map shards instead of reading them; for files that nobody writes any more
+    /// Memory-map shards instead of reading them; only for files that are never written again
     #[arg(long)]
     pub(crate) map: bool,
 
@@ -472,15 +474,15 @@ Examples:
   packhorse bench upload shards --device host                 without a GPU: what the loader gives
 
 A step computes nothing for --step milliseconds. device is the limit: steps on a batch that is on the GPU already. cached sends
-one batch again and again, loader all of them: what they lack to the limit is what the copies, and then the loader, cost.";
+one batch repeatedly, loader all of them: the distance to the limit is the cost of the copies, and of the loader.";
 
 const BENCH_READ_EXAMPLES: &str = "\
 Examples:
   packhorse bench read shards
   packhorse bench read shards --size 224 --augment --jobs 8
-  packhorse bench read 'anybodys/shard-{000..127}.tar' --json
+  packhorse bench read 'others/shard-{000..127}.tar' --json
 
-The slowest stage is what to look at: raw is the storage, parse finding samples, decode the CPU, batch all of them.";
+Look at the slowest stage: raw is the storage, parse finds samples, decode is the CPU, batch is all of them.";
 
 #[cfg(test)]
 mod tests {

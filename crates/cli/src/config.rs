@@ -36,7 +36,7 @@ fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsStr
     Location::local(Path::new(path))?;
     let text = std::fs::read_to_string(path).context("read").map_err(|e| of_request(e).with_kind(Kind::Config))?;
     let table: toml::Table =
-        text.parse().map_err(|e: toml::de::Error| Error::config(format!("is no TOML: {}", e.message())))?;
+        text.parse().map_err(|e: toml::de::Error| Error::config(format!("is not valid TOML: {}", e.message())))?;
     let mut flags = Vec::new();
     for (key, value) in table {
         let known = |of: &Command| of.get_arguments().any(|arg| named(arg, &key));

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Clone)]
 pub(crate) struct RecipeFlags(pub(crate) Recipe);
 
-/// The setting that is no flag: it stands on the command line without a name.
+/// The setting without a flag: a positional argument.
 const POSITIONAL: &str = "input";
 
 impl Args for RecipeFlags {

@@ -1,7 +1,7 @@
-//! The command line: a thin skin over the library's functions.
+//! The command line: a thin layer over the library.
 //!
 //! This crate owns flags, the terminal, Slurm's environment, signals and exit codes. It knows no
-//! byte layout: formats come in through the registry that the binary hands over.
+//! byte layout: the binary passes the formats in a registry.
 
 mod args;
 mod command;
@@ -38,7 +38,7 @@ pub fn run(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> Exi
     let (matches, parsed) = match matched {
         Ok(matched) => matched,
         Err(error) => {
-            // Help and version go to standard output and are no error.
+            // Help and version go to standard output and are not errors.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

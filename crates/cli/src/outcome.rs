@@ -1,4 +1,4 @@
-//! What is said at the end: results on standard output, everything else on standard error.
+//! The end of a command: results go to standard output, errors to standard error.
 
 use crate::exit::code;
 use crate::settings::flags;
@@ -25,8 +25,8 @@ impl Style {
         if self.quiet { Ok(()) } else { print(&flags(text)) }
     }
 
-    /// Ends a command that found something damaged or missing, with its exit code. Where results are not shown, `summary`
-    /// is the error.
+    /// Ends a command that found something damaged or missing, with its exit code. Where results are not shown,
+    /// `summary` is the error.
     pub(crate) fn incomplete(self, summary: String) -> Result<ExitCode> {
         match self.quiet && !self.json {
             true => Err(Error::new(Kind::Incomplete, summary)),
@@ -48,7 +48,7 @@ pub(crate) fn done(result: io::Result<()>) -> Result<()> {
     }
 }
 
-/// Says what went wrong.
+/// Reports an error on standard error.
 pub(crate) fn report_error(error: &Error, as_json: bool) {
     let line = match as_json {
         true => json!({
@@ -65,7 +65,7 @@ pub(crate) fn report_error(error: &Error, as_json: bool) {
         .to_string(),
         false => format!("error: {error}"),
     };
-    // Nobody is left to tell if standard error is gone.
+    // Standard error may be closed: then there is no other place to report that.
     let _ = writeln!(io::stderr().lock(), "{}", flags(&line));
 }
 

@@ -1,4 +1,4 @@
-//! The flags of `pack` and `plan`: what is packed, and how hard the work is done.
+//! The flags of `pack` and `plan`: the recipe, and the resources to use.
 
 use crate::args::Verifying;
 use crate::flags::RecipeFlags;
@@ -6,18 +6,19 @@ use clap::{Args as ClapArgs, ValueHint};
 use packhorse_pack::{Part, Recipe, parse_bytes};
 use std::path::PathBuf;
 
-/// What to pack, and what to do about what is there.
+/// The recipe, and how to treat an existing output.
 #[derive(ClapArgs, Clone)]
 pub(crate) struct Planning {
     #[command(flatten)]
     pub(crate) flags: RecipeFlags,
 
-    /// Where --out holds another dataset, packed by another request: start over. The old one stays as it is until the new
-    /// one, which is packed in OUT/.replacing, is sealed and takes its place
+    /// Where --out holds another dataset, packed by another request: start over. The old one stays as it is until the
+    /// new one, which is packed in OUT/.replacing, is sealed and takes its place
     #[arg(long)]
     pub(crate) replace: bool,
 
-    /// Encode this share of the documents with the reference implementation too; a difference is an error. Of a plan it is for `pack --plan`
+    /// Encode this share of the documents with the reference implementation too; a difference is an error. Of a plan it
+    /// is for `pack --plan`
     #[arg(long, value_name = "0..1", default_value_t = 0.0)]
     pub(crate) check_exact: f64,
 
@@ -46,7 +47,7 @@ impl Threads {
     }
 }
 
-/// How hard to work.
+/// The resources to use.
 #[derive(ClapArgs)]
 pub(crate) struct Work {
     #[command(flatten)]
@@ -56,9 +57,9 @@ pub(crate) struct Work {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) io_threads: u16,
 
-    /// The memory to do with: the most input held at once, and four times the largest value that must be whole (an array,
-    /// a document); larger ones are refused, or left out. Files that go unchanged into WebDataset are copied in pieces
-    /// [default: 192MiB, and values of 2 GiB]
+    /// The memory to do with: the most input held at once, and four times the largest value that must be whole (an
+    /// array, a document); larger ones are refused, or left out. Files that go unchanged into WebDataset are copied in
+    /// pieces [default: 192MiB, and values of 2 GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) memory: Option<u64>,
 

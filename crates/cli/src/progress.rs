@@ -1,4 +1,4 @@
-//! Events as a person or a program wants to see them.
+//! Progress on standard error: a bar, lines of text, or lines of JSON.
 
 use crate::settings::flags;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -49,7 +49,7 @@ struct Counts {
     skipped: AtomicU64,
 }
 
-/// What is drawn. Nothing before there is something to say: `ls` and `cat` write where a bar would be.
+/// The bar on the terminal. Hidden until there is progress: `ls` and `cat` write to the same terminal.
 struct Stage {
     name: &'static str,
     bar: ProgressBar,
@@ -209,6 +209,6 @@ fn style(template: &str) -> ProgressStyle {
 }
 
 fn line(text: &str) {
-    // Names of foreign files must not steer the terminal. Nobody is left to tell if standard error is gone.
+    // File names must not control the terminal. Standard error may be closed.
     let _ = writeln!(std::io::stderr().lock(), "{}", flags(text).replace(char::is_control, "?"));
 }

@@ -18,7 +18,7 @@ fn collect(command: &Command, found: &mut BTreeSet<String>) {
 }
 
 /// `text` with each setting in backticks as a flag, and within a command in backticks (`` `packhorse verify full` ``)
-/// too. What is in backticks otherwise stays.
+/// too. Other text in backticks stays.
 pub(crate) fn flags(text: &str) -> Cow<'_, str> {
     if !text.contains('`') {
         return Cow::Borrowed(text);
@@ -37,7 +37,7 @@ pub(crate) fn flags(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The first part of `text` in backticks, with what is before and after it.
+/// Splits `text` at its first part in backticks: before, inside, after.
 fn quoted(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once('`')?;
     let (code, after) = rest.split_once('`')?;

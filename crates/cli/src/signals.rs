@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGUSR1 ask the work to stop; what is finished stays, and the same command
-//! goes on. Slurm sends TERM twice: only a second SIGINT, a person's, ends at once.
+//! SIGINT, SIGTERM and SIGUSR1 ask the work to stop; finished shards stay, and the same command
+//! resumes. Slurm sends TERM twice: only a second SIGINT (Ctrl-C) ends the process at once.
 
 use packhorse_core::{Cancel, Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
@@ -21,15 +21,14 @@ pub(crate) fn cancel() -> Result<Cancel> {
     Ok(Cancel::from_flag(stop))
 }
 
-/// How often a request to stop is looked for.
+/// The interval of checks for a request to stop.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long work may go on after it.
+/// How long work may continue after it.
 const GRACE: Duration = Duration::from_millis(400);
 
 /// Ends the program soon after a request to stop, also where the work looks for none, such as an index that is
-/// computed in one go: `last` puts things in order and says the exit code. What is published meanwhile must be whole
-/// at any moment.
+/// computed in one go: `last` cleans up and returns the exit code. Published files must be whole at any moment.
 pub(crate) fn end_soon(cancel: &Cancel, last: impl FnOnce() -> i32 + Send + 'static) {
     let cancel = cancel.clone();
     std::thread::spawn(move || {

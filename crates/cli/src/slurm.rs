@@ -37,7 +37,7 @@ fn array(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<(u32, u32)>> {
 
 fn number(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Option<u32>> {
     let parse =
-        |text: String| text.trim().parse().map_err(|_| Error::config(format!("{name}=\"{text}\" is no number")));
+        |text: String| text.trim().parse().map_err(|_| Error::config(format!("{name}=\"{text}\" is not a number")));
     var(name).map(parse).transpose()
 }
 

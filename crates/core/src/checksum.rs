@@ -7,7 +7,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(Crc32Iscsi, bytes) as u32
 }
 
-/// The same, of bytes that come in pieces.
+/// CRC-32C of bytes that come in pieces.
 #[derive(Clone, Debug)]
 pub struct Crc32c(crc_fast::Digest);
 

@@ -1,32 +1,30 @@
-//! What is inside the bytes of one field: how `.npy` and `.npz` become tensors, and tensors `.npy`.
+//! Decoding and encoding of one field's bytes: `.npy` and `.npz` to tensors, and tensors to `.npy`.
 
 use crate::{Field, Input, Result, Rows};
 use arrow_array::{ArrayRef, BinaryViewArray};
 
 /// Decodes one field's bytes into typed columns, and encodes a typed column as bytes. Pure.
 pub trait Codec: Send + Sync {
-    /// The columns that the bytes of the field `name` become, from their headers alone, in the order
-    /// of their names. `name` decides what they are called: `npz` with arrays `x` and `y` gives `x`
-    /// and `y`, `view.npz` gives `view.x` and `view.y`; `depth.npy` gives `depth`.
+    /// The columns that the bytes of the field `name` decode to, sorted by name; reads headers only. `name` decides the
+    /// columns' names: `npz` with arrays `x` and `y` gives `x` and `y`, `view.npz` gives `view.x` and `view.y`;
+    /// `depth.npy` gives `depth`.
     fn probe(&self, name: &str, input: &dyn Input) -> Result<Vec<Field>>;
 
-    /// Decodes the blob column `name` of `rows` into the columns `fields`, an array each. A value that
-    /// does not fit its column is a `Content` error that names the sample and shows both types. What
-    /// the bytes hold beyond `fields` is left out; what they lack is null where the field may be, and
-    /// else an error.
+    /// Decodes the blob column `name` of `rows` into one array for each of `fields`. A value that does not fit its
+    /// column is a `Content` error that names the sample and shows both types. Arrays in the bytes that are not in
+    /// `fields` are ignored. A missing array is null where the field is nullable, and an error elsewhere.
     fn decode(&self, name: &str, rows: &Rows, fields: &[Field]) -> Result<Vec<ArrayRef>>;
 
-    /// A field that is alone in a block is best read behind so many bytes, under 64, of memory that is
-    /// aligned for any element, if it is like the last one that was decoded: then its values are aligned
-    /// and need no copy. A hint that what comes out never depends on.
-    fn lead(&self) -> usize {
+    /// How many bytes of padding (under 64) to leave before a field that is read alone into aligned memory, so that its
+    /// values are aligned and decoding needs no copy. A guess from the last field decoded: results never depend on it.
+    fn alignment_padding(&self) -> usize {
         0
     }
 
-    /// The name of the field that holds `field` encoded (`depth` → `depth.npy`), and whether it can
-    /// be: `Unsupported`, naming field and type, if not.
+    /// The name of the field that holds `field` encoded (`depth` → `depth.npy`). `Unsupported`, naming field and type,
+    /// where the type can't be encoded.
     fn encoded(&self, field: &Field) -> Result<String>;
 
-    /// Encodes a column, a value a sample; null stays null.
+    /// Encodes a column, one value for each sample; null stays null.
     fn encode(&self, field: &Field, column: &ArrayRef) -> Result<BinaryViewArray>;
 }

@@ -33,7 +33,7 @@ pub fn is_contained() -> bool {
     DEPTH.get() > 0
 }
 
-/// Lets the process's panic hook pass by panics that are contained. For programs, once, at their start.
+/// Makes the process's panic hook ignore contained panics. For programs, once, at their start.
 pub fn silence_contained() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

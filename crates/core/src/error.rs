@@ -1,4 +1,4 @@
-//! What went wrong, whom it concerns, and who must act.
+//! The error type: what went wrong, in which input, sample and field, and who must act.
 
 mod code;
 mod kind;
@@ -17,9 +17,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The one error type.
 ///
-/// A message is a lowercase fragment without a final stop; what to do about it is the hint. Whoever passes an error on
-/// adds what it knows ([`context`](Self::context), [`in_input`](Self::in_input), …) and never builds another one. A
-/// setting is named in backticks, as `` `name` `` or `` `name=value` ``: the command line shows it as a flag.
+/// A message is a lowercase fragment without a final stop; what to do about it is the hint. Callers that pass an error
+/// on add context ([`context`](Self::context), [`in_input`](Self::in_input), …) and never build another one. A setting
+/// is named in backticks, as `` `name` `` or `` `name=value` ``: the command line shows it as a flag.
 ///
 /// ```
 /// use packhorse_core::{Code, Error};
@@ -69,7 +69,7 @@ impl Error {
         Self::new(Kind::Content, message)
     }
 
-    /// A read of `wanted` bytes at `offset` of what holds `len`.
+    /// A read of `wanted` bytes at `offset` of an input of `len` bytes.
     pub fn past_end(wanted: u64, offset: u64, len: u64) -> Self {
         Self::cut_short(format!("{wanted} bytes wanted at offset {offset} of {len}"))
     }
@@ -111,13 +111,13 @@ impl Error {
         self
     }
 
-    /// Puts where it happened in front of the message: `context: message`.
+    /// Prefixes the message with the place: `context: message`.
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.0.message = format!("{context}: {}", self.0.message);
         self
     }
 
-    /// Gives the message, a predicate, its subject: `subject message`.
+    /// Prefixes the message with its grammatical subject: `subject message`.
     pub fn subject(mut self, subject: impl fmt::Display) -> Self {
         self.0.message = format!("{subject} {}", self.0.message);
         self
@@ -129,7 +129,7 @@ impl Error {
         self
     }
 
-    /// Says what to do about it: a name that may be meant, a choice, a command to run next. A second hint follows the first.
+    /// Says what to do about it: a likely name, a choice, the next command. A second hint follows the first.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         let hint = hint.into();
         self.0.hint = Some(match self.0.hint.take() {
@@ -186,7 +186,7 @@ impl Error {
         &self.0.message
     }
 
-    /// What to do about it, if there is something to say.
+    /// What to do about it, if known.
     pub fn hints(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }

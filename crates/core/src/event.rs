@@ -27,7 +27,7 @@ pub enum Event<'a> {
         /// Bytes of input since the last event.
         bytes: u64,
     },
-    /// A shard is published with its receipt, or was found so.
+    /// A shard is published with its receipt, now or by an earlier run.
     Shard {
         /// The shard's name, without an extension.
         name: &'a str,
@@ -44,14 +44,14 @@ pub enum Event<'a> {
     Skipped(&'a Error),
     /// Something that the user should know and that stops nothing.
     Warning(&'a str),
-    /// Files are copied to where they are near. Totals.
+    /// Staging starts. Totals of the files to copy.
     Staging {
         /// Files.
         files: u64,
         /// Bytes of them.
         bytes: u64,
     },
-    /// Bytes of them were copied.
+    /// Bytes of staged files were copied.
     Staged {
         /// Bytes since the last event.
         bytes: u64,
@@ -63,7 +63,7 @@ pub enum Event<'a> {
     },
 }
 
-/// Whoever wants to see events. Called from many threads; must be quick.
+/// Receives events. Called from many threads; must be quick.
 pub trait Observer: Send + Sync {
     /// One event.
     fn event(&self, event: &Event<'_>);

@@ -36,8 +36,9 @@ impl Expansion {
         if self.bounded { ALWAYS.max(file.saturating_mul(times)) } else { u64::MAX }
     }
 
-    /// Refuses (`Limit`) `rows` rows of about `bytes` bytes in total in a file of `file` bytes if they exceed the limit:
-    /// 1 GiB, counting at least 32 bytes a row, and 10,000 times the file. `option` names the option that excludes fields.
+    /// Refuses (`Limit`) `rows` rows of about `bytes` bytes in total in a file of `file` bytes if they exceed the
+    /// limit: 1 GiB, counting at least 32 bytes a row, and 10,000 times the file. `option` names the option that
+    /// excludes fields.
     pub fn check(&self, rows: u64, bytes: u64, file: u64, option: &str) -> Result<()> {
         let bytes = bytes.max(rows.saturating_mul(ROW));
         if bytes <= self.most(file, TIMES) {

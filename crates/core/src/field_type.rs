@@ -22,13 +22,14 @@ use std::sync::Arc;
 /// The metadata of a column that names its NumPy type (`<c8`, `|S5`, `<M8[ns]`, `<U7`).
 pub const NUMPY: &str = "packhorse.numpy";
 
-/// The metadata of a column whose numbers stand for others: a JSON object of `scale_factor`, `add_offset`, `_FillValue`,
-/// `missing_value`, `units`, `calendar`, as the CF conventions mean them. Columns that differ in it are not one.
+/// The metadata of a column whose numbers stand for others: a JSON object of `scale_factor`, `add_offset`,
+/// `_FillValue`, `missing_value`, `units`, `calendar`, as the CF conventions mean them. Columns that differ in it are
+/// not one.
 pub const PACKED: &str = "packhorse.packed";
 
-/// The metadata of a column of dates or times, ticks of 8 bytes whose [`NUMPY`] type is `<M8[…]` or `<m8[…]`, where the file
-/// they come from says more: `date32`, `date64`, `time32[s]`, `time64[us]`, `timestamp[us, tz=UTC]`, as Arrow's documents
-/// name types. Formats that have such types write them; to others the column is ticks.
+/// The metadata of a column of dates or times, ticks of 8 bytes whose [`NUMPY`] type is `<M8[…]` or `<m8[…]`, where the
+/// file they come from says more: `date32`, `date64`, `time32[s]`, `time64[us]`, `timestamp[us, tz=UTC]`, as Arrow's
+/// documents name types. Formats that have such types write them; to others the column is ticks.
 pub const LOGICAL: &str = "packhorse.logical";
 
 /// The metadata of a column whose blobs are encoded: `image/jpeg`, `image/png`, …
@@ -203,7 +204,7 @@ fn plain(data_type: &DataType) -> Option<FieldType> {
 fn fixed(field: &Field) -> Option<FieldType> {
     let DataType::FixedSizeList(item, size) = field.data_type() else { return None };
     let shape = numbers(field.metadata().get(PARAMETERS)?, "\"shape\"")?;
-    // An order of the dimensions other than C's is said in words that nobody here writes.
+    // Permuted dimensions (not C order): packhorse never writes them and does not read them.
     let permuted = field.metadata().get(PARAMETERS)?.contains("\"permutation\"");
     let product = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
     let fits = !permuted && product == usize::try_from(*size).ok()? && !shape.is_empty();

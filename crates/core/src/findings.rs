@@ -1,4 +1,4 @@
-//! What a reader of the ecosystem would trip over.
+//! Findings: damage in a file, and what other readers of the ecosystem would fail on.
 
 use std::fmt;
 use std::str::FromStr;
@@ -60,9 +60,9 @@ pub struct Finding {
     pub file: String,
     /// The member or sample concerned, if it is about one.
     pub member: Option<String>,
-    /// Who trips over it; empty means that the file itself is damaged.
+    /// The readers that fail on it; empty means that the file itself is damaged.
     pub consumers: Vec<Consumer>,
-    /// What is wrong and what happens then, a lowercase fragment.
+    /// The problem and its consequence, a lowercase fragment.
     pub problem: String,
 }
 

@@ -1,12 +1,12 @@
-//! What a format brings. One crate under `formats/` implements these traits for one container.
+//! The traits of a format. One crate under `formats/` implements these traits for one container.
 
 use crate::{
-    Blocks, Codec, Consumer, Error, Findings, Input, Limits, Members, Options, Outlet, Part, Result, Rows, Schema,
-    SchemaRef, ShardSummary, Table,
+    Blocks, Codec, Consumer, Error, Findings, Input, InputRange, Limits, Members, Options, Outlet, Result, Rows,
+    Schema, SchemaRef, ShardSummary, Table,
 };
 use std::sync::Arc;
 
-/// What a format is.
+/// The constant facts about a format.
 #[derive(Clone, Copy, Debug)]
 pub struct FormatInfo {
     /// Its name on the command line and in documents.
@@ -25,40 +25,40 @@ pub trait Format: Send + Sync {
     /// What it is.
     fn info(&self) -> &'static FormatInfo;
 
-    /// Endings of files that belong to a file of this format and are no inputs of their own, each after the
-    /// extension of that file: `("idx", "bin")` where `x.bin` belongs to `x.idx`.
+    /// Extensions of files that belong to a file of this format and are not inputs themselves, as pairs of the main
+    /// file's extension and the companion's: `("idx", "bin")` where `x.bin` belongs to `x.idx`.
     fn companions(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// Whether files of its extensions are inputs wherever they are found. If not, those that are found in folders are
-    /// fields of samples (a `.csv` beside a picture), and inputs only where they are named one by one.
+    /// Whether files with its extensions are inputs also where a folder is scanned. If not, those found in folders are
+    /// fields of samples (a `.csv` beside a picture); they are inputs only where the request names them.
     fn in_folders(&self) -> bool {
         true
     }
 
-    /// How to read it; `options` are parsed here, once.
+    /// The format's reader; `options` are parsed here, once.
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         let _ = (options, limits);
         Err(Error::unsupported(format!("{} can't be read", self.info().id)))
     }
 
-    /// How to write it; `options` are parsed here, once.
+    /// The format's writer; `options` are parsed here, once.
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
         let _ = options;
         Err(Error::unsupported(format!("{} can't be written", self.info().id)))
     }
 
-    /// What is inside one field's bytes; `options` are parsed here, once. Only for formats whose files
-    /// are fields of samples (`.npy`, `.npz`).
+    /// The codec of one field's bytes; `options` are parsed here, once. Only for formats whose files are fields of
+    /// samples (`.npy`, `.npz`).
     fn codec(&self, options: &Options, limits: Limits) -> Result<Box<dyn Codec>> {
         let _ = (options, limits);
-        Err(Error::unsupported(format!("{} is no format of single fields", self.info().id)))
+        Err(Error::unsupported(format!("{} does not encode single fields", self.info().id)))
     }
 
-    /// Reports what is damaged in a file of this format, anybody's file, and what each of `consumers` would
-    /// trip over; `options` say what else is known of it. `each_key` sees the key of every sample, so that
-    /// the caller can look for doubles across files.
+    /// Reports damage in any file of this format, also a third-party one, and what each of `consumers` would fail on;
+    /// `options` give facts that the file lacks. Calls `each_key` with the key of every sample, so that the caller can
+    /// find duplicates across files.
     fn check(
         &self,
         input: &dyn Input,
@@ -71,16 +71,15 @@ pub trait Format: Send + Sync {
         Err(Error::unsupported(format!("{} can't be checked for other readers", self.info().id)))
     }
 
-    /// Makes one shard of many, in their order.
+    /// Concatenates shards into one, in their order.
     fn merge(&self, inputs: &[&dyn Input], out: &mut dyn Outlet) -> Result<ShardSummary> {
         let (_, _) = (inputs, out);
         Err(Error::unsupported(format!("{} can't be merged; pack the shards into larger ones", self.info().id)))
     }
 
-    /// Writes what is wrong with a file of this format, anybody's file, anew, where it is known how it went
-    /// wrong; `options` say what else is known of it. Returns sentences about what was wrong and what was
-    /// done; `None`, and nothing written, where nothing is wrong. What can't be repaired is a `Content` error
-    /// that says why.
+    /// Rewrites a damaged file of this format, also a third-party one, where the damage is of a known kind; `options`
+    /// give facts that the file lacks. Returns sentences on the damage and its repair; `None`, and writes nothing,
+    /// where the file is sound. Damage that can't be repaired is a `Content` error that says why.
     fn repair(&self, input: &dyn Input, options: &Options, out: &mut dyn Outlet) -> Result<Option<Vec<String>>> {
         let (_, _, _) = (input, options, out);
         Err(Error::unsupported(format!("{} can't be repaired; make the file again", self.info().id)))
@@ -89,14 +88,14 @@ pub trait Format: Send + Sync {
 
 /// One field of a sample inside an input, as [`Source::list`] finds it.
 #[derive(Debug)]
-pub struct Entry<'a> {
+pub struct ArchiveMember<'a> {
     /// The member's name as the input holds it; key and field follow by [`split_name`](crate::split_name).
     pub name: &'a [u8],
-    /// Where its bytes lie; a `Content` error where it has none of its own (a link, a device).
+    /// Where its bytes are; a `Content` error for a member without bytes (a link, a device).
     pub extent: Result<Extent>,
 }
 
-/// Where a field's bytes lie in an input, verbatim: whoever packs reads them without the format.
+/// Where a field's bytes are in an input, verbatim: packing reads them without the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The first byte; of the decompressed bytes where the input is compressed.
@@ -108,11 +107,11 @@ pub struct Extent {
 /// One of the tables that an input may hold, such as a tree of a ROOT file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputTable {
-    /// Its name, with the folders around it and slashes between: by it the source's options choose it.
+    /// Its path in the input, folders separated by slashes; the source's options choose a table by it.
     pub name: String,
     /// How many items it has.
     pub items: u64,
-    /// Why none of its columns can be read, if so: a lowercase fragment.
+    /// Why none of its columns can be read (a lowercase fragment); `None` where some can.
     pub refused: Option<String>,
 }
 
@@ -128,13 +127,12 @@ pub trait Source: Send + Sync {
 
     /// Calls `each` for every field in `input`, in the order of the input, reading headers only.
     /// An error of `each` ends the listing and is returned. `Unsupported` for typed rows.
-    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
+    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(ArchiveMember<'_>) -> Result<()>) -> Result<()> {
         let (_, _) = (input, each);
-        Err(Error::unsupported("its fields are no ranges of bytes"))
+        Err(Error::unsupported("its fields are not ranges of bytes"))
     }
 
-    /// Opens `input`. What its rows need of its metadata is parsed here, or when it is first needed, and kept as long
-    /// as the table is.
+    /// Opens `input`. Its metadata is parsed here or on first use, and kept as long as the table.
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>>;
 
     /// The tables of `input`, in the order of their names, reading headers only; `Unsupported` where an input of the
@@ -144,10 +142,9 @@ pub trait Source: Send + Sync {
         Err(Error::unsupported("is of a format whose files hold no trees to choose from"))
     }
 
-    /// The columns of `input` as they are there, nested ones too, in Arrow's own types and not as fields of samples:
-    /// what a table of metadata is read from. `choose` is shown all columns and says the positions of those that are
-    /// wanted; the blocks have these in the order of the file. Its error is returned. `None` where inputs are no
-    /// tables.
+    /// The columns of `input` in plain Arrow types, nested ones too, and not as fields of samples: for tables of
+    /// metadata. `choose` gets all columns and returns the positions of the wanted ones; the blocks have these in the
+    /// order of the file. Its error is returned. `None` where inputs are not tables.
     fn columns<'a>(
         &'a self,
         input: &'a dyn Input,
@@ -158,7 +155,7 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// What is known of a dataset when it is sealed.
+/// A dataset at seal time, as [`Sink::seal`] gets it.
 pub struct Sealed<'a> {
     /// The dataset's name.
     pub name: &'a str,
@@ -172,48 +169,48 @@ pub struct Sealed<'a> {
 
 /// Writes one format with settled options.
 pub trait Sink: Send + Sync {
-    /// What follows the shard's name in the name of its data file (`".tar"`).
+    /// The suffix of data files, after the shard's name (`".tar"`).
     fn suffix(&self) -> &'static str;
 
     /// Whether rows of this schema can be written; the error names field and type.
     fn accept(&self, schema: &SchemaRef) -> Result<()>;
 
-    /// What looks at rows before they are written, for what their schema does not say: a `Content` error names the
-    /// first sample that can't be written. `None` where every sample of an accepted schema can.
+    /// A check of rows before they are written, beyond their schema: a `Content` error names the first sample that
+    /// can't be written. `None` where every sample of an accepted schema can.
     fn row_check(&self) -> Option<fn(&Rows) -> Result<()>> {
         None
     }
 
-    /// The longest key, in bytes, that readers carry beside this field.
+    /// The longest key, in bytes, that readers accept together with this field.
     fn longest_key(&self, field: &str) -> usize {
         let _ = field;
         usize::MAX
     }
 
-    /// Whether a field of this name and size can be written so that readers carry it. A `Content`
-    /// error says what to do.
+    /// Whether a field of this name and size can be written so that readers accept it. If not, a `Content` error says
+    /// what to do.
     fn admit(&self, key: &str, field: &str, bytes: u64) -> Result<()>;
 
     /// The bytes that a field of `bytes` input bytes takes up in a shard, for cutting shards by size.
     fn size_of(&self, bytes: u64) -> u64;
 
-    /// Whether values are stored by type, so that what is inside encoded fields is worth decoding first.
+    /// Whether values are stored by type, so that encoded fields (`.npy`) are decoded first.
     fn typed(&self) -> bool {
         false
     }
 
-    /// What readers of its files need beyond the format's usual library, as a sentence for the user; `None` where that
-    /// is nothing.
+    /// What readers of its files need beyond the format's usual library, as a sentence for the user; `None` where they
+    /// need nothing else.
     fn readers_need(&self) -> Option<&'static str> {
         None
     }
 
-    /// About the most bytes of rows that the writer of a shard gathers before it writes them.
+    /// About how many bytes of rows, at most, a shard's writer buffers before it writes them.
     fn gathers(&self) -> u64 {
         0
     }
 
-    /// Whether fields of bytes stand in a shard as they are, so that large ones are copied there in pieces
+    /// Whether blobs are stored in a shard verbatim, so that large ones can be copied in pieces
     /// ([`ShardWriter::push_parts`]).
     fn copies(&self) -> bool {
         false
@@ -222,7 +219,7 @@ pub trait Sink: Send + Sync {
     /// Starts a shard.
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>>;
 
-    /// Writes the dataset's companions, those files that belong to no single shard.
+    /// Writes the dataset's companion files: those that belong to no single shard.
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
         let _ = (dataset, out);
         Ok(())
@@ -234,10 +231,10 @@ pub trait ShardWriter: Send {
     /// Appends `rows`, in order. Their schema is the one given to [`Sink::create`].
     fn push(&mut self, rows: &Rows) -> Result<()>;
 
-    /// Appends the one sample of `rows`, whose fields of bytes that are too large for memory are null there, in columns that
-    /// may be: `parts` are their bytes, by the names of their columns. After an error the shard is not to be used. The
-    /// bytes written are those that [`ShardWriter::push`] would write. Only where the sink [copies](Sink::copies).
-    fn push_parts(&mut self, rows: &Rows, parts: &[(&str, Part<'_>)]) -> Result<()> {
+    /// Appends the one sample of `rows`. Its blobs that are too large for memory are null there, in nullable columns;
+    /// `parts` has their bytes, by the names of their columns. Writes the same bytes as [`ShardWriter::push`]. After an
+    /// error the shard can't be used. Only where the sink [copies](Sink::copies).
+    fn push_parts(&mut self, rows: &Rows, parts: &[(&str, InputRange<'_>)]) -> Result<()> {
         let (_, _) = (rows, parts);
         Err(Error::unsupported("fields are not copied in pieces"))
     }

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 pub const HUGGINGFACE_CONFIG: &str = ".huggingface.yaml";
 
 /// Writes [`HUGGINGFACE_CONFIG`] for `shards`, whose data files end in `suffix`: the
-/// [configuration](https://huggingface.co/docs/hub/datasets-manual-configuration) that names the data files of each split.
-/// Shards without a split are the split `train`, as that library has it. Nothing is written where a split has a name that
-/// it refuses.
+/// [configuration](https://huggingface.co/docs/hub/datasets-manual-configuration) that names the data files of each
+/// split. Shards without a split are the split `train`, as that library has it. Nothing is written where a split has a
+/// name that it refuses.
 pub fn write_huggingface_config(shards: &[ShardSummary], suffix: &str, out: &mut dyn Outlet) -> Result<()> {
     match config(shards, suffix) {
         None => Ok(()),
@@ -40,7 +40,7 @@ fn config(shards: &[ShardSummary], suffix: &str) -> Option<String> {
     Some(text)
 }
 
-/// The files of the shards that are called as this one but for its number.
+/// A glob of this shard's files and of those that differ from it only by number.
 fn pattern(name: &str, suffix: &str) -> String {
     let is_digit = |c: char| c.is_ascii_digit();
     let (stem, count) = match name.rsplit_once("-of-") {

@@ -30,7 +30,7 @@ pub trait Input: Send + Sync {
         Ok(None)
     }
 
-    /// What is known of it now, to see whether it changed since; `None` where nothing can change it.
+    /// Its current metadata, to detect changes later; `None` where it can't change.
     fn stat(&self) -> Result<Option<FileStat>> {
         Ok(None)
     }

@@ -1,6 +1,6 @@
-//! The words every room of packhorse speaks.
+//! The vocabulary that all crates of packhorse share.
 //!
-//! This crate owns the shape in which data moves ([`Rows`]), what a format brings ([`Format`],
+//! This crate owns the shape in which data moves ([`Rows`]), the traits of a format ([`Format`],
 //! [`Source`], [`Sink`], [`ShardWriter`]), where bytes come from and go to ([`Input`], [`Outlet`],
 //! [`Store`]), and how things go wrong ([`Error`]). It knows bytes, shapes and errors. It starts no
 //! threads, prints nothing, knows no plan and no single format.
@@ -41,19 +41,19 @@ pub use event::{Event, Observer};
 pub use expansion::Expansion;
 pub use field_type::{CLASSES, ENCODING, FieldType, LOGICAL, NUMPY, PACKED, numpy_type, with_metadata};
 pub use findings::{Consumer, Finding, Findings};
-pub use format::{Entry, Extent, Format, FormatInfo, InputTable, Sealed, ShardWriter, Sink, Source};
+pub use format::{ArchiveMember, Extent, Format, FormatInfo, InputTable, Sealed, ShardWriter, Sink, Source};
 pub use huggingface::{HUGGINGFACE_CONFIG, write_huggingface_config};
 pub use input::{Input, MemoryInput};
 pub use limits::Limits;
 pub use memory::{Memory, Pool, aligned, passed_over};
 pub use name::{MemberName, NameFault, escape, folder_key, member_name, split_base, split_name};
 pub use options::Options;
-pub use outlet::{Headed, Outlet, Part, Scratch};
+pub use outlet::{InputRange, Outlet, PatchableWriter, ScratchFile};
 pub use registry::Registry;
 pub use rows::{KEY, Rows, Sample, is_blob, key_column};
 pub use split_mix::SplitMix64;
 pub use store::{FileKind, FileStat, Store, StoreFile};
 pub use suggest::{nearest, some_of};
-pub use summary::{Member, Members, ShardSummary};
+pub use summary::{Members, ShardMember, ShardSummary};
 pub use table::{Blocks, Omission, Table, TableInfo, blocks};
 pub use values::{array_of, bytes_of, element_width};

@@ -27,15 +27,15 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// A value may take up such a part of the memory: on its way there are up to four copies of it, as read, decoded,
-    /// encoded and in the buffers of what writes it.
+    /// A value may take one part in this many of the memory: there are up to four copies of it in flight, as read,
+    /// decoded, encoded and in the writer's buffers.
     const PART: u64 = 4;
 
-    /// The least that a value may take up, so that little memory is no obstacle to ordinary files.
+    /// The smallest limit of a value: with little memory, ordinary files still pass.
     const LEAST: u64 = 16 << 20;
 
-    /// Limits for work that is to take about `memory` bytes: a quarter for a value (16 MiB in any case) and what is read
-    /// ahead, half as many pixels as that has bytes.
+    /// Limits for work within about `memory` bytes: a quarter of it (at least 16 MiB) for a value and for reading
+    /// ahead, and half as many pixels as that has bytes.
     pub fn of_memory(memory: u64) -> Self {
         let blob = (memory / Self::PART).max(Self::LEAST);
         let default = Self::default();
@@ -53,7 +53,7 @@ impl Limits {
         }
     }
 
-    /// What an archive of `packed` compressed bytes may take up on disk: hardly any data is 50 times smaller compressed.
+    /// The disk that an archive of `packed` compressed bytes may take: data rarely compresses more than 50-fold.
     pub fn scratch_of(&self, packed: u64) -> u64 {
         self.scratch.max(packed.saturating_mul(50))
     }
@@ -66,14 +66,14 @@ impl Limits {
             .ok_or_else(|| Self::too_large(len, self.blob, Self::PART))
     }
 
-    /// `len` as a size to allocate for bytes of which there is one copy, and which are worked off piece by piece: as much as
-    /// four values have.
+    /// `len` as a size to allocate for bytes that exist once and are processed in pieces: up to four times the limit of
+    /// a value.
     pub fn held(&self, len: u64) -> Result<usize> {
         let most = self.blob.saturating_mul(Self::PART);
         usize::try_from(len).ok().filter(|_| len <= most).ok_or_else(|| Self::too_large(len, most, 1))
     }
 
-    /// The error of `len` bytes that must be in memory, where `most` may be: a `part`th of it.
+    /// The error for `len` bytes that must be in memory, over the limit `most`, which is a `part`th of the memory.
     fn too_large(len: u64, most: u64, part: u64) -> Error {
         let memory = (len >> 20).saturating_add(1).saturating_mul(part);
         let message = format!("has {len} bytes that must be in memory at once, over the limit of {most} bytes");

@@ -1,9 +1,9 @@
-//! Memory for large blocks: in huge pages, and used again.
+//! Memory for large blocks: in huge pages, and pooled.
 //!
 //! Where blocks of megabytes come and go, page faults of fresh memory cost more than reading into it.
 //! Memory of at least [`HUGE`] bytes is mapped on its own and asks for huge pages (which most Linux
-//! systems give only to those who ask), so that a fault covers 2 MiB instead of 4 KiB; and what comes
-//! back while others still want some is handed out again.
+//! systems give only on request), so that a fault covers 2 MiB instead of 4 KiB; returned memory is
+//! reused.
 
 use crate::{Error, Kind, Result};
 use arrow_buffer::{Buffer, MutableBuffer};
@@ -12,24 +12,23 @@ use memmap2::MmapMut;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// From here on memory is mapped on its own, in multiples of this.
+/// Blocks of at least this size are mapped, in multiples of it.
 const HUGE: usize = 2 << 20;
-/// Smaller memory is left to the allocator, which is good at it.
+/// Smaller blocks are left to the allocator and not pooled.
 const SMALL: usize = 64 << 10;
-/// What comes back is freed where so many bytes wait already.
+/// The most idle bytes that a pool keeps.
 const KEEP: usize = 32 << 20;
 
-/// Where memory comes from and goes back to; clones share what waits. What it gives starts where a line of the cache does
-/// (64 bytes), which is where processors of AMD read files fast: where a file's bytes go to places 1 to 31 bytes further
-/// into a page than they lay in theirs, they copy at a seventh of their speed, and an allocator's large memory begins 16
-/// bytes behind a page.
+/// A pool of memory; clones share the idle blocks. Blocks start at a cache line (64 bytes), because AMD processors copy
+/// at a seventh of their speed where the offset of the target in its page is 1 to 31 bytes above that of the source; an
+/// allocator's large blocks start 16 bytes into a page.
 #[derive(Clone, Debug, Default)]
 pub struct Pool(Arc<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting(Mutex<Vec<Pages>>);
 
-/// Memory of a fixed length, aligned for any element, to be filled: it holds zeros, or whatever it held before. It becomes a
+/// Memory of a fixed length, aligned for any element, to be filled: it holds zeros or stale bytes. It converts to a
 /// [`Buffer`] without a copy, and returns to its pool when the last slice of that is dropped.
 #[derive(Debug)]
 pub struct Memory {
@@ -50,7 +49,7 @@ impl Pages {
         if len >= HUGE {
             let pages = len.checked_next_multiple_of(HUGE).ok_or_else(failed)?;
             let mapped = MmapMut::map_anon(pages).map_err(|_| failed())?;
-            // Advice: a system without huge pages is none the worse.
+            // Advice only: it may fail.
             #[cfg(target_os = "linux")]
             let _ = mapped.advise(memmap2::Advice::HugePage);
             return Ok(Pages::Mapped(mapped));
@@ -73,14 +72,13 @@ impl Pages {
     }
 }
 
-/// `len` zeros for bytes of files to be read into: [`Vec`] begins where reading is slow on some processors (see
-/// [`Pool`]).
+/// `len` zeros to read file bytes into: [`Vec`] starts where reading is slow on some processors (see [`Pool`]).
 pub fn aligned(len: usize) -> MutableBuffer {
     MutableBuffer::from_len_zeroed(len)
 }
 
-/// How many bytes of `memory` are better passed over before a file's bytes from `offset` on are read into it: 0, or 32
-/// where reading would be slow on some processors (see [`Pool`]).
+/// How many bytes of `memory` to skip before reading a file from `offset` into it: 0, or 32 where reading would be slow
+/// on some processors (see [`Pool`]).
 pub fn passed_over(memory: &[u8], offset: u64) -> usize {
     const PAGE: u64 = 4096;
     let further = (memory.as_ptr().addr() as u64).wrapping_sub(offset) % PAGE;
@@ -95,7 +93,7 @@ impl Pool {
             return Ok(Memory { pages: Pages::Heap(MutableBuffer::from_len_zeroed(len)), len, home: Weak::new() });
         }
         let found = self.0.take(len);
-        // What a careless caller leaves unfilled shall not look like zeros in tests.
+        // So that tests catch callers that leave bytes unfilled.
         #[cfg(debug_assertions)]
         let found = found.map(|mut pages| {
             pages.bytes_mut().fill(0xa5);
@@ -119,15 +117,14 @@ impl Pool {
 }
 
 impl Memory {
-    /// Leaves only the first `len` bytes, if there are more; the rest comes back with them.
+    /// Shortens to `len` bytes, if longer. The memory beyond returns to the pool with the rest.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 }
 
 impl Waiting {
-    /// What waits and is large enough, and not more than twice that; the last to come back, which is
-    /// still in the cache, first.
+    /// An idle block of `len` to `2 * len` bytes; the last returned first, since it is still in the cache.
     fn take(&self, len: usize) -> Option<Pages> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = waiting.iter().rposition(|pages| (len..=len.saturating_mul(2)).contains(&pages.bytes().len()))?;
@@ -139,7 +136,7 @@ impl Waiting {
         let mut held: usize = waiting.iter().map(|pages| pages.bytes().len()).sum();
         held = held.saturating_add(pages.bytes().len());
         waiting.push(pages);
-        // What waits longest, and may be of a size that nobody wants any more, goes first.
+        // The longest idle first: its size may be out of use.
         while held > KEEP && !waiting.is_empty() {
             held -= waiting.remove(0).bytes().len();
         }
@@ -185,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_comes_back_when_nobody_looks_at_it() {
+    fn memory_returns_when_its_last_view_drops() {
         let pool = Pool::default();
         let mut memory = pool.take(3 << 20).unwrap();
         assert_eq!(memory.len(), 3 << 20);

@@ -61,7 +61,7 @@ pub fn folder_key(dir: &[u8]) -> Result<String, NameFault> {
     Ok(key)
 }
 
-/// [`split_name`] of a name without folders; `__` at its start is left to whoever knows the folder.
+/// [`split_name`] of a name without folders; the caller, who knows the folder, handles `__` at its start.
 pub fn split_base(base: &[u8]) -> Result<MemberName, NameFault> {
     if is_hidden(base) {
         return Err(NameFault::Hidden);
@@ -95,7 +95,7 @@ fn reserve(key: &mut String) {
     }
 }
 
-/// `..` is no hidden file: an archive may hold it, and it is escaped like any other dot.
+/// `..` does not count as hidden: an archive may hold it, and it is escaped like any other dot.
 fn is_hidden(part: &[u8]) -> bool {
     part.first() == Some(&b'.') && part != b".."
 }

@@ -5,26 +5,26 @@ use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
-/// Opens the files of one shard (or, at seal, of the dataset). Whoever implements it stages,
-/// hashes, syncs and publishes them; a format only writes.
+/// Opens the files of one shard (or, at seal, of the dataset). The implementation stages, hashes,
+/// syncs and publishes them; a format only writes.
 pub trait Outlet {
     /// A new file. For a shard `suffix` follows the shard's name (`".tar"`); for a dataset it is a
     /// relative path (`".nv-meta/split.yaml"`). Bytes are hashed while they are written. The file is
     /// complete when the writer was flushed and dropped.
     fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>>;
 
-    /// The same for libraries that insist on a path: the file is hashed after they closed it.
+    /// The same for libraries that need a path: the file is hashed after they closed it.
     fn path(&mut self, suffix: &str) -> Result<PathBuf>;
 
-    /// The same for a file whose first bytes are known last.
-    fn headed(&mut self, suffix: &str) -> Result<Box<dyn Headed>> {
+    /// The same for a file whose first bytes are patched last.
+    fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>> {
         let path = self.path(suffix)?;
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).context("create")?;
         Ok(Box::new(file))
     }
 
-    /// A new file that is `parts`, one after the other; they may be copied side by side.
-    fn concat(&mut self, suffix: &str, parts: &[Part<'_>]) -> Result<()> {
+    /// A new file that concatenates `parts`; they may be copied in parallel.
+    fn concat(&mut self, suffix: &str, parts: &[InputRange<'_>]) -> Result<()> {
         let mut out = self.stream(suffix)?;
         let mut buf = crate::aligned(1 << 20);
         for part in parts {
@@ -40,17 +40,17 @@ pub trait Outlet {
         out.flush().context("write")
     }
 
-    /// Room for bytes whose place in a file is known only later: an array that follows one which is
-    /// still growing. It has no name and is gone when dropped, also after a crash. `Unsupported` where
-    /// there is none.
-    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
-        Err(Error::unsupported("there is no room here for bytes that are to be put into place later"))
+    /// A temporary file for bytes whose place in the shard is not yet known, such as an array that follows one which is
+    /// still growing. It has no name and is gone when dropped, also after a crash. `Unsupported` where the outlet has
+    /// none.
+    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
+        Err(Error::unsupported("this output has no temporary files"))
     }
 }
 
 /// A range of an input, to be copied.
 #[derive(Clone, Copy)]
-pub struct Part<'a> {
+pub struct InputRange<'a> {
     /// The input.
     pub input: &'a dyn Input,
     /// The first byte.
@@ -59,8 +59,8 @@ pub struct Part<'a> {
     pub len: u64,
 }
 
-/// Bytes that are appended in order and read again at any place.
-pub trait Scratch: Send {
+/// A temporary file: bytes are appended in order and read back at any offset.
+pub trait ScratchFile: Send {
     /// Adds `bytes` at the end.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
@@ -69,7 +69,7 @@ pub trait Scratch: Send {
 }
 
 /// In memory.
-impl Scratch for Vec<u8> {
+impl ScratchFile for Vec<u8> {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.extend_from_slice(bytes);
         Ok(())
@@ -83,14 +83,14 @@ impl Scratch for Vec<u8> {
     }
 }
 
-/// A file that is written in order but for its first bytes, in whose place others stand meanwhile.
-pub trait Headed: Write + Send {
-    /// Puts `head` over the first bytes, of which there are at most 64 KiB and as many as were written. The
-    /// file is complete then; dropped without that, it never is.
+/// A file that is written in order, except that its first bytes are replaced at the end.
+pub trait PatchableWriter: Write + Send {
+    /// Overwrites the first bytes with `head`, which is at most 64 KiB and not longer than the file. Only this
+    /// completes the file.
     fn finish(self: Box<Self>, head: &[u8]) -> Result<()>;
 }
 
-impl Headed for File {
+impl PatchableWriter for File {
     fn finish(mut self: Box<Self>, head: &[u8]) -> Result<()> {
         self.seek(SeekFrom::Start(0)).context("write")?;
         self.write_all(head).context("write")

@@ -3,7 +3,7 @@
 use crate::{Code, Error, Format, Result, nearest};
 use std::sync::Arc;
 
-/// The list of formats. There is no registration by linker magic: what is in here was put here.
+/// The list of formats. Nothing registers itself: callers add each format.
 #[derive(Clone, Default)]
 pub struct Registry {
     formats: Vec<Arc<dyn Format>>,

@@ -45,7 +45,7 @@ impl<'a> Sample<'a> {
         Ok(key_column(self.rows)?.value(self.row))
     }
 
-    /// The bytes of the blob or text field `name`; `None` if the sample lacks it or it is no such type.
+    /// The bytes of the blob or text field `name`; `None` if the sample lacks it or it has another type.
     pub fn bytes(&self, name: &str) -> Option<&'a [u8]> {
         let column: &'a dyn Array = self.rows.column_by_name(name)?;
         if column.is_null(self.row) {

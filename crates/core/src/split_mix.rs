@@ -1,7 +1,7 @@
-//! Random numbers that are a function of a key and a counter. Refuses to know what they are for.
+//! Random numbers as a function of a key and a counter. Knows nothing of their uses.
 
-/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014): the same on every machine, any
-/// output at once, and a good hash of 64 bits.
+/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014): the same on every
+/// machine, any output at once, and a good hash of 64 bits.
 ///
 /// ```
 /// # use packhorse_core::SplitMix64;
@@ -16,7 +16,7 @@ pub struct SplitMix64 {
 }
 
 impl SplitMix64 {
-    /// What the state grows by from output to output.
+    /// The increment of the state from output to output.
     pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
     /// The output function: a bijection in which each bit depends on all.

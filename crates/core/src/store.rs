@@ -1,4 +1,4 @@
-//! The file system as packhorse sees it. `storage` implements it; tests wrap it with faults.
+//! The file system interface. `storage` implements it; tests wrap it with faults.
 
 use crate::{Input, Result};
 use std::io::Write;
@@ -18,7 +18,7 @@ pub enum FileKind {
     Special,
 }
 
-/// What is known of a file without reading it.
+/// A file's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStat {
     /// What it is.
@@ -27,8 +27,8 @@ pub struct FileStat {
     pub size: u64,
     /// Last modification, nanoseconds since 1970-01-01 UTC.
     pub mtime: i64,
-    /// Last change of the bytes or of the times themselves, in the same unit: a caller can't set it back. 0 where there is
-    /// none.
+    /// Last change of the bytes or of the times themselves, in the same unit: a caller can't set it back. 0 where there
+    /// is none.
     pub ctime: i64,
     /// Device and inode: two names of one directory have the same.
     pub id: (u64, u64),
@@ -48,9 +48,9 @@ pub trait Store: Send + Sync {
     /// Opens a regular file for reading; never blocks on a FIFO.
     fn open(&self, path: &Path) -> Result<Box<dyn Input>>;
 
-    /// Fills `buf` with the first bytes of a regular file, and returns what is known of the file when that
-    /// is done (`None` where nothing can change it): for small files, in as few calls as there can be.
-    /// Fewer bytes than that, or no regular file, is a `Content` error.
+    /// Fills `buf` with the first bytes of a regular file, and returns the file's metadata after the read (`None` where
+    /// the file can't change): for small files, in as few system calls as possible. A shorter file, or one that is not
+    /// regular, is a `Content` error.
     fn read(&self, path: &Path, buf: &mut [u8]) -> Result<Option<FileStat>> {
         let input = self.open(path)?;
         input.read_at(0, buf)?;
@@ -60,10 +60,10 @@ pub trait Store: Send + Sync {
     /// Creates a new file; it must not exist yet.
     fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>>;
 
-    /// Syncs and closes a file that somebody else wrote by its path.
+    /// Syncs a file that a library wrote by its path.
     fn sync_file(&self, path: &Path) -> Result<()>;
 
-    /// Moves `from` over `to` in one step.
+    /// Renames `from` to `to` atomically, replacing `to`.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
     /// Makes the directory's entries durable.
@@ -72,15 +72,14 @@ pub trait Store: Send + Sync {
     /// Creates a directory and its parents.
     fn create_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Removes a file; one that is not there is no error.
+    /// Removes a file; a missing file is not an error.
     fn remove(&self, path: &Path) -> Result<()>;
 
-    /// Removes a directory that is empty, in one step; one that is not there is no error.
+    /// Removes an empty directory atomically; a missing directory is not an error.
     fn remove_dir(&self, dir: &Path) -> Result<()>;
 
-    /// The same store for work in the directory `root`, which exists: none of its calls follows a symbolic link below
-    /// `root`, even one that appears meanwhile, and no path outside is accepted. `None` where there are no symbolic
-    /// links.
+    /// This store restricted to the existing directory `root`: its calls follow no symbolic link below `root`, even one
+    /// that appears meanwhile, and refuse paths outside. `None` where the store has no symbolic links.
     fn beneath(&self, root: &Path) -> Result<Option<Arc<dyn Store>>> {
         let _ = root;
         Ok(None)
@@ -89,10 +88,10 @@ pub trait Store: Send + Sync {
 
 /// A file being written.
 pub trait StoreFile: Write + Send {
-    /// Writes `head` over the first bytes, of which as many were written.
+    /// Overwrites the first bytes with `head`; at least as many were written before.
     fn write_head(&mut self, head: &[u8]) -> Result<()>;
 
-    /// Makes the bytes durable and closes the file. After an error the file's content is unknown:
-    /// discard it and write it anew.
+    /// Makes the bytes durable and closes the file. After an error the file's content is unknown: discard it and write
+    /// another.
     fn sync_and_close(self: Box<Self>) -> Result<()>;
 }

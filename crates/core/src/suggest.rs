@@ -1,6 +1,6 @@
-//! Names that were meant, for messages.
+//! "Did you mean": similar names, and lists of names, for messages.
 
-/// The one of `names` that is most like `word`, if one is like it: for "did you mean". Letters' case does not count.
+/// The one of `names` that is most similar to `word`, if one is similar enough: for "did you mean". Ignores case.
 pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     /// By Jaro and Winkler: one wrong or missing letter of five is less than this apart.
     const LIKE: f64 = 0.8;

@@ -1,8 +1,8 @@
-//! What is known of a shard once it is written.
+//! The summary of a written shard, and where its members are.
 
 use std::collections::BTreeMap;
 
-/// Where every member of a shard lies: samples in order, members of a sample in order of field.
+/// Where every member of a shard is: samples in order, members of a sample in the order of fields.
 ///
 /// Stored by column, since a shard may hold a million members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Members {
 
 /// One member: a field of a sample as bytes in a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member<'a> {
+pub struct ShardMember<'a> {
     /// The field's name.
     pub field: &'a str,
     /// Where its bytes start in the shard's data file.
@@ -81,16 +81,16 @@ impl Members {
     }
 
     /// The members of sample `i`; none past the end.
-    pub fn of(&self, i: usize) -> impl Iterator<Item = Member<'_>> {
+    pub fn of(&self, i: usize) -> impl Iterator<Item = ShardMember<'_>> {
         let range = start(&self.member_ends, i)
             .zip(self.member_ends.get(i).and_then(|end| usize::try_from(*end).ok()))
             .map_or(0..0, |(from, to)| from..to);
         range.filter_map(|m| self.member(m))
     }
 
-    /// Member `m` of the shard, counted over all samples.
-    pub fn member(&self, m: usize) -> Option<Member<'_>> {
-        Some(Member {
+    /// ShardMember `m` of the shard, counted over all samples.
+    pub fn member(&self, m: usize) -> Option<ShardMember<'_>> {
+        Some(ShardMember {
             field: self.fields.get(usize::from(*self.field.get(m)?))?,
             offset: *self.offset.get(m)?,
             len: *self.len.get(m)?,
@@ -99,7 +99,7 @@ impl Members {
     }
 
     /// Key and members of every sample, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = Member<'_>>)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = ShardMember<'_>>)> {
         (0..self.samples()).filter_map(|i| Some((self.key(i)?, self.of(i))))
     }
 }
@@ -111,10 +111,10 @@ fn start(ends: &[u64], i: usize) -> Option<usize> {
     }
 }
 
-/// What a [`ShardWriter`](crate::ShardWriter) knows when its shard is complete.
+/// What a [`ShardWriter`](crate::ShardWriter) returns for a complete shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShardSummary {
-    /// The shard's name without an extension. Empty until whoever names shards fills it in.
+    /// The shard's name without an extension. Writers leave it empty; the caller fills it in.
     pub name: String,
     /// The split it belongs to, if the dataset has splits.
     pub split: Option<String>,
@@ -122,10 +122,10 @@ pub struct ShardSummary {
     pub samples: u64,
     /// Bytes of the data file.
     pub bytes: u64,
-    /// What the sink wants to know again when the dataset is sealed.
+    /// Notes of the sink to itself, for when the dataset is sealed.
     pub notes: BTreeMap<String, String>,
-    /// How many of what else a sample is counted in (`tokens`); shown by name, and summed over shards.
+    /// Counts in other units than samples (`tokens`), by name; summed over shards.
     pub counts: BTreeMap<String, u64>,
-    /// Where the members lie, for formats that keep each field's bytes together.
+    /// Where the members are, for formats that keep each field's bytes together.
     pub members: Option<Members>,
 }

@@ -1,4 +1,4 @@
-//! Open inputs: what they say of themselves, and their rows. Knows neither formats nor who reads.
+//! Open inputs: their metadata and their rows. Knows neither formats nor readers.
 
 use crate::{Error, Result, Rows, SchemaRef};
 use std::ops::Range;
@@ -6,12 +6,12 @@ use std::ops::Range;
 /// An open input. Its metadata is parsed once, when it is opened or first needed; after that, any number of threads
 /// read different ranges of it at once.
 pub trait Table: Send + Sync {
-    /// What the input says of itself. Most formats read headers only; one whose headers don't say how many samples
-    /// there are reads the whole input. `Unsupported` where the source [lists](Source::lists) fields.
+    /// Schema and counts. Most formats read headers only; one whose headers don't give the number of samples
+    /// reads the whole input. `Unsupported` where the source [lists](Source::lists) fields.
     fn info(&self) -> Result<TableInfo>;
 
-    /// Calls `each` with the item at which each sample begins, in order. Where items are samples
-    /// ([`TableInfo::counted`]), this is not needed; elsewhere it reads all of the input.
+    /// Calls `each` with the item at which each sample begins, in order; reads all of the input. Not needed where items
+    /// are samples ([`TableInfo::counted`]).
     fn starts(&self, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
         let _ = each;
         Err(Error::unsupported("its samples can't be counted ahead"))
@@ -22,7 +22,7 @@ pub trait Table: Send + Sync {
     fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>>;
 }
 
-/// What an input of typed rows says of itself in its headers.
+/// Schema and counts of an input of typed rows, from its headers.
 #[derive(Clone, Debug)]
 pub struct TableInfo {
     /// The columns, fields in the order of their names; with [`KEY`](crate::KEY) first where the file
@@ -36,12 +36,12 @@ pub struct TableInfo {
     /// it (the bytes of a text file: a document belongs to the range that holds its first byte), ranges of
     /// them hold any number of samples, and the [`KEY`](crate::KEY) of a row is its place in the input.
     pub counted: bool,
-    /// What the input holds and its rows lack, since the source can't read it: reported to the user and recorded
-    /// with the dataset. In the order of the input.
+    /// Fields of the input that its rows lack, since the source can't read them: reported to the user and recorded with
+    /// the dataset. In the order of the input.
     pub omitted: Vec<Omission>,
 }
 
-/// Something that an input holds and its rows lack.
+/// A field of an input that its rows lack.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Omission {
     /// Its name in the input: a branch, a dataset, a member of a compound type (`events.name`).

@@ -21,7 +21,7 @@ pub fn element_width(element: &DataType) -> Option<usize> {
 ///
 /// Fewer bytes than that, or an element without a width, is a `Bug` error.
 pub fn array_of(element: &DataType, bytes: Buffer, len: usize) -> Result<ArrayRef> {
-    let bug = || Error::bug(format!("{} bytes are no {len} elements of type {element}", bytes.len()));
+    let bug = || Error::bug(format!("{} bytes are not {len} elements of type {element}", bytes.len()));
     let width = element_width(element).ok_or_else(bug)?;
     if len.checked_mul(width).is_none_or(|wanted| wanted > bytes.len()) {
         return Err(bug());

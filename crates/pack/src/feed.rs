@@ -219,7 +219,8 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    /// The input that a transform's error is about: the error names the sample and the field, or a column decoded from it.
+    /// The input that a transform's error is about: the error names the sample and the field, or a column decoded from
+    /// it.
     fn guilty<'a>(&self, entries: &'a [PlanEntry], error: &Error) -> Option<&'a FieldSource> {
         let sample = error.sample()?;
         // The keys of a run's samples start with that of the run, or are the input's own.
@@ -234,7 +235,7 @@ impl Assembly<'_> {
         let bytes = entries.iter().map(PlanEntry::bytes).sum();
         let mut block = Block::of(entries.len() as u64, bytes, Vec::new());
         let waits = Distance::waits();
-        let mut space = Space::of(&self.memory, self.lead(&entries), bytes);
+        let mut space = Space::of(&self.memory, self.alignment_padding(&entries), bytes);
         let mut read = Vec::with_capacity(entries.len());
         for entry in entries {
             self.inputs.check_cancel()?;
@@ -263,9 +264,11 @@ impl Assembly<'_> {
     }
 
     /// Bytes that are left free before a sample that is alone, for the transform that looks at it first.
-    fn lead(&self, entries: &[PlanEntry]) -> usize {
+    fn alignment_padding(&self, entries: &[PlanEntry]) -> usize {
         match entries {
-            [one] if one.fields.len() == 1 => self.transforms.first().map_or(0, |transform| transform.lead()),
+            [one] if one.fields.len() == 1 => {
+                self.transforms.first().map_or(0, |transform| transform.alignment_padding())
+            }
             _ => 0,
         }
     }

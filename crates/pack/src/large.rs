@@ -3,7 +3,7 @@
 use crate::feed::Assembly;
 use crate::inputs::{Inputs, of_planned_input};
 use crate::space::Space;
-use packhorse_core::{Error, Input, Part, Result, ShardWriter};
+use packhorse_core::{Error, Input, InputRange, Result, ShardWriter};
 use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
 use std::io::Read;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ impl Assembly<'_> {
             Err((_, e)) => return Err(e),
         };
         let rows = self.batch(&[(small.clone(), 0, ends)], &space.into_buffer(), true)?;
-        let parts: Vec<(&str, Part<'_>)> = opened.iter().map(Copied::part).collect();
+        let parts: Vec<(&str, InputRange<'_>)> = opened.iter().map(Copied::part).collect();
         writer.push_parts(&rows, &parts)?;
         opened.iter().try_for_each(Copied::check)?;
         Ok(None)
@@ -65,8 +65,8 @@ impl<'a> Copied<'a> {
         Ok(copied)
     }
 
-    fn part(&self) -> (&str, Part<'_>) {
-        (&self.piece.field, Part { input: self, offset: 0, len: self.piece.len() })
+    fn part(&self) -> (&str, InputRange<'_>) {
+        (&self.piece.field, InputRange { input: self, offset: 0, len: self.piece.len() })
     }
 
     /// `Changed` unless it is still what was planned.

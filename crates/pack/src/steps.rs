@@ -216,8 +216,8 @@ impl Transform for Decoding {
         assembled(found)
     }
 
-    fn lead(&self) -> usize {
-        self.0.first().map_or(0, |(_, inside)| inside.codec.lead())
+    fn alignment_padding(&self) -> usize {
+        self.0.first().map_or(0, |(_, inside)| inside.codec.alignment_padding())
     }
 
     fn factor(&self) -> f64 {

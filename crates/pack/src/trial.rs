@@ -7,7 +7,7 @@ use crate::inputs::Inputs;
 use crate::pack::Packing;
 use crate::plan::{Growth, Plan, Segment, TrialPiece};
 use crate::runs::Outflow;
-use packhorse_core::{Error, Headed, Kind, Outlet, Result, Rows, Scratch};
+use packhorse_core::{Error, Kind, Outlet, PatchableWriter, Result, Rows, ScratchFile};
 use packhorse_dataset::{PathText, PlanEntry};
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,8 +23,8 @@ pub struct Estimate {
     pub error: f64,
 }
 
-/// Packs a little of what `plan` packs, keeps nothing of it, and cuts the plan again so that its shards have the size that
-/// was asked for. The transforms of `context` are those that the plan was made with.
+/// Packs a little of what `plan` packs, keeps nothing of it, and cuts the plan again so that its shards have the size
+/// that was asked for. The transforms of `context` are those that the plan was made with.
 ///
 /// Nothing is done, and `None` returned, where sizes are known without a trial, one shard is enough, or nothing can be
 /// tried: members of compressed archives, and text that is compressed in one piece. The same inputs give the same plan.
@@ -52,8 +52,8 @@ pub(crate) fn fit(context: &Packing<'_>, plan: &mut Plan) -> Result<Option<Estim
     Ok(Some(Estimate { largest, error }))
 }
 
-/// What becomes of each piece. Pieces in one frame of compressed text are read in their order, so that it is decompressed
-/// once; meanwhile those that were read are packed.
+/// What becomes of each piece. Pieces in one frame of compressed text are read in their order, so that it is
+/// decompressed once; meanwhile those that were read are packed.
 fn packed(conversion: &Conversion, assembly: &Assembly<'_>, pieces: &[&TrialPiece]) -> Result<Vec<Option<Packed>>> {
     let frame = |piece: &TrialPiece| {
         let piece = piece.entries.first()?.fields.first()?;
@@ -131,9 +131,9 @@ fn written(conversion: &Conversion, rows: &[&Rows]) -> Result<u64> {
     Ok(outlet.bytes.load(Ordering::Relaxed))
 }
 
-/// What guessed bytes become, by what was measured of both pieces of each segment. Segments of which nothing is known grow
-/// as the others do; `None` if nothing is known at all. A shard of nothing has `fixed` bytes, and one of all pieces
-/// `whole`: less than they have apart, where a sink writes or compresses large blocks.
+/// What guessed bytes become, by what was measured of both pieces of each segment. Segments of which nothing is known
+/// grow as the others do; `None` if nothing is known at all. A shard of nothing has `fixed` bytes, and one of all
+/// pieces `whole`: less than they have apart, where a sink writes or compresses large blocks.
 fn growth(segments: &[Segment], measured: &[Option<u64>], (fixed, whole): (u64, u64), grain: u64) -> Option<Growth> {
     // Of each piece: guess and bytes.
     let known = |(piece, bytes): (&TrialPiece, &Option<u64>)| {
@@ -183,11 +183,11 @@ impl Outlet for Nowhere {
         Err(Error::unsupported("a trial has no folder"))
     }
 
-    fn headed(&mut self, suffix: &str) -> Result<Box<dyn Headed>> {
+    fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>> {
         Ok(Box::new(self.file(suffix)))
     }
 
-    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
         Ok(Box::new(Vec::new()))
     }
 }
@@ -205,7 +205,7 @@ impl Write for Counting {
     }
 }
 
-impl Headed for Counting {
+impl PatchableWriter for Counting {
     fn finish(self: Box<Self>, _: &[u8]) -> Result<()> {
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::hash_tree::root;
 use blake3::hazmat::HasherExt;
 use blake3::{Hash, Hasher};
-use packhorse_core::{Context, Part, Result};
+use packhorse_core::{Context, InputRange, Result};
 use rayon::prelude::*;
 use std::fs::File;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use std::path::Path;
 const PIECE: u64 = 4 << 20;
 
 /// Writes `parts` in order to the new file `path`; returns its hash and length.
-pub(crate) fn concat(path: &Path, parts: &[Part<'_>]) -> Result<(Hash, u64)> {
+pub(crate) fn concat(path: &Path, parts: &[InputRange<'_>]) -> Result<(Hash, u64)> {
     let named = |e: packhorse_core::Error| e.in_input(path.display());
     let len: u64 = parts.iter().map(|part| part.len).sum();
     let file = File::options().write(true).create_new(true).open(path).context("create").map_err(named)?;
@@ -44,7 +44,7 @@ pub(crate) fn concat(path: &Path, parts: &[Part<'_>]) -> Result<(Hash, u64)> {
 }
 
 /// Fills `buf` with the content of `parts`, which start at `starts`, from offset `at` on.
-fn read(parts: &[Part<'_>], starts: &[u64], at: u64, buf: &mut [u8]) -> Result<()> {
+fn read(parts: &[InputRange<'_>], starts: &[u64], at: u64, buf: &mut [u8]) -> Result<()> {
     let end = at + buf.len() as u64;
     let first = starts.partition_point(|start| *start <= at).saturating_sub(1);
     for (part, start) in parts.iter().zip(starts).skip(first).take_while(|(_, start)| **start < end) {
@@ -66,8 +66,8 @@ mod tests {
     fn parts_follow_each_other() {
         let bytes: Vec<u8> = (0..PIECE * 2 + 77).map(|i| (i % 251) as u8).collect();
         let (a, b) = (MemoryInput::new("a", bytes.clone()), MemoryInput::new("b", vec![7; 10]));
-        let part = |input, offset, len| Part { input, offset, len };
-        let parts: [Part<'_>; 4] =
+        let part = |input, offset, len| InputRange { input, offset, len };
+        let parts: [InputRange<'_>; 4] =
             [part(&b as &dyn Input, 2, 3), part(&a, 5, PIECE + 9), part(&b, 0, 0), part(&a, 0, 1)];
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
@@ -88,8 +88,8 @@ mod tests {
         for (i, len) in [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 5].into_iter().enumerate() {
             // Parts need not end at piece boundaries.
             let cuts = [0, len / 3, len / 3, len - len / 5, len];
-            let parts: Vec<Part<'_>> =
-                cuts.windows(2).map(|cut| Part { input: &input, offset: cut[0], len: cut[1] - cut[0] }).collect();
+            let parts: Vec<InputRange<'_>> =
+                cuts.windows(2).map(|cut| InputRange { input: &input, offset: cut[0], len: cut[1] - cut[0] }).collect();
             let found = concat(&dir.path().join(i.to_string()), &parts).unwrap();
             assert_eq!(found, (blake3::hash(&bytes[..len as usize]), len));
         }

@@ -16,7 +16,9 @@ use crate::Location;
 use crate::concat::concat;
 use crate::hash_tree::HashTree;
 use blake3::{Hash, Hasher};
-use packhorse_core::{Context, Error, FileKind, Headed, Outlet, Part, Result, Scratch, Store, StoreFile};
+use packhorse_core::{
+    Context, Error, FileKind, InputRange, Outlet, PatchableWriter, Result, ScratchFile, Store, StoreFile,
+};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -332,12 +334,12 @@ impl Outlet for Stage {
         Ok(self.add(suffix, None))
     }
 
-    fn headed(&mut self, suffix: &str) -> Result<Box<dyn Headed>> {
+    fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>> {
         let (file, done) = self.create(suffix)?;
-        Ok(Box::new(HashingHeaded { file, tree: HashTree::default(), bytes: 0, done }))
+        Ok(Box::new(HashingPatchable { file, tree: HashTree::default(), bytes: 0, done }))
     }
 
-    fn concat(&mut self, suffix: &str, parts: &[Part<'_>]) -> Result<()> {
+    fn concat(&mut self, suffix: &str, parts: &[InputRange<'_>]) -> Result<()> {
         let path = self.add(suffix, None);
         let known = concat(&path, parts)?;
         if let Some(staged) = self.files.last_mut() {
@@ -346,7 +348,7 @@ impl Outlet for Stage {
         Ok(())
     }
 
-    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
         Ok(Box::new(Unnamed { dir: self.dir.clone(), file: None, at: 0 }))
     }
 }
@@ -358,7 +360,7 @@ struct Unnamed {
     at: u64,
 }
 
-impl Scratch for Unnamed {
+impl ScratchFile for Unnamed {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
@@ -414,14 +416,14 @@ impl Drop for Hashing {
 }
 
 /// Like [`Hashing`], for a file whose first bytes are written last.
-struct HashingHeaded {
+struct HashingPatchable {
     file: Box<dyn StoreFile>,
     tree: HashTree,
     bytes: u64,
     done: Done,
 }
 
-impl Write for HashingHeaded {
+impl Write for HashingPatchable {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
         // Whole segments: smaller updates use fewer SIMD lanes.
         let piece = buf.get(..self.tree.room()).unwrap_or(buf);
@@ -436,7 +438,7 @@ impl Write for HashingHeaded {
     }
 }
 
-impl Headed for HashingHeaded {
+impl PatchableWriter for HashingPatchable {
     fn finish(self: Box<Self>, head: &[u8]) -> Result<()> {
         let Self { mut file, tree, bytes, done } = *self;
         let hash = tree.finish(head).ok_or_else(|| Error::bug("a head of more than was written"))?;

@@ -1,6 +1,6 @@
 //! An in-memory outlet and inputs.
 
-use packhorse_core::{Context, Error, Input, MemoryInput, Outlet, Result, Scratch};
+use packhorse_core::{Context, Error, Input, MemoryInput, Outlet, Result, ScratchFile};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -62,13 +62,13 @@ impl Outlet for MemoryOutlet {
         Ok(path)
     }
 
-    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
         Ok(Box::new(Vec::new()))
     }
 }
 
 /// Scratch in an unnamed temporary file, for outlets that must save memory.
-pub fn scratch_file() -> Result<Box<dyn Scratch>> {
+pub fn scratch_file() -> Result<Box<dyn ScratchFile>> {
     let file = tempfile::tempfile().context("create a temporary file")?;
     Ok(Box::new(Unnamed { file, at: 0 }))
 }
@@ -78,7 +78,7 @@ struct Unnamed {
     at: u64,
 }
 
-impl Scratch for Unnamed {
+impl ScratchFile for Unnamed {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all_at(bytes, self.at).context("write")?;
         self.at += bytes.len() as u64;

@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "errors fail the test")]
 
 use packhorse_core::{
-    Blocks, Entry, Extent, Format, FormatInfo, Input, Limits, Options, Outlet, Result, Rows, SchemaRef, ShardSummary,
-    ShardWriter, Sink, Source, Table, TableInfo,
+    ArchiveMember, Blocks, Extent, Format, FormatInfo, Input, Limits, Options, Outlet, Result, Rows, SchemaRef,
+    ShardSummary, ShardWriter, Sink, Source, Table, TableInfo,
 };
 use packhorse_testkit::conformance::Suite;
 use packhorse_webdataset::WebDataset;
@@ -52,10 +52,10 @@ impl Source for BrokenSource {
         self.0.lists()
     }
 
-    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
+    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(ArchiveMember<'_>) -> Result<()>) -> Result<()> {
         let off = u64::from(self.1 == Breach::ListsOneByteOff);
-        self.0.list(input, &mut |Entry { name, extent }| {
-            each(Entry { name, extent: extent.map(|e| Extent { offset: e.offset - off, len: e.len }) })
+        self.0.list(input, &mut |ArchiveMember { name, extent }| {
+            each(ArchiveMember { name, extent: extent.map(|e| Extent { offset: e.offset - off, len: e.len }) })
         })
     }
 

@@ -30,7 +30,7 @@ pub trait Transform: Send + Sync {
 
     /// A hint for the memory layout: a field that is a sample's only one is best read at this many bytes (under 64)
     /// past an aligned address, which saves a copy. Never affects the output.
-    fn lead(&self) -> usize {
+    fn alignment_padding(&self) -> usize {
         0
     }
 

@@ -16,8 +16,8 @@ mod codec;
 
 use arrow_array::{ArrayRef, BinaryViewArray, RecordBatch, StringViewArray};
 use packhorse_core::{
-    Blocks, Codec, DataType, Entry, Error, Extent, Field, Format, FormatInfo, Input, KEY, Limits, Options, Result,
-    Rows, Schema, Source, Table, TableInfo, split_name,
+    ArchiveMember, Blocks, Codec, DataType, Error, Extent, Field, Format, FormatInfo, Input, KEY, Limits, Options,
+    Result, Rows, Schema, Source, Table, TableInfo, split_name,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -53,9 +53,9 @@ impl Source for FileSource {
         true
     }
 
-    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
+    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(ArchiveMember<'_>) -> Result<()>) -> Result<()> {
         let len = input.len().ok_or_else(|| Error::unsupported("a file of unknown length").in_input(input.name()))?;
-        each(Entry { name: input.name().as_bytes(), extent: Ok(Extent { offset: 0, len }) })
+        each(ArchiveMember { name: input.name().as_bytes(), extent: Ok(Extent { offset: 0, len }) })
     }
 
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {

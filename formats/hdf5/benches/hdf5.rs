@@ -9,7 +9,7 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a bench is not part of the format")]
 
 use arrow_array::{Array, FixedSizeListArray, Float32Array, RecordBatch};
-use packhorse_core::{DataType, FieldType, Format, Input, Limits, Options, Outlet, Result, Rows, Schema, Scratch};
+use packhorse_core::{DataType, FieldType, Format, Input, Limits, Options, Outlet, Result, Rows, Schema, ScratchFile};
 use packhorse_hdf5::Hdf5;
 use rayon::prelude::*;
 use std::fs::File;
@@ -57,7 +57,7 @@ impl Outlet for Folder {
         Ok(self.0.with_extension(suffix.trim_start_matches('.')))
     }
 
-    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
         packhorse_testkit::memory::scratch_file()
     }
 }

@@ -4,7 +4,7 @@
 
 use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch, StringViewArray};
 use packhorse_core::{
-    DataType, Error, FieldType, Format, Input, KEY, Limits, Options, Outlet, Result, Rows, Schema, Scratch,
+    DataType, Error, FieldType, Format, Input, KEY, Limits, Options, Outlet, Result, Rows, Schema, ScratchFile,
 };
 use packhorse_hdf5::Hdf5;
 use std::fs::File;
@@ -23,7 +23,7 @@ impl Outlet for Folder {
         Ok(self.0.join(format!("shard{suffix}")))
     }
 
-    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
         packhorse_testkit::memory::scratch_file()
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct NpzCodec {
     /// Most samples have equal headers, so parsed ones are kept.
     pub(crate) known: Known,
     /// The offset from aligned memory at which a file should start, so that its largest array is aligned.
-    pub(crate) lead: AtomicUsize,
+    pub(crate) alignment_padding: AtomicUsize,
 }
 
 impl Codec for NpzCodec {
@@ -57,12 +57,12 @@ impl Codec for NpzCodec {
         for row in 0..rows.num_rows() {
             decoder.sample(blobs.value(row)).map_err(|e| e.in_sample(key(rows, row)))?;
         }
-        self.lead.store(decoder.lead(), Ordering::Relaxed);
+        self.alignment_padding.store(decoder.alignment_padding(), Ordering::Relaxed);
         decoder.columns.into_iter().map(ColumnBuilder::finish).collect()
     }
 
-    fn lead(&self) -> usize {
-        self.lead.load(Ordering::Relaxed)
+    fn alignment_padding(&self) -> usize {
+        self.alignment_padding.load(Ordering::Relaxed)
     }
 
     fn encoded(&self, field: &Field) -> Result<String> {
@@ -186,7 +186,7 @@ impl Decoder<'_> {
     }
 
     /// The offset that would have aligned the largest array.
-    fn lead(&self) -> usize {
+    fn alignment_padding(&self) -> usize {
         (ALIGNED - self.largest.1 % ALIGNED) % ALIGNED
     }
 }
@@ -229,8 +229,8 @@ mod tests {
         for len in 70..90 {
             let file = [head(len), data.clone()].concat();
             assert_eq!(decoded(&*codec, &file, 0), (wanted.clone(), (len + 11) % 4 == 0));
-            assert_eq!((codec.lead() + len + 11) % ALIGNED, 0);
-            assert_eq!(decoded(&*codec, &file, codec.lead()), (wanted.clone(), true));
+            assert_eq!((codec.alignment_padding() + len + 11) % ALIGNED, 0);
+            assert_eq!(decoded(&*codec, &file, codec.alignment_padding()), (wanted.clone(), true));
         }
         let file = [head(70), data].concat();
         for cut in [0, 50, 81, 82, 100_000, file.len() - 1] {

@@ -76,7 +76,7 @@ impl Format for Npz {
             chosen: chosen(options),
             pool: Pool::default(),
             known: Known::default(),
-            lead: AtomicUsize::new(0),
+            alignment_padding: AtomicUsize::new(0),
         }))
     }
 }

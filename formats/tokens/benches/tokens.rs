@@ -8,7 +8,7 @@ use arrow_array::{ArrayRef, ListArray, RecordBatch, StringViewArray};
 use arrow_buffer::{Buffer, OffsetBuffer};
 use packhorse_core::{
     Context, DataType, Field, FieldType, FileStat, Format, Input, KEY, Limits, Options, Outlet, Result, Rows, Schema,
-    Scratch, array_of,
+    ScratchFile, array_of,
 };
 use packhorse_tokens::{MergePlan, Tokens, VerifyOptions, verify};
 use std::fs::{File, OpenOptions};
@@ -67,7 +67,7 @@ impl Outlet for Folder {
     fn path(&mut self, suffix: &str) -> Result<PathBuf> {
         Ok(self.0.join(format!("part{suffix}")))
     }
-    fn scratch(&mut self) -> Result<Box<dyn Scratch>> {
+    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
         packhorse_testkit::memory::scratch_file()
     }
 }

@@ -4,7 +4,7 @@ use crate::index_header::{HEADER, IndexHeader};
 use crate::index_summary::IndexSummary;
 use crate::numbers;
 use crate::pair::Pair;
-use packhorse_core::{Context, Error, Input, Kind, Outlet, Part as Range, Result, ShardSummary};
+use packhorse_core::{Context, Error, Input, InputRange as Range, Kind, Outlet, Result, ShardSummary};
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 

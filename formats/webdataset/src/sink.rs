@@ -6,7 +6,7 @@ use crate::tar_header::{BLOCK, BLOCK_U64, NAME_LIMIT, admit, encode, padded};
 use crate::{dali, energon, wids};
 use md5::{Digest, Md5};
 use packhorse_core::{
-    Code, Context, Crc32c, Error, KEY, Members, Outlet, Part, Result, Rows, SchemaRef, Sealed, ShardSummary,
+    Code, Context, Crc32c, Error, InputRange, KEY, Members, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary,
     ShardWriter, Sink, aligned, crc32c, escape, folder_key, key_column, write_huggingface_config,
 };
 use std::borrow::Cow;
@@ -167,7 +167,7 @@ struct TarWriter {
 
 impl TarWriter {
     /// Appends rows; fields in `parts` are copied from their inputs.
-    fn append(&mut self, rows: &Rows, parts: &[(&str, Part<'_>)]) -> Result<()> {
+    fn append(&mut self, rows: &Rows, parts: &[(&str, InputRange<'_>)]) -> Result<()> {
         let schema = rows.schema();
         let keys = key_column(rows)?;
         let columns = self.names.iter().map(|(i, _)| MemberColumn::new(rows.column(*i))).collect::<Result<Vec<_>>>()?;
@@ -207,7 +207,7 @@ impl ShardWriter for TarWriter {
         self.append(rows, &[])
     }
 
-    fn push_parts(&mut self, rows: &Rows, parts: &[(&str, Part<'_>)]) -> Result<()> {
+    fn push_parts(&mut self, rows: &Rows, parts: &[(&str, InputRange<'_>)]) -> Result<()> {
         self.append(rows, parts)
     }
 
@@ -257,7 +257,7 @@ impl Tar {
     }
 
     /// Appends a member in pieces; returns the offset of its data and their CRC-32C.
-    fn copy(&mut self, key: &str, field: &str, part: &Part<'_>) -> Result<(u64, u32)> {
+    fn copy(&mut self, key: &str, field: &str, part: &InputRange<'_>) -> Result<(u64, u32)> {
         self.append(&encode(key, field, part.len))?;
         let (offset, mut crc, mut buf, mut at) = (self.at, Crc32c::default(), aligned(COPIED), 0);
         while at < part.len {

@@ -4,8 +4,8 @@ use crate::tar_reader::{Ending, TarMember, TarReader};
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use packhorse_core::{
-    Blocks, DataType, Entry, Error, Extent, Field, Input, KEY, Limits, Result, Rows, Schema, Source, Table, TableInfo,
-    blocks, split_name,
+    ArchiveMember, Blocks, DataType, Error, Extent, Field, Input, KEY, Limits, Result, Rows, Schema, Source, Table,
+    TableInfo, blocks, split_name,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -23,7 +23,7 @@ impl Source for TarSource {
         true
     }
 
-    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
+    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(ArchiveMember<'_>) -> Result<()>) -> Result<()> {
         let mut walk = TarReader::new(input, self.limits)?;
         while let Some(member) = walk.next().map_err(|e| e.in_input(input.name()))? {
             if member.is_folder() {
@@ -34,7 +34,7 @@ impl Source for TarSource {
                 true => Ok(Extent { offset: member.data, len: member.size }),
                 false => Err(Error::content(unsupported_member(&member)).in_input(input.name())),
             };
-            each(Entry { name: &member.name, extent })?;
+            each(ArchiveMember { name: &member.name, extent })?;
         }
         check_ending(&walk).map_err(|e| e.in_input(input.name()))
     }

@@ -3,7 +3,8 @@
 
 use arrow_array::{ArrayRef, Int64Array, LargeBinaryArray, RecordBatch, StringViewArray};
 use packhorse_core::{
-    DataType, Error, Field, Format, Input, KEY, Kind, MemoryInput, Options, Part, Result, Rows, Schema, ShardSummary,
+    DataType, Error, Field, Format, Input, InputRange, KEY, Kind, MemoryInput, Options, Result, Rows, Schema,
+    ShardSummary,
 };
 use packhorse_testkit::memory::MemoryOutlet;
 use packhorse_webdataset::WebDataset;
@@ -38,7 +39,7 @@ fn written(lens: &[usize], copied: bool) -> (BTreeMap<String, Vec<u8>>, ShardSum
         let key = format!("key{i}");
         if copied {
             let input = MemoryInput::new("x", bytes);
-            let part = Part { input: &input, offset: 3, len: *len as u64 };
+            let part = InputRange { input: &input, offset: 3, len: *len as u64 };
             writer.push_parts(&rows(&key, None), &[("bin", part)]).unwrap();
         } else {
             writer.push(&rows(&key, Some(&bytes[3..]))).unwrap();
@@ -86,7 +87,7 @@ fn a_failed_read_of_a_copied_member_is_an_error() {
     let sink = WebDataset.sink(&Options::new()).unwrap();
     let mut outlet = MemoryOutlet::new();
     let mut writer = sink.create(&rows("a", None).schema(), &mut outlet).unwrap();
-    let part = |len| Part { input: &Failing, offset: 0, len };
+    let part = |len| InputRange { input: &Failing, offset: 0, len };
     let error = writer.push_parts(&rows("a", None), &[("bin", part(5 << 20))]).unwrap_err();
     assert_eq!((error.kind(), error.message()), (Kind::Environment, "gave up"));
     let error = writer.push_parts(&rows("b", None), &[("bin", part(9 << 30))]).unwrap_err();

@@ -1,6 +1,6 @@
 //! `packhorse bench`.
 
-use super::Context;
+use super::CommandContext;
 use crate::args::{BenchLoad, BenchRead};
 use crate::outcome::{counted, success};
 use crate::size::show;
@@ -26,7 +26,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn new(context: &Context<'_>, args: &BenchLoad) -> Result<Self> {
+    pub(super) fn new(context: &CommandContext<'_>, args: &BenchLoad) -> Result<Self> {
         if !(args.seconds.is_finite() && args.seconds > 0.0) {
             return Err(Error::config(format!("--seconds takes a number above 0, not {}", args.seconds)));
         }
@@ -48,7 +48,7 @@ impl Load {
         Ok(Self { dataset, options, time: Duration::from_secs_f64(args.seconds) })
     }
 
-    /// What becomes of the fields: pictures are seen so, if a view is given; all else is what its type suggests.
+    /// The fields to load: pictures through `view`, if given; all others by their types.
     pub(super) fn fields(&self, view: Option<View>, asked: &[String]) -> Result<Vec<FieldOptions>> {
         let schema = self.dataset.schema();
         let mut found = Vec::new();
@@ -68,7 +68,7 @@ impl Load {
     }
 }
 
-/// What a field's name ends in.
+/// The extension of a field's name.
 pub(super) fn extension(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or_default()
 }
@@ -78,7 +78,7 @@ pub(super) fn is_picture(name: &str) -> bool {
     PICTURES.contains(&extension(name))
 }
 
-pub(super) fn read(context: &Context<'_>, args: &BenchRead) -> Result<ExitCode> {
+pub(super) fn read(context: &CommandContext<'_>, args: &BenchRead) -> Result<ExitCode> {
     let load = Load::new(context, &args.load)?;
     let fields = load.fields(args.size.map(|size| view(size, args.augment)), &args.load.fields)?;
     let Load { dataset, options, time } = load;
@@ -137,7 +137,7 @@ pub(super) fn view(size: u32, augment: bool) -> View {
     View { size, flip: 0.5, ..View::default() }
 }
 
-/// The most memory that this process ever had, where the system tells.
+/// The peak memory of this process, where the system reports it.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

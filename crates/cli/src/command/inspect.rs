@@ -1,6 +1,6 @@
 //! `packhorse status`, `ls`, `cat` and `stat`.
 
-use super::Context;
+use super::CommandContext;
 use super::plan::left_out;
 use crate::args::{Cat, Dir, Ls, Stat};
 use crate::outcome::{counted, done, print, success};
@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
+pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCode> {
     let status = context.session().status(&args.dir)?;
     let there = status.part.unwrap_or(status.shards) - status.missing.len() as u64;
     let samples = match status.samples {
@@ -65,7 +65,7 @@ pub(super) fn status(context: &Context<'_>, args: &Dir) -> Result<ExitCode> {
     }
 }
 
-pub(super) fn ls(context: &Context<'_>, args: &Ls) -> Result<ExitCode> {
+pub(super) fn ls(context: &CommandContext<'_>, args: &Ls) -> Result<ExitCode> {
     let files = packhorse_pack::files(&*context.store, &args.path)?;
     let Some(first) = files.first() else { return Ok(success()) };
     if let Some(mut columns) = packhorse_pack::columns(context.registry, &*context.store, first)? {
@@ -98,7 +98,7 @@ pub(super) fn ls(context: &Context<'_>, args: &Ls) -> Result<ExitCode> {
 }
 
 /// The columns of a file of typed rows.
-fn table(context: &Context<'_>, columns: &Columns) -> Result<ExitCode> {
+fn table(context: &CommandContext<'_>, columns: &Columns) -> Result<ExitCode> {
     let width = columns.fields.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let lines = columns.fields.iter().map(|(name, kind)| format!("{name:width$}  {kind}\n"));
     let text: String = std::iter::once(format!("{}\n", counted(columns.samples, "sample"))).chain(lines).collect();
@@ -107,7 +107,7 @@ fn table(context: &Context<'_>, columns: &Columns) -> Result<ExitCode> {
     Ok(success())
 }
 
-pub(super) fn cat(context: &Context<'_>, args: &Cat) -> Result<ExitCode> {
+pub(super) fn cat(context: &CommandContext<'_>, args: &Cat) -> Result<ExitCode> {
     let mut out = io::stdout().lock();
     for file in packhorse_pack::files(&*context.store, &args.path)? {
         if packhorse_pack::cat(context.registry, &*context.store, &file, &args.member, &mut out)? {
@@ -118,7 +118,7 @@ pub(super) fn cat(context: &Context<'_>, args: &Cat) -> Result<ExitCode> {
     Err(Error::config(message).in_input(args.path.display()))
 }
 
-pub(super) fn stat(context: &Context<'_>, args: &Stat) -> Result<ExitCode> {
+pub(super) fn stat(context: &CommandContext<'_>, args: &Stat) -> Result<ExitCode> {
     match context.store.stat(&args.path, true) {
         Ok(stat) if stat.kind == FileKind::Directory => dataset(context, &args.path)?,
         _ => match packhorse_pack::columns(context.registry, &*context.store, &args.path)? {
@@ -132,7 +132,7 @@ pub(super) fn stat(context: &Context<'_>, args: &Stat) -> Result<ExitCode> {
 /// So many counts of single sources are shown.
 const SOURCES: usize = 30;
 
-fn dataset(context: &Context<'_>, dir: &Path) -> Result<()> {
+fn dataset(context: &CommandContext<'_>, dir: &Path) -> Result<()> {
     let unsealed = "is not sealed: it has no dataset.json; run `packhorse seal`, or see `packhorse status`";
     let manifest = Manifest::read_part(&*context.store, dir)?;
     let manifest = manifest.ok_or_else(|| Error::new(Kind::Incomplete, unsealed).in_input(dir.display()))?;
@@ -183,7 +183,7 @@ fn dataset(context: &Context<'_>, dir: &Path) -> Result<()> {
     print(&text)
 }
 
-fn shard(context: &Context<'_>, path: &Path) -> Result<()> {
+fn shard(context: &CommandContext<'_>, path: &Path) -> Result<()> {
     let stat = context.session().stat(path)?;
     let mut text = format!("{}: {}\n", path.display(), counted(stat.samples, "sample"));
     for (field, (count, bytes)) in &stat.fields {

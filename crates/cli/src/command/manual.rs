@@ -1,6 +1,6 @@
 //! `packhorse completions` and `packhorse man`.
 
-use super::Context;
+use super::CommandContext;
 use crate::definition;
 use crate::outcome::{print, success};
 use packhorse_core::{Error, Result};
@@ -16,7 +16,7 @@ pub(super) fn completions(shell: clap_complete::Shell) -> Result<ExitCode> {
 }
 
 /// One page a command, `packhorse-pack.1` and so on.
-pub(super) fn man(context: &Context<'_>, out: &Path) -> Result<ExitCode> {
+pub(super) fn man(context: &CommandContext<'_>, out: &Path) -> Result<ExitCode> {
     std::fs::create_dir_all(out).map_err(|e| Error::io("create folder", e).in_input(out.display()))?;
     clap_mangen::generate_to(definition(), out).map_err(|e| Error::io("write man pages", e).in_input(out.display()))?;
     context.style.show(&json!({"folder": out}), &format!("wrote man pages to {}\n", out.display()))?;

@@ -1,7 +1,7 @@
 //! `packhorse merge` and `packhorse repair`.
 
-use super::Context;
-use crate::args::{Known, Merge, Repair};
+use super::CommandContext;
+use crate::args::{Merge, Repair, TokenFlags};
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Options, Result};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-pub(super) fn merge(context: &Context<'_>, args: &Merge) -> Result<ExitCode> {
+pub(super) fn merge(context: &CommandContext<'_>, args: &Merge) -> Result<ExitCode> {
     let start = Instant::now();
     let options = MergeOptions { split: args.split.clone(), verify: args.verifying.on() };
     let merged =
@@ -37,7 +37,7 @@ pub(super) fn merge(context: &Context<'_>, args: &Merge) -> Result<ExitCode> {
 }
 
 /// The shards of a dataset, or a file of tokens.
-pub(super) fn repair(context: &Context<'_>, args: &Repair) -> Result<ExitCode> {
+pub(super) fn repair(context: &CommandContext<'_>, args: &Repair) -> Result<ExitCode> {
     let stat = context.store.stat(&args.path, true).map_err(of_request)?;
     match (stat.kind == FileKind::Directory, &args.out) {
         (true, None) => dataset(context, args),
@@ -47,7 +47,7 @@ pub(super) fn repair(context: &Context<'_>, args: &Repair) -> Result<ExitCode> {
     }
 }
 
-fn dataset(context: &Context<'_>, args: &Repair) -> Result<ExitCode> {
+fn dataset(context: &CommandContext<'_>, args: &Repair) -> Result<ExitCode> {
     let start = Instant::now();
     let repaired = context.working(&args.work).repair(&args.path)?;
     context.progress.finish();
@@ -64,7 +64,7 @@ fn dataset(context: &Context<'_>, args: &Repair) -> Result<ExitCode> {
     Ok(success())
 }
 
-fn file(context: &Context<'_>, args: &Repair, out: &Path) -> Result<ExitCode> {
+fn file(context: &CommandContext<'_>, args: &Repair, out: &Path) -> Result<ExitCode> {
     let (options, path) = (known(&args.known), &args.path);
     let repaired = packhorse_pack::repair(context.registry, &context.store, path, &options, out, &context.cancel)?;
     let mut text: String = repaired.done.iter().map(|line| format!("{line}\n")).collect();
@@ -76,8 +76,8 @@ fn file(context: &Context<'_>, args: &Repair, out: &Path) -> Result<ExitCode> {
     Ok(success())
 }
 
-/// What is known of somebody's tokens.
-pub(super) fn known(args: &Known) -> Options {
+/// Facts about tokens that their files do not record.
+pub(super) fn known(args: &TokenFlags) -> Options {
     let number = |n: Option<u64>| n.map(|n| n.to_string());
     let settings = [("vocabulary", number(args.vocabulary)), ("eod", number(args.eod_id))];
     settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// What every command needs.
-pub(crate) struct Context<'a> {
+pub(crate) struct CommandContext<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) progress: Arc<Progress>,
@@ -36,7 +36,7 @@ pub(crate) struct Context<'a> {
     pub(crate) log_json: bool,
 }
 
-impl<'a> Context<'a> {
+impl<'a> CommandContext<'a> {
     fn new(registry: &'a Registry, common: &Common) -> Result<Self> {
         Ok(Self {
             registry,
@@ -48,7 +48,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// What the library's verbs need.
+    /// The session of this command.
     pub(crate) fn session(&self) -> Session {
         Session::new(self.registry.clone())
             .store(self.store.clone())
@@ -56,10 +56,10 @@ impl<'a> Context<'a> {
             .cancel(self.cancel.clone())
     }
 
-    /// The same for work that is as hard as these flags say.
+    /// The session, with the threads and memory of `work`.
     pub(crate) fn working(&self, work: &Work) -> Session {
         let jobs = work.threads.jobs();
-        // Formats compress and inflate on this pool; where it is set up already, there is nothing to do.
+        // Formats compress on this pool. An error means that it is set up already.
         let _ = rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global();
         let session = self.session().jobs(jobs).io_threads(usize::from(work.io_threads)).verifying(work.verifying.on());
         work.memory.into_iter().fold(session, Session::memory)
@@ -68,7 +68,7 @@ impl<'a> Context<'a> {
 
 /// Runs one command.
 pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
-    let context = Context::new(registry, &args.common)?;
+    let context = CommandContext::new(registry, &args.common)?;
     let done = match args.command {
         Command::Pack(args) => pack::run(&context, &args),
         Command::Plan(args) => plan::run(&context, &args),

@@ -1,11 +1,11 @@
 //! `packhorse order`: the training order of token datasets, as the files that Megatron finds in its cache.
 
-use super::Context;
+use super::CommandContext;
 use crate::args::Order;
 use crate::exit::code;
 use crate::outcome::{counted, report_error, success};
 use crate::signals::end_soon;
-use packhorse_core::{Context as _, Error, Input, Kind, Outlet, Result};
+use packhorse_core::{Context, Error, Input, Kind, Outlet, Result};
 use packhorse_order::{
     BlendDescription, BlendIndex, BlendRequest, BlendWeights, CacheFile, GptDescription, GptIndex, GptOptions, Json,
     PackIndex, SURPLUS, Split, Splits, normalized,
@@ -21,21 +21,21 @@ use std::time::Instant;
 
 /// A pair of files, and its weight in a blend.
 struct Member {
-    /// Without `.bin` and `.idx`, as it was given.
+    /// Without `.bin` and `.idx`, otherwise as given.
     prefix: String,
     weight: Option<f64>,
 }
 
-/// What is asked of each dataset.
+/// The request: the same for each dataset.
 struct Request<'a> {
-    context: &'a Context<'a>,
+    context: &'a CommandContext<'a>,
     args: &'a Order,
     splits: Splits,
     tokenizer: Json,
     staging: Staging,
 }
 
-pub(super) fn run(context: &Context<'_>, args: &Order) -> Result<ExitCode> {
+pub(super) fn run(context: &CommandContext<'_>, args: &Order) -> Result<ExitCode> {
     let start = Instant::now();
     let _ = rayon::ThreadPoolBuilder::new().num_threads(args.threads.jobs()).build_global();
     let members = members(context, &args.input, args.samples.is_some())?;
@@ -45,7 +45,7 @@ pub(super) fn run(context: &Context<'_>, args: &Order) -> Result<ExitCode> {
     let tokenizer = match &args.tokenizer_id {
         None => Json::Object(Vec::new()),
         Some(path) => serde_json::from_str(&std::fs::read_to_string(path).context("read")?)
-            .map_err(|e| Error::config(format!("is no JSON: {e}")).in_input(path.display()))?,
+            .map_err(|e| Error::config(format!("is not valid JSON: {e}")).in_input(path.display()))?,
     };
     let staging = Staging::open(context.store.clone(), &args.out)?;
     stop_soon(context, &staging);
@@ -54,7 +54,7 @@ pub(super) fn run(context: &Context<'_>, args: &Order) -> Result<ExitCode> {
         Some(capacity) => request.packed(&members, capacity),
         None => request.indices(&members),
     };
-    // Once its place is cleared away it may fail in any way.
+    // After a stop the staging folder is gone, so any error means that.
     let made = made.map_err(|e| if context.cancel.is_cancelled() { Error::cancelled() } else { e })?;
     let seconds = start.elapsed().as_secs_f64();
     let mut text: String = made.iter().map(|made| format!("{}\n", made.0)).collect();
@@ -64,8 +64,8 @@ pub(super) fn run(context: &Context<'_>, args: &Order) -> Result<ExitCode> {
     Ok(success())
 }
 
-/// Ends the program soon after a request to stop: an index of billions of samples is computed, and synced, in one go.
-fn stop_soon(context: &Context<'_>, staging: &Staging) {
+/// Ends the program soon after a request to stop: computing an index of billions of samples checks for none.
+fn stop_soon(context: &CommandContext<'_>, staging: &Staging) {
     let abandon = staging.abandon();
     let as_json = context.log_json;
     end_soon(&context.cancel, move || {
@@ -75,8 +75,8 @@ fn stop_soon(context: &Context<'_>, staging: &Staging) {
     });
 }
 
-/// Compares what is read of sealed datasets, the indexes of the pairs, with what was recorded.
-fn check(context: &Context<'_>, args: &Order, members: &[Member]) -> Result<()> {
+/// Checks the `.idx` files of sealed datasets against their recorded digests.
+fn check(context: &CommandContext<'_>, args: &Order, members: &[Member]) -> Result<()> {
     let mut recorded = Recorded::default();
     let mut dirs = args.input.iter().filter(|word| word.parse::<f64>().is_err());
     dirs.try_for_each(|dir| recorded.add_dataset(&*context.store, Path::new(dir), |_| false).map(drop))?;
@@ -86,7 +86,7 @@ fn check(context: &Context<'_>, args: &Order, members: &[Member]) -> Result<()> 
     recorded.check(&*context.store, &context.cancel, |path| path.extension().is_none_or(|e| e != "bin"))
 }
 
-/// What was made: a sentence, and the same as JSON.
+/// A result: a sentence, and the same as JSON.
 struct Made(String, Value);
 
 impl Request<'_> {
@@ -151,7 +151,7 @@ impl Request<'_> {
             }
             (None, None) => (vec![None; members.len()], None, BlendWeights::Exhaustive(Vec::new())),
             (Some(_), None) => {
-                return Err(Error::config("weights need --samples: how many samples the blend shall have"));
+                return Err(Error::config("weights need --samples: the number of samples in the blend"));
             }
             (None, Some(_)) => {
                 return Err(Error::config(
@@ -244,7 +244,7 @@ impl Request<'_> {
         members.iter().map(pack).collect()
     }
 
-    /// The description last: whoever finds it finds all of them.
+    /// Publishes the description last: where it exists, all files exist.
     fn publish(&self, mut files: Vec<CacheFile<'_>>) -> Result<()> {
         files.rotate_left(1);
         let mut stage = self.staging.stage("")?;
@@ -259,18 +259,18 @@ impl Request<'_> {
 }
 
 /// The index of a pair.
-fn index(context: &Context<'_>, prefix: &str) -> Result<Box<dyn Input>> {
+fn index(context: &CommandContext<'_>, prefix: &str) -> Result<Box<dyn Input>> {
     context.store.open(Path::new(&format!("{prefix}.idx"))).map_err(of_request)
 }
 
-fn lengths(context: &Context<'_>, prefix: &str) -> Result<Vec<i32>> {
+fn lengths(context: &CommandContext<'_>, prefix: &str) -> Result<Vec<i32>> {
     let input = index(context, prefix)?;
     packhorse_tokens::lengths(&*input).map_err(|e| if e.input().is_none() { e.in_input(input.name()) } else { e })
 }
 
 /// The datasets: `PREFIX…`, or `WEIGHT PREFIX…` as Megatron takes them; a sealed dataset is its shards, weighted
 /// by their tokens where the blend is `weighted`.
-fn members(context: &Context<'_>, input: &[String], weighted: bool) -> Result<Vec<Member>> {
+fn members(context: &CommandContext<'_>, input: &[String], weighted: bool) -> Result<Vec<Member>> {
     let mut members = Vec::new();
     let mut words = input.iter();
     while let Some(word) = words.next() {
@@ -301,7 +301,7 @@ fn members(context: &Context<'_>, input: &[String], weighted: bool) -> Result<Ve
 }
 
 /// The shards of a sealed dataset that have tokens, without `.bin`, and how many tokens.
-fn sealed(context: &Context<'_>, dir: &Path) -> Result<Option<Vec<(String, u64)>>> {
+fn sealed(context: &CommandContext<'_>, dir: &Path) -> Result<Option<Vec<(String, u64)>>> {
     let Some(manifest) = sealed_manifest(&*context.store, dir)? else { return Ok(None) };
     if !manifest.splits.is_empty() {
         let message = "has splits of its own, which the order would mix; merge one of them \

@@ -1,6 +1,6 @@
 //! `packhorse pack` and `packhorse seal`.
 
-use super::{Context, plan, trees};
+use super::{CommandContext, plan, trees};
 use crate::args::Seal;
 use crate::outcome::{counted, success};
 use crate::planning::{Pack, Planning, Work};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-pub(super) fn run(context: &Context<'_>, args: &Pack) -> Result<ExitCode> {
+pub(super) fn run(context: &CommandContext<'_>, args: &Pack) -> Result<ExitCode> {
     if let Some(dir) = &args.plan {
         return fill(context, args, dir);
     }
@@ -30,21 +30,21 @@ pub(super) fn run(context: &Context<'_>, args: &Pack) -> Result<ExitCode> {
     said.fault.map_or(Ok(success()), Err)
 }
 
-/// A session as the flags have it.
-pub(super) fn session(context: &Context<'_>, planning: &Planning, work: &Work) -> Session {
+/// A session with the settings of these flags.
+pub(super) fn session(context: &CommandContext<'_>, planning: &Planning, work: &Work) -> Session {
     context.working(work).check_exact(planning.check_exact).replacing(planning.replace && !planning.dry_run)
 }
 
-/// What is to be said of a dataset.
+/// The result of a dataset.
 pub(super) struct Said {
     pub(super) value: Value,
     pub(super) text: String,
-    /// What is wrong with it for all that.
+    /// The error to end with after showing the result.
     pub(super) fault: Option<Error>,
 }
 
 /// Scan, plan, pack and seal in one process.
-pub(super) fn whole(context: &Context<'_>, session: &Session, recipe: &Recipe, dry_run: bool) -> Result<Said> {
+pub(super) fn whole(context: &CommandContext<'_>, session: &Session, recipe: &Recipe, dry_run: bool) -> Result<Said> {
     let start = Instant::now();
     let out = recipe.folder()?;
     if dry_run {
@@ -61,10 +61,10 @@ pub(super) fn whole(context: &Context<'_>, session: &Session, recipe: &Recipe, d
 }
 
 /// Shards that came out larger than they were asked for, with the size to ask for instead.
-fn warn_of_sizes(context: &Context<'_>, recipe: &Recipe, manifest: &Manifest) {
+fn warn_of_sizes(context: &CommandContext<'_>, recipe: &Recipe, manifest: &Manifest) {
     let Some(ByteSize(asked)) = recipe.shard_size else { return };
     let largest = manifest.shards.iter().map(|shard| shard.bytes).max().unwrap_or(0);
-    // A sample that is larger than a shard is one alone: no size helps.
+    // A shard of one sample can't be smaller.
     let over = manifest.shards.iter().filter(|shard| shard.samples > 1 && shard.bytes > asked + asked / 10).count();
     if over > 0 {
         let better = (asked as f64 * (asked as f64 / largest as f64)) as u64;
@@ -80,7 +80,7 @@ fn warn_of_sizes(context: &Context<'_>, recipe: &Recipe, manifest: &Manifest) {
 }
 
 /// Fills a part of a plan.
-fn fill(context: &Context<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
+fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
     let start = Instant::now();
     let part = match args.part {
         Some(part) => part,
@@ -133,7 +133,7 @@ fn summary(
     (value, text)
 }
 
-pub(super) fn seal(context: &Context<'_>, args: &Seal) -> Result<ExitCode> {
+pub(super) fn seal(context: &CommandContext<'_>, args: &Seal) -> Result<ExitCode> {
     let dir = &args.dir.dir;
     let manifest = context.session().seal(dir)?;
     context.progress.finish();

@@ -1,6 +1,6 @@
 //! `packhorse plan`.
 
-use super::{Context, pack, trees};
+use super::{CommandContext, pack, trees};
 use crate::outcome::{counted, maybe_counted, success};
 use crate::planning::PlanArgs;
 use crate::size::show;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 
-pub(super) fn run(context: &Context<'_>, args: &PlanArgs) -> Result<ExitCode> {
+pub(super) fn run(context: &CommandContext<'_>, args: &PlanArgs) -> Result<ExitCode> {
     let (recipe, session) = (args.planning.recipe(), pack::session(context, &args.planning, &args.work));
     let out = recipe.folder()?;
     if recipe.tree.as_deref() == Some(trees::ALL) {

@@ -1,6 +1,6 @@
 //! `packhorse stage`.
 
-use super::Context;
+use super::CommandContext;
 use crate::args::Stage;
 use crate::outcome::{counted, success};
 use crate::size::show;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Instant;
 
-pub(super) fn run(context: &Context<'_>, args: &Stage) -> Result<ExitCode> {
+pub(super) fn run(context: &CommandContext<'_>, args: &Stage) -> Result<ExitCode> {
     let start = Instant::now();
     let location = match args.dataset.to_str() {
         Some(text) => Location::parse(text)?,

@@ -1,6 +1,6 @@
 //! `packhorse synth`.
 
-use super::Context;
+use super::CommandContext;
 use crate::args::{Corpus, Synth};
 use crate::outcome::{counted, success};
 use crate::size::show;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
-pub(super) fn run(context: &Context<'_>, args: &Synth) -> Result<ExitCode> {
+pub(super) fn run(context: &CommandContext<'_>, args: &Synth) -> Result<ExitCode> {
     let (Synth::Images(corpus) | Synth::Text(corpus) | Synth::Npz(corpus) | Synth::Tiny(corpus)) = args;
     let Corpus { count, seed, out, threads } = corpus;
     let (count, seed) = (*count, *seed);

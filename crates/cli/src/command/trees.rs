@@ -1,6 +1,6 @@
 //! `packhorse pack --tree '*'`: each tree of the inputs becomes a dataset of its own, `OUT/TREE`.
 
-use super::Context;
+use super::CommandContext;
 use super::pack::whole;
 use crate::outcome::success;
 use packhorse_core::{Error, Event, InputTable, Observer, Result};
@@ -14,7 +14,12 @@ use std::process::ExitCode;
 pub(super) const ALL: &str = "*";
 
 /// Packs the trees one after the other, in the order of their names. What can't work is refused before the first.
-pub(super) fn pack(context: &Context<'_>, session: &Session, recipe: &Recipe, dry_run: bool) -> Result<ExitCode> {
+pub(super) fn pack(
+    context: &CommandContext<'_>,
+    session: &Session,
+    recipe: &Recipe,
+    dry_run: bool,
+) -> Result<ExitCode> {
     let out = recipe.folder()?;
     check_places(recipe, out)?;
     let mut of_one = Recipe { tree: None, ..recipe.clone() };
@@ -31,7 +36,7 @@ pub(super) fn pack(context: &Context<'_>, session: &Session, recipe: &Recipe, dr
     fault.map_or(Ok(success()), Err)
 }
 
-/// What is read more than once, and what lies among its own inputs, can't be packed tree by tree.
+/// Refuses inputs that can be read only once, and an output among the inputs.
 fn check_places(recipe: &Recipe, out: &Path) -> Result<()> {
     if recipe.files_from.as_deref() == Some(Path::new("-")) {
         return Err(Error::config("standard input can be read once, and each tree wants the list; put it into a file"));
@@ -49,7 +54,7 @@ fn check_places(recipe: &Recipe, out: &Path) -> Result<()> {
 
 /// The trees to pack: those that every input has, of which some branch can be read.
 fn choose(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     recipe: &Recipe,
     inputs: &BTreeMap<PathBuf, Vec<InputTable>>,
 ) -> Result<BTreeSet<String>> {

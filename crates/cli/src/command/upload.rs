@@ -1,6 +1,6 @@
 //! `packhorse bench upload`.
 
-use super::Context;
+use super::CommandContext;
 use super::bench::{Load, extension, is_picture, view};
 use crate::args::BenchUpload;
 use crate::outcome::{counted, success};
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) fn run(context: &Context<'_>, args: &BenchUpload) -> Result<ExitCode> {
+pub(super) fn run(context: &CommandContext<'_>, args: &BenchUpload) -> Result<ExitCode> {
     if !(0.001..=100_000.0).contains(&args.step) {
         let message = format!("--step takes 0.001 to 100000 milliseconds, not {}", args.step);
         return Err(Error::config(message));
@@ -49,11 +49,11 @@ pub(super) fn run(context: &Context<'_>, args: &BenchUpload) -> Result<ExitCode>
     Bench { context, args, simulated: false }.run(&gpu, &name, &|| Usage::watch(&gpu), &jpegs)
 }
 
-/// What is made of batches on the GPU.
+/// A transform of batches on the GPU.
 type Step = Arc<dyn DeviceTransform>;
 
 struct Bench<'a> {
-    context: &'a Context<'a>,
+    context: &'a CommandContext<'a>,
     args: &'a BenchUpload,
     /// No kernels, so nothing is finished or made on the device.
     simulated: bool,
@@ -112,7 +112,7 @@ impl Bench<'_> {
         drop(host);
         let of_device = |measured: &UploadMeasured| Some(measured.steps_per_s() / device.steps_per_s());
         push("cached", "one batch again and again, with steps", cached, of_device(&cached), None);
-        // First without steps, so that shards are as near for what is compared as they come.
+        // First without steps, so that the page cache is warm for the compared stages.
         let stock = options.ahead as u64;
         let raw = bench.batches(loader(&self.undecoded(&load)?, &[])?, stock, false)?;
         push("raw", "batches without decoding, no steps", raw, None, None);

@@ -1,6 +1,6 @@
 //! `packhorse verify`.
 
-use super::Context;
+use super::CommandContext;
 use super::merge::known;
 use crate::args::Verify;
 use crate::exit::code;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-pub(super) fn run(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
+pub(super) fn run(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     for path in &args.paths {
         context.store.stat(path, true).map_err(of_request)?;
     }
@@ -24,7 +24,7 @@ pub(super) fn run(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
     }
 }
 
-fn bytes(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
+fn bytes(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     let [dir] = &args.paths[..] else {
         return Err(Error::config("verify takes one dataset; with --for it takes any number of shards"));
     };
@@ -59,7 +59,7 @@ fn bytes(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
         text.push_str(&format!("  copy it again with: packhorse stage DATASET --verify --to {}\n", dir.display()));
     }
     if found.repairable {
-        text.push_str(&format!("  pack what is damaged again with: packhorse repair {}\n", dir.display()));
+        text.push_str(&format!("  repack the damaged shards with: packhorse repair {}\n", dir.display()));
     }
     let damages: Vec<Value> =
         found.damages.iter().map(|d| json!({"file": d.file, "member": d.member, "problem": d.problem})).collect();
@@ -73,7 +73,7 @@ fn bytes(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
     context.style.incomplete(format!("{verdict} in {}; the first: {}: {}", dir.display(), first.file, first.problem))
 }
 
-fn readers(context: &Context<'_>, args: &Verify) -> Result<ExitCode> {
+fn readers(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     let (options, store) = (known(&args.known), &*context.store);
     let report = check_consumers(context.registry, store, &args.paths, &options, &args.readers, &context.cancel)?;
     context.progress.finish();

@@ -34,7 +34,7 @@ codes! {
     BadSetting = "bad-setting",
     /// A file or folder that the request names does not exist.
     NoSuchFile = "no-such-file",
-    /// A format that the request names does not exist, or does not do what is asked.
+    /// A format that the request names does not exist, or can't do what the request asks.
     NoSuchFormat = "no-such-format",
     /// A field, column, branch or tree that the request names does not exist.
     NoSuchField = "no-such-field",

@@ -2,7 +2,7 @@
 
 use crate::bytes::{UNDEFINED, padded};
 use crate::checksum::lookup3;
-use packhorse_core::{Context, Headed, Result};
+use packhorse_core::{Context, PatchableWriter, Result};
 use std::io::{BufWriter, Write};
 
 /// The first address after the superblock (version 2), rounded up.
@@ -10,13 +10,13 @@ pub(crate) const START: u64 = 64;
 
 /// An HDF5 file being written.
 pub(crate) struct MainFile {
-    file: BufWriter<Box<dyn Headed>>,
+    file: BufWriter<Box<dyn PatchableWriter>>,
     at: u64,
 }
 
 impl MainFile {
     /// Starts the empty `file` with room for a superblock.
-    pub(crate) fn create(file: Box<dyn Headed>) -> Result<Self> {
+    pub(crate) fn create(file: Box<dyn PatchableWriter>) -> Result<Self> {
         let mut main = Self { file: BufWriter::with_capacity(256 << 10, file), at: 0 };
         main.append(&[0; START as usize])?;
         Ok(main)

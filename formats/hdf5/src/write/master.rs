@@ -66,7 +66,7 @@ pub(crate) fn seal(dataset: &Sealed<'_>, suffix: &str, out: &mut dyn Outlet) -> 
             dataset.name
         )));
     }
-    let mut main = MainFile::create(out.headed(&format!("{}{suffix}", dataset.name))?)?;
+    let mut main = MainFile::create(out.patchable(&format!("{}{suffix}", dataset.name))?)?;
     let samples = dataset.shards.iter().map(|shard| shard.samples).sum();
     let mut root = root(samples)?;
     root.text_attribute(MASTER, dataset.name)?;

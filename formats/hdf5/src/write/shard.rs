@@ -14,7 +14,7 @@ use crate::options::{Compression, SinkOptions};
 use crate::pool::Pool;
 use arrow_buffer::Buffer;
 use packhorse_core::{
-    Error, Field, FieldType, Headed, Outlet, Pool as MemoryPool, Result, Rows, SchemaRef, Scratch, Sealed,
+    Error, Field, FieldType, Outlet, PatchableWriter, Pool as MemoryPool, Result, Rows, SchemaRef, ScratchFile, Sealed,
     ShardSummary, ShardWriter, Sink, element_width, with_metadata,
 };
 use rayon::prelude::*;
@@ -78,7 +78,7 @@ impl Sink for Hdf5Sink {
 
     fn create(&self, schema: &SchemaRef, out: &mut dyn Outlet) -> Result<Box<dyn ShardWriter>> {
         self.accept(schema)?;
-        let file = out.headed(self.suffix())?;
+        let file = out.patchable(self.suffix())?;
         Ok(Box::new(ShardFile::create(schema, self, file, out.scratch()?)?))
     }
 
@@ -176,7 +176,12 @@ struct ShardFile {
 }
 
 impl ShardFile {
-    fn create(schema: &SchemaRef, sink: &Hdf5Sink, file: Box<dyn Headed>, scratch: Box<dyn Scratch>) -> Result<Self> {
+    fn create(
+        schema: &SchemaRef,
+        sink: &Hdf5Sink,
+        file: Box<dyn PatchableWriter>,
+        scratch: Box<dyn ScratchFile>,
+    ) -> Result<Self> {
         let (options, memory) = (&sink.options, &sink.memory);
         let fields = schema.fields().len();
         let mut spill = Spill::new(scratch, 3 * fields + 1);

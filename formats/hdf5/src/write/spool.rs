@@ -2,11 +2,11 @@
 //! all spools of a shard share.
 
 use super::main_file::MainFile;
-use packhorse_core::{Result, Scratch};
+use packhorse_core::{Result, ScratchFile};
 
 /// The unnamed file that spools overflow into.
 pub(crate) struct Spill {
-    file: Box<dyn Scratch>,
+    file: Box<dyn ScratchFile>,
     at: u64,
     /// Bytes that each spool may keep in memory.
     room: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Spill {
 
 impl Spill {
     /// Divides 64 MiB of memory among `spools` spools.
-    pub(crate) fn new(file: Box<dyn Scratch>, spools: usize) -> Self {
+    pub(crate) fn new(file: Box<dyn ScratchFile>, spools: usize) -> Self {
         Self { file, at: 0, room: ((64 << 20) / spools.max(1)).clamp(64 << 10, 1 << 20) }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::dtype::Dtype;
 use crate::read::flat::{LLMC, LLMC_HEADER};
-use packhorse_core::{Context, Error, Headed, Kind, Outlet, Result};
+use packhorse_core::{Context, Error, Kind, Outlet, PatchableWriter, Result};
 use std::io::Write;
 
 /// Bytes of one write: few enough to stay in the cache between the hash and the write.
@@ -19,7 +19,7 @@ pub(super) struct Data {
 enum Out {
     Stream(Box<dyn Write + Send>),
     /// The header contains the number of tokens, so it is written last.
-    Llmc(Box<dyn Headed>, Dtype),
+    Llmc(Box<dyn PatchableWriter>, Dtype),
 }
 
 impl Data {
@@ -28,7 +28,7 @@ impl Data {
     }
 
     pub(super) fn llmc(dtype: Dtype, out: &mut dyn Outlet) -> Result<Self> {
-        let mut file = out.headed(".bin")?;
+        let mut file = out.patchable(".bin")?;
         file.write_all(&[0; LLMC_HEADER as usize]).context("write")?;
         Ok(Self { out: Out::Llmc(file, dtype), buf: Vec::new(), bytes: LLMC_HEADER })
     }

@@ -1,6 +1,6 @@
 //! Numbers whose offset in the file is not known yet: in memory while they are few, then in scratch.
 
-use packhorse_core::{Result, Scratch};
+use packhorse_core::{Result, ScratchFile};
 
 /// Bytes kept in memory, a multiple of a number's size.
 const ROOM: usize = 1 << 20;
@@ -10,11 +10,11 @@ pub(super) struct Spool {
     memory: Vec<u8>,
     /// Bytes in scratch.
     spilled: u64,
-    scratch: Box<dyn Scratch>,
+    scratch: Box<dyn ScratchFile>,
 }
 
 impl Spool {
-    pub(super) fn new(scratch: Box<dyn Scratch>) -> Self {
+    pub(super) fn new(scratch: Box<dyn ScratchFile>) -> Self {
         Self { memory: Vec::new(), spilled: 0, scratch }
     }
 
