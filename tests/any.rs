@@ -7,7 +7,7 @@ use packhorse::Recipe;
 use packhorse::core::{
     DataType, Field, FieldType, KEY, Limits, Options, Rows, Schema, Store as _, array_of, bytes_of, numpy_type,
 };
-use packhorse::pack::{Policy, Shuffle};
+use packhorse::pack::{OnError, Shuffle};
 use packhorse::storage::Local;
 use packhorse_testkit::typed;
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn convert_in_parts(
         Recipe { input: inputs.to_vec(), to: Some(to.to_owned()), out: Some(out.to_owned()), ..Recipe::default() };
     let recipe = Recipe { shuffle, ragged: true, ..recipe.samples_per_shard(9) };
     // In a tar, a sample is its members: one without any is left out, on record.
-    let policy = if to == "webdataset" { Policy::Skip } else { Policy::Fail };
+    let policy = if to == "webdataset" { OnError::Skip } else { OnError::Fail };
     let session = packhorse::session().jobs(jobs).on_error(policy);
     let plan = session.plan(&recipe).unwrap_or_else(|e| panic!("{to}: {e}"));
     session.store_plan(&recipe, &plan).unwrap();

@@ -18,7 +18,7 @@ use common::request::Request;
 use packhorse::Recipe;
 use packhorse::core::{Cancel, Error, Kind, Result, Store};
 use packhorse::dataset::Receipt;
-use packhorse::pack::{Depth, Part, Policy};
+use packhorse::pack::{Depth, OnError, Part};
 use packhorse::storage::Local;
 use packhorse_testkit::faults::{CallKind, FailingStore, Loss, Mutant, PowerStore, StoreFault};
 use std::collections::BTreeMap;
@@ -275,7 +275,7 @@ fn an_input_that_changes_while_it_is_read_is_not_packed_torn() {
             fs::write(path, [8; 3000]).unwrap();
         }),
     ];
-    for policy in [Policy::Fail, Policy::Skip] {
+    for policy in [OnError::Fail, OnError::Skip] {
         for (what, tamper) in tamperings {
             let dir = tempfile::tempdir().unwrap();
             let (input, out) = (inputs(&Request::samples("wids"), dir.path()), dir.path().join("out"));

@@ -2,7 +2,7 @@
 
 use clap::{Arg, Command};
 use packhorse_core::{Context, Error, Kind, Result, nearest};
-use packhorse_pack::of_request;
+use packhorse_pack::as_request_error;
 use packhorse_storage::Location;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -34,7 +34,8 @@ fn subcommand<'a>(args: &[OsString], program: &'a Command) -> Option<(usize, &'a
 /// What the file at `path` holds, as flags of `command`.
 fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsString>> {
     Location::local(Path::new(path))?;
-    let text = std::fs::read_to_string(path).context("read").map_err(|e| of_request(e).with_kind(Kind::Config))?;
+    let text =
+        std::fs::read_to_string(path).context("read").map_err(|e| as_request_error(e).with_kind(Kind::Config))?;
     let table: toml::Table =
         text.parse().map_err(|e: toml::de::Error| Error::config(format!("is not valid TOML: {}", e.message())))?;
     let mut flags = Vec::new();

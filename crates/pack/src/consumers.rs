@@ -1,7 +1,7 @@
 //! A report, ahead of training, of what each reader would trip over in anybody's shards.
 
-use crate::inputs::{Names, container, open};
-use crate::resume::of_request;
+use crate::input_format::{NameRules, container, open};
+use crate::request_error::as_request_error;
 use crate::scan::companions;
 use packhorse_core::{Cancel, Consumer, Error, FileKind, Findings, Options, Registry, Result, Store};
 use std::collections::HashMap;
@@ -65,7 +65,7 @@ fn check_one(
     findings: &mut Findings,
     seen_elsewhere: &mut dyn FnMut(&str) -> bool,
 ) -> Result<()> {
-    let Some((format, compression)) = container(registry, &Names::default(), path) else {
+    let Some((format, compression)) = container(registry, &NameRules::default(), path) else {
         return Err(Error::unsupported("is no shard of a format that can be checked").in_input(path.display()));
     };
     let input = open(store, path, compression)?;
@@ -93,7 +93,7 @@ fn add(findings: &mut Findings, wanted: &[Consumer], who: &[Consumer], member: O
 fn shards(registry: &Registry, store: &dyn Store, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut shards = Vec::new();
     for path in paths {
-        if store.stat(path, true).map_err(of_request)?.kind != FileKind::Directory {
+        if store.stat(path, true).map_err(as_request_error)?.kind != FileKind::Directory {
             shards.push(path.clone());
             continue;
         }
@@ -112,7 +112,7 @@ fn shards(registry: &Registry, store: &dyn Store, paths: &[PathBuf]) -> Result<V
 
 /// Whether a file is of a format that shards have: text that lies beside them is none.
 fn is_shard(registry: &Registry, name: &Path) -> bool {
-    container(registry, &Names::default(), name).is_some_and(|(format, _)| format.sink(&Options::new()).is_ok())
+    container(registry, &NameRules::default(), name).is_some_and(|(format, _)| format.sink(&Options::new()).is_ok())
 }
 
 fn hash(key: &str) -> u64 {

@@ -1,10 +1,10 @@
 //! What happens to rows between inputs and a shard, as a plan's header has it.
 
-use crate::feed::Assembly;
+use crate::block_reader::BlockReader;
 use crate::inputs::Inputs;
-use crate::pack::Packing;
+use crate::pack_context::PackContext;
 use crate::plan::{limits, planned_limits};
-use crate::{Policy, distance::Distance, steps};
+use crate::{OnError, latency_probe::LatencyProbe, steps};
 use packhorse_core::{FieldType, KEY, Limits, Pool, Result, SchemaRef, Sink, element_width};
 use packhorse_dataset::{CodecRecord, FieldRecord, PlanHeader};
 use packhorse_transform::Transform;
@@ -36,7 +36,7 @@ const LEAST: u64 = 16 << 20;
 impl Conversion {
     /// The conversion of a plan with this header. `rows`: whether shards start with rows, whose keys and fields scan did
     /// not see.
-    pub(crate) fn of(context: &Packing<'_>, header: &PlanHeader, rows: bool) -> Result<Self> {
+    pub(crate) fn of(context: &PackContext<'_>, header: &PlanHeader, rows: bool) -> Result<Self> {
         Self::within(context, header, rows, limits(header, context.limits)?)
     }
 
@@ -44,7 +44,7 @@ impl Conversion {
     /// is all of them. What only these refuse is no sample to be left out.
     pub(crate) fn tight(
         &self,
-        context: &Packing<'_>,
+        context: &PackContext<'_>,
         header: &PlanHeader,
         rows: bool,
         writers: usize,
@@ -59,7 +59,7 @@ impl Conversion {
     }
 
     /// The conversion whose decoded values are within `inner`.
-    fn within(context: &Packing<'_>, header: &PlanHeader, rows: bool, inner: Limits) -> Result<Self> {
+    fn within(context: &PackContext<'_>, header: &PlanHeader, rows: bool, inner: Limits) -> Result<Self> {
         let schema = FieldRecord::schema(&header.schema)?;
         let limits = limits(header, context.limits)?;
         let limits_decide = inner == planned_limits(header)?.unwrap_or_default();
@@ -71,10 +71,10 @@ impl Conversion {
         let hash = header.choices.get("long-keys").is_some_and(|how| how == "hash");
         let longest = written.fields().iter().filter(|f| f.name() != KEY).map(|f| sink.longest_key(f.name())).min();
         if let Some(longest) = longest.filter(|longest| hash && *longest < usize::MAX && rows) {
-            after.push(Box::new(steps::Shortening(longest)));
+            after.push(Box::new(steps::ShortenKeys(longest)));
         }
         if let Some(check) = sink.row_check().filter(|_| !context.transforms.is_empty() || rows) {
-            after.push(Box::new(steps::Checking(check)));
+            after.push(Box::new(steps::CheckRows(check)));
         }
         let decoded = decoded(&schema, header)?;
         let raw = steps::raw_schema(header, &schema);
@@ -82,7 +82,7 @@ impl Conversion {
     }
 
     /// Whether rows are written as they are read.
-    pub(crate) fn is_plain(&self, context: &Packing<'_>) -> bool {
+    pub(crate) fn is_plain(&self, context: &PackContext<'_>) -> bool {
         self.before.is_empty() && context.transforms.is_empty() && self.after.is_empty()
     }
 
@@ -94,14 +94,14 @@ impl Conversion {
     }
 
     /// How blocks of `inputs` are put together.
-    pub(crate) fn assembly<'a>(
+    pub(crate) fn block_reader<'a>(
         &'a self,
-        context: &'a Packing<'a>,
+        context: &'a PackContext<'a>,
         header: &PlanHeader,
         inputs: Inputs<'a>,
-        policy: Policy,
-    ) -> Assembly<'a> {
-        Assembly {
+        on_error: OnError,
+    ) -> BlockReader<'a> {
+        BlockReader {
             inputs,
             schema: self.raw.clone(),
             transforms: self.before.iter().chain(context.transforms).chain(&self.after).map(|t| &**t).collect(),
@@ -113,9 +113,9 @@ impl Conversion {
             sources: header.sources.iter().map(|s| (s.format.clone(), s.options.iter().collect())).collect(),
             heavy: !context.transforms.is_empty(),
             opened: Mutex::default(),
-            policy,
+            on_error,
             memory: Pool::default(),
-            distance: Distance::default(),
+            latency: LatencyProbe::default(),
         }
     }
 }

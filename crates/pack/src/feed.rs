@@ -4,366 +4,93 @@
 //! Readers, who wait for the file system, are threads apart from those who compute: on storage with
 //! latency it is their number that counts, not the number of cores.
 
-use crate::Policy;
-use crate::distance::Distance;
-use crate::hands;
-use crate::inputs::Inputs;
-use crate::plan::LABEL;
-use crate::space::Space;
-use arrow_array::builder::make_view;
-use arrow_array::{Array, ArrayRef, BinaryViewArray, Int64Array, LargeBinaryArray, RecordBatch, StringViewArray};
-use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use crate::block_reader::BlockReader;
+use crate::elastic_pool;
+use crate::sample_block::SampleBlock;
 use crossbeam_channel::{Receiver, Sender};
-use packhorse_core::{
-    DataType, Error, Field, KEY, Kind, Limits, Options, Pool, Registry, Result, Rows, Schema, SchemaRef, Source,
-};
-use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
-use packhorse_transform::{Counts, Transform};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// Views address their buffer with signed 32-bit numbers: larger blobs travel alone.
-const VIEW_LIMIT: u64 = i32::MAX as u64;
-
-/// A block of samples as it comes out of the feed.
-pub(crate) struct Block {
-    /// The samples, in order; usually one batch, more where some sample dropped out.
-    pub(crate) rows: Vec<Rows>,
-    /// Samples planned, those that dropped out included.
-    pub(crate) samples: u64,
-    /// Bytes of input planned.
-    pub(crate) bytes: u64,
-    /// Samples that dropped out.
-    pub(crate) skipped: Vec<SkipRecord>,
-    /// What the transforms counted in the rows that they made.
-    pub(crate) counts: Counts,
-    /// Where the samples come from, for the errors of transforms.
-    entries: Vec<PlanEntry>,
-}
-
-impl Block {
-    /// A block without rows yet, of `samples` samples that were planned.
-    pub(crate) fn of(samples: u64, bytes: u64, entries: Vec<PlanEntry>) -> Self {
-        Self { rows: Vec::new(), samples, bytes, skipped: Vec::new(), counts: Counts::new(), entries }
-    }
-
-    /// The next `samples` samples of the run `entry`.
-    pub(crate) fn of_run(rows: Rows, samples: u64, bytes: u64, entry: &PlanEntry) -> Self {
-        Self { rows: vec![rows], ..Self::of(samples, bytes, vec![entry.clone()]) }
-    }
-}
+use packhorse_core::{Error, Result};
+use packhorse_dataset::PlanEntry;
 
 /// A block that was asked for: it comes through this channel.
-pub(crate) type Promise = Receiver<Result<Block>>;
+pub(crate) type PendingBlock = Receiver<Result<SampleBlock>>;
 
-struct Request {
+struct ReadJob {
     entries: Vec<PlanEntry>,
-    reply: Sender<Result<Block>>,
-}
-
-/// How blocks are put together: what those who read and those who transform need.
-pub(crate) struct Assembly<'a> {
-    pub(crate) inputs: Inputs<'a>,
-    pub(crate) schema: SchemaRef,
-    pub(crate) transforms: Vec<&'a dyn Transform>,
-    /// For each decoded column the field of bytes that it comes from.
-    pub(crate) decoded_from: HashMap<String, String>,
-    pub(crate) registry: &'a Registry,
-    pub(crate) limits: Limits,
-    /// The limits of what sources decode.
-    pub(crate) inner: Limits,
-    /// Whether the limits are those that decide what the plan's shards hold.
-    pub(crate) limits_decide: bool,
-    /// How inputs of typed rows are read, by format.
-    pub(crate) sources: BTreeMap<String, Options>,
-    /// Those that were wanted so far: what a source keeps from one run to the next stays.
-    pub(crate) opened: Mutex<BTreeMap<String, Arc<dyn Source>>>,
-    /// Whether transforms are more than decoding and encoding what moves as fast as memory does.
-    pub(crate) heavy: bool,
-    pub(crate) policy: Policy,
-    /// Where the memory of blocks comes from.
-    pub(crate) memory: Pool,
-    pub(crate) distance: Distance,
+    reply: Sender<Result<SampleBlock>>,
 }
 
 /// The writers' end of the feed.
 #[derive(Clone)]
 pub(crate) struct Feed {
-    requests: Sender<Request>,
-    unfinished: Sender<Raw>,
+    requests: Sender<ReadJob>,
+    unfinished: Sender<TransformJob>,
 }
 
 /// The threads' end: work until all writers are gone.
-pub(crate) struct Service {
-    requests: Receiver<Request>,
-    unfinished: (Sender<Raw>, Receiver<Raw>),
+pub(crate) struct FeedWorkers {
+    requests: Receiver<ReadJob>,
+    unfinished: (Sender<TransformJob>, Receiver<TransformJob>),
 }
 
-struct Raw {
-    block: Block,
-    reply: Sender<Result<Block>>,
+struct TransformJob {
+    block: SampleBlock,
+    reply: Sender<Result<SampleBlock>>,
 }
 
 impl Feed {
-    pub(crate) fn new() -> (Self, Service) {
+    pub(crate) fn new() -> (Self, FeedWorkers) {
         let (requests, receiver) = crossbeam_channel::unbounded();
         let unfinished = crossbeam_channel::unbounded();
         let raw = unfinished.0.clone();
-        (Self { requests, unfinished: raw }, Service { requests: receiver, unfinished })
+        (Self { requests, unfinished: raw }, FeedWorkers { requests: receiver, unfinished })
     }
 
     /// Asks for a block. The caller bounds how many it has asked for.
-    pub(crate) fn ask(&self, entries: Vec<PlanEntry>) -> Result<Promise> {
+    pub(crate) fn ask(&self, entries: Vec<PlanEntry>) -> Result<PendingBlock> {
         let (reply, promise) = crossbeam_channel::bounded(1);
-        self.requests.send(Request { entries, reply }).map_err(|_| Error::bug("the readers are gone"))?;
+        self.requests.send(ReadJob { entries, reply }).map_err(|_| Error::bug("the readers are gone"))?;
         Ok(promise)
     }
 
     /// Has a block transformed. The caller bounds how many it has given away.
-    pub(crate) fn transform(&self, block: Block) -> Result<Promise> {
+    pub(crate) fn transform(&self, block: SampleBlock) -> Result<PendingBlock> {
         let (reply, promise) = crossbeam_channel::bounded(1);
-        self.unfinished.send(Raw { block, reply }).map_err(|_| Error::bug("those who transform are gone"))?;
+        self.unfinished.send(TransformJob { block, reply }).map_err(|_| Error::bug("those who transform are gone"))?;
         Ok(promise)
     }
 }
 
-impl Service {
+impl FeedWorkers {
     /// Lets `readers` threads read, and `transformers` transform where there is anything to transform: one of
     /// each starts, and the others when there is work for them. They end when every [`Feed`] is dropped.
     pub(crate) fn start<'scope, 'env>(
         self,
         threads: &'scope std::thread::Scope<'scope, 'env>,
-        assembly: &'env Assembly<'env>,
+        reader: &'env BlockReader<'env>,
         readers: usize,
         transformers: usize,
     ) {
         let (raw, unfinished) = self.unfinished;
-        hands::work(threads, self.requests, readers, move |request| assembly.serve(request, &raw));
-        if !assembly.transforms.is_empty() {
-            hands::work(threads, unfinished, transformers, |raw| assembly.finish(raw));
+        elastic_pool::work(threads, self.requests, readers, move |request| reader.serve(request, &raw));
+        if !reader.transforms.is_empty() {
+            elastic_pool::work(threads, unfinished, transformers, |raw| reader.finish(raw));
         }
     }
 }
 
-impl Assembly<'_> {
-    /// Whether to ask other threads for blocks: a heavy transform wants them computed in parallel, and on
-    /// storage with latency many reads must be in flight. Otherwise handing blocks over only costs.
-    pub(crate) fn serves(&self) -> bool {
-        self.heavy || self.distance.is_far()
-    }
-
-    fn serve(&self, request: Request, transformers: &Sender<Raw>) {
-        let Request { entries, reply } = request;
+impl BlockReader<'_> {
+    fn serve(&self, request: ReadJob, transformers: &Sender<TransformJob>) {
+        let ReadJob { entries, reply } = request;
         match self.read(entries) {
             Ok(block) if !self.transforms.is_empty() => {
-                let _ = transformers.send(Raw { block, reply });
+                let _ = transformers.send(TransformJob { block, reply });
             }
             // A writer that gave up does not wait for its blocks.
             done => drop(reply.send(done)),
         }
     }
 
-    fn finish(&self, raw: Raw) {
+    fn finish(&self, raw: TransformJob) {
         drop(raw.reply.send(self.transformed(raw.block)));
     }
-
-    /// A block as transforms leave it.
-    pub(crate) fn transformed(&self, mut block: Block) -> Result<Block> {
-        for rows in std::mem::take(&mut block.rows) {
-            self.transform(rows, &mut block)?;
-        }
-        Ok(block)
-    }
-
-    /// What reads the format `id`.
-    pub(crate) fn source(&self, id: &str) -> Result<Arc<dyn Source>> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(source) = opened.get(id) {
-            return Ok(source.clone());
-        }
-        let none = Options::new();
-        let options = self.sources.get(id).unwrap_or(&none);
-        let source: Arc<dyn Source> = self.registry.get(id)?.source(options, self.inner)?.into();
-        opened.insert(id.to_owned(), source.clone());
-        Ok(source)
-    }
-
-    /// Reads and transforms a block here and now.
-    pub(crate) fn block(&self, entries: Vec<PlanEntry>) -> Result<Block> {
-        let block = self.read(entries)?;
-        if self.transforms.is_empty() { Ok(block) } else { self.transformed(block) }
-    }
-
-    /// Transforms a batch; if that fails and policy lets it, sample by sample.
-    fn transform(&self, rows: Rows, block: &mut Block) -> Result<()> {
-        let mut counts = Counts::new();
-        match self.transforms.iter().try_fold(rows.clone(), |rows, t| t.apply_counted(rows, &mut counts)) {
-            Ok(done) => {
-                block.rows.push(done);
-                add(&mut block.counts, counts);
-            }
-            Err(e) if !self.skips(&e) => {
-                let piece = self.guilty(&block.entries, &e);
-                return Err(piece.into_iter().fold(e, |e, piece| e.in_input(self.inputs.path(piece).display())));
-            }
-            Err(e) if rows.num_rows() == 1 => {
-                let input = self.guilty(&block.entries, &e).map(|piece| piece.path.clone());
-                block.skipped.push(SkipRecord { input, ..SkipRecord::of(&e) });
-            }
-            Err(_) => {
-                let (head, tail) = (rows.num_rows() / 2, rows.num_rows() - rows.num_rows() / 2);
-                self.transform(rows.slice(0, head), block)?;
-                self.transform(rows.slice(head, tail), block)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The input that a transform's error is about: the error names the sample and the field, or a column decoded from
-    /// it.
-    fn guilty<'a>(&self, entries: &'a [PlanEntry], error: &Error) -> Option<&'a FieldSource> {
-        let sample = error.sample()?;
-        // The keys of a run's samples start with that of the run, or are the input's own.
-        let entry = entries.iter().find(|entry| entry.key == sample || entry.run().is_some())?;
-        let field = error.field().map(|name| self.decoded_from.get(name).map_or(name, String::as_str));
-        let named = entry.fields.iter().find(|piece| Some(piece.field.as_str()) == field);
-        named.or(entry.fields.first())
-    }
-
-    /// Reads a block, and leaves it untransformed.
-    pub(crate) fn read(&self, entries: Vec<PlanEntry>) -> Result<Block> {
-        let bytes = entries.iter().map(PlanEntry::bytes).sum();
-        let mut block = Block::of(entries.len() as u64, bytes, Vec::new());
-        let waits = Distance::waits();
-        let mut space = Space::of(&self.memory, self.alignment_padding(&entries), bytes);
-        let mut read = Vec::with_capacity(entries.len());
-        for entry in entries {
-            self.inputs.check_cancel()?;
-            let start = space.used();
-            let done = self.read_sample(&entry, &mut space);
-            match done {
-                Ok(ends) => read.push((entry, start, ends)),
-                Err((piece, e)) if self.skips(&e) => {
-                    space.truncate(start);
-                    // Receipts must not say where the roots lie.
-                    block.skipped.push(SkipRecord { input: Some(piece.path.clone()), ..SkipRecord::of(&e) });
-                }
-                Err((_, e)) => return Err(e),
-            }
-        }
-        self.distance.saw(Distance::waits().saturating_sub(waits), block.samples);
-        let large = space.used() as u64 > VIEW_LIMIT;
-        let buffer = space.into_buffer();
-        if !read.is_empty() {
-            block.rows.push(self.batch(&read, &buffer, large)?);
-        }
-        if !self.transforms.is_empty() {
-            block.entries = read.into_iter().map(|(entry, ..)| entry).collect();
-        }
-        Ok(block)
-    }
-
-    /// Bytes that are left free before a sample that is alone, for the transform that looks at it first.
-    fn alignment_padding(&self, entries: &[PlanEntry]) -> usize {
-        match entries {
-            [one] if one.fields.len() == 1 => {
-                self.transforms.first().map_or(0, |transform| transform.alignment_padding())
-            }
-            _ => 0,
-        }
-    }
-
-    /// Only what follows from the input and the plan alone may be skipped, or a shard would depend on luck.
-    pub(crate) fn skips(&self, error: &Error) -> bool {
-        let follows = error.kind() == Kind::Content || error.kind() == Kind::Limit && self.limits_decide;
-        self.policy == Policy::Skip && follows
-    }
-
-    /// Whether an input of typed rows may be left out from here on: what this build can't read is left out as what is
-    /// damaged is.
-    pub(crate) fn skips_rest(&self, error: &Error) -> bool {
-        self.skips(error) || self.policy == Policy::Skip && error.kind() == Kind::Unsupported
-    }
-
-    /// Appends the fields of one sample to `space`; returns where each ends.
-    pub(crate) fn read_sample<'e>(
-        &self,
-        entry: &'e PlanEntry,
-        space: &mut Space,
-    ) -> Result<Vec<usize>, (&'e FieldSource, Error)> {
-        if let (Some(first), Err(e)) = (entry.fields.first(), self.limits.blob(entry.bytes())) {
-            return Err((first, e.in_input(self.inputs.path(first).display()).in_sample(&entry.key)));
-        }
-        let mut ends = Vec::with_capacity(entry.fields.len());
-        for piece in &entry.fields {
-            self.inputs.read(piece, space).map_err(|e| (piece, e.in_sample(&entry.key)))?;
-            ends.push(space.used());
-        }
-        Ok(ends)
-    }
-
-    /// Rows of what was read; in views, or where it is a single sample that may be `large`, without.
-    pub(crate) fn batch(&self, read: &[(PlanEntry, usize, Vec<usize>)], buffer: &Buffer, large: bool) -> Result<Rows> {
-        let mut fields = Vec::with_capacity(self.schema.fields().len());
-        let mut columns: Vec<ArrayRef> = Vec::with_capacity(fields.capacity());
-        for field in self.schema.fields() {
-            let column: ArrayRef = match (field.name().as_str(), field.data_type()) {
-                (KEY, _) => Arc::new(StringViewArray::from_iter_values(read.iter().map(|(e, ..)| &e.key))),
-                ("cls", t) if *t == LABEL => {
-                    Arc::new(read.iter().map(|(e, ..)| e.cls.map(i64::from)).collect::<Int64Array>())
-                }
-                (_, DataType::Utf8View) => {
-                    Arc::new(read.iter().map(|(e, ..)| e.json.as_ref().map(|j| j.get())).collect::<StringViewArray>())
-                }
-                (name, _) if large => Arc::new(large_column(name, read, buffer)?),
-                (name, _) => Arc::new(view_column(name, read, buffer)?),
-            };
-            let nullable = field.is_nullable() || column.null_count() > 0;
-            fields.push(Field::new(field.name(), column.data_type().clone(), nullable));
-            columns.push(column);
-        }
-        let schema = if large { Arc::new(Schema::new(fields)) } else { self.schema.clone() };
-        RecordBatch::try_new(schema, columns).map_err(|e| Error::bug(format!("rows do not fit their schema: {e}")))
-    }
-}
-
-/// Adds counts to others.
-pub(crate) fn add(to: &mut Counts, counts: Counts) {
-    counts.into_iter().for_each(|(what, count)| *to.entry(what).or_default() += count);
-}
-
-/// Where the field `name` of a sample lies in the buffer.
-fn range_of(name: &str, (entry, start, ends): &(PlanEntry, usize, Vec<usize>)) -> Option<(usize, usize)> {
-    let named = |i: &usize| entry.fields.get(*i).is_some_and(|p| p.field == name);
-    // A plan has the fields of a sample in the order of their names.
-    let guess = entry.fields.partition_point(|p| *p.field < *name);
-    let i = Some(guess).filter(named).or_else(|| match entry.fields.is_sorted_by(|a, b| a.field < b.field) {
-        true => None,
-        false => entry.fields.iter().position(|p| p.field == name),
-    })?;
-    let from = i.checked_sub(1).map_or(Some(*start), |before| ends.get(before).copied())?;
-    Some((from, *ends.get(i)?))
-}
-
-fn view_column(name: &str, read: &[(PlanEntry, usize, Vec<usize>)], buffer: &Buffer) -> Result<BinaryViewArray> {
-    let ranges: Vec<Option<(usize, usize)>> = read.iter().map(|sample| range_of(name, sample)).collect();
-    let view = |range: &Option<(usize, usize)>| {
-        range.map_or(0, |(from, to)| make_view(buffer.get(from..to).unwrap_or_default(), 0, from as u32))
-    };
-    let views: ScalarBuffer<u128> = ranges.iter().map(view).collect::<Vec<_>>().into();
-    let nulls = NullBuffer::from_iter(ranges.iter().map(Option::is_some));
-    let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
-    BinaryViewArray::try_new(views, vec![buffer.clone()], nulls).map_err(|e| Error::bug(e.to_string()))
-}
-
-/// One sample whose bytes no view can address.
-fn large_column(name: &str, read: &[(PlanEntry, usize, Vec<usize>)], buffer: &Buffer) -> Result<LargeBinaryArray> {
-    let [sample] = read else { return Err(Error::bug("a large sample did not travel alone")) };
-    let (range, nulls) = match range_of(name, sample) {
-        Some(range) => (range, None),
-        None => ((0, 0), Some(NullBuffer::new_null(1))),
-    };
-    let offsets = OffsetBuffer::new(vec![0, (range.1 - range.0) as i64].into());
-    let values = buffer.slice_with_length(range.0, range.1 - range.0);
-    LargeBinaryArray::try_new(offsets, values, nulls).map_err(|e| Error::bug(e.to_string()))
 }

@@ -1,130 +1,24 @@
 //! Reading what the plan names: whole files, and ranges of archives that are opened once.
 
-use crate::insides::Insides;
-use crate::opened::{Archive, Opened};
-use crate::recorded::FirstReads;
-use crate::space::Space;
-use crate::stoppable::Stoppable;
-use crate::watched::Watched;
-use packhorse_core::{Cancel, Code, Error, FileKind, FileStat, Format, Input, Kind, Limits, Registry, Result, Store};
+use crate::block_buffer::BlockBuffer;
+use crate::cancellable_input::CancellableInput;
+use crate::decompressor_cache::DecompressorCache;
+use crate::input_format::{compression, open};
+use crate::open_input::{OpenTable, SharedFile};
+use crate::recorded_files::FirstReadCheck;
+use crate::watched_input::WatchedInput;
+use packhorse_core::{Cancel, Code, Error, FileKind, FileStat, Input, Kind, Limits, Result, Store};
 use packhorse_dataset::FieldSource;
-use packhorse_storage::{Compression, Inside, decompressed, spool};
+use packhorse_storage::{Compression, Inside, spool};
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::io::Read;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Files up to this size are read without a look at their size first: so much memory a file may cost
 /// that is smaller now.
 const SMALL: u64 = 1 << 20;
-
-/// What names of files say of their formats.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    /// The format of all files, where it is not for their names to say.
-    pub(crate) from: Option<String>,
-    /// Whether files of encoded arrays are tables of rows, not fields of samples.
-    pub(crate) rows: bool,
-    /// Whether compressed JSON is JSON lines, not a field of samples.
-    pub(crate) lines: bool,
-}
-
-/// The format of a container called `path` and its compression; `None` for a plain file, which is
-/// packed as it is.
-pub(crate) fn container<'r>(
-    registry: &'r Registry,
-    names: &Names,
-    path: &Path,
-) -> Option<(&'r Arc<dyn Format>, Option<Compression>)> {
-    let name = path.as_os_str().as_bytes();
-    let compression = Compression::of(name);
-    if let Some(format) = names.from.as_ref().and_then(|id| registry.get(id).ok()) {
-        return Some((format, compression.map(|(compression, _)| compression)));
-    }
-    match compression {
-        Some((compression, inside)) => {
-            let json = names.lines && inside.len() > 5 && inside.to_ascii_lowercase().ends_with(b".json");
-            let lines = || registry.by_name(b"x.jsonl").filter(|_| json);
-            registry.by_name(&inside).or_else(lines).map(|format| (format, Some(compression)))
-        }
-        None => {
-            let field = || registry.by_field(&String::from_utf8_lossy(name)).filter(|_| names.rows);
-            registry.by_name(name).or_else(field).map(|format| (format, None))
-        }
-    }
-}
-
-/// An error where `path` is called as the files of another format than `from` are, which was given for all files.
-pub(crate) fn check_from(registry: &Registry, from: &str, path: &Path) -> Result<()> {
-    let other = container(registry, &Names::default(), path).map(|(format, _)| format.info().id);
-    match other.filter(|id| *id != from) {
-        None => Ok(()),
-        Some(id) => Err(Error::config(format!(
-            "is called as files of {id} are, and `from={from}` is given for all inputs; leave `from` out, leave the file \
-             out with `exclude`, or give it another name"
-        ))
-        .in_input(path.display())),
-    }
-}
-
-/// Compressions that are not read, by the end of a name: what it stands for, and the program that undoes it.
-const UNREAD: [(&[u8], &[u8], &str); 15] = [
-    (b".z", b"", "uncompress"),
-    (b".taz", b".tar", "uncompress"),
-    (b".lz", b"", "lzip"),
-    (b".tlz", b".tar", "lzip"),
-    (b".lz4", b"", "lz4"),
-    (b".tlz4", b".tar", "lz4"),
-    (b".lzma", b"", "xz"),
-    (b".lzo", b"", "lzop"),
-    (b".tzo", b".tar", "lzop"),
-    (b".br", b"", "brotli"),
-    (b".sz", b"", "snzip"),
-    (b".snappy", b"", "snzip"),
-    (b".lrz", b"", "lrzip"),
-    (b".7z", b"", "7z"),
-    (b".zip", b"", "unzip"),
-];
-
-/// The program that decompresses a container called `path`, where packhorse can't; its members would be packed as one
-/// field.
-pub(crate) fn unread(registry: &Registry, path: &Path) -> Option<&'static str> {
-    let name = path.file_name()?.as_bytes();
-    UNREAD.iter().find_map(|(ending, inside, program)| {
-        let (stem, tail) = name.split_at_checked(name.len().checked_sub(ending.len())?)?;
-        let inside = [stem, inside].concat();
-        (tail.eq_ignore_ascii_case(ending) && registry.by_name(&inside).is_some()).then_some(*program)
-    })
-}
-
-/// How a container is compressed.
-fn compression(path: &Path) -> Option<Compression> {
-    Compression::of(path.as_os_str().as_bytes()).map(|(compression, _)| compression)
-}
-
-/// Whether the file called `path` is read as what is in it, decompressed, if it is looked into.
-pub(crate) fn is_compressed(path: &Path) -> bool {
-    compression(path).is_some()
-}
-
-/// The file that `path` is a part of (of `x.bin` the `x.idx` beside it), if there is one; else `path`.
-pub(crate) fn main_file(registry: &Registry, store: &dyn Store, path: &Path) -> PathBuf {
-    let mains = registry.mains(path.as_os_str().as_bytes()).map(|name| PathBuf::from(OsString::from_vec(name)));
-    let is_there = |main: &PathBuf| store.stat(main, true).is_ok_and(|stat| stat.kind == FileKind::File);
-    mains.filter(|_| container(registry, &Names::default(), path).is_none()).find(is_there).unwrap_or(path.to_owned())
-}
-
-/// Opens a file, seen as the bytes inside it where it is compressed.
-pub(crate) fn open(store: &dyn Store, path: &Path, compression: Option<Compression>) -> Result<Box<dyn Input>> {
-    let input = store.open(path)?;
-    Ok(match compression {
-        None => input,
-        Some(compression) => decompressed(input, compression),
-    })
-}
 
 /// How many archives stay open at once. A compressed one is laid down in a scratch file meanwhile.
 const OPEN_ARCHIVES: usize = 16;
@@ -137,9 +31,9 @@ pub(crate) struct Inputs<'a> {
     limits: Limits,
     cancel: &'a Cancel,
     archives: Mutex<Archives>,
-    insides: Insides,
+    insides: DecompressorCache,
     /// What finds damage in shards of sealed datasets, unless it is not wanted.
-    first_reads: Option<FirstReads>,
+    first_reads: Option<FirstReadCheck>,
 }
 
 #[derive(Default)]
@@ -149,11 +43,11 @@ struct Archives {
 }
 
 /// Where an archive is: opened by the first thread that wants it, while others wait.
-type Place = Arc<OnceLock<Result<Arc<Archive>>>>;
+type Place = Arc<OnceLock<Result<Arc<SharedFile>>>>;
 
 /// A range of an archive.
 struct Section {
-    archive: Arc<Archive>,
+    archive: Arc<SharedFile>,
     name: String,
     offset: u64,
     len: u64,
@@ -208,13 +102,14 @@ impl<'a> Inputs<'a> {
         limits: Limits,
         cancel: &'a Cancel,
     ) -> Self {
-        let (archives, insides, first_reads) = (Mutex::default(), Insides::default(), Some(FirstReads::default()));
+        let (archives, insides, first_reads) =
+            (Mutex::default(), DecompressorCache::default(), Some(FirstReadCheck::default()));
         Self { store, roots, scratch, limits, cancel, archives, insides, first_reads }
     }
 
     /// The same; with `verify`, shards of sealed datasets are compared with their digests before they are read.
     pub(crate) fn verifying(mut self, verify: bool) -> Self {
-        self.first_reads = verify.then(FirstReads::default);
+        self.first_reads = verify.then(FirstReadCheck::default);
         self
     }
 
@@ -226,13 +121,13 @@ impl<'a> Inputs<'a> {
 
     /// Appends the bytes of `piece` to `out`. An input that is not what the plan saw is an error of
     /// kind `Changed`; one that may not be read is bad content.
-    pub(crate) fn read(&self, piece: &FieldSource, out: &mut Space) -> Result<()> {
+    pub(crate) fn read(&self, piece: &FieldSource, out: &mut BlockBuffer) -> Result<()> {
         let path = self.path(piece);
         let done = match piece.extent {
             None => self.file(&path, piece, out),
             Some((offset, len)) => self.range(&path, piece, offset, len, out),
         };
-        done.map_err(|e| of_planned_input(e).in_input(path.display()))
+        done.map_err(|e| as_planned_input_error(e).in_input(path.display()))
     }
 
     pub(crate) fn path(&self, piece: &FieldSource) -> PathBuf {
@@ -250,36 +145,36 @@ impl<'a> Inputs<'a> {
                 Box::new(Section { archive, name, offset, len })
             }),
         };
-        opened.map_err(|e| of_planned_input(e).in_input(path.display()))
+        opened.map_err(|e| as_planned_input_error(e).in_input(path.display()))
     }
 
     /// An input of typed rows, opened once for all who read it; a compressed one is opened for each run, and streamed
     /// unless it was cut by places.
-    pub(crate) fn table(&self, piece: &FieldSource) -> Result<Opened> {
+    pub(crate) fn table(&self, piece: &FieldSource) -> Result<OpenTable> {
         let path = self.path(piece);
         let opened = match (compression(&path), piece.seek_point, piece.items) {
-            (None, ..) => self.opened(&path).map(Opened::Archive),
+            (None, ..) => self.opened(&path).map(OpenTable::SharedFile),
             (Some(compression), Some(entrance), Some((from, to, _))) => {
                 let open = |frame| {
-                    let file = Stoppable::new(self.open(&path, None)?, self.cancel);
+                    let file = CancellableInput::new(self.open(&path, None)?, self.cancel);
                     Ok(Inside::new(Box::new(file), compression, entrance.len, frame))
                 };
                 let range = from.saturating_sub(1)..to.saturating_sub(1);
-                self.insides.take(&path, range, entrance, open).map(Opened::Inside)
+                self.insides.take(&path, range, entrance, open).map(OpenTable::Inside)
             }
             (compressed, ..) => {
-                self.open(&path, compressed).map(|input| Opened::Archive(Arc::new(Archive::new(input))))
+                self.open(&path, compressed).map(|input| OpenTable::SharedFile(Arc::new(SharedFile::new(input))))
             }
         };
         let opened = opened.and_then(|opened| {
             check_stamp(opened.input().stat()?, piece)?;
             Ok(opened)
         });
-        opened.map_err(|e| of_planned_input(e).in_input(path.display()))
+        opened.map_err(|e| as_planned_input_error(e).in_input(path.display()))
     }
 
     /// `Changed` unless what `opened` is of is still what it was when it was opened and planned.
-    pub(crate) fn check(&self, opened: &Opened, piece: &FieldSource) -> Result<()> {
+    pub(crate) fn check(&self, opened: &OpenTable, piece: &FieldSource) -> Result<()> {
         let checked = opened.input().stat().and_then(|now| check_stamp(now, piece));
         checked.map_err(|e| e.in_input(self.path(piece).display()))
     }
@@ -290,16 +185,16 @@ impl<'a> Inputs<'a> {
     }
 
     /// Takes back what a run of `piece` read to its end.
-    pub(crate) fn leave(&self, opened: Opened, piece: &FieldSource) {
+    pub(crate) fn leave(&self, opened: OpenTable, piece: &FieldSource) {
         let ended = piece.items.zip(piece.seek_point).is_none_or(|((_, to, _), inside)| to >= inside.len);
-        if let (Opened::Inside(inside), false) = (opened, ended) {
+        if let (OpenTable::Inside(inside), false) = (opened, ended) {
             self.insides.leave(self.path(piece), inside);
         }
     }
 
-    fn opened(&self, path: &Path) -> Result<Arc<Archive>> {
+    fn opened(&self, path: &Path) -> Result<Arc<SharedFile>> {
         let place = self.place(path);
-        let open = || self.open_archive(path).map(|input| Arc::new(Archive::new(input)));
+        let open = || self.open_archive(path).map(|input| Arc::new(SharedFile::new(input)));
         place.get_or_init(open).clone().map_err(|failure| {
             // Another call may have better luck, unless the archive is too large, which takes long to find out.
             if failure.kind() != Kind::Limit {
@@ -315,10 +210,10 @@ impl<'a> Inputs<'a> {
             Kind::Content => changed("it is no regular file now"),
             _ => e,
         })?;
-        Ok(Box::new(Watched::new(input)?))
+        Ok(Box::new(WatchedInput::new(input)?))
     }
 
-    fn file(&self, path: &Path, piece: &FieldSource, out: &mut Space) -> Result<()> {
+    fn file(&self, path: &Path, piece: &FieldSource, out: &mut BlockBuffer) -> Result<()> {
         if piece.size <= SMALL {
             let read = self.store.read(path, out.grow(self.limits.blob(piece.size)?)?);
             return match read {
@@ -340,13 +235,13 @@ impl<'a> Inputs<'a> {
         check_stamp(input.stat()?, piece)
     }
 
-    fn range(&self, path: &Path, piece: &FieldSource, offset: u64, len: u64, out: &mut Space) -> Result<()> {
+    fn range(&self, path: &Path, piece: &FieldSource, offset: u64, len: u64, out: &mut BlockBuffer) -> Result<()> {
         let archive = self.opened(path)?;
         self.append(&*archive.input, offset, len, out)?;
         check_stamp(archive.input.stat()?, piece)
     }
 
-    fn append(&self, input: &dyn Input, offset: u64, len: u64, out: &mut Space) -> Result<()> {
+    fn append(&self, input: &dyn Input, offset: u64, len: u64, out: &mut BlockBuffer) -> Result<()> {
         // A length that the input does not back must not cost memory.
         if input.len().is_some_and(|have| offset.saturating_add(len) > have) {
             return Err(changed("it is shorter now"));
@@ -403,7 +298,7 @@ fn changed(what: &str) -> Error {
 
 /// Sorts the failures of a planned input: vanished or shorter means changed, a missing permission is
 /// a property of the input, everything else is the file system's.
-pub(crate) fn of_planned_input(error: Error) -> Error {
+pub(crate) fn as_planned_input_error(error: Error) -> Error {
     match error.kind() {
         Kind::Environment if error.is_absent() => Error::new(Kind::Changed, "vanished since the plan was made")
             .with_code(Code::InputVanished)

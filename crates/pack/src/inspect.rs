@@ -1,9 +1,9 @@
 //! Looking inside any shard: what members it holds, one of them, how many.
 
-use crate::inputs::{Names, container, main_file, open};
+use crate::input_format::{NameRules, container, main_file, open};
 use crate::inspect_rows::{self, columns};
-use crate::recorded::sealed_manifest;
-use crate::resume::{of_named, of_request};
+use crate::recorded_files::sealed_manifest;
+use crate::request_error::{as_request_error, with_suggestion};
 use packhorse_core::{
     Error, Extent, FileKind, Input, Limits, MemberName, Options, Registry, Result, Source, Store, split_name,
 };
@@ -29,15 +29,15 @@ pub fn list(
 
 pub(crate) fn shard(registry: &Registry, store: &dyn Store, path: &Path) -> Result<(Box<dyn Source>, Box<dyn Input>)> {
     let main = main_file(registry, store, path);
-    let Some((format, compression)) = container(registry, &Names::default(), &main) else {
+    let Some((format, compression)) = container(registry, &NameRules::default(), &main) else {
         return Err(no_shard(store, path));
     };
-    Ok((format.source(&Options::new(), Limits::default())?, open(store, &main, compression).map_err(of_request)?))
+    Ok((format.source(&Options::new(), Limits::default())?, open(store, &main, compression).map_err(as_request_error)?))
 }
 
 fn no_shard(store: &dyn Store, path: &Path) -> Error {
     match store.stat(path, true) {
-        Err(e) => of_named(store, path, e),
+        Err(e) => with_suggestion(store, path, e),
         Ok(stat) if stat.kind == FileKind::Directory => {
             Error::config("is a folder; give one of the shards in it").in_input(path.display())
         }
@@ -47,7 +47,7 @@ fn no_shard(store: &dyn Store, path: &Path) -> Error {
 
 /// The data files of the sealed dataset in the folder `path`, in its order; `path` itself if it is a file.
 pub fn files(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
-    if store.stat(path, true).map_err(|e| of_named(store, path, e))?.kind != FileKind::Directory {
+    if store.stat(path, true).map_err(|e| with_suggestion(store, path, e))?.kind != FileKind::Directory {
         return Ok(vec![path.to_owned()]);
     }
     let unsealed = || Error::config("is a folder without a sealed dataset; give one of the files in it");

@@ -1,7 +1,7 @@
 //! Looking inside a file of typed rows: its columns, and one value.
 
-use crate::columns::shown;
 use crate::inspect::shard;
+use crate::merged_columns::shown;
 use arrow_array::{Array, ArrayRef};
 use packhorse_core::{
     Context, Error, FieldType, KEY, Limits, Options, Registry, Result, Rows, Sample, Store, Table, TableInfo,

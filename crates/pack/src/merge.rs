@@ -1,11 +1,11 @@
 //! Files made of shards: many joined into one, and one that is damaged written anew.
 
-use crate::fill::record;
-use crate::inputs::{Names, container};
-use crate::recorded::{Recorded, sealed_manifest};
-use crate::resume::of_request;
-use crate::seal::digest_file;
-use crate::stoppable::Stoppable;
+use crate::cancellable_input::CancellableInput;
+use crate::digest_file::digest_file;
+use crate::input_format::{NameRules, container};
+use crate::recorded_files::{RecordedFiles, sealed_manifest};
+use crate::request_error::as_request_error;
+use crate::shard_packer::record;
 use packhorse_core::{Cancel, Code, Error, FileKind, Format, Input, Options, Registry, Result, ShardSummary, Store};
 use packhorse_dataset::{Digest, FileRecord, ShardRecord};
 use packhorse_storage::{Published, Stage, Staging};
@@ -80,7 +80,7 @@ pub fn merge(
     if options.verify {
         check(&**store, inputs, split, cancel)?;
     }
-    let open = |(_, path): &Shard<'_>| Ok(Stoppable::new(store.open(path).map_err(of_request)?, cancel));
+    let open = |(_, path): &Shard<'_>| Ok(CancellableInput::new(store.open(path).map_err(as_request_error)?, cancel));
     let opened = shards.iter().map(open).collect::<Result<Vec<_>>>()?;
     let refs: Vec<&dyn Input> = opened.iter().map(|input| input as &dyn Input).collect();
     let staging = Staging::open(store.clone(), folder)?;
@@ -92,7 +92,7 @@ pub fn merge(
 
 /// Compares the files of sealed datasets, and of shards that lie in them, with what was recorded.
 fn check(store: &dyn Store, inputs: &[PathBuf], split: Option<&str>, cancel: &Cancel) -> Result<()> {
-    let mut recorded = Recorded::default();
+    let mut recorded = RecordedFiles::default();
     for input in inputs {
         let wanted = |shard: &ShardRecord| split.is_none_or(|wanted| shard.split.as_deref() == Some(wanted));
         if !recorded.add_dataset(store, input, wanted)? {
@@ -129,10 +129,10 @@ pub fn repair(
     out: &Path,
     cancel: &Cancel,
 ) -> Result<Repaired> {
-    let Some((format, None)) = container(registry, &Names::default(), path) else {
+    let Some((format, None)) = container(registry, &NameRules::default(), path) else {
         return Err(Error::unsupported("is no file of a format that can be repaired").in_input(path.display()));
     };
-    let input = Stoppable::new(store.open(path).map_err(of_request)?, cancel);
+    let input = CancellableInput::new(store.open(path).map_err(as_request_error)?, cancel);
     let (folder, name) = place(out)?;
     let staging = Staging::open(store.clone(), folder)?;
     let mut stage = staging.stage(&name)?;
@@ -201,8 +201,8 @@ fn shards_of<'r>(
     input: &Path,
     split: Option<&str>,
 ) -> Result<(Option<Vec<String>>, Vec<Shard<'r>>)> {
-    if store.stat(input, true).map_err(of_request)?.kind != FileKind::Directory {
-        let Some((format, None)) = container(registry, &Names::default(), input) else {
+    if store.stat(input, true).map_err(as_request_error)?.kind != FileKind::Directory {
+        let Some((format, None)) = container(registry, &NameRules::default(), input) else {
             return Err(Error::config("is no shard that can be merged").in_input(input.display()));
         };
         return Ok((None, vec![(format, input.to_owned())]));

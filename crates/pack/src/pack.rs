@@ -1,69 +1,24 @@
 //! pack: fills the shards of one part of the plan, many at once.
 
-use crate::budget::Budget;
+use crate::Part;
 use crate::chains::chains;
 use crate::conversion::Conversion;
-use crate::feed::{Feed, add};
-use crate::fill::Filler;
+use crate::feed::Feed;
 use crate::inputs::Inputs;
+use crate::memory_budget::MemoryBudget;
+use crate::pack_context::{PackContext, PackOptions};
 use crate::replace::plan_folder;
-use crate::resume::{open_plan, valid_receipt};
-use crate::{Part, Policy};
-use packhorse_core::{Cancel, Error, Event, Kind, Limits, Observer, Registry, Result, Store};
-use packhorse_dataset::{Digest, PathText, PlanReader, Receipt, ShardFrame};
+use crate::sample_block::add_counts;
+use crate::shard_packer::{Redo, ShardPacker};
+use crate::stored_plan::{open_plan, valid_receipt};
+use packhorse_core::{Error, Event, Kind, Observer, Result, Store};
+use packhorse_dataset::{PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
-use packhorse_transform::{Counts, Transform};
-use std::collections::BTreeMap;
+use packhorse_transform::Counts;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// How to fill a plan. None of it changes a byte.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PackOptions {
-    /// Which shards.
-    pub(crate) part: Part,
-    /// Threads that compute.
-    pub(crate) jobs: usize,
-    /// Threads that wait for the file system.
-    pub(crate) io_threads: usize,
-    /// The most bytes of input held in blocks, those of all writers together; each may have a small one of 512 KiB beside.
-    /// Samples that are copied in pieces count with 1 MiB a writer. What a single value takes up, and what is made of it
-    /// on the way, is for [`Packing::limits`].
-    pub(crate) memory: u64,
-    /// What to do with bad inputs.
-    pub(crate) policy: Policy,
-    /// Whether shards of sealed datasets among the inputs are compared with their recorded digests before they are
-    /// read. Damage ends the job (`Incomplete`), whatever the policy.
-    pub(crate) verify: bool,
-}
-
-impl Default for PackOptions {
-    /// All shards, one job a CPU this process may use, 32 readers, 192 MiB.
-    fn default() -> Self {
-        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { part: Part::ALL, jobs, io_threads: 32, memory: 192 << 20, policy: Policy::Fail, verify: true }
-    }
-}
-
-/// What packing needs from outside.
-#[derive(Clone)]
-pub(crate) struct Packing<'a> {
-    /// The formats.
-    pub(crate) registry: &'a Registry,
-    /// The transforms that the plan names, in its order.
-    pub(crate) transforms: &'a [Box<dyn Transform>],
-    /// The file system.
-    pub(crate) store: Arc<dyn Store>,
-    /// Bounds on what single values take up. A plan with limits of its own is filled with the smaller of the two
-    /// ([`Limits::default`]: with its own); what only these refuse is no sample to be left out.
-    pub(crate) limits: Limits,
-    /// Whoever wants to see progress.
-    pub(crate) observer: &'a dyn Observer,
-    /// The request to stop.
-    pub(crate) cancel: &'a Cancel,
-}
+use std::sync::{Mutex, PoisonError};
 
 /// What filling a part of a plan did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,16 +45,17 @@ pub struct PackReport {
 /// the file system failed; the first error is returned when the rest is done. Running again goes on
 /// where this run ended, and the bytes of the shards do not depend on how often that happens. Where a plan is there that
 /// is to replace the dataset in `out`, that one is filled.
-pub(crate) fn pack(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<PackReport> {
+pub(crate) fn pack(context: &PackContext<'_>, out: &Path, options: &PackOptions) -> Result<PackReport> {
     pack_again(context, &plan_folder(&context.store, out)?, options, &Redo::new())
 }
 
-/// Shards to be filled although they are there, by name, each with the digest of the receipt that it must have then,
-/// where that is known.
-pub(crate) type Redo = BTreeMap<String, Option<Digest>>;
-
 /// As [`pack`], with some shards filled again. Until a new one is whole, and as it must be, the old one stays.
-pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOptions, redo: &Redo) -> Result<PackReport> {
+pub(crate) fn pack_again(
+    context: &PackContext<'_>,
+    out: &Path,
+    options: &PackOptions,
+    redo: &Redo,
+) -> Result<PackReport> {
     let plan = open_plan(&*context.store, out)?;
     check_plan(context, &plan)?;
     Staging::sweep(&*context.store, out, false);
@@ -118,12 +74,12 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         Inputs::new(&*context.store, &roots, staging.scratch(), limits, context.cancel).verifying(options.verify)
     };
     let header = plan.header();
-    let whole = conversion.assembly(context, header, inputs(conversion.limits), options.policy);
-    let tight = tight.as_ref().map(|tight| tight.assembly(context, header, inputs(tight.limits), options.policy));
+    let whole = conversion.block_reader(context, header, inputs(conversion.limits), options.on_error);
+    let tight = tight.as_ref().map(|tight| tight.block_reader(context, header, inputs(tight.limits), options.on_error));
     announce(context.observer, &mine);
-    let filler = Filler {
+    let packer = ShardPacker {
         plan: &plan,
-        assembly: &whole,
+        reader: &whole,
         crowded: writers >= options.jobs,
         busy: &AtomicUsize::new(writers),
         jobs: options.jobs,
@@ -133,14 +89,14 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         redo,
         observer: context.observer,
         cancel: context.cancel,
-        budget: &Budget::new(options.memory),
+        budget: &MemoryBudget::new(options.memory),
         decoded: conversion.decoded,
         ahead_bytes: options.memory / writers as u64,
         ahead_blocks: (2 * options.io_threads / writers).max(4),
     };
-    let run = Run {
-        filler,
-        tight: tight.as_ref().map(|assembly| Filler { assembly, ..filler }),
+    let run = PackRun {
+        packer,
+        tight: tight.as_ref().map(|reader| ShardPacker { reader, ..packer }),
         turn: Mutex::new(()),
         store: &*context.store,
         out,
@@ -150,9 +106,9 @@ pub(crate) fn pack_again(context: &Packing<'_>, out: &Path, options: &PackOption
         outcome: Mutex::default(),
     };
     std::thread::scope(|threads| {
-        let start = |assembly| {
-            let (feed, service) = Feed::new();
-            service.start(threads, assembly, options.io_threads, options.jobs);
+        let start = |reader| {
+            let (feed, workers) = Feed::new();
+            workers.start(threads, reader, options.io_threads, options.jobs);
             feed
         };
         let feeds = Feeds { whole: start(&whole), tight: tight.as_ref().map(start) };
@@ -186,7 +142,7 @@ fn announce(observer: &dyn Observer, mine: &[&ShardFrame]) {
 }
 
 /// The bytes follow from the plan only if this build makes them as the plan's build would.
-fn check_plan(context: &Packing<'_>, plan: &PlanReader) -> Result<()> {
+fn check_plan(context: &PackContext<'_>, plan: &PlanReader) -> Result<()> {
     let header = plan.header();
     let info = context.registry.get(&header.sink.format)?.info();
     if info.revision != header.sink.revision {
@@ -207,10 +163,10 @@ fn check_plan(context: &Packing<'_>, plan: &PlanReader) -> Result<()> {
 }
 
 /// One run over the shards of a part, shared by the writers.
-struct Run<'a> {
-    filler: Filler<'a>,
-    /// As `filler`, for as many writers side by side as there are: each decodes only what is not too large for that.
-    tight: Option<Filler<'a>>,
+struct PackRun<'a> {
+    packer: ShardPacker<'a>,
+    /// As `packer`, for as many writers side by side as there are: each decodes only what is not too large for that.
+    tight: Option<ShardPacker<'a>>,
     /// Whose turn it is to fill a shard with larger values.
     turn: Mutex<()>,
     store: &'a dyn Store,
@@ -228,7 +184,7 @@ struct Feeds {
     tight: Option<Feed>,
 }
 
-impl Run<'_> {
+impl PackRun<'_> {
     fn writer(&self, feeds: &Feeds) {
         while let Some(chain) = self.chains.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             for shard in chain {
@@ -243,14 +199,14 @@ impl Run<'_> {
                 self.outcome.lock().unwrap_or_else(PoisonError::into_inner).add(shard, done);
             }
         }
-        self.filler.busy.fetch_sub(1, Ordering::Relaxed);
+        self.packer.busy.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Fills a shard unless it is there; when the file system fails, once more from the start.
     fn shard(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<(Receipt, bool)> {
         let mut attempts = 0;
         loop {
-            self.filler.cancel.check()?;
+            self.packer.cancel.check()?;
             match self.attempt(shard, feeds) {
                 Ok((receipt, reused)) => {
                     self.announce(&receipt, reused);
@@ -259,7 +215,7 @@ impl Run<'_> {
                 Err(e) if attempts == 0 && may_pass(&e) => {
                     attempts += 1;
                     let message = format!("shard {}: {e}; writing it once more", shard.name);
-                    self.filler.observer.event(&Event::Warning(&message));
+                    self.packer.observer.event(&Event::Warning(&message));
                 }
                 Err(e) => return Err(e),
             }
@@ -268,8 +224,8 @@ impl Run<'_> {
 
     /// The shard's receipt, and whether it was there already.
     fn attempt(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<(Receipt, bool)> {
-        match valid_receipt(self.store, self.out, self.filler.plan.digest(), shard)? {
-            Some(receipt) if !self.filler.redo.contains_key(&shard.name) => Ok((receipt, true)),
+        match valid_receipt(self.store, self.out, self.packer.plan.digest(), shard)? {
+            Some(receipt) if !self.packer.redo.contains_key(&shard.name) => Ok((receipt, true)),
             _ => self.fill(shard, feeds).map(|receipt| (receipt, false)),
         }
     }
@@ -278,19 +234,19 @@ impl Run<'_> {
     /// shard is being filled.
     fn fill(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<Receipt> {
         let Some((tight, feed)) = self.tight.as_ref().zip(feeds.tight.as_ref()) else {
-            return self.filler.fill(shard, &feeds.whole);
+            return self.packer.fill(shard, &feeds.whole);
         };
         match tight.fill(shard, feed) {
             Err(e) if e.kind() == Kind::Limit => {
                 let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-                self.filler.fill(shard, &feeds.whole)
+                self.packer.fill(shard, &feeds.whole)
             }
             done => done,
         }
     }
 
     fn announce(&self, receipt: &Receipt, reused: bool) {
-        self.filler.observer.event(&Event::Shard {
+        self.packer.observer.event(&Event::Shard {
             name: &receipt.shard,
             samples: receipt.samples,
             bytes: receipt.files.first().map_or(0, |f| f.bytes),
@@ -327,7 +283,7 @@ impl Outcome {
         report.input_bytes += receipt.input_bytes;
         report.bytes += receipt.files.first().map_or(0, |f| f.bytes);
         report.skipped += receipt.lost();
-        add(&mut report.counts, receipt.counts);
+        add_counts(&mut report.counts, receipt.counts);
     }
 
     /// The report, or the error that matters most: a failed file system before a changed input

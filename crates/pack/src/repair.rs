@@ -1,13 +1,14 @@
 //! repair: packs the shards of a dataset again whose files are not what they were.
 
-use crate::Policy;
-use crate::pack::{PackOptions, PackReport, Packing};
-use crate::pack::{Redo, pack_again};
-use crate::recorded::{check_file, sealed_manifest};
+use crate::OnError;
+use crate::damage::Damage;
+use crate::pack::{PackReport, pack_again};
+use crate::pack_context::{PackContext, PackOptions};
+use crate::recorded_files::{check_file, sealed_manifest};
 use crate::replace::finish_replacing;
-use crate::resume::{open_plan, read_receipt, valid_receipt};
 use crate::seal::seal_in;
-use crate::verify::Damage;
+use crate::shard_packer::Redo;
+use crate::stored_plan::{open_plan, read_receipt, valid_receipt};
 use packhorse_core::{Error, Event, Kind, Result};
 use packhorse_dataset::{Digest, FileRecord, Manifest, PLAN, PlanReader, RECEIPT_SUFFIX, ShardFrame};
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ pub struct DatasetRepair {
 ///
 /// A shard is replaced only by the bytes that the dataset's manifest recorded, and stays as it is where its inputs give
 /// others now (`Changed`). Errors: a plan, or a file that it needs, that is damaged itself (`Incomplete`).
-pub(crate) fn repair_dataset(context: &Packing<'_>, out: &Path, options: &PackOptions) -> Result<DatasetRepair> {
+pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &PackOptions) -> Result<DatasetRepair> {
     finish_replacing(&context.store, out)?;
     // A manifest that is damaged says nothing; sealing makes it again.
     let before = sealed_manifest(&*context.store, out).or_else(|e| match e.kind() {
@@ -41,15 +42,16 @@ pub(crate) fn repair_dataset(context: &Packing<'_>, out: &Path, options: &PackOp
     check_plan_files(context, out, before.as_ref())?;
     let plan = open_plan(&*context.store, out)?;
     let recorded = before.iter().flat_map(|manifest| &manifest.shards).map(|s| (s.name.as_str(), s.receipt)).collect();
-    let found = Look { context, out, plan: &plan, recorded: &recorded, found: Mutex::default() }.run(options.jobs)?;
+    let found =
+        DamageScan { context, out, plan: &plan, recorded: &recorded, found: Mutex::default() }.run(options.jobs)?;
     let redo: Redo =
         found.values().map(|damage| (damage.0.clone(), recorded.get(damage.0.as_str()).copied())).collect();
     let damages: Vec<Damage> = found.into_values().map(|(_, damage)| damage).collect();
     let mut report = PackReport::default();
     if !redo.is_empty() {
         // What was left out before is left out again: other bytes than those recorded are refused.
-        let policy = if before.is_some() { Policy::Skip } else { options.policy };
-        report = pack_again(context, out, &PackOptions { policy, ..*options }, &redo)?;
+        let on_error = if before.is_some() { OnError::Skip } else { options.on_error };
+        report = pack_again(context, out, &PackOptions { on_error, ..*options }, &redo)?;
     }
     let manifest = seal_in(context.registry, context.transforms, &context.store, out, context.cancel)?;
     match before.filter(|before| before.root != manifest.root) {
@@ -59,7 +61,7 @@ pub(crate) fn repair_dataset(context: &Packing<'_>, out: &Path, options: &PackOp
 }
 
 /// Whether the plan, and what its transforms need, is as it was recorded.
-fn check_plan_files(context: &Packing<'_>, out: &Path, manifest: Option<&Manifest>) -> Result<()> {
+fn check_plan_files(context: &PackContext<'_>, out: &Path, manifest: Option<&Manifest>) -> Result<()> {
     let store = &*context.store;
     let check = |file: &FileRecord| {
         check_file(store, &out.join(&file.name), file, context.cancel).map_err(|e| match e.kind() {
@@ -82,8 +84,8 @@ type Found = BTreeMap<usize, (String, Damage)>;
 /// The longest receipt.
 const LONGEST: u64 = 1 << 30;
 
-struct Look<'a> {
-    context: &'a Packing<'a>,
+struct DamageScan<'a> {
+    context: &'a PackContext<'a>,
     out: &'a Path,
     plan: &'a PlanReader,
     /// Digests of the receipts, as the manifest has them.
@@ -91,7 +93,7 @@ struct Look<'a> {
     found: Mutex<Found>,
 }
 
-impl Look<'_> {
+impl DamageScan<'_> {
     /// Looks at all shards, several at once.
     fn run(self, jobs: usize) -> Result<Found> {
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));

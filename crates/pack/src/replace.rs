@@ -11,8 +11,8 @@
 //! Whatever stops this, it goes on where it was when the folder is planned, packed, sealed or repaired again. Files go by
 //! their names in the old manifest, plan and receipts, and what these do not name stays.
 
-use crate::recorded::sealed_manifest;
-use crate::resume::{Attempt, attempt, open_plan, read_receipt};
+use crate::recorded_files::sealed_manifest;
+use crate::stored_plan::{Attempt, attempt, open_plan, read_receipt};
 use crate::{Plan, Stored};
 use packhorse_core::{Error, FileKind, Kind, Result, Store};
 use packhorse_dataset::{INDEX_SUFFIX, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX};
@@ -38,7 +38,22 @@ struct Exchange {
 
 const VERSION: u32 = 1;
 
-/// As [`store_plan`](crate::resume::store_plan), and where the folder `out` holds finished shards of another plan, this one is
+/// Publishes `plan` in the folder `out`. A folder that holds the same plan is resumed; one that
+/// holds finished shards of another plan, or files of others, is refused with what differs.
+pub(crate) fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
+    finish_replacing(store, out)?;
+    if is_replacing(&**store, out)? {
+        let message = "holds a dataset that is to replace the one beside it; go on with `replace`, or remove this folder \
+                       to keep the old one";
+        return Err(Error::config(message).in_input(Staging::replacing(out).display()));
+    }
+    match attempt(store, out, plan)? {
+        Attempt::Stored(stored) => Ok(stored),
+        Attempt::Other(e) => Err(e),
+    }
+}
+
+/// As [`store_plan`], and where the folder `out` holds finished shards of another plan, this one is
 /// stored beside them: [`pack`](crate::pack::pack) fills it, and [`seal`](crate::seal::seal) puts its dataset in the place of the one
 /// that is there.
 pub(crate) fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
@@ -93,7 +108,7 @@ pub(crate) fn exchange(store: &Arc<dyn Store>, out: &Path, new: &Manifest) -> Re
     finish_replacing(store, out)
 }
 
-/// Names of the new dataset that something has which is not of the old one.
+/// NameRules of the new dataset that something has which is not of the old one.
 fn refuse_others(store: &dyn Store, out: &Path, list: &Exchange, old: &BTreeSet<String>) -> Result<()> {
     let kind = |path: &Path| match store.stat(path, false) {
         Ok(stat) => Ok(Some(stat.kind)),

@@ -1,72 +1,19 @@
 //! Reading runs: consecutive samples of an input of typed rows, block by block.
 
-use crate::feed::{Assembly, Block, Feed, Promise};
+use crate::block_reader::BlockReader;
+use crate::ordered_transformer::OrderedTransformer;
 use crate::plan::LABEL;
+use crate::sample_block::SampleBlock;
 use crate::steps::assembled;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, Int64Array, StringViewArray};
 use packhorse_core::{Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, key_column};
 use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// So many blocks of a run may wait for their turn, for each thread that transforms.
-const AHEAD: usize = 2;
-
-/// Where the blocks of a run go, in order: transformed, or as they are read.
-pub(crate) struct Outflow<'a> {
-    /// Those who transform, where this thread shall not; `None` where blocks stay as they are read.
-    feed: Option<&'a Feed>,
-    /// Whether it shall: asked before each block.
-    alone: &'a dyn Fn() -> bool,
-    /// How many others there are.
-    jobs: usize,
-    promised: VecDeque<Promise>,
-    each: &'a mut dyn FnMut(Block) -> Result<()>,
-}
-
-impl<'a> Outflow<'a> {
-    /// Blocks come out at `each`; while `alone`, this thread transforms them itself.
-    pub(crate) fn new(
-        feed: &'a Feed,
-        jobs: usize,
-        alone: &'a dyn Fn() -> bool,
-        each: &'a mut dyn FnMut(Block) -> Result<()>,
-    ) -> Self {
-        Self { feed: Some(feed), alone, jobs, promised: VecDeque::new(), each }
-    }
-
-    /// Blocks come out at `each` as they are read.
-    pub(crate) fn raw(each: &'a mut dyn FnMut(Block) -> Result<()>) -> Self {
-        Self { feed: None, alone: &|| true, jobs: 0, promised: VecDeque::new(), each }
-    }
-
-    fn push(&mut self, assembly: &Assembly<'_>, block: Block) -> Result<()> {
-        let Some(feed) = self.feed else { return (self.each)(block) };
-        if assembly.transforms.is_empty() || (self.promised.is_empty() && (self.alone)()) {
-            return (self.each)(assembly.transformed(block)?);
-        }
-        self.promised.push_back(feed.transform(block)?);
-        if self.promised.len() > AHEAD * self.jobs { self.take() } else { Ok(()) }
-    }
-
-    fn take(&mut self) -> Result<()> {
-        let Some(promise) = self.promised.pop_front() else { return Ok(()) };
-        let block = promise.recv().map_err(|_| Error::bug("a thread that transforms ended early"))??;
-        (self.each)(block)
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        while !self.promised.is_empty() {
-            self.take()?;
-        }
-        Ok(())
-    }
-}
-
-impl Assembly<'_> {
-    /// Reads the samples of `entry` and hands them over in order, a block at a time.
-    pub(crate) fn run(&self, entry: &PlanEntry, mut out: Outflow<'_>) -> Result<()> {
+impl BlockReader<'_> {
+    /// Reads the samples of `entry` and elastic_pool them over in order, a block at a time.
+    pub(crate) fn run(&self, entry: &PlanEntry, mut out: OrderedTransformer<'_>) -> Result<()> {
         let Some((piece, items)) = entry.run() else { return Err(Error::bug("no run of samples")) };
         let opened = self.inputs.table(piece)?;
         let source = self.source(&piece.field)?;
@@ -85,7 +32,7 @@ impl Assembly<'_> {
         })
     }
 
-    fn blocks(&self, entry: &PlanEntry, blocks: Result<Blocks<'_>>, out: &mut Outflow<'_>) -> Result<()> {
+    fn blocks(&self, entry: &PlanEntry, blocks: Result<Blocks<'_>>, out: &mut OrderedTransformer<'_>) -> Result<()> {
         // An input that does not even open lacks its first row.
         let blocks = blocks.unwrap_or_else(|e| Box::new(std::iter::once(Err(e))));
         match entry.run().is_some_and(|(piece, _)| piece.by_position) {
@@ -95,7 +42,7 @@ impl Assembly<'_> {
     }
 
     /// As many samples as there are items.
-    fn numbered(&self, entry: &PlanEntry, blocks: Blocks<'_>, out: &mut Outflow<'_>) -> Result<()> {
+    fn numbered(&self, entry: &PlanEntry, blocks: Blocks<'_>, out: &mut OrderedTransformer<'_>) -> Result<()> {
         let Some((piece, items)) = entry.run() else { return Err(Error::bug("no run of samples")) };
         let mut at = items.start;
         for rows in blocks {
@@ -105,12 +52,12 @@ impl Assembly<'_> {
                     let samples = rows.num_rows() as u64;
                     let rows = named(&rows, entry, at)?;
                     at += samples;
-                    out.push(self, Block::of_run(rows, samples, share(piece, samples), entry))?;
+                    out.push(self, SampleBlock::of_run(rows, samples, share(piece, samples), entry))?;
                 }
                 Err(e) if self.skips_rest(&e) => {
                     // What comes before the fault is packed; where the next good sample starts is not known.
                     let lost = items.end - at;
-                    let mut block = Block::of(lost, share(piece, lost), Vec::new());
+                    let mut block = SampleBlock::of(lost, share(piece, lost), Vec::new());
                     let reason = format!("{} (so samples {at} to {} are left out)", e.text(), items.end - 1);
                     let (input, sample) = (Some(piece.path.clone()), Some(key(entry, at)));
                     block.skipped.push(SkipRecord { input, sample, reason, samples: lost });
@@ -124,7 +71,7 @@ impl Assembly<'_> {
     }
 
     /// As many samples as there turn out to be; bad ones are left out one by one.
-    fn placed(&self, entry: &PlanEntry, blocks: Blocks<'_>, out: &mut Outflow<'_>) -> Result<()> {
+    fn placed(&self, entry: &PlanEntry, blocks: Blocks<'_>, out: &mut OrderedTransformer<'_>) -> Result<()> {
         let Some((piece, _)) = entry.run() else { return Err(Error::bug("no run of samples")) };
         let mut left = piece.len();
         for rows in blocks {
@@ -134,10 +81,10 @@ impl Assembly<'_> {
                     let bytes = (rows.get_array_memory_size() as u64).min(left);
                     left -= bytes;
                     let samples = rows.num_rows() as u64;
-                    out.push(self, Block::of_run(placed(&rows, entry)?, samples, bytes, entry))?;
+                    out.push(self, SampleBlock::of_run(placed(&rows, entry)?, samples, bytes, entry))?;
                 }
                 Err(e) if self.skips(&e) => {
-                    let mut block = Block::of(1, 0, Vec::new());
+                    let mut block = SampleBlock::of(1, 0, Vec::new());
                     block.skipped.push(SkipRecord { input: Some(piece.path.clone()), ..SkipRecord::of(&e) });
                     out.push(self, block)?;
                 }
@@ -145,7 +92,7 @@ impl Assembly<'_> {
             }
         }
         // What was read and is in no row, such as the names of JSON fields.
-        out.push(self, Block::of(0, left, Vec::new()))
+        out.push(self, SampleBlock::of(0, left, Vec::new()))
     }
 }
 

@@ -1,9 +1,10 @@
 //! seal: proves that every planned shard is there exactly once, and writes the manifest.
 
-use crate::doubles::doubles;
-use crate::fill::{KEYS_OF_ROWS, record};
+use crate::digest_file::digest_file;
+use crate::duplicate_keys::doubles;
 use crate::replace::{exchange, plan_folder};
-use crate::resume::{open_plan, valid_receipt};
+use crate::shard_packer::{KEYS_OF_ROWS, record};
+use crate::stored_plan::{open_plan, valid_receipt};
 use packhorse_core::{
     Cancel, Code, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store,
 };
@@ -123,7 +124,7 @@ fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Resu
     Ok(manifest)
 }
 
-/// Rows bring keys of their own, and only here all of them are known. Names of files were compared by scan.
+/// Rows bring keys of their own, and only here all of them are known. NameRules of files were compared by scan.
 fn check_keys(store: &dyn Store, out: &Path, receipts: &[Receipt], cancel: &Cancel) -> Result<()> {
     let indexed = |receipt: &Receipt| receipt.files.iter().any(|file| file.name.ends_with(INDEX_SUFFIX));
     let of_rows = |receipt: &Receipt| receipt.notes.get(KEYS_OF_ROWS.0).is_some_and(|note| note == KEYS_OF_ROWS.1);
@@ -177,28 +178,6 @@ fn shard(receipt: &Receipt) -> Result<ShardRecord> {
 fn plan_record(store: &dyn Store, out: &Path) -> Result<FileRecord> {
     let (blake3, bytes) = digest_file(store, &out.join(PLAN), &mut |_| Ok(()))?;
     Ok(FileRecord { name: PLAN.to_owned(), bytes, blake3 })
-}
-
-/// Digest and length of a file; `each` sees how many bytes came with each read.
-pub(crate) fn digest_file(
-    store: &dyn Store,
-    path: &Path,
-    each: &mut dyn FnMut(u64) -> Result<()>,
-) -> Result<(Digest, u64)> {
-    let input = store.open(path)?;
-    let len = input.len().unwrap_or(0);
-    let mut hasher = blake3::Hasher::new();
-    let mut buf = packhorse_core::aligned(usize::try_from(len).map_or(1 << 20, |len| len.min(1 << 20)));
-    let mut at = 0;
-    while at < len {
-        let n = usize::try_from(len - at).map_or(buf.len(), |left| left.min(buf.len()));
-        let part = buf.get_mut(..n).unwrap_or_default();
-        input.read_at(at, part)?;
-        hasher.update(part);
-        at += n as u64;
-        each(n as u64)?;
-    }
-    Ok((Digest::from(hasher.finalize()), len))
 }
 
 fn companions(

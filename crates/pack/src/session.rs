@@ -2,15 +2,16 @@
 //! observer, the request to stop, threads), and the verbs are its methods. It knows no terminal and no scheduler.
 
 use crate::metadata::Metadata;
-use crate::pack::{PackOptions, PackReport, Packing, pack};
+use crate::pack::{PackReport, pack};
+use crate::pack_context::{PackContext, PackOptions};
 use crate::plan::{Plan, limits, plan};
 use crate::repair::{DatasetRepair, repair_dataset};
-use crate::replace::{finish_replacing, plan_folder, store_plan_over};
-use crate::resume::{Stored, open_plan, plan_file, store_plan};
+use crate::replace::{finish_replacing, plan_folder, store_plan, store_plan_over};
 use crate::scan::{Listing, Scan, scan, tables};
+use crate::stored_plan::{Stored, open_plan, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
-use crate::{Part, Policy, Recipe, Stat, Status};
+use crate::{OnError, Part, Recipe, Stat, Status};
 use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, Store};
 use packhorse_dataset::{Manifest, PLAN};
 use packhorse_storage::Local;
@@ -32,7 +33,7 @@ pub struct Session {
     jobs: usize,
     io_threads: usize,
     verifies: bool,
-    policy: Policy,
+    on_error: OnError,
     check_exact: f64,
     replaces: bool,
 }
@@ -54,7 +55,7 @@ type Transforms = Vec<Box<dyn Transform>>;
 impl Session {
     /// A session with these formats: local files, all CPUs that the process may use, silence.
     pub fn new(registry: impl Into<Arc<Registry>>) -> Self {
-        let PackOptions { jobs, io_threads, policy, verify, .. } = PackOptions::default();
+        let PackOptions { jobs, io_threads, on_error, verify, .. } = PackOptions::default();
         Self {
             registry: registry.into(),
             store: Arc::new(Local),
@@ -65,7 +66,7 @@ impl Session {
             jobs,
             io_threads,
             verifies: verify,
-            policy,
+            on_error,
             check_exact: 0.0,
             replaces: false,
         }
@@ -113,8 +114,8 @@ impl Session {
     }
 
     /// What [`Session::fill`] does with bad inputs; a recipe says that for itself.
-    pub fn on_error(self, policy: Policy) -> Self {
-        Self { policy, ..self }
+    pub fn on_error(self, on_error: OnError) -> Self {
+        Self { on_error, ..self }
     }
 
     /// The share of documents that the tokenizer's reference implementation encodes too; a difference is an error.
@@ -172,7 +173,7 @@ impl Session {
     /// Fills a part of the plan in the folder `dir`. Shards that are there stay.
     pub fn fill(&self, dir: impl AsRef<Path>, part: Part) -> Result<PackReport> {
         let transforms = self.transforms_of(dir.as_ref())?;
-        pack(&self.packing(&transforms), dir.as_ref(), &self.options(part, self.policy))
+        pack(&self.packing(&transforms), dir.as_ref(), &self.options(part, self.on_error))
     }
 
     /// Proves that every shard of the plan in `dir` is there, and writes the manifest.
@@ -201,7 +202,7 @@ impl Session {
         // Of a dataset a damaged document is damage, not bad input.
         let damaged = |e: Error| if e.kind() == Kind::Content { e.with_kind(Kind::Incomplete) } else { e };
         let transforms = self.transforms_of(dir.as_ref()).map_err(damaged)?;
-        repair_dataset(&self.packing(&transforms), dir.as_ref(), &self.options(Part::ALL, self.policy))
+        repair_dataset(&self.packing(&transforms), dir.as_ref(), &self.options(Part::ALL, self.on_error))
     }
 
     /// A plan, and the transforms that it was made with.
@@ -254,8 +255,8 @@ impl Session {
         }
     }
 
-    fn packing<'a>(&'a self, transforms: &'a [Box<dyn Transform>]) -> Packing<'a> {
-        Packing {
+    fn packing<'a>(&'a self, transforms: &'a [Box<dyn Transform>]) -> PackContext<'a> {
+        PackContext {
             registry: &self.registry,
             transforms,
             store: self.store.clone(),
@@ -265,8 +266,8 @@ impl Session {
         }
     }
 
-    fn options(&self, part: Part, policy: Policy) -> PackOptions {
+    fn options(&self, part: Part, on_error: OnError) -> PackOptions {
         let memory = self.memory.unwrap_or(PackOptions::default().memory);
-        PackOptions { part, jobs: self.jobs, io_threads: self.io_threads, memory, policy, verify: self.verifies }
+        PackOptions { part, jobs: self.jobs, io_threads: self.io_threads, memory, on_error, verify: self.verifies }
     }
 }

@@ -1,9 +1,10 @@
 //! status: how far a dataset is.
 
-use crate::recorded::sealed_manifest;
+use crate::damage::Damage;
+use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
-use crate::resume::{open_plan, valid_receipt};
-use crate::verify::{Damage, quick};
+use crate::stored_plan::{open_plan, valid_receipt};
+use crate::verify::quick;
 use packhorse_core::{Kind, Registry, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PlanReader};
 use packhorse_storage::Staging;
@@ -20,7 +21,7 @@ pub struct Status {
     pub samples: Option<u64>,
     /// Samples in complete shards.
     pub packed: u64,
-    /// Names of the shards without a valid receipt, in plan order.
+    /// NameRules of the shards without a valid receipt, in plan order.
     pub missing: Vec<String>,
     /// Whether there is a manifest.
     pub sealed: bool,

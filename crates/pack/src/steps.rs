@@ -2,8 +2,8 @@
 //! decoded, columns are brought into the types of the plan, and columns that a sink can't take are
 //! encoded.
 
-use crate::columns::{same_type, shown};
-use crate::plan::shorten;
+use crate::long_keys::shorten;
+use crate::merged_columns::{same_type, shown};
 use arrow_array::cast::AsArray;
 use arrow_array::{
     Array, ArrayRef, FixedSizeListArray, Int32Array, ListArray, RecordBatch, StringViewArray, StructArray,
@@ -27,8 +27,8 @@ pub(crate) fn raw_schema(header: &PlanHeader, delivered: &SchemaRef) -> SchemaRe
         ("json", DataType::Utf8View) => true,
         _ => false,
     };
-    let inside: HashSet<&str> = header.decode.iter().flat_map(|r| r.columns.iter().map(|c| c.name.as_str())).collect();
-    let kept = delivered.fields().iter().filter(|f| plain(f) && !inside.contains(f.name().as_str()));
+    let decoder: HashSet<&str> = header.decode.iter().flat_map(|r| r.columns.iter().map(|c| c.name.as_str())).collect();
+    let kept = delivered.fields().iter().filter(|f| plain(f) && !decoder.contains(f.name().as_str()));
     let mut fields: Vec<Field> = kept.map(|f| f.as_ref().clone()).collect();
     fields.extend(header.decode.iter().map(|record| FieldType::Blob.field(&record.field, true)));
     sorted(fields)
@@ -80,16 +80,16 @@ pub(crate) fn before(
     limits: Limits,
 ) -> Result<Vec<Box<dyn Transform>>> {
     let mut steps: Vec<Box<dyn Transform>> = Vec::new();
-    let mut inside = Vec::with_capacity(header.decode.len());
+    let mut decoder = Vec::with_capacity(header.decode.len());
     for record in &header.decode {
         let fields = FieldRecord::schema(&record.columns)?.fields().iter().map(|f| f.as_ref().clone()).collect();
-        inside.push((record.field.clone(), Inside { codec: codec(registry, record, limits)?, fields }));
+        decoder.push((record.field.clone(), FieldDecoder { codec: codec(registry, record, limits)?, fields }));
     }
-    if !inside.is_empty() {
-        steps.push(Box::new(Decoding(inside)));
+    if !decoder.is_empty() {
+        steps.push(Box::new(DecodeFields(decoder)));
     }
     if raw_schema(header, delivered) != *delivered {
-        steps.push(Box::new(Conforming { schema: delivered.clone() }));
+        steps.push(Box::new(ConformTypes { schema: delivered.clone() }));
     }
     Ok(steps)
 }
@@ -100,17 +100,20 @@ pub(crate) fn after(registry: &Registry, header: &PlanHeader, limits: Limits) ->
     for record in &header.encode {
         let schema = FieldRecord::schema(&record.columns)?;
         let [field] = &schema.fields()[..] else { return Err(Error::content("the plan encodes no single column")) };
-        let form =
-            Form { codec: codec(registry, record, limits)?, field: field.as_ref().clone(), name: record.field.clone() };
+        let form = ColumnEncoder {
+            codec: codec(registry, record, limits)?,
+            field: field.as_ref().clone(),
+            name: record.field.clone(),
+        };
         forms.insert(field.name().clone(), form);
     }
-    Ok(if forms.is_empty() { Vec::new() } else { vec![Box::new(Encoding(forms))] })
+    Ok(if forms.is_empty() { Vec::new() } else { vec![Box::new(EncodeColumns(forms))] })
 }
 
 /// Shortens the keys that rows bring with them, as `--long-keys hash` does those of files; of so many bytes at most.
-pub(crate) struct Shortening(pub(crate) usize);
+pub(crate) struct ShortenKeys(pub(crate) usize);
 
-impl Transform for Shortening {
+impl Transform for ShortenKeys {
     fn describe(&self) -> String {
         "shorten keys".to_owned()
     }
@@ -141,9 +144,9 @@ impl Transform for Shortening {
 }
 
 /// The last step: what the sink says of rows whose keys or fields scan did not see.
-pub(crate) struct Checking(pub(crate) fn(&Rows) -> Result<()>);
+pub(crate) struct CheckRows(pub(crate) fn(&Rows) -> Result<()>);
 
-impl Transform for Checking {
+impl Transform for CheckRows {
     fn describe(&self) -> String {
         "check".to_owned()
     }
@@ -174,16 +177,16 @@ fn codec(registry: &Registry, record: &CodecRecord, limits: Limits) -> Result<Bo
     }
 }
 
-/// Puts the columns inside fields in their places. One step for all fields: rows may have ten thousand.
-struct Decoding(Vec<(String, Inside)>);
+/// Puts the columns decoder fields in their places. One step for all fields: rows may have ten thousand.
+struct DecodeFields(Vec<(String, FieldDecoder)>);
 
-/// What is inside a field.
-struct Inside {
+/// What is decoder a field.
+struct FieldDecoder {
     codec: Box<dyn Codec>,
     fields: Vec<Field>,
 }
 
-impl Transform for Decoding {
+impl Transform for DecodeFields {
     fn describe(&self) -> String {
         self.0.iter().map(|(name, _)| format!("decode {name}")).collect::<Vec<_>>().join("; ")
     }
@@ -191,7 +194,7 @@ impl Transform for Decoding {
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
         let decoded: HashSet<&str> = self.0.iter().map(|(name, _)| name.as_str()).collect();
         let others = input.fields().iter().filter(|f| !decoded.contains(f.name().as_str())).map(|f| f.as_ref().clone());
-        Ok(sorted(others.chain(self.0.iter().flat_map(|(_, inside)| inside.fields.iter().cloned())).collect()))
+        Ok(sorted(others.chain(self.0.iter().flat_map(|(_, decoder)| decoder.fields.iter().cloned())).collect()))
     }
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
@@ -200,13 +203,13 @@ impl Transform for Decoding {
         let key = places.get(KEY).copied();
         let mut decoded: HashSet<&str> = HashSet::with_capacity(self.0.len());
         let mut found: Vec<(Field, ArrayRef)> = Vec::with_capacity(schema.fields().len());
-        for (name, inside) in &self.0 {
+        for (name, decoder) in &self.0 {
             let Some(at) = places.get(name.as_str()) else { continue };
             // Codecs look for their field by its name.
             let alone: Vec<usize> = key.into_iter().chain([*at]).collect();
             let alone = rows.project(&alone).map_err(|e| Error::bug(e.to_string()))?;
-            let arrays = inside.codec.decode(name, &alone, &inside.fields).map_err(|e| e.in_field(name))?;
-            found.extend(inside.fields.iter().cloned().zip(arrays));
+            let arrays = decoder.codec.decode(name, &alone, &decoder.fields).map_err(|e| e.in_field(name))?;
+            found.extend(decoder.fields.iter().cloned().zip(arrays));
             decoded.insert(name);
         }
         if decoded.is_empty() {
@@ -217,7 +220,7 @@ impl Transform for Decoding {
     }
 
     fn alignment_padding(&self) -> usize {
-        self.0.first().map_or(0, |(_, inside)| inside.codec.alignment_padding())
+        self.0.first().map_or(0, |(_, decoder)| decoder.codec.alignment_padding())
     }
 
     fn factor(&self) -> f64 {
@@ -226,16 +229,16 @@ impl Transform for Decoding {
 }
 
 /// Puts fields of bytes in the places of columns. One step for all columns: rows may have ten thousand.
-struct Encoding(HashMap<String, Form>);
+struct EncodeColumns(HashMap<String, ColumnEncoder>);
 
 /// How a column becomes bytes.
-struct Form {
+struct ColumnEncoder {
     codec: Box<dyn Codec>,
     field: Field,
     name: String,
 }
 
-impl Transform for Encoding {
+impl Transform for EncodeColumns {
     fn describe(&self) -> String {
         format!("encode {} fields", self.0.len())
     }
@@ -270,11 +273,11 @@ impl Transform for Encoding {
 
 /// Brings rows into the types of the plan: what an input lacks is null, and what has one shape in it has
 /// any shape in all.
-struct Conforming {
+struct ConformTypes {
     schema: SchemaRef,
 }
 
-impl Transform for Conforming {
+impl Transform for ConformTypes {
     fn describe(&self) -> String {
         "conform".to_owned()
     }
@@ -392,7 +395,7 @@ mod tests {
         let ragged = FieldType::Ragged { element: DataType::UInt8, rank: 2 }.field("x", true);
         let other = FieldType::Scalar(DataType::Float32).field("y", true);
         let schema = sorted(vec![other, ragged, FieldType::Text.field(KEY, false)]);
-        let step = Conforming { schema: schema.clone() };
+        let step = ConformTypes { schema: schema.clone() };
         let found = step.apply(rows("x", 4, &[2, 3]).slice(1, 2)).unwrap();
         assert_eq!(found.schema(), schema);
         assert_eq!(found.column_by_name("y").unwrap().null_count(), 2);
@@ -406,7 +409,7 @@ mod tests {
     fn what_every_sample_has_in_the_plan_must_be_there() {
         let schema =
             sorted(vec![FieldType::Scalar(DataType::Int8).field("y", false), FieldType::Text.field(KEY, false)]);
-        let error = Conforming { schema }.apply(rows("x", 2, &[1])).unwrap_err();
+        let error = ConformTypes { schema }.apply(rows("x", 2, &[1])).unwrap_err();
         assert_eq!(error.sample(), Some("k0"));
     }
 }

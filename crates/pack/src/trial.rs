@@ -1,12 +1,13 @@
 //! A trial: a little of a plan is packed ahead, into nothing, and the plan is cut by the sizes that come out.
 
-use crate::Policy;
+use crate::OnError;
+use crate::block_reader::BlockReader;
 use crate::conversion::Conversion;
-use crate::feed::{Assembly, Block};
 use crate::inputs::Inputs;
-use crate::pack::Packing;
-use crate::plan::{Growth, Plan, Segment, TrialPiece};
-use crate::runs::Outflow;
+use crate::ordered_transformer::OrderedTransformer;
+use crate::pack_context::PackContext;
+use crate::plan::{Estimate, Growth, Plan, Segment, TrialPiece};
+use crate::sample_block::SampleBlock;
 use packhorse_core::{Error, Kind, Outlet, PatchableWriter, Result, Rows, ScratchFile};
 use packhorse_dataset::{PathText, PlanEntry};
 use std::io::Write;
@@ -14,22 +15,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What a trial has shown.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// The bytes of the largest shard's data file, as far as they are known now.
-    pub largest: u64,
-    /// The standard error of such a size, as a share of it.
-    pub error: f64,
-}
-
-/// Packs a little of what `plan` packs, keeps nothing of it, and cuts the plan again so that its shards have the size
-/// that was asked for. The transforms of `context` are those that the plan was made with.
+/// Packs a little of what `plan` packs, keeps nothing of it, and cuts the plan again so that its shards have the size that
+/// was asked for. The transforms of `context` are those that the plan was made with.
 ///
 /// Nothing is done, and `None` returned, where sizes are known without a trial, one shard is enough, or nothing can be
 /// tried: members of compressed archives, and text that is compressed in one piece. The same inputs give the same plan.
 /// Errors: what is wrong with the file system, a changed input, and `Cancelled`; bad inputs are passed over.
-pub(crate) fn fit(context: &Packing<'_>, plan: &mut Plan) -> Result<Option<Estimate>> {
+pub(crate) fn fit(context: &PackContext<'_>, plan: &mut Plan) -> Result<Option<Estimate>> {
     let conversion = Conversion::of(context, plan.header(), plan.starts_with_rows())?;
     let sizes = plan.sizes(&*conversion.sink, context.transforms);
     let Some(total) = plan.guess(&sizes) else { return Ok(None) };
@@ -38,11 +30,11 @@ pub(crate) fn fit(context: &Packing<'_>, plan: &mut Plan) -> Result<Option<Estim
     // Nothing that needs room on a disk is tried.
     let nowhere = PathBuf::new();
     let inputs = Inputs::new(&*context.store, &roots, &nowhere, conversion.limits, context.cancel).verifying(false);
-    let mut assembly = conversion.assembly(context, plan.header(), inputs, Policy::Skip);
+    let mut reader = conversion.block_reader(context, plan.header(), inputs, OnError::Skip);
     // Little is read of each piece: what lies behind it would be read for nothing.
-    assembly.inner.ahead = assembly.inner.ahead.min(AHEAD);
+    reader.inner.ahead = reader.inner.ahead.min(AHEAD);
     let pieces: Vec<&TrialPiece> = segments.iter().flat_map(|segment| &segment.pieces).collect();
-    let packed = packed(&conversion, &assembly, &pieces)?;
+    let packed = packed(&conversion, &reader, &pieces)?;
     let rows: Vec<&Rows> = packed.iter().flatten().flat_map(|packed| &packed.rows).collect();
     let (fixed, whole) = (passing(written(&conversion, &[]))?, passing(written(&conversion, &rows))?);
     let bytes: Vec<Option<u64>> = packed.iter().map(|packed| packed.as_ref().map(|packed| packed.bytes)).collect();
@@ -52,22 +44,26 @@ pub(crate) fn fit(context: &Packing<'_>, plan: &mut Plan) -> Result<Option<Estim
     Ok(Some(Estimate { largest, error }))
 }
 
-/// What becomes of each piece. Pieces in one frame of compressed text are read in their order, so that it is
-/// decompressed once; meanwhile those that were read are packed.
-fn packed(conversion: &Conversion, assembly: &Assembly<'_>, pieces: &[&TrialPiece]) -> Result<Vec<Option<Packed>>> {
+/// What becomes of each piece. Pieces in one frame of compressed text are read in their order, so that it is decompressed
+/// once; meanwhile those that were read are packed.
+fn packed(
+    conversion: &Conversion,
+    reader: &BlockReader<'_>,
+    pieces: &[&TrialPiece],
+) -> Result<Vec<Option<PackedPiece>>> {
     let frame = |piece: &TrialPiece| {
         let piece = piece.entries.first()?.fields.first()?;
         piece.seek_point.map(|inside| (piece.root, piece.path.clone(), inside))
     };
-    let done: Vec<OnceLock<Result<Option<Packed>>>> = pieces.iter().map(|_| OnceLock::new()).collect();
+    let done: Vec<OnceLock<Result<Option<PackedPiece>>>> = pieces.iter().map(|_| OnceLock::new()).collect();
     let places: Vec<_> = pieces.iter().zip(&done).collect();
     rayon::scope(|scope| {
         for chain in places.chunk_by(|(a, _), (b, _)| frame(a).is_some_and(|a| frame(b) == Some(a))) {
             scope.spawn(move |scope| {
                 for (piece, done) in chain {
-                    let blocks = read(assembly, &piece.entries);
+                    let blocks = read(reader, &piece.entries);
                     scope.spawn(move |_| {
-                        let packed = blocks.and_then(|blocks| Packed::of(conversion, assembly, blocks));
+                        let packed = blocks.and_then(|blocks| PackedPiece::of(conversion, reader, blocks));
                         let _ = done.set(passing(packed));
                     });
                 }
@@ -78,22 +74,22 @@ fn packed(conversion: &Conversion, assembly: &Assembly<'_>, pieces: &[&TrialPiec
 }
 
 /// The blocks of some entries, as they are read.
-fn read(assembly: &Assembly<'_>, entries: &[PlanEntry]) -> Result<Vec<Block>> {
+fn read(reader: &BlockReader<'_>, entries: &[PlanEntry]) -> Result<Vec<SampleBlock>> {
     let mut blocks = Vec::new();
-    let mut push = |block: Block| {
+    let mut push = |block: SampleBlock| {
         blocks.push(block);
         Ok(())
     };
     for entries in entries.chunk_by(|a, b| a.run().is_none() && b.run().is_none()) {
         match entries {
-            [run] if run.run().is_some() => assembly.run(run, Outflow::raw(&mut push))?,
-            samples => push(assembly.read(samples.to_vec())?)?,
+            [run] if run.run().is_some() => reader.run(run, OrderedTransformer::raw(&mut push))?,
+            samples => push(reader.read(samples.to_vec())?)?,
         }
     }
     Ok(blocks)
 }
 
-/// Packing says what is wrong with an input, and decides about it.
+/// PackContext says what is wrong with an input, and decides about it.
 fn passing<T>(done: Result<T>) -> Result<Option<T>> {
     match done {
         Err(e) if matches!(e.kind(), Kind::Cancelled | Kind::Changed | Kind::Environment | Kind::Bug) => Err(e),
@@ -105,17 +101,17 @@ fn passing<T>(done: Result<T>) -> Result<Option<T>> {
 const AHEAD: u64 = 16 << 20;
 
 /// What became of some entries.
-struct Packed {
+struct PackedPiece {
     rows: Vec<Rows>,
     /// The bytes of a shard with these rows.
     bytes: u64,
 }
 
-impl Packed {
-    fn of(conversion: &Conversion, assembly: &Assembly<'_>, blocks: Vec<Block>) -> Result<Self> {
+impl PackedPiece {
+    fn of(conversion: &Conversion, reader: &BlockReader<'_>, blocks: Vec<SampleBlock>) -> Result<Self> {
         let mut rows = Vec::new();
         for block in blocks {
-            rows.extend(assembly.transformed(block)?.rows);
+            rows.extend(reader.transformed(block)?.rows);
         }
         let bytes = written(conversion, &rows.iter().collect::<Vec<_>>())?;
         Ok(Self { rows, bytes })
@@ -124,16 +120,16 @@ impl Packed {
 
 /// The bytes of the data file of a shard with these rows.
 fn written(conversion: &Conversion, rows: &[&Rows]) -> Result<u64> {
-    let mut outlet = Nowhere { suffix: conversion.sink.suffix(), bytes: Arc::default() };
+    let mut outlet = CountingOutlet { suffix: conversion.sink.suffix(), bytes: Arc::default() };
     let mut writer = conversion.sink.create(&conversion.written, &mut outlet)?;
     rows.iter().try_for_each(|rows| writer.push(rows))?;
     writer.finish()?;
     Ok(outlet.bytes.load(Ordering::Relaxed))
 }
 
-/// What guessed bytes become, by what was measured of both pieces of each segment. Segments of which nothing is known
-/// grow as the others do; `None` if nothing is known at all. A shard of nothing has `fixed` bytes, and one of all
-/// pieces `whole`: less than they have apart, where a sink writes or compresses large blocks.
+/// What guessed bytes become, by what was measured of both pieces of each segment. Segments of which nothing is known grow
+/// as the others do; `None` if nothing is known at all. A shard of nothing has `fixed` bytes, and one of all pieces
+/// `whole`: less than they have apart, where a sink writes or compresses large blocks.
 fn growth(segments: &[Segment], measured: &[Option<u64>], (fixed, whole): (u64, u64), grain: u64) -> Option<Growth> {
     // Of each piece: guess and bytes.
     let known = |(piece, bytes): (&TrialPiece, &Option<u64>)| {
@@ -163,18 +159,18 @@ fn error_of(pair: &[Option<(f64, f64)>], usual: f64) -> Option<f64> {
 }
 
 /// Counts the bytes of the file with this suffix, and keeps none.
-struct Nowhere {
+struct CountingOutlet {
     suffix: &'static str,
     bytes: Arc<AtomicU64>,
 }
 
-impl Nowhere {
-    fn file(&self, suffix: &str) -> Counting {
-        Counting(if suffix == self.suffix { self.bytes.clone() } else { Arc::default() })
+impl CountingOutlet {
+    fn file(&self, suffix: &str) -> ByteCounter {
+        ByteCounter(if suffix == self.suffix { self.bytes.clone() } else { Arc::default() })
     }
 }
 
-impl Outlet for Nowhere {
+impl Outlet for CountingOutlet {
     fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
         Ok(Box::new(self.file(suffix)))
     }
@@ -192,9 +188,9 @@ impl Outlet for Nowhere {
     }
 }
 
-struct Counting(Arc<AtomicU64>);
+struct ByteCounter(Arc<AtomicU64>);
 
-impl Write for Counting {
+impl Write for ByteCounter {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
         self.0.fetch_add(buf.len() as u64, Ordering::Relaxed);
         Ok(buf.len())
@@ -205,7 +201,7 @@ impl Write for Counting {
     }
 }
 
-impl PatchableWriter for Counting {
+impl PatchableWriter for ByteCounter {
     fn finish(self: Box<Self>, _: &[u8]) -> Result<()> {
         Ok(())
     }

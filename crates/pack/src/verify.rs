@@ -1,12 +1,13 @@
 //! verify: is every byte of a sealed dataset what it was when it was sealed?
 
-use crate::doubles::damages_of_keys;
-use crate::inputs::{Names, container, main_file, open};
-use crate::resume::read_receipt;
-use crate::seal::digest_file;
+use crate::damage::Damage;
+use crate::data_pass::DataPass;
+use crate::digest_file::digest_file;
+use crate::duplicate_keys::duplicate_key_damages;
+use crate::input_format::{NameRules, container, main_file, open};
+use crate::stored_plan::read_receipt;
 use packhorse_core::{
-    Cancel, Code, Crc32c, Error, Event, FileKind, Input, Kind, Limits, Members, Observer, Options, Registry, Result,
-    Store, split_name,
+    Cancel, Code, Error, Event, FileKind, Kind, Limits, Members, Observer, Options, Registry, Result, Store, split_name,
 };
 use packhorse_dataset::{
     Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, RECEIPT_SUFFIX, Receipt, ShardRecord,
@@ -30,17 +31,6 @@ pub enum Depth {
 
 /// The file by which caches know whose copies lie in a folder.
 const CACHE_MARK: &str = ".packhorse-cache";
-
-/// One thing that is not as it was.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Damage {
-    /// The file.
-    pub file: String,
-    /// The member of it, where that is known.
-    pub member: Option<String>,
-    /// What is wrong.
-    pub problem: String,
-}
 
 /// What [`verify`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,7 +79,7 @@ pub(crate) fn verify(
             return Ok(Verification { damages, repairable: planned, ..Verification::default() });
         }
     };
-    let check = Check { registry, store, out, depth, observer, cancel, found: Mutex::default() };
+    let check = Verifier { registry, store, out, depth, observer, cancel, found: Mutex::default() };
     check.strangers(&manifest)?;
     let strangers = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
     check.run(&manifest, jobs)?;
@@ -98,9 +88,9 @@ pub(crate) fn verify(
     if depth == Depth::Full {
         // An index that can't be read is damage already.
         let members = |shard: &ShardRecord| check.members(&format!("{}{INDEX_SUFFIX}", shard.name));
-        damages_of_keys(&manifest, cancel, &members)?.into_iter().for_each(|damage| check.add(damage));
+        duplicate_key_damages(&manifest, cancel, &members)?.into_iter().for_each(|damage| check.add(damage));
     }
-    let Found { mut damages, bytes } = check.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Tally { mut damages, bytes } = check.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     damages.sort();
     let (shards, samples) = (manifest.shards.len() as u64, manifest.samples);
     let part_of = manifest.part_of;
@@ -111,7 +101,7 @@ pub(crate) fn verify(
 pub(crate) fn quick(registry: &Registry, store: &dyn Store, out: &Path, manifest: &Manifest) -> Result<Vec<Damage>> {
     let cancel = Cancel::default();
     let check =
-        Check { registry, store, out, depth: Depth::Quick, observer: &(), cancel: &cancel, found: Mutex::default() };
+        Verifier { registry, store, out, depth: Depth::Quick, observer: &(), cancel: &cancel, found: Mutex::default() };
     check.run(manifest, 1)?;
     let mut damages = check.found.into_inner().unwrap_or_else(PoisonError::into_inner).damages;
     damages.sort();
@@ -122,23 +112,23 @@ fn damage(file: &str, member: Option<String>, problem: impl Into<String>) -> Dam
     Damage { file: file.to_owned(), member, problem: problem.into() }
 }
 
-struct Check<'a> {
+struct Verifier<'a> {
     registry: &'a Registry,
     store: &'a dyn Store,
     out: &'a Path,
     depth: Depth,
     observer: &'a dyn Observer,
     cancel: &'a Cancel,
-    found: Mutex<Found>,
+    found: Mutex<Tally>,
 }
 
 #[derive(Default)]
-struct Found {
+struct Tally {
     damages: Vec<Damage>,
     bytes: u64,
 }
 
-impl Check<'_> {
+impl Verifier<'_> {
     fn add(&self, damage: Damage) {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).damages.push(damage);
     }
@@ -239,17 +229,10 @@ impl Check<'_> {
         }
         let members = receipt.files.iter().find(|f| f.name.ends_with(INDEX_SUFFIX)).and_then(|f| self.members(&f.name));
         let input = self.store.open(&self.out.join(&shard.file))?;
-        let mut pass = Pass {
-            check: self,
-            file: &shard.file,
-            hasher: blake3::Hasher::new(),
-            members: members.as_ref(),
-            next: 0,
-            crc: Crc32c::default(),
-            at: 0,
-        };
-        pass.run(&*input)?;
-        if Digest::from(pass.hasher.finalize()) != shard.blake3 {
+        let pass = DataPass::new(&shard.file, members.as_ref());
+        let (digest, damages) = pass.run(&*input, &mut |bytes| self.read(bytes))?;
+        damages.into_iter().for_each(|damage| self.add(damage));
+        if digest != shard.blake3 {
             self.add(damage(&shard.file, None, "its bytes do not have the recorded digest"));
         }
         match &members {
@@ -261,7 +244,7 @@ impl Check<'_> {
     /// Reads a shard of typed rows from end to end, and counts them.
     fn rows(&self, shard: &ShardRecord) -> Result<()> {
         let path = main_file(self.registry, self.store, &self.out.join(&shard.file));
-        let Some((format, compression)) = container(self.registry, &Names::default(), &path) else { return Ok(()) };
+        let Some((format, compression)) = container(self.registry, &NameRules::default(), &path) else { return Ok(()) };
         let input = open(self.store, &path, compression)?;
         let source = format.source(&Options::new(), Limits::default())?;
         if source.lists() {
@@ -292,7 +275,7 @@ impl Check<'_> {
     /// Parses the shard anew and compares what it holds with its index.
     fn parse(&self, shard: &ShardRecord, members: &Members) -> Result<()> {
         let path = self.out.join(&shard.file);
-        let Some((format, compression)) = container(self.registry, &Names::default(), &path) else { return Ok(()) };
+        let Some((format, compression)) = container(self.registry, &NameRules::default(), &path) else { return Ok(()) };
         let input = open(self.store, &path, compression)?;
         let source = format.source(&Options::new(), Limits::default())?;
         let mut expected = members.iter().flat_map(|(key, list)| list.map(move |m| (key, m)));
@@ -375,58 +358,4 @@ fn disagreement(
         && (&receipt.shard, receipt.samples) == (&shard.name, shard.samples)
         && (&data.name, data.bytes, data.blake3) == (&shard.file, shard.bytes, shard.blake3);
     Ok(if same { None } else { Some("says something else than the manifest") })
-}
-
-/// One pass over a data file: the digest of all bytes, and the checksum of each member.
-struct Pass<'a> {
-    check: &'a Check<'a>,
-    file: &'a str,
-    hasher: blake3::Hasher,
-    members: Option<&'a Members>,
-    /// The member that the pass is at or before.
-    next: usize,
-    /// The checksum of the part of it that was seen.
-    crc: Crc32c,
-    at: u64,
-}
-
-impl Pass<'_> {
-    fn run(&mut self, input: &dyn Input) -> Result<()> {
-        let len = input.len().unwrap_or(0);
-        let mut buf = packhorse_core::aligned(usize::try_from(len).map_or(1 << 20, |len| len.min(1 << 20)));
-        while self.at < len {
-            let n = usize::try_from(len - self.at).map_or(buf.len(), |left| left.min(buf.len()));
-            let part = buf.get_mut(..n).unwrap_or_default();
-            input.read_at(self.at, part)?;
-            self.hasher.update(part);
-            self.members_in(part);
-            self.at += n as u64;
-            self.check.read(n as u64)?;
-        }
-        Ok(())
-    }
-
-    fn members_in(&mut self, part: &[u8]) {
-        let end = self.at + part.len() as u64;
-        while let Some(member) = self.members.and_then(|m| m.member(self.next)).filter(|m| m.offset <= end) {
-            let from = member.offset.max(self.at) - self.at;
-            let to = (member.offset.saturating_add(member.len)).min(end).max(self.at) - self.at;
-            if let Some(bytes) = part.get(from as usize..to as usize) {
-                self.crc.update(bytes);
-            }
-            if member.offset.saturating_add(member.len) > end {
-                return;
-            }
-            if self.crc.finish() != member.crc32c {
-                let name = self.name_of(self.next);
-                self.check.add(damage(self.file, name, "its bytes do not have the recorded checksum"));
-            }
-            (self.next, self.crc) = (self.next + 1, Crc32c::default());
-        }
-    }
-
-    fn name_of(&self, wanted: usize) -> Option<String> {
-        let names = self.members?.iter().flat_map(|(key, list)| list.map(move |m| format!("{key}.{}", m.field)));
-        names.into_iter().nth(wanted)
-    }
 }

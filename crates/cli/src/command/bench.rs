@@ -32,7 +32,7 @@ impl Load {
         }
         let (store, path) = Location::parse(&args.dataset)?.open()?;
         let dataset = Dataset::open(context.registry, store, &path, &OpenOptions::default())
-            .map_err(packhorse_pack::of_request)?;
+            .map_err(packhorse_pack::as_request_error)?;
         let access = if args.map { Access::Map } else { ReadOptions::default().access };
         let threads = args.threads.jobs();
         let options = LoaderOptions {

@@ -6,7 +6,7 @@ use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Options, Result};
 use packhorse_dataset::FileRecord;
-use packhorse_pack::{MergeOptions, of_request};
+use packhorse_pack::{MergeOptions, as_request_error};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ pub(super) fn merge(context: &CommandContext<'_>, args: &Merge) -> Result<ExitCo
 
 /// The shards of a dataset, or a file of tokens.
 pub(super) fn repair(context: &CommandContext<'_>, args: &Repair) -> Result<ExitCode> {
-    let stat = context.store.stat(&args.path, true).map_err(of_request)?;
+    let stat = context.store.stat(&args.path, true).map_err(as_request_error)?;
     match (stat.kind == FileKind::Directory, &args.out) {
         (true, None) => dataset(context, args),
         (true, Some(_)) => Err(Error::config("a dataset is repaired where it is: leave --out away")),

@@ -10,7 +10,7 @@ use packhorse_order::{
     BlendDescription, BlendIndex, BlendRequest, BlendWeights, CacheFile, GptDescription, GptIndex, GptOptions, Json,
     PackIndex, SURPLUS, Split, Splits, normalized,
 };
-use packhorse_pack::{Recorded, of_request, sealed_manifest};
+use packhorse_pack::{RecordedFiles, as_request_error, sealed_manifest};
 use packhorse_storage::Staging;
 use packhorse_tokens::IndexHeader;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ fn stop_soon(context: &CommandContext<'_>, staging: &Staging) {
 
 /// Checks the `.idx` files of sealed datasets against their recorded digests.
 fn check(context: &CommandContext<'_>, args: &Order, members: &[Member]) -> Result<()> {
-    let mut recorded = Recorded::default();
+    let mut recorded = RecordedFiles::default();
     let mut dirs = args.input.iter().filter(|word| word.parse::<f64>().is_err());
     dirs.try_for_each(|dir| recorded.add_dataset(&*context.store, Path::new(dir), |_| false).map(drop))?;
     for member in members {
@@ -260,7 +260,7 @@ impl Request<'_> {
 
 /// The index of a pair.
 fn index(context: &CommandContext<'_>, prefix: &str) -> Result<Box<dyn Input>> {
-    context.store.open(Path::new(&format!("{prefix}.idx"))).map_err(of_request)
+    context.store.open(Path::new(&format!("{prefix}.idx"))).map_err(as_request_error)
 }
 
 fn lengths(context: &CommandContext<'_>, prefix: &str) -> Result<Vec<i32>> {

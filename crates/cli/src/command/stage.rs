@@ -5,7 +5,7 @@ use crate::args::Stage;
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::Result;
-use packhorse_pack::of_request;
+use packhorse_pack::as_request_error;
 use packhorse_read::cache::{StageOptions, Staged, stage};
 use packhorse_storage::Location;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Stage) -> Result<ExitCode
     let mut options = StageOptions::new(&args.to);
     (options.fraction, options.jobs, options.verify) = (args.fraction, args.jobs.into(), args.verify);
     let (name, progress) = (location.to_string(), &*context.progress);
-    let staged = stage(&store, &root, &name, &options, progress, &context.cancel).map_err(of_request)?;
+    let staged = stage(&store, &root, &name, &options, progress, &context.cancel).map_err(as_request_error)?;
     context.progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     let unfit: Vec<Value> = staged.unfit.iter().map(|u| json!({"file": u.file, "problem": u.problem})).collect();

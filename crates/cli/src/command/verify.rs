@@ -7,7 +7,7 @@ use crate::exit::code;
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Kind, Result};
-use packhorse_pack::{Depth, check_consumers, of_request};
+use packhorse_pack::{Depth, as_request_error, check_consumers};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use std::time::Instant;
 
 pub(super) fn run(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     for path in &args.paths {
-        context.store.stat(path, true).map_err(of_request)?;
+        context.store.stat(path, true).map_err(as_request_error)?;
     }
     let is_file = |path: &PathBuf| context.store.stat(path, true).is_ok_and(|stat| stat.kind == FileKind::File);
     match args.readers.is_empty() && !args.paths.iter().all(is_file) {

@@ -9,7 +9,7 @@
 //! * So that memory stays bounded by the result, the file is read twice: once for the types, once for the rows.
 
 use super::records::Records;
-use super::{Metadata, Request, member_name};
+use super::{ColumnRequest, Metadata, member_name};
 use packhorse_core::{Error, Kind, Result};
 use std::fs::File;
 
@@ -29,7 +29,7 @@ struct Column {
 }
 
 /// Reads a file whose fields are separated by `delimiter`.
-pub(super) fn read(file: &File, delimiter: u8, request: &Request<'_>) -> Result<Metadata> {
+pub(super) fn read(file: &File, delimiter: u8, request: &ColumnRequest<'_>) -> Result<Metadata> {
     let mut records = Records::open(file, delimiter, request)?;
     let names = records.header()?;
     let choice = request.choose(&names)?;
@@ -65,7 +65,7 @@ fn types(records: &mut Records<'_>, places: &[usize]) -> Result<Vec<Type>> {
 }
 
 /// All rows.
-fn rows(records: &mut Records<'_>, key: usize, columns: &[Column], request: &Request<'_>) -> Result<Metadata> {
+fn rows(records: &mut Records<'_>, key: usize, columns: &[Column], request: &ColumnRequest<'_>) -> Result<Metadata> {
     let mut rows = Metadata::empty("line", request.key_ends);
     let mut json = Vec::new();
     while records.next()? {
@@ -149,7 +149,7 @@ mod tests {
 
     fn table(text: &[u8], columns: Option<&[&str]>) -> Result<Metadata> {
         let columns: Option<Vec<String>> = columns.map(|list| list.iter().map(|name| (*name).to_owned()).collect());
-        read(&file(text), b',', &Request::new("id", columns.as_deref(), Limits::default()).unwrap())
+        read(&file(text), b',', &ColumnRequest::new("id", columns.as_deref(), Limits::default()).unwrap())
     }
 
     fn fault(text: &[u8]) -> String {
@@ -183,7 +183,7 @@ mod tests {
         let rows = table(b"\xef\xbb\xbfid,\"a\"\"b\"\r\nx,\"1,\r\n\"\"2\"\"\"\r\n\r\ny,\"\"", None).unwrap();
         assert_eq!(rows.get("x"), Some(r#"{"id":"x","a\"b":"1,\r\n\"2\""}"#));
         assert_eq!(rows.get("y"), Some(r#"{"id":"y","a\"b":null}"#));
-        let tabs = read(&file(b"id\ta\nx\t1,5\n"), b'\t', &Request::new("id", None, Limits::default()).unwrap());
+        let tabs = read(&file(b"id\ta\nx\t1,5\n"), b'\t', &ColumnRequest::new("id", None, Limits::default()).unwrap());
         assert_eq!(tabs.unwrap().get("x"), Some(r#"{"id":"x","a":"1,5"}"#));
     }
 
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_row_over_the_limit_is_not_read_to_its_end() {
-        let request = Request::new("id", None, Limits { header: 1 << 20, ..Limits::default() }).unwrap();
+        let request = ColumnRequest::new("id", None, Limits { header: 1 << 20, ..Limits::default() }).unwrap();
         let text = [b"id,c\nx,\"".as_slice(), &b"y\n".repeat(3 << 19), b"\"\n"].concat();
         let error = read(&file(&text), b',', &request).unwrap_err();
         assert_eq!(error.kind(), Kind::Limit);

@@ -8,7 +8,7 @@
 //! * The key is a string or an integer (its digits). The first row without it is taken for a wrong column name
 //!   (`Config`), any later one for a bad row (`Content`).
 
-use super::{Metadata, Request, choice::missing, member_name};
+use super::{ColumnRequest, Metadata, column_choice::missing, member_name};
 use packhorse_core::{Context, Error, Kind, Result};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ use std::io::{BufRead, BufReader, Read};
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads a JSONL file.
-pub(super) fn read(file: impl Read, request: &Request<'_>) -> Result<Metadata> {
+pub(super) fn read(file: impl Read, request: &ColumnRequest<'_>) -> Result<Metadata> {
     let mut lines = Lines { file: BufReader::with_capacity(1 << 18, file), number: 0, limit: request.limits.header };
     let mut table = Table::new(request)?;
     let mut line = Vec::new();
@@ -73,7 +73,7 @@ struct Column {
 }
 
 impl<'a> Table<'a> {
-    fn new(request: &Request<'a>) -> Result<Self> {
+    fn new(request: &ColumnRequest<'a>) -> Result<Self> {
         let mut wanted = vec![request.key];
         let mut place = |name: &'a String| {
             let known = wanted.iter().position(|n| n == name);
@@ -229,7 +229,7 @@ mod tests {
 
     fn table(text: &[u8], key: &str, columns: Option<&[&str]>) -> Result<Metadata> {
         let columns: Option<Vec<String>> = columns.map(|list| list.iter().map(|name| (*name).to_owned()).collect());
-        read(text, &Request::new(key, columns.as_deref(), Limits::default()).unwrap())
+        read(text, &ColumnRequest::new(key, columns.as_deref(), Limits::default()).unwrap())
     }
 
     fn fault_of(text: &[u8], columns: Option<&[&str]>) -> (Kind, String) {
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_line_over_the_limit_is_not_read_to_its_end() {
         let limits = Limits { header: 20, ..Limits::default() };
-        let request = Request::new("id", None, limits).unwrap();
+        let request = ColumnRequest::new("id", None, limits).unwrap();
         let endless = b"{\"id\":1}\n".chain(std::io::repeat(b' '));
         let error = read(endless, &request).unwrap_err();
         assert_eq!(error.kind(), Kind::Limit);

@@ -12,7 +12,7 @@
 //! [`packhorse_core::escape`] as a whole. So a key value that holds a dot which is no file extension (`v1.2`) is cut
 //! at its first dot, just as the file `v1.2` would be. Two values that fall together are duplicates, which is an error.
 
-mod choice;
+mod column_choice;
 mod csv;
 mod encode;
 mod jsonl;
@@ -20,8 +20,8 @@ mod records;
 mod table;
 
 use crate::KeyEnds;
-use crate::resume::of_request;
-use choice::Request;
+use crate::request_error::as_request_error;
+use column_choice::ColumnRequest;
 use hashbrown::HashTable;
 use packhorse_core::{
     Code, Context, Error, Kind, Limits, NameFault, Options, Registry, Result, Store, escape, folder_key,
@@ -84,7 +84,7 @@ impl Metadata {
         limits: &Limits,
     ) -> Result<Self> {
         let read = Self::read_table(registry, path, key, columns, key_ends, limits);
-        read.map_err(|e| of_request(e).in_input(path.display()))
+        read.map_err(|e| as_request_error(e).in_input(path.display()))
     }
 
     fn read_table(
@@ -95,7 +95,7 @@ impl Metadata {
         key_ends: &KeyEnds,
         limits: &Limits,
     ) -> Result<Self> {
-        let request = Request { key_ends, ..Request::new(key, columns, *limits)? };
+        let request = ColumnRequest { key_ends, ..ColumnRequest::new(key, columns, *limits)? };
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         match extension.as_str() {
             "csv" => csv::read(&open(path)?, b',', &request),

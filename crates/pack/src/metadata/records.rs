@@ -1,6 +1,6 @@
 //! The records of a CSV file, one at a time: where they start, whether they are whole. Knows no types and no keys.
 
-use super::Request;
+use super::ColumnRequest;
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 use packhorse_core::{Context, Error, Kind, Result};
 use std::cell::Cell;
@@ -14,7 +14,7 @@ const END_FIELD: &[u8] = b"\x04 the file ended here \x04";
 
 /// The records of a file, one at a time.
 pub(super) struct Records<'a> {
-    reader: Reader<Guard<'a>>,
+    reader: Reader<RowLimit<'a>>,
     /// The start of the current record, for the guard.
     start: Rc<Cell<u64>>,
     record: ByteRecord,
@@ -30,10 +30,10 @@ pub(super) struct Records<'a> {
 
 impl<'a> Records<'a> {
     /// From the start of `file`.
-    pub(super) fn open(mut file: &'a File, delimiter: u8, request: &Request<'_>) -> Result<Self> {
+    pub(super) fn open(mut file: &'a File, delimiter: u8, request: &ColumnRequest<'_>) -> Result<Self> {
         file.seek(SeekFrom::Start(0)).context("seek")?;
         let (start, limit) = (Rc::new(Cell::new(0)), request.limits.header);
-        let guard = Guard { file: file.chain(END), read: 0, start: Rc::clone(&start), limit };
+        let guard = RowLimit { file: file.chain(END), read: 0, start: Rc::clone(&start), limit };
         // Lengths are checked here, where the line is known.
         let reader = ReaderBuilder::new()
             .delimiter(delimiter)
@@ -133,7 +133,7 @@ impl<'a> Records<'a> {
 }
 
 /// Stops a record from growing without end in memory, as one stray quote would make it.
-struct Guard<'a> {
+struct RowLimit<'a> {
     file: Chain<&'a File, &'static [u8]>,
     read: u64,
     /// Where the current record starts.
@@ -141,7 +141,7 @@ struct Guard<'a> {
     limit: u64,
 }
 
-impl Read for Guard<'_> {
+impl Read for RowLimit<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         // The reader asks for more only when it has used up all, so this is the length of the record so far.
         if self.read.saturating_sub(self.start.get()) > self.limit {

@@ -5,13 +5,13 @@
 //! * Values become JSON as [`super::encode`] says.
 //! * The key column holds text or integers; a row without key is an error. Rows are counted from 1.
 
-use super::{Metadata, Request, encode, member_name};
+use super::{ColumnRequest, Metadata, encode, member_name};
 use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray};
 use arrow_schema::Schema;
 use packhorse_core::{Error, Input, Result, Source};
 
 /// Reads the table `input`; `None` if `source` reads no tables.
-pub(super) fn read(source: &dyn Source, input: &dyn Input, request: &Request<'_>) -> Result<Option<Metadata>> {
+pub(super) fn read(source: &dyn Source, input: &dyn Input, request: &ColumnRequest<'_>) -> Result<Option<Metadata>> {
     let mut columns = None;
     let blocks = source.columns(input, &mut |schema| {
         let (found, roots) = Columns::choose(schema, request)?;
@@ -37,7 +37,7 @@ struct Columns {
 
 impl Columns {
     /// Those which are asked for, and the positions in `schema` of all that are read.
-    fn choose(schema: &Schema, request: &Request<'_>) -> Result<(Self, Vec<usize>)> {
+    fn choose(schema: &Schema, request: &ColumnRequest<'_>) -> Result<(Self, Vec<usize>)> {
         let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
         let choice = request.choose(&names)?;
         let mut roots = choice.columns.clone();
@@ -71,7 +71,7 @@ fn check(schema: &Schema, key: usize, roots: &[usize]) -> Result<()> {
 }
 
 /// Adds the rows of a batch.
-fn add(batch: &RecordBatch, columns: &Columns, request: &Request<'_>, rows: &mut Metadata) -> Result<()> {
+fn add(batch: &RecordBatch, columns: &Columns, request: &ColumnRequest<'_>, rows: &mut Metadata) -> Result<()> {
     let column = |place: usize| -> Result<&ArrayRef> {
         batch.columns().get(place).ok_or_else(|| Error::content("a row group lacks a column; write the file anew"))
     };
@@ -148,7 +148,7 @@ mod tests {
         let columns = columns.into_iter().map(|(name, array)| (name, array, true));
         let source = Columnar(RecordBatch::try_from_iter_with_nullable(columns).unwrap());
         let kept: Option<Vec<String>> = kept.map(|list| list.iter().map(|name| (*name).to_owned()).collect());
-        let request = Request::new(key, kept.as_deref(), Limits::default()).unwrap();
+        let request = ColumnRequest::new(key, kept.as_deref(), Limits::default()).unwrap();
         read(&source, &MemoryInput::new("a.table", ""), &request).map(Option::unwrap)
     }
 

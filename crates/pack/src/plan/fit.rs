@@ -1,10 +1,10 @@
-//! Shards by measured sizes: what a trial packs of a plan, and the plan cut by what came out. Pure.
+//! ShardList by measured sizes: what a trial packs of a plan, and the plan cut by what came out. Pure.
 
-use super::cut::Run;
-use super::shards::Shards;
-use super::units::Unit;
-use super::{Cut, Plan, Sizes};
-use crate::inputs::is_compressed;
+use super::plan_item::PlanItem;
+use super::shard_bounds::SizeRun;
+use super::shard_list::ShardList;
+use super::{Plan, SampleSizes, ShardBounds};
+use crate::input_format::is_compressed;
 use crate::scan::Items;
 use packhorse_dataset::PlanEntry;
 use std::ops::Range;
@@ -27,7 +27,7 @@ const SHORT: u64 = 4 << 20;
 /// …what is tried lies in so much at its start.
 const NEAR: u64 = 128 << 20;
 
-/// Shards are planned smaller by so many standard errors of their size, within these bounds.
+/// ShardList are planned smaller by so many standard errors of their size, within these bounds.
 const ERRORS: f64 = 2.0;
 const LEAST_MARGIN: f64 = 0.01;
 const MOST_MARGIN: f64 = 0.08;
@@ -47,6 +47,15 @@ pub(crate) struct TrialPiece {
     pub(crate) guess: u64,
 }
 
+/// What a trial has shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The bytes of the largest shard's data file, as far as they are known now.
+    pub largest: u64,
+    /// The standard error of such a size, as a share of it.
+    pub error: f64,
+}
+
 /// What guessed bytes become, along a plan's order.
 pub(crate) struct Growth {
     /// Where a segment ends, in guessed bytes, and what one of its bytes becomes.
@@ -60,7 +69,7 @@ pub(crate) struct Growth {
 impl Plan {
     /// The guessed bytes of all samples, if it is worth a trial to know how large shards become: they are cut by bytes,
     /// there may be several, and what they hold is not just copied.
-    pub(crate) fn guess(&self, sizes: &Sizes<'_>) -> Option<u64> {
+    pub(crate) fn guess(&self, sizes: &SampleSizes<'_>) -> Option<u64> {
         let limit = self.cut.limit()?.saturating_mul(sizes.grain);
         let copied = !sizes.sink.typed()
             && self.header.transforms.is_empty()
@@ -69,13 +78,13 @@ impl Plan {
         if copied {
             return None;
         }
-        let bytes = |unit: &Unit| sizes.item(&self.listing, unit).saturating_mul(unit.count.into());
+        let bytes = |unit: &PlanItem| sizes.row(&self.listing, unit).saturating_mul(unit.count.into());
         let total = self.order.iter().map(bytes).fold(0, u64::saturating_add);
         (total > limit / 4).then_some(total)
     }
 
     /// The segments of the order, whose guessed bytes are `total`, each with what is to be tried of it.
-    pub(crate) fn segments(&self, sizes: &Sizes<'_>, total: u64) -> Vec<Segment> {
+    pub(crate) fn segments(&self, sizes: &SampleSizes<'_>, total: u64) -> Vec<Segment> {
         let input = self.bytes().max(1);
         let tried = (input / 100).clamp(LEAST, MOST).min(input);
         let pieces = (self.shards.len() as u64 * PIECES_A_SHARD).clamp(PIECES.start, PIECES.end);
@@ -103,14 +112,14 @@ impl Plan {
     }
 
     /// What lies in each of `wanted`, ranges of guessed bytes that follow each other.
-    fn pieces(&self, sizes: &Sizes<'_>, wanted: impl Iterator<Item = Range<u64>>) -> Vec<TrialPiece> {
+    fn pieces(&self, sizes: &SampleSizes<'_>, wanted: impl Iterator<Item = Range<u64>>) -> Vec<TrialPiece> {
         let mut units = self.order.iter();
         // The unit that is open, and where it starts.
         let (mut open, mut at) = (units.next(), 0u64);
         let take = |(number, range): (usize, Range<u64>)| {
             let mut piece = TrialPiece::default();
             while let Some(unit) = open {
-                let size = sizes.item(&self.listing, unit);
+                let size = sizes.row(&self.listing, unit);
                 let end = at.saturating_add(size.saturating_mul(unit.count.into()));
                 if end > range.start
                     && (at < range.end || piece.entries.is_empty())
@@ -131,7 +140,13 @@ impl Plan {
 
     /// What `range` has of `unit`, whose items have this size and the first of which starts there, and how many items
     /// that are; `None` where it costs too much to read it on its own.
-    fn entry(&self, unit: &Unit, (size, at): (u64, u64), range: &Range<u64>, piece: usize) -> Option<(PlanEntry, u64)> {
+    fn entry(
+        &self,
+        unit: &PlanItem,
+        (size, at): (u64, u64),
+        range: &Range<u64>,
+        piece: usize,
+    ) -> Option<(PlanEntry, u64)> {
         let (sample, count) = (self.listing.sample(unit.sample as usize)?, u64::from(unit.count));
         let place = |byte: u64| byte.saturating_sub(at).checked_div(size).unwrap_or(0).min(count - 1);
         let (from, to) = (place(range.start), place(range.end - 1) + 1);
@@ -158,21 +173,21 @@ impl Plan {
 
     /// Cuts it by what its bytes become. Returns the bytes of the largest shard, as far as they are known now, and the
     /// standard error of that, as a share of it.
-    pub(crate) fn cut_again(&mut self, sizes: &Sizes<'_>, growth: &Growth) -> (u64, f64) {
+    pub(crate) fn cut_again(&mut self, sizes: &SampleSizes<'_>, growth: &Growth) -> (u64, f64) {
         // A shard grows as all of its segments do.
         let error = growth.error / (growth.segments.len() as f64 / self.shards.len() as f64).max(1.0).sqrt();
         let smaller = 1.0 - (ERRORS * error).clamp(LEAST_MARGIN, MOST_MARGIN);
         let room = |most: u64| most.saturating_sub(growth.fixed) as f64 * smaller * sizes.grain as f64;
-        let cut = Cut { bytes: self.cut.limit().map(|most| (room(most) as u64).max(1)), ..self.cut };
-        let mut cuts = Shards::default();
+        let cut = ShardBounds { bytes: self.cut.limit().map(|most| (room(most) as u64).max(1)), ..self.cut };
+        let mut cuts = ShardList::default();
         let (mut at, mut largest) = (0, 0);
         for group in self.shards.chunk_by(|a, b| a.split == b.split) {
             let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
             let units = self.order.get(first.units.start..last.units.end).unwrap_or_default();
             let mut runs = Vec::with_capacity(units.len());
             for unit in units {
-                let size = sizes.item(&self.listing, unit);
-                growth.runs(Run { size, samples: unit.count.into() }, &mut at, &mut runs);
+                let size = sizes.row(&self.listing, unit);
+                growth.runs(SizeRun { size, samples: unit.count.into() }, &mut at, &mut runs);
             }
             let lens = cut.shards(&runs);
             largest = largest.max(largest_of(&runs, &lens));
@@ -185,14 +200,14 @@ impl Plan {
 
 impl Growth {
     /// Appends to `runs` what becomes of `run`, with `at` guessed bytes before it.
-    fn runs(&self, run: Run, at: &mut u64, runs: &mut Vec<Run>) {
+    fn runs(&self, run: SizeRun, at: &mut u64, runs: &mut Vec<SizeRun>) {
         let mut left = run.samples;
         while left > 0 {
             let segment = self.segments.partition_point(|(end, _)| *end <= *at);
             let last = self.segments.last().map_or(1.0, |(_, ratio)| *ratio);
             let (end, ratio) = self.segments.get(segment).copied().unwrap_or((u64::MAX, last));
             let samples = (end - *at).div_ceil(run.size.max(1)).min(left);
-            runs.push(Run { size: (run.size as f64 * ratio) as u64, samples });
+            runs.push(SizeRun { size: (run.size as f64 * ratio) as u64, samples });
             *at = at.saturating_add(run.size.saturating_mul(samples));
             left -= samples;
         }
@@ -200,9 +215,9 @@ impl Growth {
 }
 
 /// The bytes of the largest shard, where each has so many samples.
-fn largest_of(runs: &[Run], lens: &[u64]) -> u64 {
+fn largest_of(runs: &[SizeRun], lens: &[u64]) -> u64 {
     let mut rest = runs.iter().copied();
-    let mut open = Run { size: 0, samples: 0 };
+    let mut open = SizeRun { size: 0, samples: 0 };
     let mut bytes = |len: u64| {
         let (mut left, mut bytes) = (len, 0u64);
         while left > 0 {
@@ -227,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_largest_shard_is_found_across_runs() {
-        let runs = [Run { size: 10, samples: 3 }, Run { size: 1, samples: 5 }, Run { size: 0, samples: 2 }];
+        let runs = [SizeRun { size: 10, samples: 3 }, SizeRun { size: 1, samples: 5 }, SizeRun { size: 0, samples: 2 }];
         assert_eq!(largest_of(&runs, &[2, 2, 6]), 20);
         assert_eq!(largest_of(&runs, &[4, 6]), 31);
         assert_eq!(largest_of(&[], &[]), 0);
@@ -244,7 +259,7 @@ mod tests {
             let segments: Vec<(u64, f64)> = cuts.iter().map(|(len, ratio)| { end += len; (end, *ratio) }).collect();
             let growth = Growth { segments: segments.clone(), fixed: 0, error: 0.0 };
             let (mut at, mut runs) = (0, Vec::new());
-            units.iter().for_each(|(size, samples)| growth.runs(Run { size: *size, samples: *samples }, &mut at, &mut runs));
+            units.iter().for_each(|(size, samples)| growth.runs(SizeRun { size: *size, samples: *samples }, &mut at, &mut runs));
             let found: Vec<u64> = runs.iter().flat_map(|run| std::iter::repeat_n(run.size, run.samples as usize)).collect();
             let mut start = 0;
             let mut wanted = Vec::new();

@@ -1,70 +1,35 @@
 //! plan: decides, ahead of any work, which sample goes to which shard and in which order.
 
 mod classes;
-mod cut;
 mod fit;
-mod groups;
-mod order;
+mod plan_item;
+mod sample_sizes;
 mod schema;
-mod shards;
-mod sizes;
+mod shard_bounds;
+mod shard_list;
+mod shuffle;
 mod split;
-mod units;
+mod split_assignment;
 
-pub(crate) use cut::Cut;
+pub use fit::Estimate;
 pub(crate) use fit::{Growth, Segment, TrialPiece};
-pub use order::Shuffle;
-pub(crate) use sizes::Sizes;
+pub(crate) use sample_sizes::SampleSizes;
+pub(crate) use shard_bounds::ShardBounds;
+pub use shuffle::Shuffle;
 pub use split::{Shares, SplitBy, Splits};
 
+use crate::long_keys::{LongKeys, shorten};
 use crate::scan::Listing;
-use crate::trial::Estimate;
-use crate::{Policy, Shapes, steps};
-use groups::Groups;
+use crate::{OnError, Shapes, steps};
 use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink};
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, PathText, PlanHeader, PlanWriter, SinkRecord, SourceRecord};
 use packhorse_transform::Transform;
-use shards::Shard;
+use plan_item::PlanItem;
+use shard_list::PlannedShard;
+use split_assignment::SplitAssignment;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::Write;
-use std::str::FromStr;
 use std::sync::Arc;
-use units::Unit;
-
-/// What to do with keys that are longer than readers carry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LongKeys {
-    /// A bad input, with advice.
-    #[default]
-    Refuse,
-    /// Cut, followed by `~` and 16 hexadecimal digits of the whole key's BLAKE3.
-    Hash,
-}
-
-impl fmt::Display for LongKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            LongKeys::Refuse => "refuse",
-            LongKeys::Hash => "hash",
-        })
-    }
-}
-
-impl FromStr for LongKeys {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "refuse" => Ok(LongKeys::Refuse),
-            "hash" => Ok(LongKeys::Hash),
-            other => {
-                Err(Error::config(format!("`long-keys` takes refuse or hash, not \"{other}\""))
-                    .with_code(Code::BadSetting))
-            }
-        }
-    }
-}
 
 /// How to decide: what follows from a recipe.
 #[derive(Clone, Debug)]
@@ -80,7 +45,7 @@ pub(crate) struct PlanOptions {
     /// The order of samples.
     pub(crate) shuffle: Shuffle,
     /// The size of shards.
-    pub(crate) cut: Cut,
+    pub(crate) cut: ShardBounds,
     /// How samples are divided into splits.
     pub(crate) splits: Splits,
     /// What decides a sample's split.
@@ -90,7 +55,7 @@ pub(crate) struct PlanOptions {
     /// What to do with long keys.
     pub(crate) long_keys: LongKeys,
     /// What to do with samples that can't be written.
-    pub(crate) policy: Policy,
+    pub(crate) on_error: OnError,
     /// Whether inputs of typed rows may lack columns that others have; their samples then have nulls there.
     pub(crate) fill_missing: bool,
     /// How inputs of typed rows are read.
@@ -108,16 +73,16 @@ pub struct Plan {
     header: PlanHeader,
     /// What the transforms need, by name.
     files: Vec<(String, Arc<[u8]>)>,
-    cut: Cut,
-    order: Vec<Unit>,
-    shards: Vec<Shard>,
+    cut: ShardBounds,
+    order: Vec<PlanItem>,
+    shards: Vec<PlannedShard>,
     /// Keys that were shortened, by sample.
     short: BTreeMap<u32, String>,
     /// What a trial showed of its sizes.
     pub(crate) estimate: Option<Estimate>,
 }
 
-/// Decides. Fails under [`Policy::Fail`] if a sample can't be written.
+/// Decides. Fails under [`OnError::Fail`] if a sample can't be written.
 pub(crate) fn plan(
     registry: &Registry,
     mut listing: Listing,
@@ -143,17 +108,17 @@ pub(crate) fn plan(
     if let Some(need) = sink.readers_need() {
         observer.event(&Event::Warning(need));
     }
-    let mut order = units::units(&listing, options.shuffle, options.splits.divides());
-    let groups = Groups::of(&listing, options)?;
-    units::truncate(&mut order, options.limit.unwrap_or(u64::MAX));
+    let mut order = plan_item::units(&listing, options.shuffle, options.splits.divides());
+    let groups = SplitAssignment::of(&listing, options)?;
+    plan_item::truncate(&mut order, options.limit.unwrap_or(u64::MAX));
     if order.is_empty() {
         let first = listing.sample(0).map(|sample| sample.first_path()).unwrap_or_default();
         let message =
             "holds no row, and no other input does, so there is no sample to pack; give inputs that have some";
         return Err(Error::config(message).in_input(first.display()));
     }
-    let sizes = Sizes::of(&listing, &*sink, transforms.iter().map(|t| t.factor()).product());
-    let (order, shards) = shards::cut(&listing, order, &sizes, (&groups, options));
+    let sizes = SampleSizes::of(&listing, &*sink, transforms.iter().map(|t| t.factor()).product());
+    let (order, shards) = shard_list::cut(&listing, order, &sizes, (&groups, options));
     warn_of_counts(&shards, &order, &listing, observer);
     let mut header = header(&listing, format.info(), transforms, options);
     header.classes = classes::of(&listing)?;
@@ -171,18 +136,18 @@ pub(crate) fn plan(
 }
 
 /// So many shards, or so large ones, are seldom meant.
-fn warn_of_counts(shards: &[Shard], order: &[Unit], listing: &Listing, observer: &dyn Observer) {
+fn warn_of_counts(shards: &[PlannedShard], order: &[PlanItem], listing: &Listing, observer: &dyn Observer) {
     const MANY: usize = 100_000;
     const LARGE: f64 = 64e9;
     if shards.len() > MANY {
         let text = format!("{} shards are planned; larger ones (`shard-size`) are read faster", shards.len());
         observer.event(&Event::Warning(&text));
     }
-    let bytes = |unit: &Unit| -> f64 {
+    let bytes = |unit: &PlanItem| -> f64 {
         let sample = listing.sample(unit.sample as usize);
         sample.map_or(0.0, |s| s.bytes() as f64 / s.items().max(1) as f64 * f64::from(unit.count))
     };
-    let size = |shard: &Shard| order.get(shard.units.clone()).unwrap_or_default().iter().map(bytes).sum::<f64>();
+    let size = |shard: &PlannedShard| order.get(shard.units.clone()).unwrap_or_default().iter().map(bytes).sum::<f64>();
     if let Some((shard, size)) = shards.iter().map(|shard| (shard, size(shard))).find(|(_, size)| *size > LARGE) {
         let text = format!(
             "shard {} is planned of {:.0} GB of input; readers shuffle and fetch smaller shards better, see `shard-size` \
@@ -255,8 +220,9 @@ fn admit(
         keep.push(fault.is_none());
         faults.extend(fault.map(|e| e.in_input(sample.first_path().display())));
     }
-    if let Some(at) =
-        faults.iter().position(|f| options.policy == Policy::Fail || !matches!(f.kind(), Kind::Content | Kind::Limit))
+    if let Some(at) = faults
+        .iter()
+        .position(|f| options.on_error == OnError::Fail || !matches!(f.kind(), Kind::Content | Kind::Limit))
     {
         return Err(faults.swap_remove(at));
     }
@@ -268,13 +234,6 @@ fn admit(
         listing.retain(&keep);
     }
     Ok(short)
-}
-
-/// `key` in `longest` bytes: its start and a hash of all of it.
-pub(crate) fn shorten(key: &str, longest: usize) -> String {
-    let hash = blake3::hash(key.as_bytes()).to_hex();
-    let end = (0..=longest.saturating_sub(17)).rev().find(|i| key.is_char_boundary(*i)).unwrap_or(0);
-    format!("{}~{}", key.get(..end).unwrap_or_default(), hash.get(..16).unwrap_or_default())
 }
 
 /// The choice that says what the limits of single values follow from.
@@ -320,7 +279,7 @@ fn header(
     say("fill-missing", options.fill_missing.then(|| "true".to_owned()));
     say("long-keys", (options.long_keys == LongKeys::Hash).then(|| "hash".to_owned()));
     // Where nothing is left out, limits decide nothing.
-    say(MEMORY, options.memory.filter(|_| options.policy == Policy::Skip).map(|n| n.to_string()));
+    say(MEMORY, options.memory.filter(|_| options.on_error == OnError::Skip).map(|n| n.to_string()));
     // Whoever fills the plan may stand in another folder.
     let absolute = |root: &std::path::PathBuf| std::path::absolute(root).unwrap_or_else(|_| root.clone());
     PlanHeader {
@@ -357,20 +316,20 @@ impl Plan {
     }
 
     /// The sizes of its samples, as they are guessed.
-    pub(crate) fn sizes<'a>(&self, sink: &'a dyn Sink, transforms: &[Box<dyn Transform>]) -> Sizes<'a> {
-        Sizes::of(&self.listing, sink, transforms.iter().map(|t| t.factor()).product())
+    pub(crate) fn sizes<'a>(&self, sink: &'a dyn Sink, transforms: &[Box<dyn Transform>]) -> SampleSizes<'a> {
+        SampleSizes::of(&self.listing, sink, transforms.iter().map(|t| t.factor()).product())
     }
 
     /// Whether a shard starts with rows.
     pub(crate) fn starts_with_rows(&self) -> bool {
-        let first = |shard: &Shard| self.order.get(shard.units.start).map(|unit| unit.sample as usize);
+        let first = |shard: &PlannedShard| self.order.get(shard.units.start).map(|unit| unit.sample as usize);
         let is_table = |sample: usize| self.listing.sample(sample).is_some_and(|sample| sample.table().is_some());
         self.shards.iter().filter_map(first).any(is_table)
     }
 
     /// Bytes of input in all shards.
     pub fn bytes(&self) -> u64 {
-        let bytes = |unit: &Unit| {
+        let bytes = |unit: &PlanItem| {
             let sample = self.listing.sample(unit.sample as usize)?;
             Some((sample.bytes() as f64 * f64::from(unit.count) / sample.items().max(1) as f64) as u64)
         };
@@ -435,17 +394,3 @@ impl Plan {
 
 /// The type that a label's column has.
 pub(crate) const LABEL: DataType = DataType::Int64;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_key_keeps_its_start_and_stays_unique() {
-        let (a, b) = ("x".repeat(200), "x".repeat(201));
-        let (short_a, short_b) = (shorten(&a, 96), shorten(&b, 96));
-        assert_eq!((short_a.len(), short_b.len()), (96, 96));
-        assert_ne!(short_a, short_b);
-        assert!(shorten(&"ß".repeat(100), 96).len() <= 96);
-    }
-}

@@ -1,7 +1,7 @@
 //! The columns that sources will deliver, as scan saw them, and what is decoded and encoded on the way.
 
 use super::{LABEL, PlanOptions};
-use crate::columns::Columns;
+use crate::merged_columns::MergedColumns;
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::{
     Code, DataType, Error, Event, Field, FieldType, KEY, Kind, Limits, Observer, Options, Registry, Result, Schema,
@@ -13,23 +13,23 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// What sources deliver, once encoded fields are decoded.
-pub(super) struct Delivered {
+pub(super) struct DeliveredSchema {
     /// The key, then every column in the order of the names; one that some sample lacks is nullable.
     pub(super) schema: SchemaRef,
     /// The fields that are decoded.
     pub(super) decode: Vec<CodecRecord>,
 }
 
-/// Puts together what scan saw. Columns of two origins that can't be one are an error.
+/// Puts together what scan saw. MergedColumns of two origins that can't be one are an error.
 pub(super) fn of(
     registry: &Registry,
     listing: &Listing,
     options: &PlanOptions,
     observer: &dyn Observer,
-) -> Result<Delivered> {
+) -> Result<DeliveredSchema> {
     let samples: u64 = listing.iter().map(|s| s.items()).sum();
     same_columns(listing, options, observer)?;
-    let mut columns = Columns::default();
+    let mut columns = MergedColumns::default();
     let counts = blob_counts(listing, samples, observer);
     for (name, count) in counts.iter().filter(|(name, _)| !listing.decoded().contains_key(**name)) {
         let blob = FieldType::Blob.field(name, false);
@@ -68,7 +68,7 @@ pub(super) fn of(
     }
     fields.sort_by(|a, b| a.name().cmp(b.name()));
     fields.insert(0, Field::new(KEY, DataType::Utf8View, false));
-    Ok(Delivered { schema: Arc::new(Schema::new(fields)), decode })
+    Ok(DeliveredSchema { schema: Arc::new(Schema::new(fields)), decode })
 }
 
 /// Inputs of typed rows that lack columns of others are refused, or counted in a warning: most often they are other

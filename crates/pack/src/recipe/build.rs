@@ -1,7 +1,7 @@
 //! Recipes made in Rust: the settings that most datasets want, and all others by name.
 
 use super::{ByteSize, Recipe, Setting};
-use crate::{Labels, Policy, Shuffle, Splits};
+use crate::{Labels, OnError, Shuffle, Splits};
 use packhorse_core::{Error, Result};
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -55,8 +55,8 @@ impl Recipe {
     }
 
     /// What to do with bad inputs.
-    pub fn on_error(self, policy: Policy) -> Self {
-        Self { on_error: policy, ..self }
+    pub fn on_error(self, on_error: OnError) -> Self {
+        Self { on_error: on_error, ..self }
     }
 
     /// One thing more to do to pictures: `check`, `resize=256`.

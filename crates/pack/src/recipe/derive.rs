@@ -2,10 +2,10 @@
 
 use super::Recipe;
 use crate::plan::PlanOptions;
-use crate::recorded::sealed_manifest;
-use crate::resume::of_request;
+use crate::recorded_files::sealed_manifest;
+use crate::request_error::as_request_error;
 use crate::scan::{FilesFrom, ScanOptions};
-use crate::{Cut, Shapes, Shuffle, Splits};
+use crate::{Shapes, ShardBounds, Shuffle, Splits};
 use packhorse_core::{Context, Error, Format, Kind, Limits, Options, Registry, Result, Store};
 use packhorse_transform::Transform;
 use packhorse_transform::fields::{Fields, FieldsOptions};
@@ -49,7 +49,7 @@ impl Recipe {
             classes: self.class_list(store)?,
             split_folders: self.split == Splits::Folders,
             dedup: self.dedup,
-            policy: self.on_error,
+            on_error: self.on_error,
             io_threads,
             from: self.from.clone(),
             rows: self.rows,
@@ -81,7 +81,7 @@ impl Recipe {
             split_by: self.split_by,
             limit: self.limit,
             long_keys: self.long_keys,
-            policy: self.on_error,
+            on_error: self.on_error,
             fill_missing: self.fill_missing,
             sources: self.sources()?,
             shapes: self.shapes(typed),
@@ -89,8 +89,12 @@ impl Recipe {
         })
     }
 
-    fn cut(&self) -> Cut {
-        Cut { bytes: self.shard_size.map(|size| size.0), shards: self.shard_count, samples: self.samples_per_shard }
+    fn cut(&self) -> ShardBounds {
+        ShardBounds {
+            bytes: self.shard_size.map(|size| size.0),
+            shards: self.shard_count,
+            samples: self.samples_per_shard,
+        }
     }
 
     /// A format that does not store values by type keeps each array for itself, whatever its shape.
@@ -121,7 +125,7 @@ impl Recipe {
             (Some(path), _) => {
                 let text = std::fs::read_to_string(path)
                     .context("read")
-                    .map_err(|e| of_request(e).in_input(path.display()))?;
+                    .map_err(|e| as_request_error(e).in_input(path.display()))?;
                 let lines = text.lines().map(|line| line.trim_end_matches('\r').to_owned());
                 (path, lines.filter(|line| !line.is_empty()).collect())
             }
@@ -267,7 +271,7 @@ impl Recipe {
                 false => Ok(None),
             };
         };
-        let file = std::fs::read(path).context("read").map_err(|e| of_request(e.in_input(path.display())));
+        let file = std::fs::read(path).context("read").map_err(|e| as_request_error(e.in_input(path.display())));
         let file = file.map_err(|e| e.with_kind(Kind::Config))?;
         let options = TokenizeOptions {
             special: self.special.parse()?,

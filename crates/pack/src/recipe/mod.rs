@@ -13,7 +13,7 @@ mod value;
 pub use setting::{Setting, Takes};
 pub use size::{ByteSize, parse_bytes};
 
-use crate::{Decode, KeyEnds, Labels, LongKeys, Policy, Shuffle, SplitBy, Splits, Symlinks};
+use crate::{Decode, KeyEnds, Labels, LongKeys, OnError, Shuffle, SplitBy, Splits, Symlinks};
 use serde::{Deserialize, Serialize};
 use setting::kebab;
 use std::path::PathBuf;
@@ -111,7 +111,7 @@ settings! {
         /// Keep only the first of samples with equal content (reads all inputs)
         dedup: bool, switch();
         /// Bad inputs: fail, or skip and record them
-        on_error: Policy, one_of("HOW", &["fail", "skip"]).default("fail");
+        on_error: OnError, one_of("HOW", &["fail", "skip"]).default("fail");
     }
     "Labels and metadata" {
         /// Labels from folder names: folders (the first below `input`) or parent (the one that holds the file)

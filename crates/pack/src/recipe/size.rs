@@ -1,4 +1,4 @@
-//! Sizes as people write them.
+//! SampleSizes as people write them.
 
 use packhorse_core::{Error, Result};
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Values of settings as text: one by one, as flags give them, and in serde's documents.
 
-use crate::{ByteSize, Decode, KeyEnds, Labels, LongKeys, Policy, Shuffle, SplitBy, Splits, Symlinks};
+use crate::{ByteSize, Decode, KeyEnds, Labels, LongKeys, OnError, Shuffle, SplitBy, Splits, Symlinks};
 use packhorse_core::{Error, Result};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
@@ -92,7 +92,7 @@ macro_rules! texts {
     )+};
 }
 
-texts!(ByteSize, Decode, KeyEnds, Labels, LongKeys, Policy, Shuffle, SplitBy, Splits, Symlinks);
+texts!(ByteSize, Decode, KeyEnds, Labels, LongKeys, OnError, Shuffle, SplitBy, Splits, Symlinks);
 
 /// Text, or a number that stands for its digits: `shuffle = 7`.
 struct Text<T>(PhantomData<T>);

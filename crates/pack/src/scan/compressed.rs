@@ -1,8 +1,8 @@
 //! Compressed text that is cut by places in it: how much is inside, and where it can be entered.
 
-use super::walk::Walk;
-use crate::Policy;
-use crate::stoppable::Stoppable;
+use super::folder_walk::FolderWalk;
+use crate::OnError;
+use crate::cancellable_input::CancellableInput;
 use packhorse_core::{Context, Event, Input, Kind, Result};
 use packhorse_storage::{Compression, Frames, Inside, decompressed};
 use std::io::Read;
@@ -18,7 +18,7 @@ const RATIO: u64 = 16;
 /// Frames up to this size are entered in any order for little more than it costs to read them in theirs.
 const SHORT: u64 = 4 << 20;
 
-impl Walk<'_> {
+impl FolderWalk<'_> {
     /// Where the compressed text at `path`, of `size` bytes that hold `about` so many, can be entered; `None` where it is
     /// not cut, and so is one item.
     ///
@@ -34,7 +34,7 @@ impl Walk<'_> {
         if size < LEAST && !self.count {
             return Ok(None);
         }
-        let file = Stoppable::new(self.context.store.open(path)?, self.context.cancel);
+        let file = CancellableInput::new(self.context.store.open(path)?, self.context.cancel);
         let frames = Frames::of(&file, compression)?;
         if !self.in_order {
             let short = frames.filter(|frames| frames.longest() <= SHORT && !self.count);
@@ -51,14 +51,14 @@ impl Walk<'_> {
         match rayon::scope(|_| inside(Box::new(file), compression)) {
             Ok(len) => Ok(Some(Frames::whole(len))),
             // What comes before the damage can be packed.
-            Err(e) if e.kind() == Kind::Content && self.policy == Policy::Skip && !self.count => Ok(None),
+            Err(e) if e.kind() == Kind::Content && self.on_error == OnError::Skip && !self.count => Ok(None),
             Err(e) => Err(e),
         }
     }
 
     /// The bytes inside of the file at `path`, readable at any place.
     pub(super) fn entered(&self, path: &Path, compression: Compression, frames: &Frames) -> Result<Box<dyn Input>> {
-        let file = Stoppable::new(self.context.store.open(path)?, self.context.cancel);
+        let file = CancellableInput::new(self.context.store.open(path)?, self.context.cancel);
         Ok(Box::new(Inside::new(Box::new(file), compression, frames.inside(), frames.at(0))))
     }
 

@@ -1,11 +1,11 @@
 //! Inputs that are looked into: members of archives, tables, shards of sealed datasets. Headers only.
 
 use super::Scan;
-use super::listing::{Items, Table};
+use super::folder_walk::{FolderWalk, FoundMember, MOST_SAMPLES, WalkEvent, of_input};
+use super::listing::{Items, TableInput};
 use super::sealed::SealedInput;
-use super::walk::{Batch, FoundMember, MOST_SAMPLES, Walk, of_input};
-use crate::inputs::{check_from, open};
-use crate::recorded::FirstReads;
+use crate::input_format::{check_from, open};
+use crate::recorded_files::FirstReadCheck;
 use packhorse_core::{Error, Event, FileStat, Input, Kind, Options, Result, Source, TableInfo};
 use packhorse_dataset::MANIFEST;
 use packhorse_storage::Compression;
@@ -14,12 +14,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-impl Walk<'_> {
+impl FolderWalk<'_> {
     /// A whole input that can't be read: bad, of a kind that is not read, or in need of a choice. It is one input of
     /// many: policy decides on it.
     fn input_fault(&self, error: Error) {
         match error.kind() {
-            Kind::Unsupported | Kind::Config => self.send(Batch::Fault(error)),
+            Kind::Unsupported | Kind::Config => self.send(WalkEvent::Fault(error)),
             _ => self.fault(error),
         }
     }
@@ -41,7 +41,7 @@ impl Walk<'_> {
             sealed.skipped.clear();
         }
         let names = sealed.files.iter().cloned().collect();
-        self.send(Batch::Sealed(Box::new(sealed)));
+        self.send(WalkEvent::Sealed(Box::new(sealed)));
         Ok(Some(names))
     }
 
@@ -61,8 +61,8 @@ impl Walk<'_> {
         let path = base.join(&archive);
         let Err(error) = self.look_into(root, &path, archive, stat) else { return };
         // A shard of a sealed dataset that was readable once is damage, which no policy passes over.
-        match FirstReads::default().check(self.context.store, &path, self.context.cancel) {
-            Err(damage) if damage.kind() == Kind::Incomplete => self.send(Batch::Abort(damage)),
+        match FirstReadCheck::default().check(self.context.store, &path, self.context.cancel) {
+            Err(damage) if damage.kind() == Kind::Incomplete => self.send(WalkEvent::Abort(damage)),
             _ => self.input_fault(of_input(error)),
         }
     }
@@ -76,7 +76,7 @@ impl Walk<'_> {
         let input: Arc<dyn Input> = open(self.context.store, path, compression)?.into();
         if self.tables {
             let tables = source.tables(&*input).map_err(|e| e.in_input(path.display()))?;
-            self.send(Batch::Tables { path: path.to_owned(), tables });
+            self.send(WalkEvent::Tables { path: path.to_owned(), tables });
             return Ok(());
         }
         if source.lists() {
@@ -84,11 +84,11 @@ impl Walk<'_> {
         }
         let table =
             self.rows(id, &*source, input, compression, (path, stat)).map_err(|e| e.in_input(path.display()))?;
-        self.send(Batch::Table { root, path: archive, stat, table });
+        self.send(WalkEvent::Table { root, path: archive, stat, table });
         Ok(())
     }
 
-    /// Hands over the members of an archive.
+    /// ElasticPool over the members of an archive.
     fn members(
         &self,
         source: &dyn Source,
@@ -99,7 +99,7 @@ impl Walk<'_> {
         let listed = self.list(source, input, &mut |members| {
             found += members.len() as u64;
             self.context.observer.event(&Event::Scanned { files: members.len() as u64 });
-            self.send(Batch::Members { root, archive: archive.clone(), stat, members });
+            self.send(WalkEvent::Members { root, archive: archive.clone(), stat, members });
         });
         self.check_empty(found, path)?;
         listed
@@ -113,7 +113,7 @@ impl Walk<'_> {
         input: Arc<dyn Input>,
         compression: Option<Compression>,
         (path, stat): (&Path, FileStat),
-    ) -> Result<Table> {
+    ) -> Result<TableInput> {
         let opened = source.open(input).and_then(|opened| Ok((opened.info()?, opened)));
         let (mut info, mut opened) = opened.map_err(|e| match compression {
             Some(_) if e.kind() == Kind::Unsupported => {
@@ -139,14 +139,14 @@ impl Walk<'_> {
         let (items, kind) = self.items(&*opened, &info)?;
         self.check_empty(items, path)?;
         let TableInfo { schema, omitted, .. } = info;
-        Ok(Table { format, schema, items, bytes, kind, frames, omitted })
+        Ok(TableInput { format, schema, items, bytes, kind, frames, omitted })
     }
 
     /// Compares a shard of a sealed dataset in which there is nothing with what was recorded of it: packing compares the
     /// others when it opens them, and never opens this one.
     fn check_empty(&self, found: u64, path: &Path) -> Result<()> {
         match found {
-            0 => FirstReads::default().check(self.context.store, path, self.context.cancel),
+            0 => FirstReadCheck::default().check(self.context.store, path, self.context.cancel),
             _ => Ok(()),
         }
     }
@@ -155,7 +155,7 @@ impl Walk<'_> {
     fn items(&self, opened: &dyn packhorse_core::Table, info: &TableInfo) -> Result<(u64, Items)> {
         match (info.counted, self.count) {
             (true, _) => Ok((info.items, Items::Samples)),
-            (false, false) => Ok((info.items, Items::Places)),
+            (false, false) => Ok((info.items, Items::Positions)),
             (false, true) => {
                 let mut starts = Vec::new();
                 opened.starts(&mut |start| {

@@ -3,9 +3,9 @@
 
 use super::{Listing, Scan};
 use crate::Shapes;
-use crate::columns::Columns;
-use crate::distance::Distance;
 use crate::inputs::Inputs;
+use crate::latency_probe::LatencyProbe;
+use crate::merged_columns::MergedColumns;
 use packhorse_core::{Code, Codec, Error, Field, Kind, Limits, Options, Registry, Result};
 use packhorse_dataset::FieldSource;
 use rayon::prelude::*;
@@ -54,7 +54,7 @@ pub(crate) struct Decoded {
     /// The name of the format that decodes it.
     pub(crate) format: &'static str,
     /// The columns, over all samples.
-    pub(crate) columns: Columns,
+    pub(crate) columns: MergedColumns,
 }
 
 /// Samples whose headers are read at a time; of the first fewer, which show how far away they are.
@@ -65,12 +65,12 @@ const FIRST: usize = 64;
 struct Threads {
     many: usize,
     pool: OnceLock<rayon::ThreadPool>,
-    distance: Distance,
+    latency: LatencyProbe,
 }
 
 impl Threads {
     fn work<R: Send>(&self, job: impl FnOnce() -> R + Send) -> Result<R> {
-        if !self.distance.is_far() {
+        if !self.latency.is_high() {
             return Ok(job());
         }
         if let Some(pool) = self.pool.get() {
@@ -94,7 +94,7 @@ pub(super) fn apply(
     let scratch = std::env::temp_dir();
     let roots = listing.roots().to_vec();
     let inputs = Inputs::new(context.store, &roots, &scratch, context.limits, context.cancel);
-    let threads = Threads { many: threads, pool: OnceLock::new(), distance: Distance::default() };
+    let threads = Threads { many: threads, pool: OnceLock::new(), latency: LatencyProbe::default() };
     let mut found = BTreeMap::new();
     for name in field_names(listing) {
         let Some((format, codec)) = codec(context.registry, &name, context.limits)? else { continue };
@@ -102,7 +102,7 @@ pub(super) fn apply(
         if !typed && probing.is_single()? {
             continue;
         }
-        let mut columns = Columns::default();
+        let mut columns = MergedColumns::default();
         let faults = probing.all(shapes, &mut columns)?;
         found.insert(name, Decoded { format, columns });
         leave_out(listing, faults);
@@ -169,7 +169,7 @@ impl Probing<'_> {
     }
 
     /// The columns of all samples, and the samples that are at fault.
-    fn all(&self, shapes: Shapes, columns: &mut Columns) -> Result<Vec<(usize, Error)>> {
+    fn all(&self, shapes: Shapes, columns: &mut MergedColumns) -> Result<Vec<(usize, Error)>> {
         let mut faults = Vec::new();
         let (mut start, all) = (0, self.listing.samples());
         while start < all {
@@ -190,7 +190,7 @@ impl Probing<'_> {
         Ok(faults)
     }
 
-    fn add(&self, columns: &mut Columns, i: usize, fields: Option<Vec<Field>>, shapes: Shapes) -> Result<()> {
+    fn add(&self, columns: &mut MergedColumns, i: usize, fields: Option<Vec<Field>>, shapes: Shapes) -> Result<()> {
         let (Some(fields), Some(sample)) = (fields, self.listing.sample(i)) else { return Ok(()) };
         let found = columns.add(fields.iter(), 1, &sample.relative_path(), shapes);
         found.map_err(|e| e.in_sample(sample.key()).in_input(sample.first_path().display()))
@@ -198,9 +198,9 @@ impl Probing<'_> {
 
     /// The same as `one`, whose waits are counted.
     fn watched(&self, i: usize) -> Result<Option<Vec<Field>>> {
-        let waits = Distance::waits();
+        let waits = LatencyProbe::waits();
         let found = self.one(i);
-        self.threads.distance.saw(Distance::waits().saturating_sub(waits), 1);
+        self.threads.latency.record(LatencyProbe::waits().saturating_sub(waits), 1);
         found
     }
 

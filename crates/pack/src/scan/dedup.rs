@@ -1,8 +1,8 @@
 //! Leaves out samples whose content was seen before. The one part of scan that reads whole inputs.
 
 use super::{Listing, Scan};
+use crate::block_buffer::BlockBuffer;
 use crate::inputs::Inputs;
-use crate::space::Space;
 use packhorse_core::{Error, Event, Kind, Result};
 use packhorse_dataset::{PlanEntry, SkipRecord};
 use rayon::prelude::*;
@@ -56,7 +56,7 @@ fn record(listing: &Listing, i: usize, original: usize) -> Option<SkipRecord> {
 /// Digest of a sample's fields: names, lengths and bytes.
 fn content(inputs: &Inputs<'_>, entry: &PlanEntry) -> Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
-    let mut bytes = Space::default();
+    let mut bytes = BlockBuffer::default();
     for piece in &entry.fields {
         bytes.truncate(0);
         inputs.read(piece, &mut bytes).map_err(|e| e.in_sample(&entry.key))?;

@@ -1,6 +1,6 @@
 //! A list of files to take, as `find -print0` or any script writes it.
 
-use crate::resume::of_request;
+use crate::request_error::as_request_error;
 use packhorse_core::{Context, Result};
 use std::ffi::OsString;
 use std::io::Read;
@@ -24,7 +24,7 @@ impl FilesFrom {
         match self {
             FilesFrom::Path(path) => {
                 let read = std::fs::read(path).context("read");
-                bytes = read.map_err(|e| of_request(e).in_input(path.display()))?;
+                bytes = read.map_err(|e| as_request_error(e).in_input(path.display()))?;
             }
             FilesFrom::Stdin => {
                 std::io::stdin().lock().read_to_end(&mut bytes).context("read standard input")?;

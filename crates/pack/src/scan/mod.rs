@@ -3,29 +3,27 @@
 pub(crate) mod companions;
 mod compressed;
 mod container;
-mod crew;
 mod decode;
 mod dedup;
 mod files_from;
-mod key_ends;
+mod folder_walk;
 mod label;
 mod listing;
-mod merged;
+mod merged_pictures;
 mod roots;
 mod sealed;
-mod walk;
+mod work_queue;
 
 pub use decode::Decode;
 pub(crate) use decode::Decoded;
 pub(crate) use files_from::FilesFrom;
-pub use key_ends::KeyEnds;
+pub use folder_walk::Symlinks;
 pub use label::Labels;
 pub(crate) use listing::Items;
 pub use listing::{Listing, SampleRef};
-pub use walk::Symlinks;
 
-use crate::{Policy, Shapes};
-use listing::Builder;
+use crate::{KeyEnds, OnError, Shapes};
+use listing::ListingBuilder;
 use packhorse_core::{Cancel, Error, Event, InputTable, Limits, Observer, Options, Registry, Result, Store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -57,7 +55,7 @@ pub(crate) struct ScanOptions {
     /// Whether to keep only the first of samples with equal content.
     pub(crate) dedup: bool,
     /// What to do with bad inputs.
-    pub(crate) policy: Policy,
+    pub(crate) on_error: OnError,
     /// Threads that wait for the file system.
     pub(crate) io_threads: usize,
     /// The format of all files, where it is not for their names to say.
@@ -101,10 +99,10 @@ pub(crate) struct Scan<'a> {
 /// Finds all inputs and groups them into samples, sorted by key and field.
 ///
 /// The outcome does not depend on threads or on the order in which a folder lists its entries.
-/// Bad inputs are `Content` errors: under [`Policy::Fail`] the first is returned with a count of the
-/// others, under [`Policy::Skip`] all are recorded in the listing.
+/// Bad inputs are `Content` errors: under [`OnError::Fail`] the first is returned with a count of the
+/// others, under [`OnError::Skip`] all are recorded in the listing.
 pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
-    let mut builder = Builder::new(options.key_ends.clone());
+    let mut builder = ListingBuilder::new(options.key_ends.clone());
     roots::collect(context, options, &mut builder)?;
     let mut listing = builder.finish();
     if let Some(labels) = options.labels {
@@ -122,7 +120,7 @@ pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> 
     }
     listing.sort_faults();
     listing.report(context.observer);
-    settle(options.policy, &listing, context.observer)?;
+    settle(options.on_error, &listing, context.observer)?;
     if listing.samples() == 0 {
         return Err(Error::config(format!("found no sample in {}; {}", places(options), listing.ignored())));
     }
@@ -142,9 +140,9 @@ fn places(options: &ScanOptions) -> String {
     }
 }
 
-fn settle(policy: Policy, listing: &Listing, observer: &dyn Observer) -> Result<()> {
+fn settle(on_error: OnError, listing: &Listing, observer: &dyn Observer) -> Result<()> {
     let faults = listing.faults();
-    if let (Policy::Fail, Some(first)) = (policy, faults.first()) {
+    if let (OnError::Fail, Some(first)) = (on_error, faults.first()) {
         let more = match faults.len() {
             1 => "this input can't be packed".to_owned(),
             n => format!("{n} inputs can't be packed, this is the first"),

@@ -1,12 +1,12 @@
 //! Where a scan starts: folders, single files, or a list of files.
 
-use super::crew::Crew;
-use super::listing::Builder;
-use super::walk::{Batch, Chain, Folder, Task, Walk};
+use super::folder_walk::{Chain, Folder, FolderWalk, Task, WalkEvent};
+use super::listing::ListingBuilder;
+use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
-use crate::Policy;
-use crate::inputs::main_file;
-use crate::resume::of_named;
+use crate::OnError;
+use crate::input_format::main_file;
+use crate::request_error::with_suggestion;
 use packhorse_core::{Error, FileKind, InputTable, Result};
 use packhorse_storage::{Location, Staging};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Runs the walk and feeds `builder`.
-pub(super) fn collect(context: Scan<'_>, options: &ScanOptions, builder: &mut Builder) -> Result<()> {
+pub(super) fn collect(context: Scan<'_>, options: &ScanOptions, builder: &mut ListingBuilder) -> Result<()> {
     let starts = starts(context, options, builder)?;
     run(context, options, starts, false, &mut |batch| builder.take(batch))
 }
@@ -22,13 +22,13 @@ pub(super) fn collect(context: Scan<'_>, options: &ScanOptions, builder: &mut Bu
 /// The tables of all inputs, in the order of their paths; a bad input is an error, or has none, by `options.policy`.
 pub(super) fn tables(context: Scan<'_>, options: &ScanOptions) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
     let mut found = BTreeMap::new();
-    let starts = starts(context, options, &mut Builder::new(options.key_ends.clone()))?;
+    let starts = starts(context, options, &mut ListingBuilder::new(options.key_ends.clone()))?;
     run(context, options, starts, true, &mut |batch| match batch {
-        Batch::Tables { path, tables } => {
+        WalkEvent::Tables { path, tables } => {
             found.insert(path, tables);
             Ok(())
         }
-        Batch::Fault(error) if options.policy == Policy::Fail => Err(error),
+        WalkEvent::Fault(error) if options.on_error == OnError::Fail => Err(error),
         _ => Ok(()),
     })?;
     Ok(found)
@@ -40,20 +40,20 @@ fn run(
     options: &ScanOptions,
     starts: Vec<Task>,
     tables: bool,
-    each: &mut dyn FnMut(Batch) -> Result<()>,
+    each: &mut dyn FnMut(WalkEvent) -> Result<()>,
 ) -> Result<()> {
     let (sender, receiver) = crossbeam_channel::bounded(1024);
-    let walk = Walk::new(context, options, sender, tables)?;
+    let walk = FolderWalk::new(context, options, sender, tables)?;
     std::thread::scope(|threads| {
         threads.spawn(|| {
             // The sender must go when the walk ends, or the receiver waits for ever.
             let walk = walk;
-            Crew::run(starts, options.io_threads, &|task, crew| walk.run(task, crew));
+            WorkQueue::run(starts, options.io_threads, &|task, queue| walk.run(task, queue));
         });
         // The receiver must go when the scan is given up, or senders wait for ever.
         let receiver = receiver;
         receiver.iter().try_for_each(|batch| match batch {
-            Batch::Abort(error) => {
+            WalkEvent::Abort(error) => {
                 context.cancel.cancel();
                 Err(error)
             }
@@ -62,7 +62,7 @@ fn run(
     })
 }
 
-fn starts(context: Scan<'_>, options: &ScanOptions, builder: &mut Builder) -> Result<Vec<Task>> {
+fn starts(context: Scan<'_>, options: &ScanOptions, builder: &mut ListingBuilder) -> Result<Vec<Task>> {
     // What is staged there is not finished, and is removed when its process ends.
     let unfinished = options.output.as_deref().map(|out| [Staging::folder(out), Staging::replacing(out)]);
     let unfinished: Vec<PathBuf> =
@@ -82,9 +82,9 @@ fn starts(context: Scan<'_>, options: &ScanOptions, builder: &mut Builder) -> Re
 }
 
 /// A root given by the user must be there: that is no matter of policy.
-fn start(context: Scan<'_>, root: &Path, builder: &mut Builder) -> Result<Task> {
+fn start(context: Scan<'_>, root: &Path, builder: &mut ListingBuilder) -> Result<Task> {
     Location::local(root)?;
-    let stat = context.store.stat(root, true).map_err(|e| of_named(context.store, root, e))?;
+    let stat = context.store.stat(root, true).map_err(|e| with_suggestion(context.store, root, e))?;
     if stat.kind == FileKind::Directory {
         let number = builder.root(root);
         return Ok(Task::Folder(Folder {
@@ -106,7 +106,7 @@ fn start(context: Scan<'_>, root: &Path, builder: &mut Builder) -> Result<Task> 
 }
 
 /// Paths of a list: relative ones start at the first root (or here), absolute ones lie below a root.
-fn listed(paths: &[PathBuf], roots: &[PathBuf], builder: &mut Builder) -> Result<Vec<Task>> {
+fn listed(paths: &[PathBuf], roots: &[PathBuf], builder: &mut ListingBuilder) -> Result<Vec<Task>> {
     let here = [PathBuf::from(".")];
     let roots = if roots.is_empty() { &here[..] } else { roots };
     let mut below: Vec<(Arc<PathBuf>, u32, Vec<PathBuf>)> =

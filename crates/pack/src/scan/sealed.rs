@@ -1,7 +1,7 @@
 //! Sealed datasets among the inputs: what they recorded of their samples travels with them.
 
-use crate::inputs::main_file;
-use crate::recorded::{check_file, sealed_manifest};
+use crate::input_format::main_file;
+use crate::recorded_files::{check_file, sealed_manifest};
 use packhorse_core::{Cancel, Error, Kind, Limits, Registry, Result, Store};
 use packhorse_dataset::{Manifest, SKIPPED, ShardRecord, SkipRecord};
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ pub(crate) struct SealedInput {
     pub(crate) folder: PathBuf,
     /// Its manifest.
     pub(crate) manifest: Manifest,
-    /// Names in its folder that are inputs, one a shard, in the order of the shards.
+    /// NameRules in its folder that are inputs, one a shard, in the order of the shards.
     pub(crate) files: Vec<OsString>,
     /// What was left out of it.
     pub(crate) skipped: Vec<SkipRecord>,

@@ -1,17 +1,17 @@
 //! What scan found: samples in order, in about 100 bytes each.
 
-mod builder;
+mod listing_builder;
 mod omitted;
 mod sample;
 
-pub(super) use builder::Builder;
+pub(super) use listing_builder::ListingBuilder;
 pub use sample::SampleRef;
 
+use super::folder_walk::HIDDEN;
 use super::sealed::SealedInput;
-use super::walk::HIDDEN;
-use super::{Decoded, KeyEnds, merged};
-use crate::Policy;
+use super::{Decoded, merged_pictures};
 use crate::metadata::Metadata;
+use crate::{KeyEnds, OnError};
 use omitted::Omitted;
 use packhorse_core::{Code, Error, Event, Observer, Omission, Result, SchemaRef};
 use packhorse_dataset::{OmissionRecord, PathText, SkipRecord};
@@ -30,8 +30,8 @@ pub struct Listing {
     /// How names were split.
     key_ends: KeyEnds,
     roots: Vec<PathBuf>,
-    places: Vec<Place>,
-    tables: Vec<Table>,
+    places: Vec<SourceFolder>,
+    tables: Vec<TableInput>,
     /// The encoded fields that become columns, by name.
     pub(in crate::scan) decoded: BTreeMap<String, Decoded>,
     arena: Vec<u8>,
@@ -54,7 +54,7 @@ pub struct Listing {
 
 /// A folder that holds files, or an archive with a folder in it that holds members.
 #[derive(Debug)]
-struct Place {
+struct SourceFolder {
     root: u32,
     path: Vec<u8>,
     folder_key: String,
@@ -69,7 +69,7 @@ struct Place {
 
 /// An input of typed rows. All its samples are one entry of the listing.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TableInput {
     /// The name of its format.
     pub(crate) format: &'static str,
     /// What each of its samples holds.
@@ -92,7 +92,7 @@ pub(crate) enum Items {
     /// Samples.
     Samples,
     /// Places, between which there is any number of samples.
-    Places,
+    Positions,
     /// Samples that begin at these of so many places.
     Counted {
         /// The place at which each sample begins, in order.
@@ -135,7 +135,7 @@ impl Listing {
     }
 
     /// The inputs of typed rows, in no particular order.
-    pub(crate) fn tables(&self) -> &[Table] {
+    pub(crate) fn tables(&self) -> &[TableInput] {
         &self.tables
     }
 
@@ -264,7 +264,7 @@ impl Listing {
                 .event(&Event::Warning(&format!("passed over {n} inputs that are {why}, such as {}", first.display())));
         }
         self.omitted.report(observer);
-        if let Some(warning) = self.key_ends.is_default().then(|| merged::warning(self)).flatten() {
+        if let Some(warning) = self.key_ends.is_default().then(|| merged_pictures::warning(self)).flatten() {
             observer.event(&Event::Warning(&warning));
         }
         let empty = self.pieces.iter().filter(|p| self.len_of(p) == 0 && !self.is_table(p)).count();
@@ -362,7 +362,7 @@ impl Listing {
 
     /// Gives each sample the row of its key, or else of the last part of its key. A sample without a
     /// row is bad input. Rows without a sample are a warning.
-    pub fn attach_metadata(&mut self, metadata: &Metadata, policy: Policy, observer: &dyn Observer) -> Result<()> {
+    pub fn attach_metadata(&mut self, metadata: &Metadata, on_error: OnError, observer: &dyn Observer) -> Result<()> {
         let (mut rows, mut json, mut faults) = (Vec::with_capacity(self.samples()), String::new(), Vec::new());
         for sample in self.iter() {
             let key = sample.key();
@@ -377,7 +377,7 @@ impl Listing {
             json.push_str(row);
         }
         (self.rows, self.json) = (rows, json);
-        if let (Policy::Fail, Some(first)) = (policy, faults.first()) {
+        if let (OnError::Fail, Some(first)) = (on_error, faults.first()) {
             let remark = format!("{} samples have none", faults.len());
             return Err(first.clone().remark(remark).hint("pass `on-error=skip` to leave them out"));
         }

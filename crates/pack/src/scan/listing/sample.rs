@@ -1,6 +1,6 @@
 //! One entry of a listing.
 
-use super::{Items, Listing, PieceRef, Table};
+use super::{Items, Listing, PieceRef, TableInput};
 use crate::scan::sealed::SealedInput;
 use packhorse_dataset::{FieldSource, PathText, PlanEntry, SeekPoint, ShardRecord};
 use std::ops::Range;
@@ -21,17 +21,17 @@ impl<'a> SampleRef<'a> {
     }
 
     /// Whether its samples are ranges of places.
-    pub fn places(&self) -> bool {
+    pub fn by_position(&self) -> bool {
         self.table().is_some_and(|table| !matches!(table.kind, Items::Samples))
     }
 
     /// Whether its items are samples.
     pub fn counted(&self) -> bool {
-        self.table().is_none_or(|table| !matches!(table.kind, Items::Places))
+        self.table().is_none_or(|table| !matches!(table.kind, Items::Positions))
     }
 
     /// The typed rows, if it is an input of these.
-    pub(crate) fn table(&self) -> Option<&'a Table> {
+    pub(crate) fn table(&self) -> Option<&'a TableInput> {
         let place = self.listing.places.get(self.pieces.first()?.place as usize)?;
         self.listing.tables.get(place.table? as usize)
     }
@@ -120,11 +120,11 @@ impl<'a> SampleRef<'a> {
             None => (p.a, p.b, None),
             Some((size, mtime)) => (size, mtime, Some((p.a, p.b as u64))),
         };
-        let run = |table: &Table| {
+        let run = |table: &TableInput| {
             let share = (items.end - items.start) as f64 / table.items.max(1) as f64;
             let bytes = (table.bytes as f64 * share) as u64;
             match &table.kind {
-                Items::Samples | Items::Places => (items.start, items.end, bytes),
+                Items::Samples | Items::Positions => (items.start, items.end, bytes),
                 Items::Counted { starts, places } => {
                     let place = |i: u64| starts.get(i as usize).copied().unwrap_or(*places);
                     let (from, to) = (place(items.start), place(items.end));
@@ -133,7 +133,7 @@ impl<'a> SampleRef<'a> {
             }
         };
         let kind = self.table().map(|table| &table.kind);
-        let by_position = matches!(kind, Some(Items::Places | Items::Counted { .. }));
+        let by_position = matches!(kind, Some(Items::Positions | Items::Counted { .. }));
         let samples = matches!(kind, Some(Items::Counted { .. })).then_some(items.end - items.start);
         let items = self.table().map(run);
         let seek_point = self.table().zip(items).and_then(|(table, items)| seek_point(table, items.0));
@@ -146,7 +146,7 @@ impl<'a> SampleRef<'a> {
 }
 
 /// Where a compressed input is entered to read from `item` on.
-fn seek_point(table: &Table, item: u64) -> Option<SeekPoint> {
+fn seek_point(table: &TableInput, item: u64) -> Option<SeekPoint> {
     /// Who reads lines looks at those before, too.
     const BEFORE: u64 = 64 << 10;
     let frames = table.frames.as_ref()?;

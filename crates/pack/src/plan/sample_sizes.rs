@@ -1,6 +1,6 @@
 //! The bytes that samples take up in a shard, as far as a plan can know without packing them. Pure.
 
-use super::units::Unit;
+use super::plan_item::PlanItem;
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::Sink;
 
@@ -9,24 +9,24 @@ const GRAIN: u64 = 256;
 
 /// See the module.
 #[derive(Clone, Copy)]
-pub(crate) struct Sizes<'a> {
+pub(crate) struct SampleSizes<'a> {
     /// What writes the shards.
     pub(crate) sink: &'a dyn Sink,
     /// What transforms make of a byte, about.
     factor: f64,
-    /// Sizes are in parts of a byte; so many are one. Where an item is a byte, its size in a shard is a fraction of one.
+    /// SampleSizes are in parts of a byte; so many are one. Where an item is a byte, its size in a shard is a fraction of one.
     pub(crate) grain: u64,
 }
 
-impl<'a> Sizes<'a> {
-    /// Sizes of the samples of `listing`.
+impl<'a> SampleSizes<'a> {
+    /// SampleSizes of the samples of `listing`.
     pub(crate) fn of(listing: &Listing, sink: &'a dyn Sink, factor: f64) -> Self {
         let grain = if listing.iter().all(|sample| sample.counted()) { 1 } else { GRAIN };
         Self { sink, factor, grain }
     }
 
     /// The size of one item of `unit`.
-    pub(super) fn item(&self, listing: &Listing, unit: &Unit) -> u64 {
+    pub(super) fn row(&self, listing: &Listing, unit: &PlanItem) -> u64 {
         /// What a sink adds to a sample does not count: it is not known how many there are.
         const LARGE: u64 = 1 << 30;
         let Some(sample) = listing.sample(unit.sample as usize) else { return 0 };

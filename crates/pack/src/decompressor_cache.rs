@@ -13,9 +13,9 @@ const KEPT: usize = 16;
 
 /// Files that no run reads at the moment, those that were left last at the end.
 #[derive(Default)]
-pub(crate) struct Insides(Mutex<VecDeque<(PathBuf, Arc<Inside>)>>);
+pub(crate) struct DecompressorCache(Mutex<VecDeque<(PathBuf, Arc<Inside>)>>);
 
-impl Insides {
+impl DecompressorCache {
     /// The bytes inside of the file at `path`, to be read from `range.start` to `range.end`, where others go on: as a run
     /// left it where that is a shorter way than `seek_point`, or opened.
     pub(crate) fn take(
@@ -64,7 +64,7 @@ mod tests {
             Ok(Inside::new(Box::new(MemoryInput::new("a", packed)), Compression::Zstd, 10_000_000, Frame::default()))
         };
         let seek_point = SeekPoint { len: 10_000_000, offset: 0, start: 0 };
-        let (insides, a, b) = (Insides::default(), Path::new("a"), Path::new("b"));
+        let (insides, a, b) = (DecompressorCache::default(), Path::new("a"), Path::new("b"));
         let read = |inside: &Inside, at: usize| {
             let mut found = vec![0; 100_000];
             inside.read_at(at as u64, &mut found).unwrap();

@@ -7,7 +7,7 @@ use packhorse_core::{Code, Error, Limits, Result};
 const LISTED: usize = 40;
 
 /// What the caller asked for.
-pub(super) struct Request<'a> {
+pub(super) struct ColumnRequest<'a> {
     /// The name of the key column.
     pub(super) key: &'a str,
     /// The names of the columns to keep, in this order; `None` for all.
@@ -20,14 +20,14 @@ pub(super) struct Request<'a> {
 
 /// Positions of the wanted columns in a table.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct ColumnChoice {
     /// The key column.
     pub(super) key: usize,
     /// The columns to keep, in the order of the object's members.
     pub(super) columns: Vec<usize>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> ColumnRequest<'a> {
     /// Refuses a list of columns that is empty or names one twice.
     pub(super) fn new(key: &'a str, columns: Option<&'a [String]>, limits: Limits) -> Result<Self> {
         if columns.is_some_and(<[String]>::is_empty) {
@@ -42,7 +42,7 @@ impl<'a> Request<'a> {
 
     /// Finds the wanted columns among `names`. One that is missing is a `Config` error that lists what is there;
     /// one that stands there twice is a `Content` error.
-    pub(super) fn choose(&self, names: &[String]) -> Result<Choice> {
+    pub(super) fn choose(&self, names: &[String]) -> Result<ColumnChoice> {
         let find = |wanted: &str| {
             let mut found = names.iter().enumerate().filter(|(_, name)| *name == wanted).map(|(i, _)| i);
             match (found.next(), found.next()) {
@@ -54,7 +54,7 @@ impl<'a> Request<'a> {
             }
         };
         let wanted = self.columns.unwrap_or(names);
-        Ok(Choice { key: find(self.key)?, columns: wanted.iter().map(|name| find(name)).collect::<Result<_>>()? })
+        Ok(ColumnChoice { key: find(self.key)?, columns: wanted.iter().map(|name| find(name)).collect::<Result<_>>()? })
     }
 }
 
@@ -76,16 +76,16 @@ mod tests {
         list.iter().map(|name| (*name).to_owned()).collect()
     }
 
-    fn choose(key: &str, columns: Option<&[&str]>, table: &[&str]) -> Result<Choice> {
+    fn choose(key: &str, columns: Option<&[&str]>, table: &[&str]) -> Result<ColumnChoice> {
         let columns = columns.map(names);
-        Request::new(key, columns.as_deref(), Limits::default())?.choose(&names(table))
+        ColumnRequest::new(key, columns.as_deref(), Limits::default())?.choose(&names(table))
     }
 
     #[test]
     fn all_columns_or_those_asked_for_in_their_order() {
-        assert_eq!(choose("b", None, &["a", "b"]).unwrap(), Choice { key: 1, columns: vec![0, 1] });
+        assert_eq!(choose("b", None, &["a", "b"]).unwrap(), ColumnChoice { key: 1, columns: vec![0, 1] });
         let some = choose("b", Some(&["c", "a"]), &["a", "b", "c"]).unwrap();
-        assert_eq!(some, Choice { key: 1, columns: vec![2, 0] });
+        assert_eq!(some, ColumnChoice { key: 1, columns: vec![2, 0] });
     }
 
     #[test]

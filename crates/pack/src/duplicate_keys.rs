@@ -1,6 +1,6 @@
 //! Samples of one key, over all shards of a dataset: found by the shards' member indexes, a part of all keys at a time.
 
-use crate::verify::Damage;
+use crate::damage::Damage;
 use packhorse_core::{Cancel, Members, Result};
 use packhorse_dataset::{Manifest, ShardRecord};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ const NAMED: usize = 100;
 
 /// Two samples of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Double {
+pub(crate) struct DuplicateKey {
     pub(crate) key: String,
     /// The shard that holds the first of them, and the one that holds the other: they may be one.
     pub(crate) shards: (usize, usize),
@@ -27,19 +27,19 @@ pub(crate) fn doubles(
     samples: u64,
     cancel: &Cancel,
     members: &dyn Fn(usize) -> Result<Option<Members>>,
-) -> Result<Vec<Double>> {
+) -> Result<Vec<DuplicateKey>> {
     doubles_by(PASS, shards, samples, cancel, members)
 }
 
 /// The samples of a sealed dataset whose key another one has.
-pub(crate) fn damages_of_keys(
+pub(crate) fn duplicate_key_damages(
     manifest: &Manifest,
     cancel: &Cancel,
     members: &dyn Fn(&ShardRecord) -> Option<Members>,
 ) -> Result<Vec<Damage>> {
     let load = |i: usize| Ok(manifest.shards.get(i).and_then(members));
     let file = |i: usize| manifest.shards.get(i).map_or("", |shard| shard.file.as_str());
-    let damage = |double: Double| {
+    let damage = |double: DuplicateKey| {
         let problem = format!("is the key of two samples; the other is in {}", file(double.shards.0));
         Damage { file: file(double.shards.1).to_owned(), member: Some(double.key), problem }
     };
@@ -52,7 +52,7 @@ fn doubles_by(
     samples: u64,
     cancel: &Cancel,
     members: &dyn Fn(usize) -> Result<Option<Members>>,
-) -> Result<Vec<Double>> {
+) -> Result<Vec<DuplicateKey>> {
     let passes = samples.div_ceil(most).max(1);
     let mut suspects = Vec::new();
     for pass in 0..passes {
@@ -78,7 +78,7 @@ fn named(
     shards: usize,
     cancel: &Cancel,
     members: &dyn Fn(usize) -> Result<Option<Members>>,
-) -> Result<Vec<Double>> {
+) -> Result<Vec<DuplicateKey>> {
     suspects.sort_unstable();
     suspects.dedup();
     let (mut first, mut found) = (HashMap::new(), Vec::new());
@@ -89,7 +89,7 @@ fn named(
             match first.get(key) {
                 None => drop(first.insert(key.to_owned(), shard)),
                 Some(before) if found.len() < NAMED => {
-                    found.push(Double { key: key.to_owned(), shards: (*before, shard) });
+                    found.push(DuplicateKey { key: key.to_owned(), shards: (*before, shard) });
                 }
                 Some(_) => {}
             }

@@ -6,19 +6,19 @@ use std::path::Path;
 
 /// An open input and what was known of it when it was opened. Its [`Input::stat`] is an error of kind `Changed` once the
 /// file was written to, also where its time was set back afterwards.
-pub(crate) struct Watched {
+pub(crate) struct WatchedInput {
     input: Box<dyn Input>,
     opened: Option<FileStat>,
 }
 
-impl Watched {
+impl WatchedInput {
     pub(crate) fn new(input: Box<dyn Input>) -> Result<Self> {
         let opened = input.stat()?;
         Ok(Self { input, opened })
     }
 }
 
-impl Input for Watched {
+impl Input for WatchedInput {
     fn name(&self) -> &str {
         self.input.name()
     }
@@ -60,8 +60,8 @@ impl Input for Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block_buffer::BlockBuffer;
     use crate::inputs::Inputs;
-    use crate::space::Space;
     use packhorse_core::{Cancel, Limits, Store};
     use packhorse_dataset::{FieldSource, PathText};
     use packhorse_storage::Local;
@@ -98,7 +98,7 @@ mod tests {
             seek_point: None,
         };
         let read = || {
-            let mut space = Space::default();
+            let mut space = BlockBuffer::default();
             inputs.read(&piece, &mut space).map(|()| space.filled().to_vec())
         };
         assert_eq!(read().unwrap(), b"12345");
@@ -112,7 +112,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.bin");
         std::fs::write(&path, b"12345").unwrap();
-        let watched = Watched::new(Local.open(&path).unwrap()).unwrap();
+        let watched = WatchedInput::new(Local.open(&path).unwrap()).unwrap();
         let before = watched.stat().unwrap();
         overwrite(&path);
         let after = Local.stat(&path, true).unwrap();

@@ -7,7 +7,7 @@ use std::thread::Scope;
 
 /// One of the threads waits for work, until there are as many as there may be.
 #[derive(Default)]
-struct Hands {
+struct ElasticPool {
     waiting: AtomicUsize,
     /// How many more may start.
     left: AtomicUsize,
@@ -20,30 +20,30 @@ pub(crate) fn work<'scope, T: Send + 'scope>(
     most: usize,
     job: impl Fn(T) + Clone + Send + 'scope,
 ) {
-    let hands = Hands { left: AtomicUsize::new(most.max(1)), ..Hands::default() };
-    join(threads, coming, &Arc::new(hands), job);
+    let elastic_pool = ElasticPool { left: AtomicUsize::new(most.max(1)), ..ElasticPool::default() };
+    join(threads, coming, &Arc::new(elastic_pool), job);
 }
 
 /// Starts one more thread, if there may be more.
 fn join<'scope, T: Send + 'scope>(
     threads: &'scope Scope<'scope, '_>,
     coming: Receiver<T>,
-    hands: &Arc<Hands>,
+    elastic_pool: &Arc<ElasticPool>,
     job: impl Fn(T) + Clone + Send + 'scope,
 ) {
     let fewer = |left: usize| left.checked_sub(1);
-    if hands.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_err() {
+    if elastic_pool.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_err() {
         return;
     }
-    hands.waiting.fetch_add(1, Ordering::Relaxed);
-    let hands = hands.clone();
+    elastic_pool.waiting.fetch_add(1, Ordering::Relaxed);
+    let elastic_pool = elastic_pool.clone();
     threads.spawn(move || {
         for next in &coming {
-            if hands.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
-                join(threads, coming.clone(), &hands, job.clone());
+            if elastic_pool.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
+                join(threads, coming.clone(), &elastic_pool, job.clone());
             }
             job(next);
-            hands.waiting.fetch_add(1, Ordering::Relaxed);
+            elastic_pool.waiting.fetch_add(1, Ordering::Relaxed);
         }
     });
 }

@@ -1,11 +1,10 @@
 //! The plan of a dataset's folder: stored once, compared when the same work is asked for again.
 
 use crate::plan::Plan;
-use crate::replace::{finish_replacing, is_replacing};
-use packhorse_core::{Code, Error, Kind, Outlet, Result, Store, nearest};
+use crate::request_error::as_output_error;
+use packhorse_core::{Code, Error, Kind, Outlet, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
 use packhorse_storage::Staging;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,21 +17,6 @@ pub enum Stored {
     Resumed,
 }
 
-/// Publishes `plan` in the folder `out`. A folder that holds the same plan is resumed; one that
-/// holds finished shards of another plan, or files of others, is refused with what differs.
-pub(crate) fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
-    finish_replacing(store, out)?;
-    if is_replacing(&**store, out)? {
-        let message = "holds a dataset that is to replace the one beside it; go on with `replace`, or remove this folder \
-                       to keep the old one";
-        return Err(Error::config(message).in_input(Staging::replacing(out).display()));
-    }
-    match attempt(store, out, plan)? {
-        Attempt::Stored(stored) => Ok(stored),
-        Attempt::Other(e) => Err(e),
-    }
-}
-
 /// What came of storing a plan.
 pub(crate) enum Attempt {
     Stored(Stored),
@@ -42,9 +26,9 @@ pub(crate) enum Attempt {
 
 /// Publishes `plan` in the folder `out`, unless it holds finished shards of another one.
 pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Attempt> {
-    refuse_strangers(&**store, out, plan).map_err(|e| of_output(e, out))?;
+    refuse_strangers(&**store, out, plan).map_err(|e| as_output_error(e, out))?;
     Staging::sweep(&**store, out, false);
-    let staging = Staging::open(store.clone(), out).map_err(|e| of_output(e, out))?;
+    let staging = Staging::open(store.clone(), out).map_err(|e| as_output_error(e, out))?;
     let mut stage = staging.stage(PLAN)?;
     let mut file = std::io::BufWriter::with_capacity(256 << 10, stage.stream("")?);
     let (digest, stamps) = plan.write(&mut file)?;
@@ -101,48 +85,6 @@ pub(crate) fn plan_file(store: &dyn Store, out: &Path, plan: &PlanReader, digest
 
 fn stored(store: &dyn Store, out: &Path) -> Result<PlanReader> {
     PlanReader::open(store.open(&out.join(PLAN))?)
-}
-
-/// What the caller named and is not there is a fault of the request, not of the file system.
-pub fn of_request(error: Error) -> Error {
-    if !error.is_not_found() {
-        return error;
-    }
-    error.input().into_iter().fold(missing(), Error::in_input)
-}
-
-/// The error of a file or folder that is not there.
-fn missing() -> Error {
-    let error = Error::config("no such file or folder").with_code(Code::NoSuchFile);
-    error.not_found()
-}
-
-/// As [`of_request`] for the file or folder `path`, with the name beside it that may have been meant.
-pub(crate) fn of_named(store: &dyn Store, path: &Path, error: Error) -> Error {
-    if !error.is_not_found() {
-        return error.with_kind(Kind::Config);
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let names = store.list(folder).unwrap_or_default();
-    let names: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
-    let wanted = path.file_name().unwrap_or_default().to_string_lossy();
-    let meant = nearest(&wanted, names.iter().map(String::as_str));
-    let meant = meant.map(|name| format!("did you mean {}?", path.with_file_name(name).display()));
-    meant.into_iter().fold(missing(), Error::hint).in_input(path.display())
-}
-
-/// What is wrong with the folder that the user gave for a dataset, and no trouble that passes.
-pub(crate) fn of_output(error: Error, out: &Path) -> Error {
-    let denied = |message: &str, hint: &str| Error::config(message).with_code(Code::OutputDenied).hint(hint);
-    let told = match error.io_kind() {
-        Some(ErrorKind::NotADirectory) => {
-            denied("is not a folder", "give `out` a folder that is empty or does not exist")
-        }
-        Some(ErrorKind::NotFound) => denied("can't be made there", "give `out` another folder"),
-        _ if error.is_denied() => denied(error.message(), "give `out` a folder that you may write to"),
-        _ => return error,
-    };
-    told.in_input(out.display())
 }
 
 /// packhorse writes into a folder of its own.

@@ -1,13 +1,13 @@
 //! A parallel walk over folders: names, sizes and times; nothing is opened but archives.
 
 use super::companions;
-use super::crew::Crew;
-use super::listing::Table;
+use super::listing::TableInput;
 use super::sealed::SealedInput;
+use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
-use crate::Policy;
+use crate::OnError;
 use crate::glob::Globs;
-use crate::inputs::{Names, container, unread};
+use crate::input_format::{NameRules, container, unread};
 
 use crossbeam_channel::Sender;
 use packhorse_core::{Code, Error, Event, FileKind, FileStat, Format, InputTable, Kind, Options, Result};
@@ -56,14 +56,14 @@ impl FromStr for Symlinks {
     }
 }
 
-/// What a thread of the walk hands over.
-pub(crate) enum Batch {
+/// What a thread of the walk elastic_pool over.
+pub(crate) enum WalkEvent {
     /// Files of one folder.
     Files { root: u32, folder: PathBuf, files: Vec<FoundFile> },
     /// Members of one archive.
     Members { root: u32, archive: PathBuf, stat: FileStat, members: Vec<FoundMember> },
     /// An input of typed rows.
-    Table { root: u32, path: PathBuf, stat: FileStat, table: Table },
+    Table { root: u32, path: PathBuf, stat: FileStat, table: TableInput },
     /// A sealed dataset whose shards are among the inputs.
     Sealed(Box<SealedInput>),
     /// What tables an input holds.
@@ -100,15 +100,15 @@ const LOOP: &str = "a symbolic link to a folder above it";
 /// No table holds more samples than this (2⁴⁰): a header may claim any number, and runs are planned for it.
 pub(super) const MOST_SAMPLES: u64 = 1 << 40;
 
-/// Names are looked up in chunks of this many, so that one huge folder keeps all threads busy.
+/// NameRules are looked up in chunks of this many, so that one huge folder keeps all threads busy.
 const CHUNK: usize = 512;
 
 /// One walk: what it needs, and where its findings go.
-pub(super) struct Walk<'a> {
+pub(super) struct FolderWalk<'a> {
     pub(super) context: Scan<'a>,
     pub(super) globs: Globs,
     pub(super) symlinks: Symlinks,
-    pub(super) names: Names,
+    pub(super) names: NameRules,
     pub(super) count: bool,
     /// Whether the tables of inputs are listed, and nothing else is done.
     pub(super) tables: bool,
@@ -116,14 +116,14 @@ pub(super) struct Walk<'a> {
     pub(super) in_order: bool,
     /// So many bytes of text fit into a shard.
     pub(super) fits: u64,
-    pub(super) policy: Policy,
+    pub(super) on_error: OnError,
     /// Whether a file was named that can't be cut.
     pub(super) said: AtomicBool,
     /// How inputs of typed rows are read, by format.
     pub(super) options: &'a BTreeMap<String, Options>,
     /// Device and inode of the folder of the dataset, if it is there already.
     pub(super) output: Option<(u64, u64)>,
-    pub(super) found: Sender<Batch>,
+    pub(super) found: Sender<WalkEvent>,
     /// The folders of archives that were looked at for a manifest.
     pub(super) seen: Mutex<BTreeSet<PathBuf>>,
 }
@@ -133,7 +133,7 @@ pub(super) enum Task {
     /// A folder and all below it.
     Folder(Folder),
     /// Some names in a folder.
-    Names(Arc<Folder>, Vec<PathBuf>),
+    NameRules(Arc<Folder>, Vec<PathBuf>),
     /// Some paths of a list, relative to a root.
     Listed(Arc<Folder>, Vec<PathBuf>),
     /// The members of an archive.
@@ -167,13 +167,18 @@ impl Chain {
     }
 }
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(context: Scan<'a>, options: &'a ScanOptions, found: Sender<Batch>, tables: bool) -> Result<Self> {
+impl<'a> FolderWalk<'a> {
+    pub(super) fn new(
+        context: Scan<'a>,
+        options: &'a ScanOptions,
+        found: Sender<WalkEvent>,
+        tables: bool,
+    ) -> Result<Self> {
         let globs = Globs::new(&options.include, &options.exclude)?;
         let output = options.output.as_ref().and_then(|path| context.store.stat(path, true).ok());
         let output = output.map(|stat| stat.id);
-        let names = Names { from: options.from.clone(), rows: options.rows, lines: options.lines };
-        let ScanOptions { symlinks, count, in_order, fits, policy, .. } = *options;
+        let names = NameRules { from: options.from.clone(), rows: options.rows, lines: options.lines };
+        let ScanOptions { symlinks, count, in_order, fits, on_error, .. } = *options;
         Ok(Self {
             context,
             globs,
@@ -182,7 +187,7 @@ impl<'a> Walk<'a> {
             count,
             in_order,
             fits,
-            policy,
+            on_error,
             said: AtomicBool::new(false),
             tables,
             options: &options.sources,
@@ -192,30 +197,30 @@ impl<'a> Walk<'a> {
         })
     }
 
-    pub(super) fn send(&self, batch: Batch) {
+    pub(super) fn send(&self, batch: WalkEvent) {
         // The other end is gone only when the scan was given up.
         let _ = self.found.send(batch);
     }
 
     pub(super) fn fault(&self, error: Error) {
         let batch = match error.kind() {
-            Kind::Content | Kind::Limit => Batch::Fault(error),
-            _ => Batch::Abort(error),
+            Kind::Content | Kind::Limit => WalkEvent::Fault(error),
+            _ => WalkEvent::Abort(error),
         };
         self.send(batch);
     }
 
-    /// Does one task; what it finds to be done besides goes to the crew.
-    pub(super) fn run(&self, task: Task, crew: &Crew<Task>) {
+    /// Does one task; what it finds to be done besides goes to the queue.
+    pub(super) fn run(&self, task: Task, queue: &WorkQueue<Task>) {
         match task {
-            Task::Folder(folder) => self.folder(crew, folder),
-            Task::Names(folder, names) => self.names(crew, &folder, &names),
+            Task::Folder(folder) => self.folder(queue, folder),
+            Task::NameRules(folder, names) => self.names(queue, &folder, &names),
             Task::Listed(folder, paths) => self.listed(&folder, &paths),
             Task::Archive { root, base, path, stat } => self.archive(root, &base, path, stat),
         }
     }
 
-    fn folder(&self, crew: &Crew<Task>, folder: Folder) {
+    fn folder(&self, queue: &WorkQueue<Task>, folder: Folder) {
         if self.context.cancel.is_cancelled() {
             return self.fault(Error::cancelled());
         }
@@ -234,30 +239,30 @@ impl<'a> Walk<'a> {
         }
         if self.names.from.is_none() {
             let parts = companions::take(self.context.registry, &mut names);
-            parts.into_iter().for_each(|name| self.send(Batch::Ignored(COMPANION, folder.path.join(name))));
+            parts.into_iter().for_each(|name| self.send(WalkEvent::Ignored(COMPANION, folder.path.join(name))));
         }
         let (hidden, names): (Vec<_>, Vec<_>) =
             names.into_iter().partition(|n| n.as_os_str().as_bytes().starts_with(b"."));
-        hidden.into_iter().for_each(|name| self.send(Batch::Ignored(HIDDEN, folder.path.join(name))));
+        hidden.into_iter().for_each(|name| self.send(WalkEvent::Ignored(HIDDEN, folder.path.join(name))));
         let folder = Arc::new(folder);
         for chunk in names.chunks(CHUNK) {
-            crew.add(Task::Names(folder.clone(), chunk.to_vec()));
+            queue.add(Task::NameRules(folder.clone(), chunk.to_vec()));
         }
     }
 
-    fn names(&self, crew: &Crew<Task>, folder: &Folder, names: &[PathBuf]) {
+    fn names(&self, queue: &WorkQueue<Task>, folder: &Folder, names: &[PathBuf]) {
         let mut files = Vec::with_capacity(names.len());
         for name in names {
             let path = folder.path.join(name);
             match self.look(folder, &path) {
                 Ok(Some(Look::File(stat))) => files.push(found(name, &stat)),
                 Ok(Some(Look::Archive(stat))) => {
-                    crew.add(Task::Archive { root: folder.root, base: folder.base.clone(), path, stat });
+                    queue.add(Task::Archive { root: folder.root, base: folder.base.clone(), path, stat });
                 }
                 Ok(Some(Look::Folder(above))) => {
                     let below =
                         Folder { root: folder.root, base: folder.base.clone(), path, above: Some(above), named: false };
-                    crew.add(Task::Folder(below));
+                    queue.add(Task::Folder(below));
                 }
                 Ok(None) => {}
                 Err(e) => self.fault(of_input(e)),
@@ -289,7 +294,7 @@ impl<'a> Walk<'a> {
     fn files(&self, root: u32, folder: &Path, files: Vec<FoundFile>) {
         if !files.is_empty() {
             self.context.observer.event(&Event::Scanned { files: files.len() as u64 });
-            self.send(Batch::Files { root, folder: folder.to_owned(), files });
+            self.send(WalkEvent::Files { root, folder: folder.to_owned(), files });
         }
     }
 
@@ -299,7 +304,7 @@ impl<'a> Walk<'a> {
         let mut stat = self.context.store.stat(&full, false)?;
         if stat.kind == FileKind::Symlink {
             if self.symlinks == Symlinks::Skip {
-                self.send(Batch::Ignored(LINK, path.to_owned()));
+                self.send(WalkEvent::Ignored(LINK, path.to_owned()));
                 return Ok(None);
             }
             stat = self.context.store.stat(&full, true)?;
@@ -307,7 +312,7 @@ impl<'a> Walk<'a> {
         match stat.kind {
             FileKind::Directory => Ok(self.below(folder, path, &stat)),
             FileKind::File if !self.globs.takes(path) => {
-                self.send(Batch::Ignored(EXCLUDED, path.to_owned()));
+                self.send(WalkEvent::Ignored(EXCLUDED, path.to_owned()));
                 Ok(None)
             }
             FileKind::File if self.is_input(folder, path) => Ok(Some(Look::Archive(stat))),
@@ -335,7 +340,7 @@ impl<'a> Walk<'a> {
         } else {
             return Some(Look::Folder(Arc::new(Chain { id: stat.id, above: folder.above.clone() })));
         };
-        self.send(Batch::Ignored(reason, path.to_owned()));
+        self.send(WalkEvent::Ignored(reason, path.to_owned()));
         None
     }
 
@@ -350,7 +355,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What [`Walk::look`] found.
+/// What [`FolderWalk::look`] found.
 enum Look {
     File(FileStat),
     Archive(FileStat),

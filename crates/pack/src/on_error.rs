@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// What happens when an input is bad. Only bad content can be skipped; a failed disk never is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+pub enum OnError {
     /// The job fails and says which input is to blame.
     #[default]
     Fail,
@@ -14,22 +14,22 @@ pub enum Policy {
     Skip,
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for OnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Policy::Fail => "fail",
-            Policy::Skip => "skip",
+            OnError::Fail => "fail",
+            OnError::Skip => "skip",
         })
     }
 }
 
-impl FromStr for Policy {
+impl FromStr for OnError {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
         match text {
-            "fail" => Ok(Policy::Fail),
-            "skip" => Ok(Policy::Skip),
+            "fail" => Ok(OnError::Fail),
+            "skip" => Ok(OnError::Skip),
             other => {
                 Err(Error::config(format!("`on-error` takes fail or skip, not \"{other}\""))
                     .with_code(Code::BadSetting))

@@ -1,12 +1,12 @@
 //! The units that a plan puts in order: samples, and runs of items of inputs of typed rows. Pure.
 
 use super::Shuffle;
-use super::order::{order, permutation};
+use super::shuffle::{order, permutation};
 use crate::scan::{Listing, SampleRef};
 
 /// A sample, or consecutive items of one input of typed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unit {
+pub(super) struct PlanItem {
     /// The entry of the listing.
     pub(super) sample: u32,
     /// How many items.
@@ -24,9 +24,9 @@ const RUN_SAMPLES: u64 = 1 << 16;
 ///
 /// Samples of typed rows are shuffled by runs, since reading them one by one would decode the same
 /// blocks again and again; `apart` makes runs where nothing is shuffled too, for splits.
-pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Unit> {
+pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<PlanItem> {
     if listing.tables().is_empty() {
-        let single = |sample| Unit { sample, count: 1, from: 0 };
+        let single = |sample| PlanItem { sample, count: 1, from: 0 };
         let order = match shuffle {
             Shuffle::No => listing.natural_order(),
             _ => order(listing.samples() as u32, shuffle),
@@ -43,7 +43,7 @@ pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Uni
         _ => (0..listing.samples() as u32).collect(),
     };
     for (i, sample) in all.into_iter().filter_map(|i| Some((i, listing.sample(i as usize)?))) {
-        let run = match (apart && sample.places(), chop) {
+        let run = match (apart && sample.by_position(), chop) {
             // Documents were counted, so that each can be in a split of its own.
             (true, _) => 1,
             (false, true) => run_len(&sample, shuffle),
@@ -53,7 +53,7 @@ pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Uni
         let mut from = 0;
         while from < items {
             let count = run.min(items - from);
-            units.push(Unit { sample: i, count: count as u32, from });
+            units.push(PlanItem { sample: i, count: count as u32, from });
             from += count;
             let full = match shuffle {
                 Shuffle::Blocks { size, .. } if sample.table().is_none() => loose + 1 >= size,
@@ -83,7 +83,7 @@ fn run_len(sample: &SampleRef<'_>, shuffle: Shuffle) -> u64 {
     }
 }
 
-fn permuted(units: &[Unit], ends: &[usize], seed: u64) -> Vec<Unit> {
+fn permuted(units: &[PlanItem], ends: &[usize], seed: u64) -> Vec<PlanItem> {
     let group = |i: u32| {
         let i = i as usize;
         let from = i.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
@@ -93,7 +93,7 @@ fn permuted(units: &[Unit], ends: &[usize], seed: u64) -> Vec<Unit> {
 }
 
 /// The first `limit` samples.
-pub(super) fn truncate(units: &mut Vec<Unit>, limit: u64) {
+pub(super) fn truncate(units: &mut Vec<PlanItem>, limit: u64) {
     let mut left = limit;
     units.retain_mut(|unit| {
         unit.count = u64::from(unit.count).min(left) as u32;
@@ -104,15 +104,15 @@ pub(super) fn truncate(units: &mut Vec<Unit>, limit: u64) {
 
 /// Cuts a list of units into parts of so many samples each; neighbours that follow each other in one
 /// input become one unit.
-pub(super) fn parts(units: Vec<Unit>, lens: &[u64]) -> Vec<Vec<Unit>> {
+pub(super) fn parts(units: Vec<PlanItem>, lens: &[u64]) -> Vec<Vec<PlanItem>> {
     let mut rest = units.into_iter();
-    let mut open: Option<Unit> = None;
+    let mut open: Option<PlanItem> = None;
     let part = |len: &u64| {
         let (mut left, mut part) = (*len, Vec::new());
         while left > 0 {
             let Some(mut unit) = open.take().or_else(|| rest.next()) else { break };
             let taken = u64::from(unit.count).min(left) as u32;
-            push(&mut part, Unit { count: taken, ..unit });
+            push(&mut part, PlanItem { count: taken, ..unit });
             left -= u64::from(taken);
             unit.from += u64::from(taken);
             unit.count -= taken;
@@ -123,7 +123,7 @@ pub(super) fn parts(units: Vec<Unit>, lens: &[u64]) -> Vec<Vec<Unit>> {
     lens.iter().map(part).collect()
 }
 
-fn push(part: &mut Vec<Unit>, unit: Unit) {
+fn push(part: &mut Vec<PlanItem>, unit: PlanItem) {
     match part.last_mut() {
         Some(last) if last.sample == unit.sample && last.from + u64::from(last.count) == unit.from => {
             match last.count.checked_add(unit.count) {
@@ -146,9 +146,9 @@ mod tests {
             runs in proptest::collection::vec(1u32..40, 1..10),
             lens in proptest::collection::vec(1u64..30, 1..40),
         ) {
-            let units: Vec<Unit> =
-                runs.iter().enumerate().map(|(i, count)| Unit { sample: i as u32, count: *count, from: 0 }).collect();
-            let samples = |units: &[Unit]| -> Vec<(u32, u64)> {
+            let units: Vec<PlanItem> =
+                runs.iter().enumerate().map(|(i, count)| PlanItem { sample: i as u32, count: *count, from: 0 }).collect();
+            let samples = |units: &[PlanItem]| -> Vec<(u32, u64)> {
                 units.iter().flat_map(|u| (0..u64::from(u.count)).map(|i| (u.sample, u.from + i))).collect()
             };
             let parts = parts(units.clone(), &lens);

@@ -6,18 +6,18 @@ use std::path::Path;
 
 /// An input, and those opened beside it, whose reads end with `Cancelled` after a request to stop: so what a format
 /// does with it ends soon, without the format knowing of requests.
-pub(crate) struct Stoppable {
+pub(crate) struct CancellableInput {
     input: Box<dyn Input>,
     cancel: Cancel,
 }
 
-impl Stoppable {
+impl CancellableInput {
     pub(crate) fn new(input: Box<dyn Input>, cancel: &Cancel) -> Self {
         Self { input, cancel: cancel.clone() }
     }
 }
 
-impl Input for Stoppable {
+impl Input for CancellableInput {
     fn name(&self) -> &str {
         self.input.name()
     }
@@ -32,7 +32,7 @@ impl Input for Stoppable {
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        Ok(Box::new(StoppableStream { stream: self.input.stream()?, cancel: &self.cancel }))
+        Ok(Box::new(CancellableStream { stream: self.input.stream()?, cancel: &self.cancel }))
     }
 
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
@@ -49,12 +49,12 @@ impl Input for Stoppable {
     }
 }
 
-struct StoppableStream<'a> {
+struct CancellableStream<'a> {
     stream: Box<dyn Read + Send + 'a>,
     cancel: &'a Cancel,
 }
 
-impl Read for StoppableStream<'_> {
+impl Read for CancellableStream<'_> {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         self.cancel.check()?;
         self.stream.read(buf)

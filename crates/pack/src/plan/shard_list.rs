@@ -1,15 +1,15 @@
 //! The shards of a plan: consecutive parts of its order. Pure.
 
-use super::cut::Run;
-use super::groups::Groups;
-use super::sizes::Sizes;
-use super::units::{self, Unit};
-use super::{Cut, PlanOptions};
+use super::plan_item::{self, PlanItem};
+use super::sample_sizes::SampleSizes;
+use super::shard_bounds::SizeRun;
+use super::split_assignment::SplitAssignment;
+use super::{PlanOptions, ShardBounds};
 use crate::scan::Listing;
 use std::ops::Range;
 
 /// A planned shard.
-pub(super) struct Shard {
+pub(super) struct PlannedShard {
     pub(super) name: String,
     pub(super) split: Option<String>,
     pub(super) units: Range<usize>,
@@ -20,11 +20,11 @@ pub(super) struct Shard {
 /// Cuts the order into shards, split by split.
 pub(super) fn cut(
     listing: &Listing,
-    order: Vec<Unit>,
-    sizes: &Sizes<'_>,
-    (splits, options): (&Groups<'_>, &PlanOptions),
-) -> (Vec<Unit>, Vec<Shard>) {
-    let mut groups: Vec<(Option<String>, Vec<Unit>)> = match splits.names() {
+    order: Vec<PlanItem>,
+    sizes: &SampleSizes<'_>,
+    (splits, options): (&SplitAssignment<'_>, &PlanOptions),
+) -> (Vec<PlanItem>, Vec<PlannedShard>) {
+    let mut groups: Vec<(Option<String>, Vec<PlanItem>)> = match splits.names() {
         [] => vec![(None, Vec::new())],
         names => names.iter().map(|name| (Some(name.clone()), Vec::new())).collect(),
     };
@@ -38,39 +38,39 @@ pub(super) fn cut(
         }
     }
     let bytes = options.cut.limit().map(|bytes| bytes.saturating_mul(sizes.grain));
-    let cut = Cut { bytes, ..options.cut };
-    let mut shards = Shards::default();
+    let cut = ShardBounds { bytes, ..options.cut };
+    let mut shards = ShardList::default();
     for (split, units) in groups {
-        let run = |unit: &Unit| Run { size: sizes.item(listing, unit), samples: unit.count.into() };
+        let run = |unit: &PlanItem| SizeRun { size: sizes.row(listing, unit), samples: unit.count.into() };
         let lens = cut.shards(&units.iter().map(run).collect::<Vec<_>>());
         shards.add(listing, (split.as_ref(), &options.name), units, &lens);
     }
     (shards.order, shards.shards)
 }
 
-/// Shards, and the order that they are parts of.
+/// ShardList, and the order that they are parts of.
 #[derive(Default)]
-pub(super) struct Shards {
-    pub(super) order: Vec<Unit>,
-    pub(super) shards: Vec<Shard>,
+pub(super) struct ShardList {
+    pub(super) order: Vec<PlanItem>,
+    pub(super) shards: Vec<PlannedShard>,
 }
 
-impl Shards {
+impl ShardList {
     /// The shards of a split, or of all samples under `name`, of so many items each.
     pub(super) fn add(
         &mut self,
         listing: &Listing,
         (split, name): (Option<&String>, &str),
-        units: Vec<Unit>,
+        units: Vec<PlanItem>,
         lens: &[u64],
     ) {
-        for (i, (part, samples)) in units::parts(units, lens).into_iter().zip(lens).enumerate() {
+        for (i, (part, samples)) in plan_item::parts(units, lens).into_iter().zip(lens).enumerate() {
             let name = format!("{}-{i:06}", split.map_or(name, String::as_str));
             let start = self.order.len();
             let counted = part.iter().all(|unit| listing.sample(unit.sample as usize).is_none_or(|s| s.counted()));
             let samples = counted.then_some(*samples);
             self.order.extend(part);
-            self.shards.push(Shard { name, split: split.cloned(), units: start..self.order.len(), samples });
+            self.shards.push(PlannedShard { name, split: split.cloned(), units: start..self.order.len(), samples });
         }
     }
 }

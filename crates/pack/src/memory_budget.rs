@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// So many bytes for all. Who holds a share gives it back without waiting for another one.
-pub(crate) struct Budget {
+pub(crate) struct MemoryBudget {
     total: u64,
     state: Mutex<State>,
     freed: Condvar,
@@ -19,12 +19,12 @@ struct State {
 }
 
 /// A part of a budget. It goes back when it is dropped.
-pub(crate) struct Share<'a> {
-    budget: &'a Budget,
+pub(crate) struct BudgetShare<'a> {
+    budget: &'a MemoryBudget,
     bytes: u64,
 }
 
-impl Budget {
+impl MemoryBudget {
     /// A budget of `total` bytes.
     pub(crate) fn new(total: u64) -> Self {
         Self { total, state: Mutex::default(), freed: Condvar::new() }
@@ -32,7 +32,7 @@ impl Budget {
 
     /// `bytes` of it, or all of it where they are more: when others have given back enough, in the order of the calls. The
     /// caller must hold no share.
-    pub(crate) fn wait(&self, bytes: u64) -> Share<'_> {
+    pub(crate) fn wait(&self, bytes: u64) -> BudgetShare<'_> {
         let bytes = bytes.min(self.total);
         let mut state = self.state();
         let number = state.last;
@@ -44,17 +44,17 @@ impl Budget {
         state.used += bytes;
         drop(state);
         self.freed.notify_all();
-        Share { budget: self, bytes }
+        BudgetShare { budget: self, bytes }
     }
 
     /// `bytes` of it, if they are there and none waits for some.
-    pub(crate) fn take(&self, bytes: u64) -> Option<Share<'_>> {
+    pub(crate) fn take(&self, bytes: u64) -> Option<BudgetShare<'_>> {
         let mut state = self.state();
         if state.turn != state.last || bytes > self.total - state.used {
             return None;
         }
         state.used += bytes;
-        Some(Share { budget: self, bytes })
+        Some(BudgetShare { budget: self, bytes })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -62,7 +62,7 @@ impl Budget {
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for BudgetShare<'_> {
     fn drop(&mut self) {
         let mut state = self.budget.state();
         state.used -= self.bytes;
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_not_given() {
-        let budget = Budget::new(10);
+        let budget = MemoryBudget::new(10);
         let held = budget.take(6).unwrap();
         assert!(budget.take(5).is_none());
         let rest = budget.take(4).unwrap();
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn many_who_want_more_than_half_have_it_one_after_the_other() {
-        let budget = Budget::new(100);
+        let budget = MemoryBudget::new(100);
         let (held, most) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|threads| {
             for thread in 0..8 {

@@ -14,9 +14,9 @@ pub(crate) enum Shapes {
     Ragged,
 }
 
-/// Columns by name, as far as inputs were seen.
+/// MergedColumns by name, as far as inputs were seen.
 #[derive(Debug, Default)]
-pub(crate) struct Columns {
+pub(crate) struct MergedColumns {
     columns: BTreeMap<String, Column>,
 }
 
@@ -29,7 +29,7 @@ struct Column {
     first: PathBuf,
 }
 
-impl Columns {
+impl MergedColumns {
     /// Takes in what `samples` samples of the input `path` hold. Two types that can't be one are a
     /// `Content` error that shows both and says which input had the other; `path` is relative where the
     /// error may come into a plan.
@@ -158,7 +158,7 @@ mod tests {
     }
 
     fn join_all(fields: &[Field], shapes: Shapes) -> Result<Vec<Field>> {
-        let mut columns = Columns::default();
+        let mut columns = MergedColumns::default();
         for (i, field) in fields.iter().enumerate() {
             columns.add([field].into_iter(), 1, Path::new(&format!("{i}.npz")), shapes)?;
         }

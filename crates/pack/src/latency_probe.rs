@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 /// or a server does, once or more. Unlike a clock, the kernel's count of that is not fooled by
 /// other processes that want the processor too.
 #[derive(Default)]
-pub(crate) struct Distance {
+pub(crate) struct LatencyProbe {
     far: AtomicBool,
     /// Waits and samples since the last decision.
     seen: Mutex<(u64, u64)>,
@@ -22,7 +22,7 @@ const SAMPLES_A_WAIT: u64 = 8;
 /// kernel's.
 const ENOUGH: u64 = 32;
 
-impl Distance {
+impl LatencyProbe {
     /// How often this thread has waited so far.
     pub(crate) fn waits() -> u64 {
         let usage = getrusage(UsageWho::RUSAGE_THREAD);
@@ -30,19 +30,19 @@ impl Distance {
     }
 
     /// Takes note of a block of `samples` that was waited for `waits` times.
-    pub(crate) fn saw(&self, waits: u64, samples: u64) {
+    pub(crate) fn record(&self, waits: u64, samples: u64) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (waits, samples) = (seen.0 + waits, seen.1 + samples);
         // As soon as it is known, before there are enough.
         let far = waits * SAMPLES_A_WAIT > samples.max(ENOUGH);
         *seen = if far || samples >= ENOUGH { (0, 0) } else { (waits, samples) };
-        if (far || samples >= ENOUGH) && far != self.is_far() {
+        if (far || samples >= ENOUGH) && far != self.is_high() {
             self.far.store(far, Ordering::Relaxed);
         }
     }
 
     /// Whether it pays to have many reads in flight.
-    pub(crate) fn is_far(&self) -> bool {
+    pub(crate) fn is_high(&self) -> bool {
         self.far.load(Ordering::Relaxed)
     }
 }
@@ -53,28 +53,28 @@ mod tests {
 
     #[test]
     fn a_thread_that_sleeps_has_waited() {
-        let before = Distance::waits();
+        let before = LatencyProbe::waits();
         (0..5).for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
-        assert!(Distance::waits() >= before + 5);
+        assert!(LatencyProbe::waits() >= before + 5);
     }
 
     #[test]
     fn one_wait_in_a_block_is_near() {
-        let distance = Distance::default();
-        distance.saw(60, 64);
-        assert!(distance.is_far());
-        distance.saw(1, 64);
-        assert!(!distance.is_far());
+        let latency = LatencyProbe::default();
+        latency.record(60, 64);
+        assert!(latency.is_high());
+        latency.record(1, 64);
+        assert!(!latency.is_high());
     }
 
     #[test]
     fn samples_that_are_blocks_of_their_own_decide_together() {
-        let distance = Distance::default();
-        (0..1000u64).for_each(|i| distance.saw(u64::from(i % 10 == 0), 1));
-        assert!(!distance.is_far());
-        (0..5).for_each(|_| distance.saw(1, 1));
-        assert!(distance.is_far());
-        (0..40).for_each(|_| distance.saw(0, 1));
-        assert!(!distance.is_far());
+        let latency = LatencyProbe::default();
+        (0..1000u64).for_each(|i| latency.record(u64::from(i % 10 == 0), 1));
+        assert!(!latency.is_high());
+        (0..5).for_each(|_| latency.record(1, 1));
+        assert!(latency.is_high());
+        (0..40).for_each(|_| latency.record(0, 1));
+        assert!(!latency.is_high());
     }
 }

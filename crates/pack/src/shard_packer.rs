@@ -1,10 +1,11 @@
 //! Fills one shard: feed → sink → stage → publish → receipt.
 
-use crate::ahead::{Ahead, Next};
-use crate::budget::Budget;
-use crate::feed::{Assembly, Block, Feed, add};
-use crate::pack::Redo;
-use crate::runs::Outflow;
+use crate::block_reader::BlockReader;
+use crate::feed::Feed;
+use crate::memory_budget::MemoryBudget;
+use crate::ordered_transformer::OrderedTransformer;
+use crate::read_ahead::{ReadAhead, ReadAheadItem};
+use crate::sample_block::{SampleBlock, add_counts};
 use packhorse_core::{Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink};
 use packhorse_dataset::{
     Digest, FileRecord, INDEX_SUFFIX, PlanEntry, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, SkipRecord,
@@ -18,11 +19,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The note of a shard with rows, which bring keys of their own: they are compared over all shards when it is sealed.
 pub(crate) const KEYS_OF_ROWS: (&str, &str) = ("keys", "of rows");
 
+/// Shards to be filled although they are there, by name, each with the digest of the receipt that it must have then,
+/// where that is known.
+pub(crate) type Redo = BTreeMap<String, Option<Digest>>;
+
 /// What filling a shard needs.
 #[derive(Clone, Copy)]
-pub(crate) struct Filler<'a> {
+pub(crate) struct ShardPacker<'a> {
     pub(crate) plan: &'a PlanReader,
-    pub(crate) assembly: &'a Assembly<'a>,
+    pub(crate) reader: &'a BlockReader<'a>,
     /// Whether there are writers enough to keep all cores busy without anybody's help.
     pub(crate) crowded: bool,
     /// Writers that have not run out of shards.
@@ -38,7 +43,7 @@ pub(crate) struct Filler<'a> {
     pub(crate) observer: &'a dyn Observer,
     pub(crate) cancel: &'a Cancel,
     /// What blocks may take up, those of all shards together.
-    pub(crate) budget: &'a Budget,
+    pub(crate) budget: &'a MemoryBudget,
     /// The least bytes that a sample takes up once it is decoded.
     pub(crate) decoded: u64,
     /// The most bytes asked for ahead, for one shard.
@@ -47,7 +52,7 @@ pub(crate) struct Filler<'a> {
     pub(crate) ahead_blocks: usize,
 }
 
-impl Filler<'_> {
+impl ShardPacker<'_> {
     /// Fills `shard` and publishes it; the receipt comes last.
     pub(crate) fn fill(&self, shard: &ShardFrame, feed: &Feed) -> Result<Receipt> {
         let mut stage = self.staging.stage(&shard.name)?;
@@ -100,20 +105,20 @@ impl Filler<'_> {
         feed: &Feed,
         writer: Box<dyn ShardWriter>,
     ) -> Result<(ShardSummary, Vec<SkipRecord>)> {
-        let copies = self.sink.copies() && self.assembly.transforms.is_empty();
-        let mut ahead = Ahead::new(self.plan.entries(shard)?, copies);
+        let copies = self.sink.copies() && self.reader.transforms.is_empty();
+        let mut ahead = ReadAhead::new(self.plan.entries(shard)?, copies);
         let (mut written, mut of_rows) = (Written::new(self, writer), false);
         while let Some(next) = ahead.next(self, feed)? {
             match next {
-                Next::Block(block, _share) => written.block(block)?,
-                Next::Large(entry) => written.large(&entry)?,
-                Next::Run(entry) => {
+                ReadAheadItem::Block((block, _share)) => written.block(block)?,
+                ReadAheadItem::Large(entry) => written.large(&entry)?,
+                ReadAheadItem::Run(entry) => {
                     of_rows = true;
                     // Where every core has a writer of its own, handing blocks over only costs; towards the end,
                     // those that have none help with the last shards.
                     let alone = || self.busy.load(Ordering::Relaxed) >= self.jobs;
                     let mut write = |block| written.block(block);
-                    self.assembly.run(&entry, Outflow::new(feed, self.jobs, &alone, &mut write))?;
+                    self.reader.run(&entry, OrderedTransformer::new(feed, self.jobs, &alone, &mut write))?;
                 }
             }
         }
@@ -125,7 +130,7 @@ impl Filler<'_> {
         if !summary.counts.is_empty() {
             summary.counts.extend(self.input_bytes(shard)?);
         }
-        add(&mut summary.counts, counts);
+        add_counts(&mut summary.counts, counts);
         let lost: u64 = skipped.iter().map(|record| record.samples).sum();
         let planned = shard.holds(written + lost);
         match summary.samples == written && planned {
@@ -137,7 +142,7 @@ impl Filler<'_> {
     }
 }
 
-impl Filler<'_> {
+impl ShardPacker<'_> {
     /// Bytes of input by the first part of the keys, as formats that count more than samples name sources.
     fn input_bytes(&self, shard: &ShardFrame) -> Result<BTreeMap<String, u64>> {
         let mut bytes = BTreeMap::new();
@@ -153,7 +158,7 @@ impl Filler<'_> {
     }
 }
 
-impl Filler<'_> {
+impl ShardPacker<'_> {
     /// About how many bytes of memory a block of these samples takes up.
     pub(crate) fn held(&self, entries: &[PlanEntry]) -> u64 {
         let bytes: u64 = entries.iter().map(PlanEntry::bytes).sum();
@@ -163,7 +168,7 @@ impl Filler<'_> {
 
 /// What has been written of a shard.
 struct Written<'a> {
-    filler: &'a Filler<'a>,
+    packer: &'a ShardPacker<'a>,
     writer: Box<dyn ShardWriter>,
     samples: u64,
     skipped: Vec<SkipRecord>,
@@ -171,29 +176,29 @@ struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    fn new(filler: &'a Filler<'a>, writer: Box<dyn ShardWriter>) -> Self {
-        Self { filler, writer, samples: 0, skipped: Vec::new(), counts: Counts::new() }
+    fn new(packer: &'a ShardPacker<'a>, writer: Box<dyn ShardWriter>) -> Self {
+        Self { packer, writer, samples: 0, skipped: Vec::new(), counts: Counts::new() }
     }
 
-    fn block(&mut self, block: Block) -> Result<()> {
-        self.filler.cancel.check()?;
+    fn block(&mut self, block: SampleBlock) -> Result<()> {
+        self.packer.cancel.check()?;
         for rows in &block.rows {
             self.writer.push(rows)?;
             self.samples += rows.num_rows() as u64;
         }
-        self.filler.observer.event(&Event::Packed { samples: block.samples, bytes: block.bytes });
+        self.packer.observer.event(&Event::Packed { samples: block.samples, bytes: block.bytes });
         for record in &block.skipped {
-            self.filler.observer.event(&Event::Skipped(&as_error(record)));
+            self.packer.observer.event(&Event::Skipped(&as_error(record)));
         }
         self.skipped.extend(block.skipped);
-        add(&mut self.counts, block.counts);
+        add_counts(&mut self.counts, block.counts);
         Ok(())
     }
 
     /// A sample that is copied in pieces.
     fn large(&mut self, entry: &PlanEntry) -> Result<()> {
-        let mut block = Block::of(1, entry.bytes(), Vec::new());
-        match self.filler.assembly.copy(entry, &mut *self.writer)? {
+        let mut block = SampleBlock::of(1, entry.bytes(), Vec::new());
+        match self.packer.reader.copy(entry, &mut *self.writer)? {
             None => self.samples += 1,
             Some(record) => block.skipped.push(record),
         }

@@ -1,8 +1,8 @@
 //! Puts a listing together.
 
-use super::{Listing, PieceRef, Place, Table};
-use crate::scan::KeyEnds;
-use crate::scan::walk::{Batch, FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH};
+use super::{Listing, PieceRef, SourceFolder, TableInput};
+use crate::KeyEnds;
+use crate::scan::folder_walk::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, WalkEvent};
 use packhorse_core::{Code, Error, FileStat, MemberName, NameFault, Result, folder_key};
 use packhorse_storage::Compression;
 use rayon::prelude::*;
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 /// From so many pieces on, sorting on all cores pays.
 const PARALLEL_SORT: usize = 1 << 16;
 
-/// Puts a listing together from what the walk hands over, in any order.
-pub(in crate::scan) struct Builder {
+/// Puts a listing together from what the walk elastic_pool over, in any order.
+pub(in crate::scan) struct ListingBuilder {
     listing: Listing,
     known: HashMap<(u32, Vec<u8>, String), u32>,
 }
 
-impl Builder {
+impl ListingBuilder {
     /// Nothing found so far; names will be split by `key_ends`.
     pub(in crate::scan) fn new(key_ends: KeyEnds) -> Self {
         Self { listing: Listing { key_ends, ..Listing::default() }, known: HashMap::new() }
@@ -35,16 +35,16 @@ impl Builder {
         (self.listing.roots.len() - 1) as u32
     }
 
-    pub(in crate::scan) fn take(&mut self, batch: Batch) -> Result<()> {
+    pub(in crate::scan) fn take(&mut self, batch: WalkEvent) -> Result<()> {
         match batch {
-            Batch::Files { root, folder, files } => self.files(root, &folder, &files),
-            Batch::Members { root, archive, stat, members } => self.members(root, &archive, &stat, &members),
-            Batch::Table { root, path, stat, table } => self.table(root, &path, &stat, table),
-            Batch::Sealed(sealed) => self.listing.sealed.push(*sealed),
-            Batch::Tables { .. } => return Err(Error::bug("tables in a listing of samples")),
-            Batch::Fault(error) => self.listing.faults.push(error),
-            Batch::Ignored(why, path) => self.ignore(why, path),
-            Batch::Abort(error) => return Err(error),
+            WalkEvent::Files { root, folder, files } => self.files(root, &folder, &files),
+            WalkEvent::Members { root, archive, stat, members } => self.members(root, &archive, &stat, &members),
+            WalkEvent::Table { root, path, stat, table } => self.table(root, &path, &stat, table),
+            WalkEvent::Sealed(sealed) => self.listing.sealed.push(*sealed),
+            WalkEvent::Tables { .. } => return Err(Error::bug("tables in a listing of samples")),
+            WalkEvent::Fault(error) => self.listing.faults.push(error),
+            WalkEvent::Ignored(why, path) => self.ignore(why, path),
+            WalkEvent::Abort(error) => return Err(error),
         }
         match u32::try_from(self.listing.pieces.len()) {
             Ok(n) if n < u32::MAX => Ok(()),
@@ -107,7 +107,7 @@ impl Builder {
     }
 
     /// Typed rows: one entry, as if the input were a folder of its samples.
-    fn table(&mut self, root: u32, path: &Path, stat: &FileStat, table: Table) {
+    fn table(&mut self, root: u32, path: &Path, stat: &FileStat, table: TableInput) {
         let base = path.file_name().unwrap_or_default().as_bytes();
         // Unlike that of a sample the name of a table has no fields behind its first dot.
         let base = Compression::of(base).map_or_else(|| base.to_vec(), |(_, inside)| inside);
@@ -133,7 +133,15 @@ impl Builder {
         let next = self.listing.places.len() as u32;
         let number = *self.known.entry((root, path.clone(), folder_key.clone())).or_insert(next);
         if number == next {
-            self.listing.places.push(Place { root, path, folder_key, archive, table: None, rank: 0, shard: None });
+            self.listing.places.push(SourceFolder {
+                root,
+                path,
+                folder_key,
+                archive,
+                table: None,
+                rank: 0,
+                shard: None,
+            });
         }
         number
     }
@@ -180,9 +188,9 @@ impl Builder {
     }
 }
 
-fn rank(places: &mut [Place]) {
+fn rank(places: &mut [SourceFolder]) {
     let mut order: Vec<usize> = (0..places.len()).collect();
-    let key = |places: &[Place], i: usize| places.get(i).map(|p| p.folder_key.clone()).unwrap_or_default();
+    let key = |places: &[SourceFolder], i: usize| places.get(i).map(|p| p.folder_key.clone()).unwrap_or_default();
     order.sort_by_cached_key(|i| key(places, *i));
     let (mut rank, mut last) = (0, None);
     for i in order {

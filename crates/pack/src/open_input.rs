@@ -5,13 +5,13 @@ use packhorse_storage::Inside;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An open file, shared by all who read it.
-pub(crate) struct Archive {
+pub(crate) struct SharedFile {
     pub(crate) input: Arc<dyn Input>,
     /// Its rows, from when they are first read on.
     table: Mutex<Option<Arc<dyn Table>>>,
 }
 
-impl Archive {
+impl SharedFile {
     pub(crate) fn new(input: Box<dyn Input>) -> Self {
         Self { input: Arc::from(input), table: Mutex::default() }
     }
@@ -28,27 +28,27 @@ impl Archive {
 }
 
 /// An input of typed rows that is open.
-pub(crate) enum Opened {
+pub(crate) enum OpenTable {
     /// It may be so for several.
-    Archive(Arc<Archive>),
+    SharedFile(Arc<SharedFile>),
     /// Compressed text, for one.
     Inside(Arc<Inside>),
 }
 
-impl Opened {
+impl OpenTable {
     /// Its bytes.
     pub(crate) fn input(&self) -> &dyn Input {
         match self {
-            Opened::Archive(archive) => &*archive.input,
-            Opened::Inside(inside) => &**inside,
+            OpenTable::SharedFile(archive) => &*archive.input,
+            OpenTable::Inside(inside) => &**inside,
         }
     }
 
     /// Its rows as `source` reads them. All who share the input name the same source.
     pub(crate) fn table(&self, source: &dyn Source) -> Result<Arc<dyn Table>> {
         match self {
-            Opened::Archive(archive) => archive.table(source),
-            Opened::Inside(inside) => Ok(source.open(inside.clone())?.into()),
+            OpenTable::SharedFile(archive) => archive.table(source),
+            OpenTable::Inside(inside) => Ok(source.open(inside.clone())?.into()),
         }
     }
 }
@@ -88,8 +88,8 @@ mod tests {
     #[test]
     fn an_input_is_parsed_once_for_all_threads_and_again_after_an_error() {
         let source = Counting::default();
-        let archive = Arc::new(Archive::new(Box::new(MemoryInput::new("a", ""))));
-        let opened = || Opened::Archive(Arc::clone(&archive));
+        let archive = Arc::new(SharedFile::new(Box::new(MemoryInput::new("a", ""))));
+        let opened = || OpenTable::SharedFile(Arc::clone(&archive));
         assert!(opened().table(&source).is_err());
         std::thread::scope(|threads| {
             for _ in 0..8 {

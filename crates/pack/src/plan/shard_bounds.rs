@@ -2,7 +2,7 @@
 
 /// How large shards are. Several bounds may be given; without any a shard holds 1 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct ShardBounds {
     /// The most bytes of a shard's data file.
     pub(crate) bytes: Option<u64>,
     /// How many shards, of about equal bytes.
@@ -11,7 +11,7 @@ pub(crate) struct Cut {
     pub(crate) samples: Option<u64>,
 }
 
-impl Cut {
+impl ShardBounds {
     /// What holds without any bound.
     pub(crate) const DEFAULT_BYTES: u64 = 1 << 30;
 
@@ -28,9 +28,9 @@ impl Cut {
     ///
     /// Shards are balanced: the fewest that keep the bound on bytes (or as many as asked for), each
     /// ending where its equal share of the bytes does. A sample larger than the bound fills a shard.
-    pub(crate) fn shards(&self, runs: &[Run]) -> Vec<u64> {
+    pub(crate) fn shards(&self, runs: &[SizeRun]) -> Vec<u64> {
         let bytes = self.limit();
-        let mut left = Run { size: 0, samples: 0 };
+        let mut left = SizeRun { size: 0, samples: 0 };
         for run in runs {
             // Headers of foreign files may claim anything.
             left.size = left.size.saturating_add(run.size.saturating_mul(run.samples));
@@ -80,7 +80,7 @@ impl Cut {
 
 /// Consecutive samples of equal size.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
+pub(crate) struct SizeRun {
     /// Bytes of one of them.
     pub(crate) size: u64,
     /// How many.
@@ -111,33 +111,33 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn lens(cut: Cut, sizes: &[u64]) -> Vec<usize> {
-        let runs: Vec<Run> = sizes.iter().map(|size| Run { size: *size, samples: 1 }).collect();
+    fn lens(cut: ShardBounds, sizes: &[u64]) -> Vec<usize> {
+        let runs: Vec<SizeRun> = sizes.iter().map(|size| SizeRun { size: *size, samples: 1 }).collect();
         cut.shards(&runs).into_iter().map(|n| n as usize).collect()
     }
 
     #[test]
     fn shards_are_balanced() {
-        assert_eq!(lens(Cut { bytes: Some(100), ..Cut::default() }, &[10; 25]), [9, 8, 8]);
-        assert_eq!(lens(Cut { shards: Some(4), ..Cut::default() }, &[10; 25]), [7, 6, 6, 6]);
-        assert_eq!(lens(Cut { samples: Some(10), ..Cut::default() }, &[10; 25]), [10, 10, 5]);
-        assert_eq!(lens(Cut::default(), &[10; 25]), [25]);
-        assert!(lens(Cut::default(), &[]).is_empty());
+        assert_eq!(lens(ShardBounds { bytes: Some(100), ..ShardBounds::default() }, &[10; 25]), [9, 8, 8]);
+        assert_eq!(lens(ShardBounds { shards: Some(4), ..ShardBounds::default() }, &[10; 25]), [7, 6, 6, 6]);
+        assert_eq!(lens(ShardBounds { samples: Some(10), ..ShardBounds::default() }, &[10; 25]), [10, 10, 5]);
+        assert_eq!(lens(ShardBounds::default(), &[10; 25]), [25]);
+        assert!(lens(ShardBounds::default(), &[]).is_empty());
     }
 
     #[test]
     fn a_large_sample_fills_a_shard_and_a_count_is_reached() {
-        assert_eq!(lens(Cut { bytes: Some(100), ..Cut::default() }, &[500, 10, 10]), [1, 2]);
-        assert_eq!(lens(Cut { bytes: Some(100), ..Cut::default() }, &[500, 0, 0, 100, 0]), [1, 4]);
-        assert_eq!(lens(Cut { shards: Some(3), ..Cut::default() }, &[500, 1, 1]), [1, 1, 1]);
-        assert_eq!(lens(Cut { shards: Some(3), ..Cut::default() }, &[1, 1, 500]), [1, 1, 1]);
-        assert_eq!(lens(Cut { shards: Some(5), ..Cut::default() }, &[0, 0]), [1, 1]);
+        assert_eq!(lens(ShardBounds { bytes: Some(100), ..ShardBounds::default() }, &[500, 10, 10]), [1, 2]);
+        assert_eq!(lens(ShardBounds { bytes: Some(100), ..ShardBounds::default() }, &[500, 0, 0, 100, 0]), [1, 4]);
+        assert_eq!(lens(ShardBounds { shards: Some(3), ..ShardBounds::default() }, &[500, 1, 1]), [1, 1, 1]);
+        assert_eq!(lens(ShardBounds { shards: Some(3), ..ShardBounds::default() }, &[1, 1, 500]), [1, 1, 1]);
+        assert_eq!(lens(ShardBounds { shards: Some(5), ..ShardBounds::default() }, &[0, 0]), [1, 1]);
     }
 
     #[test]
     fn sizes_that_no_disk_has_do_not_overflow() {
-        let huge = [Run { size: u64::MAX / 2, samples: 5 }, Run { size: 1, samples: 3 }];
-        let cut = Cut { shards: Some(3), ..Cut::default() };
+        let huge = [SizeRun { size: u64::MAX / 2, samples: 5 }, SizeRun { size: 1, samples: 3 }];
+        let cut = ShardBounds { shards: Some(3), ..ShardBounds::default() };
         assert_eq!(cut.shards(&huge).iter().sum::<u64>(), 8);
     }
 
@@ -149,7 +149,7 @@ mod tests {
             shards in proptest::option::of(1u32..50),
             samples in proptest::option::of(1u64..50),
         ) {
-            let lens = lens(Cut { bytes, shards, samples }, &sizes);
+            let lens = lens(ShardBounds { bytes, shards, samples }, &sizes);
             let mut next = 0;
             for len in &lens {
                 prop_assert!(*len > 0);
@@ -171,8 +171,8 @@ mod tests {
             shards in proptest::option::of(1u32..50),
             samples in proptest::option::of(1u64..50),
         ) {
-            let cut = Cut { bytes, shards, samples };
-            let together: Vec<Run> = runs.iter().map(|(size, samples)| Run { size: *size, samples: *samples }).collect();
+            let cut = ShardBounds { bytes, shards, samples };
+            let together: Vec<SizeRun> = runs.iter().map(|(size, samples)| SizeRun { size: *size, samples: *samples }).collect();
             let apart: Vec<u64> = runs.iter().flat_map(|(size, n)| std::iter::repeat_n(*size, *n as usize)).collect();
             let found: Vec<usize> = cut.shards(&together).into_iter().map(|n| n as usize).collect();
             prop_assert_eq!(found, lens(cut, &apart));

@@ -1,6 +1,6 @@
 //! What sealed datasets recorded of their files, so that whoever reads them whole finds damage.
 
-use crate::seal::digest_file;
+use crate::digest_file::digest_file;
 use packhorse_core::{Cancel, Code, Error, Kind, Result, Store};
 use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +18,12 @@ const LONGEST: u64 = 1 << 30;
 ///
 /// The records are as good as the manifest, which holds its own digest and that of each receipt.
 #[derive(Debug, Default)]
-pub struct Recorded {
+pub struct RecordedFiles {
     files: BTreeMap<PathBuf, FileRecord>,
     manifests: BTreeMap<PathBuf, Option<Manifest>>,
 }
 
-impl Recorded {
+impl RecordedFiles {
     /// Adds the files of the sealed dataset in the folder `dir`: those of no shard, and those of the shards that are
     /// `wanted`. Says whether there is a sealed dataset. A manifest or a receipt that is damaged is an `Incomplete`
     /// error that names it.
@@ -108,9 +108,9 @@ impl Recorded {
 
 /// Compares shards of sealed datasets with what was recorded of them, each the first time that it is opened.
 #[derive(Debug, Default)]
-pub(crate) struct FirstReads(Mutex<(Recorded, BTreeSet<PathBuf>)>);
+pub(crate) struct FirstReadCheck(Mutex<(RecordedFiles, BTreeSet<PathBuf>)>);
 
-impl FirstReads {
+impl FirstReadCheck {
     /// Checks the files of the shard that the file `path` is of, if it is of one and was not checked before. Damage is
     /// an `Incomplete` error.
     pub(crate) fn check(&self, store: &dyn Store, path: &Path, cancel: &Cancel) -> Result<()> {

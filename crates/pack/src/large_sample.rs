@@ -1,8 +1,8 @@
 //! Samples that are too large for memory: opened, and copied into their shard in pieces.
 
-use crate::feed::Assembly;
-use crate::inputs::{Inputs, of_planned_input};
-use crate::space::Space;
+use crate::block_buffer::BlockBuffer;
+use crate::block_reader::BlockReader;
+use crate::inputs::{Inputs, as_planned_input_error};
 use packhorse_core::{Error, Input, InputRange, Result, ShardWriter};
 use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
 use std::io::Read;
@@ -19,14 +19,14 @@ pub(crate) fn is_large(entry: &PlanEntry) -> bool {
     entry.bytes() > LARGE
 }
 
-impl Assembly<'_> {
+impl BlockReader<'_> {
     /// Appends the sample `entry` to its shard, its large fields in pieces. A sample that drops out is returned, and
     /// nothing of it was written: whatever can be skipped shows when its fields are opened.
     pub(crate) fn copy(&self, entry: &PlanEntry, writer: &mut dyn ShardWriter) -> Result<Option<SkipRecord>> {
         let (large, small): (Vec<FieldSource>, Vec<FieldSource>) =
             entry.fields.iter().cloned().partition(|piece| piece.len() > SMALL);
         let small = PlanEntry { fields: small, ..entry.clone() };
-        let mut space = Space::of(&self.memory, 0, small.bytes());
+        let mut space = BlockBuffer::of(&self.memory, 0, small.bytes());
         let opened = large.iter().map(|piece| {
             let copied = Copied::open(&self.inputs, piece, &entry.key);
             copied.map_err(|e| (piece, e.in_sample(&entry.key)))
@@ -75,7 +75,7 @@ impl<'a> Copied<'a> {
     }
 
     fn about(&self, error: Error) -> Error {
-        of_planned_input(error).in_input(self.path.display()).in_sample(self.key)
+        as_planned_input_error(error).in_input(self.path.display()).in_sample(self.key)
     }
 }
 

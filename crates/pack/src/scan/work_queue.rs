@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 
 /// The tasks of one job.
-pub(super) struct Crew<T> {
+pub(super) struct WorkQueue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
 }
@@ -20,17 +20,17 @@ struct State<T> {
     left: usize,
 }
 
-impl<T: Send> Crew<T> {
+impl<T: Send> WorkQueue<T> {
     /// Does `tasks`, and all that they add, on at most so many threads; returns when none is left. A thread
     /// starts when all others have a task.
-    pub(super) fn run(tasks: Vec<T>, threads: usize, work: &(dyn Fn(T, &Crew<T>) + Sync)) {
+    pub(super) fn run(tasks: Vec<T>, threads: usize, work: &(dyn Fn(T, &WorkQueue<T>) + Sync)) {
         let state = State { open: tasks.len(), waiting: tasks, idle: 1, left: threads.saturating_sub(1) };
-        let crew = Crew { state: Mutex::new(state), changed: Condvar::new() };
-        std::thread::scope(|scope| crew.join(scope, work));
+        let queue = WorkQueue { state: Mutex::new(state), changed: Condvar::new() };
+        std::thread::scope(|scope| queue.join(scope, work));
     }
 
     /// Starts a thread.
-    fn join<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, work: &'scope (dyn Fn(T, &Crew<T>) + Sync)) {
+    fn join<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, work: &'scope (dyn Fn(T, &WorkQueue<T>) + Sync)) {
         scope.spawn(move || {
             while let Some((task, alone)) = self.take() {
                 let _done = Done(self);
@@ -71,14 +71,14 @@ impl<T: Send> Crew<T> {
     }
 }
 
-impl<T> Crew<T> {
+impl<T> WorkQueue<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Counts a task as done, also if it panics: the others must not wait for it.
-struct Done<'a, T>(&'a Crew<T>);
+struct Done<'a, T>(&'a WorkQueue<T>);
 
 impl<T> Drop for Done<'_, T> {
     fn drop(&mut self) {
@@ -100,9 +100,9 @@ mod tests {
     fn all_tasks_are_done_once_whatever_they_add() {
         for threads in [1, 2, 32] {
             let sum = AtomicU64::new(0);
-            Crew::run(vec![12u64, 3], threads, &|n, crew| {
+            WorkQueue::run(vec![12u64, 3], threads, &|n, queue| {
                 sum.fetch_add(1, Ordering::Relaxed);
-                (0..n).filter(|k| k % 2 == 0).for_each(|k| crew.add(k));
+                (0..n).filter(|k| k % 2 == 0).for_each(|k| queue.add(k));
             });
             // f(n) = 1 + f(0) + f(2) + … below n: f(12) = 64, f(3) = 4.
             assert_eq!(sum.load(Ordering::Relaxed), 68);
@@ -113,13 +113,13 @@ mod tests {
     fn there_are_as_many_threads_as_wait_for_each_other() {
         // None of the eight tasks goes on before all have begun.
         let meet = std::sync::Barrier::new(8);
-        Crew::run(vec![0u8; 8], 8, &|_, _| {
+        WorkQueue::run(vec![0u8; 8], 8, &|_, _| {
             meet.wait();
         });
     }
 
     #[test]
     fn no_task_no_wait() {
-        Crew::run(Vec::<u64>::new(), 4, &|_, _| {});
+        WorkQueue::run(Vec::<u64>::new(), 4, &|_, _| {});
     }
 }

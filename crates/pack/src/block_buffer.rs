@@ -5,7 +5,7 @@ use packhorse_core::{Memory, Pool, Result};
 
 /// Room for the bytes of one block. The memory returns to its pool when nobody looks at the block any more.
 #[derive(Default)]
-pub(crate) struct Space {
+pub(crate) struct BlockBuffer {
     pool: Pool,
     bytes: Option<Memory>,
     used: usize,
@@ -20,7 +20,7 @@ const LINE: usize = 64;
 /// No more than this is taken for bytes that have yet to come.
 const AHEAD: u64 = 512 << 10;
 
-impl Space {
+impl BlockBuffer {
     /// A space whose memory comes from `pool`, with `lead` zeros in it, or a line of the cache more; about `expected`
     /// bytes will follow.
     pub(crate) fn of(pool: &Pool, lead: usize, expected: u64) -> Self {
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn what_was_filled_stays_when_more_comes() {
         let pool = Pool::default();
-        let mut space = Space::of(&pool, 3, 200);
+        let mut space = BlockBuffer::of(&pool, 3, 200);
         space.grow(10).unwrap().fill(1);
         space.grow(LARGE).unwrap().fill(2);
         space.grow(5).unwrap().fill(3);
@@ -87,18 +87,18 @@ mod tests {
         let buffer = space.into_buffer();
         let (lead, rest) = buffer.split_at(3 + LINE);
         assert!(lead == [0; 3 + LINE] && rest[..10] == [1; 10] && rest[10..] == [2; LARGE]);
-        assert!(Space::default().into_buffer().is_empty());
+        assert!(BlockBuffer::default().into_buffer().is_empty());
     }
 
     #[test]
     fn memory_comes_back_unless_somebody_holds_it() {
         let pool = Pool::default();
-        let address = |space: &mut Space| space.grow(LARGE).unwrap().as_ptr();
-        let mut space = Space::of(&pool, 0, u64::MAX);
+        let address = |space: &mut BlockBuffer| space.grow(LARGE).unwrap().as_ptr();
+        let mut space = BlockBuffer::of(&pool, 0, u64::MAX);
         let first = address(&mut space);
         let held = space.into_buffer().slice(7);
-        assert_ne!(address(&mut Space::of(&pool, 0, u64::MAX)), first);
+        assert_ne!(address(&mut BlockBuffer::of(&pool, 0, u64::MAX)), first);
         drop(held);
-        assert_eq!(address(&mut Space::of(&pool, 0, u64::MAX)), first);
+        assert_eq!(address(&mut BlockBuffer::of(&pool, 0, u64::MAX)), first);
     }
 }

@@ -1,13 +1,13 @@
 //! Which split each unit of a plan goes to. Pure.
 
+use super::plan_item::PlanItem;
 use super::split::is_name;
-use super::units::Unit;
 use super::{PlanOptions, SplitBy, Splits};
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::{Error, Result};
 
 /// The splits of a plan, and the rule by which units go to them.
-pub(super) struct Groups<'a> {
+pub(super) struct SplitAssignment<'a> {
     names: Vec<String>,
     rule: Rule<'a>,
 }
@@ -21,7 +21,7 @@ enum Rule<'a> {
     Known(Vec<u16>),
 }
 
-impl<'a> Groups<'a> {
+impl<'a> SplitAssignment<'a> {
     /// Errors (`Config`): a sample that has no split where others have one; a name that can't be that of a split.
     pub(super) fn of(listing: &Listing, options: &'a PlanOptions) -> Result<Self> {
         match &options.splits {
@@ -69,7 +69,7 @@ impl<'a> Groups<'a> {
     }
 
     /// The split of a unit, a position in the names, if there are splits. `place` of `total` samples come before it.
-    pub(super) fn split(&self, listing: &Listing, unit: &Unit, place: u64, total: u64) -> usize {
+    pub(super) fn split(&self, listing: &Listing, unit: &PlanItem, place: u64, total: u64) -> usize {
         match &self.rule {
             Rule::None => 0,
             Rule::Known(splits) => splits.get(unit.sample as usize).copied().unwrap_or_default().into(),
@@ -116,7 +116,7 @@ fn top_folder(sample: &SampleRef<'_>) -> Option<String> {
 }
 
 /// What decides the split of a unit: the key of its first sample.
-fn unit_key(sample: &SampleRef<'_>, unit: &Unit) -> String {
+fn unit_key(sample: &SampleRef<'_>, unit: &PlanItem) -> String {
     match sample.table() {
         Some(_) => format!("{}{}", sample.key(), unit.from),
         None => sample.key(),

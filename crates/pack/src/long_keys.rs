@@ -1,0 +1,60 @@
+//! Keys that are longer than readers carry.
+
+use packhorse_core::{Code, Error, Result};
+use std::fmt;
+use std::str::FromStr;
+
+/// What to do with keys that are longer than readers carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LongKeys {
+    /// A bad input, with advice.
+    #[default]
+    Refuse,
+    /// ShardBounds, followed by `~` and 16 hexadecimal digits of the whole key's BLAKE3.
+    Hash,
+}
+
+impl fmt::Display for LongKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LongKeys::Refuse => "refuse",
+            LongKeys::Hash => "hash",
+        })
+    }
+}
+
+impl FromStr for LongKeys {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "refuse" => Ok(LongKeys::Refuse),
+            "hash" => Ok(LongKeys::Hash),
+            other => {
+                Err(Error::config(format!("`long-keys` takes refuse or hash, not \"{other}\""))
+                    .with_code(Code::BadSetting))
+            }
+        }
+    }
+}
+
+/// `key` in `longest` bytes: its start and a hash of all of it.
+pub(crate) fn shorten(key: &str, longest: usize) -> String {
+    let hash = blake3::hash(key.as_bytes()).to_hex();
+    let end = (0..=longest.saturating_sub(17)).rev().find(|i| key.is_char_boundary(*i)).unwrap_or(0);
+    format!("{}~{}", key.get(..end).unwrap_or_default(), hash.get(..16).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_key_keeps_its_start_and_stays_unique() {
+        let (a, b) = ("x".repeat(200), "x".repeat(201));
+        let (short_a, short_b) = (shorten(&a, 96), shorten(&b, 96));
+        assert_eq!((short_a.len(), short_b.len()), (96, 96));
+        assert_ne!(short_a, short_b);
+        assert!(shorten(&"ß".repeat(100), 96).len() <= 96);
+    }
+}

@@ -1,0 +1,150 @@
+//! What the writer of a shard gets next: blocks of samples, asked for some way ahead, runs of rows, and samples that are
+//! copied in pieces.
+
+use crate::feed::{Feed, PendingBlock};
+use crate::large_sample::is_large;
+use crate::memory_budget::BudgetShare;
+use crate::sample_block::SampleBlock;
+use crate::shard_packer::ShardPacker;
+use packhorse_core::{Error, Result};
+use packhorse_dataset::PlanEntry;
+use std::collections::VecDeque;
+use std::iter::Peekable;
+
+/// A block ends when it holds this many bytes of input…
+const BLOCK_BYTES: u64 = 512 << 10;
+/// …or this many samples.
+const BLOCK_SAMPLES: usize = 64;
+
+/// One step of filling a shard: a block of small samples (requested, pending or read), or an entry on its own.
+pub(crate) enum ReadAheadItem<B> {
+    /// Samples whose fields are bytes.
+    Block(B),
+    /// A sample that is copied in pieces.
+    Large(PlanEntry),
+    /// Consecutive rows of a table input, read block by block.
+    Run(PlanEntry),
+}
+
+/// The entries of a block.
+type BlockRequest = ReadAheadItem<Vec<PlanEntry>>;
+/// A block that is being read, with its share of the memory budget.
+type Pending<'a> = ReadAheadItem<(PendingBlock, Option<BudgetShare<'a>>)>;
+/// A block that was read, with its share of the memory budget.
+type Ready<'a> = ReadAheadItem<(SampleBlock, Option<BudgetShare<'a>>)>;
+
+/// Groups consecutive entries into block requests.
+struct BlockRequests<I: Iterator<Item = Result<PlanEntry>>> {
+    entries: Peekable<I>,
+    /// Whether large samples are copied in pieces.
+    copies: bool,
+}
+
+impl<I: Iterator<Item = Result<PlanEntry>>> Iterator for BlockRequests<I> {
+    type Item = Result<BlockRequest>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (mut block, mut bytes) = (Vec::with_capacity(BLOCK_SAMPLES), 0);
+        let copied = |entry: &PlanEntry| self.copies && is_large(entry);
+        while block.len() < BLOCK_SAMPLES {
+            let fits = |e: &Result<PlanEntry>| match e {
+                Ok(e) if e.run().is_some() || copied(e) => block.is_empty(),
+                Ok(e) => bytes == 0 || bytes + e.bytes() <= BLOCK_BYTES,
+                Err(_) => true,
+            };
+            match self.entries.next_if(fits) {
+                Some(Ok(entry)) if entry.run().is_some() => return Some(Ok(BlockRequest::Run(entry))),
+                Some(Ok(entry)) if copied(&entry) => return Some(Ok(BlockRequest::Large(entry))),
+                Some(Ok(entry)) => {
+                    bytes += entry.bytes();
+                    block.push(entry);
+                }
+                Some(Err(e)) => return Some(Err(e)),
+                None => break,
+            }
+        }
+        (!block.is_empty()).then_some(Ok(BlockRequest::Block(block)))
+    }
+}
+
+/// Blocks asked for, in order.
+pub(crate) struct ReadAhead<'a, I: Iterator<Item = Result<PlanEntry>>> {
+    requests: BlockRequests<I>,
+    /// What there was no memory for yet.
+    waiting: Option<Vec<PlanEntry>>,
+    pending: VecDeque<(u64, Pending<'a>)>,
+    bytes: u64,
+}
+
+impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
+    /// Nothing was asked for; where a sink `copies`, large samples are not read as blocks.
+    pub(crate) fn new(entries: I, copies: bool) -> Self {
+        let requests = BlockRequests { entries: entries.peekable(), copies };
+        Self { requests, waiting: None, pending: VecDeque::new(), bytes: 0 }
+    }
+
+    /// The next block: read here where that is quickest, else asked for well ahead. The caller holds no share of the
+    /// budget any more.
+    pub(crate) fn next(&mut self, packer: &'a ShardPacker<'_>, feed: &Feed) -> Result<Option<Ready<'a>>> {
+        if self.pending.is_empty() && self.waiting.is_none() && packer.crowded && !packer.reader.serves() {
+            return match self.requests.next().transpose()? {
+                None => Ok(None),
+                Some(BlockRequest::Run(entry)) => Ok(Some(ReadAheadItem::Run(entry))),
+                Some(BlockRequest::Large(entry)) => Ok(Some(ReadAheadItem::Large(entry))),
+                Some(BlockRequest::Block(entries)) => {
+                    let share = wait(packer, packer.held(&entries));
+                    packer.reader.block(entries).map(|block| Some(ReadAheadItem::Block((block, share))))
+                }
+            };
+        }
+        while self.pending.is_empty() || (self.pending.len() < packer.ahead_blocks && self.bytes < packer.ahead_bytes) {
+            if !self.ask(packer, feed)? {
+                break;
+            }
+        }
+        let Some((bytes, item)) = self.pending.pop_front() else { return Ok(None) };
+        self.bytes -= bytes;
+        match item {
+            Pending::Run(entry) => Ok(Some(ReadAheadItem::Run(entry))),
+            Pending::Large(entry) => Ok(Some(ReadAheadItem::Large(entry))),
+            Pending::Block((pending, share)) => {
+                let block = pending.recv().map_err(|_| Error::bug("a reader ended early"))??;
+                Ok(Some(ReadAheadItem::Block((block, share))))
+            }
+        }
+    }
+
+    /// Asks for one block more; false where there is none, or no memory for it before others are written.
+    fn ask(&mut self, packer: &'a ShardPacker<'_>, feed: &Feed) -> Result<bool> {
+        let waiting = self.waiting.take().map(|entries| Ok(BlockRequest::Block(entries)));
+        let (bytes, item) = match waiting.or_else(|| self.requests.next()).transpose()? {
+            None => return Ok(false),
+            // Read when its turn comes: it is no small read.
+            Some(BlockRequest::Run(entry)) => (0, Pending::Run(entry)),
+            Some(BlockRequest::Large(entry)) => (0, Pending::Large(entry)),
+            Some(BlockRequest::Block(entries)) => {
+                let bytes = packer.held(&entries);
+                // Who waits holds nothing, so that those who hold the memory never wait for each other.
+                let share = match self.pending.is_empty() {
+                    true => wait(packer, bytes),
+                    false => match packer.budget.take(bytes) {
+                        Some(share) => Some(share),
+                        None => {
+                            self.waiting = Some(entries);
+                            return Ok(false);
+                        }
+                    },
+                };
+                (bytes, Pending::Block((feed.ask(entries)?, share)))
+            }
+        };
+        self.pending.push_back((bytes, item));
+        self.bytes += bytes;
+        Ok(true)
+    }
+}
+
+/// A share for a block, once there is one. Each writer may have a small block at any time.
+fn wait<'a>(packer: &'a ShardPacker<'_>, bytes: u64) -> Option<BudgetShare<'a>> {
+    (bytes > BLOCK_BYTES).then(|| packer.budget.wait(bytes))
+}

@@ -1,0 +1,48 @@
+//! Errors of paths that the caller gave: a missing input or an output that can't be written is a fault of the request,
+//! not of the file system.
+
+use packhorse_core::{Code, Error, Kind, Store, nearest};
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// What the caller named and is not there is a fault of the request, not of the file system.
+pub fn as_request_error(error: Error) -> Error {
+    if !error.is_not_found() {
+        return error;
+    }
+    error.input().into_iter().fold(missing(), Error::in_input)
+}
+
+/// The error of a file or folder that is not there.
+fn missing() -> Error {
+    let error = Error::config("no such file or folder").with_code(Code::NoSuchFile);
+    error.not_found()
+}
+
+/// As [`as_request_error`] for the file or folder `path`, with the name beside it that may have been meant.
+pub(crate) fn with_suggestion(store: &dyn Store, path: &Path, error: Error) -> Error {
+    if !error.is_not_found() {
+        return error.with_kind(Kind::Config);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names = store.list(folder).unwrap_or_default();
+    let names: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    let wanted = path.file_name().unwrap_or_default().to_string_lossy();
+    let meant = nearest(&wanted, names.iter().map(String::as_str));
+    let meant = meant.map(|name| format!("did you mean {}?", path.with_file_name(name).display()));
+    meant.into_iter().fold(missing(), Error::hint).in_input(path.display())
+}
+
+/// What is wrong with the folder that the user gave for a dataset, and no trouble that passes.
+pub(crate) fn as_output_error(error: Error, out: &Path) -> Error {
+    let denied = |message: &str, hint: &str| Error::config(message).with_code(Code::OutputDenied).hint(hint);
+    let told = match error.io_kind() {
+        Some(ErrorKind::NotADirectory) => {
+            denied("is not a folder", "give `out` a folder that is empty or does not exist")
+        }
+        Some(ErrorKind::NotFound) => denied("can't be made there", "give `out` another folder"),
+        _ if error.is_denied() => denied(error.message(), "give `out` a folder that you may write to"),
+        _ => return error,
+    };
+    told.in_input(out.display())
+}
