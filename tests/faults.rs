@@ -308,7 +308,7 @@ fn inputs_that_change_after_the_plan() {
     let grow = |path: &Path| std::fs::write(path, b"another picture").unwrap();
     let remove = |path: &Path| std::fs::remove_file(path).unwrap();
     let changes: [&dyn Fn(&Path); 3] = [&touch, &grow, &remove];
-    let words = ["modification time is another", "it had", "vanished"];
+    let words = ["modification time differs", "it had", "vanished"];
     for (i, (change, word)) in changes.into_iter().zip(words).enumerate() {
         let (input, out) = planned_copy(&work, &work.dir(&format!("copy{i}")));
         let victim = tree(&input).into_keys().find(|name| name.ends_with(".jpg")).unwrap();
@@ -420,7 +420,7 @@ fn verify_names_the_member_and_finds_what_is_cut_lost_or_added() {
             std::fs::write(out.join(name), "x").unwrap();
             let found = damages(&out, more);
             std::fs::remove_file(out.join(name)).unwrap();
-            assert_eq!(found, [format!("{name} - is no part of the dataset")]);
+            assert_eq!(found, [format!("{name} - does not belong to the dataset")]);
         }
     }
     std::fs::remove_file(out.join("dataset.json")).unwrap();

@@ -1,34 +1,34 @@
-//! Memory for blocks, used again and again.
+//! Growable memory for the bytes of one block, taken from a pool.
 
 use arrow_buffer::Buffer;
 use packhorse_core::{Memory, Pool, Result};
 
-/// Room for the bytes of one block. The memory returns to its pool when nobody looks at the block any more.
+/// The bytes of one block. The memory returns to its pool when the last view drops.
 #[derive(Default)]
 pub(crate) struct BlockBuffer {
     pool: Pool,
     bytes: Option<Memory>,
     used: usize,
-    /// What is taken at first.
+    /// The size of the first allocation, in bytes.
     least: usize,
 }
 
-/// A line of the cache: where a file is not to start right behind a page (see [`packhorse_core::Pool`]), it starts one
-/// further on, as aligned as before.
+/// Bytes of a cache line. A lead is extended by one line, so that a file does not start right after a page boundary
+/// (see [`packhorse_core::Pool`]) and keeps its alignment.
 const LINE: usize = 64;
 
-/// No more than this is taken for bytes that have yet to come.
+/// The most bytes allocated ahead of the data.
 const AHEAD: u64 = 512 << 10;
 
 impl BlockBuffer {
-    /// A space whose memory comes from `pool`, with `lead` zeros in it, or a line of the cache more; about `expected`
-    /// bytes will follow.
+    /// A buffer from `pool` that starts with `lead` zeros (extended by a cache line); about `expected` bytes will
+    /// follow.
     pub(crate) fn of(pool: &Pool, lead: usize, expected: u64) -> Self {
         let lead = if (1..LINE).contains(&lead) { lead + LINE } else { lead };
         Self { pool: pool.clone(), bytes: None, used: lead, least: expected.min(AHEAD) as usize }
     }
 
-    /// `len` more bytes, to be filled.
+    /// Appends `len` bytes, which the caller fills.
     pub(crate) fn grow(&mut self, len: usize) -> Result<&mut [u8]> {
         let end = self.used.saturating_add(len);
         let held = self.bytes.as_ref().map_or(0, |bytes| bytes.len());
@@ -55,7 +55,7 @@ impl BlockBuffer {
         self.bytes.as_ref().and_then(|bytes| bytes.get(..self.used)).unwrap_or_default()
     }
 
-    /// Forgets what lies behind the first `used` bytes.
+    /// Keeps the first `used` bytes.
     pub(crate) fn truncate(&mut self, used: usize) {
         self.used = self.used.min(used);
     }
@@ -75,7 +75,7 @@ mod tests {
     const LARGE: usize = 300_000;
 
     #[test]
-    fn what_was_filled_stays_when_more_comes() {
+    fn growing_keeps_the_bytes_so_far() {
         let pool = Pool::default();
         let mut space = BlockBuffer::of(&pool, 3, 200);
         space.grow(10).unwrap().fill(1);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_comes_back_unless_somebody_holds_it() {
+    fn memory_returns_to_the_pool_when_the_last_view_drops() {
         let pool = Pool::default();
         let address = |space: &mut BlockBuffer| space.grow(LARGE).unwrap().as_ptr();
         let mut space = BlockBuffer::of(&pool, 0, u64::MAX);

@@ -17,42 +17,42 @@ use packhorse_transform::{Counts, Transform};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Views address their buffer with signed 32-bit numbers: larger blobs travel alone.
+/// Arrow views have signed 32-bit offsets: a larger blob is a block of its own.
 const VIEW_LIMIT: u64 = i32::MAX as u64;
 
-/// How blocks are put together: what those who read and those who transform need.
+/// Reads and transforms blocks of samples; shared by all reading and transforming threads.
 pub(crate) struct BlockReader<'a> {
     pub(crate) inputs: Inputs<'a>,
     pub(crate) schema: SchemaRef,
     pub(crate) transforms: Vec<&'a dyn Transform>,
-    /// For each decoded column the field of bytes that it comes from.
+    /// For each decoded column its encoded field.
     pub(crate) decoded_from: HashMap<String, String>,
     pub(crate) registry: &'a Registry,
     pub(crate) limits: Limits,
-    /// The limits of what sources decode.
+    /// The limits of decoded values.
     pub(crate) inner: Limits,
-    /// Whether the limits are those that decide what the plan's shards hold.
+    /// Whether the limits are the plan's own, so that values over them may be skipped.
     pub(crate) limits_decide: bool,
-    /// How inputs of typed rows are read, by format.
+    /// Options of table inputs, by format.
     pub(crate) sources: BTreeMap<String, Options>,
-    /// Those that were wanted so far: what a source keeps from one run to the next stays.
+    /// The sources used so far: each keeps its caches from run to run.
     pub(crate) opened: Mutex<BTreeMap<String, Arc<dyn Source>>>,
-    /// Whether transforms are more than decoding and encoding what moves as fast as memory does.
+    /// Whether the transforms do more than decode and encode.
     pub(crate) heavy: bool,
     pub(crate) on_error: OnError,
-    /// Where the memory of blocks comes from.
+    /// The pool of the blocks' memory.
     pub(crate) memory: Pool,
     pub(crate) latency: LatencyProbe,
 }
 
 impl BlockReader<'_> {
-    /// Whether to ask other threads for blocks: a heavy transform wants them computed in parallel, and on
-    /// storage with latency many reads must be in flight. Otherwise handing blocks over only costs.
+    /// Whether other threads should read ahead: heavy transforms run in parallel, and storage with latency needs many
+    /// reads in flight. Otherwise handing blocks over only costs.
     pub(crate) fn serves(&self) -> bool {
         self.heavy || self.latency.is_high()
     }
 
-    /// A block as transforms leave it.
+    /// Applies the transforms to a block.
     pub(crate) fn transformed(&self, mut block: SampleBlock) -> Result<SampleBlock> {
         for rows in std::mem::take(&mut block.rows) {
             self.transform(rows, &mut block)?;
@@ -60,7 +60,7 @@ impl BlockReader<'_> {
         Ok(block)
     }
 
-    /// What reads the format `id`.
+    /// The source of the format `id`.
     pub(crate) fn source(&self, id: &str) -> Result<Arc<dyn Source>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(source) = opened.get(id) {
@@ -73,13 +73,13 @@ impl BlockReader<'_> {
         Ok(source)
     }
 
-    /// Reads and transforms a block here and now.
+    /// Reads and transforms a block on this thread.
     pub(crate) fn block(&self, entries: Vec<PlanEntry>) -> Result<SampleBlock> {
         let block = self.read(entries)?;
         if self.transforms.is_empty() { Ok(block) } else { self.transformed(block) }
     }
 
-    /// Transforms a batch; if that fails and policy lets it, sample by sample.
+    /// Transforms a batch. After bad content under `on-error=skip`, bisects it to skip only the bad samples.
     fn transform(&self, rows: Rows, block: &mut SampleBlock) -> Result<()> {
         let mut counts = Counts::new();
         match self.transforms.iter().try_fold(rows.clone(), |rows, t| t.apply_counted(rows, &mut counts)) {
@@ -104,17 +104,17 @@ impl BlockReader<'_> {
         Ok(())
     }
 
-    /// The input that a transform's error is about: the error names the sample and the field, or a column decoded from it.
+    /// The input that a transform's error is about, by the sample and the field (or decoded column) that it names.
     fn guilty<'a>(&self, entries: &'a [PlanEntry], error: &Error) -> Option<&'a FieldSource> {
         let sample = error.sample()?;
-        // The keys of a run's samples start with that of the run, or are the input's own.
+        // The samples of a run have keys that start with the run's, or keys of their own.
         let entry = entries.iter().find(|entry| entry.key == sample || entry.run().is_some())?;
         let field = error.field().map(|name| self.decoded_from.get(name).map_or(name, String::as_str));
         let named = entry.fields.iter().find(|piece| Some(piece.field.as_str()) == field);
         named.or(entry.fields.first())
     }
 
-    /// Reads a block, and leaves it untransformed.
+    /// Reads a block without transforming it.
     pub(crate) fn read(&self, entries: Vec<PlanEntry>) -> Result<SampleBlock> {
         let bytes = entries.iter().map(PlanEntry::bytes).sum();
         let mut block = SampleBlock::of(entries.len() as u64, bytes, Vec::new());
@@ -129,7 +129,7 @@ impl BlockReader<'_> {
                 Ok(ends) => read.push((entry, start, ends)),
                 Err((piece, e)) if self.skips(&e) => {
                     space.truncate(start);
-                    // Receipts must not say where the roots lie.
+                    // Receipts must not depend on where the roots lie.
                     block.skipped.push(SkipRecord { input: Some(piece.path.clone()), ..SkipRecord::of(&e) });
                 }
                 Err((_, e)) => return Err(e),
@@ -147,27 +147,29 @@ impl BlockReader<'_> {
         Ok(block)
     }
 
-    /// Bytes that are left free before a sample that is alone, for the transform that looks at it first.
+    /// Bytes to leave free before a single sample, for the first transform.
     fn alignment_padding(&self, entries: &[PlanEntry]) -> usize {
         match entries {
-            [one] if one.fields.len() == 1 => self.transforms.first().map_or(0, |transform| transform.alignment_padding()),
+            [one] if one.fields.len() == 1 => {
+                self.transforms.first().map_or(0, |transform| transform.alignment_padding())
+            }
             _ => 0,
         }
     }
 
-    /// Only what follows from the input and the plan alone may be skipped, or a shard would depend on luck.
+    /// Whether an error may be skipped: only if it follows from the input and the plan alone, so that bytes are
+    /// reproducible.
     pub(crate) fn skips(&self, error: &Error) -> bool {
         let follows = error.kind() == Kind::Content || error.kind() == Kind::Limit && self.limits_decide;
         self.on_error == OnError::Skip && follows
     }
 
-    /// Whether an input of typed rows may be left out from here on: what this build can't read is left out as what is
-    /// damaged is.
+    /// Whether the rest of a table input may be skipped: also for data that this build can't read.
     pub(crate) fn skips_rest(&self, error: &Error) -> bool {
         self.skips(error) || self.on_error == OnError::Skip && error.kind() == Kind::Unsupported
     }
 
-    /// Appends the fields of one sample to `space`; returns where each ends.
+    /// Appends the fields of one sample to `space`; returns the end of each.
     pub(crate) fn read_sample<'e>(
         &self,
         entry: &'e PlanEntry,
@@ -184,7 +186,7 @@ impl BlockReader<'_> {
         Ok(ends)
     }
 
-    /// Rows of what was read; in views, or where it is a single sample that may be `large`, without.
+    /// Rows of the samples read, as views into `buffer`; without views for a single `large` sample.
     pub(crate) fn batch(&self, read: &[(PlanEntry, usize, Vec<usize>)], buffer: &Buffer, large: bool) -> Result<Rows> {
         let mut fields = Vec::with_capacity(self.schema.fields().len());
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(fields.capacity());
@@ -209,7 +211,7 @@ impl BlockReader<'_> {
     }
 }
 
-/// Where the field `name` of a sample lies in the buffer.
+/// The range of the field `name` of a sample in the buffer.
 fn range_of(name: &str, (entry, start, ends): &(PlanEntry, usize, Vec<usize>)) -> Option<(usize, usize)> {
     let named = |i: &usize| entry.fields.get(*i).is_some_and(|p| p.field == name);
     // A plan has the fields of a sample in the order of their names.
@@ -235,7 +237,7 @@ fn view_column(name: &str, read: &[(PlanEntry, usize, Vec<usize>)], buffer: &Buf
 
 /// One sample whose bytes no view can address.
 fn large_column(name: &str, read: &[(PlanEntry, usize, Vec<usize>)], buffer: &Buffer) -> Result<LargeBinaryArray> {
-    let [sample] = read else { return Err(Error::bug("a large sample did not travel alone")) };
+    let [sample] = read else { return Err(Error::bug("a large sample is not alone in its block")) };
     let (range, nulls) = match range_of(name, sample) {
         Some(range) => (range, None),
         None => ((0, 0), Some(NullBuffer::new_null(1))),

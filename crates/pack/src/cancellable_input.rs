@@ -1,11 +1,11 @@
-//! Inputs that can't be read any more once the caller asked to stop.
+//! Inputs whose reads end after a request to stop.
 
 use packhorse_core::{Cancel, FileStat, Input, Result};
 use std::io::Read;
 use std::path::Path;
 
-/// An input, and those opened beside it, whose reads end with `Cancelled` after a request to stop: so what a format
-/// does with it ends soon, without the format knowing of requests.
+/// An input, with its siblings, whose reads fail with `Cancelled` after a request to stop. Formats need no check of
+/// their own.
 pub(crate) struct CancellableInput {
     input: Box<dyn Input>,
     cancel: Cancel,

@@ -1,10 +1,10 @@
-//! Which shards are filled one after the other.
+//! Groups shards that one writer fills in order.
 
 use crate::Part;
 use packhorse_dataset::ShardFrame;
 
-/// The shards of a part. Those of one list are filled one after the other, so that what they share of a compressed input
-/// is decompressed once.
+/// The shards of a part, in lists that one writer each fills in order: their shared compressed input is decompressed
+/// once.
 pub(crate) fn chains(shards: &[ShardFrame], part: Part) -> Vec<Vec<&ShardFrame>> {
     let mut chains: Vec<Vec<&ShardFrame>> = Vec::new();
     let mut ended = true;

@@ -1,4 +1,4 @@
-//! A report, ahead of training, of what each reader would trip over in anybody's shards.
+//! Checks third-party shards for what each reader (WebDataset, wids, DALI, Energon, …) would fail on.
 
 use crate::input_format::{NameRules, container, open};
 use crate::request_error::as_request_error;
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 /// What [`check_consumers`] found.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Shards looked at.
+    /// Shards checked.
     pub shards: u64,
     /// Samples seen.
     pub samples: u64,
-    /// Findings, a list a shard, shards without any left out.
+    /// One entry for each shard with findings.
     pub findings: Vec<Findings>,
 }
 
-/// Checks the shards at `paths` (files, or folders of shards) for damage and for `consumers`; `options` are the
-/// format's own.
+/// Checks the shards at `paths` (files, or folders of shards) for damage and for what `consumers` can't read; `options`
+/// are the format's.
 pub fn check_consumers(
     registry: &Registry,
     store: &dyn Store,
@@ -66,7 +66,7 @@ fn check_one(
     seen_elsewhere: &mut dyn FnMut(&str) -> bool,
 ) -> Result<()> {
     let Some((format, compression)) = container(registry, &NameRules::default(), path) else {
-        return Err(Error::unsupported("is no shard of a format that can be checked").in_input(path.display()));
+        return Err(Error::unsupported("can't be checked: its format has no check").in_input(path.display()));
     };
     let input = open(store, path, compression)?;
     let mut doubles: Vec<String> = Vec::new();
@@ -104,13 +104,15 @@ fn shards(registry: &Registry, store: &dyn Store, paths: &[PathBuf]) -> Result<V
         shards.extend(inside.into_iter().map(|name| path.join(name)));
     }
     match shards.is_empty() {
-        true => Err(Error::config("there is no shard in it")
-            .in_input(paths.first().map_or(String::new(), |p| p.display().to_string()))),
+        true => {
+            Err(Error::config("holds no shard")
+                .in_input(paths.first().map_or(String::new(), |p| p.display().to_string())))
+        }
         false => Ok(shards),
     }
 }
 
-/// Whether a file is of a format that shards have: text that lies beside them is none.
+/// Whether the name is that of a shard; text files beside shards are not.
 fn is_shard(registry: &Registry, name: &Path) -> bool {
     container(registry, &NameRules::default(), name).is_some_and(|(format, _)| format.sink(&Options::new()).is_ok())
 }

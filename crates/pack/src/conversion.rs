@@ -17,7 +17,7 @@ pub(crate) struct Conversion {
     after: Vec<Box<dyn Transform>>,
     /// The schema of rows whose fields are bytes, as they are read.
     raw: SchemaRef,
-    /// The schema of what reaches the sink.
+    /// The schema of the rows that the sink gets.
     pub(crate) written: SchemaRef,
     pub(crate) sink: Box<dyn Sink>,
     /// The least bytes that a sample of fields of bytes takes up once it is decoded.
@@ -34,14 +34,14 @@ pub(crate) struct Conversion {
 const LEAST: u64 = 16 << 20;
 
 impl Conversion {
-    /// The conversion of a plan with this header. `rows`: whether shards start with rows, whose keys and fields scan did
-    /// not see.
+    /// The conversion of a plan with this header. `rows`: whether shards start with rows, whose keys and fields scan
+    /// did not see.
     pub(crate) fn of(context: &PackContext<'_>, header: &PlanHeader, rows: bool) -> Result<Self> {
         Self::within(context, header, rows, limits(header, context.limits)?)
     }
 
-    /// The same for one of `writers` side by side, each of which decodes within its part of the limits; `None` where that
-    /// is all of them. What only these refuse is no sample to be left out.
+    /// The same for one of `writers` side by side, each of which decodes within its part of the limits; `None` where
+    /// that is all of them. What only these refuse is no sample to be left out.
     pub(crate) fn tight(
         &self,
         context: &PackContext<'_>,

@@ -1,12 +1,12 @@
 //! What is damaged in a dataset.
 
-/// One thing that is not as it was.
+/// One defect of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Damage {
     /// The file.
     pub file: String,
-    /// The member of it, where that is known.
+    /// The member in the file, if known.
     pub member: Option<String>,
-    /// What is wrong.
+    /// The defect.
     pub problem: String,
 }

@@ -1,4 +1,4 @@
-//! Compressed text that is cut by places: where one run stops to decompress it, the next goes on.
+//! Caches decompressors of compressed text, so that a run goes on where the previous one stopped.
 
 use packhorse_core::Result;
 use packhorse_dataset::SeekPoint;
@@ -8,16 +8,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// So many files may be left in the middle. Writers go on with what they left at once, or never.
+/// The most decompressors kept. A writer resumes its own at once, or never.
 const KEPT: usize = 16;
 
-/// Files that no run reads at the moment, those that were left last at the end.
+/// Idle decompressors, the most recent last.
 #[derive(Default)]
 pub(crate) struct DecompressorCache(Mutex<VecDeque<(PathBuf, Arc<Inside>)>>);
 
 impl DecompressorCache {
-    /// The bytes inside of the file at `path`, to be read from `range.start` to `range.end`, where others go on: as a run
-    /// left it where that is a shorter way than `seek_point`, or opened.
+    /// A decompressor of the file `path` for the bytes `range` of its text: a cached one if it is closer to the start
+    /// than `seek_point`, else one that `open` makes.
     pub(crate) fn take(
         &self,
         path: &Path,
@@ -37,7 +37,7 @@ impl DecompressorCache {
         Ok(inside)
     }
 
-    /// Takes back what a run read to its end.
+    /// Returns a decompressor after a run.
     pub(crate) fn leave(&self, path: PathBuf, inside: Arc<Inside>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT {
@@ -73,7 +73,7 @@ mod tests {
         let first = insides.take(a, 0..5_060_000, seek_point, open).unwrap();
         read(&first, 0);
         read(&first, 5_000_000);
-        // The file is in use, so that another run opens it.
+        // The first is in use, so a second is opened.
         let second = insides.take(a, 0..5_060_000, seek_point, open).unwrap();
         read(&second, 0);
         assert_eq!(opened.get(), 2);

@@ -1,4 +1,4 @@
-//! Samples of one key, over all shards of a dataset: found by the shards' member indexes, a part of all keys at a time.
+//! Keys that occur twice in a dataset, found from the shards' member indexes in passes of bounded memory.
 
 use crate::damage::Damage;
 use packhorse_core::{Cancel, Members, Result};
@@ -6,22 +6,22 @@ use packhorse_dataset::{Manifest, ShardRecord};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 
-/// So many keys are compared at a time: 8 bytes each.
+/// Keys per pass, 8 bytes each.
 const PASS: u64 = 1 << 24;
 
-/// So many doubles are named at most.
+/// At most this many duplicates are reported.
 const NAMED: usize = 100;
 
-/// Two samples of one key.
+/// A key that two samples have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DuplicateKey {
     pub(crate) key: String,
-    /// The shard that holds the first of them, and the one that holds the other: they may be one.
+    /// The shards of the first and of the second sample; may be the same shard.
     pub(crate) shards: (usize, usize),
 }
 
-/// The first doubles among `samples` samples of `shards` shards, in the order of the second one. `members` loads the index
-/// of a shard, `None` where it has none that can be read.
+/// The first duplicates among `samples` samples in `shards` shards, ordered by their second sample. `members` loads the
+/// index of a shard; `None` if it has no readable index.
 pub(crate) fn doubles(
     shards: usize,
     samples: u64,
@@ -31,7 +31,7 @@ pub(crate) fn doubles(
     doubles_by(PASS, shards, samples, cancel, members)
 }
 
-/// The samples of a sealed dataset whose key another one has.
+/// The duplicate keys of a sealed dataset, as damage.
 pub(crate) fn duplicate_key_damages(
     manifest: &Manifest,
     cancel: &Cancel,
@@ -72,7 +72,7 @@ fn doubles_by(
     if suspects.is_empty() { Ok(Vec::new()) } else { named(&mut suspects, shards, cancel, members) }
 }
 
-/// The keys behind hashes that came twice. Two keys may have one hash.
+/// The keys of hashes that occurred twice; different keys with equal hashes are dropped.
 fn named(
     suspects: &mut Vec<u64>,
     shards: usize,

@@ -1,49 +1,49 @@
-//! Threads that share one kind of work, as many as the work needs.
+//! A thread pool for tasks from a channel that grows while all of its threads are busy.
 
 use crossbeam_channel::Receiver;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Scope;
 
-/// One of the threads waits for work, until there are as many as there may be.
+/// Keeps one thread idle until the limit is reached.
 #[derive(Default)]
 struct ElasticPool {
     waiting: AtomicUsize,
-    /// How many more may start.
+    /// Threads that may still start.
     left: AtomicUsize,
 }
 
-/// Does `job` with all that comes, on at most `most` threads and at least one. They end when nothing can come any more.
+/// Runs `job` on everything from the channel, on 1 to `most` threads. They end when all senders are dropped.
 pub(crate) fn work<'scope, T: Send + 'scope>(
     threads: &'scope Scope<'scope, '_>,
     coming: Receiver<T>,
     most: usize,
     job: impl Fn(T) + Clone + Send + 'scope,
 ) {
-    let elastic_pool = ElasticPool { left: AtomicUsize::new(most.max(1)), ..ElasticPool::default() };
-    join(threads, coming, &Arc::new(elastic_pool), job);
+    let pool = ElasticPool { left: AtomicUsize::new(most.max(1)), ..ElasticPool::default() };
+    join(threads, coming, &Arc::new(pool), job);
 }
 
-/// Starts one more thread, if there may be more.
+/// Starts another thread, within the limit.
 fn join<'scope, T: Send + 'scope>(
     threads: &'scope Scope<'scope, '_>,
     coming: Receiver<T>,
-    elastic_pool: &Arc<ElasticPool>,
+    pool: &Arc<ElasticPool>,
     job: impl Fn(T) + Clone + Send + 'scope,
 ) {
     let fewer = |left: usize| left.checked_sub(1);
-    if elastic_pool.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_err() {
+    if pool.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_err() {
         return;
     }
-    elastic_pool.waiting.fetch_add(1, Ordering::Relaxed);
-    let elastic_pool = elastic_pool.clone();
+    pool.waiting.fetch_add(1, Ordering::Relaxed);
+    let pool = pool.clone();
     threads.spawn(move || {
         for next in &coming {
-            if elastic_pool.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
-                join(threads, coming.clone(), &elastic_pool, job.clone());
+            if pool.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
+                join(threads, coming.clone(), &pool, job.clone());
             }
             job(next);
-            elastic_pool.waiting.fetch_add(1, Ordering::Relaxed);
+            pool.waiting.fetch_add(1, Ordering::Relaxed);
         }
     });
 }
@@ -54,7 +54,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::{Barrier, Mutex};
 
-    /// The numbers that were worked on, and how many threads did.
+    /// The tasks done, and the number of threads that took part.
     fn done(tasks: u32, most: usize, job: impl Fn() + Clone + Send) -> (BTreeSet<u32>, usize) {
         let (found, names) = (Mutex::new(BTreeSet::new()), Mutex::new(Vec::new()));
         std::thread::scope(|threads| {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_done_by_no_more_threads_than_may_be() {
+    fn every_task_is_done_within_the_thread_limit() {
         for (tasks, most) in [(0, 4), (1, 4), (1000, 1), (1000, 4), (3, 0)] {
             let (found, threads) = done(tasks, most, || {});
             assert!(found.len() == tasks as usize && threads <= most.max(1), "{tasks} {most}");
@@ -82,8 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn there_are_as_many_as_wait_for_each_other() {
-        // None of the eight goes on before all have come.
+    fn the_pool_grows_while_all_threads_block() {
+        // Each of the eight tasks blocks until all have started.
         let meet = Arc::new(Barrier::new(8));
         let (found, threads) = done(8, 8, move || {
             meet.wait();

@@ -1,8 +1,8 @@
-//! Ordered read-ahead: many small reads in flight, blocks of rows out in the order of the plan.
+//! The threads that read and transform blocks for the writers of shards.
 //!
-//! A shard's writer asks for blocks of consecutive samples some way ahead and takes them in order.
-//! Readers, who wait for the file system, are threads apart from those who compute: on storage with
-//! latency it is their number that counts, not the number of cores.
+//! A writer requests blocks of consecutive samples ahead and receives them in order. Reading threads wait for the file
+//! system and are separate from those that compute: on storage with latency their number decides the speed, not the
+//! number of cores.
 
 use crate::block_reader::BlockReader;
 use crate::elastic_pool;
@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, Sender};
 use packhorse_core::{Error, Result};
 use packhorse_dataset::PlanEntry;
 
-/// A block that was asked for: it comes through this channel.
+/// Receives a requested block.
 pub(crate) type PendingBlock = Receiver<Result<SampleBlock>>;
 
 struct ReadJob {
@@ -26,7 +26,7 @@ pub(crate) struct Feed {
     unfinished: Sender<TransformJob>,
 }
 
-/// The threads' end: work until all writers are gone.
+/// The threads' end of the feed: they run until all writers are gone.
 pub(crate) struct FeedWorkers {
     requests: Receiver<ReadJob>,
     unfinished: (Sender<TransformJob>, Receiver<TransformJob>),
@@ -45,24 +45,26 @@ impl Feed {
         (Self { requests, unfinished: raw }, FeedWorkers { requests: receiver, unfinished })
     }
 
-    /// Asks for a block. The caller bounds how many it has asked for.
+    /// Requests a block. The caller bounds its number of requests.
     pub(crate) fn ask(&self, entries: Vec<PlanEntry>) -> Result<PendingBlock> {
         let (reply, promise) = crossbeam_channel::bounded(1);
         self.requests.send(ReadJob { entries, reply }).map_err(|_| Error::bug("the readers are gone"))?;
         Ok(promise)
     }
 
-    /// Has a block transformed. The caller bounds how many it has given away.
+    /// Hands a block over to be transformed. The caller bounds its number of blocks.
     pub(crate) fn transform(&self, block: SampleBlock) -> Result<PendingBlock> {
         let (reply, promise) = crossbeam_channel::bounded(1);
-        self.unfinished.send(TransformJob { block, reply }).map_err(|_| Error::bug("those who transform are gone"))?;
+        self.unfinished
+            .send(TransformJob { block, reply })
+            .map_err(|_| Error::bug("the transforming threads are gone"))?;
         Ok(promise)
     }
 }
 
 impl FeedWorkers {
-    /// Lets `readers` threads read, and `transformers` transform where there is anything to transform: one of
-    /// each starts, and the others when there is work for them. They end when every [`Feed`] is dropped.
+    /// Starts at most `readers` threads that read, and `transformers` that transform if there are transforms. One of
+    /// each starts at once, the others on demand. They end when every [`Feed`] is dropped.
     pub(crate) fn start<'scope, 'env>(
         self,
         threads: &'scope std::thread::Scope<'scope, 'env>,
@@ -85,7 +87,7 @@ impl BlockReader<'_> {
             Ok(block) if !self.transforms.is_empty() => {
                 let _ = transformers.send(TransformJob { block, reply });
             }
-            // A writer that gave up does not wait for its blocks.
+            // The receiver is gone if its writer failed.
             done => drop(reply.send(done)),
         }
     }

@@ -1,10 +1,10 @@
-//! Which relative paths are wanted.
+//! Include and exclude globs.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use packhorse_core::{Error, Result};
 use std::path::Path;
 
-/// Globs of paths to take and of paths to leave out.
+/// Globs of relative paths to include and to exclude; exclude wins. `*` matches `/` too.
 pub(crate) struct Globs {
     include: GlobSet,
     exclude: GlobSet,
@@ -15,12 +15,12 @@ impl Globs {
         Ok(Self { include: set(include)?, exclude: set(exclude)? })
     }
 
-    /// Whether a file is wanted.
+    /// Whether a file is included.
     pub(crate) fn takes(&self, path: &Path) -> bool {
         (self.include.is_empty() || self.include.is_match(path)) && !self.exclude.is_match(path)
     }
 
-    /// Whether a folder can be passed over with all that it holds.
+    /// Whether a whole folder is excluded.
     pub(crate) fn prunes(&self, folder: &Path) -> bool {
         self.exclude.is_match(folder)
     }

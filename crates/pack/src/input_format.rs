@@ -7,19 +7,18 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What names of files say of their formats.
+/// How file names map to formats.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NameRules {
-    /// The format of all files, where it is not for their names to say.
+    /// The format of all files, whatever their names.
     pub(crate) from: Option<String>,
-    /// Whether files of encoded arrays are tables of rows, not fields of samples.
+    /// Whether files of encoded arrays (`.npz`) are tables of rows, not fields of samples.
     pub(crate) rows: bool,
-    /// Whether compressed JSON is JSON lines, not a field of samples.
+    /// Whether compressed JSON (`.json.gz`) is JSON lines, not a field of samples.
     pub(crate) lines: bool,
 }
 
-/// The format of a container called `path` and its compression; `None` for a plain file, which is
-/// packed as it is.
+/// The format and compression of the container `path`, by its name; `None` for a plain file, which is packed unread.
 pub(crate) fn container<'r>(
     registry: &'r Registry,
     names: &NameRules,
@@ -43,20 +42,21 @@ pub(crate) fn container<'r>(
     }
 }
 
-/// An error where `path` is called as the files of another format than `from` are, which was given for all files.
+/// Refuses a file that has the extension of another format than `from`, which is given for all inputs.
 pub(crate) fn check_from(registry: &Registry, from: &str, path: &Path) -> Result<()> {
     let other = container(registry, &NameRules::default(), path).map(|(format, _)| format.info().id);
     match other.filter(|id| *id != from) {
         None => Ok(()),
         Some(id) => Err(Error::config(format!(
-            "is called as files of {id} are, and `from={from}` is given for all inputs; leave `from` out, leave the file \
-             out with `exclude`, or give it another name"
+            "has an extension of format {id}, and `from={from}` is given for all inputs; leave `from` out, leave the file \
+             out with `exclude`, or rename it"
         ))
         .in_input(path.display())),
     }
 }
 
-/// Compressions that are not read, by the end of a name: what it stands for, and the program that undoes it.
+/// Extensions of compressions that packhorse does not read: the extension that replaces it inside, and a program that
+/// decompresses it.
 const UNREAD: [(&[u8], &[u8], &str); 15] = [
     (b".z", b"", "uncompress"),
     (b".taz", b".tar", "uncompress"),
@@ -75,8 +75,7 @@ const UNREAD: [(&[u8], &[u8], &str); 15] = [
     (b".zip", b"", "unzip"),
 ];
 
-/// The program that decompresses a container called `path`, where packhorse can't; its members would be packed as one
-/// field.
+/// A program that decompresses the container `path`, if packhorse can't: it would be packed as one opaque field.
 pub(crate) fn unread(registry: &Registry, path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.as_bytes();
     UNREAD.iter().find_map(|(ending, inside, program)| {
@@ -86,17 +85,17 @@ pub(crate) fn unread(registry: &Registry, path: &Path) -> Option<&'static str> {
     })
 }
 
-/// How a container is compressed.
+/// The compression of a file, by its name.
 pub(crate) fn compression(path: &Path) -> Option<Compression> {
     Compression::of(path.as_os_str().as_bytes()).map(|(compression, _)| compression)
 }
 
-/// Whether the file called `path` is read as what is in it, decompressed, if it is looked into.
+/// Whether the name is that of a compressed file, which is read decompressed.
 pub(crate) fn is_compressed(path: &Path) -> bool {
     compression(path).is_some()
 }
 
-/// The file that `path` is a part of (of `x.bin` the `x.idx` beside it), if there is one; else `path`.
+/// The main file of `path` (for `x.bin` an existing `x.idx`), or `path` itself.
 pub(crate) fn main_file(registry: &Registry, store: &dyn Store, path: &Path) -> PathBuf {
     let mains = registry.mains(path.as_os_str().as_bytes()).map(|name| PathBuf::from(OsString::from_vec(name)));
     let is_there = |main: &PathBuf| store.stat(main, true).is_ok_and(|stat| stat.kind == FileKind::File);
@@ -106,7 +105,7 @@ pub(crate) fn main_file(registry: &Registry, store: &dyn Store, path: &Path) -> 
         .unwrap_or(path.to_owned())
 }
 
-/// Opens a file, seen as the bytes inside it where it is compressed.
+/// Opens a file; a compressed one is read decompressed.
 pub(crate) fn open(store: &dyn Store, path: &Path, compression: Option<Compression>) -> Result<Box<dyn Input>> {
     let input = store.open(path)?;
     Ok(match compression {

@@ -1,4 +1,4 @@
-//! Reading what the plan names: whole files, and ranges of archives that are opened once.
+//! Reads the inputs of a plan: whole files, and ranges of archives, which are opened once.
 
 use crate::block_buffer::BlockBuffer;
 use crate::cancellable_input::CancellableInput;
@@ -16,14 +16,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Files up to this size are read without a look at their size first: so much memory a file may cost
-/// that is smaller now.
+/// Files planned with up to this many bytes are read without a check of their current size first.
 const SMALL: u64 = 1 << 20;
 
-/// How many archives stay open at once. A compressed one is laid down in a scratch file meanwhile.
+/// The most archives kept open. A compressed one has its decompressed bytes in a scratch file meanwhile.
 const OPEN_ARCHIVES: usize = 16;
 
-/// The inputs of a plan. Shared by all threads that read.
+/// The inputs of a plan, shared by all reading threads.
 pub(crate) struct Inputs<'a> {
     store: &'a dyn Store,
     roots: &'a [PathBuf],
@@ -32,7 +31,7 @@ pub(crate) struct Inputs<'a> {
     cancel: &'a Cancel,
     archives: Mutex<Archives>,
     insides: DecompressorCache,
-    /// What finds damage in shards of sealed datasets, unless it is not wanted.
+    /// Verifies shards of sealed datasets before their first read; `None` if turned off.
     first_reads: Option<FirstReadCheck>,
 }
 
@@ -42,7 +41,7 @@ struct Archives {
     clock: u64,
 }
 
-/// Where an archive is: opened by the first thread that wants it, while others wait.
+/// An archive in the cache. The first thread opens it while others wait.
 type Place = Arc<OnceLock<Result<Arc<SharedFile>>>>;
 
 /// A range of an archive.
@@ -78,7 +77,7 @@ impl Input for Section {
     }
 }
 
-/// A section from its start to its end.
+/// A stream over a section.
 struct Streamed<'a> {
     section: &'a Section,
     at: u64,
@@ -107,20 +106,20 @@ impl<'a> Inputs<'a> {
         Self { store, roots, scratch, limits, cancel, archives, insides, first_reads }
     }
 
-    /// The same; with `verify`, shards of sealed datasets are compared with their digests before they are read.
+    /// With `verify`, shards of sealed datasets are compared with their recorded digests before they are read.
     pub(crate) fn verifying(mut self, verify: bool) -> Self {
         self.first_reads = verify.then(FirstReadCheck::default);
         self
     }
 
-    /// `Err(Cancelled)` once somebody asked to stop: asked before each sample, since the reads of a
-    /// block can take long where each of them waits for the file system.
+    /// `Err(Cancelled)` after a request to stop. Checked before each sample: on slow storage a block takes long.
     pub(crate) fn check_cancel(&self) -> Result<()> {
         self.cancel.check()
     }
 
-    /// Appends the bytes of `piece` to `out`. An input that is not what the plan saw is an error of
-    /// kind `Changed`; one that may not be read is bad content.
+    /// Appends the bytes of `piece` to `out`.
+    ///
+    /// Errors: `Changed` for an input that differs from the plan; `Content` for one without permission to read.
     pub(crate) fn read(&self, piece: &FieldSource, out: &mut BlockBuffer) -> Result<()> {
         let path = self.path(piece);
         let done = match piece.extent {
@@ -135,7 +134,7 @@ impl<'a> Inputs<'a> {
         self.roots.get(piece.root as usize).map_or(relative.clone(), |root| root.join(relative))
     }
 
-    /// The bytes that `piece` names, as an input of their own.
+    /// The bytes of `piece` as an input.
     pub(crate) fn view(&self, piece: &FieldSource) -> Result<Box<dyn Input>> {
         let path = self.path(piece);
         let opened = match piece.extent {
@@ -148,8 +147,8 @@ impl<'a> Inputs<'a> {
         opened.map_err(|e| as_planned_input_error(e).in_input(path.display()))
     }
 
-    /// An input of typed rows, opened once for all who read it; a compressed one is opened for each run, and streamed
-    /// unless it was cut by places.
+    /// Opens a table input, once for all readers. A compressed one is opened for each run, and streamed unless the plan
+    /// has a seek point.
     pub(crate) fn table(&self, piece: &FieldSource) -> Result<OpenTable> {
         let path = self.path(piece);
         let opened = match (compression(&path), piece.seek_point, piece.items) {
@@ -173,18 +172,18 @@ impl<'a> Inputs<'a> {
         opened.map_err(|e| as_planned_input_error(e).in_input(path.display()))
     }
 
-    /// `Changed` unless what `opened` is of is still what it was when it was opened and planned.
+    /// `Changed` unless `opened` is still the file that was planned and opened.
     pub(crate) fn check(&self, opened: &OpenTable, piece: &FieldSource) -> Result<()> {
         let checked = opened.input().stat().and_then(|now| check_stamp(now, piece));
         checked.map_err(|e| e.in_input(self.path(piece).display()))
     }
 
-    /// `Changed` unless `view`, which is that of `piece`, is of what was planned.
+    /// `Changed` unless `view`, the view of `piece`, is still the file that was planned.
     pub(crate) fn unchanged(&self, view: &dyn Input, piece: &FieldSource) -> Result<()> {
         check_stamp(view.stat()?, piece)
     }
 
-    /// Takes back what a run of `piece` read to its end.
+    /// Returns the table of a finished run of `piece`, so that a later run goes on from there.
     pub(crate) fn leave(&self, opened: OpenTable, piece: &FieldSource) {
         let ended = piece.items.zip(piece.seek_point).is_none_or(|((_, to, _), inside)| to >= inside.len);
         if let (OpenTable::Inside(inside), false) = (opened, ended) {
@@ -196,7 +195,7 @@ impl<'a> Inputs<'a> {
         let place = self.place(path);
         let open = || self.open_archive(path).map(|input| Arc::new(SharedFile::new(input)));
         place.get_or_init(open).clone().map_err(|failure| {
-            // Another call may have better luck, unless the archive is too large, which takes long to find out.
+            // Retried by the next call, unless the archive is too large: that takes long to find out.
             if failure.kind() != Kind::Limit {
                 self.archives.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
             }
@@ -204,10 +203,10 @@ impl<'a> Inputs<'a> {
         })
     }
 
-    /// Opens what was a regular file when it was planned.
+    /// Opens a file that was regular when it was planned.
     fn open(&self, path: &Path, compression: Option<Compression>) -> Result<Box<dyn Input>> {
         let input = open(self.store, path, compression).map_err(|e| match e.kind() {
-            Kind::Content => changed("it is no regular file now"),
+            Kind::Content => changed("it is not a regular file now"),
             _ => e,
         })?;
         Ok(Box::new(WatchedInput::new(input)?))
@@ -219,10 +218,9 @@ impl<'a> Inputs<'a> {
             return match read {
                 Ok(Some(now)) if now.size != piece.size => Err(resized(piece, now.size)),
                 Ok(now) => check_stamp(now, piece),
-                // Something else is there now, or was while it was read.
                 Err(e) if e.kind() == Kind::Content => Err(match self.store.stat(path, true)? {
                     now if now.kind == FileKind::File => resized(piece, now.size),
-                    _ => changed("it is no regular file now"),
+                    _ => changed("it is not a regular file now"),
                 }),
                 Err(e) => Err(e),
             };
@@ -242,14 +240,14 @@ impl<'a> Inputs<'a> {
     }
 
     fn append(&self, input: &dyn Input, offset: u64, len: u64, out: &mut BlockBuffer) -> Result<()> {
-        // A length that the input does not back must not cost memory.
+        // Checked before memory is allocated.
         if input.len().is_some_and(|have| offset.saturating_add(len) > have) {
             return Err(changed("it is shorter now"));
         }
         input.read_at(offset, out.grow(self.limits.blob(len)?)?)
     }
 
-    /// The archive's place in the cache; the one used longest ago makes room.
+    /// The archive's entry in the cache; the least recently used one is evicted.
     fn place(&self, path: &Path) -> Place {
         let mut archives = self.archives.lock().unwrap_or_else(PoisonError::into_inner);
         archives.clock += 1;
@@ -282,8 +280,8 @@ impl<'a> Inputs<'a> {
 
 fn check_stamp(now: Option<FileStat>, piece: &FieldSource) -> Result<()> {
     match now {
-        Some(now) if now.size != piece.size => Err(changed("its size is another")),
-        Some(now) if now.mtime != piece.mtime => Err(changed("its modification time is another")),
+        Some(now) if now.size != piece.size => Err(changed("its size differs")),
+        Some(now) if now.mtime != piece.mtime => Err(changed("its modification time differs")),
         _ => Ok(()),
     }
 }
@@ -296,8 +294,8 @@ fn changed(what: &str) -> Error {
     Error::new(Kind::Changed, format!("changed since the plan was made: {what}")).hint("plan again into a new folder")
 }
 
-/// Sorts the failures of a planned input: vanished or shorter means changed, a missing permission is
-/// a property of the input, everything else is the file system's.
+/// Classifies the failure of a planned input: missing or shorter is `Changed`, a missing permission is `Content`,
+/// anything else stays a failure of the file system.
 pub(crate) fn as_planned_input_error(error: Error) -> Error {
     match error.kind() {
         Kind::Environment if error.is_absent() => Error::new(Kind::Changed, "vanished since the plan was made")

@@ -1,4 +1,4 @@
-//! Samples that are too large for memory: opened, and copied into their shard in pieces.
+//! Copies large samples into their shard in pieces.
 
 use crate::block_buffer::BlockBuffer;
 use crate::block_reader::BlockReader;
@@ -8,20 +8,20 @@ use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
 use std::io::Read;
 use std::path::PathBuf;
 
-/// Samples of more bytes are copied in pieces where their shard takes them as they are.
+/// Samples of more bytes are copied in pieces if their shard stores them unchanged.
 const LARGE: u64 = 16 << 20;
 
-/// The fields of such a sample that are small are read whole.
+/// Fields of up to this many bytes are read whole.
 const SMALL: u64 = 1 << 20;
 
-/// Whether a sample, which is no run of rows, is large.
+/// Whether a sample (not a run of rows) is large.
 pub(crate) fn is_large(entry: &PlanEntry) -> bool {
     entry.bytes() > LARGE
 }
 
 impl BlockReader<'_> {
-    /// Appends the sample `entry` to its shard, its large fields in pieces. A sample that drops out is returned, and
-    /// nothing of it was written: whatever can be skipped shows when its fields are opened.
+    /// Appends the sample `entry` to its shard, its large fields in pieces. Returns the record of a skipped sample, of
+    /// which nothing was written: all errors that may be skipped occur when its fields are opened.
     pub(crate) fn copy(&self, entry: &PlanEntry, writer: &mut dyn ShardWriter) -> Result<Option<SkipRecord>> {
         let (large, small): (Vec<FieldSource>, Vec<FieldSource>) =
             entry.fields.iter().cloned().partition(|piece| piece.len() > SMALL);
@@ -48,7 +48,7 @@ impl BlockReader<'_> {
     }
 }
 
-/// A field that is being copied. Its errors name input and sample.
+/// A field that is being copied. Its errors name the input and the sample.
 struct Copied<'a> {
     inputs: &'a Inputs<'a>,
     piece: &'a FieldSource,
@@ -69,7 +69,7 @@ impl<'a> Copied<'a> {
         (&self.piece.field, InputRange { input: self, offset: 0, len: self.piece.len() })
     }
 
-    /// `Changed` unless it is still what was planned.
+    /// `Changed` unless it is still the file that was planned.
     fn check(&self) -> Result<()> {
         self.inputs.unchanged(&*self.input, self.piece).map_err(|e| self.about(e))
     }

@@ -1,39 +1,38 @@
-//! How far away the inputs are: in memory, or behind a disk or a network.
+//! Tells whether reads come from memory, or from a disk or a network with latency.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What the last reads showed. Shared by all threads that read.
+/// The latency class of recent reads, shared by all reading threads.
 ///
-/// A read from memory never gives up the processor of its own accord; one that waits for a device
-/// or a server does, once or more. Unlike a clock, the kernel's count of that is not fooled by
-/// other processes that want the processor too.
+/// Counts voluntary context switches: a read from memory makes none, a read that waits for a device or a server at
+/// least one. Unlike elapsed time, the count does not depend on the load of other processes.
 #[derive(Default)]
 pub(crate) struct LatencyProbe {
     far: AtomicBool,
-    /// Waits and samples since the last decision.
+    /// Waits, and samples, since the last decision.
     seen: Mutex<(u64, u64)>,
 }
 
-/// Far is where at least one sample in so many had to be waited for.
+/// Latency is high if at least one sample in this many had to wait.
 const SAMPLES_A_WAIT: u64 = 8;
-/// So many samples decide: a large one is a block of its own, and one wait in it may be for a lock of the
-/// kernel's.
+/// Samples per decision. One block is not enough: a large sample is a block of its own, and a single wait may be for a
+/// lock in the kernel.
 const ENOUGH: u64 = 32;
 
 impl LatencyProbe {
-    /// How often this thread has waited so far.
+    /// Voluntary context switches of this thread so far.
     pub(crate) fn waits() -> u64 {
         let usage = getrusage(UsageWho::RUSAGE_THREAD);
         usage.map_or(0, |usage| u64::try_from(usage.voluntary_context_switches()).unwrap_or(0))
     }
 
-    /// Takes note of a block of `samples` that was waited for `waits` times.
+    /// Records that reading `samples` samples waited `waits` times.
     pub(crate) fn record(&self, waits: u64, samples: u64) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (waits, samples) = (seen.0 + waits, seen.1 + samples);
-        // As soon as it is known, before there are enough.
+        // High latency is reported early.
         let far = waits * SAMPLES_A_WAIT > samples.max(ENOUGH);
         *seen = if far || samples >= ENOUGH { (0, 0) } else { (waits, samples) };
         if (far || samples >= ENOUGH) && far != self.is_high() {
@@ -59,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wait_in_a_block_is_near() {
+    fn one_wait_in_a_block_is_low_latency() {
         let latency = LatencyProbe::default();
         latency.record(60, 64);
         assert!(latency.is_high());

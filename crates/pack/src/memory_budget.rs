@@ -1,8 +1,8 @@
-//! The bytes of input that may be in memory at once, shared by all writers.
+//! The memory budget for input bytes, shared by all writers.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// So many bytes for all. Who holds a share gives it back without waiting for another one.
+/// A number of bytes to share. A caller that holds a share must not wait for another.
 pub(crate) struct MemoryBudget {
     total: u64,
     state: Mutex<State>,
@@ -12,13 +12,13 @@ pub(crate) struct MemoryBudget {
 #[derive(Default)]
 struct State {
     used: u64,
-    /// The number that the next who waits gets.
+    /// The next ticket.
     last: u64,
-    /// The number of the one whose turn it is.
+    /// The ticket that is served next.
     turn: u64,
 }
 
-/// A part of a budget. It goes back when it is dropped.
+/// A part of a budget, returned on drop.
 pub(crate) struct BudgetShare<'a> {
     budget: &'a MemoryBudget,
     bytes: u64,
@@ -30,8 +30,7 @@ impl MemoryBudget {
         Self { total, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// `bytes` of it, or all of it where they are more: when others have given back enough, in the order of the calls. The
-    /// caller must hold no share.
+    /// Waits for `bytes`, at most the whole budget, in the order of the calls. The caller must hold no share.
     pub(crate) fn wait(&self, bytes: u64) -> BudgetShare<'_> {
         let bytes = bytes.min(self.total);
         let mut state = self.state();
@@ -47,7 +46,7 @@ impl MemoryBudget {
         BudgetShare { budget: self, bytes }
     }
 
-    /// `bytes` of it, if they are there and none waits for some.
+    /// Takes `bytes` if they are free and no caller waits.
     pub(crate) fn take(&self, bytes: u64) -> Option<BudgetShare<'_>> {
         let mut state = self.state();
         if state.turn != state.last || bytes > self.total - state.used {
@@ -80,7 +79,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
-    fn what_is_not_there_is_not_given() {
+    fn only_free_bytes_are_given() {
         let budget = MemoryBudget::new(10);
         let held = budget.take(6).unwrap();
         assert!(budget.take(5).is_none());
@@ -88,7 +87,7 @@ mod tests {
         drop(held);
         assert!(budget.take(7).is_none());
         drop(rest);
-        // More than all of it is all of it.
+        // A larger request gets the whole budget.
         let all = budget.wait(1000);
         assert!(budget.take(1).is_none());
         drop(all);
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn many_who_want_more_than_half_have_it_one_after_the_other() {
+    fn concurrent_shares_never_exceed_the_budget() {
         let budget = MemoryBudget::new(100);
         let (held, most) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|threads| {

@@ -1,4 +1,4 @@
-//! One type for each column, over many inputs that each say their own.
+//! Merges the column types of many inputs into one schema.
 
 use packhorse_core::{Code, DataType, Error, Field, FieldType, NUMPY, PACKED, Result, numpy_type, with_metadata};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// What to do with arrays of one name whose shapes differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Shapes {
-    /// A bad input: all samples have one shape, and batches are dense.
+    /// All samples have one shape, and batches are dense; another shape is a bad input.
     #[default]
     Equal,
     /// Each sample has a shape of its own.
@@ -30,9 +30,10 @@ struct Column {
 }
 
 impl MergedColumns {
-    /// Takes in what `samples` samples of the input `path` hold. Two types that can't be one are a
-    /// `Content` error that shows both and says which input had the other; `path` is relative where the
-    /// error may come into a plan.
+    /// Merges the fields of `samples` samples of the input `path`; on an error nothing is merged.
+    ///
+    /// Errors: `Content` for types that can't be merged, naming both types and the input with the other. Pass a
+    /// relative `path` if the error may be stored in a plan.
     pub(crate) fn add<'f>(
         &mut self,
         fields: impl Iterator<Item = &'f Field>,
@@ -54,7 +55,6 @@ impl MergedColumns {
             };
             merged.push(field);
         }
-        // All of an input or nothing: one that does not fit may be left out.
         for field in merged {
             let first = || path.to_owned();
             let new = || Column { field: field.clone(), count: 0, first: first() };
@@ -65,7 +65,7 @@ impl MergedColumns {
         Ok(())
     }
 
-    /// The columns in the order of their names; those that some of `samples` samples lack are nullable.
+    /// The columns by name; those that some of `samples` samples lack are nullable.
     pub(crate) fn fields(&self, samples: u64) -> impl Iterator<Item = Field> {
         self.columns
             .values()
@@ -73,8 +73,7 @@ impl MergedColumns {
     }
 }
 
-/// Whether two columns hold the same; their Arrow types alone do not say it, since 2×3 and 6 values are
-/// both six.
+/// Whether two columns have one type. Their Arrow types do not tell: tensors of 2×3 and of 6 values have the same.
 pub(crate) fn same_type(a: &Field, b: &Field) -> bool {
     a.data_type() == b.data_type() && FieldType::of(a).ok() == FieldType::of(b).ok()
 }
@@ -83,11 +82,11 @@ fn same_numpy(a: &Field, b: &Field) -> bool {
     numpy_type(a) == numpy_type(b)
 }
 
-/// The column that holds the values of both; `None` if there is none.
+/// A column that holds the values of both; `None` if they don't fit together.
 fn join(a: &Field, b: &Field, shapes: Shapes) -> Option<Field> {
     let nullable = a.is_nullable() || b.is_nullable();
     let (one, other) = (FieldType::of(a).ok()?, FieldType::of(b).ok()?);
-    // Text of NumPy has a width, which says nothing of its content.
+    // The width of NumPy text does not matter.
     let text = one.element() == Some(&DataType::Utf8View) || one == FieldType::Text;
     if !text && !same_numpy(a, b) || one.element() != other.element() {
         return None;
@@ -127,7 +126,7 @@ fn differ(known: &Column, field: &Field) -> Error {
     hint.into_iter().fold(error, Error::hint)
 }
 
-/// The error that equal numbers of two inputs mean different values.
+/// The error of columns whose equal numbers stand for different values.
 fn packed(known: &Column, field: &Field) -> Error {
     let notes = |field: &Field| field.metadata().get(PACKED).map_or("none", String::as_str).to_owned();
     Error::content(format!(
@@ -140,7 +139,7 @@ fn packed(known: &Column, field: &Field) -> Error {
     ))
 }
 
-/// The type as users read it.
+/// The type, as messages show it.
 pub(crate) fn shown(field: &Field) -> String {
     let kind = FieldType::of(field).map_or_else(|_| field.data_type().to_string(), |kind| kind.to_string());
     match numpy_type(field) {
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_other_scales_are_no_one_column() {
+    fn columns_of_different_scales_are_not_merged() {
         let scaled = |notes: &str| with_metadata(tensor(&[2]), PACKED, notes);
         let one = scaled("{\"scale_factor\":0.1}");
         assert_eq!(join_all(&[one.clone(), one.clone()], Shapes::Equal).unwrap(), std::slice::from_ref(&one));

@@ -1,13 +1,13 @@
-//! What to do with bad inputs.
+//! How bad inputs are handled.
 
 use packhorse_core::{Code, Error};
 use std::fmt;
 use std::str::FromStr;
 
-/// What happens when an input is bad. Only bad content can be skipped; a failed disk never is.
+/// How a bad input is handled. Only bad content can be skipped, never a failure of the file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// The job fails and says which input is to blame.
+    /// The job fails with an error that names the input.
     #[default]
     Fail,
     /// The sample is left out and recorded.

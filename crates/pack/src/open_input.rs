@@ -1,13 +1,13 @@
-//! Inputs that are open, with what was parsed of them. Knows neither paths nor plans.
+//! Open inputs with their parsed metadata. Knows neither paths nor plans.
 
 use packhorse_core::{Input, Result, Source, Table};
 use packhorse_storage::Inside;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An open file, shared by all who read it.
+/// An open file, shared by all readers.
 pub(crate) struct SharedFile {
     pub(crate) input: Arc<dyn Input>,
-    /// Its rows, from when they are first read on.
+    /// Its rows, parsed on first use.
     table: Mutex<Option<Arc<dyn Table>>>,
 }
 
@@ -16,7 +16,7 @@ impl SharedFile {
         Self { input: Arc::from(input), table: Mutex::default() }
     }
 
-    /// Its rows as `source` reads them: parsed by the first thread that wants them, while others wait.
+    /// Its rows as `source` reads them. The first thread parses them while others wait.
     fn table(&self, source: &dyn Source) -> Result<Arc<dyn Table>> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(table) = &*table {
@@ -27,11 +27,11 @@ impl SharedFile {
     }
 }
 
-/// An input of typed rows that is open.
+/// An open table input.
 pub(crate) enum OpenTable {
-    /// It may be so for several.
+    /// Shared by several runs.
     SharedFile(Arc<SharedFile>),
-    /// Compressed text, for one.
+    /// Compressed text, read by one run.
     Inside(Arc<Inside>),
 }
 
@@ -44,7 +44,7 @@ impl OpenTable {
         }
     }
 
-    /// Its rows as `source` reads them. All who share the input name the same source.
+    /// Its rows as `source` reads them. All readers of a shared file must pass the same source.
     pub(crate) fn table(&self, source: &dyn Source) -> Result<Arc<dyn Table>> {
         match self {
             OpenTable::SharedFile(archive) => archive.table(source),

@@ -6,23 +6,23 @@ use crate::sample_block::SampleBlock;
 use packhorse_core::{Error, Result};
 use std::collections::VecDeque;
 
-/// So many blocks of a run may wait for their turn, for each thread that transforms.
+/// Blocks in flight per transforming thread.
 const AHEAD: usize = 2;
 
-/// Where the blocks of a run go, in order: transformed, or as they are read.
+/// Hands blocks on in order, transformed or raw.
 pub(crate) struct OrderedTransformer<'a> {
-    /// Those who transform, where this thread shall not; `None` where blocks stay as they are read.
+    /// The transforming threads; `None` to hand blocks on untransformed.
     feed: Option<&'a Feed>,
-    /// Whether it shall: asked before each block.
+    /// Whether this thread transforms the next block itself.
     alone: &'a dyn Fn() -> bool,
-    /// How many others there are.
+    /// The number of transforming threads.
     jobs: usize,
     promised: VecDeque<PendingBlock>,
     each: &'a mut dyn FnMut(SampleBlock) -> Result<()>,
 }
 
 impl<'a> OrderedTransformer<'a> {
-    /// Blocks come out at `each`; while `alone`, this thread transforms them itself.
+    /// Passes transformed blocks to `each`. While `alone` is true, this thread transforms them itself.
     pub(crate) fn new(
         feed: &'a Feed,
         jobs: usize,
@@ -32,7 +32,7 @@ impl<'a> OrderedTransformer<'a> {
         Self { feed: Some(feed), alone, jobs, promised: VecDeque::new(), each }
     }
 
-    /// Blocks come out at `each` as they are read.
+    /// Passes blocks to `each` untransformed.
     pub(crate) fn raw(each: &'a mut dyn FnMut(SampleBlock) -> Result<()>) -> Self {
         Self { feed: None, alone: &|| true, jobs: 0, promised: VecDeque::new(), each }
     }

@@ -1,4 +1,4 @@
-//! pack: fills the shards of one part of the plan, many at once.
+//! pack: fills the shards of one part of a plan, several at once.
 
 use crate::Part;
 use crate::chains::chains;
@@ -20,36 +20,35 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What filling a part of a plan did.
+/// Totals of a part of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackReport {
     /// Shards of the part.
     pub shards: u64,
-    /// Of these, shards that were there already.
+    /// Shards that were already complete.
     pub reused: u64,
     /// Samples in the shards of the part.
     pub samples: u64,
-    /// Bytes of input read for them.
+    /// Bytes of input of these shards.
     pub input_bytes: u64,
     /// Bytes of their data files.
     pub bytes: u64,
-    /// Samples left out by policy.
+    /// Samples left out under `on-error=skip`.
     pub skipped: u64,
-    /// What else was counted in the shards of the part, by name, as in their receipts: `tokens`, `pictures unchanged`.
+    /// Other counts of the shards' receipts, by name: `tokens`, `pictures unchanged`.
     pub counts: Counts,
 }
 
 /// Fills the shards of one part of the plan in the folder `out`.
 ///
-/// Shards with a valid receipt stay as they are. A shard that fails does not stop the others unless
-/// the file system failed; the first error is returned when the rest is done. Running again goes on
-/// where this run ended, and the bytes of the shards do not depend on how often that happens. Where a plan is there that
-/// is to replace the dataset in `out`, that one is filled.
+/// Shards with a valid receipt stay as they are, so a second call resumes the first; the bytes do not depend on
+/// interruptions. A shard that fails does not stop the others unless the file system failed; the most severe error is
+/// returned at the end. If a replacement of the dataset in `out` is under way, its plan is filled.
 pub(crate) fn pack(context: &PackContext<'_>, out: &Path, options: &PackOptions) -> Result<PackReport> {
     pack_again(context, &plan_folder(&context.store, out)?, options, &Redo::new())
 }
 
-/// As [`pack`], with some shards filled again. Until a new one is whole, and as it must be, the old one stays.
+/// As [`pack`], and fills some shards again. An old shard stays until the new one is complete and has the right digest.
 pub(crate) fn pack_again(
     context: &PackContext<'_>,
     out: &Path,
@@ -65,8 +64,7 @@ pub(crate) fn pack_again(
     let mine = chains.concat();
     let rows = starts_with_rows(&plan, &mine)?;
     let conversion = Conversion::of(context, plan.header(), rows)?;
-    // Writers mostly wait for readers, so a few more of them than cores hide each other's waits; where they
-    // transform what they write, they are as many as may compute.
+    // Writers that only copy mostly wait for readers, so there are more of them than cores.
     let most = if conversion.is_plain(context) { (2 * options.jobs).clamp(2, 64) } else { options.jobs.clamp(1, 64) };
     let writers = most.min(chains.len().max(1)).min(conversion.most_writers(options.memory));
     let tight = conversion.tight(context, plan.header(), rows, writers)?;
@@ -120,8 +118,8 @@ pub(crate) fn pack_again(
     run.outcome.into_inner().unwrap_or_else(PoisonError::into_inner).report(options.part)
 }
 
-/// Whether a shard starts with rows, whose keys and fields scan did not see as it did those of files. Where rows come later
-/// only, what the sink can't write fails its shard, and can't be left out.
+/// Whether a shard starts with rows of a table input, whose keys and fields scan did not check. If only later entries
+/// are rows, a row that the sink can't write fails its shard instead of being skipped.
 fn starts_with_rows(plan: &PlanReader, mine: &[&ShardFrame]) -> Result<bool> {
     for shard in mine {
         if let Some(first) = plan.entries(shard)?.next()
@@ -141,7 +139,7 @@ fn announce(observer: &dyn Observer, mine: &[&ShardFrame]) {
     });
 }
 
-/// The bytes follow from the plan only if this build makes them as the plan's build would.
+/// Refuses a plan that this build would fill with other bytes than the build that planned.
 fn check_plan(context: &PackContext<'_>, plan: &PlanReader) -> Result<()> {
     let header = plan.header();
     let info = context.registry.get(&header.sink.format)?.info();
@@ -162,12 +160,12 @@ fn check_plan(context: &PackContext<'_>, plan: &PlanReader) -> Result<()> {
     }
 }
 
-/// One run over the shards of a part, shared by the writers.
+/// The state that the writers of a part share.
 struct PackRun<'a> {
     packer: ShardPacker<'a>,
-    /// As `packer`, for as many writers side by side as there are: each decodes only what is not too large for that.
+    /// A packer with smaller limits, so that all writers fit into memory side by side.
     tight: Option<ShardPacker<'a>>,
-    /// Whose turn it is to fill a shard with larger values.
+    /// Held while a shard with larger values is filled.
     turn: Mutex<()>,
     store: &'a dyn Store,
     out: &'a Path,
@@ -202,7 +200,7 @@ impl PackRun<'_> {
         self.packer.busy.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Fills a shard unless it is there; when the file system fails, once more from the start.
+    /// Fills a shard unless it is complete. After a transient failure of the file system it is tried once more.
     fn shard(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<(Receipt, bool)> {
         let mut attempts = 0;
         loop {
@@ -222,7 +220,7 @@ impl PackRun<'_> {
         }
     }
 
-    /// The shard's receipt, and whether it was there already.
+    /// The shard's receipt, and whether it was already complete.
     fn attempt(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<(Receipt, bool)> {
         match valid_receipt(self.store, self.out, self.packer.plan.digest(), shard)? {
             Some(receipt) if !self.packer.redo.contains_key(&shard.name) => Ok((receipt, true)),
@@ -230,8 +228,7 @@ impl PackRun<'_> {
         }
     }
 
-    /// Fills a shard side by side with others; one with values that are too large for that once more, when no other such
-    /// shard is being filled.
+    /// Fills a shard beside others. If a value is too large for that, fills it again as the only such shard.
     fn fill(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<Receipt> {
         let Some((tight, feed)) = self.tight.as_ref().zip(feeds.tight.as_ref()) else {
             return self.packer.fill(shard, &feeds.whole);
@@ -256,8 +253,8 @@ impl PackRun<'_> {
     }
 }
 
-/// Whether a failure of the file system may have passed. A full disk, a quota, a read-only mount and
-/// a missing permission have not.
+/// Whether a failure of the file system may be transient: not a full disk, a quota, a read-only mount or a missing
+/// permission.
 fn may_pass(error: &Error) -> bool {
     let stays = error.is_full() || error.is_denied() || error.io_kind() == Some(ErrorKind::FileTooLarge);
     error.kind() == Kind::Environment && error.errno().is_some() && !stays
@@ -266,7 +263,7 @@ fn may_pass(error: &Error) -> bool {
 #[derive(Default)]
 struct Outcome {
     report: PackReport,
-    /// With the place of the shard in the plan.
+    /// With the shard's position in the plan.
     errors: Vec<(u64, Error)>,
 }
 
@@ -286,8 +283,8 @@ impl Outcome {
         add_counts(&mut report.counts, receipt.counts);
     }
 
-    /// The report, or the error that matters most: a failed file system before a changed input
-    /// before bad content; of equal ones that of the first shard.
+    /// The report, or the most severe error: a failed file system before a changed input before bad content; among
+    /// equals that of the first shard.
     fn report(mut self, part: Part) -> Result<PackReport> {
         let rank = |e: &Error| match e.kind() {
             Kind::Bug => 0,

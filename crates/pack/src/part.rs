@@ -1,4 +1,4 @@
-//! Which shards of a plan one process fills.
+//! The part of a plan that one process fills.
 
 use packhorse_core::{Code, Error, Result};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! What the writer of a shard gets next: blocks of samples, asked for some way ahead, runs of rows, and samples that are
-//! copied in pieces.
+//! Read-ahead of one shard: blocks of samples, requested ahead and returned in order, between rows and large samples
+//! that are read when their turn comes.
 
 use crate::feed::{Feed, PendingBlock};
 use crate::large_sample::is_large;
@@ -67,24 +67,24 @@ impl<I: Iterator<Item = Result<PlanEntry>>> Iterator for BlockRequests<I> {
     }
 }
 
-/// Blocks asked for, in order.
+/// The read-ahead of one shard.
 pub(crate) struct ReadAhead<'a, I: Iterator<Item = Result<PlanEntry>>> {
     requests: BlockRequests<I>,
-    /// What there was no memory for yet.
+    /// The next block, for which there was no memory yet.
     waiting: Option<Vec<PlanEntry>>,
     pending: VecDeque<(u64, Pending<'a>)>,
     bytes: u64,
 }
 
 impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
-    /// Nothing was asked for; where a sink `copies`, large samples are not read as blocks.
+    /// A read-ahead without requests. If the sink `copies`, large samples come one by one, unread.
     pub(crate) fn new(entries: I, copies: bool) -> Self {
         let requests = BlockRequests { entries: entries.peekable(), copies };
         Self { requests, waiting: None, pending: VecDeque::new(), bytes: 0 }
     }
 
-    /// The next block: read here where that is quickest, else asked for well ahead. The caller holds no share of the
-    /// budget any more.
+    /// The next item: read on this thread if that is fastest, else requested ahead. The caller must have dropped all
+    /// shares of the budget.
     pub(crate) fn next(&mut self, packer: &'a ShardPacker<'_>, feed: &Feed) -> Result<Option<Ready<'a>>> {
         if self.pending.is_empty() && self.waiting.is_none() && packer.crowded && !packer.reader.serves() {
             return match self.requests.next().transpose()? {
@@ -114,17 +114,17 @@ impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
         }
     }
 
-    /// Asks for one block more; false where there is none, or no memory for it before others are written.
+    /// Requests one more block; false if there is none, or no memory for it before other blocks are written.
     fn ask(&mut self, packer: &'a ShardPacker<'_>, feed: &Feed) -> Result<bool> {
         let waiting = self.waiting.take().map(|entries| Ok(BlockRequest::Block(entries)));
         let (bytes, item) = match waiting.or_else(|| self.requests.next()).transpose()? {
             None => return Ok(false),
-            // Read when its turn comes: it is no small read.
+            // Large: read when its turn comes.
             Some(BlockRequest::Run(entry)) => (0, Pending::Run(entry)),
             Some(BlockRequest::Large(entry)) => (0, Pending::Large(entry)),
             Some(BlockRequest::Block(entries)) => {
                 let bytes = packer.held(&entries);
-                // Who waits holds nothing, so that those who hold the memory never wait for each other.
+                // Waiting only without a share rules out deadlock.
                 let share = match self.pending.is_empty() {
                     true => wait(packer, bytes),
                     false => match packer.budget.take(bytes) {
@@ -144,7 +144,7 @@ impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
     }
 }
 
-/// A share for a block, once there is one. Each writer may have a small block at any time.
+/// Waits for the share of a block. A small block needs none, so that every writer makes progress.
 fn wait<'a>(packer: &'a ShardPacker<'_>, bytes: u64) -> Option<BudgetShare<'a>> {
     (bytes > BLOCK_BYTES).then(|| packer.budget.wait(bytes))
 }

@@ -1,4 +1,4 @@
-//! What sealed datasets recorded of their files, so that whoever reads them whole finds damage.
+//! The lengths and digests that sealed datasets recorded, to verify files that are read again.
 
 use crate::digest_file::digest_file;
 use packhorse_core::{Cancel, Code, Error, Kind, Result, Store};
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// How many folders below that of its dataset a shard lies at most.
+/// The most folders between a dataset's folder and a shard.
 const DEEPEST: usize = 2;
 
-/// The longest receipt.
+/// The most bytes of a receipt.
 const LONGEST: u64 = 1 << 30;
 
-/// Files of sealed datasets by path, with the lengths and digests that were recorded when they were sealed.
+/// Files of sealed datasets by path, with the lengths and digests recorded at sealing.
 ///
-/// The records are as good as the manifest, which holds its own digest and that of each receipt.
+/// The records are verified: the manifest holds its own digest and that of each receipt.
 #[derive(Debug, Default)]
 pub struct RecordedFiles {
     files: BTreeMap<PathBuf, FileRecord>,
@@ -24,9 +24,10 @@ pub struct RecordedFiles {
 }
 
 impl RecordedFiles {
-    /// Adds the files of the sealed dataset in the folder `dir`: those of no shard, and those of the shards that are
-    /// `wanted`. Says whether there is a sealed dataset. A manifest or a receipt that is damaged is an `Incomplete`
-    /// error that names it.
+    /// Adds the files of the sealed dataset in the folder `dir`: those of the shards that are `wanted`, and those
+    /// outside shards. Returns whether `dir` holds a sealed dataset.
+    ///
+    /// Errors: `Incomplete` for a damaged manifest or receipt, which it names.
     pub fn add_dataset(
         &mut self,
         store: &dyn Store,
@@ -41,12 +42,12 @@ impl RecordedFiles {
         Ok(true)
     }
 
-    /// Adds the files of the shard that the file `path` is of, where it lies in the folder of a sealed dataset.
+    /// Adds all files of the shard that `path` belongs to, if it lies in a sealed dataset.
     pub fn add_file(&mut self, store: &dyn Store, path: &Path) -> Result<()> {
         self.shard_of(store, path).map(drop)
     }
 
-    /// The same; returns the paths of the files of that shard.
+    /// As [`RecordedFiles::add_file`]; returns the paths of the shard's files.
     fn shard_of(&mut self, store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
         for dir in path.ancestors().skip(1).take(DEEPEST) {
             let Ok(name) = path.strip_prefix(dir) else { continue };
@@ -60,13 +61,14 @@ impl RecordedFiles {
         Ok(Vec::new())
     }
 
-    /// What was recorded of the file `path`.
+    /// The record of the file `path`.
     pub fn get(&self, path: &Path) -> Option<&FileRecord> {
         self.files.get(path)
     }
 
-    /// Reads the files that are `wanted`, several at once, and compares them with their records. The first, by path,
-    /// that is missing or has another length or digest is an `Incomplete` error that names it.
+    /// Reads the `wanted` files in parallel and compares them with their records.
+    ///
+    /// Errors: `Incomplete` for the first file, by path, that is missing or has another length or digest.
     pub fn check(&self, store: &dyn Store, cancel: &Cancel, wanted: impl Fn(&Path) -> bool) -> Result<()> {
         let files: Vec<_> = self.files.iter().filter(|(path, _)| wanted(path)).collect();
         let jobs = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
@@ -84,7 +86,7 @@ impl RecordedFiles {
         failed.into_values().next().map_or(Ok(()), Err)
     }
 
-    /// The manifest of `dir`, which is read once.
+    /// The manifest of `dir`, read once.
     fn manifest(&mut self, store: &dyn Store, dir: &Path) -> Result<Option<&Manifest>> {
         if !self.manifests.contains_key(dir) {
             self.manifests.insert(dir.to_owned(), sealed_manifest(store, dir)?);
@@ -106,13 +108,14 @@ impl RecordedFiles {
     }
 }
 
-/// Compares shards of sealed datasets with what was recorded of them, each the first time that it is opened.
+/// Verifies shards of sealed datasets, each before its first read.
 #[derive(Debug, Default)]
 pub(crate) struct FirstReadCheck(Mutex<(RecordedFiles, BTreeSet<PathBuf>)>);
 
 impl FirstReadCheck {
-    /// Checks the files of the shard that the file `path` is of, if it is of one and was not checked before. Damage is
-    /// an `Incomplete` error.
+    /// Verifies all files of the shard that `path` belongs to, unless that was done before.
+    ///
+    /// Errors: `Incomplete` for damage.
     pub(crate) fn check(&self, store: &dyn Store, path: &Path, cancel: &Cancel) -> Result<()> {
         let records: Vec<(PathBuf, FileRecord)> = {
             let (recorded, checked) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +131,9 @@ impl FirstReadCheck {
     }
 }
 
-/// The manifest of the folder `dir`, if that is a sealed dataset; one that is damaged is an `Incomplete` error.
+/// The manifest in the folder `dir`; `None` if there is no sealed dataset.
+///
+/// Errors: `Incomplete` for a damaged manifest.
 pub fn sealed_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>> {
     Manifest::read(store, dir).map_err(|e| match e.kind() {
         Kind::Content => e.with_kind(Kind::Incomplete).in_input(dir.join(MANIFEST).display()),
@@ -136,7 +141,9 @@ pub fn sealed_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>
     })
 }
 
-/// Reads the file `path` and compares it with its record: `Incomplete` where it is missing or another.
+/// Reads the file `path` and compares it with its record.
+///
+/// Errors: `Incomplete` if it is missing or differs.
 pub fn check_file(store: &dyn Store, path: &Path, record: &FileRecord, cancel: &Cancel) -> Result<()> {
     cancel.check()?;
     let stat = store.stat(path, true).map_err(of_file)?;
@@ -156,7 +163,7 @@ fn damaged(how: impl Into<String>) -> Error {
     Error::new(Kind::Incomplete, how).with_code(Code::ShardDamaged).hint(HINT)
 }
 
-/// A file of a sealed dataset that is gone is damage.
+/// A missing file of a sealed dataset is damage.
 fn of_file(error: Error) -> Error {
     match error.is_not_found() {
         true => {

@@ -1,4 +1,4 @@
-//! repair: packs the shards of a dataset again whose files are not what they were.
+//! repair: packs the damaged shards of a dataset again.
 
 use crate::OnError;
 use crate::damage::Damage;
@@ -19,22 +19,24 @@ use std::sync::{Mutex, PoisonError};
 /// What repairing a dataset did.
 #[derive(Clone, Debug)]
 pub struct DatasetRepair {
-    /// What was wrong with each shard that was packed again, in plan order.
+    /// The damage of each shard that was packed again, in plan order.
     pub damages: Vec<Damage>,
-    /// What was packed; without a damaged shard nothing was.
+    /// What was packed; empty if no shard was damaged.
     pub report: PackReport,
-    /// The dataset as it is sealed now.
+    /// The manifest of the repaired dataset.
     pub manifest: Manifest,
 }
 
 /// Reads every byte of the dataset in the folder `out`, packs again the shards that are damaged or missing, from the
 /// inputs of its plan, and seals it.
 ///
-/// A shard is replaced only by the bytes that the dataset's manifest recorded, and stays as it is where its inputs give
-/// others now (`Changed`). Errors: a plan, or a file that it needs, that is damaged itself (`Incomplete`).
+/// A shard is replaced only by the bytes that the manifest recorded.
+///
+/// Errors: `Changed` if the inputs give other bytes now, and the shard stays; `Incomplete` if the plan, or a file that
+/// it needs, is damaged.
 pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &PackOptions) -> Result<DatasetRepair> {
     finish_replacing(&context.store, out)?;
-    // A manifest that is damaged says nothing; sealing makes it again.
+    // Sealing writes a damaged manifest again.
     let before = sealed_manifest(&*context.store, out).or_else(|e| match e.kind() {
         Kind::Incomplete => Ok(None),
         _ => Err(e),
@@ -49,7 +51,7 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
     let damages: Vec<Damage> = found.into_values().map(|(_, damage)| damage).collect();
     let mut report = PackReport::default();
     if !redo.is_empty() {
-        // What was left out before is left out again: other bytes than those recorded are refused.
+        // Samples skipped before are skipped again; `pack_again` refuses other bytes than those recorded.
         let on_error = if before.is_some() { OnError::Skip } else { options.on_error };
         report = pack_again(context, out, &PackOptions { on_error, ..*options }, &redo)?;
     }
@@ -60,14 +62,13 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
     }
 }
 
-/// Whether the plan, and what its transforms need, is as it was recorded.
+/// Verifies the plan and the files that its transforms need.
 fn check_plan_files(context: &PackContext<'_>, out: &Path, manifest: Option<&Manifest>) -> Result<()> {
     let store = &*context.store;
     let check = |file: &FileRecord| {
         check_file(store, &out.join(&file.name), file, context.cancel).map_err(|e| match e.kind() {
             Kind::Incomplete => {
-                let what =
-                    "is damaged, and shards are packed again by it; put a copy of it back, or pack into a new folder";
+                let what = "is damaged, and repairing needs it; restore it from a copy, or pack into a new folder";
                 Error::new(Kind::Incomplete, what).in_input(out.join(&file.name).display())
             }
             _ => e,
@@ -78,10 +79,10 @@ fn check_plan_files(context: &PackContext<'_>, out: &Path, manifest: Option<&Man
     open_plan(store, out)?.header().files.iter().try_for_each(check)
 }
 
-/// Damaged shards by their numbers in the plan: the name, and what is wrong first.
+/// Damaged shards by position in the plan: the name, and the first damage.
 type Found = BTreeMap<usize, (String, Damage)>;
 
-/// The longest receipt.
+/// The most bytes of a receipt.
 const LONGEST: u64 = 1 << 30;
 
 struct DamageScan<'a> {
@@ -94,7 +95,7 @@ struct DamageScan<'a> {
 }
 
 impl DamageScan<'_> {
-    /// Looks at all shards, several at once.
+    /// Checks all shards, on `jobs` threads.
     fn run(self, jobs: usize) -> Result<Found> {
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
         let each = || {
@@ -121,7 +122,7 @@ impl DamageScan<'_> {
         }
     }
 
-    /// What is wrong with a shard.
+    /// The first damage of a shard.
     fn shard(&self, shard: &ShardFrame) -> Result<Option<Damage>> {
         let store = &*self.context.store;
         let name = format!("{}{RECEIPT_SUFFIX}", shard.name);

@@ -1,15 +1,15 @@
-//! Another dataset in the place of one that is there.
+//! Replaces a dataset by a new one.
 //!
-//! The new one is packed and sealed in `OUT/.replacing`, a dataset's folder like any other, and meanwhile the old one is
-//! what it was. Then its files take the place of the old ones, each by a rename:
+//! The new dataset is packed and sealed in `OUT/.replacing`, a dataset folder like any other, while the old one stays
+//! readable. Then the files are exchanged by renames:
 //!
-//! 1. `OUT/.replacing/exchange.json` says which files come and which go. From here on there is a way forward only.
-//! 2. `OUT/dataset.json` becomes a document that says so, which readers refuse.
-//! 3. The new files come, then those go that only the old dataset had, and the folders are synced.
-//! 4. `dataset.json` comes, last; `.replacing` goes.
+//! 1. `OUT/.replacing/exchange.json` lists the files to add and to remove. From here on the exchange can't be undone.
+//! 2. `OUT/dataset.json` becomes a marker, which readers refuse.
+//! 3. New files are moved in, files that only the old dataset had are removed, and the folders are synced.
+//! 4. The new `dataset.json` is moved in last; `.replacing` is removed.
 //!
-//! Whatever stops this, it goes on where it was when the folder is planned, packed, sealed or repaired again. Files go by
-//! their names in the old manifest, plan and receipts, and what these do not name stays.
+//! An interrupted exchange resumes when the folder is planned, packed, sealed or repaired. Only files named by the old
+//! manifest, plan and receipts are removed.
 
 use crate::recorded_files::sealed_manifest;
 use crate::stored_plan::{Attempt, attempt, open_plan, read_receipt};
@@ -25,10 +25,10 @@ use std::sync::Arc;
 
 const EXCHANGE: &str = "exchange.json";
 
-/// The longest list of files.
+/// The most bytes of `exchange.json`.
 const LONGEST: u64 = 4 << 30;
 
-/// Which files come, and which go; relative to the dataset's folder, without its manifest.
+/// The files to add and to remove, relative to the dataset's folder; without the manifest.
 #[derive(Debug, Serialize, Deserialize)]
 struct Exchange {
     packhorse_exchange: u32,
@@ -38,13 +38,13 @@ struct Exchange {
 
 const VERSION: u32 = 1;
 
-/// Publishes `plan` in the folder `out`. A folder that holds the same plan is resumed; one that
-/// holds finished shards of another plan, or files of others, is refused with what differs.
+/// Publishes `plan` in the folder `out`. A folder with the same plan is resumed; one with finished shards of another
+/// plan, or with unrelated files, is refused with the differences.
 pub(crate) fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
     finish_replacing(store, out)?;
     if is_replacing(&**store, out)? {
         let message = "holds a dataset that is to replace the one beside it; go on with `replace`, or remove this folder \
-                       to keep the old one";
+                       to keep the old dataset";
         return Err(Error::config(message).in_input(Staging::replacing(out).display()));
     }
     match attempt(store, out, plan)? {
@@ -53,9 +53,9 @@ pub(crate) fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Res
     }
 }
 
-/// As [`store_plan`], and where the folder `out` holds finished shards of another plan, this one is
-/// stored beside them: [`pack`](crate::pack::pack) fills it, and [`seal`](crate::seal::seal) puts its dataset in the place of the one
-/// that is there.
+/// As [`store_plan`], and where the folder `out` holds finished shards of another plan, this one is stored beside them:
+/// [`pack`](crate::pack::pack) fills it, and [`seal`](crate::seal::seal) puts its dataset in the place of the one that
+/// is there.
 pub(crate) fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
     finish_replacing(store, out)?;
     let place = Staging::replacing(out);
@@ -66,7 +66,7 @@ pub(crate) fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -
         }
         Attempt::Other(_) => match attempt(store, &place, plan)? {
             Attempt::Stored(stored) => Ok(stored),
-            // An earlier try to replace it, with another request.
+            // An earlier replacement with another plan.
             Attempt::Other(_) => {
                 discard(store, out)?;
                 match attempt(store, &place, plan)? {
@@ -78,29 +78,29 @@ pub(crate) fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -
     }
 }
 
-/// The folder with the plan that is being filled for the dataset in `out`: that folder, or the one in it where another
-/// dataset is packed that will replace it. An exchange that was stopped is finished first.
+/// The folder of the plan to fill for the dataset in `out`: its `.replacing` folder if a replacement is under way, else
+/// `out`. Finishes an interrupted exchange first.
 pub(crate) fn plan_folder(store: &Arc<dyn Store>, out: &Path) -> Result<PathBuf> {
     finish_replacing(store, out)?;
     let place = Staging::replacing(out);
     Ok(if is_replacing(&**store, out)? { place } else { out.to_owned() })
 }
 
-/// Whether the folder `out` holds the plan of a dataset that will replace its own.
+/// Whether a replacement of the dataset in `out` is under way.
 pub(crate) fn is_replacing(store: &dyn Store, out: &Path) -> Result<bool> {
     exists(store, &Staging::replacing(out).join(PLAN))
 }
 
-/// Puts the dataset that was sealed in `OUT/.replacing` into the place of the one in the folder `out`.
+/// Replaces the dataset in `out` by the one sealed in `OUT/.replacing`.
 ///
-/// Errors: `Config` where a file of others is in the way of a new one; then nothing has happened.
+/// Errors: `Config` if an unrelated file has the name of a new one; nothing has changed then.
 pub(crate) fn exchange(store: &Arc<dyn Store>, out: &Path, new: &Manifest) -> Result<()> {
     let place = Staging::replacing(out);
     let come = sealed_names(&**store, &place, new)?;
     let mut old = names(&**store, out)?;
     let go = old.difference(&come).filter(|name| *name != MANIFEST).cloned().collect();
     let list = Exchange { packhorse_exchange: VERSION, come, go };
-    // A dataset without a manifest may have companions, from sealing that was stopped; sealing replaces them.
+    // Interrupted sealing may have left companion files.
     old.extend(new.files.iter().map(|file| file.name.clone()));
     refuse_others(&**store, out, &list, &old)?;
     let text = serde_json::to_vec(&list).map_err(|e| Error::bug(e.to_string()))?;
@@ -116,8 +116,8 @@ fn refuse_others(store: &dyn Store, out: &Path, list: &Exchange, old: &BTreeSet<
         Err(e) => Err(e),
     };
     let refused = |path: &Path| {
-        let message = "is in the way of a file of the new dataset and is none of the old one; move it elsewhere and run \
-                       the command again";
+        let message = "is in the way of a file of the new dataset and does not belong to the old one; move it elsewhere and \
+                       run the command again";
         Err(Error::config(message).in_input(path.display()))
     };
     for folder in folders(list.come.iter()) {
@@ -136,7 +136,7 @@ fn refuse_others(store: &dyn Store, out: &Path, list: &Exchange, old: &BTreeSet<
     Ok(())
 }
 
-/// Finishes an exchange in the folder `out` that was stopped on its way; where there is none, does nothing.
+/// Finishes an interrupted exchange in the folder `out`, if there is one.
 pub(crate) fn finish_replacing(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
     let place = Staging::replacing(out);
     match store.stat(&place.join(EXCHANGE), false) {
@@ -146,7 +146,7 @@ pub(crate) fn finish_replacing(store: &Arc<dyn Store>, out: &Path) -> Result<()>
     let below = store.beneath(out)?.unwrap_or_else(|| Arc::clone(store));
     let list = read(&*below, &place.join(EXCHANGE))?;
     let folders = folders(list.come.iter().chain(&list.go));
-    // Without its manifest the new dataset is in its place already.
+    // Without its manifest the new dataset is already in place.
     if exists(&*below, &place.join(MANIFEST))? {
         Staging::open(store.clone(), out)?.document(MANIFEST, Manifest::REPLACING.as_bytes())?;
         list.come.iter().try_for_each(|name| take(&*below, &place, out, name))?;
@@ -159,7 +159,7 @@ pub(crate) fn finish_replacing(store: &Arc<dyn Store>, out: &Path) -> Result<()>
     clear(store, out, &*below, &folders, EXCHANGE)
 }
 
-/// Moves a file of the new dataset to its place, unless it is there already.
+/// Moves a file of the new dataset into place, unless it is already there.
 fn take(below: &dyn Store, place: &Path, out: &Path, name: &str) -> Result<()> {
     let (from, to) = (place.join(name), out.join(name));
     if exists(below, &from)? {
@@ -177,7 +177,7 @@ fn take(below: &dyn Store, place: &Path, out: &Path, name: &str) -> Result<()> {
 fn read(below: &dyn Store, path: &Path) -> Result<Exchange> {
     let bytes = below.open(path)?.read_all(LONGEST)?;
     let damaged = |what: String| Error::new(Kind::Incomplete, what).in_input(path.display());
-    let list: Exchange = serde_json::from_slice(&bytes).map_err(|e| damaged(format!("is no list of files: {e}")))?;
+    let list: Exchange = serde_json::from_slice(&bytes).map_err(|e| damaged(format!("is not a list of files: {e}")))?;
     match list.packhorse_exchange {
         VERSION => Ok(list),
         found => Err(Error::unsupported(format!("is a list of version {found}; this build reads {VERSION}"))
@@ -185,20 +185,20 @@ fn read(below: &dyn Store, path: &Path) -> Result<Exchange> {
     }
 }
 
-/// The folders of files, outer ones first; that of the dataset is one.
+/// The folders of the files, outer ones first, with that of the dataset.
 fn folders<'a>(names: impl Iterator<Item = &'a String>) -> BTreeSet<PathBuf> {
     names.flat_map(|name| Path::new(name).ancestors().skip(1)).map(Path::to_owned).collect()
 }
 
 fn sync(below: &dyn Store, folder: &Path) -> Result<()> {
-    // Companions that only the old dataset had may have had a folder that is gone.
+    // A folder that only the old dataset had may be gone.
     match below.sync_dir(folder) {
         Err(e) if e.is_not_found() => Ok(()),
         done => done,
     }
 }
 
-/// Gives up the dataset that was to replace the one in the folder `out`.
+/// Removes the unfinished replacement of the dataset in `out`.
 fn discard(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
     let place = Staging::replacing(out);
     if !is_replacing(&**store, out)? {
@@ -210,8 +210,7 @@ fn discard(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
     clear(store, out, &*below, &folders(names.iter()), PLAN)
 }
 
-/// Removes what is left of `.replacing`: folders that are empty now, the file without which nothing of this is known, and
-/// itself.
+/// Removes the rest of `.replacing`: empty folders, then the file `last` that marks it, then the folder.
 fn clear(store: &Arc<dyn Store>, out: &Path, below: &dyn Store, folders: &BTreeSet<PathBuf>, last: &str) -> Result<()> {
     let place = Staging::replacing(out);
     inner(folders).try_for_each(|folder| remove_empty(below, &place.join(folder)))?;
@@ -220,7 +219,7 @@ fn clear(store: &Arc<dyn Store>, out: &Path, below: &dyn Store, folders: &BTreeS
     remove_empty(below, &place)
 }
 
-/// Removes `.replacing` if it is empty: whatever emptied it may have been stopped.
+/// Removes `.replacing` if an interrupted call left it empty.
 fn leave(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
     let place = Staging::replacing(out);
     match store.stat(&place, false) {
@@ -232,12 +231,12 @@ fn leave(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
     }
 }
 
-/// The folders below that of the dataset, inner ones first.
+/// The folders below the dataset's, inner ones first.
 fn inner(folders: &BTreeSet<PathBuf>) -> impl Iterator<Item = &PathBuf> {
     folders.iter().rev().filter(|folder| !folder.as_os_str().is_empty())
 }
 
-/// Removes a folder unless something is in it.
+/// Removes a folder if it is empty.
 fn remove_empty(below: &dyn Store, folder: &Path) -> Result<()> {
     let used = [Some(ErrorKind::DirectoryNotEmpty), Some(ErrorKind::AlreadyExists)];
     match below.remove_dir(folder) {
@@ -246,7 +245,7 @@ fn remove_empty(below: &dyn Store, folder: &Path) -> Result<()> {
     }
 }
 
-/// The names of the files of a sealed dataset, but for its manifest.
+/// The files of a sealed dataset, without its manifest.
 fn sealed_names(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Result<BTreeSet<String>> {
     let mut names: BTreeSet<String> = manifest.files.iter().map(|file| file.name.clone()).collect();
     for shard in &manifest.shards {
@@ -256,7 +255,7 @@ fn sealed_names(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Result<BT
     Ok(names)
 }
 
-/// The names that the files of the dataset in the folder `dir` have or may have, finished or not, damaged or whole.
+/// All names that files of the dataset in `dir` have or may have, finished or not, damaged or not.
 fn names(store: &dyn Store, dir: &Path) -> Result<BTreeSet<String>> {
     let (manifest, plan) = (sealed_manifest(store, dir), open_plan(store, dir));
     let (mut names, mut shards) = (BTreeSet::from([PLAN.to_owned(), MANIFEST.to_owned()]), BTreeSet::new());
@@ -270,7 +269,7 @@ fn names(store: &dyn Store, dir: &Path) -> Result<BTreeSet<String>> {
             names.extend(plan.header().files.iter().map(|file| file.name.clone()));
             shards.extend(plan.shards().iter().map(|shard| shard.name.clone()));
         }
-        // Then only the manifest says what belongs to the dataset.
+        // The manifest alone is enough.
         Err(e) if !matches!(manifest, Ok(Some(_))) => return Err(e),
         Err(_) => {}
     }
@@ -281,7 +280,7 @@ fn names(store: &dyn Store, dir: &Path) -> Result<BTreeSet<String>> {
             .extend(receipt.files.iter().filter_map(|file| file.name.strip_prefix(shard.as_str())).map(str::to_owned));
         names.extend(receipt.files.into_iter().map(|file| file.name));
     }
-    // A shard that was not finished has files of the same kinds.
+    // Unfinished shards have files with the same suffixes.
     names.extend(shards.iter().flat_map(|shard| suffixes.iter().map(move |suffix| format!("{shard}{suffix}"))));
     Ok(names)
 }

@@ -1,4 +1,4 @@
-//! Reading runs: consecutive samples of an input of typed rows, block by block.
+//! Reads runs, consecutive rows of a table input, block by block.
 
 use crate::block_reader::BlockReader;
 use crate::ordered_transformer::OrderedTransformer;
@@ -12,9 +12,9 @@ use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
 use std::sync::Arc;
 
 impl BlockReader<'_> {
-    /// Reads the samples of `entry` and elastic_pool them over in order, a block at a time.
+    /// Reads the rows of `entry` and hands them on in order, block by block.
     pub(crate) fn run(&self, entry: &PlanEntry, mut out: OrderedTransformer<'_>) -> Result<()> {
-        let Some((piece, items)) = entry.run() else { return Err(Error::bug("no run of samples")) };
+        let Some((piece, items)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
         let opened = self.inputs.table(piece)?;
         let source = self.source(&piece.field)?;
         let done = match opened.table(&*source) {
@@ -33,7 +33,7 @@ impl BlockReader<'_> {
     }
 
     fn blocks(&self, entry: &PlanEntry, blocks: Result<Blocks<'_>>, out: &mut OrderedTransformer<'_>) -> Result<()> {
-        // An input that does not even open lacks its first row.
+        // An input that can't be opened fails at its first row.
         let blocks = blocks.unwrap_or_else(|e| Box::new(std::iter::once(Err(e))));
         match entry.run().is_some_and(|(piece, _)| piece.by_position) {
             true => self.placed(entry, blocks, out),
@@ -41,9 +41,9 @@ impl BlockReader<'_> {
         }
     }
 
-    /// As many samples as there are items.
+    /// Rows whose number is planned. After a fault the rest of the run is skipped.
     fn numbered(&self, entry: &PlanEntry, blocks: Blocks<'_>, out: &mut OrderedTransformer<'_>) -> Result<()> {
-        let Some((piece, items)) = entry.run() else { return Err(Error::bug("no run of samples")) };
+        let Some((piece, items)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
         let mut at = items.start;
         for rows in blocks {
             self.inputs.check_cancel()?;
@@ -55,7 +55,7 @@ impl BlockReader<'_> {
                     out.push(self, SampleBlock::of_run(rows, samples, share(piece, samples), entry))?;
                 }
                 Err(e) if self.skips_rest(&e) => {
-                    // What comes before the fault is packed; where the next good sample starts is not known.
+                    // The start of the next good sample is unknown.
                     let lost = items.end - at;
                     let mut block = SampleBlock::of(lost, share(piece, lost), Vec::new());
                     let reason = format!("{} (so samples {at} to {} are left out)", e.text(), items.end - 1);
@@ -70,9 +70,9 @@ impl BlockReader<'_> {
         if at == items.end { Ok(()) } else { Err(Error::new(Kind::Changed, changed())) }
     }
 
-    /// As many samples as there turn out to be; bad ones are left out one by one.
+    /// Rows of a range of positions, whose number is not planned. Bad ones are skipped one by one.
     fn placed(&self, entry: &PlanEntry, blocks: Blocks<'_>, out: &mut OrderedTransformer<'_>) -> Result<()> {
-        let Some((piece, _)) = entry.run() else { return Err(Error::bug("no run of samples")) };
+        let Some((piece, _)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
         let mut left = piece.len();
         for rows in blocks {
             self.inputs.check_cancel()?;
@@ -91,7 +91,7 @@ impl BlockReader<'_> {
                 Err(e) => return Err(e),
             }
         }
-        // What was read and is in no row, such as the names of JSON fields.
+        // Bytes that are in no row, such as the names of JSON fields.
         out.push(self, SampleBlock::of(0, left, Vec::new()))
     }
 }
@@ -101,12 +101,12 @@ fn share(piece: &FieldSource, samples: u64) -> u64 {
     (bytes as f64 * samples as f64 / (to - from).max(1) as f64) as u64
 }
 
-/// The key of sample `item` of a run.
+/// The key of row `item` of a run.
 fn key(entry: &PlanEntry, item: u64) -> String {
     format!("{}/{item:09}", entry.key)
 }
 
-/// Rows whose keys are the input's own, or their numbers in it.
+/// The rows with the input's own keys, or keys made of their numbers.
 fn named(rows: &Rows, entry: &PlanEntry, first: u64) -> Result<Rows> {
     match key_column(rows) {
         Ok(keys) => {
@@ -120,7 +120,7 @@ fn named(rows: &Rows, entry: &PlanEntry, first: u64) -> Result<Rows> {
     }
 }
 
-/// Rows whose keys are the name of the input and their places in it.
+/// The rows with keys made of the input's name and their positions.
 fn placed(rows: &Rows, entry: &PlanEntry) -> Result<Rows> {
     let mut name = String::with_capacity(entry.key.len() + 32);
     let mut keys = StringViewBuilder::with_capacity(rows.num_rows());
@@ -132,7 +132,7 @@ fn placed(rows: &Rows, entry: &PlanEntry) -> Result<Rows> {
     completed(rows, keys.finish(), entry)
 }
 
-/// Rows with these keys, and with the label and the metadata that the plan has for the run.
+/// The rows with these keys, and with the label and the metadata of the run.
 fn completed(rows: &Rows, keys: StringViewArray, entry: &PlanEntry) -> Result<Rows> {
     let n = rows.num_rows();
     let schema = rows.schema();

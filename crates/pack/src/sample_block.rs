@@ -4,24 +4,24 @@ use packhorse_core::Rows;
 use packhorse_dataset::{PlanEntry, SkipRecord};
 use packhorse_transform::Counts;
 
-/// A block of samples as it comes out of the feed.
+/// Consecutive samples of a shard, read and possibly transformed.
 pub(crate) struct SampleBlock {
-    /// The samples, in order; usually one batch, more where some sample dropped out.
+    /// The samples, in order; usually one batch, several if samples were skipped.
     pub(crate) rows: Vec<Rows>,
-    /// Samples planned, those that dropped out included.
+    /// Planned samples, with those skipped.
     pub(crate) samples: u64,
     /// Bytes of input planned.
     pub(crate) bytes: u64,
-    /// Samples that dropped out.
+    /// Skipped samples.
     pub(crate) skipped: Vec<SkipRecord>,
-    /// What the transforms counted in the rows that they made.
+    /// What the transforms counted.
     pub(crate) counts: Counts,
-    /// Where the samples come from, for the errors of transforms.
+    /// The entries of the samples, for the errors of transforms.
     pub(crate) entries: Vec<PlanEntry>,
 }
 
 impl SampleBlock {
-    /// A block without rows yet, of `samples` samples that were planned.
+    /// A block without rows, for `samples` planned samples.
     pub(crate) fn of(samples: u64, bytes: u64, entries: Vec<PlanEntry>) -> Self {
         Self { rows: Vec::new(), samples, bytes, skipped: Vec::new(), counts: Counts::new(), entries }
     }
@@ -32,7 +32,7 @@ impl SampleBlock {
     }
 }
 
-/// Adds counts to others.
+/// Adds `counts` to `to`.
 pub(crate) fn add_counts(to: &mut Counts, counts: Counts) {
     counts.into_iter().for_each(|(what, count)| *to.entry(what).or_default() += count);
 }

@@ -20,10 +20,9 @@ use std::sync::Arc;
 
 /// Seals the dataset in the folder `out`: companions, the list of what was left out, the manifest.
 ///
-/// Shards that are missing or whose files do not have the lengths of their receipts are an
-/// `Incomplete` error that lists them. Sealing again writes the same bytes. Leftovers of other hosts
-/// are removed too, so no other host may be packing. A dataset that was packed to replace the one in `out` is sealed, and
-/// takes its place.
+/// Shards that are missing or whose files do not have the lengths of their receipts are an `Incomplete` error that
+/// lists them. Sealing again writes the same bytes. Leftovers of other hosts are removed too, so no other host may be
+/// packing. A dataset that was packed to replace the one in `out` is sealed, and takes its place.
 pub(crate) fn seal(
     registry: &Registry,
     transforms: &[Box<dyn Transform>],

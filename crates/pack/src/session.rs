@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What packing needs beside a [`Recipe`], with the verbs that take and give plain values. No setting of a session changes
-/// a byte of what samples become; [`Session::memory`] and [`Session::limits`] may refuse a sample.
+/// What packing needs beside a [`Recipe`], with the verbs that take and give plain values. No setting of a session
+/// changes a byte of what samples become; [`Session::memory`] and [`Session::limits`] may refuse a sample.
 #[derive(Clone)]
 pub struct Session {
     registry: Arc<Registry>,

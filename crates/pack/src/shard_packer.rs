@@ -1,4 +1,4 @@
-//! Fills one shard: feed → sink → stage → publish → receipt.
+//! Fills one shard: read ahead → sink → stage → publish → receipt.
 
 use crate::block_reader::BlockReader;
 use crate::feed::Feed;
@@ -16,11 +16,10 @@ use packhorse_transform::Counts;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The note of a shard with rows, which bring keys of their own: they are compared over all shards when it is sealed.
+/// The receipt's note that a shard holds rows of table inputs: sealing compares their keys over all shards.
 pub(crate) const KEYS_OF_ROWS: (&str, &str) = ("keys", "of rows");
 
-/// Shards to be filled although they are there, by name, each with the digest of the receipt that it must have then,
-/// where that is known.
+/// Shards to fill again although they exist, by name, each with the digest that its receipt must have, if known.
 pub(crate) type Redo = BTreeMap<String, Option<Digest>>;
 
 /// What filling a shard needs.
@@ -28,27 +27,27 @@ pub(crate) type Redo = BTreeMap<String, Option<Digest>>;
 pub(crate) struct ShardPacker<'a> {
     pub(crate) plan: &'a PlanReader,
     pub(crate) reader: &'a BlockReader<'a>,
-    /// Whether there are writers enough to keep all cores busy without anybody's help.
+    /// Whether the writers alone keep all cores busy.
     pub(crate) crowded: bool,
-    /// Writers that have not run out of shards.
+    /// Writers that still have shards to fill.
     pub(crate) busy: &'a AtomicUsize,
     /// Threads that transform.
     pub(crate) jobs: usize,
     pub(crate) sink: &'a dyn Sink,
-    /// The schema of what reaches the sink.
+    /// The schema of the rows that the sink gets.
     pub(crate) schema: &'a SchemaRef,
     pub(crate) staging: &'a Staging,
-    /// Shards that are filled again.
+    /// Shards to fill again.
     pub(crate) redo: &'a Redo,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) cancel: &'a Cancel,
-    /// What blocks may take up, those of all shards together.
+    /// The memory of the blocks of all shards.
     pub(crate) budget: &'a MemoryBudget,
-    /// The least bytes that a sample takes up once it is decoded.
+    /// The least bytes of a decoded sample.
     pub(crate) decoded: u64,
-    /// The most bytes asked for ahead, for one shard.
+    /// The most bytes requested ahead, for one shard.
     pub(crate) ahead_bytes: u64,
-    /// The most blocks asked for ahead, for one shard.
+    /// The most blocks requested ahead, for one shard.
     pub(crate) ahead_blocks: usize,
 }
 
@@ -84,14 +83,15 @@ impl ShardPacker<'_> {
         Ok(receipt)
     }
 
-    /// A shard that is filled again must be what it was.
+    /// A shard that is filled again must have its recorded digest.
     fn check_again(&self, receipt: &Receipt) -> Result<()> {
         let Some(wanted) = self.redo.get(&receipt.shard).copied().flatten() else { return Ok(()) };
         match Digest::of(&receipt.encode()?) == wanted {
             true => Ok(()),
             false => {
                 let message = format!(
-                    "shard {}: its inputs give other bytes now than those that were sealed, and it stays as it is;                      give the inputs back what they held, or pack into a new folder",
+                    "shard {}: its inputs now give other bytes than those that were sealed, so the old shard stays; restore \
+                     the inputs, or pack into a new folder",
                     receipt.shard
                 );
                 Err(Error::new(Kind::Changed, message))
@@ -114,8 +114,8 @@ impl ShardPacker<'_> {
                 ReadAheadItem::Large(entry) => written.large(&entry)?,
                 ReadAheadItem::Run(entry) => {
                     of_rows = true;
-                    // Where every core has a writer of its own, handing blocks over only costs; towards the end,
-                    // those that have none help with the last shards.
+                    // While every core has a writer, handing blocks over only costs; idle threads help with the last
+                    // shards.
                     let alone = || self.busy.load(Ordering::Relaxed) >= self.jobs;
                     let mut write = |block| written.block(block);
                     self.reader.run(&entry, OrderedTransformer::new(feed, self.jobs, &alone, &mut write))?;
@@ -143,7 +143,7 @@ impl ShardPacker<'_> {
 }
 
 impl ShardPacker<'_> {
-    /// Bytes of input by the first part of the keys, as formats that count more than samples name sources.
+    /// Bytes of input by source, the first part of the keys.
     fn input_bytes(&self, shard: &ShardFrame) -> Result<BTreeMap<String, u64>> {
         let mut bytes = BTreeMap::new();
         for entry in self.plan.entries(shard)? {
@@ -159,14 +159,14 @@ impl ShardPacker<'_> {
 }
 
 impl ShardPacker<'_> {
-    /// About how many bytes of memory a block of these samples takes up.
+    /// About the bytes of memory that a block of these samples takes.
     pub(crate) fn held(&self, entries: &[PlanEntry]) -> u64 {
         let bytes: u64 = entries.iter().map(PlanEntry::bytes).sum();
         bytes.max(self.decoded.saturating_mul(entries.len() as u64))
     }
 }
 
-/// What has been written of a shard.
+/// The part of a shard that is written.
 struct Written<'a> {
     packer: &'a ShardPacker<'a>,
     writer: Box<dyn ShardWriter>,

@@ -1,4 +1,4 @@
-//! status: how far a dataset is.
+//! status: the progress and the quick check of a dataset.
 
 use crate::damage::Damage;
 use crate::recorded_files::sealed_manifest;
@@ -10,14 +10,14 @@ use packhorse_dataset::{Digest, MANIFEST, Manifest, PlanReader};
 use packhorse_storage::Staging;
 use std::path::Path;
 
-/// How far a dataset is.
+/// The progress of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The plan's logical digest.
     pub plan: Digest,
     /// Planned shards.
     pub shards: u64,
-    /// Planned samples; `None` where they are not all counted.
+    /// Planned samples; `None` if not all inputs count theirs.
     pub samples: Option<u64>,
     /// Samples in complete shards.
     pub packed: u64,
@@ -25,23 +25,23 @@ pub struct Status {
     pub missing: Vec<String>,
     /// Whether there is a manifest.
     pub sealed: bool,
-    /// Of a dataset that is sealed: files that are missing or have other lengths than were recorded, and documents that
-    /// are damaged. Empty where it is whole, as far as that can be seen without reading its shards.
+    /// For a sealed dataset: missing files, files with other lengths than recorded, and damaged documents. Shards are
+    /// not read.
     pub damages: Vec<Damage>,
-    /// The dataset that is being packed to replace this one: its planned shards, and those of them that are missing.
+    /// A replacement under way: the number of its planned shards, and the names of the missing ones.
     pub replacing: Option<(u64, Vec<String>)>,
-    /// Of a part of a dataset's shards, which was copied from it: how many of them there are to be.
+    /// For a staged part of a dataset: how many shards it should hold.
     pub part: Option<u64>,
 }
 
 impl Status {
-    /// Whether the dataset is sealed and not whole.
+    /// Whether the dataset is sealed and damaged.
     pub fn is_damaged(&self) -> bool {
         !self.damages.is_empty()
     }
 }
 
-/// Looks at the receipts in the folder `out`, and where it is sealed at the names and lengths of its files. Reads no
+/// Reads the receipts in the folder `out`, and for a sealed dataset checks names and lengths of all files. Reads no
 /// shard.
 pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Result<Status> {
     if let Some(part) = Manifest::read_part(store, out).ok().flatten().filter(|manifest| manifest.part_of.is_some()) {
@@ -77,7 +77,7 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
     })
 }
 
-/// Samples in the shards of the plan that are complete, and the names of the others.
+/// Samples in the complete shards of the plan, and the names of the other shards.
 fn filled(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<(u64, Vec<String>)> {
     let (mut packed, mut missing) = (0, Vec::new());
     for shard in plan.shards() {
@@ -98,7 +98,7 @@ fn replacing(store: &dyn Store, out: &Path) -> Result<Option<(u64, Vec<String>)>
     Ok(Some((plan.shards().len() as u64, filled(store, &place, &plan)?.1)))
 }
 
-/// A part of a dataset: the shards that are there are those of which nothing is missing.
+/// The status of a part of a dataset, whose complete shards are those without damage.
 fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
     let damaged =
         |name: &str| damages.iter().any(|d| d.file.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
@@ -116,7 +116,7 @@ fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
     }
 }
 
-/// What a dataset says of itself whose plan can't be read.
+/// The status of a dataset whose plan can't be read.
 fn unplanned(manifest: Option<&Manifest>, damages: Vec<Damage>) -> Status {
     Status {
         plan: manifest.map_or(Digest::of(b""), |manifest| manifest.plan),

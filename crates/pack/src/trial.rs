@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Packs a little of what `plan` packs, keeps nothing of it, and cuts the plan again so that its shards have the size that
-/// was asked for. The transforms of `context` are those that the plan was made with.
+/// Packs a little of what `plan` packs, keeps nothing of it, and cuts the plan again so that its shards have the size
+/// that was asked for. The transforms of `context` are those that the plan was made with.
 ///
 /// Nothing is done, and `None` returned, where sizes are known without a trial, one shard is enough, or nothing can be
 /// tried: members of compressed archives, and text that is compressed in one piece. The same inputs give the same plan.
@@ -44,8 +44,8 @@ pub(crate) fn fit(context: &PackContext<'_>, plan: &mut Plan) -> Result<Option<E
     Ok(Some(Estimate { largest, error }))
 }
 
-/// What becomes of each piece. Pieces in one frame of compressed text are read in their order, so that it is decompressed
-/// once; meanwhile those that were read are packed.
+/// What becomes of each piece. Pieces in one frame of compressed text are read in their order, so that it is
+/// decompressed once; meanwhile those that were read are packed.
 fn packed(
     conversion: &Conversion,
     reader: &BlockReader<'_>,
@@ -127,9 +127,9 @@ fn written(conversion: &Conversion, rows: &[&Rows]) -> Result<u64> {
     Ok(outlet.bytes.load(Ordering::Relaxed))
 }
 
-/// What guessed bytes become, by what was measured of both pieces of each segment. Segments of which nothing is known grow
-/// as the others do; `None` if nothing is known at all. A shard of nothing has `fixed` bytes, and one of all pieces
-/// `whole`: less than they have apart, where a sink writes or compresses large blocks.
+/// What guessed bytes become, by what was measured of both pieces of each segment. Segments of which nothing is known
+/// grow as the others do; `None` if nothing is known at all. A shard of nothing has `fixed` bytes, and one of all
+/// pieces `whole`: less than they have apart, where a sink writes or compresses large blocks.
 fn growth(segments: &[Segment], measured: &[Option<u64>], (fixed, whole): (u64, u64), grain: u64) -> Option<Growth> {
     // Of each piece: guess and bytes.
     let known = |(piece, bytes): (&TrialPiece, &Option<u64>)| {

@@ -1,4 +1,4 @@
-//! verify: is every byte of a sealed dataset what it was when it was sealed?
+//! verify: compares a sealed dataset with its recorded digests.
 
 use crate::damage::Damage;
 use crate::data_pass::DataPass;
@@ -19,38 +19,39 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How closely to look.
+/// How thoroughly to verify.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Depth {
     /// Manifest, receipts, names and lengths: reads no shard.
     #[default]
     Quick,
-    /// Every byte hashed, every member parsed and its checksum compared.
+    /// Hashes every byte, parses every member and compares its checksum.
     Full,
 }
 
-/// The file by which caches know whose copies lie in a folder.
+/// The file that marks a folder as a cache of packhorse.
 const CACHE_MARK: &str = ".packhorse-cache";
 
 /// What [`verify`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
-    /// Shards looked at.
+    /// Shards checked.
     pub shards: u64,
     /// Samples in them, as the manifest says.
     pub samples: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// Everything that is wrong, sorted.
+    /// All damage, sorted.
     pub damages: Vec<Damage>,
-    /// Whether something is wrong that [`repair_dataset`](crate::repair_dataset) may mend: its plan is here.
+    /// Whether [`Session::repair`](crate::Session::repair) may mend some of the damage: the plan exists.
     pub repairable: bool,
-    /// Of a part of a dataset's shards: which dataset.
+    /// For a staged part of a dataset: which dataset.
     pub part_of: Option<PartOf>,
 }
 
-/// Compares the dataset in the folder `out` with its manifest. Damage is not an error but a finding;
-/// an error is a dataset that is not sealed, or I/O that failed.
+/// Compares the dataset in the folder `out` with its manifest. Damage is a result, not an error.
+///
+/// Errors: `Incomplete` for a dataset that is not sealed; failed I/O.
 pub(crate) fn verify(
     registry: &Registry,
     store: &dyn Store,
@@ -67,7 +68,7 @@ pub(crate) fn verify(
     let input = opened.map_err(|e| match e.is_not_found() {
         true => Error::new(Kind::Incomplete, "is not sealed: it has no dataset.json")
             .with_code(Code::NotSealed)
-            .hint("run `packhorse seal`, or check anybody's shards with `for`")
+            .hint("run `packhorse seal`, or check third-party shards with `for`")
             .in_input(out.display()),
         false => e,
     })?;
@@ -86,7 +87,7 @@ pub(crate) fn verify(
     let wrong = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
     let repairable = planned && wrong > strangers;
     if depth == Depth::Full {
-        // An index that can't be read is damage already.
+        // An unreadable index is already reported.
         let members = |shard: &ShardRecord| check.members(&format!("{}{INDEX_SUFFIX}", shard.name));
         duplicate_key_damages(&manifest, cancel, &members)?.into_iter().for_each(|damage| check.add(damage));
     }
@@ -97,7 +98,7 @@ pub(crate) fn verify(
     Ok(Verification { shards, samples, bytes, damages, repairable, part_of })
 }
 
-/// What names and lengths tell of the files that `manifest` knows, sorted; others are not looked for.
+/// The damage of the files in `manifest` that names and lengths show, sorted. Other files are not looked for.
 pub(crate) fn quick(registry: &Registry, store: &dyn Store, out: &Path, manifest: &Manifest) -> Result<Vec<Damage>> {
     let cancel = Cancel::default();
     let check =
@@ -139,7 +140,7 @@ impl Verifier<'_> {
         self.cancel.check()
     }
 
-    /// Shards and files share the threads.
+    /// Checks shards, then other files, on `jobs` threads.
     fn run(&self, manifest: &Manifest, jobs: usize) -> Result<()> {
         let next = AtomicUsize::new(0);
         let failed = Mutex::new(None);
@@ -189,7 +190,7 @@ impl Verifier<'_> {
         self.data(shard, &receipt)
     }
 
-    /// A file against its record.
+    /// Compares a file with its record.
     fn file(&self, file: &FileRecord) -> Result<()> {
         if self.length(&file.name, file.bytes)? && self.depth == Depth::Full {
             let (digest, _) = digest_file(self.store, &self.out.join(&file.name), &mut |n| self.read(n))?;
@@ -200,12 +201,11 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Whether the file is there with its length.
+    /// Whether the file exists with its recorded length.
     fn length(&self, name: &str, bytes: u64) -> Result<bool> {
         match self.store.stat(&self.out.join(name), false) {
             Ok(stat) if stat.kind == FileKind::Symlink => {
-                let problem =
-                    "is a symbolic link, and a sealed dataset holds files: what it points to is not the dataset's";
+                let problem = "is a symbolic link; a sealed dataset holds regular files only";
                 self.add(damage(name, None, problem));
                 Ok(false)
             }
@@ -222,7 +222,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// A shard's data file: its digest, and with its index each member's checksum and place.
+    /// Checks a shard's data file: its digest, and against its index the checksum and place of each member.
     fn data(&self, shard: &ShardRecord, receipt: &Receipt) -> Result<()> {
         if !self.length(&shard.file, shard.bytes)? || self.depth == Depth::Quick {
             return Ok(());
@@ -241,7 +241,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Reads a shard of typed rows from end to end, and counts them.
+    /// Decodes all rows of a table shard, and counts them.
     fn rows(&self, shard: &ShardRecord) -> Result<()> {
         let path = main_file(self.registry, self.store, &self.out.join(&shard.file));
         let Some((format, compression)) = container(self.registry, &NameRules::default(), &path) else { return Ok(()) };
@@ -272,7 +272,7 @@ impl Verifier<'_> {
         decode_index(&bytes, &limits).ok()
     }
 
-    /// Parses the shard anew and compares what it holds with its index.
+    /// Parses the shard and compares its members with its index.
     fn parse(&self, shard: &ShardRecord, members: &Members) -> Result<()> {
         let path = self.out.join(&shard.file);
         let Some((format, compression)) = container(self.registry, &NameRules::default(), &path) else { return Ok(()) };
@@ -306,8 +306,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Files in the folder that the manifest does not know. Of a shard whose receipt can't be read,
-    /// the companions are not known, and nothing is said of them.
+    /// Reports files that the manifest does not know. A shard whose receipt can't be read may have any companion.
     fn strangers(&self, manifest: &Manifest) -> Result<()> {
         let mut known: BTreeSet<PathBuf> = match manifest.part_of {
             None => [PathBuf::from(MANIFEST)].into(),
@@ -331,7 +330,7 @@ impl Verifier<'_> {
                 let of_unread = unread.iter().any(|stem| text.starts_with(stem));
                 let of_unread = of_unread || self.out.join(&name) == Staging::replacing(self.out);
                 if !of_unread && !known.contains(&name) && !folders.contains(&*name) {
-                    self.add(damage(&text, None, "is no part of the dataset"));
+                    self.add(damage(&text, None, "does not belong to the dataset"));
                 }
             }
         }
@@ -339,7 +338,7 @@ impl Verifier<'_> {
     }
 }
 
-/// A folder that is gone holds nothing; that its files are missing is said of each of them.
+/// A missing folder is empty: its files are reported one by one.
 fn unless_missing(error: Error) -> Result<Vec<PathBuf>> {
     if error.is_not_found() { Ok(Vec::new()) } else { Err(error) }
 }
@@ -357,5 +356,5 @@ fn disagreement(
     let same = receipt.plan == manifest.plan
         && (&receipt.shard, receipt.samples) == (&shard.name, shard.samples)
         && (&data.name, data.bytes, data.blake3) == (&shard.file, shard.bytes, shard.blake3);
-    Ok(if same { None } else { Some("says something else than the manifest") })
+    Ok(if same { None } else { Some("contradicts the manifest") })
 }

@@ -1,11 +1,11 @@
-//! An input that notices when it is written to while it is open.
+//! Inputs that notice writes to the file while it is open.
 
 use packhorse_core::{Error, FileStat, Input, Kind, Result};
 use std::io::Read;
 use std::path::Path;
 
-/// An open input and what was known of it when it was opened. Its [`Input::stat`] is an error of kind `Changed` once the
-/// file was written to, also where its time was set back afterwards.
+/// An open input with its state when it was opened. [`Input::stat`] is a `Changed` error once the file was written to,
+/// even if its modification time was restored.
 pub(crate) struct WatchedInput {
     input: Box<dyn Input>,
     opened: Option<FileStat>,
@@ -67,10 +67,10 @@ mod tests {
     use packhorse_storage::Local;
     use std::io::Write;
 
-    /// Writes over the start of a file, and sets its time back.
+    /// Overwrites the start of a file and restores its modification time.
     fn overwrite(path: &Path) {
         let time = std::fs::metadata(path).unwrap().modified().unwrap();
-        // Times of files move on in ticks of some milliseconds.
+        // File times have a granularity of some milliseconds.
         std::thread::sleep(std::time::Duration::from_millis(30));
         let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
         file.write_all(b"54321").unwrap();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn no_member_is_read_of_an_archive_that_is_written_to() {
+    fn a_member_of_an_archive_that_was_written_to_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.tar");
         std::fs::write(&path, b"1234567890").unwrap();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_written_to_is_noticed_also_where_its_time_is_set_back() {
+    fn a_write_is_noticed_even_if_the_modification_time_is_restored() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.bin");
         std::fs::write(&path, b"12345").unwrap();

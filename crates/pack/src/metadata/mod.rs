@@ -1,8 +1,9 @@
 //! Tables whose rows become the `.json` members of samples.
 //!
-//! A table is a CSV, TSV or JSONL file, or one of a format that holds columns (Parquet), with one row a sample. One of its columns, the *key column*, says
-//! which sample a row belongs to; the row is kept as the JSON text of one object, exactly as it will stand in the
-//! shard. This module knows tables, keys and JSON text. It knows no plan, no shard and no command line.
+//! A table is a CSV, TSV or JSONL file, or one of a format that holds columns (Parquet), with one row a sample. One of
+//! its columns, the *key column*, says which sample a row belongs to; the row is kept as the JSON text of one object,
+//! exactly as it will stand in the shard. This module knows tables, keys and JSON text. It knows no plan, no shard and
+//! no command line.
 //!
 //! # Keys
 //!
@@ -118,7 +119,8 @@ impl Metadata {
         Self { arena: String::new(), rows: Vec::new(), index, hasher, used: Vec::new(), unit, key_ends }
     }
 
-    /// The JSON text of the row of `key`, a canonical key as [`packhorse_core::split_name`] makes it. Marks the row used.
+    /// The JSON text of the row of `key`, a canonical key as [`packhorse_core::split_name`] makes it. Marks the row
+    /// used.
     pub fn get(&self, key: &str) -> Option<&str> {
         let row = *self.index.find(self.hasher.hash_one(key), |row| self.key(*row) == key)?;
         let word = self.used.get(row as usize / 64)?;

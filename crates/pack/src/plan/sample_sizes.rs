@@ -14,7 +14,8 @@ pub(crate) struct SampleSizes<'a> {
     pub(crate) sink: &'a dyn Sink,
     /// What transforms make of a byte, about.
     factor: f64,
-    /// SampleSizes are in parts of a byte; so many are one. Where an item is a byte, its size in a shard is a fraction of one.
+    /// SampleSizes are in parts of a byte; so many are one. Where an item is a byte, its size in a shard is a fraction
+    /// of one.
     pub(crate) grain: u64,
 }
 

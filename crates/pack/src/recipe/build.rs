@@ -70,11 +70,11 @@ impl Recipe {
         Self { tokenizer: Some(file.into()), ..self }
     }
 
-    /// The setting `name` (as in TOML: `row-group`) with the value that `text` stands for. A setting that repeats takes one
-    /// more; a switch takes `true` or `false`.
+    /// The setting `name` (as in TOML: `row-group`) with the value that `text` stands for. A setting that repeats takes
+    /// one more; a switch takes `true` or `false`.
     ///
-    /// Errors: `Config` for a name that is not a setting's, with the one that may be meant, and for a value that it does
-    /// not take.
+    /// Errors: `Config` for a name that is not a setting's, with the one that may be meant, and for a value that it
+    /// does not take.
     pub fn with(mut self, name: &str, text: impl AsRef<OsStr>) -> Result<Self> {
         self.take(name, text.as_ref())?;
         Ok(self)

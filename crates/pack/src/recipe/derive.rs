@@ -146,7 +146,7 @@ impl Recipe {
         }
     }
 
-    /// How inputs of typed rows are read, by format.
+    /// Options of table inputs, by format.
     fn sources(&self) -> Result<BTreeMap<String, Options>> {
         let skip = self.skip_header.map(|n| n.to_string());
         let rows = self.rows.then(|| "true".to_owned());

@@ -23,9 +23,9 @@ macro_rules! settings {
     ($($group:literal { $($(#[doc = $doc:literal])+ $field:ident: $type:ty $(= $default:expr)?, $setting:expr;)+ })+) => {
         /// All that decides the bytes of a dataset: what is packed, how it is read, changed, ordered and written.
         ///
-        /// Two packs of equal recipes over equal inputs are equal byte for byte. As a document (TOML, JSON) it holds each
-        /// setting under its name with `-` for `_`; settings that are left out have their defaults. Values with a text of
-        /// their own, such as [`Shuffle`], are that text.
+        /// Two packs of equal recipes over equal inputs are equal byte for byte. As a document (TOML, JSON) it holds
+        /// each setting under its name with `-` for `_`; settings that are left out have their defaults. Values with a
+        /// text of their own, such as [`Shuffle`], are that text.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
         pub struct Recipe {
@@ -116,8 +116,8 @@ settings! {
     "Labels and metadata" {
         /// Labels from folder names: folders (the first below `input`) or parent (the one that holds the file)
         labels: Option<Labels>, one_of("WHICH", &["folders", "parent"]);
-        /// The classes in the order of their numbers, one a line: packed apart, train and val then have the same numbers.
-        /// A class that is not in it is a bad input
+        /// The classes in the order of their numbers, one a line: packed apart, train and val then have the same
+        /// numbers. A class that is not in it is a bad input
         classes: Option<PathBuf>, path("FILE", Takes::File).needs("labels");
         /// The class list of another dataset of packhorse
         classes_from: Option<PathBuf>, path("DIR", Takes::Folder).needs("labels").excludes("classes");
@@ -205,8 +205,8 @@ settings! {
         stack: Vec<String>, text("NAME=SHAPE").repeats();
     }
     "Text and tokens" {
-        /// The field that holds the text: of JSON lines (a.b is b inside of a), of a table, or inside of a field of JSON
-        /// (json.a is a in the field json) [default: text, or the only field of text]
+        /// The field that holds the text: of JSON lines (a.b is b inside of a), of a table, or inside of a field of
+        /// JSON (json.a is a in the field json) [default: text, or the only field of text]
         text_field: Option<String>, text("NAME");
         /// JSON lines: the field that names a document; its key is FILE/NAME [default: its place in the file]
         id_field: Option<String>, text("NAME");

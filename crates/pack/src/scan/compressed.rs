@@ -19,8 +19,8 @@ const RATIO: u64 = 16;
 const SHORT: u64 = 4 << 20;
 
 impl FolderWalk<'_> {
-    /// Where the compressed text at `path`, of `size` bytes that hold `about` so many, can be entered; `None` where it is
-    /// not cut, and so is one item.
+    /// Where the compressed text at `path`, of `size` bytes that hold `about` so many, can be entered; `None` where it
+    /// is not cut, and so is one item.
     ///
     /// What headers don't say is found by decompressing the file once: only where ranges are read in their order, which
     /// costs no more than the file then, and where it may be more than one shard holds.

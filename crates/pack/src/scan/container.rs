@@ -24,8 +24,8 @@ impl FolderWalk<'_> {
         }
     }
 
-    /// The names that are inputs in the folder `path`, if a sealed dataset is in it, which is handed over; with what was
-    /// left out of it if it is taken `whole`.
+    /// The names that are inputs in the folder `path`, if a sealed dataset is in it, which is handed over; with what
+    /// was left out of it if it is taken `whole`.
     pub(super) fn sealed(
         &self,
         root: u32,
@@ -142,8 +142,8 @@ impl FolderWalk<'_> {
         Ok(TableInput { format, schema, items, bytes, kind, frames, omitted })
     }
 
-    /// Compares a shard of a sealed dataset in which there is nothing with what was recorded of it: packing compares the
-    /// others when it opens them, and never opens this one.
+    /// Compares a shard of a sealed dataset in which there is nothing with what was recorded of it: packing compares
+    /// the others when it opens them, and never opens this one.
     fn check_empty(&self, found: u64, path: &Path) -> Result<()> {
         match found {
             0 => FirstReadCheck::default().check(self.context.store, path, self.context.cancel),

@@ -56,7 +56,7 @@ impl FromStr for Symlinks {
     }
 }
 
-/// What a thread of the walk elastic_pool over.
+/// What a thread of the walk sends.
 pub(crate) enum WalkEvent {
     /// Files of one folder.
     Files { root: u32, folder: PathBuf, files: Vec<FoundFile> },
@@ -119,7 +119,7 @@ pub(super) struct FolderWalk<'a> {
     pub(super) on_error: OnError,
     /// Whether a file was named that can't be cut.
     pub(super) said: AtomicBool,
-    /// How inputs of typed rows are read, by format.
+    /// Options of table inputs, by format.
     pub(super) options: &'a BTreeMap<String, Options>,
     /// Device and inode of the folder of the dataset, if it is there already.
     pub(super) output: Option<(u64, u64)>,

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 /// The last extensions of fields that hold a picture.
 const PICTURES: [&str; 11] = ["avif", "bmp", "gif", "heic", "jpeg", "jpg", "jxl", "png", "tif", "tiff", "webp"];
 
-/// What to say of samples that hold several pictures of one kind, told apart by what stands between the first dot of their
-/// names and the last. Fields that most samples have, such as `input.png` and `target.png`, are meant so.
+/// What to say of samples that hold several pictures of one kind, told apart by what stands between the first dot of
+/// their names and the last. Fields that most samples have, such as `input.png` and `target.png`, are meant so.
 pub(super) fn warning(listing: &Listing) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for sample in listing.iter() {

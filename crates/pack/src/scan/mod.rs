@@ -58,7 +58,7 @@ pub(crate) struct ScanOptions {
     pub(crate) on_error: OnError,
     /// Threads that wait for the file system.
     pub(crate) io_threads: usize,
-    /// The format of all files, where it is not for their names to say.
+    /// The format of all files, whatever their names.
     pub(crate) from: Option<String>,
     /// Whether files of encoded arrays (`.npz`) are tables: each index of the first axis is a sample.
     pub(crate) rows: bool,
@@ -66,8 +66,8 @@ pub(crate) struct ScanOptions {
     pub(crate) lines: bool,
     /// Whether to count samples where headers do not say how many there are: reads such inputs whole.
     pub(crate) count: bool,
-    /// Whether ranges of inputs will be read in their order. Compressed text may be cut by places in it then: going back in
-    /// it would mean to decompress it again.
+    /// Whether ranges of inputs will be read in their order. Compressed text may be cut by places in it then: going
+    /// back in it would mean to decompress it again.
     pub(crate) in_order: bool,
     /// So many bytes of text fit into a shard: compressed text that is no more is not cut if that has its price.
     pub(crate) fits: u64,
@@ -90,7 +90,7 @@ pub(crate) struct Scan<'a> {
     pub(crate) store: &'a dyn Store,
     /// Bounds on what foreign headers may cost.
     pub(crate) limits: Limits,
-    /// Whoever wants to see progress.
+    /// Receives progress events.
     pub(crate) observer: &'a dyn Observer,
     /// The request to stop.
     pub(crate) cancel: &'a Cancel,

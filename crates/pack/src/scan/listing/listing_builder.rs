@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// From so many pieces on, sorting on all cores pays.
 const PARALLEL_SORT: usize = 1 << 16;
 
-/// Puts a listing together from what the walk elastic_pool over, in any order.
+/// Puts a listing together from what the walk sends, in any order.
 pub(in crate::scan) struct ListingBuilder {
     listing: Listing,
     known: HashMap<(u32, Vec<u8>, String), u32>,
