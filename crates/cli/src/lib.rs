@@ -9,6 +9,8 @@ mod config;
 mod exit;
 mod flags;
 mod outcome;
+#[cfg(test)]
+mod pages;
 mod places;
 mod planning;
 mod progress;
