@@ -33,12 +33,17 @@ pub use packhorse_pack::{Labels, OnError, Part, Recipe, Session, Shuffle, Splits
 
 /// A session with all formats of this build, local files, all CPUs that the process may use, and silence.
 ///
-/// ```no_run
+/// ```
 /// use packhorse::{Labels, Recipe};
-/// let recipe = Recipe::new("photos", "webdataset", "shards").labels(Labels::Folders).shuffle(7);
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (photos, shards) = (dir.path().join("photos"), dir.path().join("shards"));
+/// # std::fs::create_dir_all(photos.join("cat"))?;
+/// # std::fs::write(photos.join("cat/1.jpg"), "meow")?;
+/// let recipe = Recipe::new(&photos, "webdataset", &shards).labels(Labels::Folders).shuffle(7);
 /// let packed = packhorse::session().pack(&recipe)?;
-/// println!("{} samples, root {}", packed.report.samples, packed.manifest.root);
-/// # Ok::<(), packhorse::core::Error>(())
+/// assert_eq!((packed.report.samples, packed.manifest.classes), (1, vec!["cat".into()]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[cfg(feature = "pack")]
 pub fn session() -> Session {
@@ -46,6 +51,11 @@ pub fn session() -> Session {
 }
 
 /// The formats of this build.
+///
+/// ```
+/// assert_eq!(packhorse::registry().named("tar")?.info().id, "webdataset");
+/// # Ok::<(), packhorse::core::Error>(())
+/// ```
 pub fn registry() -> Registry {
     let registry = Registry::new()
         .with(packhorse_files::Files)

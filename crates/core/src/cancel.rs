@@ -4,7 +4,17 @@ use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that any thread may raise; long work checks it between steps.
+/// A flag that any thread may set. Long work checks it between steps and stops with an error of kind `Cancelled`.
+///
+/// ```
+/// use packhorse_core::{Cancel, Kind};
+///
+/// let cancel = Cancel::default();
+/// let work = cancel.clone();
+/// assert!(work.check().is_ok());
+/// cancel.cancel();
+/// assert_eq!(work.check().map_err(|error| error.kind()), Err(Kind::Cancelled));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 

@@ -63,7 +63,28 @@ pub enum Event<'a> {
     },
 }
 
-/// Receives events. Called from many threads; must be quick.
+/// Receives events. Called from many threads; must return quickly.
+///
+/// ```
+/// use packhorse_core::{Event, Observer};
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// /// Counts the samples that are packed.
+/// #[derive(Default)]
+/// struct Count(AtomicU64);
+///
+/// impl Observer for Count {
+///     fn event(&self, event: &Event<'_>) {
+///         if let Event::Packed { samples, .. } = event {
+///             self.0.fetch_add(*samples, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// let count = Count::default();
+/// count.event(&Event::Packed { samples: 3, bytes: 1000 });
+/// assert_eq!(count.0.into_inner(), 3);
+/// ```
 pub trait Observer: Send + Sync {
     /// One event.
     fn event(&self, event: &Event<'_>);

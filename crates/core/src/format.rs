@@ -20,7 +20,9 @@ pub struct FormatInfo {
     pub fields: &'static [&'static str],
 }
 
-/// A format. What it can't do returns `Unsupported`.
+/// A format: how its files are read, written and checked. What it can't do returns `Unsupported`.
+///
+/// [`Registry`](crate::Registry) has the shortest format there is; `examples/add_a_format.rs` is a complete one.
 pub trait Format: Send + Sync {
     /// What it is.
     fn info(&self) -> &'static FormatInfo;

@@ -4,6 +4,15 @@ use crate::{Code, Error, Kind, Result};
 
 /// Upper bounds on what a declared length may cost. No reader allocates from a length it read
 /// without asking here first.
+///
+/// ```
+/// use packhorse_core::{Kind, Limits};
+///
+/// let limits = Limits::of_memory(1 << 30);
+/// assert_eq!(limits.blob(1000)?, 1000);
+/// assert_eq!(limits.blob(1 << 40).map_err(|error| error.kind()), Err(Kind::Limit));
+/// # Ok::<(), packhorse_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The largest single value held in memory, in bytes: a file, an array, a document, a page, a chunk.

@@ -3,7 +3,25 @@
 use crate::{Code, Error, Format, Result, nearest};
 use std::sync::Arc;
 
-/// The list of formats. Nothing registers itself: callers add each format.
+/// The list of formats. Formats are added by [`Registry::with`] and in no other way.
+///
+/// ```
+/// use packhorse_core::{Format, FormatInfo, Registry};
+///
+/// struct Lines;
+///
+/// impl Format for Lines {
+///     fn info(&self) -> &'static FormatInfo {
+///         &FormatInfo { id: "lines", revision: 1, extensions: &["lines"], fields: &[] }
+///     }
+/// }
+///
+/// let registry = Registry::new().with(Lines);
+/// assert!(registry.by_name(b"corpus.lines").is_some());
+/// assert_eq!(registry.get("line").err().map(|error| error.to_string()).as_deref(), Some(
+///     "no format is called \"line\"; did you mean lines?; this build knows lines"
+/// ));
+/// ```
 #[derive(Clone, Default)]
 pub struct Registry {
     formats: Vec<Arc<dyn Format>>,

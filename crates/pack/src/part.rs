@@ -5,6 +5,14 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Part `index` of `count`, counted from 1: every `count`-th shard.
+///
+/// ```
+/// use packhorse_pack::Part;
+///
+/// let part: Part = "2/3".parse()?;
+/// assert_eq!((0..7).filter(|shard| part.holds(*shard)).collect::<Vec<_>>(), [1, 4]);
+/// # Ok::<(), packhorse_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     index: u32,

@@ -22,6 +22,24 @@ use std::sync::Arc;
 
 /// What packing needs beside a [`Recipe`], with the verbs that take and give plain values. No setting of a session
 /// changes a byte of what samples become; [`Session::memory`] and [`Session::limits`] may refuse a sample.
+///
+/// `packhorse::session()` has all formats of a build. A plan can be filled by several processes, each with its part:
+///
+/// ```no_run
+/// use packhorse_core::{Cancel, Registry, Result};
+/// use packhorse_pack::{Part, Recipe, Session};
+///
+/// fn fill_and_seal(registry: Registry, cancel: Cancel) -> Result<()> {
+///     let recipe = Recipe::new("photos", "webdataset", "shards").shuffle(7);
+///     let session = Session::new(registry).jobs(8).memory(4 << 30).cancel(cancel);
+///     session.store_plan(&recipe, &session.plan(&recipe)?)?;
+///     for part in 1..=2 {
+///         session.fill("shards", Part::new(part, 2)?)?;
+///     }
+///     println!("root {}", session.seal("shards")?.root);
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Session {
     registry: Arc<Registry>,

@@ -11,6 +11,16 @@ use std::sync::Arc;
 
 /// Settings of a [`Loader`], made by [`Dataset::loader`]. What is not set is as [`LoaderOptions::new`] has it; rank and world
 /// size come from the environment of the process, and batches stay in host memory.
+///
+/// ```
+/// use packhorse_core::Result;
+/// use packhorse_read::Dataset;
+///
+/// fn count(dataset: &Dataset) -> Result<usize> {
+///     let loader = dataset.loader(32).field("label", "cls").seed(7).epochs(1).build()?;
+///     loader.map(|batch| Ok(batch?.rows())).sum()
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "call build() to get the loader"]
 pub struct LoaderBuilder<D = Host> {

@@ -5,6 +5,14 @@ use std::fmt;
 use std::str::FromStr;
 
 /// In which order samples go into shards.
+///
+/// ```
+/// use packhorse_pack::Shuffle;
+///
+/// assert_eq!("7".parse::<Shuffle>()?, Shuffle::Global { seed: 7 });
+/// assert_eq!("7,block:1000".parse::<Shuffle>()?, Shuffle::Blocks { seed: 7, size: 1000 });
+/// # Ok::<(), packhorse_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shuffle {
     /// Sorted by key.

@@ -26,6 +26,15 @@ macro_rules! settings {
         /// Two packs of equal recipes over equal inputs are equal byte for byte. As a document (TOML, JSON) it holds
         /// each setting under its name with `-` for `_`; settings that are left out have their defaults. Values with a
         /// text of their own, such as [`Shuffle`], are that text.
+        ///
+        /// ```
+        /// use packhorse_pack::Recipe;
+        ///
+        /// let recipe = Recipe { image: vec!["resize=256".into()], ..Recipe::new("photos", "webdataset", "shards").shuffle(7) };
+        /// let document = r#"{"input": ["photos"], "to": "webdataset", "out": "shards", "shuffle": "7", "image": ["resize=256"]}"#;
+        /// assert_eq!(serde_json::from_str::<Recipe>(document)?, recipe);
+        /// # Ok::<(), serde_json::Error>(())
+        /// ```
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
         pub struct Recipe {

@@ -7,6 +7,15 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Which folder names a sample's class.
+///
+/// ```
+/// use packhorse_pack::{Labels, Recipe};
+///
+/// // photos/animals/cat/1.jpg is a cat, not an animal.
+/// let recipe = Recipe::new("photos", "webdataset", "shards").labels(Labels::Parent);
+/// assert_eq!(recipe.labels, Some("parent".parse()?));
+/// # Ok::<(), packhorse_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Labels {
     /// The first folder below the root, as torchvision's ImageFolder has it.

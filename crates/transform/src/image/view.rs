@@ -10,6 +10,14 @@ use packhorse_core::{Error, Kind, Limits, Result};
 
 /// How [`ViewDecoder`](super::ViewDecoder) crops, resizes and flips each image. The result is 8-bit RGB, upright as EXIF
 /// or XMP says. The default keeps every image's own size.
+///
+/// ```
+/// use packhorse_transform::image::{Filter, View};
+///
+/// let train = View::random_crop(224).flip(0.5);
+/// let evaluation = View { filter: Filter::Bicubic, ..View::center_crop(224) };
+/// assert_eq!((train.flip, evaluation.flip), (0.5, 0.0));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct View {
     /// The target size, and the crop that fills it.
