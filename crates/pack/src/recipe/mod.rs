@@ -30,9 +30,9 @@ macro_rules! settings {
         /// ```
         /// use packhorse_pack::Recipe;
         ///
-        /// let recipe = Recipe { image: vec!["resize=256".into()], ..Recipe::new("photos", "webdataset", "shards").shuffle(7) };
-        /// let document = r#"{"input": ["photos"], "to": "webdataset", "out": "shards", "shuffle": "7", "image": ["resize=256"]}"#;
-        /// assert_eq!(serde_json::from_str::<Recipe>(document)?, recipe);
+        /// let document = r#"{"input": ["photos"], "to": "hdf5", "out": "shards", "shuffle": "7", "orient": true}"#;
+        /// let recipe = Recipe::new("photos", "hdf5", "shards").shuffle(7);
+        /// assert_eq!(serde_json::from_str::<Recipe>(document)?, Recipe { orient: true, ..recipe });
         /// # Ok::<(), serde_json::Error>(())
         /// ```
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
