@@ -338,8 +338,7 @@ fn every_line_of_a_failed_run_is_json_too() {
 fn the_shape_of_every_event() {
     let place = Place::with(&["a.txt", "b.txt", "bad.jpg"]);
     let args = ["pack", "in", "--to", "webdataset", "--out", "out", "--image", "check", "--on-error", "skip"];
-    // No terminal here: the log is JSON without being asked.
-    let ran = place.run(&args);
+    let ran = place.run(&[&args[..], &["--log", "json"]].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
     let mut seen = BTreeSet::new();
     for event in ran.err.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
@@ -394,6 +393,7 @@ fn a_terminal_sees_a_bar_of_the_work_at_hand_and_results_without_one() {
     let status = on_a_terminal(&place, "status out");
     let verified = on_a_terminal(&place, "verify out --full");
     let (Some(packed), Some(listed), Some(status), Some(verified)) = (packed, listed, status, verified) else { return };
+    assert!(packed.contains("1/1 shards"), "{packed:?}");
     assert!(packed.contains("scanning: ") && packed.contains("\u{1b}[2Kpacking ["), "{packed:?}");
     // The bar's line is wiped before anything else is said.
     for line in ["warning: passed over 1", "packed 5 samples"] {

@@ -152,6 +152,9 @@ fn a_dry_run_writes_nothing_and_says_what_would_be() {
         ["plan", "in", "--to", "webdataset", "--out", "out", "--labels", "folders", "--dry-run", "--quiet", "--json"];
     let plan: Value = serde_json::from_str(&stdout(dir.path(), &args)).unwrap();
     assert_eq!((&plan["samples"], &plan["class_counts"]), (&serde_json::json!(5), &serde_json::json!([3, 2])));
+    let [pack, plan] = ["pack", "plan"]
+        .map(|verb| stdout(dir.path(), &[verb, "in", "--to", "webdataset", "--out", "out", "--dry-run", "--quiet"]));
+    assert!(pack.starts_with("planned 5 samples") && plan == pack, "{pack}{plan}");
     assert!(!dir.path().join("out").exists());
 }
 
@@ -168,6 +171,39 @@ fn every_line_of_the_log_is_json() {
     for event in ["planned", "shard", "skipped"] {
         assert!(events.iter().any(|e| e["event"] == event), "{event}");
     }
+}
+
+#[test]
+fn without_a_terminal_the_log_is_text_and_json_only_on_request() {
+    let dir = inputs();
+    std::fs::write(dir.path().join("in/noext"), "").unwrap();
+    let pack = ["pack", "in", "--to", "webdataset", "--out", "out"];
+    let log = |args: &[&str]| String::from_utf8(run(dir.path(), args).stderr).unwrap();
+    let text = log(&pack);
+    assert!(text.starts_with("warning: ") && text.lines().count() == 1, "{text}");
+    let errors =
+        [&["pack", "in", "--nope", "--log", "json"][..], &["--log=json", "verify"], &["nope", "--log", "json"]];
+    for args in errors.into_iter().chain([&["pack", "--config", "no.toml", "--log", "json"][..]]) {
+        assert_eq!(run(dir.path(), args).status.code(), Some(2), "{args:?}");
+        for line in log(args).lines() {
+            let event: Value = serde_json::from_str(line).unwrap();
+            assert_eq!((&event["event"], &event["kind"]), (&"error".into(), &"config".into()), "{args:?}: {line}");
+        }
+    }
+    assert!(log(errors[0]).contains("--nope"), "{}", log(errors[0]));
+}
+
+#[test]
+fn samples_that_are_not_counted_are_null() {
+    let dir = inputs();
+    std::fs::write(dir.path().join("a.jsonl"), "{\"text\": \"a\"}\n{\"text\": \"b\"}\n").unwrap();
+    let planned = |input: &str, out: &str| -> Value {
+        let output = run(dir.path(), &["pack", input, "--to", "webdataset", "--out", out, "--log", "json"]);
+        let log = String::from_utf8(output.stderr).unwrap();
+        let mut events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        events.find(|event| event["event"] == "planned").unwrap()["samples"].clone()
+    };
+    assert_eq!((planned("a.jsonl", "lines"), planned("in", "files")), (Value::Null, 5.into()));
 }
 
 #[test]
@@ -263,6 +299,97 @@ fn what_is_in_a_dataset_is_listed_and_shown_as_of_one_file() {
     assert!(stdout(dir.path(), &["ls", "rows"]).starts_with("5 samples\n"));
     assert_eq!(stdout(dir.path(), &["cat", "rows", last]), stdout(dir.path(), &["cat", "tars", last]));
     fails(dir.path(), &["ls", "in"], 2, "is a folder without a sealed dataset");
+}
+
+#[test]
+fn the_first_samples_are_shown() {
+    let dir = inputs();
+    std::fs::write(dir.path().join("in/cat/1.bin"), [0, 255]).unwrap();
+    pack(&dir, "tars", &["--samples-per-shard", "1"]);
+    let head = stdout(dir.path(), &["head", "tars", "-n", "2"]);
+    assert_eq!(head, "cat/1\n  bin: 2 bytes\n  txt: cat/1\ncat/2\n  txt: cat/2\n");
+    assert_eq!(stdout(dir.path(), &["head", "tars/shard-000004.tar"]), "dog/2\n  txt: dog/2\n");
+    std::fs::write(dir.path().join("t.csv"), "x,note\n7,a\n8,\"b\nc\"\n").unwrap();
+    stdout(dir.path(), &["pack", "t.csv", "--out", "t.parquet", "--quiet"]);
+    let shown = stdout(dir.path(), &["head", "t.parquet"]);
+    assert!(shown.contains("  note: a\n  x: 7\n") && shown.contains("  note: b c\n  x: 8\n"), "{shown}");
+    let lines = stdout(dir.path(), &["head", "t.parquet", "--json", "-n", "1"]);
+    let first: Value = serde_json::from_str(&lines).unwrap();
+    assert_eq!(first["fields"], serde_json::json!({"x": "7", "note": "a"}));
+    fails(dir.path(), &["head", "in"], 2, "is a folder without a sealed dataset");
+    fails(dir.path(), &["head", "in/cat/1.txt"], 8, "is no shard");
+}
+
+#[test]
+fn the_format_follows_from_the_name_of_the_output() {
+    let dir = inputs();
+    for (out, format) in [("x.parquet", "parquet"), ("y.tar", "webdataset"), ("z.h5", "hdf5")] {
+        stdout(dir.path(), &["pack", "in", "-o", out, "--quiet"]);
+        let manifest: Value = serde_json::from_str(&stdout(dir.path(), &["stat", out, "--json"])).unwrap();
+        assert_eq!(manifest["format"]["format"], format);
+    }
+    fails(dir.path(), &["pack", "in", "--out", "x.v2"], 2, "--to webdataset");
+    stdout(dir.path(), &["pack", "in", "--to", "webdataset", "--out", "w.parquet", "--quiet"]);
+    assert!(dir.path().join("w.parquet/shard-000000.tar").exists());
+}
+
+#[test]
+fn stat_names_types_as_users_do() {
+    let dir = inputs();
+    pack(&dir, "out", &["--labels", "folders"]);
+    let shown = stdout(dir.path(), &["stat", "out"]);
+    assert!(shown.starts_with("webdataset: 5 samples in 1 shard"), "{shown}");
+    assert!(shown.contains("\n  txt blob\n") && !shown.contains("View"), "{shown}");
+    pack(&dir, "named", &["--name", "pets"]);
+    assert!(stdout(dir.path(), &["stat", "named"]).starts_with("webdataset pets: 5 samples"));
+}
+
+#[test]
+fn a_version_has_formats_and_features() {
+    let dir = inputs();
+    let version = stdout(dir.path(), &["--version"]);
+    let [first, formats, features] = version.lines().collect::<Vec<_>>()[..] else { unreachable!("{version}") };
+    assert_eq!(first, format!("packhorse {}", env!("CARGO_PKG_VERSION")));
+    assert!(formats.starts_with("formats: ") && formats.contains("webdataset") && formats.contains("tokens"));
+    assert!(features.starts_with("features: "), "{features}");
+    assert_eq!(features.contains("remote"), cfg!(feature = "remote"), "{features}");
+    assert_eq!(stdout(dir.path(), &["-V"]).trim_end(), first);
+}
+
+#[test]
+fn short_help_fits_a_screen_and_long_help_lists_values() {
+    let dir = inputs();
+    let short = stdout(dir.path(), &["pack", "-h"]);
+    for flag in ["to", "out", "labels", "shuffle", "shard-size", "split", "image", "tokenizer", "on-error", "jobs"] {
+        assert!(short.contains(&format!("--{flag} ")), "--{flag} is missing in {short}");
+    }
+    assert!(short.lines().count() <= 48 && short.contains("--help shows all flags"), "{short}");
+    let long = stdout(dir.path(), &["pack", "--help"]);
+    for flag in ["--row-group", "--plan", "--io-threads", "Examples:"] {
+        assert!(long.contains(flag) && !short.contains(flag), "{flag}");
+    }
+    let of =
+        |flag: &str| long.split(&format!("--{flag} <")).nth(1).unwrap().split("      --").next().unwrap().to_owned();
+    for (flag, values) in [
+        ("to", ["webdataset", "hdf5", "parquet", "arrow", "tfrecord", "tokens"]),
+        ("from", ["webdataset", "hdf5", "root", "npz", "csv", "record"]),
+        ("compression", ["Parquet", "zstd", "snappy", "gzip", "lz4", "none"]),
+    ] {
+        for value in values {
+            assert!(of(flag).contains(value), "{flag} {value}: {}", of(flag));
+        }
+    }
+    assert!(of("shard-size").contains("[default: 1GiB]"));
+}
+
+#[test]
+fn quiet_checks_for_readers_say_what_they_found() {
+    let dir = inputs();
+    pack(&dir, "out", &[]);
+    let shard = dir.path().join("out/shard-000000.tar");
+    let bytes = std::fs::read(&shard).unwrap();
+    std::fs::write(&shard, &bytes[..bytes.len() / 2 / 512 * 512]).unwrap();
+    fails(dir.path(), &["verify", "out/shard-000000.tar", "--for", "webdataset", "-q"], 3, "the first: ");
 }
 
 #[test]

@@ -116,6 +116,13 @@ fn the_end_of_a_document_is_counted() {
     let stat: serde_json::Value = serde_json::from_str(&stat).unwrap();
     let tokens: usize = shard.iter().map(Vec::len).sum();
     assert_eq!(stat["counts"]["tokens"], tokens);
+    let tokenizer = corpus.dir("tokenizer.json");
+    let again = ["pack", text(&corpus.input), "--to", "tokens", "--tokenizer", text(&tokenizer), "--append-eod"];
+    let mut program = common::process::command(env!("CARGO_BIN_EXE_packhorse"));
+    let output = program.args(again).arg("--out").arg(corpus.dir("again")).output().unwrap();
+    let summary = String::from_utf8(output.stdout).unwrap();
+    let line = summary.lines().find(|line| line.contains(" tokens, ")).unwrap();
+    assert!(line.starts_with(&format!("  {tokens} tokens, ")) && line.ends_with(" tokens/s"), "{summary}");
     assert_eq!(stat["counts"]["documents"], shard.len());
 }
 

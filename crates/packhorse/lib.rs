@@ -50,6 +50,24 @@ pub fn session() -> Session {
     Session::new(registry())
 }
 
+/// The optional features of this build.
+pub fn features() -> Vec<&'static str> {
+    let all = [
+        ("gpu", cfg!(feature = "gpu")),
+        ("hdf5", cfg!(feature = "hdf5")),
+        ("hdf5-plugins", cfg!(feature = "hdf5-plugins")),
+        ("image", cfg!(feature = "image")),
+        ("parquet", cfg!(feature = "parquet")),
+        ("remote", cfg!(feature = "remote")),
+        ("root", cfg!(feature = "root")),
+        ("tfrecord", cfg!(feature = "tfrecord")),
+        ("tokenize", cfg!(feature = "tokenize")),
+        ("tokenizer-oracle", cfg!(feature = "tokenizer-oracle")),
+        ("turbojpeg", cfg!(feature = "turbojpeg")),
+    ];
+    all.into_iter().filter_map(|(name, on)| on.then_some(name)).collect()
+}
+
 /// The formats of this build.
 ///
 /// ```

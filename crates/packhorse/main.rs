@@ -2,5 +2,5 @@
 
 fn main() -> std::process::ExitCode {
     packhorse::core::silence_contained();
-    packhorse_cli::run(&packhorse::registry(), std::env::args_os())
+    packhorse_cli::run(&packhorse::registry(), &packhorse::features(), std::env::args_os())
 }

@@ -27,12 +27,13 @@ impl Args {
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Common {
-    /// Say nothing but errors and warnings
+    /// Show only errors and warnings
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 
-    /// Events and errors as JSON lines on standard error (events: the default where that is no terminal)
-    #[arg(long, global = true, value_parser = ["json"])]
+    /// Progress, warnings and errors as lines of JSON on standard error, and nothing else there [default: a bar on a
+    /// terminal, elsewhere a line of text every 30 s]
+    #[arg(long, global = true, hide_short_help = true, value_parser = ["json"])]
     pub(crate) log: Option<String>,
 
     /// The result as JSON on standard output
@@ -40,17 +41,17 @@ pub(crate) struct Common {
     pub(crate) json: bool,
 
     /// A TOML file with the names of flags as keys, and input for INPUT; flags on the command line win
-    #[arg(long, global = true, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Pack inputs into shards, or fill a plan that was made before
-    #[command(after_help = PACK_EXAMPLES)]
+    #[command(after_help = SHORT_HELP, after_long_help = PACK_EXAMPLES)]
     Pack(Box<Pack>),
     /// Decide which sample goes to which shard, and write the plan
-    #[command(after_help = PLAN_EXAMPLES)]
+    #[command(after_help = SHORT_HELP, after_long_help = PLAN_EXAMPLES)]
     Plan(Box<PlanArgs>),
     /// Check that every shard of the plan exists, and write dataset.json
     Seal(Seal),
@@ -76,6 +77,8 @@ pub(crate) enum Command {
     /// Write one member of a shard to standard output
     #[command(after_help = "Examples:\n  packhorse cat shards/shard-000000.tar dress/0001.jpg > 0001.jpg")]
     Cat(Cat),
+    /// Show the first samples of a dataset or a shard
+    Head(Head),
     /// Show counts, sizes and fields of a dataset or a shard
     Stat(Stat),
     /// Make a synthetic corpus for trials
@@ -96,6 +99,8 @@ pub(crate) enum Command {
         out: PathBuf,
     },
 }
+
+const SHORT_HELP: &str = "--help shows all flags, with examples.";
 
 const PACK_EXAMPLES: &str = "\
 Examples:
@@ -200,7 +205,7 @@ pub(crate) struct Merge {
 #[derive(ClapArgs)]
 pub(crate) struct Verifying {
     /// Check files of sealed datasets against their recorded digests, and stop at damage
-    #[arg(long, value_name = "WHETHER", default_value = "on", value_parser = ["on", "off"])]
+    #[arg(long, hide_short_help = true, value_name = "WHETHER", default_value = "on", value_parser = ["on", "off"])]
     verify: String,
 }
 
@@ -336,6 +341,17 @@ pub(crate) struct Cat {
 
     /// The member, KEY.FIELD
     pub(crate) member: String,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Head {
+    /// The dataset's folder, or one of its files
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) path: PathBuf,
+
+    /// How many samples
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 5)]
+    pub(crate) samples: u64,
 }
 
 #[derive(ClapArgs)]

@@ -41,8 +41,15 @@ impl FromArgMatches for RecipeFlags {
     }
 }
 
+/// The settings that `-h` shows; `--help` shows all.
+const COMMON: [&str; 10] =
+    ["input", "to", "out", "on-error", "labels", "shuffle", "shard-size", "split", "image", "tokenizer"];
+
 fn flag(setting: &'static Setting) -> Arg {
-    let arg = Arg::new(setting.field).help(as_flags(setting.about.trim_start()));
+    let about = as_flags(setting.about.trim_start());
+    let first = about.split_once(". ").map_or(about.as_str(), |(first, _)| first).to_owned();
+    let arg = Arg::new(setting.field).help(first).long_help(about);
+    let arg = arg.hide_short_help(!COMMON.contains(&setting.name));
     let arg = match setting.name {
         POSITIONAL => arg.num_args(1..),
         name => arg.long(name).help_heading(setting.group),

@@ -18,6 +18,8 @@ mod settings;
 mod signals;
 mod size;
 mod slurm;
+mod status_line;
+mod version;
 
 pub use exit::code;
 
@@ -26,19 +28,24 @@ use packhorse_core::{Error, Registry};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Runs the command line `args` (the program's name first) with the formats of `registry`.
-pub fn run(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> ExitCode {
+/// Runs the command line `args` (the program's name first) with the formats of `registry`. `features` are those of the
+/// build, for `--version`.
+pub fn run(registry: &Registry, features: &[&str], args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    version::set(registry, features);
     let args: Vec<OsString> = args.into_iter().collect();
+    let as_json = asks_for_json(&args);
     let args = match config::expand(args, &definition()) {
         Ok(args) => args,
-        Err(error) => return failed(&error, false),
+        Err(error) => return failed(&error, as_json),
     };
+    let as_json = as_json || asks_for_json(&args);
     let matched = definition().try_get_matches_from(args).and_then(|matches| {
         let parsed = args::Args::from_arg_matches(&matches)?;
         Ok((matches, parsed))
     });
     let (matches, parsed) = match matched {
         Ok(matched) => matched,
+        Err(error) if as_json && error.use_stderr() => return failed(&usage(&error), true),
         Err(error) => {
             // Help and version go to standard output and are not errors.
             let _ = error.print();
@@ -54,7 +61,20 @@ pub fn run(registry: &Registry, args: impl IntoIterator<Item = OsString>) -> Exi
 
 /// The command line's definition, for completions and man pages.
 pub(crate) fn definition() -> clap::Command {
-    args::Args::command()
+    args::Args::command().long_version(version::long())
+}
+
+/// Whether errors are to be JSON, also those of flags that do not parse.
+fn asks_for_json(args: &[OsString]) -> bool {
+    let separate = || args.windows(2).any(|pair| matches!(pair, [flag, value] if flag == "--log" && value == "json"));
+    args.iter().any(|arg| arg == "--log=json") || separate()
+}
+
+/// An error of the flags as one of ours: its first paragraph.
+fn usage(error: &clap::Error) -> Error {
+    let text = error.to_string();
+    let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    Error::config(message.split_whitespace().collect::<Vec<_>>().join(" ")).hint("see `packhorse help`")
 }
 
 fn failed(error: &Error, json: bool) -> ExitCode {

@@ -25,12 +25,18 @@ impl Style {
         if self.quiet { Ok(()) } else { print(&flags(text)) }
     }
 
-    /// Ends a command that found something damaged or missing, with its exit code. Where results are not shown,
-    /// `summary` is the error.
-    pub(crate) fn incomplete(self, summary: String) -> Result<ExitCode> {
+    /// The same, but with `always` the result is shown also where `--quiet` is given: for commands that do nothing
+    /// else.
+    pub(crate) fn always(self, always: bool) -> Self {
+        Self { quiet: self.quiet && !always, ..self }
+    }
+
+    /// Ends a command that found something wrong, with the exit code of `kind`. Where results are not shown, `summary`
+    /// is the error.
+    pub(crate) fn found(self, kind: Kind, summary: String) -> Result<ExitCode> {
         match self.quiet && !self.json {
-            true => Err(Error::new(Kind::Incomplete, summary)),
-            false => Ok(ExitCode::from(code(Kind::Incomplete))),
+            true => Err(Error::new(kind, summary)),
+            false => Ok(ExitCode::from(code(kind))),
         }
     }
 }

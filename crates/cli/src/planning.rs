@@ -14,16 +14,16 @@ pub(crate) struct Planning {
 
     /// Where --out holds another dataset, packed by another request: start over. The old one stays as it is until the
     /// new one, which is packed in OUT/.replacing, is sealed and takes its place
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) replace: bool,
 
     /// Encode this share of the documents with the reference implementation too; a difference is an error. Of a plan it
     /// is for `pack --plan`
-    #[arg(long, value_name = "0..1", default_value_t = 0.0)]
+    #[arg(long, hide_short_help = true, value_name = "0..1", default_value_t = 0.0)]
     pub(crate) check_exact: f64,
 
     /// Decide and say what would happen; write nothing
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) dry_run: bool,
 }
 
@@ -54,13 +54,13 @@ pub(crate) struct Work {
     pub(crate) threads: Threads,
 
     /// Threads that wait for the file system
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) io_threads: u16,
 
     /// The memory to do with: the most input held at once, and four times the largest value that must be whole (an
     /// array, a document); larger ones are refused, or left out. Files that go unchanged into WebDataset are copied in
     /// pieces [default: 192MiB, and values of 2 GiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, hide_short_help = true, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) memory: Option<u64>,
 
     #[command(flatten)]
@@ -82,11 +82,11 @@ pub(crate) struct Pack {
     pub(crate) work: Work,
 
     /// Fill the plan in this folder, instead of scanning and planning
-    #[arg(long, value_name = "DIR", conflicts_with_all = planned(), value_hint = ValueHint::DirPath)]
+    #[arg(long, hide_short_help = true, value_name = "DIR", conflicts_with_all = planned(), value_hint = ValueHint::DirPath)]
     pub(crate) plan: Option<PathBuf>,
 
     /// Only this part of the plan's shards, such as 3/16 [default under Slurm: from the task's environment]
-    #[arg(long, value_name = "i/n", requires = "plan")]
+    #[arg(long, hide_short_help = true, value_name = "i/n", requires = "plan")]
     pub(crate) part: Option<Part>,
 }
 

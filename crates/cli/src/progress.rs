@@ -1,13 +1,14 @@
 //! Progress on standard error: a bar, lines of text, or lines of JSON.
 
 use crate::settings::flags;
+use crate::status_line::{WorkStatus, clock};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use packhorse_core::{Event, Observer};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,18 +17,20 @@ pub(crate) enum Show {
     Quiet,
     /// A bar with rate and remaining time.
     Bar,
+    /// A line of text every 30 s.
+    Lines,
     /// A line of JSON an event; counts at most once a second.
     Json,
 }
 
 impl Show {
-    /// A bar on a terminal, JSON lines elsewhere.
+    /// A bar on a terminal, lines of text elsewhere; JSON only on request.
     pub(crate) fn choose(quiet: bool, json: bool) -> Self {
         match (json, quiet) {
             (true, _) => Show::Json,
             (false, true) => Show::Quiet,
             (false, false) if std::io::stderr().is_terminal() => Show::Bar,
-            (false, false) => Show::Json,
+            (false, false) => Show::Lines,
         }
     }
 }
@@ -53,21 +56,36 @@ struct Counts {
 struct Stage {
     name: &'static str,
     bar: ProgressBar,
+    status: WorkStatus,
+    began: Instant,
 }
 
-#[derive(Default)]
+impl Stage {
+    fn new(name: &'static str, bar: ProgressBar) -> Self {
+        Self { name, bar, status: WorkStatus::default(), began: Instant::now() }
+    }
+}
+
 struct Said {
     last: Option<Instant>,
     skips: u64,
 }
+
+/// The time between two lines of text.
+const LINES: Duration = Duration::from_secs(30);
+
+/// The bar of work of a known size.
+const BYTES: &str = "{msg} [{wide_bar}] {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left";
 
 /// So many skipped inputs are shown one by one; all are in `skipped.jsonl`.
 const SHOWN_SKIPS: u64 = 20;
 
 impl Progress {
     pub(crate) fn new(show: Show) -> Self {
-        let stage = Stage { name: "", bar: ProgressBar::hidden() };
-        Self { show, stage: Mutex::new(stage), counts: Counts::default(), said: Mutex::default() }
+        let stage = Mutex::new(Stage::new("", ProgressBar::hidden()));
+        // The first line of text comes after the first interval, the first line of JSON at once.
+        let last = (show == Show::Lines).then(Instant::now);
+        Self { show, stage, counts: Counts::default(), said: Mutex::new(Said { last, skips: 0 }) }
     }
 
     /// Removes the bar.
@@ -84,28 +102,58 @@ impl Progress {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Draws another bar, unless this stage was entered before.
+    /// Begins another stage of the work, unless this one was entered before.
     fn enter(&self, name: &'static str, length: Option<u64>, template: &str) {
         let mut stage = self.stage();
-        if self.show != Show::Bar || stage.name == name {
+        if stage.name == name {
             return;
         }
         stage.bar.finish_and_clear();
+        *stage = Stage::new(name, ProgressBar::hidden());
+        stage.status.total = length;
+        if self.show != Show::Bar {
+            return;
+        }
         let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::hidden());
         let bar = bar.with_style(style(template).progress_chars("=> ")).with_message(name);
         bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(8));
         // Drawn now, and not when the thread that ticks gets its turn: short work shows too.
         bar.tick();
         bar.enable_steady_tick(Duration::from_millis(250));
-        *stage = Stage { name, bar };
+        stage.bar = bar;
     }
 
-    fn advance(&self, n: u64) {
-        self.stage().bar.inc(n);
+    /// `bytes` more are done.
+    fn advance(&self, bytes: u64) {
+        let mut stage = self.stage();
+        stage.status.bytes += bytes;
+        stage.bar.inc(bytes);
+    }
+
+    /// A shard more is done: of `bytes` input, which count if an earlier run wrote it.
+    fn shard(&self, bytes: u64, reused: bool) {
+        let mut stage = self.stage();
+        stage.status.shards += 1;
+        if reused {
+            stage.status.bytes += bytes;
+            stage.status.reused += bytes;
+            stage.bar.inc(bytes);
+        }
+        if let Some(total) = stage.status.total_shards {
+            stage.bar.set_prefix(format!("{}/{total} shards", stage.status.shards));
+        }
     }
 
     fn say(&self, text: &str) {
         self.stage().bar.suspend(|| line(text));
+    }
+
+    /// `bytes` more were read in a stage without a total.
+    fn read(&self, stage: &'static str, bytes: u64) {
+        self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.enter(stage, None, "{spinner} {msg}: {decimal_bytes}, {decimal_bytes_per_sec}");
+        self.advance(bytes);
+        self.tick();
     }
 
     fn emit(&self, value: &Value) {
@@ -114,16 +162,23 @@ impl Progress {
         }
     }
 
-    /// Counts, but not more often than once a second.
+    /// Shows counts: as JSON not more often than once a second, as text every 30 s.
     fn tick(&self) {
-        if self.show != Show::Json {
-            return;
-        }
+        let interval = match self.show {
+            Show::Json => Duration::from_secs(1),
+            Show::Lines => LINES,
+            Show::Quiet | Show::Bar => return,
+        };
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.last.is_some_and(|last| last.elapsed() < Duration::from_secs(1)) {
+        if said.last.is_some_and(|last| last.elapsed() < interval) {
             return;
         }
         said.last = Some(Instant::now());
+        if self.show == Show::Lines {
+            let stage = self.stage();
+            let status = WorkStatus { elapsed: stage.began.elapsed(), ..stage.status.clone() };
+            return line(&format!("{} {} {status}", clock(SystemTime::now()), stage.name));
+        }
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
         self.emit(&json!({
             "event": "progress", "files": get(&self.counts.files), "samples": get(&self.counts.samples),
@@ -154,14 +209,16 @@ impl Observer for Progress {
                 if self.stage().name.is_empty() {
                     self.counting("scanning");
                 }
-                self.advance(*files);
+                let mut stage = self.stage();
+                stage.status.files += files;
+                stage.bar.inc(*files);
+                drop(stage);
                 self.tick();
             }
             Event::Planned { samples, bytes, shards } => {
                 self.emit(&json!({"event": "planned", "samples": samples, "bytes": bytes, "shards": shards}));
-                let template =
-                    "{msg} [{wide_bar}] {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left";
-                self.enter("packing", Some(*bytes), template);
+                self.enter("packing", Some(*bytes), &format!("{BYTES} {{prefix}}"));
+                self.stage().status.total_shards = Some(*shards);
             }
             Event::Packed { samples, bytes } => {
                 self.counts.samples.fetch_add(*samples, Ordering::Relaxed);
@@ -171,7 +228,7 @@ impl Observer for Progress {
             }
             Event::Shard { name, samples, bytes, input_bytes, reused } => {
                 self.counts.shards.fetch_add(1, Ordering::Relaxed);
-                self.advance(if *reused { *input_bytes } else { 0 });
+                self.shard(*input_bytes, *reused);
                 self.emit(
                     &json!({"event": "shard", "name": name, "samples": samples, "bytes": bytes, "reused": reused}),
                 );
@@ -179,25 +236,19 @@ impl Observer for Progress {
             Event::Skipped(error) => self.skipped(error),
             Event::Warning(text) => match self.show {
                 Show::Json => self.emit(&json!({"event": "warning", "message": text})),
-                Show::Quiet | Show::Bar => self.say(&format!("warning: {text}")),
+                Show::Quiet | Show::Bar | Show::Lines => self.say(&format!("warning: {text}")),
             },
             Event::Staging { files, bytes } => {
                 self.emit(&json!({"event": "staging", "files": files, "bytes": bytes}));
-                let template =
-                    "{msg} [{wide_bar}] {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left";
-                self.enter("staging", Some(*bytes), template);
+                self.enter("staging", Some(*bytes), BYTES);
             }
             Event::Staged { bytes } => {
                 self.counts.bytes.fetch_add(*bytes, Ordering::Relaxed);
                 self.advance(*bytes);
                 self.tick();
             }
-            Event::Verified { bytes } => {
-                self.counts.bytes.fetch_add(*bytes, Ordering::Relaxed);
-                self.enter("verifying", None, "{spinner} {msg}: {decimal_bytes}, {decimal_bytes_per_sec}");
-                self.advance(*bytes);
-                self.tick();
-            }
+            Event::Verified { bytes } => self.read("verifying", *bytes),
+            Event::Hashed { bytes } => self.read("comparing", *bytes),
             _ => {}
         }
     }

@@ -13,8 +13,8 @@ pub enum Event<'a> {
     },
     /// The plan is known. Totals of the part that this process fills.
     Planned {
-        /// Samples to pack.
-        samples: u64,
+        /// Samples to pack; `None` where inputs are not counted before they are read.
+        samples: Option<u64>,
         /// Bytes of input to read.
         bytes: u64,
         /// Shards to write.
@@ -54,6 +54,11 @@ pub enum Event<'a> {
     /// Bytes of staged files were copied.
     Staged {
         /// Bytes since the last event.
+        bytes: u64,
+    },
+    /// A sample's content was hashed to find duplicates.
+    Hashed {
+        /// Bytes read.
         bytes: u64,
     },
     /// A file of `bytes` was checked.

@@ -18,6 +18,7 @@ mod duplicate_keys;
 mod elastic_pool;
 mod feed;
 mod glob;
+mod head;
 mod input_format;
 mod inputs;
 mod inspect;
@@ -58,6 +59,7 @@ mod watched_input;
 
 pub use consumers::{Report, check_consumers};
 pub use damage::Damage;
+pub use head::{Preview, head};
 pub use inspect::{Stat, cat, files, list};
 pub use inspect_rows::{Columns, columns};
 pub use key_ends::KeyEnds;

@@ -133,7 +133,7 @@ fn starts_with_rows(plan: &PlanReader, mine: &[&ShardFrame]) -> Result<bool> {
 
 fn announce(observer: &dyn Observer, mine: &[&ShardFrame]) {
     observer.event(&Event::Planned {
-        samples: mine.iter().map(|s| s.samples).sum(),
+        samples: mine.iter().map(|s| (!s.uncounted).then_some(s.samples)).sum(),
         bytes: mine.iter().map(|s| s.bytes).sum(),
         shards: mine.len() as u64,
     });

@@ -2,12 +2,12 @@
 
 use super::CommandContext;
 use super::plan::left_out;
-use crate::args::{Cat, Dir, Ls, Stat};
+use crate::args::{Cat, Dir, Head, Ls, Stat};
 use crate::outcome::{counted, done, print, success};
 use crate::size::show;
-use packhorse_core::{Error, FileKind, Kind, Result};
-use packhorse_dataset::Manifest;
-use packhorse_pack::Columns;
+use packhorse_core::{Error, FieldType, FileKind, KEY, Kind, Result};
+use packhorse_dataset::{FieldRecord, Manifest};
+use packhorse_pack::{Columns, Preview};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -60,7 +60,7 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
     });
     context.style.show(&value, &text)?;
     match status.is_damaged() {
-        true => context.style.incomplete(format!("{} is damaged or incomplete", args.dir.display())),
+        true => context.style.found(Kind::Incomplete, format!("{} is damaged or incomplete", args.dir.display())),
         false => Ok(success()),
     }
 }
@@ -118,6 +118,33 @@ pub(super) fn cat(context: &CommandContext<'_>, args: &Cat) -> Result<ExitCode> 
     Err(Error::config(message).in_input(args.path.display()))
 }
 
+/// The first samples, those of a dataset from its first shards.
+pub(super) fn head(context: &CommandContext<'_>, args: &Head) -> Result<ExitCode> {
+    let mut left = args.samples;
+    for file in packhorse_pack::files(&*context.store, &args.path)? {
+        if left == 0 {
+            break;
+        }
+        let samples = packhorse_pack::head(context.registry, &*context.store, &file, left)?;
+        left -= samples.len() as u64;
+        for Preview { key, fields } in samples {
+            let values: serde_json::Map<_, _> = fields.iter().map(|(name, text)| (name.clone(), json!(text))).collect();
+            let lines: String = fields.iter().map(|(name, text)| format!("  {name}: {}\n", one_line(text))).collect();
+            let line = match context.style.json {
+                true => format!("{}\n", json!({"key": key, "fields": values})),
+                false => format!("{}\n{lines}", one_line(&key)),
+            };
+            print(&line)?;
+        }
+    }
+    Ok(success())
+}
+
+/// Foreign text on one line, without control characters.
+fn one_line(text: &str) -> String {
+    text.trim_end().replace(char::is_control, " ")
+}
+
 pub(super) fn stat(context: &CommandContext<'_>, args: &Stat) -> Result<ExitCode> {
     match context.store.stat(&args.path, true) {
         Ok(stat) if stat.kind == FileKind::Directory => dataset(context, &args.path)?,
@@ -129,6 +156,9 @@ pub(super) fn stat(context: &CommandContext<'_>, args: &Stat) -> Result<ExitCode
     Ok(success())
 }
 
+/// The name of datasets that were given none.
+const DEFAULT_NAME: &str = "shard";
+
 /// So many counts of single sources are shown.
 const SOURCES: usize = 30;
 
@@ -139,10 +169,10 @@ fn dataset(context: &CommandContext<'_>, dir: &Path) -> Result<()> {
     if context.style.json {
         return print(&String::from_utf8_lossy(&manifest.encode()?));
     }
+    let name = if manifest.name == DEFAULT_NAME { String::new() } else { format!(" {}", manifest.name) };
     let mut text = format!(
-        "{} {}: {} in {}, {}\n  root {}\n",
+        "{}{name}: {} in {}, {}\n  root {}\n",
         manifest.format.format,
-        manifest.name,
         counted(manifest.samples, "sample"),
         counted(manifest.shards.len() as u64, "shard"),
         show(manifest.bytes),
@@ -159,12 +189,13 @@ fn dataset(context: &CommandContext<'_>, dir: &Path) -> Result<()> {
     if sources.len() > SOURCES {
         text.push_str(&format!("  and {} more counts (--json has all)\n", sources.len() - SOURCES));
     }
-    for field in &manifest.schema {
+    let schema = FieldRecord::schema(&manifest.schema)?;
+    for field in schema.fields().iter().filter(|field| field.name() != KEY) {
+        let kind = FieldType::of(field).map_or_else(|_| field.data_type().to_string(), |kind| kind.to_string());
         text.push_str(&format!(
-            "  {} {}{}\n",
-            field.name,
-            field.data_type,
-            if field.nullable { ", may be missing" } else { "" }
+            "  {} {kind}{}\n",
+            field.name(),
+            if field.is_nullable() { ", may be missing" } else { "" }
         ));
     }
     for split in &manifest.splits {

@@ -81,6 +81,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Stage(args) => stage::run(&context, &args),
         Command::Ls(args) => inspect::ls(&context, &args),
         Command::Cat(args) => inspect::cat(&context, &args),
+        Command::Head(args) => inspect::head(&context, &args),
         Command::Stat(args) => inspect::stat(&context, &args),
         Command::Synth(args) => synth::run(&context, &args),
         Command::Bench(Bench::Read(args)) => bench::read(&context, &args),

@@ -26,7 +26,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Pack) -> Result<ExitCode>
         return trees::pack(context, &session, recipe, args.planning.dry_run);
     }
     let said = whole(context, &session, recipe, args.planning.dry_run)?;
-    context.style.show(&said.value, &said.text)?;
+    context.style.always(args.planning.dry_run).show(&said.value, &said.text)?;
     said.fault.map_or(Ok(success()), Err)
 }
 
@@ -119,7 +119,11 @@ fn summary(
         text.push_str(&plan::left_out(omitted.len()));
     }
     for (what, count) in report.counts.iter().filter(|(what, _)| !what.contains(" of ")) {
-        text.push_str(&format!("  {count} {what}\n"));
+        let rate = match what.as_str() {
+            "tokens" => format!(", {:.0} tokens/s", *count as f64 / seconds.max(1e-9)),
+            _ => String::new(),
+        };
+        text.push_str(&format!("  {count} {what}{rate}\n"));
     }
     match manifest {
         Some(manifest) => text.push_str(&format!("  sealed {}, root {}\n", out.display(), manifest.root)),

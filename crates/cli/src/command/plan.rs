@@ -27,7 +27,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &PlanArgs) -> Result<ExitC
     let stored = if args.planning.dry_run { None } else { Some(session.store_plan(recipe, &plan)?) };
     context.progress.finish();
     let (value, text) = summary(&plan, out, stored);
-    context.style.show(&value, &text)?;
+    context.style.always(args.planning.dry_run).show(&value, &text)?;
     Ok(success())
 }
 

@@ -4,7 +4,7 @@ use super::CommandContext;
 use crate::args::Stage;
 use crate::outcome::{counted, success};
 use crate::size::show;
-use packhorse_core::Result;
+use packhorse_core::{Kind, Result};
 use packhorse_pack::as_request_error;
 use packhorse_read::cache::{StageOptions, Staged, stage};
 use packhorse_storage::Location;
@@ -34,7 +34,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Stage) -> Result<ExitCode
     context.style.show(&value, &text(args, &staged, seconds))?;
     let Some(first) = staged.unfit.first() else { return Ok(success()) };
     let files = counted(staged.unfit.len() as u64, "file");
-    context.style.incomplete(format!("{files} not staged; the first: {}: {}", first.file, first.problem))
+    context.style.found(Kind::Incomplete, format!("{files} not staged; the first: {}: {}", first.file, first.problem))
 }
 
 fn text(args: &Stage, staged: &Staged, seconds: f64) -> String {

@@ -32,7 +32,8 @@ pub(super) fn pack(
         values.insert(name, said.value);
         fault = fault.or(said.fault);
     }
-    context.style.show(&Value::Object([("trees".to_owned(), Value::Object(values))].into_iter().collect()), &text)?;
+    let value = Value::Object([("trees".to_owned(), Value::Object(values))].into_iter().collect());
+    context.style.always(dry_run).show(&value, &text)?;
     fault.map_or(Ok(success()), Err)
 }
 

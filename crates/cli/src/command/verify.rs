@@ -3,7 +3,6 @@
 use super::CommandContext;
 use super::merge::known;
 use crate::args::Verify;
-use crate::exit::code;
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Kind, Result};
@@ -70,7 +69,10 @@ fn bytes(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     });
     context.style.show(&value, &text)?;
     let Some(first) = found.damages.first() else { return Ok(success()) };
-    context.style.incomplete(format!("{verdict} in {}; the first: {}: {}", dir.display(), first.file, first.problem))
+    context.style.found(
+        Kind::Incomplete,
+        format!("{verdict} in {}; the first: {}: {}", dir.display(), first.file, first.problem),
+    )
 }
 
 fn readers(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
@@ -102,5 +104,7 @@ fn readers(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     }
     let value = json!({"shards": report.shards, "samples": report.samples, "findings": list});
     context.style.show(&value, &text)?;
-    Ok(if list.is_empty() { success() } else { ExitCode::from(code(Kind::Content)) })
+    let Some((first, _)) = report.findings.iter().flat_map(|f| f.iter()).next() else { return Ok(success()) };
+    let summary = format!("{}; the first: {}: {}", counted(list.len() as u64, "finding"), first.file, first.problem);
+    context.style.found(Kind::Content, summary)
 }

@@ -102,13 +102,13 @@ impl Recipe {
         if self.ragged || !typed { Shapes::Ragged } else { Shapes::Equal }
     }
 
-    /// The format of the shards, as `to` names it.
+    /// The format of the shards: `to`, or else the one that the extension of `out` names (`photos.parquet`).
     fn format(&self, registry: &Registry) -> Result<String> {
         let writes = |format: &&Arc<dyn Format>| {
             format.sink(&Options::new()).map_or_else(|e| e.kind() != Kind::Unsupported, |_| true)
         };
         let written = || registry.iter().filter(writes).map(|format| format.info().id).collect::<Vec<_>>().join(", ");
-        let to = self.to.as_deref().ok_or_else(|| {
+        let to = self.to.as_deref().or_else(|| self.extension(registry)).ok_or_else(|| {
             Error::config(format!("say which format with `to`, such as `to=webdataset`; there are {}", written()))
         })?;
         let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(to)).map_or(to, |(_, id)| id);
@@ -117,6 +117,13 @@ impl Recipe {
             true => Ok(format.info().id.to_owned()),
             false => Err(Error::unsupported(format!("{alias} is read and not written; `to` takes {}", written()))),
         }
+    }
+
+    /// The extension of `out`, if it names a format.
+    fn extension(&self, registry: &Registry) -> Option<&str> {
+        let extension = self.out.as_deref()?.extension()?.to_str()?;
+        let known = ALIASES.iter().any(|(alias, _)| *alias == extension) || registry.named(extension).is_ok();
+        known.then_some(extension)
     }
 
     /// The class list that was given: a file of names, or that of a dataset.

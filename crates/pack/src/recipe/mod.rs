@@ -101,7 +101,8 @@ settings! {
     "Inputs and dataset" {
         /// Folders and files to pack; keys are relative to them. A tar (also .gz, .zst) counts as its members
         input: Vec<PathBuf>, path("INPUT", Takes::Path).repeats();
-        /// The format of the shards: webdataset (wds, tar), hdf5 (h5), parquet, arrow (feather), tfrecord, tokens
+        /// The format of the shards: webdataset (wds, tar), hdf5 (h5), parquet, arrow (feather), tfrecord or tokens
+        /// [default: the extension of `out`, as in photos.parquet]
         to: Option<String>, text("FORMAT");
         /// The folder of the dataset
         out: Option<PathBuf>, path("DIR", Takes::Folder).short('o');
@@ -140,8 +141,8 @@ settings! {
     "Order, splits and sizes" {
         /// Shuffle: SEED, block:N or SEED,block:N (blocks of N samples stay together). Off: sorted by key
         shuffle: Shuffle, text("SEED");
-        /// The most bytes of a shard's data file, with a unit such as MB or MiB. Where transforms or compression change
-        /// sizes, a little is packed ahead to know how [default: 1GiB]
+        /// The most bytes of a shard's data file, with a unit such as MB or MiB [default: 1GiB]. Where transforms or
+        /// compression change sizes, a sample of the inputs is packed first to estimate by how much
         shard_size: Option<ByteSize>, text("SIZE");
         /// How many shards (in each split)
         shard_count: Option<u32>, number("N", Takes::Number(1, u32::MAX as u64));
@@ -171,7 +172,8 @@ settings! {
         orient: bool, switch();
     }
     "Arrays and tables as inputs" {
-        /// The format of all inputs, where their names do not say it (such as record)
+        /// The format of all inputs, where their names do not say it: webdataset, hdf5, parquet, arrow, tfrecord, root, npz,
+        /// csv, text, tokens or record
         from: Option<String>, text("FORMAT");
         /// Encoded fields (.npz, .npy): auto (columns, where the format of the shards has columns) or never
         decode: Decode, one_of("HOW", &["auto", "never"]).default("auto");

@@ -17,7 +17,7 @@ pub(super) fn apply(context: Scan<'_>, threads: usize, listing: &mut Listing) ->
         context.cancel.check()?;
         // Typed rows are not compared: their bytes say nothing of single samples.
         let Some(sample) = listing.sample(i).filter(|sample| sample.table().is_none()) else { return Ok(None) };
-        context.observer.event(&Event::Verified { bytes: sample.bytes() });
+        context.observer.event(&Event::Hashed { bytes: sample.bytes() });
         content(&inputs, &sample.entry(0..1)).map(Some)
     };
     let digests: Vec<Result<Option<[u8; 32]>>> =
