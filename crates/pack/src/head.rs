@@ -1,7 +1,7 @@
 //! The first samples of a shard, for people: keys, and values as far as one line shows them.
 
-use crate::merged_columns::shown;
 use crate::inspect::shard;
+use crate::merged_columns::shown;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, downcast_primitive_array};
 use packhorse_core::{DataType, Error, Field, FieldType, KEY, Registry, Result, Rows, Sample, Store};
