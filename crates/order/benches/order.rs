@@ -1,8 +1,9 @@
-//! The orders beside numpy and a C++ helper, in one run: `cargo bench -p packhorse-order`.
+//! Compares the orders with numpy and a C++ helper in one run: `cargo bench -p packhorse-order`.
 //!
 //! `PACKHORSE_PYTHON` names a Python with numpy; the helper is Megatron's own where `MEGATRON_CORE` names an unpacked
 //! wheel, else `peer.cpp`. `PACKHORSE_TEST_DATA` names the folder with `text.jsonl.zst`, whose documents give the
-//! lengths to pack; without it they are made up. Prints seconds of wall clock and of CPU, best of three, and ratios.
+//! lengths to pack; without it the lengths are generated. Prints seconds of wall clock and of CPU, best of three, and
+//! ratios.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
 
@@ -32,7 +33,7 @@ fn main() {
     look_up(&mut random);
 }
 
-/// Wall and CPU seconds, the best of each, and what was made last.
+/// The best wall and CPU seconds, and the last result.
 fn best<T>(mut work: impl FnMut() -> T) -> (f64, f64, T) {
     let (mut wall, mut cpu) = (f64::MAX, f64::MAX);
     for at in 0..REPEATS {
@@ -47,7 +48,7 @@ fn best<T>(mut work: impl FnMut() -> T) -> (f64, f64, T) {
     unreachable!("there are repeats")
 }
 
-/// What the kernel says that the threads of this process ran for.
+/// The CPU time of all threads of this process, from the kernel.
 fn cpu_seconds() -> f64 {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("schedstat")).ok());
@@ -80,7 +81,7 @@ fn peer(what: &str, input: &[u8], arguments: &[u64]) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The numbers alone, as the peer digests them.
+/// The integers without the header, as the peer digests them.
 fn digest(arrays: &[&Array]) -> String {
     let mut md5 = Md5::new();
     for array in arrays {
@@ -116,7 +117,7 @@ fn blend(random: &mut RandomState, datasets: u64, equal: bool, size: u64) {
     report(&what, (wall, cpu), &digest(&[&index.dataset, &index.sample]), theirs);
 }
 
-/// Tokens of the documents of the corpus, taken as a quarter of their bytes, again and again, each time ±20 %.
+/// Tokens of the documents of the corpus, estimated as a quarter of their bytes, repeated with ±20 % variation.
 fn corpus(random: &mut RandomState, count: usize) -> Vec<i32> {
     let path = std::env::var_os("PACKHORSE_TEST_DATA").map(|dir| std::path::Path::new(&dir).join("text.jsonl.zst"));
     let text = path.and_then(|path| std::fs::File::open(path).ok()).and_then(|file| zstd::decode_all(file).ok());
@@ -152,7 +153,7 @@ fn look_up(random: &mut RandomState) {
     println!("look-up of a sample at random: {:.0} ns", wall * 1e9 / places.len() as f64);
 }
 
-/// Samples of shards, in turn and at random.
+/// Samples of shards, sequentially and at random.
 fn shards(random: &mut RandomState) {
     for (shards, samples, shuffle) in [
         (1_000, 10_000, Shuffle::Sequential),

@@ -1,10 +1,10 @@
-//! Arrays of whole numbers: owned ones that are built here, and views of those and of mapped files.
+//! Arrays of integers: owned arrays, and views of them and of mapped files.
 
 use crate::npy;
 use packhorse_core::{Error, Kind, Result};
 use std::io::Write;
 
-/// An array of whole numbers in one of the four types that the indices have.
+/// An array of integers of one of the four types that indices use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Array {
     /// `<i2`
@@ -18,12 +18,12 @@ pub enum Array {
 }
 
 impl Array {
-    /// Numbers, not rows.
+    /// The number of integers, not of rows.
     pub fn len(&self) -> usize {
         self.view().len()
     }
 
-    /// True if there are none.
+    /// Whether the array is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -50,7 +50,7 @@ impl Array {
     }
 }
 
-/// Something that holds an array of whole numbers: a view, an [`Array`], a mapped file.
+/// An owner of an array of integers: a view, an [`Array`] or a mapped file.
 pub trait Ints: Send + Sync {
     /// The numbers, borrowed.
     fn view(&self) -> IntView<'_>;
@@ -68,7 +68,7 @@ impl Ints for IntView<'_> {
     }
 }
 
-/// Numbers borrowed from memory, or as little-endian bytes, at any alignment, from a mapped file.
+/// Borrowed integers: native ones in memory, or little-endian bytes of a mapped file at any alignment.
 #[derive(Clone, Copy, Debug)]
 pub enum IntView<'a> {
     /// In memory.
@@ -90,9 +90,9 @@ pub enum IntView<'a> {
 }
 
 impl<'a> IntView<'a> {
-    /// The numbers in `bytes`, of the type that numpy calls `descr`: `<i2`, `<i4`, `<u4` or `<i8`.
+    /// The integers in `bytes` of numpy type `descr`: `<i2`, `<i4`, `<u4` or `<i8`.
     ///
-    /// Errors: another type, or bytes that are not a whole number of them.
+    /// Errors: another type, or a length that is not a multiple of the element's size.
     pub fn from_bytes(descr: &str, bytes: &'a [u8]) -> Result<Self> {
         let (view, rest) = match descr {
             "<i2" => (IntView::I16Bytes(bytes.as_chunks().0), bytes.len() % 2),
@@ -110,12 +110,12 @@ impl<'a> IntView<'a> {
         Ok(view)
     }
 
-    /// The lengths of the sequences in the bytes of a Megatron `.idx`, which start at its byte 34.
+    /// The sequence lengths (`<i4`) in bytes of a Megatron `.idx`, where they start at byte 34.
     pub fn lengths(bytes: &'a [u8]) -> Result<Self> {
         Self::from_bytes("<i4", bytes)
     }
 
-    /// How many numbers.
+    /// The number of integers.
     pub fn len(&self) -> usize {
         match self {
             IntView::I16(values) => values.len(),
@@ -128,7 +128,7 @@ impl<'a> IntView<'a> {
         }
     }
 
-    /// True if there are none.
+    /// Whether the array is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -148,7 +148,7 @@ impl<'a> IntView<'a> {
         })
     }
 
-    /// The number at `at`, which must be there and not be negative; `what` names the array.
+    /// The integer at `at`. A missing or negative one is an error that names the array `what`.
     #[inline]
     pub(crate) fn at(&self, at: u64, what: &str) -> Result<u64> {
         let value = usize::try_from(at).ok().and_then(|at| self.get(at));
@@ -161,7 +161,7 @@ fn wrong(at: u64, what: &str) -> Error {
     Error::content(format!("the {what} has no valid entry {at}: build it again"))
 }
 
-/// An empty vector with room for `count`, or an error that says how much memory that is.
+/// An empty vector with capacity `count`; an error names the size that could not be allocated.
 pub(crate) fn room<T>(count: u64, what: &str) -> Result<Vec<T>> {
     let mut room = Vec::new();
     let fits = usize::try_from(count).is_ok_and(|count| room.try_reserve_exact(count).is_ok());

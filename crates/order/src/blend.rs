@@ -6,7 +6,7 @@ use crate::small_blend_scheduler::SmallBlendScheduler;
 use crate::{Array, normalized};
 use packhorse_core::{Error, Result};
 
-/// Samples beyond what a dataset is expected to give, as a share: Megatron's `mid_level_dataset_surplus`.
+/// Samples requested beyond the expected number, as a fraction: Megatron's `mid_level_dataset_surplus`.
 pub const SURPLUS: f64 = 0.005;
 
 /// The two indices of a blend: for each sample the dataset it comes from, and its number there.
@@ -18,12 +18,12 @@ pub struct BlendIndex {
     pub sample: Array,
 }
 
-/// Asked of several datasets by weight: how many samples each must have, and how many the blend has.
+/// The sizes of a weighted blend: how many samples each dataset must have, and how many the blend has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlendRequest {
-    /// The weights, normalised once. The blend itself normalises them again.
+    /// The weights, normalised once. [`BlendIndex::weighted`] normalises them again.
     pub weights: Vec<f64>,
-    /// To ask of each dataset: `ceil(ceil(size·w)·(1 + surplus))`.
+    /// Samples to request of each dataset: `ceil(ceil(size·w)·(1 + surplus))`.
     pub requests: Vec<u64>,
     /// Samples of the blend: the sum of `ceil(size·w)`.
     pub size: u64,
@@ -46,14 +46,14 @@ impl BlendRequest {
 impl BlendIndex {
     /// `size` samples, each from the dataset that is furthest behind its share. The weights are normalised here.
     ///
-    /// Errors: no weights or 32,767 and more of them, one that is not finite and above zero, no memory.
+    /// Errors: no weights, more than 32,766, a weight that is not finite and above zero, not enough memory.
     pub fn weighted(weights: &[f64], size: u64) -> Result<Self> {
         check(weights)?;
         few(weights.len())?;
         Self::raw(&normalized(weights), size, |dataset| dataset as i16, Array::I16)
     }
 
-    /// All samples of all datasets, which have `sizes`: Megatron's blend without weights and without a size.
+    /// All samples of all datasets of these `sizes`: Megatron's blend without weights and without a size.
     pub fn exhaustive(sizes: &[u64]) -> Result<Self> {
         few(sizes.len())?;
         let total = sizes.iter().try_fold(0u64, |sum, &size| sum.checked_add(size)).filter(|&sum| sum >> 52 == 0);
@@ -75,7 +75,7 @@ impl BlendIndex {
         Ok(Self { dataset: Array::I16(dataset), sample: Array::I64(sample) })
     }
 
-    /// As [`BlendIndex::weighted`], with 64-bit dataset numbers and the weights taken as they are.
+    /// As [`BlendIndex::weighted`], with 64-bit dataset numbers and without normalising the weights.
     pub(crate) fn wide(weights: &[f64], size: u64) -> Result<Self> {
         Self::raw(weights, size, |dataset| dataset as i64, Array::I64)
     }
@@ -117,7 +117,7 @@ fn samples<T>(
     })
 }
 
-/// Megatron's own assertions.
+/// The conditions that Megatron asserts.
 pub(crate) fn check(weights: &[f64]) -> Result<()> {
     if weights.is_empty() {
         return Err(Error::config("a blend needs at least one dataset"));
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::RandomState;
 
-    /// The rule as it is written down.
+    /// The reference implementation of the rule.
     fn plainly(weights: &[f64], size: u64) -> (Vec<i64>, Vec<i64>) {
         let mut given = vec![0i64; weights.len()];
         let (mut datasets, mut samples) = (Vec::new(), Vec::new());

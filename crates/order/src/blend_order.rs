@@ -1,4 +1,4 @@
-//! Random access to the samples of a blend: which dataset, and there by its own order.
+//! Random access to the samples of a blend: the dataset of a sample, and the sample in that dataset's own order.
 
 use crate::{Array, BlendIndex, IntView, Ints, Order, Segment};
 use packhorse_core::{Error, Result};
@@ -24,7 +24,7 @@ impl<'o, A: Ints> BlendOrder<'o, A> {
         Ok(Self { dataset, sample, shuffle: None, orders })
     }
 
-    /// Over a blend just built, which it keeps.
+    /// Over a blend that it owns.
     pub fn of(index: BlendIndex, orders: Vec<Box<dyn Order + 'o>>) -> Result<Self>
     where
         A: From<Array>,
@@ -32,7 +32,7 @@ impl<'o, A: Ints> BlendOrder<'o, A> {
         Self::new(index.dataset.into(), index.sample.into(), orders)
     }
 
-    /// The same, shuffled as `shuffle` says.
+    /// The same order permuted by `shuffle`.
     pub fn shuffled(self, shuffle: Option<A>) -> Self {
         Self { shuffle, ..self }
     }
@@ -48,7 +48,7 @@ impl<'o, A: Ints> BlendOrder<'o, A> {
 }
 
 impl<'a> BlendOrder<'a, IntView<'a>> {
-    /// Over a blend just built.
+    /// Over a borrowed blend.
     pub fn over(index: &'a BlendIndex, orders: Vec<Box<dyn Order + 'a>>) -> Result<Self> {
         Self::new(index.dataset.view(), index.sample.view(), orders)
     }

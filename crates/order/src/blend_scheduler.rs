@@ -1,19 +1,19 @@
-//! Which dataset of a blend is furthest behind its share: an argmax over all of them, at every sample.
+//! Selects the dataset of a blend that is furthest behind its share: an argmax over all datasets for every sample.
 //!
-//! The rule is one of 64-bit floats, and of their rounding: at `y`, dataset `k` with weight `w[k]` has an error
-//! of `w[k]·y − c[k]`, two operations, and the first of the greatest errors counts. No order statistics over
-//! exact numbers give the same, so errors are really computed; but only where they can matter. Datasets stand
-//! in blocks. A block's greatest error, once known, grows by at most its greatest weight a step, so that a
-//! block whose bound is under the best error found need not be looked at.
+//! The rule is defined by 64-bit floats and their rounding: at `y`, dataset `k` of weight `w[k]` that has given `c[k]`
+//! samples has the error `w[k]·y − c[k]`, in two operations, and the first dataset with the greatest error is next.
+//! Exact arithmetic would give other results, so the errors are computed, but only where they can matter: datasets are
+//! grouped in blocks. The greatest error of a block grows by at most its greatest weight per step, so blocks whose
+//! bound is below the best error found are skipped.
 
-/// Datasets a block, a multiple of what a vector register holds.
+/// Datasets per block, a multiple of the lanes of a vector register.
 const BLOCK: usize = 16;
-/// Blocks whose bounds are looked at together.
+/// Blocks whose bounds are compared together.
 const GROUP: usize = 8;
-/// Rounding errors in a bound are below this many units of its largest term. There are about five.
+/// A bound on the relative rounding error of a bound's largest term: far above the about five roundings it takes.
 const SLACK: f64 = 64.0 * f64::EPSILON;
 
-/// 1 at each place in turn.
+/// Row `i` has 1 at `i` and 0 elsewhere.
 const ONE: [[f64; BLOCK]; BLOCK] = {
     let (mut ones, mut at) = ([[0.0; BLOCK]; BLOCK], 0);
     while at < BLOCK {
@@ -29,20 +29,20 @@ pub(crate) struct BlendScheduler {
     /// Samples given; infinite for a dataset that has no more.
     given: Vec<[f64; BLOCK]>,
     bounds: Vec<Bounds>,
-    /// A block with a great error, to begin with: the runner-up of the last call.
+    /// The block to try first: the runner-up of the last call.
     guess: usize,
     slack: f64,
 }
 
-/// Of each block of a group, `level + steepest · y` is not below its errors at `y`.
+/// For each block of a group, `level + steepest · y` is an upper bound on its errors at `y`.
 struct Bounds {
     level: [f64; GROUP],
-    /// The greatest weight.
+    /// The greatest weight of each block.
     steepest: [f64; GROUP],
 }
 
 impl BlendScheduler {
-    /// `last` is the greatest `y` that will be asked for; the weights are finite and not negative.
+    /// `last` is the greatest `y` of all calls; the weights are finite and not negative.
     pub(crate) fn new(weights: &[f64], last: f64) -> Self {
         let blocks = weights.len().div_ceil(BLOCK);
         let spread = |pad: f64, value: &dyn Fn(f64) -> f64| -> Vec<[f64; BLOCK]> {
@@ -52,7 +52,7 @@ impl BlendScheduler {
         let (given, weights) = (spread(f64::INFINITY, &|_| 0.0), spread(0.0, &|weight| weight));
         let steepest = weights.iter().map(|block| block.iter().copied().fold(0.0, f64::max));
         let slack = steepest.clone().fold(1.0, f64::max) * last.max(1.0) * SLACK;
-        // A block that is not there is never looked at; the first look at any other sets its level.
+        // Padding blocks never match. Other blocks start unbounded, and their first evaluation sets the level.
         let mut real = steepest.map(|steepest| (f64::INFINITY, steepest));
         let bounds = (0..blocks.div_ceil(GROUP)).map(|_| {
             let pairs = [(); GROUP].map(|()| real.next().unwrap_or((f64::NEG_INFINITY, 0.0)));
@@ -62,8 +62,8 @@ impl BlendScheduler {
         Self { weights, given, bounds, guess: 0, slack }
     }
 
-    /// The dataset with the greatest error at `y`, the first of several, and how many samples it had given;
-    /// it has given one more then. `y` never falls from call to call.
+    /// The first dataset with the greatest error at `y`, and how many samples it had given before; counts this sample.
+    /// `y` never decreases from call to call.
     #[inline]
     pub(crate) fn next(&mut self, y: f64) -> (usize, f64) {
         let (block, error) = if self.weights.len() == 1 { (0, None) } else { self.best(y) };
@@ -73,19 +73,19 @@ impl BlendScheduler {
         let found = u128::from_le_bytes(flags).trailing_zeros() as usize / 8 % BLOCK;
         let given = &mut self.given[block];
         let had = given[found];
-        // Whole registers again: one number stored alone would hold up the next look at the block.
+        // Whole registers: a single scalar store would stall the next vector load of the block.
         for (given, one) in given.iter_mut().zip(&ONE[found]) {
             *given += one;
         }
         (block * BLOCK + found, had)
     }
 
-    /// Takes a dataset out: it has no more samples.
+    /// Excludes a dataset that has no more samples.
     pub(crate) fn spend(&mut self, dataset: usize) {
         self.given[dataset / BLOCK][dataset % BLOCK] = f64::INFINITY;
     }
 
-    /// The block that holds the first of the greatest errors, and that error.
+    /// The first block with the greatest error, and that error.
     fn best(&mut self, y: f64) -> (usize, Option<f64>) {
         let mut block = self.guess;
         let mut error = top(&self.errors(block, y));
@@ -129,7 +129,7 @@ impl BlendScheduler {
     }
 }
 
-/// The greatest of a block.
+/// The greatest error of a block.
 #[inline]
 fn top(errors: &[f64; BLOCK]) -> f64 {
     let (low, high) = errors.split_at(BLOCK / 2);
@@ -140,14 +140,14 @@ fn top(errors: &[f64; BLOCK]) -> f64 {
     highest(&eight)
 }
 
-/// The greatest of eight, pair by pair.
+/// The greatest of eight, by pairwise comparison.
 #[inline]
 fn highest(&[a, b, c, d, e, f, g, h]: &[f64; 8]) -> f64 {
     let four = [greater(a, e), greater(b, f), greater(c, g), greater(d, h)];
     greater(greater(four[0], four[2]), greater(four[1], four[3]))
 }
 
-/// The one instruction that [`f64::max`], which minds NaN, is not.
+/// Compiles to one instruction, unlike [`f64::max`], which handles NaN.
 #[inline]
 fn greater(a: f64, b: f64) -> f64 {
     if a > b { a } else { b }

@@ -1,10 +1,9 @@
 //! Megatron's cache files: their names, descriptions and contents.
 //!
 //! Megatron looks for `{md5}-{class}-{split}-{what}` in its `--data-cache-path`, or, without one, below
-//! `{prefix}/cache/GPTDataset_indices`. The MD5 is that of the description, which is written beside the
-//! indices and is all that Megatron compares. What the description does not hold (whether there is an extra
-//! token, whether a last sample is kept, the lengths themselves) it does not notice: a cache is of one state
-//! of the data.
+//! `{prefix}/cache/GPTDataset_indices`. The MD5 is that of the description, which is written beside the indices and is
+//! all that Megatron compares. It does not notice changes of what the description leaves out (the extra token, whether
+//! a last sample is kept, the lengths themselves): a cache is valid for one state of the data.
 
 use crate::json::Json;
 use crate::{Array, BlendIndex, GptIndex, Split, Splits};
@@ -12,33 +11,33 @@ use md5::{Digest, Md5};
 use packhorse_core::{Context, Result};
 use std::io::Write;
 
-/// What names the cache of a GPT dataset. All of it must be as Megatron has it, to the letter.
+/// The description that names the cache of a GPT dataset. Each value must equal Megatron's to the letter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GptDescription {
-    /// The prefix of `.bin` and `.idx`, as it is given to Megatron.
+    /// The prefix of `.bin` and `.idx`, as given to Megatron.
     pub dataset_path: String,
-    /// What was asked for.
+    /// The requested number of samples.
     pub samples: Option<u64>,
-    /// Which part.
+    /// The split.
     pub split: Split,
     /// The seed.
     pub seed: u32,
-    /// Tokens a sample.
+    /// Tokens per sample.
     pub sequence_length: u32,
-    /// `None` if each part has datasets of its own (`--train-data-path` and the like).
+    /// `None` if each split has datasets of its own (`--train-data-path` and the like).
     pub splits: Option<Splits>,
     /// The tokenizer's `unique_identifiers`.
     pub tokenizer: Json,
 }
 
-/// What names the cache of a blend.
+/// The description that names the cache of a blend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlendDescription {
     /// The datasets in their order.
     pub datasets: Vec<GptDescription>,
-    /// The part, which is that of the datasets.
+    /// The split, the same as that of the datasets.
     pub split: Split,
-    /// The weights as the blend takes them: normalised twice; of an exhaustive blend the sizes.
+    /// The weights, normalised twice; the sizes of an exhaustive blend.
     pub weights: BlendWeights,
 }
 
@@ -66,7 +65,7 @@ enum Content<'a> {
 }
 
 impl CacheFile<'_> {
-    /// Writes what is in it.
+    /// Writes its content.
     pub fn write(&self, out: &mut dyn Write) -> Result<()> {
         match &self.content {
             Content::Text(text) => out.write_all(text.as_bytes()).context("write the description of a cache"),
@@ -139,7 +138,7 @@ fn object<const N: usize>(pairs: [(&str, Json); N]) -> Json {
     Json::Object(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
-/// The first bound is Python's integer 0, and so it stands there.
+/// The first bound is Python's integer 0, which JSON writes as `0`, not `0.0`.
 fn matrix(splits: &Splits) -> Json {
     let bound = |value: f64| if value == 0.0 { Json::Int(0) } else { Json::Float(value) };
     let part = |(begin, end)| Json::List(vec![bound(begin), Json::Float(end)]);

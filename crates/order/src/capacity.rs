@@ -1,4 +1,4 @@
-//! Open bins by the room they have left, with a bitset over the rooms that any bin has.
+//! Open bins by the space they have left, with a bitset of the spaces in use.
 
 use crate::array::room;
 use packhorse_core::Result;
@@ -6,21 +6,21 @@ use packhorse_core::Result;
 /// No bin.
 const NONE: u32 = u32::MAX;
 
-/// Bins that are not full yet: for each room left a stack of bins.
+/// Bins that are not full, as a stack of bins for each remaining space.
 pub(crate) struct Capacities {
     capacity: u32,
-    /// For each room left the bin on top, or `NONE`.
+    /// The top bin of each remaining space, or `NONE`.
     top: Vec<u32>,
-    /// For each bin the one below it in its stack.
+    /// The bin below each bin in its stack.
     below: Vec<u32>,
-    /// Bit `r % 64` of word `r / 64`: some bin has room `r`.
+    /// Bit `r % 64` of word `r / 64`: some bin has space `r` left.
     rooms: Vec<u64>,
     /// Bit `w % 64` of word `w / 64`: word `w` of `rooms` is not zero.
     words: Vec<u64>,
 }
 
 impl Capacities {
-    /// No bins; there will never be more than `bins`.
+    /// No bins yet, and never more than `bins`.
     pub(crate) fn new(capacity: u32, bins: u64) -> Result<Self> {
         let mut top = room(u64::from(capacity) + 1, "open bins")?;
         top.resize(capacity as usize + 1, NONE);
@@ -29,12 +29,12 @@ impl Capacities {
         Ok(Self { capacity, top, below: room(bins, "open bins")?, rooms, words })
     }
 
-    /// How many bins were opened.
+    /// The number of bins opened so far.
     pub(crate) fn opened(&self) -> u32 {
         self.below.len() as u32
     }
 
-    /// Puts a piece into the bin with the least room it fits, the one filled last of several, or into a new one.
+    /// Puts a piece into the bin with the least sufficient space (the one filled last, of several) or into a new bin.
     #[inline]
     pub(crate) fn put(&mut self, length: u32) -> u32 {
         let (bin, space) = match self.least(length) {
@@ -50,7 +50,7 @@ impl Capacities {
         bin
     }
 
-    /// The least room that some bin has and that is not below `length`.
+    /// The least space of any bin that is at least `length`.
     #[inline]
     fn least(&self, length: u32) -> Option<u32> {
         let word = length / 64;

@@ -1,8 +1,8 @@
 //! BlendCorpus' order: files joined to corpora, corpora blended in the order of their names.
 //!
-//! <https://github.com/zhenghh04/blendcorpus>, and Argonne's Megatron-DeepSpeed before it. Within a corpus the
-//! files follow one another or are blended by their numbers of samples, and the outcome may be shuffled with
-//! the dataset's own seed.
+//! <https://github.com/zhenghh04/blendcorpus>, and Argonne's Megatron-DeepSpeed before it. Within a corpus the files
+//! follow one another or are blended by their numbers of samples, and the result may be shuffled with the dataset's own
+//! seed.
 
 use crate::blend::check;
 use crate::{Array, BlendIndex, RandomState, array::room, normalized, shuffle};
@@ -18,12 +18,12 @@ pub struct CorpusFile {
     pub weight: f64,
 }
 
-/// How the samples of a corpus are put together.
+/// How the samples of a corpus are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CorpusOptions {
-    /// `blend_sample_in_corpus`: blend the files by size; otherwise one follows the other.
+    /// `blend_sample_in_corpus`: blend the files by size; otherwise concatenate them.
     pub blend: bool,
-    /// `shuffle_sample_in_corpus`: shuffle the outcome with this seed, which is that of the files.
+    /// `shuffle_sample_in_corpus`: shuffle the result with this seed, the same as that of the files.
     pub shuffle: Option<u32>,
 }
 
@@ -32,18 +32,18 @@ pub struct CorpusOptions {
 pub struct Corpus {
     /// The name.
     pub name: String,
-    /// Its files, as numbers in the list.
+    /// Its files, as indices into the list.
     pub files: Vec<usize>,
-    /// For each sample the number *within* `files`, and the sample there.
+    /// For each sample the position *within* `files`, and the sample of that file.
     pub index: BlendIndex,
-    /// Which of those comes at each place.
+    /// The permutation of those samples.
     pub shuffle: Option<Array>,
 }
 
 /// The whole order.
 #[derive(Clone, Debug)]
 pub struct CorpusBlend {
-    /// Samples to ask of each file: `ceil(size·w·1.005)`.
+    /// Samples to request of each file: `ceil(size·w·1.005)`.
     pub requests: Vec<u64>,
     /// The corpora by name.
     pub corpora: Vec<Corpus>,
@@ -52,13 +52,13 @@ pub struct CorpusBlend {
 }
 
 impl CorpusBlend {
-    /// The order over `files` for at least `size` samples; it has the sum of the requests.
+    /// The order over `files` for at least `size` samples; its length is the sum of the requests.
     ///
-    /// Errors: no file, a weight that is not finite and above zero, more samples than memory holds.
+    /// Errors: no file, a weight that is not finite and above zero, not enough memory for the samples.
     pub fn build(files: &[CorpusFile], size: u64, options: CorpusOptions) -> Result<Self> {
         let weights: Vec<f64> = files.iter().map(|file| file.weight).collect();
         check(&weights)?;
-        // This once, one after the other.
+        // BlendCorpus sums these sequentially, not pairwise.
         let sum = weights.iter().fold(0.0, |sum, weight| sum + weight);
         let requests: Vec<u64> =
             weights.iter().map(|weight| (size as f64 * (weight / sum) * 1.005).ceil() as u64).collect();

@@ -1,4 +1,4 @@
-//! The three indices of a GPT dataset, exactly Megatron's `GPTDataset`.
+//! The three indices of a GPT dataset, identical to those of Megatron's `GPTDataset`.
 
 use crate::array::room;
 use crate::samples::{Row, Walk};
@@ -7,7 +7,7 @@ use packhorse_core::{Error, Result};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// From here on the shuffle index takes 64 bits.
+/// From this number of samples on, the shuffle index has 64-bit entries.
 const WIDE: u64 = u32::MAX as u64 - 1;
 
 /// The indices of a GPT dataset.
@@ -15,23 +15,23 @@ const WIDE: u64 = u32::MAX as u64 - 1;
 /// Sample `k` is made of the tokens from row `shuffle[k]` of the sample index to the row after it.
 #[derive(Clone, Debug)]
 pub struct GptIndex {
-    /// What the totals are.
+    /// The totals.
     pub plan: GptPlan,
     /// `<i4`: sequence numbers, epoch after epoch, shuffled.
     pub document: Array,
-    /// `<i4` or `<i8`, two numbers a row, a row a sample and one for the end: place in `document`, offset in tokens.
+    /// `<i4` or `<i8`, rows of two: position in `document`, offset in tokens. One row per sample and one for the end.
     pub sample: Array,
     /// `<u4` or `<i8`: a permutation of the samples.
     pub shuffle: Array,
 }
 
 impl GptIndex {
-    /// Builds the indices over `ids`, some of the sequences whose `lengths` are given in tokens.
+    /// Builds the indices over the sequences `ids`, a range of those whose `lengths` are given in tokens.
     ///
-    /// Megatron treats each sequence as a document, and so does this. Runs on rayon's pool, and the outcome
-    /// does not depend on it. Memory: 4 bytes a sequence and epoch, 12 (or 24) a sample.
+    /// Each sequence is treated as a document, as in Megatron. Runs on rayon's pool; the result does not depend on the
+    /// number of threads. Memory: 4 bytes per sequence and epoch, 12 (or 24) per sample.
     ///
-    /// Errors: a negative length, no tokens, more than memory holds.
+    /// Errors: a negative length, no tokens, not enough memory.
     pub fn build(lengths: &[i32], ids: Range<u32>, options: &GptOptions) -> Result<Self> {
         if lengths.len() > i32::MAX as usize {
             return Err(Error::unsupported(format!("{} sequences are over the 2147483647 of an index", lengths.len())));

@@ -14,10 +14,10 @@ pub struct GptOrder<A> {
 }
 
 impl<A: Ints> GptOrder<A> {
-    /// Over the document, sample and shuffle index, and the `lengths` of all sequences. Of `options` the sequence length and
-    /// the extra token count.
+    /// Over the document, sample and shuffle index, and the `lengths` of all sequences. Of `options` only the sequence
+    /// length and the extra token matter.
     ///
-    /// Errors: a sample index that does not have one row more than the shuffle index has entries.
+    /// Errors: a sample index that does not have exactly one row more than the shuffle index has entries.
     pub fn new(indices: [A; 3], lengths: A, options: &GptOptions) -> Result<Self> {
         let [_, sample, shuffle] = indices.each_ref().map(|index| index.view().len());
         if sample / 2 != shuffle + 1 {
@@ -28,7 +28,7 @@ impl<A: Ints> GptOrder<A> {
         Ok(Self { indices, lengths, tokens, extra: options.extra() as i64, dataset: 0 })
     }
 
-    /// Over indices just built, which it keeps.
+    /// Over indices that it owns.
     pub fn of(index: GptIndex, lengths: A, options: &GptOptions) -> Result<Self>
     where
         A: From<Array>,
@@ -36,14 +36,14 @@ impl<A: Ints> GptOrder<A> {
         Self::new([index.document, index.sample, index.shuffle].map(A::from), lengths, options)
     }
 
-    /// The same, with `dataset` as the number in its segments.
+    /// The same order, whose segments have the dataset number `dataset`.
     pub fn numbered(self, dataset: u32) -> Self {
         Self { dataset, ..self }
     }
 }
 
 impl<'a> GptOrder<IntView<'a>> {
-    /// Over indices just built.
+    /// Over borrowed indices.
     pub fn over(index: &'a GptIndex, lengths: &'a [i32], options: &GptOptions) -> Result<Self> {
         Self::new([index.document.view(), index.sample.view(), index.shuffle.view()], IntView::I32(lengths), options)
     }
@@ -63,8 +63,8 @@ impl<A: Ints> Order for GptOrder<A> {
         shuffle.view().len() as u64
     }
 
-    /// Sequence length + extra tokens, except for a kept last sample. Inputs are all but the last token, labels
-    /// all but the first.
+    /// Has sequence length + extra tokens, except for a kept last sample. Inputs are all but the last token, labels all
+    /// but the first.
     fn sample(&self, k: u64, out: &mut Vec<Segment>) -> Result<()> {
         let [document, sample, shuffle] = self.indices.each_ref().map(Ints::view);
         let lengths = self.lengths.view();

@@ -1,4 +1,4 @@
-//! JSON as Python's `json.dumps(value, indent=4)` writes it: Megatron names its caches by the MD5 of that.
+//! JSON as written by Python's `json.dumps(value, indent=4)`, whose MD5 names Megatron's caches.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt::Write;
@@ -10,9 +10,9 @@ pub enum Json {
     Null,
     /// `true`, `false`
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A float, written as Python's `repr` does.
+    /// A float, written like Python's `repr`.
     Float(f64),
     /// A string, written in ASCII.
     Text(String),
@@ -87,7 +87,7 @@ fn quoted(value: &str, text: &mut String) {
     text.push('"');
 }
 
-/// The shortest digits that come back, with an exponent below 1e-4 and from 1e16 on.
+/// The shortest digits that round-trip, with an exponent below 1e-4 and from 1e16 on.
 fn float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

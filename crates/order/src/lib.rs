@@ -1,17 +1,17 @@
 //! Training orders: which sample of which shard stands at a position, and which tokens make sample `k`.
 //!
-//! * **Samples in shards**: [`ShardOrder`] says what stands at a position of an epoch, [`Mix`] which of several
-//!   datasets has a turn, [`Sampler`] which positions a rank takes, [`OrderState`] how far all have come, [`AugmentRng`] what
-//!   augmentation rng. The algorithm, which is ours, is written down at the head of `shards/mod.rs`; its version is
-//!   [`ORDER_VERSION`]. All that follows here is of tokens.
-//! * **What it is**: the indices that Megatron-LM, Megatron-DeepSpeed, NeMo and BlendCorpus derive from the
-//!   lengths of the sequences in an `.idx` file, number for number, and an index of best-fit packing. No token
-//!   is read, none moves. Everything here is a pure function of its arguments: no files, no clock; rayon's pool
-//!   is used, and the outcome does not depend on it.
+//! * **Samples in shards**: [`ShardOrder`] maps a position of an epoch to a sample, [`Mix`] interleaves several
+//!   datasets, [`Sampler`] gives the positions of a rank, [`OrderState`] is the progress of all ranks, and
+//!   [`AugmentRng`] gives random numbers for augmentation. The algorithm is packhorse's own: `shards/mod.rs` specifies
+//!   it, and [`ORDER_VERSION`] is its version. The rest of this page is about tokens.
+//! * **Token indices**: those that Megatron-LM, Megatron-DeepSpeed, NeMo and BlendCorpus derive from the lengths of the
+//!   sequences in an `.idx` file, number for number, and an index of best-fit packing. Tokens are neither read nor
+//!   moved. Everything is a pure function of its arguments, without files or clock. Work runs on rayon's pool; the
+//!   result does not depend on the number of threads.
 //! * **Specification**: `GPTDataset`, `BlendedDataset` and the helpers of Megatron Core 0.16
 //!   (<https://github.com/NVIDIA/Megatron-LM>), BlendCorpus (<https://github.com/zhenghh04/blendcorpus>), numpy's
 //!   `RandomState` and `numpy.save`.
-//! * **The way**:
+//! * **Data flow**:
 //!
 //!   ```text
 //!   lengths ─┬─ GptIndex ─── GptOrder ──┐
@@ -23,10 +23,10 @@
 //!
 //! * **The arrays on disk** are `.npy` files, which [`read_npy`] reads in place from a mapping.
 //! * **Floating point**: weights, their sums and the errors of a blend are 64-bit, operation by operation as in
-//!   Megatron's helpers on x86-64. A compiler that fuses multiplication and addition (the default of GCC on
-//!   64-bit ARM) lets those helpers themselves differ from that.
+//!   Megatron's helpers on x86-64. A compiler that fuses multiplication and addition (the default of GCC on 64-bit ARM)
+//!   makes the helpers themselves give other results.
 //! * **Seeds** are below 2^32: numpy's `RandomState` takes no other integers.
-//! * **Revisions**: 1, the first.
+//! * **Revision**: 1.
 
 mod array;
 mod blend;

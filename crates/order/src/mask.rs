@@ -1,12 +1,12 @@
-//! What keeps documents of one sample apart: cumulative lengths, positions, numbers of segments.
+//! Separates the documents of one sample: cumulative lengths, position ids, segment ids.
 //!
-//! All are of the first `tokens` tokens of a sample, which are its inputs: what segments have beyond that (the
-//! extra token) is left out, and what they are short of it is padding.
+//! All functions cover the first `tokens` tokens of a sample, its inputs: tokens of segments beyond that (the extra
+//! token) are ignored, and missing tokens are padding.
 
 use crate::Segment;
 
-/// Appends the cumulative lengths that kernels for packed sequences take: 0, the end of each segment, and
-/// `tokens` if there is padding, which is then a segment of its own. No two are equal.
+/// Appends the cumulative lengths for variable-length attention kernels: 0, the end of each segment, and `tokens` if
+/// there is padding, which is then a segment of its own. They are strictly increasing.
 pub fn cu_seqlens(segments: &[Segment], tokens: u32, out: &mut Vec<i32>) {
     out.push(0);
     let mut end = 0;
@@ -19,7 +19,7 @@ pub fn cu_seqlens(segments: &[Segment], tokens: u32, out: &mut Vec<i32>) {
     }
 }
 
-/// Writes for each token its place in its segment, from 0. Padding counts from 0 as well.
+/// Writes the position of each token in its segment, from 0. Padding counts from 0 as well.
 pub fn position_ids(segments: &[Segment], out: &mut [i32]) {
     let mut rest = &mut *out;
     for segment in cut(segments, rest.len()) {
@@ -30,7 +30,7 @@ pub fn position_ids(segments: &[Segment], out: &mut [i32]) {
     count(rest);
 }
 
-/// Writes for each token the number of its segment, from 0; -1 for padding.
+/// Writes the number of each token's segment, from 0; -1 for padding.
 pub fn segment_ids(segments: &[Segment], out: &mut [i32]) {
     let mut rest = &mut *out;
     for (segment, number) in cut(segments, rest.len()).zip(0..) {
@@ -41,7 +41,7 @@ pub fn segment_ids(segments: &[Segment], out: &mut [i32]) {
     rest.fill(-1);
 }
 
-/// The lengths of the segments, none empty, `tokens` in all at most.
+/// The lengths of the non-empty segments, cut to `tokens` in total.
 fn cut(segments: &[Segment], tokens: usize) -> impl Iterator<Item = usize> {
     let lengths = segments.iter().map(|segment| segment.length as usize).filter(|length| *length > 0);
     lengths.scan(tokens, |left, length| {

@@ -1,4 +1,4 @@
-//! `.npy` version 1.0, as `numpy.save` writes it and as far as the indices need it.
+//! `.npy` files, limited to the arrays that indices use: written in version 1.0 like `numpy.save`.
 //!
 //! <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>
 
@@ -7,10 +7,10 @@ use packhorse_core::{Context, Error, Result};
 use std::io::Write;
 
 const MAGIC: &[u8; 8] = b"\x93NUMPY\x01\x00";
-/// numpy leaves room for a first dimension of this many digits, so that a file can grow in place.
+/// numpy pads the header for a first dimension of this many digits, so that a file can grow in place.
 const DIGITS: usize = 21;
 
-/// Everything before the numbers, a multiple of 64 bytes.
+/// The magic, version and header, padded to a multiple of 64 bytes.
 fn header(descr: &str, rows: usize, columns: usize) -> Vec<u8> {
     let shape = if columns == 1 { format!("({rows},)") } else { format!("({rows}, {columns})") };
     let spare = DIGITS.saturating_sub(rows.to_string().len());
@@ -19,11 +19,11 @@ fn header(descr: &str, rows: usize, columns: usize) -> Vec<u8> {
     let before = MAGIC.len() + 2 + text.len() + 1;
     text.extend(std::iter::repeat_n(' ', before.next_multiple_of(64) - before));
     text.push('\n');
-    // Never over 192 bytes.
+    // The header never exceeds 192 bytes.
     [MAGIC.as_slice(), &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat()
 }
 
-/// Header and numbers, a block at a time.
+/// Writes header and integers, a block at a time.
 pub(crate) fn write<T: Copy, const N: usize>(
     descr: &str,
     columns: usize,
@@ -44,10 +44,10 @@ pub(crate) fn write<T: Copy, const N: usize>(
     Ok(())
 }
 
-/// The numbers of a `.npy` file, and how many a row, straight from its bytes.
+/// A view of the integers in the bytes of a `.npy` file, and how many a row has.
 ///
-/// Reads what the indices are: C order, one or two dimensions, `<i2`, `<i4`, `<u4`, `<i8`.
-/// Errors: anything else, or a file that does not hold what its header says.
+/// Supported: C order, one or two dimensions, `<i2`, `<i4`, `<u4`, `<i8`. Errors: anything else, or data whose size
+/// contradicts the header.
 pub fn read_npy(bytes: &[u8]) -> Result<(IntView<'_>, usize)> {
     let (header, rest) =
         split(bytes).ok_or_else(|| Error::content("is not an .npy file of version 1 to 3, or is truncated"))?;
@@ -61,7 +61,7 @@ pub fn read_npy(bytes: &[u8]) -> Result<(IntView<'_>, usize)> {
     Ok((view, columns))
 }
 
-/// The header's text, and what follows.
+/// The header's text, and the bytes after it.
 fn split(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let rest = bytes.strip_prefix(b"\x93NUMPY")?;
     let (version, rest) = rest.split_first_chunk::<2>()?;

@@ -1,23 +1,23 @@
-//! Random access: which tokens make sample `k`.
+//! Random access: the tokens of sample `k`.
 
 use packhorse_core::Result;
 
 /// A run of tokens of one sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Segment {
-    /// The number that the dataset was given; 0 unless there are several.
+    /// The number of the dataset; 0 unless there are several.
     pub dataset: u32,
-    /// The sequence: its number in the `.idx`.
+    /// The number of the sequence in the `.idx`.
     pub sequence: u32,
     /// Tokens of the sequence before the run.
     pub offset: u32,
-    /// Tokens of the run, never 0.
+    /// Tokens in the run, never 0.
     pub length: u32,
 }
 
-/// An order over samples. A look-up takes a handful of array accesses and no allocation but in `out`.
+/// An order over samples. A look-up takes a few array accesses and allocates only in `out`.
 pub trait Order: Send + Sync {
-    /// How many samples.
+    /// The number of samples.
     fn len(&self) -> u64;
 
     /// Appends the segments of sample `k` to `out`.

@@ -1,36 +1,36 @@
-//! Best-fit packing: documents kept whole, put together so that hardly anything is padded.
+//! Best-fit packing: whole documents are combined with little padding.
 //!
-//! Best-fit decreasing (D. S. Johnson, *Near-optimal bin packing algorithms*, MIT 1973; for language models
-//! Ding et al., *Fewer Truncations Improve Language Modeling*, ICML 2024), in time linear in the documents:
-//! they are sorted by counting, and a bitset over the room that bins have left finds the fullest one that fits.
+//! Best-fit decreasing (D. S. Johnson, *Near-optimal bin packing algorithms*, MIT 1973; for language models Ding et
+//! al., *Fewer Truncations Improve Language Modeling*, ICML 2024), in time linear in the number of documents: counting
+//! sort, and a bitset over the space left in bins finds the fullest one that fits.
 //!
-//! The order is our own, and fixed: bins of one full piece come first, by document and offset, then bins in the
-//! order of their opening, pieces longest first, equal ones by document. Of several bins with the same room left
-//! the one that was filled last is taken.
+//! The order is fixed: first the bins of one full piece, by document and offset; then the others in the order of their
+//! opening, pieces longest first, ties by document. Of several bins with the same space left, the one filled last is
+//! used.
 
 use crate::array::room;
 use crate::capacity::Capacities;
 use crate::{Array, RandomState, shuffle};
 use packhorse_core::{Error, Result};
 
-/// Bins of pieces of documents. An index: no token moves.
+/// An index of bins of pieces of documents. No tokens are moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackIndex {
-    /// Tokens a bin holds.
+    /// The capacity of a bin, in tokens.
     pub capacity: u32,
     /// `<i8`, bins + 1: the pieces of bin `b` are rows `bin[b]..bin[b + 1]`.
     pub bin: Array,
-    /// `<i4`, three numbers a row: document, offset, length.
+    /// `<i4`, rows of three: document, offset, length.
     pub piece: Array,
 }
 
 impl PackIndex {
     /// Packs documents of these `lengths` into bins of `capacity` tokens.
     ///
-    /// A document longer than that is cut into pieces of `capacity` and a remainder; no other is cut. Empty
-    /// documents are in no bin.
+    /// A longer document is cut into pieces of `capacity` and a remainder; no other is cut. Empty documents are left
+    /// out.
     ///
-    /// Errors: a negative length, a capacity not in 1..=2^30, more pieces than memory holds or 32 bits count.
+    /// Errors: a negative length, a capacity not in 1..=2^30, 2^32 pieces or more, not enough memory.
     pub fn build(lengths: &[i32], capacity: u32) -> Result<Self> {
         if capacity == 0 || capacity > 1 << 30 {
             return Err(Error::config(format!("bins of {capacity} tokens are not of 1 to 2^30")));
@@ -43,7 +43,7 @@ impl PackIndex {
         Ok(Self { capacity, bin: Array::I64(ends), piece: Array::I32(piece) })
     }
 
-    /// How many bins.
+    /// The number of bins.
     pub fn bins(&self) -> u64 {
         self.bin.len().saturating_sub(1) as u64
     }
@@ -55,7 +55,7 @@ impl PackIndex {
         self.bins() * u64::from(self.capacity) - tokens
     }
 
-    /// A shuffle of the bins.
+    /// A permutation of the bins.
     pub fn shuffle(&self, seed: u32) -> Result<Array> {
         let mut order: Vec<u32> = room(self.bins(), "shuffle of the bins")?;
         order.extend(0..self.bins() as u32);
@@ -68,7 +68,7 @@ impl PackIndex {
 struct Count {
     /// Pieces that fill a bin.
     full: u64,
-    /// Of each length below the capacity.
+    /// The number of pieces of each length below the capacity.
     by_length: Vec<u32>,
 }
 
@@ -106,14 +106,14 @@ impl Count {
     }
 }
 
-/// Full pieces and the remainder. Most documents are short, and a division is dear.
+/// Full pieces and the remainder. Most documents are short, so this avoids most divisions.
 #[inline]
 fn cut(length: i32, capacity: u32) -> (u32, u32) {
     let length = length.max(0) as u32;
     if length < capacity { (0, length) } else { (length / capacity, length % capacity) }
 }
 
-/// The documents that have a remainder, longest remainder first, equal ones in order.
+/// The documents that have a remainder, longest remainder first, ties in order.
 fn sorted(lengths: &[i32], capacity: u32, count: &Count) -> Result<Vec<u32>> {
     let mut places = count.by_length.clone();
     let mut total = 0u32;
@@ -136,7 +136,7 @@ fn sorted(lengths: &[i32], capacity: u32, count: &Count) -> Result<Vec<u32>> {
     Ok(sorted)
 }
 
-/// For each piece in sorted order its bin, counted from the first that is not full; and how many there are.
+/// The bin of each piece in sorted order, numbered without the bins of one full piece; and the number of such bins.
 fn assigned(count: &Count, capacity: u32, pieces: usize) -> Result<(Vec<u32>, u32)> {
     let mut bins = room(pieces as u64, "bins of the pieces")?;
     let mut open = Capacities::new(capacity, pieces as u64)?;
@@ -148,7 +148,7 @@ fn assigned(count: &Count, capacity: u32, pieces: usize) -> Result<(Vec<u32>, u3
     Ok((bins, open.opened()))
 }
 
-/// Where the pieces of each bin end, led by 0.
+/// The end of the pieces of each bin, preceded by 0.
 fn ends(count: &Count, bins: &[u32], opened: u32) -> Result<Vec<i64>> {
     let mut ends: Vec<i64> = room(count.full + u64::from(opened) + 1, "bins")?;
     ends.extend(0..=count.full as i64);
@@ -186,7 +186,7 @@ fn pieces(
         }
     }
     rows.resize(full + sorted.len(), [0; 3]);
-    // Where the next piece of a bin goes.
+    // The position of the next piece of each bin.
     let mut next: Vec<u32> = room(ends.len() as u64, "bins")?;
     next.extend(ends.get(full..).unwrap_or_default().iter().map(|&end| end as u32));
     let mut pairs = sorted.iter().zip(bins);
@@ -207,7 +207,7 @@ fn pieces(
 mod tests {
     use super::*;
 
-    /// The rule as it is written down: sort, look at every bin.
+    /// The reference implementation: sort, then try every bin.
     fn plainly(lengths: &[i32], capacity: i32) -> Vec<Vec<[i32; 3]>> {
         let (mut full, mut rest) = (Vec::new(), Vec::new());
         for (document, &length) in (0i32..).zip(lengths) {

@@ -19,7 +19,7 @@ impl<A: Ints> PackOrder<A> {
         Self { bin, piece, shuffle: None, capacity: u64::from(capacity), dataset: 0 }
     }
 
-    /// Over a packing just built, which it keeps.
+    /// Over a packing that it owns.
     pub fn of(index: PackIndex) -> Self
     where
         A: From<Array>,
@@ -27,19 +27,19 @@ impl<A: Ints> PackOrder<A> {
         Self::new(index.bin.into(), index.piece.into(), index.capacity)
     }
 
-    /// The same, shuffled as `shuffle` says.
+    /// The same order permuted by `shuffle`.
     pub fn shuffled(self, shuffle: Option<A>) -> Self {
         Self { shuffle, ..self }
     }
 
-    /// The same, with `dataset` as the number in its segments.
+    /// The same order, whose segments have the dataset number `dataset`.
     pub fn numbered(self, dataset: u32) -> Self {
         Self { dataset, ..self }
     }
 }
 
 impl<'a> PackOrder<IntView<'a>> {
-    /// Over a packing just built.
+    /// Over a borrowed packing.
     pub fn over(index: &'a PackIndex) -> Self {
         Self::new(index.bin.view(), index.piece.view(), index.capacity)
     }
@@ -53,7 +53,7 @@ impl<A: Ints> Order for PackOrder<A> {
         }
     }
 
-    /// At most the bin's capacity; what it is short of that is padding.
+    /// At most `capacity` tokens; the rest of the bin is padding.
     fn sample(&self, k: u64, out: &mut Vec<Segment>) -> Result<()> {
         let (bins, pieces) = (self.bin.view(), self.piece.view());
         let bin = match &self.shuffle {

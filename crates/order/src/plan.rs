@@ -7,16 +7,16 @@ use packhorse_core::{Error, Result};
 pub struct GptOptions {
     /// Seeds both shuffles.
     pub seed: u32,
-    /// Tokens a sample, without the extra one.
+    /// Tokens per sample, without the extra one.
     pub sequence_length: u32,
-    /// Samples wanted at least; `None` is as many as one epoch has.
+    /// The least number of samples; `None` for one epoch.
     pub samples: Option<u64>,
     /// Samples overlap by a token, so that inputs and labels are both `sequence_length` long
     /// (Megatron's default).
     pub extra_token: bool,
-    /// Leaves out a last sample that is not full. Megatron's default; only its validation part may ask for it.
+    /// Leaves out a last sample that is not full. Megatron's default; only its validation split may keep one.
     pub drop_last: bool,
-    /// Holds the sample index in 64 bits whatever its size, as Megatron-DeepSpeed and BlendCorpus do.
+    /// Always holds the sample index in 64 bits, as Megatron-DeepSpeed and BlendCorpus do.
     pub wide: bool,
 }
 
@@ -31,18 +31,18 @@ impl GptOptions {
     }
 }
 
-/// What follows from the totals of a GPT dataset.
+/// The number of epochs and samples of a GPT dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GptPlan {
-    /// Tokens an epoch.
+    /// Tokens per epoch.
     pub tokens: u64,
-    /// How often every document comes.
+    /// The number of epochs, and so of occurrences of each document.
     pub epochs: u64,
     /// Samples in all.
     pub samples: u64,
     /// Samples that are shuffled together first; the others are shuffled after them.
     pub first: u64,
-    /// Whether the last epoch is shuffled on its own, since less than 80 % of it is wanted.
+    /// Whether the last epoch is shuffled on its own, because less than 80 % of it is needed.
     pub separate: bool,
 }
 
@@ -79,8 +79,8 @@ impl GptPlan {
     }
 }
 
-/// `ceil(float(tokens) / length)` in C++: the division is one of 32-bit floats, and so the result
-/// differs from the exact one for many a large total.
+/// `ceil(float(tokens) / length)` in C++: the division is in 32-bit floats, so for large totals the result often
+/// differs from the exact one.
 fn rounded_up(tokens: u64, length: u64) -> u64 {
     (tokens as f32 / length as f32).ceil() as u64
 }

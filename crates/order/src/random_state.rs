@@ -3,18 +3,18 @@
 //! Makoto Matsumoto, Takuji Nishimura, *Mersenne Twister*, ACM TOMACS 8 (1998); seeding is the
 //! `init_genrand` of its 2002 revision, which `numpy.random.RandomState(seed)` applies to an integer.
 
-/// Words of state.
+/// Words of the state.
 const WORDS: usize = 624;
-/// The word mixed into word `k` is `k + MIDDLE`.
+/// Word `k + MIDDLE` is mixed into word `k`.
 const MIDDLE: usize = 397;
 
 /// The stream of 32-bit numbers that `numpy.random.RandomState(seed)` draws from.
 ///
-/// numpy takes integers below 2^32 only, hence the type of the seed.
+/// The seed is a `u32` because numpy accepts only integers below 2^32.
 #[derive(Clone, Debug)]
 pub struct RandomState {
     state: [u32; WORDS],
-    /// The state, tempered: the outputs.
+    /// The tempered state: the next outputs.
     ready: [u32; WORDS],
     next: usize,
 }
@@ -49,7 +49,7 @@ impl RandomState {
         high << 32 | u64::from(self.next_u32())
     }
 
-    /// An integer of `0..=max`: bits under the mask of `max` are drawn until they are not above it.
+    /// An integer in `0..=max`, by masked rejection.
     #[inline]
     pub fn at_most(&mut self, max: u64) -> u64 {
         let mask = mask(max);
@@ -61,7 +61,7 @@ impl RandomState {
         }
     }
 
-    /// What [`RandomState::at_most`] gives for `max`, `max - 1`, …, as many as `out` holds.
+    /// Fills `out` with the results of [`RandomState::at_most`] for `max`, `max - 1`, ….
     ///
     /// `max` is below 2^32 and not below the length of `out`.
     pub(crate) fn descending(&mut self, max: u32, out: &mut [u32]) {
@@ -70,7 +70,7 @@ impl RandomState {
             if self.next >= WORDS {
                 self.refilled();
             }
-            // The mask holds down to the next power of two.
+            // The mask stays the same down to the next power of two.
             let mask = mask(u64::from(limit)) as u32;
             let same = (limit - (mask >> 1)) as usize;
             let end = out.len().min(done + same);
@@ -92,8 +92,8 @@ impl RandomState {
         self.ready.first().copied().unwrap_or_default()
     }
 
-    /// The next 624 words of state. A word needs the old value of its successor and the one 397 ahead, which
-    /// from word 227 on is one already made; cut there, each loop has its operands in slices of their own.
+    /// The next 624 words of state. A word depends on the old value of its successor and on the word 397 ahead, which
+    /// from word 227 on is already a new one. Splitting there gives each loop disjoint slices.
     fn twist(&mut self) {
         const EARLY: usize = WORDS - MIDDLE;
         let old = self.state;
@@ -112,14 +112,14 @@ impl RandomState {
     }
 }
 
-/// Takes words until they are used up or `out` is full; says how many were used, and how many fitted.
+/// Takes words until they are used up or `out` is full; returns how many were used, and how many accepted.
 #[inline]
 fn accept(words: &[u32], mask: u32, limit: u32, out: &mut [u32]) -> (usize, usize) {
     let mut filled = 0;
     for (used, &word) in words.iter().enumerate() {
         let Some(place) = out.get_mut(filled) else { return (used, filled) };
         *place = word & mask;
-        // No branch on the outcome, which cannot be predicted.
+        // Branch-free, because acceptance is unpredictable.
         filled += usize::from(word & mask <= limit.wrapping_sub(filled as u32));
     }
     (words.len(), filled)
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_reference_values() {
-        // The 10,000th number of seed 5489, as the C++ standard (rand.predef) has it.
+        // The 10,000th number of seed 5489, as given by the C++ standard (rand.predef).
         let mut random = RandomState::new(5489);
         let last = (0..10_000).map(|_| random.next_u32()).last();
         assert_eq!(last, Some(4_123_659_995));

@@ -1,4 +1,4 @@
-//! Which samples a rank takes: Megatron's sequential sampler as arithmetic.
+//! The samples of each rank, as in Megatron's sequential sampler.
 
 use crate::Rank;
 use packhorse_core::{Error, Result};
@@ -23,13 +23,12 @@ impl Sampler {
         Ok(Self { rank: rank.into(), ranks: world_size.into(), batch: batch.into() })
     }
 
-    /// Samples all ranks take at a step.
+    /// Samples that all ranks take per step.
     pub fn step(&self) -> u64 {
         self.batch * self.ranks
     }
 
-    /// Steps that `samples` samples last for, counted from `consumed`; a last step that is not full counts
-    /// only if it is kept.
+    /// The number of steps from `consumed` to `samples`; a last step that is not full counts only with `keep_last`.
     pub fn steps(&self, samples: u64, consumed: u64, keep_last: bool) -> u64 {
         let left = samples.saturating_sub(consumed);
         if keep_last { left.div_ceil(self.step()) } else { left / self.step() }

@@ -1,31 +1,31 @@
-//! The sample index: in which document, and where in it, each sample begins.
+//! The sample index: the document and the offset at which each sample begins.
 //!
-//! Megatron walks over the documents one by one. What comes out has a closed form: sample `k` begins in
-//! the first document whose end is at or after token `k·length + extra` of all, at `k·length` less the
-//! tokens before that document. So pieces of the document index are summed, then walked, independently.
+//! Megatron walks over the documents one by one. The result has a closed form: sample `k` begins in the first document
+//! that ends at or after token `k·length + extra` of all, at `k·length` less the tokens before that document. So pieces
+//! of the document index are summed and then walked in parallel.
 
 use rayon::prelude::*;
 
-/// Documents a piece.
+/// Documents per piece.
 const PIECE: usize = 1 << 16;
-/// Documents whose lengths are looked up together, before any of them is looked at.
+/// Documents whose lengths are loaded together, so that cache misses overlap.
 const AHEAD: usize = 512;
 
-/// What every piece of the walk needs.
+/// The inputs of the sample index, shared by all pieces.
 #[derive(Clone, Copy)]
 pub(crate) struct Walk<'a> {
     pub(crate) lengths: &'a [i32],
     pub(crate) documents: &'a [i32],
-    /// Tokens a sample, without the extra one.
+    /// Tokens per sample, without the extra one.
     pub(crate) length: u64,
     pub(crate) extra: u64,
 }
 
-/// A place in the document index and an offset in tokens.
+/// A position in the document index and an offset in tokens.
 pub(crate) type Row<T> = [T; 2];
 
 impl Walk<'_> {
-    /// Fills `rows`, one for each sample and one for the end.
+    /// Fills `rows`: one row per sample and one for the end.
     pub(crate) fn fill<T: Copy + Send + Sync>(&self, rows: &mut [Row<T>], number: impl Fn(i64) -> T + Sync) {
         let Some((first, rest)) = rows.split_first_mut() else { return };
         *first = [number(0), number(0)];
@@ -33,7 +33,7 @@ impl Walk<'_> {
         let (mut tasks, mut rest, mut begin, mut done) = (Vec::with_capacity(sums.len()), rest, 0u64, 0u64);
         for (piece, sum) in sums.iter().enumerate() {
             let end = begin + sum;
-            // Samples up to this one begin at or before the end of the piece.
+            // The last sample that begins at or before the end of the piece.
             let last = end.saturating_sub(self.extra) / self.length;
             let count = last.saturating_sub(done).min(rest.len() as u64);
             let (rows, others) = std::mem::take(&mut rest).split_at_mut(count as usize);
@@ -52,7 +52,7 @@ impl Walk<'_> {
         self.lengths.get(document as usize).map_or(0, |&length| length as u32)
     }
 
-    /// The rows that begin in a piece; `begin` counts the tokens before it, `sample` is the first row's.
+    /// Fills the rows that begin in a piece; `begin` is the number of tokens before it, `sample` that of its first row.
     fn walk<T>(&self, piece: usize, begin: u64, sample: u64, rows: &mut [Row<T>], number: &impl Fn(i64) -> T) {
         let mut start = begin;
         let mut target = sample * self.length;
@@ -76,7 +76,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Where a sample without tokens begins: the end of the last document, less the extra token.
+    /// The row of samples past the last token: the end of the last document, less the extra token.
     fn end(&self) -> Row<i64> {
         let last = self.documents.len().saturating_sub(1);
         let length = self.documents.last().map_or(0, |&document| self.of(document));
@@ -88,7 +88,7 @@ impl Walk<'_> {
 mod tests {
     use super::*;
 
-    /// The rule as it is written down.
+    /// The reference implementation of the rule.
     fn plainly(walk: &Walk<'_>, samples: usize) -> Vec<Row<i64>> {
         let (mut at, mut offset) = (0, 0i64);
         let mut rows = vec![[0, 0]];

@@ -2,12 +2,12 @@
 
 use crate::RandomState;
 
-/// How many exchanges are drawn ahead.
+/// Exchanges drawn ahead.
 const BATCH: usize = 1 << 15;
 
-/// Shuffles `items` as `RandomState.shuffle` does a one-dimensional array.
+/// Shuffles `items` like `RandomState.shuffle` does a one-dimensional array.
 ///
-/// Two threads where rayon has them: one draws where the next exchanges go, one makes those drawn.
+/// Uses two threads if rayon has them: one draws the next exchanges, the other applies those already drawn.
 pub fn shuffle<T: Send>(items: &mut [T], random: &mut RandomState) {
     let mut last = items.len().saturating_sub(1);
     while last > u32::MAX as usize {
@@ -23,7 +23,7 @@ pub fn shuffle<T: Send>(items: &mut [T], random: &mut RandomState) {
     }
 }
 
-/// Partners of `last` and those below it, at most a batch, none for 0.
+/// The exchange partners of `last` and the positions below it, at most a batch; none for 0.
 fn draw(random: &mut RandomState, last: usize, mut room: Vec<u32>) -> Vec<u32> {
     room.resize(last.min(BATCH), 0);
     random.descending(last as u32, &mut room);
@@ -40,7 +40,7 @@ fn exchange<T>(items: &mut [T], last: usize, partners: &[u32]) {
 mod tests {
     use super::*;
 
-    /// The rule as it is written down, one exchange at a time.
+    /// The reference implementation, one exchange at a time.
     fn plainly<T>(items: &mut [T], random: &mut RandomState) {
         for i in (1..items.len()).rev() {
             items.swap(i, random.at_most(i as u64) as usize);

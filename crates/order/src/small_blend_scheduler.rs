@@ -1,17 +1,17 @@
-//! Which of a few datasets is furthest behind its share: [`BlendScheduler`](crate::blend_scheduler::BlendScheduler)'s rule for one block.
+//! Selects, of at most 32 datasets, the one that is furthest behind its share: the rule of
+//! [`BlendScheduler`](crate::blend_scheduler::BlendScheduler) for one block.
 //!
-//! All errors are computed at every sample, and what follows from them is computed for all datasets alike, in whole
-//! registers: the one that leads is raised by what the comparison itself says, so that the next sample's errors wait
-//! neither for its number nor for a store of one place.
+//! All errors are computed for every sample, in whole registers. The comparison mask itself increments the count of the
+//! leading dataset, so the next sample's errors depend neither on its number nor on a scalar store.
 
 use wide::f64x2;
 
 /// The state of a blend of at most `P` pairs of datasets, a power of two.
 pub(crate) struct SmallBlendScheduler<const P: usize> {
     weights: [f64x2; P],
-    /// Samples given; infinite behind the last dataset.
+    /// Samples given; infinite past the last dataset.
     given: [f64x2; P],
-    /// Of each dataset its number plus 4·`P`, so that a sum of some says whether it is one, and which.
+    /// The number of each dataset plus 4·`P`: the sum over the leading datasets tells whether there is one, and which.
     marks: [f64x2; P],
 }
 
@@ -32,8 +32,7 @@ impl<const P: usize> SmallBlendScheduler<P> {
         }
     }
 
-    /// The dataset with the greatest error at `y`, the first of several, and how many samples it had given;
-    /// it has given one more then.
+    /// The first dataset with the greatest error at `y`, and how many samples it had given before; counts this sample.
     #[inline(always)]
     pub(crate) fn next(&mut self, y: f64) -> (usize, f64) {
         let mut errors = self.weights;
@@ -60,13 +59,13 @@ impl<const P: usize> SmallBlendScheduler<P> {
         (found, had)
     }
 
-    /// The first of several that lead, of which `marks` holds those.
+    /// The first of several leading datasets, whose marks are not zero.
     #[inline(never)]
     fn first(&mut self, marks: &[f64x2; P]) -> (usize, f64) {
         let mut all = marks.iter().flat_map(|pair| pair.to_array());
         let found = all.position(|mark| mark > 0.0).unwrap_or_default();
         let had = self.given[found / 2].as_array()[found % 2];
-        // Whole registers again: one number stored alone would hold up the next look at all of them.
+        // Whole registers: a single scalar store would stall the next vector load.
         for (given, mark) in self.given.iter_mut().zip(&self.marks) {
             *given += mark.simd_eq(f64x2::splat((4 * P + found) as f64)) & f64x2::ONE;
         }
@@ -74,7 +73,7 @@ impl<const P: usize> SmallBlendScheduler<P> {
     }
 }
 
-/// All values joined, by halves.
+/// Reduces all values by halves.
 #[inline(always)]
 fn joined<T: Copy, const N: usize>(mut values: [T; N], join: impl Fn(T, T) -> T) -> T {
     let mut count = N;

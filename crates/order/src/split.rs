@@ -1,10 +1,10 @@
-//! Which sequences are for training, which for validation and which for testing.
+//! Splits sequences into training, validation and test sets.
 
 use crate::pairwise_sum;
 use packhorse_core::{Error, Result};
 use std::ops::Range;
 
-/// One of the three parts of a dataset.
+/// One of the three splits of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
     /// `train`
@@ -19,13 +19,13 @@ impl Split {
     /// In Megatron's order.
     pub const ALL: [Split; 3] = [Split::Train, Split::Valid, Split::Test];
 
-    /// The name in the names of cache files.
+    /// Its name in the names of cache files.
     pub fn name(self) -> &'static str {
         ["train", "valid", "test"][self as usize]
     }
 }
 
-/// The shares of the three parts, such as `969,30,1`.
+/// The shares of the three splits, such as `969,30,1`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Splits {
     text: String,
@@ -33,7 +33,7 @@ pub struct Splits {
 }
 
 impl Splits {
-    /// Up to three weights, separated by anything: Megatron takes every run of digits and points.
+    /// Up to three weights with any separators: like Megatron, takes every run of digits and points.
     ///
     /// Errors: more than three numbers, none above zero, or text that is not a number.
     pub fn parse(text: &str) -> Result<Self> {
@@ -51,12 +51,12 @@ impl Splits {
         Ok(Self { text: text.to_owned(), shares: weights.map(|weight| weight / sum) })
     }
 
-    /// As given, which is part of what Megatron's cache files are named by.
+    /// The text as given, which is part of the description that names Megatron's cache files.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// From where to where each part goes, of 1; `None` for an empty part.
+    /// The bounds of each split, from 0 to 1; `None` for an empty one.
     pub fn matrix(&self) -> [Option<(f64, f64)>; 3] {
         let mut begin = 0.0;
         self.shares.map(|share| {
@@ -67,15 +67,15 @@ impl Splits {
         })
     }
 
-    /// The sequences of a part, of `sequences`: both bounds rounded half to even. `None` for an empty part.
+    /// The range of a split among `sequences` sequences: both bounds rounded half to even. `None` for an empty split.
     pub fn range(&self, split: Split, sequences: u32) -> Option<Range<u32>> {
         let (begin, end) = self.matrix()[split as usize]?;
         let bound = |share: f64| ((share * f64::from(sequences)).round_ties_even() as u32).min(sequences);
         Some(bound(begin)..bound(end))
     }
 
-    /// The sequences of a part as Megatron-DeepSpeed and BlendCorpus count them: the parts' sizes are rounded
-    /// and added up, and what the sum is off is taken from every bound but the first.
+    /// The range of a split as computed by Megatron-DeepSpeed and BlendCorpus: sizes are rounded and summed, and the
+    /// difference to `sequences` is subtracted from every bound but the first.
     pub fn range_by_sizes(&self, split: Split, sequences: u32) -> Range<u32> {
         let mut bounds = [0i64; 4];
         for (at, share) in self.shares.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! numpy's sum of float64, and the weights divided by it.
 
-/// `numpy.sum` of a contiguous float64 array: eight running sums a block of at most 128, blocks pairwise.
+/// `numpy.sum` of a contiguous float64 array: eight running sums per block of at most 128 values, and blocks summed
+/// pairwise.
 pub fn pairwise_sum(values: &[f64]) -> f64 {
     match values.len() {
         0..8 => values.iter().fold(0.0, |sum, value| sum + value),

@@ -1,8 +1,8 @@
 """The training order, written from its description with numpy alone: an oracle for the Rust crate.
 
 `port.py cases DIR` writes random cases and what must come of them: DIR/cases.jsonl, and .npy files.
-With MEGATRON_CORE set to an unpacked megatron-core wheel the C++ helper in it is asked as well, and has
-to agree with what is written here.
+With MEGATRON_CORE set to an unpacked megatron-core wheel the C++ helper in it is called as well, and its
+results must agree with this port.
 """
 
 import hashlib

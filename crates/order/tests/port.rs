@@ -1,7 +1,7 @@
-//! Number for number what an independent port in numpy gives (`port.py`), and Megatron's own C++ helper where
+//! Compares every number with an independent port in numpy (`port.py`), and with Megatron's own C++ helper where
 //! `MEGATRON_CORE` names an unpacked wheel of megatron-core.
 //!
-//! `PACKHORSE_PYTHON` names a Python with numpy; without it these tests say so and do nothing.
+//! `PACKHORSE_PYTHON` names a Python with numpy; without it these tests are skipped with a message.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// The file `{name}.npy` of the cases is what numpy saves, and is what we write for `array`, byte for byte.
+/// Asserts that `array` is written as the same bytes as numpy's `{name}.npy`.
 fn same(dir: &Path, name: &str, array: &Array, columns: usize) {
     let theirs = std::fs::read(dir.join(format!("{name}.npy"))).unwrap();
     let mut ours = Vec::new();
@@ -19,7 +19,7 @@ fn same(dir: &Path, name: &str, array: &Array, columns: usize) {
     assert!(ours == theirs, "{name}: {} and {} bytes", ours.len(), theirs.len());
 }
 
-/// They are written as 64-bit patterns.
+/// Floats are stored as 64-bit patterns.
 fn floats(value: &Value) -> Vec<f64> {
     wholes(value).into_iter().map(f64::from_bits).collect()
 }
@@ -63,7 +63,7 @@ fn blend(dir: &Path, case: &Value) {
     let size = case["size"].as_u64().unwrap();
     let weights = floats(&case["weights"]);
     assert_eq!(normalized(&floats(&case["once"])), floats(&case["twice"]));
-    // The size asked for is not among the case's values: the least that gives this one.
+    // The requested size is not among the case's values: the least one that gives this index.
     let request = (1..=size).map(|asked| BlendRequest::new(&weights, asked, SURPLUS).unwrap());
     let request = request.into_iter().find(|request| request.size == size).unwrap();
     assert_eq!((request.weights.clone(), request.requests), (floats(&case["once"]), wholes(&case["asked"])));

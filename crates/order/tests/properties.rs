@@ -1,4 +1,4 @@
-//! What holds of any order: every token once an epoch, ranks share, wrong arrays are errors.
+//! Properties of every order: each token once per epoch, ranks share the samples, invalid arrays are errors.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
@@ -15,7 +15,7 @@ fn all(order: &dyn Order) -> Vec<Vec<Segment>> {
         .collect()
 }
 
-/// How often each token of each sequence comes.
+/// How often each token of each sequence occurs.
 fn tokens(lengths: &[i32], samples: &[Vec<Segment>]) -> Vec<Vec<u32>> {
     let mut seen: Vec<Vec<u32>> = lengths.iter().map(|&length| vec![0; length as usize]).collect();
     for segment in samples.iter().flatten() {
@@ -46,7 +46,7 @@ proptest! {
         prop_assert!(seen.iter().flatten().all(|&times| times <= epochs));
         let times: u64 = seen.iter().flatten().map(|&times| u64::from(times)).sum();
         prop_assert_eq!(times, u64::from(length) * index.plan.samples);
-        // What is missing is less than a sample.
+        // Less than a sample of tokens is missing.
         prop_assert!(u64::from(epochs) * total as u64 - times < u64::from(length));
     }
 
@@ -56,7 +56,7 @@ proptest! {
         let options = GptOptions { drop_last: false, ..GptOptions::new(seed, length, None) };
         let index = GptIndex::build(&lengths, 0..lengths.len() as u32, &options).unwrap();
         let order = GptOrder::over(&index, &lengths, &options).unwrap();
-        // In the order of the sample index, not the shuffled one.
+        // In the order of the sample index, not of the shuffle.
         let mut samples = vec![Vec::new(); order.len() as usize];
         for (k, segments) in all(&order).into_iter().enumerate() {
             samples[index.shuffle.view().get(k).unwrap() as usize] = segments;
@@ -79,7 +79,7 @@ proptest! {
         prop_assert_eq!(samples.len() as u64, index.bins());
         prop_assert!(tokens(&lengths, &samples).iter().flatten().all(|&times| times == 1));
         prop_assert!(samples.iter().all(|bin| bin.iter().map(|s| s.length).sum::<u32>() <= capacity));
-        // Only what is longer than a bin is cut, and only its last piece is short.
+        // Only documents longer than a bin are cut, and only their last pieces are short.
         for segment in samples.iter().flatten() {
             let whole = lengths[segment.sequence as usize] as u32;
             let rest = whole - segment.offset;

@@ -1,4 +1,4 @@
-"""The order of samples in shards, written anew from the words at the head of src/shards/mod.rs.
+"""The order of samples in shards, implemented independently from the specification at the head of src/shards/mod.rs.
 
 Each line of standard input is JSON: {"counts", "shuffle", "seed", "epoch", "positions"}; each line of standard output
 the [shard, sample] of the positions, and the draws of lanes 0 to 3 of sample 5.

@@ -1,5 +1,5 @@
-//! What holds of any order of samples in shards: every sample once an epoch, whoever takes it and wherever they were
-//! stopped; and that it stays what it is.
+//! Properties of every order of samples in shards: each sample once per epoch, with any ranks and any interruptions;
+//! and pinned results.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
@@ -13,7 +13,7 @@ fn all(order: &ShardOrder) -> Vec<(u32, u64)> {
     (0..order.len()).map(|position| order.get(position).unwrap()).collect()
 }
 
-/// Every sample there is, in order.
+/// All samples, in order.
 fn samples(counts: &[u64]) -> Vec<(u32, u64)> {
     (0u32..).zip(counts).flat_map(|(shard, &count)| (0..count).map(move |sample| (shard, sample))).collect()
 }
@@ -32,7 +32,7 @@ fn shuffles() -> impl Strategy<Value = Shuffle> {
     prop_oneof![Just(Shuffle::Sequential), blocks, Just(Shuffle::Full)]
 }
 
-/// What a rank takes of an order in a run that ends after some steps.
+/// The samples that a rank takes in a run that ends after some steps.
 #[derive(Debug)]
 struct Run {
     ranks: u32,
@@ -77,8 +77,8 @@ proptest! {
         prop_assert_eq!(sorted(seen), full);
     }
 
-    /// Runs one after the other, each with ranks and batches of its own, each stopped after some steps: together they
-    /// take a prefix of the epoch, every sample once.
+    /// Consecutive runs, each with its own ranks and batch size and stopped after some steps, together take a prefix of
+    /// the epoch, each sample once.
     #[test]
     fn ranks_share_and_resume(counts in counts(), shuffle in shuffles(), seed: u64, runs in runs()) {
         let order = ShardOrder::new(&counts, shuffle, seed, 1).unwrap();
@@ -88,7 +88,7 @@ proptest! {
             for rank in 0..run.ranks {
                 let sampler = Sampler::new(Rank { rank, world_size: run.ranks }, run.batch).unwrap();
                 let full = sampler.steps(order.len(), consumed, false);
-                // A step that is full is full for every rank.
+                // A full step is full on every rank.
                 for step in 0..full {
                     prop_assert_eq!(sampler.range(order.len(), consumed, step).count(), run.batch as usize);
                 }
@@ -107,7 +107,7 @@ proptest! {
         prop_assert_eq!(sorted(taken), sorted(prefix));
     }
 
-    /// From every position another world takes exactly what is left.
+    /// From every position, a run with another world size takes exactly the remaining samples.
     #[test]
     fn every_position_is_one_to_resume_at(counts in counts(), ranks in 1..5u32, batch in 1..6u32, seed: u64) {
         let order = ShardOrder::new(&counts, Shuffle::Blocks { shards: 4 }, seed, 0).unwrap();
@@ -176,7 +176,7 @@ fn epochs_and_seeds_differ() {
     }
 }
 
-/// Another order for the same seed is another [`ORDER_VERSION`].
+/// A change of the order for the same seed needs a new [`ORDER_VERSION`].
 #[test]
 fn it_stays_what_it_is() {
     assert_eq!(ORDER_VERSION, 1);
@@ -213,7 +213,7 @@ const FULL: [(u32, u64); 12] =
     [(0, 1), (3, 3), (3, 0), (2, 1), (2, 2), (3, 1), (2, 3), (0, 0), (0, 2), (3, 2), (3, 4), (2, 0)];
 const DRAWN: [u64; 3] = [12_691_404_451_552_938_934, 5_007_496_330_979_469_729, 1_062_137_951_083_948_779];
 
-/// What another implementation, from the documentation alone, makes of it.
+/// Compares with an independent implementation of the documentation.
 #[test]
 fn the_words_say_the_same() {
     let Some(python) = python() else { return };

@@ -1,12 +1,12 @@
-//! Random numbers for augmentation: a function of seed, epoch, sample and lane.
+//! Random numbers for augmentation, a function of seed, epoch, sample and lane.
 
 use super::keys::key;
 use packhorse_core::SplitMix64;
 
-/// The number of `lane` of `sample` in `epoch`, independent of the order of calls and of threads.
+/// The random number for `lane` of `sample` in `epoch`, independent of the order of calls and of threads.
 ///
-/// `sample` is what numbers samples for the caller, whatever their order (its number in the dataset, say); a lane is a
-/// use: 0 for flipping, 1 for the left edge of a crop, ….
+/// `sample` identifies the sample independently of the order, for example its number in the dataset. Each use has its
+/// own lane: 0 for flipping, 1 for the left edge of a crop, ….
 pub fn draw(seed: u64, epoch: u64, sample: u64, lane: u64) -> u64 {
     AugmentRng::new(seed, epoch, sample).u64(lane)
 }
@@ -16,31 +16,30 @@ pub fn draw(seed: u64, epoch: u64, sample: u64, lane: u64) -> u64 {
 pub struct AugmentRng(u64);
 
 impl AugmentRng {
-    /// Those of `sample` in `epoch`.
+    /// The numbers of `sample` in `epoch`.
     pub fn new(seed: u64, epoch: u64, sample: u64) -> Self {
         Self(SplitMix64::at(key(seed, b"augment.", epoch), sample))
     }
 
-    /// 64 bits, each as likely set as not.
+    /// 64 uniform bits.
     #[inline]
     pub fn u64(self, lane: u64) -> u64 {
         SplitMix64::at(self.0, lane)
     }
 
-    /// From 0 up to, but not including, 1: a multiple of 2^-24.
+    /// Uniform in `[0, 1)`: a multiple of 2^-24.
     #[inline]
     pub fn f32(self, lane: u64) -> f32 {
         (self.u64(lane) >> 40) as f32 / (1u32 << 24) as f32
     }
 
-    /// From 0 up to, but not including, 1: a multiple of 2^-53.
+    /// Uniform in `[0, 1)`: a multiple of 2^-53.
     #[inline]
     pub fn f64(self, lane: u64) -> f64 {
         (self.u64(lane) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// From 0 up to, but not including, `n` (0 for `n` = 0): the high half of the product. No number is more likely
-    /// than another by more than `n` in 2^64.
+    /// Uniform in `0..n` (0 for `n` = 0), by the high half of the product, with a bias of at most `n` in 2^64.
     #[inline]
     pub fn below(self, lane: u64, n: u64) -> u64 {
         ((u128::from(self.u64(lane)) * u128::from(n)) >> 64) as u64

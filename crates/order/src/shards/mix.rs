@@ -1,39 +1,39 @@
-//! Several orders taken in turn, each by its weight.
+//! Interleaves several orders by weight.
 
 use packhorse_core::{Error, Result};
 
-/// Slots of the pattern by which datasets take turns.
+/// Slots in the repeating pattern of datasets.
 pub const SLOTS: u64 = 16_384;
 
-/// Datasets in turn: without an end, each starting over when it is through.
+/// An endless interleaving of datasets, each starting over when it is used up.
 ///
-/// The weights, as shares of [`SLOTS`], are rounded to whole slots by largest remainders (the first of equals). At each
-/// slot the dataset that is furthest behind its share comes next (the first of equals), as in Megatron's blend, and the
-/// pattern repeats: so after each `SLOTS` positions every dataset has given exactly its slots, and at no position is
-/// any far from its share. The memory is that of the pattern.
+/// The weights, as shares of [`SLOTS`], are rounded to whole slots by largest remainders (ties: the first). At each
+/// slot comes the dataset that is furthest behind its share (ties: the first), as in Megatron's blend, and the pattern
+/// repeats: after every `SLOTS` positions each dataset has given exactly its slots, and it is always close to its
+/// share. Only the pattern takes memory.
 #[derive(Clone, Debug)]
 pub struct Mix {
-    /// For each slot: its dataset, and how many slots of that came before.
+    /// For each slot: its dataset, and how many earlier slots have the same one.
     pattern: Vec<(u16, u16)>,
-    /// For each dataset: its slots, and its samples.
+    /// For each dataset: its slots and its samples.
     datasets: Vec<(u64, u64)>,
 }
 
 /// A sample of a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mixed {
-    /// The dataset, by its place among the weights.
+    /// The dataset, by its position among the weights.
     pub dataset: u32,
-    /// How many samples of it came before.
+    /// How many of its samples came before.
     pub drawn: u64,
     /// Its epoch.
     pub epoch: u64,
-    /// The position in that.
+    /// The position in that epoch.
     pub position: u64,
 }
 
 impl Mix {
-    /// A mix of datasets with these weights, of any scale, and as many samples.
+    /// A mix of datasets with these weights, of any scale, and these numbers of samples.
     ///
     /// Errors (kind `Config`): no dataset, one without samples, a weight that is not finite and above 0, or one that is
     /// too small for a slot.
@@ -55,22 +55,22 @@ impl Mix {
         Ok(Self { pattern: pattern(&slots), datasets: slots.into_iter().zip(samples.iter().copied()).collect() })
     }
 
-    /// The slots of each dataset in [`SLOTS`]: its share, as it is.
+    /// The slots of each dataset out of [`SLOTS`]: its share after rounding.
     pub fn slots(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         self.datasets.iter().map(|&(slots, _)| slots)
     }
 
-    /// What stands at `position`.
+    /// The sample at `position`.
     #[inline]
     pub fn get(&self, position: u64) -> Mixed {
-        // There is a slot for every remainder, and a dataset in every slot.
+        // Every remainder has a slot, and every slot a dataset.
         let (dataset, before) = self.pattern.get((position % SLOTS) as usize).copied().unwrap_or_default();
         let (slots, samples) = self.datasets.get(usize::from(dataset)).copied().unwrap_or((0, 1));
         let drawn = position / SLOTS * slots + u64::from(before);
         Mixed { dataset: dataset.into(), drawn, epoch: drawn / samples, position: drawn % samples }
     }
 
-    /// How many samples of `dataset` stand before `position`.
+    /// How many samples of `dataset` come before `position`.
     pub fn drawn(&self, dataset: u32, position: u64) -> u64 {
         let slots = self.datasets.get(dataset as usize).map_or(0, |&(slots, _)| slots);
         let part = self.pattern.iter().take((position % SLOTS) as usize);
@@ -79,7 +79,7 @@ impl Mix {
 }
 
 fn slots(weights: &[f64]) -> Result<Vec<u64>> {
-    // Scaled first, so that no sum is infinite.
+    // Scaled first, so that the sum stays finite.
     let greatest = weights.iter().copied().fold(0.0, f64::max);
     let sum: f64 = weights.iter().map(|weight| weight / greatest).sum();
     let shares: Vec<f64> = weights.iter().map(|weight| weight / greatest / sum * SLOTS as f64).collect();
@@ -98,15 +98,15 @@ fn slots(weights: &[f64]) -> Result<Vec<u64>> {
     Ok(slots)
 }
 
-/// The datasets in turn: at each slot the one that is furthest behind. After all slots each has had its own.
+/// The dataset of each slot: the one that is furthest behind its share.
 fn pattern(slots: &[u64]) -> Vec<(u16, u16)> {
     let mut given = vec![0u64; slots.len()];
     let mut pattern = Vec::with_capacity(SLOTS as usize);
     for slot in 1..=SLOTS {
-        // Below 2^28 either way.
+        // Both products are below 2^28.
         let behind = |at: usize| (slots[at] * slot) as i64 - (given[at] * SLOTS) as i64;
         let next = (0..slots.len()).rev().max_by_key(|&at| behind(at)).unwrap_or_default();
-        // Slots of all are 2^14: so are datasets, at most.
+        // There are 2^14 slots, and so at most 2^14 datasets.
         pattern.push((next as u16, given[next] as u16));
         given[next] += 1;
     }

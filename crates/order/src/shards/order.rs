@@ -1,4 +1,4 @@
-//! Random access: which sample of which shard stands at a position of an epoch.
+//! Random access: the shard and sample at a position of an epoch.
 
 use super::Shuffle;
 use super::keys::key;
@@ -7,39 +7,39 @@ use super::starts::Starts;
 use packhorse_core::{Error, Result, SplitMix64};
 use std::ops::Range;
 
-/// The most samples of an order.
+/// The maximum number of samples of an order.
 pub const MOST_SAMPLES: u64 = 1 << 48;
 
-/// The samples of one epoch in order: some twenty bytes a shard, and no more for any number of samples.
+/// The samples of one epoch in order. Takes about twenty bytes per shard, whatever the number of samples.
 ///
-/// Two of the same shards, shuffle, seed and epoch are the same on every machine.
+/// The same shards, shuffle, seed and epoch give the same order on every machine.
 #[derive(Clone, Debug)]
 pub struct ShardOrder {
-    /// Those that hold samples, as they come.
+    /// The shards that hold samples, in the order of the epoch.
     shards: Vec<u32>,
-    /// Where the samples of each of them begin.
+    /// The position at which the samples of each of them begin.
     starts: Starts,
-    /// Shards a block.
+    /// Shards per block.
     group: usize,
-    /// What samples are permuted by, if they are.
+    /// The key of the permutation of samples; `None` if they are not shuffled.
     key: Option<u64>,
 }
 
-/// Shards whose samples stand together.
+/// Shards whose samples are shuffled together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block<'o> {
     /// Its number in the epoch.
     pub number: u64,
-    /// Where its samples stand.
+    /// The positions of its samples.
     pub positions: Range<u64>,
-    /// Its shards, each of which holds samples.
+    /// Its shards, without empty ones.
     pub shards: &'o [u32],
 }
 
 impl ShardOrder {
     /// The order of shards with `counts` samples each, in `epoch`.
     ///
-    /// Errors (kind `Config`): blocks of no shard, 2^32 shards and more, more than [`MOST_SAMPLES`] samples.
+    /// Errors (kind `Config`): blocks of 0 shards, 2^32 shards or more, more than [`MOST_SAMPLES`] samples.
     pub fn new(counts: &[u64], shuffle: Shuffle, seed: u64, epoch: u64) -> Result<Self> {
         let number = u32::try_from(counts.len());
         let number = number.map_err(|_| Error::config(format!("{} shards are more than 2^32", counts.len())))?;
@@ -67,7 +67,7 @@ impl ShardOrder {
         Ok(Self { shards, starts, group, key })
     }
 
-    /// How many samples.
+    /// The number of samples.
     pub fn len(&self) -> u64 {
         self.starts.all()
     }
@@ -77,7 +77,7 @@ impl ShardOrder {
         self.len() == 0
     }
 
-    /// The shard, and the sample in it, that stands at `position`; `None` past the last.
+    /// The shard, and the sample in it, at `position`; `None` past the last.
     #[inline]
     pub fn get(&self, position: u64) -> Option<(u32, u64)> {
         if position >= self.len() {
@@ -95,7 +95,8 @@ impl ShardOrder {
         Some((*self.shards.get(shard)?, place - self.starts.get(shard)?))
     }
 
-    /// The block that `position` is in; `None` past the last. Of an order that is not shuffled each shard is one.
+    /// The block that contains `position`; `None` past the last. In an order that is not shuffled each shard is a
+    /// block.
     pub fn block(&self, position: u64) -> Option<Block<'_>> {
         if position >= self.len() {
             return None;
@@ -105,12 +106,12 @@ impl ShardOrder {
         Some(Block { number, positions, shards: self.shards.get(shards)? })
     }
 
-    /// The blocks from the one that `position` is in, in order.
+    /// The blocks in order, from the one that contains `position`.
     pub fn blocks(&self, position: u64) -> impl Iterator<Item = Block<'_>> {
         std::iter::successors(self.block(position), |block| self.block(block.positions.end))
     }
 
-    /// The block of a position that is in one, and the place of its shards.
+    /// The block that contains a valid position, and the range of its shards.
     #[inline]
     fn place(&self, position: u64) -> (u64, Range<usize>) {
         let alone = self.group >= self.shards.len();
@@ -157,7 +158,7 @@ mod tests {
         assert!(order.get(MOST_SAMPLES - 1).is_some() && order.get(MOST_SAMPLES).is_none());
     }
 
-    /// Every shard of a block gives about its share to every part of the block.
+    /// Every part of a block has about the same number of samples from each of its shards.
     #[test]
     fn a_block_is_well_mixed() {
         let counts: Vec<u64> = (0..64).map(|i| 2000 + i % 7).collect();

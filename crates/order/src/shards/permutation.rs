@@ -1,13 +1,13 @@
-//! A permutation of `0..n` that is computed place by place: a Feistel network, walked until it is back in range.
+//! A permutation of `0..n`, computed one element at a time: a Feistel network with cycle walking.
 
 use packhorse_core::SplitMix64;
 
 const ROUNDS: u64 = 8;
 
-/// The fewest bits of a network: with less in a half its rounds would not be much of a choice.
+/// The least width of a network in bits: with fewer, its rounds give too few permutations.
 const FEWEST: u32 = 4;
 
-/// A permutation of `0..n`, one of those that `key` chooses from.
+/// A permutation of `0..n`, chosen by `key`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Permutation {
     n: u64,
@@ -28,12 +28,12 @@ impl Permutation {
         Self { n, key, low, masks: [(1 << high) - 1, (1 << low) - 1] }
     }
 
-    /// Where `x`, which is below `n`, goes.
+    /// The image of `x`, which is below `n`.
     #[inline]
     pub(super) fn of(&self, mut x: u64) -> u64 {
         loop {
             x = self.network(x);
-            // Those from which it comes back are on one cycle with it, so that it does.
+            // Terminates: the cycle of `x` contains `x` itself, which is below `n`.
             if x < self.n {
                 return x;
             }
@@ -73,13 +73,13 @@ mod tests {
         }
     }
 
-    /// Of `cells` that were each expected `mean` times: how many standard deviations off what was counted is.
+    /// The deviation of `counts`, each expected to be `mean`, in standard deviations of chi-squared.
     fn off(counts: &[u32], mean: f64, freedom: f64) -> f64 {
         let chi: f64 = counts.iter().map(|&n| (f64::from(n) - mean).powi(2) / mean).sum();
         (chi - freedom) / (2.0 * freedom).sqrt()
     }
 
-    /// Each number comes to each place as often as to any other.
+    /// Each number is equally likely at each position.
     #[test]
     fn places_are_even() {
         for n in [2u64, 3, 5, 7, 8, 13, 16, 17, 31, 32, 33, 100] {
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// What follows a number is any other as often as any other.
+    /// Every ordered pair of neighbours is equally likely.
     #[test]
     fn neighbours_are_even() {
         for n in [5u64, 9, 20, 64] {
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Of a long sequence: the differences of neighbours, and where each hundredth goes.
+    /// A long sequence: the differences of neighbours and the distribution of each hundredth are uniform.
     #[test]
     fn a_long_sequence_keeps_nothing_of_its_order() {
         let n = 1_000_003u64;

@@ -1,4 +1,4 @@
-//! How much of a dataset is shuffled together.
+//! How samples are shuffled.
 
 use packhorse_core::Error;
 use std::fmt;
@@ -7,15 +7,15 @@ use std::str::FromStr;
 /// How the samples of an epoch are shuffled. As text: `sequential`, `blocks:8`, `full`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shuffle {
-    /// Not at all: shard after shard.
+    /// Not shuffled: shard after shard.
     Sequential,
-    /// Shards at random, and the samples of each `shards` of them together: a reader has so many shards at
-    /// hand at a time.
+    /// Shuffles the shards, and then the samples of every `shards` shards together: a reader needs that many shards at
+    /// a time.
     Blocks {
-        /// Shards a block, at least 1.
+        /// Shards per block, at least 1.
         shards: u32,
     },
-    /// All samples together: any shard may be next.
+    /// Shuffles all samples together: any shard may be next.
     Full,
 }
 

@@ -1,18 +1,19 @@
-//! Where each of many runs begins, found by what stands in it.
+//! The starts of consecutive runs, and the search for the run that contains a position.
 
-/// Runs of at least one, end to end from 0.
+/// Non-empty runs, end to end from 0.
 #[derive(Clone, Debug)]
 pub(super) struct Starts {
-    /// The begin of each, and the end of the last.
+    /// The start of each run, and the end of the last.
     starts: Vec<u64>,
-    /// For the begin of each piece of `2^shift`, the run that it is in; the last run for what is behind the last piece.
-    /// There are about as many pieces as runs, so that one step does most of a search, whose steps miss all caches.
+    /// For the start of each piece of `2^shift` positions, the run that contains it; then the last run. There are about
+    /// as many pieces as runs, so one look-up replaces most steps of a binary search, each of which would be a cache
+    /// miss.
     guide: Vec<u32>,
     shift: u32,
 }
 
 impl Starts {
-    /// Runs of these lengths, of which there are fewer than 2^32.
+    /// Runs of these lengths, fewer than 2^32.
     pub(super) fn new(lengths: impl ExactSizeIterator<Item = u64>) -> Self {
         let runs = lengths.len() as u64;
         let mut starts = Vec::with_capacity(lengths.len() + 1);
@@ -40,13 +41,13 @@ impl Starts {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Where `run` begins: of what follows the last, where that ends.
+    /// The start of `run`; for the one past the last, the end of the last.
     #[inline]
     pub(super) fn get(&self, run: usize) -> Option<u64> {
         self.starts.get(run).copied()
     }
 
-    /// The run that holds `at`, which is less than the sum.
+    /// The run that contains `at`, which is less than the sum.
     #[inline]
     pub(super) fn before(&self, at: u64) -> usize {
         let piece = (at >> self.shift) as usize;
@@ -57,7 +58,7 @@ impl Starts {
     }
 }
 
-/// As many as tell `n` apart.
+/// The bits that `n` different values need.
 fn bits(n: u64) -> u32 {
     u64::BITS - n.saturating_sub(1).leading_zeros()
 }

@@ -1,30 +1,30 @@
-//! Where an epoch is, to go on from there.
+//! The progress of an epoch, to resume from.
 
 use super::{ORDER_VERSION, Shuffle};
 use packhorse_core::{Code, Error, Result};
 use serde::Deserialize;
 
-/// The version of the text.
+/// The version of the JSON document.
 const VERSION: u32 = 1;
 
-/// How far all ranks together have come in an epoch. Every rank of a run has the same.
+/// The progress of all ranks together in an epoch. It is the same on every rank.
 ///
 /// As JSON: `{"version":1,"order":1,"dataset":"0123456789abcdef","samples":100,"shuffle":"blocks:8","seed":1,
 /// "epoch":0,"consumed":17}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderState {
-    /// What identifies the dataset: the first eight bytes of its root digest, the first of them highest, so that it
-    /// reads as the first 16 digits of that.
+    /// Identifies the dataset: the first eight bytes of its root digest, big-endian. In hexadecimal these are the first
+    /// 16 digits of the digest.
     pub dataset: u64,
-    /// Samples of an epoch.
+    /// Samples per epoch.
     pub samples: u64,
     /// How they are shuffled.
     pub shuffle: Shuffle,
-    /// What shuffles them.
+    /// The seed of the shuffle.
     pub seed: u64,
     /// The epoch.
     pub epoch: u64,
-    /// Samples of this epoch that all ranks together have had: the position of the next one.
+    /// Samples of this epoch that all ranks together have taken: the position of the next one.
     pub consumed: u64,
 }
 
@@ -44,7 +44,7 @@ struct Text {
 }
 
 impl OrderState {
-    /// The state in some dozen bytes of JSON.
+    /// The state as JSON.
     pub fn to_json(&self) -> String {
         let Self { dataset, samples, shuffle, seed, epoch, consumed } = self;
         format!(
@@ -55,11 +55,11 @@ impl OrderState {
 
     /// The state that [`OrderState::to_json`] wrote.
     ///
-    /// Errors (kind `Config`): other text, a version of the text or of the order that is not this build's, more samples
-    /// taken than there are.
+    /// Errors (kind `Config`): other text, another version of the document or of the order, more samples taken than the
+    /// epoch has.
     pub fn from_json(text: &str) -> Result<Self> {
         let no_state = || Error::config("is not a state of an order of samples");
-        // Of other versions nothing but these need be there.
+        // Other versions may lack all fields but these.
         #[derive(Deserialize)]
         struct Versions {
             version: u32,
@@ -72,8 +72,8 @@ impl OrderState {
         }
         if let Some(found) = found.order.filter(|&order| order != ORDER_VERSION) {
             return Err(Error::config(format!(
-                "is of version {found} of the order of samples, and this build has version {ORDER_VERSION}: what is left of \
-                 the epoch is not known here; go on with the release that wrote it, or begin the next epoch"
+                "is of version {found} of the order of samples, and this build has version {ORDER_VERSION}; resume with \
+                 the release that wrote it, or begin the next epoch"
             )));
         }
         let text: Text = serde_json::from_str(text).map_err(|e| no_state().caused_by(e))?;
@@ -90,9 +90,9 @@ impl OrderState {
         Ok(Self { dataset, samples, shuffle: shuffle.parse()?, seed, epoch, consumed })
     }
 
-    /// That this state and `here` are of one order: only epoch and samples taken may differ.
+    /// Checks that this state and `here` are of the same order: only epoch and samples taken may differ.
     ///
-    /// Errors (kind `Config`): another dataset, number of samples, shuffle or seed, whichever is first.
+    /// Errors (kind `Config`): the first difference of dataset, number of samples, shuffle and seed.
     pub fn check(&self, here: &Self) -> Result<()> {
         let hex = |digest: u64| format!("{digest:016x}");
         let text = |value: u64| value.to_string();
@@ -144,15 +144,15 @@ mod tests {
         };
         assert!(with("\"version\":1", "\"version\":2").message().contains("version 2"));
         assert!(with("\"order\":1", "\"order\":9").message().contains("version 9 of the order"));
-        assert!(with(",\"order\":1", "").message().contains("no state"));
+        assert!(with(",\"order\":1", "").message().contains("not a state"));
         assert!(with("consumed\":17", "consumed\":101").message().contains("101 samples of 100"));
         for dataset in ["0123456789abcde", "0123456789abcdeF", "+123456789abcdef", "0123456789abcdef0"] {
             assert!(with("0123456789abcdef", dataset).message().contains("16 digits"));
         }
         assert!(with("blocks:8", "blocks:0").message().contains("not a shuffle"));
-        assert!(with("}", ",\"more\":1}").message().contains("no state"));
-        assert!(with("\"epoch\":3", "\"epoch\":3.0").message().contains("no state"));
-        assert!(with("\"epoch\":3", "\"epoch\":3,\"epoch\":4").message().contains("no state"));
+        assert!(with("}", ",\"more\":1}").message().contains("not a state"));
+        assert!(with("\"epoch\":3", "\"epoch\":3.0").message().contains("not a state"));
+        assert!(with("\"epoch\":3", "\"epoch\":3,\"epoch\":4").message().contains("not a state"));
         for cut in 0..TEXT.len() {
             assert_eq!(OrderState::from_json(&TEXT[..cut]).unwrap_err().kind(), Kind::Config, "{cut}");
         }
