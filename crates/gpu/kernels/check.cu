@@ -1,11 +1,11 @@
-// Kernels that check and pretend: sums over memory, and time that passes.
+// Kernels for tests and benchmarks: checksums of memory, and busy waiting.
 #include "common.cuh"
 
 struct ChecksumParams {
     const u8* data;
-    /// For each row `parts` sums.
+    /// `parts` sums per row.
     u64* sums;
-    /// Bytes a row.
+    /// Bytes per row.
     u64 bytes;
     u32 rows;
     u32 parts;
@@ -67,7 +67,7 @@ struct SpinParams {
     u64 nanoseconds;
 };
 
-/// Lets time pass.
+/// Waits busily.
 KERNEL(spin, SpinParams) {
     const u64 begin = nanoseconds();
     while (nanoseconds() - begin < p.nanoseconds) {

@@ -1,20 +1,20 @@
-// Bytes of pictures of one size, HWC, to what a network takes: a part of each, mirrored or not, normalised.
+// Crops, mirrors and normalises pictures of one size (bytes, HWC).
 #include "pixels.cuh"
 
 struct ImageParams {
     Output out;
     const u8* pixels;
-    /// For each picture the key of its draws; null if nothing is drawn.
+    /// The random key of each picture; null if nothing is random.
     const u64* keys;
-    /// For each picture top and left of its part; null if it is drawn, or the same for all.
+    /// Top and left of each picture's crop; null if it is random, or the same for all.
     const i32* corners;
-    /// For each picture whether it is mirrored; null if that is drawn, or never.
+    /// Whether each picture is mirrored; null if that is random, or never.
     const u8* flips;
-    /// Mirrored is a picture whose draw, of 53 bits, is below this.
+    /// A picture is mirrored if its draw of 53 bits is below this.
     u64 flip_below;
     u32 height;
     u32 width;
-    /// The part of all pictures, where it is neither given nor drawn.
+    /// The crop of all pictures, if it is neither given nor random.
     u32 top;
     u32 left;
     u32 drawn;
@@ -26,7 +26,7 @@ INLINE u32 within(i32 value, u32 most) {
     return value < 0 ? 0 : (u32)value < most ? (u32)value : most;
 }
 
-/// `4 × C` bytes as words, wherever they begin.
+/// `4 × C` bytes as words, at any alignment.
 template <int C>
 INLINE void load_words(const u8* from, u32 (&word)[C]) {
     const u64 address = (u64)from;
@@ -35,7 +35,7 @@ INLINE void load_words(const u8* from, u32 (&word)[C]) {
     u32 low = words[0];
 #pragma unroll
     for (int i = 0; i < C; i++) {
-        // Where the last word holds nothing that is needed, it is not touched.
+        // The last word is read only if it holds needed bytes.
         const u32 high = i < C - 1 || shift ? words[i + 1] : 0;
         word[i] = __funnelshift_r(low, high, shift);
         low = high;
@@ -75,7 +75,7 @@ struct Crop {
     METHOD void pixels(const Row& common, u32 y, u32 x, u32 count, float (&value)[4][C]) const {
         const u8* line = common.from + (u64)y * p.width * C;
         const u32 last = p.out.width - 1 - x;
-        // Of four pixels the words around them are read, unless those might reach past the end.
+        // For four pixels the words around them are read, unless those might reach past the end.
         const u32 leftmost = count < 4 ? 0 : common.flip ? last - 3 : x;
         if (count == 4 && (u64)(common.end - line) >= (u64)leftmost * C + 4 * C + 3) {
             u32 word[C];

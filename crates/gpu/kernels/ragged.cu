@@ -1,13 +1,13 @@
-// What is packed for the way: bits to elements, ragged rows to padded ones.
+// Unpacks bits to elements, and ragged rows to padded ones.
 #include "common.cuh"
 
 struct BitsParams {
     const u8* bits;
     void* data;
-    /// Bits a row, and the bytes that they take.
+    /// Bits per row, and the bytes that they take.
     u64 count;
     u64 bytes;
-    /// What becomes of 0 and of 1.
+    /// The values for 0 and 1.
     float zero;
     float one;
     u32 rows;
@@ -64,18 +64,18 @@ KERNEL(bits_f32, BitsParams) {
 
 struct PadParams {
     const void* values;
-    /// Where rows begin in `values`, in entries; the last is where they end.
+    /// The start of each row in `values`, in entries; the last entry is their end.
     const i64* offsets;
     void* data;
-    /// For each row its entries; null if nobody asks.
+    /// The number of entries of each row, or null.
     void* lengths;
     /// Entries of `values`.
     u64 entries;
-    /// Elements an entry.
+    /// Elements per entry.
     u64 inner;
-    /// Entries of a row of what comes out.
+    /// Entries per output row.
     u64 most;
-    /// The bits of what fills the rest of a row.
+    /// The bits of the padding value.
     u64 pad;
     u32 rows;
     /// Whether lengths have 64 bits.

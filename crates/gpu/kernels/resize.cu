@@ -1,15 +1,15 @@
-// Bytes of pictures of any size, HWC, one after another, to pictures of one size: a part of each, resampled (bilinear,
-// antialiased), mirrored or not, normalised.
+// Resizes pictures of any size (bytes, HWC, one after another) to one size: crops, resamples (bilinear, antialiased),
+// mirrors and normalises.
 //
-// `resize_boxes` decides which part of each picture is shown, a thread each; `resize_*` gathers each pixel from those that its
-// triangle covers. What the two hand over lies in scratch memory.
+// `resize_boxes` computes the crop of each picture, one thread per picture; `resize_*` gathers each pixel from those
+// that its triangle filter covers. The crops are passed in scratch memory.
 #include "pixels.cuh"
 
-/// A part of a picture, in its pixels.
+/// A crop of a picture, in its pixels.
 struct Box {
     double left;
     double top;
-    /// Pixels that one pixel of what comes out covers.
+    /// Input pixels that one output pixel covers.
     double across;
     double down;
     /// Pixels that count: from, and up to but not including.
@@ -18,7 +18,7 @@ struct Box {
     u32 from_y;
     u32 to_y;
     u32 flip;
-    /// Whether the picture is all there.
+    /// Whether the picture is complete.
     u32 whole;
 };
 static_assert(sizeof(Box) == 56, "as in resize.rs");
@@ -26,30 +26,30 @@ static_assert(sizeof(Box) == 56, "as in resize.rs");
 struct ResizeParams {
     Output out;
     const u8* values;
-    /// Where pictures begin in `values`; the last entry is where they end.
+    /// The start of each picture in `values`; the last entry is their end.
     const i64* offsets;
     /// Height, width and channels of each.
     const i32* shapes;
-    /// For each picture the key of its draws; null if nothing is drawn.
+    /// The random key of each picture; null if nothing is random.
     const u64* keys;
-    /// For each picture whether it is mirrored; null if that is drawn, or never.
+    /// Whether each picture is mirrored; null if that is random, or never.
     const u8* flips;
     Box* boxes;
     /// Of `values`.
     u64 bytes;
-    /// Mirrored is a picture whose draw, of 53 bits, is below this.
+    /// A picture is mirrored if its draw of 53 bits is below this.
     u64 flip_below;
-    /// Share of a picture's area, least and most.
+    /// Minimum and maximum share of a picture's area.
     double scale_from;
     double scale_to;
-    /// Width by height, least and most, and their logarithms.
+    /// Minimum and maximum aspect ratio, and their logarithms.
     double ratio_from;
     double ratio_to;
     double log_from;
     double log_to;
-    /// 0: all of a picture; 1: its centre; 2: drawn.
+    /// 0: the whole picture; 1: its centre; 2: random.
     u32 part;
-    /// Of centres: what the shorter side becomes.
+    /// The new shorter side, for centres.
     u32 shorter;
 };
 static_assert(sizeof(ResizeParams) == 184, "as in resize.rs");
@@ -65,17 +65,17 @@ INLINE void cut(Box& box, const Output& o, u32 left, u32 top, u32 width, u32 hei
     box.to_y = top + height;
 }
 
-/// What one side becomes when the shorter one becomes `shorter`.
+/// The new length of a side when the shorter one becomes `shorter`.
 INLINE u64 side(u32 side, u32 shortest, u32 shorter) {
     return (u64)side * shorter / shortest;
 }
 
-/// Where the middle begins, to the even number in the middle.
+/// The offset of the centre, ties to even.
 INLINE double middle(u64 side, u32 target) {
     return rint((side < target ? 0 : side - target) / 2.0);
 }
 
-/// The middle of a picture whose shorter side has become `shorter`. Pixels around it count.
+/// The centre of a picture whose shorter side is resized to `shorter`. Pixels around it count.
 INLINE void centre(Box& box, const ResizeParams& p, u32 width, u32 height) {
     const u32 shortest = width < height ? width : height;
     const u64 scaled_width = side(width, shortest, p.shorter), scaled_height = side(height, shortest, p.shorter);
@@ -93,7 +93,7 @@ INLINE u32 clamped(double value, u32 most) {
     return whole < 1.0 ? 1 : whole > most ? most : (u32)whole;
 }
 
-/// The largest central part whose proportions are allowed.
+/// The largest central crop with an allowed aspect ratio.
 INLINE void fallback(Box& box, const ResizeParams& p, u32 width, u32 height) {
     const double own = (double)width / height;
     u32 w = width, h = height;
@@ -109,7 +109,7 @@ INLINE double between(u64 number, double from, double to) {
     return from + unit(number) * (to - from);
 }
 
-/// Ten tries of area, proportions, top and left: lanes 1 to 40.
+/// Ten tries of area, aspect ratio, top and left: lanes 1 to 40.
 INLINE void drawn(Box& box, const ResizeParams& p, u64 key, u32 width, u32 height) {
     const double all = (double)width * height;
 #pragma unroll 1
@@ -165,7 +165,7 @@ struct Taps {
     float inverse;
 };
 
-/// Places are found in 64 bits, and weights, which are about the little between them, in 32.
+/// Positions are computed in 64 bits, and weights, which are small differences of them, in 32.
 INLINE Taps taps(double start, double covered, u32 i, u32 from, u32 to) {
     const double centre = start + (i + 0.5) * covered;
     const double radius = covered < 1.0 ? 1.0 : covered;

@@ -1,5 +1,5 @@
-// Batches out of nothing: noise, pictures of letters, tokens. Each sample is a function of its key, at(key, number), so that
-// any of them can be made again, alone and in any order.
+// Synthetic batches: noise, pictures of letters, tokens. Each sample is a function of its key, at(key, number), so any
+// of them can be made again, alone and in any order.
 #include "pixels.cuh"
 
 struct PictureParams {
@@ -7,7 +7,7 @@ struct PictureParams {
     u64 key;
     /// The number of the first sample.
     u64 first;
-    /// Pixels a dot of letters; 0 for noise.
+    /// Pixels per dot of letters; 0 for noise.
     u32 dot;
     u32 reserved;
 };
@@ -23,7 +23,7 @@ CONSTANT u64 FONT[36] = {
     0x3a318c631ull, 0x11518c631ull, 0x2ab5ac631ull, 0x462a22a31ull, 0x108422a31ull, 0x7c222221full,
 };
 
-/// What a picture's pixels have in common.
+/// Values that all pixels of a picture share.
 struct Common {
     u64 key;
     u64 background;
@@ -45,7 +45,7 @@ INLINE u32 noise(const PictureParams& p, const Common& common, u32 y, u32 x) {
     return (u32)at(common.key, (u64)y * p.out.width + x);
 }
 
-/// Letters in cells of 8 × 10 dots, at any place in them, of a colour each; a quarter of the cells is empty.
+/// Letters in cells of 8 × 10 dots, at random positions and in random colours; a quarter of the cells is empty.
 INLINE u32 letters(const PictureParams& p, const Common& common, u32 y, u32 x) {
     const u32 dot = p.dot, wide = 8 * dot, high = 10 * dot, cells = p.out.width / wide + 2;
     const u32 u = x + common.shift_x, v = y + common.shift_y;
@@ -130,7 +130,7 @@ struct DrawnTokensParams {
     u64 first;
     /// Tokens are below this.
     u64 vocabulary;
-    /// One of so many is `end`; 0 if none is.
+    /// One of this many tokens is `end`; 0 for none.
     u64 every;
     i64 end;
     u32 rows;

@@ -12,14 +12,14 @@ struct TokensParams {
     const u8* mask;
     /// For each input the number of its document in the row; or null.
     const i32* segments;
-    /// Where documents begin in all rows together, and their end; or null.
+    /// The start of each document in all rows together, and the end; or null.
     const i32* cumulative;
-    /// What comes out; null for what is not wanted.
+    /// The outputs; null for those that are not wanted.
     void* inputs;
     void* labels;
     void* positions;
     i32* starts;
-    /// How many entries `starts` has.
+    /// The number of entries in `starts`.
     i32* entries;
     /// Of each chunk: the last beginning before it, the number of beginnings in the row before it.
     i32* last;
@@ -29,11 +29,11 @@ struct TokensParams {
     i32* bases;
     /// The token that ends a document.
     i64 end;
-    /// What a label is that does not count.
+    /// The value of masked labels.
     i64 ignore;
     u32 rows;
     u32 length;
-    /// Tokens a row: `length`, or one more.
+    /// Tokens per row: `length`, or one more.
     u32 width;
     u32 chunk;
     u32 chunks;

@@ -1,4 +1,5 @@
-//! How fast batches come to a GPU, and how much of that a training step sees: each figure beside its limit, in one run.
+//! Measures how fast batches reach a GPU and how much of that a training step sees, with the limit of each figure, in
+//! one run.
 
 #![expect(unsafe_code, reason = "memory is copied without a batch, for comparison")]
 
@@ -12,18 +13,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a while of work came to.
+/// The results of one measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct UploadMeasured {
-    /// Batches, or copies.
+    /// Batches or copies.
     pub steps: u64,
-    /// Samples in them.
+    /// Samples in the batches.
     pub samples: u64,
-    /// Bytes that were copied to the GPU.
+    /// Bytes copied to the GPU.
     pub bytes: u64,
-    /// Steps before which the GPU had nothing to do: they came late.
+    /// Late steps: the GPU was idle before them.
     pub idle: u64,
-    /// From the first step's begin to the last one's end, on the GPU too.
+    /// Seconds from the start of the first step to the end of the last, on the GPU too.
     pub seconds: f64,
 }
 
@@ -47,31 +48,31 @@ impl UploadMeasured {
 /// A GPU with a training step that computes nothing.
 pub struct UploadBench<G: Gpu> {
     gpu: G,
-    /// How long a training step takes.
+    /// The duration of a training step.
     step: Duration,
-    /// How long each measurement takes, about.
+    /// The approximate duration of each measurement.
     time: Duration,
     compute: G::Stream,
 }
 
-/// Steps that may be queued and not over: as a loop has them that looks at its loss now and then.
+/// Steps that may be queued and unfinished, as in a loop that reads its loss now and then.
 const QUEUED: usize = 2;
 
-/// Steps before the clock starts: memory is taken then, and kernels are compiled.
+/// Warm-up steps, in which memory is allocated and kernels are compiled.
 const WARM: u64 = 8;
 
-/// Batches that are taken ahead.
+/// Batches taken ahead.
 const AHEAD: usize = 2;
 
 impl<G: Gpu + Clone> UploadBench<G> {
     /// Measurements on `gpu` of about `time` each, with training steps of `step`.
     ///
-    /// Errors: a stream that the GPU does not give.
+    /// Errors: the GPU can't create a stream.
     pub fn new(gpu: G, step: Duration, time: Duration) -> Result<Self> {
         Ok(Self { compute: gpu.stream()?, gpu, step, time })
     }
 
-    /// Copies of `bytes` bytes from pinned memory, one after another and nothing else: the limit.
+    /// Only copies of `bytes` bytes from pinned memory, one after another: the upper limit.
     pub fn copies(&self, bytes: usize) -> Result<UploadMeasured> {
         let stream = self.gpu.stream()?;
         let from = self.gpu.pinned(bytes)?;
@@ -79,17 +80,17 @@ impl<G: Gpu + Clone> UploadBench<G> {
         let mut slots = slots.iter().cycle();
         let measured = self.clocked(&stream, WARM, || {
             let Some(to) = slots.next() else { return Ok(None) };
-            // SAFETY: the clock stops when all copies are over, and the memory has no other use meanwhile.
+            // SAFETY: the clock stops when all copies are complete, and the memory has no other use until then.
             unsafe { self.gpu.upload(from.as_ref(), to, &stream) }?;
             Ok(Some((0, bytes as u64)))
         });
-        // Also after an error the memory goes only when nothing uses it.
+        // Even after an error, memory is freed only when nothing uses it.
         self.gpu.drain()?;
         measured
     }
 
-    /// One batch that lies in pinned memory ([`Staged`]), sent again and again: the loader's part is nothing. With `steps` each is
-    /// used by a training step.
+    /// One batch in pinned memory ([`Staged`]), sent repeatedly, so the loader has no work. With `steps` each is used
+    /// by a training step.
     pub fn cached(
         &self,
         batch: &Arc<Batch<G::Pinned>>,
@@ -114,7 +115,7 @@ impl<G: Gpu + Clone> UploadBench<G> {
         })
     }
 
-    /// Training steps on one batch that lies on the GPU: the limit for all others.
+    /// Training steps on one batch that stays on the GPU: the limit for all other measurements.
     pub fn resident(&self, batch: &DeviceBatch<G>) -> Result<UploadMeasured> {
         batch.wait(&self.compute)?;
         let samples = batch.rows() as u64;
@@ -123,7 +124,7 @@ impl<G: Gpu + Clone> UploadBench<G> {
 
     /// The batches of a loader, for as long as the measurement takes. With `steps` each is used by a training step.
     ///
-    /// The clock starts after `stock` batches: as many as a loader may have ready before the first call.
+    /// The clock starts after `stock` batches, as many as a loader may have ready before the first call.
     pub fn batches<L>(&self, loader: L, stock: u64, steps: bool) -> Result<UploadMeasured>
     where
         L: Batches<Batch = DeviceBatch<G>> + Send + 'static,
@@ -143,8 +144,8 @@ impl<G: Gpu + Clone> UploadBench<G> {
         if steps { self.gpu.pause(self.step, &self.compute) } else { Ok(()) }
     }
 
-    /// Calls `step`, which queues work on `stream` and says how many samples and bytes that is, until time or samples are over;
-    /// the first `warm` times don't count.
+    /// Calls `step`, which queues work on `stream` and returns its samples and bytes, until time or samples run out.
+    /// The first `warm` calls don't count.
     fn clocked(
         &self,
         stream: &G::Stream,
@@ -168,11 +169,11 @@ impl<G: Gpu + Clone> UploadBench<G> {
             measured.samples += samples;
             measured.bytes += bytes;
             if let Some((before, now)) = at(number + QUEUED as u64).zip(at(number)) {
-                // Nothing was queued when this was: the GPU had nothing to do.
+                // The previous step had finished when this one was queued: the GPU was idle.
                 measured.idle += u64::from(number > warm && self.gpu.over(before)?);
                 self.gpu.record(now, stream)?;
             }
-            // No more than so many are queued. An event that was never recorded is over.
+            // Limits the queued steps. An event that was never recorded counts as past.
             at(number + 1).map_or(Ok(()), |oldest| self.gpu.synchronize(oldest))?;
         }
         self.gpu.drain()?;

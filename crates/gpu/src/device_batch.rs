@@ -8,11 +8,11 @@ use packhorse_core::{Error, Result};
 use packhorse_read::{BatchMetadata, Layout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A batch in the memory of a GPU, or on its way there.
+/// A batch in the memory of a GPU, or being copied there.
 ///
-/// A stream that reads it must [wait](DeviceBatch::wait) for it: on the GPU, the caller goes on at once. Its memory is used
-/// again after this is dropped and what was queued by then on those streams is over; the caller needs to wait for
-/// neither. Batches that are kept have memory of their own.
+/// A stream that reads it must [wait](DeviceBatch::wait) for it. That wait happens on the GPU; the call returns at
+/// once. The memory is reused after this is dropped and the work queued by then on those streams has finished; the
+/// caller waits for neither. Batches that the caller keeps hold memory of their own.
 pub struct DeviceBatch<G: Gpu> {
     lease: Arc<Mutex<Lease<UploadStream<G>>>>,
 }
@@ -35,34 +35,34 @@ impl<G: Gpu> DeviceBatch<G> {
         Ok(ask(slot.fields()))
     }
 
-    /// Lets what is queued on `stream` from now on begin after the batch is there, finished; and the batch's memory be used again
-    /// only after what is queued on `stream` when the batch is dropped.
+    /// Work queued on `stream` after this call starts when the batch is complete. The batch's memory is reused only
+    /// after the work that is queued on `stream` when the batch is dropped.
     ///
-    /// Neither this nor the drop may be captured into a graph: each batch has other memory.
+    /// Neither this nor the drop may be captured into a graph: every batch has different memory.
     pub fn wait(&self, stream: &G::Stream) -> Result<()> {
         self.lease().wait(stream)
     }
 
-    /// The event to wait for and its stream, so that the wait happens without the lock.
+    /// The event to wait for and its stream, so that the caller waits without the lock.
     fn mark(&self) -> Result<Mark<G>> {
         let lease = self.lease();
         let ready = lease.ready().ok_or_else(|| Error::bug("a batch without memory"))?;
         Ok((ready, Arc::clone(lease.driver())))
     }
 
-    /// Whether it is there.
+    /// Whether the batch has arrived.
     pub fn ready(&self) -> Result<bool> {
         let (ready, upload) = self.mark()?;
         upload.over(&ready)
     }
 
-    /// Waits, in this thread, until it is there.
+    /// Blocks this thread until the batch has arrived.
     pub fn synchronize(&self) -> Result<()> {
         let (ready, upload) = self.mark()?;
         Driver::synchronize(&*upload, &ready)
     }
 
-    /// Which samples it is of.
+    /// The metadata of its samples.
     pub fn metadata(&self) -> Result<BatchMetadata> {
         self.with(|fields| fields.metadata().clone())
     }
@@ -72,12 +72,12 @@ impl<G: Gpu> DeviceBatch<G> {
         self.with(|fields| fields.metadata().rows()).unwrap_or(0)
     }
 
-    /// Bytes that were copied for it.
+    /// Bytes copied for it.
     pub fn used(&self) -> Result<usize> {
         self.with(|fields| fields.metadata().used())
     }
 
-    /// Where fields are that came with the batch.
+    /// The layout of the fields that were copied with the batch.
     pub fn layout(&self) -> Result<Arc<Layout>> {
         self.with(|fields| Arc::clone(fields.layout()))
     }
@@ -87,15 +87,15 @@ impl<G: Gpu> DeviceBatch<G> {
         self.with(|fields| fields.names().map(str::to_owned).collect()).unwrap_or_default()
     }
 
-    /// Where a field is: what was made on the GPU, else what came with the batch. It may be read by streams that
-    /// [waited](DeviceBatch::wait), until this is dropped.
+    /// The view of a field: one made on the GPU, else one copied with the batch. Streams that
+    /// [waited](DeviceBatch::wait) may read it until this is dropped.
     pub fn view(&self, name: &str) -> Option<View> {
         self.with(|fields| fields.view(name)).ok().flatten()
     }
 
-    /// A field for another library, without a copy, which that reads and writes on `stream` once it is there: what
-    /// `__dlpack__(stream=…)` gives. The memory is used again after this batch and all that was made of it are gone, and
-    /// what is queued by then on `stream` is over.
+    /// A field for another library, without a copy, for use on `stream`: the result of `__dlpack__(stream=…)`. The
+    /// memory is reused after this batch and all its tensors are dropped and the work queued by then on `stream` has
+    /// finished.
     ///
     /// Errors: no such field (kind `Config`).
     pub fn dlpack(&self, name: &str, stream: &G::Stream) -> Result<Exported> {
@@ -103,22 +103,22 @@ impl<G: Gpu> DeviceBatch<G> {
         self.wait(stream)?;
         let device = self.lease().driver().gpu.device();
         if device == DlDevice::CPU {
-            // Who is given memory of the host looks at it at once.
+            // Consumers of host memory read it at once.
             self.synchronize()?;
         }
         Ok(Exported::new(&view, device, &self.lease))
     }
 
-    /// The bytes of a field, copied to the host: for a look at them, since it waits.
+    /// The bytes of a field, copied to the host. Blocks, so it is meant for inspection.
     ///
-    /// Errors: no such field (kind `Config`); what the GPU says.
+    /// Errors: no such field (kind `Config`); those of the GPU.
     #[expect(unsafe_code, reason = "memory of the GPU is read")]
     pub fn download(&self, name: &str) -> Result<Vec<u8>> {
         let view = self.view(name).ok_or_else(|| Error::config(format!("batches have no field {name}")))?;
         let mut bytes = vec![0; view.bytes()];
         self.synchronize()?;
         let upload = Arc::clone(self.lease().driver());
-        // SAFETY: the view is in the slot that the lease has, and all that writes it is over.
+        // SAFETY: the view is in the slot that the lease holds, and all writes to it are complete.
         unsafe { upload.gpu.download(view.address, &mut bytes) }?;
         Ok(bytes)
     }

@@ -1,8 +1,8 @@
 //! Fields of batches for other libraries, without a copy: [DLPack](https://dmlc.github.io/dlpack/latest/c_api.html), version 1.1.
 //!
-//! A tensor keeps the memory of its batch: that is used again after the batch and all tensors of it are gone, and what was
-//! queued by then on the streams that waited for them is over. So a consumer may drop a tensor while its kernels are still
-//! queued, as long as they are on the stream that it named.
+//! A tensor keeps the memory of its batch. The memory is reused after the batch and all its tensors are dropped and the
+//! work queued by then on the streams that waited for them has finished. So a consumer may drop a tensor while its
+//! kernels are still queued, if they are on the stream that it named.
 
 #![expect(unsafe_code, reason = "the layout is that of the DLPack specification")]
 
@@ -13,23 +13,23 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
-/// Of which version the layout is.
+/// The version of the layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DlVersion {
-    /// Changes with the layout.
+    /// Incremented by incompatible changes.
     pub major: u32,
-    /// Grows with additions to the layout.
+    /// Incremented by compatible additions.
     pub minor: u32,
 }
 
-/// A device: 1 the CPU, 2 CUDA; and its number.
+/// A device: its type (1 CPU, 2 CUDA) and number.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DlDevice {
-    /// What it is.
+    /// Its type.
     pub device_type: i32,
-    /// Which one.
+    /// Its number.
     pub device_id: i32,
 }
 
@@ -37,19 +37,19 @@ impl DlDevice {
     /// Memory of the process.
     pub const CPU: Self = Self { device_type: 1, device_id: 0 };
 
-    /// A GPU of NVIDIA's.
+    /// An NVIDIA GPU.
     pub fn cuda(number: u32) -> Self {
         Self { device_type: 2, device_id: i32::try_from(number).unwrap_or(i32::MAX) }
     }
 }
 
-/// What elements are: 0 signed, 1 unsigned, 2 float, 4 bfloat; bits; elements that belong together, always 1 here.
+/// The type of elements: code (0 signed, 1 unsigned, 2 float, 4 bfloat), bits, and lanes (always 1 here).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DlDataType {
-    /// What they are.
+    /// The type code.
     pub code: u8,
-    /// Bits of one.
+    /// Bits per element.
     pub bits: u8,
     /// 1.
     pub lanes: u16,
@@ -71,15 +71,15 @@ impl From<Element> for DlDataType {
 #[repr(C)]
 #[derive(Debug)]
 pub struct DlTensor {
-    /// Its first byte, a multiple of 256 (of 1 for ragged values, which follow what comes before).
+    /// The address of its first byte: a multiple of 256, except for ragged values, which are not aligned.
     pub data: *mut c_void,
-    /// Where that is.
+    /// The device of that memory.
     pub device: DlDevice,
-    /// Dimensions.
+    /// The number of dimensions.
     pub ndim: i32,
-    /// Of its elements.
+    /// The type of its elements.
     pub dtype: DlDataType,
-    /// Entries in each dimension.
+    /// The size of each dimension.
     pub shape: *mut i64,
     /// Elements from one entry to the next in each dimension.
     pub strides: *mut i64,
@@ -91,24 +91,24 @@ pub struct DlTensor {
 #[repr(C)]
 #[derive(Debug)]
 pub struct DlManagedTensor {
-    /// Of this layout.
+    /// The version of this layout.
     pub version: DlVersion,
-    /// The owner's.
+    /// Private to the owner.
     pub manager_ctx: *mut c_void,
-    /// Gives the array back; to be called once, from any thread.
+    /// Releases the array. The consumer calls it once, from any thread.
     pub deleter: Option<unsafe extern "C" fn(*mut DlManagedTensor)>,
-    /// Bit 0: it is only read.
+    /// Bit 0: read-only.
     pub flags: u64,
     /// The array.
     pub dl_tensor: DlTensor,
 }
 
-/// What a tensor points to, in one piece of memory.
+/// The memory that a tensor points to, in one allocation.
 struct Owner {
     tensor: DlManagedTensor,
     shape: Vec<i64>,
     strides: Vec<i64>,
-    /// Anything: dropped with it.
+    /// Any value that must live as long as the tensor.
     _keeps: Box<dyn Send>,
 }
 
@@ -118,7 +118,7 @@ pub struct Exported {
     tensor: NonNull<DlManagedTensor>,
 }
 
-// SAFETY: the tensor is given back from whatever thread, which its owner allows.
+// SAFETY: the deleter may be called from any thread.
 unsafe impl Send for Exported {}
 
 impl Exported {
@@ -151,7 +151,7 @@ impl Exported {
         owner.tensor.dl_tensor.shape = owner.shape.as_mut_ptr();
         owner.tensor.dl_tensor.strides = owner.strides.as_mut_ptr();
         let owner = NonNull::from(Box::leak(owner));
-        // SAFETY: the owner is there, and this is the only reference.
+        // SAFETY: the owner is alive, and this is the only reference.
         let tensor = unsafe {
             (*owner.as_ptr()).tensor.manager_ctx = owner.as_ptr().cast();
             NonNull::new_unchecked(&raw mut (*owner.as_ptr()).tensor)
@@ -159,13 +159,13 @@ impl Exported {
         Self { tensor }
     }
 
-    /// What it says.
+    /// The tensor.
     pub fn tensor(&self) -> &DlTensor {
-        // SAFETY: it is there until its deleter is called, which only this value can do.
+        // SAFETY: it is valid until its deleter is called, which only this value does.
         unsafe { &self.tensor.as_ref().dl_tensor }
     }
 
-    /// Hands it over to code that will call its deleter: a Python capsule named `dltensor_versioned`, say.
+    /// Transfers ownership to code that will call its deleter, such as a Python capsule named `dltensor_versioned`.
     pub fn into_raw(self) -> NonNull<DlManagedTensor> {
         std::mem::ManuallyDrop::new(self).tensor
     }
@@ -178,12 +178,11 @@ impl Drop for Exported {
     }
 }
 
-/// Gives a tensor back.
+/// Releases a tensor.
 ///
-/// # Safety
-/// `tensor` is one that [`Exported::new`] made, and it is not used after this.
+/// # Safety `tensor` was made by [`Exported::new`] and is not used after this.
 unsafe extern "C" fn delete(tensor: *mut DlManagedTensor) {
-    // SAFETY: the owner is in a box of its own, whose address the tensor has.
+    // SAFETY: the tensor holds the address of its owner's box.
     drop(unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Owner>()) });
 }
 

@@ -1,49 +1,49 @@
-//! What the ring needs of a GPU.
+//! The operations of a GPU that the ring needs.
 
 use packhorse_core::Result;
 
-/// A GPU's queues and memory, as far as sending batches takes them: CUDA, or a simulation of it.
+/// The queues and memory of a GPU, as needed to send batches: CUDA or a simulation.
 ///
-/// A *stream* is a queue of work that the GPU does in order, on its own time; an *event* marks a place in a stream. All
-/// calls but [`synchronize`](Driver::synchronize), [`drain`](Driver::drain) and those that make something return at once.
+/// A *stream* is a queue of work that the GPU executes asynchronously in order; an *event* marks a position in a
+/// stream. Only [`synchronize`](Driver::synchronize), [`drain`](Driver::drain) and calls that allocate may block.
 pub(crate) trait Driver: Send + Sync + 'static {
-    /// A batch in memory of the host that the GPU can read by itself. Dropping it gives the memory back.
+    /// A batch in host memory that the GPU can read directly. Dropping it releases the memory.
     type Host: Send;
-    /// Memory of the GPU for a batch, and what is noted of the batch in it.
+    /// GPU memory for a batch, and the metadata of the batch in it.
     type Slot: Send;
-    /// A mark in a stream. One that was never recorded is over.
+    /// A mark in a stream. One that was never recorded counts as past.
     type Event: Send + Sync;
     /// A queue.
     type Stream: Clone + PartialEq + Send + Sync;
 
-    /// The queue that batches are copied on.
+    /// The stream of copies.
     fn copies(&self) -> &Self::Stream;
 
-    /// Memory that has room for `host`.
+    /// Allocates memory that fits `host`.
     fn slot(&self, host: &Self::Host) -> Result<Self::Slot>;
 
-    /// Whether `slot` has room for `host`.
+    /// Whether `host` fits `slot`.
     fn fits(&self, slot: &Self::Slot, host: &Self::Host) -> bool;
 
-    /// A mark that may be recorded again and again.
+    /// An event, which may be recorded repeatedly.
     fn event(&self) -> Result<Self::Event>;
 
-    /// Queues the copy of `host` to `slot`, and whatever finishes it there, on [`copies`](Driver::copies). If that fails,
-    /// a part may be queued.
+    /// Queues the copy of `host` to `slot` and the transforms after it on [`copies`](Driver::copies). After an error, a
+    /// part of it may be queued.
     fn send(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()>;
 
-    /// Marks the end of what is queued on `stream` now.
+    /// Records `event` after all work that is queued on `stream`.
     fn record(&self, event: &Self::Event, stream: &Self::Stream) -> Result<()>;
 
-    /// Lets what is queued on `stream` from now on begin after what `event` marks now.
+    /// Makes work queued on `stream` after this call wait for the position that `event` marks now.
     fn wait(&self, stream: &Self::Stream, event: &Self::Event) -> Result<()>;
 
-    /// Whether the GPU is past what `event` marks.
+    /// Whether the GPU has passed `event`.
     fn over(&self, event: &Self::Event) -> Result<bool>;
 
-    /// Waits until the GPU is past what `event` marks.
+    /// Blocks until the GPU has passed `event`.
     fn synchronize(&self, event: &Self::Event) -> Result<()>;
 
-    /// Waits until the GPU has done all that is queued on any stream.
+    /// Blocks until the GPU has finished all queued work on all streams.
     fn drain(&self) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! Batches to GPUs: one copy a batch, hidden behind compute, finished there by small kernels.
+//! Batches to GPUs: one copy per batch, overlapped with compute, then finished by small kernels.
 //!
 //! ```text
 //! Loader (pinned slabs) ─Upload→ copy · kernels · event ─→ DeviceBatch ─wait→ the consumer's stream
@@ -6,16 +6,17 @@
 //!                          └────── slot, after the last use ←─drop
 //! ```
 //!
-//! * [`Upload`] is the device of a loader: it gives pinned memory and sends what was put together there. [`DeviceTransform`] steps make
-//!   fields on the GPU. With [`packhorse_read::Ahead`] batches are sent before they are asked for.
-//! * [`DeviceBatch`] has typed [`View`]s of its fields. A stream waits for it on the GPU; dropping it gives the memory back for
-//!   use after that stream's work. Nothing waits on the host, and no memory of slabs or slots is taken in a steady state.
-//! * [`Cuda`] is NVIDIA's driver, loaded at run time: without one, [`Cuda::new`] is an error of kind `Unsupported`. [`Simulated`]
-//!   does the same with threads.
-//! * [`kernels`] describes launches, for code that has addresses and a stream. [`Exported`] is a field for other libraries
-//!   (DLPack).
-//! * Memory that the GPU uses is handed to it by `unsafe` code here and in the modules of [`Gpu`]s; the public safe interface can
-//!   neither free nor change memory that is in use.
+//! * [`Upload`] is the device of a loader: it provides pinned memory and sends the batches filled there.
+//!   [`DeviceTransform`] steps make fields on the GPU. With [`packhorse_read::Ahead`] batches are sent before they are
+//!   requested.
+//! * [`DeviceBatch`] has typed [`View`]s of its fields. Streams wait for it on the GPU; dropping it releases the memory
+//!   for reuse after the work of those streams. The host never waits, and in steady state no slab or slot is allocated.
+//! * [`Cuda`] is NVIDIA's driver, loaded at run time: without one, [`Cuda::new`] is an error of kind `Unsupported`.
+//!   [`Simulated`] does the same with host threads.
+//! * [`kernels`] describes launches, for code with its own addresses and stream. [`Exported`] is a field for other
+//!   libraries (DLPack).
+//! * `unsafe` code passes memory to the GPU only in this crate; the safe public interface can neither free nor change
+//!   memory that the GPU uses.
 
 mod bench;
 mod cuda;

@@ -1,4 +1,4 @@
-//! Slots of the GPU's memory in turn, and when each may be written again: the order of things, without a GPU.
+//! A ring of slots of GPU memory: when each may be written again. Knows the order of operations, not the GPU.
 //!
 //! ```text
 //!            free ─take→ wait(copies, consumed) · send · record(ready, copies) ─→ Lease
@@ -6,60 +6,60 @@
 //!             └──────────────── record(consumed, consumer) ←─drop──────────────────┘
 //! ```
 //!
-//! * A slot belongs to one of three: the free list, the sender for as long as one call takes, or a lease. The holder
-//!   owns it, so there are no slot numbers, and no slot has two owners.
-//! * No thread waits for the GPU. That a slot is written again only after its consumer read it, and read only after it was
-//!   written, are waits that the GPU's streams do among themselves.
-//! * Memory of the host goes back once the event after its copy is over, which is asked for when the next batch is sent.
-//!   Only a sender that is further ahead of the GPU than it may be waits for that.
-//! * Slots are made until there is one for each copy that may be under way and one for the consumer; from then on the one that was
-//!   free for longest is used, so that no copy waits for the step before it. Where none is free one more is made: a consumer
-//!   that keeps `n` batches has them in `n` slots, and nothing hangs.
+//! * A slot is owned by the free list, by the sender for the duration of one call, or by a lease. It moves between
+//!   owners, so there are no slot numbers and never two owners.
+//! * No thread waits for the GPU. The GPU's streams wait for each other, so that a slot is written again only after its
+//!   consumer has read it, and read only after it is written.
+//! * Host memory is released once the event after its copy has passed, which is checked when the next batch is sent.
+//!   Only a sender that is too far ahead of the GPU waits for that.
+//! * Slots are allocated until there is one for each copy in flight and one for the consumer. From then on the slot
+//!   that has been free the longest is used, so that no copy waits for the previous step. If none is free, one more is
+//!   allocated: a consumer that keeps `n` batches holds `n` slots, and nothing deadlocks.
 //!
-//! This file is also part of the models that loom and shuttle run (`tests/model_loom.rs`, `tests/model_shuttle.rs`), and so takes what it shares between
-//! threads from `sync`.
+//! Loom and shuttle also compile this file as part of their models (`tests/model_loom.rs`, `tests/model_shuttle.rs`),
+//! so it takes its synchronisation types from `sync`.
 
 use super::driver::Driver;
 use super::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use packhorse_core::Result;
 use std::collections::VecDeque;
 
-/// Memory of the GPU, with the events that order its use.
+/// GPU memory, and the events that order its use.
 struct Slot<D: Driver> {
     memory: D::Slot,
-    /// After the copy into it. Shared with the sender, which asks for it.
+    /// Recorded after the copy into it. Shared with the sender, which queries it.
     ready: Arc<D::Event>,
-    /// After the last use on each stream that used it; the first `used` of them were recorded since the last copy.
+    /// Recorded after the last use on each stream; the first `used` of them were recorded since the last copy.
     consumed: Vec<D::Event>,
     used: usize,
 }
 
-/// What senders and leases share.
+/// The state shared by the sender and the leases.
 struct Ring<D: Driver> {
     driver: Arc<D>,
     state: Mutex<State<D>>,
 }
 
 struct State<D: Driver> {
-    /// The one that was given back first is first.
+    /// In the order in which they were released.
     free: VecDeque<Slot<D>>,
-    /// Slots that were made.
+    /// Slots allocated so far.
     made: usize,
-    /// So many are made before one is used again.
+    /// Slots to allocate before one is reused.
     least: usize,
 }
 
-/// Sends batches into slots. Dropping it waits for the copies that are under way; leases live on.
+/// Sends batches into slots. Dropping it waits for the copies in flight; leases stay valid.
 pub(crate) struct Sender<D: Driver> {
     ring: Arc<Ring<D>>,
-    /// Batches of the host that are being copied, in order.
+    /// Host batches that are being copied, in order.
     in_flight: VecDeque<(D::Host, Arc<D::Event>)>,
-    /// How many there may be.
+    /// The maximum number of copies in flight.
     ahead: usize,
 }
 
-/// A batch on the GPU. Its slot goes back when this is dropped, for use after whatever was queued by then on the streams
-/// that [waited](Lease::wait) for it.
+/// A batch on the GPU. Dropping it releases its slot for reuse after the work queued by then on the streams that
+/// [waited](Lease::wait) for it.
 pub(crate) struct Lease<D: Driver> {
     ring: Arc<Ring<D>>,
     slot: Option<Slot<D>>,
@@ -67,7 +67,7 @@ pub(crate) struct Lease<D: Driver> {
 }
 
 impl<D: Driver> Sender<D> {
-    /// A sender that has at most `ahead` batches of the host's in its hands, and makes `slots` slots before it uses one again.
+    /// A sender that holds at most `ahead` host batches, and allocates `slots` slots before it reuses one.
     pub(crate) fn new(driver: Arc<D>, ahead: usize, slots: usize) -> Self {
         let state = Mutex::new(State { free: VecDeque::new(), made: 0, least: slots.max(1) });
         Self { ring: Arc::new(Ring { driver, state }), in_flight: VecDeque::new(), ahead: ahead.max(1) }
@@ -77,9 +77,9 @@ impl<D: Driver> Sender<D> {
         &self.ring.driver
     }
 
-    /// Queues the copy of a batch and gives what it will be. Waits only while `ahead` copies are under way.
+    /// Queues the copy of a batch and returns its lease. Waits only while `ahead` copies are in flight.
     ///
-    /// After an error the batch is lost; the next may be sent.
+    /// After an error the batch is lost; the next can be sent.
     pub(crate) fn send(&mut self, host: D::Host) -> Result<Lease<D>> {
         self.settle()?;
         let slot = self.ring.take(&host)?;
@@ -93,7 +93,7 @@ impl<D: Driver> Sender<D> {
         Ok(Lease { ring: Arc::clone(&self.ring), slot, streams: Vec::new() })
     }
 
-    /// Gives batches back whose copies are over, and makes room for one more.
+    /// Releases batches whose copies are complete, and makes room for one more.
     fn settle(&mut self) -> Result<()> {
         let driver = Arc::clone(&self.ring.driver);
         while let Some((_, copied)) = self.in_flight.front() {
@@ -109,8 +109,8 @@ impl<D: Driver> Sender<D> {
     }
 }
 
-/// Both ends of a copy while it is being queued. Where that fails, or panics, a part of it may be under way: neither end's
-/// memory goes before that is over.
+/// Both ends of a copy while it is being queued. If that fails or panics, a part of it may be in flight, so neither
+/// memory is released before that is complete.
 struct Held<'d, D: Driver> {
     driver: &'d D,
     pair: Option<(D::Host, Slot<D>)>,
@@ -128,7 +128,7 @@ impl<D: Driver> Drop for Sender<D> {
     fn drop(&mut self) {
         while let Some((host, copied)) = self.in_flight.pop_front() {
             if self.ring.driver.synchronize(&copied).is_err() {
-                // The GPU may still read it.
+                // Leaked: the GPU may still read it.
                 std::mem::forget(host);
             }
         }
@@ -140,7 +140,7 @@ impl<D: Driver> Ring<D> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot with room for `host`: a new one while there are few, else the one that was free for longest.
+    /// A slot that fits `host`: a new one while there are too few, else the one that has been free the longest.
     fn take(&self, host: &D::Host) -> Result<Slot<D>> {
         let small = {
             let mut state = self.state();
@@ -149,7 +149,7 @@ impl<D: Driver> Ring<D> {
             if let Some(slot) = fits.filter(|_| enough).and_then(|at| state.free.remove(at)) {
                 return Ok(slot);
             }
-            // One that is too small goes for one that is not.
+            // Replaces a slot that is too small.
             let small = if enough { state.free.pop_front() } else { None };
             state.made = state.made + 1 - usize::from(small.is_some());
             small
@@ -166,7 +166,7 @@ impl<D: Driver> Ring<D> {
         Ok(Slot { memory: self.driver.slot(host)?, ready, consumed: Vec::new(), used: 0 })
     }
 
-    /// Queues the work for a batch on the GPU, in order.
+    /// Queues the GPU work for a batch, in order.
     fn queue(&self, host: &D::Host, slot: &mut Slot<D>) -> Result<()> {
         let copies = self.driver.copies();
         for consumed in slot.consumed.iter().take(std::mem::take(&mut slot.used)) {
@@ -186,7 +186,7 @@ impl<D: Driver> Ring<D> {
         over
     }
 
-    /// Marks the last uses of a slot on `streams`.
+    /// Records the last uses of a slot on `streams`.
     fn consumed(&self, slot: &mut Slot<D>, streams: &[D::Stream]) -> Result<()> {
         for (at, stream) in streams.iter().enumerate() {
             if slot.consumed.len() == at {
@@ -208,7 +208,7 @@ impl<D: Driver> Drop for Ring<D> {
             Err(poisoned) => std::mem::take(&mut poisoned.into_inner().free),
         };
         for slot in free {
-            // What can't be waited for is left to the end of the process.
+            // A slot whose use can't be awaited is leaked.
             let _ = self.free(slot);
         }
     }
@@ -219,13 +219,13 @@ impl<D: Driver> Lease<D> {
         &self.ring.driver
     }
 
-    /// The memory, and what was noted of the batch.
+    /// The memory and the metadata of the batch.
     pub(crate) fn slot(&self) -> Option<&D::Slot> {
         self.slot.as_ref().map(|slot| &slot.memory)
     }
 
-    /// Lets what is queued on `stream` from now on begin after the batch is there; the slot is not written again before
-    /// what is queued on `stream` until the lease is dropped is over.
+    /// Makes work queued on `stream` after this call wait for the batch. The slot is not written again before the work
+    /// that is queued on `stream` when the lease is dropped has finished.
     pub(crate) fn wait(&mut self, stream: &D::Stream) -> Result<()> {
         if let Some(slot) = self.slot.as_ref().filter(|_| !self.streams.contains(stream)) {
             self.ring.driver.wait(stream, &slot.ready)?;
@@ -234,7 +234,7 @@ impl<D: Driver> Lease<D> {
         Ok(())
     }
 
-    /// The event that says whether the batch is there.
+    /// The event after the batch has arrived.
     pub(crate) fn ready(&self) -> Option<Arc<D::Event>> {
         self.slot.as_ref().map(|slot| Arc::clone(&slot.ready))
     }
@@ -243,7 +243,7 @@ impl<D: Driver> Lease<D> {
 impl<D: Driver> Drop for Lease<D> {
     fn drop(&mut self) {
         let Some(mut slot) = self.slot.take() else { return };
-        // Uses that can't be marked are over when everything is.
+        // Uses that can't be recorded end when all work has finished.
         let marked = self.ring.consumed(&mut slot, &self.streams).or_else(|_| {
             slot.used = 0;
             self.ring.driver.drain()
@@ -251,7 +251,7 @@ impl<D: Driver> Drop for Lease<D> {
         let mut state = self.ring.state();
         match marked {
             Ok(()) => state.free.push_back(slot),
-            // The GPU may still use it.
+            // Leaked: the GPU may still use it.
             Err(_) => {
                 state.made -= 1;
                 std::mem::forget(slot);

@@ -1,4 +1,4 @@
-//! A GPU of threads of the host: for machines without one, and for tests.
+//! A GPU simulated by host threads, for machines without one and for tests.
 
 #![expect(unsafe_code, reason = "its threads copy from memory that others lend them, as a GPU does")]
 
@@ -13,10 +13,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Streams are threads and memory is host memory: work that is queued runs in order, in its own time. With
-/// [`jitter`](Simulated::with_jitter) that time is random, which finds mistakes in the order of things that a fast GPU hides.
+/// Streams are threads and memory is host memory: queued work runs asynchronously in order. With
+/// [`jitter`](Simulated::with_jitter) it runs at random times, which reveals ordering bugs that a fast GPU hides.
 ///
-/// It has no kernels of its own; [`with_kernels`](Simulated::with_kernels) gives it some.
+/// It runs no kernels unless [`with_kernels`](Simulated::with_kernels) provides them.
 #[derive(Clone)]
 pub struct Simulated {
     inner: Arc<Inner>,
@@ -28,11 +28,11 @@ struct Inner {
     kernels: Option<Kernels>,
 }
 
-/// Runs a kernel; all that its arguments point to is memory of the process.
+/// Runs a kernel, whose arguments point to memory of the process.
 type Kernels = Arc<dyn Fn(&Launch) -> Result<()> + Send + Sync>;
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A stream of a [`Simulated`] GPU: a thread, which ends after its work when the last clone is gone.
+/// A stream of a [`Simulated`] GPU: a thread, which ends after its work when the last clone is dropped.
 #[derive(Clone)]
 pub struct SimulatedStream(Arc<Worker>);
 
@@ -40,7 +40,7 @@ struct Worker {
     number: usize,
     work: Option<Sender<Work>>,
     thread: Option<JoinHandle<()>>,
-    /// Whether some work panicked.
+    /// Whether any work panicked.
     faulty: Arc<AtomicBool>,
 }
 
@@ -55,7 +55,7 @@ impl Worker {
                     let draw = packhorse_order::draw(seed, number as u64, at as u64, 0) >> 40;
                     std::thread::sleep(most.mul_f64(draw as f64 / (1u64 << 24) as f64));
                 }
-                // What comes after it is done all the same: others wait for it.
+                // Later work still runs, because others wait for it.
                 if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
                     fault.store(true, Ordering::SeqCst);
                 }
@@ -77,7 +77,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.work = None;
-        // The last clone may be in the work itself.
+        // The last clone may be dropped by the work itself.
         let others = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id());
         others.into_iter().for_each(|thread| drop(thread.join()));
     }
@@ -113,14 +113,14 @@ pub struct SimulatedMemory {
     at: *mut [u8],
 }
 
-// SAFETY: it is memory of the heap, which belongs to no thread.
+// SAFETY: it is heap memory, which belongs to no thread.
 unsafe impl Send for SimulatedMemory {}
-// SAFETY: a shared one gives no more than its address.
+// SAFETY: a shared reference gives only the address.
 unsafe impl Sync for SimulatedMemory {}
 
 impl Drop for SimulatedMemory {
     fn drop(&mut self) {
-        // SAFETY: made from a box, and given back once.
+        // SAFETY: made from a box, and freed once.
         drop(unsafe { Box::from_raw(self.at) });
     }
 }
@@ -130,7 +130,7 @@ impl Marks {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until mark `mark` is over.
+    /// Waits until mark `mark` has passed.
     fn wait(&self, mark: u64) {
         let mut state = self.lock();
         while state.1 < mark {
@@ -146,18 +146,17 @@ impl Default for Simulated {
 }
 
 impl Simulated {
-    /// One whose threads do their work at once.
+    /// A GPU whose threads work without delay.
     pub fn new() -> Self {
         Self::made(None, None)
     }
 
-    /// One whose threads wait before each piece of work: a random time below `most`.
+    /// A GPU whose threads sleep a random time below `most` before each piece of work.
     pub fn with_jitter(seed: u64, most: Duration) -> Self {
         Self::made(Some((seed, most)), None)
     }
 
-    /// The same with kernels: `run` is called on the thread of the stream that a kernel was launched on, and does what
-    /// the kernel does.
+    /// The same GPU with kernels: `run` executes a launch, on the thread of its stream.
     pub fn with_kernels(self, run: impl Fn(&Launch) -> Result<()> + Send + Sync + 'static) -> Self {
         Self::made(self.inner.jitter, Some(Arc::new(run)))
     }
@@ -166,15 +165,15 @@ impl Simulated {
         Self { inner: Arc::new(Inner { streams: Mutex::default(), jitter, kernels }) }
     }
 
-    /// Queues `work`: a kernel, as it were.
+    /// Queues `work`, like a kernel.
     ///
-    /// Errors: work that was done on the stream before panicked (kind `Bug`).
+    /// Errors: earlier work on the stream panicked (kind `Bug`).
     pub fn run(&self, stream: &SimulatedStream, work: impl FnOnce() + Send + 'static) -> Result<()> {
         stream.0.push(Box::new(work))
     }
 }
 
-// SAFETY: memory is of the heap, each piece its own until it is dropped; streams do their work in order.
+// SAFETY: each piece of memory is a heap allocation of its own until it is dropped; streams run their work in order.
 unsafe impl Gpu for Simulated {
     type Pinned = HostSlab;
     type Memory = SimulatedMemory;
@@ -264,7 +263,7 @@ unsafe impl Gpu for Simulated {
         let (from, to, bytes) = (from.as_ptr().expose_provenance(), to.at.cast::<u8>().expose_provenance(), from.len());
         self.run(stream, move || {
             let (from, to) = (std::ptr::with_exposed_provenance::<u8>(from), std::ptr::with_exposed_provenance_mut(to));
-            // SAFETY: both are there until this is over, and have no other use meanwhile: this function's contract. The
+            // SAFETY: both stay valid and have no other use until this is complete: this function's contract. The
             // lengths were checked.
             unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
         })

@@ -1,3 +1,3 @@
-//! What the ring takes from the standard library: models of it take the same from loom and from shuttle.
+//! The ring's synchronisation types: from the standard library here, from loom and shuttle in the models.
 
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

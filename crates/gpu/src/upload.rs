@@ -7,30 +7,30 @@ use packhorse_core::Result;
 use packhorse_read::{Batch, Device, FieldOptions, Layout};
 use std::sync::Arc;
 
-/// Batches of the host that are being copied at most. The next waits on the stream already when one is over, which is all
-/// that keeps a link busy.
+/// The maximum number of copies in flight. Two suffice to keep the link busy: when one ends, the next is already
+/// queued.
 const IN_FLIGHT: usize = 2;
 
-/// Sends the batches of a loader to a GPU: they are put together in pinned memory, and copied from there by one copy each.
+/// Sends the batches of a loader to a GPU: they are assembled in pinned memory, and each is sent by one copy.
 ///
-/// Taking a batch queues its copy and returns; with [`Ahead`](packhorse_read::Ahead) that happens while earlier batches are
-/// worked on. Memory in a steady state: `LoaderOptions::ahead` slabs and two more that are pinned, and on the GPU one slot
-/// (slab and outputs) for each batch that is ahead or kept, and one more.
+/// Taking a batch queues its copy and returns; with [`Ahead`](packhorse_read::Ahead) that happens while earlier batches
+/// are in use. Memory in steady state: `LoaderOptions::ahead` + 2 pinned slabs, and on the GPU one slot (slab and
+/// outputs) for each batch that is ahead or kept, plus one.
 pub struct Upload<G: Gpu> {
     sender: Sender<UploadStream<G>>,
 }
 
 impl<G: Gpu> Upload<G> {
-    /// Batches arrive as they were put together.
+    /// Sends batches without transforms.
     ///
-    /// Errors: a stream that the GPU does not give.
+    /// Errors: the GPU can't create a stream.
     pub fn new(gpu: G) -> Result<Self> {
         Self::with_transforms(gpu, Vec::new())
     }
 
-    /// Batches arrive with what these make of the fields that came, one after another.
+    /// Sends batches and runs these transforms on them, one after another.
     ///
-    /// Errors: a stream that the GPU does not give.
+    /// Errors: the GPU can't create a stream.
     pub fn with_transforms(gpu: G, transforms: Vec<Arc<dyn DeviceTransform>>) -> Result<Self> {
         Ok(Self { sender: Sender::new(Arc::new(UploadStream::new(gpu, transforms)?), IN_FLIGHT, IN_FLIGHT + 1) })
     }

@@ -1,4 +1,4 @@
-//! A batch's way over a GPU: the copy, the kernels after it, and where its fields are then.
+//! Sends a batch to a GPU: the copy, the kernels after it, and the resulting fields.
 
 use crate::driver::Driver;
 use crate::kernels::Launch;
@@ -10,7 +10,7 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
-/// A GPU with its stream for copies, as the ring sees it. `H` is a batch, or what has one.
+/// A GPU with its copy stream, as the driver of the ring. `H` is a batch, or owns one.
 pub(crate) struct UploadStream<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
     pub(crate) gpu: G,
     copies: G::Stream,
@@ -19,24 +19,24 @@ pub(crate) struct UploadStream<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
     host: PhantomData<fn(H)>,
 }
 
-/// State that needs the layout of batches.
+/// The state that depends on the layout of batches.
 struct Prepared<G: Gpu> {
     plan: Arc<Plan>,
-    /// What steps need beside: used by one after another, since they are all on one stream.
+    /// Scratch memory. All steps share it, since they run one after another on one stream.
     scratch: Option<G::Memory>,
 }
 
-/// Where in a slot everything is: the slab as it is on the host, then what is made of it.
+/// The layout of a slot: the slab as on the host, then the outputs of the steps.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) layout: Arc<Layout>,
-    /// With offsets from the end of the slab, each of another name.
+    /// Outputs of distinct names, with their offsets from the end of the slab.
     outputs: Vec<(Output, usize)>,
     /// Bytes of all outputs.
     bytes: usize,
 }
 
-/// Memory for a batch, and the batch's metadata.
+/// GPU memory of a batch, and its metadata.
 pub(crate) struct DeviceSlab<M> {
     memory: M,
     address: u64,
@@ -72,8 +72,7 @@ impl<G: Gpu, H> UploadStream<G, H> {
         Ok(Self { copies: gpu.urgent_stream()?, gpu, transforms, prepared: OnceLock::new(), host: PhantomData })
     }
 
-    /// Says where the fields of all batches will be.
-    /// The fields that the transforms need.
+    /// Sets the layout of all batches, once. The fields that the transforms need.
     pub(crate) fn needs(&self) -> Vec<FieldOptions> {
         self.transforms.iter().flat_map(|transform| transform.needs()).collect()
     }
@@ -122,8 +121,8 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
             return Err(Error::config("a batch of another loader: an upload belongs to one"));
         }
         let used = host.slab().get(..host.used()).ok_or_else(|| Error::bug("a batch that ends behind its slab"))?;
-        // SAFETY: the ring keeps batch and slot until the copy is over, and lends neither meanwhile: a slab
-        // is written only by its batch's owner, and a slot only here. The slot was made for `used` bytes.
+        // SAFETY: the ring owns batch and slot until the copy is complete: a slab is written only by its batch's owner,
+        // and a slot only here. The slot was allocated for at least `used` bytes.
         unsafe { self.gpu.upload(used, &slot.memory, &self.copies) }?;
         slot.metadata.clone_from(host.metadata());
         if host.rows() == 0 {
@@ -159,7 +158,7 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
     }
 }
 
-/// The stream of the copies, for a [`DeviceTransform`].
+/// The copy stream, for a [`DeviceTransform`].
 struct OnCopies<'l, G: Gpu, H> {
     upload: &'l UploadStream<G, H>,
 }
@@ -167,8 +166,8 @@ struct OnCopies<'l, G: Gpu, H> {
 impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
     #[expect(unsafe_code, reason = "memory is handed to the GPU, which the compiler can't follow")]
     fn launch(&mut self, launch: &Launch) -> Result<()> {
-        // SAFETY: a `DeviceTransform` promises that its kernels stay inside of the slot, which the ring keeps until the queued work is
-        // over, of the scratch memory, which only this stream uses, and of memory that it keeps itself.
+        // SAFETY: a `DeviceTransform` guarantees that its kernels access only the slot, which the ring keeps until the
+        // queued work has finished, the scratch memory, which only this stream uses, and memory that it keeps itself.
         unsafe { self.upload.gpu.launch(launch, &self.upload.copies) }
     }
 
@@ -183,7 +182,7 @@ impl<M> DeviceSlab<M> {
     }
 }
 
-/// The fields of a batch that is on a GPU, or will be.
+/// The fields of a batch that is on a GPU or being sent there.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'b> {
     host: Option<&'b [u8]>,
@@ -194,17 +193,17 @@ pub struct Fields<'b> {
 }
 
 impl<'b> Fields<'b> {
-    /// Which samples they are of.
+    /// The metadata of their samples.
     pub fn metadata(&self) -> &'b BatchMetadata {
         self.metadata
     }
 
-    /// Where fields are that came with the batch.
+    /// The layout of the fields that were copied with the batch.
     pub fn layout(&self) -> &'b Arc<Layout> {
         &self.plan.layout
     }
 
-    /// The names of all fields, those that were made on the GPU first.
+    /// The names of all fields, those made on the GPU first.
     pub fn names(&self) -> impl Iterator<Item = &'b str> {
         let plan: &'b Plan = self.plan;
         let made = |name: &str| plan.outputs.iter().any(|(output, _)| output.name == name);
@@ -212,12 +211,12 @@ impl<'b> Fields<'b> {
         plan.outputs.iter().map(|(output, _)| output.name.as_str()).chain(came)
     }
 
-    /// The field of this name: what was made on the GPU, else what came with the batch.
+    /// The field of this name: one made on the GPU, else one copied with the batch.
     pub fn view(&self, name: &str) -> Option<View> {
         self.made(name).or_else(|| self.came(name))
     }
 
-    /// A field that came with the batch, also where one that was made has its name.
+    /// A field copied with the batch, even if one made on the GPU has the same name.
     pub fn came(&self, name: &str) -> Option<View> {
         let at = self.plan.layout.position(name)?;
         let field = self.plan.layout.fields().get(at)?;
@@ -231,16 +230,16 @@ impl<'b> Fields<'b> {
         Some(View { address, element: Element::of(&field.data_type)?, shape })
     }
 
-    /// The bytes of a field that came with the batch, in the host's pinned memory: while the batch is sent, not later.
+    /// The bytes of a copied field in pinned host memory; only while the batch is being sent.
     pub fn host(&self, name: &str) -> Option<&'b [u8]> {
         self.host?.get(self.metadata.place(self.plan.layout.position(name)?)?)
     }
 
-    /// A field that was made on the GPU.
+    /// A field made on the GPU.
     pub fn made(&self, name: &str) -> Option<View> {
         let (output, offset) = self.plan.outputs.iter().find(|(output, _)| output.name == name)?;
         let mut shape = output.tensor.shape.clone();
-        // Of no rows nothing is made.
+        // Batches without rows have no outputs.
         let most = if output.by_row || self.metadata.rows() == 0 { self.metadata.rows() } else { usize::MAX };
         if let Some(entries) = shape.first_mut() {
             *entries = (*entries).min(most);

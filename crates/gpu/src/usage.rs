@@ -1,4 +1,4 @@
-//! How busy a GPU is, as NVIDIA's management library says.
+//! The utilisation of a GPU, as reported by NVIDIA's management library (NVML).
 
 use crate::Cuda;
 use nvml_wrapper::Nvml;
@@ -7,27 +7,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Shares of time, 0 to 1, over a while.
+/// Mean utilisation, 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Used {
-    /// In which a kernel ran.
+    /// The share of time in which a kernel ran.
     pub compute: f64,
-    /// In which memory was read or written.
+    /// The share of time in which memory was read or written.
     pub memory: f64,
 }
 
-/// Watches a GPU from its making on.
+/// Samples the utilisation of a GPU from its creation on.
 #[derive(Debug)]
 pub struct Usage {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Option<Used>>>,
 }
 
-/// The library samples a few times a second itself.
+/// The library itself samples only a few times per second.
 const EVERY: Duration = Duration::from_millis(100);
 
 impl Usage {
-    /// Watches this GPU; `None` where the management library or the GPU in it is not to be had.
+    /// Starts watching this GPU; `None` if the library or its handle of the GPU is not available.
     pub fn watch(gpu: &Cuda) -> Option<Self> {
         let nvml = Nvml::init().ok()?;
         let uuid = gpu.uuid()?;
@@ -50,7 +50,7 @@ impl Usage {
         Some(Self { stop, thread: Some(thread.ok()?) })
     }
 
-    /// The mean so far.
+    /// Stops, and returns the mean.
     pub fn end(mut self) -> Option<Used> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take()?.join().ok().flatten()

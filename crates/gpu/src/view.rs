@@ -7,14 +7,14 @@ use crate::Element;
 pub struct View {
     /// The address of its first byte.
     pub address: u64,
-    /// What its elements are.
+    /// The type of its elements.
     pub element: Element,
-    /// Elements in each dimension: rows that hold samples first; of ragged values as many entries as there are.
+    /// The size of each dimension. The first is the number of rows that hold samples, or of entries of ragged values.
     pub shape: Vec<usize>,
 }
 
 impl View {
-    /// Its bytes.
+    /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         self.shape.iter().product::<usize>() * self.element.width()
     }

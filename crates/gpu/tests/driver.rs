@@ -1,18 +1,18 @@
-//! CUDA without a GPU: what we call of the driver, over one of threads that watches every use of memory; and over a real one
-//! where `PACKHORSE_GPU` is set.
+//! CUDA without a GPU: over a fake driver of threads that checks every use of memory; and over the real one where
+//! `PACKHORSE_GPU` is set.
 //!
-//! Each test starts this program once more, with a driver in its path, to run one of its parts.
+//! Each test runs a part of this program in a child process with that driver in its path.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "what goes wrong here fails the test, or is skipped with a word"
+    reason = "a failure here fails the test, or is skipped with a message"
 )]
 
 mod child;
-#[expect(dead_code, reason = "checks of kernels share it")]
+#[expect(dead_code, reason = "shared by checks of kernels")]
 mod common;
 #[path = "../../read/tests/shards/mod.rs"]
-#[expect(dead_code, reason = "tests of the reader share it")]
+#[expect(dead_code, reason = "shared by tests of the reader")]
 mod shards;
 mod uploads;
 
@@ -23,7 +23,7 @@ use packhorse_read::Loader;
 use packhorse_testkit::cuda::FakeDriver;
 use uploads::*;
 
-/// How many batches the child shall send, epochs of 40 and some.
+/// The number of epochs, of about 40 batches each, that the child sends.
 fn epochs() -> u64 {
     std::env::var("EPOCHS").map_or(2, |epochs| epochs.parse().unwrap())
 }
@@ -49,7 +49,7 @@ fn plain() {
     assert!(found == wanted(&dataset, &options), "batches differ");
 }
 
-/// A copy that fails is one error, and batches go on after it.
+/// A failed copy is one error, and later batches succeed.
 fn goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let gpu = Cuda::new(0).unwrap();
@@ -69,14 +69,14 @@ fn goes_on() {
     assert_eq!((arrived, errors.len()), (42 - wanted, wanted), "{errors:?}");
 }
 
-/// Threads of a framework that is on another GPU stay there.
+/// Threads of a framework on another GPU keep their context.
 #[expect(unsafe_code, reason = "what a framework does")]
 fn contexts() {
     use cudarc::driver::result;
     let gpu = Cuda::new(0).unwrap();
-    // SAFETY: the GPU is there, and its context is given back at the end.
+    // SAFETY: the GPU exists, and its context is released at the end.
     let other = unsafe { result::primary_ctx::retain(1) }.unwrap();
-    // SAFETY: it was just given.
+    // SAFETY: it was just retained.
     unsafe { result::ctx::set_current(other) }.unwrap();
     let stream = gpu.stream().unwrap();
     let event = gpu.event().unwrap();
@@ -89,7 +89,7 @@ fn contexts() {
     unsafe { result::primary_ctx::release(1) }.unwrap();
 }
 
-/// Streams of other GPUs, and of no one thread, are refused; those that a batch waited on stay until it is gone.
+/// Streams of other GPUs and per-thread default streams are refused; streams that a batch waited on live as long as it.
 #[expect(unsafe_code, reason = "streams by their handles")]
 fn streams() {
     let dir = tempfile::tempdir().unwrap();
@@ -99,7 +99,7 @@ fn streams() {
     let batch = loader.next().unwrap().unwrap();
     assert_eq!(batch.wait(&other.stream().unwrap()).unwrap_err().kind(), Kind::Config);
     let foreign = other.stream().unwrap();
-    // SAFETY: the stream is there to the end.
+    // SAFETY: the stream lives to the end.
     let named = |handle| unsafe { gpu.stream_from_raw(handle) };
     assert_eq!(named(foreign.handle()).unwrap_err().kind(), Kind::Config);
     assert_eq!(named(2).unwrap_err().kind(), Kind::Config);
@@ -115,7 +115,7 @@ fn refused() {
     println!("refused: {:?}: {error}", error.kind());
 }
 
-/// What the tests below run in processes of their own.
+/// The parts that tests run in child processes.
 #[test]
 fn part() {
     run(&[
@@ -128,7 +128,7 @@ fn part() {
     ]);
 }
 
-/// All of it, and ten thousand batches with a consumer that takes its time, on a real GPU.
+/// All parts, and ten thousand batches with a slow consumer, on a real GPU.
 #[test]
 fn on_this_machines_gpu() {
     if std::env::var_os("PACKHORSE_GPU").is_none() {
@@ -156,7 +156,7 @@ fn the_driver_is_called_as_it_must_be() {
     }
 }
 
-/// What a batch costs at the driver: one copy, two records and two waits on the GPU, no wait of the host's, no memory.
+/// The driver calls of a batch: one copy, two records and two waits on the GPU, no wait of the host, no allocation.
 #[test]
 fn a_batch_has_its_budget() {
     let Some(driver) = driver() else { return };
@@ -179,7 +179,7 @@ fn a_batch_has_its_budget() {
         ("cuMemcpyHtoD_v2", 0.0),
     ] {
         let each = (many.of(name) as f64 - few.of(name) as f64) / f64::from(batches);
-        // A slab or a wait more here and there is the scheduler's, on a machine that does other things too.
+        // The scheduler of a busy machine may cause an occasional extra slab or wait.
         assert!(each <= budget + 0.2, "{name}: {each} a batch, not {budget}");
     }
 }
@@ -202,7 +202,7 @@ fn faults_of_the_driver_are_errors_and_lose_nothing_else() {
         ("cuEventCreate:1:2", "1"),
         ("cuEventQuery:5:999", "1"),
         ("cuEventRecord:7:400", "1"),
-        // A last use that can't be marked is waited for.
+        // A last use that can't be recorded is awaited.
         ("cuEventCreate:2:2", "0"),
         ("cuEventRecord:8:400", "0"),
     ] {
@@ -240,7 +240,7 @@ fn machines_without_a_gpu_are_told_so() {
         assert!(said(&output).contains(wanted), "{}", said(&output));
     }
     if std::env::var_os("PACKHORSE_GPU").is_none() {
-        // Whatever is here, it does not panic.
+        // On any machine this does not panic.
         let outcome = Cuda::new(0);
         assert!(outcome.is_ok() || outcome.is_err_and(|error| error.kind() == Kind::Unsupported));
     }

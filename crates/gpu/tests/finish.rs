@@ -1,23 +1,23 @@
-//! Fields that are made on the GPU are those that the loader makes on the CPU: over a simulated GPU whose kernels are ours, compiled
-//! for the host.
+//! Fields made on the GPU equal those that the loader makes on the CPU: over a simulated GPU that runs the kernels,
+//! compiled for the host.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "what goes wrong here fails the test, or is skipped with a word"
+    reason = "a failure here fails the test, or is skipped with a message"
 )]
 
-#[expect(dead_code, reason = "checks of kernels share it")]
+#[expect(dead_code, reason = "shared by checks of kernels")]
 mod common;
 #[path = "../../read/tests/common/mod.rs"]
-#[expect(dead_code, reason = "tests of the reader share it")]
+#[expect(dead_code, reason = "shared by tests of the reader")]
 mod pairs;
 #[path = "../../read/tests/shards/mod.rs"]
-#[expect(dead_code, reason = "tests of the reader share it")]
+#[expect(dead_code, reason = "shared by tests of the reader")]
 mod shards;
 
 use common::host::Host as Kernels;
 use packhorse_core::{Kind, MemoryInput};
-use packhorse_gpu::kernels::{Axes, Documents, Flip, Motif, Normalize, Part, Pixels, SyntheticPictures};
+use packhorse_gpu::kernels::{Axes, Crop, Documents, Flip, Motif, Normalize, Pixels, SyntheticPictures};
 use packhorse_gpu::transforms::{Padded, Pictures, Resized, Sequences, Synthetic, Unpacked};
 use packhorse_gpu::{DeviceBatch, DeviceTransform, Element, Simulated, Upload};
 use packhorse_order::Rank;
@@ -28,7 +28,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A simulated GPU that runs our kernels; `None` where there is no C++ compiler.
+/// A simulated GPU that runs the kernels; `None` without a C++ compiler.
 fn gpu() -> Option<Simulated> {
     let kernels = Mutex::new(Kernels::new()?);
     let gpu = Simulated::with_jitter(1, Duration::from_micros(50));
@@ -62,7 +62,7 @@ fn options() -> LoaderOptions {
     LoaderOptions { threads: 2, seed: 9, epochs: Some(2), remainder: Remainder::Uneven, ..LoaderOptions::new(8) }
 }
 
-/// The batches as the GPU makes them.
+/// The batches made by the GPU.
 fn with_transforms(
     gpu: &Simulated,
     dataset: &Dataset,
@@ -73,7 +73,7 @@ fn with_transforms(
     Loader::new(dataset.clone(), fields, &options(), upload).unwrap().map(Result::unwrap).collect()
 }
 
-/// The batches as the CPU makes them.
+/// The batches made by the CPU.
 fn by_host(dataset: &Dataset, fields: &[FieldOptions]) -> Vec<Batch<HostSlab>> {
     Loader::new(dataset.clone(), fields, &options(), Host::default()).unwrap().map(Result::unwrap).collect()
 }
@@ -84,17 +84,17 @@ fn pictures_are_cut_and_mirrored_as_by_the_loader() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = samples(dir.path());
     let (scale, ratio) = ((0.08, 1.0), (0.75, 4.0 / 3.0));
-    // The loader adds the keys that the step draws from.
+    // The loader adds the random keys of the step.
     let raw = [FieldOptions::new("png", FieldKind::Picture(View::default()))];
-    for (part, size) in [
-        (Part::Random { scale, ratio }, Size::Random { height: 24, width: 18, scale, ratio }),
-        (Part::Center { short: 28 }, Size::Center { short: 28, height: 24, width: 18 }),
+    for (crop, size) in [
+        (Crop::Random { scale, ratio }, Size::Random { height: 24, width: 18, scale, ratio }),
+        (Crop::Center { short: 28 }, Size::Center { short: 28, height: 24, width: 18 }),
     ] {
         let view = View { size, flip: 0.5, ..View::default() };
         let wanted = by_host(&dataset, &[FieldOptions::new("png", FieldKind::Picture(view))]);
         let resized = Resized::new("png", (24, 18));
         let resize =
-            packhorse_gpu::kernels::Resize { part, flip: Flip::Drawn(0.5), output: Pixels::BYTES, ..resized.resize };
+            packhorse_gpu::kernels::Resize { crop, flip: Flip::Drawn(0.5), output: Pixels::BYTES, ..resized.resize };
         let found = with_transforms(&gpu, &dataset, &raw, vec![Arc::new(Resized { resize, ..resized })]);
         assert_eq!(found.len(), wanted.len());
         for (found, wanted) in found.iter().zip(&wanted) {
@@ -195,7 +195,7 @@ fn tokens_become_inputs_and_labels() {
     }
 }
 
-/// Batches that the GPU makes are the same for any ranks: those of one rank in other batches.
+/// Synthetic samples do not depend on the number of ranks.
 #[test]
 fn pictures_are_made_of_nothing() {
     let Some(gpu) = gpu() else { return };
@@ -215,7 +215,7 @@ fn pictures_are_made_of_nothing() {
     assert!(mixed == whole && whole.chunks(3600).skip(1).all(|picture| *picture != whole[..3600]));
 }
 
-/// Two fields of a name would be written over each other.
+/// Two steps must not make fields of the same name.
 #[test]
 fn steps_that_make_one_field_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -227,14 +227,14 @@ fn steps_that_make_one_field_are_refused() {
     assert!(error.kind() == Kind::Config && error.to_string().contains("two steps make a field a.lengths"), "{error}");
 }
 
-/// What makes no sense is told when the loader is made, in words that name the field.
+/// Invalid settings are errors when the loader is made, and name the field.
 #[test]
 fn steps_that_fit_no_batch_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = samples(dir.path());
     let fields =
         [FieldOptions::new("txt", FieldKind::Bytes), FieldOptions::new("png", FieldKind::Picture(View::default()))];
-    let drawn = Pictures { place: packhorse_gpu::kernels::Place::Drawn, ..Pictures::new("png") };
+    let drawn = Pictures { place: packhorse_gpu::kernels::CropPosition::Drawn, ..Pictures::new("png") };
     for (step, wanted) in [
         (Arc::new(Pictures::new("jpg")) as Arc<dyn DeviceTransform>, "no field jpg; they have: txt, txt.offsets, png"),
         (Arc::new(drawn), "field png has no pictures of one size"),

@@ -1,8 +1,9 @@
-//! Kernels against references: their sources run on the host, over the very launches, and with `PACKHORSE_GPU` on a GPU too.
+//! Compares kernels with references: their sources run on the host with the same launches, and with `PACKHORSE_GPU` on
+//! a GPU too.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "what goes wrong here fails the test, or is skipped with a word"
+    reason = "a failure here fails the test, or is skipped with a message"
 )]
 
 mod common;
@@ -14,7 +15,7 @@ use packhorse_gpu::kernels::{Module, Spin};
 use packhorse_testkit::cuda::FakeDriver;
 use std::process::Command;
 
-/// Runs a check on the host, if it can compile kernels, and on a GPU, if there shall be one.
+/// Runs a check on the host, if it can compile kernels, and on a GPU, if `PACKHORSE_GPU` is set.
 fn on_all(check: impl Fn(&mut dyn Runner, &mut Random)) {
     if let Some(mut host) = Host::new() {
         check(&mut host, &mut Random::fresh());
@@ -25,7 +26,7 @@ fn on_all(check: impl Fn(&mut dyn Runner, &mut Random)) {
     }
 }
 
-/// What a GPU runs is launched as it would be there: over a driver of threads.
+/// Launches on a GPU take the same path: over a fake driver of threads.
 #[test]
 fn the_driver_launches_the_same() {
     let (Some(driver), Some(kernels)) = (FakeDriver::new(), common::compiled::libraries()) else { return };
@@ -95,7 +96,7 @@ fn time_passes() {
 
 type Check = fn(&mut dyn Runner, &mut Random, usize);
 
-/// Faults that the checks must find: where, of what text, which one.
+/// Faults that the checks must find: the check, the source text and its replacement.
 const FAULTS: [(Check, Change<'_>); 21] = [
     (image::check, (Module::Image, "common.flip ? back : ahead", "common.flip ? ahead : back")),
     (image::check, (Module::Image, "common.flip ? last - 3 : x", "common.flip ? last - 2 : x")),

@@ -1,6 +1,6 @@
-//! The ring under every order of its threads with a bounded number of preemptions: two where one thread sends and consumes,
-//! one where two do. Each of several planted mistakes must be found.
-#![expect(clippy::panic, reason = "what goes wrong fails the test")]
+//! Checks the ring under every schedule with a bounded number of preemptions: two if one thread sends and consumes, one
+//! if two threads do. Each of several planted mistakes must be found.
+#![expect(clippy::panic, reason = "a panic fails the test")]
 
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, Ordering};

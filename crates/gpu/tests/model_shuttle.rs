@@ -1,5 +1,5 @@
-//! The ring under many random orders of its threads. Each of several planted mistakes must be found.
-#![expect(clippy::panic, reason = "what goes wrong fails the test")]
+//! Checks the ring under many random schedules. Each of several planted mistakes must be found.
+#![expect(clippy::panic, reason = "a panic fails the test")]
 
 mod sync {
     pub(crate) use shuttle::sync::atomic::{AtomicBool, Ordering};

@@ -1,19 +1,19 @@
-//! JPEGs on the GPU without one: what we call of nvJPEG and of the driver, over libraries that pretend, and watch every use of
-//! memory; and over real ones where `PACKHORSE_GPU` is set.
+//! Decodes JPEGs without a GPU: over fake libraries of nvJPEG and the driver that check every use of memory; and over
+//! the real ones where `PACKHORSE_GPU` is set.
 //!
-//! Each test starts this program once more, with those libraries in its path, to run one of its parts.
+//! Each test runs a part of this program in a child process with those libraries in its path.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "what goes wrong here fails the test, or is skipped with a word"
+    reason = "a failure here fails the test, or is skipped with a message"
 )]
 
 mod child;
-#[expect(dead_code, reason = "checks of kernels share it")]
+#[expect(dead_code, reason = "shared by checks of kernels")]
 mod common;
 mod jpegs;
 #[path = "../../read/tests/shards/mod.rs"]
-#[expect(dead_code, reason = "tests of the reader share it")]
+#[expect(dead_code, reason = "shared by tests of the reader")]
 mod shards;
 
 use child::{child, driver, run, said};
@@ -24,7 +24,7 @@ use packhorse_gpu::{Backend, Cuda, JpegCounts, Jpegs, NvJpeg};
 use packhorse_testkit::cuda::FakeDriver;
 use std::process::Output;
 
-/// That a child passed, and gave everything back.
+/// Asserts that a child passed and freed everything.
 fn assert_passed(driver: &FakeDriver, output: &Output) {
     child::assert_passed(output);
     let calls = driver.calls();
@@ -33,7 +33,7 @@ fn assert_passed(driver: &FakeDriver, output: &Output) {
     }
 }
 
-/// What the tests below run in processes of their own.
+/// The parts that tests run in child processes.
 #[test]
 fn part() {
     run(&[
@@ -54,7 +54,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|number| number.parse().unwrap())
 }
 
-/// All kinds of pictures, with consumers that keep batches or don't, in lanes that hold a batch or a picture or two.
+/// All kinds of pictures, with consumers that keep batches or don't, in lanes that hold a batch, one picture or two.
 fn pictures() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), &mixed(90));
@@ -67,7 +67,7 @@ fn pictures() {
     }
 }
 
-/// Pictures of which the environment says how many the CPU decodes in the end.
+/// The environment gives the number of pictures that the CPU decodes in the end.
 fn fallbacks() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), &mixed(40));
@@ -80,7 +80,8 @@ fn fallbacks() {
     assert_eq!(failed > 0, number("FAILED").unwrap() > 0);
 }
 
-/// Where nvJPEG fails at one picture, the CPU decodes those that it was given with it, after what it began is over.
+/// If nvJPEG fails at one picture, the CPU decodes all pictures of the call, after the work that it queued has
+/// finished.
 fn one_fails() {
     let dir = tempfile::tempdir().unwrap();
     let mut pictures = plain(64);
@@ -93,7 +94,7 @@ fn one_fails() {
     let (jpegs, found) = found(&gpu, &dataset, &request);
     let counts = jpegs.counts();
     println!("{counts:?}");
-    // Each fails by hardware, then by multiprocessors.
+    // Each fails on hardware, then on multiprocessors.
     let batches = counts.failed / 2;
     assert!(batches > 1);
     let cpu = 8 * batches;
@@ -108,7 +109,7 @@ fn one_fails() {
     assert_eq!((usual, other), (8 - batches, batches));
 }
 
-/// Hardware that fails at something once: multiprocessors decode it.
+/// If the hardware fails once, the multiprocessors decode.
 fn hardware_fails() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), &plain(64));
@@ -118,8 +119,8 @@ fn hardware_fails() {
     assert_eq!(jpegs.counts(), JpegCounts { hardware: 56, hybrid: 8, cpu: 0, failed: 1 });
 }
 
-/// A lane that is used again too early, and nothing else, shows: batches are done in many parts, and each is looked at before the
-/// next is sent.
+/// Detects only lanes that are reused too early: batches are decoded in many parts, and each batch is checked before
+/// the next is sent.
 fn parts() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), &plain(64));
@@ -130,7 +131,7 @@ fn parts() {
     assert_eq!(jpegs.counts(), JpegCounts { hardware: 64, ..JpegCounts::default() });
 }
 
-/// Batches of one size, of what the hardware decodes.
+/// Batches of one size, all decoded by hardware.
 fn steady() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), &plain(64));
@@ -139,7 +140,7 @@ fn steady() {
     found(&gpu, &dataset, &request);
 }
 
-/// Bad pictures are errors that name them, and batches go on.
+/// Bad pictures are errors that name them, and later batches succeed.
 fn bad_pictures() {
     let dir = tempfile::tempdir().unwrap();
     let good = plain(40);
@@ -165,7 +166,7 @@ fn bad_pictures() {
     }
 }
 
-/// A picture that need not be there is black where it is not.
+/// A missing optional picture is black.
 fn absent() {
     let dir = tempfile::tempdir().unwrap();
     let mut pictures = plain(20);
@@ -178,7 +179,7 @@ fn absent() {
     assert_eq!(rows.filter(|row| row[..4] == black && row[4..8] == black).count(), 1);
 }
 
-/// Errors of the GPU, of which the environment says how many there are.
+/// The environment gives the number of GPU errors.
 fn goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let (good, errors) = outcomes(&Cuda::new(0).unwrap(), &dataset(dir.path(), &mixed(80)));
@@ -199,7 +200,7 @@ fn refused() {
     println!("refused: {:?}: {error}", error.kind());
 }
 
-/// What of it can be tested on a real GPU, with the real library.
+/// The tests that run on a real GPU with the real library.
 #[test]
 fn on_this_machines_gpu() {
     if std::env::var_os("PACKHORSE_GPU").is_none() {
@@ -214,7 +215,7 @@ fn on_this_machines_gpu() {
     }
 }
 
-/// The real library has what we call, and says no where there is no GPU.
+/// The real library has all functions, and reports an error without a GPU.
 #[test]
 #[expect(unsafe_code, reason = "a library is loaded and called")]
 fn the_real_library_can_be_called() {
@@ -227,7 +228,7 @@ fn the_real_library_can_be_called() {
     if std::env::var_os("PACKHORSE_GPU").is_none() {
         type Create = unsafe extern "C" fn(i32, usize, usize, u32, *mut usize) -> i32;
         let mut handle = 0;
-        // SAFETY: `nvjpegCreateEx` has this type, pointers being numbers; it is loaded already.
+        // SAFETY: `nvjpegCreateEx` has this type, with pointers as integers; it is already loaded.
         let status = unsafe {
             let library = libloading::Library::new(path).unwrap();
             let create = *library.get::<Create>("nvjpegCreateEx").unwrap();
@@ -266,7 +267,7 @@ fn what_nvjpeg_fails_at_the_cpu_decodes() {
         let output = child(&driver, "fallbacks", &[("FAKE_NVJPEG_FAIL", &fail), ("FAILED", failed)]);
         assert_passed(&driver, &output);
     }
-    // A header that is understood differently is nobody's to decode but ours: its pixels would go elsewhere.
+    // Pictures whose header nvJPEG reads differently are decoded by the CPU: their pixels would not fit.
     assert_passed(&driver, &child(&driver, "fallbacks", &[("FAKE_NVJPEG_SIZE", "1"), ("FAILED", "0")]));
 }
 
@@ -315,11 +316,11 @@ fn faults_of_the_gpu_are_errors_and_lose_nothing_else() {
 fn each_planted_mistake_is_found() {
     let Some(driver) = driver() else { return };
     for (test, plant, busy) in [
-        // Bytes go back to the loader before they were read.
+        // Bytes are returned to the loader before they are read.
         ("pictures", "cuEventQuery", "0"),
         // Slots are written while they are read, and read before they are written.
         ("pictures", "cuEventRecord", "0"),
-        // Lanes are used again too early: their states, and if nobody looks at those, their memory.
+        // Lanes are reused too early: their states, and without checks of those, their memory.
         ("parts", "cuEventSynchronize", "0"),
         ("parts", "cuEventSynchronize", "1"),
     ] {
@@ -332,8 +333,8 @@ fn each_planted_mistake_is_found() {
     assert_passed(&driver, &child(&driver, "parts", &[("FAKE_CUDA_JITTER", "500")]));
 }
 
-/// What a batch costs beside what it costs without JPEGs: one call of nvJPEG, one copy, one record, one wait of the host's (for a
-/// lane that was used two batches before), no memory and no handles.
+/// JPEGs add to the cost of a batch one call of nvJPEG, one copy, one record and one wait of the host (for a lane last
+/// used two batches before), and no allocations or handles.
 #[test]
 fn a_batch_has_its_budget() {
     let Some(driver) = driver() else { return };

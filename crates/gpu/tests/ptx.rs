@@ -1,8 +1,8 @@
-//! The PTX is what the sources give, and what an assembler takes.
+//! The PTX is up to date with its sources, and an assembler accepts it.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "what goes wrong here fails the test, or is skipped with a word"
+    reason = "a failure here fails the test, or is skipped with a message"
 )]
 
 use packhorse_gpu::kernels::Module;
@@ -14,7 +14,7 @@ fn kernels() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels")
 }
 
-/// Files here that end like this, in the order of their names.
+/// Files of the kernels with this suffix, sorted by name.
 fn files(end: &str) -> Vec<PathBuf> {
     let files = std::fs::read_dir(kernels()).unwrap().map(|file| file.unwrap().path());
     let mut files: Vec<_> = files.filter(|path| path.to_str().unwrap().ends_with(end)).collect();
@@ -26,12 +26,12 @@ fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// FNV-1a (64 bits), as `compile.py` has it.
+/// FNV-1a (64 bits), as in `compile.py`.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Each PTX begins with a digest of what it was made of: the compiler's options, all headers, the source.
+/// Each PTX begins with a digest of its inputs: the compiler's options, all headers, the source.
 #[test]
 fn it_is_of_these_sources() {
     let script = String::from_utf8(read(&kernels().join("compile.py"))).unwrap();
@@ -62,7 +62,7 @@ fn it_comes_out_the_same_again() {
     }
 }
 
-/// The assembler of the wheel nvidia-cuda-nvcc-cu12, if it is there.
+/// The assembler of the wheel nvidia-cuda-nvcc-cu12, if installed.
 fn ptxas() -> Option<PathBuf> {
     let script =
         "import importlib.util as i; print(list(i.find_spec('nvidia.cuda_nvcc').submodule_search_locations)[0])";
@@ -76,7 +76,7 @@ fn ptxas() -> Option<PathBuf> {
     Some(ptxas)
 }
 
-/// For all generations of devices that the assembler knows: it takes the PTX, and all values stay in registers.
+/// For all GPU generations that the assembler supports: it accepts the PTX, and no registers are spilled.
 #[test]
 fn it_assembles_without_spills() {
     let Some(ptxas) = ptxas() else { return };

@@ -1,14 +1,14 @@
-//! Batches on simulated GPUs: none lost, none in another's place, none changed, whatever consumers and streams do.
+//! Batches on simulated GPUs: none is lost, reordered or changed, with any consumers and streams.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "what goes wrong here fails the test, or is skipped with a word"
+    reason = "a failure here fails the test, or is skipped with a message"
 )]
 
-#[expect(dead_code, reason = "checks of kernels share it")]
+#[expect(dead_code, reason = "shared by checks of kernels")]
 mod common;
 #[path = "../../read/tests/shards/mod.rs"]
-#[expect(dead_code, reason = "tests of the reader share it")]
+#[expect(dead_code, reason = "shared by tests of the reader")]
 mod shards;
 mod uploads;
 
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uploads::*;
 
-/// A simulated GPU that runs our kernels; `None` where there is no C++ compiler.
+/// A simulated GPU that runs the kernels; `None` without a C++ compiler.
 fn simulated(seed: u64, jitter: u64) -> Option<Simulated> {
     let host = Mutex::new(Host::new()?);
     let gpu = Simulated::with_jitter(seed, Duration::from_micros(jitter));
@@ -70,16 +70,16 @@ fn kernels_on_a_gpu_without_them_are_an_error() {
     let launch = packhorse_gpu::kernels::Spin::new(1).launch().unwrap();
     batch.synchronize().unwrap();
     assert!(batch.ready().unwrap());
-    // SAFETY: it is refused.
+    // SAFETY: the launch is refused.
     #[expect(unsafe_code, reason = "a launch")]
     let refused = unsafe { gpu.launch(&launch, &gpu.stream().unwrap()) };
     assert_eq!(refused.unwrap_err().kind(), Kind::Unsupported);
     assert_eq!(batch.download("nothing").unwrap_err().kind(), Kind::Config);
 }
 
-/// Tensors keep their batch's memory until the last of them is gone, and no longer.
+/// Tensors keep their batch's memory until the last of them is dropped, and no longer.
 #[test]
-#[expect(unsafe_code, reason = "tensors are used as C would")]
+#[expect(unsafe_code, reason = "tensors are used as in C")]
 fn tensors_keep_the_memory_of_their_batch() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), 200);
@@ -98,7 +98,7 @@ fn tensors_keep_the_memory_of_their_batch() {
         let tensors = [batch.dlpack(&name, &stream).unwrap(), batch.dlpack("cls", &stream).unwrap()];
         let (tensor, labels) = (tensors[0].tensor(), tensors[1].tensor());
         assert_eq!((labels.ndim, labels.dtype.code, labels.dtype.bits, tensor.device), (1, 0, 64, DlDevice::CPU));
-        // SAFETY: shapes have as many entries as there are dimensions.
+        // SAFETY: shapes have as many entries as the tensor has dimensions.
         let (rows, stride) = unsafe { (*labels.shape, *labels.strides) };
         assert_eq!((rows, stride), (batch.rows() as i64, 1));
         drop(batch);
@@ -107,14 +107,14 @@ fn tensors_keep_the_memory_of_their_batch() {
             (tensor.data.expose_provenance(), unsafe { *tensor.shape } as usize * usize::from(tensor.dtype.bits) / 8);
         let sums = Arc::clone(&sums);
         gpu.run(&stream, move || {
-            // SAFETY: the tensor is given back after this was queued on the stream that it was made for.
+            // SAFETY: the tensor is released after this was queued on the stream that it was made for.
             let bytes = unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(data), bytes) };
             sums.lock().unwrap().push(packhorse_gpu::kernels::checksum(bytes));
         })
         .unwrap();
         let [tensor, _] = tensors;
         let raw = tensor.into_raw();
-        // SAFETY: it was handed over to us.
+        // SAFETY: this test owns the tensor.
         unsafe { (raw.as_ref().deleter.unwrap())(raw.as_ptr()) };
     }
     gpu.drain().unwrap();
@@ -123,9 +123,9 @@ fn tensors_keep_the_memory_of_their_batch() {
     assert!(*sums.lock().unwrap() == wanted);
 }
 
-/// What is in a step's way does not reach what the GPU uses: a panic between the copy and its end.
+/// A step that panics after the copy is queued does not free memory that the GPU uses.
 #[test]
-#[expect(unsafe_code, reason = "a step of its own")]
+#[expect(unsafe_code, reason = "a step for the test")]
 fn a_step_that_panics_frees_nothing_that_is_in_use() {
     struct Panics(std::sync::atomic::AtomicU32);
     // SAFETY: it launches nothing.
@@ -174,7 +174,7 @@ fn slots_are_as_many_as_copies_and_steps_overlap() {
     }
 }
 
-/// A GPU whose driver forgets something.
+/// A GPU that ignores one kind of call.
 #[derive(Clone)]
 struct Forgetful {
     gpu: Simulated,
@@ -189,8 +189,8 @@ enum Fault {
     CopyCountsAsOver,
 }
 
-// SAFETY: there is none, but for where the fault is: that is what the test is about.
-#[expect(unsafe_code, reason = "calls are handed on")]
+// SAFETY: violated on purpose by the planted fault.
+#[expect(unsafe_code, reason = "calls are forwarded")]
 unsafe impl Gpu for Forgetful {
     type Pinned = HostSlab;
     type Memory = <Simulated as Gpu>::Memory;
@@ -254,10 +254,10 @@ unsafe impl Gpu for Forgetful {
 
     unsafe fn upload(&self, from: &[u8], to: &Self::Memory, stream: &Self::Stream) -> Result<()> {
         if self.fault == Fault::ConsumerDoesNotWait {
-            // So that who does not wait comes too early.
+            // A delay, so that missing waits show.
             self.gpu.run(stream, || std::thread::sleep(Duration::from_millis(2)))?;
         }
-        // SAFETY: the caller's word is handed on; what is planted here breaks it, which is what the test is about.
+        // SAFETY: forwards the caller's guarantee, which the planted fault breaks on purpose.
         unsafe { self.gpu.upload(from, to, stream) }
     }
 

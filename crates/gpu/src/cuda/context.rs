@@ -8,7 +8,7 @@ use packhorse_core::{Error, Result};
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 
-/// The driver's functions in use. They are looked up first, since cudarc panics if one is missing.
+/// The driver functions that are used. They are looked up first, because cudarc panics if one is missing.
 const CALLED: [&str; 32] = [
     "cuInit",
     "cuDeviceGet",
@@ -44,9 +44,9 @@ const CALLED: [&str; 32] = [
     "cuGetErrorString",
 ];
 
-/// Loads the driver and starts it.
+/// Loads and initialises the driver.
 pub(super) fn initialize() -> Result<()> {
-    // SAFETY: loading the driver runs its initializers, which is what it is loaded for.
+    // SAFETY: loading the driver runs its initializers, as intended.
     if !unsafe { sys::is_culib_present() } {
         return Err(unsupported("there is no driver (libcuda.so)"));
     }
@@ -59,25 +59,25 @@ pub(super) fn initialize() -> Result<()> {
     })
 }
 
-/// Whether the driver, which is loaded, has this call.
+/// Whether the loaded driver has this function.
 pub(super) fn has(name: &str) -> bool {
-    // SAFETY: the symbol is looked up, and not used.
+    // SAFETY: the symbol is looked up and not used.
     unsafe { sys::culib().get::<*const c_void>(name.as_bytes()) }.is_ok()
 }
 
 /// The primary context of a GPU.
-pub(super) struct Context {
+pub(super) struct PrimaryContext {
     pub(super) number: u32,
     pub(super) device: sys::CUdevice,
     raw: sys::CUcontext,
 }
 
-// SAFETY: a context may be current in any thread, and in several.
-unsafe impl Send for Context {}
-// SAFETY: the driver's calls are safe for threads.
-unsafe impl Sync for Context {}
+// SAFETY: a context may be current in any number of threads.
+unsafe impl Send for PrimaryContext {}
+// SAFETY: the driver is thread-safe.
+unsafe impl Sync for PrimaryContext {}
 
-impl Context {
+impl PrimaryContext {
     pub(super) fn new(number: u32) -> Result<Self> {
         initialize()?;
         let count = result::device::get_count().context("count the GPUs")?;
@@ -85,24 +85,24 @@ impl Context {
             Error::config(format!("there is no GPU {number}: there are {count}, counted from 0 (CUDA_VISIBLE_DEVICES)"))
         })?;
         let device = result::device::get(number_signed).context("find the GPU")?;
-        // SAFETY: the device was just given.
+        // SAFETY: the driver just returned the device.
         let raw = unsafe { result::primary_ctx::retain(device) }.context("use the GPU")?;
         Ok(Self { number, device, raw })
     }
 
-    /// Makes the context current on this thread while the guard lives; then the thread has its own again, maybe that
-    /// of a framework on another GPU.
+    /// Makes the context current on this thread while the guard lives, then restores the previous one, which may be
+    /// that of a framework on another GPU.
     pub(super) fn bind(&self) -> Result<Bound> {
         let pop = result::ctx::get_current().context("ask for the context")? != Some(self.raw);
         if pop {
-            // SAFETY: the context is retained for as long as `self` lives, and is taken off before.
+            // SAFETY: the context is retained as long as `self` lives, and popped before that.
             unsafe { sys::cuCtxPushCurrent_v2(self.raw) }.result().context("use the GPU")?;
         }
         Ok(Bound { pop, capture: relaxed() })
     }
 }
 
-/// A thread whose context is ours.
+/// Keeps the context current on a thread.
 #[must_use = "it ends when this is dropped"]
 pub(crate) struct Bound {
     pop: bool,
@@ -116,7 +116,7 @@ fn relaxed() -> Option<sys::CUstreamCaptureMode> {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     let known = *KNOWN.get_or_init(|| has("cuThreadExchangeStreamCaptureMode"));
-    // SAFETY: the old mode is written in place of the new one.
+    // SAFETY: the driver replaces the new mode by the old one.
     (known && unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.result().is_ok()).then_some(mode)
 }
 
@@ -128,32 +128,32 @@ impl Drop for Bound {
         }
         if self.pop {
             let mut ours = std::ptr::null_mut();
-            // SAFETY: what was put on in this thread is taken off.
+            // SAFETY: pops the context that this thread pushed.
             let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut ours) };
         }
     }
 }
 
-impl Drop for Context {
+impl Drop for PrimaryContext {
     fn drop(&mut self) {
-        // SAFETY: retained once by `new`. All that was made in it holds it, and is gone.
+        // SAFETY: retained once by `new`. All objects made in the context hold `self`, and are gone.
         let _ = unsafe { result::primary_ctx::release(self.device) };
     }
 }
 
-/// A CUDA stream. One of ours is destroyed, after its work, when the last clone is gone.
+/// A CUDA stream. A stream that packhorse created is destroyed after its work when the last clone is dropped.
 #[derive(Clone)]
 pub struct Stream(Arc<OfContext>);
 
 struct OfContext {
     handle: usize,
     owned: bool,
-    context: Arc<Context>,
+    context: Arc<PrimaryContext>,
 }
 
 impl Stream {
-    /// One that does not wait for the default one; an urgent one before others in the queue for multiprocessors.
-    pub(super) fn new(context: &Arc<Context>, urgent: bool) -> Result<Self> {
+    /// A non-blocking stream; with `urgent` of the highest priority.
+    pub(super) fn new(context: &Arc<PrimaryContext>, urgent: bool) -> Result<Self> {
         let _bound = context.bind()?;
         let (_, greatest) = result::stream::get_priority_range().context("ask for priorities")?;
         let kind = result::stream::StreamKind::NonBlocking;
@@ -162,15 +162,14 @@ impl Stream {
         Ok(Self(Arc::new(OfContext { handle: raw as usize, owned: true, context: Arc::clone(context) })))
     }
 
-    /// A stream of other code.
+    /// A stream that other code created.
     ///
-    /// # Safety
-    /// It must be there as long as any clone of this.
-    pub(super) unsafe fn foreign(context: &Arc<Context>, handle: usize) -> Result<Self> {
+    /// # Safety The stream must outlive all clones of this.
+    pub(super) unsafe fn foreign(context: &Arc<PrimaryContext>, handle: usize) -> Result<Self> {
         let made = Self(Arc::new(OfContext { handle, owned: false, context: Arc::clone(context) }));
         if handle > 2 && has("cuStreamGetCtx") {
             let mut of = std::ptr::null_mut();
-            // SAFETY: the stream is there: this function's contract.
+            // SAFETY: the stream is valid: this function's contract.
             unsafe { sys::cuStreamGetCtx(made.raw(), &raw mut of) }.result().context("ask for a stream's GPU")?;
             if of != context.raw {
                 return Err(Error::config("a stream of another GPU, or not of its primary context"));
@@ -188,7 +187,7 @@ impl Stream {
         self.0.handle as sys::CUstream
     }
 
-    pub(super) fn is_of(&self, context: &Context) -> bool {
+    pub(super) fn is_of(&self, context: &PrimaryContext) -> bool {
         self.0.context.raw == context.raw
     }
 }
@@ -210,7 +209,7 @@ impl Drop for OfContext {
         if self.owned
             && let Ok(_bound) = self.context.bind()
         {
-            // SAFETY: made by `new`, and gone after this. The driver lets its work end first.
+            // SAFETY: made by `new` and not used after this. The driver finishes its work first.
             let _ = unsafe { result::stream::destroy(self.handle as sys::CUstream) };
         }
     }
@@ -219,16 +218,16 @@ impl Drop for OfContext {
 /// A CUDA event.
 pub struct Event {
     pub(super) raw: CUevent,
-    context: Arc<Context>,
+    context: Arc<PrimaryContext>,
 }
 
 // SAFETY: events may be used from any thread of their context.
 unsafe impl Send for Event {}
-// SAFETY: the driver's calls are safe for threads.
+// SAFETY: the driver is thread-safe.
 unsafe impl Sync for Event {}
 
 impl Event {
-    pub(super) fn new(context: &Arc<Context>, flags: u32) -> Result<Self> {
+    pub(super) fn new(context: &Arc<PrimaryContext>, flags: u32) -> Result<Self> {
         let _bound = context.bind()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is written by a call that succeeds.
@@ -240,7 +239,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if let Ok(_bound) = self.context.bind() {
-            // SAFETY: made by `new`, and gone after this. Streams that wait for it go on doing so.
+            // SAFETY: made by `new` and not used after this. Streams that wait for it still do.
             let _ = unsafe { result::event::destroy(self.raw) };
         }
     }

@@ -1,10 +1,10 @@
-//! What the driver says, as our errors.
+//! Converts errors of the driver.
 
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys::CUresult;
 use packhorse_core::{Code, Error, Kind, Result};
 
-/// Says what was being done.
+/// Adds the failed operation to an error.
 pub(super) trait CudaResultExt<T> {
     fn context(self, what: &str) -> Result<T>;
 }
@@ -24,7 +24,7 @@ impl<T> CudaResultExt<T> for std::result::Result<T, DriverError> {
     }
 }
 
-/// The name of an error, and what it means.
+/// The name and the description of an error.
 pub(super) fn name(error: DriverError) -> String {
     let text = |text: std::result::Result<&std::ffi::CStr, DriverError>| {
         text.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()

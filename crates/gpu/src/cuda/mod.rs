@@ -1,7 +1,7 @@
-//! CUDA, by the driver alone: it is loaded when it is first asked for, and nothing of a toolkit is needed.
+//! CUDA by the driver API alone. The driver is loaded at first use; no toolkit is needed.
 //!
-//! Streams, events and memory are called for directly: cudarc's safe layer tracks which stream used what, at five records, seven
-//! waits and a synchronisation a batch, and the ring knows that already.
+//! Streams, events and memory use the driver directly: cudarc's safe layer tracks the streams that use memory, at the
+//! cost of five records, seven waits and a synchronisation per batch, and the ring already does that.
 
 #![expect(unsafe_code, reason = "the driver is called here, and nowhere else")]
 
@@ -15,7 +15,7 @@ pub use memory::{DeviceMemory, Pinned};
 
 use crate::kernels::{Launch, Spin};
 use crate::{DlDevice, Gpu};
-use context::{Bound, Context, Event};
+use context::{Bound, Event, PrimaryContext};
 use cudarc::driver::{result, sys};
 use fault::CudaResultExt as _;
 use modules::Modules;
@@ -23,7 +23,7 @@ use packhorse_core::{Error, Kind, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An NVIDIA GPU. Clones are the same one.
+/// An NVIDIA GPU. Clones share it.
 #[derive(Clone)]
 pub struct Cuda {
     inner: Arc<Inner>,
@@ -31,28 +31,27 @@ pub struct Cuda {
 
 struct Inner {
     modules: Modules,
-    context: Arc<Context>,
+    context: Arc<PrimaryContext>,
 }
 
 impl Cuda {
-    /// The GPU of this number, in its primary context, which frameworks of the same process share.
+    /// The GPU of this number, with its primary context, which it shares with frameworks in the same process.
     ///
-    /// Errors: no driver, or one that is too old or can't run (kind `Unsupported`); no such GPU (kind `Config`).
+    /// Errors: no driver, or one that is too old or fails to start (kind `Unsupported`); no such GPU (kind `Config`).
     pub fn new(number: u32) -> Result<Self> {
-        let context = Arc::new(Context::new(number)?);
+        let context = Arc::new(PrimaryContext::new(number)?);
         Ok(Self { inner: Arc::new(Inner { modules: Modules::default(), context }) })
     }
 
-    /// The GPU for a process that is number `rank` on its node: there is one ring for each, and processes share GPUs only if
-    /// there are more of them.
+    /// The GPU for the process of local rank `rank`. Processes share GPUs only if there are more processes than GPUs.
     ///
     /// Errors: as for [`Cuda::new`].
     pub fn of_rank(rank: u32) -> Result<Self> {
         Self::new(rank % Self::count()?.max(1))
     }
 
-    /// The GPU for this process by its rank on the node, as torchrun (`LOCAL_RANK`), Slurm (`SLURM_LOCALID`) or Open MPI
-    /// (`OMPI_COMM_WORLD_LOCAL_RANK`) says; the first GPU without any of them.
+    /// The GPU for this process by its local rank, as set by torchrun (`LOCAL_RANK`), Slurm (`SLURM_LOCALID`) or Open
+    /// MPI (`OMPI_COMM_WORLD_LOCAL_RANK`); the first GPU if none is set.
     ///
     /// Errors: as for [`Cuda::new`].
     pub fn from_environment() -> Result<Self> {
@@ -61,9 +60,9 @@ impl Cuda {
         Self::of_rank(rank.unwrap_or(0))
     }
 
-    /// How many GPUs the process may use (`CUDA_VISIBLE_DEVICES` says which).
+    /// The number of GPUs that the process may use (see `CUDA_VISIBLE_DEVICES`).
     ///
-    /// Errors: no driver, or one that can't run (kind `Unsupported`).
+    /// Errors: no driver, or one that fails to start (kind `Unsupported`).
     pub fn count() -> Result<u32> {
         context::initialize()?;
         let count = result::device::get_count().context("count the GPUs")?;
@@ -75,7 +74,7 @@ impl Cuda {
         self.inner.context.number
     }
 
-    /// What the GPU is called.
+    /// The GPU's name.
     pub fn name(&self) -> Result<String> {
         result::device::get_name(self.inner.context.device).context("ask for the GPU's name")
     }
@@ -91,14 +90,13 @@ impl Cuda {
         Some(format!("GPU-{}", parts.join("-")))
     }
 
-    /// A stream that other code made in the primary context of this GPU, by its handle: `torch.cuda.Stream.cuda_stream`,
-    /// say. 0 and 1 are the default stream.
+    /// A stream that other code made in the primary context of this GPU, by its handle, for example
+    /// `torch.cuda.Stream.cuda_stream`. 0 and 1 are the default stream.
     ///
-    /// Errors (kind `Config`): a stream of another GPU; 2, the default stream of each thread, since batches may be dropped by
-    /// another thread than the one that used them.
+    /// Errors (kind `Config`): a stream of another GPU; 2, the per-thread default stream, since batches may be dropped
+    /// by a thread other than the one that used them.
     ///
-    /// # Safety
-    /// The stream must be there until all clones of what is given are gone, those in batches that waited on it among them.
+    /// # Safety The stream must outlive all clones of the result, including those held by batches that waited on it.
     pub unsafe fn stream_from_raw(&self, handle: usize) -> Result<Stream> {
         if handle == 2 {
             return Err(Error::config("the per-thread default stream can't be shared: give a stream that was created"));
@@ -107,7 +105,8 @@ impl Cuda {
         unsafe { Stream::foreign(&self.inner.context, handle) }
     }
 
-    /// The stream that a DLPack consumer names: 1 the default one, -1 none that waits (`None`), else a handle.
+    /// The stream that a DLPack consumer names: 1 for the default stream, -1 for no synchronisation (`None`), else a
+    /// handle.
     ///
     /// Errors: as for [`Cuda::stream_from_raw`].
     ///
@@ -121,22 +120,23 @@ impl Cuda {
         }
     }
 
-    /// Waits until all that is queued on `stream` is over.
+    /// Blocks until all work queued on `stream` has finished.
     pub fn drain_stream(&self, stream: &Stream) -> Result<()> {
         let (raw, _bound) = self.use_stream(stream)?;
-        // SAFETY: the stream is there as long as `stream`.
+        // SAFETY: the stream is valid as long as `stream`.
         unsafe { result::stream::synchronize(raw) }.context("wait for a stream")
     }
 
-    /// Makes the GPU current on this thread while the guard lives, for libraries that use the current one.
+    /// Makes the GPU's context current on this thread while the guard lives, for libraries that use the current
+    /// context.
     pub(crate) fn bind(&self) -> Result<Bound> {
         self.inner.context.bind()
     }
 
     /// Queues a copy of `from`, which is in pinned memory, to an address of the GPU's memory.
     ///
-    /// # Safety
-    /// Until it is over both must be there, as many bytes, `from` must not change, and `to` must have no other use.
+    /// # Safety Until the copy is complete, `from.len()` bytes must stay valid at both ends, `from` must not change,
+    /// and `to` must have no other use.
     pub(crate) unsafe fn upload_to(&self, from: &[u8], to: u64, stream: &Stream) -> Result<()> {
         if from.is_empty() {
             return Ok(());
@@ -146,7 +146,7 @@ impl Cuda {
         unsafe { result::memcpy_htod_async(to, from, raw) }.context("copy to the GPU")
     }
 
-    /// A stream that is of this GPU, with its context.
+    /// The raw stream, if it belongs to this GPU, with the context made current.
     fn use_stream(&self, stream: &Stream) -> Result<(sys::CUstream, Bound)> {
         if !stream.is_of(&self.inner.context) {
             return Err(Error::config("a stream of another GPU"));
@@ -155,7 +155,7 @@ impl Cuda {
     }
 }
 
-// SAFETY: these are the driver's own.
+// SAFETY: memory, streams and events are those of the driver.
 unsafe impl Gpu for Cuda {
     type Pinned = Pinned;
     type Memory = DeviceMemory;
@@ -198,7 +198,7 @@ unsafe impl Gpu for Cuda {
 
     fn record(&self, event: &Event, stream: &Stream) -> Result<()> {
         let (raw, _bound) = self.use_stream(stream)?;
-        // SAFETY: the event keeps its context, and the stream is there as long as `stream`.
+        // SAFETY: the event keeps its context, and the stream is valid as long as `stream`.
         unsafe { result::event::record(event.raw, raw) }.context("record an event")
     }
 
@@ -211,7 +211,7 @@ unsafe impl Gpu for Cuda {
 
     fn over(&self, event: &Event) -> Result<bool> {
         let _bound = self.inner.context.bind()?;
-        // SAFETY: the event is there.
+        // SAFETY: the event is valid.
         match unsafe { result::event::query(event.raw) } {
             Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
             other => other.context("ask for an event").map(|()| true),
@@ -220,13 +220,13 @@ unsafe impl Gpu for Cuda {
 
     fn synchronize(&self, event: &Event) -> Result<()> {
         let _bound = self.inner.context.bind()?;
-        // SAFETY: the event is there.
+        // SAFETY: the event is valid.
         unsafe { result::event::synchronize(event.raw) }.context("wait for an event")
     }
 
     fn pause(&self, time: Duration, stream: &Stream) -> Result<()> {
         let spin = Spin::new(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)).launch()?;
-        // SAFETY: it touches no memory.
+        // SAFETY: the kernel accesses no memory.
         unsafe { self.launch(&spin, stream) }
     }
 
@@ -252,8 +252,8 @@ unsafe impl Gpu for Cuda {
     unsafe fn launch(&self, launch: &Launch, stream: &Stream) -> Result<()> {
         let (raw, _bound) = self.use_stream(stream)?;
         let function = self.inner.modules.function(launch)?;
-        // SAFETY: the function is of a module that is kept; the arguments are those of its parameters, which is what
-        // `Launch` is; what they point to is this function's contract.
+        // SAFETY: the function belongs to a module that stays loaded, and a `Launch` has the arguments of its
+        // parameters; the memory they point to is this function's contract.
         unsafe { modules::launch(function, launch, raw) }.context("launch a kernel")
     }
 }
@@ -272,7 +272,7 @@ impl std::fmt::Debug for Cuda {
     }
 }
 
-/// The error of a machine without a GPU that can be used.
+/// The error of a machine without a usable GPU.
 fn unsupported(why: impl std::fmt::Display) -> Error {
     Error::new(Kind::Unsupported, format!("no NVIDIA GPU can be used here: {why}"))
 }

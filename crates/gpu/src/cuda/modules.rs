@@ -1,4 +1,4 @@
-//! Kernels: PTX, which the driver compiles for its GPU when one of them is first launched, and keeps.
+//! Loads kernels: the driver compiles the PTX of a module when one of its kernels is first launched.
 
 use super::fault::CudaResultExt as _;
 use crate::kernels::{Launch, Module};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
-/// What was loaded.
+/// The loaded modules.
 #[derive(Default)]
 pub(super) struct Modules {
     state: Mutex<State>,
@@ -28,7 +28,7 @@ struct Handle<T>(T);
 unsafe impl<T> Send for Handle<T> {}
 
 impl Modules {
-    /// The function that `launch` names. The context is current.
+    /// The function of `launch`. The context must be current.
     pub(super) fn function(&self, launch: &Launch) -> Result<sys::CUfunction> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = state.functions.get(launch.entry) {
@@ -46,18 +46,18 @@ impl Modules {
             }
         };
         let name = CString::new(launch.entry).map_err(|_| Error::bug("a name with a zero in it"))?;
-        // SAFETY: the module is loaded, and stays so.
+        // SAFETY: the module stays loaded.
         let function = unsafe { result::module::get_function(module, name) };
         let function = function.context(&format!("find the kernel {}", launch.entry))?;
         state.functions.insert(launch.entry, Handle(function));
         Ok(function)
     }
 
-    /// Lets go of all. The context is current.
+    /// Unloads all modules. The context must be current.
     pub(super) fn unload(&self) {
         let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
         for (_, module) in state.modules {
-            // SAFETY: loaded by `function`, and no function of it is known any more.
+            // SAFETY: loaded by `function`, and all its functions are forgotten.
             let _ = unsafe { result::module::unload(module.0) };
         }
     }
@@ -65,8 +65,8 @@ impl Modules {
 
 /// Queues a kernel.
 ///
-/// # Safety
-/// `function` must be that of `launch`; what the arguments point to must be there until the kernel is over.
+/// # Safety `function` must be that of `launch`, and the memory that the arguments point to must stay valid until the
+/// kernel has finished.
 pub(super) unsafe fn launch(
     function: sys::CUfunction,
     launch: &Launch,
@@ -74,6 +74,6 @@ pub(super) unsafe fn launch(
 ) -> std::result::Result<(), DriverError> {
     let mut arguments = [launch.args.as_ptr().cast_mut()];
     let [grid, block] = [launch.grid, launch.block].map(|[x, y, z]| (x, y, z));
-    // SAFETY: the function has one parameter, which the driver reads while it is called.
+    // SAFETY: the function has one parameter, which the driver reads during the call.
     unsafe { result::launch_kernel(function, grid, block, 0, stream, &mut arguments) }
 }

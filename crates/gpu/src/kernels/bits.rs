@@ -1,20 +1,20 @@
-//! Packed bits to elements.
+//! Unpacks bits to elements.
 
 use super::Element;
 use super::element::Tensor;
 use super::launch::{Args, Launch, Module, address};
 use packhorse_core::{Error, Result};
 
-/// Booleans, a bit each, lowest first, each row in bytes of its own, to `[rows, count]`.
+/// Unpacks Booleans of one bit each, lowest bit first, each row in whole bytes, to `[rows, count]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bits {
-    /// Bits a row, at least 1; they take `count / 8` bytes, rounded up.
+    /// Bits per row, at least 1; they take `count / 8` bytes, rounded up.
     pub count: u64,
     /// `U8`, `F16`, `Bf16` or `F32`.
     pub element: Element,
-    /// What becomes of 0. As a byte it is rounded, halves up, and clamped.
+    /// The value for 0. As a byte it is rounded, halves up, and clamped.
     pub zero: f32,
-    /// What becomes of 1.
+    /// The value for 1.
     pub one: f32,
 }
 
@@ -24,7 +24,7 @@ impl Bits {
         Self { count, element, zero: 0.0, one: 1.0 }
     }
 
-    /// What comes out of so many rows.
+    /// The output of `rows` rows.
     pub fn output(&self, rows: u32) -> Result<Tensor> {
         self.entry()?;
         Tensor::new(self.element, &[rows.into(), self.count])

@@ -1,17 +1,18 @@
-//! Sums over memory, to see on the device that it holds what it should.
+//! Checksums of device memory.
 
 use super::launch::{Args, Launch, Module, address};
 use packhorse_core::{Error, Result, SplitMix64};
 
-/// `UInt8 [rows, bytes]` to `UInt64 [rows]`: [`checksum`] of each row. The same whatever the number of threads.
+/// `UInt8 [rows, bytes]` to `UInt64 [rows]`: [`checksum`] of each row. The result does not depend on the number of
+/// threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    /// Bytes a row.
+    /// Bytes per row.
     pub bytes: u64,
 }
 
 impl Checksum {
-    /// Sums a row in the first pass, and neighbours that each later pass adds up.
+    /// Partial sums per row in the first pass, and the group size of each later pass.
     fn parts(&self) -> (u32, &'static [u64]) {
         match self.bytes {
             0..=2_048 => (1, &[]),
@@ -20,7 +21,7 @@ impl Checksum {
         }
     }
 
-    /// Bytes that [`Checksum::launch`] needs beside what it reads and writes.
+    /// Bytes of scratch memory that [`Checksum::launch`] needs.
     pub fn scratch(&self, rows: u32) -> Result<usize> {
         let (parts, folds) = self.parts();
         let numbers = match folds {
@@ -32,7 +33,7 @@ impl Checksum {
         bytes.ok_or_else(|| Error::config(format!("checksums of {rows} rows: give fewer")))
     }
 
-    /// The launches, one after another, that read `rows` rows without gaps at `input` and write as many numbers to `output`.
+    /// The consecutive launches that read `rows` contiguous rows at `input` and write as many numbers to `output`.
     /// `scratch` has [`Checksum::scratch`] bytes.
     pub fn launch(&self, input: u64, output: u64, scratch: u64, rows: u32) -> Result<Vec<Launch>> {
         let (parts, folds) = self.parts();

@@ -1,4 +1,4 @@
-//! What tensors are made of.
+//! Element types and shapes of tensors.
 
 use packhorse_core::{DataType, Error, Result};
 
@@ -22,7 +22,7 @@ pub enum Element {
 }
 
 impl Element {
-    /// All there are.
+    /// All types: element, name, width in bytes, Arrow type.
     const ALL: [(Self, &'static str, usize, Option<DataType>); 12] = [
         (Self::U8, "u8", 1, Some(DataType::UInt8)),
         (Self::U16, "u16", 2, Some(DataType::UInt16)),
@@ -38,18 +38,18 @@ impl Element {
         (Self::F64, "f64", 8, Some(DataType::Float64)),
     ];
 
-    /// Bytes of one.
+    /// Size in bytes.
     pub fn width(self) -> usize {
         Self::ALL.iter().find(|(element, ..)| *element == self).map_or(0, |(_, _, width, _)| *width)
     }
 
-    /// The one for arrays of this type of Arrow's; `None` for types that are not numbers.
+    /// The element type for this Arrow type; `None` for types that are not numbers.
     pub fn of(data_type: &DataType) -> Option<Self> {
         let found = Self::ALL.iter().find(|(.., known)| known.as_ref() == Some(data_type));
         found.map(|(element, ..)| *element)
     }
 
-    /// As in names of kernels.
+    /// The name used in kernel names.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(element, ..)| *element == self).map_or("", |(_, name, ..)| *name)
     }
@@ -65,7 +65,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// The tensor, if memory can hold it.
+    /// The tensor, if its size fits an address.
     pub(super) fn new(element: Element, shape: &[u64]) -> Result<Self> {
         let bytes = shape.iter().try_fold(element.width() as u64, |bytes, entries| bytes.checked_mul(*entries));
         let sizes = shape.iter().map(|entries| usize::try_from(*entries).ok()).collect::<Option<Vec<_>>>();
@@ -75,7 +75,7 @@ impl Tensor {
         }
     }
 
-    /// How many bytes it takes.
+    /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         self.shape.iter().product::<usize>() * self.element.width()
     }

@@ -1,33 +1,33 @@
-//! A launch: which kernel, on how many threads, with which bytes. Owns the way of parameters into those bytes.
+//! A kernel launch: kernel, grid and parameters. Owns the encoding of parameters.
 
 use packhorse_core::{Error, Result};
 use std::ffi::c_void;
 
-/// The threads of a block; what `__launch_bounds__` promises.
+/// Threads per block, as in `__launch_bounds__`.
 const THREADS: u32 = 256;
 
-/// What `cuLaunchKernel` wants to know, but for the stream. Kernels use no dynamic shared memory.
+/// The arguments of `cuLaunchKernel`, except for the stream. Kernels use no dynamic shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Where the kernel is.
+    /// The module of the kernel.
     pub module: Module,
-    /// Its name there.
+    /// The name of the kernel in it.
     pub entry: &'static str,
     /// Blocks in x, y, z.
     pub grid: [u32; 3],
-    /// Threads a block in x, y, z.
+    /// Threads per block in x, y, z.
     pub block: [u32; 3],
     /// Its one parameter, a struct.
     pub args: Args,
 }
 
 impl Launch {
-    /// A thread for each of `items`, or fewer that take several.
+    /// One thread per item, or fewer that process several each.
     pub(super) fn flat(module: Module, entry: &'static str, items: u64, args: Args) -> Result<Self> {
         Self::rows(module, entry, items, 1, args)
     }
 
-    /// A thread for each of `items` of each of `rows`, or fewer that take several.
+    /// One thread per item of each row, or fewer that process several each.
     pub(super) fn rows(module: Module, entry: &'static str, items: u64, rows: u32, args: Args) -> Result<Self> {
         if items == 0 || rows == 0 {
             return Err(Error::config(format!("{entry} has nothing to do: launch it for one row at least")));
@@ -38,7 +38,7 @@ impl Launch {
     }
 }
 
-/// A PTX file with kernels in it.
+/// A PTX file with kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Module {
     /// Pictures of one size.
@@ -49,18 +49,18 @@ pub enum Module {
     Ragged,
     /// Rows of tokens.
     Tokens,
-    /// Samples out of nothing.
+    /// Synthetic samples.
     Synthetic,
-    /// Checksums, and time that passes.
+    /// Checksums and busy waiting.
     Check,
 }
 
 impl Module {
-    /// All there are, each at the place that it has as a number (`module as usize`).
+    /// All modules, each at the index `module as usize`.
     pub const ALL: [Module; 6] =
         [Module::Image, Module::Resize, Module::Ragged, Module::Tokens, Module::Synthetic, Module::Check];
 
-    /// As its file is called, without `.ptx`.
+    /// The name of its file, without `.ptx`.
     pub fn name(self) -> &'static str {
         match self {
             Module::Image => "image",
@@ -72,7 +72,7 @@ impl Module {
         }
     }
 
-    /// The text for `cuModuleLoadData`, which wants a zero at its end.
+    /// The PTX; `cuModuleLoadData` needs it with a terminating zero.
     pub fn ptx(self) -> &'static str {
         match self {
             Module::Image => include_str!("../../kernels/image.ptx"),
@@ -94,19 +94,19 @@ pub struct Args {
 }
 
 impl Args {
-    /// No parameter is larger.
+    /// The maximum size of a parameter.
     const MOST: usize = 256;
 
     pub(super) fn new() -> Self {
         Self { bytes: [0; Self::MOST], len: 0 }
     }
 
-    /// The bytes, of which the first has an address that is a multiple of eight.
+    /// The bytes, aligned to eight.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// Where they are. `kernelParams` is an array of one element, which is this.
+    /// Their address: the only element of `kernelParams`.
     pub fn as_ptr(&self) -> *const c_void {
         self.bytes.as_ptr().cast()
     }
@@ -141,12 +141,12 @@ impl Args {
         self.put(&value.to_ne_bytes())
     }
 
-    /// Yes as 1.
+    /// Appends 1 if set, else 0.
     pub(super) fn flag(self, yes: bool) -> Self {
         self.u32(yes.into())
     }
 
-    /// All of it, which must be `size` bytes: what the kernel's source asserts.
+    /// Checks that the parameter has `size` bytes, as the kernel's source asserts.
     pub(super) fn finish(mut self, size: usize) -> Result<Self> {
         self.len = self.len.next_multiple_of(8);
         if self.len != size || size > Self::MOST {
@@ -162,7 +162,7 @@ impl std::fmt::Debug for Args {
     }
 }
 
-/// `address`, which must be one, and a multiple of `align`.
+/// `address`, which must not be 0 and must be aligned to `align`.
 pub(super) fn address(of: &str, address: u64, align: usize) -> Result<u64> {
     if address == 0 {
         return Err(Error::config(format!("{of} has no address on the device: reserve memory for it")));
@@ -170,7 +170,7 @@ pub(super) fn address(of: &str, address: u64, align: usize) -> Result<u64> {
     optional(of, address, align)
 }
 
-/// The same, but that there may be none.
+/// `address`, which may be 0 and must be aligned to `align`.
 pub(super) fn optional(of: &str, address: u64, align: usize) -> Result<u64> {
     if !address.is_multiple_of(align as u64) {
         return Err(Error::config(format!("{of} is at {address:#x}: put it at a multiple of {align} bytes")));

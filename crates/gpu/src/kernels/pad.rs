@@ -1,39 +1,39 @@
-//! Ragged rows to padded ones.
+//! Pads ragged rows.
 
 use super::Element;
 use super::element::Tensor;
 use super::launch::{Args, Launch, Module, address, optional};
 use packhorse_core::{Error, Result};
 
-/// Ragged values (entries of `inner` elements, row after row) to `[rows, length, inner]`: rows that are longer are cut, the rest
-/// of shorter ones is padding.
+/// Converts ragged values (entries of `inner` elements, row after row) to `[rows, length, inner]`. Longer rows are
+/// truncated, shorter ones padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pad {
-    /// Bytes an element: 1, 2, 4 or 8. Of what type they are does not matter.
+    /// Bytes per element: 1, 2, 4 or 8. The type does not matter.
     pub width: usize,
-    /// Elements an entry, at least 1.
+    /// Elements per entry, at least 1.
     pub inner: u64,
-    /// Entries of each row that goes out, at least 1.
+    /// Entries per output row, at least 1.
     pub length: u64,
-    /// What fills the rest: `width` bytes, little-endian, zeros above.
+    /// The padding value: `width` bytes, little-endian, zero-extended.
     pub pad: u64,
-    /// `I32` or `I64`: what lengths are.
+    /// The type of lengths: `I32` or `I64`.
     pub lengths: Element,
 }
 
-/// Addresses of ragged values, as a loader leaves them in a slab.
+/// Addresses of ragged values in a slab of the loader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RaggedValues {
     /// The elements.
     pub values: u64,
-    /// How many entries they are.
+    /// The number of entries.
     pub entries: u64,
-    /// `Int64 [rows + 1]`: where each row begins, in entries, and where the last one ends.
+    /// `Int64 [rows + 1]`: the start of each row, in entries, and the end of the last.
     pub offsets: u64,
 }
 
 impl Pad {
-    /// Elements of `width` bytes, one an entry, padded with zeros.
+    /// Elements of `width` bytes, one per entry, padded with zeros.
     pub fn new(width: usize, length: u64) -> Self {
         Self { width, inner: 1, length, pad: 0, lengths: Element::I64 }
     }
@@ -61,19 +61,19 @@ impl Pad {
         }
     }
 
-    /// What comes out of so many rows; elements of any type of that width.
+    /// The output of `rows` rows. Its element stands for any type of that width.
     pub fn output(&self, rows: u32) -> Result<Tensor> {
         Tensor::new(self.entry()?.1, &[rows.into(), self.length, self.inner])
     }
 
-    /// The launch for `rows` rows. `lengths` gets how many entries of each row there are, cut ones not counted; 0 if not wanted.
+    /// The launch for `rows` rows. `lengths` receives the number of entries in each output row; 0 if not wanted.
     pub fn launch(&self, from: &RaggedValues, output: u64, lengths: u64, rows: u32) -> Result<Launch> {
         self.output(rows)?;
         Tensor::new(self.entry()?.1, &[from.entries, self.inner])?;
         let output = address("output", output, self.width)?;
         let row = self.length * self.inner;
         let vector = row.is_multiple_of(4) && output.is_multiple_of(4 * self.width as u64);
-        // Of no entries at all there need be no values.
+        // Without entries, values need no address.
         let values = if from.entries == 0 { 0 } else { address("values", from.values, self.width)? };
         let args = Args::new()
             .u64(values)

@@ -1,39 +1,39 @@
-//! What pixels become: elements, order, scale.
+//! The format of output pixels: element type, axis order, scale.
 
 use super::Element;
 use super::element::Tensor;
 use super::launch::{Args, address};
 use packhorse_core::{Error, Result};
 
-/// Which dimension of a picture comes first.
+/// The axis order of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Axes {
-    /// Height, width, channels: as pixels are decoded; torch's `channels_last`.
+    /// Height, width, channels: the order of decoded pixels; torch's `channels_last`.
     Hwc,
     /// Channels, height, width.
     #[default]
     Chw,
 }
 
-/// Of a byte `v` of channel `c` comes `(v / 255 - mean[c]) / std[c]`.
+/// Maps a byte `v` of channel `c` to `(v / 255 - mean[c]) / std[c]`.
 ///
 /// It is computed as `scale · v + bias`, rounded once to 32 bits (a fused multiplication and addition), and once more to the
 /// element: scale and bias are `1 / (255 · std)` and `-mean / std`, rounded to 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Normalize {
-    /// Of values from 0 to 1, a channel each.
+    /// The mean of each channel, for values from 0 to 1.
     pub mean: [f32; 4],
-    /// Not 0.
+    /// The standard deviation of each channel; not 0.
     pub std: [f32; 4],
 }
 
 impl Normalize {
-    /// Values from 0 to 1.
+    /// No normalisation: values from 0 to 1.
     pub const NONE: Self = Self { mean: [0.0; 4], std: [1.0; 4] };
-    /// As networks for ImageNet expect it: red, green, blue; the fourth channel from 0 to 1.
+    /// The ImageNet statistics of red, green and blue; the fourth channel stays from 0 to 1.
     pub const IMAGENET: Self = Self { mean: [0.485, 0.456, 0.406, 0.0], std: [0.229, 0.224, 0.225, 1.0] };
 
-    /// What a byte is multiplied with, and what is added.
+    /// The factor and the summand for a byte of each channel.
     pub fn scale_bias(&self) -> ([f32; 4], [f32; 4]) {
         let (mut scale, mut bias) = ([0.0; 4], [0.0; 4]);
         for (((mean, std), scale), bias) in self.mean.iter().zip(&self.std).zip(&mut scale).zip(&mut bias) {
@@ -51,19 +51,19 @@ impl Default for Normalize {
     }
 }
 
-/// What comes out of kernels that make pixels.
+/// The output format of kernels that make pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pixels {
-    /// `U8`, `F16`, `Bf16` or `F32`. Of bytes nothing is normalised: they stay, or are rounded where pixels are resampled.
+    /// `U8`, `F16`, `Bf16` or `F32`. Bytes are not normalised: they stay the same, or are rounded after resampling.
     pub element: Element,
-    /// Which dimension comes first after that of the rows.
+    /// The axis order after the dimension of rows.
     pub axes: Axes,
-    /// The scale of elements that are not bytes.
+    /// The normalisation of elements that are not bytes.
     pub normalize: Normalize,
 }
 
 impl Pixels {
-    /// Bytes, in the order they came.
+    /// Bytes, in HWC order.
     pub const BYTES: Self = Self { element: Element::U8, axes: Axes::Hwc, normalize: Normalize::NONE };
 
     /// Channels first, normalised.
@@ -71,7 +71,7 @@ impl Pixels {
         Self { element, axes: Axes::Chw, normalize }
     }
 
-    /// The place in an array of entries, one for each element.
+    /// The entry for this element type.
     pub(super) fn entry(&self, entries: [&'static str; 4]) -> Result<&'static str> {
         let [bytes, half, brain, single] = entries;
         match self.element {
@@ -86,7 +86,7 @@ impl Pixels {
         }
     }
 
-    /// The tensor that so many pictures become.
+    /// The output tensor of `rows` pictures.
     pub(super) fn tensor(&self, rows: u32, (height, width): (u32, u32), channels: u32) -> Result<Tensor> {
         self.check((height, width), channels)?;
         let [rows, height, width, channels] = [rows, height, width, channels].map(u64::from);

@@ -1,4 +1,4 @@
-//! Pictures of any size to one size.
+//! Resizes pictures of any size to one size.
 
 use super::element::Tensor;
 use super::image::{Flip, Picks};
@@ -8,76 +8,77 @@ use packhorse_core::{Error, Result};
 
 const ENTRIES: [&str; 4] = ["resize_u8", "resize_f16", "resize_bf16", "resize_f32"];
 
-/// Bytes of a part of a picture between the two kernels.
+/// Size of the struct that describes a crop, passed between the two kernels.
 const BOX: usize = 56;
 
-/// Ragged pictures (`UInt8`, HWC, one after another) to [`Resize::output`]: a part of each, resampled with a triangle as wide as a
-/// pixel of the smaller picture, as Pillow's bilinear filter and torchvision's `antialias=True`.
+/// Ragged pictures (`UInt8`, HWC, one after another) to [`Resize::output`]: crops, and resamples with a triangle filter
+/// that covers one pixel of the smaller picture, like Pillow's bilinear filter and torchvision's `antialias=True`.
 ///
-/// It is the picture that the loader's `View` makes on the CPU with the same key: the same part (but where the last bit of `exp`
-/// decides how a side is rounded, once in 10^12 pictures), the same side, pixels within 2 of 255. Between filter and normalising
-/// nothing is rounded to bytes.
+/// With the same key it makes the same picture as the loader's `View` on the CPU: the same crop (except where the last
+/// bit of `exp` decides how a side is rounded, once in 10^12 pictures), the same mirroring, pixels within 2 of 255.
+/// Values are not rounded to bytes between filter and normalisation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resize {
     /// 1, 3 or 4, the same for all pictures.
     pub channels: u32,
-    /// Height and width of what goes out.
+    /// Height and width of the output.
     pub size: (u32, u32),
-    /// What of a picture is shown.
-    pub part: Part,
-    /// Whether left and right change sides.
+    /// How pictures are cropped.
+    pub crop: Crop,
+    /// Whether pictures are mirrored horizontally.
     pub flip: Flip,
-    /// What goes out.
+    /// The format of the output.
     pub output: Pixels,
 }
 
-/// Which part of a picture fills what goes out.
+/// The crop of a picture that is resized to the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Part {
-    /// All of it, squeezed or stretched.
+pub enum Crop {
+    /// The whole picture, without keeping its aspect ratio.
     #[default]
     Squash,
-    /// The centre: the shorter side is brought to `short`, the other in proportion (rounded down), and the middle is cut out.
+    /// The centre: the shorter side is resized to `short`, the other in proportion (rounded down), and the centre is
+    /// cropped.
     Center {
-        /// At least the height and the width of what goes out.
+        /// At least the height and the width of the output.
         short: u32,
     },
-    /// A part of random place, area and proportions, as torchvision's `RandomResizedCrop`, drawn from [`Picks::keys`] in lanes 1
-    /// to 40.
+    /// A crop of random position, area and aspect ratio, like torchvision's `RandomResizedCrop`, drawn from
+    /// [`Picks::keys`] in lanes 1 to 40.
     Random {
-        /// Share of the picture's area, least and most; usually (0.08, 1).
+        /// Minimum and maximum share of the picture's area; usually (0.08, 1).
         scale: (f32, f32),
-        /// Width by height of the part, least and most; usually (3/4, 4/3).
+        /// Minimum and maximum aspect ratio (width / height) of the crop; usually (3/4, 4/3).
         ratio: (f32, f32),
     },
 }
 
-/// Addresses of ragged pictures, as a loader leaves them in a slab.
+/// Addresses of ragged pictures in a slab of the loader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RaggedPictures {
     /// The pixels.
     pub values: u64,
-    /// How many bytes they are.
+    /// The number of bytes.
     pub bytes: u64,
-    /// `Int64 [rows + 1]`: where each begins in `values`, and where the last one ends.
+    /// `Int64 [rows + 1]`: the start of each in `values`, and the end of the last.
     pub offsets: u64,
     /// `Int32 [rows, 3]`: height, width and channels of each. A picture whose shape does not fit its bytes becomes black.
     pub shapes: u64,
 }
 
 impl Resize {
-    /// What comes out of so many pictures.
+    /// The output of `rows` pictures.
     pub fn output(&self, rows: u32) -> Result<Tensor> {
         self.output.tensor(rows, self.size, self.channels)
     }
 
-    /// Bytes that [`Resize::launch`] needs beside what it reads and writes.
+    /// Bytes of scratch memory that [`Resize::launch`] needs.
     pub fn scratch(&self, rows: u32) -> Result<usize> {
         Ok(BOX * rows as usize)
     }
 
-    /// The launches, one after another, for `rows` pictures. Of `picks` flips and keys count. `scratch` has [`Resize::scratch`]
-    /// bytes, at a multiple of eight.
+    /// The consecutive launches for `rows` pictures. Uses the flips and keys of `picks`. `scratch` has
+    /// [`Resize::scratch`] bytes, aligned to eight.
     pub fn launch(
         &self,
         from: &RaggedPictures,
@@ -86,7 +87,7 @@ impl Resize {
         scratch: u64,
         rows: u32,
     ) -> Result<[Launch; 2]> {
-        let drawn = matches!(self.part, Part::Random { .. }) || matches!(self.flip, Flip::Drawn(_));
+        let drawn = matches!(self.crop, Crop::Random { .. }) || matches!(self.flip, Flip::Drawn(_));
         let (part, short, bounds) = self.numbers()?;
         let args = self.output.args(output, rows, self.size, self.channels)?;
         let args = args
@@ -106,25 +107,26 @@ impl Resize {
         ])
     }
 
-    /// The part as the kernel numbers it, a shorter side, and bounds of areas, proportions and their logarithms.
+    /// The crop as the kernel numbers it, the shorter side, and the bounds of areas, aspect ratios and their
+    /// logarithms.
     fn numbers(&self) -> Result<(u32, u32, [f64; 6])> {
-        match self.part {
-            Part::Squash => Ok((0, 0, [0.0; 6])),
-            Part::Center { short } if short < self.size.0.max(self.size.1) => {
+        match self.crop {
+            Crop::Squash => Ok((0, 0, [0.0; 6])),
+            Crop::Center { short } if short < self.size.0.max(self.size.1) => {
                 let (height, width) = self.size;
                 let text = format!("a shorter side of {short} pixels can't be cut to {height} × {width}");
                 Err(Error::config(format!("{text}; give at least {}", height.max(width))))
             }
-            Part::Center { short } => Ok((1, short, [0.0; 6])),
-            Part::Random { scale: (from, to), .. } if !(from > 0.0 && from <= to && to <= 1.0) => {
+            Crop::Center { short } => Ok((1, short, [0.0; 6])),
+            Crop::Random { scale: (from, to), .. } if !(from > 0.0 && from <= to && to <= 1.0) => {
                 Err(Error::config(format!("scale is {from} to {to}; give shares above 0, at most 1, the lesser first")))
             }
-            Part::Random { ratio: (from, to), .. } if !(from > 0.0 && from <= to && to.is_finite()) => {
+            Crop::Random { ratio: (from, to), .. } if !(from > 0.0 && from <= to && to.is_finite()) => {
                 Err(Error::config(format!("ratio is {from} to {to}; give widths by heights, the lesser first")))
             }
-            Part::Random { scale, ratio } => {
+            Crop::Random { scale, ratio } => {
                 let [least, most, narrow, wide] = [scale.0, scale.1, ratio.0, ratio.1].map(f64::from);
-                // Not the standard library's, whose last bit is the platform's.
+                // The last bit of the standard library's logarithm depends on the platform.
                 Ok((2, 0, [least, most, narrow, wide, libm::log(narrow), libm::log(wide)]))
             }
         }

@@ -1,17 +1,17 @@
-//! Time that passes on the device.
+//! Busy waiting on the device.
 
 use super::launch::{Args, Launch, Module};
 use packhorse_core::{Error, Result};
 
-/// A step of a training that computes nothing: keeps threads busy for about so long by the device's clock. Where all blocks don't
-/// fit at once, as often as they take turns.
+/// Simulates a training step: keeps threads busy for this long by the device's clock. If not all blocks fit at once,
+/// the time multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spin {
-    /// How long.
+    /// The duration.
     pub nanoseconds: u64,
-    /// Blocks; one leaves the rest of the device to others.
+    /// The number of blocks; one leaves the rest of the device to others.
     pub blocks: u32,
-    /// Threads a block, up to 256.
+    /// Threads per block, up to 256.
     pub threads: u32,
 }
 

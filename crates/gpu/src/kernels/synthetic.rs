@@ -1,7 +1,8 @@
-//! Batches that are made on the device: an upper bound to measure a loader against, and data to try a training with.
+//! Batches generated on the device, as an upper bound for measurements of loaders and for trial runs of a training.
 //!
-//! Sample `i` of a step is a function of seed, step and `i`, whatever batch it is in: its key is output `i` of SplitMix64 seeded
-//! with output `step` of SplitMix64 seeded with a number that seed and kind of sample make.
+//! Sample `i` of a step is a function of seed, step and `i`, independent of the batch: its key is output `i` of
+//! SplitMix64 seeded with output `step` of SplitMix64 seeded with a number derived from the seed and the kind of
+//! sample.
 
 use super::Element;
 use super::element::Tensor;
@@ -9,14 +10,14 @@ use super::launch::{Args, Launch, Module, address};
 use super::pixels::Pixels;
 use packhorse_core::{Error, Result, SplitMix64};
 
-/// Which samples are made.
+/// Identifies the samples to make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// Another seed, other samples.
+    /// The seed.
     pub seed: u64,
-    /// Another step, other samples.
+    /// The training step.
     pub step: u64,
-    /// The number of the first one in the batch: of rank 1 in batches of 64, say, 64.
+    /// The number of the first sample in the batch, for example 64 for rank 1 with batches of 64.
     pub first: u64,
 }
 
@@ -26,39 +27,39 @@ impl Origin {
     }
 }
 
-/// Pictures out of nothing.
+/// Synthetic pictures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SyntheticPictures {
-    /// What they show.
+    /// Their content.
     pub motif: Motif,
     /// Height and width.
     pub size: (u32, u32),
     /// 1, 3 or 4.
     pub channels: u32,
-    /// What goes out.
+    /// The format of the output.
     pub output: Pixels,
 }
 
-/// What a synthetic picture shows.
+/// The content of a synthetic picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Motif {
-    /// Each pixel of any colour: channel `c` of pixel `i` is byte `c`, lowest first, of output `i` of SplitMix64.
+    /// Uniformly random pixels: channel `c` of pixel `i` is byte `c`, lowest first, of output `i` of SplitMix64.
     #[default]
     Noise,
-    /// Letters and digits, five dots wide and seven high, of many colours, on a background of one.
+    /// Letters and digits, five dots wide and seven high, in many colours on a plain background.
     Letters {
-        /// Pixels a dot, 1 to 1024.
+        /// Pixels per dot, 1 to 1024.
         dot: u32,
     },
 }
 
 impl SyntheticPictures {
-    /// What so many pictures are.
+    /// The output of `rows` pictures.
     pub fn output(&self, rows: u32) -> Result<Tensor> {
         self.output.tensor(rows, self.size, self.channels)
     }
 
-    /// The launch that makes `rows` of them at `output`.
+    /// The launch that makes `rows` samples at `output`.
     pub fn launch(&self, origin: &Origin, output: u64, rows: u32) -> Result<Launch> {
         let (key, dot) = match self.motif {
             Motif::Noise => (origin.key(b"noise..."), 0),
@@ -75,27 +76,27 @@ impl SyntheticPictures {
     }
 }
 
-/// Tokens out of nothing.
+/// Synthetic tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntheticTokens {
     /// `U16`, `I32` or `I64`.
     pub token: Element,
-    /// Tokens a row, at least 1.
+    /// Tokens per row, at least 1.
     pub width: u32,
-    /// They are below this, each as likely as any other; at least 1.
+    /// Tokens are uniform below this; at least 1.
     pub vocabulary: u64,
-    /// The token that ends documents, and of how many tokens one is it, on average, at least 1.
+    /// The token that ends documents, and the mean number of tokens per document, at least 1.
     pub end: Option<(i64, u64)>,
 }
 
 impl SyntheticTokens {
-    /// What so many rows are.
+    /// The output of `rows` rows.
     pub fn output(&self, rows: u32) -> Result<Tensor> {
         self.entry()?;
         Tensor::new(self.token, &[rows.into(), self.width.into()])
     }
 
-    /// The kernel, and the largest token of the type.
+    /// The kernel and the largest token of the type.
     fn entry(&self) -> Result<(&'static str, i64)> {
         Ok(match self.token {
             Element::U16 => ("drawn_tokens_u16", u16::MAX.into()),
@@ -105,7 +106,7 @@ impl SyntheticTokens {
         })
     }
 
-    /// The launch that makes `rows` of them at `output`.
+    /// The launch that makes `rows` samples at `output`.
     pub fn launch(&self, origin: &Origin, output: u64, rows: u32) -> Result<Launch> {
         self.output(rows)?;
         let ((entry, most), (end, every)) = (self.entry()?, self.end.unwrap_or((0, 0)));

@@ -1,4 +1,4 @@
-//! Requests that make no sense, each of which must say so before anything is launched.
+//! Invalid settings are errors before anything is launched.
 
 use super::*;
 use packhorse_core::{Kind, Result};
@@ -42,8 +42,8 @@ fn senseless_pictures() {
     refused(launch(Image { flip: Flip::Drawn(1.5), ..image() }), "flip is 1.5");
     refused(launch(Image { flip: Flip::Drawn(0.5), ..image() }), "keys has no address");
     refused(launch(Image { flip: Flip::Given, ..image() }), "flips has no address");
-    refused(launch(Image { place: Place::Given, ..image() }), "corners has no address");
-    refused(launch(Image { place: Place::Drawn, ..image() }), "keys has no address");
+    refused(launch(Image { place: CropPosition::Given, ..image() }), "corners has no address");
+    refused(launch(Image { place: CropPosition::Drawn, ..image() }), "keys has no address");
     let output = |element, std| Pixels {
         normalize: Normalize { mean: [0.5; 4], std: [std; 4] },
         ..Pixels::normalized(element, Normalize::NONE)
@@ -56,21 +56,21 @@ fn senseless_pictures() {
 
 #[test]
 fn senseless_parts() {
-    let launch = |part, from: RaggedPictures| {
-        let request = Resize { channels: 3, size: (20, 30), part, flip: Flip::Never, output: Pixels::BYTES };
+    let launch = |crop, from: RaggedPictures| {
+        let request = Resize { channels: 3, size: (20, 30), crop, flip: Flip::Never, output: Pixels::BYTES };
         request.launch(&from, &Picks::default(), 256, 256, 2)
     };
     let from = RaggedPictures { values: 1, bytes: 10, offsets: 8, shapes: 4 };
-    launch(Part::Squash, from).unwrap();
+    launch(Crop::Squash, from).unwrap();
     refused(
-        launch(Part::Center { short: 29 }, from),
+        launch(Crop::Center { short: 29 }, from),
         "a shorter side of 29 pixels can't be cut to 20 × 30; give at least 30",
     );
-    refused(launch(Part::Random { scale: (0.0, 1.0), ratio: (1.0, 1.0) }, from), "scale is 0 to 1");
-    refused(launch(Part::Random { scale: (0.1, 1.0), ratio: (1.0, f32::NAN) }, from), "ratio is 1 to NaN");
-    refused(launch(Part::Random { scale: (0.1, 1.0), ratio: (1.0, 1.0) }, from), "keys has no address");
+    refused(launch(Crop::Random { scale: (0.0, 1.0), ratio: (1.0, 1.0) }, from), "scale is 0 to 1");
+    refused(launch(Crop::Random { scale: (0.1, 1.0), ratio: (1.0, f32::NAN) }, from), "ratio is 1 to NaN");
+    refused(launch(Crop::Random { scale: (0.1, 1.0), ratio: (1.0, 1.0) }, from), "keys has no address");
     refused(
-        launch(Part::Squash, RaggedPictures { offsets: 4, ..from }),
+        launch(Crop::Squash, RaggedPictures { offsets: 4, ..from }),
         "offsets is at 0x4: put it at a multiple of 8",
     );
 }

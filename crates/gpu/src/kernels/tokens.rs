@@ -5,34 +5,34 @@ use super::element::Tensor;
 use super::launch::{Args, Launch, Module, address, optional};
 use packhorse_core::{Error, Result};
 
-/// Tokens `[rows, length]`, or one more a row, to what a language model takes.
+/// Converts tokens `[rows, length]`, or one more per row, to the inputs of a language model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenRows {
-    /// `U16`, `I32` or `I64`: what comes in.
+    /// The type of the input: `U16`, `I32` or `I64`.
     pub token: Element,
-    /// Inputs a row.
+    /// Inputs per row.
     pub length: u32,
-    /// Whether a row has a token more, the last one's label. Without it the last label does not count.
+    /// Whether a row has one more token, the label of the last input. Without it the last label is masked.
     pub extra_token: bool,
-    /// `I32` or `I64`: inputs, labels and positions. Not narrower than the tokens.
+    /// The type of inputs, labels and positions: `I32` or `I64`, not narrower than the tokens.
     pub output: Element,
-    /// Where documents begin.
+    /// How document boundaries are found.
     pub documents: Documents,
-    /// What labels are that do not count; -100 for torch.
+    /// The value of masked labels; -100 for torch.
     pub ignore: i64,
 }
 
-/// How to find where in a row a document begins. The first token of a row begins one in any case.
+/// How the beginnings of documents in a row are found. The first token of a row always begins one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Documents {
-    /// A row is one.
+    /// Each row is one document.
     #[default]
     Whole,
-    /// The token after this one.
+    /// After each occurrence of this token.
     After(i64),
-    /// A number of a segment that is not the one before: [`TokenInputs::segments`].
+    /// Where the segment id changes: [`TokenInputs::segments`].
     Segments,
-    /// Cumulative lengths: [`TokenInputs::cumulative`].
+    /// By cumulative lengths: [`TokenInputs::cumulative`].
     Cumulative,
 }
 
@@ -41,59 +41,59 @@ pub enum Documents {
 pub struct TokenInputs {
     /// The tokens.
     pub tokens: u64,
-    /// `UInt8 [rows, length]`: 0 where the label does not count. The loader's `loss_mask`.
+    /// `UInt8 [rows, length]`: 0 where the label is masked. The loader's `loss_mask`.
     pub mask: u64,
     /// `Int32 [rows, length]`, for [`Documents::Segments`]. The loader's `segment_ids`.
     pub segments: u64,
-    /// `Int32 [boundaries]`, for [`Documents::Cumulative`]: from 0, rising, to `rows · length`, the edges of rows among them. The
-    /// loader's `cu_seqlens`.
+    /// `Int32 [boundaries]`, for [`Documents::Cumulative`]: increasing from 0 to `rows · length`, including the row
+    /// boundaries. The loader's `cu_seqlens`.
     pub cumulative: u64,
-    /// Entries there.
+    /// The number of entries in `cumulative`.
     pub boundaries: u32,
 }
 
 /// Addresses of outputs; 0 for those that are not wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenOutputs {
-    /// `[rows, length]` of [`TokenRows::output`]: all tokens but an extra one.
+    /// `[rows, length]` of [`TokenRows::output`]: all tokens except the extra one.
     pub inputs: u64,
-    /// `[rows, length]` of [`TokenRows::output`]: the token that follows.
+    /// `[rows, length]` of [`TokenRows::output`]: the next token.
     pub labels: u64,
-    /// `[rows, length]` of [`TokenRows::output`]: the place of a token in its document, from 0.
+    /// `[rows, length]` of [`TokenRows::output`]: the position of a token in its document, from 0.
     pub positions: u64,
-    /// `Int32 [rows · length + 1]`: cumulative lengths of the documents of all rows, from 0 to `rows · length`; what lies past the
-    /// entries is left unchanged.
+    /// `Int32 [rows · length + 1]`: cumulative lengths of the documents of all rows, from 0 to `rows · length`; the
+    /// rest of the array is left unchanged.
     pub cumulative: u64,
-    /// `Int32 [1]`: how many entries `cumulative` has.
+    /// `Int32 [1]`: the number of entries in `cumulative`.
     pub entries: u64,
 }
 
 impl TokenRows {
-    /// One document a row, rows with an extra token, 64 bits out.
+    /// One document per row, rows with an extra token, 64-bit output.
     pub fn new(token: Element, length: u32) -> Self {
         let documents = Documents::Whole;
         Self { token, length, extra_token: true, output: Element::I64, documents, ignore: -100 }
     }
 
-    /// What inputs, labels and positions are, each.
+    /// The tensor of inputs, labels or positions.
     pub fn output(&self, rows: u32) -> Result<Tensor> {
         self.check(rows)?;
         Tensor::new(self.output, &[rows.into(), self.length.into()])
     }
 
-    /// What cumulative lengths are, if all their entries are used.
+    /// The tensor of cumulative lengths at its maximum size.
     pub fn cumulative(&self, rows: u32) -> Result<Tensor> {
         self.check(rows)?;
         Tensor::new(Element::I32, &[u64::from(rows) * u64::from(self.length) + 1])
     }
 
-    /// Bytes that [`TokenRows::launch`] needs beside what it reads and writes.
+    /// Bytes of scratch memory that [`TokenRows::launch`] needs.
     pub fn scratch(&self, rows: u32) -> Result<usize> {
         self.check(rows)?;
         Ok(8 * rows as usize * (self.chunks().1 as usize + 1))
     }
 
-    /// Tokens a chunk, about as many as a row has chunks; chunks a row.
+    /// Tokens per chunk and chunks per row, which are about equal.
     fn chunks(&self) -> (u32, u32) {
         let chunk = self.length.isqrt().next_power_of_two().clamp(16, 1024);
         (chunk, self.length.div_ceil(chunk))
@@ -107,7 +107,7 @@ impl TokenRows {
         self.entries().map(|_| ())
     }
 
-    /// The kernel that looks through chunks, and the one that writes.
+    /// The kernel that scans chunks, and the one that writes the outputs.
     fn entries(&self) -> Result<(&'static str, &'static str)> {
         Ok(match (self.token, self.output) {
             (Element::U16, Element::I32) => ("tokens_chunks_u16", "tokens_u16_i32"),
@@ -122,8 +122,8 @@ impl TokenRows {
         })
     }
 
-    /// The launches, one after another, for `rows` rows. `scratch` has [`TokenRows::scratch`] bytes; it is used only if positions
-    /// or cumulative lengths are wanted and documents are found by tokens or segments.
+    /// The consecutive launches for `rows` rows. `scratch` has [`TokenRows::scratch`] bytes; it is used only if
+    /// positions or cumulative lengths are wanted and documents are found by tokens or segments.
     pub fn launch(&self, from: &TokenInputs, to: &TokenOutputs, scratch: u64, rows: u32) -> Result<Vec<Launch>> {
         self.check(rows)?;
         let starts = to.cumulative != 0;

@@ -1,17 +1,17 @@
-//! The library: where it is looked for, and its functions in use.
+//! Finds the library and its functions.
 //!
-//! Signatures and layouts are those of `nvjpeg.h` of CUDA 12 and 13, which agree in all that is used here.
+//! Signatures and layouts are those of `nvjpeg.h` in CUDA 12 and 13, which agree in everything used here.
 
 use packhorse_core::{Error, Kind, Result};
 use std::ffi::{OsString, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 
-/// Where the library is looked for by default: a process that has loaded one of these uses that. The older one first, since
-/// it also works with older drivers.
+/// Default names of the library. If the process has loaded one, that is used. The older one comes first, because it
+/// also works with older drivers.
 const NAMES: [&str; 3] = ["libnvjpeg.so.12", "libnvjpeg.so.13", "libnvjpeg.so"];
 
-/// The variable that says where the library is.
+/// The environment variable with the path of the library.
 const VARIABLE: &str = "PACKHORSE_NVJPEG";
 
 /// `nvjpegStatus_t`.
@@ -41,7 +41,7 @@ impl Status {
         }
     }
 
-    /// Whether a batch must be decoded by another backend; an error where that does not help.
+    /// Whether another backend must decode the batch; an error if that can't help.
     pub(super) fn fails(self) -> Result<bool> {
         match self {
             Self::ALLOCATOR_FAILURE => self.context("decode JPEGs").map(|()| true),
@@ -49,7 +49,7 @@ impl Status {
         }
     }
 
-    /// An error unless all is well.
+    /// An error unless the status is success.
     pub(super) fn context(self, what: &str) -> Result<()> {
         match self {
             Self::SUCCESS => Ok(()),
@@ -62,10 +62,10 @@ impl Status {
     }
 }
 
-/// `nvjpegImage_t`: where the channels of a picture go, and the bytes from line to line. An interleaved picture has one.
+/// `nvjpegImage_t`: the address and pitch of each channel of a picture. An interleaved picture uses the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(super) struct Image {
+pub(super) struct NvjpegImage {
     pub(super) channel: [usize; 4],
     pub(super) pitch: [usize; 4],
 }
@@ -73,15 +73,15 @@ pub(super) struct Image {
 /// `NVJPEG_OUTPUT_RGBI`.
 pub(super) const RGB_INTERLEAVED: c_int = 5;
 
-/// Something of the library's.
+/// An opaque handle of the library.
 pub(super) type Handle = *mut c_void;
 
 macro_rules! calls {
     ($($name:ident = $symbol:literal ($($argument:ty),*);)*) => {
-        /// The functions.
+        /// The functions of the library.
         pub(super) struct Calls {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> Status,)*
-            /// Never unloaded: it holds a CUDA runtime, which lives as long as the process.
+            /// Never unloaded: it contains a CUDA runtime, which lives as long as the process.
             _library: ManuallyDrop<libloading::Library>,
         }
 
@@ -90,7 +90,7 @@ macro_rules! calls {
                 let library = ManuallyDrop::new(library);
                 Ok(Self {
                     $($name: {
-                        // SAFETY: a function of this name has this type: nvjpeg.h.
+                        // SAFETY: nvjpeg.h declares this function with this type.
                         let found = unsafe { library.get::<unsafe extern "C" fn($($argument),*) -> Status>($symbol) };
                         *found.map_err(|_| missing(format!("it has no {}", $symbol)))?
                     },)*
@@ -114,17 +114,17 @@ calls! {
     supported = "nvjpegDecodeBatchedSupported" (Handle, Handle, *mut c_int);
     initialize = "nvjpegDecodeBatchedInitialize" (Handle, Handle, c_int, c_int, c_int);
     preallocate = "nvjpegDecodeBatchedPreAllocate" (Handle, Handle, c_int, c_int, c_int, c_int, c_int);
-    decode = "nvjpegDecodeBatched" (Handle, Handle, *const *const u8, *const usize, *mut Image, *mut c_void);
+    decode = "nvjpegDecodeBatched" (Handle, Handle, *const *const u8, *const usize, *mut NvjpegImage, *mut c_void);
 }
 
 impl Calls {
-    /// The library at `path`; else where the environment says; else wherever the system finds it.
+    /// The library at `path`; else at the path in the environment; else as found by the system.
     pub(super) fn load(path: Option<&Path>) -> Result<Self> {
         let named = path.map(|path| path.as_os_str().to_owned()).or_else(|| std::env::var_os(VARIABLE));
         let names: Vec<OsString> = named.map_or_else(|| NAMES.iter().map(OsString::from).collect(), |name| vec![name]);
         let mut why = String::new();
         for name in names {
-            // SAFETY: loading the library runs its initializers, which is what it is loaded for.
+            // SAFETY: loading the library runs its initializers, as intended.
             match unsafe { libloading::Library::new(&name) } {
                 Ok(library) => return Self::of(library),
                 Err(error) => why = error.to_string(),
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn structs_lie_as_in_the_header() {
-        assert_eq!((size_of::<Image>(), align_of::<Image>()), (64, 8));
-        assert_eq!(std::mem::offset_of!(Image, pitch), 32);
+        assert_eq!((size_of::<NvjpegImage>(), align_of::<NvjpegImage>()), (64, 8));
+        assert_eq!(std::mem::offset_of!(NvjpegImage, pitch), 32);
         assert_eq!(size_of::<Status>(), 4);
     }
 

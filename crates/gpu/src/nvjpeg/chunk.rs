@@ -1,11 +1,11 @@
-//! Where in a lane everything is. Owns arithmetic; touches no GPU.
+//! The memory layout of a lane. Only arithmetic; uses no GPU.
 
 use packhorse_core::{Error, Kind, Result};
 use packhorse_read::ALIGN;
 use packhorse_transform::image::JpegFacts;
 use std::ops::Range;
 
-/// A picture of a batch, and who decodes it.
+/// A picture of a batch, and its decoder.
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
     /// Its bytes in the batch's field.
@@ -15,25 +15,25 @@ pub(super) struct Picture {
     pub(super) width: u32,
 }
 
-/// Who decodes a picture.
+/// The decoder of a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Way {
-    /// The engine of this number.
+    /// The engine of this index.
     Engine(usize, JpegFacts),
     /// The CPU.
     Cpu,
-    /// None: the sample has no picture.
+    /// No decoder: the sample has no picture.
     None,
 }
 
 impl Picture {
-    /// Bytes of its pixels.
+    /// Size of its pixels in bytes.
     pub(super) fn pixels(&self) -> usize {
         3usize.saturating_mul(self.height as usize).saturating_mul(self.width as usize)
     }
 }
 
-/// Where the tables and pictures of consecutive rows of a batch are:
+/// The layout of the tables and pictures of consecutive rows of a batch:
 ///
 /// ```text
 /// offsets [n + 1] i64 │ shapes [n, 3] i32 │ pictures, each where a multiple of 256 is
@@ -42,12 +42,12 @@ impl Picture {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) shapes: usize,
-    /// The end of the bytes to copy.
+    /// The end of the bytes that are copied from the host.
     pub(super) tables: usize,
     pub(super) pictures: usize,
-    /// For each picture where it begins behind `pictures`, and where the last one ends.
+    /// The start of each picture relative to `pictures`, and the end of the last.
     pub(super) places: Vec<usize>,
-    /// All bytes.
+    /// The total size in bytes.
     pub(super) bytes: usize,
 }
 
@@ -86,7 +86,7 @@ impl Chunk {
     }
 }
 
-/// How many of `pictures` fit into `memory` bytes, one at least.
+/// How many of `pictures` fit into `memory` bytes; at least one.
 pub(super) fn fitting(pictures: &[Picture], memory: usize) -> usize {
     let mut bytes = 0usize;
     let fits = |picture: &&Picture| {

@@ -1,10 +1,10 @@
-//! Pictures that are left to the CPU.
+//! Decodes the remaining pictures on the CPU.
 
 use packhorse_core::{Error, Limits, Result};
 use packhorse_transform::image::{Draws, View, ViewDecoder};
 use std::thread;
 
-/// Decoders, one a thread.
+/// Decoders, one per thread.
 pub(super) struct Cpu {
     first: ViewDecoder,
     others: Vec<ViewDecoder>,
@@ -15,7 +15,7 @@ pub(super) struct Job<'j> {
     /// Its row, for errors.
     pub(super) row: usize,
     pub(super) bytes: &'j [u8],
-    /// As many bytes as it has pixels, times three.
+    /// Three bytes per pixel.
     pub(super) out: &'j mut [u8],
 }
 
@@ -25,12 +25,12 @@ impl Cpu {
         Ok(Self { first: decoder()?, others: (1..threads).map(|_| decoder()).collect::<Result<_>>()? })
     }
 
-    /// Height and width of a picture, upright.
+    /// Height and width of a picture after its EXIF orientation.
     pub(super) fn size(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
         self.first.size(bytes)
     }
 
-    /// Decodes all, or gives the row and the error of the first that can't be.
+    /// Decodes all pictures; an error has the row of the first that fails.
     pub(super) fn decode(&mut self, mut jobs: Vec<Job<'_>>) -> Result<(), (usize, Error)> {
         let share = jobs.len().div_ceil(1 + self.others.len()).max(1);
         let mut shares = jobs.chunks_mut(share);

@@ -1,4 +1,4 @@
-//! One of nvJPEG's ways to decode, and what it keeps for batches that are being decoded.
+//! A backend of nvJPEG, and its decoder states.
 
 use super::calls::{Calls, Handle, Status};
 use super::state::State;
@@ -9,13 +9,13 @@ use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// A way to decode.
+/// A backend of nvJPEG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// The JPEG engines of A100, H100 and their kin: baseline pictures of one scan.
+    /// The hardware JPEG engines of A100, H100 and similar GPUs: baseline pictures of one scan.
     Hardware,
-    /// Multiprocessors, with help from the calling thread: large batches of baseline pictures need little of that, progressive
-    /// pictures much.
+    /// Multiprocessors and the calling thread: large batches of baseline pictures take little time of that thread,
+    /// progressive pictures much.
     Hybrid,
 }
 
@@ -28,7 +28,7 @@ impl Backend {
         }
     }
 
-    /// Whether nvJPEG should try. JPEGs that are rotated, have unusual colours or an unusual form are the CPU's.
+    /// Whether nvJPEG should try. JPEGs that are rotated or have unusual colours or coding are left to the CPU.
     pub(super) fn takes(self, facts: &JpegFacts) -> bool {
         let [luma, blue, red, _] = facts.sampling;
         let usual = facts.precision == 8 && facts.frames == 1 && facts.upright;
@@ -43,31 +43,30 @@ impl Backend {
     }
 }
 
-/// `NVJPEG_FLAGS_BITSTREAM_STRICT`: damaged JPEGs are refused, and then the CPU's decoder says what is wrong.
+/// `NVJPEG_FLAGS_BITSTREAM_STRICT`: damaged JPEGs are refused, and the CPU decoder then reports the error.
 const STRICT: u32 = 1 << 2;
 
-/// `NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION`: chroma between samples is that of a line through them, as the CPU's decoders have
-/// it, not that of the nearest.
+/// `NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION`: chroma is interpolated linearly, like on the CPU, instead of repeated.
 const INTERPOLATED: u32 = 1 << 5;
 
 /// A library handle for a backend.
 pub(super) struct Engine {
     pub(super) backend: Backend,
     shared: Arc<Shared>,
-    /// A parsed header, used again for each picture.
+    /// A parsed header, reused for each picture.
     parsed: Handle,
 }
 
-/// What states need to the end.
+/// The library handle, which states keep alive.
 pub(super) struct Shared {
     pub(super) calls: Arc<Calls>,
     pub(super) gpu: Cuda,
     pub(super) handle: Handle,
 }
 
-// SAFETY: the library's handles belong to no thread; one at a time has them.
+// SAFETY: the library's handles belong to no thread; one thread at a time uses them.
 unsafe impl Send for Engine {}
-// SAFETY: of the handle only calls that are safe for threads are made by several: making and destroying states.
+// SAFETY: several threads make only thread-safe calls with the handle: creating and destroying states.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -75,16 +74,16 @@ unsafe impl Sync for Shared {}
 impl Engine {
     /// The engine for a backend.
     ///
-    /// Errors: a GPU without hardware for it, or with such that can't be used (kind `Unsupported`); what the GPU says.
+    /// Errors: a GPU without usable hardware for it (kind `Unsupported`); those of the GPU.
     pub(super) fn new(gpu: &Cuda, calls: &Arc<Calls>, backend: Backend) -> Result<Self> {
         let _bound = gpu.bind()?;
         let create = |flags| {
             let mut handle = null_mut();
-            // SAFETY: no allocators are given; `handle` is written by a call that succeeds.
+            // SAFETY: no allocators are passed; a successful call writes `handle`.
             let status = unsafe { (calls.create)(backend.number(), null_mut(), null_mut(), flags, &raw mut handle) };
             (status, handle)
         };
-        // Older libraries don't know all flags.
+        // Older libraries don't support all flags.
         let flags = [STRICT | INTERPOLATED, STRICT, 0].into_iter().map(create);
         let known = flags.into_iter().find(|(status, _)| *status != Status::INVALID_PARAMETER);
         let (status, handle) = known.unwrap_or((Status::INVALID_PARAMETER, null_mut()));
@@ -95,19 +94,19 @@ impl Engine {
         status.context("start nvJPEG")?;
         let shared = Arc::new(Shared { calls: Arc::clone(calls), gpu: gpu.clone(), handle });
         let mut parsed = null_mut();
-        // SAFETY: the handle was just made; `parsed` is written by a call that succeeds.
+        // SAFETY: the handle was just made; a successful call writes `parsed`.
         unsafe { (calls.stream_create)(handle, &raw mut parsed) }.context("start nvJPEG's parser")?;
         Ok(Self { backend, shared, parsed })
     }
 
-    /// Whether it can decode `bytes`, of which `facts` are known. What it can't even parse it can't.
+    /// Whether it can decode `bytes`, whose header says `facts`. Pictures that it can't parse don't count.
     pub(super) fn takes(&mut self, bytes: &[u8], facts: &JpegFacts) -> Result<bool> {
         let Some(bytes) = bytes.get(..facts.bytes).filter(|_| self.backend.takes(facts)) else { return Ok(false) };
         let _bound = self.shared.gpu.bind()?;
         let (calls, handle) = (&self.shared.calls, self.shared.handle);
         let (mut width, mut height, mut refused) = (0, 0, 1);
-        // SAFETY: both handles are there, and the second has no other user; so many bytes are there, and read by this call alone;
-        // the numbers are written by calls that succeed.
+        // SAFETY: both handles are valid, and the second has no other user; the bytes are valid, and read only during
+        // this call; successful calls write the numbers.
         let status = unsafe {
             let parsed = (calls.stream_parse)(handle, bytes.as_ptr(), bytes.len(), 0, 0, self.parsed);
             match parsed {
@@ -118,15 +117,16 @@ impl Engine {
                 other => other,
             }
         };
-        // The room for the pixels comes from our own parser of the header: a decoder that sees another size refuses.
+        // The space for the pixels follows from packhorse's own header parser: if nvJPEG sees another size, it must not
+        // decode.
         Ok(status == Status::SUCCESS && refused == 0 && (width, height) == (facts.width, facts.height))
     }
 
-    /// What it keeps for a batch that is being decoded.
+    /// A new state for decoding a batch.
     pub(super) fn state(&self) -> Result<State> {
         let _bound = self.shared.gpu.bind()?;
         let mut raw = null_mut();
-        // SAFETY: the handle is there; `raw` is written by a call that succeeds.
+        // SAFETY: the handle is valid; a successful call writes `raw`.
         unsafe { (self.shared.calls.state_create)(self.shared.handle, &raw mut raw) }
             .context("make a state of nvJPEG")?;
         Ok(State::new(Arc::clone(&self.shared), raw))
@@ -136,7 +136,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         if let Ok(_bound) = self.shared.gpu.bind() {
-            // SAFETY: made by `new`, and gone after this.
+            // SAFETY: made by `new` and not used after this.
             let _ = unsafe { (self.shared.calls.stream_destroy)(self.parsed) };
         }
     }
@@ -145,7 +145,7 @@ impl Drop for Engine {
 impl Drop for Shared {
     fn drop(&mut self) {
         if let Ok(_bound) = self.gpu.bind() {
-            // SAFETY: made by `Engine::new`; nothing of it is left.
+            // SAFETY: made by `Engine::new`; all its states are gone.
             let _ = unsafe { (self.calls.destroy)(self.handle) };
         }
     }
@@ -155,7 +155,7 @@ impl Drop for Shared {
 pub(super) fn version(calls: &Calls) -> Option<[c_int; 3]> {
     let mut version = [0; 3];
     for (part, number) in (0..).zip(&mut version) {
-        // SAFETY: the number is written by a call that succeeds.
+        // SAFETY: a successful call writes the number.
         if unsafe { (calls.property)(part, number) } != Status::SUCCESS {
             return None;
         }

@@ -1,10 +1,10 @@
-//! From a field of JPEGs to pictures of one size.
+//! Decodes and resizes a field of JPEGs.
 
 use super::chunk::{Picture, Way, fitting};
 use super::cpu::Cpu;
 use super::engine::Engine;
 use super::lane::Lane;
-use super::part::Part;
+use super::lane_batch::LaneBatch;
 use super::source::Source;
 use super::{Backend, JpegOptions, NvJpeg};
 use crate::Cuda;
@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Decodes the JPEGs of each batch, and brings them to one size.
+/// Decodes the JPEGs of each batch and resizes them to one size.
 pub struct Jpegs {
     gpu: Cuda,
     options: JpegOptions,
@@ -27,7 +27,7 @@ pub struct Jpegs {
 }
 
 struct Work {
-    /// The one that was used last is last.
+    /// In the order of their last use.
     lanes: [Lane; 2],
     engines: Vec<Engine>,
     cpu: Cpu,
@@ -35,10 +35,10 @@ struct Work {
 }
 
 impl Jpegs {
-    /// For batches that an [`Upload`](crate::Upload) sends to this GPU.
+    /// A decoder for batches that an [`Upload`](crate::Upload) sends to this GPU.
     ///
-    /// Errors: settings that make no sense (kind `Config`); none of the backends on this GPU (kind `Unsupported`); what the GPU
-    /// says.
+    /// Errors: invalid settings (kind `Config`); none of the backends on this GPU (kind `Unsupported`); those of the
+    /// GPU.
     pub fn new(gpu: &Cuda, library: &NvJpeg, options: JpegOptions) -> Result<Self> {
         let resize = &options.resize;
         if resize.channels != 3 || resize.flip == Flip::Given {
@@ -64,7 +64,7 @@ impl Jpegs {
         Ok(Self { gpu: gpu.clone(), options, work, counts: Counts::default() })
     }
 
-    /// Rows of a whole batch.
+    /// Rows of a full batch.
     fn rows(&self, layout: &Layout) -> Result<u32> {
         let name = &self.options.from;
         let from = field(layout, name, &[DataType::UInt8])?;
@@ -75,19 +75,19 @@ impl Jpegs {
         Ok(batch(field(layout, &format!("{name}.offsets"), &[DataType::Int64])?)?.saturating_sub(1))
     }
 
-    /// Those of the backends that this GPU has.
+    /// The backends in use.
     pub fn backends(&self) -> Vec<Backend> {
         let work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         work.engines.iter().map(|engine| engine.backend).collect()
     }
 
-    /// How many pictures went which way.
+    /// The number of pictures decoded by each backend.
     pub fn counts(&self) -> JpegCounts {
         let [hardware, hybrid, cpu, failed] = self.counts.0.each_ref().map(|count| count.load(Ordering::Relaxed));
         JpegCounts { hardware, hybrid, cpu, failed }
     }
 
-    /// Rows of a batch that fit into a lane, from the first of `pictures` on; how many they were.
+    /// Decodes the first of `pictures` that fit into a lane; returns how many.
     fn part(
         &self,
         source: &Source<'_>,
@@ -102,23 +102,23 @@ impl Jpegs {
         let [_, lane] = lanes;
         let pictures = pictures.get_mut(first..).unwrap_or_default();
         let (pictures, _) = pictures.split_at_mut(fitting(pictures, self.options.memory));
-        let rows = pictures.len();
-        // SAFETY: it is the stream that copies are queued on, which is there as long as batches are sent.
+        let count = pictures.len();
+        // SAFETY: it is the copy stream, which lives as long as batches are sent.
         let stream = unsafe { self.gpu.stream_from_raw(stream) }?;
         lane.wait()?;
         let (options, counts) = (&self.options, &self.counts);
         let stream = &stream;
-        let mut part = Part { options, counts, source, lane, engines, cpu, pictures, first, stream, scratch };
-        let outcome = part.run(commands);
-        // Also after an error: some of it may be queued.
-        part.lane.mark(stream)?;
-        outcome.map(|()| rows)
+        let mut rows = LaneBatch { options, counts, source, lane, engines, cpu, pictures, first, stream, scratch };
+        let outcome = rows.run(commands);
+        // Even after an error, some of it may be queued.
+        rows.lane.mark(stream)?;
+        outcome.map(|()| count)
     }
 }
 
-// SAFETY: the kernels stay inside of the arrays whose addresses and sizes they are given: the fields', the scratch memory's, and a
-// lane's. nvJPEG is given as much of a lane as the pictures take whose size it agrees to, and bytes of the batch on the host. A lane
-// is given back when it has waited for its last use.
+// SAFETY: the kernels access only the arrays whose addresses and sizes they are given: those of fields, scratch memory
+// and a lane. nvJPEG gets the part of a lane that the pictures take, whose sizes it has confirmed, and bytes of the
+// batch on the host. A lane is freed only after waiting for its last use.
 unsafe impl DeviceTransform for Jpegs {
     fn needs(&self) -> Vec<FieldOptions> {
         keys(&self.options.draws, self.options.drawn())
@@ -156,7 +156,7 @@ unsafe impl DeviceTransform for Jpegs {
     }
 }
 
-/// A picture, and who will decode it.
+/// Selects the decoder of a picture.
 fn survey(engines: &mut [Engine], cpu: &mut Cpu, bytes: &[u8], place: Range<usize>, required: bool) -> Result<Picture> {
     if bytes.is_empty() {
         let absent = Picture { bytes: place, way: Way::None, height: 0, width: 0 };
@@ -176,20 +176,20 @@ fn survey(engines: &mut [Engine], cpu: &mut Cpu, bytes: &[u8], place: Range<usiz
     Ok(Picture { bytes: place, way, height, width })
 }
 
-/// How many pictures each backend has decoded so far.
+/// The number of pictures decoded so far by each backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JpegCounts {
-    /// By the GPU's JPEG engines.
+    /// Decoded by the hardware JPEG engines.
     pub hardware: u64,
-    /// By its multiprocessors.
+    /// Decoded by multiprocessors.
     pub hybrid: u64,
-    /// By the CPU.
+    /// Decoded by the CPU.
     pub cpu: u64,
-    /// Calls of nvJPEG that failed; their pictures are counted at the CPU.
+    /// Failed calls of nvJPEG; their pictures count for the CPU.
     pub failed: u64,
 }
 
-/// The same, while it is counted.
+/// The running counts.
 #[derive(Debug, Default)]
 pub(super) struct Counts([AtomicU64; 4]);
 
@@ -197,7 +197,7 @@ impl Counts {
     pub(super) const CPU: usize = 2;
     pub(super) const FAILED: usize = 3;
 
-    /// Counts `more` at a place: that of a backend is its number.
+    /// Adds `more` to a count; the index of a backend is its number.
     pub(super) fn add(&self, place: usize, more: usize) -> Result<()> {
         let count = self.0.get(place).ok_or_else(|| Error::bug("a count that is not kept"))?;
         count.fetch_add(more as u64, Ordering::Relaxed);

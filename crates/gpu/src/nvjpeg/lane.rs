@@ -1,12 +1,12 @@
-//! Memory on the way from JPEGs to pictures of one size, used again and again.
+//! Reusable memory for decoding JPEGs and resizing them.
 
 use super::engine::Engine;
 use super::state::State;
 use crate::{Cuda, DeviceMemory, Gpu, Pinned, Stream};
 use packhorse_core::{Error, Result};
 
-/// What some pictures of a batch need while they are decoded. It is used again once the GPU is past their last kernel, which the
-/// host waits for: see [`super`].
+/// The memory and states that some pictures of a batch need while they are decoded. It is reused once the GPU has
+/// passed their last kernel, which the host waits for: see [`super`].
 pub(super) struct Lane {
     gpu: Cuda,
     held: Option<Held>,
@@ -14,11 +14,11 @@ pub(super) struct Lane {
 }
 
 struct Held {
-    /// One for each engine.
+    /// One per engine.
     states: Vec<State>,
     pinned: Pinned,
     memory: DeviceMemory,
-    /// Of `memory`.
+    /// The size of `memory`.
     bytes: usize,
 }
 
@@ -33,41 +33,41 @@ impl Lane {
         self.held.as_mut().ok_or_else(|| Error::bug("a lane without memory"))
     }
 
-    /// Waits, in this thread, until the GPU uses nothing of it.
+    /// Blocks until the GPU no longer uses the lane.
     pub(super) fn wait(&self) -> Result<()> {
         self.gpu.synchronize(&self.idle)
     }
 
-    /// Waits until the GPU has nothing to do at all.
+    /// Blocks until the GPU is idle.
     pub(super) fn drain(&self) -> Result<()> {
         self.gpu.drain()
     }
 
-    /// Marks the end of the use of it.
+    /// Records the end of its use.
     pub(super) fn mark(&self, stream: &Stream) -> Result<()> {
         self.gpu.record(&self.idle, stream)
     }
 
-    /// For each engine what it keeps.
+    /// The decoder state of each engine.
     pub(super) fn states(&mut self) -> Result<&mut [State]> {
         Ok(&mut self.held()?.states)
     }
 
-    /// The address of so many bytes of the GPU's memory, of which it takes more than `most` only if that many are needed. Nothing
-    /// may use it when it grows.
+    /// The address of `bytes` bytes of GPU memory. Allocates more than `most` only if needed. The GPU must not use the
+    /// lane during this call, which may reallocate.
     pub(super) fn memory(&mut self, bytes: usize, most: usize) -> Result<u64> {
         let gpu = self.gpu.clone();
         let held = self.held()?;
         if held.bytes < bytes {
             let larger = grown(bytes).min(most.max(bytes));
-            // First the old, then the new: they need not fit together.
+            // The old memory is freed first: both may not fit together.
             (held.memory, held.bytes) = (gpu.memory(1)?, 1);
             (held.memory, held.bytes) = (gpu.memory(larger)?, larger);
         }
         Ok(gpu.address(&held.memory))
     }
 
-    /// So many bytes of the host's. Nothing may use it when it grows.
+    /// `bytes` bytes of pinned memory. The GPU must not use the lane during this call, which may reallocate.
     pub(super) fn pinned(&mut self, bytes: usize) -> Result<&mut [u8]> {
         let gpu = self.gpu.clone();
         let held = self.held()?;
@@ -78,7 +78,7 @@ impl Lane {
         held.pinned.as_mut().get_mut(..bytes).ok_or_else(|| Error::bug("pinned memory that is too small"))
     }
 
-    /// Queues a copy of the host's bytes at `from` to `to`, which is in the lane's memory.
+    /// Queues a copy of the pinned bytes `from` to the address `to` in the lane's memory.
     pub(super) fn copy(&mut self, from: std::ops::Range<usize>, to: u64, stream: &Stream) -> Result<()> {
         let gpu = self.gpu.clone();
         let held = self.held()?;
@@ -88,12 +88,12 @@ impl Lane {
         if inside.is_none_or(|end| end > held.bytes as u64) {
             return Err(Error::bug("a copy to behind the GPU's memory"));
         }
-        // SAFETY: both ends are in memory of the lane, which is used again only after `idle`.
+        // SAFETY: both ends are in memory of the lane, which is reused only after `idle`.
         unsafe { gpu.upload_to(from, to, stream) }
     }
 }
 
-/// A size that need not grow again soon.
+/// `bytes` plus a reserve, so that it seldom grows.
 fn grown(bytes: usize) -> usize {
     bytes.saturating_add(bytes / 4).checked_next_multiple_of(1 << 16).unwrap_or(bytes)
 }
@@ -101,7 +101,7 @@ fn grown(bytes: usize) -> usize {
 impl Drop for Lane {
     fn drop(&mut self) {
         if self.gpu.synchronize(&self.idle).is_err() {
-            // The GPU may still use it.
+            // Leaked: the GPU may still use it.
             std::mem::forget(self.held.take());
         }
     }

@@ -1,4 +1,4 @@
-//! The library, loaded.
+//! The loaded library.
 
 use super::calls::Calls;
 use super::engine::version;
@@ -6,22 +6,22 @@ use packhorse_core::Result;
 use std::path::Path;
 use std::sync::Arc;
 
-/// nvJPEG. Clones are the same one; it stays loaded until the process ends.
+/// nvJPEG. Clones share it; it stays loaded until the process ends.
 #[derive(Clone)]
 pub struct NvJpeg {
     pub(super) calls: Arc<Calls>,
 }
 
 impl NvJpeg {
-    /// The library at `path`; without one that which `PACKHORSE_NVJPEG` names; else `libnvjpeg.so.12`, `.13` or without a number,
-    /// wherever the system finds it. A GPU is not needed for that.
+    /// The library at `path`; else the one that `PACKHORSE_NVJPEG` names; else `libnvjpeg.so.12`, `libnvjpeg.so.13` or
+    /// `libnvjpeg.so` as found by the system. Needs no GPU.
     ///
-    /// Errors: no library, or one that lacks a function (kind `Unsupported`, says what to install).
+    /// Errors: no library, or one that lacks a function (kind `Unsupported`; the message names the package to install).
     pub fn load(path: Option<&Path>) -> Result<Self> {
         Ok(Self { calls: Arc::new(Calls::load(path)?) })
     }
 
-    /// Its version, major, minor and patch level; `None` if it does not say.
+    /// Its version: major, minor and patch level; `None` if unknown.
     pub fn version(&self) -> Option<[i32; 3]> {
         version(&self.calls)
     }

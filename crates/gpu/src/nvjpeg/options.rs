@@ -1,38 +1,39 @@
-//! Settings of JPEGs on the GPU.
+//! Settings of JPEG decoding on the GPU.
 
 use super::Backend;
-use crate::kernels::{Flip, Part, Resize};
+use crate::kernels::{Crop, Flip, Resize};
 use packhorse_core::Limits;
 use std::thread::available_parallelism;
 
-/// Which field holds JPEGs, and what becomes of them.
+/// The field that holds JPEGs, and how they are decoded.
 #[derive(Clone, Debug)]
 pub struct JpegOptions {
-    /// The field that they are in: bytes as they are ([`FieldKind::Bytes`](packhorse_read::FieldKind::Bytes)).
+    /// The field to read, of undecoded bytes ([`FieldKind::Bytes`](packhorse_read::FieldKind::Bytes)).
     pub from: String,
-    /// Whether a sample that has none, or an empty one, is an error; else its picture is black.
+    /// Whether a missing or empty JPEG is an error; else its picture is black.
     pub required: bool,
-    /// The field that is made.
+    /// The field to make.
     pub into: String,
-    /// What becomes of them, as for [`Resized`](crate::transforms::Resized).
+    /// How pictures are resized, as for [`Resized`](crate::transforms::Resized).
     pub resize: Resize,
-    /// The field of keys that is drawn from ([`FieldKind::Draws`](packhorse_read::FieldKind::Draws)).
+    /// The field of keys for random draws ([`FieldKind::Draws`](packhorse_read::FieldKind::Draws)).
     pub draws: String,
-    /// Who is asked to decode, in this order; what they refuse the CPU decodes. Those that the GPU does not have are left out.
+    /// The backends to try, in this order; the CPU decodes the rest. Backends that the GPU does not have are ignored.
     pub backends: Vec<Backend>,
-    /// Bytes of decoded pictures in the GPU's memory at a time, twice: a batch of more is done in parts. Only a picture that is
-    /// larger takes more.
+    /// Bytes of decoded pictures in each of two lanes of GPU memory: larger batches are decoded in parts. Only a single
+    /// larger picture takes more.
     pub memory: usize,
-    /// Threads that decode the CPU's share, including the one that takes the batches.
+    /// Threads that decode pictures on the CPU, including the one that takes the batches.
     pub threads: usize,
-    /// Of pictures.
+    /// Limits on pictures.
     pub limits: Limits,
 }
 
 impl JpegOptions {
-    /// The JPEGs in the field `from` to this height and width, as [`Resized::new`](crate::transforms::Resized::new) does it: the
-    /// middle of each, `bf16`, channels first, normalised for ImageNet, under the same name. By hardware, else by
-    /// multiprocessors, in twice 512 MiB; each sample must have one; the CPU's by at most eight threads; none above 256 megapixels.
+    /// Resizes the JPEGs of the field `from` to this height and width, like
+    /// [`Resized::new`](crate::transforms::Resized::new): the centre, `bf16`, channels first, normalised for ImageNet,
+    /// under the same name. Decodes by hardware, else by multiprocessors, in two lanes of 512 MiB, with at most eight
+    /// CPU threads. Each sample must have a picture, of at most 256 megapixels.
     pub fn new(from: impl Into<String>, size: (u32, u32)) -> Self {
         let resized = crate::transforms::Resized::new(from, size);
         Self {
@@ -48,8 +49,8 @@ impl JpegOptions {
         }
     }
 
-    /// Whether anything is drawn.
+    /// Whether anything is random.
     pub(super) fn drawn(&self) -> bool {
-        matches!(self.resize.part, Part::Random { .. }) || matches!(self.resize.flip, Flip::Drawn(_))
+        matches!(self.resize.crop, Crop::Random { .. }) || matches!(self.resize.flip, Flip::Drawn(_))
     }
 }

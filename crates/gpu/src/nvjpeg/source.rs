@@ -1,10 +1,10 @@
-//! The JPEGs of a batch, in the host's memory.
+//! The JPEGs of a batch in host memory.
 
 use crate::upload_stream::Fields;
 use packhorse_core::{Error, Result};
 use std::ops::Range;
 
-/// A field's bytes in a batch, and what else is known of it.
+/// The bytes and offsets of a field in a batch.
 pub(super) struct Source<'b> {
     name: &'b str,
     pub(super) fields: &'b Fields<'b>,
@@ -19,7 +19,7 @@ impl<'b> Source<'b> {
         Ok(Self { name, fields, values, offsets: offsets.as_chunks().0 })
     }
 
-    /// Where the bytes of a row are.
+    /// The range of a row's bytes.
     pub(super) fn place(&self, row: usize) -> Result<Range<usize>> {
         let offset = |row: usize| usize::try_from(i64::from_le_bytes(*self.offsets.get(row)?)).ok();
         let place = offset(row).zip(offset(row + 1)).map(|(from, to)| from..to);
@@ -31,7 +31,7 @@ impl<'b> Source<'b> {
         self.values.get(place).unwrap_or_default()
     }
 
-    /// The error of a row, with the names of field and sample.
+    /// Adds field and sample to the error of a row.
     pub(super) fn named(&self, error: Error, row: usize) -> Error {
         let named = error.subject(format_args!("field {}", self.name)).in_field(self.name);
         let key = self.fields.metadata().key(row).filter(|key| !key.is_empty());

@@ -1,6 +1,6 @@
-//! A batch that nvJPEG is decoding, and what it keeps for that.
+//! The nvJPEG state of a batch that is being decoded.
 
-use super::calls::{Handle, Image, RGB_INTERLEAVED, Status};
+use super::calls::{Handle, NvjpegImage, RGB_INTERLEAVED, Status};
 use super::engine::Shared;
 use packhorse_core::{Error, Result};
 use packhorse_transform::image::JpegFacts;
@@ -14,29 +14,29 @@ const ALL_CHROMA: c_int = 0;
 pub(super) struct State {
     shared: Arc<Shared>,
     raw: Handle,
-    /// Pictures that it was prepared for; 0 if it was not.
+    /// The number of pictures that it was initialised for; 0 if it was not.
     batch: c_int,
-    /// Pictures, and the largest width and height, that memory was taken for.
+    /// The number of pictures, the width and the height that memory was preallocated for.
     foreseen: (c_int, c_int, c_int),
-    // What a call is given, kept until the next one: the library does not say when it last looks.
+    // The arguments of a call are kept until the next one: the library does not document when it last reads them.
     sources: Vec<*const u8>,
     lengths: Vec<usize>,
-    images: Vec<Image>,
+    images: Vec<NvjpegImage>,
     /// Widths and heights.
     sizes: Vec<(c_int, c_int)>,
 }
 
-// SAFETY: states belong to no thread, and the pointers are read by the library alone.
+// SAFETY: states belong to no thread, and only the library reads the pointers.
 unsafe impl Send for State {}
 
 impl State {
-    /// What `nvjpegJpegStateCreate` made.
+    /// Owns a state made by `nvjpegJpegStateCreate`.
     pub(super) fn new(shared: Arc<Shared>, raw: Handle) -> Self {
         let (sources, lengths, images, sizes) = Default::default();
         Self { shared, raw, batch: 0, foreseen: (0, 0, 0), sources, lengths, images, sizes }
     }
 
-    /// Forgets the last batch.
+    /// Clears the last batch.
     pub(super) fn clear(&mut self) {
         self.sources.clear();
         self.lengths.clear();
@@ -52,7 +52,7 @@ impl State {
         self.images.len()
     }
 
-    /// Adds a picture, whose `width × height × 3` bytes go to the GPU's memory at `to`.
+    /// Adds a picture, whose `width × height × 3` bytes are written to GPU memory at `to`.
     pub(super) fn push(&mut self, bytes: &[u8], facts: &JpegFacts, to: u64) -> Result<()> {
         let bytes = bytes.get(..facts.bytes).unwrap_or_default();
         let side = |side| c_int::try_from(side).map_err(|_| Error::bug("a JPEG that is larger than JPEGs are"));
@@ -60,18 +60,18 @@ impl State {
         let to = usize::try_from(to).map_err(|_| Error::bug("an address beyond all"))?;
         self.sources.push(bytes.as_ptr());
         self.lengths.push(bytes.len());
-        self.images.push(Image { channel: [to, 0, 0, 0], pitch: [3 * facts.width as usize, 0, 0, 0] });
+        self.images.push(NvjpegImage { channel: [to, 0, 0, 0], pitch: [3 * facts.width as usize, 0, 0, 0] });
         self.sizes.push((width, height));
         Ok(())
     }
 
-    /// Takes memory for the largest of the pictures in advance, where they are about of one size: else the library takes and
-    /// gives memory back whenever sizes change, which stops the GPU. Its result does not matter.
+    /// Preallocates memory for the largest picture if all are of similar size: else the library reallocates whenever
+    /// sizes change, which stalls the GPU. Failure is ignored.
     fn foresee(&mut self, many: c_int) {
         let (batch, widest, highest) = self.foreseen;
         let side = |side: c_int, before: c_int| (side.saturating_add(63) / 64 * 64).max(before);
         let (width, height) = self.sizes.iter().fold((0, 0), |(width, height), (w, h)| (width.max(*w), height.max(*h)));
-        // A little more, so that this ends.
+        // A reserve, so that this seldom happens.
         let foreseen @ (batch, width, height) = (many.max(batch), side(width, widest), side(height, highest));
         let pixels = |(width, height): (c_int, c_int)| f64::from(width) * f64::from(height);
         let needed: f64 = self.sizes.iter().copied().map(pixels).sum();
@@ -79,23 +79,22 @@ impl State {
             return;
         }
         let (calls, handle) = (&self.shared.calls, self.shared.handle);
-        // SAFETY: both handles are there, and nothing is being decoded with the second.
+        // SAFETY: both handles are valid, and nothing is being decoded with the second.
         let _ = unsafe { (calls.preallocate)(handle, self.raw, batch, width, height, ALL_CHROMA, RGB_INTERLEAVED) };
         self.foreseen = foreseen;
     }
 
-    /// Queues the decoding of all that was added on a stream; the bytes are RGB, interleaved.
+    /// Queues the decoding of all added pictures on a stream, to interleaved RGB.
     ///
-    /// # Safety
-    /// Until the stream is past this, all bytes that were added must be there unchanged, the memory they go to must be there,
-    /// and `self` may not be used. That memory must be unused *now*: see [`super`].
+    /// # Safety Until the stream has passed this, all added bytes must stay valid and unchanged, the output memory must
+    /// stay valid, and `self` may not be used. The output memory must be unused *now*: see [`super`].
     pub(super) unsafe fn decode(&mut self, stream: usize) -> Result<Status> {
         let _bound = self.shared.gpu.bind()?;
         let calls = Arc::clone(&self.shared.calls);
         let handle = self.shared.handle;
         let many = c_int::try_from(self.images.len()).map_err(|_| Error::config("a batch of too many pictures"))?;
         if self.batch != many {
-            // SAFETY: both handles are there, and nothing is being decoded with the second.
+            // SAFETY: both handles are valid, and nothing is being decoded with the second.
             let status = unsafe { (calls.initialize)(handle, self.raw, many, 1, RGB_INTERLEAVED) };
             if status != Status::SUCCESS {
                 return Ok(status);
@@ -106,7 +105,7 @@ impl State {
         let stream = std::ptr::with_exposed_provenance_mut::<c_void>(stream);
         // SAFETY: all arrays have `many` entries; the rest is this function's contract.
         let status = unsafe { (calls.decode)(handle, self.raw, sources, lengths, self.images.as_mut_ptr(), stream) };
-        // After a failed batch it must be prepared again.
+        // After a failed batch the state must be initialised again.
         self.batch = if status == Status::SUCCESS { many } else { 0 };
         Ok(status)
     }

@@ -1,10 +1,10 @@
-//! Work on a batch on the GPU, before its consumer sees it.
+//! Transforms of a batch on the GPU, before its consumer sees it.
 //!
-//! A step takes fields by name and makes others; those lie behind the batch in its slot, so they come and go with it. Steps
-//! run one after another on the stream of the copies: what a training step of tens of milliseconds hides anyhow, and one
-//! event says that all is there.
+//! A step reads fields by name and makes others, which are stored after the batch in its slot and live as long as it.
+//! Steps run one after another on the copy stream, where a training step of tens of milliseconds hides them, and one
+//! event marks the end of copy and steps.
 
-#![expect(unsafe_code, reason = "kernels are handed addresses, which the compiler can't follow")]
+#![expect(unsafe_code, reason = "the compiler can't check the addresses that kernels use")]
 
 mod padded;
 mod pictures;
@@ -26,25 +26,24 @@ use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::{FieldKind, FieldOptions, Layout, SlabField};
 
-/// Makes fields of a batch from others: kernels that run after the copy, on the same stream, into memory that belongs to
-/// the batch.
+/// Makes fields of a batch from others, by kernels that run after the copy, on the same stream, and write memory that
+/// belongs to the batch.
 ///
-/// # Safety
-/// What `run` queues reads no more than `fields` and `scratch`, and writes no more than the fields that
-/// [`outputs`](DeviceTransform::outputs) promised and so much scratch memory as [`scratch`](DeviceTransform::scratch) asked for; but for memory of
-/// the step's own, which it keeps until all that uses it is over.
+/// # Safety Work that `run` queues reads only `fields` and `scratch`, and writes only the fields that
+/// [`outputs`](DeviceTransform::outputs) declares and as many scratch bytes as [`scratch`](DeviceTransform::scratch)
+/// returns. It may also use memory that the step owns and keeps until that work has finished.
 pub unsafe trait DeviceTransform: Send + Sync {
-    /// Fields of samples that it needs, which the loader adds if they were not asked for.
+    /// Fields of samples that it needs, which the loader adds if they were not requested.
     fn needs(&self) -> Vec<FieldOptions> {
         Vec::new()
     }
 
-    /// The fields that are made of batches with this layout.
+    /// The fields that it makes of batches with this layout.
     ///
-    /// Errors (kind `Config`): fields that are not there, or of another type or shape than the kernels work on.
+    /// Errors (kind `Config`): missing fields, or a type or shape that the kernels don't support.
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>>;
 
-    /// Bytes of memory that the kernels need beside, at a multiple of 256. All steps have the same, one after another.
+    /// Bytes of scratch memory that the kernels need, aligned to 256. All steps share it, one after another.
     ///
     /// Errors: as for `outputs`.
     fn scratch(&self, layout: &Layout) -> Result<usize> {
@@ -52,12 +51,12 @@ pub unsafe trait DeviceTransform: Send + Sync {
         Ok(0)
     }
 
-    /// Queues the work for a batch of one row at least, whose [bytes on the host](Fields::host) and memory on the GPU stay as
-    /// they are until that is over.
+    /// Queues the work for a batch of at least one row. Its [bytes on the host](Fields::host) and memory on the GPU
+    /// stay valid and unchanged until that work has finished.
     fn run(&self, fields: &Fields<'_>, scratch: u64, commands: &mut dyn Commands) -> Result<()>;
 }
 
-/// The stream that a batch is sent on: work runs in the order in which it is queued here, after the copy.
+/// The stream that a batch is sent on: work runs after the copy, in the order in which it is queued.
 pub trait Commands {
     /// Queues a kernel.
     fn launch(&mut self, launch: &Launch) -> Result<()>;
@@ -66,25 +65,25 @@ pub trait Commands {
     fn stream(&self) -> Option<usize>;
 }
 
-/// A field that is made on the GPU.
+/// A field made on the GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// Its name. A field of the same name that came with the batch is covered by it.
+    /// Its name. It shadows a field of the same name that was copied with the batch.
     pub name: String,
-    /// Its elements, and its shape for a whole batch.
+    /// Its element type, and its shape for a full batch.
     pub tensor: Tensor,
-    /// Whether the first dimension are the rows, of which a batch may have fewer.
+    /// Whether the first dimension is the rows, of which a batch may have fewer.
     pub by_row: bool,
 }
 
 impl Output {
-    /// One entry a row.
+    /// One entry per row.
     pub(crate) fn rows(name: impl Into<String>, tensor: Tensor) -> Self {
         Self { name: name.into(), tensor, by_row: true }
     }
 }
 
-/// The field of keys that is drawn from, if `drawn`.
+/// The field of keys for random draws, if `drawn`.
 pub(crate) fn keys(name: &str, drawn: bool) -> Vec<FieldOptions> {
     drawn.then(|| FieldOptions::new(name, FieldKind::Draws)).into_iter().collect()
 }
@@ -100,7 +99,7 @@ pub(crate) fn field<'l>(layout: &'l Layout, name: &str, types: &[DataType]) -> R
     }
 }
 
-/// The same, but dense and of this shape after the rows, as many as `batch`.
+/// The field `name`, which must be dense, with `batch` rows of the shape `inner`.
 pub(crate) fn beside(layout: &Layout, name: &str, data_type: DataType, batch: u32, inner: &[usize]) -> Result<()> {
     let found = field(layout, name, &[data_type])?;
     if found.ragged || found.shape.split_first() != Some((&(batch as usize), inner)) {
@@ -114,23 +113,23 @@ fn either(types: &[DataType]) -> String {
     types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }
 
-/// The rows of a whole batch, by the first dimension of a field.
+/// The rows of a full batch, by the first dimension of a field.
 pub(crate) fn batch(field: &SlabField) -> Result<u32> {
     let rows = field.shape.first().copied().unwrap_or_default();
     u32::try_from(rows).map_err(|_| Error::config(format!("batches of {rows} rows: make them smaller")))
 }
 
-/// Rows of a batch that is there.
+/// The rows of a batch that hold samples.
 pub(crate) fn rows(fields: &Fields<'_>) -> u32 {
     u32::try_from(fields.metadata().rows()).unwrap_or(u32::MAX)
 }
 
-/// A field that `outputs` found.
+/// A field that `outputs` has checked.
 pub(crate) fn view(fields: &Fields<'_>, name: &str) -> Result<View> {
     fields.came(name).ok_or_else(|| Error::bug(format!("no field {name}")))
 }
 
-/// A field that `outputs` promised.
+/// A field that `outputs` declared.
 pub(crate) fn made(fields: &Fields<'_>, name: &str) -> Result<View> {
     fields.made(name).ok_or_else(|| Error::bug(format!("no output {name}")))
 }
@@ -140,7 +139,7 @@ fn side(size: usize) -> Result<u32> {
     u32::try_from(size).map_err(|_| Error::config(format!("arrays of {size} entries in a dimension")))
 }
 
-/// The element that fields of this type hold.
+/// The element type of a field.
 fn element(field: &SlabField) -> Result<Element> {
     let found = Element::of(&field.data_type);
     found.ok_or_else(|| Error::config(format!("field {} holds {}, which are not numbers", field.name, field.data_type)))

@@ -1,4 +1,4 @@
-//! Ragged values with padding.
+//! Pads ragged values.
 
 use super::{Commands, DeviceTransform, Output, batch, element, field, made, rows, view};
 use crate::kernels::{Element, Pad, RaggedValues, Tensor};
@@ -6,17 +6,17 @@ use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
 
-/// Ragged values of a field as `[batch, length]`, with padding behind, and how many of each row there are as `INTO.lengths`
-/// (`Int64 [batch]`). Longer rows are cut.
+/// The ragged values of a field as `[batch, length]`, padded at the end, and the number of values in each row as
+/// `INTO.lengths` (`Int64 [batch]`). Longer rows are truncated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Padded {
-    /// The field that they are in.
+    /// The field to read.
     pub from: String,
-    /// The field that is made.
+    /// The field to make.
     pub into: String,
-    /// Values of each row that is made.
+    /// Values per row of the output.
     pub length: usize,
-    /// The bytes of the value that fills the rest, little-endian, zeros above.
+    /// The padding value: its bytes, little-endian, zero-extended.
     pub pad: u64,
 }
 
@@ -40,7 +40,7 @@ impl Padded {
     }
 }
 
-// SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
+// SAFETY: the kernel accesses only the arrays whose addresses and sizes it is given, which are those of the fields.
 unsafe impl DeviceTransform for Padded {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let (pad, element, rows) = self.kernel(layout)?;

@@ -1,43 +1,44 @@
-//! Pictures of one size.
+//! Crops, mirrors and normalises pictures of one size.
 
 use super::{Commands, DeviceTransform, Output, batch, beside, field, keys, made, rows, side, view};
-use crate::kernels::{Element, Flip, Image, Normalize, Picks, Pixels, Place};
+use crate::kernels::{CropPosition, Element, Flip, Image, Normalize, Picks, Pixels};
 use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::{FieldOptions, Layout};
 
-/// Pictures of one size, `UInt8 [batch, height, width, channels]`, as a network takes them: cut, mirrored, in other types and
-/// order, normalised.
+/// Converts pictures of one size, `UInt8 [batch, height, width, channels]`, for a network: cropped, mirrored,
+/// normalised, in another element type and axis order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pictures {
-    /// The field that they are in.
+    /// The field to read.
     pub from: String,
-    /// The field that is made.
+    /// The field to make.
     pub into: String,
-    /// What becomes of pixels.
+    /// The format of the output pixels.
     pub output: Pixels,
-    /// Height and width of the part that is kept; all if `None`.
+    /// Height and width of the crop; `None` for the whole picture.
     pub crop: Option<(u32, u32)>,
-    /// Where the part is: in the middle, or drawn.
-    pub place: Place,
-    /// Whether pictures are mirrored: never, or drawn.
+    /// The position of the crop: the centre, or random.
+    pub place: CropPosition,
+    /// Whether pictures are mirrored: never, or at random.
     pub flip: Flip,
-    /// The field of keys that is drawn from ([`FieldKind::Draws`](packhorse_read::FieldKind::Draws)).
+    /// The field of keys for random draws ([`FieldKind::Draws`](packhorse_read::FieldKind::Draws)).
     pub draws: String,
 }
 
 impl Pictures {
-    /// All of each picture in the field `from`, as `bf16`, channels first, normalised for ImageNet, under the same name.
+    /// Converts whole pictures of the field `from` to `bf16`, channels first, normalised for ImageNet, under the same
+    /// name.
     pub fn new(from: impl Into<String>) -> Self {
         let from = from.into();
         let output = Pixels::normalized(Element::Bf16, Normalize::IMAGENET);
-        let (place, flip) = (Place::Center, Flip::Never);
+        let (place, flip) = (CropPosition::Center, Flip::Never);
         Self { into: from.clone(), from, output, crop: None, place, flip, draws: "draws".to_owned() }
     }
 
-    /// The same, with `side` × `side` pixels of random position in each.
+    /// The same, with a random crop of `side` × `side` pixels.
     pub fn random_crop(self, side: u32) -> Self {
-        Self { crop: Some((side, side)), place: Place::Drawn, ..self }
+        Self { crop: Some((side, side)), place: CropPosition::Drawn, ..self }
     }
 
     /// The same, mirrored with this probability, 0 to 1.
@@ -50,8 +51,10 @@ impl Pictures {
         let [_, height, width, channels] = from.shape[..] else {
             return Err(Error::config(format!("field {} has no pictures of one size: {:?}", self.from, from.shape)));
         };
-        if self.place == Place::Given || self.flip == Flip::Given {
-            return Err(Error::config("parts and mirrors are drawn from keys here: launch the kernel for others"));
+        if self.place == CropPosition::Given || self.flip == Flip::Given {
+            return Err(Error::config(
+                "crops and flips are drawn from keys here: launch the kernel yourself to give them",
+            ));
         }
         if self.drawn() {
             beside(layout, &self.draws, DataType::UInt64, batch(from)?, &[])?;
@@ -63,11 +66,11 @@ impl Pictures {
     }
 
     fn drawn(&self) -> bool {
-        self.place == Place::Drawn || matches!(self.flip, Flip::Drawn(_))
+        self.place == CropPosition::Drawn || matches!(self.flip, Flip::Drawn(_))
     }
 }
 
-// SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
+// SAFETY: the kernel accesses only the arrays whose addresses and sizes it is given, which are those of the fields.
 unsafe impl DeviceTransform for Pictures {
     fn needs(&self) -> Vec<FieldOptions> {
         keys(&self.draws, self.drawn())

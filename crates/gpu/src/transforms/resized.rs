@@ -1,33 +1,34 @@
-//! Pictures, each of its own size.
+//! Resizes pictures of different sizes.
 
 use super::{Commands, DeviceTransform, Output, batch, beside, field, keys, made, rows, view};
-use crate::kernels::{Element, Flip, Normalize, Part, Picks, Pixels, RaggedPictures, Resize};
+use crate::kernels::{Crop, Element, Flip, Normalize, Picks, Pixels, RaggedPictures, Resize};
 use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::{FieldOptions, Layout};
 
-/// Pictures that keep their own sizes in batches (`FieldKind::Picture` with a view of no size), a part of each resampled to one size,
-/// mirrored, normalised: what the loader's view does on the CPU, with the same keys the same pictures.
+/// Crops, resamples to one size, mirrors and normalises pictures that keep their own sizes in batches
+/// (`FieldKind::Picture` with a view of no size). With the same keys the loader's view makes the same pictures on the
+/// CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resized {
-    /// The field that they are in.
+    /// The field to read.
     pub from: String,
-    /// The field that is made.
+    /// The field to make.
     pub into: String,
-    /// What becomes of them. Of the flip: never, or drawn. Channels are 3, as the loader decodes pictures.
+    /// How they are resized. The flip must be never or random; channels are 3, as the loader decodes pictures.
     pub resize: Resize,
-    /// The field of keys that is drawn from ([`FieldKind::Draws`](packhorse_read::FieldKind::Draws)).
+    /// The field of keys for random draws ([`FieldKind::Draws`](packhorse_read::FieldKind::Draws)).
     pub draws: String,
 }
 
 impl Resized {
-    /// The pictures in the field `from` to this height and width: the middle of each, `bf16`, channels first, normalised for
-    /// ImageNet, under the same name.
+    /// Resizes the centre of each picture in the field `from` to this height and width, as `bf16`, channels first,
+    /// normalised for ImageNet, under the same name.
     pub fn new(from: impl Into<String>, size: (u32, u32)) -> Self {
         let from = from.into();
         let output = Pixels::normalized(Element::Bf16, Normalize::IMAGENET);
-        let part = Part::Center { short: size.0.max(size.1) };
-        let resize = Resize { channels: 3, size, part, flip: Flip::Never, output };
+        let crop = Crop::Center { short: size.0.max(size.1) };
+        let resize = Resize { channels: 3, size, crop, flip: Flip::Never, output };
         Self { into: from.clone(), from, resize, draws: "draws".to_owned() }
     }
 
@@ -36,11 +37,11 @@ impl Resized {
     }
 
     fn drawn(&self) -> bool {
-        matches!(self.resize.part, Part::Random { .. }) || matches!(self.resize.flip, Flip::Drawn(_))
+        matches!(self.resize.crop, Crop::Random { .. }) || matches!(self.resize.flip, Flip::Drawn(_))
     }
 }
 
-// SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
+// SAFETY: the kernel accesses only the arrays whose addresses and sizes it is given, which are those of the fields.
 unsafe impl DeviceTransform for Resized {
     fn needs(&self) -> Vec<FieldOptions> {
         keys(&self.draws, self.drawn())
@@ -56,7 +57,7 @@ unsafe impl DeviceTransform for Resized {
         let rows = batch(field(layout, &shapes, &[DataType::Int32])?)?;
         beside(layout, &shapes, DataType::Int32, rows, &[3])?;
         if self.resize.flip == Flip::Given {
-            return Err(Error::config("mirrors are drawn from keys here: launch the kernel for others"));
+            return Err(Error::config("flips are drawn from keys here: launch the kernel yourself to give them"));
         }
         if self.drawn() {
             beside(layout, &self.draws, DataType::UInt64, rows, &[])?;

@@ -1,4 +1,4 @@
-//! Rows of tokens as a language model takes them.
+//! Converts rows of tokens for a language model.
 
 use super::{Commands, DeviceTransform, Output, batch, beside, element, field, made, rows, side, view};
 use crate::kernels::{Documents, Element, Tensor, TokenInputs, TokenOutputs, TokenRows};
@@ -6,28 +6,28 @@ use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
 
-/// The field `tokens` of a [`TokenLoader`](packhorse_read::TokenLoader) as `inputs` and `labels`, and on request `positions` and
-/// `cumulative` (with how many entries that has as `cumulative.entries`, `Int32 [1]`).
+/// The field `tokens` of a [`TokenLoader`](packhorse_read::TokenLoader) as `inputs` and `labels`, and on request
+/// `positions` and `cumulative` (with the number of its entries as `cumulative.entries`, `Int32 [1]`).
 ///
-/// Where the batch has a `loss_mask`, labels that do not count are [`ignore`](Sequences::ignore).
+/// If the batch has a `loss_mask`, masked labels become [`ignore`](Sequences::ignore).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequences {
-    /// `I32` or `I64`: inputs, labels and positions.
+    /// The type of inputs, labels and positions: `I32` or `I64`.
     pub output: Element,
-    /// How to find where a document begins: by a token, or the fields `segment_ids` or `cu_seqlens` of the batch.
+    /// How document boundaries are found: by a token, or by the fields `segment_ids` or `cu_seqlens` of the batch.
     pub documents: Documents,
-    /// Whether rows have a token more than inputs, as they have by default.
+    /// Whether rows have one token more than inputs, which is the loader's default.
     pub extra_token: bool,
-    /// What labels are that do not count.
+    /// The value of masked labels.
     pub ignore: i64,
-    /// Whether `positions` is made: places in documents, from 0.
+    /// Whether to make `positions`: positions within documents, from 0.
     pub positions: bool,
-    /// Whether `cumulative` is made: lengths of documents, summed, from 0, as kernels for packed sequences take them.
+    /// Whether to make `cumulative`: cumulative lengths of documents from 0, for variable-length attention kernels.
     pub cumulative: bool,
 }
 
 impl Default for Sequences {
-    /// `inputs` and `labels` of 64 bits, -100 where labels do not count; a row is a document.
+    /// `inputs` and `labels` of 64 bits, -100 for masked labels; each row is one document.
     fn default() -> Self {
         let documents = Documents::Whole;
         Self { output: Element::I64, documents, extra_token: true, ignore: -100, positions: false, cumulative: false }
@@ -45,7 +45,7 @@ impl Sequences {
     }
 }
 
-// SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
+// SAFETY: the kernel accesses only the arrays whose addresses and sizes it is given, which are those of the fields.
 unsafe impl DeviceTransform for Sequences {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let (kernel, rows) = self.kernel(layout)?;

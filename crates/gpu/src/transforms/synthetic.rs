@@ -1,4 +1,4 @@
-//! Fields out of nothing.
+//! Synthetic fields.
 
 use super::{Commands, DeviceTransform, Output, batch, made, rows};
 use crate::kernels::{Launch, Origin, SyntheticPictures, SyntheticTokens, Tensor};
@@ -6,34 +6,34 @@ use crate::upload_stream::Fields;
 use packhorse_core::{Error, Result};
 use packhorse_read::Layout;
 
-/// A field that the GPU makes by itself, a function of seed, epoch and position: with [`NullLoader`](packhorse_read::NullLoader) in the place
-/// of a loader, batches that cost nothing; beside a loader, more to train on.
+/// A field generated on the GPU, a function of seed, epoch and position. With
+/// [`NullLoader`](packhorse_read::NullLoader) it makes batches that cost no reading.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Synthetic {
-    /// The field that is made.
+    /// The field to make.
     pub into: String,
-    /// What it holds.
+    /// The content of the field.
     pub what: SyntheticField,
-    /// Another seed, other samples.
+    /// The seed of the samples.
     pub seed: u64,
 }
 
 /// The kind of a synthetic field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SyntheticField {
-    /// Noise, or letters.
+    /// Noise or letters.
     Pictures(SyntheticPictures),
     /// Rows of tokens.
     Tokens(SyntheticTokens),
 }
 
 impl Synthetic {
-    /// Pictures as the field `into`.
+    /// Makes pictures as the field `into`.
     pub fn pictures(into: impl Into<String>, pictures: SyntheticPictures) -> Self {
         Self { into: into.into(), what: SyntheticField::Pictures(pictures), seed: 0 }
     }
 
-    /// Tokens as the field `into`.
+    /// Makes tokens as the field `into`.
     pub fn tokens(into: impl Into<String>, tokens: SyntheticTokens) -> Self {
         Self { into: into.into(), what: SyntheticField::Tokens(tokens), seed: 0 }
     }

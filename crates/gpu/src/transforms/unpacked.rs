@@ -1,4 +1,4 @@
-//! Bits as numbers.
+//! Unpacks bits.
 
 use super::{Commands, DeviceTransform, Output, batch, field, made, rows, view};
 use crate::kernels::{Bits, Tensor};
@@ -6,21 +6,21 @@ use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
 
-/// Booleans that came eight a byte ([`FieldKind::Bits`](packhorse_read::FieldKind::Bits)) as numbers.
+/// Unpacks Booleans of eight per byte ([`FieldKind::Bits`](packhorse_read::FieldKind::Bits)) to numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unpacked {
-    /// The field that they are in.
+    /// The field to read.
     pub from: String,
-    /// The field that is made.
+    /// The field to make.
     pub into: String,
-    /// The shape of a row's Booleans, of which the product is the number of bits.
+    /// The shape of a row's Booleans, whose product is the number of bits.
     pub shape: Vec<usize>,
-    /// What they become. Its count is the product of `shape`.
+    /// The output values. The count is the product of `shape`.
     pub bits: Bits,
 }
 
 impl Unpacked {
-    /// Bits of the field `from` as these numbers, in this shape, under the same name.
+    /// Unpacks the bits of the field `from` to this element type and shape, under the same name.
     pub fn new(from: impl Into<String>, shape: &[usize], element: crate::Element) -> Self {
         let from = from.into();
         let bits = Bits::new(shape.iter().product::<usize>() as u64, element);
@@ -28,7 +28,7 @@ impl Unpacked {
     }
 }
 
-// SAFETY: the kernel stays inside of the arrays whose addresses and sizes it is given, and those are the fields'.
+// SAFETY: the kernel accesses only the arrays whose addresses and sizes it is given, which are those of the fields.
 unsafe impl DeviceTransform for Unpacked {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let from = field(layout, &self.from, &[DataType::UInt8])?;

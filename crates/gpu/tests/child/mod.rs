@@ -1,13 +1,13 @@
-//! Parts of a test program that run in a process of their own, over libraries that pretend.
+//! Parts of a test program that run in child processes over fake libraries.
 
 use crate::common::compiled::libraries;
 use packhorse_testkit::cuda::FakeDriver;
 use std::process::{Command, Output};
 
-/// Which part a child shall run.
+/// The name of the part that a child runs.
 const PART: &str = "PACKHORSE_TEST_PART";
 
-/// Runs a part of this program over the fake driver, with these words in its environment.
+/// Runs a part of this program over the fake driver, with these environment variables.
 pub(crate) fn child(driver: &FakeDriver, part: &str, environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "part", "--nocapture"]).env(PART, part).env_remove("PACKHORSE_GPU");
@@ -16,7 +16,7 @@ pub(crate) fn child(driver: &FakeDriver, part: &str, environment: &[(&str, &str)
     command.envs(environment.iter().copied()).output().unwrap()
 }
 
-/// What a child does: the part of this name, none where nobody asked for one.
+/// In a child process, runs the requested part; does nothing in others.
 pub(crate) fn run(parts: &[(&str, fn())]) {
     let Ok(wanted) = std::env::var(PART) else { return };
     let (_, part) = parts.iter().find(|(name, _)| *name == wanted).unwrap();
@@ -24,7 +24,7 @@ pub(crate) fn run(parts: &[(&str, fn())]) {
     println!("{wanted} passed");
 }
 
-/// That a child ran its part to the end.
+/// Asserts that a child ran its part to the end.
 pub(crate) fn assert_passed(output: &Output) {
     assert!(output.status.success() && said(output).contains(" passed\n"), "{}", said(output));
 }
@@ -33,7 +33,7 @@ pub(crate) fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The driver, where there are compilers for it and for kernels.
+/// The fake driver, if compilers for it and for kernels exist.
 pub(crate) fn driver() -> Option<FakeDriver> {
     FakeDriver::new().filter(|_| libraries().is_some())
 }

@@ -1,4 +1,4 @@
-//! Checksums against those of the host.
+//! Compares checksums with those of the host.
 
 use super::{Bench, Random, Runner, numbers};
 use packhorse_gpu::kernels::{Checksum, checksum};
@@ -6,7 +6,7 @@ use packhorse_gpu::kernels::{Checksum, checksum};
 /// Rows of any length, at any address.
 pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
     for case in 0..cases {
-        // One pass, two passes, three.
+        // One, two or three passes.
         let bytes = random.between(0, [40, 3_000, 30_000, 600_000][case % 4]) as usize;
         let rows = if case % 4 == 3 { random.between(1, 2) } else { random.between(1, 9) };
         let data = random.bytes(bytes * rows as usize);

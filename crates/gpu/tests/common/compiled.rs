@@ -1,4 +1,4 @@
-//! Kernels compiled for the host, by the system's C++ compiler: a library for each module.
+//! Compiles kernels for the host by the system's C++ compiler: one library per module.
 
 use packhorse_gpu::kernels::Module;
 use std::ffi::OsString;
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// A text in a source, and what to put there instead, for tests of the tests.
+/// A text in a source and its replacement, for planted faults.
 pub(crate) type Change<'c> = (Module, &'c str, &'c str);
 
-/// The libraries of all modules; `None`, with a word why, where there is no C++ compiler. They are kept for the next run, until
-/// a source changes.
+/// The libraries of all modules; `None`, with a message, without a C++ compiler. They are kept for the next run until a
+/// source changes.
 pub(crate) fn libraries() -> Option<Vec<PathBuf>> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let folder = BUILT.get_or_init(|| {
-        // A program that was built elsewhere may run where neither sources nor that folder are.
+        // A program built elsewhere may run without the sources or that folder.
         if !home().join("kernels").is_dir() || !Path::new(env!("CARGO_TARGET_TMPDIR")).is_dir() {
             packhorse_testkit::external::skip("the sources of the kernels are not here");
             return None;
@@ -25,14 +25,14 @@ pub(crate) fn libraries() -> Option<Vec<PathBuf>> {
         }
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let all = Module::ALL.into_iter().all(|module| build(module, folder.path(), None));
-        // Whoever came first, what is there is the same.
+        // A concurrent run may have put the same libraries there.
         let named = all && (std::fs::rename(folder.path(), &kept).is_ok() || kept.is_dir());
         named.then_some(kept)
     });
     folder.as_ref().map(|folder| Module::ALL.iter().map(|module| library(*module, folder)).collect())
 }
 
-/// Of all that libraries are made from.
+/// A digest of all inputs of the libraries.
 fn digest() -> u64 {
     let own = [include_str!("host.h").to_owned(), include_str!("compiled.rs").to_owned(), format!("{:?}", compiler())];
     let kernels = home().join("kernels");
@@ -44,7 +44,7 @@ fn digest() -> u64 {
     texts.fold(0xcbf2_9ce4_8422_2325, |so_far, text| text.bytes().chain([0]).fold(so_far, hash))
 }
 
-/// The folder of the crate, from tests of its own and from those of the whole.
+/// The folder of the crate, for its own tests and those of the workspace.
 fn home() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     if own.join("kernels").is_dir() { own.to_owned() } else { own.join("crates/gpu") }

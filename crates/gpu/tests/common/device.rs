@@ -6,7 +6,7 @@ use cudarc::driver::result;
 use packhorse_gpu::kernels::Launch;
 use packhorse_gpu::{Cuda, DeviceMemory, Gpu, Stream};
 
-/// The first GPU, and the memory that kernels work on.
+/// The first GPU, and the memory of kernels.
 pub(crate) struct Device {
     gpu: Cuda,
     stream: Stream,
@@ -18,7 +18,7 @@ impl Device {
     pub(crate) fn new() -> Option<Self> {
         std::env::var_os("PACKHORSE_GPU")?;
         let gpu = Cuda::new(0).unwrap();
-        // SAFETY: the context of a GPU that is there, kept to the end of the process.
+        // SAFETY: the GPU exists, and its context is kept to the end of the process.
         unsafe { result::ctx::set_current(result::primary_ctx::retain(0).unwrap()) }.unwrap();
         Some(Self { stream: gpu.stream().unwrap(), gpu, blocks: Vec::new() })
     }
@@ -32,20 +32,21 @@ impl Runner for Device {
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
         self.gpu.drain().unwrap();
-        // SAFETY: all addresses come from `alloc`, with room for so many bytes, and nothing runs; the context is current.
+        // SAFETY: all addresses come from `alloc`, with space for these bytes, and no kernel runs; the context is
+        // current.
         unsafe { result::memcpy_htod_sync(address, bytes) }.unwrap();
     }
 
     fn read(&mut self, address: u64, bytes: usize) -> Vec<u8> {
         let mut found = vec![0; bytes];
         self.gpu.drain().unwrap();
-        // SAFETY: all addresses come from `alloc`, with room for so many bytes, and nothing runs.
+        // SAFETY: all addresses come from `alloc`, with space for these bytes, and no kernel runs.
         unsafe { self.gpu.download(address, &mut found) }.unwrap();
         found
     }
 
     fn launch(&mut self, launch: &Launch) {
-        // SAFETY: that kernels stay within their memory is what is tested.
+        // SAFETY: the tests check that kernels stay within their memory.
         unsafe { self.gpu.launch(launch, &self.stream) }.unwrap();
     }
 

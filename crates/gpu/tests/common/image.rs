@@ -1,25 +1,25 @@
-//! Pictures of one size against a reference in 64 bits.
+//! Compares pictures of one size with a 64-bit reference.
 
 use super::random::{at, below};
 use super::{Bench, Random, Runner, numbers};
 use half::{bf16, f16};
-use packhorse_gpu::kernels::{Axes, Element, Flip, Image, Normalize, Picks, Pixels, Place};
+use packhorse_gpu::kernels::{Axes, CropPosition, Element, Flip, Image, Normalize, Picks, Pixels};
 
-/// What is asked of the kernel, at random.
+/// A random setting of the kernel.
 pub(crate) fn request(random: &mut Random) -> Image {
     let size = (random.between(1, 67), random.between(1, 67));
     let crop = match random.below(3) {
         0 => size,
         1 => (random.between(1, size.0), random.between(1, size.1)),
-        // Widths for which four pixels are stored at once.
+        // Widths at which four pixels are stored at once.
         _ => (random.between(1, size.0), (size.1 / 4 * 4).max(size.1.min(4))),
     };
-    let place = random.pick(&[Place::Center, Place::Given, Place::Drawn]);
+    let place = random.pick(&[CropPosition::Center, CropPosition::Given, CropPosition::Drawn]);
     let flip = random.pick(&[Flip::Never, Flip::Given, Flip::Drawn(0.0), Flip::Drawn(0.5), Flip::Drawn(1.0)]);
     Image { size, channels: random.pick(&[1, 3, 4]), crop, place, flip, output: pixels(random) }
 }
 
-/// Elements, order and scale, at random.
+/// A random output format.
 pub(crate) fn pixels(random: &mut Random) -> Pixels {
     let element = random.pick(&[Element::U8, Element::F16, Element::Bf16, Element::F32]);
     let normalize = match (element, random.below(3)) {
@@ -33,14 +33,14 @@ pub(crate) fn pixels(random: &mut Random) -> Pixels {
     Pixels { element, axes: random.pick(&[Axes::Hwc, Axes::Chw]), normalize }
 }
 
-/// What the part and the mirroring of each picture are.
+/// The expected crop and mirroring of each picture.
 struct Wanted {
     top: u32,
     left: u32,
     flip: bool,
 }
 
-/// What comes per row, and where it is.
+/// Random keys, corners and flips per row, with their addresses.
 struct Rows {
     keys: Vec<u64>,
     corners: Vec<i32>,
@@ -50,7 +50,7 @@ struct Rows {
 impl Rows {
     fn new(random: &mut Random, rows: u32, image: &Image) -> Self {
         let (down, across) = (image.size.0 - image.crop.0, image.size.1 - image.crop.1);
-        // Some lie outside.
+        // Some are outside.
         let mut corner = |most: u32| random.below(u64::from(most) + 5) as i32 - 2;
         let corners = (0..rows).flat_map(|_| [corner(down), corner(across)]).collect();
         let keys = (0..rows).map(|_| random.u64()).collect();
@@ -61,11 +61,11 @@ impl Rows {
         let keys = bench.numbers(&self.keys, u64::to_le_bytes);
         let corners = bench.numbers(&self.corners, i32::to_le_bytes);
         let flips = bench.upload(&self.flips);
-        let drawn = image.place == Place::Drawn || matches!(image.flip, Flip::Drawn(_));
-        // What is not asked for need not be there.
+        let drawn = image.place == CropPosition::Drawn || matches!(image.flip, Flip::Drawn(_));
+        // Unused addresses may be 0.
         Picks {
             keys: if drawn { keys } else { 0 },
-            corners: if image.place == Place::Given { corners } else { 0 },
+            corners: if image.place == CropPosition::Given { corners } else { 0 },
             flips: if image.flip == Flip::Given { flips } else { 0 },
         }
     }
@@ -76,9 +76,9 @@ impl Rows {
         let drawn = |lane, most: u32| below(at(self.keys[row], lane), u64::from(most) + 1) as u32;
         let given = |at: usize, most: u32| self.corners[2 * row + at].clamp(0, most as i32) as u32;
         let (top, left) = match image.place {
-            Place::Center => (middle(down), middle(across)),
-            Place::Given => (given(0, down), given(1, across)),
-            Place::Drawn => (drawn(3, down), drawn(4, across)),
+            CropPosition::Center => (middle(down), middle(across)),
+            CropPosition::Given => (given(0, down), given(1, across)),
+            CropPosition::Drawn => (drawn(3, down), drawn(4, across)),
         };
         let flip = match image.flip {
             Flip::Never => false,
@@ -89,7 +89,7 @@ impl Rows {
     }
 }
 
-/// Any picture, any request: every element is the reference's, rounded.
+/// Any picture, any settings: every element equals the rounded reference.
 pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
     for case in 0..cases {
         let (image, rows) = (request(random), random.between(1, 5));
@@ -120,7 +120,7 @@ pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) 
     }
 }
 
-/// All elements of a picture in their order: `f(y, x, channel)`.
+/// Calls `f(y, x, channel)` for all elements of a picture in order.
 pub(crate) fn each(axes: Axes, (h, w): (u32, u32), channels: usize, mut f: impl FnMut(u32, u32, usize)) {
     let outer = if axes == Axes::Chw { channels } else { 1 };
     let inner = channels / outer;
@@ -133,10 +133,11 @@ pub(crate) fn each(axes: Axes, (h, w): (u32, u32), channels: usize, mut f: impl 
     }
 }
 
-/// Element `place` is what a byte of `value`, known up to `slack`, becomes.
+/// Asserts that element `place` is the conversion of a byte `value`, known up to `slack`.
 ///
-/// Without slack: the very bits of the sum and product fused in 32 bits and rounded; and the exact quotient, within the errors of
-/// scale and bias (half of the last of 24 bits each) and of the rounding. With slack: within that, scaled, and one more rounding.
+/// Without slack: bit-identical to a fused multiply-add in 32 bits, rounded; and near the exact quotient, within the
+/// errors of scale and bias (half a unit in the last of 24 bits each) and of rounding. With slack: within the scaled
+/// slack and one more rounding.
 pub(crate) fn compare(
     output: &Pixels,
     channel: usize,

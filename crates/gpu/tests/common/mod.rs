@@ -1,6 +1,7 @@
-//! What checks of kernels share: memory with canaries, and whoever runs launches.
+//! Shared by checks of kernels: memory with canaries, and the runners of launches.
 //!
-//! The checks themselves (`image.rs`, …) are functions of a [`Runner`]: the host's is in `host.rs`, a GPU's in `device.rs`.
+//! The checks themselves (`image.rs`, …) are functions of a [`Runner`], implemented by `host.rs` for the host and by
+//! `device.rs` for a GPU.
 
 pub(crate) mod checksum;
 pub(crate) mod compiled;
@@ -18,31 +19,31 @@ pub(crate) mod views;
 use packhorse_gpu::kernels::Launch;
 pub(crate) use random::Random;
 
-/// Memory, and kernels that work on it.
+/// Memory, and kernels that use it.
 pub(crate) trait Runner {
-    /// Reserves memory, at a multiple of 256.
+    /// Reserves memory, aligned to 256.
     fn alloc(&mut self, bytes: usize) -> u64;
-    /// The same, at a multiple of eight, such that what lies past the last eight can't be read; if there is such memory.
+    /// Reserves memory aligned to eight, such that reads past its end fault; `None` if not supported.
     fn edge(&mut self, _bytes: usize) -> Option<u64> {
         None
     }
     /// Copies to the device.
     fn write(&mut self, address: u64, bytes: &[u8]);
-    /// Copies from the device, after all launches so far are done.
+    /// Copies from the device, after all launches so far have finished.
     fn read(&mut self, address: u64, bytes: usize) -> Vec<u8>;
     /// Launches a kernel.
     fn launch(&mut self, launch: &Launch);
-    /// Gives back all memory that was reserved.
+    /// Frees all reserved memory.
     fn free(&mut self);
 }
 
-/// Bytes before and after each block that nobody may change.
+/// Bytes of canaries before and after each block.
 const GUARD: usize = 256;
 const CANARY: u8 = 0xc5;
-/// What memory holds that nobody has written.
+/// The content of memory that was not written.
 pub(crate) const BLANK: u8 = 0xa7;
 
-/// Blocks of memory on a device, watched.
+/// Blocks of device memory with checks.
 pub(crate) struct Bench<'r> {
     runner: &'r mut dyn Runner,
     blocks: Vec<Block>,
@@ -51,9 +52,9 @@ pub(crate) struct Bench<'r> {
 struct Block {
     address: u64,
     bytes: usize,
-    /// What kernels must leave as it is.
+    /// The content that kernels must not change.
     input: Option<Vec<u8>>,
-    /// Whether canaries are around it.
+    /// Whether it is surrounded by canaries.
     guarded: bool,
 }
 
@@ -67,7 +68,7 @@ impl<'r> Bench<'r> {
         self.block(bytes, 0, None)
     }
 
-    /// Memory that kernels may read, with nothing past its end where that can be had.
+    /// Memory that kernels may read, with a fault past its end if supported.
     pub(crate) fn upload(&mut self, bytes: &[u8]) -> u64 {
         let Some(address) = self.runner.edge(bytes.len()) else { return self.block(bytes.len(), 0, Some(bytes)) };
         self.runner.write(address, bytes);
@@ -75,18 +76,18 @@ impl<'r> Bench<'r> {
         address
     }
 
-    /// The same, with canaries if it is to be so many bytes past a multiple of 256.
+    /// The same at `skew` bytes past a multiple of 256, with canaries.
     pub(crate) fn upload_at(&mut self, skew: usize, bytes: &[u8]) -> u64 {
         if skew == 0 { self.upload(bytes) } else { self.block(bytes.len(), skew, Some(bytes)) }
     }
 
-    /// The same, of numbers.
+    /// The same for numbers.
     pub(crate) fn numbers<const N: usize, T: Copy>(&mut self, numbers: &[T], bytes: impl Fn(T) -> [u8; N]) -> u64 {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| bytes(*number)).collect();
         self.upload(&bytes)
     }
 
-    /// Memory that kernels may write, so many bytes past a multiple of 256.
+    /// Memory that kernels may write, at `skew` bytes past a multiple of 256.
     pub(crate) fn reserve_at(&mut self, skew: usize, bytes: usize) -> u64 {
         self.block(bytes, skew, None)
     }
@@ -109,7 +110,7 @@ impl<'r> Bench<'r> {
         for launch in launches {
             assert_eq!(parameter(launch), Some(launch.args.bytes().len()), "the parameter of {}", launch.entry);
             let mut launch = launch.clone();
-            // Now and then one block does it all.
+            // Sometimes one block does all the work.
             if launch.args.bytes().iter().fold(0, |sum, byte| sum + u32::from(*byte)).is_multiple_of(3) {
                 launch.grid = [1; 3];
             }
@@ -117,13 +118,13 @@ impl<'r> Bench<'r> {
         }
     }
 
-    /// All of the block at `address`.
+    /// The whole block at `address`.
     pub(crate) fn download(&mut self, address: u64) -> Vec<u8> {
         let block = self.blocks.iter().find(|block| block.address == address).unwrap();
         self.runner.read(address, block.bytes)
     }
 
-    /// Nobody wrote where nobody may.
+    /// Asserts that canaries and inputs are unchanged.
     pub(crate) fn finish(mut self) {
         for block in std::mem::take(&mut self.blocks) {
             let guards = [(block.address - GUARD as u64, "before"), (block.address + block.bytes as u64, "after")];
@@ -139,14 +140,14 @@ impl<'r> Bench<'r> {
     }
 }
 
-/// The bytes that the PTX says a kernel's one parameter has.
+/// The size of a kernel's one parameter according to the PTX.
 fn parameter(launch: &Launch) -> Option<usize> {
     let text = format!(".param .align 8 .b8 {}_param_0[", launch.entry);
     let (_, size) = launch.module.ptx().split_once(&text)?;
     size.split_once(']')?.0.parse().ok()
 }
 
-/// Numbers from bytes.
+/// Decodes numbers from bytes.
 pub(crate) fn numbers<const N: usize, T>(bytes: &[u8], number: impl Fn([u8; N]) -> T) -> Vec<T> {
     bytes.as_chunks().0.iter().map(|bytes| number(*bytes)).collect()
 }

@@ -1,10 +1,10 @@
-//! Bits and ragged rows against plain loops.
+//! Compares bits and ragged rows with plain loops.
 
 use super::{Bench, Random, Runner, numbers};
 use half::{bf16, f16};
 use packhorse_gpu::kernels::{Bits, Element, Pad, RaggedValues};
 
-/// Any number of bits; and any two numbers, which are rounded to nearest, ties to even.
+/// Any number of bits, and any two values, rounded to nearest, ties to even.
 pub(crate) fn check_bits(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
     for _ in 0..cases {
         let (rows, count) = (random.between(1, 9), u64::from(random.between(1, 67)));
@@ -25,7 +25,7 @@ pub(crate) fn check_bits(runner: &mut dyn Runner, random: &mut Random, cases: us
         bench.finish();
         let wanted = |number: f32| match element {
             Element::U8 => vec![number as u8],
-            // Of what is no number only that.
+            // NaN stays NaN, with any payload.
             _ if number.is_nan() => Vec::new(),
             Element::F16 => f16::from_f32(number).to_le_bytes().to_vec(),
             Element::Bf16 => bf16::from_f32(number).to_le_bytes().to_vec(),
@@ -43,7 +43,7 @@ pub(crate) fn check_bits(runner: &mut dyn Runner, random: &mut Random, cases: us
     }
 }
 
-/// Any 32 bits, and such as lie at the edges of narrower types.
+/// Any 32 bits, and values at the limits of narrower types.
 fn any_number(random: &mut Random) -> f32 {
     let near = |random: &mut Random, number: f32| {
         f32::from_bits(number.to_bits().wrapping_add(random.between(0, 4)).wrapping_sub(2))
@@ -53,7 +53,7 @@ fn any_number(random: &mut Random) -> f32 {
     let between = (half.to_f32() + f16::from_bits(half.to_bits() ^ 1).to_f32()) / 2.0;
     match random.below(4) {
         0 => f32::from_bits(random.u64() as u32),
-        // Halfway between two of 16 bits, and next to it.
+        // Halfway between two 16-bit values, and next to it.
         1 => near(random, between),
         2 => near(random, high),
         _ => near(random, half.to_f32()),
@@ -68,7 +68,7 @@ fn is_nan(element: Element, bytes: &[u8]) -> bool {
     }
 }
 
-/// Rows of any lengths, some of them longer than there is room; and offsets that are none.
+/// Rows of any lengths, some too long; and invalid offsets.
 pub(crate) fn check_pad(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
     for case in 0..cases {
         let (width, rows) = (random.pick(&[1, 2, 4, 8]), random.between(1, 9) as usize);

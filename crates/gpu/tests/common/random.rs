@@ -1,8 +1,8 @@
-//! Numbers for tests, fresh in each run.
+//! Random numbers for tests, different in each run.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Output `n` of SplitMix64 that is seeded with `key`.
+/// Output `n` of SplitMix64 seeded with `key`.
 pub(crate) fn at(key: u64, n: u64) -> u64 {
     let x = key.wrapping_add(n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -10,7 +10,7 @@ pub(crate) fn at(key: u64, n: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// One of the whole numbers below `n` for 64 random bits.
+/// A number below `n` from 64 random bits.
 pub(crate) fn below(number: u64, n: u64) -> u64 {
     ((u128::from(number) * u128::from(n)) >> 64) as u64
 }
@@ -21,7 +21,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// Seeded by `PACKHORSE_SEED`, or by the time; prints which, for whoever sees a test fail.
+    /// Seeded by `PACKHORSE_SEED`, or by the time; prints the seed to reproduce failures.
     pub(crate) fn fresh() -> Self {
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
         let seed = std::env::var("PACKHORSE_SEED").ok().map_or_else(now, |seed| seed.parse().unwrap());
@@ -61,7 +61,7 @@ impl Random {
         bytes
     }
 
-    /// From 0 up to, but not including, 1.
+    /// Uniform in `[0, 1)`.
     pub(crate) fn unit(&mut self) -> f32 {
         (self.u64() >> 40) as f32 / (1 << 24) as f32
     }

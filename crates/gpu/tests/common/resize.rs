@@ -1,50 +1,50 @@
-//! Pictures of any size to one, against a reference in 64 bits.
+//! Compares resized pictures with a 64-bit reference.
 
 use super::image::{compare, each, pixels};
 use super::random::{at, below};
 use super::{Bench, Random, Runner};
-use packhorse_gpu::kernels::{Flip, Part, Picks, RaggedPictures, Resize};
+use packhorse_gpu::kernels::{Crop, Flip, Picks, RaggedPictures, Resize};
 
-/// Of a byte: the weights have 24 bits.
+/// In units of a byte: the weights have 24 bits.
 const SLACK: f64 = 1e-3;
 
 /// A picture: height, width, bytes.
 type Picture = (u32, u32, Vec<u8>);
 
-/// What is asked of the kernel, at random.
+/// A random setting of the kernel.
 fn request(random: &mut Random) -> Resize {
     let most = random.pick(&[5, 67]);
     let size = (random.between(1, most), random.between(1, most));
-    let part = match random.below(3) {
-        0 => Part::Squash,
-        1 => Part::Center { short: size.0.max(size.1) + random.between(0, 40) },
-        _ => random_part(random),
+    let crop = match random.below(3) {
+        0 => Crop::Squash,
+        1 => Crop::Center { short: size.0.max(size.1) + random.between(0, 40) },
+        _ => random_crop(random),
     };
     let flip = random.pick(&[Flip::Never, Flip::Given, Flip::Drawn(0.5)]);
-    Resize { channels: random.pick(&[1, 3, 4]), size, part, flip, output: pixels(random) }
+    Resize { channels: random.pick(&[1, 3, 4]), size, crop, flip, output: pixels(random) }
 }
 
-fn random_part(random: &mut Random) -> Part {
+fn random_crop(random: &mut Random) -> Crop {
     let mut ordered = |from: f32, to: f32| {
         let mut number = || from + random.unit() * (to - from);
         let (a, b) = (number(), number());
         (a.min(b), a.max(b))
     };
-    // Proportions that no try finds, now and then.
-    Part::Random { scale: ordered(0.05, 1.0), ratio: ordered(0.2, 5.0) }
+    // Sometimes aspect ratios that no try satisfies.
+    Crop::Random { scale: ordered(0.05, 1.0), ratio: ordered(0.2, 5.0) }
 }
 
-/// Left, top, width and height of a part; and whether pixels outside of it don't count.
+/// Left, top, width and height of a crop; and whether pixels outside of it are ignored.
 struct Shown {
     sides: [f64; 4],
     alone: bool,
 }
 
-fn shown(part: Part, (height, width): (u32, u32), (h, w): (u32, u32), key: u64) -> Shown {
+fn shown(crop: Crop, (height, width): (u32, u32), (h, w): (u32, u32), key: u64) -> Shown {
     let whole = |left: u32, top: u32, w: u32, h: u32| Shown { sides: [left, top, w, h].map(f64::from), alone: true };
-    match part {
-        Part::Squash => whole(0, 0, width, height),
-        Part::Center { short } => {
+    match crop {
+        Crop::Squash => whole(0, 0, width, height),
+        Crop::Center { short } => {
             let side = |side: u32| u64::from(side) * u64::from(short) / u64::from(width.min(height));
             let (wide, high) = (side(width), side(height));
             let cut = |side: u64, target: u32| ((side - u64::from(target)) as f64 / 2.0).round_ties_even();
@@ -52,7 +52,7 @@ fn shown(part: Part, (height, width): (u32, u32), (h, w): (u32, u32), key: u64) 
             let sides = [cut(wide, w) * across, cut(high, h) * down, f64::from(w) * across, f64::from(h) * down];
             Shown { sides, alone: false }
         }
-        Part::Random { scale, ratio } => {
+        Crop::Random { scale, ratio } => {
             let unit = |lane| (at(key, lane) >> 11) as f64 / (1u64 << 53) as f64;
             let between = |lane, from: f64, to: f64| from + unit(lane) * (to - from);
             let (least, most) = (f64::from(ratio.0), f64::from(ratio.1));
@@ -77,7 +77,7 @@ fn shown(part: Part, (height, width): (u32, u32), (h, w): (u32, u32), key: u64) 
     }
 }
 
-/// For each pixel of a line, the first pixel that it covers and the weights of those that follow.
+/// For each output pixel of a line, the first input pixel that it covers and the weights from there on.
 fn weights(start: f64, len: f64, alone: bool, all: u32, target: u32) -> Vec<(usize, Vec<f64>)> {
     let scale = len / f64::from(target);
     let radius = scale.max(1.0);
@@ -94,13 +94,13 @@ fn weights(start: f64, len: f64, alone: bool, all: u32, target: u32) -> Vec<(usi
         .collect()
 }
 
-/// The part of a picture at its new size, by rows, then columns, then channels; nothing is rounded.
+/// The resized crop of a picture in HWC order, without rounding.
 fn resampled((height, width, bytes): &Picture, request: &Resize, key: u64) -> Vec<f64> {
     let channels = request.channels as usize;
-    let Shown { sides: [left, top, w, h], alone } = shown(request.part, (*height, *width), request.size, key);
+    let Shown { sides: [left, top, w, h], alone } = shown(request.crop, (*height, *width), request.size, key);
     let across = weights(left, w, alone, *width, request.size.1);
     let down = weights(top, h, alone, *height, request.size.0);
-    // Lines first.
+    // Horizontally first.
     let lines: Vec<f64> = (0..*height as usize)
         .flat_map(|y| {
             let line = &bytes[y * *width as usize * channels..(y + 1) * *width as usize * channels];
@@ -119,7 +119,7 @@ fn resampled((height, width, bytes): &Picture, request: &Resize, key: u64) -> Ve
     down.iter().flat_map(|taps| (0..stride).map(|k| column(taps, k)).collect::<Vec<f64>>()).collect()
 }
 
-/// Pictures, one after another, on a device.
+/// Copies pictures to a device, one after another.
 pub(crate) fn upload(bench: &mut Bench<'_>, pictures: &[Picture], channels: u32) -> RaggedPictures {
     let (mut values, mut offsets, mut shapes) = (Vec::new(), vec![0], Vec::new());
     for (height, width, bytes) in pictures {
@@ -135,7 +135,7 @@ pub(crate) fn upload(bench: &mut Bench<'_>, pictures: &[Picture], channels: u32)
     }
 }
 
-/// Any pictures, any request.
+/// Any pictures, any settings.
 pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
     for case in 0..cases {
         let (request, rows) = (request(random), random.between(1, 5));
@@ -147,7 +147,7 @@ pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) 
                 (height, width, random.bytes((height * width) as usize * channels))
             })
             .collect();
-        // One whose shape is a lie.
+        // One with a wrong shape.
         let broken = random.chance(4).then(|| random.below(rows.into()) as usize);
         if let Some(row) = broken {
             pictures[row].0 += random.between(1, 1 << 30);

@@ -1,4 +1,4 @@
-//! Samples out of nothing, against what is written of them.
+//! Compares synthetic samples with their specification.
 
 use super::image::{compare, each, pixels};
 use super::random::{at, below};
@@ -13,14 +13,14 @@ fn key(origin: &Origin, tag: &[u8; 8], row: u64) -> u64 {
     at(at(at(origin.seed, u64::from_le_bytes(*tag)), origin.step), origin.first + row)
 }
 
-/// Three glyphs of the font, as they look.
+/// Three glyphs of the font as pixels.
 const GLYPHS: [(usize, [&str; 7]); 3] = [
     (2, [".###.", "#...#", "....#", "..##.", ".#...", "#....", "#####"]),
     (10, [".###.", "#...#", "#...#", "#####", "#...#", "#...#", "#...#"]),
     (15, ["#####", "#....", "#....", "####.", "#....", "#....", "#...."]),
 ];
 
-/// The value of a channel of a pixel; `None` where a letter that is not in [`GLYPHS`] decides.
+/// The value of a channel of a pixel; `None` where it depends on a letter that is not in [`GLYPHS`].
 fn letters(key: u64, dot: u32, width: u32, (y, x): (u32, u32), c: usize) -> Option<u8> {
     let byte = |word: u64, at: usize| word.to_le_bytes()[at];
     let background = byte(at(key, 0), c);
@@ -75,7 +75,7 @@ pub(crate) fn check_pictures(runner: &mut dyn Runner, random: &mut Random, cases
     }
 }
 
-/// Tokens of any type; and the second half of a batch is a batch of its own.
+/// Tokens of any type; the second half of a batch equals a batch of its own.
 pub(crate) fn check_tokens(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
     for _ in 0..cases {
         let (rows, width) = (random.between(2, 9), random.between(1, 67));
@@ -101,7 +101,7 @@ pub(crate) fn check_tokens(runner: &mut dyn Runner, random: &mut Random, cases: 
         for (k, found) in found.into_iter().enumerate() {
             let (row, i) = (k as u64 / u64::from(width), k as u64 % u64::from(width));
             let number = at(key(&from, b"tokens..", row), i);
-            // What the generator makes of a seed of 2^64 - STEP less is its mixing alone.
+            // Subtracting STEP from the seed leaves only the generator's mixing function.
             let mixed = at(number.wrapping_sub(0x9e37_79b9_7f4a_7c15), 0);
             let wanted = match end {
                 Some((end, every)) if below(mixed, every) == 0 => end,

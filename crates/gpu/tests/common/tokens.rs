@@ -1,15 +1,15 @@
-//! Rows of tokens against a plain loop.
+//! Compares rows of tokens with a plain loop.
 
 use super::{BLANK, Bench, Random, Runner, numbers};
 use packhorse_gpu::kernels::{Documents, Element, TokenInputs, TokenOutputs, TokenRows};
 
-/// Rows at random, and what is known of them.
+/// Random rows, with their properties.
 struct Case {
     request: TokenRows,
     rows: u32,
     tokens: Vec<i64>,
     mask: Vec<u8>,
-    /// Where documents begin, row by row.
+    /// Whether a document begins at each token, row by row.
     begins: Vec<bool>,
 }
 
@@ -57,7 +57,7 @@ impl Case {
         self.request.length as usize
     }
 
-    /// Numbers of segments that tell where documents begin: any but the one before.
+    /// Segment ids that mark the documents: each differs from the one before.
     fn segments(&self) -> Vec<i32> {
         let mut segment = 7;
         self.begins
@@ -98,7 +98,7 @@ impl Case {
         inputs
     }
 
-    /// Inputs, labels and positions, row by row.
+    /// The expected inputs, labels and positions, row by row.
     fn wanted(&self, masked: bool) -> [Vec<i64>; 3] {
         let width = self.length() + usize::from(self.request.extra_token);
         let mut wanted = [const { Vec::new() }; 3];
@@ -117,7 +117,7 @@ impl Case {
     }
 }
 
-/// All outputs, and any choice of them.
+/// All outputs, and any subset of them.
 pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
     for case in 0..cases {
         let made = Case::new(random);

@@ -1,7 +1,7 @@
-//! Pictures that kernels make against those of others: the loader's decoder on the CPU with the same keys, and Pillow.
+//! Compares pictures of kernels with those of the loader's CPU decoder with the same keys, and of Pillow.
 use super::{Bench, Random, Runner, resize};
 use packhorse_core::Limits;
-use packhorse_gpu::kernels::{Flip, Part, Picks, Pixels, Resize};
+use packhorse_gpu::kernels::{Crop, Flip, Picks, Pixels, Resize};
 use packhorse_order::draw;
 use packhorse_testkit::external::python;
 use packhorse_transform::image::{Draws, Size, View, ViewDecoder};
@@ -10,7 +10,7 @@ use std::process::Command;
 /// Height, width, and RGB.
 type Picture = (u32, u32, Vec<u8>);
 
-/// Pictures at random, none with less than two pixels a side.
+/// Random pictures of at least two pixels per side.
 fn pictures(random: &mut Random, count: usize, most: u32) -> Vec<Picture> {
     let mut picture = |_| {
         let (height, width) = (random.between(2, most), random.between(2, most));
@@ -19,7 +19,7 @@ fn pictures(random: &mut Random, count: usize, most: u32) -> Vec<Picture> {
     (0..count).map(&mut picture).collect()
 }
 
-/// Bytes, HWC, of pictures with these keys.
+/// The resized pictures with these keys, as bytes in HWC order.
 fn resized(runner: &mut dyn Runner, request: &Resize, pictures: &[Picture], keys: &[u64]) -> Vec<u8> {
     let rows = pictures.len() as u32;
     let mut bench = Bench::new(runner);
@@ -33,7 +33,7 @@ fn resized(runner: &mut dyn Runner, request: &Resize, pictures: &[Picture], keys
     found
 }
 
-/// The largest difference of two bytes at the same place, and the mean one.
+/// The largest and the mean difference of bytes at the same position.
 fn difference(a: &[u8], b: &[u8]) -> (u8, f64) {
     assert_eq!(a.len(), b.len());
     let differences = || a.iter().zip(b).map(|(a, b)| a.abs_diff(*b));
@@ -49,14 +49,14 @@ fn png((height, width, pixels): &Picture) -> Vec<u8> {
     bytes
 }
 
-/// A network that is trained from the CPU's pictures sees the same ones from the device.
+/// The device makes the same pictures as the CPU.
 pub(crate) fn check_loader(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
     let parts = |height, width| {
         let (scale, ratio) = ((0.08, 1.0), (0.75, 4.0 / 3.0));
         [
-            (Part::Squash, Size::Squash { height, width }),
-            (Part::Center { short: 48 }, Size::Center { short: 48, height, width }),
-            (Part::Random { scale, ratio }, Size::Random { height, width, scale, ratio }),
+            (Crop::Squash, Size::Squash { height, width }),
+            (Crop::Center { short: 48 }, Size::Center { short: 48, height, width }),
+            (Crop::Random { scale, ratio }, Size::Random { height, width, scale, ratio }),
         ]
     };
     for case in 0..cases {
@@ -64,9 +64,9 @@ pub(crate) fn check_loader(runner: &mut dyn Runner, random: &mut Random, cases: 
         let pictures = pictures(random, 5, 120);
         let (seed, epoch) = (random.u64(), random.below(100));
         let keys: Vec<u64> = (0..5).map(|number| draw(seed, epoch, number, 0)).collect();
-        for (part, of_view) in parts(size.0, size.1) {
+        for (crop, of_view) in parts(size.0, size.1) {
             let flip = Flip::Drawn(0.5);
-            let request = Resize { channels: 3, size, part, flip, output: Pixels::BYTES };
+            let request = Resize { channels: 3, size, crop, flip, output: Pixels::BYTES };
             let found = resized(runner, &request, &pictures, &keys);
             let view = View { size: of_view, flip: 0.5, ..View::default() };
             let mut decoder = ViewDecoder::new(view, Limits::default()).unwrap();
@@ -76,7 +76,7 @@ pub(crate) fn check_loader(runner: &mut dyn Runner, random: &mut Random, cases: 
                 decoder.decode_into(&png(picture), Draws::new(*key), &mut wanted).unwrap();
                 let (most, mean) = difference(found, &wanted);
                 let (height, width, _) = picture;
-                // Of few pixels the mean says nothing.
+                // The mean of few pixels is meaningless.
                 let even = mean < 0.35 || found.len() < 1000;
                 assert!(most <= 2 && even, "case {case}: {request:?} of {height} × {width}: {most}, {mean}");
             }
@@ -84,7 +84,7 @@ pub(crate) fn check_loader(runner: &mut dyn Runner, random: &mut Random, cases: 
     }
 }
 
-/// Pillow's bilinear filter, noise in and out.
+/// Compares with Pillow's bilinear filter on noise.
 pub(crate) fn check_pillow(runner: &mut dyn Runner, random: &mut Random) {
     let Some(python) = python() else { return };
     let script = "import sys; from PIL import Image; h, w, th, tw = map(int, sys.argv[1:]); \
@@ -93,7 +93,7 @@ pub(crate) fn check_pillow(runner: &mut dyn Runner, random: &mut Random) {
     for (height, width, size) in [(67, 41, (23, 31)), (31, 29, (64, 90)), (501, 333, (7, 224)), (200, 300, (224, 224))]
     {
         let picture = (height, width, random.bytes(3 * (height * width) as usize));
-        let request = Resize { channels: 3, size, part: Part::Squash, flip: Flip::Never, output: Pixels::BYTES };
+        let request = Resize { channels: 3, size, crop: Crop::Squash, flip: Flip::Never, output: Pixels::BYTES };
         let found = resized(runner, &request, std::slice::from_ref(&picture), &[0]);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("picture");

@@ -1,4 +1,4 @@
-//! Datasets of JPEGs, and what becomes of them on a GPU: what tests of nvJPEG share.
+//! Datasets of JPEGs and their decoding on a GPU, shared by tests of nvJPEG.
 #![expect(unsafe_code, reason = "kernels are launched on memory of the GPU")]
 
 pub(crate) mod real;
@@ -6,7 +6,7 @@ pub(crate) mod real;
 use crate::shards;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use packhorse_core::{Error, Result};
-use packhorse_gpu::kernels::{Element, Flip, Normalize, Part, Picks, Pixels, RaggedPictures, Resize};
+use packhorse_gpu::kernels::{Crop, Element, Flip, Normalize, Picks, Pixels, RaggedPictures, Resize};
 use packhorse_gpu::{Backend, Cuda, DeviceBatch, Gpu, JpegOptions, Jpegs, NvJpeg, Stream, Upload};
 use packhorse_order::Shuffle;
 use packhorse_read::*;
@@ -15,26 +15,26 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is done with a dataset.
+/// How a dataset is read.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) memory: usize,
-    /// Batches that the consumer has in its hands before it looks at the first of them.
+    /// Batches that the consumer keeps before it checks the first of them.
     pub(crate) kept: usize,
     pub(crate) epochs: u64,
     pub(crate) batch: u32,
     pub(crate) resize: Resize,
-    /// The usual ones if `None`.
+    /// `None` for the defaults.
     pub(crate) backends: Option<Vec<Backend>>,
-    /// Whether samples need no picture.
+    /// Whether pictures are optional.
     pub(crate) optional: bool,
 }
 
 impl Default for Request {
     fn default() -> Self {
-        let part = Part::Random { scale: (0.2, 1.0), ratio: (0.75, 1.333) };
+        let crop = Crop::Random { scale: (0.2, 1.0), ratio: (0.75, 1.333) };
         let output = Pixels::normalized(Element::F32, Normalize::IMAGENET);
-        let resize = Resize { channels: 3, size: (9, 12), part, flip: Flip::Drawn(0.5), output };
+        let resize = Resize { channels: 3, size: (9, 12), crop, flip: Flip::Drawn(0.5), output };
         Self { memory: 1 << 30, kept: 0, epochs: 1, batch: 8, resize, backends: None, optional: false }
     }
 }
@@ -80,20 +80,20 @@ fn picture(seed: usize, change: impl FnOnce(&mut Encoder<&mut Vec<u8>>), colors:
     bytes
 }
 
-/// Pictures that hardware decodes.
+/// Pictures that the hardware decodes.
 pub(crate) fn plain(many: usize) -> Vec<Vec<u8>> {
     let factors = [SamplingFactor::R_4_2_0, SamplingFactor::R_4_2_2, SamplingFactor::R_4_4_4];
     (0..many).map(|at| picture(at, |encoder| encoder.set_sampling_factor(factors[at % 3]), ColorType::Rgb)).collect()
 }
 
-/// A big-endian TIFF block that says nothing but how a picture is turned.
+/// A big-endian TIFF block with only the orientation.
 fn exif(orientation: u8) -> Vec<u8> {
     let mut block = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0".to_vec();
     block.extend([orientation, 0, 0, 0, 0, 0, 0]);
     block
 }
 
-/// Pictures of all kinds, half of them such that nvJPEG takes.
+/// Pictures of all kinds, half of them supported by nvJPEG.
 pub(crate) fn mixed(many: usize) -> Vec<Vec<u8>> {
     let of_kind = |at: usize| match at % 8 {
         1 => picture(at, |encoder| encoder.set_progressive(true), ColorType::Rgb),
@@ -116,12 +116,12 @@ fn png(seed: usize) -> Vec<u8> {
     bytes
 }
 
-/// A JPEG that the library that pretends takes, and then fails at.
+/// A JPEG that the fake library accepts and then fails to decode.
 pub(crate) fn broken(bytes: &[u8]) -> Vec<u8> {
     [&bytes[..2], b"\xff\xfe\0\x08BROKEN", &bytes[2..]].concat()
 }
 
-/// A JPEG that says it were of another size.
+/// A JPEG whose header has another size.
 pub(crate) fn resized(bytes: &[u8], height: u16, width: u16) -> Vec<u8> {
     let frame = bytes.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
     let mut bytes = bytes.to_vec();
@@ -134,7 +134,7 @@ pub(crate) fn resized(bytes: &[u8], height: u16, width: u16) -> Vec<u8> {
 pub(crate) fn dataset(dir: &Path, pictures: &[Vec<u8>]) -> Dataset {
     for (shard, pictures) in pictures.chunks(20).enumerate() {
         let sample = |(at, bytes): (usize, &Vec<u8>)| (format!("s{shard:02}-{at:04}"), vec![("jpg", bytes.clone())]);
-        shards::tar(&dir.join(format!("part-{shard:03}.tar")), pictures.iter().enumerate().map(sample));
+        shards::tar(&dir.join(format!("crop-{shard:03}.tar")), pictures.iter().enumerate().map(sample));
     }
     shards::dataset(dir)
 }
@@ -146,7 +146,7 @@ fn fields() -> Vec<FieldOptions> {
 /// Height, width and pixels.
 pub(crate) type Decoded = (u32, u32, Vec<u8>);
 
-/// By the CPU.
+/// Decodes by the CPU.
 pub(crate) fn decoded(bytes: &[u8]) -> Decoded {
     let mut decoder = ViewDecoder::new(View::default(), Default::default()).unwrap();
     let (height, width) = decoder.size(bytes).unwrap();
@@ -155,7 +155,7 @@ pub(crate) fn decoded(bytes: &[u8]) -> Decoded {
     (height, width, pixels)
 }
 
-/// What the library that pretends makes of what it is given; of the rest what the CPU does.
+/// The pixels that the fake library makes of a JPEG that it gets, else those of the CPU.
 pub(crate) fn pretended(bytes: &[u8]) -> Decoded {
     let facts = JpegFacts::read(bytes).ok();
     let facts = facts.filter(|facts| matches!(facts.components, 1 | 3) && facts.upright && facts.process <= 2);
@@ -176,7 +176,7 @@ fn loader(gpu: &Cuda, dataset: &Dataset, request: &Request) -> (Arc<Jpegs>, Load
     (jpegs, Loader::new(dataset.clone(), &fields(), &request.loader(), upload).unwrap())
 }
 
-/// The pictures of each batch as they arrive.
+/// The pictures of each batch that arrives.
 pub(crate) fn found(gpu: &Cuda, dataset: &Dataset, request: &Request) -> (Arc<Jpegs>, Vec<Vec<u8>>) {
     let (jpegs, loader) = loader(gpu, dataset, request);
     let stream = gpu.stream().unwrap();
@@ -194,7 +194,7 @@ pub(crate) fn found(gpu: &Cuda, dataset: &Dataset, request: &Request) -> (Arc<Jp
     (jpegs, found)
 }
 
-/// How many batches arrived, and the errors.
+/// The number of batches that arrived, and the errors.
 pub(crate) fn outcomes(gpu: &Cuda, dataset: &Dataset) -> (usize, Vec<Error>) {
     let (_, loader) = loader(gpu, dataset, &Request::default());
     let (good, bad): (Vec<Result<usize>>, Vec<_>) =
@@ -202,7 +202,7 @@ pub(crate) fn outcomes(gpu: &Cuda, dataset: &Dataset) -> (usize, Vec<Error>) {
     (good.len(), bad.into_iter().map(Result::unwrap_err).collect())
 }
 
-/// What the pictures of each batch should be, if `decode` decodes them: one after another, by the same kernel.
+/// The expected pictures of each batch: decoded by `decode` and resized one by one by the same kernel.
 pub(crate) fn wanted(
     gpu: &Cuda,
     dataset: &Dataset,
@@ -225,7 +225,7 @@ pub(crate) fn wanted(
         .collect()
 }
 
-/// A picture brought to its size, with nothing else going on.
+/// Resizes one picture, synchronously.
 fn resize(gpu: &Cuda, stream: &Stream, resize: &Resize, (height, width, pixels): Decoded, key: u64) -> Vec<u8> {
     let mut bytes: Vec<u8> = [0, pixels.len() as u64, key].iter().flat_map(|number| number.to_le_bytes()).collect();
     bytes.extend([height, width, 3, 0].iter().flat_map(|number| number.to_le_bytes()));
@@ -241,7 +241,7 @@ fn resize(gpu: &Cuda, stream: &Stream, resize: &Resize, (height, width, pixels):
     let at = |offset: usize| gpu.address(&memory) + offset as u64;
     let ragged = RaggedPictures { values: at(start), bytes: pixels.len() as u64, offsets: at(0), shapes: at(24) };
     let picks = Picks { keys: at(16), ..Picks::default() };
-    // SAFETY: all memory is there until the download, which waits for what is before it.
+    // SAFETY: all memory is valid until the download, which waits for earlier work.
     unsafe {
         gpu.upload(pinned.as_ref(), &memory, stream).unwrap();
         for launch in resize.launch(&ragged, &picks, at(output), at(scratch), 1).unwrap() {

@@ -1,10 +1,10 @@
-//! nvJPEG on a GPU: the same pixels however it is called, how far they are from the CPU's, and how many pictures a second.
+//! nvJPEG on a GPU: the same pixels with any batches, the difference to the CPU's, and pictures per second.
 
 use super::*;
 use packhorse_gpu::kernels::Axes;
 use std::time::Instant;
 
-/// A picture with slopes, waves and a little noise.
+/// A picture with gradients, waves and a little noise.
 fn photo(seed: usize, (width, height): (usize, usize), change: impl FnOnce(&mut Encoder<&mut Vec<u8>>)) -> Vec<u8> {
     let value = |at: usize| {
         let (y, x, c) = ((at / 3 / width) as f64, (at / 3 % width) as f64, at % 3);
@@ -21,7 +21,7 @@ fn photo(seed: usize, (width, height): (usize, usize), change: impl FnOnce(&mut 
     bytes
 }
 
-/// Pictures of many sizes, each fifth progressive.
+/// Pictures of many sizes, every fifth progressive.
 fn photos(many: usize) -> Vec<Vec<u8>> {
     let one = |seed: usize| {
         photo(seed, (96 + seed * 37 % 301, 96 + seed * 53 % 257), |encoder| {
@@ -39,13 +39,13 @@ fn draw_of(seed: usize, at: usize) -> u64 {
     packhorse_order::draw(seed as u64, 0, at as u64, 0)
 }
 
-/// Pictures as they are decoded.
+/// Settings that change no pixels of pictures of this size.
 fn plainly(side: u32) -> Resize {
     let output = Pixels { element: Element::U8, axes: Axes::Hwc, normalize: Normalize::NONE };
-    Resize { channels: 3, size: (side, side), part: Part::Squash, flip: Flip::Never, output }
+    Resize { channels: 3, size: (side, side), crop: Crop::Squash, flip: Flip::Never, output }
 }
 
-/// However batches are cut into parts and whoever keeps them, pixels are those of a batch that is waited for.
+/// Pixels do not depend on the parts that batches are decoded in, nor on consumers that keep batches.
 pub(crate) fn is_the_same_however_it_is_called(gpu: &Cuda, dir: &Path) {
     let dataset = dataset(dir, &photos(400));
     for backends in [vec![Backend::Hardware, Backend::Hybrid], vec![Backend::Hybrid]] {
@@ -60,7 +60,7 @@ pub(crate) fn is_the_same_however_it_is_called(gpu: &Cuda, dir: &Path) {
     }
 }
 
-/// How far pixels are from the CPU's.
+/// The difference of pixels to the CPU's.
 pub(crate) fn is_near_the_cpu(gpu: &Cuda, dir: &Path) {
     for (at, (name, factor)) in FACTORS.into_iter().enumerate() {
         let dir = dir.join(format!("{at}"));
@@ -90,7 +90,7 @@ pub(crate) fn is_near_the_cpu(gpu: &Cuda, dir: &Path) {
     }
 }
 
-/// Pictures a second, of 224 pixels in 256 a batch, to normalised `bf16`.
+/// Pictures per second, at 224 pixels and 256 per batch, to normalised `bf16`.
 pub(crate) fn is_measured(gpu: &Cuda, dir: &Path) {
     let few: Vec<Vec<u8>> =
         (0..64).map(|seed| photo(seed, (224, 224), |encoder| encoder.set_sampling_factor(FACTORS[2].1))).collect();

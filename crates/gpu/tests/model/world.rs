@@ -1,6 +1,6 @@
-//! A host and a GPU of four threads: one that fills and sends batches, one that consumes them, and two streams of the GPU. Every
-//! piece of memory knows who reads and writes it, and fails when two do that at once, or when a kernel finds another batch
-//! than its own.
+//! A model of host and GPU with four threads: one fills and sends batches, one consumes them, and two are streams of
+//! the GPU. Each piece of memory tracks its readers and writers, and fails on concurrent use or when a kernel finds
+//! another batch than its own.
 
 use super::driver::Driver;
 use super::ring::{Lease, Sender};
@@ -8,17 +8,17 @@ use super::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering, PoisonError, thread
 use packhorse_core::Result;
 use std::collections::VecDeque;
 
-/// A mistake in what the ring asks of the GPU: as if it had not asked.
+/// A planted mistake: one request of the ring to the GPU is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plant {
     None,
     /// A slot is written while a kernel reads it: the copy does not wait for the consumer.
     CopyDoesNotWait,
-    /// The consumer's last use is not marked.
+    /// The consumer's last use is not recorded.
     UseIsNotMarked,
-    /// A kernel reads a slot before the copy is over.
+    /// A kernel reads a slot before the copy is complete.
     ConsumerDoesNotWait,
-    /// The host's memory is filled again while it is copied from.
+    /// Host memory is refilled while it is being copied.
     CopyCountsAsOver,
 }
 
@@ -27,8 +27,8 @@ impl Plant {
         [Self::CopyDoesNotWait, Self::UseIsNotMarked, Self::ConsumerDoesNotWait, Self::CopyCountsAsOver];
 }
 
-/// Memory of the size of one number. Who uses it is written down behind the checkers' backs, so that a use is one step
-/// for them: `turn`, at which another thread may come in.
+/// Memory for one number. Its uses are tracked with types that the model checkers don't see, so a use is one step for
+/// them: `turn`, at which another thread may run.
 #[derive(Default)]
 struct Cell {
     uses: std::sync::Mutex<Uses>,
@@ -69,7 +69,7 @@ impl Cell {
     }
 }
 
-/// Memory of the GPU. Nobody may use it when it goes.
+/// GPU memory. It must be unused when it is freed.
 pub(crate) struct Slot {
     cell: Arc<Cell>,
 }
@@ -82,10 +82,10 @@ impl Drop for Slot {
     }
 }
 
-/// Memory of the host that no batch is in.
+/// Free host memory.
 type Pool = Arc<std::sync::Mutex<Vec<Arc<Cell>>>>;
 
-/// A filled batch of the host. Its memory goes back to be filled again.
+/// A filled host batch. Dropping it returns its memory to the pool.
 pub(crate) struct HostBatch {
     cell: Arc<Cell>,
     pool: Pool,
@@ -99,7 +99,7 @@ impl Drop for HostBatch {
 
 #[derive(Clone, Default)]
 pub(crate) struct Event {
-    /// Marks that were set, and the last that is over.
+    /// The number of recorded marks, and the last that has passed.
     marks: Arc<(Mutex<(u64, u64)>, Condvar)>,
 }
 
@@ -122,7 +122,7 @@ impl Event {
 
     fn wait(&self, mark: u64) {
         if std::thread::panicking() {
-            // The run has failed, and nobody comes any more.
+            // The run has failed: no more work will come.
             return;
         }
         let mut marks = self.marks.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +163,7 @@ impl Queue {
         }
     }
 
-    /// What a stream is.
+    /// The loop of a stream's thread.
     fn run(&self) {
         loop {
             match self.pop() {
@@ -258,14 +258,14 @@ impl Driver for World {
     }
 }
 
-/// Batches on their way from the thread that sends them to the one that consumes them.
+/// The queue from the sending thread to the consuming one.
 #[derive(Default)]
 struct Hand {
     sent: Mutex<VecDeque<(u64, Lease<World>)>>,
     some: Condvar,
 }
 
-/// `batches` batches from one end to the other. Leases outlive their sender.
+/// Sends `batches` batches between two threads. Leases outlive their sender.
 pub(crate) fn run(plant: Plant, batches: u64) {
     within(plant, |world| {
         let hand = Arc::new(Hand::default());
@@ -285,7 +285,7 @@ pub(crate) fn run(plant: Plant, batches: u64) {
     });
 }
 
-/// The same by one thread of the host, which has `kept` batches in its hands.
+/// The same with one host thread, which keeps `kept` batches.
 pub(crate) fn run_alone(plant: Plant, batches: u64, kept: usize) {
     within(plant, |world| {
         let mut host = Filler::new(Arc::clone(&world));
@@ -301,7 +301,7 @@ pub(crate) fn run_alone(plant: Plant, batches: u64, kept: usize) {
     });
 }
 
-/// Does `work` in a world whose streams run until all is done.
+/// Runs `work` in a world whose streams run until all work is done.
 fn within(plant: Plant, work: impl FnOnce(Arc<World>)) {
     let streams = [Arc::new(Queue::default()), Arc::new(Queue::default())];
     let threads = streams.clone().map(|stream| thread::spawn(move || stream.run()));
@@ -352,7 +352,7 @@ impl Filler {
 }
 
 impl World {
-    /// A kernel that reads the batch, whose lease ends when it is queued.
+    /// Queues a kernel that reads the batch, then drops the lease.
     fn consume(&self, batch: u64, mut lease: Lease<World>) {
         assert!(lease.wait(&COMPUTE).is_ok());
         let Some(slot) = lease.slot() else { panic!("a lease without a slot") };

@@ -1,4 +1,4 @@
-//! Batches sent to whatever GPU, and looked at there: what tests of all kinds of GPUs share.
+//! Sends batches to any GPU and checks them there; shared by tests of all kinds of GPUs.
 #![expect(unsafe_code, reason = "kernels are launched on memory of the GPU")]
 
 use crate::shards;
@@ -15,11 +15,11 @@ use std::time::Duration;
 /// How a consumer behaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Consumer {
-    /// Batches that it has in its hands at most.
+    /// The maximum number of batches that it keeps.
     pub(crate) kept: usize,
-    /// Batches taken ahead of it; 0 for none, on its own thread.
+    /// Batches taken ahead of it; with 0 it takes them on its own thread.
     pub(crate) ahead: usize,
-    /// Most microseconds that it works on a batch.
+    /// The maximum time per batch, in microseconds.
     pub(crate) pause: u64,
     /// Streams that read each batch.
     pub(crate) streams: usize,
@@ -27,7 +27,7 @@ pub(crate) struct Consumer {
 
 pub(crate) const PLAIN: Consumer = Consumer { kept: 1, ahead: 2, pause: 0, streams: 1 };
 
-/// Shards with as many samples as that.
+/// Shards with this many samples.
 pub(crate) fn dataset(dir: &Path, samples: usize) -> Dataset {
     let counts: Vec<usize> = (0..samples).step_by(50).map(|first| 50.min(samples - first)).collect();
     shards::shards(dir, &counts);
@@ -45,7 +45,7 @@ pub(crate) fn options(batch: u32, epochs: u64) -> LoaderOptions {
     }
 }
 
-/// Checksums of all fields of all batches, by the host.
+/// Checksums of all fields of all batches, computed by the host.
 pub(crate) fn wanted(dataset: &Dataset, options: &LoaderOptions) -> Vec<Vec<u64>> {
     let loader = Loader::new(dataset.clone(), &[], options, Host::default()).unwrap();
     let names: Vec<String> = loader.layout().fields().iter().map(|field| field.name.clone()).collect();
@@ -56,7 +56,7 @@ pub(crate) fn wanted(dataset: &Dataset, options: &LoaderOptions) -> Vec<Vec<u64>
     loader.map(sums).collect()
 }
 
-/// The same by the GPU, from the batches that arrive there while a consumer does as it likes.
+/// The same, computed by the GPU from the batches that arrive there.
 pub(crate) fn found<G: Gpu + Clone>(
     gpu: &G,
     dataset: &Dataset,
@@ -69,7 +69,7 @@ pub(crate) fn found<G: Gpu + Clone>(
     let names: Vec<String> = loader.layout().fields().iter().map(|field| field.name.clone()).collect();
     let batches = loader.remaining() as usize;
     let sums = gpu.memory(8 * names.len() * batches * consumer.streams).unwrap();
-    // A stream's launches use it one after another.
+    // The launches of a stream use it one after another.
     let scratch: Vec<G::Memory> = (0..consumer.streams).map(|_| gpu.memory(1 << 20).unwrap()).collect();
     let streams: Vec<G::Stream> = (0..consumer.streams).map(|_| gpu.stream().unwrap()).collect();
     let mut kept = VecDeque::new();
@@ -84,7 +84,7 @@ pub(crate) fn found<G: Gpu + Clone>(
                 assert!(sum.scratch(1).unwrap() <= 1 << 20);
                 let to = gpu.address(&sums) + 8 * ((step * streams.len() + lane) * names.len() + at) as u64;
                 for launch in sum.launch(view.address, to, gpu.address(scratch), 1).unwrap() {
-                    // SAFETY: the batch is there until the stream is past this, and so are sums and scratch memory.
+                    // SAFETY: batch, sums and scratch memory stay valid until the stream has passed this.
                     unsafe { gpu.launch(&launch, stream) }.unwrap();
                 }
             }
@@ -106,7 +106,7 @@ pub(crate) fn found<G: Gpu + Clone>(
     assert_eq!(step, batches);
     gpu.drain().unwrap();
     let mut bytes = vec![0; 8 * names.len() * batches * streams.len()];
-    // SAFETY: so many sums were written, and all work is over.
+    // SAFETY: these sums were written, and all work has finished.
     unsafe { gpu.download(gpu.address(&sums), &mut bytes) }.unwrap();
     let sums: Vec<u64> = bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
     let lanes: Vec<&[u64]> = sums.chunks(names.len()).collect();
@@ -119,7 +119,7 @@ pub(crate) fn found<G: Gpu + Clone>(
         .collect()
 }
 
-/// A loader that ends, or whose parts end, in some order, with batches of it still in use.
+/// A loader and its parts are dropped in some order, with batches still in use.
 pub(crate) fn ends_in_any_order<G: Gpu + Clone>(gpu: &G, dataset: &Dataset) {
     let options = options(16, 2);
     let wanted = wanted(dataset, &options);
@@ -134,7 +134,7 @@ pub(crate) fn ends_in_any_order<G: Gpu + Clone>(gpu: &G, dataset: &Dataset) {
             0 => drop(loader),
             1 => drop(batches.split_off(3)),
             2 => drop(Ahead::new(loader, 2).unwrap()),
-            // The batch that was taken ahead is dropped with the rest.
+            // The batch taken ahead is dropped with the rest.
             _ => drop(Ahead::new(loader, 2).unwrap().next()),
         }
         for (batch, sums) in batches.iter().zip(&wanted) {

@@ -1,4 +1,4 @@
-//! Consecutive rows of a batch, decoded and brought to one size in one lane.
+//! Decodes and resizes consecutive rows of a batch in one lane.
 
 use super::JpegOptions;
 use super::chunk::{Chunk, Picture, Way};
@@ -12,16 +12,16 @@ use crate::kernels::{Picks, RaggedPictures};
 use crate::transforms::{Commands, made, view};
 use packhorse_core::{Error, Result};
 
-/// Rows, and all that is needed to do them.
-pub(super) struct Part<'w> {
+/// Consecutive rows of a batch, and the resources to decode them.
+pub(super) struct LaneBatch<'w> {
     pub(super) options: &'w JpegOptions,
     pub(super) counts: &'w Counts,
     pub(super) source: &'w Source<'w>,
-    /// Which nothing uses.
+    /// A lane that the GPU does not use.
     pub(super) lane: &'w mut Lane,
     pub(super) engines: &'w [Engine],
     pub(super) cpu: &'w mut Cpu,
-    /// Of the rows.
+    /// The pictures of the rows.
     pub(super) pictures: &'w mut [Picture],
     /// The number of the first row.
     pub(super) first: usize,
@@ -30,8 +30,8 @@ pub(super) struct Part<'w> {
     pub(super) scratch: u64,
 }
 
-impl Part<'_> {
-    /// Queues all that is to be done on the GPU, and does the rest. After an error some of it may be queued.
+impl LaneBatch<'_> {
+    /// Queues the GPU work and decodes the CPU's pictures. After an error some work may be queued.
     pub(super) fn run(&mut self, commands: &mut dyn Commands) -> Result<()> {
         let rows = u32::try_from(self.pictures.len()).map_err(|_| Error::config("a batch of too many pictures"))?;
         let chunk = Chunk::new(self.pictures)?;
@@ -39,13 +39,13 @@ impl Part<'_> {
         for number in 0..self.engines.len() {
             self.decode(number, &chunk, memory)?;
         }
-        // While the GPU decodes.
+        // Overlaps with decoding on the GPU.
         self.decode_here(&chunk)?;
         self.copy(&chunk, memory)?;
         self.resize(&chunk, memory, rows, commands)
     }
 
-    /// Has an engine decode what it takes. What it fails at goes to the next, if that may take it, else to the CPU.
+    /// Decodes the pictures of an engine. If that fails, they go to the next engine that accepts them, else to the CPU.
     fn decode(&mut self, number: usize, chunk: &Chunk, memory: u64) -> Result<()> {
         let Some(engine) = self.engines.get(number) else { return Ok(()) };
         let Some(state) = self.lane.states()?.get_mut(number) else { return Ok(()) };
@@ -65,14 +65,14 @@ impl Part<'_> {
         if state.is_empty() {
             return Ok(());
         }
-        // SAFETY: the bytes are in the batch's slab, which the ring keeps until the queued work is over; the lane is marked
-        // after that, and not used again before. The host has waited for its last use, and only other engines were told of the
-        // memory since, of other parts of it.
+        // SAFETY: the bytes are in the batch's slab, which the ring keeps until the queued work has finished; the lane
+        // is marked after that work and not reused before. The host has waited for the lane's last use, and since then
+        // other engines got only other parts of its memory.
         let status = unsafe { state.decode(self.stream.handle()) }?;
         if !status.fails()? {
             return self.counts.add(engine.backend as usize, state.len());
         }
-        // What was queued before it failed may still write, and be of no stream.
+        // Work that was queued before the failure may still write, and may belong to no stream.
         self.lane.drain()?;
         let next = self.engines.get(number + 1);
         for picture in self.pictures.iter_mut() {
@@ -86,7 +86,7 @@ impl Part<'_> {
         self.counts.add(Counts::FAILED, 1)
     }
 
-    /// Decodes the CPU's pictures into pinned memory, one after another behind the tables.
+    /// Decodes the CPU's pictures into pinned memory, one after another after the tables.
     fn decode_here(&mut self, chunk: &Chunk) -> Result<()> {
         let mine = self.pictures.iter().filter(|picture| picture.way == Way::Cpu);
         let bytes = mine.fold(chunk.tables, |bytes, picture| bytes.saturating_add(picture.pixels()));
@@ -116,7 +116,7 @@ impl Part<'_> {
         Ok(())
     }
 
-    /// Queues the kernels that make of decoded pictures what goes out.
+    /// Queues the kernels that resize the decoded pictures.
     fn resize(&self, chunk: &Chunk, memory: u64, rows: u32, commands: &mut dyn Commands) -> Result<()> {
         let JpegOptions { resize, draws, into, .. } = self.options;
         let output = made(self.source.fields, into)?.address + (self.first * resize.output(1)?.bytes()) as u64;
