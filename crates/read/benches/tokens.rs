@@ -1,9 +1,9 @@
-//! Batches beside numpy, in one run: `cargo bench -p packhorse-read`.
+//! Compares batches with numpy in one run: `cargo bench -p packhorse-read`.
 //!
 //! `PACKHORSE_PYTHON` names a Python with numpy, which reads the same samples (`tests/gpt_dataset.py`). The pair, 1 GiB
-//! of u16 in documents of 1 to 2000 tokens, is made in `PACKHORSE_BENCH_DIR`, or `/dev/shm`, and removed again.
-//! With `PACKHORSE_BENCH_COLD` it only reads some batches that are not in memory: the folder is on a disk then.
-//! Prints tokens a second by wall clock and by CPU time, the best of three, and ratios.
+//! of u16 in documents of 1 to 2000 tokens, is made in `PACKHORSE_BENCH_DIR`, or `/dev/shm`, and removed again. With
+//! `PACKHORSE_BENCH_COLD` it only reads batches that are not in the page cache, from a folder on a disk. Prints tokens
+//! a second by wall clock and by CPU time, the best of three, and ratios.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
 
@@ -56,7 +56,7 @@ fn main() {
                 println!("  {:.1} × numpy {kind}, CPU {:.1} ×", wall * share / ours.0, cpu * share / ours.1);
             }
         }
-        // The first batches hold what the peers read.
+        // The first batches hold the tokens that the peers read.
         let asked = TokenOptions::new(BATCH, LENGTH);
         let loader =
             TokenLoader::tokens(Arc::clone(&tokens), Arc::clone(&order), &asked, Host::default()).expect("a loader");
@@ -98,7 +98,7 @@ fn made(dir: &Path) -> (Vec<i32>, GptOptions) {
     }
     let file = |name: &str| std::io::BufWriter::new(std::fs::File::create(dir.join(name)).expect("a file"));
     let block: Vec<u8> = (0..1 << 20).map(|_| random.at_most(255) as u8).collect();
-    // Ends of the block, shorter from time to time, so that nothing repeats at a fixed distance.
+    // Slices of the block of varying length, so that nothing repeats at a fixed distance.
     let mut bin = file("a.bin");
     let mut left = tokens as usize * 2;
     while left > 0 {

@@ -1,21 +1,21 @@
-//! How the bytes of a file are read.
+//! How the bytes of a file are read: mapped or in ranges.
 
-/// Mapped, or read.
+/// How the bytes of a file are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Mapped where the input is a file of this machine, else by ranges, with a gap of 64 KiB. For sealed files: one that is
-    /// truncated while it is mapped ends the process.
+    /// Maps local files; reads others in ranges, with a gap of 64 KiB. Only for sealed files: truncating a mapped file
+    /// kills the process.
     #[default]
     Map,
-    /// By `Input::read_at`. Ranges of one batch that are at most `gap` bytes apart are read as one.
+    /// Reads by `Input::read_at`. Ranges of one batch that are at most `gap` bytes apart are read together.
     Ranges {
-        /// Unwanted bytes that cost less than another read: about 4 KiB on a local disk, 1 MiB at an object store.
+        /// Unwanted bytes that cost less than another read: about 4 KiB on a local disk, 1 MiB for an object store.
         gap: u32,
     },
 }
 
 impl Access {
-    /// Bytes between two ranges that are read rather than skipped.
+    /// The largest gap between two ranges that is read rather than skipped, in bytes.
     pub(crate) fn gap(self) -> u64 {
         match self {
             Access::Map => 64 << 10,
@@ -23,7 +23,7 @@ impl Access {
         }
     }
 
-    /// Whether files of this machine are mapped.
+    /// Whether local files are mapped.
     pub(crate) fn maps(self) -> bool {
         self == Access::Map
     }

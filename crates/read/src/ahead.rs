@@ -1,33 +1,32 @@
-//! Batches that are taken before they are asked for.
+//! Takes batches before they are requested.
 
 use packhorse_core::{Error, Result};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A loader: batches in order, and where to go on after those that were taken.
+/// A loader: batches in order, and the state to resume from.
 pub trait Batches: Iterator<Item = Result<Self::Batch>> {
     /// A batch.
     type Batch;
-    /// How far it has come.
+    /// The progress.
     type State: Clone;
 
-    /// Where to go on after the batches that were taken.
+    /// The state after the batches taken so far, to resume from.
     fn state(&self) -> Self::State;
 
-    /// What ends the wait of a thread that is in `next`, which then gives no batch any more.
+    /// A function that ends the wait of a thread in `next`, which then returns `None`.
     fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
         Box::new(|| ())
     }
 }
 
-/// The batches of a loader, taken on a thread of its own, some ahead of the caller: what the device does with a batch when
-/// it is taken (a copy to a GPU) then happens while the caller works on the ones before, even if it waits for the GPU
-/// after each.
+/// Takes the batches of a loader on a thread of its own, ahead of the caller. The device's work on a batch (such as a
+/// copy to a GPU) then overlaps with the caller's work on earlier batches, even if it waits for the GPU after each.
 ///
 /// Order, errors and end are those of the loader.
 pub struct Ahead<L: Batches> {
-    /// `None` once all is over.
+    /// `None` once it has ended.
     taken: Option<Receiver<Taken<L>>>,
     thread: Option<JoinHandle<()>>,
     stop: Box<dyn Fn() + Send + Sync>,
@@ -45,12 +44,12 @@ where
     L::Batch: Send,
     L::State: Send,
 {
-    /// Takes at most `ahead` batches, at least one, beyond those that were given out.
+    /// Takes at most `ahead` batches, at least one, beyond those returned.
     ///
-    /// Errors: a thread that the system does not give.
+    /// Errors: the system can't start a thread.
     pub fn new(loader: L, ahead: usize) -> Result<Self> {
         let (state, stop) = (loader.state(), loader.stopper());
-        // One more waits in the hands of the thread.
+        // The thread itself holds one more.
         let (to, taken) = sync_channel(ahead.saturating_sub(1));
         let thread = std::thread::Builder::new().name("packhorse-ahead".to_owned());
         let thread = thread.spawn(move || take(loader, &to)).map_err(|error| Error::io("start a thread", error))?;
@@ -68,18 +67,17 @@ fn take<L: Batches>(mut loader: L, to: &SyncSender<Taken<L>>) {
 }
 
 impl<L: Batches> Ahead<L> {
-    /// Where to go on after the batches that were given out: those taken ahead don't count.
+    /// The state after the batches returned so far; those taken ahead don't count.
     pub fn state(&self) -> L::State {
         self.state.clone()
     }
 
-    /// How often a batch was not there when it was asked for, and how long that took together. The first one always
-    /// takes its time.
+    /// How often the caller had to wait for a batch, and for how long in total. The first batch always counts.
     pub fn waited(&self) -> (u64, Duration) {
         (self.waits, self.waited)
     }
 
-    /// Ends the thread; an error if it ended by itself in a panic.
+    /// Joins the thread; an error if it panicked.
     fn end(&mut self) -> Option<Result<L::Batch>> {
         self.taken = None;
         let ended = self.thread.take()?.join();
@@ -115,7 +113,7 @@ impl<L: Batches> Iterator for Ahead<L> {
 
 impl<L: Batches> Drop for Ahead<L> {
     fn drop(&mut self) {
-        // Ends the waits of both sides, so that the thread can be joined.
+        // Ends all waits of the thread, so that it can be joined.
         (self.stop)();
         self.end();
     }
@@ -125,7 +123,7 @@ impl<L: Batches> Drop for Ahead<L> {
 mod tests {
     use super::*;
 
-    /// Counts to `end`; at `bad` there is an error, at `panics` a panic.
+    /// Counts to `end`, with an error at `bad` and a panic at `panics`.
     struct Counter {
         next: u64,
         end: u64,
@@ -184,12 +182,12 @@ mod tests {
             let mut batches = Ahead::new(counter, ahead).unwrap();
             assert_eq!(batches.next().unwrap().unwrap(), 0);
             std::thread::sleep(Duration::from_millis(50));
-            // One was given out, and one is being offered when the others are taken.
+            // One batch was returned, and the thread offers one more.
             assert_eq!(at.load(std::sync::atomic::Ordering::SeqCst), 1 + ahead as u64);
         }
     }
 
-    /// Has no batch until it is stopped, and none then.
+    /// Blocks in `next` until it is stopped, and then ends.
     #[derive(Default)]
     struct Stuck(std::sync::Arc<(std::sync::Mutex<bool>, std::sync::Condvar)>);
 

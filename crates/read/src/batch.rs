@@ -7,12 +7,12 @@ use packhorse_core::Error;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Takes back what batches are done with.
+/// Takes back the memory of dropped batches.
 pub(crate) trait Home<H>: Send + Sync {
     fn give_back(&self, slab: Slab<H>);
 }
 
-/// A batch in one slab of memory, which goes back to its loader when this is dropped.
+/// A batch in one slab of memory, which is returned to its loader on drop.
 pub struct Batch<H> {
     slab: Option<Slab<H>>,
     layout: Arc<Layout>,
@@ -30,17 +30,17 @@ impl<H> Batch<H> {
         self.slab.as_ref().map_or(NONE, |slab| &slab.filled)
     }
 
-    /// Where the fields are, the same for all batches of a loader.
+    /// The layout of the fields, the same for all batches of a loader.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
     }
 
-    /// The epoch it is of.
+    /// Its epoch.
     pub fn epoch(&self) -> u64 {
         self.metadata().epoch()
     }
 
-    /// The positions of the epoch's order that it stands for. A sample that was skipped has a position and no row.
+    /// The positions of the epoch's order that it covers. A skipped sample has a position but no row.
     pub fn positions(&self) -> Range<u64> {
         self.metadata().positions()
     }
@@ -50,40 +50,40 @@ impl<H> Batch<H> {
         self.metadata().rows()
     }
 
-    /// The numbers that the samples in the rows have in their dataset; none for batches of tokens.
+    /// The numbers of the samples in their dataset, one per row; empty for batches of tokens.
     pub fn numbers(&self) -> &[u64] {
         self.metadata().numbers()
     }
 
-    /// The key of the sample in a row; empty where samples have none, `None` past the rows.
+    /// The key of the sample in a row; empty if samples have no keys, `None` past the rows.
     pub fn key(&self, row: usize) -> Option<&str> {
         self.metadata().key(row)
     }
 
-    /// Tokens of the longest segment in `cu_seqlens`; 0 without that field.
+    /// The length of the longest segment in `cu_seqlens`, in tokens; 0 without that field.
     pub fn longest(&self) -> u32 {
         self.metadata().longest()
     }
 
-    /// Bytes of the slab, from its first on, that are worth a copy.
+    /// The bytes in use, from the start of the slab: those that a copy needs.
     pub fn used(&self) -> usize {
         self.metadata().used()
     }
 
-    /// Where in the slab the bytes of a field are, as many as the rows have. `None` if there is no such field.
+    /// The range in the slab of a field's bytes, for the rows that hold samples. `None` if there is no such field.
     pub fn place(&self, name: &str) -> Option<Range<usize>> {
         self.metadata().place(self.layout.position(name)?)
     }
 }
 
 impl<H: AsRef<[u8]>> Batch<H> {
-    /// The whole slab, which may be larger than the part that is [used](Batch::used).
+    /// The whole slab, which may be larger than the part in [use](Batch::used).
     pub fn slab(&self) -> &[u8] {
         self.slab.as_ref().map(|slab| slab.host.as_ref()).unwrap_or_default()
     }
 
-    /// The bytes of a field in the rows that hold samples: little-endian, dense. Of `cu_seqlens` and of ragged values as many
-    /// as there are. `None` if there is no such field.
+    /// The bytes of a field in the rows that hold samples: little-endian, without gaps. `cu_seqlens` and ragged values
+    /// have their actual length. `None` if there is no such field.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
         self.slab().get(self.place(name)?)
     }
@@ -102,7 +102,7 @@ impl<H: AsRef<[u8]>> Batch<H> {
         (row < self.rows()).then(|| bytes.get(offset(row)? * stride..offset(row + 1)? * stride)).flatten()
     }
 
-    /// The numbers of a field of whole numbers, for a look at them; empty if there is none of that name.
+    /// The values of an integer field, for inspection; empty if there is no such field.
     pub fn integers(&self, name: &str) -> impl Iterator<Item = i64> + '_ {
         let field = self.layout.field(name);
         let width = field.and_then(|field| field.strides.last().copied()).unwrap_or(1).clamp(1, 8);
@@ -130,7 +130,7 @@ impl<H> std::fmt::Debug for Batch<H> {
     }
 }
 
-/// The next place for a field in a slab.
+/// The next aligned offset for a field in a slab.
 pub(crate) fn aligned(at: usize) -> Result<usize, Error> {
     at.checked_next_multiple_of(ALIGN).ok_or_else(|| Error::bug("a slab beyond all addresses"))
 }

@@ -1,18 +1,18 @@
-//! The metadata of a batch: which samples it holds, and how much of the slab they use.
+//! The metadata of a batch: its samples, and the part of the slab that they use.
 
 use crate::layout::Layout;
 use std::ops::Range;
 
-/// What a batch holds: which samples, and where in its slab their bytes are. Used again with its slab.
+/// The samples of a batch, and the ranges of their bytes in its slab. Reused with the slab.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BatchMetadata {
     pub(crate) epoch: u64,
     pub(crate) positions: Range<u64>,
     pub(crate) rows: usize,
-    /// The bytes that each field of the layout has.
+    /// The range of each field of the layout.
     pub(crate) places: Vec<Range<usize>>,
     pub(crate) numbers: Vec<u64>,
-    /// The keys, one after another, and where each ends.
+    /// The keys, one after another, and the end of each.
     pub(crate) keys: String,
     pub(crate) key_ends: Vec<usize>,
     pub(crate) longest: u32,
@@ -25,7 +25,7 @@ impl Clone for BatchMetadata {
         made
     }
 
-    /// Takes no memory where there was enough before.
+    /// Reuses memory.
     fn clone_from(&mut self, from: &Self) {
         let Self { epoch, positions, rows, places, numbers, keys, key_ends, longest } = from;
         (self.epoch, self.positions, self.rows, self.longest) = (*epoch, positions.clone(), *rows, *longest);
@@ -37,7 +37,7 @@ impl Clone for BatchMetadata {
 }
 
 impl BatchMetadata {
-    /// Nothing.
+    /// Empty metadata.
     pub(crate) const NONE: Self = Self {
         epoch: 0,
         positions: 0..0,
@@ -49,12 +49,12 @@ impl BatchMetadata {
         longest: 0,
     };
 
-    /// The epoch the samples are of.
+    /// The epoch of the samples.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The positions of the epoch's order that the batch stands for. A sample that was skipped has a position and no row.
+    /// The positions of the epoch's order that the batch covers. A skipped sample has a position but no row.
     pub fn positions(&self) -> Range<u64> {
         self.positions.clone()
     }
@@ -64,35 +64,35 @@ impl BatchMetadata {
         self.rows
     }
 
-    /// The numbers that the samples in the rows have in their dataset; none for batches of tokens, whose rows are put together
+    /// The numbers of the samples in their dataset, one per row; empty for batches of tokens, whose rows are assembled
     /// from documents.
     pub fn numbers(&self) -> &[u64] {
         &self.numbers
     }
 
-    /// The key of the sample in a row; empty where samples have none, `None` past the rows.
+    /// The key of the sample in a row; empty if samples have no keys, `None` past the rows.
     pub fn key(&self, row: usize) -> Option<&str> {
         let start = row.checked_sub(1).map_or(Some(0), |before| self.key_ends.get(before).copied())?;
         self.keys.get(start..*self.key_ends.get(row)?)
     }
 
-    /// Tokens of the longest segment in `cu_seqlens`, which kernels for packed sequences want to know; 0 without
+    /// The length of the longest segment in `cu_seqlens`, in tokens, for variable-length attention kernels; 0 without
     /// that field.
     pub fn longest(&self) -> u32 {
         self.longest
     }
 
-    /// Bytes of the slab, from its first on, that are worth a copy.
+    /// The bytes in use, from the start of the slab: those that a copy needs.
     pub fn used(&self) -> usize {
         self.places.iter().map(|place| place.end).max().unwrap_or(0)
     }
 
-    /// Where in the slab the bytes of field number `field` of the layout are, as many as the rows have.
+    /// The range in the slab of field number `field` of the layout, for the rows that hold samples.
     pub fn place(&self, field: usize) -> Option<Range<usize>> {
         self.places.get(field).cloned()
     }
 
-    /// Says that dense fields have `rows` rows.
+    /// Sets the ranges of dense fields for `rows` rows.
     pub(crate) fn set_dense(&mut self, layout: &Layout, rows: usize) {
         self.rows = rows;
         self.places.clear();
@@ -102,7 +102,7 @@ impl BatchMetadata {
         }));
     }
 
-    /// Says how many bytes of its own a field has.
+    /// Sets the size of a field.
     pub(crate) fn set_bytes(&mut self, field: Option<usize>, bytes: usize) {
         if let Some(place) = field.and_then(|field| self.places.get_mut(field)) {
             place.end = place.start + bytes;

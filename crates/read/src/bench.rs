@@ -1,4 +1,4 @@
-//! How fast each stage of reading is on its own, and all of them together: the slowest one is what to look at.
+//! Measures the throughput of each stage of reading and of all together, to find the slowest.
 
 use crate::batch_metadata::BatchMetadata;
 use crate::dataset::Shard;
@@ -11,26 +11,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of one read of the first stage.
+/// Bytes per read in the stage `raw`.
 const PIECE: u64 = 4 << 20;
-/// Bytes of samples that the third stage decodes over and over.
+/// Bytes of samples that the stage `decode` decodes repeatedly.
 const KEPT: usize = 256 << 20;
 
-/// What a stage did in its time.
+/// The result of a stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// `raw`: all bytes of the shards, in large pieces. `parse`: samples in the loader's order, their fields' bytes found (and
-    /// read, unless mapped) but not looked at. `decode`: samples that are in memory, decoded into slabs. `batch`: the loader.
+    /// `raw`: all bytes of the shards, in large pieces. `parse`: samples in the loader's order, whose field bytes are
+    /// located (and read, unless mapped) but not decoded. `decode`: samples in memory, decoded into slabs. `batch`: the
+    /// loader.
     pub stage: &'static str,
-    /// Samples; of `raw` as many as the bytes stand for.
+    /// Samples; for `raw`, estimated from the bytes.
     pub samples: u64,
-    /// Bytes: of shards for `raw`, of the fields of samples as they are stored for `parse` and `decode`, of slabs for `batch`.
+    /// Bytes: of shards for `raw`, of stored fields for `parse` and `decode`, of slabs for `batch`.
     pub bytes: u64,
-    /// How long that took.
+    /// Seconds of wall clock.
     pub seconds: f64,
 }
 
-/// Measures each stage for about so long, on the threads that `options` ask for, and calls `each` after it.
+/// Measures each stage for about this time, on the threads of `options`, and calls `each` with its result.
 ///
 /// Errors: those of [`Loader::new`] and of reading.
 pub fn measure(
@@ -61,7 +62,7 @@ pub fn measure(
     Ok(())
 }
 
-/// Work on several threads until time is over or `work` says that nothing is left; it adds samples and bytes.
+/// Calls `work` on several threads until time is up or nothing is left; it adds samples and bytes.
 fn timed(
     stage: &'static str,
     threads: usize,
@@ -105,7 +106,7 @@ fn timed(
 fn raw(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> {
     let Feed::Dataset { reader, .. } = &work.feed else { return Err(Error::bug("a stream has no shards")) };
     let shards = reader.dataset().shards();
-    // For each shard the pieces of it and of those before.
+    // For each shard the number of pieces up to its end.
     let ends = shards.iter().scan(0u64, |end, shard| {
         *end = end.saturating_add(shard.bytes.div_ceil(PIECE));
         Some(*end)

@@ -1,9 +1,9 @@
-//! Which ranges are worth one read.
+//! Merges ranges into reads.
 
 use std::ops::Range;
 
-/// How many of `ranges`, sorted by their starts, are read as one from the first on, and where that read ends: ranges at most
-/// `gap` bytes apart, and `most` bytes in all unless the first range is longer.
+/// How many of `ranges`, sorted by start, to merge into one read, and the end of that read: ranges at most `gap` bytes
+/// apart, and at most `most` bytes in total unless the first range is longer.
 pub(crate) fn coalesce(mut ranges: impl Iterator<Item = Range<u64>>, gap: u64, most: u64) -> (usize, u64) {
     let Some(first) = ranges.next() else { return (0, 0) };
     let (mut count, mut end) = (1, first.end);

@@ -1,8 +1,8 @@
-//! The CPUs that threads run on.
+//! Binds threads to CPUs.
 
 use packhorse_core::{Error, Event, Observer, Result};
 
-/// Binds the calling thread to these CPUs, any of them; to none if the list is empty.
+/// Binds the calling thread to this set of CPUs; does nothing if the list is empty.
 #[cfg(target_os = "linux")]
 pub(crate) fn bind(cores: &[usize]) -> Result<()> {
     use nix::sched::{CpuSet, sched_setaffinity};
@@ -19,7 +19,7 @@ pub(crate) fn bind(cores: &[usize]) -> Result<()> {
     })
 }
 
-/// Where threads can't be bound, that is said.
+/// Other systems can't bind threads: an error unless the list is empty.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn bind(cores: &[usize]) -> Result<()> {
     match cores.is_empty() {
@@ -28,14 +28,14 @@ pub(crate) fn bind(cores: &[usize]) -> Result<()> {
     }
 }
 
-/// CPUs that the machine has.
+/// The number of CPUs of the machine.
 fn online() -> usize {
     let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
     online.ok().flatten().and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
 }
 
-/// Warns where a process may run on one CPU only, or more threads were asked for than there are CPUs for them: the classic trap of a process that its launcher bound
-/// to one.
+/// Warns if the process may run on one CPU only, often a mistake in the binding of its launcher, or has more threads
+/// than CPUs.
 pub(crate) fn look(threads: usize, cores: &[usize], observer: &dyn Observer) {
     let allowed = match cores.len() {
         0 => std::thread::available_parallelism().map_or(1, usize::from),

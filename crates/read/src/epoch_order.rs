@@ -1,15 +1,15 @@
-//! Which sample stands where, epoch after epoch.
+//! The order of samples, epoch after epoch.
 
-use crate::dataset::Run;
+use crate::dataset::SampleRun;
 use packhorse_core::{Error, Result};
 use packhorse_order::{Mix, ShardOrder, Shuffle, draw};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Orders that are kept: those of this epoch and of the one that threads are ahead in, of each dataset.
+/// Cached orders per dataset: those of this epoch and of the one that threads are ahead in.
 const KEPT: usize = 4;
 
-/// The order of a dataset's samples, or of those of several in turn.
+/// The order of the samples of a dataset, or of several interleaved datasets.
 pub(crate) struct EpochOrder {
     parts: Vec<Part>,
     mix: Option<Mix>,
@@ -20,23 +20,23 @@ pub(crate) struct EpochOrder {
 
 /// The samples of one dataset.
 struct Part {
-    /// What the order takes for shards: samples of each.
+    /// The number of samples of each shard of the order.
     counts: Vec<u64>,
-    /// Its first run, of all runs.
+    /// Its first run among all runs.
     first: u32,
-    /// The runs that each of those is made of, where that is not one run each.
+    /// The runs of each shard of the order, unless each is one run.
     runs: Option<Vec<Pieces>>,
     seed: u64,
     orders: Mutex<Vec<(u64, Arc<ShardOrder>)>>,
 }
 
-/// Runs of one shard: where each ends, counted in samples, and its number.
+/// The runs of one shard: the end of each, in samples, and its number.
 type Pieces = Vec<(u64, u32)>;
 
 impl Part {
-    /// Of runs in their order if that is kept; else all runs of a shard are one, so that blocks of shards are that also of a
-    /// dataset that was cut into many runs.
-    fn new(runs: &[Run], shuffle: Shuffle, first: u32, seed: u64) -> Self {
+    /// Keeps runs as they are for a sequential order; else merges all runs of a shard, so that blocks hold whole shards
+    /// even if the dataset consists of many runs.
+    fn new(runs: &[SampleRun], shuffle: Shuffle, first: u32, seed: u64) -> Self {
         let counts: Vec<u64> = runs.iter().map(|run| run.len).collect();
         let whole = Self { counts, first, runs: None, seed, orders: Mutex::default() };
         let mut of_shard: BTreeMap<u32, Pieces> = BTreeMap::new();
@@ -52,7 +52,7 @@ impl Part {
         Self { counts, runs: Some(of_shard.into_values().collect()), ..whole }
     }
 
-    /// The run, and the place in it, of sample `at` of what the order takes for shard `shard`.
+    /// The run, and the position in it, of sample `at` of the order's shard `shard`.
     fn run(&self, shard: u32, at: u64) -> Option<(u32, u64)> {
         let Some(runs) = &self.runs else { return Some((self.first + shard, at)) };
         let pieces = runs.get(shard as usize)?;
@@ -76,16 +76,16 @@ impl Part {
 }
 
 impl EpochOrder {
-    /// The order of a dataset of these runs.
-    pub(crate) fn new(runs: &[Run], shuffle: Shuffle, seed: u64) -> Result<Self> {
+    /// The order of a dataset with these runs.
+    pub(crate) fn new(runs: &[SampleRun], shuffle: Shuffle, seed: u64) -> Result<Self> {
         let part = Part::new(runs, shuffle, 0, seed);
         let samples = part.order(shuffle, 0)?.len();
         Ok(Self { parts: vec![part], mix: None, shuffle, seed, samples })
     }
 
-    /// Several datasets by weight, `samples` an epoch; each goes on where it was in the epoch before.
+    /// Several datasets by weight, `samples` per epoch; each continues where it was in the previous epoch.
     pub(crate) fn mixed(
-        datasets: &[&[Run]],
+        datasets: &[&[SampleRun]],
         weights: &[f64],
         samples: u64,
         shuffle: Shuffle,
@@ -95,7 +95,7 @@ impl EpochOrder {
         let (mut first, mut lens) = (0u32, Vec::new());
         for (number, runs) in datasets.iter().enumerate() {
             let count = u32::try_from(runs.len()).map_err(|_| Error::unsupported("2^32 runs and more"))?;
-            // Copies of one dataset must not have the same order.
+            // The same dataset given twice must have different orders.
             let own = draw(seed, 0, number as u64, 1);
             let part = Part::new(runs, shuffle, first, own);
             lens.push(part.order(shuffle, 0)?.len());
@@ -105,7 +105,7 @@ impl EpochOrder {
         Ok(Self { parts, mix: Some(Mix::new(weights, &lens)?), shuffle, seed, samples })
     }
 
-    /// Samples of an epoch.
+    /// Samples per epoch.
     pub(crate) fn samples(&self) -> u64 {
         self.samples
     }
@@ -118,8 +118,8 @@ impl EpochOrder {
         self.seed
     }
 
-    /// Adds run and place of the samples at `positions` of an epoch, and the epoch that it is for their dataset; positions
-    /// past its end are its first again.
+    /// Appends run and position of the samples at `positions` of an epoch, and their dataset's epoch; positions past
+    /// the end wrap around.
     pub(crate) fn places(
         &self,
         epoch: u64,

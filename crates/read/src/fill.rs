@@ -1,8 +1,8 @@
-//! A batch's samples into a slab: tokens, padding, and what goes with them.
+//! Fills a slab with the samples of a batch: tokens, padding and companions.
 
 use crate::batch_metadata::BatchMetadata;
 use crate::layout::{Layout, SlabField};
-use crate::tokens::Reading;
+use crate::tokens::TokenReads;
 use crate::{LossMask, TokenOptions, Tokens};
 use packhorse_core::{DataType, Error, Result};
 use packhorse_order::{Order, Segment, cu_seqlens, position_ids, segment_ids};
@@ -15,27 +15,27 @@ pub(crate) struct Filler {
     order: Arc<dyn Order>,
     pub(crate) layout: Arc<Layout>,
     rows: usize,
-    /// Inputs a row.
+    /// Inputs per row.
     length: usize,
-    /// Tokens a row.
+    /// Tokens per row.
     width: usize,
     pad: Option<i64>,
     loss: LossMask,
 }
 
-/// What a thread keeps from batch to batch.
+/// Buffers that a thread reuses between batches.
 #[derive(Debug, Default)]
-pub struct Scratch {
-    reading: Reading,
+pub struct TokenScratch {
+    reading: TokenReads,
     segments: Vec<Segment>,
-    /// For each row where its segments end.
+    /// The end of the segments of each row.
     ends: Vec<usize>,
     numbers: Vec<i32>,
     cumulative: Vec<i32>,
 }
 
 impl Filler {
-    /// Errors (kind `Config`): empty rows, batches of 2^31 tokens and more, a padding token that its type does not hold.
+    /// Errors (kind `Config`): empty rows, batches of 2^31 tokens or more, a padding token that does not fit the type.
     pub(crate) fn new(tokens: Arc<Tokens>, order: Arc<dyn Order>, options: &TokenOptions) -> Result<Self> {
         let (rows, length) = (options.batch as usize, options.length as usize);
         let width = length + usize::from(options.extra_token);
@@ -57,19 +57,19 @@ impl Filler {
         if asked.loss_mask != LossMask::Off {
             fields.push(("loss_mask", DataType::UInt8, 1, vec![rows, length]));
         }
-        // The last one, so that what it doesn't use need not be copied.
+        // The last field, so that its unused end need not be copied.
         fields.extend(asked.cu_seqlens.then(|| ("cu_seqlens", DataType::Int32, 4, vec![rows * length + 1])));
         let layout = Arc::new(Layout::new(fields)?);
         Ok(Self { tokens, order, layout, rows, length, width, pad: options.pad, loss: asked.loss_mask })
     }
 
-    /// Puts these samples of the order, a batch at most, into `slab`.
+    /// Puts these samples of the order, at most a batch, into `slab`.
     pub(crate) fn fill(
         &self,
         samples: Range<u64>,
         slab: &mut [u8],
         filled: &mut BatchMetadata,
-        scratch: &mut Scratch,
+        scratch: &mut TokenScratch,
     ) -> Result<()> {
         self.fill_tokens(&samples, self.part(slab, "tokens"), scratch).inspect_err(|_| scratch.reading.forget())?;
         self.fill_numbers(self.part(slab, "position_ids"), scratch, position_ids);
@@ -84,14 +84,14 @@ impl Filler {
         Ok(())
     }
 
-    /// The bytes of a field; none if there is no such field.
+    /// The bytes of a field; empty if there is no such field.
     fn part<'s>(&self, slab: &'s mut [u8], name: &str) -> &'s mut [u8] {
         let bytes = |field: &SlabField| field.offset..field.offset + field.bytes;
         self.layout.field(name).and_then(|field| slab.get_mut(bytes(field))).unwrap_or_default()
     }
 
-    fn fill_tokens(&self, samples: &Range<u64>, out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
-        let Scratch { reading, segments, ends, .. } = scratch;
+    fn fill_tokens(&self, samples: &Range<u64>, out: &mut [u8], scratch: &mut TokenScratch) -> Result<()> {
+        let TokenScratch { reading, segments, ends, .. } = scratch;
         segments.clear();
         ends.clear();
         let stride = self.width * self.tokens.token_type().width();
@@ -113,7 +113,7 @@ impl Filler {
         self.tokens.finish(out, reading)
     }
 
-    /// A sample fits a row, and fills it unless there is a token to pad with.
+    /// Checks that a sample fits a row, and fills it unless there is a padding token.
     fn check(&self, segments: &[Segment]) -> Result<()> {
         let tokens: u64 = segments.iter().map(|segment| u64::from(segment.length)).sum();
         let width = self.width as u64;
@@ -130,19 +130,19 @@ impl Filler {
 
     fn pad(&self, out: &mut [u8]) {
         if !out.is_empty() {
-            // That the type holds it was seen when this was made.
+            // The constructor checked that the type holds it.
             let _ = self.tokens.token_type().fill(self.pad.unwrap_or(0), out);
         }
     }
 
-    /// The segments of each row; none for rows beyond the samples.
+    /// The segments of each row; empty for rows beyond the samples.
     fn rows<'s>(&self, segments: &'s [Segment], ends: &'s [usize]) -> impl Iterator<Item = &'s [Segment]> {
         let starts = std::iter::once(0).chain(ends.iter().copied());
         starts.zip(ends).map(|(start, end)| segments.get(start..*end).unwrap_or_default())
     }
 
-    fn fill_numbers(&self, out: &mut [u8], scratch: &mut Scratch, numbers_of: impl Fn(&[Segment], &mut [i32])) {
-        let Scratch { segments, ends, numbers, .. } = scratch;
+    fn fill_numbers(&self, out: &mut [u8], scratch: &mut TokenScratch, numbers_of: impl Fn(&[Segment], &mut [i32])) {
+        let TokenScratch { segments, ends, numbers, .. } = scratch;
         numbers.resize(self.length, 0);
         for (out, row) in out.chunks_exact_mut(self.length * 4).zip(self.rows(segments, ends)) {
             numbers_of(row, numbers);
@@ -150,7 +150,7 @@ impl Filler {
         }
     }
 
-    fn fill_mask(&self, out: &mut [u8], scratch: &Scratch) {
+    fn fill_mask(&self, out: &mut [u8], scratch: &TokenScratch) {
         for (out, row) in out.chunks_exact_mut(self.length).zip(self.rows(&scratch.segments, &scratch.ends)) {
             let tokens: usize = row.iter().map(|segment| segment.length as usize).sum();
             let (counted, others) = out.split_at_mut(tokens.saturating_sub(1).min(self.length));
@@ -168,8 +168,8 @@ impl Filler {
         }
     }
 
-    fn fill_ends(&self, rows: usize, out: &mut [u8], scratch: &mut Scratch) -> (usize, u32) {
-        let Scratch { segments, ends, numbers, cumulative, .. } = scratch;
+    fn fill_ends(&self, rows: usize, out: &mut [u8], scratch: &mut TokenScratch) -> (usize, u32) {
+        let TokenScratch { segments, ends, numbers, cumulative, .. } = scratch;
         cumulative.clear();
         if out.is_empty() {
             return (0, 0);

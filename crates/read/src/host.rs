@@ -1,10 +1,10 @@
-//! Ordinary memory as a device.
+//! Host memory as a device.
 
 use crate::layout::ALIGN;
 use crate::{Batch, Device};
 use packhorse_core::{Memory, Pool, Result};
 
-/// Batches stay in memory: large ones in huge pages, where the system has them.
+/// Leaves batches in host memory; large slabs use huge pages, if the system has them.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     pool: Pool,
@@ -25,7 +25,7 @@ impl Device for Host {
     }
 }
 
-/// Memory of a fixed length at an address that is a multiple of [`ALIGN`].
+/// Memory of fixed length, aligned to [`ALIGN`].
 #[derive(Debug)]
 pub struct HostSlab {
     memory: Memory,

@@ -1,4 +1,4 @@
-//! Arrays of whole numbers that can be shared: made in memory, mapped from a file, or read from one.
+//! Shared arrays of integers: in memory, mapped from a file, or read from one.
 
 use crate::Access;
 use crate::mapping::Mapping;
@@ -6,7 +6,7 @@ use packhorse_core::{Error, Input, Kind, Result};
 use packhorse_order::{Array, IntView, Ints, read_npy};
 use std::sync::Arc;
 
-/// Whole numbers that an order or a list of sequences is made of. A clone shares them.
+/// The integers of an order or a list of sequences. Clones share them.
 #[derive(Clone, Debug)]
 pub struct IntArray(Arc<Held>);
 
@@ -41,7 +41,7 @@ impl IntArray {
     /// `count` numbers of the type that numpy calls `descr` (`<i2`, `<i4`, `<u4`, `<i8`), from byte `offset`
     /// of `input` on: mapped, or read as a whole if `input` is not a local file.
     ///
-    /// Errors: an input that ends before, another type, no memory.
+    /// Errors: an input that is too short, another type, not enough memory.
     pub fn read(input: &dyn Input, descr: &str, offset: u64, count: u64, access: Access) -> Result<Self> {
         let named = |error: Error| error.in_input(input.name());
         let (descr, width) = known(descr).map_err(named)?;
@@ -61,7 +61,7 @@ impl IntArray {
         Ok(Self(Arc::new(Held::File { file, from, bytes, descr })))
     }
 
-    /// The numbers of a `.npy` file, such as Megatron's cache holds, and how many a row.
+    /// The integers of a `.npy` file, such as in Megatron's cache, and how many a row has.
     pub fn npy(input: &dyn Input, access: Access) -> Result<(Self, usize)> {
         let map = if access.maps() { Mapping::of(input)? } else { None };
         let file = match map {
@@ -90,15 +90,15 @@ impl IntArray {
             Held::Array(array) => array.view(),
             Held::File { file, from, bytes, descr } => {
                 let numbers = file.get().get(*from..).and_then(|rest| rest.get(..*bytes)).unwrap_or_default();
-                // The type is known and the bytes are a whole number of them since this was made.
+                // The constructor checked type and length.
                 IntView::from_bytes(descr, numbers).unwrap_or(IntView::I32(&[]))
             }
         }
     }
 
-    /// A copy in memory, such as an index is built from.
+    /// A copy in memory, for building an index.
     ///
-    /// Errors: a number that 32 bits don't hold, no memory.
+    /// Errors: a number that does not fit 32 bits, not enough memory.
     pub fn to_i32s(&self) -> Result<Vec<i32>> {
         let view = self.view();
         let mut numbers = Vec::new();
@@ -132,7 +132,7 @@ impl From<Vec<i32>> for IntArray {
     }
 }
 
-/// The type's name, for good, and the bytes of a number.
+/// The static name of the type, and its size in bytes.
 fn known(descr: &str) -> Result<(&'static str, usize)> {
     match [("<i2", 2), ("<i4", 4), ("<u4", 4), ("<i8", 8)].into_iter().find(|(name, _)| *name == descr) {
         Some(known) => Ok(known),
@@ -140,7 +140,7 @@ fn known(descr: &str) -> Result<(&'static str, usize)> {
     }
 }
 
-/// `len` bytes, which the input was found to have.
+/// Reads `len` bytes, which the input is known to have.
 fn read(input: &dyn Input, offset: u64, len: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if bytes.try_reserve_exact(len).is_err() {

@@ -1,8 +1,8 @@
-//! Where in a slab each field is: computed once, the same on either side of a copy.
+//! The layout of a slab: computed once, the same on both sides of a copy.
 
 use packhorse_core::{DataType, Error, Result};
 
-/// Fields begin at multiples of this, and slabs have addresses that are.
+/// The alignment of fields and slabs, in bytes.
 pub const ALIGN: usize = 256;
 
 /// An array in a slab, little-endian.
@@ -10,18 +10,20 @@ pub const ALIGN: usize = 256;
 pub struct SlabField {
     /// `tokens`, `position_ids`, `image`, `text`, `text.offsets`, …
     pub name: String,
-    /// Of an element.
+    /// The type of an element.
     pub data_type: DataType,
-    /// Elements in each dimension, rows first. Of [`SlabField::ragged`] values the first is 0: as many as a batch has.
+    /// The size of each dimension, rows first. For [`SlabField::ragged`] values the first is 0: it differs from batch
+    /// to batch.
     pub shape: Vec<usize>,
     /// Bytes from one entry to the next in each dimension.
     pub strides: Vec<usize>,
-    /// First byte in the slab; of ragged values a batch says it ([`Batch::place`](crate::Batch::place)).
+    /// The first byte in the slab; for ragged values see [`Batch::place`](crate::Batch::place).
     pub offset: usize,
-    /// Bytes in the slab; of ragged values a batch says them.
+    /// Bytes in the slab; for ragged values each batch has its own.
     pub bytes: usize,
-    /// Whether these are the values of rows of different lengths, one after another without gaps. Row `i` is
-    /// `[o[i], o[i + 1])` of them, `o` being the field `NAME.offsets` (`Int64 [batch + 1]`, in entries of the first dimension).
+    /// Whether these are the values of rows of different lengths, one after another without gaps. Row `i` is the range
+    /// `[o[i], o[i + 1])`, where `o` is the field `NAME.offsets` (`Int64 [batch + 1]`, in entries of the first
+    /// dimension).
     pub ragged: bool,
 }
 
@@ -33,9 +35,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Fields of these names, types, bytes an element and shapes, one after another.
+    /// Fields of these names, types, bytes per element and shapes, one after another.
     ///
-    /// Errors: more bytes than an address has bits for (kind `Config`).
+    /// Errors (kind `Config`): a size that does not fit an address.
     pub(crate) fn new(fields: Vec<(&'static str, DataType, usize, Vec<usize>)>) -> Result<Self> {
         let mut layout = Self::default();
         for (name, data_type, width, shape) in fields {
@@ -44,14 +46,14 @@ impl Layout {
         Ok(layout)
     }
 
-    /// One more dense field.
+    /// Appends a dense field.
     pub(crate) fn push(&mut self, name: &str, data_type: DataType, width: usize, shape: Vec<usize>) -> Result<()> {
         self.add(name, data_type, width, shape, false).ok_or_else(|| {
             Error::config(format!("a batch with such a field {name} is larger than memory: make it smaller"))
         })
     }
 
-    /// One more field of ragged values, entries of the shape `inner`.
+    /// Appends a field of ragged values, with entries of the shape `inner`.
     pub(crate) fn push_ragged(&mut self, name: &str, data_type: DataType, width: usize, inner: &[usize]) -> Result<()> {
         let shape = [&[0], inner].concat();
         let added = self.add(name, data_type, width, shape, true);

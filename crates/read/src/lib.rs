@@ -1,4 +1,5 @@
-//! Shards to batches: shuffled, decoded, each batch in one slab of memory; exact, and going on from anywhere.
+//! From shards to batches: shuffled, decoded, each batch in one slab of memory; deterministic, and resumable at any
+//! step.
 //!
 //! ```text
 //! place ─open→ Dataset ─ Loader ─→ Batch, Batch, … (Device)        samples, any fields, any format of the registry
@@ -10,14 +11,15 @@
 //! GptOrder, PackOrder, BlendOrder: Order
 //! ```
 //!
-//! * **Datasets** ([`Dataset::open`]): what `packhorse seal` sealed, from its manifest and its indexes alone; and third-party
-//!   shards, whose headers are read once. Samples are numbered, and any of them can be read at any time ([`Reader`]).
-//! * **Order**: [`packhorse_order::ShardOrder`] says what stands at a position of an epoch, and
-//!   [`packhorse_order::Sampler`] which positions a rank takes at a step. There is no shuffle buffer: what a batch holds is a
-//!   function of seed, epoch and position. [`Loader::state`] is how far all ranks have come; going on from it takes no time,
-//!   and ranks and batch may be others then. A sample that is left out keeps its position.
-//! * **Threads**: some read ahead, bounded in bytes ([`LoaderOptions::budget`]), some decode and fill slabs, which are used
-//!   again: where samples are ranges of bytes, no memory is taken for a batch once all slabs are there. Batches come in
+//! * **Datasets** ([`Dataset::open`]): sealed datasets, from their manifest and indexes alone; and third-party shards,
+//!   whose headers are read once. Samples are numbered and can be read in any order ([`Reader`]).
+//! * **Order**: [`packhorse_order::ShardOrder`] maps a position of an epoch to a sample, and
+//!   [`packhorse_order::Sampler`] gives the positions that a rank takes at a step. There is no shuffle buffer: the
+//!   content of a batch is a function of seed, epoch and position. [`Loader::state`] is the progress of all ranks;
+//!   resuming from it is immediate, even with other numbers of ranks or batch sizes. A skipped sample keeps its
+//!   position.
+//! * **Threads**: some read ahead, bounded in bytes ([`LoaderOptions::budget`]), others decode and fill slabs, which
+//!   are reused: if samples are ranges of bytes, nothing is allocated for a batch once all slabs exist. Batches come in
 //!   order, whichever thread fills them.
 //! * **A batch** is one slab whose [`Layout`] is computed once: dense fields begin at multiples of 256 bytes, ragged values
 //!   follow one another without padding, with their offsets among the dense fields.
@@ -26,12 +28,10 @@
 //!   jpg [B, 224, 224, 3] u8 │ cls [B] i64 │ txt.offsets [B + 1] i64 │ txt, as many bytes as there are
 //!   ```
 //!
-//! * **Tokens** are read straight from the files, since a sample is a handful of runs of tokens at random places:
-//!   `tokens`, `[batch, length + 1]`, as `u16`, `i32` or `i64` ([`TokenType`]), and what [`Companions`] ask for. Documents of a
-//!   row are what the order calls segments. This crate knows no format: that the numbers are those of an `.idx` is the
-//!   facade's business.
-//! * **Memory maps** ([`Access`]) are for files that were sealed: they must not be truncated or written while they are
-//!   mapped.
+//! * **Tokens** are read straight from the files, because a sample is a few runs of tokens at random positions:
+//!   `tokens`, `[batch, length + 1]`, as `u16`, `i32` or `i64` ([`TokenType`]), and the requested [`Companions`]. The
+//!   documents of a row are the segments of the order. This crate knows no format: the facade parses the `.idx`.
+//! * **Memory maps** ([`Access`]) are for sealed files, which must not be truncated or written while they are mapped.
 
 mod access;
 mod ahead;

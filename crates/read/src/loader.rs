@@ -11,8 +11,8 @@ use crate::{Batches, Dataset, Device, Layout, LoaderOptions, cores};
 use packhorse_core::{Event, Input, Options, Registry, Result};
 use std::sync::Arc;
 
-/// The batches of one rank, in order. What is in them depends neither on the number of threads, nor on how far ahead they
-/// are filled, nor on caches or where the shards lie. After an error the next call gives the next batch.
+/// The batches of one rank, in order. Their content does not depend on the number of threads, on how far ahead they are
+/// filled, on caches or on the location of the shards. After an error the next call returns the next batch.
 ///
 /// This one reads samples; [`TokenLoader`](crate::TokenLoader) and [`NullLoader`](crate::NullLoader) differ in the `W` that fills
 /// batches.
@@ -21,11 +21,10 @@ pub struct Loader<D: Device, W: Work = SampleWork> {
 }
 
 impl<D: Device> Loader<D> {
-    /// A loader of these fields of a dataset; of all its fields if there are none.
+    /// A loader of these fields of a dataset; of all its fields if `fields` is empty.
     ///
-    /// Errors (kind `Config`): fields that are not there or can't be made so, options that make no sense together, a state of
-    /// another dataset or order. A shard that can't be read where the first sample is looked at; memory or threads that the
-    /// system does not give.
+    /// Errors (kind `Config`): missing fields or impossible conversions, contradictory options, a state of another
+    /// dataset or order. Also: a shard that can't be read to inspect the first sample; not enough memory or threads.
     pub fn new(dataset: Dataset, fields: &[FieldOptions], options: &LoaderOptions, device: D) -> Result<Self> {
         let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
         let fingerprint = dataset.fingerprint();
@@ -33,8 +32,8 @@ impl<D: Device> Loader<D> {
         Self::start(work, config, options, device)
     }
 
-    /// A loader of several datasets in turn, each as often as its weight says among all weights. An epoch has `samples`
-    /// samples; a dataset at its end starts over with another shuffle.
+    /// A loader of several interleaved datasets, each in proportion to its weight. An epoch has `samples` samples; a
+    /// dataset at its end starts over with another shuffle.
     ///
     /// Errors: as for [`Loader::new`]; a weight that is not above 0, or too small for one sample in 16,384.
     pub fn mixed(
@@ -54,10 +53,10 @@ impl<D: Device> Loader<D> {
         Self::start(work, config, options, device)
     }
 
-    /// A loader of the samples of one container of the format `format`, in the order in which they come: of a
-    /// [`Pipe`](crate::Pipe), or of a compressed file. Shuffle, epochs, caches and state have no meaning here; ranks that are
-    /// given the same bytes share them as always, and samples that don't fill a last step are dropped or make smaller
-    /// batches. If no fields are given, those of the first block are meant.
+    /// A loader of the samples of one container of the format `format`, in stored order, from a [`Pipe`](crate::Pipe)
+    /// or a compressed file. Shuffle, epochs, caches and state don't apply. Ranks that read the same bytes share the
+    /// samples as usual, and samples that don't fill a last step are dropped or make smaller batches. Without `fields`,
+    /// all fields of the first block are read.
     ///
     /// Errors: as for [`Loader::new`]; a format that can't be read in order; no samples.
     pub fn stream(
@@ -85,7 +84,7 @@ impl<D: Device> Loader<D> {
         Ok(Self { pipeline: Pipeline::new(work, steps, config, device, prepare)? })
     }
 
-    /// What is read; `None` for a stream.
+    /// The dataset; `None` for a stream.
     pub fn dataset(&self) -> Option<&Dataset> {
         match &self.pipeline.work().feed {
             Feed::Dataset { reader, .. } => Some(reader.dataset()),
@@ -93,7 +92,7 @@ impl<D: Device> Loader<D> {
         }
     }
 
-    /// What the cache in memory did so far, if there is one.
+    /// The counters of the cache in memory, if there is one.
     pub fn ram(&self) -> Option<RamCounters> {
         match &self.pipeline.work().feed {
             Feed::Dataset { near, .. } => near.counters(),
@@ -103,19 +102,19 @@ impl<D: Device> Loader<D> {
 }
 
 impl<D: Device, W: Work> Loader<D, W> {
-    /// Where the fields of every batch are.
+    /// The layout of every batch.
     pub fn layout(&self) -> &Arc<Layout> {
         self.pipeline.work().layout()
     }
 
-    /// Batches that are left. A loader without an end, or of a stream, has about `u64::MAX`.
+    /// The number of remaining batches. An endless loader, or one of a stream, returns about `u64::MAX`.
     pub fn remaining(&self) -> u64 {
         self.pipeline.remaining()
     }
 
-    /// Where to go on after the batches that were taken: for another loader, which may have another world size and batch size.
-    /// Every rank has the same state after the same number of batches. The state of a stream says how much of it was taken, and
-    /// no loader can go on from it.
+    /// The state after the batches taken so far. Another loader can resume from it, with any world size and batch size.
+    /// Every rank has the same state after the same number of batches. The state of a stream only says how much of it
+    /// was taken; no loader can resume from it.
     pub fn state(&self) -> W::State {
         self.pipeline.work().state(self.pipeline.taken())
     }

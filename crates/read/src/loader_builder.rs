@@ -1,4 +1,4 @@
-//! The short way to a loader. Owns the defaults of a training process; refuses to know how samples are read.
+//! A builder of loaders. Owns the defaults of a training process; refuses to know how samples are read.
 
 use crate::{
     CacheOptions, Column, Dataset, Device, FieldKind, FieldOptions, Host, Loader, LoaderOptions, OnError, Remainder,
@@ -9,8 +9,9 @@ use packhorse_order::{OrderState, Rank, Shuffle};
 use packhorse_transform::image::View;
 use std::sync::Arc;
 
-/// Settings of a [`Loader`], made by [`Dataset::loader`]. What is not set is as [`LoaderOptions::new`] has it; rank and world
-/// size come from the environment of the process, and batches stay in host memory.
+/// Settings of a [`Loader`], made by [`Dataset::loader`]. Settings that are not given have the values of
+/// [`LoaderOptions::new`]; rank and world size come from the environment of the process, and batches stay in host
+/// memory.
 ///
 /// ```
 /// use packhorse_core::Result;
@@ -92,12 +93,12 @@ impl<D: Device> LoaderBuilder<D> {
         self.configure(|options| options.epochs = Some(epochs))
     }
 
-    /// Begins epoch after epoch, without an end.
+    /// Repeats epochs without an end.
     pub fn endless(self) -> Self {
         self.configure(|options| options.epochs = None)
     }
 
-    /// Goes on after `state`, which a loader of the same dataset, shuffle and seed gave on any number of ranks.
+    /// Resumes from `state`, which a loader of the same dataset, shuffle and seed returned on any number of ranks.
     pub fn resume(self, state: &OrderState) -> Self {
         self.configure(|options| options.state = Some(*state))
     }
@@ -112,7 +113,7 @@ impl<D: Device> LoaderBuilder<D> {
         self.configure(|options| options.remainder = remainder)
     }
 
-    /// Leaves bad samples out and reports them to the observer; by default they are errors.
+    /// Skips bad samples and reports them to the observer; by default they are errors.
     pub fn skip_bad(self) -> Self {
         self.configure(|options| options.on_error = OnError::Skip)
     }
@@ -125,7 +126,7 @@ impl<D: Device> LoaderBuilder<D> {
         })
     }
 
-    /// Keeps shards in memory or in a folder of this machine.
+    /// Caches shards in memory or in a local folder.
     pub fn cache(self, cache: CacheOptions) -> Self {
         self.configure(|options| options.cache = cache)
     }
@@ -152,7 +153,7 @@ impl<D: Device> LoaderBuilder<D> {
         LoaderBuilder { samples, fields, options, rank, device }
     }
 
-    /// The loader, at work.
+    /// Starts the loader.
     ///
     /// Errors: those of [`Loader::new`] and [`Loader::mixed`]; ranks in the environment that contradict each other.
     pub fn build(self) -> Result<Loader<D>> {
@@ -165,7 +166,7 @@ impl<D: Device> LoaderBuilder<D> {
     }
 }
 
-/// `rank`, or what the environment of this process says.
+/// `rank`, or the one from the environment of this process.
 pub(crate) fn rank_or_environment(rank: Option<Rank>) -> Result<Rank> {
     rank.map_or_else(|| Rank::from_environment(&|name| std::env::var(name).ok()), Ok)
 }

@@ -5,49 +5,51 @@ use packhorse_core::{Limits, Observer};
 use packhorse_order::{OrderState, Rank, Shuffle};
 use std::sync::Arc;
 
-/// How samples become batches, who takes which, in what order, and how far ahead they are read.
+/// How samples are ordered, shared among ranks, batched and read ahead.
 #[derive(Clone)]
 pub struct LoaderOptions {
-    /// Samples a batch, of one rank.
+    /// Samples per batch and rank.
     pub batch: u32,
-    /// The rank that takes these batches, and the number of ranks that share the samples.
+    /// The rank of this loader, and the number of ranks that share the samples.
     pub rank: Rank,
     /// How samples are shuffled.
     pub shuffle: Shuffle,
-    /// What decides the order and all that is drawn at random.
+    /// The seed of the order and of all random numbers.
     pub seed: u64,
-    /// Epochs in all, counted from 0, from wherever the loader begins; `None` for no end.
+    /// The total number of epochs, counted from epoch 0 even when resuming; `None` for no end.
     pub epochs: Option<u64>,
-    /// Where to begin: what [`Loader::state`](crate::Loader::state) said, on any number of ranks. `None` is the beginning of
-    /// epoch 0.
+    /// The state to resume from, by [`Loader::state`](crate::Loader::state) on any number of ranks. `None` is the
+    /// beginning of epoch 0.
     pub state: Option<OrderState>,
-    /// What becomes of samples that don't fill a last step of an epoch.
+    /// The treatment of samples that don't fill the last step of an epoch.
     pub remainder: Remainder,
-    /// What becomes of samples whose content is bad.
+    /// The treatment of samples with bad content.
     pub on_error: OnError,
-    /// Threads that decode and fill batches, a batch each; with 0 of them the caller's thread does all when it takes one.
+    /// Threads that decode and fill batches, one batch each; with 0 the caller's thread does this when it takes a
+    /// batch.
     pub threads: usize,
-    /// Threads that read ahead of those; with 0 of them those read. For storage that answers late, many.
+    /// Threads that read ahead; with 0 the filling threads read. Use many for storage with high latency.
     pub readers: usize,
-    /// Batches that are filled or being filled ahead of the caller: so many slabs of memory. At least as many as threads.
+    /// Batches that are filled or being filled ahead of the caller, each in a slab of memory. At least as many as
+    /// threads.
     pub ahead: usize,
-    /// Bytes that may be read ahead, beside the slabs.
+    /// Bytes that may be read ahead, in addition to the slabs.
     pub budget: usize,
     /// How bytes are read and checked.
     pub read: ReadOptions,
-    /// What of the shards is kept near.
+    /// The cache of shards.
     pub cache: CacheOptions,
-    /// CPUs of this machine that the loader's threads run on; all that the process may use if empty.
+    /// The CPUs that the loader's threads run on; if empty, all that the process may use.
     pub cores: Vec<usize>,
-    /// Bounds on what samples may cost.
+    /// Limits on the size of samples.
     pub limits: Limits,
-    /// Sees what was left out, and warnings.
+    /// Receives skipped samples and warnings.
     pub observer: Arc<dyn Observer>,
 }
 
 impl LoaderOptions {
-    /// One rank, one epoch, blocks of 16 shards shuffled by seed 0, samples dropped that don't fill a last batch, bad samples
-    /// an error; as many threads as there are CPUs, two that read, two batches more ahead than threads, 1 GiB read ahead.
+    /// One rank, one epoch, shuffled in blocks of 16 shards with seed 0, the last incomplete batch dropped, bad samples
+    /// an error; as many threads as CPUs, two readers, two batches more ahead than threads, 1 GiB read ahead.
     pub fn new(batch: u32) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self {

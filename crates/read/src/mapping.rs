@@ -1,11 +1,11 @@
-//! The workspace's only memory map: of a local file that is not written any more.
+//! The only memory map of the workspace: of a local file that is no longer written.
 //!
-//! Other inputs are read with `pread`. A map is for files that were sealed: they are published by a rename
-//! and never written again, and replacing one makes another file, which leaves the map unchanged. A file
-//! that is truncated in place while it is mapped ends the process with SIGBUS, as in every program that maps
-//! it, Megatron among them; where that can't be ruled out, use [`Access::Ranges`](crate::Access::Ranges).
+//! Other inputs are read with `pread`. A map is for sealed files: they are published by a rename and never written
+//! again, and replacing one creates a new file, which leaves the map unchanged. Truncating a mapped file in place kills
+//! the process with SIGBUS, as in every program that maps files, Megatron included; if that can't be ruled out, use
+//! [`Access::Ranges`](crate::Access::Ranges).
 
-#![expect(unsafe_code, reason = "a map of a file is unsafe by its nature: see the one block")]
+#![expect(unsafe_code, reason = "mapping a file is inherently unsafe: see the one block")]
 
 use memmap2::Mmap;
 use packhorse_core::{Error, Input, Kind, Result};
@@ -17,9 +17,9 @@ use std::os::unix::fs::MetadataExt;
 pub(crate) struct Mapping(Mmap);
 
 impl Mapping {
-    /// Maps `input`, if it has a path on this machine and any bytes.
+    /// Maps `input` if it is a local file that is not empty.
     ///
-    /// Errors: the file can't be opened or mapped; it is not the file that the input is (kind `Changed`).
+    /// Errors: the file can't be opened or mapped; the path now names another file than the input (kind `Changed`).
     pub(crate) fn of(input: &dyn Input) -> Result<Option<Self>> {
         let (Some(path), Some(len)) = (input.local_path(), input.len().filter(|len| *len > 0)) else {
             return Ok(None);
@@ -32,10 +32,9 @@ impl Mapping {
             let message = format!("is another file of {} bytes and was one of {len}: open it again", now.len());
             return Err(Error::new(Kind::Changed, message).in_input(input.name()));
         }
-        // SAFETY: the map is private to this value, read-only, and never handed out beyond its borrow. That
-        // the file is not written or truncated meanwhile is what the caller guarantees by choosing to map
-        // (see above); all that is read is checked against the length of the map, so a file that was short
-        // from the start is an error and no fault.
+        // SAFETY: the map is private to this value, read-only, and borrowed only from it. By choosing to map, the
+        // caller guarantees that the file is not written or truncated (see above). Reads are checked against the length
+        // of the map, so a file that is too short from the start is an error, not a fault.
         let map = unsafe { Mmap::map(&file) }.map_err(|error| failed("map", error))?;
         Ok(Some(Self(map)))
     }

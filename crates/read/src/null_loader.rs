@@ -1,4 +1,4 @@
-//! Batches without samples.
+//! A loader of batches without samples.
 
 use crate::batch::aligned;
 use crate::batch_metadata::BatchMetadata;
@@ -10,13 +10,14 @@ use packhorse_core::{DataType, Result};
 use packhorse_order::{OrderState, Sampler, Shuffle, draw};
 use std::sync::Arc;
 
-/// A loader of nothing: batches that hold the keys of draws and no more (`draws`, `UInt64 [batch]`), for devices that make fields
-/// of that, in place of a loader that reads. A training loop that is no faster with it does not wait for its data.
+/// A loader that reads nothing: its batches hold only the random keys of samples (`draws`, `UInt64 [batch]`), for
+/// devices that make fields from them. A training loop that is not faster with it than with its own loader does not
+/// wait for data.
 ///
-/// Samples are numbered in order; of `options` batch, rank, seed, epochs, state and remainder count.
+/// Samples are numbered in order. Of `options` it uses batch, rank, seed, epochs, state and remainder.
 pub type NullLoader<D> = Loader<D, NullWork>;
 
-/// Fills batches with keys of draws.
+/// Fills batches with random keys.
 pub struct NullWork {
     layout: Arc<Layout>,
     steps: Steps,
@@ -68,10 +69,9 @@ impl Work for NullWork {
 }
 
 impl<D: Device> Loader<D, NullWork> {
-    /// A loader of `samples` samples an epoch.
+    /// A loader of `samples` samples per epoch.
     ///
-    /// Errors (kind `Config`): options that make no sense together, a state of another loader; memory that the device does not
-    /// give.
+    /// Errors (kind `Config`): contradictory options, a state of another loader; also, not enough memory.
     pub fn null(samples: u64, options: &LoaderOptions, device: D) -> Result<Self> {
         let sampler = Sampler::new(options.rank, options.batch)?;
         if let Some(state) = &options.state {

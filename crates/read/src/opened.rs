@@ -1,4 +1,4 @@
-//! Shards that are open: as many as are used, the one used longest ago makes room.
+//! The open shards, up to a limit; the least recently used one is closed first.
 
 use crate::dataset::{Content, Shard};
 use crate::mapping::Mapping;
@@ -10,15 +10,15 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Opens shard `number`, whose file has this digest where it is sealed, by other means than its store.
+/// Opens shard `number` by other means than its store.
 pub(crate) type Opener = Box<dyn Fn(u32, &Shard) -> Result<Box<dyn Input>> + Send + Sync>;
 
-/// A shard that is open.
+/// An open shard.
 pub(crate) struct Opened {
     pub(crate) input: Arc<dyn Input>,
     pub(crate) map: Option<Arc<Mapping>>,
     pub(crate) content: Content,
-    /// Its rows, where these are typed.
+    /// Its table, if its samples are typed rows.
     pub(crate) table: Option<Box<dyn Table>>,
     /// Whether the index has checksums.
     pub(crate) checksums: bool,
@@ -43,7 +43,7 @@ impl Opened {
 /// The open shards of a reader.
 pub(crate) struct Shards {
     open: RwLock<HashMap<u32, Arc<Opened>>>,
-    /// Who opens one, so that none is opened twice.
+    /// Locks, so that no shard is opened twice.
     opening: [Mutex<()>; 16],
     most: usize,
     clock: AtomicU64,
@@ -109,14 +109,14 @@ impl Shards {
             }
         }
         let map = if self.map && indexed { Mapping::of(&*input)?.map(Arc::new) } else { None };
-        // An index that was built from headers has none.
+        // An index built from headers has no checksums.
         let checksums = indexed && shard.sealed && shard.index.is_some();
         let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
         Ok(Opened { input, map, content, table, checksums, used })
     }
 }
 
-/// Files that this process may have open.
+/// The limit of open files of this process.
 fn descriptors() -> usize {
     use nix::sys::resource::{Resource, getrlimit};
     getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX))

@@ -1,11 +1,11 @@
-//! Steps taken by several threads.
+//! Runs steps on several threads.
 
 use packhorse_core::{Error, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Takes steps 0 to `steps`, `jobs` at a time, started in order. The first error ends it: started work is
-/// finished, and nothing else begins.
+/// Runs steps `0..steps`, `jobs` at a time, started in order. After the first error, started steps finish and no others
+/// start.
 pub(crate) fn in_parallel(steps: usize, jobs: usize, step: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Error>> = Mutex::default();

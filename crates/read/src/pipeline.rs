@@ -1,4 +1,4 @@
-//! Batches in order, read and filled ahead by threads.
+//! Reads and fills batches ahead on threads, and returns them in order.
 
 use crate::batch::Home;
 use crate::batch_metadata::BatchMetadata;
@@ -10,23 +10,23 @@ use packhorse_core::{Error, Result};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// How many threads do what, and how far ahead.
+/// The numbers of threads, and the limits of reading ahead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PipelineConfig {
-    /// Threads that fill slabs; with none the caller does.
+    /// Threads that fill slabs; with 0 the caller does.
     pub(crate) fillers: usize,
-    /// Threads that read ahead; with none those who fill read.
+    /// Threads that read ahead; with 0 the filling threads read.
     pub(crate) readers: usize,
     /// Batches that are filled or being filled.
     pub(crate) ahead: usize,
-    /// Bytes that may be read ahead, and what a step is expected to weigh.
+    /// Bytes that may be read ahead, and the expected bytes per step.
     pub(crate) budget: usize,
     pub(crate) mean: usize,
-    /// Bytes of a slab to begin with.
+    /// The initial size of a slab in bytes.
     pub(crate) slab: usize,
 }
 
-/// The batches of `steps` steps, in order. After an error the next call gives the next batch.
+/// The batches of `steps` steps, in order. After an error the next call returns the next batch.
 pub(crate) struct Pipeline<D: Device, W: Work> {
     device: D,
     ring: Arc<Ring<D::Host, W::Fetched>>,
@@ -47,7 +47,7 @@ impl<H: AsRef<[u8]> + Send, F: Send> Home<H> for Ring<H, F> {
 impl<D: Device, W: Work> Pipeline<D, W> {
     /// `prepare` is called on each thread first (to bind it to a core).
     ///
-    /// Errors: memory or threads that the system does not give; what the device can't make of the fields.
+    /// Errors: not enough memory or threads; fields that the device can't process.
     pub(crate) fn new(
         work: W,
         steps: u64,
@@ -58,12 +58,12 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         let ahead = if config.fillers == 0 { 1 } else { config.ahead.max(1) };
         let ring = Arc::new(Ring::new(ahead, steps, config.slab));
         device.prepare(work.layout())?;
-        // No more than will be used.
+        // Not more threads than steps.
         for _ in 0..u64::min(ahead as u64, steps) {
             ring.give_back(Slab { host: device.host(config.slab)?, filled: BatchMetadata::default() });
         }
         let reads = config.readers > 0 && config.fillers > 0;
-        // Filling threads hold a step each, and readers must not wait for those.
+        // Each filling thread holds a step, and readers must not wait for those.
         let depth = ahead.max(config.readers).saturating_add(config.fillers);
         let queue = reads.then(|| Arc::new(PrefetchQueue::new(depth, steps, config.budget, config.mean)));
         let (threads, scratch) = (Vec::new(), W::Scratch::default());
@@ -116,17 +116,17 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         &self.work
     }
 
-    /// Batches that are left.
+    /// The number of remaining batches.
     pub(crate) fn remaining(&self) -> u64 {
         self.steps.saturating_sub(self.taken)
     }
 
-    /// Batches that were taken.
+    /// The number of batches taken.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Ends it from any thread, and with it the waits for batches.
+    /// A function that ends the pipeline from any thread, and with it all waits for batches.
     pub(crate) fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
         let (ring, work, queue) = (Arc::clone(&self.ring), Arc::clone(&self.work), self.queue.clone());
         Box::new(move || {
@@ -152,7 +152,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         Some(self.finish(step, outcome))
     }
 
-    /// Slabs for all the batches ahead.
+    /// Allocates the slabs for all batches ahead.
     fn supply(&mut self) -> Result<()> {
         let (missing, bytes) = self.ring.missing();
         for _ in 0..(missing as u64).min(self.remaining()) {
@@ -171,7 +171,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         self.device.upload(Batch::new(slab, Arc::clone(self.work.layout()), home))
     }
 
-    /// Fills a larger slab here and now; from here on all slabs are of that size.
+    /// Fills a larger slab on this thread; from now on all slabs have that size.
     fn enlarge(&mut self, step: u64, bytes: usize, fetched: W::Fetched) -> Result<Slab<D::Host>> {
         let bytes = bytes.saturating_add(bytes / 8);
         self.ring.grow(bytes);
@@ -208,7 +208,7 @@ impl<D: Device, W: Work> Drop for Pipeline<D, W> {
     fn drop(&mut self) {
         self.stopper()();
         for thread in self.threads.drain(..) {
-            // One that panicked has said so in its batch.
+            // The batch of a panicked thread is an error already.
             let _ = thread.join();
         }
         self.ring.clear();

@@ -1,31 +1,31 @@
-//! What was read ahead: in order, bounded in steps and in bytes.
+//! A queue of steps that were read ahead: in order, bounded in steps and bytes.
 
 use packhorse_core::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Between those who read and those who fill.
+/// The queue between reading and filling threads.
 #[derive(Debug)]
 pub(crate) struct PrefetchQueue<F> {
     state: Mutex<State<F>>,
-    /// A step may be read.
+    /// Signals that a step may be read.
     room: Condvar,
-    /// A step was read.
+    /// Signals that a step was read.
     ready: Condvar,
 }
 
 #[derive(Debug)]
 struct State<F> {
-    /// The outcome of the started steps from `first` on.
+    /// The results of the claimed steps from `first` on.
     places: VecDeque<Place<F>>,
     first: u64,
     steps: u64,
-    /// Steps that may be ahead of the first one that was not taken.
+    /// Steps that may be ahead of the first one not taken.
     ahead: usize,
     held: usize,
-    /// Bytes that may be held; the next step that is waited for is read in any case.
+    /// Bytes that may be held; the next step that is waited for is always read.
     budget: usize,
-    /// The mean of what steps weighed: what those that are being read are taken for.
+    /// The mean size of a step, the estimate for those being read.
     mean: usize,
     reading: usize,
     stop: bool,
@@ -50,8 +50,8 @@ impl<F> PrefetchQueue<F> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next step to read, once there is room for it; `None` when there is none any more.
-    pub(crate) fn claim(&self) -> Option<Reading<'_, F>> {
+    /// The next step to read, once there is room for it; `None` after the last.
+    pub(crate) fn claim(&self) -> Option<PendingRead<'_, F>> {
         let mut state = self.lock();
         loop {
             let step = state.first + state.places.len() as u64;
@@ -61,13 +61,13 @@ impl<F> PrefetchQueue<F> {
             if state.has_room() {
                 state.places.push_back(Place::Reading);
                 state.reading += 1;
-                return Some(Reading { queue: self, step, done: false });
+                return Some(PendingRead { queue: self, step, done: false });
             }
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// What was read for `step`, once it is there.
+    /// The data of `step`, once it is read.
     pub(crate) fn take(&self, step: u64) -> Result<F> {
         let mut state = self.lock();
         loop {
@@ -109,15 +109,15 @@ impl<F> State<F> {
     }
 }
 
-/// A step that is being read. Dropped unfinished, by a panic, it is an error of the step.
-pub(crate) struct Reading<'s, F> {
+/// A claimed step that is being read. If it is dropped unfinished, by a panic, the step is an error.
+pub(crate) struct PendingRead<'s, F> {
     queue: &'s PrefetchQueue<F>,
     pub(crate) step: u64,
     done: bool,
 }
 
-impl<F> Reading<'_, F> {
-    /// Hands over what was read and how many bytes that holds.
+impl<F> PendingRead<'_, F> {
+    /// Completes the step with its data, and their size in bytes.
     pub(crate) fn complete(mut self, read: Result<F>, weight: usize) {
         self.put(read, weight);
     }
@@ -139,10 +139,10 @@ impl<F> Reading<'_, F> {
     }
 }
 
-impl<F> Drop for Reading<'_, F> {
+impl<F> Drop for PendingRead<'_, F> {
     fn drop(&mut self) {
         if !self.done {
-            // The thread is gone; end the wait for what it would have read.
+            // The thread has ended: end the wait for its step.
             let mut state = self.queue.lock();
             state.steps = state.steps.min(self.step + 1);
             drop(state);
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn bytes_are_bounded_but_the_next_step_is_always_read() {
         let queue: PrefetchQueue<u64> = PrefetchQueue::new(8, 20, 100, 60);
-        // 60 expected of 100: one at a time.
+        // 60 of 100 bytes expected: one at a time.
         let first = queue.claim().unwrap();
         assert!(!queue.lock().has_room());
         first.complete(Ok(0), 10);

@@ -1,13 +1,13 @@
-//! Ranges of files that were asked for one by one, read in few calls.
+//! Reads many ranges of files in few calls.
 
 use crate::coalesce::coalesce;
 use crate::{TokenFile, TokenType};
 use packhorse_core::{Error, Result};
 
-/// The most bytes that are read at once for the sake of neighbours.
+/// The maximum size of a merged read, in bytes.
 const MOST: u64 = 8 << 20;
 
-/// A range of a file and where in the slab its tokens go.
+/// A range of a file, and the destination of its tokens in the slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Want {
     pub(crate) file: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Want {
     pub(crate) len: usize,
 }
 
-/// Reads all `wants`, which are reordered, each into its place in `out`. `buf` holds ranges that are read together.
+/// Reads all `wants`, which are reordered, each to its place in `out`. `buf` holds merged reads.
 pub(crate) fn read(
     files: &[TokenFile],
     wants: &mut [Want],
@@ -41,7 +41,7 @@ pub(crate) fn read(
             file.read_at(first.start, out)?;
             continue;
         }
-        // At most `MOST` bytes, or one segment, which the batch has room for.
+        // At most `MOST` bytes, or one segment, which fits a batch.
         buf.resize((end - first.start) as usize, 0);
         file.read_at(first.start, buf)?;
         for want in these {

@@ -1,4 +1,4 @@
-//! Samples of a dataset, any of them at any time.
+//! Random access to the samples of a dataset.
 
 use crate::coalesce::coalesce;
 use crate::opened::{Opened, Shards};
@@ -11,13 +11,13 @@ use std::sync::Arc;
 /// How thoroughly reads are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Nothing but what formats check themselves.
+    /// Only the checks of the formats themselves.
     Off,
     /// Sizes of shards, and the checksum of their indexes.
     #[default]
     Header,
-    /// The checksum of every field's bytes, where the index has them (CRC-32C); elsewhere the digest of the whole shard
-    /// when it is opened first, if the manifest has it.
+    /// The checksum (CRC-32C) of every field, if the index has it; else the digest of the whole shard when it is first
+    /// opened, if the manifest has it.
     Full,
 }
 
@@ -26,25 +26,25 @@ pub enum Verify {
 pub struct ReadOptions {
     /// How bytes of local shards are read.
     pub access: Access,
-    /// How much is checked.
+    /// How thoroughly reads are checked.
     pub verify: Verify,
-    /// Bytes of decoded rows that are kept, of formats whose samples can't be read one by one.
+    /// Bytes of decoded rows to cache, for formats whose samples can't be read one by one.
     pub rows: usize,
-    /// Shards that are kept open; no more than half of the files that the process may open.
+    /// Shards to keep open; at most half of the files that the process may open.
     pub open: usize,
-    /// The largest field.
+    /// The maximum size of a field, in bytes.
     pub largest: u64,
 }
 
 impl Default for ReadOptions {
-    /// Ranges of local shards with gaps of 64 KiB, headers verified, 256 MiB of rows, 512 shards, fields of 2 GiB.
+    /// Reads in ranges with gaps of 64 KiB, verified headers, 256 MiB of rows, 512 shards, fields of at most 2 GiB.
     fn default() -> Self {
         let access = Access::Ranges { gap: 64 << 10 };
         Self { access, verify: Verify::Header, rows: 256 << 20, open: 512, largest: 2 << 30 }
     }
 }
 
-/// Reads samples of a dataset, a few together. Shared by threads.
+/// Reads samples of a dataset, several together. Threads share it.
 pub struct Reader {
     dataset: Dataset,
     columns: Vec<Column>,
@@ -53,36 +53,36 @@ pub struct Reader {
     options: ReadOptions,
 }
 
-/// A field that is wanted, under any of its names: the first that a sample has.
+/// A requested field, under any of several names: the first one that a sample has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column(pub Vec<String>);
 
 impl Column {
-    /// Which of its names `field` is, if any; smaller is better.
+    /// The rank of `field` among its names, if it is one; smaller is better.
     pub(crate) fn rank(&self, field: &str) -> Option<usize> {
         self.0.iter().position(|name| name == field)
     }
 }
 
 impl From<&str> for Column {
-    /// `jpg;jpeg;png`, as webdataset writes it.
+    /// Names in webdataset's notation: `jpg;jpeg;png`.
     fn from(names: &str) -> Self {
         Self(names.split(';').map(str::to_owned).collect())
     }
 }
 
-/// Bytes that a batch wants of a shard.
+/// A range of a shard that a batch needs.
 #[derive(Clone, Copy, Debug)]
 struct Want {
     shard: usize,
     start: u64,
     len: u64,
-    /// Where its span goes.
+    /// The index of its span.
     span: usize,
     crc: Option<u32>,
 }
 
-/// What a thread keeps from batch to batch.
+/// Buffers that a thread reuses between batches.
 #[derive(Debug, Default)]
 pub struct Wants {
     samples: Vec<(u32, u64)>,
@@ -97,8 +97,7 @@ impl Reader {
         Self::with_opener(dataset, columns, options, None)
     }
 
-    /// A reader whose shards are opened by `opener` (a cache), which is given the number of the shard and how to open it
-    /// without that.
+    /// A reader whose shards are opened by `opener`, a cache.
     pub(crate) fn with_opener(
         dataset: Dataset,
         columns: Vec<Column>,
@@ -110,7 +109,7 @@ impl Reader {
         Self { dataset, columns, shards, tables, options }
     }
 
-    /// The dataset that it reads.
+    /// The dataset.
     pub fn dataset(&self) -> &Dataset {
         &self.dataset
     }
@@ -120,7 +119,7 @@ impl Reader {
         self.shards.get(&self.dataset, shard).map(|opened| Arc::clone(&opened.input))
     }
 
-    /// Reads the samples of these numbers into `out`. The error of one sample is its [fault](SampleBlock::fault).
+    /// Reads the samples with these numbers into `out`. An error of a single sample is its [fault](SampleBlock::fault).
     ///
     /// Errors: a number past the end (kind `Config`); a shard that can't be opened or read.
     pub fn read(&self, numbers: impl Iterator<Item = u64>, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
@@ -135,7 +134,7 @@ impl Reader {
         read
     }
 
-    /// Reads samples by their runs and their places there.
+    /// Reads samples by their runs and positions.
     pub(crate) fn read_places(
         &self,
         places: impl Iterator<Item = (u32, u64)>,
@@ -156,9 +155,9 @@ impl Reader {
         read
     }
 
-    /// The place in `wants.opened` of a shard, which is open from then on.
+    /// The index in `wants.opened` of a shard; opens it if needed.
     fn opened(&self, shard: u32, wants: &mut Wants) -> Result<usize> {
-        // Neighbours are mostly of one shard; a block has few.
+        // Neighbours mostly share a shard, and a block has few shards.
         if let Some(found) = wants.opened.iter().rposition(|(known, _)| *known == shard) {
             return Ok(found);
         }
@@ -167,7 +166,7 @@ impl Reader {
         Ok(wants.opened.len() - 1)
     }
 
-    /// Notes the ranges of sample `at` of an open shard.
+    /// Collects the ranges of sample `at` of an open shard.
     fn want(&self, shard: usize, at: u64, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
         let row = out.rows.len();
         let Some((_, opened)) = wants.opened.get(shard) else { return Err(Error::bug("a shard that was not opened")) };
@@ -193,7 +192,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads all that is wanted: neighbours together, or from maps without reading.
+    /// Reads all collected ranges, merged; mapped ones need no read.
     fn fetch(&self, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
         let Wants { wants, opened, .. } = wants;
         let mut total = 0usize;
@@ -241,7 +240,7 @@ impl Reader {
         }
     }
 
-    /// Takes rows from formats of typed values.
+    /// Reads rows of typed values.
     fn typed(&self, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
         if wants.typed.is_empty() {
             return Ok(());
@@ -259,17 +258,17 @@ impl Reader {
     }
 }
 
-/// Puts the span of a want.
+/// Sets the span of a range.
 fn put(out: &mut SampleBlock, want: &Want, place: usize, start: usize) {
     if let Some(span) = out.spans.get_mut(want.span) {
         *span = Some(Span { place, start, len: want.len as usize });
     }
 }
 
-/// Bytes that may be passed over before a read.
+/// Reserve of the buffer for alignment, in bytes.
 const ROOM: usize = 32;
 
-/// Reads wants of one input, sorted by their start, those that are near each other as one.
+/// Reads the ranges of one input, sorted by start, and merges those that are close.
 fn read_ranges(input: &dyn Input, gap: u64, wants: &[Want], total: &mut usize, out: &mut SampleBlock) -> Result<()> {
     let mut rest = wants;
     while let Some(first) = rest.first() {

@@ -1,16 +1,16 @@
-//! Samples that are left over.
+//! The samples that don't fill a last batch.
 
-/// What becomes of the samples that are left where they don't make a batch for every rank. All ranks have the same number
-/// of batches in any case.
+/// The treatment of the last samples of an epoch, if they don't make a full batch for every rank. All ranks have the
+/// same number of batches in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Remainder {
     /// They are dropped.
     #[default]
     Drop,
-    /// Every rank gets a last full batch: samples from the beginning of the epoch's order come again, beyond the
-    /// [positions](crate::Batch::positions) of the batch. Of tokens, whose samples count by their loss, such rows are padding
-    /// (0 without a token to pad with), and the loss mask is 0 there.
+    /// Every rank gets a full last batch: samples from the beginning of the epoch's order repeat, beyond the
+    /// [positions](crate::Batch::positions) of the batch. For tokens such rows are padding instead (0 without a padding
+    /// token), and their loss mask is 0.
     Pad,
-    /// Last batches have fewer rows, maybe none.
+    /// Last batches have fewer rows, possibly none.
     Uneven,
 }

@@ -1,19 +1,19 @@
-//! The queue between those who fill batches and the one who takes them: bounded, and in order.
+//! The queue between the threads that fill batches and the one that takes them: bounded and in order.
 
 use crate::batch_metadata::BatchMetadata;
 use packhorse_core::{Error, Result};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Slabs beyond those ahead that are kept, for callers who hold a batch or two while they take the next.
+/// Extra slabs, for callers that hold a batch or two while they take the next.
 const SPARE: usize = 2;
 
-/// Slots for the batches ahead, and the slabs that none is in.
+/// Slots for the batches ahead, and the free slabs.
 #[derive(Debug)]
 pub(crate) struct Ring<H, F> {
     state: Mutex<State<H, F>>,
-    /// A step may be claimed.
+    /// Signals that a step may be claimed.
     room: Condvar,
-    /// A slot was filled.
+    /// Signals that a slot was filled.
     ready: Condvar,
 }
 
@@ -24,12 +24,12 @@ pub(crate) struct Slab<H> {
     pub(crate) filled: BatchMetadata,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug)]
 pub(crate) enum Outcome<H, F> {
     Filled(Slab<H>),
     Failed(Error),
-    /// The slab was too small: so many bytes it takes, and what was fetched for it.
+    /// The slab was too small: the bytes needed, and the fetched data.
     Room(usize, F),
 }
 
@@ -38,14 +38,14 @@ struct State<H, F> {
     free: Vec<Slab<H>>,
     /// Step `s` goes to slot `s % slots`.
     slots: Vec<Option<Outcome<H, F>>>,
-    /// The first step that is not claimed.
+    /// The first unclaimed step.
     next: u64,
-    /// The first step that was not taken.
+    /// The first step not taken.
     taken: u64,
     steps: u64,
-    /// Slabs in `free`, in slots, and being filled.
+    /// Slabs in `free`, in slots and being filled.
     slabs: usize,
-    /// Bytes of a slab: smaller ones are not used again.
+    /// The size of a slab in bytes: smaller ones are not reused.
     bytes: usize,
     stop: bool,
 }
@@ -61,8 +61,8 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims the next step, with a slab for it. Waits for room if `wait` is set, and else returns none;
-    /// none as well when all is done.
+    /// Claims the next step, with a slab for it. Without room, waits if `wait` is set, else returns `None`; also `None`
+    /// after the last step.
     pub(crate) fn claim(&self, wait: bool) -> Option<Claim<'_, H, F>> {
         let mut state = self.lock();
         loop {
@@ -82,7 +82,7 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         }
     }
 
-    /// The next step in order and what came of it, once that is there; `None` after the last.
+    /// The next step in order and its result, once complete; `None` after the last.
     pub(crate) fn take(&self) -> Option<(u64, Outcome<H, F>)> {
         let mut state = self.lock();
         loop {
@@ -100,13 +100,13 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         }
     }
 
-    /// How many slabs are missing for all the batches ahead, and of how many bytes.
+    /// The number of slabs to allocate for all batches ahead, and their size in bytes.
     pub(crate) fn missing(&self) -> (usize, usize) {
         let state = self.lock();
         (state.slots.len().saturating_sub(state.slabs), state.bytes)
     }
 
-    /// Takes back an unused slab, unless there are enough or it is too small.
+    /// Takes back a free slab, unless there are enough or it is too small.
     pub(crate) fn give_back(&self, slab: Slab<H>) {
         let mut state = self.lock();
         let fits = slab.host.as_ref().len() >= state.bytes;
@@ -117,7 +117,7 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         }
     }
 
-    /// Slabs have at least `bytes` bytes from now on.
+    /// From now on slabs have at least `bytes` bytes.
     pub(crate) fn grow(&self, bytes: usize) {
         let mut state = self.lock();
         if bytes > state.bytes {
@@ -128,14 +128,14 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         }
     }
 
-    /// Lets go of all slabs that no batch is in: for when all threads are done.
+    /// Frees all unused slabs, after all threads have ended.
     pub(crate) fn clear(&self) {
         let mut state = self.lock();
         state.free.clear();
         state.slots.clear();
     }
 
-    /// No step is claimed or taken any more.
+    /// Ends claiming and taking of steps.
     pub(crate) fn stop(&self) {
         self.lock().stop = true;
         self.room.notify_all();
@@ -149,7 +149,7 @@ impl<H, F> State<H, F> {
     }
 }
 
-/// A step that is worked on. Dropped without an outcome, by a panic, it ends the run with an error.
+/// A claimed step. If it is dropped without a result, by a panic, the run ends with an error.
 #[derive(Debug)]
 pub(crate) struct Claim<'r, H: AsRef<[u8]>, F> {
     ring: &'r Ring<H, F>,
@@ -157,12 +157,12 @@ pub(crate) struct Claim<'r, H: AsRef<[u8]>, F> {
     pub(crate) slab: Option<Slab<H>>,
 }
 
-/// What a thread says of a step.
+/// How a thread ends a step.
 pub(crate) enum Done<F> {
     Filled,
     Failed(Error),
     Room(usize, F),
-    /// There is no such step, nor any after it.
+    /// The step does not exist, nor any after it.
     Over,
 }
 
@@ -177,7 +177,7 @@ impl<F> From<Result<Option<(usize, F)>>> for Done<F> {
 }
 
 impl<H: AsRef<[u8]>, F> Claim<'_, H, F> {
-    /// Hands over what came of it.
+    /// Completes the step with its result.
     pub(crate) fn complete(mut self, done: Done<F>) {
         let Some(slab) = self.slab.take() else { return };
         let mut state = self.ring.lock();

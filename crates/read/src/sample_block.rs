@@ -1,24 +1,24 @@
-//! Samples as they were read: fields as bytes where they lie, or rows of typed values.
+//! Samples as read: fields as bytes, or rows of typed values.
 
 use crate::mapping::Mapping;
 use arrow_array::{Array, ArrayRef};
 use packhorse_core::{Error, Rows};
 use std::sync::Arc;
 
-/// Samples that were read together, in the order in which they were asked for. Memory of it is used again.
+/// Samples that were read together, in the requested order. Its memory is reused.
 #[derive(Debug, Default)]
 pub struct SampleBlock {
     pub(crate) numbers: Vec<u64>,
-    /// The epoch that it is for each sample, where that is not the same for all.
+    /// The epoch of each sample, if they differ.
     pub(crate) epochs: Vec<u64>,
     pub(crate) rows: Vec<Row>,
-    /// For each row one span a column.
+    /// One span per row and column.
     pub(crate) spans: Vec<Option<Span>>,
     pub(crate) columns: usize,
     pub(crate) keys: String,
     pub(crate) key_ends: Vec<usize>,
     pub(crate) bytes: Vec<u8>,
-    /// Bytes of `bytes` in use: it never shrinks.
+    /// The part of `bytes` in use; the buffer never shrinks.
     pub(crate) used: usize,
     pub(crate) maps: Vec<Arc<Mapping>>,
     pub(crate) pieces: Vec<Piece>,
@@ -26,7 +26,7 @@ pub struct SampleBlock {
     pub(crate) faults: Vec<(usize, Error)>,
 }
 
-/// Where a row's values are.
+/// The location of a row's values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Row {
     /// In its spans.
@@ -38,13 +38,13 @@ pub(crate) enum Row {
 /// Bytes of a field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
-    /// 0 is what was read, `n` is map `n - 1`.
+    /// 0 is the read buffer, `n` is map `n - 1`.
     pub(crate) place: usize,
     pub(crate) start: usize,
     pub(crate) len: usize,
 }
 
-/// Rows of typed values, and where in them the wanted columns are.
+/// Rows of typed values, and the positions of the requested columns.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) rows: Rows,
@@ -54,7 +54,7 @@ pub(crate) struct Piece {
 /// A value of a sample.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// Bytes as they lie in the shard.
+    /// Bytes as stored in the shard.
     Bytes(&'a [u8]),
     /// A row of a column.
     Row(&'a ArrayRef, usize),
@@ -75,7 +75,7 @@ impl SampleBlock {
         self.faults.clear();
     }
 
-    /// Drops what is not needed until the next use: rows, maps, and a buffer that was far too large.
+    /// Drops rows and maps, and a buffer that is far too large.
     pub(crate) fn reset(&mut self) {
         if self.bytes.capacity() > (4 * self.used).max(1 << 20) {
             self.bytes = Vec::new();
@@ -83,17 +83,17 @@ impl SampleBlock {
         self.clear(0);
     }
 
-    /// How many samples.
+    /// The number of samples.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The number that a sample has in its dataset.
+    /// The number of a sample in its dataset.
     pub fn number(&self, row: usize) -> Option<u64> {
         self.numbers.get(row).copied()
     }
@@ -104,7 +104,7 @@ impl SampleBlock {
         self.keys.get(start..*self.key_ends.get(row)?)
     }
 
-    /// The value of column `column` of those asked for; `None` if the sample lacks it.
+    /// The value of the requested column `column`; `None` if the sample lacks it.
     pub fn value(&self, row: usize, column: usize) -> Option<Value<'_>> {
         match *self.rows.get(row)? {
             Row::Bytes => self.bytes_of((*self.spans.get(row * self.columns + column)?)?).map(Value::Bytes),
@@ -129,7 +129,7 @@ impl SampleBlock {
         self.faults.iter().find(|(at, _)| *at == row).map(|(_, error)| error)
     }
 
-    /// Bytes of memory that are held.
+    /// The memory held, in bytes.
     pub fn weight(&self) -> usize {
         let typed: usize = self.pieces.iter().map(|piece| piece.rows.get_array_memory_size()).sum();
         self.bytes.capacity() + typed

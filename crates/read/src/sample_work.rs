@@ -1,8 +1,8 @@
-//! What the threads of a loader of samples do: read those of a step, and put them into a slab.
+//! The work of the threads of a sample loader: read the samples of a step, and decode them into a slab.
 
 use crate::batch_metadata::BatchMetadata;
 use crate::epoch_order::EpochOrder;
-use crate::fields::{Collate, FieldKind, FieldOptions, Known, Scratch, all, raw, resolve};
+use crate::fields::{Collate, CollateScratch, FieldContext, FieldKind, FieldOptions, all, raw, resolve};
 use crate::pipeline::PipelineConfig;
 use crate::reader::Column;
 use crate::shard_caches::ShardCaches;
@@ -14,43 +14,43 @@ use packhorse_core::{Error, Registry, Result};
 use packhorse_order::{OrderState, Sampler, Shuffle};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the threads share.
+/// The state shared by the threads.
 pub struct SampleWork {
     pub(crate) feed: Feed,
     pub(crate) steps: Steps,
     fingerprint: u64,
     collate: Collate,
     remainder: Remainder,
-    /// What was fetched and used up, to be used again.
+    /// Used blocks, for reuse.
     bin: Mutex<Vec<SampleBlock>>,
 }
 
-/// Where samples come from.
+/// The source of samples.
 #[expect(clippy::large_enum_variant, reason = "there is one of it in a loader")]
 pub(crate) enum Feed {
-    /// Any of them at any time.
+    /// Random access.
     Dataset { reader: Reader, near: ShardCaches, order: EpochOrder },
-    /// Once, and in order.
+    /// Once, in order.
     Stream { stream: Stream, columns: Vec<Column> },
 }
 
-/// What a thread keeps from batch to batch.
+/// Buffers that a thread reuses between batches.
 #[derive(Default)]
 pub struct WorkerState {
     wants: Wants,
     places: Vec<(u32, u64)>,
-    collate: Scratch,
+    collate: CollateScratch,
 }
 
-/// Samples of an epoch without an end.
+/// Samples of an endless epoch.
 const ENDLESS: u64 = 1 << 48;
-/// Bytes of ragged values that a slab has room for before one was too small.
+/// The initial limit of a slab's room for ragged values, in bytes.
 const FIRST: usize = 256 << 20;
-/// Samples that are looked at for one that has a field.
+/// Samples to search for one that has a field.
 const LOOKED_AT: u64 = 1000;
 
 impl SampleWork {
-    /// What a loader of a dataset works on, and its pipeline settings.
+    /// The work of a loader of a dataset, and its pipeline settings.
     pub(crate) fn of_dataset(
         dataset: Dataset,
         fields: Asked<'_>,
@@ -66,10 +66,14 @@ impl SampleWork {
         let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), near.opener());
         let dataset = reader.dataset();
         let first = |column| first_value(&reader, column);
-        let known =
-            Known { schema: dataset.schema(), first: &first, registry: dataset.registry(), limits: options.limits };
+        let known = FieldContext {
+            schema: dataset.schema(),
+            first: &first,
+            registry: dataset.registry(),
+            limits: options.limits,
+        };
         let collate = collate(&fields, &known, options).map_err(|e| match (e.input(), dataset.shards().first()) {
-            // All shards have the same fields; one of them shows which dataset it is.
+            // All shards have the same fields, so any of them identifies the dataset.
             (None, Some(shard)) => e.in_input(&shard.name),
             _ => e,
         })?;
@@ -78,7 +82,7 @@ impl SampleWork {
         Ok((Self::new(feed, steps, fingerprint, collate, options), config))
     }
 
-    /// The same of samples that come in order.
+    /// The same for a stream.
     pub(crate) fn of_stream(
         stream: Stream,
         registry: &Registry,
@@ -93,7 +97,7 @@ impl SampleWork {
         let columns = columns(&fields);
         let steps = Steps::new(sampler(options)?, ENDLESS, (0, 0), Some(1), Remainder::Uneven)?;
         let first = |column: usize| Ok(columns.get(column).and_then(|column| stream.first(column)));
-        let known = Known { schema: &schema, first: &first, registry, limits: options.limits };
+        let known = FieldContext { schema: &schema, first: &first, registry, limits: options.limits };
         let collate = collate(&fields, &known, options)?;
         let config = config(&collate, 0, options);
         Ok((Self::new(Feed::Stream { stream, columns }, steps, 0, collate, options), config))
@@ -104,7 +108,7 @@ impl SampleWork {
         Self { feed, steps, fingerprint, collate, remainder: options.remainder, bin: Mutex::default() }
     }
 
-    /// Fills `slab` with what was fetched for a step, or says how many bytes that takes.
+    /// Fills `slab` with the fetched samples of a step, or returns the bytes needed.
     pub(crate) fn collate(
         &self,
         step: u64,
@@ -210,7 +214,7 @@ impl Work for SampleWork {
     }
 }
 
-/// Fields that were asked for, all if there are none, and those that the device needs.
+/// The requested fields (all if empty), and those that the device needs.
 type Asked<'a> = (&'a [FieldOptions], &'a [FieldOptions]);
 
 fn chosen((asked, needed): Asked<'_>, all: impl FnOnce() -> Vec<FieldOptions>) -> Result<Vec<FieldOptions>> {
@@ -238,7 +242,7 @@ fn sampler(options: &LoaderOptions) -> Result<Sampler> {
     Sampler::new(options.rank, options.batch)
 }
 
-/// Where a loader begins.
+/// The epoch and position at which a loader begins.
 fn begin(order: &EpochOrder, fingerprint: u64, options: &LoaderOptions) -> Result<(u64, u64)> {
     let Some(state) = &options.state else { return Ok((0, 0)) };
     state.check(&OrderState {
@@ -264,7 +268,7 @@ fn first_value(reader: &Reader, column: usize) -> Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-fn collate(fields: &[FieldOptions], known: &Known<'_>, options: &LoaderOptions) -> Result<Collate> {
+fn collate(fields: &[FieldOptions], known: &FieldContext<'_>, options: &LoaderOptions) -> Result<Collate> {
     let batch = options.batch as usize;
     let (fields, layout) = resolve(fields, known, batch)?;
     Ok(Collate {
@@ -280,7 +284,7 @@ fn collate(fields: &[FieldOptions], known: &Known<'_>, options: &LoaderOptions) 
 
 fn config(collate: &Collate, mean: usize, options: &LoaderOptions) -> PipelineConfig {
     let ragged = collate.fields.iter().any(|field| field.ragged);
-    // Room for batches that are a little larger than most; those that are much larger enlarge their slab.
+    // Room for slightly larger batches than the mean; much larger ones grow their slab.
     let values = if ragged { mean.saturating_add(mean / 4).min(FIRST) } else { 0 };
     PipelineConfig {
         fillers: options.threads,

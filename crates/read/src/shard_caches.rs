@@ -1,4 +1,4 @@
-//! Shards by way of caches: a folder of whole shards, memory with parts of them, or both.
+//! Opens shards through caches: a folder of whole shards, parts of them in memory, or both.
 
 use crate::Dataset;
 use crate::cache::{CacheSource, DirCache, DirOptions, RamCache, RamCounters, RamOptions};
@@ -7,11 +7,11 @@ use crate::opened::Opener;
 use packhorse_core::{Observer, Result};
 use std::sync::Arc;
 
-/// What of the shards is kept near, as the bytes that they are: not at all by default.
+/// Which bytes of shards are cached; none by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CacheOptions {
-    /// Bytes of memory for parts of shards. Where that is less than all of them, a fixed part stays for good: a cache of what
-    /// was used last holds nothing that the next epoch begins with.
+    /// Bytes of memory for parts of shards. If not all shards fit, a fixed part stays cached: an LRU cache would hold
+    /// nothing that the next epoch begins with.
     pub ram: u64,
     /// A folder for whole shards, shared by the processes of a machine.
     pub dir: Option<DirOptions>,
@@ -42,7 +42,7 @@ impl ShardCaches {
         Ok(Self { ram, dirs: dirs.into() })
     }
 
-    /// How shards are opened through it; `None` if nothing is kept.
+    /// The function that opens shards through the caches; `None` without any.
     pub(crate) fn opener(&self) -> Option<Opener> {
         if self.ram.is_none() && self.dirs.is_empty() {
             return None;

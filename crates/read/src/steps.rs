@@ -1,29 +1,29 @@
-//! Which positions of an order a rank takes at which step, epoch after epoch.
+//! The positions of an order that a rank takes at each step, epoch after epoch.
 
 use crate::Remainder;
 use packhorse_core::{Error, Result};
 use packhorse_order::Sampler;
 use std::ops::Range;
 
-/// The steps of one rank from some place in an epoch on; every rank has as many.
+/// The steps of one rank from a position in an epoch on; every rank has the same number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steps {
     sampler: Sampler,
-    /// Samples of an epoch.
+    /// Samples per epoch.
     pub(crate) samples: u64,
-    /// Where the first step is: its epoch, and the samples all ranks took of that before.
+    /// The epoch of the first step, and the samples that all ranks took of it before.
     epoch: u64,
     first: u64,
-    /// Steps of the epoch that is first, and of each after it.
+    /// Steps of the first epoch, and of each later one.
     pub(crate) in_first: u64,
     per_epoch: u64,
     pub(crate) count: u64,
 }
 
 impl Steps {
-    /// From `consumed` samples of epoch `epoch` on to the end of epoch `epochs - 1`; without an end for `None`.
+    /// The steps from `consumed` samples of epoch `epoch` on to the end of epoch `epochs - 1`; endless for `None`.
     ///
-    /// Errors (kind `Config`): more samples taken than there are.
+    /// Errors (kind `Config`): more samples taken than the epoch has.
     pub(crate) fn new(
         sampler: Sampler,
         samples: u64,
@@ -49,7 +49,7 @@ impl Steps {
         Ok(Self { sampler, samples, epoch, first: consumed, in_first, per_epoch, count })
     }
 
-    /// The epoch of a step, and the positions it takes.
+    /// The epoch of a step, and its positions.
     pub(crate) fn at(&self, step: u64) -> (u64, Range<u64>) {
         match step.checked_sub(self.in_first) {
             None => (self.epoch, self.sampler.range(self.samples, self.first, step)),
@@ -61,7 +61,7 @@ impl Steps {
         }
     }
 
-    /// Where the positions of a step would begin if the epoch had no end.
+    /// The first position of a step, as if the epoch had no end.
     pub(crate) fn begin(&self, step: u64) -> u64 {
         match step.checked_sub(self.in_first) {
             None => self.sampler.range(u64::MAX, self.first, step).start,
@@ -69,25 +69,25 @@ impl Steps {
         }
     }
 
-    /// Where the positions of a step begin that all ranks take.
+    /// The first position of a step over all ranks.
     pub(crate) fn begin_of_all(&self, step: u64) -> u64 {
         let first = if step < self.in_first { self.first } else { 0 };
         let within = step.checked_sub(self.in_first).map_or(step, |later| later % self.per_epoch.max(1));
         first.saturating_add(within.saturating_mul(self.step()))
     }
 
-    /// Positions that all ranks take at a step.
+    /// Positions per step over all ranks.
     pub(crate) fn step(&self) -> u64 {
         self.sampler.step()
     }
 
-    /// Where to go on after so many steps: the epoch, and the samples that all ranks took of it.
+    /// The state after `steps` steps: the epoch, and the samples that all ranks took of it.
     pub(crate) fn after(&self, steps: u64) -> (u64, u64) {
         let taken =
             |first: u64, steps: u64| first.saturating_add(steps.saturating_mul(self.sampler.step())).min(self.samples);
         match steps.checked_sub(self.in_first) {
             None => (self.epoch, taken(self.first, steps)),
-            // An epoch that is over is one that nothing is left of.
+            // At its end, all samples of the epoch are taken.
             Some(0) => (self.epoch, self.samples),
             Some(later) => {
                 let per_epoch = self.per_epoch.max(1);

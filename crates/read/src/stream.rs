@@ -1,4 +1,4 @@
-//! Samples that come once and in order: from a pipe, or a compressed tar.
+//! Samples that can be read only once and in order, from a pipe or a compressed tar.
 
 use crate::reader::Column;
 use crate::sample_block::{Piece, Row, SampleBlock};
@@ -10,17 +10,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Blocks of rows that wait for whoever takes samples.
+/// Blocks of rows to buffer.
 const BLOCKS: usize = 2;
 
-/// An input whose bytes can be read once, from the first on: standard input, a connection.
+/// An input whose bytes can be read only once and in order, such as standard input.
 pub struct Pipe {
     name: String,
     bytes: Mutex<Option<Box<dyn Read + Send>>>,
 }
 
 impl Pipe {
-    /// `bytes`, called `name` in errors.
+    /// A pipe of `bytes`, named `name` in errors.
     pub fn new(name: &str, bytes: Box<dyn Read + Send>) -> Self {
         Self { name: name.to_owned(), bytes: Mutex::new(Some(bytes)) }
     }
@@ -46,27 +46,27 @@ impl Input for Pipe {
     }
 }
 
-/// The samples of an input, in order, for steps that are asked for by many threads.
+/// The samples of an input, in order, for steps that several threads request.
 pub(crate) struct Stream {
     first: Rows,
     state: Mutex<State>,
-    /// The next step's turn has come.
+    /// Signals the turn of the next step.
     turn: Condvar,
     stopped: AtomicBool,
 }
 
 struct State {
     blocks: Receiver<Result<Option<Rows>>>,
-    /// What is left of a block: the block, and its first row that nobody had.
+    /// The current block, and its first unused row.
     rest: Option<(Rows, usize)>,
-    /// Samples that came so far.
+    /// Samples seen so far.
     seen: u64,
     step: u64,
     over: bool,
 }
 
 impl Stream {
-    /// Starts to read `input` on a thread of its own, which ends with the input or when this is dropped.
+    /// Starts reading `input` on a thread of its own, which ends with the input or when this is dropped.
     pub(crate) fn start(source: Box<dyn Source>, input: Box<dyn Input>) -> Result<Self> {
         let (sender, blocks) = sync_channel(BLOCKS);
         let name = input.name().to_owned();
@@ -76,7 +76,7 @@ impl Stream {
             let read = || -> Result<()> {
                 let table = source.open(Arc::from(input))?;
                 let mut rows = table.rows(0..u64::MAX)?;
-                // That all came is said: a thread that panics says nothing.
+                // The end is sent explicitly: a panicked thread sends nothing.
                 while send(rows.next().transpose()) {}
                 Ok(())
             };
@@ -92,7 +92,7 @@ impl Stream {
         Ok(Self { first, state: Mutex::new(state), turn: Condvar::new(), stopped: AtomicBool::new(false) })
     }
 
-    /// The fields of the first block, any of which others may lack.
+    /// The fields of the first block; later blocks may lack any of them.
     pub(crate) fn schema(&self) -> Result<SchemaRef> {
         let schema = self.first.schema();
         if schema.fields().iter().all(|field| field.name() == KEY) {
@@ -107,8 +107,8 @@ impl Stream {
         samples.into_iter().find_map(|sample| column.0.iter().find_map(|name| sample.bytes(name).map(<[u8]>::to_vec)))
     }
 
-    /// The samples of `step`, of which `skip` samples come before that are somebody else's, `take` are its own, and `then`
-    /// are somebody else's again. Whoever asks for a step waits for those before it. Says how many of all these there were.
+    /// Reads `step`: skips `skip` samples of other ranks, takes `take` samples, and skips `then` more. Waits for the
+    /// steps before it. Returns how many of all these samples existed.
     pub(crate) fn fetch(
         &self,
         step: u64,
@@ -133,14 +133,14 @@ impl Stream {
         Ok(state.seen - before)
     }
 
-    /// Whoever waits for samples gets none.
+    /// Ends all waits for samples, which then return none.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
         self.turn.notify_all();
     }
 }
 
-/// The turn of a step, which goes to the next one however it ends.
+/// The turn of a step; dropping it passes the turn to the next step.
 struct Turn<'s> {
     stream: &'s Stream,
     state: MutexGuard<'s, State>,
@@ -153,11 +153,11 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// How often it is looked whether somebody still waits.
+/// The interval at which waits check for a stop.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl State {
-    /// Goes on by so many samples, or to the end.
+    /// Advances by `count` samples, or to the end.
     fn advance(
         &mut self,
         mut samples: u64,

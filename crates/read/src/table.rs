@@ -1,4 +1,4 @@
-//! Formats whose samples are rows of typed values: blocks of rows are decoded once and kept for a while.
+//! Reads samples that are rows of typed values: blocks of rows are decoded once and cached.
 
 use crate::dataset::{Content, Shard};
 use crate::opened::Opened;
@@ -9,12 +9,12 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Bytes of a block, about, once decoded.
+/// The approximate size of a decoded block, in bytes.
 const BLOCK: u64 = 4 << 20;
-/// Rows of a block at most.
+/// The maximum number of rows in a block.
 const ROWS: u64 = 4096;
 
-/// Blocks of rows, up to a number of bytes.
+/// A cache of blocks of rows, bounded in bytes.
 pub(crate) struct Tables {
     state: Mutex<State>,
     most: usize,
@@ -24,11 +24,11 @@ pub(crate) struct Tables {
 struct State {
     blocks: HashMap<(u32, u64), (u64, Arc<Block>)>,
     clock: u64,
-    /// Blocks when their bytes were last counted.
+    /// The number of blocks when bytes were last counted.
     counted: usize,
 }
 
-/// Decoded by the first thread that wants it, while others wait.
+/// Decoded by the first thread that needs it, while others wait.
 #[derive(Default)]
 struct Block(OnceLock<Result<Vec<Rows>>>);
 
@@ -37,7 +37,7 @@ impl Tables {
         Self { state: Mutex::default(), most }
     }
 
-    /// Puts sample `at` of a shard in row `to` of `out`.
+    /// Puts sample `at` of a shard into row `to` of `out`.
     #[expect(clippy::too_many_arguments, reason = "one call, and each argument is of another kind")]
     pub(crate) fn read(
         &self,
@@ -61,12 +61,12 @@ impl Tables {
         let rows = match decoded {
             Ok(rows) => rows,
             Err(error) if matches!(error.kind(), Kind::Content | Kind::Limit) => {
-                // Something in the block is bad: maybe not this sample.
+                // The block has an error, which may be of another sample.
                 single(shard, opened, at, columns, to, out);
                 return Ok(());
             }
             Err(error) => {
-                // Somebody may have better luck.
+                // The error may be temporary: other threads try again.
                 self.forget(number, at / per_block);
                 return Err(error.clone().in_input(&shard.name));
             }
@@ -97,14 +97,14 @@ impl Tables {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).blocks.remove(&(shard, block));
     }
 
-    /// Lets go of the blocks used longest ago where there are too many.
+    /// Evicts the least recently used blocks if there are too many.
     fn make_room(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let weight = |block: &Block| match block.0.get() {
             Some(Ok(rows)) => rows.iter().map(Rows::get_array_memory_size).sum(),
             _ => 0usize,
         };
-        // Blocks come by the hundred and samples by the million: count anew only when a block came.
+        // There are hundreds of blocks but millions of samples: count only after a new block.
         if state.counted == state.blocks.len() {
             return;
         }
@@ -122,7 +122,7 @@ impl Tables {
     }
 }
 
-/// Reads one sample of a block that can't be read as a whole.
+/// Reads a single sample of a block that can't be read as a whole.
 fn single(shard: &Shard, opened: &Opened, at: u64, columns: &[Column], to: usize, out: &mut SampleBlock) {
     let none = || Error::content("can't be read");
     let rows =
@@ -153,7 +153,7 @@ fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<R
 fn push(rows: &Rows, row: usize, shard: &str, at: u64, columns: &[Column], to: usize, out: &mut SampleBlock) {
     match Sample::new(rows, row).map(|sample| sample.key()) {
         Some(Ok(key)) => out.keys.push_str(key),
-        // What has no keys is called by its place. Writing to a String can't fail.
+        // Without keys, a sample is named by its number. Writing to a String can't fail.
         _ => {
             let stem = shard.rsplit('/').next().unwrap_or(shard);
             let _ = write!(out.keys, "{stem}/{at}");

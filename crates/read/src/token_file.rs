@@ -1,4 +1,4 @@
-//! One file of tokens: its bytes, and where in it each sequence is.
+//! A file of tokens, and the positions of its sequences.
 
 use crate::mapping::Mapping;
 use crate::token_type::Element;
@@ -8,7 +8,7 @@ use packhorse_order::{IntView, Segment};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A file of tokens and the places of its sequences.
+/// A file of tokens, and the positions of its sequences.
 pub struct TokenFile {
     input: Arc<dyn Input>,
     map: Option<Mapping>,
@@ -19,7 +19,7 @@ pub struct TokenFile {
     pointers: Pointers,
 }
 
-/// Where each sequence begins, in bytes.
+/// The start of each sequence, in bytes.
 enum Pointers {
     Given(IntArray),
     Summed(Vec<u64>),
@@ -27,12 +27,12 @@ enum Pointers {
 
 impl TokenFile {
     /// The tokens in `bin`, of the Arrow type `tokens`, little-endian; `lengths` of its sequences in tokens; and
-    /// `pointers`, the byte each begins at: without them the sequences are contiguous from byte 0.
+    /// `pointers`, their first bytes: without them the sequences are contiguous from byte 0.
     ///
-    /// Checked here: the file holds the last sequence (given the sums, hence all of them). Every
-    /// segment that is read is checked against the length of its sequence and of the file.
+    /// Checks that the file holds the last sequence, and with contiguous sequences so all of them. Every segment is
+    /// checked against the length of its sequence and of the file when it is read.
     ///
-    /// Errors: a stream, another type, arrays of different lengths, a file that is cut short.
+    /// Errors: a stream, another type, arrays of different lengths, a truncated file.
     pub fn new(
         bin: Arc<dyn Input>,
         tokens: &DataType,
@@ -71,7 +71,7 @@ impl TokenFile {
         self.place(&Segment { dataset: 0, sequence, offset: 0, length }).map(|_| ())
     }
 
-    /// The bytes of a segment, all there.
+    /// The range of a segment's bytes, which the file has.
     pub(crate) fn place(&self, segment: &Segment) -> Result<Range<u64>> {
         let at = segment.sequence as usize;
         let Some((length, start)) = self.lengths.view().get(at).zip(self.start(at)) else {
@@ -107,7 +107,7 @@ impl TokenFile {
     /// The bytes that [`TokenFile::place`] found, if the file is mapped.
     #[inline]
     pub(crate) fn mapped(&self, place: &Range<u64>) -> Option<&[u8]> {
-        // A place is inside the file, and that is mapped as a whole.
+        // A range is inside the file, which is mapped as a whole.
         self.map.as_ref()?.bytes().get(place.start as usize..place.end as usize)
     }
 
@@ -116,7 +116,7 @@ impl TokenFile {
         self.input.read_at(offset, buf).map_err(|error| error.in_input(self.name()))
     }
 
-    /// Tokens in bytes of the file, as tokens of a batch.
+    /// Converts tokens of the file to tokens of a batch.
     #[inline]
     pub(crate) fn convert(&self, from: &[u8], token_type: TokenType, out: &mut [u8]) -> Result<()> {
         self.element.convert(from, token_type, out).map_err(|error| error.in_input(self.name()))
@@ -130,22 +130,22 @@ impl TokenFile {
         self.gap
     }
 
-    /// The name by which the user knows it.
+    /// Its name for users.
     pub fn name(&self) -> &str {
         self.input.name()
     }
 
-    /// How many sequences.
+    /// The number of sequences.
     pub fn sequences(&self) -> u64 {
         self.lengths.view().len() as u64
     }
 
-    /// The lengths of its sequences, which are what an order is made from.
+    /// The lengths of its sequences, from which orders are built.
     pub fn lengths(&self) -> &IntArray {
         &self.lengths
     }
 
-    /// The type its tokens have in a batch of their own.
+    /// The type of its tokens in a batch of only this file.
     pub fn token_type(&self) -> TokenType {
         self.element.token_type()
     }
@@ -156,7 +156,7 @@ impl TokenFile {
     }
 }
 
-/// The byte each sequence begins at.
+/// The first byte of each sequence.
 fn summed(lengths: IntView<'_>, width: usize) -> Result<Vec<u64>> {
     let mut starts = Vec::new();
     if starts.try_reserve_exact(lengths.len()).is_err() {

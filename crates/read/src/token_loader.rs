@@ -1,7 +1,7 @@
 //! Batches of tokens in training order.
 
 use crate::batch_metadata::BatchMetadata;
-use crate::fill::{Filler, Scratch};
+use crate::fill::{Filler, TokenScratch};
 use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::steps::Steps;
 use crate::work::Work;
@@ -20,9 +20,9 @@ pub struct TokenWork {
 }
 
 impl Work for TokenWork {
-    /// Tokens are read straight into the slab.
+    /// Tokens are read directly into the slab.
     type Fetched = ();
-    type Scratch = Scratch;
+    type Scratch = TokenScratch;
     type State = TokenState;
 
     fn layout(&self) -> &Arc<Layout> {
@@ -33,7 +33,7 @@ impl Work for TokenWork {
         TokenState::new(self.steps.after(steps).1, self.steps.samples)
     }
 
-    fn fetch(&self, _: u64, _: &mut Scratch) -> Result<Option<()>> {
+    fn fetch(&self, _: u64, _: &mut TokenScratch) -> Result<Option<()>> {
         Ok(Some(()))
     }
 
@@ -47,7 +47,7 @@ impl Work for TokenWork {
         (): (),
         slab: &mut [u8],
         filled: &mut BatchMetadata,
-        scratch: &mut Scratch,
+        scratch: &mut TokenScratch,
     ) -> Result<Option<(usize, ())>> {
         let (_, samples) = self.steps.at(step);
         self.filler.fill(samples, slab, filled, scratch).map(|()| None)
@@ -55,10 +55,10 @@ impl Work for TokenWork {
 }
 
 impl<D: Device> Loader<D, TokenWork> {
-    /// A loader of the samples of `order`, whose segments are of `tokens`.
+    /// A loader of the samples of `order`, whose segments refer to `tokens`.
     ///
-    /// Errors (kind `Config`): options that make no sense together, or more samples taken than there are; memory or
-    /// threads that the system does not give.
+    /// Errors (kind `Config`): contradictory options, or more samples taken than the order has; also, not enough memory
+    /// or threads.
     pub fn tokens(tokens: Arc<Tokens>, order: Arc<dyn Order>, options: &TokenOptions, device: D) -> Result<Self> {
         let sampler = Sampler::new(options.rank, options.batch)?;
         let steps = Steps::new(sampler, order.len(), (0, options.consumed), Some(1), options.remainder)?;

@@ -1,4 +1,4 @@
-//! The short way to a loader of tokens. Owns the default order; refuses to know what an `.idx` looks like.
+//! A builder of token loaders. Owns the default order; refuses to know the layout of an `.idx`.
 
 use crate::loader_builder::rank_or_environment;
 use crate::{Companions, Device, Host, IntArray, Remainder, TokenLoader, TokenOptions, TokenState, Tokens};
@@ -6,9 +6,9 @@ use packhorse_core::{Error, Result};
 use packhorse_order::{GptIndex, GptOptions, GptOrder, Order, Rank};
 use std::sync::Arc;
 
-/// Settings of a [`TokenLoader`], made by [`Tokens::loader`]. What is not set is as [`TokenOptions::new`] has it; the order is
-/// that of Megatron's `GPTDataset`, rank and world size come from the environment of the process, and batches stay in host
-/// memory.
+/// Settings of a [`TokenLoader`], made by [`Tokens::loader`]. Settings that are not given have the values of
+/// [`TokenOptions::new`]; the order is that of Megatron's `GPTDataset`, rank and world size come from the environment
+/// of the process, and batches stay in host memory.
 #[must_use = "call build() to get the loader"]
 pub struct TokenLoaderBuilder<D = Host> {
     tokens: Arc<Tokens>,
@@ -42,7 +42,7 @@ impl<D: Device> TokenLoaderBuilder<D> {
         Self { seed, ..self }
     }
 
-    /// How many samples are asked for at least, as Megatron's training steps do; without it, one epoch.
+    /// The least number of samples, as implied by Megatron's training steps; by default one epoch.
     pub fn samples(self, samples: u64) -> Self {
         Self { samples: Some(samples), ..self }
     }
@@ -57,7 +57,7 @@ impl<D: Device> TokenLoaderBuilder<D> {
         self.configure(|options| options.companions = companions)
     }
 
-    /// Goes on after `state`, which a loader of the same order gave on any number of ranks.
+    /// Resumes from `state`, which a loader of the same order returned on any number of ranks.
     pub fn resume(self, state: &TokenState) -> Self {
         self.configure(|options| options.consumed = state.consumed)
     }
@@ -72,7 +72,7 @@ impl<D: Device> TokenLoaderBuilder<D> {
         self.configure(|options| options.remainder = remainder)
     }
 
-    /// Fills rows whose samples are shorter with this token; without it such a sample is an error.
+    /// Pads shorter samples with this token; without it such a sample is an error.
     pub fn pad(self, token: i64) -> Self {
         self.configure(|options| options.pad = Some(token))
     }
@@ -97,7 +97,7 @@ impl<D: Device> TokenLoaderBuilder<D> {
         TokenLoaderBuilder { tokens, order, seed, samples, options, rank, device }
     }
 
-    /// The loader, at work.
+    /// Starts the loader.
     ///
     /// Errors: those of [`TokenLoader::tokens`] and [`GptIndex::build`]; several files without an order (kind `Config`).
     pub fn build(self) -> Result<TokenLoader<D>> {
@@ -117,7 +117,7 @@ impl<D: Device> TokenLoaderBuilder<D> {
         let options = GptOptions::new(self.seed, self.options.length, self.samples);
         let options = GptOptions { extra_token: self.options.extra_token, ..options };
         let lengths = file.lengths().to_i32s()?;
-        // More sequences than 32 bits number are refused there.
+        // `GptIndex::build` refuses more sequences than 32 bits can number.
         let index = GptIndex::build(&lengths, 0..u32::try_from(lengths.len()).unwrap_or(u32::MAX), &options)?;
         GptOrder::of(index, file.lengths().clone(), &options)
     }

@@ -3,34 +3,34 @@
 use crate::Remainder;
 use packhorse_order::Rank;
 
-/// How samples become batches, who takes which, and how far ahead they are read.
+/// How samples are shared among ranks, batched and read ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenOptions {
-    /// Samples a batch, of one rank.
+    /// Samples per batch and rank.
     pub batch: u32,
-    /// Tokens of a sample that are inputs.
+    /// Inputs per sample, in tokens.
     pub length: u32,
-    /// A row has a token more than that, so that inputs are all but its last, labels all but its first.
+    /// Whether a row has one more token than inputs: inputs are all but its last, labels all but its first.
     pub extra_token: bool,
-    /// The rank that takes these batches, and the number of ranks that share the samples.
+    /// The rank of this loader, and the number of ranks that share the samples.
     pub rank: Rank,
-    /// Samples of the order that all ranks together have had already: where to begin.
+    /// The samples of the order that all ranks together have already taken: where to begin.
     pub consumed: u64,
-    /// What becomes of samples that don't fill a last step.
+    /// The treatment of samples that don't fill a last step.
     pub remainder: Remainder,
-    /// Threads that fill batches, no more than `ahead`; with 0 of them the caller's does, when it takes one.
+    /// Threads that fill batches, at most `ahead`; with 0 the caller's thread does this when it takes a batch.
     pub threads: usize,
-    /// Batches that are filled or being filled ahead of the caller, at least 1: so many slabs of memory.
+    /// Batches that are filled or being filled ahead of the caller, at least 1, each in a slab of memory.
     pub ahead: usize,
-    /// The token that fills rows whose samples are shorter; without it such a sample is an error.
+    /// The token that pads shorter samples; without it such a sample is an error.
     pub pad: Option<i64>,
-    /// What a slab holds beside the tokens.
+    /// The fields of a slab beside the tokens.
     pub companions: Companions,
 }
 
 impl TokenOptions {
-    /// One rank, from the first sample on, rows of `length + 1` tokens without padding and companions, last
-    /// samples dropped as Megatron does; one thread, four batches ahead.
+    /// One rank, from the first sample on, rows of `length + 1` tokens without padding or companions, the last
+    /// incomplete batch dropped as in Megatron; one thread, four batches ahead.
     pub fn new(batch: u32, length: u32) -> Self {
         Self {
             batch,
@@ -47,24 +47,25 @@ impl TokenOptions {
     }
 }
 
-/// Fields beside `tokens`, all about the inputs: `length` a row.
+/// Fields beside `tokens`, which describe the inputs: `length` per row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Companions {
-    /// `position_ids`, `Int32 [batch, length]`: the place of a token in its document, or what the sample has of it.
+    /// `position_ids`, `Int32 [batch, length]`: the position of a token in its document, or in the part of it that the
+    /// sample has.
     pub position_ids: bool,
-    /// `segment_ids`, `Int32 [batch, length]`: which document of the row a token is of, from 0; -1 for padding.
+    /// `segment_ids`, `Int32 [batch, length]`: the number of a token's document in the row, from 0; -1 for padding.
     pub segment_ids: bool,
-    /// `loss_mask`, `UInt8 [batch, length]`: whether the token that follows counts.
+    /// `loss_mask`, `UInt8 [batch, length]`: whether the next token counts as a label.
     pub loss_mask: LossMask,
-    /// `cu_seqlens`, `Int32 [rows·length + 1]` at most: where documents end in all rows, one after another, from 0
-    /// on, as kernels for packed sequences take them. Padding is a segment of its own.
+    /// `cu_seqlens`, `Int32 [rows·length + 1]` at most: the cumulative lengths of the documents of all rows, from 0,
+    /// for variable-length attention kernels. Padding is a segment of its own.
     pub cu_seqlens: bool,
 }
 
 /// Which tokens count as labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossMask {
-    /// There is no such field.
+    /// No such field.
     #[default]
     Off,
     /// All but padding.

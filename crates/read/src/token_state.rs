@@ -1,17 +1,17 @@
-//! Where a loader is, to go on from there.
+//! The progress of a token loader, to resume from.
 
 use packhorse_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// The version of the text.
+/// The version of the JSON document.
 const VERSION: u32 = 1;
 
-/// How far all ranks together have come in an order. Every rank of a run has the same.
+/// The progress of all ranks together in an order. It is the same on every rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenState {
     version: u32,
-    /// Samples that were taken: the number of the next one.
+    /// Samples taken: the number of the next one.
     pub consumed: u64,
     /// Samples of the order.
     pub samples: u64,
@@ -22,7 +22,7 @@ impl TokenState {
         Self { version: VERSION, consumed, samples }
     }
 
-    /// The state in some dozen bytes of JSON.
+    /// The state as JSON.
     pub fn to_json(&self) -> String {
         let Self { version, consumed, samples } = self;
         format!("{{\"version\":{version},\"consumed\":{consumed},\"samples\":{samples}}}")
@@ -30,7 +30,7 @@ impl TokenState {
 
     /// The state that [`TokenState::to_json`] wrote.
     ///
-    /// Errors (kind `Config`): other text, another version, more samples taken than there are.
+    /// Errors (kind `Config`): other text, another version, more samples taken than the order has.
     pub fn from_json(text: &str) -> Result<Self> {
         let state: Self = serde_json::from_str(text)
             .map_err(|error| Error::config("is not a state of a loader of tokens").caused_by(error))?;

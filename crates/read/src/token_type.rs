@@ -1,9 +1,9 @@
-//! The types of tokens in files and in batches, and the way from one to the other.
+//! The types of tokens in files and in batches, and the conversion between them.
 
 use packhorse_core::{DataType, Error, Result};
 
-/// The type of a token in a batch, little-endian: the narrowest of these that holds whatever the files' types
-/// hold. Of several files the widest one's.
+/// The type of a token in a batch, little-endian: the narrowest one that holds all values of the files' types. For
+/// several files, the widest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TokenType {
     /// From `u8` and `u16`.
@@ -15,7 +15,7 @@ pub enum TokenType {
 }
 
 impl TokenType {
-    /// Bytes a token.
+    /// Bytes per token.
     pub fn width(self) -> usize {
         match self {
             TokenType::U16 => 2,
@@ -33,7 +33,7 @@ impl TokenType {
         }
     }
 
-    /// Fills `out`, whole tokens, with `id`; `None` if the type does not hold it.
+    /// Fills `out`, whole tokens, with `id`; `None` if it does not fit the type.
     pub(crate) fn fill(self, id: i64, out: &mut [u8]) -> Option<()> {
         match self {
             TokenType::U16 => out.as_chunks_mut().0.fill(u16::try_from(id).ok()?.to_le_bytes()),
@@ -57,7 +57,7 @@ pub(crate) enum Element {
 }
 
 impl Element {
-    /// Errors: a type that tokens don't have here.
+    /// Errors: a type that is not supported for tokens.
     pub(crate) fn of(data_type: &DataType) -> Result<Self> {
         Ok(match data_type {
             DataType::UInt8 => Element::U8,
@@ -90,7 +90,7 @@ impl Element {
         }
     }
 
-    /// Whether a batch has the bytes of the file.
+    /// Whether the bytes of file and batch are the same.
     pub(crate) fn is_plain(self, token_type: TokenType) -> bool {
         matches!(
             (self, token_type),
@@ -98,8 +98,8 @@ impl Element {
         )
     }
 
-    /// The tokens `from` as the type `token_type` into `out`, which has room for exactly those. Never to a narrower
-    /// type but for `u32`.
+    /// Converts the tokens `from` to the type `token_type` in `out`, which has exactly their size. Only `u32` is
+    /// converted to a narrower type.
     pub(crate) fn convert(self, from: &[u8], token_type: TokenType, out: &mut [u8]) -> Result<()> {
         match (self, token_type) {
             (Element::U8, TokenType::U16) => each(from, out, |[a]| u16::from(a).to_le_bytes()),

@@ -1,4 +1,4 @@
-//! The tokens of all files that an order names, by segment.
+//! The tokens of all files of an order, by segment.
 
 use crate::ranges::{self, Want};
 use crate::{TokenFile, TokenType};
@@ -6,30 +6,30 @@ use packhorse_core::{Error, Result};
 use packhorse_order::Segment;
 use std::hint::black_box;
 
-/// Ranges of mapped files that are looked at together.
+/// Ranges of mapped files that are touched together.
 const TOGETHER: usize = 32;
-/// Of memory.
+/// The size of a page of memory, in bytes.
 const PAGE: usize = 4096;
 
-/// Files of tokens, numbered as the `dataset` of segments has it. Their tokens come in one type.
+/// Files of tokens, numbered by the `dataset` of segments, and read as one type.
 #[derive(Debug)]
 pub struct Tokens {
     files: Vec<TokenFile>,
     token_type: TokenType,
 }
 
-/// What reading needs again and again, and keeps.
+/// The reusable state of a read.
 #[derive(Debug, Default)]
-pub(crate) struct Reading {
-    /// In files that are mapped.
+pub(crate) struct TokenReads {
+    /// Ranges of mapped files.
     mapped: Vec<Want>,
-    /// In others.
+    /// Ranges of other files.
     wants: Vec<Want>,
     buf: Vec<u8>,
 }
 
-impl Reading {
-    /// Drops what was to be read, after an error.
+impl TokenReads {
+    /// Clears the pending ranges, after an error.
     pub(crate) fn forget(&mut self) {
         self.mapped.clear();
         self.wants.clear();
@@ -37,7 +37,7 @@ impl Reading {
 }
 
 impl Tokens {
-    /// Errors: no files, or 2^32 and more.
+    /// Errors: no files, or 2^32 or more.
     pub fn new(files: Vec<TokenFile>) -> Result<Self> {
         let token_type = files.iter().map(TokenFile::token_type).max();
         let token_type = token_type.ok_or_else(|| Error::config("there are no files of tokens: name one at least"))?;
@@ -47,7 +47,7 @@ impl Tokens {
         Ok(Self { files, token_type })
     }
 
-    /// The type that tokens are read as: the widest of the files'.
+    /// The type of tokens as read: the widest of the files' types.
     pub fn token_type(&self) -> TokenType {
         self.token_type
     }
@@ -57,12 +57,12 @@ impl Tokens {
         &self.files
     }
 
-    /// Reads the tokens of `segments`, one after another, to the beginning of `out`, and says how many bytes
-    /// that is. For single samples: batches are what [`TokenLoader`](crate::TokenLoader) makes.
+    /// Reads the tokens of `segments`, one after another, to the beginning of `out`, and returns the number of bytes.
+    /// For single samples; use [`TokenLoader`](crate::TokenLoader) for batches.
     ///
-    /// Errors: `out` is too short (kind `Config`); a segment is not there.
+    /// Errors: `out` is too short (kind `Config`); a segment does not exist.
     pub fn read(&self, segments: &[Segment], out: &mut [u8]) -> Result<usize> {
-        let mut reading = Reading::default();
+        let mut reading = TokenReads::default();
         let mut at = 0;
         for segment in segments {
             at = self.want(segment, at, out.len(), &mut reading)?;
@@ -71,10 +71,10 @@ impl Tokens {
         Ok(at)
     }
 
-    /// Asks for the tokens of a segment at byte `at` of the `room` bytes that [`Tokens::finish`] gets; says where they
-    /// end. That they are there is found out here.
+    /// Requests the tokens of a segment at byte `at` of the `room` bytes that [`Tokens::finish`] fills; returns where
+    /// they end. Checks that the segment exists.
     #[inline]
-    pub(crate) fn want(&self, segment: &Segment, at: usize, room: usize, reading: &mut Reading) -> Result<usize> {
+    pub(crate) fn want(&self, segment: &Segment, at: usize, room: usize, reading: &mut TokenReads) -> Result<usize> {
         let file = self.files.get(segment.dataset as usize).ok_or_else(|| {
             let message = format!("the order names dataset {} of {}", segment.dataset, self.files.len());
             Error::content(message)
@@ -94,9 +94,9 @@ impl Tokens {
         Ok(end)
     }
 
-    /// Puts what was asked for in its places in `out`.
-    pub(crate) fn finish(&self, out: &mut [u8], reading: &mut Reading) -> Result<()> {
-        let Reading { mapped, wants, buf } = reading;
+    /// Reads all requested tokens to their places in `out`.
+    pub(crate) fn finish(&self, out: &mut [u8], reading: &mut TokenReads) -> Result<()> {
+        let TokenReads { mapped, wants, buf } = reading;
         let copied = self.copy(mapped, out);
         mapped.clear();
         let read = copied.and_then(|()| ranges::read(&self.files, wants, self.token_type, out, buf));
@@ -104,8 +104,8 @@ impl Tokens {
         read
     }
 
-    /// Copies ranges of mapped files. The first bytes of many are looked at before any is copied: the waits for pages at
-    /// random places then pass side by side.
+    /// Copies ranges of mapped files. Touches the first bytes of many ranges before copying any, so that their cache
+    /// and TLB misses overlap.
     fn copy(&self, wants: &[Want], out: &mut [u8]) -> Result<()> {
         for wants in wants.chunks(TOGETHER) {
             for (_, from) in wants.iter().filter_map(|want| self.mapped(want)) {

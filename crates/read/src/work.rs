@@ -1,35 +1,35 @@
-//! What a pipeline's threads do for a step.
+//! The work of a pipeline's threads.
 
 use crate::Layout;
 use crate::batch_metadata::BatchMetadata;
 use packhorse_core::Result;
 use std::sync::Arc;
 
-/// Makes batches: reads what a step needs, then fills a slab with it. Both are called for any steps from any threads.
+/// Makes batches: fetches the data of a step, then fills a slab. Both are called for any steps from any threads.
 pub trait Work: Send + Sync + 'static {
-    /// What was read for a step.
+    /// The data read for a step.
     type Fetched: Send + 'static;
-    /// What a thread keeps from step to step.
+    /// Buffers that a thread reuses between steps.
     type Scratch: Default + Send;
-    /// Where a loader is, for another one to go on from.
+    /// The state of a loader, to resume from.
     type State: Clone;
 
-    /// Where the fields of every batch are.
+    /// The layout of every batch.
     fn layout(&self) -> &Arc<Layout>;
 
-    /// Where to go on after the first `steps` steps.
+    /// The state after the first `steps` steps.
     fn state(&self, steps: u64) -> Self::State;
 
-    /// Reads what `step` needs; `None` at the end. Errors are those of the whole batch.
+    /// Reads the data of `step`; `None` at the end. Errors apply to the whole batch.
     fn fetch(&self, step: u64, scratch: &mut Self::Scratch) -> Result<Option<Self::Fetched>>;
 
-    /// Ends all waits of `fetch`: nothing that is fetched from now on is used.
+    /// Ends all waits of `fetch`; data fetched from now on is not used.
     fn stop(&self) {}
 
-    /// Bytes of memory that `fetched` holds.
+    /// The memory held by `fetched`, in bytes.
     fn weight(&self, fetched: &Self::Fetched) -> usize;
 
-    /// Fills `slab`. If that is too small, returns how many bytes are needed and what was fetched.
+    /// Fills `slab`. If it is too small, returns the number of bytes needed and the fetched data.
     fn fill(
         &self,
         step: u64,

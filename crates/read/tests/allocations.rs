@@ -1,6 +1,6 @@
-//! In steady state nothing is allocated for a batch: slabs, buffers and books are used again.
+//! In steady state nothing is allocated for a batch: slabs, buffers and metadata are reused.
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
-#![expect(unsafe_code, reason = "an allocator that counts is unsafe by its nature")]
+#![expect(unsafe_code, reason = "implementing an allocator is inherently unsafe")]
 
 #[path = "shards/mod.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -16,17 +16,17 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 
 struct Counting;
 
-// SAFETY: all is left to the system's allocator.
+// SAFETY: all calls are forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, sizes: Sizes) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);
         BYTES.fetch_add(sizes.size() as u64, Ordering::Relaxed);
-        // SAFETY: as asked for.
+        // SAFETY: the caller's guarantee is forwarded.
         unsafe { System.alloc(sizes) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, sizes: Sizes) {
-        // SAFETY: as asked for.
+        // SAFETY: the caller's guarantee is forwarded.
         unsafe { System.dealloc(at, sizes) }
     }
 }
@@ -43,7 +43,7 @@ fn steady_state_allocates_nothing_per_batch() {
         let shuffle = Shuffle::Blocks { shards: 4 };
         let options = LoaderOptions { threads, readers, shuffle, epochs: Some(6), ahead: 4, ..LoaderOptions::new(16) };
         let mut loader = Loader::new(dataset.clone(), &[], &options, Host::default()).unwrap();
-        // The first epochs find out how large things become.
+        // In the first epochs buffers grow.
         for batch in loader.by_ref().take(4 * 225) {
             batch.unwrap();
         }
@@ -51,7 +51,7 @@ fn steady_state_allocates_nothing_per_batch() {
         let batches = loader.by_ref().take(400).map(|batch| batch.unwrap().rows() as u64).sum::<u64>() / 16;
         let count = COUNT.load(Ordering::Relaxed) - before.0;
         let bytes = BYTES.load(Ordering::Relaxed) - before.1;
-        // An epoch's order is made anew, and a buffer may still grow to what the largest batch takes.
+        // Each epoch builds a new order, and a buffer may still grow for the largest batch.
         assert!(batches == 400 && count < 40, "{threads} {readers}: {count} allocations, {bytes} bytes");
     }
 }

@@ -1,4 +1,4 @@
-//! What is in batches: tokens, companions, padding; and what is refused.
+//! The content of token batches: tokens, companions, padding; and invalid input.
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 mod common;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const LENGTHS: [i32; 7] = [5, 0, 17, 3, 40, 1, 30];
 
-/// A pair in memory, with tokens that are made up.
+/// An `.idx` and `.bin` pair in memory, with generated tokens.
 fn in_memory(dtype: Dtype, lengths: &[i32]) -> TokenFile {
     let tokens = lengths.iter().sum::<i32>() as usize;
     let bin = MemoryInput::new("a.bin", encode(dtype, (0..tokens).map(made_up)));
@@ -22,7 +22,7 @@ fn in_memory(dtype: Dtype, lengths: &[i32]) -> TokenFile {
     token_file(&idx, Arc::new(bin), Access::Map).unwrap()
 }
 
-/// The tokens of a sample, taken one by one.
+/// The tokens of a sample, read one by one.
 fn plainly(lengths: &[i32], order: &dyn Order, sample: u64) -> Vec<i64> {
     let mut segments = Vec::new();
     order.sample(sample, &mut segments).unwrap();
@@ -57,12 +57,12 @@ fn what_can_not_be_read_is_refused() {
     assert!(token_file(&index, bin(&bytes), Access::Map).is_ok());
     let cut = error(token_file(&index, bin(&bytes[..190]), Access::Map));
     assert!(cut.to_string().starts_with("a.bin: is cut short"), "{cut}");
-    // An index of another type wants more bytes than there are.
+    // An index of a wider type needs more bytes than the file has.
     let wide = MemoryInput::new("a.idx", idx(Dtype::I32, &LENGTHS));
     assert_eq!(error(token_file(&wide, bin(&bytes), Access::Map)).kind(), Kind::Content);
     let floats = MemoryInput::new("a.idx", idx(Dtype::F32, &LENGTHS));
     assert_eq!(error(token_file(&floats, bin(&bytes), Access::Map)).kind(), Kind::Unsupported);
-    // Lengths alone are enough.
+    // Lengths alone suffice.
     let lengths = IntArray::from(LENGTHS.to_vec());
     let file = |lengths: IntArray, pointers| {
         TokenFile::new(bin(&bytes), &packhorse_core::DataType::UInt16, lengths, pointers, Access::Map)
@@ -223,7 +223,7 @@ fn a_file_on_disk_is_mapped_or_read() {
     std::fs::write(stem.with_extension("bin"), encode(Dtype::U16, (0..96).map(made_up))).unwrap();
     assert!(open(&stem, Access::Map).unwrap().is_mapped());
     assert!(!open(&stem, Access::Ranges { gap: 0 }).unwrap().is_mapped());
-    // What is put in its place is another file.
+    // Replaces it by another file.
     let file = open(&stem, Access::Map).unwrap();
     let other = dir.path().join("b");
     std::fs::write(&other, b"").unwrap();

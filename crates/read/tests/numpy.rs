@@ -1,9 +1,9 @@
-//! Token for token what numpy reads of the same pair and indices (`gpt_dataset.py`).
+//! Compares every token with those that numpy reads from the same pair and indices (`gpt_dataset.py`).
 //!
-//! `PACKHORSE_PYTHON` names a Python with numpy; without it these tests say so and do nothing.
+//! `PACKHORSE_PYTHON` names a Python with numpy; without it these tests are skipped with a message.
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
-#[expect(dead_code, reason = "every test takes a part of what they share")]
+#[expect(dead_code, reason = "each test uses a part of the shared code")]
 mod common;
 
 use common::{encode, idx, loader, open};
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Writes a pair and the three indices, and says how many samples there are.
+/// Writes a pair and the three indices; returns the number of samples.
 fn write(dir: &Path, dtype: Dtype, options: &GptOptions) -> u64 {
     let mut random = RandomState::new(3);
     let lengths: Vec<i32> = (0..300).map(|_| random.at_most(150).saturating_sub(10) as i32).collect();

@@ -1,4 +1,4 @@
-//! What holds for any data, ranks, threads and places to resume at.
+//! Properties for any data, ranks, threads and resume positions.
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 mod common;
@@ -24,7 +24,7 @@ fn seen(loader: &mut TokenLoader<Host>, batches: usize) -> Seen {
         .collect()
 }
 
-/// A pair on disk, mapped and read, and an order.
+/// A pair on disk, both mapped and read, and an order.
 fn made(lengths: &[i32], length: u32) -> ([Arc<Tokens>; 2], Arc<dyn Order>, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let stem = dir.path().join("a");
@@ -99,7 +99,7 @@ proptest! {
         let consumed = TokenState::from_json(&text).unwrap().consumed;
         let resumed = TokenOptions { consumed, ..first.clone() };
         prop_assert_eq!(seen(&mut loader(&tokens, &order, &resumed), usize::MAX), seen(&mut whole, usize::MAX));
-        // Other ranks take what is left.
+        // Other ranks take the remaining samples.
         let mut rest: Vec<u64> = Vec::new();
         for rank in 0..after {
             let options = TokenOptions { rank: Rank { rank, world_size: after }, consumed, ..first.clone() };

@@ -1,4 +1,4 @@
-//! Batches of samples: the same whoever fills them, every sample once, and going on from anywhere.
+//! Batches of samples: the same with any threads, every sample once, and resumable at any step.
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 #[path = "shards/mod.rs"]
@@ -66,7 +66,7 @@ fn rows_are_what_was_packed() {
     assert_eq!(number, TOTAL);
 }
 
-/// Keys of draws are those of seed, epoch and sample, in whatever row it is.
+/// Random keys depend on seed, epoch and sample, not on the row.
 #[test]
 fn keys_of_draws_are_those_of_samples() {
     let dir = folder();
@@ -141,7 +141,7 @@ fn going_on_repeats_and_loses_nothing() {
         let (rest, _) = numbers(&dataset, &LoaderOptions { state, ..whole.clone() });
         assert_eq!(rest, batches[step..], "{step}");
     }
-    // Other ranks and batches go on where these stopped.
+    // Other numbers of ranks and batch sizes resume where these stopped.
     for step in [1, 7, 20, 22, 30] {
         let state = Some(OrderState::from_json(&states[step]).unwrap());
         let ranks = 3;
@@ -263,7 +263,7 @@ fn parts_of_datasets_and_mixes() {
     let batches = mixed(&options(16));
     let of_a = batches.iter().flatten().filter(|number| **number < 50).count();
     assert_eq!((batches.len(), of_a), (10, 120));
-    // Twenty more than twice through: each sample two or three times.
+    // Two passes and twenty samples: each sample comes two or three times.
     let times = |n: u64| batches.iter().flatten().filter(|number| **number == n).count();
     assert!((0..50).all(|n| (2..=3).contains(&times(n))));
     assert_eq!(mixed(&LoaderOptions { threads: 0, ..options(16) }), batches);
@@ -376,7 +376,7 @@ fn what_was_cut_into_many_runs_is_still_shuffled_by_shards() {
     let whole = LoaderOptions { shuffle: Shuffle::Sequential, ..options };
     let wanted: Vec<String> = all(&odd, &[], &whole).into_iter().flat_map(|(_, _, _, keys, _)| keys).collect();
     assert!(sorted == wanted && keys != wanted);
-    // The samples of a shard stand together.
+    // The samples of a shard are adjacent.
     shards.dedup();
     assert_eq!(shards.len(), 5);
 }

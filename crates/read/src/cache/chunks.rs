@@ -1,29 +1,29 @@
-//! The chunks of one shard that are kept, each read once.
+//! The cached chunks of one shard, each read once.
 
 use packhorse_core::{Error, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// A chunk to keep, and its bytes after the first read.
+/// A chunk to cache, and its bytes after the first read.
 #[derive(Debug)]
 struct Slot {
     number: u64,
     bytes: OnceLock<Box<[u8]>>,
-    /// Held by the thread that reads them; the others wait for it.
+    /// Held by the thread that reads the bytes; others wait for it.
     reading: Mutex<()>,
 }
 
-/// Those chunks of a shard that are kept.
+/// The chunks of a shard that are cached.
 #[derive(Debug)]
 pub(super) struct Chunks {
     len: u64,
     chunk: u64,
-    /// In order.
+    /// In order of their numbers.
     slots: Vec<Slot>,
     held: Arc<Held>,
 }
 
-/// How many bytes all chunks of a cache hold, and may.
+/// The bytes that all chunks of a cache hold, and their limit.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) limit: u64,
@@ -31,7 +31,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Whether so many more may be held: then they count.
+    /// Reserves `bytes` more; false if that exceeds the limit.
     fn take(&self, bytes: u64) -> bool {
         let taken = |held: u64| held.checked_add(bytes).filter(|&held| held <= self.limit);
         self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
@@ -42,19 +42,19 @@ impl Held {
     }
 }
 
-/// Where bytes came from.
+/// The source of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// They were there.
+    /// They were cached.
     Held,
-    /// They were read now, and are kept.
+    /// They were read now and cached.
     Read,
-    /// There is no room for them.
+    /// They don't fit the cache.
     NoRoom,
 }
 
 impl Chunks {
-    /// Of a shard of `len` bytes those chunks of `chunk` bytes that `keep` says, by number.
+    /// The chunks of `chunk` bytes of a shard of `len` bytes, those selected by `keep` by their number.
     pub(super) fn new(len: u64, chunk: u64, held: Arc<Held>, keep: impl Fn(u64) -> bool) -> Self {
         let numbers = (0..len.div_ceil(chunk)).filter(|&number| keep(number));
         let slots = numbers.map(|number| Slot { number, bytes: OnceLock::new(), reading: Mutex::new(()) }).collect();
@@ -65,13 +65,13 @@ impl Chunks {
         self.len
     }
 
-    /// Whether the chunk is one of those that are kept.
+    /// Whether the chunk is to be cached.
     pub(super) fn keeps(&self, number: u64) -> bool {
         self.slot(number).is_some()
     }
 
-    /// Fills `out` from `offset` in a chunk that is kept. If it is not there yet, `read` is asked for its bytes, from a
-    /// place in the shard on; what there is no room for is up to the caller.
+    /// Fills `out` from `offset` in a chunk to be cached. If it is not cached yet, `read` reads it from an offset in
+    /// the shard. If the cache has no room, the caller must read.
     pub(super) fn get(
         &self,
         number: u64,
@@ -97,14 +97,14 @@ impl Chunks {
         let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()].into_boxed_slice();
         read(begin, &mut bytes).inspect_err(|_| self.held.give_back(len))?;
         copy(&bytes, offset, out)?;
-        // This thread has the only guard.
+        // This thread holds the only guard.
         let _ = slot.bytes.set(bytes);
         drop(guard);
         Ok(Found::Read)
     }
 
     fn slot(&self, number: u64) -> Option<&Slot> {
-        // All of them are there where everything fits.
+        // If everything fits, the slot index is the chunk number.
         let all = usize::try_from(number).ok().and_then(|at| self.slots.get(at)).filter(|slot| slot.number == number);
         all.or_else(|| self.slots.get(self.slots.binary_search_by_key(&number, |slot| slot.number).ok()?))
     }

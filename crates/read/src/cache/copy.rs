@@ -1,19 +1,19 @@
-//! A file read by several large ranges at once, and written in order.
+//! Copies a file by several concurrent large reads, written in order.
 
 use packhorse_core::{Cancel, Context, Error, Input, Result};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes a read.
+/// Bytes per read.
 const PIECE: u64 = 8 << 20;
 
-/// Whose fault it is that there is no copy.
+/// The cause of a failed copy.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The original's, or its store's.
+    /// The original, or its store.
     There(Error),
-    /// That of the folder for copies.
+    /// The folder of copies.
     Here(Error),
 }
 
@@ -25,7 +25,7 @@ impl Trouble {
     }
 }
 
-/// A copy on its way.
+/// A copy in progress.
 struct Copy<'a> {
     input: &'a dyn Input,
     len: u64,
@@ -38,13 +38,13 @@ struct Copy<'a> {
 }
 
 struct State<'a> {
-    /// The piece that is written next.
+    /// The next piece to write.
     next: u64,
     out: &'a mut (dyn Write + Send),
     failed: Option<Trouble>,
 }
 
-/// Writes the `len` bytes of `input` to `out`, by at most `reads` reads at once.
+/// Writes the `len` bytes of `input` to `out`, with at most `reads` concurrent reads.
 pub(super) fn copy(
     input: &dyn Input,
     len: u64,

@@ -1,4 +1,4 @@
-//! A cache in a folder, by whole files, shared by the processes of a machine.
+//! A cache of whole files in a local folder, shared by the processes of a machine.
 
 use super::copy::Trouble;
 use super::folder::{Fetch, Folder, LOOK, USERS};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::SystemTime;
 
-/// Copies of a dataset's files in a folder of this machine.
+/// Copies of a dataset's files in a local folder.
 ///
 /// ```text
 /// DIR/packhorse-0123456789abcdef/     the first 16 digits of the dataset's digest
@@ -27,33 +27,33 @@ use std::time::SystemTime;
 /// DIR/train-000000.tar                instead, where `packhorse stage` put this dataset into DIR itself
 /// ```
 ///
-/// A copy has its name when it is whole, synced and of the right digest: a process may end at any moment. Whatever the
-/// folder's file system refuses ends the filling with one warning, and nothing else: reading goes on from the source.
+/// A copy gets its name when it is complete, synced and verified, so a process may end at any moment. An error of the
+/// folder's file system ends the filling with one warning; reading continues from the source.
 pub struct DirCache {
     folder: Folder,
     options: DirOptions,
     share: Share,
-    /// Copies are removed to make room, except staged ones.
+    /// Whether copies may be evicted; staged ones may not.
     ours: bool,
     users: Option<Lock>,
     observer: Arc<dyn Observer>,
     stopped: AtomicBool,
 }
 
-/// What came of an attempt to have a copy.
+/// The result of requesting a copy.
 enum Outcome {
     Here(Held),
     /// Another process is copying it.
     Busy,
-    /// There is no room for it.
+    /// There is no space for it.
     None,
 }
 
 impl DirCache {
-    /// The cache of the dataset `source` in a folder. What processes that are gone left behind there is removed.
+    /// Opens the cache of the dataset `source` in a folder. Removes leftovers of processes that have ended.
     ///
-    /// Errors: a fraction that is none, a folder that is another dataset, or that of the source (kind `Config`); one that
-    /// can't be made. A read-only folder is reported to `observer` and used without adding copies.
+    /// Errors: an invalid fraction, a folder that is another dataset or the source itself (kind `Config`); a folder
+    /// that can't be created. A read-only folder is reported to `observer` and used without adding copies.
     pub fn open(source: CacheSource, options: DirOptions, observer: Arc<dyn Observer>) -> Result<Self> {
         let share = Share::new(options.fraction)?;
         let staged = is_staged(&source, &options.dir)?;
@@ -78,7 +78,7 @@ impl DirCache {
         while self.users.is_none() {
             std::fs::create_dir_all(self.dir()).context("create a folder for the cache")?;
             std::fs::File::options().create(true).append(true).open(&path).context("create")?;
-            // Another process may be removing the folder right now.
+            // Another process may be removing the folder.
             self.users = Lock::share(&path)?;
             if self.users.is_none() {
                 std::thread::sleep(LOOK);
@@ -92,26 +92,26 @@ impl DirCache {
         self.folder.dir()
     }
 
-    /// Whether the file is of the part that is kept.
+    /// Whether the file is in the part to cache.
     pub fn wants(&self, file: &CacheFile) -> bool {
         self.share.has_name(file.stem())
     }
 
-    /// The copy of a shard, made now if need be. See [`DirCache::file`].
+    /// The copy of a shard, made now if needed. See [`DirCache::file`].
     pub fn shard(&self, shard: &ShardRecord) -> Result<Option<Box<dyn Input>>> {
         self.file(&shard.into())
     }
 
-    /// The copy of a file, if there is one. It stays as long as this is held.
+    /// The copy of a file, if it exists. It is not evicted while the result is open.
     pub fn present(&self, file: &CacheFile) -> Result<Option<Box<dyn Input>>> {
         let held = self.folder.find(file)?.inspect(|held| used(&held.lock));
         Ok(held.map(|held| Box::new(held) as Box<dyn Input>))
     }
 
-    /// The copy of a file, made now if need be. `None` says to read the file where it is: it is not of the part that is
-    /// kept, there is no room for it, or another process is copying it and is not waited for.
+    /// The copy of a file, made now if needed. With `None` the caller reads the original: the file is not in the part
+    /// to cache, there is no space, or another process is copying it and the options say not to wait.
     ///
-    /// Errors: the original is not as recorded (`Content`), or can't be read.
+    /// Errors: the original differs from the manifest (`Content`), or can't be read.
     pub fn file(&self, file: &CacheFile) -> Result<Option<Box<dyn Input>>> {
         let outcome = self.have(file, self.options.wait, &|_| {}, &Cancel::default())?;
         Ok(match outcome {
@@ -120,10 +120,10 @@ impl DirCache {
         })
     }
 
-    /// Makes copies of those files that are of the part that is kept, `jobs` at a time, and says how many there are then.
-    /// Reports progress to the observer ([`Event::Staged`]).
+    /// Copies those files that are in the part to cache, `jobs` at a time, and returns the number of copies. Reports
+    /// progress to the observer ([`Event::Staged`]).
     ///
-    /// Errors: as of [`DirCache::file`], the first.
+    /// Errors: the first one of [`DirCache::file`].
     pub fn fill(&self, files: &[CacheFile], jobs: usize, cancel: &Cancel) -> Result<usize> {
         let wanted: Vec<&CacheFile> = files.iter().filter(|file| self.wants(file)).collect();
         let (bytes, count) = (wanted.iter().map(|file| file.bytes).sum(), wanted.len() as u64);
@@ -163,7 +163,7 @@ impl DirCache {
 
     fn make(&self, file: &CacheFile, each: &(dyn Fn(u64) + Sync), cancel: &Cancel) -> Result<Outcome, Trouble> {
         let Some(lock) = self.folder.lock(file).map_err(Trouble::Here)? else { return Ok(Outcome::Busy) };
-        // The last holder of the lock has made it.
+        // The previous holder of the lock has made it.
         if let Some(held) = self.folder.find(file).map_err(Trouble::Here)? {
             return Ok(Outcome::Here(held));
         }
@@ -177,7 +177,7 @@ impl DirCache {
         Ok(held.map_or(Outcome::None, Outcome::Here))
     }
 
-    /// Nothing more is copied; said once.
+    /// Stops copying, with one warning.
     fn stop(&self, error: &Error) {
         if !self.stopped.swap(true, Ordering::Relaxed) {
             let dir = self.dir().display();
@@ -192,7 +192,7 @@ impl Drop for DirCache {
         let Some(users) = self.users.take() else { return };
         drop(users);
         if self.options.remove {
-            // The last process that shares it removes it.
+            // The last process that uses the cache removes it.
             if let Ok(Some(_alone)) = Lock::take(&self.dir().join(USERS)) {
                 let _ = std::fs::remove_dir_all(self.dir());
             }
@@ -200,10 +200,10 @@ impl Drop for DirCache {
     }
 }
 
-/// Whether the shards of `source` lie in `dir` itself.
+/// Whether the shards of `source` are staged in `dir` itself.
 fn is_staged(source: &CacheSource, dir: &Path) -> Result<bool> {
     let refused = |what: String| Err(Error::config(what).in_input(dir.display()));
-    // Files that it does not know are damage to a sealed dataset.
+    // Unknown files would be damage to a sealed dataset.
     if source.holds(dir) && source.store.stat(&source.root.join(MANIFEST), true).is_ok() {
         return refused("is the dataset itself, or in it; give the cache another folder".to_owned());
     }
@@ -214,10 +214,10 @@ fn is_staged(source: &CacheSource, dir: &Path) -> Result<bool> {
     }
 }
 
-/// Notes that a copy was used: by its time of access, whatever the file system makes of reads.
+/// Records the use of a copy in its access time, since file systems may not do so on reads.
 fn used(lock: &Lock) {
     let times = std::fs::FileTimes::new().set_accessed(SystemTime::now());
-    // Copies of other users keep their times.
+    // The times of other users' copies can't be set.
     let _ = lock.file().set_times(times);
 }
 

@@ -2,26 +2,26 @@
 
 use std::path::PathBuf;
 
-/// Where copies lie, how many, and who makes them.
+/// Settings of a cache in a local folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirOptions {
-    /// The folder, of this machine; several datasets may share it.
+    /// The local folder; several datasets may share it.
     pub dir: PathBuf,
-    /// The most bytes that are kept there, of all datasets: what was used least recently goes first.
+    /// The maximum number of bytes for all datasets; the least recently used copies are evicted first.
     pub limit: Option<u64>,
-    /// The part of the shards that is kept, from 0 to 1. Where not all fit below the limit, give the part that does:
-    /// shards that push each other out are copied for nothing.
+    /// The fraction of the shards to cache, from 0 to 1. If not all fit the limit, give the fraction that does: shards
+    /// that evict each other are copied in vain.
     pub fraction: f64,
-    /// Whether a shard that another process is copying is waited for; else it counts as not there.
+    /// Whether to wait for a shard that another process is copying; else it is read from the source.
     pub wait: bool,
-    /// Whether the dataset's copies are removed when the last user on this machine is through.
+    /// Whether the dataset's copies are removed when the last user on this machine closes the cache.
     pub remove: bool,
-    /// Reads in flight for a copy.
+    /// Concurrent reads per copy.
     pub reads: usize,
 }
 
 impl DirOptions {
-    /// All shards, in `dir`, without a limit, kept; four reads at once; does not wait for copies by others.
+    /// All shards, in `dir`, without a limit, not removed; four concurrent reads; does not wait for other processes.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into(), limit: None, fraction: 1.0, wait: false, remove: false, reads: 4 }
     }

@@ -1,26 +1,26 @@
-//! A file of a dataset that may be kept near.
+//! A file of a dataset that may be cached.
 
 use packhorse_core::{Error, Result};
 use packhorse_dataset::{Digest, FileRecord, PART, ShardRecord};
 use std::path::{Component, Path};
 
-/// A file: its name, its length, and what shows that a copy is right.
+/// A file: its name, its length, and how a copy is validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheFile {
     /// Its path relative to the dataset's folder.
     pub name: String,
     /// Its length.
     pub bytes: u64,
-    /// What a copy must have beside that.
+    /// How a copy is validated beyond its length.
     pub check: Check,
 }
 
-/// What shows that a copy is right.
+/// How a copy is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// This digest when it is made.
+    /// By this digest when it is made.
     Digest(Digest),
-    /// This time of modification, which a copy is given: [`CacheSource::file`](super::CacheSource::file) says which.
+    /// By this modification time, which the copy gets: see [`CacheSource::file`](super::CacheSource::file).
     Modified(i64),
 }
 
@@ -37,15 +37,15 @@ impl From<&FileRecord> for CacheFile {
 }
 
 impl CacheFile {
-    /// What decides whether it is in a part of the dataset: its name up to the first dot of the last part, so that files
-    /// of one shard go together.
+    /// The name up to the first dot of its last component, by which parts of a dataset are selected, so that files of
+    /// one shard stay together.
     pub(super) fn stem(&self) -> &str {
         let last = self.name.rfind('/').map_or(0, |at| at + 1);
         let dot = self.name.get(last..).and_then(|name| name.find('.'));
         dot.and_then(|dot| self.name.get(..last + dot)).unwrap_or(&self.name)
     }
 
-    /// The name must stay in the folder and away from our own files there.
+    /// Checks that the name stays in the folder and is not one of the cache's own files.
     pub(super) fn check_name(&self) -> Result<()> {
         let mut parts = Path::new(&self.name).components();
         let ours = |first: &str| [".staging", super::folder::MARK, super::folder::USERS, PART].contains(&first);

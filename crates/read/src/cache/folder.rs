@@ -1,4 +1,4 @@
-//! The folder that copies of one dataset's files lie in.
+//! The folder of the copies of one dataset's files.
 
 use super::copy::{Trouble, copy};
 use super::held::{self, Held};
@@ -11,32 +11,32 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// The file that says whose copies these are, in a folder that has no manifest (yet).
+/// The file that identifies the dataset of the copies, in a folder without a manifest.
 pub(super) const MARK: &str = ".packhorse-cache";
 
-/// What everybody holds a share of who uses a cache.
+/// The lock file that all users of a cache share.
 pub(super) const USERS: &str = ".users";
 
-/// Where copies are staged, and where the locks are of those who make them.
+/// The folder of incomplete copies and of the locks of their writers.
 pub(super) const STAGING: &str = ".staging";
 
-/// What the names of those locks begin with.
+/// The prefix of the names of those locks.
 pub(super) const LOCK: &str = "lock,";
 
-/// How often a waiting process looks again.
+/// The polling interval of a waiting process.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// Copies under the names of the originals: each complete or absent. A copy in progress has another name, in
-/// `.staging`, where its lock is too.
+/// Copies under the names of the originals, each complete or absent. A copy in progress has another name, in
+/// `.staging`, next to its lock.
 pub(super) struct Folder {
     dir: PathBuf,
     source: CacheSource,
     staging: Mutex<Option<Arc<Staging>>>,
 }
 
-/// How a file is brought here.
+/// How a file is copied.
 pub(super) struct Fetch<'a> {
-    /// Reads at once.
+    /// Concurrent reads.
     pub(super) reads: usize,
     pub(super) cancel: &'a Cancel,
     /// Called with the number of bytes just written.
@@ -44,7 +44,7 @@ pub(super) struct Fetch<'a> {
 }
 
 impl Folder {
-    /// Nothing is touched yet.
+    /// Does not access the folder yet.
     pub(super) fn new(dir: PathBuf, source: CacheSource) -> Self {
         Self { dir, source, staging: Mutex::default() }
     }
@@ -57,7 +57,7 @@ impl Folder {
         &self.source
     }
 
-    /// Removes what those left behind who are gone.
+    /// Removes leftovers of processes that have ended.
     pub(super) fn sweep(&self) {
         let staging = self.dir.join(STAGING);
         for name in Local.list(&staging).unwrap_or_default() {
@@ -71,7 +71,7 @@ impl Folder {
         Staging::sweep(&Local, &self.dir, false);
     }
 
-    /// The copy of `file`, if it is here.
+    /// The copy of `file`, if it exists.
     pub(super) fn find(&self, file: &CacheFile) -> Result<Option<Held>> {
         file.check_name()?;
         let Some(held) = held::open(&self.dir.join(&file.name), &self.source, &file.name)? else { return Ok(None) };
@@ -83,14 +83,14 @@ impl Folder {
         Ok((stat.kind == FileKind::File && stat.size == file.bytes && right).then_some(held))
     }
 
-    /// The right to make the copy of `file`; `None` if another process has it.
+    /// The lock for making the copy of `file`; `None` if another process holds it.
     pub(super) fn lock(&self, file: &CacheFile) -> Result<Option<Lock>> {
-        // So that there is a folder for it.
+        // Creates the folder of the lock.
         self.staging()?;
         Lock::make(&self.dir.join(STAGING).join(format!("{LOCK}{}", Digest::of(file.name.as_bytes()))))
     }
 
-    /// Makes the copy of `file`. A digest that is wrong may have been the way's fault: there is a second try.
+    /// Makes the copy of `file`. Retries once after a wrong digest, which may be an error of the transfer.
     pub(super) fn fetch(&self, file: &CacheFile, how: &Fetch<'_>) -> Result<(), Trouble> {
         match self.try_fetch(file, how) {
             Err(Trouble::There(e)) if e.kind() == Kind::Content => {
@@ -119,7 +119,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Whether what was copied is what was asked for.
+    /// Checks that the copy is the requested file.
     fn check(&self, file: &CacheFile, copies: &[Published], original: &dyn Input) -> Result<()> {
         match file.check {
             Check::Digest(digest) if copies.iter().any(|copy| Digest::from(copy.blake3) != digest) => {
@@ -132,7 +132,7 @@ impl Folder {
         }
     }
 
-    /// Gives the copy the time of modification of the original: until then it is taken for an older one.
+    /// Sets the copy's modification time to that of the original; until then it counts as outdated.
     fn stamp(&self, file: &CacheFile, mtime: i64) -> Result<()> {
         let path = self.dir.join(&file.name);
         let since = Duration::from_nanos(mtime.unsigned_abs());

@@ -6,7 +6,7 @@ use packhorse_storage::{Local, Lock};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A copy, and where the original lies.
+/// A copy, and the location of the original.
 pub(super) struct Held {
     pub(super) input: Box<dyn Input>,
     pub(super) lock: Lock,
@@ -53,7 +53,7 @@ impl Input for Held {
     }
 }
 
-/// Opens `path` with a lock that keeps it from being evicted; `None` if it is not there, or being evicted.
+/// Opens `path` with a lock that prevents its eviction; `None` if it does not exist or is being evicted.
 pub(super) fn open(path: &Path, source: &CacheSource, name: &str) -> Result<Option<Held>> {
     let Some(lock) = Lock::share(path)? else { return Ok(None) };
     let input = match Local.open(path) {

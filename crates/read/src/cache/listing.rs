@@ -1,4 +1,4 @@
-//! What there is to stage: the files of a dataset, shard by shard.
+//! The files of a dataset to stage, shard by shard.
 
 use super::share::Share;
 use super::{CacheFile, CacheSource};
@@ -6,16 +6,16 @@ use packhorse_core::{Error, FileKind, Result};
 use packhorse_dataset::{FileRecord, Manifest, ShardRecord};
 use std::path::{Path, PathBuf};
 
-/// Files that are staged together, all or none.
+/// Files that are staged all or none.
 pub(super) enum Group {
-    /// A shard, with the receipt that says what its other files are.
+    /// A shard, whose receipt lists its other files.
     Shard(ShardRecord),
-    /// A file that stands alone.
+    /// A single file.
     File(CacheFile),
 }
 
 impl Group {
-    /// Bytes that are known of beforehand.
+    /// The bytes known in advance.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Group::Shard(shard) => shard.bytes,
@@ -24,16 +24,17 @@ impl Group {
     }
 }
 
-/// The groups of a dataset that are in a part of it.
+/// The groups of a fraction of a dataset.
 pub(super) struct Listing {
     pub(super) groups: Vec<Group>,
-    /// Shards of the dataset.
+    /// The number of shards of the dataset.
     pub(super) shards: u64,
-    /// The bytes of the manifest, which comes last; `None` where there is none.
+    /// The bytes of the manifest, which is copied last; `None` if there is none.
     pub(super) manifest: Option<Vec<u8>>,
 }
 
-/// The files of the sealed dataset `manifest`, whose bytes are `bytes`: shards, and if that is all of them the others.
+/// The files of the sealed dataset `manifest`, whose bytes are `bytes`: the selected shards, and with all shards also
+/// the other files.
 pub(super) fn sealed(manifest: &Manifest, bytes: Vec<u8>, share: Share) -> Listing {
     let files: Vec<CacheFile> = manifest.shards.iter().map(CacheFile::from).collect();
     let chosen = share.choose(files.iter().map(CacheFile::stem));

@@ -1,4 +1,4 @@
-//! Bytes of shards that were read once and are kept near: in memory, or in a folder of this machine.
+//! Caches the bytes of shards in memory or in a local folder.
 //!
 //! ```text
 //! Store ──┬───────────────────────────────→ Input ── RamCache::wrap ──→ Input
@@ -6,11 +6,11 @@
 //!                 stage ──────────┘
 //! ```
 //!
-//! * **The cached part** is fixed and pseudo-random, as large as there is room for. A cache that keeps
-//!   what was used last has nothing left of a dataset that is larger than itself when it is read again from the start;
-//!   this one answers from its part in every epoch, and the part does not depend on who asks or when.
-//! * **Refused to know**: formats, and what is in the bytes. A file is right by its digest where the manifest has it,
-//!   else by its size and time of modification.
+//! * **The cached part** is fixed and pseudo-random, as large as the space allows. An LRU cache has no hits when a
+//!   dataset larger than the cache is read again from the start; this one has hits for its part in every epoch,
+//!   independent of threads and timing.
+//! * **Refused to know**: formats and the meaning of the bytes. A copy is validated by its digest if the manifest has
+//!   it, else by its size and modification time.
 
 mod chunks;
 mod copy;

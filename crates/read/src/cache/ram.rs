@@ -10,14 +10,14 @@ use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The longest shard that is cut into chunks: what says that it is longer is wrong, and would be cut for ever.
+/// The maximum length of a cached shard: a longer one must be an error, and would take too many chunks.
 const LONGEST: u64 = 1 << 46;
 
 /// Chunks of shards in memory, shared by all threads.
 ///
-/// Which chunks are kept is fixed from the start, by shard and number: as many as fit. Each is read once, by the first
-/// who wants a byte of it, while others who want it wait; then it stays, and reading it takes no lock. Other chunks are
-/// read every time, as much of them as is asked for.
+/// The set of cached chunks is fixed from the start, by shard and number: as many as fit. Each is read once, by the
+/// first thread that needs it, while others wait; from then on it stays, and reading it takes no lock. Of other chunks,
+/// the requested bytes are read every time.
 #[derive(Clone)]
 pub struct RamCache(Arc<Inner>);
 
@@ -45,8 +45,8 @@ impl RamCache {
         Ok(Self(Arc::new(Inner { options, share, shards, hits, misses, bytes_hit, bytes_read, held })))
     }
 
-    /// `input`, which is the shard of this number, by way of the cache. One whose length is not known, or is said to be
-    /// more than 64 TiB, is given back as it is. What was kept of a shard of this number with another length is forgotten.
+    /// Reads `input`, the shard of this number, through the cache. An input of unknown length, or of more than 64 TiB,
+    /// is returned unchanged. Cached chunks of a shard of this number with another length are dropped.
     pub fn wrap(&self, shard: u64, input: Box<dyn Input>) -> Box<dyn Input> {
         let Some(len) = input.len().filter(|&len| len <= LONGEST) else { return input };
         let cache = &*self.0;
@@ -61,7 +61,7 @@ impl RamCache {
         Box::new(Cached { input, chunks, cache: Arc::clone(&self.0) })
     }
 
-    /// What it did so far.
+    /// The counters so far.
     pub fn counters(&self) -> RamCounters {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Inner { hits, misses, bytes_hit, bytes_read, held, .. } = &*self.0;
@@ -82,7 +82,7 @@ impl Inner {
     }
 }
 
-/// A shard by way of the cache.
+/// A shard read through the cache.
 struct Cached {
     input: Box<dyn Input>,
     chunks: Arc<Chunks>,
@@ -90,7 +90,7 @@ struct Cached {
 }
 
 impl Cached {
-    /// Bytes of one chunk that is kept, or that there was no room for.
+    /// Reads from one chunk that is to be cached.
     fn read_kept(&self, number: u64, offset: u64, out: &mut [u8]) -> Result<()> {
         let chunk = self.cache.options.chunk;
         let read = |from: u64, buf: &mut [u8]| {
@@ -109,7 +109,8 @@ impl Cached {
         Ok(())
     }
 
-    /// Fills `out` with what one chunk has of it, or several in a row that are not kept; says how much.
+    /// Fills the start of `out` from one cached chunk, or from several consecutive chunks that are not cached; returns
+    /// how much.
     fn read_some(&self, offset: u64, out: &mut [u8]) -> Result<usize> {
         let chunk = self.cache.options.chunk;
         let upto = |number: u64| usize::try_from((number + 1) * chunk - offset).map_or(out.len(), |n| n.min(out.len()));

@@ -1,4 +1,4 @@
-//! Room in a folder of copies: what it holds, and what is removed first.
+//! Makes space in a folder of copies by evicting the least recently used.
 
 use super::folder::{LOCK, LOOK, STAGING, USERS};
 use packhorse_core::{Error, Result};
@@ -7,15 +7,15 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What the folders of datasets are called.
+/// The prefix of the names of datasets' folders.
 pub(super) const PREFIX: &str = "packhorse-";
 
-/// Held while copies are counted and removed.
+/// The lock that is held while copies are counted and removed.
 pub(super) const COUNTING: &str = ".packhorse.lock";
 
-/// Makes room for `bytes` among the copies of all datasets below `root`, so that there are at most `limit` with them, and
-/// reserves it with `lock`: until that is dropped its file stands for the bytes. False if there is none to be had,
-/// because those who are in use are too many.
+/// Makes space for `bytes` among the copies of all datasets below `root`, so that the total is at most `limit`, and
+/// reserves it by the file of `lock`, which counts for the bytes until it is dropped. False if copies in use leave too
+/// little space.
 pub(super) fn make(root: &Path, limit: u64, bytes: u64, lock: &Lock) -> Result<bool> {
     if bytes > limit {
         return Ok(false);
@@ -41,7 +41,7 @@ pub(super) fn make(root: &Path, limit: u64, bytes: u64, lock: &Lock) -> Result<b
             found.used = found.used.saturating_sub(copy.bytes);
         }
     }
-    // The file has no blocks: it is its length that counts.
+    // The file is sparse: its length counts.
     lock.file().set_len(bytes).map_err(|e| Error::io("write", e).in_input(root.display()))?;
     Ok(true)
 }
@@ -49,7 +49,7 @@ pub(super) fn make(root: &Path, limit: u64, bytes: u64, lock: &Lock) -> Result<b
 /// Removes an unused copy.
 fn evict(path: &Path) -> Result<bool> {
     match Lock::take(path)? {
-        // If another process removed it first, it takes no room either.
+        // If another process removed it first, its space is free as well.
         None => Ok(!path.exists()),
         Some(_lock) => Ok(std::fs::remove_file(path).is_ok()),
     }
@@ -61,19 +61,19 @@ struct Found {
     copies: Vec<Copy>,
 }
 
-/// In the order in which they go.
+/// A copy, ordered by eviction.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Copy {
-    /// When it was used last, in nanoseconds.
+    /// The time of its last use: seconds and nanoseconds.
     used: (i64, i64),
     path: PathBuf,
     bytes: u64,
 }
 
 impl Found {
-    /// The folder of a dataset.
+    /// Counts the copies in the folder of a dataset.
     fn dataset(&mut self, dir: &Path) {
-        // First: what gets its name in the meantime counts twice then, and not at all the other way round.
+        // Reservations first: a copy that is published meanwhile then counts twice rather than not at all.
         self.reserved(&dir.join(STAGING));
         self.look(dir, 0);
     }
@@ -98,7 +98,7 @@ impl Found {
     }
 }
 
-/// What a folder holds now. Entries that can't be read are gone.
+/// The entries of a folder. Those that can't be read have been removed.
 fn entries(dir: &Path) -> impl Iterator<Item = (String, PathBuf, Metadata)> {
     std::fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|entry| {
         let meta = entry.metadata().ok()?;

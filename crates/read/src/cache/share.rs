@@ -1,15 +1,15 @@
-//! Which of many things are in a fixed part of them.
+//! Selects a fixed fraction of many items.
 
 use packhorse_core::{Error, Result};
 use packhorse_dataset::Digest;
 use std::collections::BTreeSet;
 
-/// A part of many things: each is in it or not, by its number alone. Those in a part are in every larger one too.
+/// A fraction of many items, selected by their numbers alone. Each fraction is a subset of every larger one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share(f64);
 
 impl Share {
-    /// `fraction` of all. Errors (kind `Config`): one that is not from 0 to 1.
+    /// The fraction `fraction`. Errors (kind `Config`): one that is not from 0 to 1.
     pub(super) fn new(fraction: f64) -> Result<Self> {
         match (0.0..=1.0).contains(&fraction) {
             true => Ok(Self(fraction)),
@@ -17,27 +17,27 @@ impl Share {
         }
     }
 
-    /// Whether that is all.
+    /// Whether it selects all items.
     pub(super) fn is_whole(self) -> bool {
         self.0 >= 1.0
     }
 
-    /// Whether the thing with this number, which is as good as random, is in it.
+    /// Whether it selects the item with this pseudo-random number.
     #[inline]
     pub(super) fn has(self, number: u64) -> bool {
         self.is_whole() || ((number >> 11) as f64) < self.0 * (1u64 << 53) as f64
     }
 
-    /// The same by name.
+    /// Whether it selects the item of this name.
     pub(super) fn has_name(self, name: &str) -> bool {
         self.has(number(name))
     }
 
-    /// So many of `names` as the fraction comes to, rounded up: those whose digests are first. Of few names it is as
-    /// large a part as it can be, and those in a part are in every larger one of the same names too.
+    /// Selects the fraction of `names`, rounded up: those with the lowest digests. It is exact even for few names, and
+    /// each fraction is a subset of every larger one of the same names.
     pub(super) fn choose<'n>(self, names: impl Iterator<Item = &'n str>) -> BTreeSet<&'n str> {
         let ranked: BTreeSet<(u64, &str)> = names.map(|name| (number(name), name)).collect();
-        // A product that is a whole number but for its last bits is that number.
+        // Tolerates rounding errors of a product that should be an integer.
         let count = (self.0 * ranked.len() as f64 - 1e-9).ceil().max(0.0) as usize;
         ranked.into_iter().take(count).map(|(_, name)| name).collect()
     }
@@ -62,7 +62,7 @@ mod tests {
             assert!(before.is_subset(&part));
             before = part;
         }
-        // Files of one shard have one name.
+        // The files of a shard share one name.
         let twice = names.iter().chain(&names).map(String::as_str);
         assert_eq!(Share::new(0.1).unwrap().choose(twice).len(), 1);
     }

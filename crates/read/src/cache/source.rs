@@ -1,4 +1,4 @@
-//! Where the files of a dataset come from.
+//! The source of a dataset's files.
 
 use super::{CacheFile, Check};
 use packhorse_core::{FileStat, Store};
@@ -13,7 +13,7 @@ pub struct CacheSource {
     pub(super) store: Arc<dyn Store>,
     pub(super) root: PathBuf,
     pub(super) dataset: Digest,
-    /// Its files are local, so that their time of modification shows changes.
+    /// Whether its files are local, so that their modification time shows changes.
     pub(super) local: bool,
 }
 
@@ -33,18 +33,18 @@ impl CacheSource {
         Self { store, root, dataset, local }
     }
 
-    /// Whether `other` is of the same dataset.
+    /// Whether `other` is the same dataset.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.dataset == other.dataset && self.root == other.root
     }
 
-    /// A file of which no digest is known, as its store knows it now.
+    /// A file without a recorded digest, validated by its current state in the store.
     pub fn file(&self, name: impl Into<String>, stat: &FileStat) -> CacheFile {
         CacheFile { name: name.into(), bytes: stat.size, check: Check::Modified(self.stamp(stat)) }
     }
 
-    /// The time of modification that a copy is given. Stores that are remote know it by the second, and give every state
-    /// of a file a number of its own (of its ETag): that goes into the part below.
+    /// The modification time that a copy gets. Remote stores know it to the second, and identify each version of a file
+    /// by a number (of its ETag), which is stored in the sub-second part.
     pub(super) fn stamp(&self, stat: &FileStat) -> i64 {
         const SECOND: i64 = 1_000_000_000;
         match self.local {
@@ -56,16 +56,16 @@ impl CacheSource {
         }
     }
 
-    /// Whether `path` of this machine is the source's folder, or in it.
+    /// Whether the local `path` is the source's folder or inside it.
     pub(super) fn holds(&self, path: &Path) -> bool {
         let mut above = path.ancestors().filter(|path| !path.as_os_str().is_empty());
         self.local && above.any(|path| is_same(&*self.store, &self.root, path))
     }
 }
 
-/// Whether `there`, in the store, is `here` on this machine.
+/// Whether `there`, in the store, is the local folder `here`.
 fn is_same(store: &dyn Store, there: &Path, here: &Path) -> bool {
-    // First in the folder, so that the network is not asked for files that do not exist.
+    // Checks the local folder first, to avoid requests for files that do not exist.
     let here = Local.stat(here, true).map(|stat| stat.id);
     here.is_ok_and(|here| store.stat(there, true).is_ok_and(|stat| stat.id == here))
 }

@@ -1,4 +1,4 @@
-//! A dataset, or a part of it, brought near ahead of time.
+//! Copies a dataset, or a part of it, to a local folder in advance.
 
 use super::copy::Trouble;
 use super::folder::{Fetch, Folder, LOOK, MARK};
@@ -13,42 +13,42 @@ use packhorse_storage::Local;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where to, how much, and how hard.
+/// Settings of staging.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageOptions {
-    /// The folder, of this machine.
+    /// The local folder.
     pub to: PathBuf,
-    /// The part of the shards, from 0 to 1: the same one for every caller, and part of every larger one.
+    /// The fraction of the shards, from 0 to 1: deterministic, and a subset of every larger fraction.
     pub fraction: f64,
     /// Reads in flight.
     pub jobs: usize,
-    /// Whether files that are there already are read and compared with their digests; those that differ are copied again.
+    /// Whether existing files are compared with their digests; those that differ are copied again.
     pub verify: bool,
 }
 
 impl StageOptions {
-    /// All of it into the folder `to`, by 16 reads at once.
+    /// The whole dataset to the folder `to`, with 16 concurrent reads.
     pub fn new(to: impl Into<PathBuf>) -> Self {
         Self { to: to.into(), fraction: 1.0, jobs: 16, verify: false }
     }
 }
 
-/// Reads in flight for one file: where more are asked for, several files are copied at once.
+/// Concurrent reads per file: beyond that, several files are copied at once.
 const READS: usize = 4;
 
-/// The longest receipt.
+/// The maximum size of a receipt, in bytes.
 const RECEIPT: u64 = 1 << 30;
 
-/// Copies the dataset in the folder `root` of `store`, or a part of it, into a folder of this machine, under the same
-/// names: whole, it is a dataset like the other; in part, a [`DirCache`](super::DirCache) in that folder finds it.
-/// `location` is how users name the dataset, which identifies it if it is not sealed.
+/// Copies the dataset in the folder `root` of `store`, or a part of it, to a local folder, under the same names. A
+/// complete copy is a dataset itself; a [`DirCache`](super::DirCache) in that folder uses a partial one. `location` is
+/// the users' name of the dataset, which identifies it if it is not sealed.
 ///
-/// A sealed dataset's files are compared with their digests; its manifest comes last. Of a third-party folder all files are
-/// taken, which have the length and the time of modification of the originals then. Files that are there already are not copied
-/// again: an interrupted run is simply run again, and several at once share the work.
+/// Files of a sealed dataset are compared with their digests, and its manifest is copied last. Of a third-party folder
+/// all files are copied, with the length and modification time of the originals. Existing files are not copied again,
+/// so an interrupted run can be repeated, and concurrent runs share the work.
 ///
-/// Errors: a folder that holds another dataset (`Config`), originals that can't be read, a full disk
-/// (`Environment`): what was copied stays. Originals that differ from the record are no errors: they are in [`Staged::unfit`].
+/// Errors: a folder that holds another dataset (`Config`), originals that can't be read, a full disk (`Environment`);
+/// finished copies stay. Originals that differ from the record are not errors but listed in [`Staged::unfit`].
 pub fn stage(
     store: &Arc<dyn Store>,
     root: &Path,
@@ -86,7 +86,7 @@ pub fn stage(
     if let Some(whole) = whole.filter(|_| !share.is_whole() && !matches!(owner, Owner::Sealed(_))) {
         staged::say_part(&folder, &whole, &listing)?;
     }
-    // Without a recorded digest only the bytes count.
+    // Without a recorded digest the bytes must be compared.
     let verify = options.verify || owner == Owner::Nobody;
     let done = Mutex::new(Staged { of: listing.shards, ..Staged::default() });
     let run = Run { folder, options, verify, observer, cancel, done };
@@ -110,12 +110,12 @@ fn refuse_others(owner: Owner, source: &CacheSource, sealed: bool, to: &Path) ->
     Err(Error::config(message).in_input(to.display()))
 }
 
-/// What there is in the place of a copy.
+/// The state of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Here {
     Missing,
     Right,
-    /// Another content; by its number in the file system.
+    /// Other content, identified by its number in the file system.
     Wrong((u64, u64)),
 }
 
@@ -133,7 +133,7 @@ impl Run<'_> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stages what belongs together. An original that is not as recorded is noted.
+    /// Stages the files of a group. Records an original that differs from the manifest.
     fn group(&self, group: &Group) -> Result<()> {
         let (name, outcome) = match group {
             Group::Shard(shard) => (&shard.file, self.shard(shard)),
@@ -150,7 +150,7 @@ impl Run<'_> {
         }
     }
 
-    /// A path of the source as a name in the dataset.
+    /// A path of the source as a name relative to the dataset.
     fn relative<'p>(&self, path: &'p str) -> &'p str {
         Path::new(path).strip_prefix(&self.folder.source().root).ok().and_then(Path::to_str).unwrap_or(path)
     }
@@ -178,7 +178,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The bytes of a receipt: those that are here, if they are right.
+    /// The bytes of a receipt: the local ones, if they are valid.
     fn receipt(&self, name: &str, shard: &ShardRecord) -> Result<Vec<u8>> {
         let right = |bytes: &Vec<u8>| Digest::of(bytes) == shard.receipt;
         let near = Local.open(&self.folder.dir().join(name)).and_then(|input| input.read_all(RECEIPT));
@@ -187,7 +187,7 @@ impl Run<'_> {
         }
         let path = self.folder.source().root.join(name);
         let read = || self.folder.source().store.open(&path).and_then(|input| input.read_all(RECEIPT));
-        // Other bytes may have been the way's fault: there is a second try.
+        // Wrong bytes may be an error of the transfer: try twice.
         for _ in 0..2 {
             let bytes = read().map_err(|e| e.in_input(path.display()))?;
             if right(&bytes) {
@@ -197,7 +197,7 @@ impl Run<'_> {
         Err(Error::content("is not the receipt that the manifest knows").in_input(path.display()))
     }
 
-    /// A small file whose bytes are known.
+    /// Stages a small file with known bytes.
     fn document(&self, file: &CacheFile, bytes: &[u8]) -> Result<()> {
         file.check_name()?;
         let near = Local.open(&self.folder.dir().join(&file.name)).and_then(|input| input.read_all(file.bytes));
@@ -209,7 +209,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Has a copy of `file` made, unless it is here. Says whether one was made.
+    /// Copies `file` unless it exists. Returns whether it was copied.
     fn file(&self, file: &CacheFile, told: bool) -> Result<bool> {
         loop {
             self.cancel.check()?;
@@ -222,7 +222,7 @@ impl Run<'_> {
                 std::thread::sleep(LOOK);
                 continue;
             };
-            // The last holder of the lock may have made it.
+            // The previous holder of the lock may have copied it.
             let now = self.folder.find(file)?.map(|held| held.stat()).transpose()?.flatten();
             if now.is_some_and(|stat| here != Here::Wrong(stat.id)) {
                 continue;
@@ -248,7 +248,7 @@ impl Run<'_> {
         done.copied_bytes += if copied { file.bytes } else { 0 };
     }
 
-    /// Whether there is a copy, and where that is to be verified, one with the right digest.
+    /// Whether a copy exists, with the right digest if that is to be verified.
     fn look(&self, file: &CacheFile) -> Result<Here> {
         let Some(held) = self.folder.find(file)? else { return Ok(Here::Missing) };
         match file.check {
@@ -259,7 +259,7 @@ impl Run<'_> {
         }
     }
 
-    /// The manifest, if all is there; a dataset needs no mark then.
+    /// Writes the manifest if the copy is complete; it then replaces the mark.
     fn finish(self, listing: &Listing, share: Share) -> Result<Staged> {
         let dir = self.folder.dir();
         let mut done = self.done.into_inner().unwrap_or_else(PoisonError::into_inner);

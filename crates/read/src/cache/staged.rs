@@ -1,4 +1,4 @@
-//! A folder that a dataset was staged into: whose it is, and what came of it.
+//! The state of a folder that a dataset was staged to: its owner, and the result of staging.
 
 use super::folder::{Folder, MARK};
 use super::listing::{Group, Listing};
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What a folder holds after [`stage`](super::stage).
+/// The result of [`stage`](super::stage).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Staged {
-    /// Shards that are there; 0 for third-party files, which do not say what a shard is.
+    /// Shards in the folder; 0 for third-party files, whose shards are not known.
     pub shards: u64,
-    /// Shards that the dataset has.
+    /// Shards of the dataset.
     pub of: u64,
-    /// Files that are there, of those that were asked for.
+    /// Requested files in the folder.
     pub files: u64,
-    /// Bytes of them.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Those of them that were copied now.
+    /// Files copied now.
     pub copied: u64,
-    /// Bytes of those.
+    /// Their size in bytes.
     pub copied_bytes: u64,
-    /// Files that were there with a wrong digest and were copied again.
+    /// Existing files with a wrong digest that were copied again.
     pub replaced: u64,
-    /// Whether all of the dataset is there: the folder is a dataset itself.
+    /// Whether the copy is complete, so that the folder is a dataset itself.
     pub whole: bool,
-    /// Originals that are not as recorded, by name: they are not staged.
+    /// Originals that differ from the manifest, by name; they are not staged.
     pub unfit: Vec<Unfit>,
 }
 
-/// An original that is not as recorded.
+/// An original that differs from the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unfit {
     /// Its path relative to the dataset's folder.
@@ -41,14 +41,14 @@ pub struct Unfit {
     pub problem: String,
 }
 
-/// Whose copies are in a folder.
+/// The owner of the copies in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// No digest is recorded.
     Nobody,
-    /// They are of this dataset, by a mark.
+    /// This dataset, according to a mark.
     Marked(Digest),
-    /// It is this dataset.
+    /// This dataset, according to its manifest.
     Sealed(Digest),
 }
 
@@ -59,7 +59,7 @@ struct Mark {
     dataset: Digest,
 }
 
-/// Whose copies are in `dir`.
+/// The owner of the copies in `dir`.
 pub(super) fn owner(dir: &Path) -> Result<Owner> {
     if let Some(manifest) = Manifest::read(&Local, dir)? {
         return Ok(Owner::Sealed(manifest.root));
@@ -77,7 +77,7 @@ pub(super) fn owner(dir: &Path) -> Result<Owner> {
     }
 }
 
-/// Says whose copies will be here.
+/// Marks the folder as holding copies of `dataset`.
 pub(super) fn mark(staging: &Staging, dataset: Digest) -> Result<()> {
     let mark = serde_json::to_vec(&Mark { packhorse_cache: 1, dataset });
     let mut bytes = mark.map_err(|e| Error::bug(format!("can't encode a mark: {e}")))?;
@@ -85,11 +85,11 @@ pub(super) fn mark(staging: &Staging, dataset: Digest) -> Result<()> {
     staging.document(MARK, &bytes).map(drop)
 }
 
-/// Says which shards of the dataset will be here: those of `listing`, and those that were asked for before.
+/// Records the shards of the dataset that will be in the folder: those of `listing`, and those requested before.
 pub(super) fn say_part(folder: &Folder, whole: &Manifest, listing: &Listing) -> Result<()> {
     let before = match Manifest::read_part(&Local, folder.dir()) {
         Ok(found) => found.filter(|part| part.part_of.as_ref().is_some_and(|of| of.root == whole.root)),
-        // A document that is damaged is written again.
+        // A damaged document is written again.
         Err(e) if e.kind() == Kind::Content => None,
         Err(e) => return Err(e),
     };
@@ -111,7 +111,7 @@ pub(super) fn has_manifest(dir: &Path, bytes: &[u8]) -> bool {
     found.is_ok_and(|found| found == bytes)
 }
 
-/// Whether it is the original that is wrong, and not the way to it.
+/// Whether the original is at fault rather than the transfer.
 pub(super) fn is_unfit(error: &Error) -> bool {
     error.kind() == Kind::Content || error.is_absent()
 }

@@ -1,4 +1,4 @@
-//! Shards without a manifest: their contents are indexed in parallel, and the index is kept if there is a folder for it.
+//! Third-party shards without a manifest: indexed in parallel, and the index is cached if a folder is given.
 
 use super::OpenOptions;
 use super::shard::{COMPRESSED, Content, Shard, look, main_path, source};
@@ -12,7 +12,7 @@ use packhorse_storage::{Compression, Local, Staging};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// The shards that these files are, with the fields of their samples.
+/// The shards of these files, with the fields of their samples.
 pub(super) fn shards(
     registry: &Registry,
     store: &Arc<dyn Store>,
@@ -33,7 +33,7 @@ pub(super) fn shards(
     let found: Vec<OnceLock<_>> = paths.iter().map(|_| OnceLock::new()).collect();
     in_parallel(paths.len(), options.threads, |i| {
         let (Some(path), Some(place)) = (paths.get(i), found.get(i)) else { return Ok(()) };
-        // Each number is given out once.
+        // Each slot is set once.
         let _ = place.set(shard(store, &source, path, options)?);
         Ok(())
     })?;
@@ -48,7 +48,7 @@ fn format_of(registry: &Registry, store: &dyn Store, path: &Path, options: &Open
     if let Some(format) = registry.by_name(name) {
         return Ok(format.info().id.to_owned());
     }
-    // A missing file has a better error than an unknown name.
+    // A missing file gives a better error than an unknown name.
     store.stat(path, true)?;
     if Compression::of(name).is_some_and(|(_, inside)| registry.by_name(&inside).is_some()) {
         return Err(Error::unsupported(COMPRESSED).in_input(path.display()));
@@ -79,20 +79,20 @@ fn shard(
         samples: content.samples(),
         index: kept.map(|path| -> (Arc<dyn Store>, PathBuf) { (Arc::new(Local), path) }),
         bytes,
-        // The place of a file and the time it was written say nothing of its samples.
+        // The location and the modification time of a file don't identify its samples.
         digest: Digest::of(format!("{:?} {bytes} {}", path.file_name(), content.samples()).as_bytes()),
         sealed: false,
         data: None,
         split: None,
         limits: options.limits,
         near: near(store, path, input.name(), stat),
-        // What can be read again is not held for all shards at once.
+        // Content that can be loaded again is not held in memory for all shards.
         content: if is_kept { OnceLock::new() } else { OnceLock::from(content) },
     };
     Ok((shard, schema))
 }
 
-/// By what a cache knows a file: its folder, and what its store says of it.
+/// The identity of a file for a cache: its folder, and its state in the store.
 fn near(
     store: &Arc<dyn Store>,
     path: &Path,
@@ -106,7 +106,7 @@ fn near(
     Some((Arc::new(source), file))
 }
 
-/// The contents of `input`, from a stored index or indexed now and stored; and the index file.
+/// The content of `input`, from a cached index or indexed now and cached; and the index file.
 fn content(
     source: &dyn Source,
     input: &Arc<dyn Input>,
@@ -118,7 +118,7 @@ fn content(
         return Ok((Content::Members(Arc::new(members)), path));
     }
     let (content, _) = look(source, input)?;
-    // A folder that can't be written to costs time and memory, and nothing else.
+    // If the folder can't be written, only time and memory are lost.
     let kept = path.filter(|path| matches!(&content, Content::Members(members) if keep(path, members).is_ok()));
     Ok((content, kept))
 }

@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Samples of shards, in an order of their own and numbered so from 0 on. Cheap to copy; opened by [`Dataset::open`].
+/// A sequence of samples of shards, numbered from 0. Cheap to clone; opened by [`Dataset::open`].
 #[derive(Clone)]
 pub struct Dataset {
     shards: Arc<[Arc<Shard>]>,
-    runs: Arc<[Run]>,
-    /// For each run the number of the sample after it.
+    runs: Arc<[SampleRun]>,
+    /// For each run the number of the sample after its last.
     ends: Arc<[u64]>,
     schema: SchemaRef,
     classes: Arc<[String]>,
@@ -28,7 +28,7 @@ pub struct Dataset {
 
 /// Consecutive samples of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct SampleRun {
     pub(crate) shard: u32,
     pub(crate) first: u64,
     pub(crate) len: u64,
@@ -43,14 +43,14 @@ impl Dataset {
     ) -> Result<Self> {
         let runs = shards.iter().enumerate().map(|(i, shard)| {
             let number = u32::try_from(i).map_err(|_| Error::unsupported("2^32 shards and more can't be numbered"))?;
-            Ok(Run { shard: number, first: 0, len: shard.samples })
+            Ok(SampleRun { shard: number, first: 0, len: shard.samples })
         });
-        let runs: Vec<Run> = runs.collect::<Result<_>>()?;
+        let runs: Vec<SampleRun> = runs.collect::<Result<_>>()?;
         let (registry, classes) = (registry.clone(), classes.into());
         Self { shards: shards.into(), runs: [].into(), ends: [].into(), schema, classes, registry }.with_runs(runs)
     }
 
-    fn with_runs(&self, runs: Vec<Run>) -> Result<Self> {
+    fn with_runs(&self, runs: Vec<SampleRun>) -> Result<Self> {
         let mut end = 0u64;
         let ends = runs.iter().map(|run| {
             end = end.checked_add(run.len).ok_or_else(|| Error::unsupported("has 2^64 samples and more"))?;
@@ -60,17 +60,17 @@ impl Dataset {
         Ok(Self { runs: runs.into(), ends, ..self.clone() })
     }
 
-    /// How many samples.
+    /// The number of samples.
     pub fn len(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Whether there is none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The fields that samples have, without their keys: blobs where a field's bytes lie in the shards as they are.
+    /// The fields of samples, without their keys; blobs if a field is stored as bytes.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -80,7 +80,7 @@ impl Dataset {
         &self.classes
     }
 
-    /// Bytes of all the shards that samples are of.
+    /// Total size of the shards in bytes.
     pub fn bytes(&self) -> u64 {
         let mut used = vec![false; self.shards.len()];
         for run in self.runs.iter() {
@@ -95,7 +95,7 @@ impl Dataset {
             .fold(0, |sum, (shard, _)| sum.saturating_add(shard.bytes))
     }
 
-    /// Bytes of a sample in its shard, about.
+    /// The approximate size of a stored sample, in bytes.
     pub(crate) fn mean(&self) -> u64 {
         let bytes = self.runs.iter().map(|run| {
             let shard = self.shards.get(run.shard as usize);
@@ -104,8 +104,8 @@ impl Dataset {
         u64::try_from(bytes.fold(0, u128::saturating_add) / u128::from(self.len().max(1))).unwrap_or(u64::MAX)
     }
 
-    /// What an order is made from.
-    pub(crate) fn runs(&self) -> &[Run] {
+    /// The runs, from which orders are built.
+    pub(crate) fn runs(&self) -> &[SampleRun] {
         &self.runs
     }
 
@@ -118,21 +118,21 @@ impl Dataset {
         &self.shards
     }
 
-    /// Shard and place in it of sample `at` of a run, and the number it has here.
+    /// The shard and position of sample `at` of a run, and its number in the dataset.
     pub(crate) fn sample(&self, run: u32, at: u64) -> Result<(u32, u64, u64)> {
         let found = self.runs.get(run as usize).filter(|found| at < found.len).zip(self.ends.get(run as usize));
         let (found, end) = found.ok_or_else(|| Error::bug(format!("sample {at} of run {run} is not there")))?;
         Ok((found.shard, found.first + at, end - found.len + at))
     }
 
-    /// The run that sample `number` is in, and its place there; `None` past the end.
+    /// The run that contains sample `number`, and its position there; `None` past the end.
     pub(crate) fn find(&self, number: u64) -> Option<(u32, u64)> {
         let run = self.ends.partition_point(|end| *end <= number);
         let start = run.checked_sub(1).and_then(|before| self.ends.get(before).copied()).unwrap_or(0);
         self.runs.get(run).map(|_| (run as u32, number - start))
     }
 
-    /// 64 bits that tell datasets apart: part of a loader's state, so that a state of another dataset is refused.
+    /// A 64-bit identifier of the dataset: part of a loader's state, so that a state of another dataset is refused.
     pub fn fingerprint(&self) -> u64 {
         let mut bytes = Vec::new();
         for run in self.runs.iter() {
@@ -146,17 +146,17 @@ impl Dataset {
         digest.as_bytes().first_chunk().map_or(0, |head| u64::from_le_bytes(*head))
     }
 
-    /// The samples of these numbers, in this order; a number may come twice.
+    /// The samples of these numbers, in this order; numbers may repeat.
     ///
     /// Errors (kind `Config`): a number that is not below [`Dataset::len`].
     pub fn subset(&self, numbers: impl IntoIterator<Item = u64>) -> Result<Self> {
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<SampleRun> = Vec::new();
         for number in numbers {
             let (run, at) = self.find(number).ok_or_else(|| self.beyond(number))?;
             let (shard, first, _) = self.sample(run, at)?;
             match runs.last_mut() {
                 Some(last) if last.shard == shard && last.first + last.len == first => last.len += 1,
-                _ => runs.push(Run { shard, first, len: 1 }),
+                _ => runs.push(SampleRun { shard, first, len: 1 }),
             }
         }
         self.with_runs(runs)
@@ -174,7 +174,7 @@ impl Dataset {
             let start = end - run.len;
             let (from, to) = (numbers.start.clamp(start, *end), numbers.end.clamp(start, *end));
             if from < to {
-                runs.push(Run { first: run.first + (from - start), len: to - from, ..*run });
+                runs.push(SampleRun { first: run.first + (from - start), len: to - from, ..*run });
             }
         }
         self.with_runs(runs)
@@ -189,12 +189,12 @@ impl Dataset {
         Error::config(format!("sample {number} is beyond the {} samples of the dataset", self.len()))
     }
 
-    /// The samples of one split, as it was packed.
+    /// The samples of one split.
     ///
-    /// Errors (kind `Config`): no such split; the message lists those there are.
+    /// Errors (kind `Config`): no such split; the message lists the existing ones.
     pub fn split(&self, name: &str) -> Result<Self> {
-        let of = |run: &Run| self.shards.get(run.shard as usize).and_then(|shard| shard.split.as_deref());
-        let runs: Vec<Run> = self.runs.iter().filter(|run| of(run) == Some(name)).copied().collect();
+        let of = |run: &SampleRun| self.shards.get(run.shard as usize).and_then(|shard| shard.split.as_deref());
+        let runs: Vec<SampleRun> = self.runs.iter().filter(|run| of(run) == Some(name)).copied().collect();
         if runs.is_empty() {
             let mut known: Vec<&str> = self.shards.iter().filter_map(|shard| shard.split.as_deref()).collect();
             known.dedup();
@@ -204,9 +204,9 @@ impl Dataset {
         self.with_runs(runs)
     }
 
-    /// These datasets one after another. Fields that only some of them have may be missing.
+    /// Concatenates datasets. Fields that only some of them have become optional.
     ///
-    /// Errors (kind `Config`): none are given; a field has different types.
+    /// Errors (kind `Config`): no datasets; a field with different types.
     pub fn concat(datasets: &[Dataset]) -> Result<Self> {
         let first = datasets.first().ok_or_else(|| Error::config("give at least one dataset to concatenate"))?;
         let kinds = |dataset: &Dataset| dataset.shards.first().map(|shard| shard.is_table());
@@ -218,7 +218,7 @@ impl Dataset {
         for dataset in datasets {
             let before = u32::try_from(shards.len()).unwrap_or(u32::MAX);
             shards.extend(dataset.shards.iter().cloned());
-            runs.extend(dataset.runs.iter().map(|run| Run { shard: before.saturating_add(run.shard), ..*run }));
+            runs.extend(dataset.runs.iter().map(|run| SampleRun { shard: before.saturating_add(run.shard), ..*run }));
         }
         let schema = union(datasets.iter().map(|dataset| &dataset.schema))?;
         let same = datasets.iter().all(|dataset| dataset.classes == first.classes);
@@ -227,10 +227,10 @@ impl Dataset {
     }
 }
 
-/// More fields than that are keys with dots in them, taken for fields.
+/// More fields than this are probably parts of keys with dots.
 const MOST_FIELDS: usize = 4096;
 
-/// All fields of these schemas in the order of their names; one that some lack may be missing.
+/// All fields of these schemas, sorted by name; those that some schemas lack are nullable.
 pub(crate) fn union<'s>(schemas: impl Iterator<Item = &'s SchemaRef>) -> Result<SchemaRef> {
     let (mut fields, mut all): (BTreeMap<String, (Field, usize)>, usize) = (BTreeMap::new(), 0);
     for schema in schemas {

@@ -1,4 +1,4 @@
-//! From a place to a dataset.
+//! Opens a dataset at a location.
 
 use super::foreign;
 use super::pattern::{braces, glob, is_glob, natural};
@@ -15,18 +15,18 @@ use std::sync::{Arc, OnceLock};
 pub struct OpenOptions {
     /// Threads that index shards without a manifest.
     pub threads: usize,
-    /// A folder of this machine for what was found out so, so that it is found out once.
+    /// A local folder that caches these indexes.
     pub indexes: Option<PathBuf>,
-    /// The format of files whose names don't say it.
+    /// The format of files whose names don't tell it.
     pub format: Option<String>,
-    /// Options of that format's reader (`datasets` of HDF5, `layout` of tokens), as `packhorse pack --read` takes them.
+    /// Options of the format's reader (`datasets` of HDF5, `layout` of tokens), as `packhorse pack --read` takes them.
     pub options: Options,
-    /// Bounds on what foreign files may cost.
+    /// Limits for third-party files.
     pub limits: Limits,
 }
 
 impl Default for OpenOptions {
-    /// 8 threads, nothing kept, names say the format, its default options and limits.
+    /// 8 threads, no cached indexes, the format by name, default options and limits.
     fn default() -> Self {
         let (options, limits) = (Options::new(), Limits::default());
         Self { threads: 8, indexes: None, format: None, options, limits }
@@ -36,18 +36,18 @@ impl Default for OpenOptions {
 impl Dataset {
     /// Opens the dataset at `path` of `store`:
     ///
-    /// * a folder that `packhorse seal` sealed, or its `dataset.json`: nothing else is read yet;
-    /// * third-party shards without a manifest: a file, a pattern (`shard-{000..127}.tar`, `*.parquet`) or a folder of them.
-    ///   Tar headers are walked, and other formats' headers read, once.
+    /// * the folder of a sealed dataset, or its `dataset.json`: nothing else is read yet;
+    /// * third-party shards without a manifest: a file, a pattern (`shard-{000..127}.tar`, `*.parquet`) or a folder of
+    ///   them. The headers of tars and of other formats are read once.
     ///
-    /// Errors: nothing is there; files of different formats; a shard that is damaged or can't be read sample by sample.
+    /// Errors: no files; files of different formats; a shard that is damaged or can't be read sample by sample.
     pub fn open(registry: &Registry, store: Arc<dyn Store>, path: &Path, options: &OpenOptions) -> Result<Self> {
         let dir = match path.file_name() {
             Some(name) if name == MANIFEST => path.parent().unwrap_or(Path::new("")),
             _ => path,
         };
         let pattern = path.to_str().is_some_and(|text| text.contains('{') || is_glob(text));
-        // A folder may be called like a pattern.
+        // A folder's name may look like a pattern.
         let pattern = pattern && store.stat(path, true).is_err();
         if !pattern && let Some(manifest) = Manifest::read(&*store, dir)? {
             return sealed(registry, &store, dir, &manifest, options);
@@ -73,7 +73,7 @@ fn sealed(
         all.set("layout", layout.clone());
     }
     let source = source(registry, id, &all, options.limits)?;
-    // All shards of a format have an index, or none has.
+    // Either all shards of a format have an index, or none.
     let indexed = manifest.shards.first().is_some_and(|shard| sealed_index(&**store, dir, &shard.name).is_some());
     let home = Arc::new(CacheSource::sealed(Arc::clone(store), dir, manifest));
     let shard = |record: &ShardRecord| {
@@ -104,11 +104,10 @@ fn sealed(
     Dataset::new(registry, shards, schema, manifest.classes.clone())
 }
 
-/// Shards whose indexes are looked at for the names that fields have there.
+/// Shards whose indexes are searched for the stored names of fields.
 const LOOKED_AT: usize = 16;
 
-/// The fields as shards hold them, all of them bytes: what was packed as typed values is encoded there, under a name with an
-/// extension (`x.npy`).
+/// The fields as stored, all as bytes: typed values are encoded under a name with an extension (`x.npy`).
 fn as_stored(packed: &SchemaRef, shards: &[Arc<Shard>]) -> Result<SchemaRef> {
     let mut stored: Vec<Field> = Vec::new();
     for shard in shards.iter().take(LOOKED_AT) {
@@ -135,7 +134,7 @@ fn is_of(stored: &str, packed: &str) -> bool {
         || stored.strip_prefix(packed).and_then(|rest| rest.strip_prefix('.')).is_some_and(|end| !end.contains('.'))
 }
 
-/// The files that `path` stands for.
+/// The files that `path` matches.
 fn files(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOptions) -> Result<Vec<PathBuf>> {
     let text = path.to_str().ok_or_else(|| Error::config("is not UTF-8").in_input(path.display()))?;
     let mut found = Vec::new();
@@ -156,7 +155,7 @@ fn files(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOpti
     }
 }
 
-/// The shards in a folder, in the order of their names.
+/// The shards in a folder, sorted by name.
 fn folder(registry: &Registry, store: &dyn Store, dir: &Path, options: &OpenOptions) -> Result<Vec<PathBuf>> {
     let is_shard = |name: &PathBuf| {
         let bytes = name.as_os_str().as_encoded_bytes();

@@ -1,16 +1,15 @@
-//! Names of many files in one: `{000..127}`, `{train,val}`, `*`, `?`, `[0-9]`.
+//! Patterns of file names: `{000..127}`, `{train,val}`, `*`, `?`, `[0-9]`.
 //!
-//! Braces are written out before anything is looked up, so they work where nothing can be listed (HTTP);
-//! the others choose from a folder's names.
+//! Braces are expanded without listing, so they work with HTTP; the others match the names in a folder.
 
 use packhorse_core::{Error, Result, Store};
 use std::path::{Path, PathBuf};
 
-/// More names than that are a slip of the pen.
+/// More names than this are taken for a mistake.
 const MOST: usize = 1 << 20;
 
-/// All that braces stand for, in order, as a shell writes them out: `{a,b}` and `{008..011}`, also inside each
-/// other. Text without braces stands for itself.
+/// Expands braces in order, like a shell: `{a,b}` and `{008..011}`, also nested. Text without braces is returned
+/// unchanged.
 ///
 /// Errors (kind `Config`): over a million names.
 pub(crate) fn braces(text: &str) -> Result<Vec<String>> {
@@ -36,7 +35,7 @@ pub(crate) fn braces(text: &str) -> Result<Vec<String>> {
     Ok(out)
 }
 
-/// The text before the first pair of braces with alternatives, inside of it, and after it.
+/// The text before, inside and after the first pair of braces with alternatives.
 fn first_brace(text: &str) -> Option<(&str, &str, &str)> {
     let open = text.find('{')?;
     let mut depth = 0;
@@ -53,7 +52,7 @@ fn first_brace(text: &str) -> Option<(&str, &str, &str)> {
     None
 }
 
-/// The numbers of `008..011`, as wide as the wider end where one has a zero in front.
+/// The numbers of `008..011`, zero-padded to the wider end if one has a leading zero.
 fn numbers(inside: &str) -> Option<Result<Vec<String>>> {
     let (from, to) = inside.split_once("..")?;
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -73,7 +72,7 @@ fn numbers(inside: &str) -> Option<Result<Vec<String>>> {
     Some(Ok(all))
 }
 
-/// The parts between commas that are in no braces.
+/// The parts between commas outside of nested braces.
 fn commas(inside: &str) -> Vec<&str> {
     let (mut depth, mut from, mut parts) = (0, 0, Vec::new());
     for (at, c) in inside.char_indices() {
@@ -91,12 +90,12 @@ fn commas(inside: &str) -> Vec<&str> {
     parts
 }
 
-/// Whether a name has letters that choose from a folder.
+/// Whether a name has wildcards.
 pub(crate) fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-/// The files whose names a glob in the last part of `path` fits, sorted by the numbers and the text in them.
+/// The files that match a glob in the last component of `path`, in natural order.
 pub(crate) fn glob(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -113,7 +112,7 @@ pub(crate) fn glob(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|name| dir.join(name)).collect())
 }
 
-/// A key by which `shard-10` comes after `shard-9`.
+/// A sort key by which `shard-10` comes after `shard-9`.
 pub(crate) fn natural(name: &str) -> Vec<(String, u64, usize)> {
     let mut key = Vec::new();
     let mut rest = name;

@@ -1,4 +1,4 @@
-//! One shard, and where its samples lie.
+//! A shard, and the locations of its samples.
 
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
@@ -11,35 +11,35 @@ use std::sync::{Arc, OnceLock};
 
 /// A shard that samples are read from.
 pub(crate) struct Shard {
-    /// Its file's name, for people.
+    /// The name of its file, for messages.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) samples: u64,
-    /// Of the file.
+    /// The size of the file.
     pub(crate) bytes: u64,
-    /// Of the file's bytes in a sealed dataset; else of what tells the file from others.
+    /// The digest of the file in a sealed dataset; else of data that identifies the file.
     pub(crate) digest: Digest,
     pub(crate) sealed: bool,
-    /// The file of that digest and its length, where the shard is opened by another one.
+    /// The file with that digest and its length, if the shard is opened by another file.
     pub(crate) data: Option<(PathBuf, u64)>,
     pub(crate) split: Option<String>,
-    /// Where its member index is: of sealed shards, and where one was built and kept.
+    /// The location of its member index, of sealed shards or cached.
     pub(crate) index: Option<(Arc<dyn Store>, PathBuf)>,
     pub(crate) limits: Limits,
-    /// By what a cache knows it; none for files that don't stand alone.
+    /// Its identity for a cache; `None` for shards of several files.
     pub(crate) near: Option<(Arc<CacheSource>, CacheFile)>,
-    /// What was found when the shard was opened without an index.
+    /// Its content, found when it was opened without an index.
     pub(crate) content: OnceLock<Content>,
 }
 
-/// Where the samples of a shard lie.
+/// The locations of the samples of a shard.
 #[derive(Clone)]
 pub(crate) enum Content {
-    /// Bytes at known places.
+    /// Members at known ranges.
     Members(Arc<Members>),
-    /// Rows of typed values; `starts` are the items at which samples begin where items are no samples.
+    /// Rows of typed values; if items are not samples, `starts` are the items at which samples begin.
     Table { schema: SchemaRef, items: u64, sample_bytes: u64, starts: Option<Arc<[u64]>> },
 }
 
@@ -52,7 +52,7 @@ impl Content {
         }
     }
 
-    /// What `table` says of itself; where its items are no samples, it is read through.
+    /// The content of `table`; if its items are not samples, it is scanned.
     fn of(table: &dyn Table) -> Result<Self> {
         let info = table.info()?;
         let starts = if info.counted {
@@ -71,14 +71,14 @@ impl Content {
     }
 }
 
-/// Why a compressed container is no dataset.
+/// The reason why a compressed container can't be opened as a dataset.
 pub(super) const COMPRESSED: &str = "is compressed as a whole, so its samples can't be read one by one; decompress it, pack it anew, \
                                      or read it as a stream";
 
-/// A shard's content, and its rows where these are typed.
+/// A shard's content, and its table if rows are typed.
 pub(crate) type Looked = (Content, Option<Box<dyn Table>>);
 
-/// Looks through `input`, reading headers where they tell enough.
+/// Reads the content of `input`, from headers if they suffice.
 pub(crate) fn look(source: &dyn Source, input: &Arc<dyn Input>) -> Result<Looked> {
     if source.lists() {
         return Ok((Content::Members(Arc::new(members(source, &**input)?)), None));
@@ -87,13 +87,13 @@ pub(crate) fn look(source: &dyn Source, input: &Arc<dyn Input>) -> Result<Looked
     Ok((Content::of(&*table)?, Some(table)))
 }
 
-/// The members of a container whose fields are ranges of bytes: consecutive ones of one key are a sample. Their
+/// The members of a container whose fields are ranges of bytes: consecutive ones with one key are a sample. Their
 /// checksums are not known.
 fn members(source: &dyn Source, input: &dyn Input) -> Result<Members> {
     if input.len().is_none() {
         return Err(Error::unsupported(COMPRESSED).in_input(input.name()));
     }
-    // Of each sample its key, and field, offset and length of its members.
+    // The key of each sample, and field, offset and length of its members.
     type Found = (String, Vec<(u16, u64, u64)>);
     let mut found: Vec<Found> = Vec::new();
     let mut fields: BTreeMap<String, u16> = BTreeMap::new();
@@ -134,7 +134,7 @@ impl Shard {
         }
     }
 
-    /// Where its samples lie: from its index, or as it was found when it was opened; and its rows where these are typed.
+    /// Its content, from its index or as found when it was opened; and its table if rows are typed.
     pub(crate) fn look(&self, input: &Arc<dyn Input>) -> Result<Looked> {
         if let Some(content) = self.content.get() {
             let open = || self.source.open(Arc::clone(input));
@@ -172,13 +172,13 @@ impl Shard {
         Ok(members)
     }
 
-    /// Opens the file. One of another size than it had is an error.
+    /// Opens the file; an error if its size has changed.
     pub(crate) fn open(&self) -> Result<Box<dyn Input>> {
         self.open_data()?;
         self.checked(self.store.open(&self.path)?)
     }
 
-    /// The file beside it that holds its bytes, if there is one.
+    /// Opens the separate file of its bytes, if it has one.
     pub(crate) fn open_data(&self) -> Result<Option<Box<dyn Input>>> {
         let Some((path, bytes)) = &self.data else { return Ok(None) };
         let data = self.store.open(path)?;
@@ -191,7 +191,7 @@ impl Shard {
         }
     }
 
-    /// `input` if it can be this shard's file.
+    /// `input`, if its size is that of this shard's file.
     pub(crate) fn checked(&self, input: Box<dyn Input>) -> Result<Box<dyn Input>> {
         match input.len() {
             Some(len) if len != self.bytes => {
@@ -203,12 +203,12 @@ impl Shard {
     }
 }
 
-/// Whether the bytes of a member are those that were packed.
+/// Whether the bytes of a member match its checksum.
 pub(crate) fn intact(bytes: &[u8], crc: u32) -> bool {
     crc32c(bytes) == crc
 }
 
-/// The file that a shard is opened by: of a `.bin` the `.idx` it belongs to.
+/// The file that opens a shard: the `.idx` for a `.bin`.
 pub(crate) fn main_path(registry: &Registry, store: &dyn Store, path: &Path) -> PathBuf {
     let name = path.as_os_str().as_encoded_bytes();
     if registry.by_name(name).is_some() {

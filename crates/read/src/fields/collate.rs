@@ -1,4 +1,4 @@
-//! Samples into a slab, row by row. A sample that has no row leaves none behind: the next one takes its place.
+//! Collates samples into a slab, row by row. Skipped samples leave no gaps: the next sample takes the row.
 
 use super::field_decoder::FieldDecoder;
 use super::resolve::ResolvedField;
@@ -11,17 +11,17 @@ use packhorse_transform::image::{Draws, ViewDecoder};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What becomes of samples whose content is bad.
+/// The treatment of samples with bad content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
     /// The batch is an error that names the sample.
     #[default]
     Fail,
-    /// They are left out and reported to the observer ([`Event::Skipped`]).
+    /// They are skipped and reported to the observer ([`Event::Skipped`]).
     Skip,
 }
 
-/// Puts fetched samples into slabs.
+/// Collates fetched samples into slabs.
 pub(crate) struct Collate {
     pub(crate) fields: Vec<ResolvedField>,
     pub(crate) layout: Arc<Layout>,
@@ -32,30 +32,30 @@ pub(crate) struct Collate {
     pub(crate) seed: u64,
 }
 
-/// What a thread keeps from batch to batch.
+/// Buffers that a thread reuses between batches.
 #[derive(Default)]
-pub(crate) struct Scratch {
-    /// One a field, where that is a picture.
+pub(crate) struct CollateScratch {
+    /// One decoder per field of pictures.
     decoders: Vec<Option<ViewDecoder>>,
-    /// For each row and each ragged field its bytes.
+    /// The size of each row and ragged field, in bytes.
     sizes: Vec<usize>,
-    /// Rows that are left out, and why.
+    /// Whether each row is skipped.
     bad: Vec<bool>,
     faults: Vec<(usize, Error)>,
-    /// For each field where the next ragged value goes.
+    /// The end of the ragged values of each field so far.
     ends: Vec<usize>,
     places: Vec<Range<usize>>,
 }
 
 impl Collate {
-    /// Fills `slab`, or says how many bytes it takes. Positions and epoch of `filled` are the caller's business.
+    /// Fills `slab`, or returns the bytes needed. The caller sets positions and epoch of `filled`.
     pub(crate) fn fill(
         &self,
         fetched: &SampleBlock,
         epoch: u64,
         slab: &mut [u8],
         filled: &mut BatchMetadata,
-        scratch: &mut Scratch,
+        scratch: &mut CollateScratch,
     ) -> Result<Option<usize>> {
         self.prepare(scratch)?;
         self.measure(fetched, scratch);
@@ -90,7 +90,7 @@ impl Collate {
         Ok(None)
     }
 
-    fn prepare(&self, scratch: &mut Scratch) -> Result<()> {
+    fn prepare(&self, scratch: &mut CollateScratch) -> Result<()> {
         if scratch.decoders.len() != self.fields.len() {
             let decoder =
                 |field: &ResolvedField| field.view.map(|view| ViewDecoder::new(view, self.limits)).transpose();
@@ -99,7 +99,7 @@ impl Collate {
         Ok(())
     }
 
-    /// Reports a sample that has no row; an error if that ends the batch.
+    /// Reports a skipped sample; an error unless bad samples are skipped.
     fn leave_out(&self, error: Error, fetched: &SampleBlock, row: usize) -> Result<()> {
         let error = match (error.sample().is_some(), fetched.key(row)) {
             (false, Some(key)) => error.in_sample(key),
@@ -113,9 +113,9 @@ impl Collate {
         Ok(())
     }
 
-    /// The bytes of all ragged values.
-    fn measure(&self, fetched: &SampleBlock, scratch: &mut Scratch) {
-        let Scratch { decoders, sizes, bad, faults, .. } = scratch;
+    /// Measures all ragged values.
+    fn measure(&self, fetched: &SampleBlock, scratch: &mut CollateScratch) {
+        let CollateScratch { decoders, sizes, bad, faults, .. } = scratch;
         faults.clear();
         sizes.clear();
         sizes.resize(fetched.len() * self.fields.len(), 0);
@@ -151,8 +151,8 @@ impl Collate {
         }
     }
 
-    /// Where ragged values go, and how many bytes that makes with all the rest.
-    fn lay_out(&self, scratch: &mut Scratch) -> Result<usize> {
+    /// Computes the places of ragged values; returns the total bytes of the slab.
+    fn lay_out(&self, scratch: &mut CollateScratch) -> Result<usize> {
         let mut end = self.layout.bytes();
         scratch.places.clear();
         for (at, field) in self.fields.iter().enumerate() {
@@ -178,9 +178,9 @@ impl Collate {
         to: usize,
         epoch: u64,
         slab: &mut [u8],
-        scratch: &mut Scratch,
+        scratch: &mut CollateScratch,
     ) -> Result<()> {
-        let Scratch { decoders, sizes, ends, places, .. } = scratch;
+        let CollateScratch { decoders, sizes, ends, places, .. } = scratch;
         let epoch = fetched.epochs.get(row).copied().unwrap_or(epoch);
         let key = draw(self.seed, epoch, fetched.number(row).unwrap_or_default(), 0);
         let draws = Draws::new(key);
@@ -210,7 +210,7 @@ impl Collate {
                 }
             }
         }
-        // Only now, when nothing can fail any more.
+        // Only now, when nothing can fail.
         for (at, field) in self.fields.iter().enumerate().filter(|(_, field)| field.ragged) {
             let Some(end) = ends.get_mut(at) else { continue };
             let start = *end;
@@ -235,8 +235,8 @@ impl Collate {
         }
     }
 
-    /// Zeros where no sample is, and the books.
-    fn finish(&self, rows: usize, slab: &mut [u8], filled: &mut BatchMetadata, scratch: &Scratch) {
+    /// Zeroes the rest of the rows, and sets the metadata.
+    fn finish(&self, rows: usize, slab: &mut [u8], filled: &mut BatchMetadata, scratch: &CollateScratch) {
         filled.set_dense(&self.layout, rows);
         for (field, place) in self.layout.fields().iter().zip(&filled.places) {
             if let Some(rest) = slab.get_mut(place.end..field.offset + field.bytes).filter(|_| !field.ragged) {
@@ -258,10 +258,10 @@ impl Collate {
     }
 }
 
-/// Arrays of more dimensions than NumPy has are none.
+/// NumPy's maximum number of dimensions.
 const MOST_DIMENSIONS: usize = 64;
 
-/// The error with the field in front.
+/// Prefixes an error with the field.
 fn named(error: Error, field: &str) -> Error {
     error.subject(format_args!("field {field}")).in_field(field)
 }

@@ -1,4 +1,4 @@
-//! One value: how many bytes it takes in a batch, and the way there.
+//! Decodes a value of a field into a batch.
 
 use crate::Value;
 use arrow_array::cast::AsArray;
@@ -8,9 +8,9 @@ use packhorse_core::{Codec, DataType, Error, Field, KEY, Result, Rows, Schema, b
 use packhorse_transform::image::{Draws, ViewDecoder};
 use std::sync::Arc;
 
-/// How values of a field come into a batch.
+/// How values of a field are decoded into a batch.
 pub(crate) enum FieldDecoder {
-    /// As they are, ragged.
+    /// Unchanged bytes, ragged.
     Bytes,
     /// One number of `width` bytes.
     Number { data_type: DataType, width: usize, text: Text },
@@ -18,7 +18,7 @@ pub(crate) enum FieldDecoder {
     Dense { element: DataType, width: usize, shape: Vec<usize>, encoded: Option<Encoded> },
     /// Packed elements of `width` bytes, of any shape of `rank` dimensions.
     Ragged { element: DataType, width: usize, rank: usize, encoded: Option<Encoded> },
-    /// So many Booleans.
+    /// `count` Booleans.
     Bits { count: usize, encoded: Option<Encoded> },
     /// The key of the sample's random numbers.
     Draws,
@@ -28,7 +28,7 @@ pub(crate) enum FieldDecoder {
     Pictures,
 }
 
-/// What text a number is written as, in blobs.
+/// The text form of numbers in blobs.
 pub(crate) enum Text {
     Plain,
     Json(Vec<String>),
@@ -56,7 +56,7 @@ impl Encoded {
 }
 
 impl FieldDecoder {
-    /// Bytes of the value in the slab, where they differ from row to row.
+    /// The size of a ragged value in the slab, in bytes.
     pub(crate) fn measure(&self, value: Value<'_>, decoder: Option<&mut ViewDecoder>) -> Result<usize> {
         Ok(match self {
             FieldDecoder::Bytes => raw(value)?.len(),
@@ -72,7 +72,7 @@ impl FieldDecoder {
         })
     }
 
-    /// Writes the value to `out`, which has just as many bytes as it takes, and its shape to `shape`, if it has one.
+    /// Writes the value to `out`, which has exactly its size, and its shape, if any, to `shape`.
     pub(crate) fn write(
         &self,
         value: Value<'_>,
@@ -111,7 +111,7 @@ impl FieldDecoder {
     }
 }
 
-/// Calls `work` with the array that a value is a row of, decoded first if it must be.
+/// Calls `work` with the array and row of a value, decoding it first if necessary.
 fn with_array<R>(
     value: Value<'_>,
     encoded: Option<&Encoded>,
@@ -125,7 +125,7 @@ fn with_array<R>(
 }
 
 impl Text {
-    /// The number that `bytes` say, little-endian.
+    /// Parses the number in `bytes`, to little-endian.
     fn number(&self, bytes: &[u8], data_type: &DataType, out: &mut [u8]) -> Result<()> {
         let shown = || bytes.get(..bytes.len().min(40)).unwrap_or_default().escape_ascii().to_string();
         let parsed = match self {
@@ -148,7 +148,7 @@ impl Text {
     }
 }
 
-/// Writes the number that `text` says; `None` if it says none of this type.
+/// Writes the number in `text`; `None` if it is not a number of this type.
 fn parse(text: &str, data_type: &DataType, out: &mut [u8]) -> Option<()> {
     macro_rules! as_type {
         ($type:ty) => {
@@ -170,7 +170,7 @@ fn parse(text: &str, data_type: &DataType, out: &mut [u8]) -> Option<()> {
     }
 }
 
-/// Bytes of a blob or text.
+/// The bytes of a blob or text.
 pub(crate) fn raw(value: Value<'_>) -> Result<&[u8]> {
     match value {
         Value::Bytes(bytes) => Ok(bytes),
@@ -234,7 +234,7 @@ fn bits(array: &dyn Array, out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Copies what must be as long as its place.
+/// Copies bytes that must have exactly the size of `out`.
 fn fit(from: &[u8], out: &mut [u8]) -> Result<()> {
     if from.len() != out.len() {
         let message = format!("has {} bytes of values, and others have {}: make it ragged", from.len(), out.len());
@@ -244,7 +244,7 @@ fn fit(from: &[u8], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of an element, where elements are packed.
+/// The size of a packed element, in bytes.
 pub(crate) fn width_of(data_type: &DataType, name: &str) -> Result<usize> {
     let message = || format!("field {name} has elements of type {data_type}, which batches can't hold");
     element_width(data_type).ok_or_else(|| Error::unsupported(message()))

@@ -8,34 +8,34 @@ use packhorse_core::{
 };
 use packhorse_transform::image::{View, ViewDecoder};
 
-/// A field of batches, settled.
+/// A resolved field of batches.
 pub(crate) struct ResolvedField {
     pub(crate) name: String,
     pub(crate) cell: FieldDecoder,
     pub(crate) view: Option<View>,
     pub(crate) required: bool,
-    /// Where it is in the layout; ragged values are followed by their offsets, and by their shapes if they have some.
+    /// Its index in the layout; ragged values are followed by their offsets, and by their shapes if any.
     pub(crate) at: usize,
     pub(crate) ragged: bool,
-    /// Dimensions, where rows have shapes of their own.
+    /// The number of dimensions, if rows have shapes of their own.
     pub(crate) rank: usize,
-    /// Bytes a row: of ragged values of an entry.
+    /// Bytes per row; for ragged values, bytes per entry.
     pub(crate) stride: usize,
 }
 
-/// Numbers as text by custom of webdataset.
+/// Fields that hold numbers as text by webdataset's convention.
 const NUMBERS: [&str; 4] = ["cls", "cls2", "index", "inx"];
 
-/// Where is looked for what fields hold.
-pub(crate) struct Known<'a> {
+/// The dataset's facts that fields are resolved by.
+pub(crate) struct FieldContext<'a> {
     pub(crate) schema: &'a Schema,
-    /// Bytes of some sample's value of a column of those asked for.
+    /// The bytes of a requested column in some sample.
     pub(crate) first: &'a dyn Fn(usize) -> Result<Option<Vec<u8>>>,
     pub(crate) registry: &'a Registry,
     pub(crate) limits: Limits,
 }
 
-/// All fields of a schema, each as its type suggests.
+/// All fields of a schema, each in the form that its type suggests.
 pub(crate) fn all(schema: &Schema) -> Vec<FieldOptions> {
     let field = |field: &std::sync::Arc<Field>| {
         let made = FieldOptions::new(field.name(), FieldKind::Auto);
@@ -44,8 +44,12 @@ pub(crate) fn all(schema: &Schema) -> Vec<FieldOptions> {
     schema.fields().iter().filter(|field| field.name() != KEY).map(field).collect()
 }
 
-/// Finds the decoders of the requested fields, from the first sample where headers do not say enough.
-pub(crate) fn resolve(asked: &[FieldOptions], known: &Known<'_>, batch: usize) -> Result<(Vec<ResolvedField>, Layout)> {
+/// Finds the decoders of the requested fields; inspects the first sample if headers do not suffice.
+pub(crate) fn resolve(
+    asked: &[FieldOptions],
+    known: &FieldContext<'_>,
+    batch: usize,
+) -> Result<(Vec<ResolvedField>, Layout)> {
     let mut layout = Layout::default();
     let mut settled = Vec::with_capacity(asked.len());
     for (column, field) in asked.iter().enumerate() {
@@ -63,8 +67,8 @@ pub(crate) fn resolve(asked: &[FieldOptions], known: &Known<'_>, batch: usize) -
     Ok((settled, layout))
 }
 
-/// Of a field that batches can't hold: which of the others they can.
-fn with_others(error: Error, asked: &[FieldOptions], known: &Known<'_>) -> Error {
+/// Adds to the error of an unsupported field the list of supported ones.
+fn with_others(error: Error, asked: &[FieldOptions], known: &FieldContext<'_>) -> Error {
     if error.kind() != Kind::Unsupported || asked.len() < 2 {
         return error;
     }
@@ -78,7 +82,7 @@ fn with_others(error: Error, asked: &[FieldOptions], known: &Known<'_>) -> Error
 }
 
 struct Look<'a> {
-    known: &'a Known<'a>,
+    known: &'a FieldContext<'a>,
     column: usize,
     field: &'a FieldOptions,
 }
@@ -122,7 +126,7 @@ impl Look<'_> {
         if holds { Ok(()) } else { Err(Error::config(format!("field {} {what}", self.field.name))) }
     }
 
-    /// The field of the dataset that is asked for: the first of its names that is there.
+    /// The requested field of the dataset: the first of its names that exists.
     fn stored(&self) -> Result<Field> {
         let schema = self.known.schema;
         let found = self.field.from.0.iter().find_map(|name| schema.column_with_name(name));
@@ -157,7 +161,7 @@ impl Look<'_> {
         Ok(FieldDecoder::Number { data_type: data_type.clone(), width: width_of(data_type, &self.field.name)?, text })
     }
 
-    /// The arrays inside the blobs of a field, by its first value.
+    /// The arrays encoded in the blobs of a field, judged by its first value.
     fn encoded(&self, stored: &Field) -> Result<(Field, Option<Encoded>)> {
         let name = stored.name();
         let format = self.known.registry.by_field(name);
@@ -198,7 +202,7 @@ impl Look<'_> {
                 ragged(element, *rank, encoded)
             }
             (FieldKind::Auto | FieldKind::Ragged, FieldType::List { element, depth: 1 }) => ragged(element, 1, encoded),
-            // Of encoded arrays the first one is known, and others may have other shapes.
+            // Only the first encoded array is known; others may have other shapes.
             (FieldKind::Ragged, FieldType::Tensor { element, shape }) if encoded.is_some() => {
                 let any = FieldType::Ragged { element: element.clone(), rank: shape.len() }.field(field.name(), false);
                 ragged(element, shape.len(), encoded.map(|encoded| Encoded { field: any, ..encoded }))
@@ -218,7 +222,7 @@ impl Look<'_> {
     }
 }
 
-/// Gives a field its places in the layout.
+/// Adds a field to the layout.
 fn place(
     asked: &FieldOptions,
     cell: FieldDecoder,

@@ -29,7 +29,7 @@ pub(crate) fn idx(dtype: Dtype, lengths: &[i32]) -> Vec<u8> {
     bytes
 }
 
-/// The file of tokens that an `.idx` and a `.bin` are, as the facade makes it.
+/// Opens an `.idx` and a `.bin` like the facade.
 pub(crate) fn token_file(idx: &dyn Input, bin: Arc<dyn Input>, access: Access) -> Result<TokenFile> {
     let header = IndexHeader::open(idx)?;
     let lengths = IntArray::read(idx, "<i4", header.length_at(0), header.sequences, access)?;
@@ -37,26 +37,26 @@ pub(crate) fn token_file(idx: &dyn Input, bin: Arc<dyn Input>, access: Access) -
     TokenFile::new(bin, &header.dtype.element(), lengths, Some(pointers), access)
 }
 
-/// A pair on disk.
+/// Opens a pair on disk.
 pub(crate) fn open(stem: &Path, access: Access) -> Result<TokenFile> {
     let store = packhorse_storage::Local;
     let idx = store.open(&stem.with_extension("idx"))?;
     token_file(&*idx, Arc::from(store.open(&stem.with_extension("bin"))?), access)
 }
 
-/// Token `i` of a made-up file.
+/// Token `i` of a generated file.
 pub(crate) fn made_up(i: usize) -> i64 {
     (i as i64).wrapping_mul(0x9e37_79b9) >> 7 & 0x7f
 }
 
-/// One epoch of a GPT dataset and more.
+/// A GPT order of at least one epoch.
 pub(crate) fn gpt(lengths: &[i32], length: u32, samples: Option<u64>) -> Arc<dyn Order> {
     let options = GptOptions::new(5, length, samples);
     let index = GptIndex::build(lengths, 0..lengths.len() as u32, &options).unwrap();
     Arc::new(GptOrder::of(index, IntArray::from(lengths.to_vec()), &options).unwrap())
 }
 
-/// A loader in ordinary memory.
+/// A loader in host memory.
 pub(crate) fn loader(tokens: &Arc<Tokens>, order: &Arc<dyn Order>, options: &TokenOptions) -> TokenLoader<Host> {
     TokenLoader::tokens(Arc::clone(tokens), Arc::clone(order), options, Host::default()).unwrap()
 }

@@ -10,7 +10,7 @@ pub(crate) fn registry() -> Registry {
     Registry::new().with(packhorse_webdataset::WebDataset).with(packhorse_npz::Npz).with(packhorse_text::Text)
 }
 
-/// A tar of samples: key, and field and bytes of each member.
+/// Writes a tar of samples: key, and field and bytes of each member.
 pub(crate) fn tar<'a>(path: &Path, samples: impl Iterator<Item = (String, Vec<(&'a str, Vec<u8>)>)>) {
     let mut tar = tar::Builder::new(std::fs::File::create(path).unwrap());
     for (key, fields) in samples {
@@ -24,12 +24,12 @@ pub(crate) fn tar<'a>(path: &Path, samples: impl Iterator<Item = (String, Vec<(&
     tar.into_inner().unwrap();
 }
 
-/// Bytes that tell a sample from others, some hundred of them.
+/// Some hundred bytes that identify a sample.
 pub(crate) fn payload(shard: usize, sample: usize) -> Vec<u8> {
     format!("{shard}/{sample};").into_bytes().repeat(1 + (shard * 31 + sample * 7) % 90)
 }
 
-/// `counts` shards in a folder, with a text field `txt` and a label `cls` each sample.
+/// Writes shards with `counts` samples to a folder, each sample with a text field `txt` and a label `cls`.
 pub(crate) fn shards(dir: &Path, counts: &[usize]) {
     for (shard, count) in counts.iter().enumerate() {
         let sample = |i: usize| {
@@ -47,7 +47,7 @@ pub(crate) fn dataset(path: &Path) -> Dataset {
     Dataset::open(&registry(), store, path, &OpenOptions::default()).unwrap()
 }
 
-/// All there is of a batch, for comparisons.
+/// The whole content of a batch, for comparisons.
 pub(crate) type Seen = (u64, std::ops::Range<u64>, Vec<u64>, Vec<String>, Vec<(String, Vec<u8>)>);
 
 pub(crate) fn seen<H: AsRef<[u8]>>(batch: &Batch<H>) -> Seen {

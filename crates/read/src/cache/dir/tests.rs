@@ -8,7 +8,7 @@ use packhorse_storage::Local;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// The local store, which counts what is opened and may be told to give other bytes or wait.
+/// A local store that counts opened files and can return wrong bytes or wait.
 #[derive(Default)]
 struct Remote {
     opened: Mutex<Vec<PathBuf>>,
@@ -90,7 +90,7 @@ impl Here {
         Self { dir, store: Arc::default(), heard: Arc::default(), files }
     }
 
-    /// Where the originals lie.
+    /// The folder of the originals.
     fn far(&self) -> PathBuf {
         self.dir.path().join("far")
     }
@@ -108,7 +108,7 @@ impl Here {
         self.open_as("one", options)
     }
 
-    /// Which copies there are.
+    /// The numbers of the existing copies.
     fn copies(&self, cache: &DirCache) -> Vec<usize> {
         let there = |i: &usize| cache.dir().join(&self.files[*i].name).exists();
         (0..self.files.len()).filter(there).collect()
@@ -136,7 +136,7 @@ fn a_copy_is_made_once_and_answers_from_then_on() {
     let path = cache.file(&here.files[1]).unwrap().unwrap().local_path().unwrap().to_owned();
     assert_eq!(path, cache.dir().join("data/s-001.tar"));
     drop(cache);
-    // Another process finds them; another dataset does not.
+    // Another process finds the copies; another dataset does not.
     let again = here.open(here.options());
     assert_eq!(content(again.present(&here.files[2]).unwrap()), bytes(2));
     assert_eq!(here.opened(), 3);
@@ -205,7 +205,7 @@ fn what_was_used_last_stays_and_what_is_in_use_too() {
     let here = Here::new(6);
     let cache = here.open(DirOptions { limit: Some(3 * BYTES as u64 + 10), ..here.options() });
     let open = |i: usize| {
-        // Times of access are compared, and may be of some milliseconds.
+        // Access times are compared, and may have a resolution of milliseconds.
         std::thread::sleep(LOOK);
         cache.file(&here.files[i]).unwrap()
     };
@@ -219,7 +219,7 @@ fn what_was_used_last_stays_and_what_is_in_use_too() {
     assert!(open(4).is_none(), "all are in use");
     assert_eq!(content(zero), bytes(0));
     drop((one, three));
-    // Of another dataset in the same folder they go as well.
+    // Copies of another dataset in the same folder are evicted as well.
     let other = here.open_as("two", DirOptions { limit: Some(2 * BYTES as u64), ..here.options() });
     drop((other.file(&here.files[5]).unwrap(), other.file(&here.files[4]).unwrap()));
     assert!(here.copies(&cache).is_empty());
@@ -282,12 +282,12 @@ fn what_the_file_system_refuses_is_said_once() {
     let here = Here::new(3);
     let cache = here.open(here.options());
     drop(cache.file(&here.files[0]).unwrap());
-    // Where a folder is to be there is a file.
+    // Puts a file in the place of a folder.
     std::fs::remove_dir_all(cache.dir().join(".staging")).unwrap();
     std::fs::write(cache.dir().join(".staging"), b"").unwrap();
     assert!(cache.file(&here.files[1]).unwrap().is_none());
     assert!(cache.file(&here.files[2]).unwrap().is_none());
-    assert_eq!(content(cache.file(&here.files[0]).unwrap()), bytes(0), "what is there still is");
+    assert_eq!(content(cache.file(&here.files[0]).unwrap()), bytes(0), "existing copies stay");
     let heard = here.heard.0.lock().unwrap();
     assert!(heard.len() == 1 && heard[0].contains("is not filled any further"), "{heard:?}");
 }
@@ -341,13 +341,13 @@ fn a_name_outside_is_refused() {
     assert_eq!(cache.file(&file).err().unwrap().kind(), Kind::Content);
 }
 
-/// Many at once, each with a cache of its own: bytes are right, and there are never more of them than may be.
+/// Concurrent caches: bytes are correct, and the limit is never exceeded.
 #[test]
 fn many_who_push_each_other_out_stay_below_the_limit() {
     let here = Here::new(8);
     let limit = 3 * BYTES as u64;
     let total = |cache: &DirCache| -> u64 {
-        // Nobody removes anything meanwhile, and what comes has its room.
+        // Holding this lock prevents evictions, and new copies have their space reserved.
         let path = cache.options.dir.join(COUNTING);
         let _counting = loop {
             match Lock::make(&path).unwrap() {

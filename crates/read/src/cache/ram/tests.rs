@@ -83,13 +83,13 @@ fn what_fits_is_read_once() {
     let counters = cache.counters();
     assert_eq!((counters.hits, counters.misses), (50, 25));
     assert_eq!((counters.bytes_hit, counters.bytes_read, counters.held), (200_000, 100_000, 100_000));
-    // Somebody else who opens the shard finds it.
+    // Another reader of the shard finds it.
     let (again, reads, _) = shard(0, 100_000);
     cache.wrap(0, again).read_at(5, &mut buf[..9]).unwrap();
     assert!(reads.lock().unwrap().is_empty());
 }
 
-/// Full passes over ten times as much as there is room for: from the second on, a tenth comes from memory.
+/// Full passes over ten times the size of the cache: from the second on, a tenth comes from memory.
 #[test]
 fn passes_over_more_than_fits_still_hit() {
     let (shards, len, limit) = (20u64, 100 * CHUNK as usize, 200 * CHUNK);
