@@ -1,0 +1,229 @@
+//! The pages are true: their Rust compiles, their links lead somewhere, and README's commands do what README says.
+//! That every command line parses is tested beside the parser (`crates/cli/src/pages.rs`).
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+use packhorse_testkit::external;
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+mod snippets;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The section of README whose Rust and commands are tested.
+const TASKS: &str = "\n## Tasks\n";
+
+/// The files of a folder of the repository with this extension.
+fn folder(name: &str, extension: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join(name)).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == extension)).collect();
+    files.sort();
+    files
+}
+
+/// The pages of the repository with their text.
+fn pages() -> Vec<(PathBuf, String)> {
+    let names = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+    let pages = names.iter().map(|name| root().join(name)).chain(folder("docs", "md"));
+    pages.map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The text of a page outside of blocks of code, and its blocks: language and text.
+fn blocks(page: &str) -> (String, Vec<(String, String)>) {
+    let (mut prose, mut blocks, mut inside) = (String::new(), Vec::<(String, String)>::new(), false);
+    for line in page.lines() {
+        match line.trim_start().strip_prefix("```") {
+            Some(_) if inside => inside = false,
+            Some(language) => {
+                inside = true;
+                blocks.push((language.to_owned(), String::new()));
+            }
+            None if inside => blocks.last_mut().unwrap().1.extend([line, "\n"]),
+            None => prose.extend([line, "\n"]),
+        }
+    }
+    (prose, blocks)
+}
+
+/// Rust without comments, white space, `use` lines and the commas that only a line break needs.
+fn tokens(rust: &str) -> String {
+    let lines = rust.lines().map(str::trim).filter(|line| !line.starts_with("use ") && !line.starts_with("//"));
+    let code: Vec<&str> = lines.map(|line| line.split_once(" //").map_or(line, |(code, _)| code)).collect();
+    let code: String = code.concat().split_whitespace().collect();
+    code.replace(",)", ")").replace(",]", "]").replace(",}", "}")
+}
+
+#[test]
+fn the_rust_of_every_page_compiles() {
+    let compiled: Vec<String> = [folder("tests/snippets", "rs"), folder("examples", "rs")]
+        .concat()
+        .iter()
+        .map(|path| tokens(&std::fs::read_to_string(path).unwrap()))
+        .collect();
+    let mut count = 0;
+    let mut missing = String::new();
+    for (path, page) in pages().into_iter().filter(|(path, page)| !path.ends_with("README.md") || page.contains(TASKS))
+    {
+        for (_, block) in blocks(&page).1.into_iter().filter(|(language, _)| language.starts_with("rust")) {
+            count += 1;
+            if !compiled.iter().any(|file| file.contains(&tokens(&block))) {
+                missing.extend([path.to_str().unwrap(), "\n", &block, "\n"]);
+            }
+        }
+    }
+    assert!(count > 5, "only {count} blocks were found");
+    assert!(missing.is_empty(), "in no file of tests/snippets or examples:\n{missing}");
+}
+
+#[test]
+fn rust_is_compared_by_its_tokens() {
+    assert_eq!(tokens("use a::B;\nlet a = f(\n    1, // one\n    2,\n);"), tokens("let a = f(1, 2);  // three"));
+    assert_ne!(tokens("f(1)"), tokens("f(2)"));
+}
+
+/// All files below a folder of the repository, with the paths that pages give them.
+fn tracked(dir: &Path, found: &mut Vec<String>) {
+    for path in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+        match path.is_dir() {
+            true if path.ends_with("target") => {}
+            true => tracked(&path, found),
+            false => found.push(format!("/{}", path.strip_prefix(root()).unwrap().display())),
+        }
+    }
+}
+
+#[test]
+fn the_architecture_names_files_that_exist() {
+    let mut files = Vec::new();
+    ["crates", "formats", "tests", "examples"].iter().for_each(|name| tracked(&root().join(name), &mut files));
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let prose = blocks(&page).0;
+    let named: Vec<&str> = prose.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".rs")).collect();
+    let missing = named.iter().filter(|name| !files.iter().any(|file| file.ends_with(&format!("/{name}"))));
+    assert!(named.len() > 30, "only {} files are named", named.len());
+    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&&str>::new());
+}
+
+/// The anchors of a page's headings, as GitHub makes them.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let prose = blocks(page).0;
+    let headings = prose.lines().filter(|line| line.starts_with('#'));
+    let kept = |c: char| c.is_alphanumeric() || "-_ ".contains(c);
+    headings
+        .map(|line| line.trim_start_matches('#').trim().to_lowercase())
+        .map(|text| text.chars().filter(|c| kept(*c)).map(|c| if c == ' ' { '-' } else { c }).collect())
+        .collect()
+}
+
+/// The targets of a page's relative links.
+fn links(page: &str) -> Vec<String> {
+    let prose = blocks(page).0;
+    let targets = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    targets.filter(|target| !target.contains("://") && !target.contains(' ')).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let mut broken = Vec::new();
+    let mut count = 0;
+    for (path, page) in pages() {
+        for link in links(&page) {
+            count += 1;
+            let (file, heading) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            let found = target.exists()
+                && (heading.is_empty() || anchors(&std::fs::read_to_string(&target).unwrap()).contains(heading));
+            if !found {
+                broken.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert!(count > 40, "only {count} links were found");
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn links_and_anchors_are_found() {
+    let page = "# A `b`, c\n[x](y.md#z) [w](https://a.b)\n```sh\n# no heading, [no](link)\n```\n";
+    assert_eq!(links(page), ["y.md#z"]);
+    assert_eq!(anchors(page), BTreeSet::from(["a-b-c".to_owned()]));
+}
+
+/// A folder with the program, a `cargo` and an `sbatch` that stand for the real ones, and a Python where there is one.
+fn programs(dir: &Path) {
+    std::fs::create_dir_all(dir).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_packhorse"), dir.join("packhorse")).unwrap();
+    let python = external::python().unwrap_or_else(|| "true".into());
+    // `sbatch --array=… --wrap COMMAND`: two tasks, one after the other.
+    let sbatch = "export SLURM_ARRAY_TASK_COUNT=2 SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_MAX=1 SLURM_ARRAY_TASK_ID\n\
+                  for SLURM_ARRAY_TASK_ID in 0 1; do bash -c \"${@: -1}\" || exit; done";
+    let python = format!("exec '{}' \"$@\"", python.display());
+    for (name, script) in [("cargo", "exit 0"), ("sbatch", sbatch), ("python", &python)] {
+        std::fs::write(dir.join(name), format!("#!/usr/bin/env bash\n{script}\n")).unwrap();
+        std::fs::set_permissions(dir.join(name), PermissionsExt::from_mode(0o755)).unwrap();
+    }
+}
+
+fn bash(script: &str, dir: &Path, programs: &Path) {
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let output = Command::new("bash").args(["-euc", script]).current_dir(dir).env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The commands that make what a block of README finds in its folder.
+fn inputs(block: &str) -> String {
+    let mut commands = String::new();
+    // One array of each made-up archive has a length of its own: two of them would need `--ragged`.
+    for (name, made) in [
+        ("photos", "images --count 12"),
+        ("my-photos", "images --count 12"),
+        ("runs", "npz --count 1"),
+        ("corpus", "text --count 1500"),
+    ] {
+        if block.contains(&format!(" {name}")) && !block.contains("packhorse synth") {
+            commands += &format!("packhorse synth {made} --out {name}\n");
+        }
+    }
+    if block.contains("pack shards") {
+        commands +=
+            "packhorse synth images --count 12 --out photos\npackhorse pack photos --to webdataset --out shards\n";
+    }
+    commands
+}
+
+/// How many datasets are in the folders of `dir`.
+fn sealed(dir: &Path) -> usize {
+    std::fs::read_dir(dir).unwrap().filter(|entry| entry.as_ref().unwrap().path().join("dataset.json").exists()).count()
+}
+
+#[test]
+fn the_commands_of_readme_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let bin = dir.path().join("bin");
+    programs(&bin);
+    let page = std::fs::read_to_string(root().join("README.md")).unwrap();
+    if !page.contains(TASKS) {
+        return external::skip("README has no tasks");
+    }
+    let tokenizer = external::data().map(|data| std::fs::read(data.join("tokenizers/gpt2.json.zst")).unwrap());
+    let mut datasets = 0;
+    for (number, (_, block)) in blocks(&page).1.into_iter().filter(|(language, _)| language == "sh").enumerate() {
+        let work = dir.path().join(number.to_string());
+        std::fs::create_dir(&work).unwrap();
+        if block.contains("tokenizer.json") {
+            let Some(tokenizer) = &tokenizer else { continue };
+            std::fs::write(work.join("tokenizer.json"), zstd::decode_all(&**tokenizer).unwrap()).unwrap();
+        }
+        // A file of CMS with muons is too large for a test.
+        let lines = block.lines().filter(|line| !line.contains("events.root"));
+        let script = lines.collect::<Vec<_>>().join("\n").replace("--count 1000 ", "--count 40 ");
+        bash(&inputs(&script), &work, &bin);
+        bash(&script, &work, &bin);
+        datasets += sealed(&work);
+    }
+    assert!(datasets >= 5, "README's commands sealed only {datasets} datasets");
+}

@@ -1,0 +1,56 @@
+//! Reading.
+#![expect(dead_code, unused_variables, reason = "compiled, not run")]
+
+use packhorse::core::Result;
+use packhorse::read::Batch;
+use packhorse::transform::image::View;
+
+fn train<H: AsRef<[u8]>>(batch: &Batch<H>) {}
+
+fn readme() -> Result<()> {
+    let loader = packhorse::open("my-shards")?
+        .loader(256)
+        .image("image", "jpg;jpeg;png", View::random_crop(224).flip(0.5))
+        .field("label", "cls")
+        .seed(7)
+        .build()?;
+    for batch in loader {
+        train(&batch?);
+    }
+    Ok(())
+}
+
+fn reading() -> Result<()> {
+    let loader = packhorse::open("shards")?
+        .split("train")?
+        .loader(256)
+        .image("image", "jpg;jpeg;png", View::random_crop(224).flip(0.5))
+        .field("label", "cls")
+        .seed(7)
+        .build()?;
+    for batch in loader {
+        let batch = batch?;
+        let pixels = batch.field("image");
+        let labels = batch.integers("label");
+    }
+    Ok(())
+}
+
+fn text_to_tokens() -> Result<()> {
+    let loader = packhorse::open_tokens("data/corpus")?.loader(64, 4096).seed(1234).build()?;
+    for batch in loader {
+        let batch = batch?;
+        let tokens = batch.field("tokens");
+    }
+    Ok(())
+}
+
+fn remote() -> Result<()> {
+    use packhorse::storage::{Location, RemoteOptions, Stores};
+
+    let stores = Stores::new(RemoteOptions::default());
+    let root = Location::parse("s3://bucket/data/shards")?;
+    let (store, path) = stores.open(&root.join("train-000000.tar")?)?;
+    let input = store.open(&path)?;
+    Ok(())
+}
