@@ -2,7 +2,7 @@
 #![expect(dead_code, unused_variables, reason = "compiled, not run: there may be no GPU")]
 
 use packhorse::core::{Error, Result};
-use packhorse::gpu::kernels::{Element, Flip, Image, Normalize, Picks, Pixels, Place};
+use packhorse::gpu::kernels::{CropPosition, Element, Flip, Image, Normalize, Picks, Pixels};
 use packhorse::gpu::transforms::Pictures;
 use packhorse::gpu::{Cuda, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Upload};
 use packhorse::read::{Ahead, FieldKind};
@@ -39,7 +39,7 @@ fn nvjpeg() -> Result<()> {
 fn kernels(pixels: u64, keys: u64, output: u64) -> Result<()> {
     let image = Image {
         crop: (224, 224),
-        place: Place::Drawn,
+        place: CropPosition::Drawn,
         flip: Flip::Drawn(0.5),
         ..Image::new((256, 256), 3, Pixels::normalized(Element::Bf16, Normalize::IMAGENET))
     };
